@@ -1,0 +1,100 @@
+#include "base/arena.h"
+
+#include <stdalign.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ARENA_BLOCK_BYTES = 16 * 1024 };
+
+struct arena_block {
+    struct arena_block *next;
+    size_t size;
+    size_t used;
+    max_align_t data[];
+};
+
+void arena_init(struct arena *arena, size_t max_bytes)
+{
+    *arena = (struct arena){.max_bytes = max_bytes};
+}
+
+static struct arena_block *add_block(struct arena *arena, size_t bytes)
+{
+    size_t size = bytes > ARENA_BLOCK_BYTES ? bytes : ARENA_BLOCK_BYTES;
+    struct arena_block *block = malloc(sizeof *block + size);
+    if (block != NULL) {
+        block->size = size;
+        block->used = 0;
+        block->next = arena->first;
+        arena->first = block;
+    }
+    return block;
+}
+
+void *arena_allocate(struct arena *arena, size_t bytes)
+{
+    if (bytes > arena->max_bytes || arena->used_bytes > arena->max_bytes - bytes) {
+        return NULL;
+    }
+    size_t rounded = (bytes + alignof(max_align_t) - 1) / alignof(max_align_t) * alignof(max_align_t);
+    struct arena_block *block = arena->first;
+    if (block == NULL || block->size - block->used < rounded) {
+        block = add_block(arena, rounded);
+        if (block == NULL) {
+            return NULL;
+        }
+    }
+    void *memory = (char *)block->data + block->used;
+    block->used += rounded;
+    arena->used_bytes += bytes;
+    memset(memory, 0, rounded);
+    return memory;
+}
+
+char *arena_copy(struct arena *arena, const char *bytes, size_t length)
+{
+    char *copy = length == SIZE_MAX ? NULL : arena_allocate(arena, length + 1);
+    if (copy != NULL && length > 0) {
+        memcpy(copy, bytes, length);
+    }
+    return copy;
+}
+
+char *arena_copy_string(struct arena *arena, const char *string)
+{
+    return arena_copy(arena, string, strlen(string));
+}
+
+static void free_blocks(struct arena_block *block)
+{
+    while (block != NULL) {
+        struct arena_block *next = block->next;
+        free(block);
+        block = next;
+    }
+}
+
+void arena_reset(struct arena *arena)
+{
+    struct arena_block *keep = arena->first;
+    if (keep != NULL) {
+        free_blocks(keep->next);
+        keep->next = NULL;
+        keep->used = 0;
+        if (keep->size > ARENA_BLOCK_BYTES) {
+            free(keep);
+            arena->first = NULL;
+        }
+    }
+    arena->used_bytes = 0;
+}
+
+void arena_close(struct arena *arena)
+{
+    if (arena != NULL) {
+        free_blocks(arena->first);
+        arena->first = NULL;
+        arena->used_bytes = 0;
+    }
+}

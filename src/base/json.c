@@ -1,0 +1,84 @@
+#include "base/json.h"
+
+#include <string.h>
+
+#include "base/error.h"
+
+/* jansson's own depth limit is 2048, which our recursive walkers would have to survive; brackets outside of strings are
+ * counted before it starts. */
+static bool is_too_deep(const char *bytes, size_t length)
+{
+    int depth = 0;
+    bool in_string = false;
+    for (size_t i = 0; i < length; i++) {
+        char c = bytes[i];
+        if (in_string) {
+            i += c == '\\';
+            in_string = c != '"';
+        } else if (c == '"') {
+            in_string = true;
+        } else if (c == '[' || c == '{') {
+            if (++depth > JSON_DEPTH_MAX) {
+                return true;
+            }
+        } else if (c == ']' || c == '}') {
+            depth--;
+        }
+    }
+    return false;
+}
+
+enum weir_status json_read(const char *bytes, size_t length, json_t **ret_value, struct weir_error *error)
+{
+    if (is_too_deep(bytes, length)) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "JSON is nested deeper than %d levels", JSON_DEPTH_MAX);
+    }
+    json_error_t native;
+    json_t *value = json_loadb(bytes, length, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL, &native);
+    if (value == NULL) {
+        if (json_error_code(&native) == json_error_out_of_memory) {
+            return error_out_of_memory(error);
+        }
+        return error_set(error, WEIR_INVALID_ARGUMENT, "not JSON: %s at line %d column %d", native.text, native.line,
+                         native.column);
+    }
+    *ret_value = value;
+    return WEIR_OK;
+}
+
+static int add_to_text(const char *bytes, size_t length, void *context)
+{
+    return text_add(context, bytes, length) == WEIR_OK ? 0 : -1;
+}
+
+enum weir_status json_write(const json_t *value, struct text *to, struct weir_error *error)
+{
+    size_t before = to->length;
+    if (json_dump_callback(value, add_to_text, to, JSON_COMPACT | JSON_ENCODE_ANY) != 0) {
+        to->length = before;
+        return error_set(error, WEIR_FAILED, "JSON text is larger than %zu bytes", to->max);
+    }
+    return WEIR_OK;
+}
+
+const char *json_type_name(const json_t *value)
+{
+    switch (json_typeof(value)) {
+    case JSON_OBJECT:
+        return "object";
+    case JSON_ARRAY:
+        return "array";
+    case JSON_STRING:
+        return "string";
+    case JSON_INTEGER:
+        return "integer";
+    case JSON_REAL:
+        return "number";
+    case JSON_TRUE:
+    case JSON_FALSE:
+        return "boolean";
+    case JSON_NULL:
+        return "null";
+    }
+    return "null";
+}

@@ -1,0 +1,25 @@
+/* JSON glue over jansson: strict reading with limits, errors with line and column, compact writing.
+ *
+ * Values are jansson's json_t; whoever gets one releases it with json_decref(). jansson's reference counts are atomic, but
+ * a value may be used by one thread at a time. */
+#ifndef WEIR_BASE_JSON_H
+#define WEIR_BASE_JSON_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/text.h"
+#include "weir/status.h"
+
+enum { JSON_DEPTH_MAX = 64 };
+
+/* Reads one value of any type and nothing behind it. Duplicate keys, bad UTF-8, depth over JSON_DEPTH_MAX are refused with
+ * WEIR_INVALID_ARGUMENT and "line L column C". `length` bytes; no NUL needed. */
+WEIR_MUST_CHECK enum weir_status json_read(const char *bytes, size_t length, json_t **ret_value, struct weir_error *error);
+/* Compact text, keys in the order in which they were set; appended to `to`. */
+WEIR_MUST_CHECK enum weir_status json_write(const json_t *value, struct text *to, struct weir_error *error);
+/* "object", "array", "string", "integer", "number", "boolean", "null". */
+const char *json_type_name(const json_t *value);
+
+#endif

@@ -1,0 +1,230 @@
+#include "base/text.h"
+
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TEXT_FIRST_CAPACITY = 64, NEAREST_WORD_MAX = 64 };
+
+static enum weir_status reserve(struct text *text, size_t more)
+{
+    if (more > text->max || text->length > text->max - more) {
+        return WEIR_FAILED;
+    }
+    size_t need = text->length + more + 1;
+    if (need <= text->capacity) {
+        return WEIR_OK;
+    }
+    size_t capacity = text->capacity < TEXT_FIRST_CAPACITY ? TEXT_FIRST_CAPACITY : text->capacity;
+    while (capacity < need) {
+        capacity = capacity > SIZE_MAX / 2 ? need : capacity * 2;
+    }
+    char *data = realloc(text->data, capacity);
+    if (data == NULL) {
+        return WEIR_OUT_OF_MEMORY;
+    }
+    text->data = data;
+    text->capacity = capacity;
+    return WEIR_OK;
+}
+
+enum weir_status text_add(struct text *text, const char *bytes, size_t length)
+{
+    enum weir_status status = reserve(text, length);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    if (length > 0) {
+        memcpy(text->data + text->length, bytes, length);
+    }
+    text->length += length;
+    text->data[text->length] = '\0';
+    return WEIR_OK;
+}
+
+enum weir_status text_add_string(struct text *text, const char *string)
+{
+    return text_add(text, string, strlen(string));
+}
+
+enum weir_status text_format(struct text *text, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(NULL, 0, format, arguments);
+    va_end(arguments);
+    if (length < 0) {
+        return WEIR_FAILED;
+    }
+    enum weir_status status = reserve(text, (size_t)length);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    va_start(arguments, format);
+    (void)vsnprintf(text->data + text->length, (size_t)length + 1, format, arguments);
+    va_end(arguments);
+    text->length += (size_t)length;
+    return WEIR_OK;
+}
+
+void text_clear(struct text *text)
+{
+    text->length = 0;
+    if (text->data != NULL) {
+        text->data[0] = '\0';
+    }
+}
+
+void text_close(struct text *text)
+{
+    if (text != NULL) {
+        free(text->data);
+        text->data = NULL;
+        text->length = 0;
+        text->capacity = 0;
+    }
+}
+
+/* Length of the UTF-8 character at `at` (of `left` bytes), or 0 when there is none; the code point goes to `ret_point`. */
+static size_t read_character(const unsigned char *at, size_t left, uint32_t *ret_point)
+{
+    size_t length = at[0] < 0x80                    ? 1
+                    : at[0] >= 0xC2 && at[0] < 0xE0 ? 2
+                    : at[0] >= 0xE0 && at[0] < 0xF0 ? 3
+                    : at[0] >= 0xF0 && at[0] < 0xF5 ? 4
+                                                    : 0;
+    if (length == 0 || length > left) {
+        return 0;
+    }
+    uint32_t point = length == 1 ? at[0] : at[0] & (0xFFU >> (length + 1));
+    for (size_t i = 1; i < length; i++) {
+        if ((at[i] & 0xC0) != 0x80) {
+            return 0;
+        }
+        point = (point << 6) | (at[i] & 0x3F);
+    }
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    if (point < least[length] || point > 0x10FFFF || (point >= 0xD800 && point <= 0xDFFF)) {
+        return 0;
+    }
+    *ret_point = point;
+    return length;
+}
+
+static bool is_unsafe(uint32_t point)
+{
+    return point < 0x20 || (point >= 0x7F && point < 0xA0) || point == 0x061C || (point >= 0x200E && point <= 0x200F) ||
+           (point >= 0x2028 && point <= 0x202E) || (point >= 0x2066 && point <= 0x2069) || point == 0xFEFF;
+}
+
+void text_make_safe(char *string)
+{
+    unsigned char *from = (unsigned char *)string;
+    unsigned char *to = from;
+    size_t left = strlen(string);
+    while (left > 0) {
+        uint32_t point = 0;
+        size_t length = read_character(from, left, &point);
+        if (length == 0 || is_unsafe(point)) {
+            if (length == 0 && left < 4 && from[0] >= 0xC2) {
+                break; /* the end of the buffer split this character */
+            }
+            *to++ = '?';
+            length = length == 0 ? 1 : length;
+        } else {
+            memmove(to, from, length);
+            to += length;
+        }
+        from += length;
+        left -= length;
+    }
+    *to = '\0';
+}
+
+bool text_is_utf8(const char *bytes, size_t length)
+{
+    const unsigned char *at = (const unsigned char *)bytes;
+    while (length > 0) {
+        uint32_t point;
+        size_t step = read_character(at, length, &point);
+        if (step == 0) {
+            return false;
+        }
+        at += step;
+        length -= step;
+    }
+    return true;
+}
+
+size_t text_columns(const char *string)
+{
+    size_t columns = 0;
+    for (; *string != '\0'; string++) {
+        columns += ((unsigned char)*string & 0xC0) != 0x80;
+    }
+    return columns;
+}
+
+/* Restricted Damerau-Levenshtein distance over bytes; both words are shorter than NEAREST_WORD_MAX. */
+static size_t edit_distance(const char *a, size_t a_length, const char *b, size_t b_length)
+{
+    size_t rows[3][NEAREST_WORD_MAX + 1];
+    size_t *before = rows[0];
+    size_t *last = rows[1];
+    size_t *now = rows[2];
+    for (size_t j = 0; j <= b_length; j++) {
+        last[j] = j;
+    }
+    for (size_t i = 1; i <= a_length; i++) {
+        now[0] = i;
+        for (size_t j = 1; j <= b_length; j++) {
+            size_t cost = a[i - 1] == b[j - 1] ? 0 : 1;
+            size_t best = last[j - 1] + cost;
+            best = last[j] + 1 < best ? last[j] + 1 : best;
+            best = now[j - 1] + 1 < best ? now[j - 1] + 1 : best;
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && before[j - 2] + 1 < best) {
+                best = before[j - 2] + 1;
+            }
+            now[j] = best;
+        }
+        size_t *free_row = before;
+        before = last;
+        last = now;
+        now = free_row;
+    }
+    return last[b_length];
+}
+
+const char *text_nearest(const char *word, const char *const *candidates, size_t count)
+{
+    size_t length = strlen(word);
+    const char *nearest = NULL;
+    size_t nearest_distance = length / 3 + 2; /* one more than what still counts as a slip */
+    if (length == 0 || length >= NEAREST_WORD_MAX) {
+        return NULL;
+    }
+    for (size_t i = 0; i < count; i++) {
+        size_t other = candidates[i] == NULL ? 0 : strlen(candidates[i]);
+        if (other == 0 || other >= NEAREST_WORD_MAX) {
+            continue;
+        }
+        size_t distance = edit_distance(word, length, candidates[i], other);
+        if (distance < nearest_distance && distance < length) {
+            nearest = candidates[i];
+            nearest_distance = distance;
+        }
+    }
+    return nearest;
+}
+
+void text_copy(char *to, size_t size, const char *from)
+{
+    if (size > 0) {
+        size_t length = strlen(from);
+        length = length < size - 1 ? length : size - 1;
+        memcpy(to, from, length);
+        to[length] = '\0';
+    }
+}

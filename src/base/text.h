@@ -1,0 +1,41 @@
+/* Text: bounded growing buffers, safe lines, and "did you mean". */
+#ifndef WEIR_BASE_TEXT_H
+#define WEIR_BASE_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "weir/status.h"
+
+/* A growing buffer with a ceiling. After a failed call the content is unchanged. `data` is NUL-terminated once anything was
+ * added, and may hold NULs inside. Init with {.max = N}; text_close() frees it and takes an empty one. */
+struct text {
+    char *data;
+    size_t length;
+    size_t capacity;
+    size_t max; /* bytes, without the closing NUL */
+};
+
+/* WEIR_OUT_OF_MEMORY, or WEIR_FAILED when `max` would be passed. */
+WEIR_MUST_CHECK enum weir_status text_add(struct text *text, const char *bytes, size_t length);
+WEIR_MUST_CHECK enum weir_status text_add_string(struct text *text, const char *string);
+WEIR_MUST_CHECK enum weir_status text_format(struct text *text, const char *format, ...) WEIR_PRINTF(2, 3);
+void text_clear(struct text *text);
+void text_close(struct text *text);
+
+/* Replaces, in place, control characters, bidi controls and bytes that are no UTF-8 by '?', and cuts a character that the
+ * end of a buffer has split: what remains may be printed on a terminal or put in a log line. */
+void text_make_safe(char *string);
+/* True when the bytes are valid UTF-8 (RFC 3629: no overlong form, no surrogate). NULs are valid. */
+bool text_is_utf8(const char *bytes, size_t length);
+/* How many terminal columns the string takes, counting one per code point. */
+size_t text_columns(const char *string);
+
+/* The candidate that is nearest to `word` (edits of one letter, a swap counts one), or NULL when none is near enough to be
+ * what was meant. `candidates` has `count` entries; entries may be NULL. */
+const char *text_nearest(const char *word, const char *const *candidates, size_t count);
+
+/* Copies with the end cut if need be; always NUL-terminated when size > 0. */
+void text_copy(char *to, size_t size, const char *from);
+
+#endif

@@ -1,0 +1,25 @@
+/* UUIDv7 (RFC 9562): the id of an execution, made when it is enqueued, the same on every surface.
+ *
+ * Ids of one source grow strictly, also within a millisecond and when the clock goes back: the 12 bits behind the time are
+ * a counter, so "order by id" is the order of enqueueing of one process. */
+#ifndef WEIR_BASE_UUID_H
+#define WEIR_BASE_UUID_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { UUID_TEXT_LENGTH = 36, UUID_TEXT_MAX = 37 };
+
+/* Writes the next id of this process (any thread) for the given time. `to` holds UUID_TEXT_MAX bytes. */
+void uuid_make(int64_t wall_us, char *to);
+/* A source of its own whose random part comes from a seed, for the simulation. One thread at a time. */
+struct uuid_source {
+    uint64_t last; /* 48 bits of milliseconds, 12 bits of counter */
+    uint64_t random_state;
+    bool seeded;
+};
+void uuid_make_from(struct uuid_source *source, int64_t wall_us, char *to);
+/* True for 8-4-4-4-12 hex digits, any version; upper case is accepted. */
+bool uuid_is_valid(const char *text);
+
+#endif
