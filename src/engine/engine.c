@@ -1,0 +1,168 @@
+#include "engine/engine.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/error.h"
+#include "base/text.h"
+
+static const char *const step_state_names[] = {
+#define STEP_STATE_NAME(id, name) [id] = name,
+    STEP_STATE_LIST(STEP_STATE_NAME)
+#undef STEP_STATE_NAME
+};
+
+const char *step_state_name(enum step_state state)
+{
+    INVARIANT((unsigned)state < STEP_STATE_COUNT);
+    return step_state_names[state];
+}
+
+bool step_state_parse(const char *name, enum step_state *ret_state)
+{
+    for (size_t i = 0; i < STEP_STATE_COUNT; i++) {
+        if (strcasecmp(name, step_state_names[i]) == 0) {
+            *ret_state = (enum step_state)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+bool step_state_is_final(enum step_state state)
+{
+    return state != STEP_RUNNING && state != STEP_WAITING;
+}
+
+void step_record_close(struct step_record *record)
+{
+    if (record != NULL) {
+        free(record->output);
+        free(record->variables);
+        free(record->error);
+        record->output = NULL;
+        record->variables = NULL;
+        record->error = NULL;
+    }
+}
+
+struct report *report_new(enum report_kind kind, const char *id, int64_t fence)
+{
+    struct report *report = calloc(1, sizeof *report);
+    if (report != NULL) {
+        report->kind = kind;
+        report->fence = fence;
+        report->step_index = -1;
+        report->step.exit_code = -1;
+        text_copy(report->id, sizeof report->id, id);
+    }
+    return report;
+}
+
+void report_free(struct report *report)
+{
+    if (report != NULL) {
+        step_record_close(&report->step);
+        free(report->error);
+        free(report);
+    }
+}
+
+const char *engine_name(const struct engine *engine)
+{
+    return engine->operations->name;
+}
+
+bool engine_has(const struct engine *engine, enum engine_feature feature)
+{
+    return (engine->operations->features & (unsigned)feature) != 0;
+}
+
+void engine_set_sink(struct engine *engine, struct report_sink sink)
+{
+    engine->sink = sink;
+}
+
+enum weir_status engine_start(struct engine *engine, const struct engine_start *start, struct weir_error *error)
+{
+    if (engine == NULL || start == NULL || !uuid_is_valid(start->id) || start->definition == NULL || start->fence <= 0 ||
+        start->attempt <= 0 || (start->step_count > 0 && start->steps == NULL)) {
+        return error_set(error, WEIR_MISUSE, "engine_start needs an id, a definition, a fence and an attempt");
+    }
+    return engine->operations->start(engine, start, error);
+}
+
+void engine_cancel(struct engine *engine, const char *id, int64_t fence)
+{
+    engine->operations->cancel(engine, id, fence);
+}
+
+void engine_abandon(struct engine *engine, const char *id, int64_t fence)
+{
+    engine->operations->abandon(engine, id, fence);
+}
+
+void engine_recorded(struct engine *engine, const struct recorded *recorded, size_t count)
+{
+    if (engine->operations->recorded != NULL && count > 0) {
+        engine->operations->recorded(engine, recorded, count);
+    }
+}
+
+void engine_describe(struct engine *engine, const char *id, int64_t fence)
+{
+    if (engine->operations->describe != NULL) {
+        engine->operations->describe(engine, id, fence);
+    }
+}
+
+size_t engine_room(struct engine *engine)
+{
+    return engine->operations->room(engine);
+}
+
+size_t engine_running(struct engine *engine)
+{
+    return engine->operations->running(engine);
+}
+
+void engine_lease(struct engine *engine, int64_t lease_end_boot_us)
+{
+    if (engine->operations->lease != NULL) {
+        engine->operations->lease(engine, lease_end_boot_us);
+    }
+}
+
+int64_t engine_step(struct engine *engine)
+{
+    return engine->operations->step != NULL ? engine->operations->step(engine) : TIME_NEVER;
+}
+
+int engine_fd(struct engine *engine)
+{
+    return engine->operations->fd != NULL ? engine->operations->fd(engine) : -1;
+}
+
+enum weir_status engine_run_threads(struct engine *engine, struct weir_error *error)
+{
+    return engine->operations->run_threads != NULL ? engine->operations->run_threads(engine, error) : WEIR_OK;
+}
+
+void engine_stop(struct engine *engine, bool interrupt)
+{
+    engine->operations->stop(engine, interrupt);
+}
+
+void engine_close(struct engine *engine)
+{
+    if (engine != NULL) {
+        engine->operations->close(engine);
+    }
+}
+
+void engine_report(struct engine *engine, struct report *report)
+{
+    INVARIANT(engine->sink.report != NULL);
+    engine->sink.report(engine->sink.context, report);
+}

@@ -1,0 +1,206 @@
+/* The seam to what runs executions: `in_process`, `temporal`, and a scripted one for tests.
+ *
+ * An engine never blocks its caller and never touches the queue. It is told to start and to cancel; everything it has to
+ * say comes back as a report, in any order, late, or twice: started, refused, unreachable, unknown, a step's progress, the
+ * end. The recorder writes reports to the store in sets and tells the engine what is durable (`recorded`). So the engine
+ * being slow holds up nothing, and no transaction is open during a call to it (design 3.6).
+ *
+ * The same ids go out on every attempt: execution id, workflow id `execution-<id>`, request id = execution id (design 3.1).
+ * "Already started" with our ids is ENGINE_STARTED.
+ *
+ * Threads: start/cancel/describe/recorded/room may be called from any thread. Reports come from any thread, and never from
+ * inside a call of the dispatcher's or recorder's own stack unless the engine is driven by engine_step() (then: from there).
+ * Owner: whoever opened the engine closes it, after engine_stop().
+ */
+#ifndef WEIR_ENGINE_ENGINE_H
+#define WEIR_ENGINE_ENGINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/clock.h"
+#include "base/uuid.h"
+#include "queue/limits.h"
+#include "weir/status.h"
+
+/* What the engine can do; asked for instead of guessed from its name. */
+enum engine_feature {
+    ENGINE_DIES_WITH_NODE = 1 << 0, /* runs inside the node: a dead node's executions must be started again elsewhere */
+    ENGINE_RECORDS_STEPS = 1 << 1,  /* reports steps, and waits for `recorded` before it goes on */
+    ENGINE_DESCRIBES = 1 << 2       /* can be asked about an execution (reconciler) */
+};
+
+/* --- steps --- */
+
+/* X(enum, name in the store) */
+#define STEP_STATE_LIST(X)                                                            \
+    X(STEP_RUNNING, "RUNNING")     /* this attempt is under way */                        \
+    X(STEP_WAITING, "WAITING")     /* sleeps, or waits for its next attempt, until due */ \
+    X(STEP_COMPLETED, "COMPLETED") /* final */                                            \
+    X(STEP_FAILED, "FAILED")       /* final: no attempt left, or not to be retried */     \
+    X(STEP_SKIPPED, "SKIPPED")     /* final: its `when` was false, or a need was skipped */ \
+    X(STEP_CANCELLED, "CANCELLED") /* final: stopped with its execution */
+
+enum step_state {
+#define STEP_STATE_ENUM(id, name) id,
+    STEP_STATE_LIST(STEP_STATE_ENUM)
+#undef STEP_STATE_ENUM
+    STEP_STATE_COUNT
+};
+const char *step_state_name(enum step_state state);
+bool step_state_parse(const char *name, enum step_state *ret_state);
+bool step_state_is_final(enum step_state state);
+
+/* One step execution as the store keeps it: one row per (execution, step); `attempt` is its last. */
+struct step_record {
+    char step[STEP_ID_MAX + 1];
+    enum step_state state;
+    int attempt;              /* of the run that this is about, from 1; grows also over a handover */
+    int failures;             /* failed attempts so far: what `retry.attempts` is compared with */
+    int exit_code;            /* of an exec step; -1 when there is none */
+    int64_t due_us;           /* STEP_WAITING: store time at which it goes on; when reporting, see due_in_us */
+    int64_t due_in_us;        /* report only: delay from the moment of recording (the store adds its own time) */
+    char *output;             /* JSON text of the result, or NULL; malloc'ed, owned by the record's holder */
+    size_t output_length;
+    char *variables;          /* JSON text of a handler's durable state, or NULL; owned likewise */
+    char error_code[ERROR_CODE_MAX + 1];
+    char *error;              /* what went wrong, or NULL; owned likewise */
+};
+void step_record_close(struct step_record *record);
+
+/* --- start --- */
+
+struct engine_start {
+    char id[UUID_TEXT_MAX];
+    const char *workspace;
+    const char *workflow;
+    int version;
+    int64_t definition_id;          /* key for the engine's cache of read definitions */
+    const char *definition;         /* canonical JSON text of that version */
+    const char *params;             /* JSON object as it was enqueued, byte for byte */
+    size_t params_length;
+    int64_t fence;
+    int attempt;                    /* this start, from 1 */
+    int handovers;                  /* how often its node died so far; > 0: `steps` holds what is finished */
+    int64_t running_for_us;         /* since it was first dispatched; 0 the first time. For the execution's own timeout */
+    bool cancel_requested;
+    const struct step_record *steps; /* what is on record from before, when handovers > 0 */
+    size_t step_count;
+};
+
+/* --- reports --- */
+
+enum report_kind {
+    REPORT_STARTED,     /* the engine has it (now, or since an earlier attempt with our ids) */
+    REPORT_REFUSED,     /* definite: it is not running. See `permanent`, `spends_attempt`, `delay_us` */
+    REPORT_UNREACHABLE, /* definite: not one byte of the start left. Feeds the breaker; spends nothing */
+    REPORT_UNKNOWN,     /* it may be running: the slot stays, the same ids are sent again */
+    REPORT_STEP,        /* `step` changed; wants an answer by `recorded` */
+    REPORT_ENDED,       /* the execution ended in `end_state`; may carry the last `step`; wants an answer by `recorded` */
+    REPORT_GIVEN_BACK,  /* stopped before its end because the node stops: others may have it at once; wants `recorded` */
+    REPORT_ABSENT       /* answer to describe: the engine does not know it */
+};
+
+enum end_state { END_COMPLETED, END_FAILED, END_CANCELLED };
+
+/* Allocated by the engine with report_new(), owned by the sink from engine_report() on. */
+struct report {
+    struct report *next;          /* for the sink's queue */
+    enum report_kind kind;
+    char id[UUID_TEXT_MAX];
+    int64_t fence;
+    bool permanent;               /* REFUSED: trying again cannot help */
+    bool spends_attempt;          /* REFUSED: counts against attempts_max (false: put back with a delay, A53) */
+    int64_t delay_us;             /* REFUSED and put back without an attempt: when to look again */
+    enum end_state end_state;     /* ENDED */
+    bool has_step;
+    struct step_record step;      /* STEP; ENDED when has_step */
+    int step_index;               /* handed back by `recorded` */
+    char error_code[ERROR_CODE_MAX + 1]; /* REFUSED, UNREACHABLE, UNKNOWN, ENDED+END_FAILED */
+    char *error;                  /* malloc'ed or NULL */
+};
+/* NULL when out of memory. report_free() takes NULL. */
+struct report *report_new(enum report_kind kind, const char *id, int64_t fence);
+void report_free(struct report *report);
+
+struct report_sink {
+    /* Takes ownership; never blocks. */
+    void (*report)(void *context, struct report *report);
+    void *context;
+};
+
+/* What became of a report that wanted an answer. */
+struct recorded {
+    char id[UUID_TEXT_MAX];
+    int64_t fence;
+    enum report_kind kind;
+    int step_index;
+    enum weir_status status; /* WEIR_OK: durable. WEIR_STALE_FENCE or WEIR_EXECUTION_NOT_FOUND: it is not ours any more,
+                                stop it and say nothing. WEIR_INVALID_ARGUMENT: the store refused the value (the step fails).
+                                Anything else was retried by the recorder and is never seen here. */
+};
+
+/* --- the engine --- */
+
+struct engine;
+
+struct engine_operations {
+    const char *name; /* "in_process" */
+    unsigned features;
+    /* Copies what it needs. Refusals are reports as well; the status is for misuse only. */
+    enum weir_status (*start)(struct engine *engine, const struct engine_start *start, struct weir_error *error);
+    void (*cancel)(struct engine *engine, const char *id, int64_t fence);
+    /* Stops what runs under a claim that is lost (lease or fence), without a report. NULL id: everything. */
+    void (*abandon)(struct engine *engine, const char *id, int64_t fence);
+    void (*recorded)(struct engine *engine, const struct recorded *recorded, size_t count);
+    /* Asks what became of an execution; the answer is a report (STARTED, ENDED, ABSENT, UNKNOWN). May be NULL. */
+    void (*describe)(struct engine *engine, const char *id, int64_t fence);
+    /* Starts that would be accepted now without queueing (back-pressure, design 3.13). */
+    size_t (*room)(struct engine *engine);
+    /* Executions that are started and not yet durably ended. */
+    size_t (*running)(struct engine *engine);
+    /* The lease of this node, on the boot clock: what runs must be dead by then. Called at each heartbeat. */
+    void (*lease)(struct engine *engine, int64_t lease_end_boot_us);
+    /* Drives an engine without threads of its own: does what is due, never waits; returns when it wants to be called again
+     * (boot clock; TIME_NEVER: only when its fd is readable). */
+    int64_t (*step)(struct engine *engine);
+    /* Readable when step() has something to do; -1 when there is none. */
+    int (*fd)(struct engine *engine);
+    /* Runs step() in threads of the engine's own from now on. */
+    enum weir_status (*run_threads)(struct engine *engine, struct weir_error *error);
+    /* Takes no more starts. `interrupt`: also stops what runs and gives it back (REPORT_GIVEN_BACK). May be called twice. */
+    void (*stop)(struct engine *engine, bool interrupt);
+    void (*close)(struct engine *engine);
+};
+
+/* First member of every engine's own struct. */
+struct engine {
+    const struct engine_operations *operations;
+    struct report_sink sink;
+    const struct clock *clock;
+};
+
+/* The wrappers: each verb once, arguments checked, optional verbs absent = no effect. */
+const char *engine_name(const struct engine *engine);
+bool engine_has(const struct engine *engine, enum engine_feature feature);
+/* Before the first start: where reports go. */
+void engine_set_sink(struct engine *engine, struct report_sink sink);
+WEIR_MUST_CHECK enum weir_status engine_start(struct engine *engine, const struct engine_start *start, struct weir_error *error);
+void engine_cancel(struct engine *engine, const char *id, int64_t fence);
+void engine_abandon(struct engine *engine, const char *id, int64_t fence);
+void engine_recorded(struct engine *engine, const struct recorded *recorded, size_t count);
+void engine_describe(struct engine *engine, const char *id, int64_t fence);
+size_t engine_room(struct engine *engine);
+size_t engine_running(struct engine *engine);
+void engine_lease(struct engine *engine, int64_t lease_end_boot_us);
+int64_t engine_step(struct engine *engine);
+int engine_fd(struct engine *engine);
+WEIR_MUST_CHECK enum weir_status engine_run_threads(struct engine *engine, struct weir_error *error);
+void engine_stop(struct engine *engine, bool interrupt);
+/* Takes NULL. What still runs is stopped without a report. */
+void engine_close(struct engine *engine);
+/* For engines: hands a report to the sink. */
+void engine_report(struct engine *engine, struct report *report);
+
+#endif

@@ -1,0 +1,38 @@
+/* The embedded engine: runs the steps of executions inside the node (design 5).
+ *
+ * One thread drives everything that waits - the keeper's pipes, timers, the graph of each execution; C handlers run on a
+ * small pool; `exec` steps are children of the keeper. A sleeping step is a row with a due time, not a thread.
+ * Without engine_run_threads() the same loop runs in the caller's engine_step(), handlers included.
+ *
+ * What "once" means: an execution is started once; two runs of a step never overlap; a finished step never runs again; a
+ * step that ran when its node died runs again with a higher attempt number. For this an `exec` attempt is on record
+ * (STEP_RUNNING, durable) before its process starts. A `handler` attempt is not, to save a commit: after a handover its
+ * attempt number grows by the number of handovers, so it is never used twice either.
+ */
+#ifndef WEIR_ENGINE_IN_PROCESS_H
+#define WEIR_ENGINE_IN_PROCESS_H
+
+#include "engine/engine.h"
+#include "weir/handler.h"
+
+struct in_process_options {
+    size_t max_running;      /* executions at once: room() is what is left of it; 0 = IN_PROCESS_RUNNING_DEFAULT */
+    size_t handler_threads;  /* 0 = number of processors, at most 16 */
+    bool allow_exec;         /* exec steps are refused (error code `exec_not_allowed`) unless this is set */
+    const char *const *exec_allow_list; /* absolute program paths or names; NULL-terminated; NULL = all when allow_exec */
+    const struct weir_handler *handlers; /* copied */
+    size_t handler_count;
+    const struct clock *clock;
+};
+
+enum { IN_PROCESS_RUNNING_DEFAULT = 1000 };
+
+/* Starts the keeper: a small single-threaded process that is forked before any thread exists. So this must be called while
+ * the process has one thread, or at least before the node's threads; the child only uses async-signal-safe calls until it
+ * runs its own loop. Errors: WEIR_SYSTEM (fork, pipe), WEIR_INVALID_ARGUMENT (duplicate handler name). */
+WEIR_MUST_CHECK enum weir_status in_process_open(const struct in_process_options *options, struct engine **ret_engine,
+                                                 struct weir_error *error);
+/* Process id of the keeper (for the node's row: a node is gone only when its keeper is gone too); 0 when there is none. */
+long in_process_keeper_pid(const struct engine *engine);
+
+#endif

@@ -1,0 +1,56 @@
+#include "queue/breaker.h"
+
+#include "base/clock.h"
+
+void breaker_init(struct breaker *breaker)
+{
+    *breaker = (struct breaker){.state = BREAKER_CLOSED, .delay_us = BREAKER_FIRST_DELAY_US};
+}
+
+int64_t breaker_allows(struct breaker *breaker, int64_t wanted, int64_t now_us)
+{
+    if (breaker->state == BREAKER_CLOSED) {
+        return wanted;
+    }
+    /* A probe whose answer never came is not waited for beyond the next delay. */
+    if (now_us < breaker->retry_at_us || wanted <= 0) {
+        return 0;
+    }
+    breaker->state = BREAKER_PROBING;
+    breaker->retry_at_us = time_add(now_us, BREAKER_MAX_DELAY_US);
+    return 1;
+}
+
+bool breaker_unreachable(struct breaker *breaker, int64_t now_us, struct random *random)
+{
+    bool opened = false;
+    breaker->unreachable_in_a_row++;
+    if (breaker->state == BREAKER_CLOSED) {
+        if (breaker->unreachable_in_a_row < BREAKER_OPENS_AFTER) {
+            return false;
+        }
+        breaker->opened_at_us = now_us;
+        breaker->delay_us = BREAKER_FIRST_DELAY_US;
+        opened = true;
+    } else if (breaker->state == BREAKER_PROBING) {
+        breaker->delay_us = breaker->delay_us * 2 > BREAKER_MAX_DELAY_US ? BREAKER_MAX_DELAY_US : breaker->delay_us * 2;
+    } else {
+        return false; /* a late answer from before the breaker opened */
+    }
+    breaker->state = BREAKER_OPEN;
+    int64_t jitter_us = (int64_t)random_below(random, (uint64_t)breaker->delay_us / 5 + 1);
+    breaker->retry_at_us = time_add(now_us, breaker->delay_us - jitter_us);
+    return opened;
+}
+
+bool breaker_reached(struct breaker *breaker)
+{
+    bool closed = breaker->state != BREAKER_CLOSED;
+    breaker_init(breaker);
+    return closed;
+}
+
+int64_t breaker_next(const struct breaker *breaker)
+{
+    return breaker->state == BREAKER_CLOSED ? TIME_NEVER : breaker->retry_at_us;
+}

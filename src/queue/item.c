@@ -1,0 +1,119 @@
+#include "queue/item.h"
+
+#include <string.h>
+#include <strings.h>
+
+#include "base/error.h"
+#include "queue/limits.h"
+
+/* A claim whose start was never answered stays CLAIMED and is asked again, so it has no move. DISPATCHED may be reported
+ * after the end was (engines answer in any order): the end wins and "dispatch" then finds no row. */
+static const struct item_move moves[] = {
+    {ITEM_PENDING, ITEM_CLAIMED, "claim", COUNTS_NOTHING},
+    {ITEM_PENDING, ITEM_CANCELLED, "cancel", COUNTS_NOTHING},
+    {ITEM_CLAIMED, ITEM_DISPATCHED, "dispatch", COUNTS_NOTHING},
+    {ITEM_CLAIMED, ITEM_PENDING, "retry", COUNTS_ATTEMPT},
+    {ITEM_CLAIMED, ITEM_PENDING, "defer", COUNTS_DEFERRAL},
+    {ITEM_CLAIMED, ITEM_PENDING, "release", COUNTS_NOTHING},
+    {ITEM_CLAIMED, ITEM_CLAIMED, "hand_over", COUNTS_HANDOVER},
+    {ITEM_CLAIMED, ITEM_FAILED, "refuse", COUNTS_ATTEMPT},
+    {ITEM_CLAIMED, ITEM_FAILED, "poison", COUNTS_HANDOVER},
+    {ITEM_CLAIMED, ITEM_COMPLETED, "complete", COUNTS_NOTHING},
+    {ITEM_CLAIMED, ITEM_FAILED, "fail", COUNTS_NOTHING},
+    {ITEM_CLAIMED, ITEM_CANCELLED, "cancel", COUNTS_NOTHING},
+    {ITEM_DISPATCHED, ITEM_CLAIMED, "hand_over", COUNTS_HANDOVER},
+    {ITEM_DISPATCHED, ITEM_FAILED, "poison", COUNTS_HANDOVER},
+    {ITEM_DISPATCHED, ITEM_COMPLETED, "complete", COUNTS_NOTHING},
+    {ITEM_DISPATCHED, ITEM_FAILED, "fail", COUNTS_NOTHING},
+    {ITEM_DISPATCHED, ITEM_CANCELLED, "cancel", COUNTS_NOTHING},
+};
+
+static const char *const state_names[] = {
+#define STATE_NAME(id, name, terminal) [id] = name,
+    ITEM_STATE_LIST(STATE_NAME)
+#undef STATE_NAME
+};
+
+static const bool state_terminal[] = {
+#define STATE_TERMINAL(id, name, terminal) [id] = terminal,
+    ITEM_STATE_LIST(STATE_TERMINAL)
+#undef STATE_TERMINAL
+};
+
+static const char *const reason_names[] = {
+#define REASON_NAME(id, name, meaning) [id] = name,
+    PENDING_REASON_LIST(REASON_NAME)
+#undef REASON_NAME
+};
+
+static const char *const reason_meanings[] = {
+#define REASON_MEANING(id, name, meaning) [id] = meaning,
+    PENDING_REASON_LIST(REASON_MEANING)
+#undef REASON_MEANING
+};
+
+const struct item_move *item_moves(size_t *ret_count)
+{
+    *ret_count = sizeof moves / sizeof moves[0];
+    return moves;
+}
+
+const struct item_move *item_find_move(enum item_state from, const char *because)
+{
+    for (size_t i = 0; i < sizeof moves / sizeof moves[0]; i++) {
+        if (moves[i].from == from && strcmp(moves[i].because, because) == 0) {
+            return &moves[i];
+        }
+    }
+    return NULL;
+}
+
+bool item_may_move(enum item_state from, enum item_state to)
+{
+    for (size_t i = 0; i < sizeof moves / sizeof moves[0]; i++) {
+        if (moves[i].from == from && moves[i].to == to) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool item_is_terminal(enum item_state state)
+{
+    INVARIANT((unsigned)state < ITEM_STATE_COUNT);
+    return state_terminal[state];
+}
+
+const char *item_state_name(enum item_state state)
+{
+    INVARIANT((unsigned)state < ITEM_STATE_COUNT);
+    return state_names[state];
+}
+
+bool item_state_parse(const char *name, enum item_state *ret_state)
+{
+    for (size_t i = 0; i < ITEM_STATE_COUNT; i++) {
+        if (strcasecmp(name, state_names[i]) == 0) {
+            *ret_state = (enum item_state)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+const char *pending_reason_name(enum pending_reason reason)
+{
+    INVARIANT((unsigned)reason < PENDING_REASON_COUNT);
+    return reason_names[reason];
+}
+
+const char *pending_reason_meaning(enum pending_reason reason)
+{
+    INVARIANT((unsigned)reason < PENDING_REASON_COUNT);
+    return reason_meanings[reason];
+}
+
+int64_t item_rank(int64_t run_at_us, int priority)
+{
+    return time_add(run_at_us, -(int64_t)priority * PRIORITY_AGEING_US);
+}

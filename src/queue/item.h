@@ -1,0 +1,76 @@
+/* The life of a queue item: its states, the legal moves between them, and why a waiting one waits.
+ *
+ * One table names every legal move, what causes it and which counter it spends; docs/state_machine.md is printed from it.
+ * Stores ask item_may_move() before they write, so an illegal move is refused the same way everywhere. Pure; any thread.
+ */
+#ifndef WEIR_QUEUE_ITEM_H
+#define WEIR_QUEUE_ITEM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* X(enum, name on every surface, terminal) */
+#define ITEM_STATE_LIST(X)              \
+    X(ITEM_PENDING, "PENDING", false)       \
+    X(ITEM_CLAIMED, "CLAIMED", false)       \
+    X(ITEM_DISPATCHED, "DISPATCHED", false) \
+    X(ITEM_COMPLETED, "COMPLETED", true)    \
+    X(ITEM_FAILED, "FAILED", true)          \
+    X(ITEM_CANCELLED, "CANCELLED", true)
+
+enum item_state {
+#define ITEM_STATE_ENUM(id, name, terminal) id,
+    ITEM_STATE_LIST(ITEM_STATE_ENUM)
+#undef ITEM_STATE_ENUM
+    ITEM_STATE_COUNT
+};
+
+/* Why an item that is not running waits: exactly one, the first that applies in this order (design 1). The same words are
+ * in the views, in the command line and in the metrics. X(enum, name, what it means for a person) */
+#define PENDING_REASON_LIST(X)                                                                                          \
+    X(REASON_HANDED_OVER, "handed_over", "its node died; another node takes it over with the same ids")                 \
+    X(REASON_BACKING_OFF, "backing_off", "its last start was refused; it is tried again when the delay is over")        \
+    X(REASON_SCHEDULED, "scheduled", "its run_at is in the future")                                                     \
+    X(REASON_WORKSPACE_PAUSED, "workspace_paused", "its workspace is paused")                                           \
+    X(REASON_QUEUE_PAUSED, "queue_paused", "the queue is paused")                                                       \
+    X(REASON_NO_NODE_IN_GROUP, "no_node_in_group", "no live node serves its executor group")                            \
+    X(REASON_ENGINE_UNREACHABLE, "engine_unreachable", "no node of its group reaches its engine")                       \
+    X(REASON_WORKSPACE_AT_CAPACITY, "workspace_at_capacity", "its workspace uses all the slots of its plan")            \
+    X(REASON_READY, "ready", "nothing holds it back; it starts when its turn comes")
+
+enum pending_reason {
+#define PENDING_REASON_ENUM(id, name, meaning) id,
+    PENDING_REASON_LIST(PENDING_REASON_ENUM)
+#undef PENDING_REASON_ENUM
+    PENDING_REASON_COUNT
+};
+
+/* Which of the three counters a move spends (design 3.8). */
+enum item_counter { COUNTS_NOTHING, COUNTS_ATTEMPT, COUNTS_DEFERRAL, COUNTS_HANDOVER };
+
+struct item_move {
+    enum item_state from;
+    enum item_state to;
+    const char *because; /* the event's name */
+    enum item_counter counter;
+};
+
+/* The table; `ret_count` gets its length. Static. */
+const struct item_move *item_moves(size_t *ret_count);
+/* The move of that name from that state, or NULL when it is not legal. */
+const struct item_move *item_find_move(enum item_state from, const char *because);
+/* True when some move leads from one state to the other. Staying where one is (handover of a running item) counts only if
+ * the table has it. */
+bool item_may_move(enum item_state from, enum item_state to);
+bool item_is_terminal(enum item_state state);
+const char *item_state_name(enum item_state state);
+/* Accepts any case; false when it is no state. */
+bool item_state_parse(const char *name, enum item_state *ret_state);
+const char *pending_reason_name(enum pending_reason reason);
+const char *pending_reason_meaning(enum pending_reason reason);
+
+/* The place of an item in its lane: smaller goes first. Due time, moved ahead by its priority (limits.h: ageing). */
+int64_t item_rank(int64_t run_at_us, int priority);
+
+#endif
