@@ -1,0 +1,104 @@
+/* A node: everything that makes a process take work from a store and give it to an engine.
+ *
+ * Four loops, each a plain step function that does what is due and never waits, and says when it wants to be called again
+ * (boot clock, microseconds; TIME_NEVER = only when woken):
+ *
+ *   dispatch   room -> claim -> start            (dispatch/dispatcher.h)
+ *   record     reports of the engine -> store    (dispatch/recorder.h)
+ *   heartbeat  lease, wishes of operators        (dispatch/nodes.h)
+ *   duties     recovery, stuck watch, retention  (dispatch/duties.h), under the spec's locks
+ *
+ * node_run_threads() gives each loop a thread and its own store handle. Without it the owner calls node_step(), which runs all
+ * four and the engine's own step in his thread: that is how a program embeds weir in its own loop, and how the simulation runs
+ * whole fleets in one thread on a virtual clock.
+ *
+ * Owner: node_open() .. node_stop() .. node_close(). The engine and the events are the caller's and outlive the node.
+ */
+#ifndef WEIR_DISPATCH_NODE_H
+#define WEIR_DISPATCH_NODE_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/clock.h"
+#include "engine/engine.h"
+#include "observe/event.h"
+#include "store/store.h"
+
+struct node_settings {
+    const char *name;            /* NULL = host name and pid */
+    const char *group;           /* NULL = "default" */
+    size_t claim_batch;          /* items per claim at most; 0 = CLAIM_BATCH_MOST: natural batching up to the engine's room */
+    int64_t poll_interval_us;    /* 0 = POLL_INTERVAL_US */
+    int64_t lease_us;            /* 0 = NODE_LEASE_US; heartbeats come three times as often */
+    int64_t start_deadline_us;   /* 0 = START_DEADLINE_US */
+    int64_t stuck_after_us;      /* 0 = STUCK_AFTER_US */
+    int64_t retention_us;        /* 0 = RETENTION_US; -1 = keep for ever */
+    int64_t stop_grace_us;       /* 0 = STOP_GRACE_US */
+    int attempts_max;            /* 0 = ATTEMPTS_MAX_DEFAULT */
+    int handovers_max;           /* 0 = HANDOVERS_MAX_DEFAULT */
+    bool no_dispatch;            /* nFlow's autostart=false: this process may enqueue and ask, and claims nothing */
+    bool exclusive;              /* dispatch.exclusive: claim only while holding processExecutionQueue (beside Riven) */
+    long keeper_pid;             /* of the in-process engine, 0 = none */
+    uint64_t seed;               /* of the jitter; 0 = from the system */
+    const struct clock *clock;   /* NULL = the machine's */
+    /* May cancel a stuck execution (nFlow's handlePotentiallyStuck): true = cancel. May be NULL. */
+    bool (*stuck_hook)(void *context, const char *execution_id, int64_t age_us);
+    void *stuck_context;
+};
+
+struct node;
+
+/* Registers the node in the store. `store` is only used to open further handles on the same store; the caller keeps it. */
+WEIR_MUST_CHECK enum weir_status node_open(struct store *store, struct engine *engine, struct event_bus *events,
+                                           const struct node_settings *settings, struct node **ret_node, struct weir_error *error);
+int64_t node_id(const struct node *node);
+
+/* --- driven by the caller --- */
+
+/* All loops once; returns when to call again at the latest. */
+int64_t node_step(struct node *node);
+/* One loop each, for the simulation. A loop whose store call fails tries again later by itself and emits store.failed. */
+int64_t node_dispatch_step(struct node *node);
+int64_t node_record_step(struct node *node);
+int64_t node_heartbeat_step(struct node *node);
+int64_t node_duties_step(struct node *node);
+/* Readable when node_step() has something to do before its time. */
+int node_fd(struct node *node);
+
+/* --- with threads --- */
+
+WEIR_MUST_CHECK enum weir_status node_run_threads(struct node *node, struct weir_error *error);
+
+/* --- any thread --- */
+
+/* Look for work now (an enqueue in this process). Cheap, async-signal-safe. */
+void node_wake(struct node *node);
+/* No new claims; what runs goes on; heartbeats go on. Also an operator's `weir node pause`. */
+void node_pause(struct node *node);
+void node_resume(struct node *node);
+/* {"id", "name", "group", "state", "running", "room", "in_flight", "stuck", "engine", "engine_reachable", "lease_age_us",
+ * "loops": {...}}. The caller releases it. NULL when out of memory. */
+json_t *node_status(struct node *node);
+/* False when a loop died or the lease is lost: health is red, the process should end non-zero. `error` says why. */
+bool node_is_healthy(struct node *node, struct weir_error *error);
+
+/* --- the end --- */
+
+enum node_stop_kind {
+    NODE_STOP_GRACEFUL,  /* give back what is claimed but not started, await what runs for stop_grace_us, then interrupt */
+    NODE_STOP_INTERRUPT  /* do not await: interrupt at once and give back */
+};
+/* Begins stopping and returns at once; may be called again, also with the other kind, from any thread. */
+void node_begin_stop(struct node *node, enum node_stop_kind kind);
+/* True when everything is given back or ended and on record. Drive with node_step() or wait with node_await_stop(). */
+bool node_is_stopped(struct node *node);
+/* Waits (threads only) until stopped or `deadline_us` from now. WEIR_TIMED_OUT leaves it stopping. `ret_graceful` (may be
+ * NULL): whether nothing had to be interrupted. */
+WEIR_MUST_CHECK enum weir_status node_await_stop(struct node *node, int64_t deadline_us, bool *ret_graceful, struct weir_error *error);
+/* Takes NULL. Without a stop before: as if the process had died, except that threads are joined. */
+void node_close(struct node *node);
+
+#endif

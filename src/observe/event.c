@@ -1,0 +1,52 @@
+#include "observe/event.h"
+
+#include "base/error.h"
+
+static const struct {
+    const char *name;
+    enum event_level level;
+} event_facts[] = {
+#define EVENT_FACTS(id, name, level) [id] = {name, level},
+    EVENT_LIST(EVENT_FACTS)
+#undef EVENT_FACTS
+};
+
+const char *event_name(enum event_type type)
+{
+    INVARIANT((unsigned)type < EVENT_TYPE_COUNT);
+    return event_facts[type].name;
+}
+
+enum event_level event_level(enum event_type type)
+{
+    INVARIANT((unsigned)type < EVENT_TYPE_COUNT);
+    return event_facts[type].level;
+}
+
+const char *event_level_name(enum event_level level)
+{
+    static const char *const names[] = {"debug", "info", "warn", "error"};
+    INVARIANT((unsigned)level < sizeof names / sizeof names[0]);
+    return names[level];
+}
+
+int event_subscribe(struct event_bus *bus, event_subscriber *function, void *context)
+{
+    if (bus->count == EVENT_SUBSCRIBERS_MAX) {
+        return 0;
+    }
+    bus->subscribers[bus->count].function = function;
+    bus->subscribers[bus->count].context = context;
+    bus->count++;
+    return 1;
+}
+
+void event_emit(struct event_bus *bus, const struct event *event)
+{
+    if (bus == NULL) {
+        return;
+    }
+    for (size_t i = 0; i < bus->count; i++) {
+        bus->subscribers[i].function(bus->subscribers[i].context, event);
+    }
+}
