@@ -28,6 +28,8 @@ struct yaml_node {
     int column;       /* counted from 1, in characters */
     const char *text; /* of every scalar, as it was written (without quotes, with escapes resolved); NUL-terminated */
     size_t length;    /* of `text`; NULs inside are possible in double quotes */
+    bool is_quoted;   /* in single or double quotes */
+    bool is_literal;  /* one line without escapes: offsets in `text` are columns in the file */
     bool boolean;     /* of YAML_BOOLEAN */
     int64_t integer;  /* of YAML_INTEGER */
     double number;    /* of YAML_NUMBER and YAML_INTEGER; finite */
@@ -48,6 +50,12 @@ WEIR_MUST_CHECK enum weir_status yaml_read(const char *bytes, size_t length, con
                                            struct arena *arena, const struct yaml_node **ret_root,
                                            struct weir_error *error);
 
+/* The same for strict JSON, through jansson: for text that a program wrote, which may hold any character. Nodes have no
+ * place (1:1); only the fault of the text itself tells its line and column. */
+WEIR_MUST_CHECK enum weir_status yaml_read_json(const char *bytes, size_t length, const struct yaml_source *source,
+                                                struct arena *arena, const struct yaml_node **ret_root,
+                                                struct weir_error *error);
+
 /* The value of a key in a map; NULL when it is not there or `map` is no map. */
 const struct yaml_node *yaml_get(const struct yaml_node *map, const char *key);
 /* "map", "list", "text", "integer", "number", "boolean", "null": for messages. */
@@ -55,6 +63,9 @@ const char *yaml_kind_name(enum yaml_kind kind);
 /* Fills `error` with "name:line:column: ..." at the place of `node` and returns the status of `source`. */
 enum weir_status yaml_error(const struct yaml_source *source, const struct yaml_node *node, struct weir_error *error,
                             const char *format, ...) WEIR_PRINTF(4, 5);
+/* The same at `offset` bytes inside the text of a scalar, where that can be told; else at its start. */
+enum weir_status yaml_error_inside(const struct yaml_source *source, const struct yaml_node *node, size_t offset,
+                                   struct weir_error *error, const char *format, ...) WEIR_PRINTF(5, 6);
 /* Refuses the first key of `map` that is not among `known` (`count` words): "unknown key \"x\"", with the nearest known
  * word, or all of them, as the hint. A node that is no map is refused too. `what` names the place: "a step". */
 WEIR_MUST_CHECK enum weir_status yaml_check_keys(const struct yaml_source *source, const struct yaml_node *map,
