@@ -21,21 +21,19 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "queue/expression.h"
+#include "queue/limits.h"
 #include "weir/status.h"
 
 enum {
     DEFINITION_BYTES_MAX = 1024 * 1024,             /* source text */
-    DEFINITION_MEMORY_BYTES_MAX = 32 * 1024 * 1024, /* what one definition may take when read */
+    DEFINITION_MEMORY_BYTES_MAX = 64 * 1024 * 1024, /* what one definition may take while it is read */
     DEFINITION_STEPS_MAX = 200,
-    DEFINITION_PROGRAMS_MAX = 100, /* different jq programs; each costs ~40 ms to compile */
-    NAME_LENGTH_MAX = 64,          /* [a-z0-9][a-z0-9_-]{0,63}: workflows, steps, handlers, workspaces */
+    DEFINITION_PROGRAMS_MAX = 200, /* expressions that need jq; each costs an evaluator ~40 ms to compile */
+    DEFINITION_ATTEMPTS_MAX = 100,
     STEP_ARGUMENTS_MAX = 256,
     STEP_ENVIRONMENT_MAX = 128,
     STEP_ERROR_CODES_MAX = 32,
     STEP_ATTEMPTS_MAX = 100,
-    DEFINITION_ATTEMPTS_MAX = 100,
-    STEP_OUTPUT_BYTES_DEFAULT = 1024 * 1024,
-    STEP_OUTPUT_BYTES_MAX = 4 * 1024 * 1024,
     STEP_FACTOR_MAX = 100
 };
 
@@ -69,7 +67,7 @@ struct step_exec {
     size_t env_count;
     const struct template *cwd;            /* NULL: the node's */
     const struct template *stdin_template; /* NULL: empty; strings raw, other values as compact JSON */
-    size_t output_max;                     /* bytes of stdout that are kept; more is the failure "output_too_large" */
+    size_t output_max; /* bytes of stdout, 1 to STEP_OUTPUT_BYTES_MAX (the default); more is a failure */
 };
 
 /* Exactly one of both is set; evaluate with template_evaluate_text(). */
@@ -121,8 +119,9 @@ WEIR_MUST_CHECK enum weir_status definition_read(const char *bytes, size_t lengt
 /* The same for text that definition_write() made, without compiling jq programs again: for text out of the store. */
 WEIR_MUST_CHECK enum weir_status definition_load(const char *bytes, size_t length, const char *source_name,
                                                  struct definition **ret_definition, struct weir_error *error);
-/* Appends the canonical JSON text: fixed key order, steps in file order, defaults left out. Two definitions mean the same
- * exactly when their texts are equal; definition_load() gives the same definition back. */
+/* Appends the canonical JSON text: fixed order of keys, steps in file order, defaults left out, times in their shortest
+ * form. Equal texts mean equal definitions, and definition_load() gives the same definition back; what only concerns the
+ * spelling of the file (YAML or JSON, quotes, comments, order of keys, 90s or 1m30s) does not change the text. */
 WEIR_MUST_CHECK enum weir_status definition_write(const struct definition *definition, struct text *to,
                                                   struct weir_error *error);
 /* Takes NULL. */
@@ -135,7 +134,7 @@ int definition_find_step(const struct definition *definition, const char *id);
 bool definition_step_precedes(const struct definition *definition, size_t before, size_t after);
 /* "exec", "sleep", "handler". */
 const char *step_kind_name(enum step_kind kind);
-/* True for [a-z0-9][a-z0-9_-]{0,63}. */
+/* True for [a-z0-9][a-z0-9_-]{0,63}: workflows, steps, handlers. */
 bool name_is_valid(const char *name);
 
 #endif

@@ -23,7 +23,6 @@
 
 #include "base/arena.h"
 #include "base/text.h"
-#include "base/yaml.h"
 #include "weir/status.h"
 
 enum {
@@ -49,7 +48,7 @@ struct template_part {
     enum template_part_kind kind;
     const char *text; /* the literal, or the expression between `${` and `}` without outer spaces; NUL-terminated */
     size_t length;
-    size_t offset;                /* of the part in the template's source, bytes */
+    size_t offset;                /* of a literal, or of `text` of an expression, in the template's source; bytes */
     const struct path_step *path; /* of PART_PATH; `.` alone has none */
     size_t path_count;
 };
@@ -66,7 +65,6 @@ struct template
     enum template_shape shape;
     const char *source; /* as written in the file; canonical for constants; NULL for lists and maps */
     size_t source_length;
-    bool is_verbatim; /* no expression was looked for: the script of `sh -c` */
     const struct template_part *parts;
     size_t part_count; /* 0 for the empty text */
     const char *const *keys;
@@ -99,10 +97,11 @@ bool template_is_expression(const struct template *template);
 /* True when there is no expression anywhere in it. */
 bool template_is_constant(const struct template *template);
 
-/* The value of a template; *ret_value is owned by the caller. Exactly one `${...}` gives its value as it is (also null);
- * text around expressions gives a string, with template_evaluate_text()'s rule for the pieces; lists and maps give lists
- * and maps. WEIR_FAILED: the expression failed, the message names it (the step's error code is EXPRESSION_ERROR_CODE);
- * WEIR_OUT_OF_MEMORY; or what `evaluate` answered. `evaluate` may be NULL when template_each_program() finds none. */
+/* The value of a template; *ret_value is owned by the caller and may share parts with the context. Exactly one `${...}`
+ * gives its value as it is (also null); text around expressions gives a string, with template_evaluate_text()'s rule for
+ * the pieces; lists and maps give lists and maps. WEIR_FAILED: the expression failed, the message names it (the step's
+ * error code is EXPRESSION_ERROR_CODE); WEIR_OUT_OF_MEMORY; or what `evaluate` answered. `evaluate` may be NULL when
+ * template_each_program() finds none. */
 WEIR_MUST_CHECK enum weir_status template_evaluate(const struct template *template, const json_t *context,
                                                    expression_evaluate evaluate, void *evaluate_context, json_t **ret_value,
                                                    struct weir_error *error);
