@@ -21,7 +21,6 @@ enum {
     EVALUATOR_FRAME_BYTES_MAX = 4 * 1024 * 1024, /* behind the length */
     EVALUATOR_HEADER_BYTES = 4,
     EVALUATOR_PROGRAMS_MAX = 64, /* compiled programs kept, the least recently used one goes */
-    EVALUATOR_MEMORY_BYTES_MAX = 256 * 1024 * 1024,
     EVALUATOR_ERROR_BYTES_MAX = 400,
     EVALUATOR_DEADLINE_MS_DEFAULT = 5000 /* after which a parent should kill it; the first use of a program compiles */
 };
@@ -32,9 +31,10 @@ struct evaluator_answer {
     char error[EVALUATOR_ERROR_BYTES_MAX]; /* one line; "" when there is a value */
 };
 
-/* The life of the child; call it in a process forked from a single-threaded one, with default signal handlers. Takes the
- * memory limit, clears the environment, sends its stderr to /dev/null, answers requests one after the other and leaves with
- * _exit(0) at the end of `in_fd` (1 when the parent breaks the protocol or is gone). Both are blocking file descriptors. */
+/* The life of the child; call it in a process forked from a single-threaded one, with default signal handlers. Enters the
+ * sandbox of base/jq.h (JQ_MEMORY_BYTES_MAX, no environment, no files), answers requests one after the other and leaves
+ * with _exit(0) at the end of `in_fd` (1 when the parent breaks the protocol or is gone). Both are blocking file
+ * descriptors. */
 _Noreturn void evaluator_main(int in_fd, int out_fd);
 
 /* Appends one request as a frame. WEIR_FAILED when it is larger than EVALUATOR_FRAME_BYTES_MAX (the step's expression
