@@ -218,7 +218,9 @@ static json_t *object_from_jv(jv value, int depth)
 static json_t *from_jv(jv value, int depth)
 {
     json_t *result = NULL;
-    switch (depth > JQ_RESULT_DEPTH_MAX ? JV_KIND_INVALID : jv_get_kind(value)) {
+    jv_kind kind = jv_get_kind(value);
+    bool is_too_deep = (kind == JV_KIND_ARRAY || kind == JV_KIND_OBJECT) && depth > JQ_RESULT_DEPTH_MAX;
+    switch (is_too_deep ? JV_KIND_INVALID : kind) {
     case JV_KIND_ARRAY:
         return array_from_jv(value, depth + 1);
     case JV_KIND_OBJECT:

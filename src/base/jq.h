@@ -10,13 +10,14 @@
 #include <jansson.h>
 #include <stddef.h>
 
+#include "base/json.h"
 #include "weir/status.h"
 
 enum {
     JQ_MEMORY_BYTES_MAX = 256 * 1024 * 1024,
     JQ_CHECK_CPU_SECONDS_MAX = 10,
-    JQ_CHECK_DEADLINE_MS = 20 * 1000, /* a check that takes longer is killed */
-    JQ_RESULT_DEPTH_MAX = 64
+    JQ_CHECK_DEADLINE_MS = 20 * 1000,        /* a check that takes longer is killed */
+    JQ_RESULT_DEPTH_MAX = JSON_DEPTH_MAX - 1 /* one less than json_read() takes, for what is around it */
 };
 
 /* Turns this process into one that can hurt nobody: no environment (so neither ~/.jq nor `env`), no core file, a memory

@@ -241,9 +241,11 @@ static enum weir_status read_scalar(struct yaml_reader *reader, struct fy_event 
     const struct fy_mark *end = fy_event_end_mark(event);
     const struct fy_mark *start = fy_event_start_mark(event);
     node->is_quoted = style == FYSS_SINGLE_QUOTED || style == FYSS_DOUBLE_QUOTED;
+    /* The marks are inside of the quotes; a reader counts from the quote. */
+    node->column -= node->is_quoted && node->column > 1;
     /* Offsets in the text are columns in the file only when nothing was folded or unescaped. */
-    node->is_literal = start != NULL && end != NULL && start->line == end->line &&
-                       end->input_pos - start->input_pos == length + (node->is_quoted ? 2 : 0);
+    node->is_literal =
+        start != NULL && end != NULL && start->line == end->line && end->input_pos - start->input_pos == length;
     return style == FYSS_PLAIN ? resolve_plain(reader, node) : WEIR_OK;
 }
 

@@ -223,8 +223,9 @@ static enum weir_status answer_request(struct evaluator *evaluator, json_int_t i
 /* One request, one answer; false when the parent does not keep to the protocol or is gone. */
 static bool serve_frame(struct evaluator *evaluator, size_t length)
 {
-    json_t *request = NULL;
-    if (json_read(evaluator->frame, length, &request, NULL) != WEIR_OK) {
+    /* Not json_read(): params of the greatest depth come wrapped in two more objects. */
+    json_t *request = json_loadb(evaluator->frame, length, JSON_ALLOW_NUL, NULL);
+    if (request == NULL) {
         return false;
     }
     const json_t *id = json_object_get(request, "id");
