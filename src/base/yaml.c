@@ -20,7 +20,11 @@ struct yaml_reader {
     struct fy_diag *diag;
     const struct yaml_source *source;
     struct arena *arena;
+    const char *bytes;
+    size_t length;
     size_t nodes;
+    int line; /* of the node before: an empty value has no place of its own */
+    int column;
     struct weir_error *error;
 };
 
@@ -64,14 +68,22 @@ enum weir_status yaml_error_inside(const struct yaml_source *source, const struc
     va_start(arguments, format);
     (void)vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
+    int line = node->line;
     int column = node->column;
-    if (node->is_literal && offset <= node->length) {
+    if (node->is_block && offset <= node->length) {
+        column = node->indent + 1;
+        for (size_t i = 0; i < offset; i++) {
+            bool is_break = node->text[i] == '\n';
+            line += is_break;
+            column = is_break ? node->indent + 1 : column + (((unsigned char)node->text[i] & 0xC0) != 0x80);
+        }
+    } else if (node->is_literal && offset <= node->length) {
         for (size_t i = 0; i < offset; i++) {
             column += ((unsigned char)node->text[i] & 0xC0) != 0x80;
         }
         column += node->is_quoted;
     }
-    return fail_at(source, node->line, column, error, message);
+    return fail_at(source, line, column, error, message);
 }
 
 const char *yaml_kind_name(enum yaml_kind kind)
@@ -202,8 +214,10 @@ static enum weir_status new_node(struct yaml_reader *reader, struct fy_event *ev
         return error_out_of_memory(reader->error);
     }
     const struct fy_mark *mark = fy_event_start_mark(event);
-    node->line = mark == NULL ? 1 : mark->line + 1;
-    node->column = mark == NULL ? 1 : mark->column + 1;
+    reader->line = mark == NULL ? reader->line : mark->line + 1;
+    reader->column = mark == NULL ? reader->column : mark->column + 1;
+    node->line = reader->line;
+    node->column = reader->column;
     *ret_node = node;
     return WEIR_OK;
 }
@@ -246,6 +260,11 @@ static enum weir_status read_scalar(struct yaml_reader *reader, struct fy_event 
     /* Offsets in the text are columns in the file only when nothing was folded or unescaped. */
     node->is_literal =
         start != NULL && end != NULL && start->line == end->line && end->input_pos - start->input_pos == length;
+    node->is_block = style == FYSS_LITERAL && start != NULL;
+    for (size_t i = node->is_block ? start->input_pos : reader->length; i < reader->length && reader->bytes[i] == ' ';
+         i++) {
+        node->indent++;
+    }
     return style == FYSS_PLAIN ? resolve_plain(reader, node) : WEIR_OK;
 }
 
@@ -500,7 +519,8 @@ enum weir_status yaml_read(const char *bytes, size_t length, const struct yaml_s
     if (length == 0) {
         return fail_at(source, 1, 1, error, "the file is empty");
     }
-    struct yaml_reader reader = {.source = source, .arena = arena, .error = error};
+    struct yaml_reader reader = {
+        .source = source, .arena = arena, .bytes = bytes, .length = length, .line = 1, .column = 1, .error = error};
     /* Without a diagnostics object of our own the library would write to stderr. */
     const struct fy_diag_cfg diag_config = {.output_fn = ignore_output, .level = FYET_ERROR, .module_mask = ~0U};
     reader.diag = fy_diag_create(&diag_config);

@@ -30,6 +30,8 @@ struct yaml_node {
     size_t length;    /* of `text`; NULs inside are possible in double quotes */
     bool is_quoted;   /* in single or double quotes */
     bool is_literal;  /* one line without escapes: offsets in `text` are columns in the file */
+    bool is_block;    /* `|`: line breaks in `text` are line breaks in the file */
+    int indent;       /* of a block, columns */
     bool boolean;     /* of YAML_BOOLEAN */
     int64_t integer;  /* of YAML_INTEGER */
     double number;    /* of YAML_NUMBER and YAML_INTEGER; finite */

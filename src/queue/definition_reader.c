@@ -368,14 +368,28 @@ static enum weir_status read_steps(struct definition_reader *reader, const struc
     return WEIR_OK;
 }
 
+/* JSON may hold characters that YAML forbids (raw DEL); the YAML reader goes first, because it knows the places. */
+static enum weir_status read_tree(struct definition_reader *reader, const char *bytes, size_t length, bool is_from_people,
+                                  const struct yaml_node **ret_root)
+{
+    enum weir_status status =
+        is_from_people ? yaml_read(bytes, length, &reader->source, reader->scratch, ret_root, reader->error)
+                       : yaml_read_json(bytes, length, &reader->source, reader->scratch, ret_root, reader->error);
+    if (status == WEIR_INVALID_DEFINITION && is_from_people && length > 0 && bytes[0] == '{' &&
+        yaml_read_json(bytes, length, &reader->source, reader->scratch, ret_root, NULL) == WEIR_OK) {
+        error_clear(reader->error);
+        return WEIR_OK;
+    }
+    return status;
+}
+
 static enum weir_status read_document(struct definition_reader *reader, const char *bytes, size_t length,
                                       bool is_from_people, struct definition *definition)
 {
     static const char *const keys[] = {
         "name", "workspace", "timeout", "stuck_after", "attempts", "release_slot_while_waiting", "steps"};
     const struct yaml_node *root = NULL;
-    enum weir_status status = (is_from_people ? yaml_read : yaml_read_json)(bytes, length, &reader->source, reader->scratch,
-                                                                            &root, reader->error);
+    enum weir_status status = read_tree(reader, bytes, length, is_from_people, &root);
     if (status == WEIR_OK) {
         status = yaml_check_keys(&reader->source, root, "a definition", keys, sizeof keys / sizeof keys[0], reader->error);
     }

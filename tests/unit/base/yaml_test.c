@@ -209,7 +209,7 @@ static void a_place_inside_a_text_is_told_where_it_can_be(void **state)
 {
     (void)state;
     const struct yaml_node *root = read_fine("a: é-x\nb: 'é-x'\nc: \"\\u00e9-x\"\nd: |\n  é-x\n");
-    static const char *const places[] = {"file.yaml:1:6: x", "file.yaml:2:7: x", "file.yaml:3:4: x", "file.yaml:5:"};
+    static const char *const places[] = {"file.yaml:1:6: x", "file.yaml:2:7: x", "file.yaml:3:4: x", "file.yaml:5:5: x"};
     for (size_t i = 0; i < 4; i++) {
         (void)yaml_error_inside(&source, root->values[i], 3, &fault, "x");
         assert_memory_equal(fault.message, places[i], strlen(places[i]));

@@ -363,7 +363,7 @@ static void references_are_found(void **state)
         const char *words;
     } cases[] = {{"${.steps.a.output}", "a@2 "},
                  {"x ${ .steps[\"my-step\"].output }${.steps.b}", "my-step@5 b@33 "},
-                 {"${[.steps.a.output, .steps[\"b\"]] | add}", "a@10 b@29 "},
+                 {"${[.steps.a.output, .steps[\"b\"]] | add}", "a@10 b@28 "},
                  {"${.input.steps.a}${.steps}${.steps | keys}${.input | .x.steps.y}", ""},
                  {"${ \".steps.a \\(.steps.c)\" }", "c@22 "},
                  {"${.stepsx.a}${.steps[0]}$${.steps.z}", ""},
