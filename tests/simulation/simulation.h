@@ -141,8 +141,12 @@ struct model_lane {
     int64_t row_id;
     int workspace;
     int group;
-    int64_t passed_over; /* items of other lanes of the group that were claimed while this one was ready */
+    int64_t runnable;
+    int64_t waiting;
     bool was_ready;
+    int64_t claimed;     /* by the call that is being looked at */
+    const struct model_item *worst; /* of these, the last in order */
+    int64_t passed_over; /* items of other lanes of the group that were claimed while this one was ready */
 };
 
 /* --- nodes (world.c) --- */
@@ -229,7 +233,6 @@ struct simulation {
     int64_t plan_max[4];
     int plan_weight[4];
     int keys_used;
-    bool promotes_late; /* more became due at once than one claim promotes */
 };
 
 /* --- world.c --- */
@@ -278,7 +281,8 @@ void trace_mix(struct simulation *simulation, const char *text, int64_t number);
 
 void check_counters(struct simulation *simulation);
 void check_engine(struct simulation *simulation);
-void check_claim(struct simulation *simulation, const struct model_item *item, int64_t change);
+/* At the moment at which `item` is claimed under `fence`; the held rows of its workspace already count it. */
+void check_claim(struct simulation *simulation, const struct model_item *item, int64_t fence);
 void check_order(struct simulation *simulation);
 void check_end(struct simulation *simulation, const struct model_item *item);
 void check_store(struct simulation *simulation);
