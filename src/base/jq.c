@@ -96,7 +96,9 @@ void jq_sandbox_enter(const int *keep_fds, size_t keep_count)
     sigset_t none;
     sigemptyset(&none);
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
-    (void)clearenv();
+    /* An empty list, and no clearenv(): jq's `env` looks behind the pointer. */
+    static char *no_environment[] = {NULL};
+    environ = no_environment;
     int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
     for (int fd = 0; fd <= 2; fd++) {
         if (null_fd >= 0 && !is_kept(fd, keep_fds, keep_count)) {
@@ -273,6 +275,12 @@ static void keep_message(void *context, jv message)
     jv_free(message);
 }
 
+static void ignore_message(void *context, jv message)
+{
+    (void)context;
+    jv_free(message);
+}
+
 /* Imports stand at the very start of a program or not at all; they would read files. */
 static bool starts_with_module_word(const char *text)
 {
@@ -308,6 +316,9 @@ enum weir_status jq_program_open(const char *text, struct jq_program **ret_progr
         return error_out_of_memory(error);
     }
     jq_set_error_cb(program->state, keep_message, program);
+    /* jq_init() leaves these as the memory was: `debug` and `input` would jump into the void. */
+    jq_set_debug_cb(program->state, ignore_message, NULL);
+    jq_set_input_cb(program->state, NULL, NULL);
     if (!jq_compile(program->state, text)) {
         error_set(error, WEIR_INVALID_ARGUMENT, "%s", program->message[0] == '\0' ? "not a jq program" : program->message);
         jq_program_close(program);
