@@ -51,12 +51,14 @@ SQL = re.compile(r'\bSELECT\b.*\bFROM\b|\bINSERT\s+(OR\s+\w+\s+)?INTO\b|\bREPLAC
                  r'\bDELETE\s+FROM\b|\b(CREATE|DROP|ALTER)\s+(UNIQUE\s+)?(TABLE|INDEX|VIEW|TRIGGER)\b', re.DOTALL)
 SQL_AT_START = re.compile(r'^\s*(select\s.*\sfrom\s|insert\s+into\s|update\s+\w+\s+set\s|delete\s+from\s)',
                           re.DOTALL | re.IGNORECASE)
-PRINTING = re.compile(r'(?<![\w.>])(printf|puts|putchar|perror|vprintf|fprintf|vfprintf|fputs|fputc|putc|fwrite)\s*\(([^;]*)')
+PRINTING = re.compile(r'(?<![\w.>])(printf|puts|putchar|perror|vprintf|fprintf|vfprintf|fputs|fputc|putc|fwrite)\s*'
+                      r'\(([^;]*)')
 UNFINISHED = re.compile(r'\b(TODO|FIXME|XXX)\b')
 LEFTOVERS = [
     (re.compile(r'\b(sess' r'ions?|sandbox(es|ed)?)\b', re.IGNORECASE), 'speaks of the place where it was written',
      'say what the code or the reader needs'),
-    (re.compile(r'(?<![\w.])/(work|home|root|Users)/\w+'), 'names a path of one machine', 'write a path from the project\'s root'),
+    (re.compile(r'(?<![\w.])/(work|home|root|Users)/\w+'), 'names a path of one machine',
+     'write a path from the project\'s root'),
 ]
 PROTOTYPE = re.compile(r'^[A-Za-z_][\w\s*]*?\b(?P<name>\w+)\s*\(.*\)[^{}]*;\s*$', re.DOTALL)
 NO_PROTOTYPE = re.compile(r'^\s*(typedef|struct\s+\w+\s*\{|enum\b.*\{|union\b.*\{|return\b|static_assert|_Static_assert)')
@@ -165,15 +167,16 @@ def check_printing(source, found):
             to_terminal = call[1] in ('printf', 'puts', 'putchar', 'perror', 'vprintf') or \
                 re.search(r'\b(stdout|stderr)\b', call[2])
             if to_terminal:
-                found(number, f'{call[1]}() in library code', 'emit an event (src/observe), or fill the caller\'s struct weir_error')
+                found(number, f'{call[1]}() in library code',
+                      'emit an event (src/observe), or fill the caller\'s struct weir_error')
 
 
 def guard_of(path):
-    for top, prefix in (('include/weir/', ''), ('src/', ''), ('', '')):
-        if path.startswith(top):
-            stem = prefix + path[len(top):-2]
-            return 'WEIR_' + re.sub(r'\W', '_', stem).upper() + '_H'
-    return None
+    """WEIR_ and the path from src/ or include/weir/; a file that is called like its folder names it once."""
+    parts = re.sub(r'^(include/weir/|src/)', '', path)[:-2].split('/')
+    if len(parts) > 1 and parts[-1] == parts[-2] and parts[:-2]:
+        parts.pop()
+    return 'WEIR_' + re.sub(r'\W', '_', '_'.join(parts)).upper() + '_H'
 
 
 def check_guard(path, source, found):
@@ -184,40 +187,52 @@ def check_guard(path, source, found):
 
 
 def check_prototypes(source, found):
-    """Each prototype has a comment in its paragraph (the lines without a blank one between), on or above it."""
+    """Each prototype shares its paragraph (the lines without a blank one between) with a comment, or stands under a section
+    line such as "/* --- any thread --- */". What is called _name or _init says itself what it does."""
+    section = False  # the paragraph above was a section line
+    for first, last in paragraphs(source):
+        text = '\n'.join(source.lines[first - 1:last])
+        commented = '/*' in text or '//' in text
+        if not commented and not section:
+            for line, name in prototypes(source, first, last):
+                if not name.endswith(('_name', '_init')):
+                    found(line, f'{name}() has no comment',
+                          'say on or above it what it does, who owns what, and which errors it returns')
+        section = re.fullmatch(r'/\* ---.*--- \*/', source.lines[last - 1].strip()) is not None
+
+
+def paragraphs(source):
+    """(first line, last line) of each run of lines without a blank one; a blank line in a comment does not end it."""
+    first = None
+    in_comment = False
+    for number, line in enumerate(source.lines + [''], 1):
+        if line.strip() or in_comment:
+            first = first or number
+            in_comment = line.rfind('/*') > line.rfind('*/') or (in_comment and '*/' not in line)
+        elif first:
+            yield first, number - 1
+            first = None
+
+
+def prototypes(source, first, last):
+    """(line, name) of each prototype that stands outside of any braces but those of extern "C"."""
     depth = 0
     statement = ''
-    start = 0
-    commented = False
-    in_comment = False
-    for number, (code, line) in enumerate(zip(source.code, source.lines), 1):
-        if not line.strip() and not in_comment:
-            commented = False
-            statement = ''
-            continue
-        if '/*' in line or '//' in line or in_comment:
-            commented = True
-        in_comment = line.rfind('/*') > line.rfind('*/') or (in_comment and '*/' not in line)
-        if code.strip().startswith('#') or code.strip().startswith('extern ""'):
-            statement = ''
-            continue
-        depth_before = depth
-        depth += code.count('{') - code.count('}')
-        depth = max(depth, 0)
-        if depth_before > 0 or depth > 0:
-            statement = ''
-            continue
-        if not code.strip():
+    start = first
+    for number in range(first, last + 1):
+        code = source.code[number - 1]
+        if not code.strip() or code.strip().startswith(('#', 'extern ""')):
             continue
         if not statement:
             start = number
         statement += code + '\n'
-        if code.rstrip().endswith((';', '}')):
+        depth += code.count('{') - code.count('}')
+        if depth <= 0 and code.rstrip().endswith((';', '}')):
             prototype = PROTOTYPE.match(statement)
-            if prototype and not commented and not NO_PROTOTYPE.match(statement):
-                found(start, f'{prototype["name"]}() has no comment',
-                      'say on or above it what it does, who owns what, and which errors it returns')
+            if prototype and not NO_PROTOTYPE.match(statement):
+                yield start, prototype['name']
             statement = ''
+            depth = 0
 
 
 def files_of(root):
@@ -264,8 +279,10 @@ def self_test():
         ('src/base/x.h', guard % '/* Adds. */\nint x_add(int a,\n          int b);\nint x_sub(int a, int b);'),
         ('src/base/x.h', guard % 'struct x {\n    int (*call)(int a);\n};\n\nint x_add(int a); /* adds */'),
         ('src/base/x.h', guard % '#ifdef __cplusplus\nextern "C" {\n#endif\n\n/* Two\n\n   paragraphs. */\nint x(void);'),
+        ('src/base/x.h', guard % '/* --- other --- */\n\nint x_add(int a);\n\nconst char *x_name(int a);'),
         ('src/base/x.c', '/* strcpy(a, b); SELECT a FROM b */\nint x = f("strcpy(a)");\n'),
-        ('src/base/x.c', 'void f(void)\n{\n    (void)snprintf(to, 3, "%s", s);\n    gmtime_r(&a, &b);\n    fwrite(a, 1, 2, file);\n}\n'),
+        ('src/base/x.c', 'void f(void)\n{\n    (void)snprintf(to, 3, "%s", s);\n    gmtime_r(&a, &b);\n}\n'),
+        ('src/base/x.c', 'void f(void)\n{\n    fwrite(a, 1, 2, file);\n}\n'),
         ('src/base/x.c', 'const char *hint = "select a workspace, or update the plan set for it";\n'),
         ('src/cli/x.c', 'void f(void)\n{\n    printf("x");\n}\n'),
         ('tests/unit/x.c', 'const char *q = "SELECT a FROM b";\n'),
