@@ -86,14 +86,14 @@ class Report:
         status = entry.get('returncode', 0)
         if entry['result'] in ('TIMEOUT', 'INTERRUPT') or status < 0:
             return ending(entry)
+        if status != 0 and not failed:
+            return ending(entry)
         if plan is None:
             return 'announced no number of cases'
         if executed == 0:
             return 'ran no test case'
         if executed != int(plan['count']):
             return f"announced {plan['count']} cases and ran {executed}"
-        if status != 0 and not failed:
-            return ending(entry)
         if entry['result'] not in ('OK', 'EXPECTEDFAIL', 'SKIP') and not failed and not skipped:
             return ending(entry)
         return None
