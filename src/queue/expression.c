@@ -213,7 +213,8 @@ enum weir_status path_follow(const struct path_step *steps, size_t count, const 
     for (size_t i = 0; i < count && value != NULL && !json_is_null(value); i++) {
         if (steps[i].key != NULL) {
             if (!json_is_object(value)) {
-                return error_set(error, WEIR_FAILED, "Cannot index %s with string \"%.64s\"", jq_type_name(value), steps[i].key);
+                return error_set(error, WEIR_FAILED, "Cannot index %s with string \"%.64s\"", jq_type_name(value),
+                                 steps[i].key);
             }
             value = json_object_get(value, steps[i].key);
         } else {
