@@ -266,7 +266,7 @@ static void read_story(struct simulation *simulation, sqlite3_stmt *rows, const 
         story.ended += strcmp(event, "complete") == 0 || strcmp(event, "fail") == 0 || strcmp(event, "cancelled") == 0;
     }
     (void)sqlite3_reset(rows);
-    bool claim_due = item->claims > item->put_backs;
+    bool claim_due = item->claims > item->put_backs + item->releases;
     if (story.enqueued != 1 || story.ended != 1 || (claim_due && story.claimed != 1)) {
         fail(simulation, EVERYTHING_IS_ON_RECORD, "the story of %s (%s) has %d enqueues, %d claims (of %d), %d ends", item->id,
              item_state_name(item->state), story.enqueued, story.claimed, item->claims, story.ended);

@@ -10,26 +10,27 @@
 #include "base/text.h"
 #include "simulation/simulation.h"
 
-static const char schema[] =
-    "CREATE TABLE simulation_changes (seq INTEGER PRIMARY KEY, what TEXT NOT NULL, id TEXT, status TEXT, workspace_id INTEGER,"
-    " lane_id INTEGER, node_id INTEGER, fence INTEGER, phase INTEGER, rank INTEGER, due_at INTEGER, run_at INTEGER,"
-    " priority INTEGER, attempts INTEGER, deferrals INTEGER, handovers INTEGER, cancel_at INTEGER, extra TEXT);"
 #define QUEUE_COLUMNS "what, id, status, workspace_id, lane_id, node_id, fence, phase, rank, due_at, run_at, priority, attempts," \
                       " deferrals, handovers, cancel_at, extra"
 #define QUEUE_VALUES(row)                                                                                                    \
     row ".id, " row ".status, " row ".workspace_id, " row ".lane_id, " row ".node_id, " row ".fence, " row ".phase, " row       \
         ".rank, " row ".due_at, " row ".run_at, " row ".priority, " row ".attempts, " row ".deferrals, " row ".handovers, " row \
         ".cancel_at, CASE WHEN " row ".retry_of IS NULL THEN " row ".idempotency_key END"
+#define HISTORY_COLUMNS "what, id, status, workspace_id, fence, node_id, due_at, attempts, handovers, extra"
+#define HISTORY_VALUES(row)                                                                                             \
+    row ".id, " row ".status, " row ".workspace_id, " row ".fence, " row ".node_id, " row ".finished_at, " row ".attempts, " \
+        row ".handovers, " row ".error_code"
+
+static const char schema[] =
+    "CREATE TABLE simulation_changes (seq INTEGER PRIMARY KEY, what TEXT NOT NULL, id TEXT, status TEXT, workspace_id INTEGER,"
+    " lane_id INTEGER, node_id INTEGER, fence INTEGER, phase INTEGER, rank INTEGER, due_at INTEGER, run_at INTEGER,"
+    " priority INTEGER, attempts INTEGER, deferrals INTEGER, handovers INTEGER, cancel_at INTEGER, extra TEXT);"
     "CREATE TRIGGER simulation_1 AFTER INSERT ON workflow_execution_queue BEGIN INSERT INTO simulation_changes (" QUEUE_COLUMNS
     ") VALUES ('queue+', " QUEUE_VALUES("NEW") "); END;"
     "CREATE TRIGGER simulation_2 AFTER UPDATE ON workflow_execution_queue BEGIN INSERT INTO simulation_changes (" QUEUE_COLUMNS
     ") VALUES ('queue=', " QUEUE_VALUES("NEW") "); END;"
     "CREATE TRIGGER simulation_3 AFTER DELETE ON workflow_execution_queue BEGIN INSERT INTO simulation_changes (" QUEUE_COLUMNS
     ") VALUES ('queue-', " QUEUE_VALUES("OLD") "); END;"
-#define HISTORY_COLUMNS "what, id, status, workspace_id, fence, node_id, due_at, attempts, handovers, extra"
-#define HISTORY_VALUES(row)                                                                                             \
-    row ".id, " row ".status, " row ".workspace_id, " row ".fence, " row ".node_id, " row ".finished_at, " row ".attempts, " \
-        row ".handovers, " row ".error_code"
     "CREATE TRIGGER simulation_4 AFTER INSERT ON workflow_executions BEGIN INSERT INTO simulation_changes (" HISTORY_COLUMNS
     ") VALUES ('history+', " HISTORY_VALUES("NEW") "); END;"
     "CREATE TRIGGER simulation_5 AFTER UPDATE ON workflow_executions BEGIN INSERT INTO simulation_changes (" HISTORY_COLUMNS
@@ -245,7 +246,9 @@ static void note_move(struct simulation *simulation, struct model_item *item, en
         item->claims++;
         check_claim(simulation, item, change->fence);
     } else if (item->state == ITEM_CLAIMED && to == ITEM_PENDING) {
-        item->put_backs++;
+        bool counted = change->attempts > item->attempts || change->deferrals > item->deferrals;
+        item->put_backs += counted;
+        item->releases += !counted;
         const struct scripted_entry *entry = scripted_world_entry(simulation->engine_world, item->id);
         if (entry != NULL && entry->runs_open > 0) {
             fail(simulation, ONE_RUN_PER_ITEM, "%s was put back while it runs", item->id);
@@ -337,12 +340,20 @@ static void history_appeared(struct simulation *simulation, const struct change 
     check_end(simulation, item);
 }
 
+int64_t observer_store_time(struct simulation *simulation)
+{
+    int64_t now_us = 0;
+    if (store_time(simulation->outside, &now_us, NULL) != WEIR_OK) {
+        fail(simulation, THE_MODEL_HOLDS, "the store does not know the time");
+    }
+    return now_us;
+}
+
 static void history_vanished(struct simulation *simulation, const struct change *change)
 {
     struct model_item *item = observer_find(simulation, change->id);
-    int64_t now_us = 0;
+    int64_t now_us = observer_store_time(simulation);
     int64_t retention_us = simulation->profile.retention_us == 0 ? RETENTION_US : simulation->profile.retention_us;
-    (void)store_time(simulation->outside, &now_us, NULL);
     if (item == NULL || item->place != PLACE_ENDED) {
         fail(simulation, NOTHING_IS_LOST, "%s was purged though it is %s", change->id, item == NULL ? "unknown" : place_word(item->place));
         return;
@@ -362,7 +373,7 @@ static void event_appeared(struct simulation *simulation, const struct change *c
     }
     item->recorded_put_backs += strcmp(change->extra, "retry") == 0 && strcmp(simulation->verb, "record") == 0;
     item->recorded_put_backs += strcmp(change->extra, "defer") == 0;
-    item->recorded_put_backs += strcmp(change->extra, "release") == 0 && strcmp(simulation->verb, "bulk") != 0;
+    item->recorded_releases += strcmp(change->extra, "release") == 0 && strcmp(simulation->verb, "bulk") != 0;
     item->recorded_hand_overs += strcmp(change->extra, "hand_over") == 0 || strcmp(change->extra, "poison") == 0;
     item->recorded_give_backs += strcmp(change->extra, "give_back") == 0;
 }
@@ -461,10 +472,11 @@ static void check_item(struct simulation *simulation, const struct model_item *i
         fail(simulation, THE_MODEL_HOLDS, "%s is live and ended at once", item->id);
     } else if (item->place != PLACE_PURGED &&
                (item->put_backs != item->recorded_put_backs || item->hand_overs != item->recorded_hand_overs ||
-                item->give_backs != item->recorded_give_backs)) {
-        fail(simulation, EVERYTHING_IS_ON_RECORD, "%s was put back %d, handed over %d, given back %d times; on record are %d, %d, %d",
-             item->id, item->put_backs, item->hand_overs, item->give_backs, item->recorded_put_backs, item->recorded_hand_overs,
-             item->recorded_give_backs);
+                item->give_backs != item->recorded_give_backs || item->recorded_releases > item->releases ||
+                (item->releases > 0 && item->recorded_releases + item->recorded_put_backs == 0))) {
+        fail(simulation, EVERYTHING_IS_ON_RECORD, "%s was put back %d, released %d, handed over %d, given back %d times; on record are %d, %d, %d, %d",
+             item->id, item->put_backs, item->releases, item->hand_overs, item->give_backs, item->recorded_put_backs,
+             item->recorded_releases, item->recorded_hand_overs, item->recorded_give_backs);
     }
 }
 

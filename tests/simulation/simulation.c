@@ -1,7 +1,7 @@
 /* The program: runs seeds, one line per failing one with the command that replays it.
  *
  *   simulation --seeds N [--first S] [--steps K]   seeds S, S+1, ...
- *   simulation --seed S [--steps K] [--verbose]    one seed, with everything that happens
+ *   simulation --seed S [--steps K] [--skew W] [--verbose]   one seed, with everything that happens
  *   simulation --tap [...]                         the same as a TAP stream, in chunks
  *
  * Every fourth seed runs twice, the second time with other wall clocks: the traces must be the same. That is the check of
@@ -18,6 +18,7 @@ enum { STEPS_DEFAULT = 900, SEEDS_DEFAULT = 200, CHUNK = 20, TWICE_EVERY = 4 };
 struct arguments {
     uint64_t first;
     uint64_t seeds;
+    uint64_t skew;
     int64_t steps;
     bool verbose;
     bool tap;
@@ -50,13 +51,13 @@ static void complain(const struct arguments *arguments, uint64_t seed, const str
 
 static bool run_seed(const struct arguments *arguments, uint64_t seed, struct totals *totals)
 {
-    struct simulation_options options = {.seed = seed, .skew = 1, .steps = arguments->steps, .verbose = arguments->verbose};
+    struct simulation_options options = {.seed = seed, .skew = arguments->skew, .steps = arguments->steps, .verbose = arguments->verbose};
     struct simulation_result result;
     simulation_run(&options, &result);
     add(totals, &result);
     if (result.broken == INVARIANT_NONE && seed % TWICE_EVERY == 0) {
         struct simulation_result again;
-        options.skew = 2;
+        options.skew++;
         options.verbose = false;
         simulation_run(&options, &again);
         add(totals, &again);
@@ -127,6 +128,8 @@ static bool parse(int count, char **words, struct arguments *arguments)
         } else if (strcmp(words[i], "--seed") == 0) {
             arguments->first = strtoull(words[++i], NULL, 10);
             arguments->seeds = 1;
+        } else if (strcmp(words[i], "--skew") == 0) {
+            arguments->skew = strtoull(words[++i], NULL, 10);
         } else if (strcmp(words[i], "--steps") == 0) {
             arguments->steps = strtoll(words[++i], NULL, 10);
         } else {
@@ -138,9 +141,9 @@ static bool parse(int count, char **words, struct arguments *arguments)
 
 int main(int count, char **words)
 {
-    struct arguments arguments = {.first = 1, .seeds = SEEDS_DEFAULT, .steps = STEPS_DEFAULT};
+    struct arguments arguments = {.first = 1, .skew = 1, .seeds = SEEDS_DEFAULT, .steps = STEPS_DEFAULT};
     if (!parse(count, words, &arguments)) {
-        (void)fprintf(stderr, "usage: simulation [--tap] [--seeds N] [--seed S] [--first S] [--steps K] [--verbose]\n");
+        (void)fprintf(stderr, "usage: simulation [--tap] [--seeds N] [--seed S] [--first S] [--steps K] [--skew W] [--verbose]\n");
         return EXIT_FAILURE;
     }
     return run(&arguments);

@@ -119,9 +119,10 @@ struct model_item {
     int64_t finished_at;
     char error_code[ERROR_CODE_MAX + 1];
     char key[16];        /* idempotency key, "" = none */
-    /* What must be found on record: how often each was observed. */
-    int claims, put_backs, hand_overs, take_overs, give_backs;
-    int recorded_put_backs, recorded_hand_overs, recorded_give_backs;
+    /* What must be found on record: how often each was observed. A release for the same reason as the one before is on record
+     * once: an engine that is away for hours is probed every few seconds. */
+    int claims, put_backs, releases, hand_overs, take_overs, give_backs;
+    int recorded_put_backs, recorded_releases, recorded_hand_overs, recorded_give_backs;
 };
 
 struct model_workspace {
@@ -275,6 +276,7 @@ void observer_close(struct simulation *simulation);
 void observe(struct simulation *simulation);
 struct model_item *observer_find(struct simulation *simulation, const char *id);
 void observer_acknowledge(struct simulation *simulation, const char *id, const char *key, bool duplicate);
+int64_t observer_store_time(struct simulation *simulation);
 void trace_mix(struct simulation *simulation, const char *text, int64_t number);
 
 /* --- invariants.c --- */

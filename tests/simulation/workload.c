@@ -132,8 +132,7 @@ static void enqueue(struct simulation *simulation)
     struct enqueue_result results[SET_MOST];
     struct weir_error error = {.status = WEIR_OK};
     size_t count = 1 + (size_t)draw(simulation, drawn(simulation, 2000) ? SET_MOST : 4);
-    int64_t now_us = 0;
-    (void)store_time(simulation->outside, &now_us, NULL);
+    int64_t now_us = observer_store_time(simulation);
     for (size_t i = 0; i < count; i++) {
         draw_request(simulation, &requests[i], &texts[i], now_us);
     }

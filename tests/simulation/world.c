@@ -243,23 +243,22 @@ static void step_loop(struct simulation *simulation, struct simulated_node *node
         [LOOP_DUTIES] = node_duties_step,
     };
     int actor = simulation->actor;
+    int64_t changes = simulation->changes_seen;
+    uint64_t reports = scripted_reports(node->engine);
     simulation->actor = node->index;
     node->depth++;
     int64_t due_us = loop == LOOP_ENGINE ? engine_step(node->engine) : steps[loop](node->node);
     node->depth--;
     observe(simulation);
     node->due_us[loop] = due_us;
-    if (loop == LOOP_ENGINE) {
+    /* What the loops of a node tell each other by waking. */
+    if (node->engine != NULL && scripted_reports(node->engine) != reports) {
         node->due_us[LOOP_RECORD] = simulation->boot_us;
-    } else {
-        node->due_us[LOOP_ENGINE] = simulation->boot_us;
     }
-    if (loop == LOOP_RECORD && node->due_us[LOOP_DISPATCH] > simulation->boot_us && drawn(simulation, TEN_THOUSAND / 2)) {
+    if (loop == LOOP_RECORD && simulation->changes_seen != changes && drawn(simulation, 8000)) {
         node->due_us[LOOP_DISPATCH] = simulation->boot_us;
     }
-    if (loop != LOOP_ENGINE || simulation->actor != OUTSIDE) {
-        check_engine(simulation);
-    }
+    check_engine(simulation);
     after_loop(simulation, node);
     simulation->actor = actor;
 }
@@ -282,13 +281,18 @@ static bool may_step(const struct simulated_node *node)
     return (node->life == NODE_ALIVE || node->life == NODE_LEAVING) && node->depth == 0;
 }
 
+static int64_t due_of(const struct simulated_node *node, enum node_loop loop)
+{
+    return loop == LOOP_ENGINE ? scripted_next(node->engine) : node->due_us[loop];
+}
+
 /* One of the loops that are due, all with the same chance; with `any`, one of all. False when there is none. */
 static bool pick_loop(struct simulation *simulation, int except, bool any, int *ret_node, enum node_loop *ret_loop)
 {
     int found = 0;
     for (int i = 0; i < simulation->profile.nodes; i++) {
         for (int loop = 0; loop < LOOP_COUNT && i != except && may_step(&simulation->nodes[i]); loop++) {
-            if (!any && simulation->nodes[i].due_us[loop] > simulation->boot_us) {
+            if (!any && due_of(&simulation->nodes[i], (enum node_loop)loop) > simulation->boot_us) {
                 continue;
             }
             found++;
@@ -310,7 +314,8 @@ static int64_t next_due(struct simulation *simulation, int except)
             next_us = node->wakes_at_us;
         }
         for (int loop = 0; loop < LOOP_COUNT && i != except && may_step(node); loop++) {
-            next_us = node->due_us[loop] < next_us ? node->due_us[loop] : next_us;
+            int64_t due_us = due_of(node, (enum node_loop)loop);
+            next_us = due_us < next_us ? due_us : next_us;
         }
     }
     return next_us;

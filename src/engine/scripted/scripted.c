@@ -60,6 +60,7 @@ struct handle {
     size_t room;
     int64_t lease_end_us;
     int64_t cut_until_us;
+    uint64_t reports;
     bool stopping;
     bool crashed;
 };
@@ -186,6 +187,12 @@ static void report_twice(struct handle *handle, const struct report *first, int6
     report_later(handle, again, at_us);
 }
 
+static void report_now(struct handle *handle, struct report *report)
+{
+    handle->reports++;
+    engine_report(&handle->base, report);
+}
+
 /* --- watches --- */
 
 static struct watch *find_watch(const struct handle *handle, const char *id)
@@ -286,7 +293,7 @@ static void report_step(struct run *run, enum step_state state)
         report->step.output = strdup("{\"ok\":true}");
         report->step.output_length = report->step.output == NULL ? 0 : strlen(report->step.output);
     }
-    engine_report(&run->handle->base, report);
+    report_now(run->handle, report);
 }
 
 static struct report *new_end_report(const struct run *run, int64_t fence)
@@ -315,7 +322,7 @@ static void tell_end(struct handle *handle, const struct run *run, const struct 
     if (run->fate.ends_twice && !handle->world->calm) {
         report_twice(handle, report, now(handle->world) + run->fate.answer_us);
     }
-    engine_report(&handle->base, report);
+    report_now(handle, report);
 }
 
 /* The run is over by itself; whoever watches is told. `with_step`: its last step was under way until now. */
@@ -511,7 +518,7 @@ static void deliver(struct handle *handle, struct event_later *event)
                find_run(handle->world, handle, report->id) == NULL) {
         drop_watch(handle, report->id);
     }
-    engine_report(&handle->base, report);
+    report_now(handle, report);
 }
 
 static void happen(struct scripted_world *world, struct event_later *event)
@@ -669,6 +676,22 @@ static void copy_steps(struct scripted_world *world, struct scripted_entry *entr
     }
 }
 
+/* Forgets requests of this handle that have not arrived (in the node itself; in a shared world they are gone for good). */
+static void forget_arrivals(struct handle *handle, const char *id)
+{
+    struct scripted_world *world = handle->world;
+    for (struct event_later **at = &world->events; world->kind == SCRIPTED_IN_NODE && *at != NULL;) {
+        struct event_later *event = *at;
+        if (event->kind == HAPPENS_ARRIVAL && event->handle == handle && (id == NULL || strcmp(event->id, id) == 0)) {
+            ledger_find(&world->ledger, event->id)->on_the_way--;
+            *at = event->next;
+            free_event(event);
+        } else {
+            at = &event->next;
+        }
+    }
+}
+
 static enum weir_status scripted_start(struct engine *engine, const struct engine_start *start, struct weir_error *error)
 {
     struct handle *handle = handle_of(engine);
@@ -684,6 +707,7 @@ static enum weir_status scripted_start(struct engine *engine, const struct engin
     decide(world, entry, &arrival.fate);
     copy_steps(world, entry, start, &arrival);
     enter_watch(handle, start->id, start->fence);
+    forget_arrivals(handle, start->id); /* inside one process nothing is overtaken */
     if (handle->stopping) {
         arrival.fate.answer = SCRIPTED_DEFER;
         answer(handle, REPORT_REFUSED, &arrival);
@@ -718,22 +742,6 @@ static void scripted_cancel(struct engine *engine, const char *id, int64_t fence
     }
     if (run != NULL && (handle->world->kind == SCRIPTED_SHARED || run->fence == fence)) {
         ask_for_cancel(handle->world, run);
-    }
-}
-
-/* Forgets requests of this handle that have not arrived (in the node itself; in a shared world they are gone for good). */
-static void forget_arrivals(struct handle *handle, const char *id)
-{
-    struct scripted_world *world = handle->world;
-    for (struct event_later **at = &world->events; world->kind == SCRIPTED_IN_NODE && *at != NULL;) {
-        struct event_later *event = *at;
-        if (event->kind == HAPPENS_ARRIVAL && event->handle == handle && (id == NULL || strcmp(event->id, id) == 0)) {
-            ledger_find(&world->ledger, event->id)->on_the_way--;
-            *at = event->next;
-            free_event(event);
-        } else {
-            at = &event->next;
-        }
     }
 }
 
@@ -973,6 +981,26 @@ enum weir_status scripted_open(struct scripted_world *world, size_t room, struct
     world->handles = handle;
     *ret_engine = &handle->base;
     return WEIR_OK;
+}
+
+int64_t scripted_next(const struct engine *engine)
+{
+    const struct handle *handle = (const struct handle *)engine;
+    for (const struct run *run = handle->world->runs; run != NULL; run = run->next) {
+        if (run->handle == handle && run->state == RUN_KILLED && !lease_is_over(handle->world, handle)) {
+            return now(handle->world); /* to be given back */
+        }
+    }
+    const struct event_later *event = handle->world->events;
+    while (event != NULL && event->handle != handle) {
+        event = event->next;
+    }
+    return event == NULL || handle->crashed ? TIME_NEVER : event->at_us;
+}
+
+uint64_t scripted_reports(const struct engine *engine)
+{
+    return ((const struct handle *)engine)->reports;
 }
 
 void scripted_cut(struct engine *engine, int64_t until_us)

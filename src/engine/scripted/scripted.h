@@ -131,6 +131,10 @@ const char *scripted_world_broken(const struct scripted_world *world);
 /* `room` executions at once at most. */
 WEIR_MUST_CHECK enum weir_status scripted_open(struct scripted_world *world, size_t room, struct engine **ret_engine,
                                                struct weir_error *error);
+/* When engine_step() has something to do (boot clock; TIME_NEVER: nothing is ahead). */
+int64_t scripted_next(const struct engine *engine);
+/* How many reports the handle has given to its sink so far. */
+uint64_t scripted_reports(const struct engine *engine);
 /* No start of this node reaches the engine before this time. */
 void scripted_cut(struct engine *engine, int64_t until_us);
 /* The node has died: the handle is deaf and dumb from now on, and only good for engine_close(). Its runs (SCRIPTED_IN_NODE)
