@@ -17,8 +17,10 @@ enum weir_status sqlite_node_start(struct store *store, const struct node_option
     if (status != WEIR_OK) {
         return status;
     }
-    /* The first node alive takes the wall clock for the store; later ones follow it, whatever theirs says. */
-    status = connection_read_integer(write.connection, error, &one, QUERY_LIVE_NODE_EXISTS, "");
+    /* The first node alive takes the wall clock for the store; later ones follow it, whatever theirs says. One that stands
+     * up again after a lost lease is no first node: its wall clock may have jumped while it ran. */
+    status = connection_read_integer(write.connection, error, &one, QUERY_LIVE_NODE_EXISTS, "ti",
+                                     options->boot_id, (int64_t)options->pid);
     if (status == WEIR_NOT_FOUND) {
         status = connection_set_clock(write.connection, true, error);
         if (status == WEIR_OK) {
