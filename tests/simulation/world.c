@@ -403,16 +403,16 @@ static void draw_profile(struct simulation *simulation)
         .late_most_us = 1 + draw(simulation, 20 * SECOND_US), .run_most_us = 1 + draw(simulation, 3 * SECOND_US),
         .cancel_most_us = 1 + draw(simulation, 3 * SECOND_US)};
     profile->enqueue = 200 + (int)draw(simulation, 600);
-    profile->act = some(simulation, 300);
-    profile->crash = some(simulation, 40);
-    profile->pause = some(simulation, 40);
-    profile->stop = some(simulation, 30);
-    profile->cut = some(simulation, 30);
-    profile->jump = some(simulation, 100);
-    profile->store_fails = some(simulation, 100);
-    profile->store_unknown = some(simulation, 60);
-    profile->dies_in_call = some(simulation, 30);
-    profile->sleeps_in_call = some(simulation, 60);
+    profile->act = some(simulation, 500);
+    profile->crash = some(simulation, 120);
+    profile->pause = some(simulation, 120);
+    profile->stop = some(simulation, 80);
+    profile->cut = some(simulation, 80);
+    profile->jump = some(simulation, 200);
+    profile->store_fails = some(simulation, 400);
+    profile->store_unknown = some(simulation, 250);
+    profile->dies_in_call = some(simulation, 80);
+    profile->sleeps_in_call = some(simulation, 250);
     profile->lease_us = (2 + draw(simulation, 8)) * SECOND_US;
     profile->pause_most_us = 1 + draw(simulation, 4 * profile->lease_us);
     profile->batch_most = (int)draw(simulation, 3) * 8;
