@@ -804,6 +804,7 @@ static void was_recorded(struct handle *handle, const struct recorded *recorded)
         }
     }
     if (over) {
+        forget_arrivals(handle, recorded->id);
         drop_watch(handle, recorded->id);
     }
 }
