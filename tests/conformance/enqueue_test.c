@@ -304,6 +304,19 @@ static void a_given_id_with_a_new_key_is_still_one_execution(void **state)
     assert_int_equal(scene_number(scene, "SELECT count(*) FROM executions"), 1);
 }
 
+static void an_id_in_capitals_is_the_same_id(void **state)
+{
+    struct scene *scene = *state;
+    struct enqueue_request request = hello("pro-co");
+    request.id = "0198C2F1-0000-7000-8000-00000000ABCD";
+    assert_string_equal(scene_try(scene, &request).id, "0198c2f1-0000-7000-8000-00000000abcd");
+    request.id = "0198c2f1-0000-7000-8000-00000000abcd";
+    assert_true(scene_try(scene, &request).duplicate);
+    json_t *shown = NULL;
+    scene_ok(scene, store_show(scene->store, "0198C2F1-0000-7000-8000-00000000ABCD", &shown, &scene->error));
+    json_decref(shown);
+}
+
 /* An id is an execution of one workspace: another workspace must not be told that it exists (design 6.13). */
 static void an_id_of_another_workspace_is_no_duplicate(void **state)
 {
@@ -400,32 +413,61 @@ static void the_bounds_themselves_are_accepted(void **state)
 }
 
 /* Strings that are code somewhere: quotes, formats, parameters, bidi, emoji (checklist C3). */
-static void strings_come_back_byte_for_byte(void **state)
-{
-    struct scene *scene = *state;
-    static const char *const strings[] = {"it's \"quoted\" `so`",
+static const char *const odd_strings[] = {"it's \"quoted\" `so`",
                                           "100 %s %n %d",
                                           "$1 ?1 :name @p {{x}}",
                                           "x'; DROP TABLE lanes; --",
-                                          "\xE2\x80\xAE\xD7\xA9\xD7\x9C\xD7\x95\xD7\x9D",
                                           "\xF0\x9F\x91\xA9\xE2\x80\x8D\xF0\x9F\x9A\x80",
                                           "a_b%c\\d",
-                                          "e\xCC\x81 vs \xC3\xA9"};
-    for (size_t i = 0; i < sizeof strings / sizeof strings[0]; i++) {
-        scene_workspace(scene, strings[i], "pro");
-        struct enqueue_request request = hello(strings[i]);
-        request.idempotency_key = strings[i];
-        const char *id = scene_enqueue_request(scene, &request);
-        assert_string_equal(scene_text(scene, "SELECT workspace FROM executions WHERE id = '%s'", id), strings[i]);
-        struct enqueue_result again = scene_try(scene, &request);
-        assert_true(again.duplicate);
-        assert_string_equal(again.id, id);
+                                          "e\xCC\x81 vs \xC3\xA9",
+                                          "\xE2\x80\xAE\xD7\xA9\xD7\x9C\xD7\x95\xD7\x9D",
+                                          "tab\tnew\nline \x1b[31m"};
+enum { ODD_STRINGS = sizeof odd_strings / sizeof odd_strings[0], ODD_NAMES = ODD_STRINGS - 2 };
+
+static void names_come_back_byte_for_byte(void **state)
+{
+    struct scene *scene = *state;
+    for (size_t i = 0; i < ODD_NAMES; i++) {
+        scene_workspace(scene, odd_strings[i], "pro");
+        const char *id = scene_enqueue(scene, odd_strings[i]);
+        assert_string_equal(scene_text(scene, "SELECT workspace FROM executions WHERE id = '%s'", id), odd_strings[i]);
         struct claimed_item item = scene_claim_one(scene);
-        assert_string_equal(item.workspace, strings[i]);
+        assert_string_equal(item.workspace, odd_strings[i]);
         assert_int_equal(scene_record(scene, RECORD_COMPLETED, &item), WEIR_OK);
         json_t *shown = NULL;
         scene_ok(scene, store_show(scene->store, id, &shown, &scene->error));
-        assert_string_equal(json_text_at(shown, "workspace"), strings[i]);
+        assert_string_equal(json_text_at(shown, "workspace"), odd_strings[i]);
+        json_decref(shown);
+    }
+}
+
+/* A name that turns a line of a table around, or colours it, would lie about its neighbours. */
+static void a_name_that_could_forge_a_line_is_refused(void **state)
+{
+    struct scene *scene = *state;
+    for (size_t i = ODD_NAMES; i < ODD_STRINGS; i++) {
+        struct workspace_change change = {.name = odd_strings[i], .paused = -1, .create = true};
+        assert_int_equal(store_set_workspace(scene->store, &change, &scene->error), WEIR_INVALID_ARGUMENT);
+    }
+}
+
+static void keys_come_back_byte_for_byte(void **state)
+{
+    struct scene *scene = *state;
+    for (size_t i = 0; i < ODD_STRINGS; i++) {
+        struct enqueue_request request = hello("pro-co");
+        request.idempotency_key = odd_strings[i];
+        struct enqueue_result first = scene_try(scene, &request);
+        if (first.status == WEIR_INVALID_ARGUMENT && i >= ODD_NAMES) {
+            continue;
+        }
+        assert_int_equal(first.status, WEIR_OK);
+        struct enqueue_result again = scene_try(scene, &request);
+        assert_true(again.duplicate);
+        assert_string_equal(again.id, first.id);
+        json_t *shown = NULL;
+        scene_ok(scene, store_show(scene->store, first.id, &shown, &scene->error));
+        assert_string_equal(json_text_at(shown, "idempotency_key"), odd_strings[i]);
         json_decref(shown);
     }
 }
@@ -484,12 +526,15 @@ int main(void)
         SCENE_TEST(a_key_is_known_within_its_own_set),
         SCENE_TEST(a_given_id_makes_repeating_a_lost_answer_safe),
         SCENE_TEST(a_given_id_with_a_new_key_is_still_one_execution),
+        SCENE_TEST(an_id_in_capitals_is_the_same_id),
         SCENE_TEST(an_id_of_another_workspace_is_no_duplicate),
         SCENE_TEST(one_refused_request_leaves_the_others_alone),
         SCENE_TEST(ids_of_a_set_grow_in_its_order),
         SCENE_TEST(wrong_arguments_are_refused_one_by_one),
         SCENE_TEST(the_bounds_themselves_are_accepted),
-        SCENE_TEST(strings_come_back_byte_for_byte),
+        SCENE_TEST(names_come_back_byte_for_byte),
+        SCENE_TEST(a_name_that_could_forge_a_line_is_refused),
+        SCENE_TEST(keys_come_back_byte_for_byte),
         SCENE_TEST(sixty_four_kibibytes_in_a_string_come_back),
         SCENE_TEST(a_duplicate_or_a_refusal_counts_nothing),
     };
