@@ -155,7 +155,9 @@ static void the_same_record_again_is_fine_and_changes_nothing(void **state)
         enum weir_status status = scene_record(scene, (enum record_kind)kind, &item);
         json_t *after = row_of(scene, item.id);
         json_t *more_events = events_of(scene, item.id);
-        if (status != WEIR_OK && status != WEIR_EXECUTION_NOT_FOUND) {
+        bool fine = status == WEIR_OK || status == WEIR_EXECUTION_NOT_FOUND ||
+                    (kind == RECORD_GIVEN_BACK && status == WEIR_STALE_FENCE); /* giving back makes the fence grow */
+        if (!fine) {
             fail_msg("%s again was answered %s", record_kind_name((enum record_kind)kind), weir_status_name(status));
         }
         assert_true(json_equal(before, after));
@@ -302,12 +304,15 @@ static void one_bad_record_leaves_the_others_of_its_set_alone(void **state)
     struct claim_result claim = scene_claim(scene, 6);
     struct record records[6];
     struct record_summary summary = {0};
+    char output[] = "\"\"";
+    struct step_record too_large = {.step = "one", .output = output, .output_length = STEP_OUTPUT_BYTES_MAX + 1};
     for (size_t i = 0; i < 6; i++) {
         records[i] = scene_record_of(RECORD_COMPLETED, &claim.items[i]);
     }
     records[1].fence += 99;
     text_copy(records[3].id, sizeof records[3].id, "0198c2f1-0000-7000-8000-000000000001");
-    records[4].kind = RECORD_STEP; /* without a step */
+    records[4].kind = RECORD_STEP;
+    records[4].step = &too_large;
     scene_ok(scene, store_record(scene->store, scene->node, records, 6, &summary, &scene->error));
     static const enum weir_status expected[] = {
         WEIR_OK, WEIR_STALE_FENCE, WEIR_OK, WEIR_EXECUTION_NOT_FOUND, WEIR_INVALID_ARGUMENT, WEIR_OK};
