@@ -143,15 +143,15 @@ static enum weir_status read_pragma(struct connection *connection, const char *s
     return status;
 }
 
-/* Ours, or an empty file that is about to become ours. */
+/* Ours, or an empty database that is about to become ours: making it writes a page before the first migration marks it. */
 static enum weir_status check_identity(struct connection *connection, const struct connection_options *options,
                                        struct weir_error *error)
 {
     char application[32];
-    char pages[32];
+    char tables[32];
     enum weir_status status = read_pragma(connection, "PRAGMA application_id", application, sizeof application, error);
     if (status == WEIR_OK) {
-        status = read_pragma(connection, "PRAGMA page_count", pages, sizeof pages, error);
+        status = read_pragma(connection, "SELECT count(*) FROM sqlite_schema", tables, sizeof tables, error);
     }
     if (status != WEIR_OK) {
         if (status == WEIR_STORE_NOT_WEIR) {
@@ -160,7 +160,8 @@ static enum weir_status check_identity(struct connection *connection, const stru
         }
         return status;
     }
-    if (strtol(application, NULL, 10) != APPLICATION_ID && strtol(pages, NULL, 10) > 0) {
+    long id = strtol(application, NULL, 10);
+    if (id != APPLICATION_ID && (id != 0 || strtol(tables, NULL, 10) > 0)) {
         error_set(error, WEIR_STORE_NOT_WEIR, "%s is not a weir store: it is the database of another application",
                   options->path);
         error_hint(error, "give another path to --store; this file was not touched");
