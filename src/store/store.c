@@ -417,6 +417,11 @@ enum weir_status store_publish(struct store *store, const char *name, const char
     if (status != WEIR_OK) {
         return status;
     }
+    if (name[strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_-")] != '\0' || name[0] == '_' || name[0] == '-') {
+        error_set(error, WEIR_INVALID_ARGUMENT, "\"%s\" is not the name of a workflow", name);
+        error_hint(error, "a name has small letters, digits, _ and -, and begins with a letter or digit");
+        return WEIR_INVALID_ARGUMENT;
+    }
     CALL(store, "publish", error, store->driver->publish(store, name, workspace, text, ret_published, detail));
 }
 

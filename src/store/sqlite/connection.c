@@ -62,6 +62,8 @@ static const char *hint_of_status(enum weir_status status, int code)
     case WEIR_STORE_UNREACHABLE:
         return (code & 0xFF) == SQLITE_READONLY ? "the file or its folder is not writable for this user"
                                                 : "look at the disk and the rights of the file and its folder";
+    case WEIR_SCHEMA_MISSING:
+        return "the store has not been migrated, or was damaged: weir store migrate, then weir store check";
     default:
         return "";
     }
@@ -74,6 +76,9 @@ enum weir_status connection_failure(const struct connection *connection, const c
     int system = sqlite3_system_errno(connection->database);
     if ((code & 0xFF) == SQLITE_IOERR && (system == ENOSPC || system == EDQUOT || system == EFBIG)) {
         status = WEIR_STORE_FULL;
+    }
+    if ((code & 0xFF) == SQLITE_ERROR && strncmp(sqlite3_errmsg(connection->database), "no such ", 8) == 0) {
+        status = WEIR_SCHEMA_MISSING; /* a table, a view or a column that a migration makes */
     }
     error_set_native(error, status, code, "%s: %s", doing, sqlite3_errmsg(connection->database));
     error_hint(error, "%s", hint_of_status(status, code));
