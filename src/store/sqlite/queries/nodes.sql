@@ -6,7 +6,7 @@ VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?10, ?10 + ?9)
 RETURNING id;
 
 -- name: live_node_exists
-SELECT 1 FROM nodes WHERE recovered_at IS NULL AND stopped_at IS NULL AND dead_at IS NULL LIMIT 1;
+SELECT 1 FROM nodes WHERE recovered_at IS NULL AND stopped_at IS NULL AND dead_at IS NULL AND expires_at > ?1 LIMIT 1;
 
 -- name: beat_node
 UPDATE nodes SET active_at = ?2, expires_at = ?2 + lease, engine_reachable = ?3, running = ?4, stuck = ?5
