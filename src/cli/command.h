@@ -54,14 +54,13 @@ struct argument {
     bool many; /* takes all that is left; only the last one */
 };
 
-enum { COMMAND_ARGUMENTS_MAX = 3, COMMAND_FLAGS_MAX = 16 };
+enum { COMMAND_ARGUMENTS_MAX = 2, COMMAND_FLAGS_MAX = 10 };
 
 /* Marks of a command. */
 enum command_mark {
-    COMMAND_HIDDEN = 1 << 0,      /* not in `weir help`; in completion neither */
-    COMMAND_CHANGES = 1 << 1,     /* changes the store: obeys --dry-run */
-    COMMAND_NO_DRY_RUN = 1 << 2,  /* --dry-run and --yes are refused: there is nothing that they could mean */
-    COMMAND_RAW_ARGUMENTS = 1 << 3 /* words behind the verb are not checked against the arguments (help) */
+    COMMAND_CHANGES = 1 << 0,    /* changes the store: obeys --dry-run */
+    COMMAND_NO_DRY_RUN = 1 << 1, /* --dry-run is refused: there is nothing that it could mean */
+    COMMAND_NO_SETTINGS = 1 << 2 /* works whatever weir.yaml says */
 };
 
 struct invocation;
@@ -74,7 +73,7 @@ struct command {
     const char *details; /* paragraphs separated by '\n'; help wraps them; NULL = none */
     unsigned marks;
     enum weir_status (*run)(struct invocation *invocation, struct weir_error *error);
-    struct argument arguments[COMMAND_ARGUMENTS_MAX];
+    struct argument arguments[COMMAND_ARGUMENTS_MAX]; /* ended by one without a name */
     struct flag flags[COMMAND_FLAGS_MAX]; /* ended by one without a name */
 };
 
@@ -104,6 +103,9 @@ struct invocation {
     size_t argument_count;
     struct flag_value values[INVOCATION_FLAGS_MAX];
     size_t value_count;
+    bool wants_help;    /* -h: `command` or `noun` or both may be NULL */
+    bool wants_version; /* --version in place of a verb */
+    const char *noun;   /* "workflow", when no verb of it was named */
 };
 
 /* `name` must be a flag of the command's table row or a global one: anything else breaks an invariant. */

@@ -48,10 +48,12 @@ struct output {
     bool utf8;              /* the terminal's character set, from LC_ALL, LC_CTYPE, LANG */
     size_t columns;         /* of the terminal; 80 when there is none */
     struct arena *arena;
+    int write_errno;        /* of the first write to stdout that failed */
     bool progress_is_open;  /* a progress line stands unfinished on the terminal */
     int64_t progress_from_us;
     int64_t progress_last_us;
-    int progress_tenths;
+    int64_t progress_tenths;
+    size_t progress_width;
 };
 
 /* Looks at the streams and the environment. Reads COLUMNS and the window size. */
@@ -110,7 +112,11 @@ struct column {
     const char *title;
     enum column_align align;
     size_t least; /* columns below which it is not cut; 0 = never cut */
+    bool is_id;   /* cut without an ellipsis: the first characters of an id name it as well */
 };
+
+/* The columns of an id's time and counter: they tell apart what one process enqueues. */
+enum { ID_COLUMNS_LEAST = 18 };
 
 enum { TABLE_COLUMNS_MAX = 12 };
 
