@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "cli/command.h"
 #include "cli/fields.h"
 
 enum { STEPS_NAMED_MAX = 200 };

@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "cli/command.h"
 #include "cli/fields.h"
 
 static void print_line(struct output *output, const json_t *object, const char *label, const char *key)

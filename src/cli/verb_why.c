@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "cli/command.h"
 #include "cli/fields.h"
 
 static void print_slots(struct output *output, const json_t *why, int64_t now_us)
