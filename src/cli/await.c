@@ -67,7 +67,7 @@ static enum weir_status tell_late(struct output *output, const json_t *item, str
     return WEIR_TIMED_OUT;
 }
 
-enum weir_status await_end(const struct invocation *invocation, struct store *store, const char *id, int64_t timeout_us,
+static enum weir_status await_whole(const struct invocation *invocation, struct store *store, const char *id, int64_t timeout_us,
                            bool print_end, struct weir_error *error)
 {
     const struct clock *clock = clock_system();
@@ -101,4 +101,12 @@ enum weir_status await_end(const struct invocation *invocation, struct store *st
         json_decref(page);
         return status;
     }
+}
+
+enum weir_status await_end(const struct invocation *invocation, struct store *store, const char *id, int64_t timeout_us,
+                           bool print_end, struct weir_error *error)
+{
+    char whole[UUID_TEXT_MAX];
+    enum weir_status status = resolve_id(store, id, whole, error);
+    return status == WEIR_OK ? await_whole(invocation, store, whole, timeout_us, print_end, error) : status;
 }

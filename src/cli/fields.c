@@ -48,3 +48,22 @@ enum weir_status page_read(struct store *store, enum store_list_kind kind, const
     struct list_options options = {.kind = kind, .name = name, .limit = LIST_LIMIT_MOST};
     return store_list(store, &options, ret_page, error);
 }
+
+enum weir_status resolve_id(struct store *store, const char *id, char *to, struct weir_error *error)
+{
+    json_t *why = NULL;
+    if (uuid_is_valid(id)) {
+        text_copy(to, UUID_TEXT_MAX, id);
+        for (char *at = to; *at != '\0'; at++) {
+            *at = (char)(*at >= 'A' && *at <= 'F' ? *at - 'A' + 'a' : *at);
+        }
+        return WEIR_OK;
+    }
+    enum weir_status status = store_why(store, id, &why, error);
+    const char *whole = json_string_value(json_object_get(why, "id"));
+    if (status == WEIR_OK) {
+        text_copy(to, UUID_TEXT_MAX, whole != NULL ? whole : "");
+    }
+    json_decref(why);
+    return status;
+}

@@ -252,7 +252,7 @@ enum weir_status filter_require_name(struct store *store, enum store_list_kind k
     error_set(error, missing, "there is no %s \"%s\"", whats[kind], name);
     if (nearest != NULL) {
         error_hint(error, "did you mean \"%s\"?", nearest);
-    } else {
+    } else if (kind != LIST_GROUPS) {
         error_hint(error, "`weir %s list` shows what there is", whats[kind]);
     }
     json_decref(page);

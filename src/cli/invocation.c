@@ -112,10 +112,8 @@ enum weir_status invocation_open_store(const struct invocation *invocation, enum
         status = store_require_schema(store, error);
     }
     if (status != WEIR_OK) {
-        bool is_missing = status == WEIR_STORE_UNREACHABLE && error != NULL && error->native == 2; /* ENOENT */
-        if (is_missing || status == WEIR_SCHEMA_MISSING) {
-            error_hint(error, "`weir store init` makes it, `weir dev` makes it and runs a node; --store or WEIR_STORE names"
-                              " another one");
+        if (status == WEIR_STORE_UNREACHABLE && error != NULL && error->hint[0] == '\0') {
+            error_hint(error, "`weir store init` makes one, `weir dev` makes one and runs a node; --store or WEIR_STORE names it");
         }
         store_close(store);
         return status;

@@ -159,13 +159,17 @@ static enum weir_status act_on_id(struct bulk *bulk, const char *id, struct weir
 {
     struct output *output = bulk->invocation->output;
     struct bulk_result result = {.matched = 0};
-    struct execution_filter filter = {.id = id};
-    enum weir_status status = store_bulk(bulk->store, bulk->act, &filter, "", 1, bulk->actor, bulk->why, &result, error);
+    char whole[UUID_TEXT_MAX]; /* never act on whatever comes first behind a short id */
+    struct execution_filter filter = {.id = whole};
+    enum weir_status status = resolve_id(bulk->store, id, whole, error);
+    if (status == WEIR_OK) {
+        status = store_bulk(bulk->store, bulk->act, &filter, "", 1, bulk->actor, bulk->why, &result, error);
+    }
     if (status == WEIR_OK && result.matched == 0) {
         error_set(error, WEIR_EXECUTION_NOT_FOUND, "there is no execution %s", id);
         status = WEIR_EXECUTION_NOT_FOUND;
     }
-    if (status != WEIR_OK && weir_status_exit(status) != 3 && status != WEIR_ILLEGAL_STATE && status != WEIR_CONFLICT) {
+    if (status != WEIR_OK && weir_status_exit(status) >= 5) {
         return status;
     }
     if (status != WEIR_OK) { /* this one is refused; the others are not its fault */
@@ -242,6 +246,24 @@ static enum weir_status judge(const struct bulk *bulk, struct weir_error *error)
     return bulk->first_refusal;
 }
 
+/* A filter with an id names one execution, as it would without --where. */
+static enum weir_status complete_filter(struct bulk *bulk, int64_t now_us, struct weir_error *error)
+{
+    char whole[UUID_TEXT_MAX];
+    if (bulk->filter.id != NULL) {
+        enum weir_status status = resolve_id(bulk->store, bulk->filter.id, whole, error);
+        bulk->filter.id = status == WEIR_OK ? arena_copy_string(bulk->invocation->arena, whole) : NULL;
+        return status;
+    }
+    if (bulk->filter.states == 0) {
+        bulk->filter.states = states_of(bulk->act);
+    }
+    if (bulk->filter.created_before_us == 0) {
+        bulk->filter.created_before_us = now_us + 1;
+    }
+    return WEIR_OK;
+}
+
 static enum weir_status prepare(struct bulk *bulk, struct weir_error *error)
 {
     const struct invocation *invocation = bulk->invocation;
@@ -265,14 +287,11 @@ static enum weir_status prepare(struct bulk *bulk, struct weir_error *error)
     if (status == WEIR_OK) {
         status = store_time(bulk->store, &now_us, error);
     }
+    if (status == WEIR_OK) {
+        status = complete_filter(bulk, now_us, error);
+    }
     if (status != WEIR_OK) {
         return status;
-    }
-    if (bulk->filter.states == 0 && bulk->filter.id == NULL) {
-        bulk->filter.states = states_of(bulk->act);
-    }
-    if (bulk->filter.created_before_us == 0 && bulk->filter.id == NULL) {
-        bulk->filter.created_before_us = now_us + 1;
     }
     return count_matches(bulk, error);
 }

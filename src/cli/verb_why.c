@@ -5,7 +5,7 @@
 #include "cli/command.h"
 #include "cli/fields.h"
 
-static void print_slots(struct output *output, const json_t *why, int64_t now_us)
+static void print_slots(struct output *output, const json_t *why)
 {
     size_t i;
     json_t *holder;
@@ -16,14 +16,11 @@ static void print_slots(struct output *output, const json_t *why, int64_t now_us
     output_print(output, "  slots            %" PRId64 " of %" PRId64 " used\n", used, field_number(why, "slots_max", 0));
     json_array_foreach(json_object_get(why, "slot_holders"), i, holder)
     {
-        const char *id = json_is_string(holder) ? output_safe(output, json_string_value(holder)) : field_text(output, holder, "id");
-        const char *state = json_is_object(holder) ? field_text(output, holder, "status") : NULL;
-        const char *since = json_is_object(holder) ? field_text(output, holder, "dispatched_at") : NULL;
-        if (since == NULL && json_is_object(holder)) {
-            since = field_text(output, holder, "claimed_at");
-        }
-        output_print(output, "    slot %-3zu       %s %s %s\n", i + 1, id != NULL ? id : "", state != NULL ? state : "",
-                     since != NULL ? output_ago(output, since, now_us) : "");
+        char running[DURATION_TEXT_MAX];
+        const char *steps = field_text(output, holder, "steps");
+        duration_format_short(field_number(holder, "running_us", 0), running);
+        output_print(output, "    slot %-3zu       %s %s %s%s%s\n", i + 1, field_text(output, holder, "id"),
+                     field_text(output, holder, "status"), running, steps != NULL ? ", step " : "", steps != NULL ? steps : "");
     }
 }
 
@@ -32,10 +29,11 @@ static void print_numbers(struct output *output, const json_t *why, int64_t now_
     const char *due = field_text(output, why, "due_at");
     const char *node = field_text(output, why, "node");
     int64_t place = field_number(why, "place", 0);
-    print_slots(output, why, now_us);
+    print_slots(output, why);
     if (place > 0) {
-        output_print(output, "  place            %" PRId64 "%s in its workspace\n", place,
-                     json_is_false(json_object_get(why, "place_is_exact")) ? " or later" : "");
+        output_print(output, "  place            %" PRId64 "%s of %" PRId64 " that wait for a slot of the workspace\n", place,
+                     json_is_false(json_object_get(why, "place_is_exact")) ? " or later" : "",
+                     field_number(why, "waiting_in_lane", place));
     }
     if (due != NULL) {
         output_print(output, "  due              %s (%s)\n", due, output_ago(output, due, now_us));
