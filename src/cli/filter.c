@@ -190,8 +190,8 @@ enum weir_status filter_parse(const char *where, int64_t now_us, struct arena *a
     }
     size_t pairs = 0;
     for (at += strspn(at, " \t\n"); *at != '\0'; at += strspn(at, " \t\n"), pairs++) {
-        char *word;
-        char *value;
+        char *word = NULL;
+        char *value = NULL;
         enum filter_key key;
         enum weir_status status = next_pair(&at, &word, &value, error);
         if (status == WEIR_OK) {
