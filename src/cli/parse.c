@@ -187,12 +187,14 @@ static enum weir_status take_letters(struct words *words, const char *word, stru
 static enum weir_status collect(struct words *words, struct weir_error *error)
 {
     bool flags_ended = false;
+    for (size_t i = 0; i < words->count; i++) {
+        if (!text_is_utf8(words->all[i], strlen(words->all[i]))) {
+            return error_set(error, WEIR_INVALID_ARGUMENT, "\"%s\" is not UTF-8", words->all[i]);
+        }
+    }
     while (words->at < words->count) {
         const char *word = words->all[words->at++];
         enum weir_status status = WEIR_OK;
-        if (!text_is_utf8(word, strlen(word))) {
-            return error_set(error, WEIR_INVALID_ARGUMENT, "\"%s\" is not UTF-8", word);
-        }
         if (flags_ended || word[0] != '-' || word[1] == '\0') {
             words->plain[words->plain_count++] = word;
         } else if (strcmp(word, "--") == 0) {

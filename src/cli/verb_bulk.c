@@ -210,7 +210,7 @@ static enum weir_status print_summary(struct bulk *bulk, bool is_dry, struct wei
     if (output->format == OUTPUT_TABLE) {
         if (is_dry) {
             output_say(output, "would %s them: nothing was changed", bulk_act_name(bulk->act));
-        } else if (bulk->changed > 0 || bulk->refused == 0) {
+        } else if (bulk->changed > 0) {
             output_say_sign(output, SIGN_FINE, "%" PRId64 " %s, %" PRId64 " refused", bulk->changed, bulk->done_word, bulk->refused);
         }
         return WEIR_OK;
@@ -314,6 +314,9 @@ static enum weir_status run_bulk(struct bulk *bulk, struct weir_error *error)
     }
     if (invocation_is_dry_run(invocation)) {
         return print_summary(bulk, true, error);
+    }
+    if (bulk->matched == 0) {
+        return print_summary(bulk, false, error);
     }
     status = ask(bulk, error);
     if (status != WEIR_OK) {

@@ -7,7 +7,7 @@
 static void print_line(struct output *output, const json_t *object, const char *label, const char *key)
 {
     const char *text = field_text(output, object, key);
-    if (text != NULL) {
+    if (text != NULL && strcmp(text, "0") != 0) {
         output_print(output, "  %-16s %s\n", label, text);
     }
 }
