@@ -402,7 +402,7 @@ static bool says_nothing(const char *bytes, size_t length)
     bool is_comment = false;
     for (size_t i = 0; i < length; i++) {
         is_comment = bytes[i] == '#' || (is_comment && bytes[i] != '\n');
-        if (!is_comment && strchr(" \t\r\n", bytes[i]) == NULL) {
+        if (!is_comment && (bytes[i] == '\0' || strchr(" \t\r\n", bytes[i]) == NULL)) {
             return false;
         }
     }
