@@ -365,7 +365,8 @@ static enum weir_status take_map(struct settings_file *file, const struct yaml_n
 }
 
 /* Reads the whole file. `*ret_bytes` stays NULL when it is not there and `may_miss`. */
-static enum weir_status slurp(const char *path, bool may_miss, char **ret_bytes, size_t *ret_length, struct weir_error *error)
+static enum weir_status slurp(const char *path, bool may_miss, char **ret_bytes, size_t *ret_length,
+                              struct weir_error *error)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     if (fd < 0) {

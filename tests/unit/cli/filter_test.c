@@ -18,14 +18,16 @@ static void pairs_fill_the_filter(void **state)
     struct execution_filter filter;
     struct weir_error error;
     (void)state;
-    assert_int_equal(parse(" workspace=acme  state=failed,CANCELLED error_code=timeout since=1h workflow=\"a b\" ", &filter, &error),
-                     WEIR_OK);
+    assert_int_equal(
+        parse(" workspace=acme  state=failed,CANCELLED error_code=timeout since=1h workflow=\"a b\" ", &filter, &error),
+        WEIR_OK);
     assert_string_equal(filter.workspace, "acme");
     assert_string_equal(filter.workflow, "a b");
     assert_string_equal(filter.error_code, "timeout");
     assert_int_equal(filter.states, 1U << ITEM_FAILED | 1U << ITEM_CANCELLED);
     assert_int_equal(filter.created_since_us, NOW_US - 3600 * MICROSECONDS_PER_SECOND);
-    assert_int_equal(parse("idempotency_key='it=is \"so\"' finished_before=2d until=1970-01-02T00:00:00Z", &filter, &error), WEIR_OK);
+    assert_int_equal(parse("idempotency_key='it=is \"so\"' finished_before=2d until=1970-01-02T00:00:00Z", &filter, &error),
+                     WEIR_OK);
     assert_string_equal(filter.idempotency_key, "it=is \"so\"");
     assert_int_equal(filter.created_before_us, 86400 * MICROSECONDS_PER_SECOND);
     assert_int_equal(parse("pending_reason=workspace_at_capacity group=g id=0198c2", &filter, &error), WEIR_OK);
@@ -56,7 +58,8 @@ static void what_is_wrong_is_named_with_what_is_right(void **state)
         struct execution_filter filter;
         struct weir_error error;
         enum weir_status status = parse(wrong[i][0], &filter, &error);
-        if (status != WEIR_INVALID_ARGUMENT || strstr(error.message, wrong[i][1]) == NULL || strstr(error.hint, wrong[i][2]) == NULL) {
+        if (status != WEIR_INVALID_ARGUMENT || strstr(error.message, wrong[i][1]) == NULL ||
+            strstr(error.hint, wrong[i][2]) == NULL) {
             print_error("%s -> %s / %s\n", wrong[i][0], error.message, error.hint);
         }
         assert_int_equal(status, WEIR_INVALID_ARGUMENT);

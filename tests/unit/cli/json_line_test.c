@@ -27,7 +27,8 @@ static void params_are_kept_byte_for_byte(void **state)
         char line[512];
         struct enqueue_request request;
         struct weir_error error;
-        (void)snprintf(line, sizeof line, " {\"workspace\":\"w\", \"par\\u0061ms\" : %s , \"workflow\":\"f\"}\r", params[i]);
+        (void)snprintf(line, sizeof line, " {\"workspace\":\"w\", \"par\\u0061ms\" : %s , \"workflow\":\"f\"}\r",
+                       params[i]);
         enum weir_status status = read_line(line, &request, &error);
         if (i == 3) { /* a NUL in a key is what the JSON reader refuses */
             assert_int_equal(status, WEIR_INVALID_ARGUMENT);
@@ -100,7 +101,7 @@ static void params_that_are_too_large_are_refused(void **state)
     struct enqueue_request request = {.group = "g"};
     struct weir_error error;
     (void)state;
-    int used = sprintf(line, "{\"workspace\":\"w\",\"workflow\":\"f\",\"params\":{\"a\":\"");
+    int used = snprintf(line, size, "{\"workspace\":\"w\",\"workflow\":\"f\",\"params\":{\"a\":\"");
     memset(line + used, 'x', size - (size_t)used);
     memcpy(line + size, "\"}}", 4);
     arena_reset(&arena);

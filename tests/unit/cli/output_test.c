@@ -43,8 +43,9 @@ static void close_fixture(struct fixture *fixture)
 
 static void tables_shorten_ids_first_and_fit(void **state)
 {
-    static const struct column columns[] = {
-        {.title = "ID", .least = ID_COLUMNS_LEAST, .is_id = true}, {.title = "NAME", .least = 6}, {.title = "N", .align = COLUMN_RIGHT}};
+    static const struct column columns[] = {{.title = "ID", .least = ID_COLUMNS_LEAST, .is_id = true},
+                                            {.title = "NAME", .least = 6},
+                                            {.title = "N", .align = COLUMN_RIGHT}};
     struct fixture fixture;
     struct table table;
     (void)state;
@@ -69,7 +70,9 @@ static void strangers_cannot_write_to_the_terminal(void **state)
     struct fixture fixture;
     (void)state;
     open_fixture(&fixture);
-    assert_string_equal(output_safe(&fixture.output, "a\033[31mb\xe2\x80\xae\n\xc2\x9b" "2J"), "a?[31mb???2J");
+    assert_string_equal(output_safe(&fixture.output, "a\033[31mb\xe2\x80\xae\n\xc2\x9b"
+                                                     "2J"),
+                        "a?[31mb???2J");
     assert_string_equal(output_safe(&fixture.output, NULL), "");
     fixture.output.out_is_terminal = true;
     json_t *value = json_pack("{s:s}", "k", "\xe2\x80\xae\xc2\x9b\x7f caf\xc3\xa9 \xf0\x9f\x98\x80");

@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -67,7 +68,7 @@ static void the_nearest_source_wins(void **state)
     struct fixture fixture;
     (void)state;
     assert_int_equal(setenv("XDG_CONFIG_HOME", folder, 1), 0);
-    assert_int_equal(system("mkdir -p weir"), 0);
+    assert_int_equal(mkdir("weir", 0700), 0);
     write_file("weir/weir.yaml", "attempts.max: 7\nlog: {level: warn}\nnode.name: from-home\n");
     write_file("weir.yaml", "# mine\nattempts:\n  max: 8\nlog.level: error\n");
     assert_int_equal(setenv("WEIR_ATTEMPTS_MAX", "9", 1), 0);
@@ -182,18 +183,22 @@ static int enter_folder(void **state)
 
 static int leave_folder(void **state)
 {
-    char command[128];
     (void)state;
-    (void)snprintf(command, sizeof command, "rm -rf '%s'", folder);
-    return chdir("/") == 0 ? system(command) : -1;
+    (void)remove("weir/weir.yaml");
+    (void)remove("weir");
+    (void)remove("other.yaml");
+    return chdir("/") == 0 ? remove(folder) : -1;
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(defaults_are_legal_and_named_so),   cmocka_unit_test(the_nearest_source_wins),
-        cmocka_unit_test(one_named_file_replaces_the_three), cmocka_unit_test(a_wrong_file_is_refused_with_its_line),
-        cmocka_unit_test(an_empty_file_is_right),            cmocka_unit_test(exec_allow_is_false_true_or_a_list),
+        cmocka_unit_test(defaults_are_legal_and_named_so),
+        cmocka_unit_test(the_nearest_source_wins),
+        cmocka_unit_test(one_named_file_replaces_the_three),
+        cmocka_unit_test(a_wrong_file_is_refused_with_its_line),
+        cmocka_unit_test(an_empty_file_is_right),
+        cmocka_unit_test(exec_allow_is_false_true_or_a_list),
         cmocka_unit_test(a_wrong_variable_is_named),
     };
     return cmocka_run_group_tests(tests, enter_folder, leave_folder);
