@@ -28,7 +28,7 @@ struct jq_program {
     char message[JQ_MESSAGE_MAX]; /* the first complaint */
 };
 
-/* --- the sandbox --- */
+/* --- confinement --- */
 
 static void set_limit(__rlimit_resource_t resource, rlim_t value)
 {
@@ -87,7 +87,7 @@ static void limit_memory(void)
     }
 }
 
-void jq_sandbox_enter(const int *keep_fds, size_t keep_count)
+void jq_confine_process(const int *keep_fds, size_t keep_count)
 {
     for (int number = 1; number < NSIG; number++) {
         (void)signal(number, SIG_DFL);
@@ -96,7 +96,9 @@ void jq_sandbox_enter(const int *keep_fds, size_t keep_count)
     sigset_t none;
     sigemptyset(&none);
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
-    (void)clearenv();
+    /* An empty list, and no clearenv(): jq's `env` looks behind the pointer. */
+    static char *no_environment[] = {NULL};
+    environ = no_environment;
     int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
     for (int fd = 0; fd <= 2; fd++) {
         if (null_fd >= 0 && !is_kept(fd, keep_fds, keep_count)) {
@@ -109,7 +111,7 @@ void jq_sandbox_enter(const int *keep_fds, size_t keep_count)
     set_limit(RLIMIT_NOFILE, 0);
 }
 
-void jq_sandbox_allow_cpu(unsigned seconds)
+void jq_confine_cpu(unsigned seconds)
 {
     struct rusage usage;
     struct rlimit limit;
@@ -273,6 +275,12 @@ static void keep_message(void *context, jv message)
     jv_free(message);
 }
 
+static void ignore_message(void *context, jv message)
+{
+    (void)context;
+    jv_free(message);
+}
+
 /* Imports stand at the very start of a program or not at all; they would read files. */
 static bool starts_with_module_word(const char *text)
 {
@@ -308,6 +316,9 @@ enum weir_status jq_program_open(const char *text, struct jq_program **ret_progr
         return error_out_of_memory(error);
     }
     jq_set_error_cb(program->state, keep_message, program);
+    /* jq_init() leaves these as the memory was: `debug` and `input` would jump into the void. */
+    jq_set_debug_cb(program->state, ignore_message, NULL);
+    jq_set_input_cb(program->state, NULL, NULL);
     if (!jq_compile(program->state, text)) {
         error_set(error, WEIR_INVALID_ARGUMENT, "%s", program->message[0] == '\0' ? "not a jq program" : program->message);
         jq_program_close(program);
@@ -431,8 +442,8 @@ static void check_all(const char *const *programs, size_t count, struct check_an
 _Noreturn static void check_main(const char *const *programs, size_t count, int out_fd)
 {
     struct check_answer answer = {.wrong = 0};
-    jq_sandbox_enter(&out_fd, 1);
-    jq_sandbox_allow_cpu(JQ_CHECK_CPU_SECONDS_MAX);
+    jq_confine_process(&out_fd, 1);
+    jq_confine_cpu(JQ_CHECK_CPU_SECONDS_MAX);
     check_all(programs, count, &answer);
     _exit(write(out_fd, &answer, sizeof answer) == (ssize_t)sizeof answer ? 0 : 1);
 }
