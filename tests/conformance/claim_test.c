@@ -306,6 +306,23 @@ static void handed_over_items_go_first_and_keep_their_slot(void **state)
     assert_int_equal(scene_count_of(&claim, "free-co"), 1);
 }
 
+/* Taken over ones may fill the batch: the dispatcher must come back at once for what is ready behind them. */
+static void a_batch_full_of_handed_over_items_says_that_there_is_more(void **state)
+{
+    struct scene *scene = *state;
+    scene_enqueue_many(scene, "pro-co", 5);
+    struct claim_result held = scene_claim(scene, 5);
+    for (size_t i = 0; i < held.count; i++) {
+        assert_int_equal(scene_record(scene, RECORD_GIVEN_BACK, &held.items[i]), WEIR_OK);
+    }
+    scene_enqueue_many(scene, "big-co", 5);
+    struct claim_result first = scene_claim(scene, 5);
+    assert_int_equal(first.count, 5);
+    assert_int_equal(first.handed_over, 5);
+    assert_true(first.more);
+    assert_int_equal(scene_claim(scene, 6).count, 5);
+}
+
 static void a_claim_of_nothing_changes_nothing(void **state)
 {
     struct scene *scene = *state;
@@ -388,6 +405,7 @@ int main(void)
         SCENE_TEST(a_paused_draining_or_stopping_node_gets_nothing),
         SCENE_TEST(a_node_that_is_unknown_stopped_or_dead_gets_nothing),
         SCENE_TEST(handed_over_items_go_first_and_keep_their_slot),
+        SCENE_TEST(a_batch_full_of_handed_over_items_says_that_there_is_more),
         SCENE_TEST(a_claim_of_nothing_changes_nothing),
         SCENE_TEST(a_definition_that_is_gone_is_said_to_be_gone),
         SCENE_TEST(a_claim_without_memory_claims_nothing),

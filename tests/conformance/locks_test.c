@@ -115,7 +115,7 @@ static void the_row_is_never_deleted(void **state)
     scene_ok(scene, store_list(scene->store, &options, &page, &scene->error));
     const json_t *lock = json_array_get(json_object_get(page, "items"), 0);
     assert_string_equal(json_text_at(lock, "name"), "recoverStaleQueueItems");
-    assert_string_equal(json_text_at(lock, "locked_by"), "a");
+    assert_string_equal(json_text_at(lock, "holder"), "a");
     assert_true(strlen(json_text_at(lock, "lock_until")) > 19);
     json_decref(page);
 }

@@ -41,12 +41,17 @@ static void the_view_executions_has_the_promised_columns(void **state)
                           " deferrals, handovers, execution_id, node, fence, error_code, error, created_at, claimed_at,"
                           " dispatched_at, finished_at FROM executions");
     const json_t *row = json_array_get(rows, 0);
-    assert_string_equal(json_text_at(row, "id"), json_text_at(row, "execution_id"));
+    assert_true(json_is_null(json_object_get(row, "execution_id"))); /* nothing was started under that name yet */
     assert_string_equal(json_text_at(row, "workflow"), "hello");
     assert_int_equal(json_number_at(row, "version"), 1);
     assert_true(json_is_null(json_object_get(row, "claimed_at")));
     assert_true(json_is_null(json_object_get(row, "node")));
     json_decref(rows);
+    char workflow_id[64];
+    struct claimed_item item = scene_claim_one(scene);
+    (void)snprintf(workflow_id, sizeof workflow_id, "execution-%s", item.id);
+    assert_string_equal(scene_text(scene, "SELECT execution_id FROM executions"), workflow_id);
+    assert_string_equal(scene_text(scene, "SELECT node FROM executions"), "node-1");
 }
 
 static void the_view_shows_live_and_ended_ones_alike(void **state)
@@ -210,7 +215,7 @@ static void every_kind_of_list_answers(void **state)
     struct lock_request lock = {.name = "a-lock", .holder = "me", .at_most_us = 1000};
     scene_ok(scene, store_lock(scene->store, &lock, &scene->error));
     static const size_t expected[] = {
-        [LIST_EXECUTIONS] = 1, [LIST_EVENTS] = 2, [LIST_STEPS] = 1, [LIST_WORKSPACES] = 3, [LIST_PLANS] = 3,
+        [LIST_EXECUTIONS] = 1, [LIST_EVENTS] = 3, [LIST_STEPS] = 1, [LIST_WORKSPACES] = 3, [LIST_PLANS] = 3,
         [LIST_WORKFLOWS] = 1,  [LIST_NODES] = 1,  [LIST_LOCKS] = 1, [LIST_GROUPS] = 1};
     for (int kind = LIST_EXECUTIONS; kind <= LIST_GROUPS; kind++) {
         struct list_options options = {.kind = (enum store_list_kind)kind};
@@ -378,6 +383,14 @@ static void one_that_backs_off_knows_its_attempts_and_its_time(void **state)
     json_decref(answer);
 }
 
+static void assert_why(struct scene *scene, const char *id, const char *reason)
+{
+    json_t *answer = why(scene, id);
+    assert_string_equal(json_text_at(answer, "pending_reason"), reason);
+    json_decref(answer);
+}
+
+/* In the order of the list in queue/item.h: the first that applies is told. */
 static void pauses_nodes_and_engines_are_reasons(void **state)
 {
     struct scene *scene = *state;
@@ -386,7 +399,7 @@ static void pauses_nodes_and_engines_are_reasons(void **state)
     scene_ok(scene, store_node_beat(scene->store, scene->node, &beat, &scene->error));
     assert_reason(scene, id, "engine_unreachable");
     scene_pass(scene, NODE_LEASE_US + 1);
-    assert_reason(scene, id, "no_node_in_group");
+    assert_why(scene, id, "no_node_in_group"); /* by store time */
     scene_ok(scene, store_set_paused(scene->store, NULL, true, &scene->error));
     assert_reason(scene, id, "queue_paused");
     scene_pause_workspace(scene, "pro-co", true);
@@ -394,7 +407,7 @@ static void pauses_nodes_and_engines_are_reasons(void **state)
     scene_pause_workspace(scene, "pro-co", false);
     scene_ok(scene, store_set_paused(scene->store, NULL, false, &scene->error));
     (void)scene_add_node(scene, "node-2", "default");
-    assert_reason(scene, id, "ready");
+    assert_why(scene, id, "ready");
 }
 
 static void a_handed_over_one_says_so(void **state)

@@ -53,7 +53,7 @@ SELECT id, fence, handovers, lane_id, workspace_id, status FROM workflow_executi
 -- name: stale_items
 SELECT id, fence, handovers, lane_id, workspace_id, status FROM workflow_execution_queue
 WHERE phase = 2 AND node_id > 0 AND status = 'CLAIMED' AND claimed_at <= ?1
-  AND (?3 IS NULL OR lane_id IN (SELECT id FROM lanes WHERE executor_group = ?3)) LIMIT ?2;
+  AND (?3 IS NULL OR EXISTS (SELECT 1 FROM lanes l WHERE l.id = lane_id AND l.executor_group = ?3)) LIMIT ?2;
 
 -- The fence grows: whatever the old node still says changes nothing.
 -- name: hand_over_item
@@ -90,7 +90,7 @@ SELECT 1 FROM shedlock WHERE name = ?1 AND lock_until > ?2 AND locked_by <> ?3;
 SELECT EXISTS (SELECT 1 FROM nodes WHERE recovered_at IS NULL AND (?2 IS NULL OR executor_group = ?2)
                  AND (dead_at IS NOT NULL OR stopped_at IS NOT NULL OR expires_at <= ?1))
     OR EXISTS (SELECT 1 FROM workflow_execution_queue WHERE phase = 2 AND node_id > 0 AND status = 'CLAIMED' AND claimed_at <= ?3
-                 AND (?2 IS NULL OR lane_id IN (SELECT id FROM lanes WHERE executor_group = ?2)));
+                 AND (?2 IS NULL OR EXISTS (SELECT 1 FROM lanes l WHERE l.id = lane_id AND l.executor_group = ?2)));
 
 -- A node that stops: never started goes back as it came, running work keeps its slot and is taken over.
 -- name: give_back_held
