@@ -154,7 +154,7 @@ struct unanswered {
 static void collect_unanswered(void *context, struct in_flight *entry)
 {
     struct unanswered *due = context;
-    if (entry->started || entry->batch == NULL) {
+    if (entry->started || entry->answer_waits || entry->batch == NULL) {
         return;
     }
     if (entry->resend_boot_us > due->now_us || due->count == CLAIM_BATCH_DEFAULT) {

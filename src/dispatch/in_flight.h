@@ -26,6 +26,7 @@ struct in_flight {
     int64_t waited_us;      /* from when it could have run to its claim */
     int64_t resend_boot_us; /* when an unanswered start is sent again */
     int sends;
+    bool answer_waits;  /* a definite answer is in the recorder's queue: nothing is sent again meanwhile */
     bool started;       /* the engine has it */
     bool dispatched;    /* and that is on record */
     bool ends_in_batch; /* the recorder's: its end is in the set that is being written */
