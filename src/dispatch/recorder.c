@@ -146,10 +146,10 @@ static bool plan_refused(struct node *node, struct in_flight *entry, const struc
     return true;
 }
 
-bool in_flight_may_run(const struct node *node, const struct in_flight *entry)
+bool in_flight_may_run(const struct node *node, const struct in_flight *entry, int sends)
 {
     bool by_others = entry->item != NULL && entry->item->handovers > 0 && !engine_has(node->engine, ENGINE_DIES_WITH_NODE);
-    return entry->sends > 1 || by_others;
+    return sends > 1 || by_others;
 }
 
 /* "Unreachable" speaks of one request. The item may be put back only when no other request of it can have arrived. */
@@ -158,7 +158,7 @@ static bool plan_unreachable(struct node *node, struct in_flight *entry, struct 
     if (entry == NULL || entry->started) {
         return false;
     }
-    if (in_flight_may_run(node, entry)) {
+    if (in_flight_may_run(node, entry, entry->sends)) {
         note_unknown(node, entry);
         return false;
     }
