@@ -132,6 +132,25 @@ static void send_start(struct node *node, struct arena *arena, const struct clai
     }
 }
 
+/* This node gets an item back that it held before and lost without hearing of it: what it still does under the old claim
+ * must end before the new start. */
+static void drop_older_claims(struct node *node, const struct claimed_item *item)
+{
+    int64_t older;
+    do {
+        pthread_mutex_lock(&node->lock);
+        struct in_flight *entry = in_flight_find_older(&node->in_flight, item->id, item->fence);
+        older = entry == NULL ? 0 : entry->fence;
+        if (entry != NULL) {
+            in_flight_remove(&node->in_flight, item->id, older);
+        }
+        pthread_mutex_unlock(&node->lock);
+        if (older != 0) {
+            engine_abandon(node->engine, item->id, older);
+        }
+    } while (older != 0);
+}
+
 static void start_items(struct node *node, struct claim_batch *batch, const struct claim_result *result)
 {
     int64_t now_us = node_now(node);
@@ -160,6 +179,7 @@ static void start_items(struct node *node, struct claim_batch *batch, const stru
                               .fence = item->fence,
                               .attempt = item->attempts + 1};
         event_emit(node->events, &event);
+        drop_older_claims(node, item);
         send_start(node, &batch->arena, item, 1);
     }
 }

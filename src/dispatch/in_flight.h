@@ -52,6 +52,9 @@ struct in_flight_table {
 struct in_flight *in_flight_add(struct in_flight_table *table, const struct claimed_item *item, struct claim_batch *batch);
 /* NULL when it is not there, or is there with another fence. */
 struct in_flight *in_flight_find(const struct in_flight_table *table, const char *id, int64_t fence);
+/* The newest entry of the id under an older fence than this one, or NULL: a claim that this node has lost without hearing
+ * of it. */
+struct in_flight *in_flight_find_older(const struct in_flight_table *table, const char *id, int64_t fence);
 /* The start was answered: the claim's memory is not needed any more. */
 void in_flight_answered(struct in_flight_table *table, struct in_flight *entry);
 void in_flight_remove(struct in_flight_table *table, const char *id, int64_t fence);
