@@ -25,11 +25,12 @@ static bool is_deaf(void)
     return owner->actor != OUTSIDE && (node->died || failed(owner));
 }
 
-/* The node sleeps between two of its calls while the others go on. */
+/* The thread waits around its call while others go on: those of other nodes, and, unless the whole process is stopped, those
+ * of its own node. */
 static void maybe_sleep(void)
 {
     struct simulated_node *node = caller();
-    if (node == NULL || owner->calm || owner->depth > 0 || node->life != NODE_ALIVE || !drawn(owner, owner->profile.sleeps_in_call)) {
+    if (node == NULL || owner->calm || owner->depth > 0 || node->life != NODE_ALIVE || node->died || !drawn(owner, owner->profile.sleeps_in_call)) {
         return;
     }
     int actor = owner->actor;
@@ -37,15 +38,17 @@ static void maybe_sleep(void)
     const struct record *records = owner->records;
     size_t record_count = owner->record_count;
     int64_t steps = 1 + draw(owner, 40);
-    say(owner, "%s sleeps around %s for %lld steps", node->name, verb, (long long)steps);
+    say(owner, "%s waits around %s for %lld steps", node->name, verb, (long long)steps);
     owner->depth++;
+    node->frozen = drawn(owner, 5000);
     for (int64_t i = 0; i < steps && !failed(owner); i++) {
         owner->actor = OUTSIDE;
         owner->verb = "";
         owner->records = NULL;
         owner->record_count = 0;
-        world_step(owner, node->index);
+        world_step(owner);
     }
+    node->frozen = false;
     owner->depth--;
     owner->actor = actor;
     owner->verb = verb;

@@ -174,7 +174,9 @@ struct simulated_node {
     int64_t due_us[LOOP_COUNT];
     int64_t wakes_at_us; /* NODE_ASLEEP */
     bool died;           /* inside the call that runs now */
-    int depth;           /* how many of its calls are on the stack: it is not stepped again */
+    bool busy[LOOP_COUNT]; /* loops that are inside a call now: a thread of the node each */
+    int depth;           /* how many of them */
+    bool frozen;         /* the whole process is stopped inside a call, not only the thread */
 };
 
 struct profile {
@@ -243,9 +245,8 @@ struct simulation {
 /* Below `per_ten_thousand` of ten thousand draws. */
 bool drawn(struct simulation *simulation, int per_ten_thousand);
 int64_t draw(struct simulation *simulation, int64_t below);
-/* Lets one loop of one node run, or time pass; `except` is a node that must not be stepped (a call of its own is on the
- * stack), or OUTSIDE. */
-void world_step(struct simulation *simulation, int except);
+/* Lets one loop of one node run, or time pass. Loops that are inside a call are left alone: they are threads that wait. */
+void world_step(struct simulation *simulation);
 /* The node dies now, wherever it is. Its memory goes when its call has returned. */
 void world_kill(struct simulation *simulation, struct simulated_node *node);
 void world_wake_nodes(struct simulation *simulation);
