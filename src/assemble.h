@@ -1,5 +1,5 @@
-/* Puts a node together from concrete parts. src/assemble.c is the only file that names drivers: the rest of the program knows
- * stores and engines by their interfaces. */
+/* Puts a node together from concrete parts. src/assemble.c is the only file that names drivers: the rest of the program
+ * knows stores and engines by their interfaces. */
 #ifndef WEIR_ASSEMBLE_H
 #define WEIR_ASSEMBLE_H
 

@@ -28,7 +28,7 @@ typedef void weir_handler_function(struct weir_call *call, void *context);
 struct weir_handler {
     const char *name; /* as in `handler: NAME`; [a-z0-9][a-z0-9_-]*, at most 64 bytes */
     weir_handler_function *function;
-    void *context;    /* handed to every call; must outlive the node; calls come from several threads */
+    void *context; /* handed to every call; must outlive the node; calls come from several threads */
 };
 
 /* What the call is about. All strings live until the handler returns. */

@@ -8,9 +8,9 @@
  *   heartbeat  lease, wishes of operators        (dispatch/nodes.h)
  *   duties     recovery, stuck watch, retention  (dispatch/duties.h), under the spec's locks
  *
- * node_run_threads() gives each loop a thread and its own store handle. Without it the owner calls node_step(), which runs all
- * four and the engine's own step in his thread: that is how a program embeds weir in its own loop, and how the simulation runs
- * whole fleets in one thread on a virtual clock.
+ * node_run_threads() gives each loop a thread and its own store handle. Without it the owner calls node_step(), which runs
+ * all four and the engine's own step in his thread: that is how a program embeds weir in its own loop, and how the
+ * simulation runs whole fleets in one thread on a virtual clock.
  *
  * Owner: node_open() .. node_stop() .. node_close(). The engine and the events are the caller's and outlive the node.
  */
@@ -28,22 +28,22 @@
 #include "store/store.h"
 
 struct node_settings {
-    const char *name;            /* NULL = host name and pid */
-    const char *group;           /* NULL = "default" */
-    size_t claim_batch;          /* items per claim at most; 0 = CLAIM_BATCH_MOST: natural batching up to the engine's room */
-    int64_t poll_interval_us;    /* 0 = POLL_INTERVAL_US */
-    int64_t lease_us;            /* 0 = NODE_LEASE_US; heartbeats come three times as often */
-    int64_t start_deadline_us;   /* 0 = START_DEADLINE_US */
-    int64_t stuck_after_us;      /* 0 = STUCK_AFTER_US */
-    int64_t retention_us;        /* 0 = RETENTION_US; -1 = keep for ever */
-    int64_t stop_grace_us;       /* 0 = STOP_GRACE_US */
-    int attempts_max;            /* 0 = ATTEMPTS_MAX_DEFAULT */
-    int handovers_max;           /* 0 = HANDOVERS_MAX_DEFAULT */
-    bool no_dispatch;            /* nFlow's autostart=false: this process may enqueue and ask, and claims nothing */
-    bool exclusive;              /* dispatch.exclusive: claim only while holding processExecutionQueue (beside Riven) */
-    long keeper_pid;             /* of the in-process engine, 0 = none */
-    uint64_t seed;               /* of the jitter; 0 = from the system */
-    const struct clock *clock;   /* NULL = the machine's */
+    const char *name;          /* NULL = host name and pid */
+    const char *group;         /* NULL = "default" */
+    size_t claim_batch;        /* items per claim at most; 0 = CLAIM_BATCH_MOST: natural batching up to the engine's room */
+    int64_t poll_interval_us;  /* 0 = POLL_INTERVAL_US */
+    int64_t lease_us;          /* 0 = NODE_LEASE_US; heartbeats come three times as often */
+    int64_t start_deadline_us; /* 0 = START_DEADLINE_US */
+    int64_t stuck_after_us;    /* 0 = STUCK_AFTER_US */
+    int64_t retention_us;      /* 0 = RETENTION_US; -1 = keep for ever */
+    int64_t stop_grace_us;     /* 0 = STOP_GRACE_US */
+    int attempts_max;          /* 0 = ATTEMPTS_MAX_DEFAULT */
+    int handovers_max;         /* 0 = HANDOVERS_MAX_DEFAULT */
+    bool no_dispatch;          /* nFlow's autostart=false: this process may enqueue and ask, and claims nothing */
+    bool exclusive;            /* dispatch.exclusive: claim only while holding processExecutionQueue (beside Riven) */
+    long keeper_pid;           /* of the in-process engine, 0 = none */
+    uint64_t seed;             /* of the jitter; 0 = from the system */
+    const struct clock *clock; /* NULL = the machine's */
     /* May cancel a stuck execution (nFlow's handlePotentiallyStuck): true = cancel. May be NULL. */
     bool (*stuck_hook)(void *context, const char *execution_id, int64_t age_us);
     void *stuck_context;
@@ -53,7 +53,8 @@ struct node;
 
 /* Registers the node in the store. `store` is only used to open further handles on the same store; the caller keeps it. */
 WEIR_MUST_CHECK enum weir_status node_open(struct store *store, struct engine *engine, struct event_bus *events,
-                                           const struct node_settings *settings, struct node **ret_node, struct weir_error *error);
+                                           const struct node_settings *settings, struct node **ret_node,
+                                           struct weir_error *error);
 int64_t node_id(const struct node *node);
 
 /* --- driven by the caller --- */
@@ -88,8 +89,8 @@ bool node_is_healthy(struct node *node, struct weir_error *error);
 /* --- the end --- */
 
 enum node_stop_kind {
-    NODE_STOP_GRACEFUL,  /* give back what is claimed but not started, await what runs for stop_grace_us, then interrupt */
-    NODE_STOP_INTERRUPT  /* do not await: interrupt at once and give back */
+    NODE_STOP_GRACEFUL, /* give back what is claimed but not started, await what runs for stop_grace_us, then interrupt */
+    NODE_STOP_INTERRUPT /* do not await: interrupt at once and give back */
 };
 /* Begins stopping and returns at once; may be called again, also with the other kind, from any thread. */
 void node_begin_stop(struct node *node, enum node_stop_kind kind);
@@ -97,7 +98,8 @@ void node_begin_stop(struct node *node, enum node_stop_kind kind);
 bool node_is_stopped(struct node *node);
 /* Waits (threads only) until stopped or `deadline_us` from now. WEIR_TIMED_OUT leaves it stopping. `ret_graceful` (may be
  * NULL): whether nothing had to be interrupted. */
-WEIR_MUST_CHECK enum weir_status node_await_stop(struct node *node, int64_t deadline_us, bool *ret_graceful, struct weir_error *error);
+WEIR_MUST_CHECK enum weir_status node_await_stop(struct node *node, int64_t deadline_us, bool *ret_graceful,
+                                                 struct weir_error *error);
 /* Takes NULL. Without a stop before: as if the process had died, except that threads are joined. */
 void node_close(struct node *node);
 

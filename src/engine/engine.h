@@ -9,8 +9,8 @@
  * "Already started" with our ids is ENGINE_STARTED.
  *
  * Threads: start/cancel/describe/recorded/room may be called from any thread. Reports come from any thread, and never from
- * inside a call of the dispatcher's or recorder's own stack unless the engine is driven by engine_step() (then: from there).
- * Owner: whoever opened the engine closes it, after engine_stop().
+ * inside a call of the dispatcher's or recorder's own stack unless the engine is driven by engine_step() (then: from
+ * there). Owner: whoever opened the engine closes it, after engine_stop().
  */
 #ifndef WEIR_ENGINE_ENGINE_H
 #define WEIR_ENGINE_ENGINE_H
@@ -34,19 +34,19 @@ enum engine_feature {
 /* --- steps --- */
 
 /* X(enum, name in the store) */
-#define STEP_STATE_LIST(X)                                                            \
-    X(STEP_RUNNING, "RUNNING")     /* this attempt is under way */                        \
-    X(STEP_WAITING, "WAITING")     /* sleeps, or waits for its next attempt, until due */ \
-    X(STEP_COMPLETED, "COMPLETED") /* final */                                            \
-    X(STEP_FAILED, "FAILED")       /* final: no attempt left, or not to be retried */     \
-    X(STEP_SKIPPED, "SKIPPED")     /* final: its `when` was false, or a need was skipped */ \
+#define STEP_STATE_LIST(X)                                                                                                 \
+    X(STEP_RUNNING, "RUNNING")     /* this attempt is under way */                                                         \
+    X(STEP_WAITING, "WAITING")     /* sleeps, or waits for its next attempt, until due */                                  \
+    X(STEP_COMPLETED, "COMPLETED") /* final */                                                                             \
+    X(STEP_FAILED, "FAILED")       /* final: no attempt left, or not to be retried */                                      \
+    X(STEP_SKIPPED, "SKIPPED")     /* final: its `when` was false, or a need was skipped */                                \
     X(STEP_CANCELLED, "CANCELLED") /* final: stopped with its execution */
 
 enum step_state {
 #define STEP_STATE_ENUM(id, name) id,
     STEP_STATE_LIST(STEP_STATE_ENUM)
 #undef STEP_STATE_ENUM
-    STEP_STATE_COUNT
+        STEP_STATE_COUNT
 };
 const char *step_state_name(enum step_state state);
 bool step_state_parse(const char *name, enum step_state *ret_state);
@@ -56,16 +56,16 @@ bool step_state_is_final(enum step_state state);
 struct step_record {
     char step[STEP_ID_MAX + 1];
     enum step_state state;
-    int attempt;              /* of the run that this is about, from 1; grows also over a handover */
-    int failures;             /* failed attempts so far: what `retry.attempts` is compared with */
-    int exit_code;            /* of an exec step; -1 when there is none */
-    int64_t due_us;           /* STEP_WAITING: store time at which it goes on; when reporting, see due_in_us */
-    int64_t due_in_us;        /* report only: delay from the moment of recording (the store adds its own time) */
-    char *output;             /* JSON text of the result, or NULL; malloc'ed, owned by the record's holder */
+    int attempt;       /* of the run that this is about, from 1; grows also over a handover */
+    int failures;      /* failed attempts so far: what `retry.attempts` is compared with */
+    int exit_code;     /* of an exec step; -1 when there is none */
+    int64_t due_us;    /* STEP_WAITING: store time at which it goes on; when reporting, see due_in_us */
+    int64_t due_in_us; /* report only: delay from the moment of recording (the store adds its own time) */
+    char *output;      /* JSON text of the result, or NULL; malloc'ed, owned by the record's holder */
     size_t output_length;
-    char *variables;          /* JSON text of a handler's durable state, or NULL; owned likewise */
+    char *variables; /* JSON text of a handler's durable state, or NULL; owned likewise */
     char error_code[ERROR_CODE_MAX + 1];
-    char *error;              /* what went wrong, or NULL; owned likewise */
+    char *error; /* what went wrong, or NULL; owned likewise */
 };
 void step_record_close(struct step_record *record);
 
@@ -76,14 +76,14 @@ struct engine_start {
     const char *workspace;
     const char *workflow;
     int version;
-    int64_t definition_id;          /* key for the engine's cache of read definitions */
-    const char *definition;         /* canonical JSON text of that version */
-    const char *params;             /* JSON object as it was enqueued, byte for byte */
+    int64_t definition_id;  /* key for the engine's cache of read definitions */
+    const char *definition; /* canonical JSON text of that version */
+    const char *params;     /* JSON object as it was enqueued, byte for byte */
     size_t params_length;
     int64_t fence;
-    int attempt;                    /* this start, from 1 */
-    int handovers;                  /* how often its node died so far; > 0: `steps` holds what is finished */
-    int64_t running_for_us;         /* since it was first dispatched; 0 the first time. For the execution's own timeout */
+    int attempt;            /* this start, from 1 */
+    int handovers;          /* how often its node died so far; > 0: `steps` holds what is finished */
+    int64_t running_for_us; /* since it was first dispatched; 0 the first time. For the execution's own timeout */
     bool cancel_requested;
     const struct step_record *steps; /* what is on record from before, when handovers > 0 */
     size_t step_count;
@@ -106,19 +106,19 @@ enum end_state { END_COMPLETED, END_FAILED, END_CANCELLED };
 
 /* Allocated by the engine with report_new(), owned by the sink from engine_report() on. */
 struct report {
-    struct report *next;          /* for the sink's queue */
+    struct report *next; /* for the sink's queue */
     enum report_kind kind;
     char id[UUID_TEXT_MAX];
     int64_t fence;
-    bool permanent;               /* REFUSED: trying again cannot help */
-    bool spends_attempt;          /* REFUSED: counts against attempts_max (false: put back with a delay, A53) */
-    int64_t delay_us;             /* REFUSED and put back without an attempt: when to look again */
-    enum end_state end_state;     /* ENDED */
+    bool permanent;           /* REFUSED: trying again cannot help */
+    bool spends_attempt;      /* REFUSED: counts against attempts_max (false: put back with a delay, A53) */
+    int64_t delay_us;         /* REFUSED and put back without an attempt: when to look again */
+    enum end_state end_state; /* ENDED */
     bool has_step;
-    struct step_record step;      /* STEP; ENDED when has_step */
-    int step_index;               /* handed back by `recorded` */
+    struct step_record step;             /* STEP; ENDED when has_step */
+    int step_index;                      /* handed back by `recorded` */
     char error_code[ERROR_CODE_MAX + 1]; /* REFUSED, UNREACHABLE, UNKNOWN, ENDED+END_FAILED */
-    char *error;                  /* malloc'ed or NULL */
+    char *error;                         /* malloc'ed or NULL */
 };
 /* NULL when out of memory. report_free() takes NULL. */
 struct report *report_new(enum report_kind kind, const char *id, int64_t fence);
@@ -137,8 +137,8 @@ struct recorded {
     enum report_kind kind;
     int step_index;
     enum weir_status status; /* WEIR_OK: durable. WEIR_STALE_FENCE or WEIR_EXECUTION_NOT_FOUND: it is not ours any more,
-                                stop it and say nothing. WEIR_INVALID_ARGUMENT: the store refused the value (the step fails).
-                                Anything else was retried by the recorder and is never seen here. */
+                                stop it and say nothing. WEIR_INVALID_ARGUMENT: the store refused the value (the step
+                                fails). Anything else was retried by the recorder and is never seen here. */
 };
 
 /* --- the engine --- */
@@ -169,7 +169,8 @@ struct engine_operations {
     int (*fd)(struct engine *engine);
     /* Runs step() in threads of the engine's own from now on. */
     enum weir_status (*run_threads)(struct engine *engine, struct weir_error *error);
-    /* Takes no more starts. `interrupt`: also stops what runs and gives it back (REPORT_GIVEN_BACK). May be called twice. */
+    /* Takes no more starts. `interrupt`: also stops what runs and gives it back (REPORT_GIVEN_BACK). May be called twice.
+     */
     void (*stop)(struct engine *engine, bool interrupt);
     void (*close)(struct engine *engine);
 };
@@ -186,7 +187,8 @@ const char *engine_name(const struct engine *engine);
 bool engine_has(const struct engine *engine, enum engine_feature feature);
 /* Before the first start: where reports go. */
 void engine_set_sink(struct engine *engine, struct report_sink sink);
-WEIR_MUST_CHECK enum weir_status engine_start(struct engine *engine, const struct engine_start *start, struct weir_error *error);
+WEIR_MUST_CHECK enum weir_status engine_start(struct engine *engine, const struct engine_start *start,
+                                              struct weir_error *error);
 void engine_cancel(struct engine *engine, const char *id, int64_t fence);
 void engine_abandon(struct engine *engine, const char *id, int64_t fence);
 void engine_recorded(struct engine *engine, const struct recorded *recorded, size_t count);

@@ -1,11 +1,11 @@
 /* One typed list of events: the only way in which library code says that something happened.
  *
- * Library code never prints. It emits an event; log, metrics and traces subscribe. One list gives the name on every surface,
- * the level and the metric that it feeds. The record of an execution (execution_events) is not made from these: it is written
- * by the store in the transaction of the transition itself.
+ * Library code never prints. It emits an event; log, metrics and traces subscribe. One list gives the name on every
+ * surface, the level and the metric that it feeds. The record of an execution (execution_events) is not made from these: it
+ * is written by the store in the transaction of the transition itself.
  *
- * Threads: event_emit() from any thread; subscribers are called in the emitter's thread, must be quick, and are added before
- * the first event. An event and its strings live only during the call.
+ * Threads: event_emit() from any thread; subscribers are called in the emitter's thread, must be quick, and are added
+ * before the first event. An event and its strings live only during the call.
  */
 #ifndef WEIR_OBSERVE_EVENT_H
 #define WEIR_OBSERVE_EVENT_H
@@ -16,46 +16,46 @@
 enum event_level { EVENT_DEBUG, EVENT_INFO, EVENT_WARN, EVENT_ERROR };
 
 /* X(enum, name, level). The spec's log events are marked with their text there. */
-#define EVENT_LIST(X)                                                                                                     \
-    X(EVENT_EXECUTION_ENQUEUED, "execution.enqueued", EVENT_INFO)       /* "Enqueued execution"; count for a set */           \
-    X(EVENT_BATCH_CLAIMED, "batch.claimed", EVENT_DEBUG)                /* "Processing N queue items"; count, duration */     \
-    X(EVENT_EXECUTION_DISPATCHING, "execution.dispatching", EVENT_DEBUG) /* "Dispatching queue item" */                       \
-    X(EVENT_EXECUTION_DISPATCHED, "execution.dispatched", EVENT_INFO)   /* "Dispatched execution"; duration = queue wait */   \
-    X(EVENT_EXECUTION_COMPLETED, "execution.completed", EVENT_INFO)                                                          \
-    X(EVENT_EXECUTION_FAILED, "execution.failed", EVENT_WARN)           /* the run ended FAILED; code */                      \
-    X(EVENT_EXECUTION_CANCELLED, "execution.cancelled", EVENT_INFO)                                                          \
-    X(EVENT_EXECUTION_RETRYING, "execution.retrying", EVENT_WARN)       /* start refused, tried again; code, attempt */       \
-    X(EVENT_EXECUTION_DEFERRED, "execution.deferred", EVENT_INFO)       /* put back without an attempt; code */               \
-    X(EVENT_DISPATCH_FAILED, "dispatch.failed", EVENT_ERROR)            /* "Failed to start", for good; code, error */        \
-    X(EVENT_START_UNKNOWN, "start.unknown", EVENT_WARN)                 /* no answer; same ids are sent again */              \
-    X(EVENT_WORKSPACE_AT_CAPACITY, "workspace.at_capacity", EVENT_INFO) /* "Workspace at capacity"; once a minute each */     \
-    X(EVENT_ITEMS_RECOVERED, "items.recovered", EVENT_WARN)             /* "Recovered N stale queue items"; count */          \
-    X(EVENT_EXECUTION_POISONED, "execution.poisoned", EVENT_ERROR)      /* killed its node too often; count */                \
-    X(EVENT_EXECUTION_STUCK, "execution.stuck", EVENT_WARN)             /* item, age, "n of m"; once per period */            \
-    X(EVENT_STALE_WRITE_REFUSED, "stale_write.refused", EVENT_WARN)     /* a late writer changed nothing; count */            \
-    X(EVENT_RACE_LOST, "race.lost", EVENT_DEBUG)                        /* a claim found nothing though work was signalled */ \
-    X(EVENT_ENGINE_DOWN, "engine.down", EVENT_WARN)                     /* the breaker opened; error */                       \
-    X(EVENT_ENGINE_UP, "engine.up", EVENT_INFO)                         /* it closed; duration */                             \
-    X(EVENT_NODE_STARTED, "node.started", EVENT_INFO)                                                                        \
-    X(EVENT_NODE_STOPPING, "node.stopping", EVENT_INFO)                 /* count = running */                                 \
-    X(EVENT_NODE_STOPPED, "node.stopped", EVENT_INFO)                   /* reason = graceful | interrupted */                 \
-    X(EVENT_NODE_DEAD, "node.dead", EVENT_WARN)                         /* another node missed its lease */                   \
-    X(EVENT_NODE_PAUSED, "node.paused", EVENT_INFO)                                                                          \
-    X(EVENT_NODE_RESUMED, "node.resumed", EVENT_INFO)                                                                        \
-    X(EVENT_LEASE_LOST, "lease.lost", EVENT_ERROR)                      /* this node was declared dead */                     \
-    X(EVENT_LOCK_ACQUIRED, "lock.acquired", EVENT_DEBUG)                                                                     \
-    X(EVENT_LOCK_BUSY, "lock.busy", EVENT_DEBUG)                        /* feeds shedlock_acquisition_failures */             \
-    X(EVENT_LOCK_LOST, "lock.lost", EVENT_WARN)                                                                              \
-    X(EVENT_STORE_FAILED, "store.failed", EVENT_ERROR)                  /* a store call failed; reason = verb, code, error */ \
-    X(EVENT_STORE_CALLED, "store.called", EVENT_DEBUG)                  /* every store call; reason = verb, duration */       \
-    X(EVENT_RETENTION_PURGED, "retention.purged", EVENT_INFO)           /* count */                                           \
-    X(EVENT_LOOP_FAILED, "loop.failed", EVENT_ERROR)                    /* a node loop hit what it cannot handle */
+#define EVENT_LIST(X)                                                                                                      \
+    X(EVENT_EXECUTION_ENQUEUED, "execution.enqueued", EVENT_INFO)        /* "Enqueued execution"; count for a set */       \
+    X(EVENT_BATCH_CLAIMED, "batch.claimed", EVENT_DEBUG)                 /* "Processing N queue items"; count, duration */ \
+    X(EVENT_EXECUTION_DISPATCHING, "execution.dispatching", EVENT_DEBUG) /* "Dispatching queue item" */                    \
+    X(EVENT_EXECUTION_DISPATCHED, "execution.dispatched", EVENT_INFO) /* "Dispatched execution"; duration = queue wait */  \
+    X(EVENT_EXECUTION_COMPLETED, "execution.completed", EVENT_INFO)                                                        \
+    X(EVENT_EXECUTION_FAILED, "execution.failed", EVENT_WARN) /* the run ended FAILED; code */                             \
+    X(EVENT_EXECUTION_CANCELLED, "execution.cancelled", EVENT_INFO)                                                        \
+    X(EVENT_EXECUTION_RETRYING, "execution.retrying", EVENT_WARN)       /* start refused, tried again; code, attempt */    \
+    X(EVENT_EXECUTION_DEFERRED, "execution.deferred", EVENT_INFO)       /* put back without an attempt; code */            \
+    X(EVENT_DISPATCH_FAILED, "dispatch.failed", EVENT_ERROR)            /* "Failed to start", for good; code, error */     \
+    X(EVENT_START_UNKNOWN, "start.unknown", EVENT_WARN)                 /* no answer; same ids are sent again */           \
+    X(EVENT_WORKSPACE_AT_CAPACITY, "workspace.at_capacity", EVENT_INFO) /* "Workspace at capacity"; once a minute each */  \
+    X(EVENT_ITEMS_RECOVERED, "items.recovered", EVENT_WARN)             /* "Recovered N stale queue items"; count */       \
+    X(EVENT_EXECUTION_POISONED, "execution.poisoned", EVENT_ERROR)      /* killed its node too often; count */             \
+    X(EVENT_EXECUTION_STUCK, "execution.stuck", EVENT_WARN)             /* item, age, "n of m"; once per period */         \
+    X(EVENT_STALE_WRITE_REFUSED, "stale_write.refused", EVENT_WARN)     /* a late writer changed nothing; count */         \
+    X(EVENT_RACE_LOST, "race.lost", EVENT_DEBUG)    /* a claim found nothing though work was signalled */                  \
+    X(EVENT_ENGINE_DOWN, "engine.down", EVENT_WARN) /* the breaker opened; error */                                        \
+    X(EVENT_ENGINE_UP, "engine.up", EVENT_INFO)     /* it closed; duration */                                              \
+    X(EVENT_NODE_STARTED, "node.started", EVENT_INFO)                                                                      \
+    X(EVENT_NODE_STOPPING, "node.stopping", EVENT_INFO) /* count = running */                                              \
+    X(EVENT_NODE_STOPPED, "node.stopped", EVENT_INFO)   /* reason = graceful | interrupted */                              \
+    X(EVENT_NODE_DEAD, "node.dead", EVENT_WARN)         /* another node missed its lease */                                \
+    X(EVENT_NODE_PAUSED, "node.paused", EVENT_INFO)                                                                        \
+    X(EVENT_NODE_RESUMED, "node.resumed", EVENT_INFO)                                                                      \
+    X(EVENT_LEASE_LOST, "lease.lost", EVENT_ERROR) /* this node was declared dead */                                       \
+    X(EVENT_LOCK_ACQUIRED, "lock.acquired", EVENT_DEBUG)                                                                   \
+    X(EVENT_LOCK_BUSY, "lock.busy", EVENT_DEBUG) /* feeds shedlock_acquisition_failures */                                 \
+    X(EVENT_LOCK_LOST, "lock.lost", EVENT_WARN)                                                                            \
+    X(EVENT_STORE_FAILED, "store.failed", EVENT_ERROR)        /* a store call failed; reason = verb, code, error */        \
+    X(EVENT_STORE_CALLED, "store.called", EVENT_DEBUG)        /* every store call; reason = verb, duration */              \
+    X(EVENT_RETENTION_PURGED, "retention.purged", EVENT_INFO) /* count */                                                  \
+    X(EVENT_LOOP_FAILED, "loop.failed", EVENT_ERROR)          /* a node loop hit what it cannot handle */
 
 enum event_type {
 #define EVENT_ENUM(id, name, level) id,
     EVENT_LIST(EVENT_ENUM)
 #undef EVENT_ENUM
-    EVENT_TYPE_COUNT
+        EVENT_TYPE_COUNT
 };
 
 /* Strings may be NULL, numbers 0: then the field is left out. */
@@ -73,7 +73,7 @@ struct event {
     int64_t fence;
     int64_t attempt;
     int64_t count;
-    int64_t of;             /* "n of m" */
+    int64_t of; /* "n of m" */
     int64_t slots_used;
     int64_t slots_max;
     int64_t duration_us;

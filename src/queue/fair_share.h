@@ -15,10 +15,10 @@
 
 struct lane_share {
     int64_t lane_id;
-    int64_t pass;   /* in: where the lane stands; out: after its turns */
-    int weight;     /* at least 1 */
-    int64_t room;   /* free slots: no more turns than this */
-    int64_t turns;  /* out: items to take */
+    int64_t pass;  /* in: where the lane stands; out: after its turns */
+    int weight;    /* at least 1 */
+    int64_t room;  /* free slots: no more turns than this */
+    int64_t turns; /* out: items to take */
 };
 
 /* Deals `items` turns to `count` lanes that are sorted by (pass, lane_id). The order of the turns is the stride order; ties

@@ -11,39 +11,39 @@
 #include <stdint.h>
 
 /* X(enum, name on every surface, terminal) */
-#define ITEM_STATE_LIST(X)              \
-    X(ITEM_PENDING, "PENDING", false)       \
-    X(ITEM_CLAIMED, "CLAIMED", false)       \
-    X(ITEM_DISPATCHED, "DISPATCHED", false) \
-    X(ITEM_COMPLETED, "COMPLETED", true)    \
-    X(ITEM_FAILED, "FAILED", true)          \
+#define ITEM_STATE_LIST(X)                                                                                                 \
+    X(ITEM_PENDING, "PENDING", false)                                                                                      \
+    X(ITEM_CLAIMED, "CLAIMED", false)                                                                                      \
+    X(ITEM_DISPATCHED, "DISPATCHED", false)                                                                                \
+    X(ITEM_COMPLETED, "COMPLETED", true)                                                                                   \
+    X(ITEM_FAILED, "FAILED", true)                                                                                         \
     X(ITEM_CANCELLED, "CANCELLED", true)
 
 enum item_state {
 #define ITEM_STATE_ENUM(id, name, terminal) id,
     ITEM_STATE_LIST(ITEM_STATE_ENUM)
 #undef ITEM_STATE_ENUM
-    ITEM_STATE_COUNT
+        ITEM_STATE_COUNT
 };
 
 /* Why an item that is not running waits: exactly one, the first that applies in this order (design 1). The same words are
  * in the views, in the command line and in the metrics. X(enum, name, what it means for a person) */
-#define PENDING_REASON_LIST(X)                                                                                          \
-    X(REASON_HANDED_OVER, "handed_over", "its node died; another node takes it over with the same ids")                 \
-    X(REASON_BACKING_OFF, "backing_off", "its last start was refused; it is tried again when the delay is over")        \
-    X(REASON_SCHEDULED, "scheduled", "its run_at is in the future")                                                     \
-    X(REASON_WORKSPACE_PAUSED, "workspace_paused", "its workspace is paused")                                           \
-    X(REASON_QUEUE_PAUSED, "queue_paused", "the queue is paused")                                                       \
-    X(REASON_NO_NODE_IN_GROUP, "no_node_in_group", "no live node serves its executor group")                            \
-    X(REASON_ENGINE_UNREACHABLE, "engine_unreachable", "no node of its group reaches its engine")                       \
-    X(REASON_WORKSPACE_AT_CAPACITY, "workspace_at_capacity", "its workspace uses all the slots of its plan")            \
+#define PENDING_REASON_LIST(X)                                                                                             \
+    X(REASON_HANDED_OVER, "handed_over", "its node died; another node takes it over with the same ids")                    \
+    X(REASON_BACKING_OFF, "backing_off", "its last start was refused; it is tried again when the delay is over")           \
+    X(REASON_SCHEDULED, "scheduled", "its run_at is in the future")                                                        \
+    X(REASON_WORKSPACE_PAUSED, "workspace_paused", "its workspace is paused")                                              \
+    X(REASON_QUEUE_PAUSED, "queue_paused", "the queue is paused")                                                          \
+    X(REASON_NO_NODE_IN_GROUP, "no_node_in_group", "no live node serves its executor group")                               \
+    X(REASON_ENGINE_UNREACHABLE, "engine_unreachable", "no node of its group reaches its engine")                          \
+    X(REASON_WORKSPACE_AT_CAPACITY, "workspace_at_capacity", "its workspace uses all the slots of its plan")               \
     X(REASON_READY, "ready", "nothing holds it back; it starts when its turn comes")
 
 enum pending_reason {
 #define PENDING_REASON_ENUM(id, name, meaning) id,
     PENDING_REASON_LIST(PENDING_REASON_ENUM)
 #undef PENDING_REASON_ENUM
-    PENDING_REASON_COUNT
+        PENDING_REASON_COUNT
 };
 
 /* Which of the three counters a move spends (design 3.8). */

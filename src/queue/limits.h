@@ -10,56 +10,57 @@
 
 /* --- names and payloads --- */
 enum {
-    WORKSPACE_NAME_MAX = 128,        /* bytes of UTF-8 */
-    WORKFLOW_NAME_MAX = 64,          /* bytes; [a-z0-9][a-z0-9_-]* */
-    PLAN_NAME_MAX = 64,              /* bytes */
-    NODE_NAME_MAX = 128,             /* bytes */
-    GROUP_NAME_MAX = 64,             /* bytes */
-    STEP_ID_MAX = 64,                /* bytes */
-    LOCK_NAME_MAX = 64,              /* bytes: the width of shedlock.name */
-    IDEMPOTENCY_KEY_MAX = 255,       /* bytes */
-    ERROR_CODE_MAX = 64,             /* bytes */
-    ERROR_TEXT_MAX = 2048,           /* bytes kept of an error's message */
-    PARAMS_BYTES_MAX = 1024 * 1024,  /* one execution's params */
+    WORKSPACE_NAME_MAX = 128,            /* bytes of UTF-8 */
+    WORKFLOW_NAME_MAX = 64,              /* bytes; [a-z0-9][a-z0-9_-]* */
+    PLAN_NAME_MAX = 64,                  /* bytes */
+    NODE_NAME_MAX = 128,                 /* bytes */
+    GROUP_NAME_MAX = 64,                 /* bytes */
+    STEP_ID_MAX = 64,                    /* bytes */
+    LOCK_NAME_MAX = 64,                  /* bytes: the width of shedlock.name */
+    IDEMPOTENCY_KEY_MAX = 255,           /* bytes */
+    ERROR_CODE_MAX = 64,                 /* bytes */
+    ERROR_TEXT_MAX = 2048,               /* bytes kept of an error's message */
+    PARAMS_BYTES_MAX = 1024 * 1024,      /* one execution's params */
     STEP_OUTPUT_BYTES_MAX = 1024 * 1024, /* what a step may give to its successors, unless the definition says less */
     PRIORITY_LEAST = -100,
     PRIORITY_MOST = 100,
-    MAX_CONCURRENT_MOST = 1000000,   /* slots of one workspace */
-    WEIGHT_MOST = 1000               /* of a plan in the fair share; least is 1 */
+    MAX_CONCURRENT_MOST = 1000000, /* slots of one workspace */
+    WEIGHT_MOST = 1000             /* of a plan in the fair share; least is 1 */
 };
 
 /* --- sizes of sets --- */
 enum {
-    CLAIM_BATCH_DEFAULT = 10,  /* spec 1: BATCH_SIZE; what one claim takes when nothing says more */
-    CLAIM_BATCH_MOST = 2000,   /* items of one claim; bounds the time that the store is locked */
-    RECORD_BATCH_MOST = 2000,  /* records of one set */
-    RECOVER_BATCH = 500,       /* items handed over per transaction, so that heartbeats never wait long */
-    PURGE_BATCH = 500,         /* ended executions removed per transaction */
-    PROMOTE_BATCH = 1000,      /* scheduled items that become due per transaction */
+    CLAIM_BATCH_DEFAULT = 10, /* spec 1: BATCH_SIZE; what one claim takes when nothing says more */
+    CLAIM_BATCH_MOST = 2000,  /* items of one claim; bounds the time that the store is locked */
+    RECORD_BATCH_MOST = 2000, /* records of one set */
+    RECOVER_BATCH = 500,      /* items handed over per transaction, so that heartbeats never wait long */
+    PURGE_BATCH = 500,        /* ended executions removed per transaction */
+    PROMOTE_BATCH = 1000,     /* scheduled items that become due per transaction */
     LIST_LIMIT_DEFAULT = 50,
     LIST_LIMIT_MOST = 1000
 };
 
 /* --- attempts --- */
 enum {
-    ATTEMPTS_MAX_DEFAULT = 3,  /* starts, spec 2: MAX_ATTEMPTS; exactly three, not "at least three" */
-    HANDOVERS_MAX_DEFAULT = 5  /* an item whose node died that often is poison */
+    ATTEMPTS_MAX_DEFAULT = 3, /* starts, spec 2: MAX_ATTEMPTS; exactly three, not "at least three" */
+    HANDOVERS_MAX_DEFAULT = 5 /* an item whose node died that often is poison */
 };
-#define RETRY_BACKOFF_US (1 * MICROSECONDS_PER_SECOND)     /* before the second start; doubles */
+#define RETRY_BACKOFF_US (1 * MICROSECONDS_PER_SECOND) /* before the second start; doubles */
 #define RETRY_BACKOFF_MAX_US (300 * MICROSECONDS_PER_SECOND)
 
 /* --- times --- */
-#define POLL_INTERVAL_US (5 * MICROSECONDS_PER_SECOND)     /* spec 1; only the base under wake-ups, jittered (nFlow) */
+#define POLL_INTERVAL_US (5 * MICROSECONDS_PER_SECOND) /* spec 1; only the base under wake-ups, jittered (nFlow) */
 #define HEARTBEAT_INTERVAL_US (2 * MICROSECONDS_PER_SECOND)
 #define NODE_LEASE_US (6 * MICROSECONDS_PER_SECOND)        /* a silent node is dead after this; handed over within 10 s */
 #define KEEPER_MARGIN_US (1 * MICROSECONDS_PER_SECOND)     /* steps are killed this long before the lease ends */
 #define RECOVERY_INTERVAL_US (1 * MICROSECONDS_PER_SECOND) /* look for dead nodes */
 #define STALE_CLAIM_US (300 * MICROSECONDS_PER_SECOND)     /* spec 1: the safety net, five minutes ... */
 #define STALE_CHECK_US (60 * MICROSECONDS_PER_SECOND)      /* ... looked at each minute */
-#define START_DEADLINE_US (10 * MICROSECONDS_PER_SECOND)   /* an unanswered start is asked again; below NODE_LEASE + margin */
-#define STORE_DEADLINE_US (5 * MICROSECONDS_PER_SECOND)    /* every store call answers within this */
-#define STUCK_AFTER_US (60 * MICROSECONDS_PER_SECOND)      /* nFlow: stuckThreadThreshold */
-#define STOP_GRACE_US (25 * MICROSECONDS_PER_SECOND)       /* graceful stop waits this long for running work */
+#define START_DEADLINE_US (10 * MICROSECONDS_PER_SECOND) /* an unanswered start is asked again; below NODE_LEASE + margin  \
+                                                          */
+#define STORE_DEADLINE_US (5 * MICROSECONDS_PER_SECOND)  /* every store call answers within this */
+#define STUCK_AFTER_US (60 * MICROSECONDS_PER_SECOND)    /* nFlow: stuckThreadThreshold */
+#define STOP_GRACE_US (25 * MICROSECONDS_PER_SECOND)     /* graceful stop waits this long for running work */
 #define RETENTION_US (14 * 86400 * MICROSECONDS_PER_SECOND)
 
 /* One level of priority is worth this much waiting: an item of priority 1 goes first until an item of priority 0 has waited

@@ -7,8 +7,8 @@
  *
  * Threads: a struct store is a handle for one thread at a time; open one per thread (cheap: handles on the same file share
  * the writer). Memory: what a verb returns lives in the arena that the caller passes, until he resets it.
- * Errors: outputs are untouched on failure. TRANSIENT: nothing was changed, repeat. UNKNOWN (WEIR_COMMIT_UNKNOWN): repeat is
- * safe for every verb, because ids, fences and lock holders are the caller's.
+ * Errors: outputs are untouched on failure. TRANSIENT: nothing was changed, repeat. UNKNOWN (WEIR_COMMIT_UNKNOWN): repeat
+ * is safe for every verb, because ids, fences and lock holders are the caller's.
  */
 #ifndef WEIR_STORE_STORE_H
 #define WEIR_STORE_STORE_H
@@ -31,18 +31,18 @@ struct store;
 struct event_bus;
 
 struct store_options {
-    const char *url;               /* "sqlite:PATH"; a bare path is taken as SQLite */
-    bool create;                   /* make the file when it is missing (the schema is migrate's business) */
+    const char *url; /* "sqlite:PATH"; a bare path is taken as SQLite */
+    bool create;     /* make the file when it is missing (the schema is migrate's business) */
     bool read_only;
-    int64_t deadline_us;           /* of every call; 0 = STORE_DEADLINE_US */
-    const struct clock *clock;     /* NULL = the machine's */
-    struct event_bus *events;      /* may be NULL */
-    struct uuid_source *uuids;     /* NULL = the process's; the simulation passes a seeded one */
+    int64_t deadline_us;       /* of every call; 0 = STORE_DEADLINE_US */
+    const struct clock *clock; /* NULL = the machine's */
+    struct event_bus *events;  /* may be NULL */
+    struct uuid_source *uuids; /* NULL = the process's; the simulation passes a seeded one */
 };
 
 enum store_feature {
-    STORE_SHARED = 1 << 0,     /* several machines may use it */
-    STORE_WAKES = 1 << 1,      /* store_wake_fd() becomes readable when another process has changed something */
+    STORE_SHARED = 1 << 0, /* several machines may use it */
+    STORE_WAKES = 1 << 1,  /* store_wake_fd() becomes readable when another process has changed something */
 };
 
 /* --- opening --- */
@@ -53,7 +53,8 @@ enum store_feature {
 WEIR_MUST_CHECK enum weir_status store_open(const struct store_options *options, struct store **ret_store,
                                             struct weir_error *error);
 /* Another handle on the same store, for another thread. */
-WEIR_MUST_CHECK enum weir_status store_open_again(const struct store *store, struct store **ret_store, struct weir_error *error);
+WEIR_MUST_CHECK enum weir_status store_open_again(const struct store *store, struct store **ret_store,
+                                                  struct weir_error *error);
 /* Takes NULL. */
 void store_close(struct store *store);
 /* "sqlite:/abs/path", without secrets. */
@@ -69,12 +70,13 @@ struct store_migration {
     bool applied;
 };
 /* The migrations and which of them are applied; never changes anything. */
-WEIR_MUST_CHECK enum weir_status store_plan(struct store *store, struct arena *arena, const struct store_migration **ret_migrations,
-                                            size_t *ret_count, struct weir_error *error);
+WEIR_MUST_CHECK enum weir_status store_plan(struct store *store, struct arena *arena,
+                                            const struct store_migration **ret_migrations, size_t *ret_count,
+                                            struct weir_error *error);
 /* Applies what is missing, each in a transaction of its own, resumable. `ret_applied` counts them (may be NULL). */
 WEIR_MUST_CHECK enum weir_status store_migrate(struct store *store, int *ret_applied, struct weir_error *error);
-/* Integrity of the file and of the queue: counters equal rows, every reference holds, lanes ready when they must be. Problems
- * come as a JSON array of strings, [] when all is well (design 6). */
+/* Integrity of the file and of the queue: counters equal rows, every reference holds, lanes ready when they must be.
+ * Problems come as a JSON array of strings, [] when all is well (design 6). */
 WEIR_MUST_CHECK enum weir_status store_check(struct store *store, json_t **ret_problems, struct weir_error *error);
 /* A consistent copy while nodes work. Never overwrites: WEIR_CONFLICT when the target exists. */
 WEIR_MUST_CHECK enum weir_status store_backup(struct store *store, const char *path, struct weir_error *error);
@@ -86,18 +88,18 @@ WEIR_MUST_CHECK enum weir_status store_time(struct store *store, int64_t *ret_no
 struct enqueue_request {
     const char *workspace;
     const char *workflow;
-    const char *params;           /* JSON object text; NULL = {} */
+    const char *params; /* JSON object text; NULL = {} */
     size_t params_length;
-    const char *idempotency_key;  /* NULL = none */
-    const char *group;            /* executor group; NULL = "default" */
+    const char *idempotency_key; /* NULL = none */
+    const char *group;           /* executor group; NULL = "default" */
     int priority;
-    int64_t run_at_us;            /* 0 = now; a past time counts as it is */
-    const char *id;               /* NULL = made here; given when a lost answer is repeated */
+    int64_t run_at_us; /* 0 = now; a past time counts as it is */
+    const char *id;    /* NULL = made here; given when a lost answer is repeated */
 };
 
 struct enqueue_result {
-    enum weir_status status;      /* of this request alone */
-    bool duplicate;               /* the key was known: `id` is the first one's */
+    enum weir_status status; /* of this request alone */
+    bool duplicate;          /* the key was known: `id` is the first one's */
     char id[UUID_TEXT_MAX];
     struct weir_error error;
 };
@@ -111,8 +113,8 @@ WEIR_MUST_CHECK enum weir_status store_enqueue(struct store *store, const struct
 struct claim_options {
     int64_t node_id;
     const char *group;
-    size_t limit;          /* at most CLAIM_BATCH_MOST */
-    int attempts_max;      /* used when the definition says nothing */
+    size_t limit;     /* at most CLAIM_BATCH_MOST */
+    int attempts_max; /* used when the definition says nothing */
 };
 
 struct claimed_item {
@@ -121,17 +123,17 @@ struct claimed_item {
     const char *workflow;
     int version;
     int64_t definition_id;
-    const char *params;        /* never NULL */
+    const char *params; /* never NULL */
     size_t params_length;
     int64_t fence;
-    int attempts;              /* starts refused so far */
+    int attempts; /* starts refused so far */
     int handovers;
-    bool handed_over;          /* this claim takes over from a dead node: `steps` is filled */
+    bool handed_over; /* this claim takes over from a dead node: `steps` is filled */
     bool cancel_requested;
     int64_t created_at_us;
     int64_t run_at_us;
     int64_t claimed_at_us;
-    int64_t running_for_us;    /* since its first dispatch; 0 when it was not dispatched yet */
+    int64_t running_for_us; /* since its first dispatch; 0 when it was not dispatched yet */
     const struct step_record *steps;
     size_t step_count;
 };
@@ -139,22 +141,22 @@ struct claimed_item {
 struct claim_result {
     struct claimed_item *items; /* in the order in which they are to be started */
     size_t count;
-    size_t handed_over;         /* how many of them were taken over */
-    size_t lanes;               /* lanes that were looked at */
-    int64_t now_us;             /* store time of the claim */
-    bool more;                  /* ready work was left because the limit was reached */
+    size_t handed_over; /* how many of them were taken over */
+    size_t lanes;       /* lanes that were looked at */
+    int64_t now_us;     /* store time of the claim */
+    bool more;          /* ready work was left because the limit was reached */
 };
 
-/* Takes up to `limit` items: first those handed over by dead nodes, then the heads of the ready lanes in stride order, never
- * more of a workspace than it has free slots. Items whose time has come are promoted first. All or nothing, committed when it
- * returns. Reads only when there is nothing to do. A paused or draining node gets nothing. */
+/* Takes up to `limit` items: first those handed over by dead nodes, then the heads of the ready lanes in stride order,
+ * never more of a workspace than it has free slots. Items whose time has come are promoted first. All or nothing, committed
+ * when it returns. Reads only when there is nothing to do. A paused or draining node gets nothing. */
 WEIR_MUST_CHECK enum weir_status store_claim(struct store *store, const struct claim_options *options, struct arena *arena,
                                              struct claim_result *ret_result, struct weir_error *error);
 
 struct next_work {
-    bool ready;           /* a claim would find something now (as far as a cheap look can tell) */
-    bool requests;        /* a cancel waits for an execution of this node */
-    int64_t due_in_us;    /* until the next scheduled item of the group becomes due; TIME_NEVER = none */
+    bool ready;        /* a claim would find something now (as far as a cheap look can tell) */
+    bool requests;     /* a cancel waits for an execution of this node */
+    int64_t due_in_us; /* until the next scheduled item of the group becomes due; TIME_NEVER = none */
 };
 /* A cheap, read-only look; the base of an idle node's sleep. */
 WEIR_MUST_CHECK enum weir_status store_next_work(struct store *store, int64_t node_id, const char *group,
@@ -163,7 +165,7 @@ WEIR_MUST_CHECK enum weir_status store_next_work(struct store *store, int64_t no
 struct definition_text {
     int64_t id;
     const char *name;
-    const char *text;      /* canonical JSON */
+    const char *text; /* canonical JSON */
     int version;
     const char *workspace; /* owner, or NULL */
 };
@@ -174,23 +176,23 @@ WEIR_MUST_CHECK enum weir_status store_read_definition(struct store *store, int6
 /* --- record --- */
 
 /* X(enum, the event's name) */
-#define RECORD_KIND_LIST(X)                                                                                       \
-    X(RECORD_DISPATCHED, "dispatch")   /* CLAIMED -> DISPATCHED */                                                    \
-    X(RECORD_RETRY, "retry")           /* CLAIMED -> PENDING after delay_us, attempts + 1 */                          \
-    X(RECORD_DEFERRED, "defer")        /* CLAIMED -> PENDING after delay_us, deferrals + 1 (unknown handler ...) */   \
-    X(RECORD_RELEASED, "release")      /* CLAIMED -> PENDING at once, no counter (unreachable, graceful stop) */      \
-    X(RECORD_REFUSED, "refuse")        /* CLAIMED -> FAILED, attempts + 1 */                                          \
-    X(RECORD_STEP, "step")             /* a step execution changed */                                                 \
-    X(RECORD_COMPLETED, "complete")    /* -> COMPLETED, moved to the history */                                       \
-    X(RECORD_FAILED, "fail")           /* -> FAILED, moved to the history */                                          \
-    X(RECORD_CANCELLED, "cancel")      /* -> CANCELLED, moved to the history */                                       \
-    X(RECORD_GIVEN_BACK, "give_back")  /* graceful stop of running work: handed over at once, attempts untouched */
+#define RECORD_KIND_LIST(X)                                                                                                \
+    X(RECORD_DISPATCHED, "dispatch")  /* CLAIMED -> DISPATCHED */                                                          \
+    X(RECORD_RETRY, "retry")          /* CLAIMED -> PENDING after delay_us, attempts + 1 */                                \
+    X(RECORD_DEFERRED, "defer")       /* CLAIMED -> PENDING after delay_us, deferrals + 1 (unknown handler ...) */         \
+    X(RECORD_RELEASED, "release")     /* CLAIMED -> PENDING at once, no counter (unreachable, graceful stop) */            \
+    X(RECORD_REFUSED, "refuse")       /* CLAIMED -> FAILED, attempts + 1 */                                                \
+    X(RECORD_STEP, "step")            /* a step execution changed */                                                       \
+    X(RECORD_COMPLETED, "complete")   /* -> COMPLETED, moved to the history */                                             \
+    X(RECORD_FAILED, "fail")          /* -> FAILED, moved to the history */                                                \
+    X(RECORD_CANCELLED, "cancel")     /* -> CANCELLED, moved to the history */                                             \
+    X(RECORD_GIVEN_BACK, "give_back") /* graceful stop of running work: handed over at once, attempts untouched */
 
 enum record_kind {
 #define RECORD_KIND_ENUM(id, name) id,
     RECORD_KIND_LIST(RECORD_KIND_ENUM)
 #undef RECORD_KIND_ENUM
-    RECORD_KIND_COUNT
+        RECORD_KIND_COUNT
 };
 const char *record_kind_name(enum record_kind kind);
 
@@ -208,13 +210,13 @@ struct record {
 };
 
 struct record_summary {
-    size_t changed;       /* records that took effect */
+    size_t changed; /* records that took effect */
     size_t slots_freed;
-    bool work_waits;      /* a lane of the freed slots has work that may start now: wake the dispatcher */
+    bool work_waits; /* a lane of the freed slots has work that may start now: wake the dispatcher */
 };
 
-/* One transaction for the whole set, in its order; each record's own outcome in `status`. The same (id, fence, kind) again is
- * answered WEIR_OK or _NOT_FOUND and changes nothing. */
+/* One transaction for the whole set, in its order; each record's own outcome in `status`. The same (id, fence, kind) again
+ * is answered WEIR_OK or _NOT_FOUND and changes nothing. */
 WEIR_MUST_CHECK enum weir_status store_record(struct store *store, int64_t node_id, struct record *records, size_t count,
                                               struct record_summary *ret_summary, struct weir_error *error);
 
@@ -224,51 +226,53 @@ struct node_options {
     const char *name;
     const char *group;
     const char *host;
-    const char *boot_id;   /* of the machine, "" when unknown */
+    const char *boot_id; /* of the machine, "" when unknown */
     long pid;
     long keeper_pid;
     const char *version;
     const char *engine;
     int64_t lease_us;
 };
-WEIR_MUST_CHECK enum weir_status store_node_start(struct store *store, const struct node_options *options, int64_t *ret_node_id,
-                                                  struct weir_error *error);
+WEIR_MUST_CHECK enum weir_status store_node_start(struct store *store, const struct node_options *options,
+                                                  int64_t *ret_node_id, struct weir_error *error);
 
 /* What an operator wants of a node; kept in its row, answered with each heartbeat. */
 enum node_wish { NODE_RUN, NODE_PAUSE, NODE_DRAIN, NODE_STOP };
 const char *node_wish_name(enum node_wish wish);
 
 struct node_beat {
-    bool engine_reachable;   /* in: what the breaker says */
-    size_t running;          /* in: executions in the engine */
-    size_t stuck;            /* in: of these, stuck */
-    enum node_wish wish;     /* out */
-    bool queue_paused;       /* out: the queue or the group is paused */
-    int64_t now_us;          /* out */
+    bool engine_reachable; /* in: what the breaker says */
+    size_t running;        /* in: executions in the engine */
+    size_t stuck;          /* in: of these, stuck */
+    enum node_wish wish;   /* out */
+    bool queue_paused;     /* out: the queue or the group is paused */
+    int64_t now_us;        /* out */
 };
-/* Renews the lease in store time. WEIR_STALE_FENCE when the lease was lost (the node was declared dead): its claims belong to
- * others, it must abandon everything and start again with a new id. */
+/* Renews the lease in store time. WEIR_STALE_FENCE when the lease was lost (the node was declared dead): its claims belong
+ * to others, it must abandon everything and start again with a new id. */
 WEIR_MUST_CHECK enum weir_status store_node_beat(struct store *store, int64_t node_id, struct node_beat *beat,
                                                  struct weir_error *error);
 /* The node leaves: what it still holds is released (claimed, never started) or handed over (running) at once. */
-WEIR_MUST_CHECK enum weir_status store_node_stop(struct store *store, int64_t node_id, bool graceful, struct weir_error *error);
+WEIR_MUST_CHECK enum weir_status store_node_stop(struct store *store, int64_t node_id, bool graceful,
+                                                 struct weir_error *error);
 /* Sets the wish; WEIR_NOT_FOUND names the live nodes. `name` may be an id in digits. */
-WEIR_MUST_CHECK enum weir_status store_node_wish(struct store *store, const char *name, enum node_wish wish, struct weir_error *error);
+WEIR_MUST_CHECK enum weir_status store_node_wish(struct store *store, const char *name, enum node_wish wish,
+                                                 struct weir_error *error);
 
 struct recover_options {
-    int64_t node_id;          /* who does it; 0 = an operator */
+    int64_t node_id; /* who does it; 0 = an operator */
     const char *group;
-    const int64_t *gone;      /* nodes of this machine whose processes are known to be gone: dead before their lease ends */
+    const int64_t *gone; /* nodes of this machine whose processes are known to be gone: dead before their lease ends */
     size_t gone_count;
-    int64_t stale_claim_us;   /* safety net: CLAIMED longer than this by a live node that does not know it; 0 = not now */
+    int64_t stale_claim_us; /* safety net: CLAIMED longer than this by a live node that does not know it; 0 = not now */
     int handovers_max;
-    size_t limit;             /* items per call, at most RECOVER_BATCH */
+    size_t limit; /* items per call, at most RECOVER_BATCH */
 };
 struct recover_result {
     size_t handed_over;
-    size_t poisoned;          /* ended FAILED, code `poison` */
-    size_t nodes;             /* nodes found dead by this call */
-    bool more;                /* call again */
+    size_t poisoned; /* ended FAILED, code `poison` */
+    size_t nodes;    /* nodes found dead by this call */
+    bool more;       /* call again */
 };
 /* Takes claims and executions of dead nodes away from them: the fence grows, so the dead node's late words change nothing;
  * the slot stays taken; the item waits (reason handed_over) for the next claim. In chunks. */
@@ -288,12 +292,12 @@ WEIR_MUST_CHECK enum weir_status store_take_requests(struct store *store, int64_
 
 /* What a list, a count or a bulk act is about. NULL or 0 = no condition. Times in store time. */
 struct execution_filter {
-    const char *id;              /* whole, or the first 6 or more characters when it is the only condition */
+    const char *id; /* whole, or the first 6 or more characters when it is the only condition */
     const char *workspace;
     const char *workflow;
     const char *group;
-    unsigned states;             /* bit 1 << enum item_state; 0 = all */
-    const char *reason;          /* pending_reason */
+    unsigned states;    /* bit 1 << enum item_state; 0 = all */
+    const char *reason; /* pending_reason */
     const char *error_code;
     const char *idempotency_key;
     int64_t created_since_us;
@@ -307,16 +311,16 @@ const char *bulk_act_name(enum bulk_act act);
 struct bulk_result {
     size_t matched;
     size_t changed;
-    size_t refused;          /* matched but not in a state that allows it */
-    char last_id[UUID_TEXT_MAX];   /* where the next chunk goes on */
-    char new_id[UUID_TEXT_MAX];    /* BULK_RETRY of one: the new execution's id */
+    size_t refused;              /* matched but not in a state that allows it */
+    char last_id[UUID_TEXT_MAX]; /* where the next chunk goes on */
+    char new_id[UUID_TEXT_MAX];  /* BULK_RETRY of one: the new execution's id */
     enum weir_status first_refusal;
     struct weir_error refusal;
     bool more;
 };
-/* Does `act` to the executions that match, at most `limit` per call, in the order of their ids, behind `after` ("" = from the
- * start). cancel: pending ones never start, running ones are passed to their engine. retry: a FAILED or CANCELLED one is
- * enqueued again as a new execution (terminal rows are never rewritten); its finished steps are not copied. release: a
+/* Does `act` to the executions that match, at most `limit` per call, in the order of their ids, behind `after` ("" = from
+ * the start). cancel: pending ones never start, running ones are passed to their engine. retry: a FAILED or CANCELLED one
+ * is enqueued again as a new execution (terminal rows are never rewritten); its finished steps are not copied. release: a
  * pending one starts now, whatever its run_at or backoff. purge: ended ones are removed with all that belongs to them.
  * `actor` and `why` go on record. */
 WEIR_MUST_CHECK enum weir_status store_bulk(struct store *store, enum bulk_act act, const struct execution_filter *filter,
@@ -331,19 +335,21 @@ struct plan_change {
     int weight;             /* 0 = leave */
 };
 /* Makes the plan when it is new (then max_concurrent must be given). */
-WEIR_MUST_CHECK enum weir_status store_set_plan(struct store *store, const struct plan_change *change, struct weir_error *error);
+WEIR_MUST_CHECK enum weir_status store_set_plan(struct store *store, const struct plan_change *change,
+                                                struct weir_error *error);
 
 struct workspace_change {
     const char *name;
-    const char *plan;           /* NULL = leave; a new workspace without one gets "free" */
-    int64_t max_concurrent;     /* 0 = leave, -1 = as the plan says again */
-    int paused;                 /* -1 = leave, 0, 1 */
-    bool create;                /* false: WEIR_WORKSPACE_NOT_FOUND with the nearest name */
+    const char *plan;       /* NULL = leave; a new workspace without one gets "free" */
+    int64_t max_concurrent; /* 0 = leave, -1 = as the plan says again */
+    int paused;             /* -1 = leave, 0, 1 */
+    bool create;            /* false: WEIR_WORKSPACE_NOT_FOUND with the nearest name */
 };
 WEIR_MUST_CHECK enum weir_status store_set_workspace(struct store *store, const struct workspace_change *change,
                                                      struct weir_error *error);
 /* Pauses or resumes claiming of a group, or of the whole queue (group NULL). */
-WEIR_MUST_CHECK enum weir_status store_set_paused(struct store *store, const char *group, bool paused, struct weir_error *error);
+WEIR_MUST_CHECK enum weir_status store_set_paused(struct store *store, const char *group, bool paused,
+                                                  struct weir_error *error);
 
 struct published {
     int version;
@@ -351,29 +357,40 @@ struct published {
     int64_t definition_id;
 };
 /* Publishes a definition (canonical text). Versions are immutable and count from 1 per (workspace, name). */
-WEIR_MUST_CHECK enum weir_status store_publish(struct store *store, const char *name, const char *workspace, const char *text,
-                                               struct published *ret_published, struct weir_error *error);
+WEIR_MUST_CHECK enum weir_status store_publish(struct store *store, const char *name, const char *workspace,
+                                               const char *text, struct published *ret_published, struct weir_error *error);
 
 /* --- locks (spec 1, the shedlock table) --- */
 
 struct lock_request {
     const char *name;
-    const char *holder;       /* unique per acquisition */
+    const char *holder; /* unique per acquisition */
     int64_t at_most_us;
     int64_t at_least_us;
 };
 /* WEIR_CONFLICT when somebody else holds it. Store time; one statement; "perhaps ours" after a lost answer is ours when the
  * holder matches. */
-WEIR_MUST_CHECK enum weir_status store_lock(struct store *store, const struct lock_request *request, struct weir_error *error);
+WEIR_MUST_CHECK enum weir_status store_lock(struct store *store, const struct lock_request *request,
+                                            struct weir_error *error);
 /* at_most from now; WEIR_CONFLICT when it is not ours any more. */
-WEIR_MUST_CHECK enum weir_status store_lock_extend(struct store *store, const struct lock_request *request, struct weir_error *error);
+WEIR_MUST_CHECK enum weir_status store_lock_extend(struct store *store, const struct lock_request *request,
+                                                   struct weir_error *error);
 /* Until max(now, locked_at + at_least). WEIR_CONFLICT when it is not ours. Never deletes the row. */
-WEIR_MUST_CHECK enum weir_status store_unlock(struct store *store, const struct lock_request *request, struct weir_error *error);
+WEIR_MUST_CHECK enum weir_status store_unlock(struct store *store, const struct lock_request *request,
+                                              struct weir_error *error);
 
 /* --- reading --- */
 
 enum store_list_kind {
-    LIST_EXECUTIONS, LIST_EVENTS, LIST_STEPS, LIST_WORKSPACES, LIST_PLANS, LIST_WORKFLOWS, LIST_NODES, LIST_LOCKS, LIST_GROUPS
+    LIST_EXECUTIONS,
+    LIST_EVENTS,
+    LIST_STEPS,
+    LIST_WORKSPACES,
+    LIST_PLANS,
+    LIST_WORKFLOWS,
+    LIST_NODES,
+    LIST_LOCKS,
+    LIST_GROUPS
 };
 struct list_options {
     enum store_list_kind kind;
@@ -384,17 +401,21 @@ struct list_options {
     bool count;                     /* executions: count what matches, at most LIST_COUNT_MOST */
 };
 enum { LIST_COUNT_MOST = 100000 };
-/* {"items": [...], "next_cursor": text or null, "count": n, "count_is_exact": bool}; executions newest first, by id: a cursor
- * neither misses nor repeats under concurrent inserts. Keys are the column names of the views. Times are RFC 3339 text. */
+/* {"items": [...], "next_cursor": text or null, "count": n, "count_is_exact": bool}; executions newest first, by id: a
+ * cursor neither misses nor repeats under concurrent inserts. Keys are the column names of the views. Times are RFC 3339
+ * text. */
 WEIR_MUST_CHECK enum weir_status store_list(struct store *store, const struct list_options *options, json_t **ret_page,
                                             struct weir_error *error);
 /* One execution with params, steps and events. `id` may be its first characters (6 or more) when they are unique. */
-WEIR_MUST_CHECK enum weir_status store_show(struct store *store, const char *id, json_t **ret_execution, struct weir_error *error);
+WEIR_MUST_CHECK enum weir_status store_show(struct store *store, const char *id, json_t **ret_execution,
+                                            struct weir_error *error);
 /* Why it is not running (or what it does): {"id", "status", "pending_reason", "because", "slots_used", "slots_max",
- * "slot_holders": [...], "place", "place_is_exact", "due_at", "attempts", "attempts_max", "deferrals", "handovers", "node" ...}. */
+ * "slot_holders": [...], "place", "place_is_exact", "due_at", "attempts", "attempts_max", "deferrals", "handovers", "node"
+ * ...}. */
 WEIR_MUST_CHECK enum weir_status store_why(struct store *store, const char *id, json_t **ret_why, struct weir_error *error);
 /* Kept counters, never COUNT(*): {"pending", "slots_used", "completed", "failed", "cancelled", "oldest_pending_age_us",
- * "workspaces": [...], "nodes": n, "queue_paused": bool, "schema": n ...}; at most `workspaces_max` workspaces, by pressure. */
+ * "workspaces": [...], "nodes": n, "queue_paused": bool, "schema": n ...}; at most `workspaces_max` workspaces, by
+ * pressure. */
 WEIR_MUST_CHECK enum weir_status store_status(struct store *store, size_t workspaces_max, json_t **ret_status,
                                               struct weir_error *error);
 
@@ -402,8 +423,8 @@ WEIR_MUST_CHECK enum weir_status store_status(struct store *store, size_t worksp
 
 /* Readable when another process may have changed something; -1 when the driver has none (then poll). */
 int store_wake_fd(struct store *store);
-/* Empties the fd. True when something really changed since the last call; *ret_again_us says when to ask once more because a
- * commit may still be on its way (TIME_NEVER: no need), relative. */
+/* Empties the fd. True when something really changed since the last call; *ret_again_us says when to ask once more because
+ * a commit may still be on its way (TIME_NEVER: no need), relative. */
 bool store_wake_drain(struct store *store, int64_t *ret_again_us);
 
 #endif

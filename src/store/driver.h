@@ -1,0 +1,81 @@
+/* What a store driver provides. Only store.c and the drivers include this; everyone else sees store.h. */
+#ifndef WEIR_STORE_DRIVER_H
+#define WEIR_STORE_DRIVER_H
+
+#include "store/store.h"
+
+struct named_query {
+    const char *name;
+    const char *sql;
+};
+
+struct named_migration {
+    int version;
+    const char *name;
+    const char *sql;
+};
+
+/* The verbs of store.h with the same contracts; arguments are already checked. Events are store.c's business. */
+struct store_driver {
+    const char *scheme; /* "sqlite" */
+    unsigned features;
+    enum weir_status (*open)(const struct store_options *options, const char *location, struct store **ret_store,
+                             struct weir_error *error);
+    enum weir_status (*open_again)(const struct store *store, struct store **ret_store, struct weir_error *error);
+    void (*close)(struct store *store);
+    enum weir_status (*require_schema)(struct store *, struct weir_error *);
+    enum weir_status (*plan)(struct store *, struct arena *, const struct store_migration **, size_t *,
+                             struct weir_error *);
+    enum weir_status (*migrate)(struct store *, int *, struct weir_error *);
+    enum weir_status (*check)(struct store *, json_t **, struct weir_error *);
+    enum weir_status (*backup)(struct store *, const char *, struct weir_error *);
+    enum weir_status (*time)(struct store *, int64_t *, struct weir_error *);
+    enum weir_status (*enqueue)(struct store *, const struct enqueue_request *, size_t, struct enqueue_result *,
+                                struct weir_error *);
+    enum weir_status (*claim)(struct store *, const struct claim_options *, struct arena *, struct claim_result *,
+                              struct weir_error *);
+    enum weir_status (*next_work)(struct store *, int64_t, const char *, struct next_work *, struct weir_error *);
+    enum weir_status (*read_definition)(struct store *, int64_t, struct arena *, struct definition_text *,
+                                        struct weir_error *);
+    enum weir_status (*record)(struct store *, int64_t, struct record *, size_t, struct record_summary *,
+                               struct weir_error *);
+    enum weir_status (*node_start)(struct store *, const struct node_options *, int64_t *, struct weir_error *);
+    enum weir_status (*node_beat)(struct store *, int64_t, struct node_beat *, struct weir_error *);
+    enum weir_status (*node_stop)(struct store *, int64_t, bool, struct weir_error *);
+    enum weir_status (*node_wish)(struct store *, const char *, enum node_wish, struct weir_error *);
+    enum weir_status (*recover)(struct store *, const struct recover_options *, struct recover_result *,
+                                struct weir_error *);
+    enum weir_status (*take_requests)(struct store *, int64_t, struct arena *, struct node_request **, size_t *,
+                                      struct weir_error *);
+    enum weir_status (*bulk)(struct store *, enum bulk_act, const struct execution_filter *, const char *, size_t,
+                             const char *, const char *, struct bulk_result *, struct weir_error *);
+    enum weir_status (*set_plan)(struct store *, const struct plan_change *, struct weir_error *);
+    enum weir_status (*set_workspace)(struct store *, const struct workspace_change *, struct weir_error *);
+    enum weir_status (*set_paused)(struct store *, const char *, bool, struct weir_error *);
+    enum weir_status (*publish)(struct store *, const char *, const char *, const char *, struct published *,
+                                struct weir_error *);
+    enum weir_status (*lock)(struct store *, const struct lock_request *, struct weir_error *);
+    enum weir_status (*lock_extend)(struct store *, const struct lock_request *, struct weir_error *);
+    enum weir_status (*unlock)(struct store *, const struct lock_request *, struct weir_error *);
+    enum weir_status (*list)(struct store *, const struct list_options *, json_t **, struct weir_error *);
+    enum weir_status (*show)(struct store *, const char *, json_t **, struct weir_error *);
+    enum weir_status (*why)(struct store *, const char *, json_t **, struct weir_error *);
+    enum weir_status (*status)(struct store *, size_t, json_t **, struct weir_error *);
+    int (*wake_fd)(struct store *);
+    bool (*wake_drain)(struct store *, int64_t *);
+};
+
+/* First member of every driver's own struct. */
+struct store {
+    const struct store_driver *driver;
+    struct event_bus *events;
+    const struct clock *clock;
+    struct uuid_source *uuids;
+    int64_t deadline_us;
+    char url[512];
+};
+
+/* The drivers that this build knows, NULL-terminated; defined in assemble.c, the only file that names them. */
+extern const struct store_driver *const store_drivers[];
+
+#endif

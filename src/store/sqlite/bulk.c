@@ -1,0 +1,298 @@
+/* Operators' acts: cancel, retry, release, purge; by filter, in chunks. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "store/sqlite/enqueue.h"
+#include "store/sqlite/select.h"
+
+struct bulk {
+    struct write write;
+    enum bulk_act act;
+    const char *actor;
+    const char *why;
+    struct bulk_result *result;
+};
+
+static enum weir_status refuse(struct bulk *bulk, enum weir_status status, const char *id, const char *state,
+                               const char *what)
+{
+    bulk->result->refused++;
+    if (bulk->result->first_refusal == WEIR_OK) {
+        bulk->result->first_refusal = error_set(&bulk->result->refusal, status, "execution %s is %s: %s", id, state, what);
+    }
+    return WEIR_OK;
+}
+
+static enum weir_status note(struct bulk *bulk, const char *id, const char *event, const char *detail,
+                             struct weir_error *error)
+{
+    bulk->result->changed++;
+    return event_add(bulk->write.connection, id, bulk->write.now_us, event, 0, 0, bulk->actor, bulk->why, detail, error);
+}
+
+/* Reads status, lane, workspace and phase of a living item; WEIR_NOT_FOUND when it has ended. */
+static enum weir_status read_living(struct bulk *bulk, const char *id, struct ending *ret_item, struct weir_error *error)
+{
+    sqlite3_stmt *statement = connection_bind(bulk->write.connection, error, QUERY_FIND_ITEM, "t", id);
+    enum weir_status status = WEIR_OK;
+    if (statement == NULL) {
+        return statement_failure(error);
+    }
+    if (!connection_step(bulk->write.connection, statement, &status, error)) {
+        return status == WEIR_OK ? WEIR_NOT_FOUND : status;
+    }
+    INVARIANT(item_state_parse(column_text(statement, 0), &ret_item->state));
+    ret_item->lane_id = sqlite3_column_int64(statement, 2);
+    ret_item->workspace_id = sqlite3_column_int64(statement, 3);
+    ret_item->phase = sqlite3_column_int(statement, 4);
+    (void)sqlite3_reset(statement);
+    return WEIR_OK;
+}
+
+static enum weir_status refuse_ended(struct bulk *bulk, const char *id, const char *what, struct weir_error *error)
+{
+    sqlite3_stmt *statement = connection_bind(bulk->write.connection, error, QUERY_ENDED_STATUS, "t", id);
+    enum weir_status status = WEIR_OK;
+    char state[16] = "gone";
+    if (statement == NULL) {
+        return statement_failure(error);
+    }
+    if (connection_step(bulk->write.connection, statement, &status, error)) {
+        text_copy(state, sizeof state, column_text(statement, 0));
+        (void)sqlite3_reset(statement);
+    }
+    return status == WEIR_OK ? refuse(bulk, WEIR_ILLEGAL_STATE, id, state, what) : status;
+}
+
+static enum weir_status cancel_one(struct bulk *bulk, const char *id, struct weir_error *error)
+{
+    struct ending item = {.id = id};
+    enum weir_status status = read_living(bulk, id, &item, error);
+    if (status == WEIR_NOT_FOUND) {
+        return refuse_ended(bulk, id, "it has ended and cannot be cancelled", error);
+    }
+    if (status != WEIR_OK) {
+        return status;
+    }
+    if (item.phase == 2) {
+        status = connection_run(bulk->write.connection, error, NULL, QUERY_ASK_CANCEL, "ti", id, bulk->write.now_us);
+        return status == WEIR_OK ? note(bulk, id, "cancel", "passed on to its engine", error) : status;
+    }
+    status = note(bulk, id, "cancel", "it had not started", error);
+    item.state = ITEM_CANCELLED;
+    item.error_code = "cancelled";
+    return status == WEIR_OK ? item_end(&bulk->write, &item, error) : status;
+}
+
+static enum weir_status release_one(struct bulk *bulk, const char *id, struct weir_error *error)
+{
+    struct ending item = {.id = id};
+    enum weir_status status = read_living(bulk, id, &item, error);
+    if (status == WEIR_NOT_FOUND) {
+        return refuse_ended(bulk, id, "it has ended; weir retry runs it again", error);
+    }
+    if (status != WEIR_OK) {
+        return status;
+    }
+    if (item.phase != 1) {
+        return refuse(bulk, WEIR_ILLEGAL_STATE, id, item_state_name(item.state),
+                      "only one that waits for a time can be released");
+    }
+    status = connection_run(bulk->write.connection, error, NULL, QUERY_RELEASE_ITEM, "t", id);
+    struct lane_change *lane =
+        lane_changes_lane(&bulk->write.changes, bulk->write.connection, item.lane_id, &status, error);
+    lane->waiting -= 1;
+    lane->runnable += 1;
+    (void)lane_changes_workspace(&bulk->write.changes, bulk->write.connection, item.workspace_id, &status, error);
+    return status == WEIR_OK ? note(bulk, id, "release", NULL, error) : status;
+}
+
+/* --- retry: a new execution; the ended row is never rewritten --- */
+
+static enum weir_status find_retry(struct bulk *bulk, const char *id, bool *ret_refused, struct weir_error *error)
+{
+    sqlite3_stmt *statement = connection_bind(bulk->write.connection, error, QUERY_FIND_RETRY, "t", id);
+    enum weir_status status = WEIR_OK;
+    *ret_refused = false;
+    if (statement == NULL) {
+        return statement_failure(error);
+    }
+    if (connection_step(bulk->write.connection, statement, &status, error)) {
+        char what[96];
+        (void)snprintf(what, sizeof what, "it was retried already, as %s", column_text(statement, 0));
+        (void)sqlite3_reset(statement);
+        *ret_refused = true;
+        return refuse(bulk, WEIR_CONFLICT, id, "retried", what);
+    }
+    return status;
+}
+
+static enum weir_status copy_ended(struct bulk *bulk, sqlite3_stmt *statement, const char *id, struct weir_error *error)
+{
+    char new_id[UUID_TEXT_MAX];
+    struct store *store = &bulk->write.store->store;
+    struct enqueue_context context = {.connection = bulk->write.connection,
+                                      .changes = &bulk->write.changes,
+                                      .now_us = bulk->write.now_us,
+                                      .wall_us = bulk->write.now_us};
+    if (store->uuids != NULL) {
+        uuid_make_from(store->uuids, bulk->write.now_us, new_id);
+    } else {
+        uuid_make(bulk->write.now_us, new_id);
+    }
+    struct new_item item = {
+        .id = new_id,
+        .workspace_id = sqlite3_column_int64(statement, 1),
+        .definition_id = sqlite3_column_int64(statement, 2),
+        .group = column_text(statement, 3),
+        .priority = sqlite3_column_int(statement, 4),
+        .run_at_us = bulk->write.now_us,
+        .params = (const char *)sqlite3_column_blob(statement, 6),
+        .params_length = (size_t)sqlite3_column_bytes(statement, 6),
+        .idempotency_key = column_text(statement, 5),
+        .retry_of = id,
+    };
+    enum weir_status status = enqueue_item(&context, &item, error);
+    if (status == WEIR_OK) {
+        text_copy(bulk->result->new_id, sizeof bulk->result->new_id, new_id);
+        status = note(bulk, id, "retry", new_id, error);
+    }
+    return status;
+}
+
+static enum weir_status retry_one(struct bulk *bulk, const char *id, struct weir_error *error)
+{
+    bool refused = false;
+    struct ending living = {.id = id};
+    enum weir_status status = find_retry(bulk, id, &refused, error);
+    if (status != WEIR_OK || refused) {
+        return status;
+    }
+    sqlite3_stmt *statement = connection_bind(bulk->write.connection, error, QUERY_READ_ENDED, "t", id);
+    if (statement == NULL) {
+        return statement_failure(error);
+    }
+    if (!connection_step(bulk->write.connection, statement, &status, error)) {
+        if (status == WEIR_OK && read_living(bulk, id, &living, error) == WEIR_OK) {
+            return refuse(bulk, WEIR_ILLEGAL_STATE, id, item_state_name(living.state), "it has not ended");
+        }
+        return status;
+    }
+    const char *state = column_text(statement, 0);
+    if (strcmp(state, "COMPLETED") == 0) {
+        status = refuse(bulk, WEIR_ILLEGAL_STATE, id, state, "only a FAILED or CANCELLED one can be retried");
+    } else {
+        status = copy_ended(bulk, statement, id, error);
+    }
+    (void)sqlite3_reset(statement);
+    return status;
+}
+
+/* --- purge --- */
+
+static enum weir_status purge_one(struct bulk *bulk, const char *id, struct weir_error *error)
+{
+    struct connection *connection = bulk->write.connection;
+    sqlite3_stmt *statement = connection_bind(connection, error, QUERY_PURGE_EXECUTION, "t", id);
+    enum weir_status status = WEIR_OK;
+    if (statement == NULL) {
+        return statement_failure(error);
+    }
+    if (!connection_step(connection, statement, &status, error)) {
+        return status == WEIR_OK ? refuse(bulk, WEIR_ILLEGAL_STATE, id, "live", "only ended executions can be purged")
+                                 : status;
+    }
+    const char *key = column_text(statement, 1);
+    if (key != NULL) {
+        status =
+            connection_run(connection, error, NULL, QUERY_PURGE_KEY, "itt", sqlite3_column_int64(statement, 0), key, id);
+    }
+    (void)sqlite3_reset(statement);
+    static const enum sqlite_query rest[] = {QUERY_PURGE_PARAMS, QUERY_PURGE_STEPS, QUERY_PURGE_EVENTS};
+    for (size_t i = 0; i < sizeof rest / sizeof rest[0] && status == WEIR_OK; i++) {
+        status = connection_run(connection, error, NULL, rest[i], "t", id);
+    }
+    bulk->result->changed += status == WEIR_OK;
+    return status;
+}
+
+/* --- the verb --- */
+
+static enum weir_status has_reason(struct connection *connection, const char *id, const char *reason, bool *ret_has,
+                                   struct weir_error *error)
+{
+    sqlite3_stmt *statement = connection_bind(connection, error, QUERY_REASON_OF, "t", id);
+    enum weir_status status = WEIR_OK;
+    *ret_has = false;
+    if (statement == NULL) {
+        return statement_failure(error);
+    }
+    if (connection_step(connection, statement, &status, error)) {
+        const char *its = column_text(statement, 0);
+        *ret_has = its != NULL && strcmp(its, reason) == 0;
+        (void)sqlite3_reset(statement);
+    }
+    return status;
+}
+
+static enum weir_status act_on(struct bulk *bulk, const char *id, struct weir_error *error)
+{
+    switch (bulk->act) {
+    case BULK_CANCEL:
+        return cancel_one(bulk, id, error);
+    case BULK_RETRY:
+        return retry_one(bulk, id, error);
+    case BULK_RELEASE:
+        return release_one(bulk, id, error);
+    case BULK_PURGE:
+        return purge_one(bulk, id, error);
+    }
+    return error_set(error, WEIR_MISUSE, "no such act");
+}
+
+static enum weir_status act_on_all(struct bulk *bulk, const struct selection *selection,
+                                   const struct execution_filter *filter, struct weir_error *error)
+{
+    enum weir_status status = WEIR_OK;
+    for (size_t i = 0; i < selection->count && status == WEIR_OK; i++) {
+        bool has = true;
+        if (filter->reason != NULL) {
+            status = has_reason(bulk->write.connection, selection->ids[i], filter->reason, &has, error);
+        }
+        if (status == WEIR_OK && has) {
+            bulk->result->matched++;
+            status = act_on(bulk, selection->ids[i], error);
+        }
+        text_copy(bulk->result->last_id, sizeof bulk->result->last_id, selection->ids[i]);
+    }
+    return status;
+}
+
+enum weir_status sqlite_bulk(struct store *store, enum bulk_act act, const struct execution_filter *filter,
+                             const char *after, size_t limit, const char *actor, const char *why,
+                             struct bulk_result *ret_result, struct weir_error *error)
+{
+    struct bulk_result result = {.first_refusal = WEIR_OK};
+    struct bulk bulk = {.act = act, .actor = actor, .why = why, .result = &result};
+    struct selection selection = {0};
+    enum weir_status status = write_open(store, &bulk.write, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    status = select_ids(bulk.write.connection, filter, after, false, limit, &selection, error);
+    if (status == WEIR_OK) {
+        status = act_on_all(&bulk, &selection, filter, error);
+        result.more = selection.more;
+    }
+    free(selection.ids);
+    if (status != WEIR_OK) {
+        write_undo(&bulk.write);
+        return status;
+    }
+    status = write_finish(&bulk.write, error);
+    if (status == WEIR_OK) {
+        *ret_result = result;
+    }
+    return status;
+}

@@ -1,0 +1,647 @@
+#include "store/sqlite/connection.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/error.h"
+
+enum { BUSY_FIRST_US = 100, BUSY_MOST_US = 5000, BOOT_ID_MAX = 64 };
+
+/* --- errors --- */
+
+static enum weir_status status_of_code(int code)
+{
+    switch (code & 0xFF) {
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+        return WEIR_STORE_BUSY;
+    case SQLITE_FULL:
+        return WEIR_STORE_FULL;
+    case SQLITE_NOTADB:
+        return WEIR_STORE_NOT_WEIR;
+    case SQLITE_CORRUPT:
+        return WEIR_STORE_CORRUPT;
+    case SQLITE_NOMEM:
+        return WEIR_OUT_OF_MEMORY;
+    case SQLITE_CANTOPEN:
+    case SQLITE_PERM:
+    case SQLITE_READONLY:
+    case SQLITE_AUTH:
+        return WEIR_STORE_UNREACHABLE;
+    case SQLITE_IOERR:
+        return WEIR_STORE_UNREACHABLE;
+    case SQLITE_INTERRUPT:
+        return WEIR_TIMED_OUT;
+    case SQLITE_TOOBIG:
+    case SQLITE_CONSTRAINT:
+    case SQLITE_MISMATCH:
+        return WEIR_INVALID_ARGUMENT;
+    default:
+        return WEIR_FAILED;
+    }
+}
+
+static const char *hint_of_status(enum weir_status status, int code)
+{
+    switch (status) {
+    case WEIR_STORE_BUSY:
+        return "another program holds the file's write lock for too long; end it, or raise --timeout";
+    case WEIR_STORE_FULL:
+        return "free some disk space; nothing was lost, what was not stored was refused";
+    case WEIR_STORE_CORRUPT:
+        return "stop all nodes, keep a copy of the file, then restore a backup (weir store backup makes them)";
+    case WEIR_STORE_NOT_WEIR:
+        return "this file is not a weir store; give another path to --store";
+    case WEIR_STORE_UNREACHABLE:
+        return (code & 0xFF) == SQLITE_READONLY ? "the file or its folder is not writable for this user"
+                                                : "look at the disk and the rights of the file and its folder";
+    default:
+        return "";
+    }
+}
+
+enum weir_status connection_failure(const struct connection *connection, const char *doing, struct weir_error *error)
+{
+    int code = sqlite3_extended_errcode(connection->database);
+    enum weir_status status = status_of_code(code);
+    int system = sqlite3_system_errno(connection->database);
+    if ((code & 0xFF) == SQLITE_IOERR && (system == ENOSPC || system == EDQUOT || system == EFBIG)) {
+        status = WEIR_STORE_FULL;
+    }
+    error_set_native(error, status, code, "%s: %s", doing, sqlite3_errmsg(connection->database));
+    error_hint(error, "%s", hint_of_status(status, code));
+    return status;
+}
+
+/* --- life --- */
+
+/* Waits for another process's transaction, a little longer each time, until the call's deadline. */
+static int wait_while_busy(void *context, int tries)
+{
+    struct connection *connection = context;
+    int64_t left_us = connection->deadline_boot_us - clock_boot(clock_system());
+    if (left_us <= 0) {
+        return 0;
+    }
+    int64_t pause_us = (int64_t)BUSY_FIRST_US << (tries < 6 ? tries : 6);
+    pause_us = pause_us > BUSY_MOST_US ? BUSY_MOST_US : pause_us;
+    pause_us = pause_us > left_us ? left_us : pause_us;
+    struct timespec pause = {.tv_sec = 0, .tv_nsec = (long)pause_us * 1000};
+    (void)nanosleep(&pause, NULL);
+    return 1;
+}
+
+static enum weir_status look_at_path(const struct connection_options *options, struct weir_error *error)
+{
+    struct stat facts;
+    if (stat(options->path, &facts) != 0) {
+        if (errno == ENOENT && options->create) {
+            return WEIR_OK;
+        }
+        int native = errno;
+        error_set_native(error, WEIR_STORE_UNREACHABLE, native, "cannot open the store %s: %s", options->path,
+                         strerror(native));
+        if (native == ENOENT) {
+            error_hint(error, "make it with: weir store init --store sqlite:%s (or start: weir dev)", options->path);
+        }
+        return WEIR_STORE_UNREACHABLE;
+    }
+    if (!S_ISREG(facts.st_mode)) {
+        error_set(error, WEIR_STORE_UNREACHABLE, "cannot open the store %s: it is %s, not a file", options->path,
+                  S_ISDIR(facts.st_mode) ? "a folder" : "something else");
+        error_hint(error, "give the path of a file, for example sqlite:%s/weir.db", options->path);
+        return WEIR_STORE_UNREACHABLE;
+    }
+    return WEIR_OK;
+}
+
+static enum weir_status read_pragma(struct connection *connection, const char *sql, char *to, size_t size,
+                                    struct weir_error *error)
+{
+    sqlite3_stmt *statement = NULL;
+    if (sqlite3_prepare_v2(connection->database, sql, -1, &statement, NULL) != SQLITE_OK) {
+        return connection_failure(connection, "opening the store", error);
+    }
+    int code = sqlite3_step(statement);
+    enum weir_status status = WEIR_OK;
+    if (code == SQLITE_ROW) {
+        const char *text = (const char *)sqlite3_column_text(statement, 0);
+        text_copy(to, size, text == NULL ? "" : text);
+    } else if (code == SQLITE_DONE) {
+        text_copy(to, size, "");
+    } else {
+        status = connection_failure(connection, "opening the store", error);
+    }
+    (void)sqlite3_finalize(statement);
+    return status;
+}
+
+/* Ours, or an empty file that is about to become ours. */
+static enum weir_status check_identity(struct connection *connection, const struct connection_options *options,
+                                       struct weir_error *error)
+{
+    char application[32];
+    char pages[32];
+    enum weir_status status = read_pragma(connection, "PRAGMA application_id", application, sizeof application, error);
+    if (status == WEIR_OK) {
+        status = read_pragma(connection, "PRAGMA page_count", pages, sizeof pages, error);
+    }
+    if (status != WEIR_OK) {
+        if (status == WEIR_STORE_NOT_WEIR) {
+            error_set(error, status, "%s is not a weir store: it is no SQLite database", options->path);
+            error_hint(error, "give another path to --store; this file was not touched");
+        }
+        return status;
+    }
+    if (strtol(application, NULL, 10) != APPLICATION_ID && strtol(pages, NULL, 10) > 0) {
+        error_set(error, WEIR_STORE_NOT_WEIR, "%s is not a weir store: it is the database of another application",
+                  options->path);
+        error_hint(error, "give another path to --store; this file was not touched");
+        return WEIR_STORE_NOT_WEIR;
+    }
+    return WEIR_OK;
+}
+
+static enum weir_status set_pragmas(struct connection *connection, const struct connection_options *options,
+                                    struct weir_error *error)
+{
+    char answer[32];
+    if (!options->read_only) {
+        enum weir_status status = read_pragma(connection, "PRAGMA journal_mode=wal", answer, sizeof answer, error);
+        if (status != WEIR_OK) {
+            return status;
+        }
+        if (strcmp(answer, "wal") != 0) {
+            error_set(error, WEIR_STORE_UNREACHABLE, "the store %s cannot use a write-ahead log (mode is %s)",
+                      options->path, answer);
+            error_hint(error, "put the file on a local disk; network and in-memory file systems cannot hold a store");
+            return WEIR_STORE_UNREACHABLE;
+        }
+    }
+    char cache[64];
+    (void)snprintf(cache, sizeof cache, "PRAGMA cache_size=-%d", options->cache_kib);
+    const char *const wanted[] = {"PRAGMA synchronous=FULL",   "PRAGMA foreign_keys=OFF",        "PRAGMA secure_delete=OFF",
+                                  "PRAGMA trusted_schema=OFF", "PRAGMA wal_autocheckpoint=2000", cache};
+    for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
+        enum weir_status status = connection_execute(connection, wanted[i], error);
+        if (status != WEIR_OK) {
+            return status;
+        }
+    }
+    enum weir_status status = read_pragma(connection, "PRAGMA synchronous", answer, sizeof answer, error);
+    if (status == WEIR_OK && strcmp(answer, "2") != 0) {
+        return error_set(error, WEIR_STORE_UNREACHABLE, "the store %s does not accept synchronous=FULL", options->path);
+    }
+    return status;
+}
+
+enum weir_status connection_open(const struct connection_options *options, struct connection *connection,
+                                 struct weir_error *error)
+{
+    memset(connection, 0, sizeof *connection);
+    connection->clock = options->clock;
+    enum weir_status status = look_at_path(options, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    int flags =
+        SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE |
+        (options->read_only ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | (options->create ? SQLITE_OPEN_CREATE : 0));
+    if (sqlite3_open_v2(options->path, &connection->database, flags, NULL) != SQLITE_OK) {
+        status = connection->database == NULL ? error_out_of_memory(error)
+                                              : connection_failure(connection, "cannot open the store", error);
+        if (connection->database != NULL) {
+            error_prefix(error, "%s", options->path);
+        }
+        connection_close(connection);
+        return status;
+    }
+    connection->deadline_boot_us = time_add(clock_boot(clock_system()), STORE_DEADLINE_US);
+    (void)sqlite3_busy_handler(connection->database, wait_while_busy, connection);
+    (void)sqlite3_db_config(connection->database, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+    status = check_identity(connection, options, error);
+    if (status == WEIR_OK) {
+        status = set_pragmas(connection, options, error);
+    }
+    if (status != WEIR_OK) {
+        connection_close(connection);
+    }
+    return status;
+}
+
+void connection_close(struct connection *connection)
+{
+    for (int i = 0; i < QUERY_COUNT; i++) {
+        (void)sqlite3_finalize(connection->statements[i]);
+        connection->statements[i] = NULL;
+    }
+    if (!connection->borrowed && connection->database != NULL) {
+        (void)sqlite3_close_v2(connection->database);
+    }
+    connection->database = NULL;
+}
+
+/* --- statements --- */
+
+sqlite3_stmt *connection_statement(struct connection *connection, enum sqlite_query query, struct weir_error *error)
+{
+    sqlite3_stmt **statement = &connection->statements[query];
+    if (*statement == NULL) {
+        if (sqlite3_prepare_v3(connection->database, sqlite_queries[query].sql, -1, SQLITE_PREPARE_PERSISTENT, statement,
+                               NULL) != SQLITE_OK) {
+            (void)connection_failure(connection, sqlite_queries[query].name, error);
+            return NULL;
+        }
+    } else {
+        (void)sqlite3_reset(*statement);
+        (void)sqlite3_clear_bindings(*statement);
+    }
+    return *statement;
+}
+
+static void bind_values(sqlite3_stmt *statement, const char *types, va_list values)
+{
+    for (int i = 1; types[i - 1] != '\0'; i++) {
+        switch (types[i - 1]) {
+        case 't': {
+            const char *text = va_arg(values, const char *);
+            (void)(text == NULL ? sqlite3_bind_null(statement, i)
+                                : sqlite3_bind_text(statement, i, text, -1, SQLITE_STATIC));
+            break;
+        }
+        case 'i':
+            (void)sqlite3_bind_int64(statement, i, va_arg(values, int64_t));
+            break;
+        case 'd':
+            (void)sqlite3_bind_int(statement, i, va_arg(values, int));
+            break;
+        case 'b': {
+            const char *bytes = va_arg(values, const char *);
+            size_t length = va_arg(values, size_t);
+            (void)(bytes == NULL ? sqlite3_bind_null(statement, i)
+                                 : sqlite3_bind_blob64(statement, i, bytes, length, SQLITE_STATIC));
+            break;
+        }
+        default:
+            INVARIANT(types[i - 1] == 'n');
+            (void)sqlite3_bind_null(statement, i);
+        }
+    }
+}
+
+sqlite3_stmt *connection_bind(struct connection *connection, struct weir_error *error, enum sqlite_query query,
+                              const char *types, ...)
+{
+    sqlite3_stmt *statement = connection_statement(connection, query, error);
+    if (statement != NULL) {
+        INVARIANT((size_t)sqlite3_bind_parameter_count(statement) == strlen(types));
+        va_list values;
+        va_start(values, types);
+        bind_values(statement, types, values);
+        va_end(values);
+    }
+    return statement;
+}
+
+bool connection_step(struct connection *connection, sqlite3_stmt *statement, enum weir_status *ret_status,
+                     struct weir_error *error)
+{
+    int code = sqlite3_step(statement);
+    if (code == SQLITE_ROW) {
+        return true;
+    }
+    *ret_status = code == SQLITE_DONE ? WEIR_OK : connection_failure(connection, "the store answered", error);
+    (void)sqlite3_reset(statement);
+    return false;
+}
+
+static enum weir_status finish(struct connection *connection, sqlite3_stmt *statement, int64_t *ret_changes,
+                               struct weir_error *error)
+{
+    enum weir_status status;
+    if (connection_step(connection, statement, &status, error)) {
+        (void)sqlite3_reset(statement);
+        status = WEIR_OK;
+    }
+    if (status == WEIR_OK && ret_changes != NULL) {
+        *ret_changes = sqlite3_changes64(connection->database);
+    }
+    return status;
+}
+
+enum weir_status connection_run(struct connection *connection, struct weir_error *error, int64_t *ret_changes,
+                                enum sqlite_query query, const char *types, ...)
+{
+    struct weir_error local = {.status = WEIR_FAILED};
+    struct weir_error *detail = error == NULL ? &local : error;
+    sqlite3_stmt *statement = connection_statement(connection, query, detail);
+    if (statement == NULL) {
+        return detail->status;
+    }
+    INVARIANT((size_t)sqlite3_bind_parameter_count(statement) == strlen(types));
+    va_list values;
+    va_start(values, types);
+    bind_values(statement, types, values);
+    va_end(values);
+    return finish(connection, statement, ret_changes, error);
+}
+
+enum weir_status connection_read_integer(struct connection *connection, struct weir_error *error, int64_t *ret_value,
+                                         enum sqlite_query query, const char *types, ...)
+{
+    struct weir_error local = {.status = WEIR_FAILED};
+    struct weir_error *detail = error == NULL ? &local : error;
+    sqlite3_stmt *statement = connection_statement(connection, query, detail);
+    if (statement == NULL) {
+        return detail->status;
+    }
+    va_list values;
+    va_start(values, types);
+    bind_values(statement, types, values);
+    va_end(values);
+    enum weir_status status = WEIR_OK;
+    if (!connection_step(connection, statement, &status, error)) {
+        return status == WEIR_OK ? WEIR_NOT_FOUND : status;
+    }
+    *ret_value = sqlite3_column_int64(statement, 0);
+    (void)sqlite3_reset(statement);
+    return WEIR_OK;
+}
+
+enum weir_status connection_execute(struct connection *connection, const char *sql, struct weir_error *error)
+{
+    if (sqlite3_exec(connection->database, sql, NULL, NULL, NULL) != SQLITE_OK) {
+        return connection_failure(connection, "the store answered", error);
+    }
+    return WEIR_OK;
+}
+
+const char *column_text(sqlite3_stmt *statement, int column)
+{
+    return (const char *)sqlite3_column_text(statement, column);
+}
+
+const char *column_copy(sqlite3_stmt *statement, int column, struct arena *arena, bool *ret_failed)
+{
+    const char *bytes = (const char *)sqlite3_column_blob(statement, column);
+    if (sqlite3_column_type(statement, column) == SQLITE_NULL) {
+        return NULL;
+    }
+    char *copy = arena_copy(arena, bytes == NULL ? "" : bytes, (size_t)sqlite3_column_bytes(statement, column));
+    *ret_failed = *ret_failed || copy == NULL;
+    return copy;
+}
+
+/* --- time --- */
+
+const char *connection_boot_id(const struct clock *clock)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static char boot_id[BOOT_ID_MAX];
+    if (clock != clock_system()) {
+        return "simulated";
+    }
+    (void)pthread_mutex_lock(&lock);
+    if (boot_id[0] == '\0') {
+        int file = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+        ssize_t got = file < 0 ? -1 : read(file, boot_id, sizeof boot_id - 1);
+        if (got <= 0) {
+            text_copy(boot_id, sizeof boot_id, "unknown");
+        } else {
+            boot_id[strcspn(boot_id, "\n")] = '\0';
+        }
+        if (file >= 0) {
+            (void)close(file);
+        }
+    }
+    (void)pthread_mutex_unlock(&lock);
+    return boot_id;
+}
+
+enum weir_status connection_store_time(struct connection *connection, int64_t *ret_now_us, struct weir_error *error)
+{
+    struct weir_error local = {.status = WEIR_FAILED};
+    struct weir_error *detail = error == NULL ? &local : error;
+    sqlite3_stmt *statement = connection_bind(connection, detail, QUERY_READ_CLOCK, "");
+    if (statement == NULL) {
+        return detail->status;
+    }
+    enum weir_status status = WEIR_OK;
+    if (!connection_step(connection, statement, &status, error)) {
+        return status == WEIR_OK ? error_set(error, WEIR_STORE_CORRUPT, "the row of store_state is missing") : status;
+    }
+    const char *boot_id = column_text(statement, 0);
+    bool same_boot = boot_id != NULL && strcmp(boot_id, connection_boot_id(connection->clock)) == 0;
+    int64_t high_us = sqlite3_column_int64(statement, 2);
+    int64_t now_us =
+        same_boot ? clock_boot(connection->clock) + sqlite3_column_int64(statement, 1) : clock_wall(connection->clock);
+    *ret_now_us = now_us > high_us ? now_us : high_us;
+    (void)sqlite3_reset(statement);
+    return WEIR_OK;
+}
+
+enum weir_status connection_set_clock(struct connection *connection, bool force, struct weir_error *error)
+{
+    int64_t now_us;
+    enum weir_status status = connection_store_time(connection, &now_us, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    int64_t wall_us = clock_wall(connection->clock);
+    int64_t start_us = force && wall_us > now_us ? wall_us : now_us;
+    return connection_run(connection, error, NULL, force ? QUERY_FORCE_CLOCK : QUERY_SET_CLOCK, "tii",
+                          connection_boot_id(connection->clock), start_us - clock_boot(connection->clock), start_us);
+}
+
+/* --- the shared writer --- */
+
+struct sqlite_file {
+    struct sqlite_file *next;
+    dev_t device;
+    ino_t inode;
+    int references;
+    pthread_mutex_t writer_lock;
+    struct connection writer;
+    bool in_transaction;
+    char path[];
+};
+
+static pthread_mutex_t files_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct sqlite_file *files;
+
+/* A child of fork() must not touch the parent's connections (SQLite's rule); it starts with an empty list. */
+static void forget_files_in_child(void)
+{
+    files = NULL;
+    (void)pthread_mutex_init(&files_lock, NULL);
+}
+
+static void watch_forks(void)
+{
+    (void)pthread_atfork(NULL, NULL, forget_files_in_child);
+}
+
+static struct sqlite_file *find_file(const struct connection_options *options)
+{
+    struct stat facts;
+    if (stat(options->path, &facts) != 0) {
+        return NULL;
+    }
+    for (struct sqlite_file *file = files; file != NULL; file = file->next) {
+        if (file->device == facts.st_dev && file->inode == facts.st_ino && file->writer.clock == options->clock) {
+            return file;
+        }
+    }
+    return NULL;
+}
+
+static enum weir_status open_file(const struct connection_options *options, struct sqlite_file **ret_file,
+                                  struct weir_error *error)
+{
+    size_t length = strlen(options->path) + 1;
+    struct sqlite_file *file = calloc(1, sizeof *file + length);
+    if (file == NULL) {
+        return error_out_of_memory(error);
+    }
+    memcpy(file->path, options->path, length);
+    enum weir_status status = connection_open(options, &file->writer, error);
+    struct stat facts;
+    if (status == WEIR_OK && stat(options->path, &facts) != 0) {
+        status = error_set_native(error, WEIR_STORE_UNREACHABLE, errno, "the store %s vanished", options->path);
+        connection_close(&file->writer);
+    }
+    if (status != WEIR_OK) {
+        free(file);
+        return status;
+    }
+    (void)sqlite3_busy_handler(file->writer.database, wait_while_busy, &file->writer);
+    file->device = facts.st_dev;
+    file->inode = facts.st_ino;
+    file->references = 1;
+    (void)pthread_mutex_init(&file->writer_lock, NULL);
+    file->next = files;
+    files = file;
+    *ret_file = file;
+    return WEIR_OK;
+}
+
+enum weir_status sqlite_file_open(const struct connection_options *options, struct sqlite_file **ret_file,
+                                  struct weir_error *error)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    (void)pthread_once(&once, watch_forks);
+    enum weir_status status = WEIR_OK;
+    (void)pthread_mutex_lock(&files_lock);
+    struct sqlite_file *file = find_file(options);
+    if (file != NULL) {
+        file->references++;
+        *ret_file = file;
+    } else {
+        status = open_file(options, ret_file, error);
+    }
+    (void)pthread_mutex_unlock(&files_lock);
+    return status;
+}
+
+struct sqlite_file *sqlite_file_share(struct sqlite_file *file)
+{
+    (void)pthread_mutex_lock(&files_lock);
+    file->references++;
+    (void)pthread_mutex_unlock(&files_lock);
+    return file;
+}
+
+void sqlite_file_release(struct sqlite_file *file)
+{
+    (void)pthread_mutex_lock(&files_lock);
+    file->references--;
+    if (file->references == 0) {
+        struct sqlite_file **at = &files;
+        while (*at != NULL && *at != file) {
+            at = &(*at)->next;
+        }
+        if (*at == file) {
+            *at = file->next;
+        }
+        connection_close(&file->writer);
+        (void)pthread_mutex_destroy(&file->writer_lock);
+        free(file);
+    }
+    (void)pthread_mutex_unlock(&files_lock);
+}
+
+const char *sqlite_file_path(const struct sqlite_file *file)
+{
+    return file->path;
+}
+
+enum weir_status write_reserve(struct sqlite_file *file, int64_t deadline_us, struct connection **ret_connection,
+                               struct weir_error *error)
+{
+    int64_t end_us = time_add(clock_boot(clock_system()), deadline_us);
+    struct timespec until;
+    (void)clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += (time_t)(deadline_us / MICROSECONDS_PER_SECOND);
+    until.tv_nsec += (long)(deadline_us % MICROSECONDS_PER_SECOND) * 1000;
+    if (until.tv_nsec >= 1000000000L) {
+        until.tv_nsec -= 1000000000L;
+        until.tv_sec += 1;
+    }
+    if (pthread_mutex_clocklock(&file->writer_lock, CLOCK_MONOTONIC, &until) != 0) {
+        error_set(error, WEIR_STORE_BUSY, "the store's writer was busy in this process until the deadline");
+        error_hint(error, "%s", "the disk may be very slow; raise --timeout");
+        return WEIR_STORE_BUSY;
+    }
+    file->writer.deadline_boot_us = end_us;
+    *ret_connection = &file->writer;
+    return WEIR_OK;
+}
+
+enum weir_status write_begin(struct sqlite_file *file, int64_t deadline_us, struct connection **ret_connection,
+                             int64_t *ret_now_us, struct weir_error *error)
+{
+    struct connection *connection;
+    enum weir_status status = write_reserve(file, deadline_us, &connection, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    status = connection_run(connection, error, NULL, QUERY_BEGIN_IMMEDIATE, "");
+    if (status == WEIR_OK) {
+        file->in_transaction = true;
+        status = connection_store_time(connection, ret_now_us, error);
+    }
+    if (status != WEIR_OK) {
+        write_cancel(file);
+        return status;
+    }
+    *ret_connection = connection;
+    return WEIR_OK;
+}
+
+enum weir_status write_commit(struct sqlite_file *file, struct weir_error *error)
+{
+    INVARIANT(file->in_transaction);
+    enum weir_status status = connection_run(&file->writer, error, NULL, QUERY_COMMIT, "");
+    if (status == WEIR_OK) {
+        file->in_transaction = false;
+        (void)pthread_mutex_unlock(&file->writer_lock);
+    } else {
+        write_cancel(file);
+    }
+    return status;
+}
+
+void write_cancel(struct sqlite_file *file)
+{
+    if (file->in_transaction && sqlite3_get_autocommit(file->writer.database) == 0) {
+        (void)connection_run(&file->writer, NULL, NULL, QUERY_ROLLBACK, "");
+    }
+    file->in_transaction = false;
+    (void)pthread_mutex_unlock(&file->writer_lock);
+}

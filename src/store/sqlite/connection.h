@@ -1,0 +1,116 @@
+/* A connection to the SQLite file, its prepared statements, and the one writer that all handles of the process share.
+ *
+ * SQLite has one writer at a time. So a process keeps one writer connection per file, behind a mutex: threads queue for it
+ * instead of polling SQLite's lock, its page cache stays warm, and whatever waits while a commit runs is the next set.
+ * Other processes are waited for by a busy handler. Both waits end at the handle's deadline. Reads use a connection of the
+ * handle's own and never wait for the writer (WAL).
+ *
+ * Threads: a struct connection is used by one thread at a time. Statements are prepared on first use and kept.
+ */
+#ifndef WEIR_STORE_SQLITE_CONNECTION_H
+#define WEIR_STORE_SQLITE_CONNECTION_H
+
+#include <pthread.h>
+#include <sqlite3.h>
+#include <stdbool.h>
+
+#include "base/clock.h"
+#include "sqlite_queries.h"
+#include "store/driver.h"
+
+enum {
+    APPLICATION_ID = 0x77656972, /* "weir": tells our files from others */
+    READER_CACHE_KIB = 1024,
+    WRITER_CACHE_KIB = 8 * 1024
+};
+
+struct connection {
+    sqlite3 *database;
+    sqlite3_stmt *statements[QUERY_COUNT];
+    const struct clock *clock;
+    int64_t deadline_boot_us; /* of the call that runs now; the busy handler obeys it */
+    bool borrowed;            /* the caller's own database: never closed, no transaction control by us */
+};
+
+/* --- life --- */
+
+struct connection_options {
+    const char *path;
+    bool create;
+    bool read_only;
+    int cache_kib;
+    const struct clock *clock;
+};
+/* Opens, sets WAL and synchronous=FULL and reads both back, refuses files that are not ours. */
+enum weir_status connection_open(const struct connection_options *options, struct connection *connection,
+                                 struct weir_error *error);
+/* Prepared statements and, unless borrowed, the database. Takes a zeroed struct. */
+void connection_close(struct connection *connection);
+
+/* --- statements --- */
+
+/* Prepares on first use. NULL sets `error`. The statement is reset and has no bindings. */
+sqlite3_stmt *connection_statement(struct connection *connection, enum sqlite_query query, struct weir_error *error);
+/* Prepares, binds and returns it ready to step. `types` has one letter per parameter: t text (const char *, NULL = NULL),
+ * i int64_t, d int, b bytes (const char *, size_t), n NULL. */
+sqlite3_stmt *connection_bind(struct connection *connection, struct weir_error *error, enum sqlite_query query,
+                              const char *types, ...);
+/* Runs a statement that returns no row of interest; `ret_changes` may be NULL. */
+enum weir_status connection_run(struct connection *connection, struct weir_error *error, int64_t *ret_changes,
+                                enum sqlite_query query, const char *types, ...);
+/* Reads the first column of the first row; WEIR_NOT_FOUND without a row (then `error` is untouched). */
+enum weir_status connection_read_integer(struct connection *connection, struct weir_error *error, int64_t *ret_value,
+                                         enum sqlite_query query, const char *types, ...);
+/* One step: true when there is a row. At the end or on failure the statement is reset; then *ret_status tells which. */
+bool connection_step(struct connection *connection, sqlite3_stmt *statement, enum weir_status *ret_status,
+                     struct weir_error *error);
+/* Runs SQL text that is not in the tables (pragmas, migrations, transaction control). */
+enum weir_status connection_execute(struct connection *connection, const char *sql, struct weir_error *error);
+/* Turns the database's last failure into a status with a message that says what to do. */
+enum weir_status connection_failure(const struct connection *connection, const char *doing, struct weir_error *error);
+
+/* What a NULL statement means: the status that its preparation left in `error`. */
+static inline enum weir_status statement_failure(const struct weir_error *error)
+{
+    return error != NULL && error->status != WEIR_OK ? error->status : WEIR_FAILED;
+}
+
+/* --- columns --- */
+
+/* The text of a column (NULL stays NULL), valid until the next step. */
+const char *column_text(sqlite3_stmt *statement, int column);
+/* Copies into the arena; NULL stays NULL and sets no failure; out of memory sets *ret_failed. */
+const char *column_copy(sqlite3_stmt *statement, int column, struct arena *arena, bool *ret_failed);
+
+/* --- the shared writer --- */
+
+struct sqlite_file;
+
+/* Opens or joins the writer of this file (by device and inode). */
+enum weir_status sqlite_file_open(const struct connection_options *options, struct sqlite_file **ret_file,
+                                  struct weir_error *error);
+struct sqlite_file *sqlite_file_share(struct sqlite_file *file);
+void sqlite_file_release(struct sqlite_file *file);
+const char *sqlite_file_path(const struct sqlite_file *file);
+
+/* Takes the writer and begins a transaction; on WEIR_OK it must be ended by write_commit() or write_cancel(). Reads the
+ * store time of the transaction into *ret_now_us. */
+enum weir_status write_begin(struct sqlite_file *file, int64_t deadline_us, struct connection **ret_connection,
+                             int64_t *ret_now_us, struct weir_error *error);
+/* A failed commit has changed nothing that a reader can see; the writer is free again in any case. */
+enum weir_status write_commit(struct sqlite_file *file, struct weir_error *error);
+void write_cancel(struct sqlite_file *file);
+/* Takes the writer without a transaction (migrations, checks). write_cancel() gives it back. */
+enum weir_status write_reserve(struct sqlite_file *file, int64_t deadline_us, struct connection **ret_connection,
+                               struct weir_error *error);
+
+/* --- time --- */
+
+/* Store time by the clock of the store (see the table store_state); inside or outside of a transaction. */
+enum weir_status connection_store_time(struct connection *connection, int64_t *ret_now_us, struct weir_error *error);
+/* Sets the clock after a boot, inside a write transaction: wall time, but never below what was used before. */
+enum weir_status connection_set_clock(struct connection *connection, bool force, struct weir_error *error);
+/* The id of this boot of the machine; "simulated" when the clock is not the machine's. */
+const char *connection_boot_id(const struct clock *clock);
+
+#endif

@@ -1,0 +1,405 @@
+#include "store/sqlite/enqueue.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/json.h"
+
+enum { NAMES_MAX = 1000 };
+
+/* --- look-ups --- */
+
+/* "did you mean": the nearest of the names that a query returns. */
+static void suggest(struct connection *connection, sqlite3_stmt *names, const char *wanted, struct weir_error *error)
+{
+    char *candidates[NAMES_MAX] = {NULL};
+    size_t count = 0;
+    enum weir_status status = WEIR_OK;
+    while (names != NULL && count < NAMES_MAX && connection_step(connection, names, &status, NULL)) {
+        const char *name = column_text(names, 0);
+        candidates[count] = name == NULL ? NULL : strdup(name);
+        count += candidates[count] != NULL;
+    }
+    const char *nearest = text_nearest(wanted, (const char *const *)candidates, count);
+    if (nearest != NULL) {
+        error_hint(error, "did you mean \"%s\"?", nearest);
+    }
+    for (size_t i = 0; i < count; i++) {
+        free(candidates[i]);
+    }
+    if (names != NULL) {
+        (void)sqlite3_reset(names);
+    }
+}
+
+static enum weir_status find_workspace(struct enqueue_context *context, const char *name, int64_t *ret_id,
+                                       struct weir_error *error)
+{
+    if (strcmp(context->workspace.name, name) == 0) {
+        *ret_id = context->workspace.id;
+        return WEIR_OK;
+    }
+    enum weir_status status = connection_read_integer(context->connection, error, ret_id, QUERY_FIND_WORKSPACE, "t", name);
+    if (status == WEIR_NOT_FOUND) {
+        error_set(error, WEIR_WORKSPACE_NOT_FOUND, "there is no workspace \"%s\"", name);
+        error_hint(error, "make it with: weir workspace set %s --plan free", name);
+        suggest(context->connection, connection_bind(context->connection, NULL, QUERY_WORKSPACE_NAMES, ""), name, error);
+        return WEIR_WORKSPACE_NOT_FOUND;
+    }
+    if (status == WEIR_OK) {
+        text_copy(context->workspace.name, sizeof context->workspace.name, name);
+        context->workspace.id = *ret_id;
+    }
+    return status;
+}
+
+static enum weir_status refuse_workflow(struct enqueue_context *context, const char *workspace, int64_t workspace_id,
+                                        const char *name, struct weir_error *error)
+{
+    int64_t one;
+    if (connection_read_integer(context->connection, NULL, &one, QUERY_DEFINITION_EXISTS_ELSEWHERE, "t", name) == WEIR_OK) {
+        error_set(error, WEIR_WORKFLOW_NOT_YOURS, "workflow \"%s\" belongs to another workspace than \"%s\"", name,
+                  workspace);
+        error_hint(error, "publish it for this workspace, or without an owner so that every workspace may run it");
+        return WEIR_WORKFLOW_NOT_YOURS;
+    }
+    error_set(error, WEIR_WORKFLOW_NOT_FOUND, "workspace \"%s\" has no workflow \"%s\"", workspace, name);
+    error_hint(error, "publish it with: weir workflow apply FILE");
+    suggest(context->connection, connection_bind(context->connection, NULL, QUERY_WORKFLOW_NAMES, "i", workspace_id), name,
+            error);
+    return WEIR_WORKFLOW_NOT_FOUND;
+}
+
+static enum weir_status find_workflow(struct enqueue_context *context, const char *workspace, int64_t workspace_id,
+                                      const char *name, int64_t *ret_id, struct weir_error *error)
+{
+    if (context->workflow.workspace_id == workspace_id && strcmp(context->workflow.name, name) == 0) {
+        *ret_id = context->workflow.id;
+        return WEIR_OK;
+    }
+    enum weir_status status =
+        connection_read_integer(context->connection, error, ret_id, QUERY_FIND_DEFINITION, "ti", name, workspace_id);
+    if (status == WEIR_NOT_FOUND) {
+        return refuse_workflow(context, workspace, workspace_id, name, error);
+    }
+    if (status == WEIR_OK) {
+        text_copy(context->workflow.name, sizeof context->workflow.name, name);
+        context->workflow.workspace_id = workspace_id;
+        context->workflow.id = *ret_id;
+    }
+    return status;
+}
+
+static enum weir_status find_lane(struct enqueue_context *context, int64_t workspace_id, const char *group, int64_t *ret_id,
+                                  struct weir_error *error)
+{
+    if (context->lane.workspace_id == workspace_id && strcmp(context->lane.group, group) == 0) {
+        *ret_id = context->lane.id;
+        return WEIR_OK;
+    }
+    enum weir_status status =
+        connection_read_integer(context->connection, error, ret_id, QUERY_FIND_LANE, "it", workspace_id, group);
+    if (status == WEIR_NOT_FOUND) {
+        status = connection_run(context->connection, error, NULL, QUERY_INSERT_GROUP, "t", group);
+        if (status == WEIR_OK) {
+            status =
+                connection_read_integer(context->connection, error, ret_id, QUERY_INSERT_LANE, "it", workspace_id, group);
+        }
+    }
+    if (status == WEIR_OK) {
+        text_copy(context->lane.group, sizeof context->lane.group, group);
+        context->lane.workspace_id = workspace_id;
+        context->lane.id = *ret_id;
+    }
+    return status;
+}
+
+/* --- one item --- */
+
+enum weir_status enqueue_item(struct enqueue_context *context, const struct new_item *item, struct weir_error *error)
+{
+    int64_t lane_id;
+    enum weir_status status = find_lane(context, item->workspace_id, item->group, &lane_id, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    bool waits = item->run_at_us > context->now_us;
+    sqlite3_stmt *insert = connection_bind(
+        context->connection, error, QUERY_INSERT_ITEM, "tiiididiiditt", item->id, lane_id, item->workspace_id,
+        item->definition_id, waits ? 1 : 0, item_rank(item->run_at_us, item->priority), item->priority, item->run_at_us,
+        item->run_at_us, item->params != NULL ? 1 : 0, context->now_us, item->idempotency_key, item->retry_of);
+    if (insert == NULL) {
+        return statement_failure(error);
+    }
+    if (!waits) {
+        (void)sqlite3_bind_null(insert, 9);
+    }
+    (void)connection_step(context->connection, insert, &status, error);
+    if (status == WEIR_OK && item->params != NULL) {
+        status = connection_run(context->connection, error, NULL, QUERY_INSERT_PARAMS, "tb", item->id, item->params,
+                                item->params_length);
+    }
+    if (status == WEIR_OK && item->idempotency_key != NULL && item->retry_of == NULL) {
+        status = connection_run(context->connection, error, NULL, QUERY_INSERT_KEY, "itt", item->workspace_id,
+                                item->idempotency_key, item->id);
+    }
+    struct lane_change *lane = lane_changes_lane(context->changes, context->connection, lane_id, &status, error);
+    lane->runnable += waits ? 0 : 1;
+    lane->waiting += waits ? 1 : 0;
+    lane_changes_workspace(context->changes, context->connection, item->workspace_id, &status, error)->pending += 1;
+    return status;
+}
+
+/* --- one request --- */
+
+static bool is_empty_object(const char *bytes, size_t length)
+{
+    return bytes == NULL || (length == 2 && memcmp(bytes, "{}", 2) == 0);
+}
+
+static enum weir_status check_params(const struct enqueue_request *request, struct weir_error *error)
+{
+    if (is_empty_object(request->params, request->params_length)) {
+        return WEIR_OK;
+    }
+    if (request->params_length > PARAMS_BYTES_MAX) {
+        error_set(error, WEIR_PARAMS_TOO_LARGE, "params are %zu bytes, the limit is %d", request->params_length,
+                  PARAMS_BYTES_MAX);
+        error_hint(error, "store the data elsewhere and pass a reference to it");
+        return WEIR_PARAMS_TOO_LARGE;
+    }
+    json_t *value = NULL;
+    enum weir_status status = json_read(request->params, request->params_length, &value, error);
+    if (status == WEIR_OUT_OF_MEMORY) {
+        return status;
+    }
+    if (status != WEIR_OK) {
+        error_prefix(error, "params");
+        if (error != NULL) {
+            error->status = WEIR_INVALID_PARAMS;
+        }
+        error_hint(error, "params are a JSON object, for example {\"customer\": 42}");
+        return WEIR_INVALID_PARAMS;
+    }
+    if (!json_is_object(value)) {
+        status = error_set(error, WEIR_INVALID_PARAMS, "params are %s %s, not an object",
+                           strchr("aeio", json_type_name(value)[0]) != NULL ? "an" : "a", json_type_name(value));
+        error_hint(error, "params are a JSON object, for example {\"customer\": 42}");
+    }
+    json_decref(value);
+    return status;
+}
+
+static enum weir_status check_text(const char *what, const char *text, size_t most, struct weir_error *error)
+{
+    size_t length = text == NULL ? 0 : strlen(text);
+    if (length == 0 || length > most || !text_is_utf8(text, length)) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "%s %s", what,
+                         length == 0     ? "is missing"
+                         : length > most ? "is too long"
+                                         : "is not UTF-8");
+    }
+    return WEIR_OK;
+}
+
+static enum weir_status check_request(const struct enqueue_request *request, struct weir_error *error)
+{
+    enum weir_status status = check_text("the workspace's name", request->workspace, WORKSPACE_NAME_MAX, error);
+    if (status == WEIR_OK) {
+        status = check_text("the workflow's name", request->workflow, WORKFLOW_NAME_MAX, error);
+    }
+    if (status == WEIR_OK && request->idempotency_key != NULL) {
+        status = check_text("the idempotency key", request->idempotency_key, IDEMPOTENCY_KEY_MAX, error);
+    }
+    if (status == WEIR_OK && request->group != NULL) {
+        status = check_text("the executor group's name", request->group, GROUP_NAME_MAX, error);
+    }
+    if (status == WEIR_OK && request->id != NULL && !uuid_is_valid(request->id)) {
+        status = error_set(error, WEIR_INVALID_ARGUMENT, "\"%s\" is not an execution id", request->id);
+        error_hint(error, "an id looks like 01939b7e-7a5c-7c3e-8b3a-2f1d4c5b6a79");
+    }
+    if (status == WEIR_OK && (request->priority < PRIORITY_LEAST || request->priority > PRIORITY_MOST)) {
+        status = error_set(error, WEIR_INVALID_ARGUMENT, "priority %d is outside of %d to %d", request->priority,
+                           PRIORITY_LEAST, PRIORITY_MOST);
+    }
+    if (status == WEIR_OK && request->run_at_us < 0) {
+        status = error_set(error, WEIR_INVALID_ARGUMENT, "run_at is before 1970");
+    }
+    return status == WEIR_OK ? check_params(request, error) : status;
+}
+
+/* The same key again: the first id when workflow and params are the same, a refusal when not. WEIR_NOT_FOUND: a new key. */
+static enum weir_status answer_known_key(struct enqueue_context *context, const struct enqueue_request *request,
+                                         int64_t workspace_id, struct enqueue_result *result, struct weir_error *error)
+{
+    sqlite3_stmt *find =
+        connection_bind(context->connection, error, QUERY_FIND_KEY, "it", workspace_id, request->idempotency_key);
+    enum weir_status status = WEIR_FAILED;
+    if (find == NULL) {
+        return statement_failure(error);
+    }
+    if (!connection_step(context->connection, find, &status, error)) {
+        return status == WEIR_OK ? WEIR_NOT_FOUND : status;
+    }
+    const char *workflow = column_text(find, 2);
+    const char *params = (const char *)sqlite3_column_blob(find, 3);
+    size_t length = (size_t)sqlite3_column_bytes(find, 3);
+    bool empty = is_empty_object(request->params, request->params_length);
+    bool same =
+        workflow != NULL && strcmp(workflow, request->workflow) == 0 &&
+        (empty ? params == NULL
+               : params != NULL && length == request->params_length && memcmp(params, request->params, length) == 0);
+    if (same) {
+        result->duplicate = true;
+        text_copy(result->id, sizeof result->id, column_text(find, 0));
+    } else {
+        result->status =
+            error_set(&result->error, WEIR_IDEMPOTENCY_KEY_REUSED,
+                      "idempotency key \"%s\" was used before with another workflow or other params (execution %s)",
+                      request->idempotency_key, column_text(find, 0));
+        error_hint(&result->error, "use a new key for a new request");
+    }
+    (void)sqlite3_reset(find);
+    return WEIR_OK;
+}
+
+/* A failure that is the request's own fault stays with its result; the set goes on. */
+static enum weir_status refuse(struct enqueue_result *result, enum weir_status status, const struct weir_error *own,
+                               struct weir_error *error)
+{
+    enum weir_error_kind kind = weir_status_kind(status);
+    if (kind == WEIR_KIND_PERMANENT && status != WEIR_STORE_CORRUPT && status != WEIR_FAILED) {
+        result->status = status;
+        result->error = *own;
+        return WEIR_OK;
+    }
+    if (error != NULL) {
+        *error = *own;
+    }
+    return status;
+}
+
+static enum weir_status answer_known_id(struct enqueue_context *context, const struct enqueue_request *request,
+                                        struct enqueue_result *result, struct weir_error *error)
+{
+    int64_t one;
+    enum weir_status status =
+        connection_read_integer(context->connection, error, &one, QUERY_ID_IS_KNOWN, "t", request->id);
+    if (status == WEIR_OK) {
+        result->duplicate = true;
+        text_copy(result->id, sizeof result->id, request->id);
+    }
+    return status;
+}
+
+enum weir_status enqueue_request(struct enqueue_context *context, const struct enqueue_request *request,
+                                 struct enqueue_result *result, struct weir_error *error)
+{
+    struct weir_error own = {.status = WEIR_OK};
+    int64_t workspace_id = 0;
+    int64_t definition_id = 0;
+    *result = (struct enqueue_result){.status = WEIR_OK};
+    enum weir_status status = check_request(request, &own);
+    if (status == WEIR_OK) {
+        status = find_workspace(context, request->workspace, &workspace_id, &own);
+    }
+    if (status == WEIR_OK) {
+        status = find_workflow(context, request->workspace, workspace_id, request->workflow, &definition_id, &own);
+    }
+    if (status != WEIR_OK) {
+        return refuse(result, status, &own, error);
+    }
+    if (request->idempotency_key != NULL) {
+        status = answer_known_key(context, request, workspace_id, result, error);
+    } else {
+        status = request->id != NULL ? answer_known_id(context, request, result, error) : WEIR_NOT_FOUND;
+    }
+    if (status != WEIR_NOT_FOUND) {
+        return status;
+    }
+    if (request->id != NULL) {
+        text_copy(result->id, sizeof result->id, request->id);
+    } else if (context->uuids != NULL) {
+        uuid_make_from(context->uuids, context->wall_us, result->id);
+    } else {
+        uuid_make(context->wall_us, result->id);
+    }
+    bool empty = is_empty_object(request->params, request->params_length);
+    struct new_item item = {
+        .id = result->id,
+        .workspace_id = workspace_id,
+        .definition_id = definition_id,
+        .group = request->group == NULL ? "default" : request->group,
+        .priority = request->priority,
+        .run_at_us = request->run_at_us == 0 ? context->now_us : request->run_at_us,
+        .params = empty ? NULL : request->params,
+        .params_length = request->params_length,
+        .idempotency_key = request->idempotency_key,
+    };
+    return enqueue_item(context, &item, error);
+}
+
+/* --- sets --- */
+
+static enum weir_status enqueue_all(struct enqueue_context *context, const struct enqueue_request *requests, size_t count,
+                                    struct enqueue_result *results, struct weir_error *error)
+{
+    enum weir_status status = WEIR_OK;
+    for (size_t i = 0; i < count && status == WEIR_OK; i++) {
+        status = enqueue_request(context, &requests[i], &results[i], error);
+    }
+    return status;
+}
+
+enum weir_status sqlite_enqueue(struct store *store, const struct enqueue_request *requests, size_t count,
+                                struct enqueue_result *results, struct weir_error *error)
+{
+    struct write write;
+    enum weir_status status = write_open(store, &write, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    struct enqueue_context context = {.connection = write.connection,
+                                      .changes = &write.changes,
+                                      .uuids = store->uuids,
+                                      .now_us = write.now_us,
+                                      .wall_us = write.now_us};
+    status = enqueue_all(&context, requests, count, results, error);
+    if (status != WEIR_OK) {
+        write_undo(&write);
+        return status;
+    }
+    return write_finish(&write, error);
+}
+
+enum weir_status sqlite_store_enqueue_on(sqlite3 *database, const struct enqueue_request *requests, size_t count,
+                                         struct enqueue_result *results, struct weir_error *error)
+{
+    if (database == NULL || (count > 0 && (requests == NULL || results == NULL))) {
+        return error_set(error, WEIR_MISUSE, "enqueue needs a database, requests and room for results");
+    }
+    if (sqlite3_get_autocommit(database) != 0) {
+        error_set(error, WEIR_MISUSE, "there is no open transaction on this connection");
+        error_hint(error, "begin one (BEGIN IMMEDIATE), enqueue, do your own writes, then commit");
+        return WEIR_MISUSE;
+    }
+    struct connection connection = {.database = database, .clock = clock_system(), .borrowed = true};
+    struct lane_changes *changes = malloc(sizeof *changes);
+    if (changes == NULL) {
+        return error_out_of_memory(error);
+    }
+    lane_changes_init(changes);
+    struct enqueue_context context = {.connection = &connection, .changes = changes};
+    enum weir_status status = connection_store_time(&connection, &context.now_us, error);
+    context.wall_us = context.now_us;
+    if (status == WEIR_OK) {
+        status = enqueue_all(&context, requests, count, results, error);
+    }
+    if (status == WEIR_OK) {
+        status = lane_changes_write(changes, &connection, error);
+    }
+    connection_close(&connection);
+    free(changes);
+    return status;
+}

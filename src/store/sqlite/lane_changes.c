@@ -1,0 +1,88 @@
+#include "store/sqlite/lane_changes.h"
+
+void lane_changes_init(struct lane_changes *changes)
+{
+    changes->lane_count = 0;
+    changes->workspace_count = 0;
+    changes->slots_freed = 0;
+    changes->last_lane = 0;
+    changes->last_workspace = 0;
+}
+
+struct lane_change *lane_changes_lane(struct lane_changes *changes, struct connection *connection, int64_t lane_id,
+                                      enum weir_status *ret_status, struct weir_error *error)
+{
+    for (size_t i = 0; i < changes->lane_count; i++) {
+        size_t at = (changes->last_lane + i) % changes->lane_count;
+        if (changes->lanes[at].id == lane_id) {
+            changes->last_lane = at;
+            return &changes->lanes[at];
+        }
+    }
+    if (changes->lane_count == LANE_CHANGES_MAX) {
+        enum weir_status status = lane_changes_write(changes, connection, error);
+        *ret_status = *ret_status == WEIR_OK ? status : *ret_status;
+    }
+    changes->last_lane = changes->lane_count;
+    struct lane_change *lane = &changes->lanes[changes->lane_count++];
+    *lane = (struct lane_change){.id = lane_id};
+    return lane;
+}
+
+struct workspace_counts *lane_changes_workspace(struct lane_changes *changes, struct connection *connection,
+                                                int64_t workspace_id, enum weir_status *ret_status,
+                                                struct weir_error *error)
+{
+    for (size_t i = 0; i < changes->workspace_count; i++) {
+        size_t at = (changes->last_workspace + i) % changes->workspace_count;
+        if (changes->workspaces[at].id == workspace_id) {
+            changes->last_workspace = at;
+            return &changes->workspaces[at];
+        }
+    }
+    if (changes->workspace_count == LANE_CHANGES_MAX) {
+        enum weir_status status = lane_changes_write(changes, connection, error);
+        *ret_status = *ret_status == WEIR_OK ? status : *ret_status;
+    }
+    changes->last_workspace = changes->workspace_count;
+    struct workspace_counts *workspace = &changes->workspaces[changes->workspace_count++];
+    *workspace = (struct workspace_counts){.id = workspace_id};
+    return workspace;
+}
+
+static enum weir_status write_workspace(struct lane_changes *changes, struct connection *connection,
+                                        const struct workspace_counts *counts, struct weir_error *error)
+{
+    enum weir_status status =
+        connection_run(connection, error, NULL, QUERY_CHANGE_WORKSPACE, "iiiiii", counts->id, counts->slots,
+                       counts->pending, counts->completed, counts->failed, counts->cancelled);
+    changes->slots_freed += counts->slots < 0 ? -counts->slots : 0;
+    /* A slot that is taken can only close lanes, anything else may open them; a lane that ran dry must close, too. */
+    if (status == WEIR_OK) {
+        status = connection_run(connection, error, NULL, QUERY_CLOSE_LANES, "i", counts->id);
+    }
+    if (status == WEIR_OK) {
+        status = connection_run(connection, error, NULL, QUERY_OPEN_LANES, "i", counts->id);
+    }
+    return status;
+}
+
+enum weir_status lane_changes_write(struct lane_changes *changes, struct connection *connection, struct weir_error *error)
+{
+    enum weir_status status = WEIR_OK;
+    for (size_t i = 0; i < changes->lane_count && status == WEIR_OK; i++) {
+        const struct lane_change *lane = &changes->lanes[i];
+        if (lane->runnable != 0 || lane->waiting != 0) {
+            status =
+                connection_run(connection, error, NULL, QUERY_CHANGE_LANE, "iii", lane->id, lane->runnable, lane->waiting);
+        }
+    }
+    for (size_t i = 0; i < changes->workspace_count && status == WEIR_OK; i++) {
+        status = write_workspace(changes, connection, &changes->workspaces[i], error);
+    }
+    changes->lane_count = 0;
+    changes->workspace_count = 0;
+    changes->last_lane = 0;
+    changes->last_workspace = 0;
+    return status;
+}

@@ -1,0 +1,54 @@
+/* What a set does to lanes and workspaces, added up in memory and written once per set.
+ *
+ * A lane or a workspace is a hot row: charging it per item would write it a hundred times in one transaction. Every verb
+ * that moves items notes the moves here and calls lane_changes_write() before its commit; that also keeps the ready flags
+ * true: a lane is ready exactly when it has runnable items and its workspace has a free slot and is not paused.
+ *
+ * Owner and thread: the verb that runs; it lives on its stack. Bounded: when LANE_CHANGES_MAX different lanes or workspaces
+ * are touched, what is there is written at once.
+ */
+#ifndef WEIR_STORE_SQLITE_LANE_CHANGES_H
+#define WEIR_STORE_SQLITE_LANE_CHANGES_H
+
+#include "store/sqlite/connection.h"
+
+enum { LANE_CHANGES_MAX = 512 };
+
+struct lane_change {
+    int64_t id;
+    int64_t runnable;
+    int64_t waiting;
+};
+
+struct workspace_counts {
+    int64_t id;
+    int64_t slots; /* taken (positive) or given back */
+    int64_t pending;
+    int64_t completed;
+    int64_t failed;
+    int64_t cancelled;
+};
+
+struct lane_changes {
+    struct lane_change lanes[LANE_CHANGES_MAX];
+    struct workspace_counts workspaces[LANE_CHANGES_MAX];
+    size_t lane_count;
+    size_t workspace_count;
+    int64_t slots_freed; /* over all workspaces and writes */
+    /* Where the last look-ups ended: sets are often of few workspaces, or run through them in order. */
+    size_t last_lane;
+    size_t last_workspace;
+};
+
+void lane_changes_init(struct lane_changes *changes);
+/* The entry of the lane / the workspace, made when new. Never NULL: a full table is written first; a failure of that write
+ * is kept in *ret_status and the entry is then a scratch one. */
+struct lane_change *lane_changes_lane(struct lane_changes *changes, struct connection *connection, int64_t lane_id,
+                                      enum weir_status *ret_status, struct weir_error *error);
+struct workspace_counts *lane_changes_workspace(struct lane_changes *changes, struct connection *connection,
+                                                int64_t workspace_id, enum weir_status *ret_status,
+                                                struct weir_error *error);
+/* Writes everything and empties the tables. */
+enum weir_status lane_changes_write(struct lane_changes *changes, struct connection *connection, struct weir_error *error);
+
+#endif

@@ -1,0 +1,420 @@
+/* Nodes, leases, recovery, locks. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "store/sqlite/sqlite_store.h"
+
+/* --- nodes --- */
+
+enum weir_status sqlite_node_start(struct store *store, const struct node_options *options, int64_t *ret_node_id,
+                                   struct weir_error *error)
+{
+    struct write write;
+    int64_t one;
+    int64_t node_id = 0;
+    enum weir_status status = write_open(store, &write, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    /* The first node alive takes the wall clock for the store; later ones follow it, whatever theirs says. */
+    status = connection_read_integer(write.connection, error, &one, QUERY_LIVE_NODE_EXISTS, "");
+    if (status == WEIR_NOT_FOUND) {
+        status = connection_set_clock(write.connection, true, error);
+        if (status == WEIR_OK) {
+            status = connection_store_time(write.connection, &write.now_us, error);
+        }
+    }
+    if (status == WEIR_OK) {
+        status = connection_run(write.connection, error, NULL, QUERY_INSERT_GROUP, "t", options->group);
+    }
+    if (status == WEIR_OK) {
+        status = connection_read_integer(write.connection, error, &node_id, QUERY_INSERT_NODE, "ttttiittii", options->name,
+                                         options->group, options->host, options->boot_id, (int64_t)options->pid,
+                                         (int64_t)options->keeper_pid, options->version, options->engine, options->lease_us,
+                                         write.now_us);
+    }
+    if (status != WEIR_OK) {
+        write_undo(&write);
+        return status;
+    }
+    status = write_finish(&write, error);
+    if (status == WEIR_OK) {
+        *ret_node_id = node_id;
+    }
+    return status;
+}
+
+static const char *const wish_names[] = {
+    [NODE_RUN] = "run", [NODE_PAUSE] = "pause", [NODE_DRAIN] = "drain", [NODE_STOP] = "stop"};
+
+static enum node_wish parse_wish(const char *name)
+{
+    for (size_t i = 0; i < sizeof wish_names / sizeof wish_names[0]; i++) {
+        if (name != NULL && strcmp(name, wish_names[i]) == 0) {
+            return (enum node_wish)i;
+        }
+    }
+    return NODE_RUN;
+}
+
+static enum weir_status beat(struct write *write, int64_t node_id, struct node_beat *beat, struct weir_error *error)
+{
+    sqlite3_stmt *statement = connection_bind(write->connection, error, QUERY_BEAT_NODE, "iidii", node_id, write->now_us,
+                                              beat->engine_reachable ? 1 : 0, (int64_t)beat->running, (int64_t)beat->stuck);
+    enum weir_status status = WEIR_OK;
+    if (statement == NULL) {
+        return statement_failure(error);
+    }
+    if (!connection_step(write->connection, statement, &status, error)) {
+        return status == WEIR_OK ? error_set(error, WEIR_STALE_FENCE, "the lease of node %lld is lost", (long long)node_id)
+                                 : status;
+    }
+    beat->wish = parse_wish(column_text(statement, 0));
+    beat->queue_paused = sqlite3_column_int(statement, 1) != 0;
+    beat->now_us = write->now_us;
+    (void)sqlite3_reset(statement);
+    return connection_run(write->connection, error, NULL, QUERY_RAISE_CLOCK, "i", write->now_us);
+}
+
+enum weir_status sqlite_node_beat(struct store *store, int64_t node_id, struct node_beat *ret_beat,
+                                  struct weir_error *error)
+{
+    struct write write;
+    struct node_beat answer = *ret_beat;
+    enum weir_status status = write_open(store, &write, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    status = beat(&write, node_id, &answer, error);
+    if (status != WEIR_OK) {
+        write_undo(&write);
+        return status;
+    }
+    status = write_finish(&write, error);
+    if (status == WEIR_OK) {
+        *ret_beat = answer;
+    }
+    return status;
+}
+
+enum weir_status sqlite_node_wish(struct store *store, const char *name, enum node_wish wish, struct weir_error *error)
+{
+    struct write write;
+    int64_t changes = 0;
+    enum weir_status status = write_open(store, &write, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    status = connection_run(write.connection, error, &changes, QUERY_WISH_NODE, "tt", name, wish_names[wish]);
+    if (status == WEIR_OK && changes == 0) {
+        status = error_set(error, WEIR_NOT_FOUND, "there is no live node \"%s\"", name);
+        error_hint(error, "weir node list shows the live ones");
+    }
+    if (status != WEIR_OK) {
+        write_undo(&write);
+        return status;
+    }
+    return write_finish(&write, error);
+}
+
+/* --- recovery --- */
+
+struct lost_item {
+    char id[UUID_TEXT_MAX];
+    int64_t handovers;
+};
+
+/* Fills `items` from a statement whose columns begin with id, fence, handovers. */
+static enum weir_status read_lost(struct connection *connection, sqlite3_stmt *statement, struct lost_item *items,
+                                  size_t most, size_t *ret_count, struct weir_error *error)
+{
+    enum weir_status status = WEIR_OK;
+    size_t count = 0;
+    if (statement == NULL) {
+        return statement_failure(error);
+    }
+    while (count < most && connection_step(connection, statement, &status, error)) {
+        text_copy(items[count].id, sizeof items[count].id, column_text(statement, 0));
+        items[count].handovers = sqlite3_column_int64(statement, 2);
+        count++;
+    }
+    (void)sqlite3_reset(statement);
+    *ret_count = count;
+    return status;
+}
+
+static enum weir_status hand_over(struct write *write, const struct lost_item *item, int64_t old_node, const char *reason,
+                                  const struct recover_options *options, int64_t fence, struct recover_result *result,
+                                  struct weir_error *error)
+{
+    bool poison = item->handovers + 1 >= options->handovers_max;
+    enum weir_status status = connection_run(write->connection, error, NULL, QUERY_HAND_OVER_ITEM, "ti", item->id, fence);
+    if (status == WEIR_OK) {
+        status = event_add(write->connection, item->id, write->now_us, poison ? "poison" : "hand_over", old_node, fence,
+                           NULL, reason, NULL, error);
+    }
+    if (status == WEIR_OK && poison) {
+        struct ending ending = {.id = item->id,
+                                .state = ITEM_FAILED,
+                                .error_code = "poison",
+                                .error = "its node died each time it ran; it is not tried again"};
+        status = item_end(write, &ending, error);
+        result->poisoned++;
+    } else {
+        result->handed_over++;
+    }
+    return status;
+}
+
+static enum weir_status recover_items(struct write *write, sqlite3_stmt *statement, int64_t old_node, const char *reason,
+                                      const struct recover_options *options, size_t most, size_t *ret_count,
+                                      struct recover_result *result, struct weir_error *error)
+{
+    struct lost_item *items = calloc(most, sizeof *items);
+    int64_t fence = 0;
+    if (items == NULL) {
+        if (statement != NULL) {
+            (void)sqlite3_reset(statement);
+        }
+        return error_out_of_memory(error);
+    }
+    enum weir_status status = read_lost(write->connection, statement, items, most, ret_count, error);
+    if (status == WEIR_OK && *ret_count > 0) {
+        status = fence_next(write->connection, &fence, error);
+    }
+    for (size_t i = 0; i < *ret_count && status == WEIR_OK; i++) {
+        status = hand_over(write, &items[i], old_node, reason, options, fence, result, error);
+    }
+    free(items);
+    return status;
+}
+
+static enum weir_status mark_dead(struct write *write, const struct recover_options *options, struct recover_result *result,
+                                  struct weir_error *error)
+{
+    enum weir_status status = WEIR_OK;
+    for (size_t i = 0; i < options->gone_count && status == WEIR_OK; i++) {
+        int64_t changes = 0;
+        status = connection_run(write->connection, error, &changes, QUERY_MARK_GONE, "ii", options->gone[i], write->now_us);
+        result->nodes += (size_t)changes;
+    }
+    if (status != WEIR_OK) {
+        return status;
+    }
+    sqlite3_stmt *statement =
+        connection_bind(write->connection, error, QUERY_FIND_DEAD, "it", write->now_us, options->group);
+    if (statement == NULL) {
+        return statement_failure(error);
+    }
+    while (connection_step(write->connection, statement, &status, error)) {
+        result->nodes++;
+    }
+    return status;
+}
+
+enum { NODES_PER_CALL = 100 };
+
+static enum weir_status recover_nodes(struct write *write, const struct recover_options *options,
+                                      struct recover_result *result, struct weir_error *error)
+{
+    int64_t nodes[NODES_PER_CALL];
+    size_t node_count = 0;
+    size_t left = options->limit;
+    enum weir_status status = WEIR_OK;
+    sqlite3_stmt *statement = connection_bind(write->connection, error, QUERY_UNRECOVERED_NODES, "t", options->group);
+    if (statement == NULL) {
+        return statement_failure(error);
+    }
+    while (node_count < NODES_PER_CALL && connection_step(write->connection, statement, &status, error)) {
+        nodes[node_count++] = sqlite3_column_int64(statement, 0);
+    }
+    (void)sqlite3_reset(statement);
+    for (size_t i = 0; i < node_count && status == WEIR_OK && left > 0; i++) {
+        size_t count = 0;
+        sqlite3_stmt *items = connection_bind(write->connection, error, QUERY_ITEMS_OF_NODE, "ii", nodes[i], (int64_t)left);
+        status = recover_items(write, items, nodes[i], "its node is gone", options, left, &count, result, error);
+        left -= count;
+        if (status == WEIR_OK && left > 0) {
+            status = connection_run(write->connection, error, NULL, QUERY_NODE_RECOVERED, "ii", nodes[i], write->now_us);
+        }
+    }
+    result->more = left == 0 || node_count == NODES_PER_CALL;
+    return status;
+}
+
+/* Nothing to recover must cost no write: a look first. */
+static enum weir_status needs_recovery(struct store *store, const struct recover_options *options, bool *ret_needed,
+                                       struct weir_error *error)
+{
+    struct connection *connection;
+    int64_t now_us = 0;
+    int64_t found = 0;
+    *ret_needed = true;
+    if (options->gone_count > 0) {
+        return WEIR_OK;
+    }
+    enum weir_status status = reader_of(store, &connection, error);
+    if (status == WEIR_OK) {
+        status = connection_store_time(connection, &now_us, error);
+    }
+    if (status == WEIR_OK) {
+        status = connection_read_integer(connection, error, &found, QUERY_NEEDS_RECOVERY, "iti", now_us, options->group,
+                                         options->stale_claim_us > 0 ? now_us - options->stale_claim_us : INT64_MIN);
+    }
+    *ret_needed = found != 0;
+    return status;
+}
+
+enum weir_status sqlite_recover(struct store *store, const struct recover_options *options,
+                                struct recover_result *ret_result, struct weir_error *error)
+{
+    struct write write;
+    struct recover_result result = {0};
+    bool needed = false;
+    size_t stale = 0;
+    enum weir_status status = needs_recovery(store, options, &needed, error);
+    if (status != WEIR_OK || !needed) {
+        *ret_result = status == WEIR_OK ? result : *ret_result;
+        return status;
+    }
+    status = write_open(store, &write, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    status = mark_dead(&write, options, &result, error);
+    if (status == WEIR_OK) {
+        status = recover_nodes(&write, options, &result, error);
+    }
+    if (status == WEIR_OK && options->stale_claim_us > 0 && !result.more) {
+        sqlite3_stmt *items = connection_bind(write.connection, error, QUERY_STALE_ITEMS, "ii",
+                                              write.now_us - options->stale_claim_us, (int64_t)options->limit);
+        status = recover_items(&write, items, 0, "claimed for too long", options, options->limit, &stale, &result, error);
+        result.more = stale == options->limit;
+    }
+    if (status != WEIR_OK) {
+        write_undo(&write);
+        return status;
+    }
+    status = write_finish(&write, error);
+    if (status == WEIR_OK) {
+        *ret_result = result;
+    }
+    return status;
+}
+
+/* A node that leaves: what it claimed and never started goes back, what runs is handed over; neither is its fault. */
+static enum weir_status give_back_all(struct write *write, int64_t node_id, size_t *ret_count, struct weir_error *error)
+{
+    struct lost_item *items = calloc(RECOVER_BATCH, sizeof *items);
+    if (items == NULL) {
+        return error_out_of_memory(error);
+    }
+    sqlite3_stmt *statement =
+        connection_bind(write->connection, error, QUERY_ITEMS_OF_NODE, "ii", node_id, (int64_t)RECOVER_BATCH);
+    enum weir_status status = read_lost(write->connection, statement, items, RECOVER_BATCH, ret_count, error);
+    for (size_t i = 0; i < *ret_count && status == WEIR_OK; i++) {
+        int64_t fence;
+        status = fence_next(write->connection, &fence, error);
+        if (status == WEIR_OK) {
+            status = connection_run(write->connection, error, NULL, QUERY_GIVE_BACK_HELD, "ti", items[i].id, fence);
+        }
+        if (status == WEIR_OK) {
+            status = event_add(write->connection, items[i].id, write->now_us, "give_back", node_id, fence, NULL,
+                               "its node stops", NULL, error);
+        }
+    }
+    free(items);
+    return status;
+}
+
+enum weir_status sqlite_node_stop(struct store *store, int64_t node_id, bool graceful, struct weir_error *error)
+{
+    size_t count = RECOVER_BATCH;
+    enum weir_status status = WEIR_OK;
+    (void)graceful;
+    while (status == WEIR_OK && count == RECOVER_BATCH) {
+        struct write write;
+        status = write_open(store, &write, error);
+        if (status != WEIR_OK) {
+            return status;
+        }
+        status = give_back_all(&write, node_id, &count, error);
+        if (status == WEIR_OK && count < RECOVER_BATCH) {
+            status = connection_run(write.connection, error, NULL, QUERY_STOP_NODE, "ii", node_id, write.now_us);
+        }
+        if (status == WEIR_OK && count < RECOVER_BATCH) {
+            status = connection_run(write.connection, error, NULL, QUERY_NODE_RECOVERED, "ii", node_id, write.now_us);
+        }
+        if (status == WEIR_OK) {
+            status = write_finish(&write, error);
+        } else {
+            write_undo(&write);
+        }
+    }
+    return status;
+}
+
+/* --- locks --- */
+
+static enum weir_status change_lock(struct store *store, const struct lock_request *request, enum sqlite_query query,
+                                    int64_t duration_us, struct weir_error *error)
+{
+    struct write write;
+    int64_t changes = 0;
+    enum weir_status status = write_open(store, &write, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    if (query == QUERY_FREE_LOCK) {
+        status = connection_run(write.connection, error, &changes, query, "ti", request->name, write.now_us);
+    } else {
+        status = connection_run(write.connection, error, &changes, query, "tiit", request->name, write.now_us, duration_us,
+                                request->holder);
+    }
+    if (status == WEIR_OK && changes == 0) {
+        status = error_set(error, WEIR_CONFLICT, "the lock %s is not ours", request->name);
+    }
+    if (status != WEIR_OK) {
+        write_undo(&write);
+        if (sqlite3_errcode(write.connection->database) == SQLITE_ERROR) {
+            error_hint(error, "the table shedlock is missing or damaged: weir store check");
+        }
+        return status;
+    }
+    return write_finish(&write, error);
+}
+
+/* A lock that is held must cost no write: a look first. */
+enum weir_status sqlite_lock(struct store *store, const struct lock_request *request, struct weir_error *error)
+{
+    struct connection *connection;
+    int64_t now_us = 0;
+    int64_t held = 0;
+    enum weir_status status = reader_of(store, &connection, error);
+    if (status == WEIR_OK) {
+        status = connection_store_time(connection, &now_us, error);
+    }
+    if (status == WEIR_OK) {
+        status = connection_read_integer(connection, error, &held, QUERY_LOCK_IS_HELD, "tit", request->name, now_us,
+                                         request->holder);
+        status = status == WEIR_NOT_FOUND ? WEIR_OK : status;
+    }
+    if (status == WEIR_OK && held != 0) {
+        return error_set(error, WEIR_CONFLICT, "the lock %s is held by another", request->name);
+    }
+    return status == WEIR_OK ? change_lock(store, request, QUERY_TAKE_LOCK, request->at_most_us, error) : status;
+}
+
+enum weir_status sqlite_lock_extend(struct store *store, const struct lock_request *request, struct weir_error *error)
+{
+    return change_lock(store, request, QUERY_EXTEND_LOCK, request->at_most_us, error);
+}
+
+enum weir_status sqlite_unlock(struct store *store, const struct lock_request *request, struct weir_error *error)
+{
+    if (request->holder == NULL) {
+        return change_lock(store, request, QUERY_FREE_LOCK, 0, error);
+    }
+    return change_lock(store, request, QUERY_RELEASE_LOCK, request->at_least_us, error);
+}

@@ -1,0 +1,58 @@
+-- Enqueue. Hot: one insert with two indexes per item; lanes and workspaces are written once per set.
+
+-- name: find_workspace
+SELECT id, paused FROM workspaces WHERE name = ?1;
+
+-- Names for "did you mean".
+-- name: workspace_names
+SELECT name FROM workspaces ORDER BY id LIMIT 1000;
+
+-- The newest version that the workspace may run: its own before everybody's. Index: the unique one, by name.
+-- name: find_definition
+SELECT id, version FROM workflow_definitions WHERE name = ?1 AND workspace_id IN (?2, 0) ORDER BY workspace_id DESC, version DESC LIMIT 1;
+
+-- name: definition_exists_elsewhere
+SELECT 1 FROM workflow_definitions WHERE name = ?1 LIMIT 1;
+
+-- name: workflow_names
+SELECT DISTINCT name FROM workflow_definitions WHERE workspace_id IN (?1, 0) LIMIT 1000;
+
+-- name: find_lane
+SELECT id FROM lanes WHERE workspace_id = ?1 AND executor_group = ?2 AND limit_key = '';
+
+-- name: insert_group
+INSERT INTO executor_groups (name) VALUES (?1) ON CONFLICT DO NOTHING;
+
+-- name: insert_lane
+INSERT INTO lanes (executor_group, workspace_id, pass)
+SELECT ?2, ?1, pass FROM executor_groups WHERE name = ?2
+RETURNING id;
+
+-- name: find_key
+SELECT k.execution_id,
+       coalesce(q.definition_id, h.definition_id),
+       coalesce(dq.name, dh.name),
+       p.params
+FROM idempotency_keys k
+LEFT JOIN workflow_execution_queue q ON q.id = k.execution_id
+LEFT JOIN workflow_executions h ON h.id = k.execution_id
+LEFT JOIN workflow_definitions dq ON dq.id = q.definition_id
+LEFT JOIN workflow_definitions dh ON dh.id = h.definition_id
+LEFT JOIN execution_params p ON p.id = k.execution_id
+WHERE k.workspace_id = ?1 AND k.key = ?2;
+
+-- name: insert_key
+INSERT INTO idempotency_keys (workspace_id, key, execution_id) VALUES (?1, ?2, ?3);
+
+-- Is this id known already (a lost answer is repeated)?
+-- name: id_is_known
+SELECT 1 FROM workflow_execution_queue WHERE id = ?1 UNION ALL SELECT 1 FROM workflow_executions WHERE id = ?1;
+
+-- name: insert_item
+INSERT INTO workflow_execution_queue
+    (id, lane_id, workspace_id, definition_id, status, phase, rank, priority, run_at, due_at, has_params, created_at,
+     idempotency_key, retry_of)
+VALUES (?1, ?2, ?3, ?4, 'PENDING', ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13);
+
+-- name: insert_params
+INSERT INTO execution_params (id, params) VALUES (?1, ?2);

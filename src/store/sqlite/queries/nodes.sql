@@ -1,0 +1,89 @@
+-- Nodes, leases, recovery, locks.
+
+-- name: insert_node
+INSERT INTO nodes (name, executor_group, host, boot_id, pid, keeper_pid, version, engine, lease, started_at, active_at, expires_at)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?10, ?10 + ?9)
+RETURNING id;
+
+-- name: live_node_exists
+SELECT 1 FROM nodes WHERE recovered_at IS NULL AND stopped_at IS NULL AND dead_at IS NULL LIMIT 1;
+
+-- name: beat_node
+UPDATE nodes SET active_at = ?2, expires_at = ?2 + lease, engine_reachable = ?3, running = ?4, stuck = ?5
+WHERE id = ?1 AND dead_at IS NULL AND stopped_at IS NULL
+RETURNING wish, (SELECT queue_paused FROM store_state WHERE id = 1)
+             OR coalesce((SELECT g.paused FROM executor_groups g WHERE g.name = nodes.executor_group), 0);
+
+-- name: stop_node
+UPDATE nodes SET stopped_at = ?2, active_at = ?2, expires_at = ?2 WHERE id = ?1 AND stopped_at IS NULL AND dead_at IS NULL;
+
+-- name: wish_node
+UPDATE nodes SET wish = ?2 WHERE (name = ?1 OR CAST(id AS TEXT) = ?1) AND stopped_at IS NULL AND dead_at IS NULL;
+
+-- name: live_node_names
+SELECT name FROM nodes WHERE recovered_at IS NULL AND stopped_at IS NULL AND dead_at IS NULL ORDER BY id LIMIT 100;
+
+-- Nodes that missed their lease. ?1 now, ?2 group or NULL. Index: nodes_unrecovered.
+-- name: find_dead
+UPDATE nodes SET dead_at = ?1
+WHERE recovered_at IS NULL AND expires_at <= ?1 AND dead_at IS NULL AND stopped_at IS NULL AND (?2 IS NULL OR executor_group = ?2)
+RETURNING id;
+
+-- A node whose process is known to be gone.
+-- name: mark_gone
+UPDATE nodes SET dead_at = ?2 WHERE id = ?1 AND dead_at IS NULL AND stopped_at IS NULL;
+
+-- Dead or stopped nodes that may still hold items.
+-- name: unrecovered_nodes
+SELECT id FROM nodes
+WHERE recovered_at IS NULL AND (dead_at IS NOT NULL OR stopped_at IS NOT NULL) AND (?1 IS NULL OR executor_group = ?1)
+ORDER BY id LIMIT 100;
+
+-- Index: queue_held.
+-- name: items_of_node
+SELECT id, fence, handovers, lane_id, workspace_id, status FROM workflow_execution_queue WHERE phase = 2 AND node_id = ?1 LIMIT ?2;
+
+-- The safety net of the specification: CLAIMED for too long, whoever holds it. Index: queue_held.
+-- name: stale_items
+SELECT id, fence, handovers, lane_id, workspace_id, status FROM workflow_execution_queue
+WHERE phase = 2 AND node_id > 0 AND status = 'CLAIMED' AND claimed_at <= ?1 LIMIT ?2;
+
+-- The fence grows: whatever the old node still says changes nothing.
+-- name: hand_over_item
+UPDATE workflow_execution_queue
+SET status = 'CLAIMED', node_id = 0, fence = ?2, handovers = handovers + 1, interruptions = interruptions + 1
+WHERE id = ?1;
+
+-- name: node_recovered
+UPDATE nodes SET recovered_at = ?2 WHERE id = ?1 AND recovered_at IS NULL;
+
+-- name: take_lock
+INSERT INTO shedlock (name, lock_until, locked_at, locked_by) VALUES (?1, ?2 + ?3, ?2, ?4)
+ON CONFLICT (name) DO UPDATE SET lock_until = excluded.lock_until, locked_at = excluded.locked_at, locked_by = excluded.locked_by
+WHERE shedlock.lock_until <= ?2 OR shedlock.locked_by = ?4;
+
+-- name: extend_lock
+UPDATE shedlock SET lock_until = ?2 + ?3 WHERE name = ?1 AND locked_by = ?4 AND lock_until > ?2;
+
+-- name: release_lock
+UPDATE shedlock SET lock_until = max(?2, locked_at + ?3) WHERE name = ?1 AND locked_by = ?4 AND lock_until > ?2;
+
+-- An operator frees a lock whose holder is gone.
+-- name: free_lock
+UPDATE shedlock SET lock_until = ?2 WHERE name = ?1 AND lock_until > ?2;
+
+-- name: lock_holder
+SELECT locked_by FROM shedlock WHERE name = ?1;
+
+-- name: lock_is_held
+SELECT 1 FROM shedlock WHERE name = ?1 AND lock_until > ?2 AND locked_by <> ?3;
+
+-- Is there anything that recover would change? ?1 now, ?2 group, ?3 claims older than this are stale.
+-- name: needs_recovery
+SELECT EXISTS (SELECT 1 FROM nodes WHERE recovered_at IS NULL AND (?2 IS NULL OR executor_group = ?2)
+                 AND (dead_at IS NOT NULL OR stopped_at IS NOT NULL OR expires_at <= ?1))
+    OR EXISTS (SELECT 1 FROM workflow_execution_queue WHERE phase = 2 AND node_id > 0 AND status = 'CLAIMED' AND claimed_at <= ?3);
+
+-- A node that stops: never started goes back as it came, running work keeps its slot and is taken over.
+-- name: give_back_held
+UPDATE workflow_execution_queue SET status = 'CLAIMED', node_id = 0, fence = ?2, interruptions = interruptions + 1 WHERE id = ?1;

@@ -1,0 +1,62 @@
+-- Record: what engines reported. Every statement is conditional on the fence (design 3.5). Found by primary key.
+
+-- name: find_item
+SELECT status, fence, lane_id, workspace_id, phase, attempts, cancel_at, node_id, dispatched_at, handovers
+FROM workflow_execution_queue WHERE id = ?1;
+
+-- name: ended_status
+SELECT status FROM workflow_executions WHERE id = ?1;
+
+-- name: dispatch_item
+UPDATE workflow_execution_queue SET status = 'DISPATCHED', dispatched_at = coalesce(dispatched_at, ?3)
+WHERE id = ?1 AND fence = ?2 AND status = 'CLAIMED';
+
+-- Back to PENDING. ?3 phase, ?4 due, ?5 attempts, ?6 deferrals, ?7 code, ?8 error
+-- name: put_back_item
+UPDATE workflow_execution_queue
+SET status = 'PENDING', phase = ?3, due_at = ?4, node_id = 0, claimed_at = NULL,
+    attempts = attempts + ?5, deferrals = deferrals + ?6,
+    error_code = coalesce(?7, error_code), error = coalesce(?8, error)
+WHERE id = ?1 AND fence = ?2 AND status = 'CLAIMED';
+
+-- Running work that its node gives back: the slot stays taken, the next claim takes it over. ?3 the new fence
+-- name: give_back_item
+UPDATE workflow_execution_queue
+SET status = 'CLAIMED', node_id = 0, fence = ?3, interruptions = interruptions + 1
+WHERE id = ?1 AND fence = ?2 AND phase = 2;
+
+-- The move to the history, in one statement each way. ?3 status, ?4 now, ?5 code, ?6 error, ?7 dispatched in the same set,
+-- ?8 attempts to add. Returns what is needed to give the slot back.
+-- name: end_item
+INSERT INTO workflow_executions
+    (id, lane_id, workspace_id, definition_id, status, priority, run_at, attempts, deferrals, handovers, interruptions, fence,
+     node_id, has_params, created_at, claimed_at, dispatched_at, finished_at, idempotency_key, retry_of, error_code, error)
+SELECT id, lane_id, workspace_id, definition_id, ?3, priority, run_at, attempts + ?8, deferrals, handovers, interruptions, fence,
+       node_id, has_params, created_at, claimed_at, CASE WHEN ?7 THEN coalesce(dispatched_at, ?4) ELSE dispatched_at END, ?4,
+       idempotency_key, retry_of, CASE WHEN ?3 = 'COMPLETED' THEN NULL ELSE coalesce(?5, error_code) END,
+       CASE WHEN ?3 = 'COMPLETED' THEN NULL ELSE coalesce(?6, error) END
+FROM workflow_execution_queue WHERE id = ?1 AND fence = ?2
+RETURNING lane_id, workspace_id;
+
+-- name: delete_item
+DELETE FROM workflow_execution_queue WHERE id = ?1;
+
+-- name: holds_item
+SELECT 1 FROM workflow_execution_queue WHERE id = ?1 AND fence = ?2 AND phase = 2;
+
+-- A final step is never rewritten. ?3 status, ?4 attempt, ?5 failures, ?6 exit code, ?7 due, ?8 now, ?9 final, ?10 node,
+-- ?11 fence, ?12 output, ?13 variables, ?14 code, ?15 error
+-- name: write_step
+INSERT INTO workflow_node_executions
+    (execution_id, step, status, attempt, failures, exit_code, due_at, started_at, finished_at, node_id, fence, output, variables,
+     error_code, error)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, CASE WHEN ?9 THEN ?8 END, ?10, ?11, ?12, ?13, ?14, ?15)
+ON CONFLICT (execution_id, step) DO UPDATE
+SET status = excluded.status, attempt = excluded.attempt, failures = excluded.failures, exit_code = excluded.exit_code,
+    due_at = excluded.due_at, finished_at = excluded.finished_at, node_id = excluded.node_id, fence = excluded.fence,
+    output = excluded.output, variables = excluded.variables, error_code = excluded.error_code, error = excluded.error
+WHERE workflow_node_executions.finished_at IS NULL;
+
+-- name: insert_event
+INSERT INTO workflow_execution_events (execution_id, seq, at, event, node_id, fence, actor, reason, detail)
+VALUES (?1, (SELECT coalesce(max(seq), 0) + 1 FROM workflow_execution_events WHERE execution_id = ?1), ?2, ?3, ?4, ?5, ?6, ?7, ?8);

@@ -1,0 +1,47 @@
+-- Plans, workspaces, pauses, definitions: data, changed without restart.
+
+-- name: find_plan
+SELECT max_concurrent, weight FROM plans WHERE name = ?1;
+
+-- name: plan_names
+SELECT name FROM plans ORDER BY name LIMIT 1000;
+
+-- name: upsert_plan
+INSERT INTO plans (name, max_concurrent, weight) VALUES (?1, ?2, ?3)
+ON CONFLICT (name) DO UPDATE SET max_concurrent = excluded.max_concurrent, weight = excluded.weight;
+
+-- name: workspaces_of_plan
+SELECT id FROM workspaces WHERE plan = ?1;
+
+-- name: read_workspace
+SELECT id, plan, max_concurrent, paused FROM workspaces WHERE name = ?1;
+
+-- name: insert_workspace
+INSERT INTO workspaces (name, plan, slots_max, created_at) VALUES (?1, ?2, 1, ?3) RETURNING id;
+
+-- ?2 plan, ?3 own limit or NULL, ?4 paused
+-- name: update_workspace
+UPDATE workspaces SET plan = ?2, max_concurrent = ?3, paused = ?4 WHERE id = ?1;
+
+-- What plan and override amount to.
+-- name: resolve_workspace
+UPDATE workspaces
+SET slots_max = coalesce(max_concurrent, (SELECT p.max_concurrent FROM plans p WHERE p.name = workspaces.plan)),
+    weight = (SELECT p.weight FROM plans p WHERE p.name = workspaces.plan)
+WHERE id = ?1;
+
+-- name: pause_queue
+UPDATE store_state SET queue_paused = ?1 WHERE id = 1;
+
+-- name: pause_group
+UPDATE executor_groups SET paused = ?2 WHERE name = ?1;
+
+-- name: group_names
+SELECT name FROM executor_groups ORDER BY name LIMIT 1000;
+
+-- name: newest_definition
+SELECT id, version, definition FROM workflow_definitions WHERE name = ?1 AND workspace_id = ?2 ORDER BY version DESC LIMIT 1;
+
+-- name: insert_definition
+INSERT INTO workflow_definitions (workspace_id, name, version, definition, attempts_max, created_at)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6) RETURNING id;

@@ -1,0 +1,615 @@
+/* Reading for people: lists, one execution, why, status, check. Rows become JSON; the column names are the keys. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "queue/item.h"
+#include "store/sqlite/select.h"
+
+enum { PLACE_MOST = 10000, HOLDERS_MOST = 20, NAME_COUNT_MOST = 1000 };
+
+/* --- rows to JSON --- */
+
+static json_t *column_json(sqlite3_stmt *statement, int column)
+{
+    switch (sqlite3_column_type(statement, column)) {
+    case SQLITE_INTEGER:
+        return json_integer(sqlite3_column_int64(statement, column));
+    case SQLITE_FLOAT:
+        return json_real(sqlite3_column_double(statement, column));
+    case SQLITE_NULL:
+        return json_null();
+    default: {
+        const char *text = column_text(statement, column);
+        size_t length = (size_t)sqlite3_column_bytes(statement, column);
+        if (length == 4 && memcmp(text, "true", 4) == 0 && sqlite3_column_decltype(statement, column) == NULL) {
+            return json_true();
+        }
+        if (length == 5 && memcmp(text, "false", 5) == 0 && sqlite3_column_decltype(statement, column) == NULL) {
+            return json_false();
+        }
+        return text_is_utf8(text, length) ? json_stringn(text, length) : json_string("(bytes that are not UTF-8)");
+    }
+    }
+}
+
+static json_t *row_json(sqlite3_stmt *statement)
+{
+    json_t *row = json_object();
+    for (int i = 0; row != NULL && i < sqlite3_column_count(statement); i++) {
+        if (json_object_set_new_nocheck(row, sqlite3_column_name(statement, i), column_json(statement, i)) != 0) {
+            json_decref(row);
+            row = NULL;
+        }
+    }
+    return row;
+}
+
+/* All rows of a bound statement. */
+static enum weir_status rows_json(struct connection *connection, sqlite3_stmt *statement, json_t **ret_rows,
+                                  struct weir_error *error)
+{
+    json_t *rows = json_array();
+    enum weir_status status = WEIR_OK;
+    if (statement == NULL || rows == NULL) {
+        json_decref(rows);
+        return statement == NULL ? statement_failure(error) : error_out_of_memory(error);
+    }
+    while (connection_step(connection, statement, &status, error)) {
+        if (json_array_append_new(rows, row_json(statement)) != 0) {
+            (void)sqlite3_reset(statement);
+            json_decref(rows);
+            return error_out_of_memory(error);
+        }
+    }
+    if (status != WEIR_OK) {
+        json_decref(rows);
+        return status;
+    }
+    *ret_rows = rows;
+    return WEIR_OK;
+}
+
+static enum weir_status packed(json_t *value, json_t **ret_value, struct weir_error *error)
+{
+    if (value == NULL) {
+        return error_out_of_memory(error);
+    }
+    *ret_value = value;
+    return WEIR_OK;
+}
+
+/* --- lists --- */
+
+static enum weir_status add_execution(struct connection *connection, const char *id, const char *reason, json_t *items,
+                                      struct weir_error *error)
+{
+    json_t *rows = NULL;
+    enum weir_status status =
+        rows_json(connection, connection_bind(connection, error, QUERY_READ_EXECUTION, "t", id), &rows, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    json_t *row = json_array_get(rows, 0);
+    const char *its = row == NULL ? NULL : json_string_value(json_object_get(row, "pending_reason"));
+    if (row != NULL && (reason == NULL || (its != NULL && strcmp(its, reason) == 0))) {
+        status = json_array_append(items, row) == 0 ? WEIR_OK : error_out_of_memory(error);
+    }
+    json_decref(rows);
+    return status;
+}
+
+/* One page: with a filter by reason several selections may be needed until the page is full. */
+static enum weir_status fill_page(struct connection *connection, const struct list_options *options, size_t limit,
+                                  json_t *items, char *cursor, bool *ret_more, struct weir_error *error)
+{
+    enum weir_status status = WEIR_OK;
+    *ret_more = true;
+    while (status == WEIR_OK && *ret_more && json_array_size(items) < limit) {
+        struct selection selection = {0};
+        status = select_ids(connection, &options->filter, cursor, true, limit, &selection, error);
+        *ret_more = selection.more;
+        for (size_t i = 0; i < selection.count && status == WEIR_OK; i++) {
+            status = add_execution(connection, selection.ids[i], options->filter.reason, items, error);
+            memcpy(cursor, selection.ids[i], UUID_TEXT_MAX);
+            if (json_array_size(items) == limit) {
+                *ret_more = *ret_more || i + 1 < selection.count;
+                break;
+            }
+        }
+        free(selection.ids);
+    }
+    return status;
+}
+
+static enum weir_status count_executions(struct connection *connection, const struct list_options *options,
+                                         size_t *ret_count, bool *ret_exact, struct weir_error *error)
+{
+    struct selection selection = {0};
+    enum weir_status status = select_ids(connection, &options->filter, "", true, LIST_COUNT_MOST, &selection, error);
+    *ret_count = selection.count;
+    *ret_exact = !selection.more && options->filter.reason == NULL;
+    if (status == WEIR_OK && options->filter.reason != NULL) {
+        json_t *items = json_array();
+        for (size_t i = 0; i < selection.count && status == WEIR_OK; i++) {
+            status = add_execution(connection, selection.ids[i], options->filter.reason, items, error);
+        }
+        *ret_count = json_array_size(items);
+        *ret_exact = !selection.more;
+        json_decref(items);
+    }
+    free(selection.ids);
+    return status;
+}
+
+static enum weir_status list_executions(struct connection *connection, const struct list_options *options, size_t limit,
+                                        json_t **ret_page, struct weir_error *error)
+{
+    char cursor[UUID_TEXT_MAX] = "";
+    bool more = false;
+    size_t count = 0;
+    bool exact = false;
+    json_t *items = json_array();
+    text_copy(cursor, sizeof cursor, options->cursor == NULL ? "" : options->cursor);
+    enum weir_status status = items == NULL ? error_out_of_memory(error) : WEIR_OK;
+    if (status == WEIR_OK && cursor[0] != '\0' && !uuid_is_valid(cursor)) {
+        status = error_set(error, WEIR_INVALID_ARGUMENT, "\"%s\" is not a cursor", cursor);
+        error_hint(error, "a cursor is the next_cursor of the page before");
+    }
+    if (status == WEIR_OK) {
+        status = fill_page(connection, options, limit, items, cursor, &more, error);
+    }
+    if (status == WEIR_OK && options->count) {
+        status = count_executions(connection, options, &count, &exact, error);
+    }
+    if (status != WEIR_OK) {
+        json_decref(items);
+        return status;
+    }
+    json_t *next = more ? json_string(cursor) : json_null();
+    return packed(options->count ? json_pack("{s:o, s:o, s:I, s:b}", "items", items, "next_cursor", next, "count",
+                                             (json_int_t)count, "count_is_exact", exact)
+                                 : json_pack("{s:o, s:o, s:n, s:b}", "items", items, "next_cursor", next, "count",
+                                             "count_is_exact", 0),
+                  ret_page, error);
+}
+
+static enum weir_status list_story(struct connection *connection, enum sqlite_query query,
+                                   const struct list_options *options, json_t **ret_page, struct weir_error *error)
+{
+    char id[UUID_TEXT_MAX];
+    json_t *items = NULL;
+    if (options->filter.id == NULL) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "events and steps are listed of one execution: give its id");
+    }
+    enum weir_status status = select_one(connection, options->filter.id, id, error);
+    if (status == WEIR_OK) {
+        status = rows_json(connection, connection_bind(connection, error, query, "t", id), &items, error);
+    }
+    if (status != WEIR_OK) {
+        return status;
+    }
+    return packed(json_pack("{s:o, s:n, s:I, s:b}", "items", items, "next_cursor", "count",
+                            (json_int_t)json_array_size(items), "count_is_exact", 1),
+                  ret_page, error);
+}
+
+/* Lists that go on behind a name, or behind a column cursor_key that is taken out again. */
+static enum weir_status list_named(struct connection *connection, enum sqlite_query query, bool with_time, int64_t now_us,
+                                   const struct list_options *options, size_t limit, json_t **ret_page,
+                                   struct weir_error *error)
+{
+    json_t *items = NULL;
+    const char *cursor = options->cursor == NULL ? "" : options->cursor;
+    sqlite3_stmt *statement =
+        with_time ? connection_bind(connection, error, query, "ttii", options->name, cursor, (int64_t)limit + 1, now_us)
+                  : connection_bind(connection, error, query, "tti", options->name, cursor, (int64_t)limit + 1);
+    enum weir_status status = rows_json(connection, statement, &items, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    bool more = json_array_size(items) > limit;
+    if (more) {
+        (void)json_array_remove(items, limit);
+    }
+    json_t *last = json_array_get(items, json_array_size(items) - 1);
+    const char *key =
+        json_string_value(json_object_get(last, json_object_get(last, "cursor_key") != NULL ? "cursor_key" : "name"));
+    json_t *next = more && key != NULL ? json_string(key) : json_null();
+    size_t i;
+    json_t *row;
+    json_array_foreach(items, i, row)
+    {
+        (void)json_object_del(row, "cursor_key");
+    }
+    return packed(json_pack("{s:o, s:o, s:I, s:b}", "items", items, "next_cursor", next, "count",
+                            (json_int_t)json_array_size(items), "count_is_exact", !more && cursor[0] == '\0'),
+                  ret_page, error);
+}
+
+enum weir_status sqlite_list(struct store *store, const struct list_options *options, json_t **ret_page,
+                             struct weir_error *error)
+{
+    struct connection *connection;
+    int64_t now_us = 0;
+    size_t limit = options->limit == 0 ? LIST_LIMIT_DEFAULT : options->limit;
+    enum weir_status status = reader_of(store, &connection, error);
+    if (status == WEIR_OK) {
+        status = connection_store_time(connection, &now_us, error);
+    }
+    if (status != WEIR_OK) {
+        return status;
+    }
+    switch (options->kind) {
+    case LIST_EXECUTIONS:
+        return list_executions(connection, options, limit, ret_page, error);
+    case LIST_EVENTS:
+        return list_story(connection, QUERY_READ_EVENT_ROWS, options, ret_page, error);
+    case LIST_STEPS:
+        return list_story(connection, QUERY_READ_STEP_ROWS, options, ret_page, error);
+    case LIST_WORKSPACES:
+        return list_named(connection, QUERY_LIST_WORKSPACES, false, now_us, options, limit, ret_page, error);
+    case LIST_PLANS:
+        return list_named(connection, QUERY_LIST_PLANS, false, now_us, options, limit, ret_page, error);
+    case LIST_WORKFLOWS:
+        return list_named(connection, QUERY_LIST_WORKFLOWS, false, now_us, options, limit, ret_page, error);
+    case LIST_NODES:
+        return list_named(connection, QUERY_LIST_NODES, true, now_us, options, limit, ret_page, error);
+    case LIST_LOCKS:
+        return list_named(connection, QUERY_LIST_LOCKS, true, now_us, options, limit, ret_page, error);
+    case LIST_GROUPS:
+        return list_named(connection, QUERY_LIST_GROUPS, false, now_us, options, limit, ret_page, error);
+    }
+    return error_set(error, WEIR_MISUSE, "no such list");
+}
+
+/* --- one execution --- */
+
+static enum weir_status add_part(struct connection *connection, json_t *execution, const char *key, enum sqlite_query query,
+                                 const char *id, struct weir_error *error)
+{
+    json_t *rows = NULL;
+    enum weir_status status = rows_json(connection, connection_bind(connection, error, query, "t", id), &rows, error);
+    if (status == WEIR_OK && json_object_set_new(execution, key, rows) != 0) {
+        status = error_out_of_memory(error);
+    }
+    return status;
+}
+
+static enum weir_status add_params(struct connection *connection, json_t *execution, const char *id,
+                                   struct weir_error *error)
+{
+    sqlite3_stmt *statement = connection_bind(connection, error, QUERY_READ_PARAMS, "t", id);
+    enum weir_status status = WEIR_OK;
+    json_t *params = NULL;
+    if (statement == NULL) {
+        return statement_failure(error);
+    }
+    if (connection_step(connection, statement, &status, error)) {
+        const char *bytes = (const char *)sqlite3_column_blob(statement, 0);
+        status = json_read(bytes == NULL ? "" : bytes, (size_t)sqlite3_column_bytes(statement, 0), &params, error);
+        (void)sqlite3_reset(statement);
+    } else if (status == WEIR_OK) {
+        params = json_object();
+    }
+    if (status == WEIR_OK && json_object_set_new(execution, "params", params) != 0) {
+        status = error_out_of_memory(error);
+    }
+    return status;
+}
+
+enum weir_status sqlite_show(struct store *store, const char *id, json_t **ret_execution, struct weir_error *error)
+{
+    struct connection *connection;
+    char whole[UUID_TEXT_MAX];
+    json_t *rows = NULL;
+    enum weir_status status = reader_of(store, &connection, error);
+    if (status == WEIR_OK) {
+        status = select_one(connection, id, whole, error);
+    }
+    if (status == WEIR_OK) {
+        status = rows_json(connection, connection_bind(connection, error, QUERY_READ_EXECUTION, "t", whole), &rows, error);
+    }
+    if (status != WEIR_OK) {
+        return status;
+    }
+    json_t *execution = json_incref(json_array_get(rows, 0));
+    json_decref(rows);
+    if (execution == NULL) {
+        return error_set(error, WEIR_EXECUTION_NOT_FOUND, "there is no execution %s", whole);
+    }
+    status = add_params(connection, execution, whole, error);
+    if (status == WEIR_OK) {
+        status = add_part(connection, execution, "steps", QUERY_READ_STEP_ROWS, whole, error);
+    }
+    if (status == WEIR_OK) {
+        status = add_part(connection, execution, "events", QUERY_READ_EVENT_ROWS, whole, error);
+    }
+    if (status != WEIR_OK) {
+        json_decref(execution);
+        return status;
+    }
+    *ret_execution = execution;
+    return WEIR_OK;
+}
+
+/* --- why --- */
+
+struct why {
+    struct connection *connection;
+    sqlite3_stmt *item; /* the row of why_item, stepped on */
+    const char *id;
+    int64_t now_us;
+    json_t *answer;
+};
+
+static json_t *time_json(sqlite3_stmt *statement, int column)
+{
+    char text[TIME_TEXT_MAX];
+    if (sqlite3_column_type(statement, column) == SQLITE_NULL) {
+        return json_null();
+    }
+    time_format(sqlite3_column_int64(statement, column), text);
+    return json_string(text);
+}
+
+static enum pending_reason reason_of(sqlite3_stmt *item)
+{
+    int phase = sqlite3_column_int(item, 1);
+    if (phase == 2) {
+        return REASON_HANDED_OVER;
+    }
+    if (phase == 1) {
+        return sqlite3_column_int64(item, 6) > sqlite3_column_int64(item, 5) ? REASON_BACKING_OFF : REASON_SCHEDULED;
+    }
+    if (sqlite3_column_int(item, 17) != 0) {
+        return REASON_WORKSPACE_PAUSED;
+    }
+    if (sqlite3_column_int(item, 18) != 0) {
+        return REASON_QUEUE_PAUSED;
+    }
+    if (sqlite3_column_int(item, 19) == 0) {
+        return REASON_NO_NODE_IN_GROUP;
+    }
+    if (sqlite3_column_int(item, 20) == 0) {
+        return REASON_ENGINE_UNREACHABLE;
+    }
+    return sqlite3_column_int(item, 15) >= sqlite3_column_int(item, 16) ? REASON_WORKSPACE_AT_CAPACITY : REASON_READY;
+}
+
+static enum weir_status add_holders(struct why *why, int64_t workspace_id, struct weir_error *error)
+{
+    json_t *holders = json_array();
+    enum weir_status status = WEIR_OK;
+    sqlite3_stmt *statement =
+        connection_bind(why->connection, error, QUERY_SLOT_HOLDERS, "ii", workspace_id, (int64_t)HOLDERS_MOST);
+    if (statement == NULL) {
+        json_decref(holders);
+        return statement_failure(error);
+    }
+    while (connection_step(why->connection, statement, &status, error)) {
+        int64_t since_us = sqlite3_column_type(statement, 4) != SQLITE_NULL ? sqlite3_column_int64(statement, 4)
+                                                                            : sqlite3_column_int64(statement, 3);
+        json_t *holder = json_pack("{s:s, s:s, s:s?, s:s?, s:I}", "id", column_text(statement, 0), "status",
+                                   column_text(statement, 1), "node", column_text(statement, 2), "steps",
+                                   column_text(statement, 5), "running_us", (json_int_t)(why->now_us - since_us));
+        (void)json_array_append_new(holders, holder);
+    }
+    return json_object_set_new(why->answer, "slot_holders", holders) == 0 ? status : error_out_of_memory(error);
+}
+
+static enum weir_status add_place(struct why *why, int64_t lane_id, int64_t rank, int64_t runnable,
+                                  struct weir_error *error)
+{
+    int64_t ahead = 0;
+    enum weir_status status = connection_read_integer(why->connection, error, &ahead, QUERY_PLACE_IN_LANE, "iiti", lane_id,
+                                                      rank, why->id, (int64_t)PLACE_MOST);
+    if (status == WEIR_OK) {
+        (void)json_object_set_new(why->answer, "place", json_integer(ahead + 1));
+        (void)json_object_set_new(why->answer, "place_is_exact", json_boolean(ahead < PLACE_MOST));
+        (void)json_object_set_new(why->answer, "waiting_in_lane", json_integer(runnable));
+    }
+    return status;
+}
+
+static json_t *facts_of(sqlite3_stmt *item, const char *id, int64_t now_us)
+{
+    int phase = sqlite3_column_int(item, 1);
+    bool waits = phase != 2 || sqlite3_column_int64(item, 2) == 0;
+    enum pending_reason reason = reason_of(item);
+    return json_pack(
+        "{s:s, s:s, s:s?, s:s, s:s, s:s, s:s, s:i, s:I, s:I, s:i, s:i, s:i, s:o, s:o, s:o, s:o, s:s?, s:s, s:b, s:s?, "
+        "s:s?, s:I}",
+        "id", id, "status", column_text(item, 0), "pending_reason", waits ? pending_reason_name(reason) : NULL, "because",
+        waits                                          ? pending_reason_meaning(reason)
+        : sqlite3_column_type(item, 11) == SQLITE_NULL ? "its node has claimed it and starts it"
+                                                       : "it is running",
+        "workspace", column_text(item, 13), "plan", column_text(item, 14), "workflow", column_text(item, 27), "version",
+        sqlite3_column_int(item, 28), "slots_used", (json_int_t)sqlite3_column_int64(item, 15), "slots_max",
+        (json_int_t)sqlite3_column_int64(item, 16), "attempts", sqlite3_column_int(item, 7), "deferrals",
+        sqlite3_column_int(item, 8), "handovers", sqlite3_column_int(item, 9), "run_at", time_json(item, 5), "due_at",
+        time_json(item, 6), "claimed_at", time_json(item, 10), "dispatched_at", time_json(item, 11), "node",
+        column_text(item, 21), "executor_group", column_text(item, 22), "cancel_requested",
+        sqlite3_column_type(item, 24) != SQLITE_NULL, "error_code", column_text(item, 25), "error", column_text(item, 26),
+        "waiting_us", (json_int_t)(now_us - sqlite3_column_int64(item, 12)));
+}
+
+static enum weir_status why_living(struct why *why, struct weir_error *error)
+{
+    sqlite3_stmt *item = why->item;
+    int phase = sqlite3_column_int(item, 1);
+    int64_t lane_id = sqlite3_column_int64(item, 4);
+    int64_t rank = sqlite3_column_int64(item, 3);
+    int64_t runnable = sqlite3_column_int64(item, 29);
+    int64_t workspace_id = sqlite3_column_int64(item, 23);
+    why->answer = facts_of(item, why->id, why->now_us);
+    (void)sqlite3_reset(item);
+    if (why->answer == NULL) {
+        return error_out_of_memory(error);
+    }
+    enum weir_status status = add_holders(why, workspace_id, error);
+    if (status == WEIR_OK && phase == 0) {
+        status = add_place(why, lane_id, rank, runnable, error);
+    }
+    return status;
+}
+
+static enum weir_status why_ended(struct why *why, struct weir_error *error)
+{
+    json_t *rows = NULL;
+    enum weir_status status = rows_json(
+        why->connection, connection_bind(why->connection, error, QUERY_READ_EXECUTION, "t", why->id), &rows, error);
+    if (status == WEIR_OK) {
+        why->answer = json_incref(json_array_get(rows, 0));
+        json_decref(rows);
+        if (why->answer == NULL) {
+            return error_set(error, WEIR_EXECUTION_NOT_FOUND, "there is no execution %s", why->id);
+        }
+        (void)json_object_set_new(why->answer, "because", json_string("it has ended"));
+    }
+    return status;
+}
+
+enum weir_status sqlite_why(struct store *store, const char *id, json_t **ret_why, struct weir_error *error)
+{
+    char whole[UUID_TEXT_MAX];
+    struct why why = {.id = whole};
+    enum weir_status status = reader_of(store, &why.connection, error);
+    if (status == WEIR_OK) {
+        status = select_one(why.connection, id, whole, error);
+    }
+    if (status == WEIR_OK) {
+        status = connection_store_time(why.connection, &why.now_us, error);
+    }
+    if (status != WEIR_OK) {
+        return status;
+    }
+    why.item = connection_bind(why.connection, error, QUERY_WHY_ITEM, "ti", whole, why.now_us);
+    if (why.item == NULL) {
+        return statement_failure(error);
+    }
+    if (connection_step(why.connection, why.item, &status, error)) {
+        status = why_living(&why, error);
+    } else if (status == WEIR_OK) {
+        status = why_ended(&why, error);
+    }
+    if (status != WEIR_OK) {
+        json_decref(why.answer);
+        return status;
+    }
+    *ret_why = why.answer;
+    return WEIR_OK;
+}
+
+/* --- status and check --- */
+
+static enum weir_status read_totals(struct connection *connection, json_t *status_json, struct weir_error *error)
+{
+    static const char *const keys[] = {"pending",   "slots_used",      "completed",   "failed",
+                                       "cancelled", "workspace_count", "queue_paused"};
+    sqlite3_stmt *statement = connection_bind(connection, error, QUERY_STATUS_TOTALS, "");
+    enum weir_status status = WEIR_OK;
+    if (statement == NULL) {
+        return statement_failure(error);
+    }
+    if (connection_step(connection, statement, &status, error)) {
+        for (int i = 0; i < (int)(sizeof keys / sizeof keys[0]); i++) {
+            json_int_t value = sqlite3_column_int64(statement, i);
+            (void)json_object_set_new(status_json, keys[i], i == 6 ? json_boolean(value != 0) : json_integer(value));
+        }
+        (void)sqlite3_reset(statement);
+    }
+    return status;
+}
+
+static enum weir_status read_node_totals(struct connection *connection, int64_t now_us, json_t *status_json,
+                                         struct weir_error *error)
+{
+    sqlite3_stmt *statement = connection_bind(connection, error, QUERY_STATUS_NODES, "i", now_us);
+    enum weir_status status = WEIR_OK;
+    if (statement == NULL) {
+        return statement_failure(error);
+    }
+    if (connection_step(connection, statement, &status, error)) {
+        (void)json_object_set_new(status_json, "nodes", json_integer(sqlite3_column_int64(statement, 0)));
+        (void)json_object_set_new(status_json, "running", json_integer(sqlite3_column_int64(statement, 1)));
+        (void)json_object_set_new(status_json, "stuck", json_integer(sqlite3_column_int64(statement, 2)));
+        (void)json_object_set_new(status_json, "engine_reachable", json_boolean(sqlite3_column_int(statement, 3) != 0));
+        (void)sqlite3_reset(statement);
+    }
+    return status;
+}
+
+enum weir_status sqlite_status(struct store *store, size_t workspaces_max, json_t **ret_status, struct weir_error *error)
+{
+    struct connection *connection;
+    int64_t now_us = 0;
+    int64_t oldest_us = 0;
+    json_t *workspaces = NULL;
+    json_t *answer = json_object();
+    enum weir_status status = answer == NULL ? error_out_of_memory(error) : reader_of(store, &connection, error);
+    if (status == WEIR_OK) {
+        status = connection_store_time(connection, &now_us, error);
+    }
+    if (status == WEIR_OK) {
+        status = read_totals(connection, answer, error);
+    }
+    if (status == WEIR_OK) {
+        status = read_node_totals(connection, now_us, answer, error);
+    }
+    if (status == WEIR_OK) {
+        enum weir_status found = connection_read_integer(connection, error, &oldest_us, QUERY_OLDEST_PENDING, "");
+        (void)json_object_set_new(answer, "oldest_pending_age_us", json_integer(found == WEIR_OK ? now_us - oldest_us : 0));
+        status = found == WEIR_NOT_FOUND ? WEIR_OK : found;
+    }
+    if (status == WEIR_OK) {
+        status = rows_json(
+            connection, connection_bind(connection, error, QUERY_STATUS_WORKSPACES, "ii", (int64_t)workspaces_max, now_us),
+            &workspaces, error);
+    }
+    if (status != WEIR_OK) {
+        json_decref(answer);
+        return status;
+    }
+    (void)json_object_set_new(answer, "workspaces", workspaces);
+    (void)json_object_set_new(answer, "store", json_string(store->url));
+    (void)json_object_set_new(answer, "schema", json_integer(SQLITE_MIGRATION_COUNT));
+    (void)json_object_set_new(answer, "now_us", json_integer(now_us));
+    *ret_status = answer;
+    return WEIR_OK;
+}
+
+enum weir_status sqlite_check(struct store *store, json_t **ret_problems, struct weir_error *error)
+{
+    static const enum sqlite_query checks[] = {QUERY_CHECK_SLOTS,   QUERY_CHECK_PENDING,    QUERY_CHECK_LANES,
+                                               QUERY_CHECK_READY,   QUERY_CHECK_LIMITS,     QUERY_CHECK_BOTH,
+                                               QUERY_CHECK_FENCES,  QUERY_CHECK_REFERENCES, QUERY_CHECK_COUNTS,
+                                               QUERY_CHECK_ORPHANS, QUERY_CHECK_INTEGRITY};
+    struct connection *connection;
+    json_t *problems = json_array();
+    enum weir_status status = problems == NULL ? error_out_of_memory(error) : reader_of(store, &connection, error);
+    if (status == WEIR_OK) {
+        status = connection_run(connection, error, NULL, QUERY_BEGIN_READ, ""); /* one state for all checks */
+    }
+    for (size_t i = 0; i < sizeof checks / sizeof checks[0] && status == WEIR_OK; i++) {
+        sqlite3_stmt *statement = connection_bind(connection, error, checks[i], "");
+        status = statement == NULL ? statement_failure(error) : WEIR_OK;
+        while (status == WEIR_OK && connection_step(connection, statement, &status, error)) {
+            const char *problem = column_text(statement, 0);
+            if (problem != NULL && strcmp(problem, "ok") != 0 && json_array_size(problems) < NAME_COUNT_MOST) {
+                (void)json_array_append_new(problems, json_string(problem));
+            }
+            status = WEIR_OK;
+        }
+    }
+    if (connection != NULL && status != WEIR_OUT_OF_MEMORY && connection->database != NULL) {
+        (void)connection_run(connection, NULL, NULL, QUERY_ROLLBACK, "");
+    }
+    if (status != WEIR_OK) {
+        json_decref(problems);
+        return status;
+    }
+    *ret_problems = problems;
+    return WEIR_OK;
+}

@@ -1,0 +1,272 @@
+/* Plans, workspaces, pauses and published definitions. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "store/sqlite/sqlite_store.h"
+
+/* Ends a verb: commit when all went well, else undo. */
+static enum weir_status finish(struct write *write, enum weir_status status, struct weir_error *error)
+{
+    if (status != WEIR_OK) {
+        write_undo(write);
+        return status;
+    }
+    return write_finish(write, error);
+}
+
+/* The workspace's limits follow its plan; its lanes are opened or closed by lane_changes_write(). */
+static enum weir_status resolve(struct write *write, int64_t workspace_id, struct weir_error *error)
+{
+    enum weir_status status = connection_run(write->connection, error, NULL, QUERY_RESOLVE_WORKSPACE, "i", workspace_id);
+    if (status == WEIR_OK) {
+        (void)lane_changes_workspace(&write->changes, write->connection, workspace_id, &status, error);
+    }
+    return status;
+}
+
+/* --- plans --- */
+
+static enum weir_status resolve_workspaces_of(struct write *write, const char *plan, struct weir_error *error)
+{
+    sqlite3_stmt *statement = connection_bind(write->connection, error, QUERY_WORKSPACES_OF_PLAN, "t", plan);
+    enum weir_status status = WEIR_OK;
+    int64_t *ids = NULL;
+    size_t count = 0;
+    if (statement == NULL) {
+        return statement_failure(error);
+    }
+    while (connection_step(write->connection, statement, &status, error)) {
+        if (count % 1024 == 0) {
+            int64_t *more = realloc(ids, (count + 1024) * sizeof *more);
+            if (more == NULL) {
+                (void)sqlite3_reset(statement);
+                free(ids);
+                return error_out_of_memory(error);
+            }
+            ids = more;
+        }
+        ids[count++] = sqlite3_column_int64(statement, 0);
+    }
+    for (size_t i = 0; i < count && status == WEIR_OK; i++) {
+        status = resolve(write, ids[i], error);
+    }
+    free(ids);
+    return status;
+}
+
+static enum weir_status change_plan(struct write *write, const struct plan_change *change, struct weir_error *error)
+{
+    sqlite3_stmt *statement = connection_bind(write->connection, error, QUERY_FIND_PLAN, "t", change->name);
+    enum weir_status status = WEIR_OK;
+    if (statement == NULL) {
+        return statement_failure(error);
+    }
+    int64_t max_concurrent = change->max_concurrent;
+    int weight = change->weight;
+    if (connection_step(write->connection, statement, &status, error)) {
+        max_concurrent = max_concurrent == 0 ? sqlite3_column_int64(statement, 0) : max_concurrent;
+        weight = weight == 0 ? sqlite3_column_int(statement, 1) : weight;
+        (void)sqlite3_reset(statement);
+    } else if (status == WEIR_OK && max_concurrent == 0) {
+        status = error_set(error, WEIR_PLAN_NOT_FOUND, "there is no plan \"%s\"", change->name);
+        error_hint(error, "a new plan needs its limit: weir plan set %s --max-concurrent 5", change->name);
+    }
+    if (status == WEIR_OK) {
+        status = connection_run(write->connection, error, NULL, QUERY_UPSERT_PLAN, "tid", change->name, max_concurrent,
+                                weight == 0 ? 1 : weight);
+    }
+    return status == WEIR_OK ? resolve_workspaces_of(write, change->name, error) : status;
+}
+
+enum weir_status sqlite_set_plan(struct store *store, const struct plan_change *change, struct weir_error *error)
+{
+    struct write write;
+    enum weir_status status = write_open(store, &write, error);
+    return status == WEIR_OK ? finish(&write, change_plan(&write, change, error), error) : status;
+}
+
+/* --- workspaces --- */
+
+struct workspace_row {
+    int64_t id;
+    char plan[PLAN_NAME_MAX + 1];
+    int64_t max_concurrent; /* 0 = the plan's */
+    int paused;
+};
+
+static enum weir_status refuse_name(struct write *write, enum sqlite_query names, enum weir_status refusal,
+                                    const char *what, const char *name, const char *how, struct weir_error *error)
+{
+    enum { MOST = 1000 };
+    char *candidates[MOST] = {NULL};
+    size_t count = 0;
+    enum weir_status status = WEIR_OK;
+    sqlite3_stmt *statement = connection_bind(write->connection, NULL, names, "");
+    while (statement != NULL && count < MOST && connection_step(write->connection, statement, &status, NULL)) {
+        candidates[count] = strdup(column_text(statement, 0));
+        count += candidates[count] != NULL;
+    }
+    if (statement != NULL) {
+        (void)sqlite3_reset(statement);
+    }
+    error_set(error, refusal, "there is no %s \"%s\"", what, name);
+    const char *nearest = text_nearest(name, (const char *const *)candidates, count);
+    if (nearest != NULL) {
+        error_hint(error, "did you mean \"%s\"?", nearest);
+    } else {
+        error_hint(error, "%s", how);
+    }
+    for (size_t i = 0; i < count; i++) {
+        free(candidates[i]);
+    }
+    return refusal;
+}
+
+static enum weir_status read_workspace(struct write *write, const struct workspace_change *change,
+                                       struct workspace_row *row, struct weir_error *error)
+{
+    sqlite3_stmt *statement = connection_bind(write->connection, error, QUERY_READ_WORKSPACE, "t", change->name);
+    enum weir_status status = WEIR_OK;
+    if (statement == NULL) {
+        return statement_failure(error);
+    }
+    if (connection_step(write->connection, statement, &status, error)) {
+        row->id = sqlite3_column_int64(statement, 0);
+        text_copy(row->plan, sizeof row->plan, column_text(statement, 1));
+        row->max_concurrent = sqlite3_column_int64(statement, 2);
+        row->paused = sqlite3_column_int(statement, 3);
+        (void)sqlite3_reset(statement);
+        return WEIR_OK;
+    }
+    if (status == WEIR_OK && !change->create) {
+        return refuse_name(write, QUERY_WORKSPACE_NAMES, WEIR_WORKSPACE_NOT_FOUND, "workspace", change->name,
+                           "weir workspace list shows them; weir workspace set makes one", error);
+    }
+    if (status == WEIR_OK) {
+        *row = (struct workspace_row){.plan = "free"};
+        status = connection_read_integer(write->connection, error, &row->id, QUERY_INSERT_WORKSPACE, "tti", change->name,
+                                         change->plan == NULL ? "free" : change->plan, write->now_us);
+    }
+    return status;
+}
+
+static enum weir_status change_workspace(struct write *write, const struct workspace_change *change,
+                                         struct weir_error *error)
+{
+    struct workspace_row row = {0};
+    int64_t limit;
+    enum weir_status status = WEIR_OK;
+    const char *plan = change->plan;
+    if (plan != NULL) {
+        status = connection_read_integer(write->connection, error, &limit, QUERY_FIND_PLAN, "t", plan);
+        if (status == WEIR_NOT_FOUND) {
+            return refuse_name(write, QUERY_PLAN_NAMES, WEIR_PLAN_NOT_FOUND, "plan", plan,
+                               "weir plan list shows them; weir plan set makes one", error);
+        }
+    }
+    if (status == WEIR_OK) {
+        status = read_workspace(write, change, &row, error);
+    }
+    if (status != WEIR_OK) {
+        return status;
+    }
+    int64_t own = change->max_concurrent == 0 ? row.max_concurrent : change->max_concurrent;
+    sqlite3_stmt *statement =
+        connection_bind(write->connection, error, QUERY_UPDATE_WORKSPACE, "itid", row.id, plan == NULL ? row.plan : plan,
+                        own, change->paused < 0 ? row.paused : change->paused);
+    if (statement == NULL) {
+        return statement_failure(error);
+    }
+    if (own <= 0) {
+        (void)sqlite3_bind_null(statement, 3);
+    }
+    (void)connection_step(write->connection, statement, &status, error);
+    return status == WEIR_OK ? resolve(write, row.id, error) : status;
+}
+
+enum weir_status sqlite_set_workspace(struct store *store, const struct workspace_change *change, struct weir_error *error)
+{
+    struct write write;
+    enum weir_status status = write_open(store, &write, error);
+    return status == WEIR_OK ? finish(&write, change_workspace(&write, change, error), error) : status;
+}
+
+enum weir_status sqlite_set_paused(struct store *store, const char *group, bool paused, struct weir_error *error)
+{
+    struct write write;
+    int64_t changes = 0;
+    enum weir_status status = write_open(store, &write, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    if (group == NULL) {
+        status = connection_run(write.connection, error, NULL, QUERY_PAUSE_QUEUE, "d", paused ? 1 : 0);
+    } else {
+        status = connection_run(write.connection, error, &changes, QUERY_PAUSE_GROUP, "td", group, paused ? 1 : 0);
+        if (status == WEIR_OK && changes == 0) {
+            status = refuse_name(&write, QUERY_GROUP_NAMES, WEIR_NOT_FOUND, "executor group", group,
+                                 "a group exists once a node or an execution has named it", error);
+        }
+    }
+    return finish(&write, status, error);
+}
+
+/* --- definitions --- */
+
+static enum weir_status find_newest(struct write *write, const char *name, int64_t workspace_id, const char *text,
+                                    struct published *published, struct weir_error *error)
+{
+    sqlite3_stmt *statement = connection_bind(write->connection, error, QUERY_NEWEST_DEFINITION, "ti", name, workspace_id);
+    enum weir_status status = WEIR_OK;
+    if (statement == NULL) {
+        return statement_failure(error);
+    }
+    if (connection_step(write->connection, statement, &status, error)) {
+        const char *newest = column_text(statement, 2);
+        published->definition_id = sqlite3_column_int64(statement, 0);
+        published->version = sqlite3_column_int(statement, 1);
+        published->unchanged = newest != NULL && strcmp(newest, text) == 0;
+        (void)sqlite3_reset(statement);
+    }
+    return status;
+}
+
+static enum weir_status publish(struct write *write, const char *name, const char *workspace, const char *text,
+                                struct published *published, struct weir_error *error)
+{
+    int64_t workspace_id = 0;
+    enum weir_status status = WEIR_OK;
+    if (workspace != NULL) {
+        status = connection_read_integer(write->connection, error, &workspace_id, QUERY_FIND_WORKSPACE, "t", workspace);
+        if (status == WEIR_NOT_FOUND) {
+            return refuse_name(write, QUERY_WORKSPACE_NAMES, WEIR_WORKSPACE_NOT_FOUND, "workspace", workspace,
+                               "make it with: weir workspace set NAME", error);
+        }
+    }
+    if (status == WEIR_OK) {
+        status = find_newest(write, name, workspace_id, text, published, error);
+    }
+    if (status != WEIR_OK || published->unchanged) {
+        return status;
+    }
+    published->version += 1;
+    return connection_read_integer(write->connection, error, &published->definition_id, QUERY_INSERT_DEFINITION, "itdtdi",
+                                   workspace_id, name, published->version, text, 0, write->now_us);
+}
+
+enum weir_status sqlite_publish(struct store *store, const char *name, const char *workspace, const char *text,
+                                struct published *ret_published, struct weir_error *error)
+{
+    struct write write;
+    struct published published = {0};
+    enum weir_status status = write_open(store, &write, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    status = finish(&write, publish(&write, name, workspace, text, &published, error), error);
+    if (status == WEIR_OK) {
+        *ret_published = published;
+    }
+    return status;
+}

@@ -1,0 +1,397 @@
+/* The SQLite driver: opening, schema, transactions, and the table of its verbs. */
+#include "store/sqlite/sqlite_store.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+
+/* --- opening --- */
+
+static struct connection_options options_of(const struct sqlite_store *store, int cache_kib)
+{
+    return (struct connection_options){.path = store->path,
+                                       .create = store->create,
+                                       .read_only = store->read_only,
+                                       .cache_kib = cache_kib,
+                                       .clock = store->store.clock};
+}
+
+static struct sqlite_store *new_store(const char *path)
+{
+    struct sqlite_store *store = calloc(1, sizeof *store + strlen(path) + 1);
+    if (store != NULL) {
+        memcpy(store->path, path, strlen(path) + 1);
+        store->store.driver = &sqlite_store_driver;
+    }
+    return store;
+}
+
+/* An absolute path, so that a later chdir() of the host program changes nothing. */
+static enum weir_status absolute_path(const char *location, char *to, size_t size, struct weir_error *error)
+{
+    char folder[4096] = "";
+    if (location[0] == '\0') {
+        error_set(error, WEIR_INVALID_ARGUMENT, "the store's URL has no path");
+        error_hint(error, "for example sqlite:./weir.db");
+        return WEIR_INVALID_ARGUMENT;
+    }
+    if (location[0] != '/' && getcwd(folder, sizeof folder) == NULL) {
+        return error_set_native(error, WEIR_SYSTEM, errno, "the current folder cannot be named: %s", strerror(errno));
+    }
+    while (location[0] == '.' && location[1] == '/') {
+        location += 2;
+    }
+    int length = location[0] == '/' ? snprintf(to, size, "%s", location) : snprintf(to, size, "%s/%s", folder, location);
+    if (length < 0 || (size_t)length >= size) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "the store's path is too long");
+    }
+    return WEIR_OK;
+}
+
+static enum weir_status sqlite_open(const struct store_options *options, const char *location, struct store **ret_store,
+                                    struct weir_error *error)
+{
+    char path[4096];
+    enum weir_status status = absolute_path(location, path, sizeof path, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    struct sqlite_store *store = new_store(path);
+    if (store == NULL) {
+        return error_out_of_memory(error);
+    }
+    store->read_only = options->read_only;
+    store->create = options->create;
+    store->store.clock = options->clock == NULL ? clock_system() : options->clock;
+    store->store.events = options->events;
+    store->store.uuids = options->uuids;
+    store->store.deadline_us = options->deadline_us > 0 ? options->deadline_us : STORE_DEADLINE_US;
+    (void)snprintf(store->store.url, sizeof store->store.url, "sqlite:%s", path);
+    struct connection_options writer = options_of(store, WRITER_CACHE_KIB);
+    status = sqlite_file_open(&writer, &store->file, error);
+    if (status != WEIR_OK) {
+        free(store);
+        return status;
+    }
+    *ret_store = &store->store;
+    return WEIR_OK;
+}
+
+static enum weir_status sqlite_open_again(const struct store *store, struct store **ret_store, struct weir_error *error)
+{
+    const struct sqlite_store *from = (const struct sqlite_store *)store;
+    struct sqlite_store *again = new_store(from->path);
+    if (again == NULL) {
+        return error_out_of_memory(error);
+    }
+    again->store = from->store;
+    again->read_only = from->read_only;
+    again->create = from->create;
+    again->file = sqlite_file_share(from->file);
+    *ret_store = &again->store;
+    return WEIR_OK;
+}
+
+static void sqlite_close(struct store *store)
+{
+    struct sqlite_store *self = sqlite_of(store);
+    sqlite_wake_close(self);
+    connection_close(&self->reader);
+    sqlite_file_release(self->file);
+    free(self);
+}
+
+enum weir_status reader_of(struct store *store, struct connection **ret_connection, struct weir_error *error)
+{
+    struct sqlite_store *self = sqlite_of(store);
+    if (self->reader.database == NULL) {
+        struct connection_options options = options_of(self, READER_CACHE_KIB);
+        enum weir_status status = connection_open(&options, &self->reader, error);
+        if (status != WEIR_OK) {
+            return status;
+        }
+    }
+    self->reader.deadline_boot_us = time_add(clock_boot(clock_system()), store->deadline_us);
+    *ret_connection = &self->reader;
+    return WEIR_OK;
+}
+
+/* --- transactions --- */
+
+enum weir_status write_open(struct store *store, struct write *write, struct weir_error *error)
+{
+    write->store = sqlite_of(store);
+    lane_changes_init(&write->changes);
+    return write_begin(write->store->file, store->deadline_us, &write->connection, &write->now_us, error);
+}
+
+enum weir_status write_finish(struct write *write, struct weir_error *error)
+{
+    enum weir_status status = lane_changes_write(&write->changes, write->connection, error);
+    if (status != WEIR_OK) {
+        write_undo(write);
+        return status;
+    }
+    return write_commit(write->store->file, error);
+}
+
+void write_undo(struct write *write)
+{
+    write_cancel(write->store->file);
+}
+
+enum weir_status event_add(struct connection *connection, const char *id, int64_t at_us, const char *event, int64_t node_id,
+                           int64_t fence, const char *actor, const char *reason, const char *detail,
+                           struct weir_error *error)
+{
+    return connection_run(connection, error, NULL, QUERY_INSERT_EVENT, "titiittt", id, at_us, event, node_id, fence, actor,
+                          reason, detail);
+}
+
+enum weir_status fence_next(struct connection *connection, int64_t *ret_fence, struct weir_error *error)
+{
+    return connection_read_integer(connection, error, ret_fence, QUERY_NEXT_FENCE, "");
+}
+
+static enum weir_status sqlite_time(struct store *store, int64_t *ret_now_us, struct weir_error *error)
+{
+    struct connection *connection;
+    enum weir_status status = reader_of(store, &connection, error);
+    return status == WEIR_OK ? connection_store_time(connection, ret_now_us, error) : status;
+}
+
+/* --- schema --- */
+
+static enum weir_status read_version(struct connection *connection, int *ret_version, struct weir_error *error)
+{
+    sqlite3_stmt *statement = connection_bind(connection, error, QUERY_READ_SCHEMA_VERSION, "");
+    enum weir_status status = WEIR_OK;
+    if (statement == NULL) {
+        return statement_failure(error);
+    }
+    *ret_version = 0;
+    if (connection_step(connection, statement, &status, error)) {
+        *ret_version = sqlite3_column_int(statement, 0);
+        (void)sqlite3_reset(statement);
+    }
+    return status;
+}
+
+static enum weir_status refuse_newer(const struct store *store, int version, struct weir_error *error)
+{
+    error_set(error, WEIR_SCHEMA_NEWER, "the store %s has schema %d, this program knows up to %d", store->url, version,
+              SQLITE_MIGRATION_COUNT);
+    error_hint(error, "it was used by a newer weir: install that version; nothing was changed");
+    return WEIR_SCHEMA_NEWER;
+}
+
+static enum weir_status sqlite_require_schema(struct store *store, struct weir_error *error)
+{
+    struct connection *connection;
+    int version;
+    enum weir_status status = reader_of(store, &connection, error);
+    if (status == WEIR_OK) {
+        status = read_version(connection, &version, error);
+    }
+    if (status != WEIR_OK || version == SQLITE_MIGRATION_COUNT) {
+        return status;
+    }
+    if (version > SQLITE_MIGRATION_COUNT) {
+        return refuse_newer(store, version, error);
+    }
+    if (version == 0) {
+        error_set(error, WEIR_SCHEMA_MISSING, "the store %s has no tables yet", store->url);
+        error_hint(error, "make them with: weir store init --store %s", store->url);
+        return WEIR_SCHEMA_MISSING;
+    }
+    error_set(error, WEIR_SCHEMA_OLDER, "the store %s has schema %d, this program needs %d", store->url, version,
+              SQLITE_MIGRATION_COUNT);
+    error_hint(error, "see what will change with: weir store plan; then: weir store migrate");
+    return WEIR_SCHEMA_OLDER;
+}
+
+static enum weir_status sqlite_plan(struct store *store, struct arena *arena, const struct store_migration **ret_migrations,
+                                    size_t *ret_count, struct weir_error *error)
+{
+    struct connection *connection;
+    int version = 0;
+    enum weir_status status = reader_of(store, &connection, error);
+    if (status == WEIR_OK) {
+        status = read_version(connection, &version, error);
+    }
+    if (status == WEIR_OK && version > SQLITE_MIGRATION_COUNT) {
+        status = refuse_newer(store, version, error);
+    }
+    if (status != WEIR_OK) {
+        return status;
+    }
+    struct store_migration *migrations = arena_allocate(arena, SQLITE_MIGRATION_COUNT * sizeof *migrations);
+    if (migrations == NULL) {
+        return error_out_of_memory(error);
+    }
+    for (int i = 0; i < SQLITE_MIGRATION_COUNT; i++) {
+        migrations[i] = (struct store_migration){.version = sqlite_migrations[i].version,
+                                                 .name = sqlite_migrations[i].name,
+                                                 .sql = sqlite_migrations[i].sql,
+                                                 .applied = sqlite_migrations[i].version <= version};
+    }
+    *ret_migrations = migrations;
+    *ret_count = SQLITE_MIGRATION_COUNT;
+    return WEIR_OK;
+}
+
+/* One migration and its number in one transaction: a crash leaves it done or not begun. */
+static enum weir_status apply(struct connection *connection, const struct named_migration *migration,
+                              struct weir_error *error)
+{
+    char mark[96];
+    (void)snprintf(mark, sizeof mark, "PRAGMA user_version=%d; PRAGMA application_id=%d;", migration->version,
+                   APPLICATION_ID);
+    enum weir_status status = connection_execute(connection, migration->sql, error);
+    if (status == WEIR_OK) {
+        status = connection_execute(connection, mark, error);
+    }
+    if (status == WEIR_OK) {
+        status = connection_set_clock(connection, false, error);
+    }
+    if (status != WEIR_OK) {
+        error_prefix(error, "migration %s", migration->name);
+    }
+    return status;
+}
+
+static enum weir_status migrate_next(struct connection *connection, const struct store *store, bool *ret_done,
+                                     struct weir_error *error)
+{
+    int version = 0;
+    enum weir_status status = connection_run(connection, error, NULL, QUERY_BEGIN_IMMEDIATE, "");
+    if (status != WEIR_OK) {
+        return status;
+    }
+    status = read_version(connection, &version, error);
+    if (status == WEIR_OK && version > SQLITE_MIGRATION_COUNT) {
+        status = refuse_newer(store, version, error);
+    }
+    *ret_done = version >= SQLITE_MIGRATION_COUNT;
+    if (status == WEIR_OK && !*ret_done) {
+        status = apply(connection, &sqlite_migrations[version], error);
+    }
+    if (status == WEIR_OK) {
+        status = connection_run(connection, error, NULL, QUERY_COMMIT, "");
+    }
+    if (status != WEIR_OK && sqlite3_get_autocommit(connection->database) == 0) {
+        (void)connection_run(connection, NULL, NULL, QUERY_ROLLBACK, "");
+    }
+    return status;
+}
+
+static enum weir_status sqlite_migrate(struct store *store, int *ret_applied, struct weir_error *error)
+{
+    struct connection *connection;
+    int applied = 0;
+    bool done = false;
+    struct sqlite_store *self = sqlite_of(store);
+    enum weir_status status = write_reserve(self->file, store->deadline_us, &connection, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    while (status == WEIR_OK && !done) {
+        status = migrate_next(connection, store, &done, error);
+        applied += status == WEIR_OK && !done;
+    }
+    write_cancel(self->file);
+    if (ret_applied != NULL) {
+        *ret_applied = applied;
+    }
+    return status;
+}
+
+/* --- backup --- */
+
+static enum weir_status copy_pages(sqlite3 *from, sqlite3 *to, struct weir_error *error)
+{
+    sqlite3_backup *backup = sqlite3_backup_init(to, "main", from, "main");
+    if (backup == NULL) {
+        return error_set(error, WEIR_FAILED, "the backup cannot start: %s", sqlite3_errmsg(to));
+    }
+    int code;
+    /* A reading connection sees one state for the whole copy; writers go on. */
+    do {
+        code = sqlite3_backup_step(backup, 1024);
+    } while (code == SQLITE_OK || code == SQLITE_BUSY || code == SQLITE_LOCKED);
+    (void)sqlite3_backup_finish(backup);
+    return code == SQLITE_DONE ? WEIR_OK : error_set(error, WEIR_FAILED, "the backup failed: %s", sqlite3_errstr(code));
+}
+
+static enum weir_status sqlite_backup(struct store *store, const char *path, struct weir_error *error)
+{
+    struct connection *connection;
+    sqlite3 *target = NULL;
+    enum weir_status status = reader_of(store, &connection, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    if (access(path, F_OK) == 0) {
+        error_set(error, WEIR_CONFLICT, "%s exists already", path);
+        error_hint(error, "a backup never overwrites; give a new path");
+        return WEIR_CONFLICT;
+    }
+    if (sqlite3_open_v2(path, &target, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL) != SQLITE_OK) {
+        status = error_set(error, WEIR_STORE_UNREACHABLE, "cannot write %s: %s", path,
+                           target == NULL ? "out of memory" : sqlite3_errmsg(target));
+    } else {
+        status = connection_run(connection, error, NULL, QUERY_BEGIN_READ, "");
+        if (status == WEIR_OK) {
+            status = copy_pages(connection->database, target, error);
+            (void)connection_run(connection, NULL, NULL, QUERY_ROLLBACK, "");
+        }
+    }
+    (void)sqlite3_close(target);
+    if (status != WEIR_OK && access(path, F_OK) == 0) {
+        (void)unlink(path);
+    }
+    return status;
+}
+
+const struct store_driver sqlite_store_driver = {
+    .scheme = "sqlite",
+    .features = STORE_WAKES,
+    .open = sqlite_open,
+    .open_again = sqlite_open_again,
+    .close = sqlite_close,
+    .require_schema = sqlite_require_schema,
+    .plan = sqlite_plan,
+    .migrate = sqlite_migrate,
+    .check = sqlite_check,
+    .backup = sqlite_backup,
+    .time = sqlite_time,
+    .enqueue = sqlite_enqueue,
+    .claim = sqlite_claim,
+    .next_work = sqlite_next_work,
+    .read_definition = sqlite_read_definition,
+    .record = sqlite_record,
+    .node_start = sqlite_node_start,
+    .node_beat = sqlite_node_beat,
+    .node_stop = sqlite_node_stop,
+    .node_wish = sqlite_node_wish,
+    .recover = sqlite_recover,
+    .take_requests = sqlite_take_requests,
+    .bulk = sqlite_bulk,
+    .set_plan = sqlite_set_plan,
+    .set_workspace = sqlite_set_workspace,
+    .set_paused = sqlite_set_paused,
+    .publish = sqlite_publish,
+    .lock = sqlite_lock,
+    .lock_extend = sqlite_lock_extend,
+    .unlock = sqlite_unlock,
+    .list = sqlite_list,
+    .show = sqlite_show,
+    .why = sqlite_why,
+    .status = sqlite_status,
+    .wake_fd = sqlite_wake_fd,
+    .wake_drain = sqlite_wake_drain,
+};

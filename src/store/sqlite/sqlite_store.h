@@ -1,0 +1,105 @@
+/* The SQLite driver: what its files share, and what the library needs of it beyond the driver table. */
+#ifndef WEIR_STORE_SQLITE_STORE_H
+#define WEIR_STORE_SQLITE_STORE_H
+
+#include "store/sqlite/connection.h"
+#include "store/sqlite/lane_changes.h"
+
+extern const struct store_driver sqlite_store_driver;
+
+struct sqlite_store {
+    struct store store; /* first */
+    struct sqlite_file *file;
+    struct connection reader; /* opened on first use */
+    bool read_only;
+    bool create;
+    struct wake *wake;
+    char path[];
+};
+
+static inline struct sqlite_store *sqlite_of(struct store *store)
+{
+    return (struct sqlite_store *)store;
+}
+
+/* Enqueues on the caller's own database, inside his open transaction (checklist A2): rollback leaves nothing, commit starts
+ * the work. `database` must be an open connection to a migrated store with a transaction begun (WEIR_MISUSE otherwise). */
+enum weir_status sqlite_store_enqueue_on(sqlite3 *database, const struct enqueue_request *requests, size_t count,
+                                         struct enqueue_result *results, struct weir_error *error);
+
+/* --- between the driver's files --- */
+
+/* A write transaction of the handle: the writer, the time, what it does to lanes. */
+struct write {
+    struct sqlite_store *store;
+    struct connection *connection;
+    int64_t now_us;
+    struct lane_changes changes;
+};
+enum weir_status write_open(struct store *store, struct write *write, struct weir_error *error);
+/* Writes the lane changes and commits; on a failure everything is undone. */
+enum weir_status write_finish(struct write *write, struct weir_error *error);
+void write_undo(struct write *write);
+/* The handle's own reading connection, with its deadline set. */
+enum weir_status reader_of(struct store *store, struct connection **ret_connection, struct weir_error *error);
+
+/* Adds an event row (workflow_execution_events). */
+enum weir_status event_add(struct connection *connection, const char *id, int64_t at_us, const char *event, int64_t node_id,
+                           int64_t fence, const char *actor, const char *reason, const char *detail,
+                           struct weir_error *error);
+enum weir_status fence_next(struct connection *connection, int64_t *ret_fence, struct weir_error *error);
+
+/* Enqueue of one request in an open transaction; shared by enqueue, enqueue_on and retry. `reuse_*`: see enqueue.c. */
+struct enqueue_context;
+
+enum weir_status sqlite_enqueue(struct store *, const struct enqueue_request *, size_t, struct enqueue_result *,
+                                struct weir_error *);
+enum weir_status sqlite_claim(struct store *, const struct claim_options *, struct arena *, struct claim_result *,
+                              struct weir_error *);
+enum weir_status sqlite_next_work(struct store *, int64_t, const char *, struct next_work *, struct weir_error *);
+enum weir_status sqlite_read_definition(struct store *, int64_t, struct arena *, struct definition_text *,
+                                        struct weir_error *);
+enum weir_status sqlite_take_requests(struct store *, int64_t, struct arena *, struct node_request **, size_t *,
+                                      struct weir_error *);
+enum weir_status sqlite_record(struct store *, int64_t, struct record *, size_t, struct record_summary *,
+                               struct weir_error *);
+enum weir_status sqlite_node_start(struct store *, const struct node_options *, int64_t *, struct weir_error *);
+enum weir_status sqlite_node_beat(struct store *, int64_t, struct node_beat *, struct weir_error *);
+enum weir_status sqlite_node_stop(struct store *, int64_t, bool, struct weir_error *);
+enum weir_status sqlite_node_wish(struct store *, const char *, enum node_wish, struct weir_error *);
+enum weir_status sqlite_recover(struct store *, const struct recover_options *, struct recover_result *,
+                                struct weir_error *);
+enum weir_status sqlite_bulk(struct store *, enum bulk_act, const struct execution_filter *, const char *, size_t,
+                             const char *, const char *, struct bulk_result *, struct weir_error *);
+enum weir_status sqlite_set_plan(struct store *, const struct plan_change *, struct weir_error *);
+enum weir_status sqlite_set_workspace(struct store *, const struct workspace_change *, struct weir_error *);
+enum weir_status sqlite_set_paused(struct store *, const char *, bool, struct weir_error *);
+enum weir_status sqlite_publish(struct store *, const char *, const char *, const char *, struct published *,
+                                struct weir_error *);
+enum weir_status sqlite_lock(struct store *, const struct lock_request *, struct weir_error *);
+enum weir_status sqlite_lock_extend(struct store *, const struct lock_request *, struct weir_error *);
+enum weir_status sqlite_unlock(struct store *, const struct lock_request *, struct weir_error *);
+enum weir_status sqlite_list(struct store *, const struct list_options *, json_t **, struct weir_error *);
+enum weir_status sqlite_show(struct store *, const char *, json_t **, struct weir_error *);
+enum weir_status sqlite_why(struct store *, const char *, json_t **, struct weir_error *);
+enum weir_status sqlite_status(struct store *, size_t, json_t **, struct weir_error *);
+enum weir_status sqlite_check(struct store *, json_t **, struct weir_error *);
+int sqlite_wake_fd(struct store *);
+bool sqlite_wake_drain(struct store *, int64_t *);
+void sqlite_wake_close(struct sqlite_store *store);
+
+/* One row moves to the history (its status must be CLAIMED, DISPATCHED or PENDING); notes slots and counters. The caller
+ * has checked fence and state. */
+struct ending {
+    const char *id;
+    enum item_state state;
+    int64_t lane_id;
+    int64_t workspace_id;
+    int phase;
+    bool dispatched_first;
+    const char *error_code;
+    const char *error;
+};
+enum weir_status item_end(struct write *write, const struct ending *ending, struct weir_error *error);
+
+#endif

@@ -1,0 +1,101 @@
+/* Wake-ups between processes (design 3.14): inotify on the write-ahead log.
+ *
+ * Every commit of another process writes to the log, so the watch tells of it at once. But the log is written before the
+ * commit is visible: its pages come first, then the sync, then the index in shared memory, which no watch sees. So after a
+ * notice the caller looks again a few times, at growing distances, until the data version has changed. An idle node is
+ * woken by nothing but heartbeats. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "store/sqlite/sqlite_store.h"
+
+enum { LOOKS_MOST = 9 }; /* 200 us, doubled eight times: 51 ms for the last, 102 ms in all */
+#define FIRST_LOOK_US ((int64_t)200)
+
+struct wake {
+    int fd;
+    int64_t data_version;
+    int looks; /* how often it was looked since the last notice; LOOKS_MOST = no notice is open */
+};
+
+static struct wake *wake_of(struct sqlite_store *store)
+{
+    if (store->wake != NULL) {
+        return store->wake;
+    }
+    struct wake *wake = calloc(1, sizeof *wake);
+    char path[1024];
+    if (wake == NULL || snprintf(path, sizeof path, "%s-wal", store->path) >= (int)sizeof path) {
+        free(wake);
+        return NULL;
+    }
+    wake->looks = LOOKS_MOST;
+    wake->fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    if (wake->fd >= 0 && inotify_add_watch(wake->fd, path, IN_MODIFY | IN_CLOSE_WRITE) < 0) {
+        (void)close(wake->fd);
+        wake->fd = -1;
+    }
+    store->wake = wake;
+    return wake;
+}
+
+int sqlite_wake_fd(struct store *store)
+{
+    struct connection *connection;
+    /* The log exists once somebody has opened and read the file. */
+    if (reader_of(store, &connection, NULL) != WEIR_OK) {
+        return -1;
+    }
+    struct wake *wake = wake_of(sqlite_of(store));
+    return wake == NULL ? -1 : wake->fd;
+}
+
+static bool empty(int fd)
+{
+    char events[4096];
+    bool any = false;
+    while (read(fd, events, sizeof events) > 0) {
+        any = true;
+    }
+    return any;
+}
+
+bool sqlite_wake_drain(struct store *store, int64_t *ret_again_us)
+{
+    struct wake *wake = wake_of(sqlite_of(store));
+    struct connection *connection;
+    int64_t version = 0;
+    *ret_again_us = TIME_NEVER;
+    if (wake == NULL || wake->fd < 0 || reader_of(store, &connection, NULL) != WEIR_OK) {
+        return true;
+    }
+    if (empty(wake->fd)) {
+        wake->looks = 0;
+    }
+    if (connection_read_integer(connection, NULL, &version, QUERY_DATA_VERSION, "") != WEIR_OK) {
+        return true;
+    }
+    bool changed = version != wake->data_version;
+    wake->data_version = version;
+    if (wake->looks < LOOKS_MOST) {
+        *ret_again_us = FIRST_LOOK_US << wake->looks;
+        wake->looks++;
+    }
+    return changed;
+}
+
+void sqlite_wake_close(struct sqlite_store *store)
+{
+    if (store->wake != NULL) {
+        if (store->wake->fd >= 0) {
+            (void)close(store->wake->fd);
+        }
+        free(store->wake);
+        store->wake = NULL;
+    }
+}

@@ -1,0 +1,510 @@
+/* Each verb once: check the arguments, measure, emit, call the driver. */
+#include "store/store.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "observe/event.h"
+#include "store/driver.h"
+
+/* --- names --- */
+
+static const char *const record_kind_names[] = {
+#define RECORD_KIND_NAME(id, name) [id] = name,
+    RECORD_KIND_LIST(RECORD_KIND_NAME)
+#undef RECORD_KIND_NAME
+};
+
+const char *record_kind_name(enum record_kind kind)
+{
+    INVARIANT((unsigned)kind < RECORD_KIND_COUNT);
+    return record_kind_names[kind];
+}
+
+const char *node_wish_name(enum node_wish wish)
+{
+    static const char *const names[] = {"run", "pause", "drain", "stop"};
+    INVARIANT((unsigned)wish < sizeof names / sizeof names[0]);
+    return names[wish];
+}
+
+const char *bulk_act_name(enum bulk_act act)
+{
+    static const char *const names[] = {"cancel", "retry", "release", "purge"};
+    INVARIANT((unsigned)act < sizeof names / sizeof names[0]);
+    return names[act];
+}
+
+/* --- measuring --- */
+
+struct call {
+    struct store *store;
+    const char *verb;
+    int64_t began_us;
+    struct weir_error own; /* drivers rely on having one */
+    struct weir_error *error;
+    struct weir_error *callers;
+};
+
+static struct call begin(struct store *store, const char *verb, struct weir_error *error)
+{
+    struct call call = {.store = store, .verb = verb, .began_us = clock_boot(clock_system()), .callers = error};
+    return call;
+}
+
+/* A refusal that is an answer (busy lock, unknown name) is not a failure of the store. */
+static bool is_store_failure(enum weir_status status)
+{
+    return (weir_status_exit(status) == 6 && status != WEIR_ENGINE_UNREACHABLE) || status == WEIR_FAILED ||
+           status == WEIR_OUT_OF_MEMORY || status == WEIR_SYSTEM;
+}
+
+static enum weir_status end(struct call *call, enum weir_status status)
+{
+    struct event event = {
+        .type = EVENT_STORE_CALLED, .reason = call->verb, .duration_us = clock_boot(clock_system()) - call->began_us};
+    event_emit(call->store->events, &event);
+    if (status != WEIR_OK) {
+        if (is_store_failure(status)) {
+            event.type = EVENT_STORE_FAILED;
+            event.code = weir_status_name(status);
+            event.error = call->own.message;
+            event_emit(call->store->events, &event);
+        }
+        if (call->callers != NULL) {
+            *call->callers = call->own;
+        }
+    }
+    return status;
+}
+
+#define CALL(store, verb, error, invocation)                                                                               \
+    do {                                                                                                                   \
+        struct call call = begin((store), (verb), (error));                                                                \
+        struct weir_error *detail = &call.own;                                                                             \
+        enum weir_status outcome = (invocation);                                                                           \
+        return end(&call, outcome);                                                                                        \
+    } while (0)
+
+/* --- opening --- */
+
+static const struct store_driver *driver_of(const char *url, const char **ret_location, struct weir_error *error)
+{
+    const char *colon = strchr(url, ':');
+    size_t length = colon == NULL ? 0 : (size_t)(colon - url);
+    for (size_t i = 0; store_drivers[i] != NULL; i++) {
+        if (strlen(store_drivers[i]->scheme) == length && strncmp(url, store_drivers[i]->scheme, length) == 0) {
+            *ret_location = colon + 1;
+            return store_drivers[i];
+        }
+    }
+    if (colon == NULL || strchr(url, '/') == NULL || strchr(url, '/') < colon || colon == url) {
+        *ret_location = url;
+        return store_drivers[0];
+    }
+    error_set(error, WEIR_INVALID_ARGUMENT, "the store's URL begins with \"%.*s:\", which this build does not know",
+              (int)length, url);
+    error_hint(error, "for example sqlite:./weir.db");
+    return NULL;
+}
+
+enum weir_status store_open(const struct store_options *options, struct store **ret_store, struct weir_error *error)
+{
+    const char *location = NULL;
+    if (options == NULL || options->url == NULL || ret_store == NULL) {
+        return error_set(error, WEIR_MISUSE, "store_open needs a URL");
+    }
+    struct weir_error own = {.status = WEIR_OK};
+    const struct store_driver *driver = driver_of(options->url, &location, &own);
+    enum weir_status status = driver == NULL ? own.status : driver->open(options, location, ret_store, &own);
+    if (status != WEIR_OK && error != NULL) {
+        *error = own;
+    }
+    return status;
+}
+
+enum weir_status store_open_again(const struct store *store, struct store **ret_store, struct weir_error *error)
+{
+    struct weir_error own = {.status = WEIR_OK};
+    enum weir_status status = store->driver->open_again(store, ret_store, &own);
+    if (status != WEIR_OK && error != NULL) {
+        *error = own;
+    }
+    return status;
+}
+
+void store_close(struct store *store)
+{
+    if (store != NULL) {
+        store->driver->close(store);
+    }
+}
+
+const char *store_url(const struct store *store)
+{
+    return store->url;
+}
+
+unsigned store_features(const struct store *store)
+{
+    return store->driver->features;
+}
+
+enum weir_status store_require_schema(struct store *store, struct weir_error *error)
+{
+    CALL(store, "require_schema", error, store->driver->require_schema(store, detail));
+}
+
+enum weir_status store_plan(struct store *store, struct arena *arena, const struct store_migration **ret_migrations,
+                            size_t *ret_count, struct weir_error *error)
+{
+    CALL(store, "plan", error, store->driver->plan(store, arena, ret_migrations, ret_count, detail));
+}
+
+enum weir_status store_migrate(struct store *store, int *ret_applied, struct weir_error *error)
+{
+    CALL(store, "migrate", error, store->driver->migrate(store, ret_applied, detail));
+}
+
+enum weir_status store_check(struct store *store, json_t **ret_problems, struct weir_error *error)
+{
+    CALL(store, "check", error, store->driver->check(store, ret_problems, detail));
+}
+
+enum weir_status store_backup(struct store *store, const char *path, struct weir_error *error)
+{
+    CALL(store, "backup", error, store->driver->backup(store, path, detail));
+}
+
+enum weir_status store_time(struct store *store, int64_t *ret_now_us, struct weir_error *error)
+{
+    CALL(store, "time", error, store->driver->time(store, ret_now_us, detail));
+}
+
+/* --- the queue --- */
+
+enum weir_status store_enqueue(struct store *store, const struct enqueue_request *requests, size_t count,
+                               struct enqueue_result *results, struct weir_error *error)
+{
+    if (count > 0 && (requests == NULL || results == NULL)) {
+        return error_set(error, WEIR_MISUSE, "enqueue needs requests and room for results");
+    }
+    struct call call = begin(store, "enqueue", error);
+    enum weir_status status = count == 0 ? WEIR_OK : store->driver->enqueue(store, requests, count, results, &call.own);
+    if (status == WEIR_OK) {
+        struct event event = {.type = EVENT_EXECUTION_ENQUEUED};
+        for (size_t i = 0; i < count; i++) {
+            event.count += results[i].status == WEIR_OK && !results[i].duplicate;
+        }
+        if (count == 1) {
+            event.execution_id = results[0].id;
+            event.workspace = requests[0].workspace;
+            event.workflow = requests[0].workflow;
+        }
+        if (event.count > 0) {
+            event_emit(store->events, &event);
+        }
+    }
+    return end(&call, status);
+}
+
+enum weir_status store_claim(struct store *store, const struct claim_options *options, struct arena *arena,
+                             struct claim_result *ret_result, struct weir_error *error)
+{
+    if (options->limit == 0 || options->limit > CLAIM_BATCH_MOST || options->group == NULL || options->node_id <= 0) {
+        return error_set(error, WEIR_MISUSE, "a claim needs a node, a group and a limit of 1 to %d", CLAIM_BATCH_MOST);
+    }
+    struct call call = begin(store, "claim", error);
+    struct claim_result result = {0};
+    enum weir_status status = store->driver->claim(store, options, arena, &result, &call.own);
+    if (status == WEIR_OK) {
+        *ret_result = result;
+        if (result.count > 0) {
+            struct event event = {.type = EVENT_BATCH_CLAIMED,
+                                  .count = (int64_t)result.count,
+                                  .group = options->group,
+                                  .duration_us = clock_boot(clock_system()) - call.began_us};
+            event_emit(store->events, &event);
+        }
+    }
+    return end(&call, status);
+}
+
+enum weir_status store_next_work(struct store *store, int64_t node_id, const char *group, struct next_work *ret_next,
+                                 struct weir_error *error)
+{
+    CALL(store, "next_work", error, store->driver->next_work(store, node_id, group, ret_next, detail));
+}
+
+enum weir_status store_read_definition(struct store *store, int64_t definition_id, struct arena *arena,
+                                       struct definition_text *ret_definition, struct weir_error *error)
+{
+    CALL(store, "read_definition", error,
+         store->driver->read_definition(store, definition_id, arena, ret_definition, detail));
+}
+
+/* A set that fails for a reason that lies in one of its values is split until the bad record is alone (design 3.7). */
+static enum weir_status record_split(struct store *store, int64_t node_id, struct record *records, size_t count,
+                                     struct record_summary *summary, struct weir_error *error)
+{
+    struct record_summary part = {0};
+    enum weir_status status = store->driver->record(store, node_id, records, count, &part, error);
+    if (status == WEIR_OK) {
+        summary->changed += part.changed;
+        summary->slots_freed += part.slots_freed;
+        summary->work_waits = summary->work_waits || part.work_waits;
+        return WEIR_OK;
+    }
+    if (status != WEIR_INVALID_ARGUMENT) {
+        return status;
+    }
+    if (count == 1) {
+        records[0].status = WEIR_INVALID_ARGUMENT;
+        return WEIR_OK;
+    }
+    status = record_split(store, node_id, records, count / 2, summary, error);
+    return status == WEIR_OK ? record_split(store, node_id, records + count / 2, count - count / 2, summary, error)
+                             : status;
+}
+
+enum weir_status store_record(struct store *store, int64_t node_id, struct record *records, size_t count,
+                              struct record_summary *ret_summary, struct weir_error *error)
+{
+    if (count > RECORD_BATCH_MOST || (count > 0 && records == NULL)) {
+        return error_set(error, WEIR_MISUSE, "a set has at most %d records", RECORD_BATCH_MOST);
+    }
+    for (size_t i = 0; i < count; i++) {
+        if ((records[i].kind == RECORD_STEP && records[i].step == NULL) || (unsigned)records[i].kind >= RECORD_KIND_COUNT) {
+            return error_set(error, WEIR_MISUSE, "record %zu is not whole", i);
+        }
+    }
+    struct call call = begin(store, "record", error);
+    struct record_summary summary = {0};
+    enum weir_status status = count == 0 ? WEIR_OK : record_split(store, node_id, records, count, &summary, &call.own);
+    if (status == WEIR_OK) {
+        *ret_summary = summary;
+    }
+    return end(&call, status);
+}
+
+/* --- nodes --- */
+
+enum weir_status store_node_start(struct store *store, const struct node_options *options, int64_t *ret_node_id,
+                                  struct weir_error *error)
+{
+    if (options->name == NULL || options->group == NULL || options->lease_us <= 0 ||
+        strlen(options->name) > NODE_NAME_MAX || strlen(options->group) > GROUP_NAME_MAX) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "a node needs a name, a group and a lease");
+    }
+    CALL(store, "node_start", error, store->driver->node_start(store, options, ret_node_id, detail));
+}
+
+enum weir_status store_node_beat(struct store *store, int64_t node_id, struct node_beat *beat, struct weir_error *error)
+{
+    CALL(store, "node_beat", error, store->driver->node_beat(store, node_id, beat, detail));
+}
+
+enum weir_status store_node_stop(struct store *store, int64_t node_id, bool graceful, struct weir_error *error)
+{
+    CALL(store, "node_stop", error, store->driver->node_stop(store, node_id, graceful, detail));
+}
+
+enum weir_status store_node_wish(struct store *store, const char *name, enum node_wish wish, struct weir_error *error)
+{
+    CALL(store, "node_wish", error, store->driver->node_wish(store, name, wish, detail));
+}
+
+enum weir_status store_recover(struct store *store, const struct recover_options *options,
+                               struct recover_result *ret_result, struct weir_error *error)
+{
+    if (options->limit == 0 || options->limit > RECOVER_BATCH || options->handovers_max <= 0) {
+        return error_set(error, WEIR_MISUSE, "recover takes 1 to %d items and a handovers_max", RECOVER_BATCH);
+    }
+    struct call call = begin(store, "recover", error);
+    struct recover_result result = {0};
+    enum weir_status status = store->driver->recover(store, options, &result, &call.own);
+    if (status == WEIR_OK) {
+        *ret_result = result;
+        if (result.nodes > 0) {
+            struct event dead = {.type = EVENT_NODE_DEAD, .count = (int64_t)result.nodes};
+            event_emit(store->events, &dead);
+        }
+        if (result.handed_over + result.poisoned > 0) {
+            struct event recovered = {.type = EVENT_ITEMS_RECOVERED,
+                                      .count = (int64_t)(result.handed_over + result.poisoned)};
+            event_emit(store->events, &recovered);
+        }
+        if (result.poisoned > 0) {
+            struct event poisoned = {.type = EVENT_EXECUTION_POISONED, .count = (int64_t)result.poisoned};
+            event_emit(store->events, &poisoned);
+        }
+    }
+    return end(&call, status);
+}
+
+enum weir_status store_take_requests(struct store *store, int64_t node_id, struct arena *arena,
+                                     struct node_request **ret_requests, size_t *ret_count, struct weir_error *error)
+{
+    CALL(store, "take_requests", error,
+         store->driver->take_requests(store, node_id, arena, ret_requests, ret_count, detail));
+}
+
+/* --- operators --- */
+
+enum weir_status store_bulk(struct store *store, enum bulk_act act, const struct execution_filter *filter,
+                            const char *after, size_t limit, const char *actor, const char *why,
+                            struct bulk_result *ret_result, struct weir_error *error)
+{
+    if (limit == 0 || limit > LIST_LIMIT_MOST || filter == NULL || after == NULL) {
+        return error_set(error, WEIR_MISUSE, "a bulk act takes 1 to %d executions at a time", LIST_LIMIT_MOST);
+    }
+    CALL(store, bulk_act_name(act), error,
+         store->driver->bulk(store, act, filter, after, limit, actor, why, ret_result, detail));
+}
+
+static enum weir_status check_name(const char *what, const char *name, size_t most, struct weir_error *error)
+{
+    size_t length = name == NULL ? 0 : strlen(name);
+    if (length == 0 || length > most || !text_is_utf8(name, length)) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "the %s's name must have 1 to %zu bytes of UTF-8", what, most);
+    }
+    char safe[WORKSPACE_NAME_MAX + 1];
+    text_copy(safe, sizeof safe, name);
+    text_make_safe(safe);
+    if (strcmp(safe, name) != 0) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "the %s's name has control characters", what);
+    }
+    return WEIR_OK;
+}
+
+enum weir_status store_set_plan(struct store *store, const struct plan_change *change, struct weir_error *error)
+{
+    enum weir_status status = check_name("plan", change->name, PLAN_NAME_MAX, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    if (change->max_concurrent < 0 || change->max_concurrent > MAX_CONCURRENT_MOST) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "max_concurrent must be 1 to %d", MAX_CONCURRENT_MOST);
+    }
+    if (change->weight < 0 || change->weight > WEIGHT_MOST) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "weight must be 1 to %d", WEIGHT_MOST);
+    }
+    CALL(store, "set_plan", error, store->driver->set_plan(store, change, detail));
+}
+
+enum weir_status store_set_workspace(struct store *store, const struct workspace_change *change, struct weir_error *error)
+{
+    enum weir_status status = check_name("workspace", change->name, WORKSPACE_NAME_MAX, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    if (change->max_concurrent < -1 || change->max_concurrent > MAX_CONCURRENT_MOST) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "max_concurrent must be 1 to %d", MAX_CONCURRENT_MOST);
+    }
+    CALL(store, "set_workspace", error, store->driver->set_workspace(store, change, detail));
+}
+
+enum weir_status store_set_paused(struct store *store, const char *group, bool paused, struct weir_error *error)
+{
+    CALL(store, paused ? "pause" : "resume", error, store->driver->set_paused(store, group, paused, detail));
+}
+
+enum weir_status store_publish(struct store *store, const char *name, const char *workspace, const char *text,
+                               struct published *ret_published, struct weir_error *error)
+{
+    enum weir_status status = check_name("workflow", name, WORKFLOW_NAME_MAX, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    CALL(store, "publish", error, store->driver->publish(store, name, workspace, text, ret_published, detail));
+}
+
+/* --- locks --- */
+
+static enum weir_status check_lock(const struct lock_request *request, bool needs_holder, struct weir_error *error)
+{
+    size_t length = request->name == NULL ? 0 : strlen(request->name);
+    if (length == 0 || length > LOCK_NAME_MAX) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "a lock's name has 1 to %d bytes", LOCK_NAME_MAX);
+    }
+    if (needs_holder && (request->holder == NULL || request->holder[0] == '\0' || strlen(request->holder) > 255)) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "a lock needs a holder of at most 255 bytes");
+    }
+    if (request->at_most_us < 0 || request->at_least_us < 0 ||
+        (needs_holder && request->at_least_us > request->at_most_us)) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "a lock's at-least time must not pass its at-most time");
+    }
+    return WEIR_OK;
+}
+
+enum weir_status store_lock(struct store *store, const struct lock_request *request, struct weir_error *error)
+{
+    enum weir_status status = check_lock(request, true, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    struct call call = begin(store, "lock", error);
+    status = store->driver->lock(store, request, &call.own);
+    struct event event = {.type = status == WEIR_OK ? EVENT_LOCK_ACQUIRED : EVENT_LOCK_BUSY, .reason = request->name};
+    if (status == WEIR_OK || status == WEIR_CONFLICT) {
+        event_emit(store->events, &event);
+    }
+    return end(&call, status);
+}
+
+enum weir_status store_lock_extend(struct store *store, const struct lock_request *request, struct weir_error *error)
+{
+    enum weir_status status = check_lock(request, true, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    CALL(store, "lock_extend", error, store->driver->lock_extend(store, request, detail));
+}
+
+enum weir_status store_unlock(struct store *store, const struct lock_request *request, struct weir_error *error)
+{
+    enum weir_status status = check_lock(request, false, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    CALL(store, "unlock", error, store->driver->unlock(store, request, detail));
+}
+
+/* --- reading --- */
+
+enum weir_status store_list(struct store *store, const struct list_options *options, json_t **ret_page,
+                            struct weir_error *error)
+{
+    if (options->limit > LIST_LIMIT_MOST) {
+        error_set(error, WEIR_INVALID_ARGUMENT, "a page has at most %d items", LIST_LIMIT_MOST);
+        error_hint(error, "go on with the cursor of the page before");
+        return WEIR_INVALID_ARGUMENT;
+    }
+    CALL(store, "list", error, store->driver->list(store, options, ret_page, detail));
+}
+
+enum weir_status store_show(struct store *store, const char *id, json_t **ret_execution, struct weir_error *error)
+{
+    CALL(store, "show", error, store->driver->show(store, id, ret_execution, detail));
+}
+
+enum weir_status store_why(struct store *store, const char *id, json_t **ret_why, struct weir_error *error)
+{
+    CALL(store, "why", error, store->driver->why(store, id, ret_why, detail));
+}
+
+enum weir_status store_status(struct store *store, size_t workspaces_max, json_t **ret_status, struct weir_error *error)
+{
+    CALL(store, "status", error, store->driver->status(store, workspaces_max, ret_status, detail));
+}
+
+int store_wake_fd(struct store *store)
+{
+    return store->driver->wake_fd(store);
+}
+
+bool store_wake_drain(struct store *store, int64_t *ret_again_us)
+{
+    return store->driver->wake_drain(store, ret_again_us);
+}
