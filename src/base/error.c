@@ -47,12 +47,14 @@ int weir_status_exit(enum weir_status status)
     return facts_of(status)->exit;
 }
 
+WEIR_PRINTF(3, 0)
 static void fill(char *to, size_t size, const char *format, va_list arguments)
 {
     (void)vsnprintf(to, size, format, arguments);
     text_make_safe(to);
 }
 
+WEIR_PRINTF(4, 0)
 static enum weir_status set(struct weir_error *error, enum weir_status status, int native, const char *format,
                             va_list arguments)
 {

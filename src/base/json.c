@@ -61,6 +61,25 @@ enum weir_status json_write(const json_t *value, struct text *to, struct weir_er
     return WEIR_OK;
 }
 
+/* jansson writes and reads without regard to the locale, so it does both here. */
+enum weir_status json_format_number(double number, char *to)
+{
+    json_t *value = json_real(number);
+    for (size_t digits = 15; value != NULL && digits <= 17; digits++) {
+        size_t length = json_dumpb(value, to, JSON_NUMBER_TEXT_MAX - 1, JSON_ENCODE_ANY | JSON_REAL_PRECISION(digits));
+        json_t *back = length < JSON_NUMBER_TEXT_MAX ? json_loadb(to, length, JSON_DECODE_ANY, NULL) : NULL;
+        bool is_same = back != NULL && json_number_value(back) == number;
+        json_decref(back);
+        if (is_same) {
+            to[length] = '\0';
+            json_decref(value);
+            return WEIR_OK;
+        }
+    }
+    json_decref(value);
+    return WEIR_OUT_OF_MEMORY;
+}
+
 const char *json_type_name(const json_t *value)
 {
     switch (json_typeof(value)) {

@@ -262,8 +262,9 @@ WEIR_MUST_CHECK enum weir_status store_node_wish(struct store *store, const char
 struct recover_options {
     int64_t node_id; /* who does it; 0 = an operator */
     const char *group;
-    const int64_t *gone; /* nodes of this machine whose processes are known to be gone: dead before their lease ends */
-    size_t gone_count;
+    const char *boot_id; /* of the asking node; nodes with the same one run on this machine. NULL = do not look */
+    /* Whether the processes of such a node are gone: then it is dead before its lease ends. NULL = do not look */
+    bool (*is_gone)(long pid, long keeper_pid);
     int64_t stale_claim_us; /* safety net: CLAIMED longer than this by a live node that does not know it; 0 = not now */
     int handovers_max;
     size_t limit; /* items per call, at most RECOVER_BATCH */

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/failpoint.h"
 
 enum { BUSY_FIRST_US = 100, BUSY_MOST_US = 5000, BOOT_ID_MAX = 64 };
 
@@ -627,8 +628,10 @@ enum weir_status write_begin(struct sqlite_file *file, int64_t deadline_us, stru
 enum weir_status write_commit(struct sqlite_file *file, struct weir_error *error)
 {
     INVARIANT(file->in_transaction);
+    FAILPOINT("before_commit");
     enum weir_status status = connection_run(&file->writer, error, NULL, QUERY_COMMIT, "");
     if (status == WEIR_OK) {
+        FAILPOINT("after_commit");
         file->in_transaction = false;
         (void)pthread_mutex_unlock(&file->writer_lock);
     } else {

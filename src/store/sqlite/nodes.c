@@ -190,20 +190,48 @@ static enum weir_status recover_items(struct write *write, sqlite3_stmt *stateme
     return status;
 }
 
+enum { NODES_PER_CALL = 100 };
+
+/* Nodes of this machine whose processes have died need not be waited for until their lease ends. */
+static enum weir_status find_gone(struct connection *connection, const struct recover_options *options, int64_t *nodes,
+                                  size_t *ret_count, struct weir_error *error)
+{
+    enum weir_status status = WEIR_OK;
+    size_t count = 0;
+    *ret_count = 0;
+    if (options->boot_id == NULL || options->is_gone == NULL) {
+        return WEIR_OK;
+    }
+    sqlite3_stmt *statement =
+        connection_bind(connection, error, QUERY_NODES_OF_MACHINE, "tit", options->boot_id, options->node_id, options->group);
+    if (statement == NULL) {
+        return statement_failure(error);
+    }
+    while (count < NODES_PER_CALL && connection_step(connection, statement, &status, error)) {
+        if (options->is_gone((long)sqlite3_column_int64(statement, 1), (long)sqlite3_column_int64(statement, 2))) {
+            nodes[count++] = sqlite3_column_int64(statement, 0);
+        }
+    }
+    (void)sqlite3_reset(statement);
+    *ret_count = count;
+    return status;
+}
+
 static enum weir_status mark_dead(struct write *write, const struct recover_options *options, struct recover_result *result,
                                   struct weir_error *error)
 {
-    enum weir_status status = WEIR_OK;
-    for (size_t i = 0; i < options->gone_count && status == WEIR_OK; i++) {
+    int64_t gone[NODES_PER_CALL];
+    size_t count = 0;
+    enum weir_status status = find_gone(write->connection, options, gone, &count, error);
+    for (size_t i = 0; i < count && status == WEIR_OK; i++) {
         int64_t changes = 0;
-        status = connection_run(write->connection, error, &changes, QUERY_MARK_GONE, "ii", options->gone[i], write->now_us);
+        status = connection_run(write->connection, error, &changes, QUERY_MARK_GONE, "ii", gone[i], write->now_us);
         result->nodes += (size_t)changes;
     }
     if (status != WEIR_OK) {
         return status;
     }
-    sqlite3_stmt *statement =
-        connection_bind(write->connection, error, QUERY_FIND_DEAD, "it", write->now_us, options->group);
+    sqlite3_stmt *statement = connection_bind(write->connection, error, QUERY_FIND_DEAD, "it", write->now_us, options->group);
     if (statement == NULL) {
         return statement_failure(error);
     }
@@ -212,8 +240,6 @@ static enum weir_status mark_dead(struct write *write, const struct recover_opti
     }
     return status;
 }
-
-enum { NODES_PER_CALL = 100 };
 
 static enum weir_status recover_nodes(struct write *write, const struct recover_options *options,
                                       struct recover_result *result, struct weir_error *error)
@@ -250,10 +276,8 @@ static enum weir_status needs_recovery(struct store *store, const struct recover
     struct connection *connection;
     int64_t now_us = 0;
     int64_t found = 0;
-    *ret_needed = true;
-    if (options->gone_count > 0) {
-        return WEIR_OK;
-    }
+    int64_t gone[NODES_PER_CALL];
+    size_t gone_count = 0;
     enum weir_status status = reader_of(store, &connection, error);
     if (status == WEIR_OK) {
         status = connection_store_time(connection, &now_us, error);
@@ -262,7 +286,10 @@ static enum weir_status needs_recovery(struct store *store, const struct recover
         status = connection_read_integer(connection, error, &found, QUERY_NEEDS_RECOVERY, "iti", now_us, options->group,
                                          options->stale_claim_us > 0 ? now_us - options->stale_claim_us : INT64_MIN);
     }
-    *ret_needed = found != 0;
+    if (status == WEIR_OK && found == 0) {
+        status = find_gone(connection, options, gone, &gone_count, error);
+    }
+    *ret_needed = found != 0 || gone_count > 0;
     return status;
 }
 

@@ -11,6 +11,7 @@ struct found_item {
     int64_t workspace_id;
     int phase;
     bool cancel_requested;
+    char error_code[ERROR_CODE_MAX + 1];
 };
 
 /* WEIR_EXECUTION_NOT_FOUND when no live row has the id. */
@@ -31,6 +32,8 @@ static enum weir_status find_item(struct connection *connection, const char *id,
     ret_item->workspace_id = sqlite3_column_int64(statement, 3);
     ret_item->phase = sqlite3_column_int(statement, 4);
     ret_item->cancel_requested = sqlite3_column_type(statement, 6) != SQLITE_NULL;
+    const char *code = column_text(statement, 10);
+    text_copy(ret_item->error_code, sizeof ret_item->error_code, code == NULL ? "" : code);
     (void)sqlite3_reset(statement);
     return WEIR_OK;
 }
@@ -193,7 +196,9 @@ static enum weir_status record_put_back(struct write *write, int64_t node_id, st
     status = connection_run(write->connection, error, &changes, QUERY_PUT_BACK_ITEM, "tididdtt", record->id, record->fence,
                             waits ? 1 : 0, time_add(write->now_us, record->delay_us), record->kind == RECORD_RETRY ? 1 : 0,
                             record->kind == RECORD_DEFERRED ? 1 : 0, record->error_code, record->error);
-    if (status == WEIR_OK) {
+    /* An engine that is away for hours sends a probe every few seconds: the first release tells the story. */
+    bool told = record->kind == RECORD_RELEASED && record->error_code != NULL && strcmp(record->error_code, item.error_code) == 0;
+    if (status == WEIR_OK && !told) {
         status = event_add(write->connection, record->id, write->now_us, record_kind_name(record->kind), node_id,
                            record->fence, NULL, record->error_code, record->error, error);
     }

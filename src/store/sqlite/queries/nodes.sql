@@ -29,6 +29,12 @@ UPDATE nodes SET dead_at = ?1
 WHERE recovered_at IS NULL AND expires_at <= ?1 AND dead_at IS NULL AND stopped_at IS NULL AND (?2 IS NULL OR executor_group = ?2)
 RETURNING id;
 
+-- Live nodes of one machine. ?1 boot id, ?2 not this one, ?3 group or NULL. Index: nodes_unrecovered.
+-- name: nodes_of_machine
+SELECT id, pid, keeper_pid FROM nodes
+WHERE recovered_at IS NULL AND dead_at IS NULL AND stopped_at IS NULL AND boot_id = ?1 AND id <> ?2
+  AND (?3 IS NULL OR executor_group = ?3);
+
 -- A node whose process is known to be gone.
 -- name: mark_gone
 UPDATE nodes SET dead_at = ?2 WHERE id = ?1 AND dead_at IS NULL AND stopped_at IS NULL;

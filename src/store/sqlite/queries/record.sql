@@ -1,7 +1,7 @@
 -- Record: what engines reported. Every statement is conditional on the fence (design 3.5). Found by primary key.
 
 -- name: find_item
-SELECT status, fence, lane_id, workspace_id, phase, attempts, cancel_at, node_id, dispatched_at, handovers
+SELECT status, fence, lane_id, workspace_id, phase, attempts, cancel_at, node_id, dispatched_at, handovers, error_code
 FROM workflow_execution_queue WHERE id = ?1;
 
 -- name: ended_status

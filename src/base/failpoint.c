@@ -1,0 +1,74 @@
+#include "base/failpoint.h"
+
+#ifdef WEIR_FAILPOINTS
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char *const names[] = {
+    "before_commit", /* any write transaction of the store, written and not committed */
+    "after_commit",  /* any write transaction of the store, just committed */
+    "after_claim",   /* items are CLAIMED, nothing was started */
+    "before_start",  /* one item is about to be started */
+    "after_start",   /* the engine has it */
+    "before_record", /* reports are taken from the queue, nothing is written */
+    "after_record",  /* reports are durable, the engine does not know it yet */
+    "after_beat",    /* the lease was renewed */
+};
+
+enum { NAME_MAX_BYTES = 64 };
+
+static char armed_name[NAME_MAX_BYTES];
+static char armed_action[16];
+static atomic_int passes_left;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+const char *const *failpoint_names(size_t *ret_count)
+{
+    *ret_count = sizeof names / sizeof names[0];
+    return names;
+}
+
+static void arm(void)
+{
+    const char *text = getenv("WEIR_FAILPOINT");
+    int passes = 1;
+    if (text == NULL || text[0] == '\0') {
+        return;
+    }
+    if (sscanf(text, "%63[a-z_]:%15[a-z]:%d", armed_name, armed_action, &passes) < 2) {
+        fprintf(stderr, "weir: WEIR_FAILPOINT is name:action[:n]\n");
+        _exit(70);
+    }
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (strcmp(names[i], armed_name) == 0) {
+            atomic_store(&passes_left, passes);
+            return;
+        }
+    }
+    fprintf(stderr, "weir: there is no failpoint %s\n", armed_name);
+    _exit(70);
+}
+
+void failpoint_pass(const char *name)
+{
+    (void)pthread_once(&once, arm);
+    if (armed_name[0] == '\0' || strcmp(name, armed_name) != 0 || atomic_fetch_sub(&passes_left, 1) != 1) {
+        return;
+    }
+    if (strcmp(armed_action, "kill") == 0) {
+        (void)kill(getpid(), SIGKILL);
+        (void)pause();
+    } else if (strcmp(armed_action, "stop") == 0) {
+        (void)kill(getpid(), SIGSTOP);
+    } else {
+        _exit(70);
+    }
+}
+
+#endif

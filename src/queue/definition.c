@@ -1,0 +1,194 @@
+#include "queue/definition.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "queue/graph.h"
+
+void definition_close(struct definition *definition)
+{
+    if (definition != NULL) {
+        arena_close(&definition->arena);
+        free(definition);
+    }
+}
+
+int definition_find_step(const struct definition *definition, const char *id)
+{
+    for (size_t i = 0; i < definition->count; i++) {
+        if (strcmp(definition->steps[i].id, id) == 0) {
+            return (int)i;
+        }
+    }
+    return -1;
+}
+
+bool definition_step_precedes(const struct definition *definition, size_t before, size_t after)
+{
+    INVARIANT(before < definition->count && after < definition->count);
+    return graph_precedes(definition->predecessors, before, after);
+}
+
+const char *step_kind_name(enum step_kind kind)
+{
+    static const char *const names[] = {[STEP_EXEC] = "exec", [STEP_SLEEP] = "sleep", [STEP_HANDLER] = "handler"};
+    INVARIANT((unsigned)kind < sizeof names / sizeof names[0]);
+    return names[kind];
+}
+
+bool name_is_valid(const char *name)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789_-";
+    size_t length = strspn(name, letters);
+    return length > 0 && length <= WORKFLOW_NAME_MAX && name[length] == '\0' && name[0] != '_' && name[0] != '-';
+}
+
+/* --- the canonical text --- */
+
+/* Takes `value`; false when memory ran out. */
+static bool put(json_t *object, const char *key, json_t *value)
+{
+    return json_object_set_new(object, key, value) == 0;
+}
+
+static bool put_duration(json_t *object, const char *key, int64_t us, int64_t us_default)
+{
+    char text[DURATION_TEXT_MAX];
+    duration_format(us, text);
+    return us == us_default || put(object, key, json_string(text));
+}
+
+static json_t *write_template(const struct template *template)
+{
+    if (template->shape == TEMPLATE_TEXT) {
+        return json_stringn(template->source, template->source_length);
+    }
+    if (template->shape == TEMPLATE_CONSTANT) {
+        return json_loadb(template->source, template->source_length, JSON_DECODE_ANY, NULL);
+    }
+    json_t *tree = template->shape == TEMPLATE_MAP ? json_object() : json_array();
+    bool is_fine = tree != NULL;
+    for (size_t i = 0; i < template->child_count && is_fine; i++) {
+        json_t *child = write_template(template->children[i]);
+        is_fine =
+            template->shape == TEMPLATE_MAP ? put(tree, template->keys[i], child) : json_array_append_new(tree, child) == 0;
+    }
+    if (!is_fine) {
+        json_decref(tree);
+        return NULL;
+    }
+    return tree;
+}
+
+static bool put_template(json_t *object, const char *key, const struct template *template)
+{
+    return template == NULL || put(object, key, write_template(template));
+}
+
+/* A list of texts under `key`, nothing when it is empty. */
+static bool put_needs(json_t *object, const struct definition *definition, const struct step *step)
+{
+    json_t *list = step->needs_count == 0 ? NULL : json_array();
+    for (size_t i = 0; i < step->needs_count; i++) {
+        if (json_array_append_new(list, json_string(definition->steps[step->needs[i]].id)) != 0) {
+            json_decref(list);
+            return false;
+        }
+    }
+    return step->needs_count == 0 || put(object, "needs", list);
+}
+
+static bool put_retry(json_t *object, const struct step_retry *retry)
+{
+    json_t *value = json_object();
+    json_t *codes = json_array();
+    bool is_default = retry->attempts == 1 && retry->backoff_us == STEP_BACKOFF_US_DEFAULT &&
+                      retry->max_us == STEP_BACKOFF_MAX_US_DEFAULT && retry->factor == STEP_FACTOR_DEFAULT &&
+                      retry->not_on_count == 0;
+    bool is_fine = put(value, "attempts", json_integer(retry->attempts)) &&
+                   put_duration(value, "backoff", retry->backoff_us, STEP_BACKOFF_US_DEFAULT) &&
+                   (retry->factor == STEP_FACTOR_DEFAULT || put(value, "factor", json_real(retry->factor))) &&
+                   put_duration(value, "max", retry->max_us, STEP_BACKOFF_MAX_US_DEFAULT);
+    for (size_t i = 0; i < retry->not_on_count && is_fine; i++) {
+        is_fine = json_array_append_new(codes, json_string(retry->not_on[i])) == 0;
+    }
+    is_fine = is_fine && (retry->not_on_count == 0 || json_object_set(value, "not_on", codes) == 0) &&
+              (is_default || json_object_set(object, "retry", value) == 0);
+    json_decref(codes);
+    json_decref(value);
+    return is_fine;
+}
+
+static bool put_exec(json_t *object, const struct step_exec *exec)
+{
+    json_t *argv = json_array();
+    bool is_fine = put(object, "exec", argv); /* which now owns it */
+    for (size_t i = 0; i < exec->argc && is_fine; i++) {
+        is_fine = json_array_append_new(argv, write_template(exec->argv[i])) == 0;
+    }
+    if (exec->env_count > 0 && is_fine) {
+        json_t *env = json_object();
+        is_fine = put(object, "env", env);
+        for (size_t i = 0; i < exec->env_count && is_fine; i++) {
+            is_fine = put_template(env, exec->env[i].name, exec->env[i].value);
+        }
+    }
+    return is_fine && put_template(object, "cwd", exec->cwd) && put_template(object, "stdin", exec->stdin_template) &&
+           (exec->output_max == STEP_OUTPUT_BYTES_MAX ||
+            put(object, "output_max", json_integer((json_int_t)exec->output_max)));
+}
+
+static bool put_sleep(json_t *object, const struct step_sleep *sleep)
+{
+    if (sleep->duration != NULL) {
+        return put_template(object, "sleep", sleep->duration);
+    }
+    json_t *value = json_object();
+    return put(object, "sleep", value) && put_template(value, "until", sleep->until);
+}
+
+static bool put_step(json_t *steps, const struct definition *definition, const struct step *step)
+{
+    json_t *object = json_object();
+    if (!put(steps, step->id, object) || !put_needs(object, definition, step) ||
+        !put_template(object, "when", step->when) || !put_duration(object, "timeout", step->timeout_us, 0) ||
+        !put_retry(object, &step->retry)) {
+        return false;
+    }
+    switch (step->kind) {
+    case STEP_EXEC:
+        return put_exec(object, &step->exec);
+    case STEP_SLEEP:
+        return put_sleep(object, &step->sleep);
+    case STEP_HANDLER:
+        return put(object, "handler", json_string(step->handler.name)) &&
+               put_template(object, "input", step->handler.input);
+    }
+    return false;
+}
+
+static bool put_all(json_t *root, const struct definition *definition)
+{
+    bool is_fine = put(root, "name", json_string(definition->name)) &&
+                   (definition->workspace == NULL || put(root, "workspace", json_string(definition->workspace))) &&
+                   put_duration(root, "timeout", definition->timeout_us, 0) &&
+                   put_duration(root, "stuck_after", definition->stuck_after_us, 0) &&
+                   (definition->attempts_max == 0 || put(root, "attempts", json_integer(definition->attempts_max)));
+    json_t *steps = json_object();
+    is_fine = put(root, "steps", steps) && is_fine;
+    for (size_t i = 0; i < definition->count && is_fine; i++) {
+        is_fine = put_step(steps, definition, &definition->steps[i]);
+    }
+    return is_fine;
+}
+
+enum weir_status definition_write(const struct definition *definition, struct text *to, struct weir_error *error)
+{
+    json_t *root = json_object();
+    enum weir_status status =
+        root != NULL && put_all(root, definition) ? json_write(root, to, error) : error_out_of_memory(error);
+    json_decref(root);
+    return status;
+}

@@ -1,0 +1,140 @@
+/* Workflow definitions: what to run. Written by people as YAML 1.2 or JSON, kept by the store as canonical JSON text.
+ *
+ *     file --definition_read()--> struct definition --definition_write()--> canonical text (one version = one text)
+ *                                        ^------------definition_load()-------------'
+ *
+ * The language is described in docs/definitions.md. A definition is checked as a whole when it is read: a struct definition
+ * that exists is right, so nobody behind this header checks again. Reading it is pure but for one thing: jq programs are
+ * compiled by a short-lived child process (base/jq.h).
+ *
+ * Owner: everything hangs in one arena of the definition; definition_close() frees it. Nothing changes after reading, so
+ * any number of threads may read it at the same time.
+ */
+#ifndef WEIR_QUEUE_DEFINITION_H
+#define WEIR_QUEUE_DEFINITION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/text.h"
+#include "queue/expression.h"
+#include "queue/limits.h"
+#include "weir/status.h"
+
+enum {
+    DEFINITION_BYTES_MAX = 1024 * 1024,             /* source text */
+    DEFINITION_MEMORY_BYTES_MAX = 64 * 1024 * 1024, /* what one definition may take while it is read */
+    DEFINITION_STEPS_MAX = 200,
+    DEFINITION_PROGRAMS_MAX = 200, /* expressions that need jq; each costs an evaluator ~40 ms to compile */
+    DEFINITION_ATTEMPTS_MAX = 100,
+    STEP_ARGUMENTS_MAX = 256,
+    STEP_ENVIRONMENT_MAX = 128,
+    STEP_ERROR_CODES_MAX = 32,
+    STEP_ATTEMPTS_MAX = 100,
+    STEP_FACTOR_MAX = 100
+};
+
+#define STEP_BACKOFF_US_DEFAULT (1 * MICROSECONDS_PER_SECOND)
+#define STEP_BACKOFF_MAX_US_DEFAULT (60 * MICROSECONDS_PER_SECOND)
+#define STEP_FACTOR_DEFAULT 2.0
+/* Longest time that a definition may name: ten years. */
+#define DEFINITION_DURATION_US_MAX (3650 * 24 * 3600 * MICROSECONDS_PER_SECOND)
+
+enum step_kind { STEP_EXEC, STEP_SLEEP, STEP_HANDLER };
+
+/* Runs of one step. Wait before run n + 1: backoff_us * factor^(n-1), at most max_us. */
+struct step_retry {
+    int attempts;       /* runs in all, >= 1; 1 = no retry */
+    int64_t backoff_us; /* >= 0 */
+    double factor;      /* >= 1 */
+    int64_t max_us;
+    const char *const *not_on; /* error codes that end the step at once */
+    size_t not_on_count;
+};
+
+struct step_environment {
+    const char *name;
+    const struct template *value;
+};
+
+struct step_exec {
+    const struct template *const *argv; /* argc >= 1; evaluate with template_evaluate_text() */
+    size_t argc;
+    const struct step_environment *env; /* in file order */
+    size_t env_count;
+    const struct template *cwd;            /* NULL: the node's */
+    const struct template *stdin_template; /* NULL: empty; strings raw, other values as compact JSON */
+    size_t output_max; /* bytes of stdout, 1 to STEP_OUTPUT_BYTES_MAX (the default); more is a failure */
+};
+
+/* Exactly one of both is set; evaluate with template_evaluate_text(). */
+struct step_sleep {
+    const struct template *duration; /* gives duration_parse() text; read at run time when it holds an expression */
+    const struct template *until;    /* gives RFC 3339 text for time_parse() */
+};
+
+struct step_handler {
+    const char *name;             /* under which the C function was registered; not checked here */
+    const struct template *input; /* any shape; NULL: the execution's input */
+};
+
+struct step {
+    const char *id;
+    enum step_kind kind;
+    const uint16_t *needs; /* indexes into definition.steps, in file order, each once */
+    size_t needs_count;
+    /* NULL: always. Otherwise exactly one expression, for template_evaluate_condition(). A step whose condition is false is
+     * skipped: it counts as finished, its output is null, and the steps that need it go on. */
+    const struct template *when;
+    int64_t timeout_us; /* of one run; 0 = none */
+    struct step_retry retry;
+    union {
+        struct step_exec exec;
+        struct step_sleep sleep;
+        struct step_handler handler;
+    };
+};
+
+struct definition {
+    const char *name;
+    const char *workspace;    /* its owner; NULL = every workspace may run it */
+    int64_t timeout_us;       /* of the whole execution; 0 = none */
+    int64_t stuck_after_us;   /* warn when it runs longer; 0 = the node's default */
+    int attempts_max;         /* starts of an execution; 0 = the node's default */
+    const struct step *steps; /* in file order; count >= 1 */
+    size_t count;
+    const uint16_t *order;        /* `count` step indexes, each behind all that it needs */
+    const uint64_t *predecessors; /* see definition_step_precedes() */
+    struct arena arena;
+};
+
+/* Reads YAML or JSON and checks everything, also jq programs. `source_name` begins the messages; copied nowhere. On
+ * WEIR_INVALID_DEFINITION the message is "name:line:column: what is wrong" and the hint says what to do;
+ * WEIR_OUT_OF_MEMORY; WEIR_SYSTEM when no child process could be had. */
+WEIR_MUST_CHECK enum weir_status definition_read(const char *bytes, size_t length, const char *source_name,
+                                                 struct definition **ret_definition, struct weir_error *error);
+/* The same for text that definition_write() made, without compiling jq programs again: for text out of the store. */
+WEIR_MUST_CHECK enum weir_status definition_load(const char *bytes, size_t length, const char *source_name,
+                                                 struct definition **ret_definition, struct weir_error *error);
+/* Appends the canonical JSON text: fixed order of keys, steps in file order, defaults left out, times in their shortest
+ * form. Equal texts mean equal definitions, and definition_load() gives the same definition back; what only concerns the
+ * spelling of the file (YAML or JSON, quotes, comments, order of keys, 90s or 1m30s) does not change the text. */
+WEIR_MUST_CHECK enum weir_status definition_write(const struct definition *definition, struct text *to,
+                                                  struct weir_error *error);
+/* Takes NULL. */
+void definition_close(struct definition *definition);
+
+/* Index of a step id, or -1. */
+int definition_find_step(const struct definition *definition, const char *id);
+/* True when step `before` is among the direct or indirect needs of step `after`: its result is in `.steps` of `after`, and
+ * nothing else is, so that an expression never depends on who was faster. */
+bool definition_step_precedes(const struct definition *definition, size_t before, size_t after);
+/* "exec", "sleep", "handler". */
+const char *step_kind_name(enum step_kind kind);
+/* True for [a-z0-9][a-z0-9_-]{0,63}: workflows, steps, handlers. */
+bool name_is_valid(const char *name);
+
+#endif

@@ -1,0 +1,441 @@
+#include "queue/definition_reader.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/jq.h"
+#include "queue/graph.h"
+
+_Static_assert((int)DEFINITION_STEPS_MAX <= (int)GRAPH_NODES_MAX, "every step is a node");
+
+enum {
+    SCRATCH_BYTES_MAX = 64 * 1024 * 1024,
+    /* Escapes make the canonical text longer than the file was. */
+    CANONICAL_BYTES_MAX = 4 * DEFINITION_BYTES_MAX,
+    CYCLE_TEXT_MAX = 300
+};
+
+#define FAIL(reader, node, ...) yaml_error(&(reader)->source, node, (reader)->error, __VA_ARGS__)
+
+/* --- shared pieces --- */
+
+enum weir_status reader_take_text(struct definition_reader *reader, const struct yaml_node *node, const char *what,
+                                  const char **ret_text)
+{
+    if (node->kind != YAML_STRING) {
+        FAIL(reader, node, "%s must be text, not %s", what, yaml_kind_name(node->kind));
+        if (node->text != NULL && node->kind != YAML_NULL) {
+            error_hint(reader->error, "put it in quotes: \"%.64s\"", node->text);
+        }
+        return reader->source.status;
+    }
+    if (memchr(node->text, '\0', node->length) != NULL) {
+        return FAIL(reader, node, "%s must not hold a NUL", what);
+    }
+    const char *text = arena_copy(reader->arena, node->text, node->length);
+    if (text == NULL) {
+        return error_out_of_memory(reader->error);
+    }
+    *ret_text = text;
+    return WEIR_OK;
+}
+
+enum weir_status reader_take_name(struct definition_reader *reader, const struct yaml_node *node, const char *what,
+                                  const char **ret_name)
+{
+    const char *name = NULL;
+    enum weir_status status = reader_take_text(reader, node, what, &name);
+    if (status == WEIR_OK && !name_is_valid(name)) {
+        FAIL(reader, node, "%s \"%.80s\" is no valid name", what, name);
+        error_hint(reader->error, "a name has 1 to 64 of a-z, 0-9, _ and -, and starts with a letter or digit");
+        return reader->source.status;
+    }
+    *ret_name = status == WEIR_OK ? name : *ret_name;
+    return status;
+}
+
+enum weir_status reader_take_duration(struct definition_reader *reader, const struct yaml_node *node, const char *what,
+                                      int64_t *ret_us)
+{
+    struct weir_error inner = {.status = WEIR_OK};
+    int64_t us = 0;
+    /* `0` is an integer to YAML and a duration to us. */
+    bool is_text = node->kind == YAML_STRING || node->kind == YAML_INTEGER;
+    if (!is_text || duration_parse(node->text, &us, &inner) != WEIR_OK || strlen(node->text) != node->length) {
+        FAIL(reader, node, "%s must be a duration, not %s%s%.40s%s", what, yaml_kind_name(node->kind), is_text ? " \"" : "",
+             is_text ? node->text : "", is_text ? "\"" : "");
+        error_hint(reader->error, "a duration looks like 250ms, 10s, 1h30m or 2d");
+        return reader->source.status;
+    }
+    if (us > DEFINITION_DURATION_US_MAX) {
+        return FAIL(reader, node, "%s is longer than ten years", what);
+    }
+    *ret_us = us;
+    return WEIR_OK;
+}
+
+enum weir_status reader_take_integer(struct definition_reader *reader, const struct yaml_node *node, const char *what,
+                                     int64_t least, int64_t most, int64_t *ret_integer)
+{
+    if (node->kind != YAML_INTEGER || node->integer < least || node->integer > most) {
+        return FAIL(reader, node, "%s must be an integer from %lld to %lld", what, (long long)least, (long long)most);
+    }
+    *ret_integer = node->integer;
+    return WEIR_OK;
+}
+
+int reader_find_step(const struct definition_reader *reader, const char *id, size_t length)
+{
+    for (size_t i = 0; i < reader->step_nodes->count; i++) {
+        const struct yaml_node *key = reader->step_nodes->keys[i];
+        if (key->length == length && memcmp(key->text, id, length) == 0) {
+            return (int)i;
+        }
+    }
+    return -1;
+}
+
+void reader_hint_step(struct definition_reader *reader, const char *id)
+{
+    const char *ids[DEFINITION_STEPS_MAX];
+    for (size_t i = 0; i < reader->step_nodes->count; i++) {
+        ids[i] = reader->step_nodes->keys[i]->text;
+    }
+    const char *nearest = text_nearest(id, ids, reader->step_nodes->count);
+    if (nearest != NULL) {
+        error_hint(reader->error, "did you mean \"%s\"?", nearest);
+    }
+}
+
+/* --- the graph --- */
+
+static enum weir_status refuse_cycle(struct definition_reader *reader, const struct definition *definition,
+                                     const uint16_t *cycle, size_t length)
+{
+    char path[CYCLE_TEXT_MAX] = "";
+    size_t used = 0;
+    for (size_t i = 0; i < length && used < sizeof path; i++) {
+        used +=
+            (size_t)snprintf(path + used, sizeof path - used, "%s%s", i == 0 ? "" : " -> ", definition->steps[cycle[i]].id);
+    }
+    const struct yaml_node *needs = yaml_get(reader->step_nodes->values[cycle[0]], "needs");
+    for (size_t i = 0; i < needs->count; i++) {
+        if (strcmp(needs->values[i]->text, definition->steps[cycle[1]].id) == 0) {
+            needs = needs->values[i];
+            break;
+        }
+    }
+    FAIL(reader, needs, "the steps need each other in a circle: %s", path);
+    error_hint(reader->error, "take one of these out of \"needs\"");
+    return reader->source.status;
+}
+
+static enum weir_status build_graph(struct definition_reader *reader, struct definition *definition)
+{
+    struct graph_node nodes[DEFINITION_STEPS_MAX];
+    uint16_t cycle[DEFINITION_STEPS_MAX + 1];
+    size_t cycle_length = 0;
+    for (size_t i = 0; i < definition->count; i++) {
+        nodes[i] = (struct graph_node){definition->steps[i].needs, definition->steps[i].needs_count};
+    }
+    uint16_t *order = arena_allocate(reader->arena, definition->count * sizeof *order);
+    uint64_t *sets = arena_allocate(reader->arena, definition->count * GRAPH_WORDS_PER_NODE * sizeof *sets);
+    if (order == NULL || sets == NULL) {
+        return error_out_of_memory(reader->error);
+    }
+    if (!graph_order(nodes, definition->count, order, cycle, &cycle_length)) {
+        return refuse_cycle(reader, definition, cycle, cycle_length);
+    }
+    graph_predecessors(nodes, definition->count, order, sets);
+    definition->order = order;
+    definition->predecessors = sets;
+    return WEIR_OK;
+}
+
+/* --- expressions --- */
+
+struct reference_check {
+    struct definition_reader *reader;
+    const struct definition *definition;
+    const struct template_use *use;
+};
+
+/* `.steps.my-step` is a subtraction to jq: say how it is spelled. */
+static bool is_subtraction(const struct reference_check *check, const struct template *template, size_t length,
+                           size_t offset)
+{
+    const struct definition *definition = check->definition;
+    if (offset + length >= template->source_length || template->source[offset + length] != '-') {
+        return false;
+    }
+    for (size_t i = 0; i < definition->count; i++) {
+        size_t id_length = strlen(definition->steps[i].id);
+        if (id_length > length && offset + id_length <= template->source_length &&
+            memcmp(template->source + offset, definition->steps[i].id, id_length) == 0) {
+            error_hint(check->reader->error, "write .steps[\"%s\"]: in jq, - subtracts", definition->steps[i].id);
+            return true;
+        }
+    }
+    return false;
+}
+
+static enum weir_status check_reference(void *context, const struct template *template, const char *word, size_t length,
+                                        size_t offset)
+{
+    const struct reference_check *check = context;
+    struct definition_reader *reader = check->reader;
+    const char *id = check->definition->steps[check->use->step].id;
+    int found = reader_find_step(reader, word, length);
+    if (found >= 0 && graph_precedes(check->definition->predecessors, (size_t)found, check->use->step)) {
+        return WEIR_OK;
+    }
+    int shown = length > 64 ? 64 : (int)length;
+    if (found >= 0 && (size_t)found == check->use->step) {
+        return yaml_error_inside(&reader->source, check->use->node, offset, reader->error,
+                                 "the step \"%s\" refers to its own result", id);
+    }
+    if (found >= 0) {
+        yaml_error_inside(&reader->source, check->use->node, offset, reader->error,
+                          "the step \"%s\" refers to the step \"%.*s\" without needing it", id, shown, word);
+        error_hint(reader->error, "add \"%.*s\" to the \"needs\" of \"%s\"", shown, word, id);
+        return reader->source.status;
+    }
+    yaml_error_inside(&reader->source, check->use->node, offset, reader->error,
+                      "the expression refers to the step \"%.*s\", which does not exist", shown, word);
+    if (!is_subtraction(check, template, length, offset)) {
+        char name[STEP_ID_MAX + 1] = "";
+        memcpy(name, word, (size_t)shown);
+        reader_hint_step(reader, name);
+    }
+    return reader->source.status;
+}
+
+static enum weir_status check_references(struct definition_reader *reader, const struct definition *definition)
+{
+    for (const struct template_use *use = reader->uses; use != NULL; use = use->next) {
+        struct reference_check check = {reader, definition, use};
+        enum weir_status status = expression_references(use->template, check_reference, &check);
+        if (status != WEIR_OK) {
+            return status;
+        }
+    }
+    return WEIR_OK;
+}
+
+struct program_list {
+    struct definition_reader *reader;
+    const struct template_use *use;
+    const char *programs[DEFINITION_PROGRAMS_MAX];
+    const struct template_use *uses[DEFINITION_PROGRAMS_MAX];
+    size_t offsets[DEFINITION_PROGRAMS_MAX];
+    size_t count;
+};
+
+static enum weir_status collect_program(void *context, const struct template *template, const char *word, size_t length,
+                                        size_t offset)
+{
+    struct program_list *list = context;
+    (void)template;
+    (void)length;
+    for (size_t i = 0; i < list->count; i++) {
+        if (strcmp(list->programs[i], word) == 0) {
+            return WEIR_OK;
+        }
+    }
+    if (list->count == DEFINITION_PROGRAMS_MAX) {
+        yaml_error_inside(&list->reader->source, list->use->node, offset, list->reader->error,
+                          "more than %d different expressions that are more than a path", DEFINITION_PROGRAMS_MAX);
+        return list->reader->source.status;
+    }
+    list->programs[list->count] = word;
+    list->uses[list->count] = list->use;
+    list->offsets[list->count++] = offset;
+    return WEIR_OK;
+}
+
+static enum weir_status check_programs(struct definition_reader *reader, bool is_from_people)
+{
+    struct program_list list = {.reader = reader};
+    for (list.use = reader->uses; list.use != NULL; list.use = list.use->next) {
+        enum weir_status status = template_each_program(list.use->template, collect_program, &list);
+        if (status != WEIR_OK) {
+            return status;
+        }
+    }
+    if (!is_from_people || list.count == 0) {
+        return WEIR_OK;
+    }
+    size_t wrong = 0;
+    struct weir_error inner = {.status = WEIR_OK};
+    enum weir_status status = jq_check(list.programs, list.count, &wrong, &inner);
+    if (status == WEIR_INVALID_ARGUMENT) {
+        yaml_error_inside(&reader->source, list.uses[wrong]->node, list.offsets[wrong], reader->error,
+                          "bad expression ${%.80s}: %s", list.programs[wrong], inner.message);
+        error_hint(reader->error, "expressions are jq 1.6; write $${ for a literal ${");
+        return reader->source.status;
+    }
+    if (status != WEIR_OK && reader->error != NULL) {
+        *reader->error = inner;
+    }
+    return status;
+}
+
+/* --- the file as a whole --- */
+
+static enum weir_status read_workspace(struct definition_reader *reader, const struct yaml_node *node,
+                                       const char **ret_name)
+{
+    const char *name = NULL;
+    enum weir_status status = reader_take_text(reader, node, "\"workspace\"", &name);
+    if (status == WEIR_OK && (node->length == 0 || node->length > WORKSPACE_NAME_MAX)) {
+        return FAIL(reader, node, "\"workspace\" must have 1 to %d bytes", WORKSPACE_NAME_MAX);
+    }
+    *ret_name = status == WEIR_OK ? name : *ret_name;
+    return status;
+}
+
+static enum weir_status read_slot_rule(struct definition_reader *reader, const struct yaml_node *node)
+{
+    if (node->kind != YAML_BOOLEAN) {
+        return FAIL(reader, node, "\"release_slot_while_waiting\" must be true or false");
+    }
+    return node->boolean ? FAIL(reader, node, "\"release_slot_while_waiting\" is not supported yet") : WEIR_OK;
+}
+
+static enum weir_status read_head(struct definition_reader *reader, const struct yaml_node *root,
+                                  struct definition *definition)
+{
+    const struct yaml_node *name = yaml_get(root, "name");
+    const struct yaml_node *workspace = yaml_get(root, "workspace");
+    const struct yaml_node *timeout = yaml_get(root, "timeout");
+    const struct yaml_node *stuck_after = yaml_get(root, "stuck_after");
+    const struct yaml_node *attempts = yaml_get(root, "attempts");
+    const struct yaml_node *release = yaml_get(root, "release_slot_while_waiting");
+    if (name == NULL) {
+        return FAIL(reader, root, "the definition has no \"name\"");
+    }
+    enum weir_status status = reader_take_name(reader, name, "\"name\"", &definition->name);
+    if (status == WEIR_OK && workspace != NULL) {
+        status = read_workspace(reader, workspace, &definition->workspace);
+    }
+    if (status == WEIR_OK && timeout != NULL) {
+        status = reader_take_duration(reader, timeout, "\"timeout\"", &definition->timeout_us);
+    }
+    if (status == WEIR_OK && stuck_after != NULL) {
+        status = reader_take_duration(reader, stuck_after, "\"stuck_after\"", &definition->stuck_after_us);
+    }
+    if (status == WEIR_OK && attempts != NULL) {
+        int64_t count = 0;
+        status = reader_take_integer(reader, attempts, "\"attempts\"", 1, DEFINITION_ATTEMPTS_MAX, &count);
+        definition->attempts_max = (int)count;
+    }
+    return status == WEIR_OK && release != NULL ? read_slot_rule(reader, release) : status;
+}
+
+static enum weir_status read_steps(struct definition_reader *reader, const struct yaml_node *root,
+                                   struct definition *definition)
+{
+    const struct yaml_node *nodes = yaml_get(root, "steps");
+    if (nodes == NULL) {
+        return FAIL(reader, root, "the definition has no \"steps\"");
+    }
+    if (nodes->kind != YAML_MAP) {
+        FAIL(reader, nodes, "\"steps\" must be a map from step ids to steps, not %s", yaml_kind_name(nodes->kind));
+        error_hint(reader->error, "write steps: {first: {exec: [\"true\"]}}");
+        return reader->source.status;
+    }
+    if (nodes->count == 0) {
+        return FAIL(reader, nodes, "\"steps\" is empty");
+    }
+    if (nodes->count > DEFINITION_STEPS_MAX) {
+        return FAIL(reader, nodes->keys[DEFINITION_STEPS_MAX], "more than %d steps", DEFINITION_STEPS_MAX);
+    }
+    struct step *steps = arena_allocate(reader->arena, nodes->count * sizeof *steps);
+    if (steps == NULL) {
+        return error_out_of_memory(reader->error);
+    }
+    reader->step_nodes = nodes;
+    for (size_t i = 0; i < nodes->count; i++) {
+        enum weir_status status = step_read(reader, i, &steps[i]);
+        if (status != WEIR_OK) {
+            return status;
+        }
+    }
+    definition->steps = steps;
+    definition->count = nodes->count;
+    return WEIR_OK;
+}
+
+/* JSON may hold characters that YAML forbids (raw DEL); the YAML reader goes first, because it knows the places. */
+static enum weir_status read_tree(struct definition_reader *reader, const char *bytes, size_t length, bool is_from_people,
+                                  const struct yaml_node **ret_root)
+{
+    enum weir_status status =
+        is_from_people ? yaml_read(bytes, length, &reader->source, reader->scratch, ret_root, reader->error)
+                       : yaml_read_json(bytes, length, &reader->source, reader->scratch, ret_root, reader->error);
+    if (status == WEIR_INVALID_DEFINITION && is_from_people && length > 0 && bytes[0] == '{' &&
+        yaml_read_json(bytes, length, &reader->source, reader->scratch, ret_root, NULL) == WEIR_OK) {
+        error_clear(reader->error);
+        return WEIR_OK;
+    }
+    return status;
+}
+
+static enum weir_status read_document(struct definition_reader *reader, const char *bytes, size_t length,
+                                      bool is_from_people, struct definition *definition)
+{
+    static const char *const keys[] = {
+        "name", "workspace", "timeout", "stuck_after", "attempts", "release_slot_while_waiting", "steps"};
+    const struct yaml_node *root = NULL;
+    enum weir_status status = read_tree(reader, bytes, length, is_from_people, &root);
+    if (status == WEIR_OK) {
+        status = yaml_check_keys(&reader->source, root, "a definition", keys, sizeof keys / sizeof keys[0], reader->error);
+    }
+    status = status == WEIR_OK ? read_head(reader, root, definition) : status;
+    status = status == WEIR_OK ? read_steps(reader, root, definition) : status;
+    status = status == WEIR_OK ? build_graph(reader, definition) : status;
+    status = status == WEIR_OK ? check_references(reader, definition) : status;
+    return status == WEIR_OK ? check_programs(reader, is_from_people) : status;
+}
+
+static enum weir_status read_any(const char *bytes, size_t length, const char *source_name, bool is_from_people,
+                                 struct definition **ret_definition, struct weir_error *error)
+{
+    size_t length_max = is_from_people ? DEFINITION_BYTES_MAX : CANONICAL_BYTES_MAX;
+    if (length > length_max) {
+        return error_set(error, WEIR_INVALID_DEFINITION, "%s:1:1: the definition is larger than %zu bytes", source_name,
+                         length_max);
+    }
+    struct definition *definition = calloc(1, sizeof *definition);
+    if (definition == NULL) {
+        return error_out_of_memory(error);
+    }
+    struct arena scratch;
+    arena_init(&scratch, SCRATCH_BYTES_MAX);
+    arena_init(&definition->arena, DEFINITION_MEMORY_BYTES_MAX);
+    struct definition_reader reader = {
+        .source = {source_name, WEIR_INVALID_DEFINITION}, .arena = &definition->arena, .scratch = &scratch, .error = error};
+    reader.uses_end = &reader.uses;
+    enum weir_status status = read_document(&reader, bytes, length, is_from_people, definition);
+    arena_close(&scratch);
+    if (status != WEIR_OK) {
+        definition_close(definition);
+        return status;
+    }
+    *ret_definition = definition;
+    return WEIR_OK;
+}
+
+enum weir_status definition_read(const char *bytes, size_t length, const char *source_name,
+                                 struct definition **ret_definition, struct weir_error *error)
+{
+    return read_any(bytes, length, source_name, true, ret_definition, error);
+}
+
+enum weir_status definition_load(const char *bytes, size_t length, const char *source_name,
+                                 struct definition **ret_definition, struct weir_error *error)
+{
+    return read_any(bytes, length, source_name, false, ret_definition, error);
+}

@@ -1,0 +1,49 @@
+/* The inside of definition_read(): the tree of a file becomes a struct definition. Split over definition_reader.c (the file
+ * as a whole and its checks) and step_reader.c (one step). Nobody else includes this. */
+#ifndef WEIR_QUEUE_DEFINITION_READER_H
+#define WEIR_QUEUE_DEFINITION_READER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/yaml.h"
+#include "queue/definition.h"
+
+/* A template that was read, and where: what it refers to can be checked only when all steps are known. */
+struct template_use {
+    const struct template *template;
+    const struct yaml_node *node;
+    size_t step; /* index */
+    struct template_use *next;
+};
+
+struct definition_reader {
+    struct yaml_source source;
+    struct arena *arena;                /* of the definition */
+    struct arena *scratch;              /* of the tree and of what only reading needs */
+    const struct yaml_node *step_nodes; /* the map `steps` */
+    struct template_use *uses;
+    struct template_use **uses_end;
+    struct weir_error *error;
+};
+
+/* Fills `step` from the value at `index` of `step_nodes`. */
+WEIR_MUST_CHECK enum weir_status step_read(struct definition_reader *reader, size_t index, struct step *step);
+
+/* Shared pieces; each names the field in its message and takes a node that may be anything. */
+WEIR_MUST_CHECK enum weir_status reader_take_text(struct definition_reader *reader, const struct yaml_node *node,
+                                                  const char *what, const char **ret_text);
+WEIR_MUST_CHECK enum weir_status reader_take_name(struct definition_reader *reader, const struct yaml_node *node,
+                                                  const char *what, const char **ret_name);
+WEIR_MUST_CHECK enum weir_status reader_take_duration(struct definition_reader *reader, const struct yaml_node *node,
+                                                      const char *what, int64_t *ret_us);
+WEIR_MUST_CHECK enum weir_status reader_take_integer(struct definition_reader *reader, const struct yaml_node *node,
+                                                     const char *what, int64_t least, int64_t most, int64_t *ret_integer);
+/* The entry of `step_nodes` with this key, or -1. */
+int reader_find_step(const struct definition_reader *reader, const char *id, size_t length);
+/* The hint for a step that is not there: the nearest one, or none. */
+void reader_hint_step(struct definition_reader *reader, const char *id);
+
+#endif
