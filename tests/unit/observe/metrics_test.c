@@ -92,11 +92,15 @@ static void every_series_has_one_help_and_one_type(void **state)
 {
     (void)state;
     assert_int_equal(metrics_render(metrics, &text), WEIR_OK);
-    for (char *line = strtok(text.data, "\n"); line != NULL; line = strtok(NULL, "\n")) {
-        if (strncmp(line, "# HELP ", 7) == 0) {
-            assert_true(strlen(line) > 10 && line[strlen(line) - 1] == '.');
-        }
+    size_t helps = 0;
+    size_t types = 0;
+    for (const char *line = text.data; *line != '\0'; line = strchr(line, '\n') + 1) {
+        helps += strncmp(line, "# HELP ", 7) == 0;
+        types += strncmp(line, "# TYPE ", 7) == 0;
+        assert_non_null(strchr(line, '\n'));
     }
+    assert_true(helps > 30);
+    assert_int_equal(helps, types);
 }
 
 static void too_small_a_buffer_is_an_answer(void **state)
