@@ -184,7 +184,7 @@ enum weir_status weir_metrics(struct weir *weir, char **ret_text, struct weir_er
     }
     status = metrics_render(weir->metrics, &text);
     if (status == WEIR_OK) {
-        status = metrics_render_status(answer, &text);
+        status = metrics_render_store(answer, &text);
     }
     json_decref(answer);
     if (status != WEIR_OK) {

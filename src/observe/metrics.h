@@ -2,7 +2,7 @@
  *
  * Two sources, with no name in common:
  *   - the registry counts the events of this process: what a node did since it started (metrics_event, metrics_render);
- *   - the store's kept counters say how the queue is, whoever asks (metrics_render_status): one scrape of any process is
+ *   - the store's kept counters say how the queue is, whoever asks (metrics_render_store): one scrape of any process is
  *     enough for these.
  *
  * The number of series is bounded: METRICS_WORKSPACES_MAX workspaces and METRICS_LABELS_MAX values of any other label; what
@@ -35,7 +35,7 @@ void metrics_event(void *context, const struct event *event);
 /* Appends the registry. WEIR_OUT_OF_MEMORY, or WEIR_FAILED when `to` is too small. */
 WEIR_MUST_CHECK enum weir_status metrics_render(struct metrics *metrics, struct text *to);
 /* Appends what store_status() said. Keys that are not there are left out. Ask it for METRICS_WORKSPACES_MAX workspaces. */
-WEIR_MUST_CHECK enum weir_status metrics_render_status(const json_t *status, struct text *to);
+WEIR_MUST_CHECK enum weir_status metrics_render_store(const json_t *status, struct text *to);
 /* Appends one sample of a gauge with its HELP and TYPE lines: for the numbers of a node that are no events. */
 WEIR_MUST_CHECK enum weir_status metrics_render_gauge(const char *name, const char *help, double value, struct text *to);
 

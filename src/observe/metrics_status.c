@@ -84,7 +84,7 @@ static void render_workspaces(struct metrics_text *to, const json_t *status)
     }
 }
 
-enum weir_status metrics_render_status(const json_t *status, struct text *to)
+enum weir_status metrics_render_store(const json_t *status, struct text *to)
 {
     struct metrics_text text = {.to = to};
     for (size_t i = 0; i < sizeof gauges / sizeof gauges[0]; i++) {

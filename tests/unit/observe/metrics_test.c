@@ -119,7 +119,7 @@ static void status_becomes_gauges(void **state)
                                "nodes", 2, "queue_paused", 0, "workspaces", "name", "acme", "slots_used", 1, "slots_max", 5,
                                "pending", 7);
     assert_non_null(status);
-    assert_int_equal(metrics_render_status(status, &text), WEIR_OK);
+    assert_int_equal(metrics_render_store(status, &text), WEIR_OK);
     assert_line("weir_oldest_pending_age_seconds 1.5");
     assert_line("weir_ended_executions_total{status=\"COMPLETED\"} 10");
     assert_line("weir_ended_executions_total{status=\"FAILED\"} 1");
