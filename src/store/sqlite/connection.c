@@ -143,7 +143,7 @@ static enum weir_status read_pragma(struct connection *connection, const char *s
     return status;
 }
 
-/* Ours, or an empty file that is about to become ours. */
+/* Ours, or an empty file that is about to become ours: switching to WAL has written its first page already. */
 static enum weir_status check_identity(struct connection *connection, const struct connection_options *options,
                                        struct weir_error *error)
 {
@@ -160,7 +160,7 @@ static enum weir_status check_identity(struct connection *connection, const stru
         }
         return status;
     }
-    if (strtol(application, NULL, 10) != APPLICATION_ID && strtol(pages, NULL, 10) > 0) {
+    if (strtol(application, NULL, 10) != APPLICATION_ID && strtol(pages, NULL, 10) > 1) {
         error_set(error, WEIR_STORE_NOT_WEIR, "%s is not a weir store: it is the database of another application",
                   options->path);
         error_hint(error, "give another path to --store; this file was not touched");
