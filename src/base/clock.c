@@ -149,12 +149,12 @@ static int days_in_month(int year, int month)
 
 static bool read_rfc3339(const char *text, int64_t *ret_time_us)
 {
-    int year;
-    int month;
-    int day;
-    int hour;
-    int minute;
-    int second;
+    int year = 0;
+    int month = 0;
+    int day = 0;
+    int hour = 0;
+    int minute = 0;
+    int second = 0;
     int64_t fraction_us = 0;
     int64_t offset_us = 0;
     const char *at = read_digits(text, 4, &year);

@@ -28,7 +28,7 @@ struct jq_program {
     char message[JQ_MESSAGE_MAX]; /* the first complaint */
 };
 
-/* --- the sandbox --- */
+/* --- confinement --- */
 
 static void set_limit(__rlimit_resource_t resource, rlim_t value)
 {
@@ -87,7 +87,7 @@ static void limit_memory(void)
     }
 }
 
-void jq_sandbox_enter(const int *keep_fds, size_t keep_count)
+void jq_confine_process(const int *keep_fds, size_t keep_count)
 {
     for (int number = 1; number < NSIG; number++) {
         (void)signal(number, SIG_DFL);
@@ -111,7 +111,7 @@ void jq_sandbox_enter(const int *keep_fds, size_t keep_count)
     set_limit(RLIMIT_NOFILE, 0);
 }
 
-void jq_sandbox_allow_cpu(unsigned seconds)
+void jq_confine_cpu(unsigned seconds)
 {
     struct rusage usage;
     struct rlimit limit;
@@ -442,8 +442,8 @@ static void check_all(const char *const *programs, size_t count, struct check_an
 _Noreturn static void check_main(const char *const *programs, size_t count, int out_fd)
 {
     struct check_answer answer = {.wrong = 0};
-    jq_sandbox_enter(&out_fd, 1);
-    jq_sandbox_allow_cpu(JQ_CHECK_CPU_SECONDS_MAX);
+    jq_confine_process(&out_fd, 1);
+    jq_confine_cpu(JQ_CHECK_CPU_SECONDS_MAX);
     check_all(programs, count, &answer);
     _exit(write(out_fd, &answer, sizeof answer) == (ssize_t)sizeof answer ? 0 : 1);
 }

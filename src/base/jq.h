@@ -1,7 +1,7 @@
 /* jq glue over libjq 1.6, which is not fit to run inside a daemon: it takes ~40 ms per compilation (its built-ins are a jq
  * program themselves), cannot be interrupted, aborts when memory runs out, reads ~/.jq, and dies of some programs (`1 %
  * 0.1` divides by zero while it is being compiled). So nothing here runs libjq in the caller's process except a struct
- * jq_program, and that is for child processes that went through jq_sandbox_enter(): the evaluator, and the child that
+ * jq_program, and that is for child processes that went through jq_confine_process(): the evaluator, and the child that
  * jq_check() forks.
  */
 #ifndef WEIR_BASE_JQ_H
@@ -23,11 +23,11 @@ enum {
 /* Turns this process into one that can hurt nobody: no environment (so neither ~/.jq nor `env`), no core file, a memory
  * limit, no file can be opened any more, standard streams on /dev/null, default signal handling, every file descriptor but
  * the `keep_count` given ones (> 2) closed. Only for a child process; there is no way back. */
-void jq_sandbox_enter(const int *keep_fds, size_t keep_count);
+void jq_confine_process(const int *keep_fds, size_t keep_count);
 /* Allows `seconds` of CPU time from now on; the process is killed when they are used up. */
-void jq_sandbox_allow_cpu(unsigned seconds);
+void jq_confine_cpu(unsigned seconds);
 
-/* A compiled program; one thread at a time. Only inside a sandbox. */
+/* A compiled program; one thread at a time. Only in a confined process. */
 struct jq_program;
 
 /* Compiles. WEIR_INVALID_ARGUMENT with jq's message ("syntax error, unexpected ..."); `import`, `include` and `module` are

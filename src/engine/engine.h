@@ -49,6 +49,7 @@ enum step_state {
         STEP_STATE_COUNT
 };
 const char *step_state_name(enum step_state state);
+/* False when `name` is none of the list. */
 bool step_state_parse(const char *name, enum step_state *ret_state);
 bool step_state_is_final(enum step_state state);
 

@@ -81,6 +81,7 @@ struct event {
 };
 
 const char *event_name(enum event_type type);
+/* The level that the spec gives the event. */
 enum event_level event_level(enum event_type type);
 const char *event_level_name(enum event_level level);
 

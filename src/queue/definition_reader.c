@@ -116,6 +116,7 @@ static enum weir_status refuse_cycle(struct definition_reader *reader, const str
 {
     char path[CYCLE_TEXT_MAX] = "";
     size_t used = 0;
+    INVARIANT(reader->step_nodes != NULL);
     for (size_t i = 0; i < length && used < sizeof path; i++) {
         used +=
             (size_t)snprintf(path + used, sizeof path - used, "%s%s", i == 0 ? "" : " -> ", definition->steps[cycle[i]].id);

@@ -213,7 +213,8 @@ enum weir_status path_follow(const struct path_step *steps, size_t count, const 
     for (size_t i = 0; i < count && value != NULL && !json_is_null(value); i++) {
         if (steps[i].key != NULL) {
             if (!json_is_object(value)) {
-                return error_set(error, WEIR_FAILED, "Cannot index %s with string \"%.64s\"", jq_type_name(value), steps[i].key);
+                return error_set(error, WEIR_FAILED, "Cannot index %s with string \"%.64s\"", jq_type_name(value),
+                                 steps[i].key);
             }
             value = json_object_get(value, steps[i].key);
         } else {
@@ -346,6 +347,9 @@ static enum weir_status read_expression(struct template_reader *reader)
     }
     if (start == end) {
         return fault_at(reader, start, "the expression is empty", "write $${ for a literal ${");
+    }
+    if (memchr(reader->source + start, '\0', end - start) != NULL) {
+        return fault_at(reader, start, "a NUL in the expression", NULL);
     }
     struct template_part part = {.kind = PART_PROGRAM,
                                  .text = arena_copy(reader->arena, reader->source + start, end - start),

@@ -56,11 +56,11 @@ enum {
 #define RECOVERY_INTERVAL_US (1 * MICROSECONDS_PER_SECOND) /* look for dead nodes */
 #define STALE_CLAIM_US (300 * MICROSECONDS_PER_SECOND)     /* spec 1: the safety net, five minutes ... */
 #define STALE_CHECK_US (60 * MICROSECONDS_PER_SECOND)      /* ... looked at each minute */
-#define START_DEADLINE_US (10 * MICROSECONDS_PER_SECOND) /* an unanswered start is asked again; below NODE_LEASE + margin  \
-                                                          */
-#define STORE_DEADLINE_US (5 * MICROSECONDS_PER_SECOND)  /* every store call answers within this */
-#define STUCK_AFTER_US (60 * MICROSECONDS_PER_SECOND)    /* nFlow: stuckThreadThreshold */
-#define STOP_GRACE_US (25 * MICROSECONDS_PER_SECOND)     /* graceful stop waits this long for running work */
+#define START_DEADLINE_US                                                                                                  \
+    (10 * MICROSECONDS_PER_SECOND) /* then an unanswered start is asked again; below NODE_LEASE + margin */
+#define STORE_DEADLINE_US (5 * MICROSECONDS_PER_SECOND) /* every store call answers within this */
+#define STUCK_AFTER_US (60 * MICROSECONDS_PER_SECOND)   /* nFlow: stuckThreadThreshold */
+#define STOP_GRACE_US (25 * MICROSECONDS_PER_SECOND)    /* graceful stop waits this long for running work */
 #define RETENTION_US (14 * 86400 * MICROSECONDS_PER_SECOND)
 
 /* One level of priority is worth this much waiting: an item of priority 1 goes first until an item of priority 0 has waited

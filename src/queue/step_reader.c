@@ -547,6 +547,7 @@ static enum weir_status find_kind(struct definition_reader *reader, const struct
 static enum weir_status refuse_foreign_keys(struct definition_reader *reader, const struct yaml_node *node,
                                             const char *kind)
 {
+    INVARIANT(kind != NULL);
     for (size_t i = 0; i < node->count; i++) {
         const char *key = node->keys[i]->text;
         bool is_run = strcmp(key, "retry") == 0 || strcmp(key, "timeout") == 0;
@@ -596,6 +597,7 @@ enum weir_status step_read(struct definition_reader *reader, size_t index, struc
     if (status != WEIR_OK) {
         return status;
     }
+    INVARIANT(kind != NULL);
     return strcmp(kind, "exec") == 0    ? read_exec(reader, index, node, step)
            : strcmp(kind, "sleep") == 0 ? read_sleep(reader, index, node, step)
                                         : read_handler(reader, index, node, step);

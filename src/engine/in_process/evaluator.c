@@ -233,7 +233,7 @@ static bool serve_frame(struct evaluator *evaluator, size_t length)
     const json_t *input = json_object_get(request, "input");
     text_clear(&evaluator->answer);
     evaluator->requests++;
-    jq_sandbox_allow_cpu(EVALUATOR_CPU_SECONDS_MAX);
+    jq_confine_cpu(EVALUATOR_CPU_SECONDS_MAX);
     bool is_fine = json_is_integer(id) && text != NULL && input != NULL && strlen(text) <= EVALUATOR_PROGRAM_BYTES_MAX &&
                    answer_request(evaluator, json_integer_value(id), text, input) == WEIR_OK;
     json_decref(request);
@@ -244,7 +244,7 @@ _Noreturn void evaluator_main(int in_fd, int out_fd)
 {
     const int kept_fds[] = {in_fd, out_fd};
     struct evaluator evaluator = {.in_fd = in_fd, .out_fd = out_fd};
-    jq_sandbox_enter(kept_fds, 2);
+    jq_confine_process(kept_fds, 2);
     /* The end of the input tells of the parent's end only when no expression runs for ever. */
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     evaluator.answer.max = EVALUATOR_FRAME_BYTES_MAX + EVALUATOR_HEADER_BYTES;

@@ -16,10 +16,10 @@
 #include "weir/handler.h"
 
 struct in_process_options {
-    size_t max_running;      /* executions at once: room() is what is left of it; 0 = IN_PROCESS_RUNNING_DEFAULT */
-    size_t handler_threads;  /* 0 = number of processors, at most 16 */
-    bool allow_exec;         /* exec steps are refused (error code `exec_not_allowed`) unless this is set */
-    const char *const *exec_allow_list; /* absolute program paths or names; NULL-terminated; NULL = all when allow_exec */
+    size_t max_running;     /* executions at once: room() is what is left of it; 0 = IN_PROCESS_RUNNING_DEFAULT */
+    size_t handler_threads; /* 0 = number of processors, at most 16 */
+    bool allow_exec;        /* exec steps are refused (error code `exec_not_allowed`) unless this is set */
+    const char *const *exec_allow_list;  /* absolute program paths or names; NULL-terminated; NULL = all when allow_exec */
     const struct weir_handler *handlers; /* copied */
     size_t handler_count;
     const struct clock *clock;

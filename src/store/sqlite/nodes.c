@@ -202,8 +202,8 @@ static enum weir_status find_gone(struct connection *connection, const struct re
     if (options->boot_id == NULL || options->is_gone == NULL) {
         return WEIR_OK;
     }
-    sqlite3_stmt *statement =
-        connection_bind(connection, error, QUERY_NODES_OF_MACHINE, "tit", options->boot_id, options->node_id, options->group);
+    sqlite3_stmt *statement = connection_bind(connection, error, QUERY_NODES_OF_MACHINE, "tit", options->boot_id,
+                                              options->node_id, options->group);
     if (statement == NULL) {
         return statement_failure(error);
     }
@@ -231,7 +231,8 @@ static enum weir_status mark_dead(struct write *write, const struct recover_opti
     if (status != WEIR_OK) {
         return status;
     }
-    sqlite3_stmt *statement = connection_bind(write->connection, error, QUERY_FIND_DEAD, "it", write->now_us, options->group);
+    sqlite3_stmt *statement =
+        connection_bind(write->connection, error, QUERY_FIND_DEAD, "it", write->now_us, options->group);
     if (statement == NULL) {
         return statement_failure(error);
     }

@@ -197,7 +197,8 @@ static enum weir_status record_put_back(struct write *write, int64_t node_id, st
                             waits ? 1 : 0, time_add(write->now_us, record->delay_us), record->kind == RECORD_RETRY ? 1 : 0,
                             record->kind == RECORD_DEFERRED ? 1 : 0, record->error_code, record->error);
     /* An engine that is away for hours sends a probe every few seconds: the first release tells the story. */
-    bool told = record->kind == RECORD_RELEASED && record->error_code != NULL && strcmp(record->error_code, item.error_code) == 0;
+    bool told =
+        record->kind == RECORD_RELEASED && record->error_code != NULL && strcmp(record->error_code, item.error_code) == 0;
     if (status == WEIR_OK && !told) {
         status = event_add(write->connection, record->id, write->now_us, record_kind_name(record->kind), node_id,
                            record->fence, NULL, record->error_code, record->error, error);

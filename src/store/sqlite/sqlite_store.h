@@ -52,6 +52,7 @@ enum weir_status fence_next(struct connection *connection, int64_t *ret_fence, s
 /* Enqueue of one request in an open transaction; shared by enqueue, enqueue_on and retry. `reuse_*`: see enqueue.c. */
 struct enqueue_context;
 
+/* The verbs of store.h, by their names there. */
 enum weir_status sqlite_enqueue(struct store *, const struct enqueue_request *, size_t, struct enqueue_result *,
                                 struct weir_error *);
 enum weir_status sqlite_claim(struct store *, const struct claim_options *, struct arena *, struct claim_result *,

@@ -159,6 +159,17 @@ static void a_broken_expression_is_told_with_its_place(void **state)
     expect_fault("x${ steps.a.output }", 4, "an expression starts with a dot here");
 }
 
+static void a_nul_is_no_part_of_an_expression(void **state)
+{
+    (void)state;
+    const struct template *template = NULL;
+    assert_int_equal(template_parse("a\0${.a\0b}", 10, &arena, &template, &place, &fault), WEIR_INVALID_DEFINITION);
+    assert_string_equal(fault.message, "a NUL in the expression");
+    assert_int_equal(place.offset, 4);
+    assert_int_equal(template_parse("a\0${.a}", 8, &arena, &template, &place, &fault), WEIR_OK);
+    assert_int_equal(template->parts[0].length, 2);
+}
+
 static void nesting_and_size_are_bounded(void **state)
 {
     (void)state;
@@ -410,6 +421,7 @@ int main(void)
         TEST(what_is_not_an_expression_stays_as_it_is),
         TEST(brackets_strings_and_comments_do_not_end_an_expression),
         TEST(a_broken_expression_is_told_with_its_place),
+        TEST(a_nul_is_no_part_of_an_expression),
         TEST(nesting_and_size_are_bounded),
         TEST(a_missing_value_never_becomes_the_word_null),
         TEST(a_failing_expression_is_named),

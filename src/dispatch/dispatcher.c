@@ -1,0 +1,399 @@
+/* The dispatch loop: room -> claim -> start. Also: cancels on their way to the engine, unanswered starts, and the order of
+ * a stop. No transaction is open while the engine is called. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/failpoint.h"
+#include "base/json.h"
+#include "dispatch/node_parts.h"
+
+/* --- definitions --- */
+
+/* What the dispatcher itself needs of a definition; the engine reads the rest. */
+static void read_hints(struct kept_definition *kept)
+{
+    json_t *value = NULL;
+    if (json_read(kept->text, strlen(kept->text), &value, NULL) != WEIR_OK) {
+        return;
+    }
+    kept->attempts_max = (int)json_integer_value(json_object_get(value, "attempts"));
+    const char *stuck_after = json_string_value(json_object_get(value, "stuck_after"));
+    if (stuck_after != NULL && duration_parse(stuck_after, &kept->stuck_after_us, NULL) != WEIR_OK) {
+        kept->stuck_after_us = 0;
+    }
+    json_decref(value);
+}
+
+static enum weir_status keep_definition(struct node *node, struct arena *arena, int64_t id,
+                                        struct kept_definition **ret_kept, struct weir_error *error)
+{
+    struct kept_definition *kept = &node->definitions[(uint64_t)id % DEFINITIONS_MOST];
+    if (kept->id != id) {
+        struct definition_text definition;
+        enum weir_status status = store_read_definition(node->stores[LOOP_DISPATCH], id, arena, &definition, error);
+        if (status != WEIR_OK) {
+            return status;
+        }
+        char *text = strdup(definition.text);
+        if (text == NULL) {
+            return error_out_of_memory(error);
+        }
+        free(kept->text);
+        *kept = (struct kept_definition){.id = id, .text = text};
+        read_hints(kept);
+    }
+    *ret_kept = kept;
+    return WEIR_OK;
+}
+
+/* --- starting --- */
+
+/* A start that cannot even be put together is refused like any other. */
+static void refuse(struct node *node, const struct claimed_item *item, enum weir_status status,
+                   const struct weir_error *error)
+{
+    bool permanent = weir_status_kind(status) == WEIR_KIND_PERMANENT;
+    struct report *report = report_new(REPORT_REFUSED, item->id, item->fence);
+    if (report == NULL) {
+        return; /* it is asked again after the start's deadline */
+    }
+    report->permanent = permanent;
+    report->spends_attempt = permanent;
+    report->delay_us = RETRY_BACKOFF_US;
+    text_copy(report->error_code, sizeof report->error_code, weir_status_name(status));
+    report->error = strdup(error->message);
+    recorder_report(node, report);
+}
+
+static void send_start(struct node *node, struct arena *arena, const struct claimed_item *item, int sends)
+{
+    struct weir_error error = {.status = WEIR_OK};
+    struct kept_definition *kept = NULL;
+    enum weir_status status = keep_definition(node, arena, item->definition_id, &kept, &error);
+    if (status == WEIR_OK) {
+        struct engine_start start = {
+            .workspace = item->workspace,
+            .workflow = item->workflow,
+            .version = item->version,
+            .definition_id = item->definition_id,
+            .definition = kept->text,
+            .params = item->params,
+            .params_length = item->params_length,
+            .fence = item->fence,
+            .attempt = item->attempts + 1,
+            .handovers = item->handovers,
+            .running_for_us = item->running_for_us,
+            .cancel_requested = item->cancel_requested,
+            .steps = item->steps,
+            .step_count = item->step_count,
+        };
+        memcpy(start.id, item->id, sizeof start.id);
+        pthread_mutex_lock(&node->lock);
+        struct in_flight *entry = in_flight_find(&node->in_flight, item->id, item->fence);
+        if (entry != NULL) {
+            entry->sends = sends;
+            entry->resend_boot_us = time_add(node_now(node), node->settings.start_deadline_us);
+            entry->attempts_max = kept->attempts_max > 0 ? kept->attempts_max : node->settings.attempts_max;
+            entry->stuck_after_us = kept->stuck_after_us > 0 ? kept->stuck_after_us : node->settings.stuck_after_us;
+        }
+        pthread_mutex_unlock(&node->lock);
+        FAILPOINT("before_start");
+        status = engine_start(node->engine, &start, &error);
+        FAILPOINT("after_start");
+    }
+    if (status != WEIR_OK) {
+        refuse(node, item, status, &error);
+    }
+}
+
+static void start_items(struct node *node, struct claim_batch *batch, const struct claim_result *result)
+{
+    int64_t now_us = node_now(node);
+    size_t added = 0;
+    pthread_mutex_lock(&node->lock);
+    for (; added < result->count; added++) {
+        const struct claimed_item *item = &result->items[added];
+        struct in_flight *entry = in_flight_add(&node->in_flight, item, batch);
+        if (entry == NULL) {
+            break; /* out of memory: the rest waits for the safety net */
+        }
+        int64_t since_us = item->run_at_us > item->created_at_us ? item->run_at_us : item->created_at_us;
+        entry->claimed_boot_us = now_us;
+        entry->waited_us = item->claimed_at_us > since_us ? item->claimed_at_us - since_us : 0;
+        entry->resend_boot_us = time_add(now_us, node->settings.start_deadline_us);
+        entry->attempts_max = node->settings.attempts_max;
+        entry->stuck_after_us = node->settings.stuck_after_us;
+    }
+    pthread_mutex_unlock(&node->lock);
+    for (size_t i = 0; i < added; i++) {
+        const struct claimed_item *item = &result->items[i];
+        struct event event = {.type = EVENT_EXECUTION_DISPATCHING,
+                              .execution_id = item->id,
+                              .workspace = item->workspace,
+                              .workflow = item->workflow,
+                              .fence = item->fence,
+                              .attempt = item->attempts + 1};
+        event_emit(node->events, &event);
+        send_start(node, &batch->arena, item, 1);
+    }
+}
+
+/* --- unanswered starts: the same ids again --- */
+
+struct unanswered {
+    struct node *node;
+    int64_t now_us;
+    int64_t next_us;
+    struct claimed_item items[CLAIM_BATCH_DEFAULT];
+    struct claim_batch *batches[CLAIM_BATCH_DEFAULT];
+    int sends[CLAIM_BATCH_DEFAULT];
+    size_t count;
+};
+
+static void collect_unanswered(void *context, struct in_flight *entry)
+{
+    struct unanswered *due = context;
+    if (entry->started || entry->batch == NULL) {
+        return;
+    }
+    if (entry->resend_boot_us > due->now_us || due->count == CLAIM_BATCH_DEFAULT) {
+        due->next_us = earlier(due->next_us, entry->resend_boot_us);
+        return;
+    }
+    due->items[due->count] = *entry->item;
+    due->batches[due->count] = entry->batch;
+    due->sends[due->count] = entry->sends + 1;
+    entry->batch->references++;
+    due->count++;
+}
+
+static int64_t send_again(struct node *node, int64_t now_us)
+{
+    struct unanswered due = {.node = node, .now_us = now_us, .next_us = TIME_NEVER};
+    pthread_mutex_lock(&node->lock);
+    if (node->in_flight.unanswered > 0) {
+        in_flight_each(&node->in_flight, collect_unanswered, &due);
+    }
+    pthread_mutex_unlock(&node->lock);
+    for (size_t i = 0; i < due.count; i++) {
+        struct event event = {.type = EVENT_START_UNKNOWN,
+                              .execution_id = due.items[i].id,
+                              .workspace = due.items[i].workspace,
+                              .fence = due.items[i].fence,
+                              .count = due.sends[i]};
+        event_emit(node->events, &event);
+        send_start(node, &due.batches[i]->arena, &due.items[i], due.sends[i]);
+        pthread_mutex_lock(&node->lock);
+        claim_batch_release(due.batches[i]);
+        pthread_mutex_unlock(&node->lock);
+    }
+    return due.count == CLAIM_BATCH_DEFAULT ? now_us : due.next_us;
+}
+
+/* --- cancels --- */
+
+static enum weir_status pass_requests(struct node *node, struct weir_error *error)
+{
+    struct arena arena;
+    struct node_request *requests = NULL;
+    size_t count = 0;
+    arena_init(&arena, CLAIM_ARENA_BYTES);
+    enum weir_status status =
+        store_take_requests(node->stores[LOOP_DISPATCH], atomic_load(&node->id), &arena, &requests, &count, error);
+    for (size_t i = 0; i < count && status == WEIR_OK; i++) {
+        engine_cancel(node->engine, requests[i].id, requests[i].fence);
+    }
+    arena_close(&arena);
+    return status;
+}
+
+/* --- claiming --- */
+
+static bool may_claim(struct node *node)
+{
+    return !node->settings.no_dispatch && !atomic_load(&node->paused) && atomic_load(&node->wish) == NODE_RUN &&
+           !atomic_load(&node->lease_lost) && atomic_load(&node->stop_kind) == 0;
+}
+
+/* How many to claim: the engine's room, one batch, and what the breaker lets through. */
+static size_t wanted(struct node *node, int64_t now_us)
+{
+    size_t room = engine_room(node->engine);
+    room = room < node->settings.claim_batch ? room : node->settings.claim_batch;
+    pthread_mutex_lock(&node->lock);
+    int64_t allowed = breaker_allows(&node->breaker, (int64_t)room, now_us);
+    pthread_mutex_unlock(&node->lock);
+    return allowed > 0 ? (size_t)allowed : 0;
+}
+
+static enum weir_status claim(struct node *node, size_t limit, bool *ret_more, struct weir_error *error)
+{
+    struct claim_batch *batch = calloc(1, sizeof *batch);
+    struct claim_result result = {0};
+    struct claim_options options = {.node_id = atomic_load(&node->id),
+                                    .group = node->group,
+                                    .limit = limit,
+                                    .attempts_max = node->settings.attempts_max};
+    if (batch == NULL) {
+        return error_out_of_memory(error);
+    }
+    arena_init(&batch->arena, CLAIM_ARENA_BYTES);
+    batch->references = 1;
+    enum weir_status status = store_claim(node->stores[LOOP_DISPATCH], &options, &batch->arena, &result, error);
+    if (status == WEIR_OK && result.count > 0) {
+        FAILPOINT("after_claim");
+        start_items(node, batch, &result);
+    } else if (status == WEIR_OK) {
+        struct event event = {.type = EVENT_RACE_LOST};
+        event_emit(node->events, &event);
+    }
+    pthread_mutex_lock(&node->lock);
+    claim_batch_release(batch);
+    pthread_mutex_unlock(&node->lock);
+    *ret_more = status == WEIR_OK && result.more;
+    return status;
+}
+
+/* The base under all wake-ups, at a random distance (nFlow), so that nodes do not poll in step. */
+static int64_t next_poll(struct node *node, int64_t now_us)
+{
+    if (now_us >= node->next_poll_boot_us) {
+        pthread_mutex_lock(&node->lock);
+        int64_t half_us = node->settings.poll_interval_us / 2;
+        node->next_poll_boot_us = time_add(now_us, half_us + (int64_t)random_below(&node->random, (uint64_t)half_us + 1));
+        pthread_mutex_unlock(&node->lock);
+    }
+    return node->next_poll_boot_us;
+}
+
+static enum weir_status look_and_claim(struct node *node, int64_t now_us, int64_t *ret_next_us, struct weir_error *error)
+{
+    struct next_work work;
+    bool more = false;
+    enum weir_status status =
+        store_next_work(node->stores[LOOP_DISPATCH], atomic_load(&node->id), node->group, &work, error);
+    if (status == WEIR_OK && work.requests) {
+        status = pass_requests(node, error);
+    }
+    if (status != WEIR_OK) {
+        return status;
+    }
+    *ret_next_us = earlier(*ret_next_us, time_add(now_us, work.due_in_us));
+    if (!work.ready || !may_claim(node)) {
+        return WEIR_OK;
+    }
+    if (node->settings.exclusive && !lock_hold(node, node->stores[LOOP_DISPATCH], &node->exclusive, now_us)) {
+        *ret_next_us = earlier(*ret_next_us, node->exclusive.again_boot_us);
+        return WEIR_OK;
+    }
+    size_t limit = wanted(node, now_us);
+    if (limit == 0) {
+        /* No room: the recorder wakes us when there is some. An open breaker: it names the time. */
+        pthread_mutex_lock(&node->lock);
+        *ret_next_us = earlier(*ret_next_us, breaker_next(&node->breaker));
+        pthread_mutex_unlock(&node->lock);
+        return WEIR_OK;
+    }
+    status = claim(node, limit, &more, error);
+    if (more) {
+        *ret_next_us = now_us;
+    }
+    return status;
+}
+
+/* --- stopping --- */
+
+static bool is_idle(struct node *node)
+{
+    pthread_mutex_lock(&node->lock);
+    bool idle = node->in_flight.count == 0;
+    pthread_mutex_unlock(&node->lock);
+    return idle && recorder_is_empty(node) && engine_running(node->engine) == 0;
+}
+
+static void begin_stop(struct node *node, int64_t now_us)
+{
+    struct event event = {.type = EVENT_NODE_STOPPING, .node = node->name, .count = (int64_t)engine_running(node->engine)};
+    node->stop_began_boot_us = now_us;
+    event_emit(node->events, &event);
+    engine_stop(node->engine, false);
+}
+
+static void interrupt(struct node *node, int64_t now_us)
+{
+    node->interrupt_began_boot_us = now_us;
+    if (engine_running(node->engine) > 0) {
+        atomic_store(&node->interrupted, true);
+    }
+    engine_stop(node->engine, true);
+}
+
+static int64_t finish_stop(struct node *node, int64_t now_us)
+{
+    struct weir_error error;
+    bool graceful = !atomic_load(&node->interrupted);
+    engine_abandon(node->engine, NULL, 0);
+    lock_drop(node, node->stores[LOOP_DISPATCH], &node->exclusive);
+    enum weir_status status = store_node_stop(node->stores[LOOP_DISPATCH], atomic_load(&node->id), graceful, &error);
+    if (status != WEIR_OK &&
+        now_us - node->stop_began_boot_us < node->settings.stop_grace_us + STOP_LAST_US + STORE_DEADLINE_US) {
+        return loop_failed(node, LOOP_DISPATCH, now_us, status, &error);
+    }
+    struct event event = {.type = EVENT_NODE_STOPPED, .node = node->name, .reason = graceful ? "graceful" : "interrupted"};
+    event_emit(node->events, &event);
+    atomic_store(&node->stopped, true);
+    for (int loop = 0; loop < LOOP_COUNT; loop++) {
+        loop_wake(node, (enum loop)loop);
+    }
+    return TIME_NEVER;
+}
+
+/* What runs is awaited, then interrupted, then handed over: each with its own deadline. */
+static int64_t stop_step(struct node *node, int64_t now_us, enum node_stop_kind kind)
+{
+    if (atomic_load(&node->stopped)) {
+        return TIME_NEVER;
+    }
+    if (node->stop_began_boot_us == 0) {
+        begin_stop(node, now_us);
+    }
+    int64_t interrupt_at_us =
+        kind == NODE_STOP_INTERRUPT ? now_us : time_add(node->stop_began_boot_us, node->settings.stop_grace_us);
+    if (now_us >= interrupt_at_us && node->interrupt_began_boot_us == 0) {
+        interrupt(node, now_us);
+    }
+    int64_t last_us =
+        node->interrupt_began_boot_us == 0 ? TIME_NEVER : time_add(node->interrupt_began_boot_us, STOP_LAST_US);
+    if (is_idle(node) || now_us >= last_us) {
+        return finish_stop(node, now_us);
+    }
+    int64_t next_us = node->interrupt_began_boot_us == 0 ? interrupt_at_us : last_us;
+    return earlier(next_us, time_add(now_us, LOOP_RETRY_FIRST_US));
+}
+
+/* --- the loop --- */
+
+int64_t dispatcher_step(struct node *node)
+{
+    int64_t now_us = node_now(node);
+    int64_t next_us;
+    struct weir_error error = {.status = WEIR_OK};
+    int stop = atomic_load(&node->stop_kind);
+    if (loop_is_backing_off(node, LOOP_DISPATCH, now_us, &next_us)) {
+        return next_us;
+    }
+    if (stop != 0) {
+        return stop_step(node, now_us, (enum node_stop_kind)(stop - 1));
+    }
+    if (atomic_load(&node->lease_lost)) {
+        return TIME_NEVER; /* the heartbeat loop registers anew and wakes us */
+    }
+    next_us = next_poll(node, now_us);
+    enum weir_status status = look_and_claim(node, now_us, &next_us, &error);
+    if (status != WEIR_OK) {
+        return loop_failed(node, LOOP_DISPATCH, now_us, status, &error);
+    }
+    loop_succeeded(node, LOOP_DISPATCH);
+    return earlier(next_us, send_again(node, now_us));
+}

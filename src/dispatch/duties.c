@@ -1,0 +1,275 @@
+/* The duties' loop: recovery of dead nodes, the safety net for stale claims, stuck warnings, retention, at-capacity
+ * notices.
+ *
+ * Recovery of dead nodes runs on every node without a lock: it is one guarded transaction, and whoever comes first does it.
+ * What should happen once for all nodes is done under a lock of the shedlock table; correctness does not depend on it. */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "dispatch/node_parts.h"
+#include "dispatch/nodes.h"
+
+#define CAPACITY_NOTICE_US (60 * MICROSECONDS_PER_SECOND)
+#define RETENTION_INTERVAL_US (60 * MICROSECONDS_PER_SECOND)
+#define STUCK_LOOK_US (1 * MICROSECONDS_PER_SECOND)
+
+enum { CAPACITY_WORKSPACES = 100 };
+
+/* --- locks --- */
+
+static void new_holder(struct node *node, struct held_lock *lock)
+{
+    pthread_mutex_lock(&node->lock);
+    uint64_t token = random_next(&node->random);
+    pthread_mutex_unlock(&node->lock);
+    (void)snprintf(lock->holder, sizeof lock->holder, "%s:%ld:%lld:%016llx", node->name, (long)getpid(),
+                   (long long)atomic_load(&node->id), (unsigned long long)token);
+}
+
+bool lock_hold(struct node *node, struct store *store, struct held_lock *lock, int64_t now_us)
+{
+    struct weir_error error;
+    struct lock_request request = {
+        .name = lock->name, .holder = lock->holder, .at_most_us = lock->at_most_us, .at_least_us = lock->at_least_us};
+    if (now_us < lock->again_boot_us) {
+        return lock->held && now_us < lock->until_boot_us;
+    }
+    enum weir_status status;
+    if (lock->held) {
+        status = store_lock_extend(store, &request, &error);
+        if (status == WEIR_CONFLICT) {
+            struct event event = {.type = EVENT_LOCK_LOST, .reason = lock->name, .node = node->name};
+            event_emit(node->events, &event);
+            lock->held = false;
+            return false;
+        }
+    } else {
+        new_holder(node, lock);
+        status = store_lock(store, &request, &error);
+    }
+    if (status == WEIR_OK) {
+        lock->held = true;
+        lock->until_boot_us = time_add(now_us, lock->at_most_us - lock->at_most_us / 10);
+        lock->again_boot_us = time_add(now_us, lock->at_most_us / 3);
+    } else {
+        lock->again_boot_us = time_add(now_us, MICROSECONDS_PER_SECOND);
+    }
+    return lock->held && now_us < lock->until_boot_us;
+}
+
+void lock_drop(struct node *node, struct store *store, struct held_lock *lock)
+{
+    struct weir_error error;
+    struct lock_request request = {
+        .name = lock->name, .holder = lock->holder, .at_most_us = lock->at_most_us, .at_least_us = lock->at_least_us};
+    (void)node;
+    if (lock->held) {
+        enum weir_status status = store_unlock(store, &request, &error);
+        (void)status; /* if it fails, the lock runs out by itself */
+        lock->held = false;
+        lock->again_boot_us = 0;
+    }
+}
+
+/* --- recovery --- */
+
+static enum weir_status recover(struct node *node, int64_t now_us, struct weir_error *error)
+{
+    struct store *store = node->stores[LOOP_DUTIES];
+    struct recover_result result = {0};
+    struct recover_options options = {
+        .node_id = atomic_load(&node->id),
+        .group = node->group,
+        .boot_id = node->boot_id,
+        .is_gone = node->clock == clock_system() ? nodes_process_is_gone : NULL,
+        .handovers_max = node->settings.handovers_max,
+        .limit = RECOVER_BATCH,
+    };
+    bool stale = now_us >= node->next_stale_us && lock_hold(node, store, &node->stale_lock, now_us);
+    options.stale_claim_us = stale ? STALE_CLAIM_US : 0;
+    enum weir_status status = store_recover(store, &options, &result, error);
+    if (stale && status == WEIR_OK && !result.more) {
+        lock_drop(node, store, &node->stale_lock);
+    }
+    if (now_us >= node->next_stale_us && !(stale && result.more)) {
+        node->next_stale_us = time_add(now_us, STALE_CHECK_US);
+    }
+    if (status == WEIR_OK) {
+        node->next_recovery_us = result.more ? now_us : time_add(now_us, RECOVERY_INTERVAL_US);
+        if (result.handed_over > 0) {
+            loop_wake(node, LOOP_DISPATCH);
+        }
+    }
+    return status;
+}
+
+/* --- stuck executions --- */
+
+enum { STUCK_PER_LOOK = 64 };
+
+struct stuck_look {
+    int64_t now_us;
+    size_t stuck;
+    size_t due;
+    struct {
+        char id[UUID_TEXT_MAX];
+        char workspace[WORKSPACE_NAME_MAX + 1];
+        char workflow[WORKFLOW_NAME_MAX + 1];
+        int64_t fence;
+        int64_t age_us;
+    } items[STUCK_PER_LOOK];
+};
+
+static void look_at(void *context, struct in_flight *entry)
+{
+    struct stuck_look *look = context;
+    int64_t age_us = entry->started ? look->now_us - entry->started_boot_us : 0;
+    if (!entry->started || age_us < entry->stuck_after_us) {
+        return;
+    }
+    look->stuck++;
+    bool warned = entry->warned_boot_us != 0 && look->now_us - entry->warned_boot_us < entry->stuck_after_us;
+    if (warned || look->due == STUCK_PER_LOOK) {
+        return;
+    }
+    entry->warned_boot_us = look->now_us;
+    memcpy(look->items[look->due].id, entry->id, UUID_TEXT_MAX);
+    text_copy(look->items[look->due].workspace, sizeof look->items[0].workspace, entry->workspace);
+    text_copy(look->items[look->due].workflow, sizeof look->items[0].workflow, entry->workflow);
+    look->items[look->due].fence = entry->fence;
+    look->items[look->due].age_us = age_us;
+    look->due++;
+}
+
+/* Every stuck item is named, once per period; the hook may cancel it (nFlow: handlePotentiallyStuck). */
+static void warn_of_stuck(struct node *node, int64_t now_us)
+{
+    struct stuck_look look = {.now_us = now_us};
+    pthread_mutex_lock(&node->lock);
+    in_flight_each(&node->in_flight, look_at, &look);
+    size_t running = node->in_flight.count;
+    pthread_mutex_unlock(&node->lock);
+    atomic_store(&node->stuck, look.stuck);
+    for (size_t i = 0; i < look.due; i++) {
+        struct event event = {.type = EVENT_EXECUTION_STUCK,
+                              .execution_id = look.items[i].id,
+                              .workspace = look.items[i].workspace,
+                              .workflow = look.items[i].workflow,
+                              .age_us = look.items[i].age_us,
+                              .count = (int64_t)look.stuck,
+                              .of = (int64_t)running,
+                              .node = node->name,
+                              .fence = look.items[i].fence};
+        event_emit(node->events, &event);
+        if (node->settings.stuck_hook != NULL &&
+            node->settings.stuck_hook(node->settings.stuck_context, look.items[i].id, look.items[i].age_us)) {
+            engine_cancel(node->engine, look.items[i].id, look.items[i].fence);
+        }
+    }
+    node->next_stuck_us = time_add(now_us, STUCK_LOOK_US);
+}
+
+/* --- retention --- */
+
+/* One chunk per step, so that nothing waits behind it. */
+static enum weir_status purge(struct node *node, int64_t now_us, struct weir_error *error)
+{
+    struct store *store = node->stores[LOOP_DUTIES];
+    struct bulk_result result = {0};
+    int64_t store_now_us = 0;
+    node->next_retention_us = time_add(now_us, RETENTION_INTERVAL_US);
+    if (!lock_hold(node, store, &node->retention_lock, now_us)) {
+        return WEIR_OK;
+    }
+    enum weir_status status = store_time(store, &store_now_us, error);
+    struct execution_filter filter = {
+        .states = 1U << ITEM_COMPLETED | 1U << ITEM_FAILED | 1U << ITEM_CANCELLED,
+        .finished_before_us = store_now_us - node->settings.retention_us,
+    };
+    if (status == WEIR_OK && filter.finished_before_us > 0) {
+        /* Ids begin with their time: nothing that was made later can have ended before. */
+        filter.created_before_us = filter.finished_before_us;
+        status =
+            store_bulk(store, BULK_PURGE, &filter, node->purged_to, PURGE_BATCH, node->name, "retention", &result, error);
+    }
+    if (status == WEIR_OK && result.changed > 0) {
+        struct event event = {.type = EVENT_RETENTION_PURGED, .count = (int64_t)result.changed, .node = node->name};
+        event_emit(node->events, &event);
+    }
+    if (status == WEIR_OK && result.more) {
+        text_copy(node->purged_to, sizeof node->purged_to, result.last_id);
+        node->next_retention_us = now_us;
+    } else {
+        node->purged_to[0] = '\0';
+        lock_drop(node, store, &node->retention_lock);
+    }
+    return status;
+}
+
+/* --- workspaces at capacity --- */
+
+/* The spec's notice, at most one a minute for each, so that a busy tenant cannot flood the log. */
+static enum weir_status notice_capacity(struct node *node, int64_t now_us, struct weir_error *error)
+{
+    json_t *answer = NULL;
+    enum weir_status status = store_status(node->stores[LOOP_DUTIES], CAPACITY_WORKSPACES, &answer, error);
+    size_t i;
+    json_t *workspace;
+    node->next_capacity_us = time_add(now_us, CAPACITY_NOTICE_US);
+    json_array_foreach(status == WEIR_OK ? json_object_get(answer, "workspaces") : NULL, i, workspace)
+    {
+        int64_t used = json_integer_value(json_object_get(workspace, "slots_used"));
+        int64_t most = json_integer_value(json_object_get(workspace, "slots_max"));
+        int64_t pending = json_integer_value(json_object_get(workspace, "pending"));
+        if (pending > 0 && used >= most) {
+            struct event event = {.type = EVENT_WORKSPACE_AT_CAPACITY,
+                                  .count = pending,
+                                  .slots_used = used,
+                                  .slots_max = most,
+                                  .workspace = json_string_value(json_object_get(workspace, "name")),
+                                  .plan = json_string_value(json_object_get(workspace, "plan"))};
+            event_emit(node->events, &event);
+        }
+    }
+    json_decref(answer);
+    return status;
+}
+
+/* --- the loop --- */
+
+int64_t duties_step(struct node *node)
+{
+    int64_t now_us = node_now(node);
+    int64_t next_us;
+    struct weir_error error = {.status = WEIR_OK};
+    enum weir_status status = WEIR_OK;
+    if (atomic_load(&node->stopped)) {
+        return TIME_NEVER;
+    }
+    if (now_us >= node->next_stuck_us) {
+        warn_of_stuck(node, now_us);
+    }
+    if (loop_is_backing_off(node, LOOP_DUTIES, now_us, &next_us) || atomic_load(&node->lease_lost)) {
+        return node->next_stuck_us;
+    }
+    if (now_us >= node->next_recovery_us && !node->settings.no_dispatch) {
+        status = recover(node, now_us, &error);
+    }
+    if (status == WEIR_OK && now_us >= node->next_retention_us && node->settings.retention_us > 0) {
+        status = purge(node, now_us, &error);
+    }
+    if (status == WEIR_OK && now_us >= node->next_capacity_us) {
+        status = notice_capacity(node, now_us, &error);
+    }
+    if (status != WEIR_OK) {
+        return loop_failed(node, LOOP_DUTIES, now_us, status, &error);
+    }
+    loop_succeeded(node, LOOP_DUTIES);
+    next_us = earlier(node->next_recovery_us, node->next_stuck_us);
+    if (node->settings.retention_us > 0) {
+        next_us = earlier(next_us, node->next_retention_us);
+    }
+    return earlier(next_us, node->next_capacity_us);
+}

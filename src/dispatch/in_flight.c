@@ -1,0 +1,103 @@
+#include "dispatch/in_flight.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* FNV-1a over the random tail of the id. */
+static size_t bucket_of(const char *id)
+{
+    uint32_t hash = 2166136261U;
+    for (const char *at = id + 9; *at != '\0'; at++) {
+        hash = (hash ^ (unsigned char)*at) * 16777619U;
+    }
+    return hash % IN_FLIGHT_BUCKETS;
+}
+
+void claim_batch_release(struct claim_batch *batch)
+{
+    if (batch != NULL && --batch->references == 0) {
+        arena_close(&batch->arena);
+        free(batch);
+    }
+}
+
+struct in_flight *in_flight_add(struct in_flight_table *table, const struct claimed_item *item, struct claim_batch *batch)
+{
+    size_t workspace = strlen(item->workspace) + 1;
+    size_t workflow = strlen(item->workflow) + 1;
+    struct in_flight *entry = calloc(1, sizeof *entry + workspace + workflow);
+    if (entry == NULL) {
+        return NULL;
+    }
+    entry->workspace = (char *)(entry + 1);
+    entry->workflow = entry->workspace + workspace;
+    memcpy(entry->workspace, item->workspace, workspace);
+    memcpy(entry->workflow, item->workflow, workflow);
+    memcpy(entry->id, item->id, sizeof entry->id);
+    entry->fence = item->fence;
+    entry->attempts = item->attempts;
+    entry->item = item;
+    entry->batch = batch;
+    batch->references++;
+    struct in_flight **bucket = &table->buckets[bucket_of(item->id)];
+    entry->next = *bucket;
+    *bucket = entry;
+    table->count++;
+    table->unanswered++;
+    return entry;
+}
+
+struct in_flight *in_flight_find(const struct in_flight_table *table, const char *id, int64_t fence)
+{
+    struct in_flight *entry = table->buckets[bucket_of(id)];
+    while (entry != NULL && (entry->fence != fence || strcmp(entry->id, id) != 0)) {
+        entry = entry->next;
+    }
+    return entry;
+}
+
+void in_flight_answered(struct in_flight_table *table, struct in_flight *entry)
+{
+    if (entry->batch != NULL) {
+        claim_batch_release(entry->batch);
+        entry->batch = NULL;
+        entry->item = NULL;
+        table->unanswered--;
+    }
+}
+
+void in_flight_remove(struct in_flight_table *table, const char *id, int64_t fence)
+{
+    struct in_flight **at = &table->buckets[bucket_of(id)];
+    while (*at != NULL && ((*at)->fence != fence || strcmp((*at)->id, id) != 0)) {
+        at = &(*at)->next;
+    }
+    struct in_flight *entry = *at;
+    if (entry != NULL) {
+        *at = entry->next;
+        in_flight_answered(table, entry);
+        table->count--;
+        free(entry);
+    }
+}
+
+void in_flight_clear(struct in_flight_table *table)
+{
+    for (size_t i = 0; i < IN_FLIGHT_BUCKETS; i++) {
+        while (table->buckets[i] != NULL) {
+            in_flight_remove(table, table->buckets[i]->id, table->buckets[i]->fence);
+        }
+    }
+}
+
+void in_flight_each(const struct in_flight_table *table, void (*visit)(void *context, struct in_flight *entry),
+                    void *context)
+{
+    for (size_t i = 0; i < IN_FLIGHT_BUCKETS; i++) {
+        struct in_flight *next;
+        for (struct in_flight *entry = table->buckets[i]; entry != NULL; entry = next) {
+            next = entry->next;
+            visit(context, entry);
+        }
+    }
+}

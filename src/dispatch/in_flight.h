@@ -1,0 +1,64 @@
+/* The executions that this node holds: claimed and not yet durably ended, put back or taken away.
+ *
+ * A hash table by execution id. It remembers what the loops need to know between a claim and its end: the fence, the
+ * attempts, whether the start was answered, and, until it was, the claim's memory for sending the same start again.
+ *
+ * Threads: the node's lock protects it. Owner: the node. Bounded by the engine's room.
+ */
+#ifndef WEIR_DISPATCH_IN_FLIGHT_H
+#define WEIR_DISPATCH_IN_FLIGHT_H
+
+#include "store/store.h"
+
+/* The memory of one claim, kept until the last of its items was answered. */
+struct claim_batch {
+    struct arena arena;
+    size_t references;
+};
+
+struct in_flight {
+    struct in_flight *next; /* in its bucket */
+    char id[UUID_TEXT_MAX];
+    int64_t fence;
+    int attempts; /* refused starts before this one */
+    int attempts_max;
+    int64_t claimed_boot_us;
+    int64_t waited_us;      /* from when it could have run to its claim */
+    int64_t resend_boot_us; /* when an unanswered start is sent again */
+    int sends;
+    bool started;       /* the engine has it */
+    bool dispatched;    /* and that is on record */
+    bool ends_in_batch; /* the recorder's: its end is in the set that is being written */
+    int64_t started_boot_us;
+    int64_t stuck_after_us;
+    int64_t warned_boot_us;    /* when the last stuck warning was given */
+    struct claim_batch *batch; /* NULL once it was answered */
+    const struct claimed_item *item;
+    const char *definition; /* text owned by the definition cache's entry */
+    char *workspace;        /* these two are in the same allocation */
+    char *workflow;
+};
+
+enum { IN_FLIGHT_BUCKETS = 4096 };
+
+struct in_flight_table {
+    struct in_flight *buckets[IN_FLIGHT_BUCKETS];
+    size_t count;
+    size_t unanswered; /* starts without an answer */
+};
+
+/* Takes a reference on the batch. NULL when out of memory. The item must not be in the table. */
+struct in_flight *in_flight_add(struct in_flight_table *table, const struct claimed_item *item, struct claim_batch *batch);
+/* NULL when it is not there, or is there with another fence. */
+struct in_flight *in_flight_find(const struct in_flight_table *table, const char *id, int64_t fence);
+/* The start was answered: the claim's memory is not needed any more. */
+void in_flight_answered(struct in_flight_table *table, struct in_flight *entry);
+void in_flight_remove(struct in_flight_table *table, const char *id, int64_t fence);
+void in_flight_clear(struct in_flight_table *table);
+/* Calls for each; the callback must not change the table. */
+void in_flight_each(const struct in_flight_table *table, void (*visit)(void *context, struct in_flight *entry),
+                    void *context);
+
+void claim_batch_release(struct claim_batch *batch);
+
+#endif

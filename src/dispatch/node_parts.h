@@ -1,0 +1,161 @@
+/* The inside of a node, shared by its loops; see node.h for what they do. Only files of src/dispatch include this.
+ *
+ * Locks: `lock` protects the table of what is in flight, the breaker and the flags below it; it is never held during a call
+ * of the store or the engine. The queue of reports has a lock of its own, because engines report while they hold theirs.
+ */
+#ifndef WEIR_DISPATCH_NODE_PARTS_H
+#define WEIR_DISPATCH_NODE_PARTS_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "dispatch/in_flight.h"
+#include "dispatch/node.h"
+#include "queue/breaker.h"
+#include "queue/retry.h"
+
+enum {
+    DEFINITIONS_MOST = 64,                 /* texts kept by the dispatcher */
+    CLAIM_ARENA_BYTES = 256 * 1024 * 1024, /* one claim's items with their params */
+    HOLDER_MAX = 256
+};
+#define LOOP_RETRY_FIRST_US ((int64_t)50000)
+#define LOOP_RETRY_MOST_US ((int64_t)1000000)
+#define STOP_LAST_US ((int64_t)10000000) /* after an interrupt: then what is left is handed over */
+
+enum loop { LOOP_DISPATCH, LOOP_RECORD, LOOP_HEARTBEAT, LOOP_DUTIES, LOOP_COUNT };
+
+struct kept_definition {
+    int64_t id;
+    char *text;
+    int attempts_max;
+    int64_t stuck_after_us;
+};
+
+/* A lock of the spec, held or not, by this node. */
+struct held_lock {
+    const char *name;
+    int64_t at_most_us;
+    int64_t at_least_us;
+    char holder[HOLDER_MAX]; /* unique per acquisition */
+    bool held;
+    int64_t until_boot_us; /* our own deadline, measured from before the acquire was sent */
+    int64_t again_boot_us; /* when to try again or to extend */
+};
+
+struct report_queue {
+    pthread_mutex_t lock;
+    struct report *first;
+    struct report **last;
+    size_t count;
+};
+
+struct node {
+    struct node_settings settings; /* with the defaults filled in */
+    char name[NODE_NAME_MAX + 1];
+    char group[GROUP_NAME_MAX + 1];
+    char boot_id[128];
+    const struct clock *clock;
+    struct engine *engine;
+    struct event_bus *events;
+    struct store *stores[LOOP_COUNT];
+    _Atomic int64_t id;
+
+    pthread_mutex_t lock;
+    struct in_flight_table in_flight;
+    struct breaker breaker;
+    struct random random;
+    struct weir_error failure; /* why it is not healthy */
+    bool unhealthy;
+
+    struct report_queue reports;
+
+    /* flags, any thread */
+    atomic_bool paused; /* node_pause() */
+    atomic_int wish;    /* enum node_wish, by an operator */
+    atomic_bool lease_lost;
+    atomic_int stop_kind; /* 0 = none, else 1 + enum node_stop_kind */
+    atomic_bool stopped;
+    atomic_bool interrupted;
+    atomic_size_t stuck;
+    _Atomic int64_t lease_end_boot_us;
+
+    /* of the dispatcher's loop alone */
+    struct kept_definition definitions[DEFINITIONS_MOST];
+    struct held_lock exclusive;
+    int64_t next_poll_boot_us;
+    int64_t stop_began_boot_us;
+    int64_t interrupt_began_boot_us;
+
+    /* of the recorder's loop alone */
+    struct report **batch; /* RECORD_BATCH_MOST */
+    struct record *records;
+    size_t *record_of; /* for each report the index of its record + 1; 0 = none */
+    struct recorded *answers;
+    size_t batch_count;
+    atomic_bool recording; /* a set was taken and is not settled */
+
+    /* of the duties' loop alone */
+    struct held_lock stale_lock;
+    struct held_lock retention_lock;
+    int64_t next_recovery_us;
+    int64_t next_stale_us;
+    int64_t next_stuck_us;
+    int64_t next_retention_us;
+    int64_t next_capacity_us;
+    char purged_to[UUID_TEXT_MAX];
+
+    _Atomic int64_t next_beat_us;
+    int64_t retry_us[LOOP_COUNT];   /* a loop whose store call failed waits until then ... */
+    int64_t backoff_us[LOOP_COUNT]; /* ... and this long the next time */
+
+    /* threads */
+    pthread_t threads[LOOP_COUNT];
+    bool threads_run;
+    atomic_bool closing;
+    int wake_fds[LOOP_COUNT];
+    atomic_bool woken[LOOP_COUNT];
+    int group_fd; /* epoll over everything, for node_fd() */
+};
+
+/* --- wake_up.c --- */
+void loop_wake(struct node *node, enum loop loop);
+/* Sleeps until `until_boot_us` or a wake; the dispatcher's loop also wakes for other processes. */
+void loop_sleep(struct node *node, enum loop loop, int64_t until_boot_us);
+enum weir_status loop_fds_open(struct node *node, struct weir_error *error);
+void loop_fds_close(struct node *node);
+
+/* --- what each loop does, once --- */
+int64_t dispatcher_step(struct node *node);
+int64_t recorder_step(struct node *node);
+int64_t nodes_step(struct node *node);
+int64_t duties_step(struct node *node);
+
+/* True when the loop must wait after a failed store call; *ret_until_us says how long. */
+bool loop_is_backing_off(struct node *node, enum loop loop, int64_t now_us, int64_t *ret_until_us);
+/* A store call of the loop failed: backs off, and marks the node unhealthy when it cannot get better by waiting. */
+int64_t loop_failed(struct node *node, enum loop loop, int64_t now_us, enum weir_status status,
+                    const struct weir_error *error);
+void loop_succeeded(struct node *node, enum loop loop);
+
+/* The sink of the engine's reports. */
+void recorder_report(void *context, struct report *report);
+/* Frees what is queued or taken. */
+void recorder_drop_all(struct node *node);
+bool recorder_is_empty(struct node *node);
+
+/* Takes, or goes on holding, a lock of the spec. True when it is ours now. */
+bool lock_hold(struct node *node, struct store *store, struct held_lock *lock, int64_t now_us);
+void lock_drop(struct node *node, struct store *store, struct held_lock *lock);
+
+static inline int64_t node_now(const struct node *node)
+{
+    return clock_boot(node->clock);
+}
+
+static inline int64_t earlier(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+#endif

@@ -1,0 +1,173 @@
+/* The heartbeat loop: renews the lease in store time, hears what operators want, and stands up again after a lost lease. It
+ * has a store handle of its own and does nothing else, so it never waits behind other work. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/failpoint.h"
+#include "dispatch/node_parts.h"
+#include "dispatch/nodes.h"
+
+enum { BEATS_PER_LEASE = 3 };
+
+/* The boot of the machine and the namespace of its process ids: nodes with the same text can look at each other's
+ * processes. */
+void nodes_machine_id(char *to, size_t size)
+{
+    char boot[64] = "";
+    struct stat facts;
+    int file = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    ssize_t got = file < 0 ? -1 : read(file, boot, sizeof boot - 1);
+    if (file >= 0) {
+        (void)close(file);
+    }
+    if (got > 0) {
+        boot[strcspn(boot, "\n")] = '\0';
+    }
+    unsigned long space = stat("/proc/self/ns/pid", &facts) == 0 ? (unsigned long)facts.st_ino : 0;
+    (void)snprintf(to, size, "%s:%lu", got > 0 ? boot : "unknown", space);
+}
+
+/* Gone, or dead and only not yet waited for by its parent. */
+static bool process_is_gone(long pid)
+{
+    char path[64];
+    char text[256] = "";
+    if (kill((pid_t)pid, 0) != 0) {
+        return errno == ESRCH;
+    }
+    (void)snprintf(path, sizeof path, "/proc/%ld/stat", pid);
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t got = file < 0 ? -1 : read(file, text, sizeof text - 1);
+    if (file >= 0) {
+        (void)close(file);
+    }
+    const char *state = got > 0 ? strrchr(text, ')') : NULL;
+    return state != NULL && state[1] == ' ' && state[2] == 'Z';
+}
+
+bool nodes_process_is_gone(long pid, long keeper_pid)
+{
+    return pid > 0 && process_is_gone(pid) && (keeper_pid <= 0 || process_is_gone(keeper_pid));
+}
+
+static enum weir_status register_node(struct node *node, struct store *store, struct weir_error *error)
+{
+    char host[128] = "unknown";
+    int64_t id = 0;
+    int64_t began_us = node_now(node);
+    (void)gethostname(host, sizeof host - 1);
+    struct node_options options = {
+        .name = node->name,
+        .group = node->group,
+        .host = host,
+        .boot_id = node->boot_id,
+        .pid = (long)getpid(),
+        .keeper_pid = node->settings.keeper_pid,
+        .version = WEIR_VERSION,
+        .engine = engine_name(node->engine),
+        .lease_us = node->settings.lease_us,
+    };
+    enum weir_status status = store_node_start(store, &options, &id, error);
+    if (status == WEIR_OK) {
+        atomic_store(&node->id, id);
+        atomic_store(&node->wish, NODE_RUN);
+        atomic_store(&node->lease_end_boot_us, time_add(began_us, node->settings.lease_us - KEEPER_MARGIN_US));
+        engine_lease(node->engine, atomic_load(&node->lease_end_boot_us));
+        struct event event = {.type = EVENT_NODE_STARTED, .node = node->name, .group = node->group, .count = id};
+        event_emit(node->events, &event);
+    }
+    return status;
+}
+
+enum weir_status nodes_register(struct node *node, struct store *store, struct weir_error *error)
+{
+    return register_node(node, store, error);
+}
+
+/* Others own what this node held. Everything is dropped before the node comes back under a new id. */
+static void lose_lease(struct node *node)
+{
+    struct event event = {.type = EVENT_LEASE_LOST, .node = node->name};
+    atomic_store(&node->lease_lost, true);
+    event_emit(node->events, &event);
+    engine_abandon(node->engine, NULL, 0);
+    pthread_mutex_lock(&node->lock);
+    in_flight_clear(&node->in_flight);
+    pthread_mutex_unlock(&node->lock);
+}
+
+static int64_t stand_up(struct node *node, int64_t now_us)
+{
+    struct weir_error error = {.status = WEIR_OK};
+    enum weir_status status = register_node(node, node->stores[LOOP_HEARTBEAT], &error);
+    if (status != WEIR_OK) {
+        return loop_failed(node, LOOP_HEARTBEAT, now_us, status, &error);
+    }
+    loop_succeeded(node, LOOP_HEARTBEAT);
+    atomic_store(&node->lease_lost, false);
+    loop_wake(node, LOOP_DISPATCH);
+    loop_wake(node, LOOP_RECORD);
+    return time_add(now_us, node->settings.lease_us / BEATS_PER_LEASE);
+}
+
+static void obey(struct node *node, enum node_wish wish)
+{
+    int before = atomic_exchange(&node->wish, (int)wish);
+    if (before == (int)wish) {
+        return;
+    }
+    struct event event = {.type = wish == NODE_RUN ? EVENT_NODE_RESUMED : EVENT_NODE_PAUSED,
+                          .node = node->name,
+                          .reason = node_wish_name(wish)};
+    event_emit(node->events, &event);
+    if (wish == NODE_STOP) {
+        node_begin_stop(node, NODE_STOP_GRACEFUL);
+    }
+    loop_wake(node, LOOP_DISPATCH);
+}
+
+int64_t nodes_step(struct node *node)
+{
+    int64_t now_us = node_now(node);
+    int64_t next_us;
+    struct weir_error error = {.status = WEIR_OK};
+    if (atomic_load(&node->stopped)) {
+        return TIME_NEVER;
+    }
+    if (loop_is_backing_off(node, LOOP_HEARTBEAT, now_us, &next_us)) {
+        return next_us;
+    }
+    if (atomic_load(&node->lease_lost)) {
+        return stand_up(node, now_us);
+    }
+    if (now_us < atomic_load(&node->next_beat_us)) {
+        return atomic_load(&node->next_beat_us);
+    }
+    pthread_mutex_lock(&node->lock);
+    bool reachable = node->breaker.state == BREAKER_CLOSED;
+    pthread_mutex_unlock(&node->lock);
+    struct node_beat beat = {
+        .engine_reachable = reachable, .running = engine_running(node->engine), .stuck = atomic_load(&node->stuck)};
+    enum weir_status status = store_node_beat(node->stores[LOOP_HEARTBEAT], atomic_load(&node->id), &beat, &error);
+    if (status == WEIR_STALE_FENCE && !atomic_load(&node->stopped)) {
+        lose_lease(node);
+        return now_us;
+    }
+    if (status != WEIR_OK) {
+        return loop_failed(node, LOOP_HEARTBEAT, now_us, status, &error);
+    }
+    FAILPOINT("after_beat");
+    loop_succeeded(node, LOOP_HEARTBEAT);
+    atomic_store(&node->lease_end_boot_us, time_add(now_us, node->settings.lease_us - KEEPER_MARGIN_US));
+    engine_lease(node->engine, atomic_load(&node->lease_end_boot_us));
+    obey(node, beat.wish);
+    next_us = time_add(now_us, node->settings.lease_us / BEATS_PER_LEASE);
+    atomic_store(&node->next_beat_us, next_us);
+    return next_us;
+}

@@ -1,0 +1,17 @@
+/* A node's row in the registry, and what one node can tell of another on the same machine. */
+#ifndef WEIR_DISPATCH_NODES_H
+#define WEIR_DISPATCH_NODES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "dispatch/node.h"
+
+/* Names the boot of the machine and the namespace of its process ids. */
+void nodes_machine_id(char *to, size_t size);
+/* True when neither the node's process nor its keeper lives any more: what it ran is dead, too. */
+bool nodes_process_is_gone(long pid, long keeper_pid);
+/* Puts the node into the registry under a new id and tells the engine its lease. */
+WEIR_MUST_CHECK enum weir_status nodes_register(struct node *node, struct store *store, struct weir_error *error);
+
+#endif

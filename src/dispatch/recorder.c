@@ -1,0 +1,350 @@
+/* The record loop: reports of the engine -> store, in sets.
+ *
+ * Natural batching: whatever was reported while the last set was written is the next set. A set that the store did not take
+ * is kept and tried again; the engine hears `recorded` only of what is durable. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/failpoint.h"
+#include "dispatch/node_parts.h"
+
+static const struct retry_policy start_retry = {
+    .attempts_max = ATTEMPTS_MAX_DEFAULT, .backoff_us = RETRY_BACKOFF_US, .factor = 2.0, .max_us = RETRY_BACKOFF_MAX_US};
+
+/* --- the queue of reports --- */
+
+void recorder_report(void *context, struct report *report)
+{
+    struct node *node = context;
+    report->next = NULL;
+    pthread_mutex_lock(&node->reports.lock);
+    *node->reports.last = report;
+    node->reports.last = &report->next;
+    node->reports.count++;
+    pthread_mutex_unlock(&node->reports.lock);
+    loop_wake(node, LOOP_RECORD);
+}
+
+static void take_batch(struct node *node)
+{
+    pthread_mutex_lock(&node->reports.lock);
+    while (node->reports.first != NULL && node->batch_count < RECORD_BATCH_MOST) {
+        struct report *report = node->reports.first;
+        node->reports.first = report->next;
+        node->reports.count--;
+        node->batch[node->batch_count++] = report;
+    }
+    if (node->reports.first == NULL) {
+        node->reports.last = &node->reports.first;
+    }
+    atomic_store(&node->recording, node->batch_count > 0);
+    pthread_mutex_unlock(&node->reports.lock);
+}
+
+bool recorder_is_empty(struct node *node)
+{
+    pthread_mutex_lock(&node->reports.lock);
+    bool empty = node->reports.count == 0 && !atomic_load(&node->recording);
+    pthread_mutex_unlock(&node->reports.lock);
+    return empty;
+}
+
+static void drop_batch(struct node *node)
+{
+    for (size_t i = 0; i < node->batch_count; i++) {
+        report_free(node->batch[i]);
+    }
+    node->batch_count = 0;
+    atomic_store(&node->recording, false);
+}
+
+void recorder_drop_all(struct node *node)
+{
+    do {
+        drop_batch(node);
+        take_batch(node);
+    } while (node->batch_count > 0);
+}
+
+/* --- from reports to records --- */
+
+static bool is_end(enum report_kind kind)
+{
+    return kind == REPORT_ENDED || kind == REPORT_GIVEN_BACK;
+}
+
+/* An execution that ends in this set need not be marked DISPATCHED first: its end says so. */
+static void mark_ends(struct node *node)
+{
+    for (size_t i = 0; i < node->batch_count; i++) {
+        if (node->batch[i]->kind == REPORT_ENDED) {
+            struct in_flight *entry = in_flight_find(&node->in_flight, node->batch[i]->id, node->batch[i]->fence);
+            if (entry != NULL) {
+                entry->ends_in_batch = true;
+            }
+        }
+    }
+}
+
+static bool plan_started(struct node *node, struct in_flight *entry, struct record *record)
+{
+    if (entry == NULL) {
+        return false;
+    }
+    in_flight_answered(&node->in_flight, entry);
+    if (!entry->started) {
+        entry->started = true;
+        entry->started_boot_us = node_now(node);
+    }
+    record->kind = RECORD_DISPATCHED;
+    return !entry->dispatched && !entry->ends_in_batch;
+}
+
+static bool plan_refused(struct node *node, const struct in_flight *entry, const struct report *report,
+                         struct record *record)
+{
+    if (entry == NULL || entry->started) {
+        return false; /* a late answer to a start that another answer has settled */
+    }
+    struct retry_policy policy = start_retry;
+    policy.attempts_max = entry->attempts_max;
+    if (report->permanent || (report->spends_attempt && !retry_allows(&policy, entry->attempts + 1))) {
+        record->kind = RECORD_REFUSED;
+    } else if (report->spends_attempt) {
+        record->kind = RECORD_RETRY;
+        record->delay_us = retry_delay(&policy, entry->attempts + 1, &node->random);
+    } else {
+        record->kind = RECORD_DEFERRED;
+        record->delay_us = report->delay_us;
+    }
+    return true;
+}
+
+/* An unknown outcome keeps its slot; the same ids are sent again when the deadline of this start has passed. */
+static void note_unknown(struct node *node, struct in_flight *entry)
+{
+    if (entry != NULL && !entry->started) {
+        entry->resend_boot_us = time_add(node_now(node), node->settings.start_deadline_us);
+    }
+}
+
+static bool plan_record(struct node *node, const struct report *report, struct record *record)
+{
+    struct in_flight *entry = in_flight_find(&node->in_flight, report->id, report->fence);
+    memset(record, 0, sizeof *record);
+    memcpy(record->id, report->id, sizeof record->id);
+    record->fence = report->fence;
+    record->error_code = report->error_code[0] == '\0' ? NULL : report->error_code;
+    record->error = report->error;
+    record->step = report->has_step ? &report->step : NULL;
+    switch (report->kind) {
+    case REPORT_STARTED:
+        return plan_started(node, entry, record);
+    case REPORT_REFUSED:
+        return plan_refused(node, entry, report, record);
+    case REPORT_UNREACHABLE:
+        record->kind = RECORD_RELEASED;
+        return entry != NULL && !entry->started;
+    case REPORT_UNKNOWN:
+    case REPORT_ABSENT:
+        note_unknown(node, entry);
+        return false;
+    case REPORT_STEP:
+        record->kind = RECORD_STEP;
+        return true;
+    case REPORT_ENDED:
+        record->kind = report->end_state == END_COMPLETED ? RECORD_COMPLETED
+                       : report->end_state == END_FAILED  ? RECORD_FAILED
+                                                          : RECORD_CANCELLED;
+        record->dispatched_first = entry == NULL || !entry->dispatched;
+        return true;
+    case REPORT_GIVEN_BACK:
+        record->kind = RECORD_GIVEN_BACK;
+        return true;
+    }
+    return false;
+}
+
+static size_t plan_batch(struct node *node)
+{
+    size_t count = 0;
+    pthread_mutex_lock(&node->lock);
+    mark_ends(node);
+    for (size_t i = 0; i < node->batch_count; i++) {
+        bool wanted = plan_record(node, node->batch[i], &node->records[count]);
+        count += wanted;
+        node->record_of[i] = wanted ? count : 0;
+    }
+    pthread_mutex_unlock(&node->lock);
+    return count;
+}
+
+/* --- after it is durable --- */
+
+static void tell_breaker(struct node *node, const struct report *report)
+{
+    struct event event = {.node = node->name, .error = report->error, .code = report->error_code};
+    bool tell = false;
+    pthread_mutex_lock(&node->lock);
+    int64_t now_us = node_now(node);
+    if (report->kind == REPORT_UNREACHABLE) {
+        event.type = EVENT_ENGINE_DOWN;
+        tell = breaker_unreachable(&node->breaker, now_us, &node->random);
+    } else if (report->kind == REPORT_STARTED || report->kind == REPORT_REFUSED) {
+        event.type = EVENT_ENGINE_UP;
+        event.duration_us = now_us - node->breaker.opened_at_us;
+        tell = breaker_reached(&node->breaker);
+    }
+    pthread_mutex_unlock(&node->lock);
+    if (tell) {
+        event_emit(node->events, &event);
+        atomic_store(&node->next_beat_us, 0); /* the others shall know: why says engine_unreachable */
+        loop_wake(node, LOOP_HEARTBEAT);
+    }
+}
+
+static enum event_type event_of(enum record_kind kind)
+{
+    switch (kind) {
+    case RECORD_DISPATCHED:
+        return EVENT_EXECUTION_DISPATCHED;
+    case RECORD_RETRY:
+        return EVENT_EXECUTION_RETRYING;
+    case RECORD_REFUSED:
+        return EVENT_DISPATCH_FAILED;
+    case RECORD_COMPLETED:
+        return EVENT_EXECUTION_COMPLETED;
+    case RECORD_FAILED:
+        return EVENT_EXECUTION_FAILED;
+    case RECORD_CANCELLED:
+        return EVENT_EXECUTION_CANCELLED;
+    default:
+        return EVENT_EXECUTION_DEFERRED;
+    }
+}
+
+/* Tells what happened; the entry may be NULL. An end that overtook its start tells of both. */
+static void emit_record(struct node *node, const struct record *record, const struct in_flight *entry, int64_t now_us)
+{
+    struct event event = {.execution_id = record->id,
+                          .fence = record->fence,
+                          .code = record->error_code,
+                          .error = record->error,
+                          .node = node->name};
+    if (record->kind == RECORD_STEP || record->kind == RECORD_GIVEN_BACK) {
+        return;
+    }
+    if (entry != NULL) {
+        event.workspace = entry->workspace;
+        event.workflow = entry->workflow;
+        event.attempt = entry->attempts + 1;
+    }
+    bool ends = record->kind == RECORD_COMPLETED || record->kind == RECORD_FAILED || record->kind == RECORD_CANCELLED;
+    if (entry != NULL && (record->kind == RECORD_DISPATCHED || (ends && !entry->dispatched))) {
+        event.type = EVENT_EXECUTION_DISPATCHED;
+        event.duration_us = entry->waited_us;
+        event_emit(node->events, &event);
+    }
+    if (record->kind != RECORD_DISPATCHED) {
+        event.type = event_of(record->kind);
+        event.duration_us =
+            ends && entry != NULL ? now_us - (entry->started ? entry->started_boot_us : entry->claimed_boot_us) : 0;
+        event_emit(node->events, &event);
+    }
+}
+
+static bool is_lost(enum weir_status status)
+{
+    return status == WEIR_STALE_FENCE || status == WEIR_EXECUTION_NOT_FOUND || status == WEIR_ILLEGAL_STATE;
+}
+
+/* True when the report wants an answer by `recorded`. */
+static bool settle(struct node *node, const struct report *report, const struct record *record, struct recorded *answer,
+                   size_t *stale)
+{
+    int64_t now_us = node_now(node);
+    bool lost = record != NULL && is_lost(record->status);
+    tell_breaker(node, report);
+    if (record == NULL) {
+        return false;
+    }
+    pthread_mutex_lock(&node->lock);
+    struct in_flight *entry = in_flight_find(&node->in_flight, report->id, report->fence);
+    if (record->status == WEIR_OK) {
+        emit_record(node, record, entry, now_us);
+    }
+    if (entry != NULL && record->kind == RECORD_DISPATCHED && record->status == WEIR_OK) {
+        entry->dispatched = true;
+    }
+    bool stays = (record->kind == RECORD_DISPATCHED || record->kind == RECORD_STEP) && !lost;
+    if (!stays) {
+        in_flight_remove(&node->in_flight, report->id, report->fence);
+    }
+    pthread_mutex_unlock(&node->lock);
+    *stale += lost;
+    if (report->kind == REPORT_STARTED && lost) {
+        engine_abandon(node->engine, report->id, report->fence);
+    }
+    if (report->kind != REPORT_STEP && !is_end(report->kind)) {
+        return false;
+    }
+    memcpy(answer->id, report->id, sizeof answer->id);
+    answer->fence = report->fence;
+    answer->kind = report->kind;
+    answer->step_index = report->step_index;
+    answer->status = record->status == WEIR_ILLEGAL_STATE ? WEIR_STALE_FENCE : record->status;
+    return true;
+}
+
+static void settle_batch(struct node *node)
+{
+    size_t answers = 0;
+    size_t stale = 0;
+    for (size_t i = 0; i < node->batch_count; i++) {
+        const struct record *record = node->record_of[i] == 0 ? NULL : &node->records[node->record_of[i] - 1];
+        answers += settle(node, node->batch[i], record, &node->answers[answers], &stale);
+    }
+    FAILPOINT("after_record");
+    engine_recorded(node->engine, node->answers, answers);
+    drop_batch(node);
+    if (stale > 0) {
+        struct event event = {.type = EVENT_STALE_WRITE_REFUSED, .count = (int64_t)stale, .node = node->name};
+        event_emit(node->events, &event);
+    }
+}
+
+/* --- the loop --- */
+
+int64_t recorder_step(struct node *node)
+{
+    struct weir_error error = {.status = WEIR_OK};
+    struct record_summary summary = {0};
+    int64_t now_us = node_now(node);
+    int64_t next_us;
+    if (loop_is_backing_off(node, LOOP_RECORD, now_us, &next_us) || atomic_load(&node->lease_lost)) {
+        return atomic_load(&node->lease_lost) ? TIME_NEVER : next_us;
+    }
+    if (node->batch_count == 0) {
+        take_batch(node);
+    }
+    if (node->batch_count == 0) {
+        return TIME_NEVER;
+    }
+    FAILPOINT("before_record");
+    size_t count = plan_batch(node);
+    enum weir_status status = count == 0 ? WEIR_OK
+                                         : store_record(node->stores[LOOP_RECORD], atomic_load(&node->id), node->records,
+                                                        count, &summary, &error);
+    if (status != WEIR_OK) {
+        return loop_failed(node, LOOP_RECORD, now_us, status, &error);
+    }
+    loop_succeeded(node, LOOP_RECORD);
+    settle_batch(node);
+    /* A freed slot or a freed place in the engine starts the next item at once. */
+    loop_wake(node, LOOP_DISPATCH);
+    pthread_mutex_lock(&node->reports.lock);
+    bool more = node->reports.count > 0;
+    pthread_mutex_unlock(&node->reports.lock);
+    return more ? now_us : TIME_NEVER;
+}

@@ -1,0 +1,102 @@
+/* How a loop sleeps and is woken: an eventfd each, and for the dispatcher the store's own fd (other processes). */
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "dispatch/node_parts.h"
+
+void loop_wake(struct node *node, enum loop loop)
+{
+    /* One write for many wakes: the flag says that one is on its way. */
+    if (!atomic_exchange(&node->woken[loop], true)) {
+        uint64_t one = 1;
+        ssize_t written = write(node->wake_fds[loop], &one, sizeof one);
+        (void)written; /* a full counter means that it is awake anyway */
+    }
+}
+
+static void drain(struct node *node, enum loop loop)
+{
+    uint64_t count;
+    if (atomic_exchange(&node->woken[loop], false)) {
+        ssize_t got = read(node->wake_fds[loop], &count, sizeof count);
+        (void)got;
+    }
+}
+
+static int timeout_ms(int64_t now_us, int64_t until_us)
+{
+    if (until_us <= now_us) {
+        return 0;
+    }
+    int64_t ms = (until_us - now_us + MICROSECONDS_PER_MS - 1) / MICROSECONDS_PER_MS;
+    return ms > 60000 ? 60000 : (int)ms;
+}
+
+void loop_sleep(struct node *node, enum loop loop, int64_t until_boot_us)
+{
+    int store_fd = loop == LOOP_DISPATCH ? store_wake_fd(node->stores[loop]) : -1;
+    struct pollfd fds[2] = {{.fd = node->wake_fds[loop], .events = POLLIN}, {.fd = store_fd, .events = POLLIN}};
+    int64_t until_us = until_boot_us;
+    while (!atomic_load(&node->woken[loop])) {
+        int64_t now_us = node_now(node);
+        int64_t again_us = TIME_NEVER;
+        if (store_fd >= 0 && store_wake_drain(node->stores[loop], &again_us)) {
+            break;
+        }
+        int64_t look_us = earlier(until_us, time_add(now_us, again_us));
+        /* Below a millisecond poll() cannot sleep; a commit on its way is worth the short spin of a few looks. */
+        struct timespec left = {
+            .tv_sec = 0, .tv_nsec = look_us > now_us && look_us - now_us < 1000 ? (long)(look_us - now_us) * 1000 : 0};
+        int ready = left.tv_nsec > 0 ? ppoll(fds, store_fd >= 0 ? 2 : 1, &left, NULL)
+                                     : poll(fds, store_fd >= 0 ? 2 : 1, timeout_ms(now_us, look_us));
+        if (atomic_load(&node->woken[loop]) || atomic_load(&node->closing) || node_now(node) >= until_us ||
+            (ready < 0 && errno != EINTR)) {
+            break;
+        }
+    }
+    drain(node, loop);
+}
+
+enum weir_status loop_fds_open(struct node *node, struct weir_error *error)
+{
+    node->group_fd = epoll_create1(EPOLL_CLOEXEC);
+    bool failed = node->group_fd < 0;
+    for (int i = 0; i < LOOP_COUNT && !failed; i++) {
+        struct epoll_event wanted = {.events = EPOLLIN};
+        node->wake_fds[i] = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+        failed = node->wake_fds[i] < 0 || epoll_ctl(node->group_fd, EPOLL_CTL_ADD, node->wake_fds[i], &wanted) != 0;
+    }
+    if (failed) {
+        return error_set_native(error, WEIR_SYSTEM, errno, "no file descriptor for a node: %s", strerror(errno));
+    }
+    return WEIR_OK;
+}
+
+void loop_fds_close(struct node *node)
+{
+    for (int i = 0; i < LOOP_COUNT; i++) {
+        if (node->wake_fds[i] >= 0) {
+            (void)close(node->wake_fds[i]);
+        }
+    }
+    if (node->group_fd >= 0) {
+        (void)close(node->group_fd);
+    }
+}
+
+int node_fd(struct node *node)
+{
+    struct epoll_event wanted = {.events = EPOLLIN};
+    int fds[2] = {store_wake_fd(node->stores[LOOP_DISPATCH]), engine_fd(node->engine)};
+    for (int i = 0; i < 2; i++) {
+        if (fds[i] >= 0 && epoll_ctl(node->group_fd, EPOLL_CTL_ADD, fds[i], &wanted) != 0 && errno != EEXIST) {
+            return -1;
+        }
+    }
+    return node->group_fd;
+}

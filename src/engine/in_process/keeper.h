@@ -1,0 +1,87 @@
+/* The keeper: the process that starts, watches and kills the processes of `exec` steps.
+ *
+ *      node (threads, store) <--- SOCK_SEQPACKET ---> keeper (one thread) ---> step leaders, evaluators
+ *             ^------------- stdout, stderr pipes -----------------------------------'
+ *
+ * Why a process of its own: a step must be dead when its node's lease is over, also when the node was killed or stopped
+ * (SIGSTOP) and can do nothing about it. So the keeper knows the end of the lease (boot clock), is told of each renewal,
+ * and kills on its own when the lease runs out or when its socket to the node closes. It leads a session of its own, so
+ * that a signal to the node's terminal or process group does not reach it, and ignores SIGINT, SIGTERM, SIGHUP: the node
+ * decides. It is a child subreaper: whatever a step forks away, also with setsid, becomes the keeper's child when its
+ * parent is gone. When the leader of a step has ended, everything that belongs to the step is killed - its process group,
+ * its session, and what carries its mark in the environment - until nothing is left; only then is the end reported. An
+ * orphan that belongs to no step (it cleared its environment) is killed at the next such sweep.
+ *
+ * The keeper may be forked again from a threaded node after it was killed. So until it has its own children it uses no
+ * memory but static tables, no stdio, no locks: raw system calls. If it dies, its children die too (PR_SET_PDEATHSIG).
+ *
+ * Messages have one fixed layout per direction; file descriptors travel beside a request (SCM_RIGHTS) and the
+ * keeper closes its copies. A request is never answered at once: reports come when something happened. A step child that
+ * cannot exec sends its own EXEC_FAILED, ahead of the keeper's ENDED.
+ */
+#ifndef WEIR_ENGINE_IN_PROCESS_KEEPER_H
+#define WEIR_ENGINE_IN_PROCESS_KEEPER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/clock.h"
+
+enum {
+    KEEPER_STEPS_MAX = 4096,                  /* processes at once, evaluators included */
+    KEEPER_COMMAND_BYTES_MAX = 2 * 1024 * 1024, /* argv + env + cwd of one step; the kernel's own limit is about that */
+    KEEPER_STRINGS_MAX = 1024,                /* argv + env strings of one step */
+    KEEPER_FDS_MAX = 4,                       /* that travel with one request */
+    KEEPER_RESTARTS_MAX = 100                 /* a node whose keeper is killed that often runs no exec steps any more */
+};
+
+/* Between TERM and KILL when a step is stopped. */
+#define KEEPER_GRACE_US (5 * MICROSECONDS_PER_SECOND)
+
+enum keeper_request_kind {
+    KEEPER_START = 1,       /* fds: command (memfd), stdin, stdout, stderr */
+    KEEPER_START_EVALUATOR, /* fds: requests to read, answers to write */
+    KEEPER_KILL,            /* value: grace in microseconds; 0 kills at once */
+    KEEPER_LEASE            /* value: boot clock at which everything must be dead; TIME_NEVER: no lease */
+};
+
+struct keeper_request {
+    uint32_t kind;
+    uint32_t fd_count;
+    uint64_t ticket; /* names the process on this socket; chosen by the node, never used twice */
+    int64_t value;
+};
+
+enum keeper_report_kind {
+    KEEPER_STARTED = 1, /* pid; exec may still fail */
+    KEEPER_EXEC_FAILED, /* value: errno of chdir() (stage 1), execve() (2), setup (3); sent by the child itself */
+    KEEPER_ENDED,       /* value: wait status; every process of the step is gone */
+    KEEPER_REFUSED      /* value: errno; nothing was started (table full, fork failed, no lease) */
+};
+
+enum keeper_stage { KEEPER_STAGE_CWD = 1, KEEPER_STAGE_EXEC = 2, KEEPER_STAGE_SETUP = 3 };
+
+struct keeper_report {
+    uint32_t kind;
+    uint32_t stage;      /* EXEC_FAILED */
+    uint64_t ticket;
+    int32_t pid;
+    int32_t value;
+    uint32_t lease_lost; /* ENDED, REFUSED: the keeper killed it, or did not start it, because the lease was over */
+    uint32_t padding;
+    int64_t cpu_us;      /* ENDED: user + system time of the leader and its waited-for children */
+    int64_t memory_kib;  /* ENDED: largest resident set of the leader */
+};
+
+/* The command file of KEEPER_START: this header, then argc + envc + 1 NUL-terminated strings: argv, env, cwd ("" = "/"). */
+struct keeper_command {
+    uint32_t argc;
+    uint32_t envc;
+    uint64_t bytes; /* of the strings */
+};
+
+/* The keeper's life: never returns. Call it in the child of fork(); `socket` is its end of the SOCK_SEQPACKET pair. Closes
+ * every other file descriptor. Exits when the socket is closed and everything it started is dead and reaped. */
+_Noreturn void keeper_main(int socket);
+
+#endif

@@ -1,0 +1,335 @@
+#include "engine/in_process/keeper_child.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "engine/in_process/evaluator.h"
+#include "engine/in_process/keeper.h"
+
+static const char mark_name[] = "WEIR_RUN=";
+
+enum { MARK_BYTES_MAX = 64, PATH_BYTES_MAX = 64, STAT_BYTES_MAX = 1024 };
+
+/* Appends digits and says where the text ends. snprintf() is not async-signal-safe. */
+static char *write_number(char *to, uint64_t number)
+{
+    char digits[24];
+    size_t count = 0;
+    do {
+        digits[count++] = (char)('0' + number % 10);
+        number /= 10;
+    } while (number > 0);
+    while (count > 0) {
+        *to++ = digits[--count];
+    }
+    *to = '\0';
+    return to;
+}
+
+static char *write_string(char *to, const char *string)
+{
+    while (*string != '\0') {
+        *to++ = *string++;
+    }
+    *to = '\0';
+    return to;
+}
+
+static const char *read_number(const char *from, const char *end, uint64_t *ret_number)
+{
+    uint64_t number = 0;
+    while (from < end && *from >= '0' && *from <= '9') {
+        number = number * 10 + (uint64_t)(*from++ - '0');
+    }
+    *ret_number = number;
+    return from;
+}
+
+/* --- becoming a step --- */
+
+_Noreturn static void fail(int socket, uint64_t ticket, enum keeper_stage stage, int native)
+{
+    struct keeper_report report = {
+        .kind = KEEPER_EXEC_FAILED, .ticket = ticket, .pid = getpid(), .stage = stage, .value = native};
+    while (send(socket, &report, sizeof report, MSG_NOSIGNAL) < 0 && errno == EINTR) {
+    }
+    _exit(127);
+}
+
+static void become_plain(pid_t keeper_pid)
+{
+    (void)setsid();
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    if (getppid() != keeper_pid) {
+        _exit(127); /* the keeper died before the line above: nobody would ever kill us */
+    }
+    for (int i = 1; i < NSIG; i++) {
+        (void)signal(i, SIG_DFL);
+    }
+    sigset_t none;
+    (void)sigemptyset(&none);
+    (void)sigprocmask(SIG_SETMASK, &none, NULL);
+    struct rlimit no_core = {0, 0};
+    (void)setrlimit(RLIMIT_CORE, &no_core);
+}
+
+/* Puts three file descriptors on 0, 1, 2, whatever their numbers are. */
+static bool place_fds(const int fds[3])
+{
+    int high[3];
+    for (int i = 0; i < 3; i++) {
+        high[i] = fcntl(fds[i], F_DUPFD, 10);
+        if (high[i] < 0) {
+            return false;
+        }
+    }
+    for (int i = 0; i < 3; i++) {
+        if (dup2(high[i], i) < 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+struct plan {
+    char *argv[KEEPER_STRINGS_MAX + 1];
+    char *envp[KEEPER_STRINGS_MAX + 2];
+    const char *cwd;
+    char mark[MARK_BYTES_MAX];
+};
+
+static struct plan plan; /* of this child; 16 KiB that need not be on its stack */
+
+static bool take_string(char **at, const char *end, char **ret_string)
+{
+    size_t left = (size_t)(end - *at);
+    size_t length = strnlen(*at, left);
+    if (length == left) {
+        return false;
+    }
+    *ret_string = *at;
+    *at += length + 1;
+    return true;
+}
+
+static bool read_command(int fd)
+{
+    struct stat about;
+    struct keeper_command command;
+    if (fstat(fd, &about) != 0 || (size_t)about.st_size < sizeof command ||
+        (size_t)about.st_size > sizeof command + KEEPER_COMMAND_BYTES_MAX) {
+        return false;
+    }
+    size_t size = (size_t)about.st_size;
+    char *bytes = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+    if (bytes == MAP_FAILED) {
+        return false;
+    }
+    memcpy(&command, bytes, sizeof command);
+    if (command.argc == 0 || command.argc > KEEPER_STRINGS_MAX || command.envc > KEEPER_STRINGS_MAX ||
+        command.bytes != size - sizeof command) {
+        return false;
+    }
+    char *at = bytes + sizeof command;
+    const char *end = bytes + size;
+    for (uint32_t i = 0; i < command.argc; i++) {
+        if (!take_string(&at, end, &plan.argv[i])) {
+            return false;
+        }
+    }
+    plan.envp[0] = plan.mark;
+    for (uint32_t i = 0; i < command.envc; i++) {
+        if (!take_string(&at, end, &plan.envp[i + 1])) {
+            return false;
+        }
+    }
+    char *cwd;
+    if (!take_string(&at, end, &cwd)) {
+        return false;
+    }
+    plan.cwd = *cwd == '\0' ? "/" : cwd;
+    return true;
+}
+
+_Noreturn void keeper_child_run_step(pid_t keeper_pid, int socket, uint64_t ticket, const int *fds)
+{
+    become_plain(keeper_pid);
+    (void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    char *at = write_string(plan.mark, mark_name);
+    at = write_number(at, (uint64_t)keeper_pid);
+    at = write_string(at, ".");
+    (void)write_number(at, ticket);
+    int report = fcntl(socket, F_DUPFD_CLOEXEC, 20);
+    if (report < 0) {
+        report = socket;
+    }
+    if (!read_command(fds[0]) || !place_fds(fds + 1)) {
+        fail(report, ticket, KEEPER_STAGE_SETUP, errno != 0 ? errno : EINVAL);
+    }
+    /* Everything from 3 on is closed by the exec itself: the report socket must live until then. */
+    if (close_range(3, ~0U, CLOSE_RANGE_CLOEXEC) != 0) {
+        fail(report, ticket, KEEPER_STAGE_SETUP, errno);
+    }
+    if (chdir(plan.cwd) != 0) {
+        fail(report, ticket, KEEPER_STAGE_CWD, errno);
+    }
+    environ = plan.envp; /* execvp() looks the program up in the step's own PATH */
+    (void)execvp(plan.argv[0], plan.argv);
+    fail(report, ticket, KEEPER_STAGE_EXEC, errno);
+}
+
+_Noreturn void keeper_child_run_evaluator(pid_t keeper_pid, const int *fds)
+{
+    become_plain(keeper_pid);
+    (void)prctl(PR_SET_NAME, "weir-evaluator", 0, 0, 0);
+    (void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    int in = fcntl(fds[0], F_DUPFD, 10);
+    int out = fcntl(fds[1], F_DUPFD, 10);
+    if (in < 0 || out < 0 || dup2(in, 3) < 0 || dup2(out, 4) < 0 || close_range(5, ~0U, 0) != 0) {
+        _exit(1);
+    }
+    evaluator_main(3, 4);
+}
+
+/* --- looking at children --- */
+
+static size_t read_file(const char *path, char *to, size_t size)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        return 0;
+    }
+    size_t length = 0;
+    while (length < size) {
+        ssize_t got = read(fd, to + length, size - length);
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        if (got <= 0) {
+            break;
+        }
+        length += (size_t)got;
+    }
+    (void)close(fd);
+    return length;
+}
+
+static void make_path(char *to, pid_t pid, const char *name)
+{
+    to = write_string(to, "/proc/");
+    to = write_number(to, (uint64_t)pid);
+    (void)write_string(to, name);
+}
+
+/* The fields behind the name, which may hold spaces and parentheses: state, parent, group, session. */
+static bool read_stat(pid_t pid, char *ret_state, uint64_t ret_ids[3])
+{
+    char path[PATH_BYTES_MAX];
+    char text[STAT_BYTES_MAX];
+    make_path(path, pid, "/stat");
+    size_t length = read_file(path, text, sizeof text);
+    const char *end = text + length;
+    const char *at = end;
+    while (at > text && at[-1] != ')') {
+        at--;
+    }
+    if (at == text || end - at < 4) {
+        return false;
+    }
+    *ret_state = at[1];
+    at += 3;
+    for (int i = 0; i < 3; i++) {
+        at = read_number(at, end, &ret_ids[i]);
+        at++;
+    }
+    return true;
+}
+
+/* Kernels without /proc/<pid>/task/<tid>/children: every process whose parent is the keeper. */
+static size_t list_by_scan(pid_t keeper_pid, char *to, size_t size)
+{
+    struct entry {
+        uint64_t inode;
+        int64_t offset;
+        unsigned short record_bytes;
+        unsigned char type;
+        char name[];
+    };
+    _Alignas(struct entry) char buffer[4096];
+    size_t used = 0;
+    int fd = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    long got;
+    while (fd >= 0 && (got = syscall(SYS_getdents64, fd, buffer, sizeof buffer)) > 0) {
+        for (long at = 0; at < got;) {
+            const struct entry *entry = (const struct entry *)(const void *)(buffer + at);
+            uint64_t pid = 0;
+            const char *name = entry->name;
+            at += entry->record_bytes;
+            char state;
+            uint64_t ids[3];
+            if (*read_number(name, name + strlen(name), &pid) == '\0' && read_stat((pid_t)pid, &state, ids) &&
+                ids[0] == (uint64_t)keeper_pid && size - used > 24) {
+                char *end = write_string(write_number(to + used, pid), " ");
+                used = (size_t)(end - to);
+            }
+        }
+    }
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    return used;
+}
+
+size_t keeper_child_list(pid_t keeper_pid, char *to, size_t size)
+{
+    char path[2 * PATH_BYTES_MAX];
+    char *end = write_string(path, "/proc/self/task/");
+    end = write_number(end, (uint64_t)keeper_pid);
+    (void)write_string(end, "/children");
+    if (access(path, R_OK) != 0) {
+        return list_by_scan(keeper_pid, to, size);
+    }
+    size_t length = read_file(path, to, size);
+    if (length == size) {
+        while (length > 0 && to[length - 1] != ' ') {
+            length--; /* the last id may be cut */
+        }
+    }
+    return length;
+}
+
+bool keeper_child_owner(pid_t pid, pid_t keeper_pid, struct keeper_owner *ret_owner)
+{
+    char state;
+    uint64_t ids[3];
+    if (!read_stat(pid, &state, ids)) {
+        return false;
+    }
+    *ret_owner = (struct keeper_owner){
+        .is_zombie = state == 'Z' || state == 'X', .group = (pid_t)ids[1], .session = (pid_t)ids[2]};
+    char path[PATH_BYTES_MAX];
+    char text[MARK_BYTES_MAX];
+    make_path(path, pid, "/environ");
+    size_t length = read_file(path, text, sizeof text);
+    if (length > sizeof mark_name && memcmp(text, mark_name, sizeof mark_name - 1) == 0) {
+        uint64_t keeper_number;
+        uint64_t ticket;
+        const char *at = read_number(text + sizeof mark_name - 1, text + length, &keeper_number);
+        if (keeper_number == (uint64_t)keeper_pid && at < text + length && *at == '.') {
+            (void)read_number(at + 1, text + length, &ticket);
+            ret_owner->has_ticket = true;
+            ret_owner->ticket = ticket;
+        }
+    }
+    return true;
+}

@@ -1,0 +1,37 @@
+/* What the keeper's children do between fork and exec, and what the keeper can learn about its children from /proc.
+ *
+ * A step's process gets: exactly the argv, environment and directory of its command file; file descriptors 0, 1, 2 and no
+ * other; a session and process group of its own; default signals, none blocked; no core dumps; no new privileges (setuid
+ * programs run without); KILL when the keeper dies. Its mark in the environment, WEIR_RUN=<keeper pid>.<ticket>, comes
+ * first: by it the keeper knows later what a process belongs to that has left its session.
+ *
+ * Only async-signal-safe calls, but for the evaluator, which allocates.
+ */
+#ifndef WEIR_ENGINE_IN_PROCESS_KEEPER_CHILD_H
+#define WEIR_ENGINE_IN_PROCESS_KEEPER_CHILD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* fds: command, stdin, stdout, stderr. Sends KEEPER_EXEC_FAILED over `socket` when it cannot become the step. */
+_Noreturn void keeper_child_run_step(pid_t keeper_pid, int socket, uint64_t ticket, const int *fds);
+/* fds: requests, answers. */
+_Noreturn void keeper_child_run_evaluator(pid_t keeper_pid, const int *fds);
+
+/* Fills `to` with the ids of the keeper's children, separated by spaces; returns the bytes used. A list that does not fit
+ * is cut: the rest shows up when these are gone. */
+size_t keeper_child_list(pid_t keeper_pid, char *to, size_t size);
+
+struct keeper_owner {
+    bool is_zombie;
+    pid_t group;
+    pid_t session;
+    bool has_ticket;
+    uint64_t ticket;
+};
+/* Where a child of the keeper comes from; false when it is gone or unreadable. */
+bool keeper_child_owner(pid_t pid, pid_t keeper_pid, struct keeper_owner *ret_owner);
+
+#endif

@@ -1,0 +1,75 @@
+/* The loop of the in-process engine: watched file descriptors, timers, and the bell by which other threads wake it.
+ *
+ * One thread drives a loop (or the caller of engine_step()); only loop_ring() may be called from elsewhere. Watches and
+ * timers belong to their owners and are linked in, so that waiting for something allocates nothing but the heap's array.
+ * Times are those of the clock that was passed in, so a simulation can drive the loop.
+ *
+ * Falling asleep without missing a bell: the loop says that it is about to sleep, looks at its queues once more, and only
+ * then waits; a producer fills a queue, and rings only if the loop said so. So a busy loop costs producers no system call.
+ */
+#ifndef WEIR_ENGINE_IN_PROCESS_LOOP_H
+#define WEIR_ENGINE_IN_PROCESS_LOOP_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/clock.h"
+#include "weir/status.h"
+
+enum {
+    LOOP_EVENTS_MAX = 256 /* taken by one wait */
+};
+
+struct timer {
+    int64_t due_us;    /* boot clock */
+    size_t heap_place; /* 1 is the root; 0: not set */
+    void (*fire)(struct timer *timer);
+    void *owner;
+};
+
+struct watch {
+    int fd; /* -1: not watched */
+    void (*ready)(struct watch *watch, uint32_t events);
+    void *owner;
+};
+
+struct loop {
+    const struct clock *clock;
+    int poll_fd;
+    int bell_fd;
+    atomic_bool asleep;
+    struct timer **heap; /* [1..timer_count] */
+    size_t timer_count;
+    size_t timer_capacity;
+    struct watch *ready[LOOP_EVENTS_MAX]; /* of the wait that is being worked off; a removed watch leaves NULL */
+    size_t ready_count;
+};
+
+WEIR_MUST_CHECK enum weir_status loop_init(struct loop *loop, const struct clock *clock, struct weir_error *error);
+void loop_close(struct loop *loop);
+int64_t loop_now(const struct loop *loop);
+
+/* `events` as for epoll, level-triggered. WEIR_SYSTEM. Takes a watch that is not watched. */
+WEIR_MUST_CHECK enum weir_status loop_watch(struct loop *loop, struct watch *watch, int fd, uint32_t events);
+void loop_change(struct loop *loop, struct watch *watch, uint32_t events);
+/* Does not close the file descriptor. Takes a watch that is not watched. */
+void loop_unwatch(struct loop *loop, struct watch *watch);
+
+/* Room for that many timers; call it before loop_set_timer() can need them. WEIR_OUT_OF_MEMORY. */
+WEIR_MUST_CHECK enum weir_status loop_reserve_timers(struct loop *loop, size_t count);
+/* Sets or moves. TIME_NEVER clears. */
+void loop_set_timer(struct loop *loop, struct timer *timer, int64_t due_us);
+void loop_clear_timer(struct loop *loop, struct timer *timer);
+/* Fires what is due; returns when the next one is, or TIME_NEVER. */
+int64_t loop_fire_timers(struct loop *loop);
+
+/* Any thread: something was put into a queue of this loop. */
+void loop_ring(struct loop *loop);
+/* Says that the loop is about to sleep (true) or not; the caller looks at its queues in between. */
+void loop_set_asleep(struct loop *loop, bool asleep);
+/* Waits until a watch is ready, the bell rings or `until_us`; calls what is ready. `until_us` 0: looks and does not wait. */
+void loop_wait(struct loop *loop, int64_t until_us);
+
+#endif

@@ -1,0 +1,343 @@
+#!/usr/bin/env python3
+"""The house style as a test. Each finding says where, what is wrong and what to do instead.
+
+usage: check_style.py [ROOT] | --self-test
+"""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+LINE_COLUMNS_MAX = 124
+SQL_COLUMNS_MAX = 140  # lists of columns read better in long lines
+FUNCTION_LINES_MAX = 95
+FILE_LINES_MAX = 1000
+
+CODE_ENDINGS = ('.c', '.h', '.py', '.sql', '.sh', 'meson.build', 'meson_options.txt', '/dev', '.ci/run')
+TEXT_ENDINGS = CODE_ENDINGS + ('.md', '.scd', '.yaml', '.yml', '.json', '.js', '.jsx', '.css', '.html', '.txt', '.in')
+SKIPPED_FOLDERS = ('.git', 'node_modules', '__pycache__')
+# Inputs of fuzzers may hold anything; this file has to spell the words that it looks for.
+SKIPPED_PATHS = ('tests/fuzz/corpus/', 'tools/check_style.py', 'LICENSE')
+
+BANNED_CALLS = {
+    'strcpy': 'use text_copy(), which knows the size of the target',
+    'strncpy': 'use text_copy(), which always ends the text',
+    'strcat': 'use text_add_string() or text_format()',
+    'strncat': 'use text_add_string() or text_format()',
+    'sprintf': 'use snprintf() with sizeof, or text_format()',
+    'vsprintf': 'use vsnprintf() with sizeof',
+    'gets': 'use fgets() or getline() with a limit',
+    'strtok': 'use strcspn() and strspn(), or strtok_r()',
+    'atoi': 'use strtol() and check errno and the end pointer',
+    'atol': 'use strtol() and check errno and the end pointer',
+    'atoll': 'use strtoll() and check errno and the end pointer',
+    'atof': 'use strtod() and check errno and the end pointer',
+    'system': 'use posix_spawn() with an argument list; a shell turns input into code',
+    'popen': 'use posix_spawn() with an argument list; a shell turns input into code',
+    'alloca': 'use an array with a named maximum, or an arena',
+    'rand': 'use random_next() or random_below(), which are seeded by the caller',
+    'srand': 'use random_seed()',
+    'random': 'use random_next() or random_below(), which are seeded by the caller',
+    'localtime': 'times are UTC: use time_format()',
+    'gmtime': 'use time_format(), or gmtime_r()',
+    'ctime': 'use time_format()',
+    'asctime': 'use time_format()',
+    'tmpnam': 'use mkstemp()',
+    'mktemp': 'use mkstemp()',
+}
+
+SQL = re.compile(r'\bSELECT\b.*\bFROM\b|\bINSERT\s+(OR\s+\w+\s+)?INTO\b|\bREPLACE\s+INTO\b|\bUPDATE\s+\S+\s+SET\b|'
+                 r'\bDELETE\s+FROM\b|\b(CREATE|DROP|ALTER)\s+(UNIQUE\s+)?(TABLE|INDEX|VIEW|TRIGGER)\b', re.DOTALL)
+SQL_AT_START = re.compile(r'^\s*(select\s.*\sfrom\s|insert\s+into\s|update\s+\w+\s+set\s|delete\s+from\s)',
+                          re.DOTALL | re.IGNORECASE)
+PRINTING = re.compile(r'(?<![\w.>])(printf|puts|putchar|perror|vprintf|fprintf|vfprintf|fputs|fputc|putc|fwrite)\s*'
+                      r'\(([^;]*)')
+# Beside the command line: a broken invariant, and a failpoint with a wrong name, end the process with their last words.
+PRINTING_ALLOWED = ('src/cli/', 'src/base/error.c', 'src/base/failpoint.c')
+UNFINISHED = re.compile(r'\b(TODO|FIXME|XXX)\b')
+LEFTOVERS = [
+    # Both words have a plain meaning too (setsid() makes a session), which "this" and its like do not go with.
+    (re.compile(r'\b(this|previous|earlier|later|next|last|my|our) (session|sandbox)', re.IGNORECASE),
+     'speaks of the place where it was written', 'say what the code or the reader needs'),
+    (re.compile(r'(?<![\w.])/(work|home|root|Users)/\w+'), 'names a path of one machine',
+     'write a path from the project\'s root'),
+]
+PROTOTYPE = re.compile(r'^[A-Za-z_][\w\s*]*?\b(?P<name>\w+)\s*\(.*\)[^{}]*;\s*$', re.DOTALL)
+NO_PROTOTYPE = re.compile(r'^\s*(typedef|struct\s+\w+\s*\{|enum\b.*\{|union\b.*\{|return\b|static_assert|_Static_assert)')
+TOKEN = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.DOTALL)
+
+
+class Source:
+    """A C file with its comments and texts told apart from its code; line numbers stay what they are."""
+
+    def __init__(self, text):
+        self.lines = text.split('\n')
+        self.strings = []  # (line, content), neighbours joined as the compiler joins them
+        end_of_last = None
+        code = []
+        at = 0
+        for token in TOKEN.finditer(text):
+            between = text[at:token.start()]
+            code.append(between)
+            line = text.count('\n', 0, token.start()) + 1
+            value = token.group()
+            if value[0] == '"':
+                if end_of_last is not None and not text[end_of_last:token.start()].strip():
+                    first, content = self.strings[-1]
+                    self.strings[-1] = (first, content + value[1:-1])
+                else:
+                    self.strings.append((line, value[1:-1]))
+                end_of_last = token.end()
+                code.append('""')
+            elif value[0] == "'":
+                code.append("' '")
+            else:
+                code.append(' ' + '\n' * value.count('\n'))
+            at = token.end()
+        code.append(text[at:])
+        self.code = ''.join(code).split('\n')
+
+    def functions(self):
+        """(line of the opening brace, number of lines): the formatter puts both braces of a function in column 0."""
+        start = None
+        for number, line in enumerate(self.code, 1):
+            if line.rstrip() == '{':
+                start = number
+            elif line.rstrip() == '}' and start is not None:
+                yield start, number - start + 1
+                start = None
+
+
+def check_text(path, text, found):
+    lines = text.split('\n')
+    columns_max = SQL_COLUMNS_MAX if path.endswith('.sql') else LINE_COLUMNS_MAX
+    for number, line in enumerate(lines, 1):
+        if '\t' in line:
+            found(number, 'a tab', 'use spaces')
+        if line != line.rstrip() and not path.endswith('.md'):
+            found(number, 'blanks at the end of the line', 'remove them')
+        if UNFINISHED.search(line):
+            found(number, f'{UNFINISHED.search(line).group()}: unfinished work in the tree', 'finish it, or open an issue')
+        for pattern, wrong, remedy in LEFTOVERS:
+            if pattern.search(line):
+                found(number, f'"{pattern.search(line).group()}" {wrong}', remedy)
+        if path.endswith(CODE_ENDINGS) and len(line) > columns_max:
+            found(number, f'{len(line)} columns', f'break the line; {columns_max} is the most')
+    if path.endswith(CODE_ENDINGS) and len(lines) - 1 > FILE_LINES_MAX:
+        found(FILE_LINES_MAX + 1, f'the file has {len(lines) - 1} lines',
+              f'split it by noun; {FILE_LINES_MAX} is the most')
+    if text and not text.endswith('\n'):
+        found(len(lines), 'no newline at the end of the file', 'add one')
+
+
+def check_c(path, text, found):
+    source = Source(text)
+    check_calls(path, source, found)
+    if path.startswith(('src/', 'include/')):
+        check_sql(source, found)
+        if not path.startswith(PRINTING_ALLOWED):
+            check_printing(source, found)
+    for start, lines in source.functions():
+        # A test program's main() is a list of its tests.
+        is_list = path.startswith('tests/') and 'main(' in source.code[max(start - 2, 0)]
+        if lines > FUNCTION_LINES_MAX and not is_list:
+            found(start, f'a function of {lines} lines', f'split it by what it does; {FUNCTION_LINES_MAX} is the most')
+    if path.endswith('.h'):
+        check_guard(path, source, found)
+        check_prototypes(source, found)
+
+
+def check_calls(path, source, found):
+    calls = re.compile(r'(?<![\w.>])(' + '|'.join(BANNED_CALLS) + r')\s*\(')
+    waits = re.compile(r'(?<![\w.>])(sleep|usleep)\s*\(')
+    for number, line in enumerate(source.code, 1):
+        for call in calls.finditer(line):
+            found(number, f'{call[1]}() is not used here', BANNED_CALLS[call[1]])
+        if path.startswith('tests/') and waits.search(line):
+            found(number, f'{waits.search(line)[1]}() in a test makes it slow or shaky',
+                  'wait for the event itself, with a deadline, or step a virtual clock')
+
+
+def check_sql(source, found):
+    for number, content in source.strings:
+        if SQL.search(content) or SQL_AT_START.search(content):
+            found(number, 'SQL in a C string', 'put it in the queries/*.sql of the store, as a named block')
+
+
+def check_printing(source, found):
+    for number, line in enumerate(source.code, 1):
+        for call in PRINTING.finditer(line):
+            to_terminal = call[1] in ('printf', 'puts', 'putchar', 'perror', 'vprintf') or \
+                re.search(r'\b(stdout|stderr)\b', call[2])
+            if to_terminal:
+                found(number, f'{call[1]}() in library code',
+                      'emit an event (src/observe), or fill the caller\'s struct weir_error')
+
+
+def guards_of(path):
+    """WEIR_ and the path from src/ or include/weir/; where a file repeats the name of its folder, once is enough."""
+    parts = re.sub(r'^(include/weir/|src/)', '', path)[:-2].split('/')
+    short = parts[:-2] + parts[-1:] if len(parts) > 2 and (parts[-1] + '_').startswith(parts[-2] + '_') else parts
+    return ['WEIR_' + re.sub(r'\W', '_', '_'.join(names)).upper() + '_H' for names in (short, parts)]
+
+
+def check_guard(path, source, found):
+    code = [line.strip() for line in source.code if line.strip()]
+    guards = guards_of(path)
+    if not any(code[:2] == [f'#ifndef {guard}', f'#define {guard}'] for guard in guards) or not code[-1].startswith('#endif'):
+        found(1, 'the include guard is missing or has another name than the file', f'the guard of this file is {guards[0]}')
+
+
+def check_prototypes(source, found):
+    """Each prototype shares its paragraph (the lines without a blank one between) with a comment, or stands under a section
+    line such as "/* --- any thread --- */". What is called _name or _init says itself what it does."""
+    section = False  # the paragraph above was a section line
+    for first, last in paragraphs(source):
+        text = '\n'.join(source.lines[first - 1:last])
+        commented = '/*' in text or '//' in text
+        if not commented and not section:
+            for line, name in prototypes(source, first, last):
+                if not name.endswith(('_name', '_init')):
+                    found(line, f'{name}() has no comment',
+                          'say on or above it what it does, who owns what, and which errors it returns')
+        section = re.fullmatch(r'/\* ---.*--- \*/', source.lines[last - 1].strip()) is not None
+
+
+def paragraphs(source):
+    """(first line, last line) of each run of lines without a blank one; a blank line in a comment does not end it."""
+    first = None
+    in_comment = False
+    for number, line in enumerate(source.lines + [''], 1):
+        if line.strip() or in_comment:
+            first = first or number
+            in_comment = line.rfind('/*') > line.rfind('*/') or (in_comment and '*/' not in line)
+        elif first:
+            yield first, number - 1
+            first = None
+
+
+def prototypes(source, first, last):
+    """(line, name) of each prototype that stands outside of any braces but those of extern "C"."""
+    depth = 0
+    statement = ''
+    start = first
+    for number in range(first, last + 1):
+        code = source.code[number - 1]
+        if not code.strip() or code.strip().startswith(('#', 'extern ""')):
+            continue
+        if not statement:
+            start = number
+        statement += code + '\n'
+        depth += code.count('{') - code.count('}')
+        if depth <= 0 and code.rstrip().endswith((';', '}')):
+            prototype = PROTOTYPE.match(statement)
+            if prototype and not NO_PROTOTYPE.match(statement):
+                yield start, prototype['name']
+            statement = ''
+            depth = 0
+
+
+def files_of(root):
+    try:
+        listed = subprocess.run(['git', '-C', root, 'ls-files', '-z', '--cached', '--others', '--exclude-standard'],
+                                check=True, capture_output=True).stdout.decode()
+        return sorted(path for path in set(listed.split('\0')) if path and os.path.isfile(os.path.join(root, path)))
+    except (OSError, subprocess.CalledProcessError):
+        pass  # a tree without git, as in a source archive
+    paths = []
+    for folder, folders, names in os.walk(root):
+        folders[:] = [name for name in folders if name not in SKIPPED_FOLDERS and not name.startswith('build')]
+        paths += [os.path.relpath(os.path.join(folder, name), root) for name in names]
+    return sorted(paths)
+
+
+def check(root):
+    problems = []
+    for path in files_of(root):
+        if path.startswith(SKIPPED_PATHS) or not ('/' + path).endswith(TEXT_ENDINGS):
+            continue
+
+        def found(line, wrong, remedy, path=path):
+            problems.append((path, line, wrong, remedy))
+
+        try:
+            with open(os.path.join(root, path), encoding='utf-8', newline='') as source:
+                text = source.read()
+        except UnicodeDecodeError:
+            found(1, 'is not UTF-8', 'write bytes of other encodings as escapes')
+            continue
+        if '\r' in text:
+            found(text.count('\n', 0, text.index('\r')) + 1, 'a carriage return', 'end lines with a line feed alone')
+        check_text(path, text, found)
+        if path.endswith(('.c', '.h')):
+            check_c(path, text, found)
+    return problems
+
+
+def self_test():
+    guard = '#ifndef WEIR_BASE_X_H\n#define WEIR_BASE_X_H\n%s\n#endif\n'
+    long_body = 'int f(void)\n{\n' + '    g();\n' * FUNCTION_LINES_MAX + '}\n'
+    good = [
+        ('src/base/x.h', guard % '/* Adds. */\nint x_add(int a,\n          int b);\nint x_sub(int a, int b);'),
+        ('src/base/x.h', guard % 'struct x {\n    int (*call)(int a);\n};\n\nint x_add(int a); /* adds */'),
+        ('src/base/x.h', guard % '#ifdef __cplusplus\nextern "C" {\n#endif\n\n/* Two\n\n   paragraphs. */\nint x(void);'),
+        ('src/base/x.h', guard % '/* --- other --- */\n\nint x_add(int a);\n\nconst char *x_name(int a);'),
+        ('src/base/x.c', '/* strcpy(a, b); SELECT a FROM b */\nint x = f("strcpy(a)");\n'),
+        ('src/base/x.c', 'void f(void)\n{\n    (void)snprintf(to, 3, "%s", s);\n    gmtime_r(&a, &b);\n}\n'),
+        ('src/base/x.c', 'void f(void)\n{\n    fwrite(a, 1, 2, file);\n}\n'),
+        ('src/base/x.c', 'const char *hint = "select a workspace, or update the plan set for it";\n'),
+        ('src/cli/x.c', 'void f(void)\n{\n    printf("x");\n}\n'),
+        ('tests/unit/x.c', 'const char *q = "SELECT a FROM b";\n'),
+        ('src/base/x.c', '/* setsid() makes the child leader of a session. */\nint a;\n'),
+        ('tests/unit/x.c', long_body.replace('f(void)', 'main(void)')),
+    ]
+    bad = [
+        ('src/base/x.h', 'int x(void); /* x */\n', 'guard'),
+        ('src/base/x.h', guard.replace('BASE_X', 'X') % '', 'guard'),
+        ('src/base/x.h', guard % '/* Other. */\n\nint x_add(int a);', 'x_add() has no comment'),
+        ('src/base/x.h', guard % 'extern "C" {\n\nint *x_add(int a,\n    int b) MUST(1);', 'x_add() has no comment'),
+        ('src/base/x.c', 'void f(void)\n{\n    strcpy(a, b);\n}\n', 'strcpy()'),
+        ('src/base/x.c', 'int x = atoi ("1");\n', 'atoi()'),
+        ('src/store/sqlite/x.c', 'const char *q = "SELECT a "\n    "FROM b";\n', 'SQL'),
+        ('src/store/sqlite/x.c', 'const char *q = "delete from items";\n', 'SQL'),
+        ('src/store/x.c', 'void f(void)\n{\n    fprintf(stderr, "x");\n}\n', 'fprintf()'),
+        ('src/store/x.c', 'void f(void)\n{\n    puts("x");\n}\n', 'puts()'),
+        ('tests/unit/x.c', 'void f(void)\n{\n    usleep(10);\n}\n', 'usleep()'),
+        ('src/base/x.c', long_body, 'a function of'),
+        ('src/base/x.c', 'int a;\n' * (FILE_LINES_MAX + 1), 'the file has'),
+        ('src/base/x.c', '/* ' + 'x' * LINE_COLUMNS_MAX + ' */\n', 'columns'),
+        ('src/base/x.c', '\tint a;\n', 'tab'),
+        ('src/base/x.c', 'int a; \n', 'blanks'),
+        ('src/base/x.c', 'int a;', 'newline'),
+        ('src/base/x.c', 'int a;\r\n', 'carriage'),
+        ('src/base/x.c', '/* TODO */\n', 'TODO'),
+        ('docs/x.md', 'left for the next session\n', 'session'),
+        ('docs/x.md', 'see /home/somebody/x\n', 'path of one machine'),
+    ]
+    for path, text, *wanted in good + bad:
+        with tempfile.TemporaryDirectory() as root:
+            os.makedirs(os.path.join(root, os.path.dirname(path)))
+            with open(os.path.join(root, path), 'w', encoding='utf-8', newline='') as target:
+                target.write(text)
+            problems = check(root)
+            if wanted:
+                assert any(wanted[0] in problem[2] for problem in problems), (path, text[:80], wanted, problems)
+            else:
+                assert not problems, (path, text[:80], problems)
+
+
+def main():
+    if sys.argv[1:] == ['--self-test']:
+        self_test()
+        return 0
+    root = sys.argv[1] if len(sys.argv) > 1 else os.path.join(os.path.dirname(os.path.abspath(__file__)), '..')
+    problems = check(root)
+    for path, line, wrong, remedy in problems:
+        print(f'{path}:{line}: {wrong}\n    {remedy}')
+    return 1 if problems else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())
