@@ -61,14 +61,14 @@ static enum weir_status tell_late(struct output *output, const json_t *item, str
     const char *id = field_text(output, item, "id");
     const char *state = field_text(output, item, "status");
     const char *reason = field_text(output, item, "pending_reason");
-    error_set(error, WEIR_TIMED_OUT, "%s is still %s%s%s%s", id, state, reason != NULL ? " (" : "", reason != NULL ? reason : "",
-              reason != NULL ? ")" : "");
+    error_set(error, WEIR_TIMED_OUT, "%s is still %s%s%s%s", id, state, reason != NULL ? " (" : "",
+              reason != NULL ? reason : "", reason != NULL ? ")" : "");
     error_hint(error, "it goes on; `weir why %s` says what it waits for", id);
     return WEIR_TIMED_OUT;
 }
 
-static enum weir_status await_whole(const struct invocation *invocation, struct store *store, const char *id, int64_t timeout_us,
-                           bool print_end, struct weir_error *error)
+static enum weir_status await_whole(const struct invocation *invocation, struct store *store, const char *id,
+                                    int64_t timeout_us, bool print_end, struct weir_error *error)
 {
     const struct clock *clock = clock_system();
     int64_t until_us = timeout_us > 0 ? time_add(clock_boot(clock), timeout_us) : TIME_NEVER;

@@ -26,7 +26,7 @@
 /* --- the table --- */
 
 enum value_type {
-    VALUE_NONE,     /* a switch */
+    VALUE_NONE, /* a switch */
     VALUE_TEXT,
     VALUE_INTEGER,  /* least <= n <= most */
     VALUE_DURATION, /* "10s", "1h30m" */
@@ -35,15 +35,15 @@ enum value_type {
 };
 
 struct flag {
-    const char *name;    /* "workspace": --workspace */
-    char letter;         /* 'w': -w; 0 = none */
+    const char *name; /* "workspace": --workspace */
+    char letter;      /* 'w': -w; 0 = none */
     enum value_type type;
     const char *value;   /* what help calls the value: "NAME" */
     const char *help;    /* one line, no full stop */
     const char *choices; /* VALUE_CHOICE: "table json jsonl", in words */
     int64_t least;       /* VALUE_INTEGER */
     int64_t most;
-    bool has_setting;    /* it overrides `setting` (settings.h), for this call */
+    bool has_setting; /* it overrides `setting` (settings.h), for this call */
     enum setting_id setting;
 };
 
@@ -74,7 +74,7 @@ struct command {
     unsigned marks;
     enum weir_status (*run)(struct invocation *invocation, struct weir_error *error);
     struct argument arguments[COMMAND_ARGUMENTS_MAX]; /* ended by one without a name */
-    struct flag flags[COMMAND_FLAGS_MAX]; /* ended by one without a name */
+    struct flag flags[COMMAND_FLAGS_MAX];             /* ended by one without a name */
 };
 
 /* All commands, in the order of `weir help`. Static. */
@@ -88,8 +88,8 @@ const struct command *command_find(const char *name);
 
 struct flag_value {
     const struct flag *flag;
-    const char *text;    /* as given; "" for a switch */
-    int64_t number;      /* integer, or microseconds */
+    const char *text; /* as given; "" for a switch */
+    int64_t number;   /* integer, or microseconds */
 };
 
 enum { INVOCATION_FLAGS_MAX = 32 };
@@ -131,23 +131,21 @@ enum store_use {
     STORE_MEND,   /* must exist, any schema: store migrate, check, plan, doctor */
     STORE_CREATE  /* made when missing, any schema: store init, dev, demo */
 };
-/* Opens the store that --store, WEIR_STORE or weir.yaml names, with --timeout as the deadline of its calls (not for `wait`).
- * A store that is not there: WEIR_STORE_UNREACHABLE with the command that makes one as the hint. */
+/* Opens the store that --store, WEIR_STORE or weir.yaml names, with --timeout as the deadline of its calls (not for
+ * `wait`). A store that is not there: WEIR_STORE_UNREACHABLE with the command that makes one as the hint. */
 WEIR_MUST_CHECK enum weir_status invocation_open_store(const struct invocation *invocation, enum store_use use,
                                                        struct store **ret_store, struct weir_error *error);
 
 /* --- the verbs --- */
 
-#define COMMAND_VERB_LIST(X)                                                                                            \
-    X(demo) X(dev) X(serve) X(top)                                                                                      \
-    X(enqueue) X(list) X(show) X(why) X(wait) X(logs) X(cancel) X(retry) X(release) X(purge)                            \
-    X(workflow_apply) X(workflow_list) X(workflow_show)                                                                 \
-    X(workspace_list) X(workspace_show) X(workspace_set) X(workspace_pause) X(workspace_resume)                         \
-    X(plan_list) X(plan_set)                                                                                            \
-    X(pause) X(resume) X(status) X(doctor)                                                                              \
-    X(node_list) X(node_pause) X(node_resume) X(node_drain) X(lock_list) X(lock_release)                                \
-    X(store_init) X(store_migrate) X(store_check) X(store_backup) X(store_plan)                                         \
-    X(config_show) X(config_check) X(completion) X(version) X(help)
+#define COMMAND_VERB_LIST(X)                                                                                               \
+    X(demo)                                                                                                                \
+    X(dev) X(serve) X(top) X(enqueue) X(list) X(show) X(why) X(wait) X(logs) X(cancel) X(retry) X(release) X(purge)        \
+        X(workflow_apply) X(workflow_list) X(workflow_show) X(workspace_list) X(workspace_show) X(workspace_set)           \
+            X(workspace_pause) X(workspace_resume) X(plan_list) X(plan_set) X(pause) X(resume) X(status) X(doctor)         \
+                X(node_list) X(node_pause) X(node_resume) X(node_drain) X(lock_list) X(lock_release) X(store_init)         \
+                    X(store_migrate) X(store_check) X(store_backup) X(store_plan) X(config_show) X(config_check)           \
+                        X(completion) X(version) X(help)
 
 #define COMMAND_VERB_DECLARE(name) enum weir_status verb_##name(struct invocation *invocation, struct weir_error *error);
 COMMAND_VERB_LIST(COMMAND_VERB_DECLARE)

@@ -5,10 +5,18 @@
 #include "queue/limits.h"
 
 static const struct flag global_flags[] = {
-    {.name = "store", .type = VALUE_TEXT, .value = "URL", .help = "where the queue is kept, sqlite:PATH or a path",
-     .has_setting = true, .setting = SETTING_STORE},
+    {.name = "store",
+     .type = VALUE_TEXT,
+     .value = "URL",
+     .help = "where the queue is kept, sqlite:PATH or a path",
+     .has_setting = true,
+     .setting = SETTING_STORE},
     {.name = "config", .type = VALUE_TEXT, .value = "FILE", .help = "the only weir.yaml to read"},
-    {.name = "output", .letter = 'o', .type = VALUE_CHOICE, .value = "FORMAT", .choices = "table json jsonl",
+    {.name = "output",
+     .letter = 'o',
+     .type = VALUE_CHOICE,
+     .value = "FORMAT",
+     .choices = "table json jsonl",
      .help = "table, json or jsonl"},
     {.name = "json", .help = "the same as -o json"},
     {.name = "quiet", .letter = 'q', .help = "no talk on stderr but errors"},
@@ -18,26 +26,46 @@ static const struct flag global_flags[] = {
     {.name = "help", .letter = 'h', .help = "explain the command"},
     {.name = NULL}};
 
-#define FLAG_WORKSPACE \
-    {.name = "workspace", .letter = 'w', .type = VALUE_TEXT, .value = "NAME", .help = "the workspace (tenant)"}
-#define FLAG_WHERE \
-    {.name = "where", .type = VALUE_TEXT, .value = "FILTER", .help = "KEY=VALUE ..., all must match"}
-#define FLAG_GROUP(text) \
-    {.name = "group", .letter = 'g', .type = VALUE_TEXT, .value = "GROUP", .help = text}
-#define FLAGS_BULK                                                                                                       \
-    FLAG_WHERE, FLAG_WORKSPACE,                                                                                          \
-        {.name = "expect", .type = VALUE_INTEGER, .value = "N", .most = INT64_MAX,                                       \
-         .help = "do it only if exactly N executions match"},                                                            \
-        {.name = "reason", .type = VALUE_TEXT, .value = "TEXT", .help = "goes on record with the act"}
-#define BULK_DETAILS                                                                                                     \
-    "Name executions by id (6 first characters will do), or all that match --where. Keys of a filter: workspace, workflow," \
-    " group, state, pending_reason, error_code, idempotency_key, since, until, finished_before; times as in"             \
-    " 2026-11-21T10:00:00Z or as a duration back from now.\n"                                                            \
+#define FLAG_WORKSPACE                                                                                                     \
+    {                                                                                                                      \
+        .name = "workspace", .letter = 'w', .type = VALUE_TEXT, .value = "NAME", .help = "the workspace (tenant)"          \
+    }
+#define FLAG_WHERE                                                                                                         \
+    {                                                                                                                      \
+        .name = "where", .type = VALUE_TEXT, .value = "FILTER", .help = "KEY=VALUE ..., all must match"                    \
+    }
+#define FLAG_GROUP(text)                                                                                                   \
+    {                                                                                                                      \
+        .name = "group", .letter = 'g', .type = VALUE_TEXT, .value = "GROUP", .help = text                                 \
+    }
+#define FLAGS_BULK                                                                                                         \
+    FLAG_WHERE, FLAG_WORKSPACE,                                                                                            \
+        {.name = "expect",                                                                                                 \
+         .type = VALUE_INTEGER,                                                                                            \
+         .value = "N",                                                                                                     \
+         .most = INT64_MAX,                                                                                                \
+         .help = "do it only if exactly N executions match"},                                                              \
+    {                                                                                                                      \
+        .name = "reason", .type = VALUE_TEXT, .value = "TEXT", .help = "goes on record with the act"                       \
+    }
+#define BULK_DETAILS                                                                                                       \
+    "Name executions by id (6 first characters will do), or all that match --where. Keys of a filter: workspace, "         \
+    "workflow,"                                                                                                            \
+    " group, state, pending_reason, error_code, idempotency_key, since, until, finished_before; times as in"               \
+    " 2026-11-21T10:00:00Z or as a duration back from now.\n"                                                              \
     "The count comes first. More than 100 ask for it to be typed, or need --yes where nobody can be asked."
-#define ARGUMENT_IDS \
-    {{.name = "ID", .help = "ids of executions", .optional = true, .many = true}}
-#define ARGUMENT_ID \
-    {{.name = "ID", .help = "id of an execution, or its first characters"}}
+#define ARGUMENT_IDS                                                                                                       \
+    {                                                                                                                      \
+        {                                                                                                                  \
+            .name = "ID", .help = "ids of executions", .optional = true, .many = true                                      \
+        }                                                                                                                  \
+    }
+#define ARGUMENT_ID                                                                                                        \
+    {                                                                                                                      \
+        {                                                                                                                  \
+            .name = "ID", .help = "id of an execution, or its first characters"                                            \
+        }                                                                                                                  \
+    }
 
 /* clang-format off */
 static const struct command commands[] = {

@@ -76,52 +76,52 @@ static void add_bash_verbs(struct page *page)
 static void add_bash(struct page *page)
 {
     page_add(page, "# bash completion of weir\n"
-              "_weir() {\n"
-              "    local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]}\n"
-              "    local first= second= words= flags= word\n"
-              "    for word in \"${COMP_WORDS[@]:1:COMP_CWORD-1}\"; do\n"
-              "        case $word in -*) ;; *) if [ -z \"$first\" ]; then first=$word; elif [ -z \"$second\" ]; then"
-              " second=$word; fi ;; esac\n"
-              "    done\n"
-              "    case $previous in\n"
-              "        -o|--output) COMPREPLY=($(compgen -W 'table json jsonl' -- \"$current\")); return ;;\n"
-              "        -s|--state) COMPREPLY=($(compgen -W 'pending claimed dispatched completed failed cancelled' --"
-              " \"$current\")); return ;;\n"
-              "    esac\n"
-              "    case $first in\n"
-              "        '') words='");
+                   "_weir() {\n"
+                   "    local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]}\n"
+                   "    local first= second= words= flags= word\n"
+                   "    for word in \"${COMP_WORDS[@]:1:COMP_CWORD-1}\"; do\n"
+                   "        case $word in -*) ;; *) if [ -z \"$first\" ]; then first=$word; elif [ -z \"$second\" ]; then"
+                   " second=$word; fi ;; esac\n"
+                   "    done\n"
+                   "    case $previous in\n"
+                   "        -o|--output) COMPREPLY=($(compgen -W 'table json jsonl' -- \"$current\")); return ;;\n"
+                   "        -s|--state) COMPREPLY=($(compgen -W 'pending claimed dispatched completed failed cancelled' --"
+                   " \"$current\")); return ;;\n"
+                   "    esac\n"
+                   "    case $first in\n"
+                   "        '') words='");
     each_first_word(page, add_word);
     page_add(page, "' ;;\n");
     add_bash_verbs(page);
     page_add(page, "        completion) words='bash zsh fish' ;;\n"
-              "        help) words='");
+                   "        help) words='");
     each_first_word(page, add_word);
     page_add(page, "' ;;\n"
-              "    esac\n"
-              "    [ -n \"$second\" ] && words=\n"
-              "    case \"$first${second:+ $second}\" in\n");
+                   "    esac\n"
+                   "    [ -n \"$second\" ] && words=\n"
+                   "    case \"$first${second:+ $second}\" in\n");
     add_bash_flags(page);
     page_add(page, "    esac\n"
-              "    [ -z \"$flags\" ] && case $first in\n");
+                   "    [ -z \"$flags\" ] && case $first in\n");
     add_bash_flags(page);
     page_add(page, "    esac\n"
-              "    flags=\"$flags");
+                   "    flags=\"$flags");
     add_flag_words(page, command_global_flags(), INVOCATION_FLAGS_MAX);
     page_add(page, "\"\n"
-              "    case $current in\n"
-              "        -*) COMPREPLY=($(compgen -W \"$flags\" -- \"$current\")) ;;\n"
-              "        *) if [ -n \"$words\" ]; then COMPREPLY=($(compgen -W \"$words\" -- \"$current\"));"
-              " else COMPREPLY=($(compgen -f -- \"$current\")); fi ;;\n"
-              "    esac\n"
-              "}\n"
-              "complete -F _weir weir\n");
+                   "    case $current in\n"
+                   "        -*) COMPREPLY=($(compgen -W \"$flags\" -- \"$current\")) ;;\n"
+                   "        *) if [ -n \"$words\" ]; then COMPREPLY=($(compgen -W \"$words\" -- \"$current\"));"
+                   " else COMPREPLY=($(compgen -f -- \"$current\")); fi ;;\n"
+                   "    esac\n"
+                   "}\n"
+                   "complete -F _weir weir\n");
 }
 
 /* zsh reads bash's completion through its own emulation; one description is enough. */
 static void add_zsh(struct page *page)
 {
     page_add(page, "#compdef weir\n"
-              "autoload -U +X bashcompinit && bashcompinit\n");
+                   "autoload -U +X bashcompinit && bashcompinit\n");
     add_bash(page);
 }
 
@@ -171,8 +171,9 @@ static void add_fish(struct page *page)
         char condition[256];
         if (all[i].name[length] == ' ') {
             page_add(page,
-                "complete -c weir -n '__fish_seen_subcommand_from %.*s; and test (count (commandline -opc)) -eq 2' -f -a %s -d ",
-                (int)length, all[i].name, all[i].name + length + 1);
+                     "complete -c weir -n '__fish_seen_subcommand_from %.*s; and test (count (commandline -opc)) -eq 2' -f "
+                     "-a %s -d ",
+                     (int)length, all[i].name, all[i].name + length + 1);
             add_quoted(page, all[i].summary);
             page_add(page, "\n");
             (void)snprintf(condition, sizeof condition,

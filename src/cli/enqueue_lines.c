@@ -246,8 +246,8 @@ static enum weir_status tell_end(struct intake *intake, enum weir_status status,
     if (status != WEIR_OK) {
         error_prefix(error, "lines up to %" PRId64 " are done (%" PRId64 " enqueued, %" PRId64 " refused)",
                      intake->settled_line, intake->enqueued, intake->refused);
-        error_hint(error, "nothing behind line %" PRId64 " is enqueued%s; go on with: tail -n +%" PRId64, intake->settled_line,
-                   status == WEIR_COMMIT_UNKNOWN ? " for certain" : "", intake->settled_line + 1);
+        error_hint(error, "nothing behind line %" PRId64 " is enqueued%s; go on with: tail -n +%" PRId64,
+                   intake->settled_line, status == WEIR_COMMIT_UNKNOWN ? " for certain" : "", intake->settled_line + 1);
         return status;
     }
     if (interrupt_count() > 0) {
@@ -262,8 +262,8 @@ static enum weir_status tell_end(struct intake *intake, enum weir_status status,
                          intake->refused, intake->refused + intake->enqueued, intake->is_dry_run ? " would be" : " were",
                          intake->enqueued, would);
     }
-    output_say_sign(output, SIGN_FINE, "%" PRId64 "%s enqueued (%" PRId64 " of them known by their key)", intake->enqueued, would,
-                    intake->duplicates);
+    output_say_sign(output, SIGN_FINE, "%" PRId64 "%s enqueued (%" PRId64 " of them known by their key)", intake->enqueued,
+                    would, intake->duplicates);
     return WEIR_OK;
 }
 
@@ -282,7 +282,8 @@ enum weir_status enqueue_lines(struct invocation *invocation, struct store *stor
     intake->buffer = malloc(intake->capacity);
     arena_init(&intake->arena, SET_ARENA_BYTES);
     interrupt_watch();
-    enum weir_status status = intake->buffer == NULL ? error_out_of_memory(error) : store_time(store, &intake->now_us, error);
+    enum weir_status status =
+        intake->buffer == NULL ? error_out_of_memory(error) : store_time(store, &intake->now_us, error);
     if (status == WEIR_OK) {
         status = run_intake(intake, error);
         status = tell_end(intake, status, error);

@@ -9,8 +9,8 @@
 #include "cli/output.h"
 #include "store/store.h"
 
-/* Strings as they are (made safe), numbers and booleans in words, objects and lists as compact JSON; NULL when it is missing
- * or null. In the output's arena. */
+/* Strings as they are (made safe), numbers and booleans in words, objects and lists as compact JSON; NULL when it is
+ * missing or null. In the output's arena. */
 const char *field_text(struct output *output, const json_t *object, const char *key);
 int64_t field_number(const json_t *object, const char *key, int64_t otherwise);
 bool field_is_true(const json_t *object, const char *key);
@@ -19,7 +19,7 @@ WEIR_MUST_CHECK enum weir_status resolve_id(struct store *store, const char *id,
 /* How many items a page has. */
 size_t page_size(const json_t *page);
 /* A whole page of one kind, or the one row of `name`. */
-WEIR_MUST_CHECK enum weir_status page_read(struct store *store, enum store_list_kind kind, const char *name, json_t **ret_page,
-                                           struct weir_error *error);
+WEIR_MUST_CHECK enum weir_status page_read(struct store *store, enum store_list_kind kind, const char *name,
+                                           json_t **ret_page, struct weir_error *error);
 
 #endif

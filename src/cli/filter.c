@@ -21,9 +21,9 @@ enum filter_key {
     KEY_COUNT
 };
 
-static const char *const key_names[KEY_COUNT] = {
-    "id",         "workspace",       "workflow", "group", "state",          "pending_reason",
-    "error_code", "idempotency_key", "since",    "until", "finished_before"};
+static const char *const key_names[KEY_COUNT] = {"id",    "workspace",      "workflow",       "group",
+                                                 "state", "pending_reason", "error_code",     "idempotency_key",
+                                                 "since", "until",          "finished_before"};
 
 enum { NEAREST_NAMES = LIST_LIMIT_MOST };
 
@@ -46,8 +46,11 @@ enum weir_status filter_parse_states(const char *list, unsigned *ret_states, str
             }
             const char *nearest = text_nearest(upper, names, ITEM_STATE_COUNT);
             error_set(error, WEIR_INVALID_ARGUMENT, "\"%s\" is no state", word);
-            error_hint(error, nearest != NULL ? "did you mean %s?" : "states are PENDING, CLAIMED, DISPATCHED, COMPLETED, FAILED,"
-                                                                     " CANCELLED", nearest);
+            error_hint(error,
+                       nearest != NULL ? "did you mean %s?"
+                                       : "states are PENDING, CLAIMED, DISPATCHED, COMPLETED, FAILED,"
+                                         " CANCELLED",
+                       nearest);
             return WEIR_INVALID_ARGUMENT;
         }
         states |= 1U << state;
@@ -135,8 +138,9 @@ static enum weir_status find_key(const char *word, enum filter_key *ret_key, str
     }
     const char *nearest = text_nearest(word, key_names, KEY_COUNT);
     static const char *const others[][2] = {
-        {"status", "state"}, {"reason", "pending_reason"}, {"error", "error_code"}, {"error.type", "error_code"},
-        {"tenant", "workspace"}, {"ws", "workspace"}, {"before", "until"}, {"after", "since"}, {"key", "idempotency_key"}};
+        {"status", "state"},          {"reason", "pending_reason"}, {"error", "error_code"},
+        {"error.type", "error_code"}, {"tenant", "workspace"},      {"ws", "workspace"},
+        {"before", "until"},          {"after", "since"},           {"key", "idempotency_key"}};
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         nearest = strcmp(word, others[i][0]) == 0 ? others[i][1] : nearest;
     }
@@ -227,11 +231,12 @@ static const char *nearest_in(const json_t *page, const char *name)
     return text_nearest(name, names, count);
 }
 
-enum weir_status filter_require_name(struct store *store, enum store_list_kind kind, const char *name, enum weir_status missing,
-                                     struct weir_error *error)
+enum weir_status filter_require_name(struct store *store, enum store_list_kind kind, const char *name,
+                                     enum weir_status missing, struct weir_error *error)
 {
-    static const char *const whats[] = {[LIST_WORKSPACES] = "workspace", [LIST_PLANS] = "plan", [LIST_WORKFLOWS] = "workflow",
-                                        [LIST_NODES] = "node",           [LIST_LOCKS] = "lock", [LIST_GROUPS] = "group"};
+    static const char *const whats[] = {
+        [LIST_WORKSPACES] = "workspace", [LIST_PLANS] = "plan", [LIST_WORKFLOWS] = "workflow",
+        [LIST_NODES] = "node",           [LIST_LOCKS] = "lock", [LIST_GROUPS] = "group"};
     json_t *page = NULL;
     struct list_options options = {.kind = kind, .name = name, .limit = 1};
     enum weir_status status = store_list(store, &options, &page, error);

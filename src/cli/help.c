@@ -81,7 +81,8 @@ static void add_flags(struct page *page, const struct flag *flags, size_t most, 
 {
     char left[64];
     for (size_t i = 0; i < most && flags[i].name != NULL; i++) {
-        bool is_refused = command != NULL && (command->marks & COMMAND_NO_DRY_RUN) != 0 && strcmp(flags[i].name, "dry-run") == 0;
+        bool is_refused =
+            command != NULL && (command->marks & COMMAND_NO_DRY_RUN) != 0 && strcmp(flags[i].name, "dry-run") == 0;
         if (!is_refused) {
             spell_flag(&flags[i], left, sizeof left);
             add_item(page, left, flags[i].help, FLAG_COLUMN);
@@ -89,7 +90,8 @@ static void add_flags(struct page *page, const struct flag *flags, size_t most, 
     }
 }
 
-/* Each line of the example, indented by two; a line that is too long is broken with a backslash, as a shell would take it. */
+/* Each line of the example, indented by two; a line that is too long is broken with a backslash, as a shell would take it.
+ */
 static void add_example(struct page *page, const char *example)
 {
     while (*example != '\0') {
@@ -168,10 +170,10 @@ enum weir_status help_overview(struct text *to)
     const struct command *all = command_table(&count);
     const char *section = "";
     page_add(&page, "example:\n  weir demo\n  weir enqueue -w acme onboard-customer --params '{\"customer\":42}' --wait\n"
-               "  weir why ID\n\n"
-               "usage: weir COMMAND [flags]\n"
-               "A durable queue for the workflows of many tenants: starts each execution once,\n"
-               "holds every workspace to its plan, survives any crash, and says why one waits.\n");
+                    "  weir why ID\n\n"
+                    "usage: weir COMMAND [flags]\n"
+                    "A durable queue for the workflows of many tenants: starts each execution once,\n"
+                    "holds every workspace to its plan, survives any crash, and says why one waits.\n");
     for (size_t i = 0; i < count; i++) {
         if (strcmp(section, all[i].section) != 0) {
             section = all[i].section;

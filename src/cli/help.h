@@ -1,4 +1,5 @@
-/* Everything that is printed from the table of commands: help, manual pages, docs/commands.md, the table as JSON, completion.
+/* Everything that is printed from the table of commands: help, manual pages, docs/commands.md, the table as JSON,
+ * completion.
  *
  * Each function appends to a text; the caller prints it. Pure: the same table gives the same text everywhere.
  */

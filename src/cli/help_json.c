@@ -3,7 +3,6 @@
 
 #include "base/error.h"
 #include "cli/help.h"
-#include "cli/version.h"
 
 static const char *type_name(enum value_type type)
 {
@@ -71,8 +70,8 @@ static json_t *arguments_json(const struct command *command)
 
 static json_t *command_json(const struct command *command)
 {
-    return json_pack("{s:s, s:s, s:s, s:s, s:s*, s:b, s:o, s:o}", "name", command->name, "section", command->section, "summary",
-                     command->summary, "example", command->example, "details", command->details, "changes",
+    return json_pack("{s:s, s:s, s:s, s:s, s:s*, s:b, s:o, s:o}", "name", command->name, "section", command->section,
+                     "summary", command->summary, "example", command->example, "details", command->details, "changes",
                      (command->marks & COMMAND_CHANGES) != 0, "arguments", arguments_json(command), "flags",
                      flags_json(command->flags, COMMAND_FLAGS_MAX));
 }
@@ -116,7 +115,7 @@ json_t *help_json(void)
             return NULL;
         }
     }
-    return json_pack("{s:s, s:s, s:o, s:o, s:o, s:o}", "name", "weir", "version", WEIR_VERSION, "commands", commands, "flags",
-                     flags_json(command_global_flags(), INVOCATION_FLAGS_MAX), "exit_codes", exit_codes_json(), "settings",
-                     settings_json());
+    return json_pack("{s:s, s:s, s:o, s:o, s:o, s:o}", "name", "weir", "version", WEIR_VERSION, "commands", commands,
+                     "flags", flags_json(command_global_flags(), INVOCATION_FLAGS_MAX), "exit_codes", exit_codes_json(),
+                     "settings", settings_json());
 }

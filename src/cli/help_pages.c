@@ -7,7 +7,6 @@
 #include "cli/help.h"
 #include "cli/page.h"
 #include "cli/parse.h"
-#include "cli/version.h"
 
 /* --- roff --- */
 
@@ -96,8 +95,9 @@ static void add_roff_tail(struct page *page)
         page_add(page, ".TP\n%d\n", code->code);
         add_roff_line(page, "", code->meaning, "");
     }
-    page_add(page, ".SH SETTINGS\nFlags, environment, ./weir.yaml, ~/.config/weir/weir.yaml, /etc/weir/weir.yaml: the first that"
-              " has a value wins.\n");
+    page_add(page,
+             ".SH SETTINGS\nFlags, environment, ./weir.yaml, ~/.config/weir/weir.yaml, /etc/weir/weir.yaml: the first that"
+             " has a value wins.\n");
     for (size_t i = 0; i < SETTING_COUNT; i++) {
         const struct setting *setting = &settings_table()[i];
         page_add(page, ".TP\n\\fB%s\\fR, %s (default \\(lq", setting->key, setting->environment);
@@ -118,7 +118,8 @@ enum weir_status help_man(const struct command *command, struct text *to)
     }
     page_add(&page, ".TH \"%s\" 1 \"\" \"weir %s\" \"weir\"\n.SH NAME\n", name, WEIR_VERSION);
     add_roff(&page, name, strlen(name));
-    add_roff_line(&page, " \\- ", command != NULL ? command->summary : "durable queue for the workflows of many tenants", "");
+    add_roff_line(&page, " \\- ", command != NULL ? command->summary : "durable queue for the workflows of many tenants",
+                  "");
     if (command != NULL) {
         add_roff_command(&page, command, ".SH");
     } else {
@@ -151,7 +152,8 @@ static void add_markdown_flags(struct page *page, const struct flag *flags, size
         if (flag->letter != 0) {
             page_add(page, "-%c, ", flag->letter);
         }
-        page_add(page, "--%s%s%s` | ", flag->name, flag->type != VALUE_NONE ? " " : "", flag->type != VALUE_NONE ? flag->value : "");
+        page_add(page, "--%s%s%s` | ", flag->name, flag->type != VALUE_NONE ? " " : "",
+                 flag->type != VALUE_NONE ? flag->value : "");
         add_cell(page, flag->help);
         if (flag->has_setting) {
             page_add(page, " (setting `%s`)", settings_table()[flag->setting].key);
@@ -164,7 +166,8 @@ static void add_markdown_command(struct page *page, const struct command *comman
 {
     char usage[128];
     command_usage(command, usage, sizeof usage);
-    page_add(page, "\n### weir %s\n\n%s.\n\n```sh\n%s```\n\nUsage: `%s`\n", command->name, command->summary, command->example, usage);
+    page_add(page, "\n### weir %s\n\n%s.\n\n```sh\n%s```\n\nUsage: `%s`\n", command->name, command->summary,
+             command->example, usage);
     for (const char *at = command->details; at != NULL && *at != '\0';) {
         size_t length = strcspn(at, "\n");
         page_add(page, "\n%.*s\n", (int)length, at);
@@ -184,13 +187,15 @@ static void add_markdown_command(struct page *page, const struct command *comman
 
 static void add_markdown_settings(struct page *page)
 {
-    page_add(page, "\n## Settings\n\nA value may come from a flag, the environment, `./weir.yaml`, `~/.config/weir/weir.yaml`"
-              " (`$XDG_CONFIG_HOME`) or `/etc/weir/weir.yaml`; the first that has it wins. `weir config show --origin` tells"
-              " which one did.\n\n| key | environment | default | meaning |\n|---|---|---|---|\n");
+    page_add(page,
+             "\n## Settings\n\nA value may come from a flag, the environment, `./weir.yaml`, `~/.config/weir/weir.yaml`"
+             " (`$XDG_CONFIG_HOME`) or `/etc/weir/weir.yaml`; the first that has it wins. `weir config show --origin` tells"
+             " which one did.\n\n| key | environment | default | meaning |\n|---|---|---|---|\n");
     for (size_t i = 0; i < SETTING_COUNT; i++) {
         const struct setting *setting = &settings_table()[i];
-        page_add(page, "| `%s` | `%s` | %s%s%s | ", setting->key, setting->environment, setting->default_text[0] != '\0' ? "`" : "",
-            setting->default_text, setting->default_text[0] != '\0' ? "`" : "");
+        page_add(page, "| `%s` | `%s` | %s%s%s | ", setting->key, setting->environment,
+                 setting->default_text[0] != '\0' ? "`" : "", setting->default_text,
+                 setting->default_text[0] != '\0' ? "`" : "");
         add_cell(page, setting->help);
         page_add(page, " |\n");
     }
@@ -202,9 +207,10 @@ enum weir_status help_markdown(struct text *to)
     size_t count;
     const struct command *all = command_table(&count);
     const char *section = "";
-    page_add(&page, "# Commands of weir\n\nPrinted by `weir help --markdown` from the table of commands"
-               " (`src/cli/command_table.c`). Do not edit.\n\nFlags may stand before or behind the verb, as `--flag VALUE` or"
-               " `--flag=VALUE`; `--` ends them. Data goes to stdout, everything else to stderr.\n");
+    page_add(&page,
+             "# Commands of weir\n\nPrinted by `weir help --markdown` from the table of commands"
+             " (`src/cli/command_table.c`). Do not edit.\n\nFlags may stand before or behind the verb, as `--flag VALUE` or"
+             " `--flag=VALUE`; `--` ends them. Data goes to stdout, everything else to stderr.\n");
     for (size_t i = 0; i < count; i++) {
         if (strcmp(section, all[i].section) != 0) {
             section = all[i].section;

@@ -82,7 +82,8 @@ void command_usage(const struct command *command, char *to, size_t size)
     }
 }
 
-enum weir_status invocation_usage_error(const struct invocation *invocation, struct weir_error *error, const char *format, ...)
+enum weir_status invocation_usage_error(const struct invocation *invocation, struct weir_error *error, const char *format,
+                                        ...)
 {
     char message[WEIR_ERROR_MESSAGE_MAX];
     char usage[128];
@@ -113,7 +114,8 @@ enum weir_status invocation_open_store(const struct invocation *invocation, enum
     }
     if (status != WEIR_OK) {
         if (status == WEIR_STORE_UNREACHABLE && error != NULL && error->hint[0] == '\0') {
-            error_hint(error, "`weir store init` makes one, `weir dev` makes one and runs a node; --store or WEIR_STORE names it");
+            error_hint(error,
+                       "`weir store init` makes one, `weir dev` makes one and runs a node; --store or WEIR_STORE names it");
         }
         store_close(store);
         return status;

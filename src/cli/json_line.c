@@ -128,8 +128,8 @@ static enum weir_status take_priority(const json_t *object, struct enqueue_reque
     return WEIR_OK;
 }
 
-static enum weir_status take_run_at(const json_t *object, int64_t now_us, struct arena *arena, struct enqueue_request *request,
-                                    struct weir_error *error)
+static enum weir_status take_run_at(const json_t *object, int64_t now_us, struct arena *arena,
+                                    struct enqueue_request *request, struct weir_error *error)
 {
     const char *text = NULL;
     enum weir_status status = take_text(object, "run_at", arena, &text, error);
@@ -177,8 +177,10 @@ static enum weir_status check_keys(json_t *object, struct weir_error *error)
         if (!is_known) {
             const char *nearest = text_nearest(key, keys, sizeof keys / sizeof keys[0]);
             error_set(error, WEIR_INVALID_ARGUMENT, "unknown key \"%s\"", key);
-            error_hint(error, nearest != NULL ? "did you mean \"%s\"?"
-                                              : "keys: workspace workflow params idempotency_key priority run_at group", nearest);
+            error_hint(error,
+                       nearest != NULL ? "did you mean \"%s\"?"
+                                       : "keys: workspace workflow params idempotency_key priority run_at group",
+                       nearest);
             return WEIR_INVALID_ARGUMENT;
         }
     }

@@ -7,7 +7,6 @@
 #include "cli/command.h"
 #include "cli/help.h"
 #include "cli/parse.h"
-#include "cli/version.h"
 
 enum { COMMAND_LINE_MEMORY_MAX = 256 * 1024 * 1024 };
 
@@ -87,7 +86,8 @@ int main(int argc, char **argv)
     size_t count = argc > 1 ? (size_t)argc - 1 : 0;
     const char *const *words = (const char *const *)argv + (argc > 0 ? 1 : 0);
 
-    (void)signal(SIGPIPE, SIG_IGN); /* a closed stdout is an error code to us, never a death in the middle of a transaction */
+    (void)signal(SIGPIPE,
+                 SIG_IGN); /* a closed stdout is an error code to us, never a death in the middle of a transaction */
     arena_init(&arena, COMMAND_LINE_MEMORY_MAX);
     output_open(&output, stdout, stderr, &arena);
     output.format = command_guess_format(count, words);

@@ -140,7 +140,7 @@ static void print_escaped(struct output *output, const char *bytes, size_t lengt
             unsigned point = step == 1   ? first
                              : step == 2 ? ((first & 0x1FU) << 6) | ((unsigned char)character[1] & 0x3FU)
                                          : ((first & 0x0FU) << 12) | (((unsigned char)character[1] & 0x3FU) << 6) |
-                                             ((unsigned char)character[2] & 0x3FU);
+                                               ((unsigned char)character[2] & 0x3FU);
             note_write(output, fprintf(output->out, "\\u%04x", point) >= 0);
         }
         i += step;
@@ -227,8 +227,8 @@ void output_say_sign(struct output *output, enum sign sign, const char *format, 
     char lead[32];
     const char *open = output->talk_colour ? "\033[" : "";
     const char *colour = output->talk_colour ? signs[sign].colour : "";
-    (void)snprintf(lead, sizeof lead, "%s%s%s%s%s ", open, colour, output->talk_colour ? "m" : "", output_sign(output, sign),
-                   output->talk_colour ? "\033[0m" : "");
+    (void)snprintf(lead, sizeof lead, "%s%s%s%s%s ", open, colour, output->talk_colour ? "m" : "",
+                   output_sign(output, sign), output->talk_colour ? "\033[0m" : "");
     va_list arguments;
     va_start(arguments, format);
     say(output, lead, format, arguments);
@@ -321,7 +321,7 @@ enum sign output_state_sign(const char *state)
         const char *state;
         enum sign sign;
     } states[] = {
-        {"PENDING", SIGN_WAITS},   {"CLAIMED", SIGN_RUNS}, {"DISPATCHED", SIGN_RUNS},
+        {"PENDING", SIGN_WAITS},  {"CLAIMED", SIGN_RUNS}, {"DISPATCHED", SIGN_RUNS},
         {"COMPLETED", SIGN_FINE}, {"FAILED", SIGN_BAD},   {"CANCELLED", SIGN_GONE},
     };
     for (size_t i = 0; state != NULL && i < sizeof states / sizeof states[0]; i++) {

@@ -20,36 +20,36 @@
 enum output_format { OUTPUT_TABLE, OUTPUT_JSON, OUTPUT_JSONL };
 
 /* A sign is never alone: words follow. X(enum, UTF-8, ASCII, colour) */
-#define SIGN_LIST(X)                        \
-    X(SIGN_FINE, "✓", "ok", "32")           \
-    X(SIGN_BAD, "✗", "x", "31")             \
-    X(SIGN_WARN, "!", "!", "33")            \
-    X(SIGN_RUNS, "▸", ">", "36")            \
-    X(SIGN_WAITS, "…", ".", "2")            \
-    X(SIGN_PAUSED, "‖", "=", "33")          \
+#define SIGN_LIST(X)                                                                                                       \
+    X(SIGN_FINE, "✓", "ok", "32")                                                                                          \
+    X(SIGN_BAD, "✗", "x", "31")                                                                                            \
+    X(SIGN_WARN, "!", "!", "33")                                                                                           \
+    X(SIGN_RUNS, "▸", ">", "36")                                                                                           \
+    X(SIGN_WAITS, "…", ".", "2")                                                                                           \
+    X(SIGN_PAUSED, "‖", "=", "33")                                                                                         \
     X(SIGN_GONE, "-", "-", "2")
 
 enum sign {
 #define SIGN_ENUM(id, utf8, ascii, colour) id,
     SIGN_LIST(SIGN_ENUM)
 #undef SIGN_ENUM
-    SIGN_COUNT
+        SIGN_COUNT
 };
 
 struct output {
     FILE *out;
     FILE *talk;
     enum output_format format;
-    bool quiet;             /* no talk but errors */
+    bool quiet; /* no talk but errors */
     bool out_is_terminal;
     bool talk_is_terminal;
     bool out_colour;
     bool talk_colour;
-    bool utf8;              /* the terminal's character set, from LC_ALL, LC_CTYPE, LANG */
-    size_t columns;         /* of the terminal; 80 when there is none */
+    bool utf8;      /* the terminal's character set, from LC_ALL, LC_CTYPE, LANG */
+    size_t columns; /* of the terminal; 80 when there is none */
     struct arena *arena;
-    int write_errno;        /* of the first write to stdout that failed */
-    bool progress_is_open;  /* a progress line stands unfinished on the terminal */
+    int write_errno;       /* of the first write to stdout that failed */
+    bool progress_is_open; /* a progress line stands unfinished on the terminal */
     int64_t progress_from_us;
     int64_t progress_last_us;
     int64_t progress_tenths;
@@ -67,8 +67,8 @@ WEIR_MUST_CHECK enum weir_status output_finish(struct output *output, struct wei
 void output_print(struct output *output, const char *format, ...) WEIR_PRINTF(2, 3);
 /* One value: indented on a terminal, compact when piped; then a newline. */
 void output_json(struct output *output, const json_t *value);
-/* A list's answer in the asked format, when that is json or jsonl: the whole page, or each of its "items" on one line. False
- * when the format is table: then the caller prints one. */
+/* A list's answer in the asked format, when that is json or jsonl: the whole page, or each of its "items" on one line.
+ * False when the format is table: then the caller prints one. */
 bool output_page(struct output *output, const json_t *page);
 /* The same for an answer that is one object. */
 bool output_object(struct output *output, const json_t *object);
@@ -129,8 +129,8 @@ struct table {
     size_t cell_capacity;
 };
 
-/* Columns are as wide as their widest cell; when the terminal (80 when piped) is too narrow, the columns that may be cut lose
- * from the right, the widest first. Titles always show. */
+/* Columns are as wide as their widest cell; when the terminal (80 when piped) is too narrow, the columns that may be cut
+ * lose from the right, the widest first. Titles always show. */
 void table_open(struct table *table, struct output *output, const struct column *columns, size_t column_count);
 /* The next cell, row by row. Made safe and copied. NULL = "-". */
 void table_cell(struct table *table, const char *text);

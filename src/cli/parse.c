@@ -28,12 +28,33 @@ struct words {
 
 /* Words that people try, and the command that they mean. */
 static const char *const other_words[][2] = {
-    {"ls", "list"},         {"ps", "list"},        {"get", "show"},     {"describe", "show"},        {"inspect", "show"},
-    {"start", "enqueue"},   {"run", "enqueue"},    {"submit", "enqueue"}, {"add", "enqueue"},        {"push", "enqueue"},
-    {"kill", "cancel"},     {"stop", "cancel"},    {"rm", "purge"},     {"delete", "purge"},         {"remove", "purge"},
-    {"init", "store init"}, {"migrate", "store migrate"}, {"backup", "store backup"}, {"apply", "workflow apply"},
-    {"server", "serve"},    {"daemon", "serve"},   {"worker", "serve"}, {"log", "logs"},             {"health", "doctor"},
-    {"check", "doctor"},    {"drain", "node drain"}, {"metrics", "status --metrics"},
+    {"ls", "list"},
+    {"ps", "list"},
+    {"get", "show"},
+    {"describe", "show"},
+    {"inspect", "show"},
+    {"start", "enqueue"},
+    {"run", "enqueue"},
+    {"submit", "enqueue"},
+    {"add", "enqueue"},
+    {"push", "enqueue"},
+    {"kill", "cancel"},
+    {"stop", "cancel"},
+    {"rm", "purge"},
+    {"delete", "purge"},
+    {"remove", "purge"},
+    {"init", "store init"},
+    {"migrate", "store migrate"},
+    {"backup", "store backup"},
+    {"apply", "workflow apply"},
+    {"server", "serve"},
+    {"daemon", "serve"},
+    {"worker", "serve"},
+    {"log", "logs"},
+    {"health", "doctor"},
+    {"check", "doctor"},
+    {"drain", "node drain"},
+    {"metrics", "status --metrics"},
 };
 
 /* --- looking up --- */
@@ -187,12 +208,14 @@ static enum weir_status take_letters(struct words *words, const char *word, stru
 static enum weir_status collect(struct words *words, struct weir_error *error)
 {
     bool flags_ended = false;
+    for (size_t i = 0; i < words->count; i++) {
+        if (!text_is_utf8(words->all[i], strlen(words->all[i]))) {
+            return error_set(error, WEIR_INVALID_ARGUMENT, "\"%s\" is not UTF-8", words->all[i]);
+        }
+    }
     while (words->at < words->count) {
         const char *word = words->all[words->at++];
         enum weir_status status = WEIR_OK;
-        if (!text_is_utf8(word, strlen(word))) {
-            return error_set(error, WEIR_INVALID_ARGUMENT, "\"%s\" is not UTF-8", word);
-        }
         if (flags_ended || word[0] != '-' || word[1] == '\0') {
             words->plain[words->plain_count++] = word;
         } else if (strcmp(word, "--") == 0) {
@@ -263,7 +286,8 @@ static enum weir_status noun_alone(const char *noun, struct weir_error *error)
     const struct command *all = command_table(&count);
     for (size_t i = 0; i < count; i++) {
         if (strncmp(all[i].name, noun, length) == 0 && all[i].name[length] == ' ' && used < sizeof verbs) {
-            int added = snprintf(verbs + used, sizeof verbs - used, "%s%s", used > 0 ? " | " : "", all[i].name + length + 1);
+            int added =
+                snprintf(verbs + used, sizeof verbs - used, "%s%s", used > 0 ? " | " : "", all[i].name + length + 1);
             used += added > 0 ? (size_t)added : 0;
         }
     }

@@ -6,9 +6,9 @@
 #include "base/text.h"
 #include "cli/output.h"
 
-#define PROGRESS_QUIET_US (1 * MICROSECONDS_PER_SECOND)   /* nothing is shown before */
+#define PROGRESS_QUIET_US (1 * MICROSECONDS_PER_SECOND) /* nothing is shown before */
 #define PROGRESS_REDRAW_US (100 * MICROSECONDS_PER_MS)
-#define PROGRESS_LEFT_US (10 * MICROSECONDS_PER_SECOND)   /* lasts longer: the time left is shown too */
+#define PROGRESS_LEFT_US (10 * MICROSECONDS_PER_SECOND)    /* lasts longer: the time left is shown too */
 #define PROGRESS_UNKNOWN_US (10 * MICROSECONDS_PER_SECOND) /* without total, piped: a line each so often */
 enum { BAR_WIDTH = 20 };
 
@@ -43,8 +43,8 @@ static void write_line(const struct output *output, char *to, size_t size, const
         duration_format_short((int64_t)((double)(total - done) / rate) * MICROSECONDS_PER_SECOND, text);
         (void)snprintf(left, sizeof left, "  %s left", text);
     }
-    (void)snprintf(to, size, "%s %s %" PRId64 "/%" PRId64 "  %" PRId64 " %%  %.0f/s%s", what, output->talk_is_terminal ? bar : "",
-                   done, total, done * 100 / total, rate, left);
+    (void)snprintf(to, size, "%s %s %" PRId64 "/%" PRId64 "  %" PRId64 " %%  %.0f/s%s", what,
+                   output->talk_is_terminal ? bar : "", done, total, done * 100 / total, rate, left);
 }
 
 static void draw(struct output *output, const char *line)

@@ -365,7 +365,8 @@ static enum weir_status take_map(struct settings_file *file, const struct yaml_n
 }
 
 /* Reads the whole file. `*ret_bytes` stays NULL when it is not there and `may_miss`. */
-static enum weir_status slurp(const char *path, bool may_miss, char **ret_bytes, size_t *ret_length, struct weir_error *error)
+static enum weir_status slurp(const char *path, bool may_miss, char **ret_bytes, size_t *ret_length,
+                              struct weir_error *error)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     if (fd < 0) {
@@ -396,6 +397,19 @@ static enum weir_status slurp(const char *path, bool may_miss, char **ret_bytes,
     return WEIR_OK;
 }
 
+/* Nothing but blanks and comments: a weir.yaml that somebody has just begun. */
+static bool says_nothing(const char *bytes, size_t length)
+{
+    bool is_comment = false;
+    for (size_t i = 0; i < length; i++) {
+        is_comment = bytes[i] == '#' || (is_comment && bytes[i] != '\n');
+        if (!is_comment && (bytes[i] == '\0' || strchr(" \t\r\n", bytes[i]) == NULL)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* *ret_found tells whether the file was there. */
 static enum weir_status read_file(struct settings *settings, const char *path, bool may_miss, bool *ret_found,
                                   struct weir_error *error)
@@ -409,6 +423,11 @@ static enum weir_status read_file(struct settings *settings, const char *path, b
     }
     struct settings_file file = {.settings = settings, .source = {.name = path, .status = WEIR_INVALID_CONFIG}};
     const struct yaml_node *root = NULL;
+    if (says_nothing(bytes, length)) {
+        free(bytes);
+        *ret_found = true;
+        return WEIR_OK;
+    }
     status = yaml_read(bytes, length, &file.source, settings->arena, &root, error);
     free(bytes);
     if (status != WEIR_OK) {

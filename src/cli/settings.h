@@ -46,8 +46,8 @@ enum setting_id {
 enum setting_type {
     SETTING_TEXT,
     SETTING_INTEGER,
-    SETTING_DURATION,  /* "10s"; `forever_ok` ones also "forever" */
-    SETTING_BOOLEAN,   /* true | false */
+    SETTING_DURATION, /* "10s"; `forever_ok` ones also "forever" */
+    SETTING_BOOLEAN,  /* true | false */
     SETTING_CHOICE,
     SETTING_ALLOW_LIST /* false | true | a list of program names or absolute paths */
 };
@@ -58,17 +58,17 @@ struct setting {
     const char *default_text;
     const char *environment; /* "WEIR_STORE" */
     const char *help;
-    const char *choices;     /* SETTING_CHOICE, in words */
-    int64_t least;           /* SETTING_INTEGER; SETTING_DURATION in microseconds */
+    const char *choices; /* SETTING_CHOICE, in words */
+    int64_t least;       /* SETTING_INTEGER; SETTING_DURATION in microseconds */
     int64_t most;
     bool forever_ok;
 };
 
 struct setting_value {
-    const char *text;         /* as written */
-    const char *origin;       /* "default", "WEIR_STORE", "./weir.yaml:3", "--store" */
-    int64_t number;           /* INTEGER, DURATION in microseconds (-1 = forever), BOOLEAN 0 or 1, ALLOW_LIST 1 = allowed */
-    const char *const *list;  /* ALLOW_LIST: NULL-terminated; NULL = all or none */
+    const char *text;        /* as written */
+    const char *origin;      /* "default", "WEIR_STORE", "./weir.yaml:3", "--store" */
+    int64_t number;          /* INTEGER, DURATION in microseconds (-1 = forever), BOOLEAN 0 or 1, ALLOW_LIST 1 = allowed */
+    const char *const *list; /* ALLOW_LIST: NULL-terminated; NULL = all or none */
 };
 
 struct settings {

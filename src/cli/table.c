@@ -83,7 +83,8 @@ static size_t least_of(const struct table *table, size_t column)
     return table->columns[column].least > title ? table->columns[column].least : title;
 }
 
-/* Takes columns away from the widest that may lose some, until the line fits. Ids go first: they read as well when short. */
+/* Takes columns away from the widest that may lose some, until the line fits. Ids go first: they read as well when short.
+ */
 static void fit(const struct table *table, size_t *widths, size_t total)
 {
     for (size_t c = 0; c < table->column_count && total > table->output->columns; c++) {
@@ -134,8 +135,8 @@ static void print_cell(const struct table *table, size_t c, const char *text, si
     }
     int padding = (int)(width - columns);
     bool right = table->columns[c].align == COLUMN_RIGHT;
-    output_print(table->output, "%*s%.*s%s%*s%s", right ? padding : 0, "", (int)bytes, text, end, right || last ? 0 : padding, "",
-                 last ? "\n" : "  ");
+    output_print(table->output, "%*s%.*s%s%*s%s", right ? padding : 0, "", (int)bytes, text, end,
+                 right || last ? 0 : padding, "", last ? "\n" : "  ");
 }
 
 void table_close(struct table *table)

@@ -138,8 +138,8 @@ static enum weir_status act_on_matches(struct bulk *bulk, struct weir_error *err
     char after[UUID_TEXT_MAX] = "";
     while (result.more) {
         memset(&result, 0, sizeof result);
-        enum weir_status status = store_bulk(bulk->store, bulk->act, &bulk->filter, after, BULK_CHUNK, bulk->actor, bulk->why,
-                                             &result, error);
+        enum weir_status status =
+            store_bulk(bulk->store, bulk->act, &bulk->filter, after, BULK_CHUNK, bulk->actor, bulk->why, &result, error);
         if (status != WEIR_OK) {
             error_prefix(error, "%" PRId64 " of %" PRId64 " %s, then", bulk->changed, bulk->matched, bulk->done_word);
             return status;
@@ -210,8 +210,9 @@ static enum weir_status print_summary(struct bulk *bulk, bool is_dry, struct wei
     if (output->format == OUTPUT_TABLE) {
         if (is_dry) {
             output_say(output, "would %s them: nothing was changed", bulk_act_name(bulk->act));
-        } else if (bulk->changed > 0 || bulk->refused == 0) {
-            output_say_sign(output, SIGN_FINE, "%" PRId64 " %s, %" PRId64 " refused", bulk->changed, bulk->done_word, bulk->refused);
+        } else if (bulk->changed > 0) {
+            output_say_sign(output, SIGN_FINE, "%" PRId64 " %s, %" PRId64 " refused", bulk->changed, bulk->done_word,
+                            bulk->refused);
         }
         return WEIR_OK;
     }
@@ -314,6 +315,9 @@ static enum weir_status run_bulk(struct bulk *bulk, struct weir_error *error)
     }
     if (invocation_is_dry_run(invocation)) {
         return print_summary(bulk, true, error);
+    }
+    if (bulk->matched == 0) {
+        return print_summary(bulk, false, error);
     }
     status = ask(bulk, error);
     if (status != WEIR_OK) {

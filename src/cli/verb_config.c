@@ -12,11 +12,12 @@ static enum weir_status print_json(struct invocation *invocation, struct weir_er
     for (unsigned id = 0; id < SETTING_COUNT; id++) {
         const struct setting *setting = &settings_table()[id];
         const struct setting_value *value = &invocation->settings->values[id];
-        (void)json_array_append_new(items, json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "key", setting->key, "value", value->text,
-                                                     "origin", value->origin, "default", setting->default_text, "environment",
-                                                     setting->environment, "help", setting->help));
+        (void)json_array_append_new(items, json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "key", setting->key, "value",
+                                                     value->text, "origin", value->origin, "default", setting->default_text,
+                                                     "environment", setting->environment, "help", setting->help));
     }
-    json_t *page = json_pack("{s:o, s:n, s:i, s:b}", "items", items, "next_cursor", "count", SETTING_COUNT, "count_is_exact", 1);
+    json_t *page =
+        json_pack("{s:o, s:n, s:i, s:b}", "items", items, "next_cursor", "count", SETTING_COUNT, "count_is_exact", 1);
     if (page == NULL) {
         return error_out_of_memory(error);
     }
@@ -48,7 +49,8 @@ enum weir_status verb_config_show(struct invocation *invocation, struct weir_err
         } else {
             bool is_plain = value->text[0] != '\0' && strpbrk(value->text, "#{}[],&*!|>'\"%@`") == NULL &&
                             strstr(value->text, ": ") == NULL && strchr("-? ", value->text[0]) == NULL;
-            output_print(output, is_plain ? "%s: %s\n" : "%s: \"%s\"\n", settings_table()[id].key, output_safe(output, value->text));
+            output_print(output, is_plain ? "%s: %s\n" : "%s: \"%s\"\n", settings_table()[id].key,
+                         output_safe(output, value->text));
         }
     }
     if (with_origin) {

@@ -47,7 +47,8 @@ static void WEIR_PRINTF(4, 5) tell(struct doctor *doctor, enum sign sign, const 
         return;
     }
     const char *result = sign == SIGN_BAD ? "problem" : sign == SIGN_WARN ? "warning" : "ok";
-    (void)json_array_append_new(doctor->items, json_pack("{s:s, s:s, s:s}", "check", check, "result", result, "detail", text));
+    (void)json_array_append_new(doctor->items,
+                                json_pack("{s:s, s:s, s:s}", "check", check, "result", result, "detail", text));
 }
 
 /* --- the checks --- */
@@ -106,8 +107,8 @@ static void check_clock(struct doctor *doctor)
     int64_t size_us = skew_us < 0 ? -skew_us : skew_us;
     duration_format_short(size_us, text);
     if (size_us > CLOCK_SKEW_WARN_US) {
-        tell(doctor, SIGN_WARN, "clock", "this machine's clock is %s %s store time; only times shown to people are touched", text,
-             skew_us < 0 ? "behind" : "ahead of");
+        tell(doctor, SIGN_WARN, "clock", "this machine's clock is %s %s store time; only times shown to people are touched",
+             text, skew_us < 0 ? "behind" : "ahead of");
     } else {
         tell(doctor, SIGN_FINE, "clock", "within %s of store time", text);
     }
@@ -144,8 +145,9 @@ static enum weir_status check_nodes(struct doctor *doctor, struct weir_error *er
         if (!is_gone) {
             alive += strcmp(state, "stopped") != 0;
         } else if (field_number(node, "holds", 0) > 0) {
-            tell(doctor, SIGN_BAD, "node", "%s is %s, last seen %s, and holds %" PRId64 " executions that no node has taken over",
-                 name, state, output_ago(output, field_text(output, node, "active"), doctor->now_us), field_number(node, "holds", 0));
+            tell(doctor, SIGN_BAD, "node",
+                 "%s is %s, last seen %s, and holds %" PRId64 " executions that no node has taken over", name, state,
+                 output_ago(output, field_text(output, node, "active"), doctor->now_us), field_number(node, "holds", 0));
         }
     }
     json_decref(page);
@@ -157,7 +159,8 @@ static enum weir_status check_nodes(struct doctor *doctor, struct weir_error *er
     }
     if (alive > 0) {
         bool is_up = field_is_true(doctor->status, "engine_reachable");
-        tell(doctor, is_up ? SIGN_FINE : SIGN_BAD, "engine", is_up ? "reachable from every node" : "not reachable from some node");
+        tell(doctor, is_up ? SIGN_FINE : SIGN_BAD, "engine",
+             is_up ? "reachable from every node" : "not reachable from some node");
     }
     return WEIR_OK;
 }
@@ -169,7 +172,8 @@ static enum weir_status check_executions(struct doctor *doctor, struct weir_erro
         .filter = {.reason = "handed_over", .states = 1U << ITEM_CLAIMED | 1U << ITEM_DISPATCHED},
         .limit = LIST_LIMIT_MOST,
     };
-    struct list_options claimed = {.kind = LIST_EXECUTIONS, .filter = {.states = 1U << ITEM_CLAIMED}, .limit = LIST_LIMIT_MOST};
+    struct list_options claimed = {
+        .kind = LIST_EXECUTIONS, .filter = {.states = 1U << ITEM_CLAIMED}, .limit = LIST_LIMIT_MOST};
     int64_t stuck = field_number(doctor->status, "stuck", 0);
     int64_t timeout_us = settings_number(doctor->invocation->settings, SETTING_CLAIM_TIMEOUT);
     int64_t stale = 0;
@@ -181,8 +185,8 @@ static enum weir_status check_executions(struct doctor *doctor, struct weir_erro
     if (status != WEIR_OK) {
         return status;
     }
-    tell(doctor, page_size(page) > 0 ? SIGN_WARN : SIGN_FINE, "handover", "%zu executions of dead nodes wait for another one",
-         page_size(page));
+    tell(doctor, page_size(page) > 0 ? SIGN_WARN : SIGN_FINE, "handover",
+         "%zu executions of dead nodes wait for another one", page_size(page));
     json_decref(page);
     page = NULL;
     status = store_list(doctor->store, &claimed, &page, error);
@@ -249,14 +253,15 @@ enum weir_status verb_doctor(struct invocation *invocation, struct weir_error *e
     enum weir_status status = check_all(&doctor, error);
     if (output->format != OUTPUT_TABLE) {
         json_t *page = json_pack("{s:O, s:n, s:i, s:b, s:i, s:i}", "items", doctor.items, "next_cursor", "count",
-                                 (int)json_array_size(doctor.items), "count_is_exact", 1, "problems", doctor.problems, "warnings",
-                                 doctor.warnings);
+                                 (int)json_array_size(doctor.items), "count_is_exact", 1, "problems", doctor.problems,
+                                 "warnings", doctor.warnings);
         (void)(page != NULL && output_page(output, page));
         json_decref(page);
     }
     if (status == WEIR_OK && doctor.problems > 0) {
-        status = error_set(error, WEIR_FAILED, "%d %s, %d %s", doctor.problems, doctor.problems == 1 ? "problem" : "problems",
-                           doctor.warnings, doctor.warnings == 1 ? "warning" : "warnings");
+        status =
+            error_set(error, WEIR_FAILED, "%d %s, %d %s", doctor.problems, doctor.problems == 1 ? "problem" : "problems",
+                      doctor.warnings, doctor.warnings == 1 ? "warning" : "warnings");
     }
     json_decref(doctor.items);
     json_decref(doctor.status);

@@ -71,10 +71,11 @@ static enum weir_status print_result(const struct invocation *invocation, const 
     return WEIR_OK;
 }
 
-static enum weir_status dry_run(const struct invocation *invocation, struct store *store, const struct enqueue_request *request,
-                                struct weir_error *error)
+static enum weir_status dry_run(const struct invocation *invocation, struct store *store,
+                                const struct enqueue_request *request, struct weir_error *error)
 {
-    enum weir_status status = filter_require_name(store, LIST_WORKSPACES, request->workspace, WEIR_WORKSPACE_NOT_FOUND, error);
+    enum weir_status status =
+        filter_require_name(store, LIST_WORKSPACES, request->workspace, WEIR_WORKSPACE_NOT_FOUND, error);
     if (status == WEIR_OK) {
         status = filter_require_name(store, LIST_WORKFLOWS, request->workflow, WEIR_WORKFLOW_NOT_FOUND, error);
     }
@@ -123,7 +124,8 @@ static enum weir_status check(const struct invocation *invocation, bool is_lines
     static const char *const one_only[] = {"params", "idempotency-key", "wait"};
     for (size_t i = 0; is_lines && i < sizeof one_only / sizeof one_only[0]; i++) {
         if (invocation_has(invocation, one_only[i])) {
-            return invocation_usage_error(invocation, error, "--%s does not go with \"-\": it is part of each line", one_only[i]);
+            return invocation_usage_error(invocation, error, "--%s does not go with \"-\": it is part of each line",
+                                          one_only[i]);
         }
     }
     if (!is_lines && !invocation_has(invocation, "workspace")) {
@@ -141,7 +143,8 @@ enum weir_status verb_enqueue(struct invocation *invocation, struct weir_error *
     bool is_lines = strcmp(workflow, "-") == 0;
     enum weir_status status = check(invocation, is_lines, error);
     if (status == WEIR_OK) {
-        status = invocation_open_store(invocation, invocation_is_dry_run(invocation) ? STORE_READ : STORE_CHANGE, &store, error);
+        status =
+            invocation_open_store(invocation, invocation_is_dry_run(invocation) ? STORE_READ : STORE_CHANGE, &store, error);
     }
     if (status == WEIR_OK) {
         status = request_of_flags(invocation, store, &request, error);

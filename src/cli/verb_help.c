@@ -5,7 +5,6 @@
 #include "base/error.h"
 #include "cli/help.h"
 #include "cli/parse.h"
-#include "cli/version.h"
 
 static enum weir_status print(struct invocation *invocation, enum weir_status status, struct text *text,
                               struct weir_error *error)

@@ -43,7 +43,8 @@ static void print_talk(struct output *output, const json_t *page, bool is_counte
 {
     const char *cursor = field_text(output, page, "next_cursor");
     if (is_counted) {
-        output_say(output, "%" PRId64 "%s match", field_number(page, "count", 0), field_is_true(page, "count_is_exact") ? "" : "+");
+        output_say(output, "%" PRId64 "%s match", field_number(page, "count", 0),
+                   field_is_true(page, "count_is_exact") ? "" : "+");
     }
     if (cursor != NULL) {
         output_say(output, "more: --cursor %s", cursor);

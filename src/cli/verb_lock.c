@@ -8,8 +8,11 @@
 
 static void print_table(struct output *output, const json_t *page, int64_t now_us)
 {
-    static const struct column columns[] = {
-        {.title = "LOCK", .least = 12}, {.title = "STATE"}, {.title = "HOLDER", .least = 12}, {.title = "LOCKED"}, {.title = "UNTIL"}};
+    static const struct column columns[] = {{.title = "LOCK", .least = 12},
+                                            {.title = "STATE"},
+                                            {.title = "HOLDER", .least = 12},
+                                            {.title = "LOCKED"},
+                                            {.title = "UNTIL"}};
     struct table table;
     size_t i;
     json_t *item;
@@ -70,7 +73,8 @@ static enum weir_status confirm(const struct invocation *invocation, const char 
     return WEIR_INVALID_ARGUMENT;
 }
 
-static enum weir_status release(struct invocation *invocation, struct store *store, const json_t *lock, struct weir_error *error)
+static enum weir_status release(struct invocation *invocation, struct store *store, const json_t *lock,
+                                struct weir_error *error)
 {
     struct output *output = invocation->output;
     const char *name = invocation_argument(invocation, 0);

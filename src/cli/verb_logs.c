@@ -43,8 +43,9 @@ static void print_step(struct output *output, const json_t *step)
     const char *code = field_text(output, step, "error_code");
     const char *error = field_text(output, step, "error");
     const char *exit_code = field_text(output, step, "exit_code");
-    output_print(output, "== %s, attempt %s, %s%s%s\n", field_text(output, step, "step"), field_text(output, step, "attempt"),
-                 field_text(output, step, "status"), exit_code != NULL ? ", exit code " : "", exit_code != NULL ? exit_code : "");
+    output_print(output, "== %s, attempt %s, %s%s%s\n", field_text(output, step, "step"),
+                 field_text(output, step, "attempt"), field_text(output, step, "status"),
+                 exit_code != NULL ? ", exit code " : "", exit_code != NULL ? exit_code : "");
     print_part(output, step, "output");
     print_part(output, step, "stderr");
     if (code != NULL || error != NULL) {
@@ -90,8 +91,8 @@ static enum weir_status print_logs(struct invocation *invocation, const json_t *
         }
     }
     shown = json_array_size(picked);
-    json_t *page = json_pack("{s:O, s:O, s:o, s:I, s:b}", "items", picked, "id", json_object_get(execution, "id"), "next_cursor",
-                             json_null(), "count", (json_int_t)shown, "count_is_exact", 1);
+    json_t *page = json_pack("{s:O, s:O, s:o, s:I, s:b}", "items", picked, "id", json_object_get(execution, "id"),
+                             "next_cursor", json_null(), "count", (json_int_t)shown, "count_is_exact", 1);
     if (wanted != NULL && shown == 0) {
         json_decref(page);
         json_decref(picked);

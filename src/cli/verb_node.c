@@ -72,7 +72,8 @@ enum weir_status verb_node_list(struct invocation *invocation, struct weir_error
     return status;
 }
 
-static enum weir_status set_wish(struct invocation *invocation, enum node_wish wish, const char *word, struct weir_error *error)
+static enum weir_status set_wish(struct invocation *invocation, enum node_wish wish, const char *word,
+                                 struct weir_error *error)
 {
     struct store *store = NULL;
     const char *name = invocation_argument(invocation, 0);

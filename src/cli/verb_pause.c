@@ -17,7 +17,8 @@ static enum weir_status set_paused(struct invocation *invocation, bool paused, s
     }
     if (status == WEIR_OK) {
         output_say_sign(output, paused ? SIGN_PAUSED : SIGN_FINE, "%s%s %s%s", group != NULL ? "group " : "the queue",
-                        group != NULL ? output_safe(output, group) : "", invocation_is_dry_run(invocation) ? "would be " : "is ",
+                        group != NULL ? output_safe(output, group) : "",
+                        invocation_is_dry_run(invocation) ? "would be " : "is ",
                         paused ? "paused; what runs goes on" : "resumed");
     }
     store_close(store);

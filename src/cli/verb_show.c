@@ -7,7 +7,7 @@
 static void print_line(struct output *output, const json_t *object, const char *label, const char *key)
 {
     const char *text = field_text(output, object, key);
-    if (text != NULL) {
+    if (text != NULL && strcmp(text, "0") != 0) {
         output_print(output, "  %-16s %s\n", label, text);
     }
 }
@@ -15,17 +15,30 @@ static void print_line(struct output *output, const json_t *object, const char *
 static void print_head(struct output *output, const json_t *execution)
 {
     static const char *const lines[][2] = {
-        {"version", "version"},       {"priority", "priority"},         {"group", "executor_group"},
-        {"run at", "run_at"},         {"created", "created_at"},        {"claimed", "claimed_at"},
-        {"dispatched", "dispatched_at"}, {"finished", "finished_at"},   {"attempts", "attempts"},
-        {"deferrals", "deferrals"},   {"handovers", "handovers"},       {"node", "node"},
-        {"fence", "fence"},           {"engine's id", "execution_id"},  {"idempotency key", "idempotency_key"},
-        {"retry of", "retry_of"},     {"error code", "error_code"},     {"error", "error"},
+        {"version", "version"},
+        {"priority", "priority"},
+        {"group", "executor_group"},
+        {"run at", "run_at"},
+        {"created", "created_at"},
+        {"claimed", "claimed_at"},
+        {"dispatched", "dispatched_at"},
+        {"finished", "finished_at"},
+        {"attempts", "attempts"},
+        {"deferrals", "deferrals"},
+        {"handovers", "handovers"},
+        {"node", "node"},
+        {"fence", "fence"},
+        {"engine's id", "execution_id"},
+        {"idempotency key", "idempotency_key"},
+        {"retry of", "retry_of"},
+        {"error code", "error_code"},
+        {"error", "error"},
         {"params", "params"},
     };
     const char *state = field_text(output, execution, "status");
     const char *reason = field_text(output, execution, "pending_reason");
-    output_print(output, "%s %s\n", output_sign_coloured(output, output_state_sign(state)), field_text(output, execution, "id"));
+    output_print(output, "%s %s\n", output_sign_coloured(output, output_state_sign(state)),
+                 field_text(output, execution, "id"));
     output_print(output, "  %-16s %s%s%s%s\n", "state", state, reason != NULL ? " (" : "", reason != NULL ? reason : "",
                  reason != NULL ? ")" : "");
     print_line(output, execution, "workspace", "workspace");
@@ -38,8 +51,12 @@ static void print_head(struct output *output, const json_t *execution)
 static void print_steps(struct output *output, const json_t *steps)
 {
     static const struct column columns[] = {
-        {.title = "STEP", .least = 8}, {.title = "STATE"},   {.title = "ATTEMPT", .align = COLUMN_RIGHT},
-        {.title = "EXIT", .align = COLUMN_RIGHT}, {.title = "STARTED"}, {.title = "ERROR", .least = 10},
+        {.title = "STEP", .least = 8},
+        {.title = "STATE"},
+        {.title = "ATTEMPT", .align = COLUMN_RIGHT},
+        {.title = "EXIT", .align = COLUMN_RIGHT},
+        {.title = "STARTED"},
+        {.title = "ERROR", .least = 10},
     };
     struct table table;
     size_t i;

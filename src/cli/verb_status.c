@@ -24,9 +24,12 @@ static void print_totals(struct output *output, const json_t *answer)
                  is_paused ? "paused (`weir resume`)" : "open");
     output_print(output, "%s nodes     %" PRId64 " alive, %" PRId64 " running here, engine %s\n",
                  output_sign_coloured(output, nodes > 0 ? SIGN_FINE : SIGN_WARN), nodes, field_number(answer, "running", 0),
-                 nodes == 0 ? "none" : field_is_true(answer, "engine_reachable") ? "up" : "not reachable");
+                 nodes == 0                                  ? "none"
+                 : field_is_true(answer, "engine_reachable") ? "up"
+                                                             : "not reachable");
     if (stuck > 0) {
-        output_print(output, "%s stuck     %" PRId64 " run longer than they should\n", output_sign_coloured(output, SIGN_WARN), stuck);
+        output_print(output, "%s stuck     %" PRId64 " run longer than they should\n",
+                     output_sign_coloured(output, SIGN_WARN), stuck);
     }
     output_print(output, "  pending   %" PRId64, field_number(answer, "pending", 0));
     if (field_number(answer, "pending", 0) > 0) {
@@ -34,18 +37,16 @@ static void print_totals(struct output *output, const json_t *answer)
     }
     output_print(output, "\n  slots     %" PRId64 " used\n", field_number(answer, "slots_used", 0));
     output_print(output, "  ended     %" PRId64 " completed, %" PRId64 " failed, %" PRId64 " cancelled\n",
-                 field_number(answer, "completed", 0), field_number(answer, "failed", 0), field_number(answer, "cancelled", 0));
+                 field_number(answer, "completed", 0), field_number(answer, "failed", 0),
+                 field_number(answer, "cancelled", 0));
 }
 
 static void print_workspaces(struct output *output, const json_t *answer)
 {
     static const struct column columns[] = {
-        {.title = "WORKSPACE", .least = 9},
-        {.title = "PLAN", .least = 6},
-        {.title = "SLOTS", .align = COLUMN_RIGHT},
-        {.title = "PENDING", .align = COLUMN_RIGHT},
-        {.title = "DONE", .align = COLUMN_RIGHT},
-        {.title = "FAILED", .align = COLUMN_RIGHT},
+        {.title = "WORKSPACE", .least = 9},         {.title = "PLAN", .least = 6},
+        {.title = "SLOTS", .align = COLUMN_RIGHT},  {.title = "PENDING", .align = COLUMN_RIGHT},
+        {.title = "DONE", .align = COLUMN_RIGHT},   {.title = "FAILED", .align = COLUMN_RIGHT},
         {.title = "OLDEST", .align = COLUMN_RIGHT},
     };
     struct table table;
@@ -66,8 +67,8 @@ static void print_workspaces(struct output *output, const json_t *answer)
         }
         table_cell(&table, field_text(output, item, "name"));
         table_cell(&table, field_text(output, item, "plan"));
-        table_cell_format(&table, "%" PRId64 "/%" PRId64 "%s", field_number(item, "slots_used", 0), field_number(item, "slots_max", 0),
-                          field_is_true(item, "paused") ? " paused" : "");
+        table_cell_format(&table, "%" PRId64 "/%" PRId64 "%s", field_number(item, "slots_used", 0),
+                          field_number(item, "slots_max", 0), field_is_true(item, "paused") ? " paused" : "");
         table_cell(&table, field_text(output, item, "pending"));
         table_cell(&table, field_text(output, item, "completed"));
         table_cell(&table, field_text(output, item, "failed"));

@@ -7,8 +7,9 @@
 
 /* --- migrations --- */
 
-static enum weir_status read_plan(struct invocation *invocation, struct store *store, const struct store_migration **ret_migrations,
-                                  size_t *ret_count, size_t *ret_missing, struct weir_error *error)
+static enum weir_status read_plan(struct invocation *invocation, struct store *store,
+                                  const struct store_migration **ret_migrations, size_t *ret_count, size_t *ret_missing,
+                                  struct weir_error *error)
 {
     enum weir_status status = store_plan(store, invocation->arena, ret_migrations, ret_count, error);
     *ret_missing = 0;
@@ -18,7 +19,8 @@ static enum weir_status read_plan(struct invocation *invocation, struct store *s
     return status;
 }
 
-static enum weir_status migrate(struct invocation *invocation, struct store *store, int *ret_applied, struct weir_error *error)
+static enum weir_status migrate(struct invocation *invocation, struct store *store, int *ret_applied,
+                                struct weir_error *error)
 {
     const struct store_migration *migrations = NULL;
     size_t count = 0;
@@ -37,7 +39,8 @@ static enum weir_status migrate(struct invocation *invocation, struct store *sto
     return status;
 }
 
-static enum weir_status print_migrated(struct invocation *invocation, struct store *store, int applied, struct weir_error *error)
+static enum weir_status print_migrated(struct invocation *invocation, struct store *store, int applied,
+                                       struct weir_error *error)
 {
     struct output *output = invocation->output;
     if (output->format == OUTPUT_TABLE) {
@@ -67,7 +70,8 @@ enum weir_status verb_store_init(struct invocation *invocation, struct weir_erro
         status = migrate(invocation, store, &applied, error);
     }
     if (status == WEIR_OK) {
-        output_say_sign(invocation->output, SIGN_FINE, applied > 0 ? "the store is ready" : "the store is there and up to date");
+        output_say_sign(invocation->output, SIGN_FINE,
+                        applied > 0 ? "the store is ready" : "the store is there and up to date");
         status = print_migrated(invocation, store, applied, error);
     }
     store_close(store);
@@ -90,8 +94,8 @@ enum weir_status verb_store_migrate(struct invocation *invocation, struct weir_e
     return status;
 }
 
-static enum weir_status print_plan_json(struct invocation *invocation, const struct store_migration *migrations, size_t count,
-                                        struct weir_error *error)
+static enum weir_status print_plan_json(struct invocation *invocation, const struct store_migration *migrations,
+                                        size_t count, struct weir_error *error)
 {
     json_t *items = json_array();
     for (size_t i = 0; i < count; i++) {
@@ -99,7 +103,8 @@ static enum weir_status print_plan_json(struct invocation *invocation, const str
                                                      migrations[i].name, "applied", migrations[i].applied, "sql",
                                                      migrations[i].sql));
     }
-    json_t *page = json_pack("{s:o, s:n, s:I, s:b}", "items", items, "next_cursor", "count", (json_int_t)count, "count_is_exact", 1);
+    json_t *page =
+        json_pack("{s:o, s:n, s:I, s:b}", "items", items, "next_cursor", "count", (json_int_t)count, "count_is_exact", 1);
     if (page == NULL) {
         return error_out_of_memory(error);
     }
@@ -122,7 +127,8 @@ enum weir_status verb_store_plan(struct invocation *invocation, struct weir_erro
         status = print_plan_json(invocation, migrations, count, error);
     } else if (status == WEIR_OK) {
         for (size_t i = 0; i < count; i++) {
-            output_print(invocation->output, "-- %s (%s)\n", migrations[i].name, migrations[i].applied ? "applied" : "not applied");
+            output_print(invocation->output, "-- %s (%s)\n", migrations[i].name,
+                         migrations[i].applied ? "applied" : "not applied");
             output_print(invocation->output, "%s\n", migrations[i].sql);
         }
         output_say(invocation->output, "%zu of %zu applied", count - missing, count);
@@ -149,7 +155,8 @@ static enum weir_status tell_problems(struct invocation *invocation, const json_
     } else {
         json_array_foreach(problems, i, problem)
         {
-            output_print(output, "%s %s\n", output_sign_coloured(output, SIGN_BAD), output_safe(output, json_string_value(problem)));
+            output_print(output, "%s %s\n", output_sign_coloured(output, SIGN_BAD),
+                         output_safe(output, json_string_value(problem)));
         }
         if (count == 0) {
             output_print(output, "%s the file is whole and the books balance\n", output_sign_coloured(output, SIGN_FINE));

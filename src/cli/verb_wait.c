@@ -7,8 +7,8 @@ enum weir_status verb_wait(struct invocation *invocation, struct weir_error *err
     if (status != WEIR_OK) {
         return status;
     }
-    status = await_end(invocation, store, invocation_argument(invocation, 0), invocation_number(invocation, "timeout", 0), true,
-                       error);
+    status = await_end(invocation, store, invocation_argument(invocation, 0), invocation_number(invocation, "timeout", 0),
+                       true, error);
     store_close(store);
     return status;
 }

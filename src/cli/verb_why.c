@@ -20,7 +20,8 @@ static void print_slots(struct output *output, const json_t *why)
         const char *steps = field_text(output, holder, "steps");
         duration_format_short(field_number(holder, "running_us", 0), running);
         output_print(output, "    slot %-3zu       %s %s %s%s%s\n", i + 1, field_text(output, holder, "id"),
-                     field_text(output, holder, "status"), running, steps != NULL ? ", step " : "", steps != NULL ? steps : "");
+                     field_text(output, holder, "status"), running, steps != NULL ? ", step " : "",
+                     steps != NULL ? steps : "");
     }
 }
 
@@ -31,8 +32,8 @@ static void print_numbers(struct output *output, const json_t *why, int64_t now_
     int64_t place = field_number(why, "place", 0);
     print_slots(output, why);
     if (place > 0) {
-        output_print(output, "  place            %" PRId64 "%s of %" PRId64 " that wait for a slot of the workspace\n", place,
-                     json_is_false(json_object_get(why, "place_is_exact")) ? " or later" : "",
+        output_print(output, "  place            %" PRId64 "%s of %" PRId64 " that wait for a slot of the workspace\n",
+                     place, json_is_false(json_object_get(why, "place_is_exact")) ? " or later" : "",
                      field_number(why, "waiting_in_lane", place));
     }
     if (due != NULL) {
@@ -82,7 +83,8 @@ static void print_why(struct output *output, const json_t *why, int64_t now_us)
     const char *because = field_text(output, why, "because");
     const char *workspace = field_text(output, why, "workspace");
     const char *workflow = field_text(output, why, "workflow");
-    output_print(output, "%s %s %s", output_sign_coloured(output, output_state_sign(state)), field_text(output, why, "id"), state);
+    output_print(output, "%s %s %s", output_sign_coloured(output, output_state_sign(state)), field_text(output, why, "id"),
+                 state);
     if (workspace != NULL) {
         output_print(output, ", %s", workspace);
     }
@@ -91,7 +93,8 @@ static void print_why(struct output *output, const json_t *why, int64_t now_us)
     }
     output_print(output, "\n");
     if (reason != NULL) {
-        output_print(output, "  waiting because  %s%s%s\n", reason, because != NULL ? ": " : "", because != NULL ? because : "");
+        output_print(output, "  waiting because  %s%s%s\n", reason, because != NULL ? ": " : "",
+                     because != NULL ? because : "");
     } else if (because != NULL) {
         output_print(output, "  %s\n", because);
     }

@@ -14,13 +14,14 @@ static enum weir_status print_published(struct invocation *invocation, const str
                                         const struct published *published, struct weir_error *error)
 {
     struct output *output = invocation->output;
-    json_t *answer = json_pack("{s:s, s:s?, s:i, s:b}", "name", definition->name, "workspace", definition->workspace, "version",
-                               published->version, "unchanged", published->unchanged);
+    json_t *answer = json_pack("{s:s, s:s?, s:i, s:b}", "name", definition->name, "workspace", definition->workspace,
+                               "version", published->version, "unchanged", published->unchanged);
     if (answer == NULL) {
         return error_out_of_memory(error);
     }
     if (!output_object(output, answer)) {
-        output_print(output, "%s v%d %s\n", definition->name, published->version, published->unchanged ? "unchanged" : "new");
+        output_print(output, "%s v%d %s\n", definition->name, published->version,
+                     published->unchanged ? "unchanged" : "new");
     }
     json_decref(answer);
     return WEIR_OK;
@@ -50,15 +51,16 @@ enum weir_status verb_workflow_apply(struct invocation *invocation, struct weir_
     struct definition *definition = NULL;
     enum weir_status status = input_read(path, &source, error);
     if (status == WEIR_OK) {
-        status = definition_read(source.data != NULL ? source.data : "", source.length, strcmp(path, "-") == 0 ? "stdin" : path,
-                                 &definition, error);
+        status = definition_read(source.data != NULL ? source.data : "", source.length,
+                                 strcmp(path, "-") == 0 ? "stdin" : path, &definition, error);
     }
     if (status == WEIR_OK) {
         status = definition_write(definition, &canonical, error);
     }
     if (status == WEIR_OK && invocation_is_dry_run(invocation)) {
-        output_say_sign(invocation->output, SIGN_FINE, "%s is right: %s, %zu %s; not published", output_safe(invocation->output, path),
-                        definition->name, definition->count, definition->count == 1 ? "step" : "steps");
+        output_say_sign(invocation->output, SIGN_FINE, "%s is right: %s, %zu %s; not published",
+                        output_safe(invocation->output, path), definition->name, definition->count,
+                        definition->count == 1 ? "step" : "steps");
     } else if (status == WEIR_OK) {
         status = publish(invocation, definition, canonical.data, error);
     }
@@ -158,9 +160,9 @@ enum weir_status verb_workflow_list(struct invocation *invocation, struct weir_e
 static void print_definition(struct output *output, const json_t *item)
 {
     const char *owner = field_text(output, item, "workspace");
-    output_print(output, "%s v%s, %s%s, published %s\n", field_text(output, item, "name"), field_text(output, item, "version"),
-                 owner != NULL ? "owned by " : "for every workspace", owner != NULL ? owner : "",
-                 field_text(output, item, "created_at"));
+    output_print(output, "%s v%s, %s%s, published %s\n", field_text(output, item, "name"),
+                 field_text(output, item, "version"), owner != NULL ? "owned by " : "for every workspace",
+                 owner != NULL ? owner : "", field_text(output, item, "created_at"));
     char *text = json_dumps(json_object_get(item, "definition"), JSON_INDENT(2) | JSON_ENCODE_ANY);
     for (char *line = text; line != NULL && *line != '\0';) {
         char *end = line + strcspn(line, "\n");
@@ -180,7 +182,8 @@ enum weir_status verb_workflow_show(struct invocation *invocation, struct weir_e
     json_t *item;
     enum weir_status status = read_page(invocation, &store, &page, error);
     if (status == WEIR_OK && page_size(page) == 0) {
-        error_set(error, WEIR_WORKFLOW_NOT_YOURS, "workflow %s belongs to another workspace", invocation_argument(invocation, 0));
+        error_set(error, WEIR_WORKFLOW_NOT_YOURS, "workflow %s belongs to another workspace",
+                  invocation_argument(invocation, 0));
         status = WEIR_WORKFLOW_NOT_YOURS;
     }
     if (status == WEIR_OK && !output_page(invocation->output, page)) {

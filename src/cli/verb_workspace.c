@@ -33,8 +33,13 @@ static void print_table(struct output *output, const json_t *page)
         table_cell(&table, field_text(output, item, "pending"));
         table_cell(&table, field_text(output, item, "completed"));
         table_cell(&table, field_text(output, item, "failed"));
-        table_cell_sign(&table, is_paused ? SIGN_PAUSED : used >= most ? SIGN_WARN : SIGN_FINE,
-                        is_paused ? "paused" : used >= most ? "full" : "open");
+        table_cell_sign(&table,
+                        is_paused      ? SIGN_PAUSED
+                        : used >= most ? SIGN_WARN
+                                       : SIGN_FINE,
+                        is_paused      ? "paused"
+                        : used >= most ? "full"
+                                       : "open");
     }
     table_close(&table);
 }
@@ -113,7 +118,10 @@ static enum weir_status set(struct invocation *invocation, struct store *store, 
     status = invocation_is_dry_run(invocation) ? WEIR_OK : store_set_workspace(store, &change, error);
     if (status == WEIR_OK) {
         output_say_sign(output, SIGN_FINE, "workspace %s %s%s%s%s", output_safe(output, change.name), would,
-                        was_there ? "changed" : "made", change.plan != NULL ? ", plan " : was_there ? "" : ", plan free",
+                        was_there ? "changed" : "made",
+                        change.plan != NULL ? ", plan "
+                        : was_there         ? ""
+                                            : ", plan free",
                         change.plan != NULL ? output_safe(output, change.plan) : "");
     }
     return status;
@@ -146,7 +154,8 @@ static enum weir_status set_paused(struct invocation *invocation, bool paused, s
     }
     if (status == WEIR_OK) {
         output_say_sign(output, paused ? SIGN_PAUSED : SIGN_FINE, "workspace %s %s%s", output_safe(output, change.name),
-                        invocation_is_dry_run(invocation) ? "would be " : "", paused ? "paused; what runs goes on" : "resumed");
+                        invocation_is_dry_run(invocation) ? "would be " : "",
+                        paused ? "paused; what runs goes on" : "resumed");
     }
     store_close(store);
     return status;

@@ -62,6 +62,8 @@ static const char *hint_of_status(enum weir_status status, int code)
     case WEIR_STORE_UNREACHABLE:
         return (code & 0xFF) == SQLITE_READONLY ? "the file or its folder is not writable for this user"
                                                 : "look at the disk and the rights of the file and its folder";
+    case WEIR_SCHEMA_MISSING:
+        return "the store has not been migrated, or was damaged: weir store migrate, then weir store check";
     default:
         return "";
     }
@@ -74,6 +76,9 @@ enum weir_status connection_failure(const struct connection *connection, const c
     int system = sqlite3_system_errno(connection->database);
     if ((code & 0xFF) == SQLITE_IOERR && (system == ENOSPC || system == EDQUOT || system == EFBIG)) {
         status = WEIR_STORE_FULL;
+    }
+    if ((code & 0xFF) == SQLITE_ERROR && strncmp(sqlite3_errmsg(connection->database), "no such ", 8) == 0) {
+        status = WEIR_SCHEMA_MISSING; /* a table, a view or a column that a migration makes */
     }
     error_set_native(error, status, code, "%s: %s", doing, sqlite3_errmsg(connection->database));
     error_hint(error, "%s", hint_of_status(status, code));
@@ -143,15 +148,15 @@ static enum weir_status read_pragma(struct connection *connection, const char *s
     return status;
 }
 
-/* Ours, or an empty file that is about to become ours: switching to WAL has written its first page already. */
+/* Ours, or an empty database that is about to become ours: making it writes a page before the first migration marks it. */
 static enum weir_status check_identity(struct connection *connection, const struct connection_options *options,
                                        struct weir_error *error)
 {
     char application[32];
-    char pages[32];
+    char tables[32];
     enum weir_status status = read_pragma(connection, "PRAGMA application_id", application, sizeof application, error);
     if (status == WEIR_OK) {
-        status = read_pragma(connection, "PRAGMA page_count", pages, sizeof pages, error);
+        status = read_pragma(connection, "SELECT count(*) FROM sqlite_schema", tables, sizeof tables, error);
     }
     if (status != WEIR_OK) {
         if (status == WEIR_STORE_NOT_WEIR) {
@@ -160,7 +165,8 @@ static enum weir_status check_identity(struct connection *connection, const stru
         }
         return status;
     }
-    if (strtol(application, NULL, 10) != APPLICATION_ID && strtol(pages, NULL, 10) > 1) {
+    long id = strtol(application, NULL, 10);
+    if (id != APPLICATION_ID && (id != 0 || strtol(tables, NULL, 10) > 0)) {
         error_set(error, WEIR_STORE_NOT_WEIR, "%s is not a weir store: it is the database of another application",
                   options->path);
         error_hint(error, "give another path to --store; this file was not touched");
