@@ -28,6 +28,9 @@ enum weir_status sqlite_node_start(struct store *store, const struct node_option
         status = connection_store_time(write.connection, &write.now_us, error);
     }
     if (status == WEIR_OK) {
+        status = connection_run(write.connection, error, NULL, QUERY_FORGET_NODES, "i", write.now_us - NODE_ROW_KEPT_US);
+    }
+    if (status == WEIR_OK) {
         status = connection_run(write.connection, error, NULL, QUERY_INSERT_GROUP, "t", options->group);
     }
     if (status == WEIR_OK) {
@@ -325,9 +328,13 @@ enum weir_status sqlite_recover(struct store *store, const struct recover_option
     bool needed = false;
     size_t stale = 0;
     enum weir_status status = needs_recovery(store, options, &needed, error);
-    if (status != WEIR_OK || !needed) {
-        *ret_result = status == WEIR_OK ? result : *ret_result;
+    if (status != WEIR_OK) {
         return status;
+    }
+    if (!needed || options->look_only) {
+        result.more = needed;
+        *ret_result = result;
+        return WEIR_OK;
     }
     status = write_open(store, &write, error);
     if (status != WEIR_OK) {

@@ -5,6 +5,10 @@ INSERT INTO nodes (name, executor_group, host, boot_id, pid, keeper_pid, version
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?10, ?10 + ?9)
 RETURNING id;
 
+-- Nodes that are long gone and recovered (nFlow keeps them for a year). ?1 before when. Index: none is needed, the table is short.
+-- name: forget_nodes
+DELETE FROM nodes WHERE recovered_at IS NOT NULL AND recovered_at < ?1;
+
 -- name: live_node_exists
 SELECT 1 FROM nodes WHERE recovered_at IS NULL AND stopped_at IS NULL AND dead_at IS NULL AND expires_at > ?1 LIMIT 1;
 
