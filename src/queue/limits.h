@@ -61,6 +61,7 @@ enum {
 #define STORE_DEADLINE_US (5 * MICROSECONDS_PER_SECOND) /* every store call answers within this */
 #define STUCK_AFTER_US (60 * MICROSECONDS_PER_SECOND)   /* nFlow: stuckThreadThreshold */
 #define STOP_GRACE_US (25 * MICROSECONDS_PER_SECOND)    /* graceful stop waits this long for running work */
+#define NODE_ROW_KEPT_US (365 * 86400 * MICROSECONDS_PER_SECOND)
 #define RETENTION_US (14 * 86400 * MICROSECONDS_PER_SECOND)
 
 /* One level of priority is worth this much waiting: an item of priority 1 goes first until an item of priority 0 has waited

@@ -266,6 +266,7 @@ struct recover_options {
     /* Whether the processes of such a node are gone: then it is dead before its lease ends. NULL = do not look */
     bool (*is_gone)(long pid, long keeper_pid);
     int64_t stale_claim_us; /* safety net: CLAIMED longer than this by a live node that does not know it; 0 = not now */
+    bool look_only; /* change nothing; `more` tells whether there is anything to do */
     int handovers_max;
     size_t limit; /* items per call, at most RECOVER_BATCH */
 };

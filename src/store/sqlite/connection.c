@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/failpoint.h"
+#include "base/turn_lock.h"
 
 enum { BUSY_FIRST_US = 100, BUSY_MOST_US = 5000, BOOT_ID_MAX = 64 };
 
@@ -492,7 +493,7 @@ struct sqlite_file {
     dev_t device;
     ino_t inode;
     int references;
-    pthread_mutex_t writer_lock;
+    struct turn_lock writer_lock;
     struct connection writer;
     bool in_transaction;
     char path[];
@@ -550,7 +551,7 @@ static enum weir_status open_file(const struct connection_options *options, stru
     file->device = facts.st_dev;
     file->inode = facts.st_ino;
     file->references = 1;
-    (void)pthread_mutex_init(&file->writer_lock, NULL);
+    turn_lock_init(&file->writer_lock);
     file->next = files;
     files = file;
     *ret_file = file;
@@ -596,7 +597,7 @@ void sqlite_file_release(struct sqlite_file *file)
             *at = file->next;
         }
         connection_close(&file->writer);
-        (void)pthread_mutex_destroy(&file->writer_lock);
+        turn_lock_close(&file->writer_lock);
         free(file);
     }
     (void)pthread_mutex_unlock(&files_lock);
@@ -611,15 +612,7 @@ enum weir_status write_reserve(struct sqlite_file *file, int64_t deadline_us, st
                                struct weir_error *error)
 {
     int64_t end_us = time_add(clock_boot(clock_system()), deadline_us);
-    struct timespec until;
-    (void)clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += (time_t)(deadline_us / MICROSECONDS_PER_SECOND);
-    until.tv_nsec += (long)(deadline_us % MICROSECONDS_PER_SECOND) * 1000;
-    if (until.tv_nsec >= 1000000000L) {
-        until.tv_nsec -= 1000000000L;
-        until.tv_sec += 1;
-    }
-    if (pthread_mutex_clocklock(&file->writer_lock, CLOCK_MONOTONIC, &until) != 0) {
+    if (!turn_lock_take(&file->writer_lock, deadline_us)) {
         error_set(error, WEIR_STORE_BUSY, "the store's writer was busy in this process until the deadline");
         error_hint(error, "%s", "the disk may be very slow; raise --timeout");
         return WEIR_STORE_BUSY;
@@ -658,7 +651,7 @@ enum weir_status write_commit(struct sqlite_file *file, struct weir_error *error
     if (status == WEIR_OK) {
         FAILPOINT("after_commit");
         file->in_transaction = false;
-        (void)pthread_mutex_unlock(&file->writer_lock);
+        turn_lock_release(&file->writer_lock);
         return WEIR_OK;
     }
     /* The last pages may be in the log although the disk did not confirm them: this process has forgotten them, but a crash
@@ -679,5 +672,5 @@ void write_cancel(struct sqlite_file *file)
         (void)connection_run(&file->writer, NULL, NULL, QUERY_ROLLBACK, "");
     }
     file->in_transaction = false;
-    (void)pthread_mutex_unlock(&file->writer_lock);
+    turn_lock_release(&file->writer_lock);
 }

@@ -18,13 +18,17 @@ enum weir_status sqlite_node_start(struct store *store, const struct node_option
     if (status != WEIR_OK) {
         return status;
     }
-    /* The first node alive takes the wall clock for the store; later ones follow it, whatever theirs says. */
-    status = connection_read_integer(write.connection, error, &one, QUERY_LIVE_NODE_EXISTS, "");
-    if (status == WEIR_NOT_FOUND) {
-        status = connection_set_clock(write.connection, true, error);
-        if (status == WEIR_OK) {
-            status = connection_store_time(write.connection, &write.now_us, error);
-        }
+    /* The first node alive takes the wall clock for the store; later ones follow it, whatever theirs says. After a boot the
+     * clock is set in any case. */
+    status = connection_read_integer(write.connection, error, &one, QUERY_LIVE_NODE_EXISTS, "i", write.now_us);
+    if (status == WEIR_OK || status == WEIR_NOT_FOUND) {
+        status = connection_set_clock(write.connection, status == WEIR_NOT_FOUND, error);
+    }
+    if (status == WEIR_OK) {
+        status = connection_store_time(write.connection, &write.now_us, error);
+    }
+    if (status == WEIR_OK) {
+        status = connection_run(write.connection, error, NULL, QUERY_FORGET_NODES, "i", write.now_us - NODE_ROW_KEPT_US);
     }
     if (status == WEIR_OK) {
         status = connection_run(write.connection, error, NULL, QUERY_INSERT_GROUP, "t", options->group);
@@ -324,9 +328,13 @@ enum weir_status sqlite_recover(struct store *store, const struct recover_option
     bool needed = false;
     size_t stale = 0;
     enum weir_status status = needs_recovery(store, options, &needed, error);
-    if (status != WEIR_OK || !needed) {
-        *ret_result = status == WEIR_OK ? result : *ret_result;
+    if (status != WEIR_OK) {
         return status;
+    }
+    if (!needed || options->look_only) {
+        result.more = needed;
+        *ret_result = result;
+        return WEIR_OK;
     }
     status = write_open(store, &write, error);
     if (status != WEIR_OK) {

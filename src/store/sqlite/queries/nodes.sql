@@ -5,8 +5,12 @@ INSERT INTO nodes (name, executor_group, host, boot_id, pid, keeper_pid, version
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?10, ?10 + ?9)
 RETURNING id;
 
+-- Nodes that are long gone and recovered (nFlow keeps them for a year). ?1 before when. Index: none is needed, the table is short.
+-- name: forget_nodes
+DELETE FROM nodes WHERE recovered_at IS NOT NULL AND recovered_at < ?1;
+
 -- name: live_node_exists
-SELECT 1 FROM nodes WHERE recovered_at IS NULL AND stopped_at IS NULL AND dead_at IS NULL LIMIT 1;
+SELECT 1 FROM nodes WHERE recovered_at IS NULL AND stopped_at IS NULL AND dead_at IS NULL AND expires_at > ?1 LIMIT 1;
 
 -- name: beat_node
 UPDATE nodes SET active_at = ?2, expires_at = ?2 + lease, engine_reachable = ?3, running = ?4, stuck = ?5
