@@ -65,6 +65,8 @@ WEIR_MUST_CHECK enum weir_status output_finish(struct output *output, struct wei
 
 /* As it is; for text made by ourselves. */
 void output_print(struct output *output, const char *format, ...) WEIR_PRINTF(2, 3);
+/* Hands out what was printed so far, for a reader who acts on it line by line. */
+void output_flush(struct output *output);
 /* One value: indented on a terminal, compact when piped; then a newline. */
 void output_json(struct output *output, const json_t *value);
 /* A list's answer in the asked format, when that is json or jsonl: the whole page, or each of its "items" on one line.
