@@ -34,7 +34,7 @@ static struct arena_block *add_block(struct arena *arena, size_t bytes)
 
 void *arena_allocate(struct arena *arena, size_t bytes)
 {
-    if (bytes > arena->max_bytes || arena->used_bytes > arena->max_bytes - bytes) {
+    if (bytes > arena->max_bytes || arena->used_bytes > arena->max_bytes - bytes || bytes > PTRDIFF_MAX / 2) {
         return NULL;
     }
     size_t rounded = (bytes + alignof(max_align_t) - 1) / alignof(max_align_t) * alignof(max_align_t);

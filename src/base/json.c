@@ -56,6 +56,9 @@ enum weir_status json_write(const json_t *value, struct text *to, struct weir_er
     size_t before = to->length;
     if (json_dump_callback(value, add_to_text, to, JSON_COMPACT | JSON_ENCODE_ANY) != 0) {
         to->length = before;
+        if (to->data != NULL) {
+            to->data[before] = '\0';
+        }
         return error_set(error, WEIR_FAILED, "JSON text is larger than %zu bytes", to->max);
     }
     return WEIR_OK;

@@ -119,6 +119,20 @@ static bool is_unsafe(uint32_t point)
            (point >= 0x2028 && point <= 0x202E) || (point >= 0x2066 && point <= 0x2069) || point == 0xFEFF;
 }
 
+/* True when the bytes are the beginning of a character: with the right continuation they would be one. */
+static bool is_split_character(const unsigned char *at, size_t left)
+{
+    unsigned char least[4] = {0x80, 0x80, 0x80, 0x80};
+    unsigned char most[4] = {0xBF, 0xBF, 0xBF, 0xBF};
+    uint32_t point;
+    if (left >= sizeof least) {
+        return false;
+    }
+    memcpy(least, at, left);
+    memcpy(most, at, left);
+    return read_character(least, sizeof least, &point) > left || read_character(most, sizeof most, &point) > left;
+}
+
 void text_make_safe(char *string)
 {
     unsigned char *from = (unsigned char *)string;
@@ -128,8 +142,8 @@ void text_make_safe(char *string)
         uint32_t point = 0;
         size_t length = read_character(from, left, &point);
         if (length == 0 || is_unsafe(point)) {
-            if (length == 0 && left < 4 && from[0] >= 0xC2) {
-                break; /* the end of the buffer split this character */
+            if (length == 0 && is_split_character(from, left)) {
+                break; /* by the end of a buffer */
             }
             *to++ = '?';
             length = length == 0 ? 1 : length;

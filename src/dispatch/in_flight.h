@@ -59,6 +59,7 @@ void in_flight_clear(struct in_flight_table *table);
 void in_flight_each(const struct in_flight_table *table, void (*visit)(void *context, struct in_flight *entry),
                     void *context);
 
+/* Drops one reference; the last one frees the claim's memory. Takes NULL. */
 void claim_batch_release(struct claim_batch *batch);
 
 #endif

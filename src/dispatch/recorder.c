@@ -224,8 +224,32 @@ static enum event_type event_of(enum record_kind kind)
     }
 }
 
-/* Tells what happened; the entry may be NULL. An end that overtook its start tells of both. */
-static void emit_record(struct node *node, const struct record *record, const struct in_flight *entry, int64_t now_us)
+/* What the events of a record need of the table, copied, so that no subscriber runs under the node's lock. */
+struct told {
+    bool known;
+    bool dispatched;
+    char workspace[WORKSPACE_NAME_MAX + 1];
+    char workflow[WORKFLOW_NAME_MAX + 1];
+    int attempt;
+    int64_t waited_us;
+    int64_t began_us;
+};
+
+static void copy_told(const struct in_flight *entry, struct told *told)
+{
+    told->known = entry != NULL;
+    if (entry != NULL) {
+        text_copy(told->workspace, sizeof told->workspace, entry->workspace);
+        text_copy(told->workflow, sizeof told->workflow, entry->workflow);
+        told->dispatched = entry->dispatched;
+        told->attempt = entry->attempts + 1;
+        told->waited_us = entry->waited_us;
+        told->began_us = entry->started ? entry->started_boot_us : entry->claimed_boot_us;
+    }
+}
+
+/* An end that overtook its start tells of both. */
+static void emit_record(struct node *node, const struct record *record, const struct told *told, int64_t now_us)
 {
     struct event event = {.execution_id = record->id,
                           .fence = record->fence,
@@ -235,21 +259,20 @@ static void emit_record(struct node *node, const struct record *record, const st
     if (record->kind == RECORD_STEP || record->kind == RECORD_GIVEN_BACK) {
         return;
     }
-    if (entry != NULL) {
-        event.workspace = entry->workspace;
-        event.workflow = entry->workflow;
-        event.attempt = entry->attempts + 1;
+    if (told->known) {
+        event.workspace = told->workspace;
+        event.workflow = told->workflow;
+        event.attempt = told->attempt;
     }
     bool ends = record->kind == RECORD_COMPLETED || record->kind == RECORD_FAILED || record->kind == RECORD_CANCELLED;
-    if (entry != NULL && (record->kind == RECORD_DISPATCHED || (ends && !entry->dispatched))) {
+    if (told->known && (record->kind == RECORD_DISPATCHED || (ends && !told->dispatched))) {
         event.type = EVENT_EXECUTION_DISPATCHED;
-        event.duration_us = entry->waited_us;
+        event.duration_us = told->waited_us;
         event_emit(node->events, &event);
     }
     if (record->kind != RECORD_DISPATCHED) {
         event.type = event_of(record->kind);
-        event.duration_us =
-            ends && entry != NULL ? now_us - (entry->started ? entry->started_boot_us : entry->claimed_boot_us) : 0;
+        event.duration_us = ends && told->known ? now_us - told->began_us : 0;
         event_emit(node->events, &event);
     }
 }
@@ -263,6 +286,7 @@ static bool is_lost(enum weir_status status)
 static bool settle(struct node *node, const struct report *report, const struct record *record, struct recorded *answer,
                    size_t *stale)
 {
+    struct told told = {.known = false};
     int64_t now_us = node_now(node);
     bool lost = record != NULL && is_lost(record->status);
     tell_breaker(node, report);
@@ -271,9 +295,7 @@ static bool settle(struct node *node, const struct report *report, const struct 
     }
     pthread_mutex_lock(&node->lock);
     struct in_flight *entry = in_flight_find(&node->in_flight, report->id, report->fence);
-    if (record->status == WEIR_OK) {
-        emit_record(node, record, entry, now_us);
-    }
+    copy_told(entry, &told);
     if (entry != NULL && record->kind == RECORD_DISPATCHED && record->status == WEIR_OK) {
         entry->dispatched = true;
     }
@@ -283,6 +305,9 @@ static bool settle(struct node *node, const struct report *report, const struct 
     }
     pthread_mutex_unlock(&node->lock);
     *stale += lost;
+    if (record->status == WEIR_OK) {
+        emit_record(node, record, &told, now_us);
+    }
     if (report->kind == REPORT_STARTED && lost) {
         engine_abandon(node->engine, report->id, report->fence);
     }

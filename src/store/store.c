@@ -2,6 +2,7 @@
 #include "store/store.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -268,6 +269,85 @@ static enum weir_status record_split(struct store *store, int64_t node_id, struc
                              : status;
 }
 
+/* What is kept of an error is bounded, whoever made it: at most ERROR_TEXT_MAX bytes, cut between two characters. */
+static bool is_too_long(const char *error)
+{
+    return error != NULL && strnlen(error, ERROR_TEXT_MAX + 1) > ERROR_TEXT_MAX;
+}
+
+static char *cut_error(const char *error)
+{
+    size_t length = ERROR_TEXT_MAX;
+    while (length > 0 && ((unsigned char)error[length] & 0xC0) == 0x80) {
+        length--;
+    }
+    return strndup(error, length);
+}
+
+/* The copies that stand in for records with long errors, while the driver works. */
+struct shortened {
+    struct record *records;
+    struct step_record *steps;
+    char **texts;
+    size_t text_count;
+};
+
+static void shortened_close(struct shortened *shortened)
+{
+    for (size_t i = 0; i < shortened->text_count; i++) {
+        free(shortened->texts[i]);
+    }
+    free(shortened->texts);
+    free(shortened->steps);
+    free(shortened->records);
+}
+
+static bool shorten(struct shortened *shortened, const struct record *records, size_t count)
+{
+    shortened->records = calloc(count, sizeof *shortened->records);
+    shortened->steps = calloc(count, sizeof *shortened->steps);
+    shortened->texts = calloc(2 * count, sizeof *shortened->texts);
+    bool fine = shortened->records != NULL && shortened->steps != NULL && shortened->texts != NULL;
+    for (size_t i = 0; i < count && fine; i++) {
+        struct record *record = &shortened->records[i];
+        *record = records[i];
+        if (is_too_long(record->error)) {
+            record->error = shortened->texts[shortened->text_count++] = cut_error(record->error);
+            fine = record->error != NULL;
+        }
+        if (fine && record->step != NULL && is_too_long(record->step->error)) {
+            shortened->steps[i] = *record->step;
+            shortened->steps[i].error = shortened->texts[shortened->text_count++] = cut_error(record->step->error);
+            record->step = &shortened->steps[i];
+            fine = record->step->error != NULL;
+        }
+    }
+    return fine;
+}
+
+/* Records as they are, or with their errors cut. */
+static enum weir_status record_bounded(struct store *store, int64_t node_id, struct record *records, size_t count,
+                                       struct record_summary *summary, struct weir_error *error)
+{
+    bool too_long = false;
+    for (size_t i = 0; i < count; i++) {
+        too_long =
+            too_long || is_too_long(records[i].error) || (records[i].step != NULL && is_too_long(records[i].step->error));
+    }
+    if (!too_long) {
+        return record_split(store, node_id, records, count, summary, error);
+    }
+    struct shortened shortened = {0};
+    enum weir_status status = shorten(&shortened, records, count)
+                                  ? record_split(store, node_id, shortened.records, count, summary, error)
+                                  : error_out_of_memory(error);
+    for (size_t i = 0; i < count && status == WEIR_OK; i++) {
+        records[i].status = shortened.records[i].status;
+    }
+    shortened_close(&shortened);
+    return status;
+}
+
 enum weir_status store_record(struct store *store, int64_t node_id, struct record *records, size_t count,
                               struct record_summary *ret_summary, struct weir_error *error)
 {
@@ -281,7 +361,7 @@ enum weir_status store_record(struct store *store, int64_t node_id, struct recor
     }
     struct call call = begin(store, "record", error);
     struct record_summary summary = {0};
-    enum weir_status status = count == 0 ? WEIR_OK : record_split(store, node_id, records, count, &summary, &call.own);
+    enum weir_status status = count == 0 ? WEIR_OK : record_bounded(store, node_id, records, count, &summary, &call.own);
     if (status == WEIR_OK) {
         *ret_summary = summary;
     }
@@ -416,6 +496,11 @@ enum weir_status store_publish(struct store *store, const char *name, const char
     enum weir_status status = check_name("workflow", name, WORKFLOW_NAME_MAX, error);
     if (status != WEIR_OK) {
         return status;
+    }
+    if (name[strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_-")] != '\0' || name[0] == '_' || name[0] == '-') {
+        error_set(error, WEIR_INVALID_ARGUMENT, "\"%s\" is not the name of a workflow", name);
+        error_hint(error, "a name has small letters, digits, _ and -, and begins with a letter or digit");
+        return WEIR_INVALID_ARGUMENT;
     }
     CALL(store, "publish", error, store->driver->publish(store, name, workspace, text, ret_published, detail));
 }

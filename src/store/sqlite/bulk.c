@@ -276,11 +276,20 @@ enum weir_status sqlite_bulk(struct store *store, enum bulk_act act, const struc
     struct bulk_result result = {.first_refusal = WEIR_OK};
     struct bulk bulk = {.act = act, .actor = actor, .why = why, .result = &result};
     struct selection selection = {0};
+    struct execution_filter exact = *filter;
+    char whole[UUID_TEXT_MAX] = "";
     enum weir_status status = write_open(store, &bulk.write, error);
     if (status != WEIR_OK) {
         return status;
     }
-    status = select_ids(bulk.write.connection, filter, after, false, limit, &selection, error);
+    /* An act on one must not become an act on all whose ids begin alike. */
+    if (filter->id != NULL) {
+        status = select_one(bulk.write.connection, filter->id, whole, error);
+        exact.id = whole;
+    }
+    if (status == WEIR_OK) {
+        status = select_ids(bulk.write.connection, &exact, after, false, limit, &selection, error);
+    }
     if (status == WEIR_OK) {
         status = act_on_all(&bulk, &selection, filter, error);
         result.more = selection.more;

@@ -219,8 +219,8 @@ static int compare_ranks(const void *a, const void *b, void *context)
     return strcmp(claim->items[x].id, claim->items[y].id);
 }
 
-/* RETURNING gives rows in no order that can be relied on; the head of a lane is started in the order of the lane. */
-static enum weir_status sort_lane(struct claim *claim, size_t first, struct weir_error *error)
+/* By their ranks: RETURNING gives rows in no order that can be relied on, and lanes take turns. */
+static enum weir_status sort_items(struct claim *claim, size_t first, struct weir_error *error)
 {
     size_t count = claim->count - first;
     if (count < 2) {
@@ -290,13 +290,15 @@ static enum weir_status serve_lane(struct claim *claim, const struct lane_share 
     }
     enum weir_status status = take_rows(claim, statement, false, NULL, error);
     if (status == WEIR_OK) {
-        status = sort_lane(claim, first, error);
+        status = sort_items(claim, first, error);
     }
     /* What the update returned counts, not what was planned. */
     int64_t taken = (int64_t)(claim->count - first);
     int64_t pass = fair_share_give_back(share->pass, share->weight, share->turns - taken);
     for (size_t i = first; i < claim->count; i++) {
         claim->items[i].workspace = lane->workspace;
+        /* From here on an item's rank is the pass of its turn: what is claimed is started in stride order. */
+        claim->ranks[i] = fair_share_give_back(lane->share.pass, lane->share.weight, -(int64_t)(i - first));
     }
     if (status == WEIR_OK) {
         status = connection_run(connection, error, NULL, QUERY_CHARGE_LANE, "iii", share->lane_id, pass, taken);
@@ -337,20 +339,26 @@ static enum weir_status take_from_lanes(struct claim *claim, struct claim_result
     for (size_t i = 0; i < count; i++) {
         shares[i] = lanes[i].share;
     }
+    size_t first = claim->count;
     int64_t group_pass = lanes[0].share.pass;
-    size_t dealt = fair_share_deal(shares, count, limit);
+    (void)fair_share_deal(shares, count, limit);
     qsort(lanes, count, sizeof *lanes, compare_lane_ids);
     for (size_t i = 0; i < count && status == WEIR_OK; i++) {
         if (shares[i].turns > 0) {
+            /* The group stands where its last turn began: a lane that enters there is neither ahead nor behind. */
+            int64_t last_turn = fair_share_give_back(shares[i].pass, shares[i].weight, 1);
+            group_pass = last_turn > group_pass ? last_turn : group_pass;
             status = serve_lane(claim, &shares[i], find_lane(lanes, count, shares[i].lane_id), error);
         }
+    }
+    if (status == WEIR_OK) {
+        status = sort_items(claim, first, error);
     }
     if (status == WEIR_OK) {
         status = connection_run(claim->write.connection, error, NULL, QUERY_ADVANCE_GROUP, "ti", claim->options->group,
                                 group_pass);
     }
     result->lanes = count;
-    result->more = dealt == limit;
     return status;
 }
 
@@ -510,6 +518,7 @@ enum weir_status sqlite_claim(struct store *store, const struct claim_options *o
     if (status == WEIR_OK) {
         result.items = claim->items;
         result.count = claim->count;
+        result.more = claim->count == options->limit;
         result.now_us = claim->write.now_us;
         *ret_result = result;
     }

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/failpoint.h"
+#include "base/turn_lock.h"
 
 enum { BUSY_FIRST_US = 100, BUSY_MOST_US = 5000, BOOT_ID_MAX = 64 };
 
@@ -62,6 +63,8 @@ static const char *hint_of_status(enum weir_status status, int code)
     case WEIR_STORE_UNREACHABLE:
         return (code & 0xFF) == SQLITE_READONLY ? "the file or its folder is not writable for this user"
                                                 : "look at the disk and the rights of the file and its folder";
+    case WEIR_SCHEMA_MISSING:
+        return "the store has not been migrated, or was damaged: weir store migrate, then weir store check";
     default:
         return "";
     }
@@ -74,6 +77,9 @@ enum weir_status connection_failure(const struct connection *connection, const c
     int system = sqlite3_system_errno(connection->database);
     if ((code & 0xFF) == SQLITE_IOERR && (system == ENOSPC || system == EDQUOT || system == EFBIG)) {
         status = WEIR_STORE_FULL;
+    }
+    if ((code & 0xFF) == SQLITE_ERROR && strncmp(sqlite3_errmsg(connection->database), "no such ", 8) == 0) {
+        status = WEIR_SCHEMA_MISSING; /* a table, a view or a column that a migration makes */
     }
     error_set_native(error, status, code, "%s: %s", doing, sqlite3_errmsg(connection->database));
     error_hint(error, "%s", hint_of_status(status, code));
@@ -143,15 +149,15 @@ static enum weir_status read_pragma(struct connection *connection, const char *s
     return status;
 }
 
-/* Ours, or an empty file that is about to become ours. */
+/* Ours, or an empty database that is about to become ours: making it writes a page before the first migration marks it. */
 static enum weir_status check_identity(struct connection *connection, const struct connection_options *options,
                                        struct weir_error *error)
 {
     char application[32];
-    char pages[32];
+    char tables[32];
     enum weir_status status = read_pragma(connection, "PRAGMA application_id", application, sizeof application, error);
     if (status == WEIR_OK) {
-        status = read_pragma(connection, "PRAGMA page_count", pages, sizeof pages, error);
+        status = read_pragma(connection, "SELECT count(*) FROM sqlite_schema", tables, sizeof tables, error);
     }
     if (status != WEIR_OK) {
         if (status == WEIR_STORE_NOT_WEIR) {
@@ -160,7 +166,8 @@ static enum weir_status check_identity(struct connection *connection, const stru
         }
         return status;
     }
-    if (strtol(application, NULL, 10) != APPLICATION_ID && strtol(pages, NULL, 10) > 0) {
+    long id = strtol(application, NULL, 10);
+    if (id != APPLICATION_ID && (id != 0 || strtol(tables, NULL, 10) > 0)) {
         error_set(error, WEIR_STORE_NOT_WEIR, "%s is not a weir store: it is the database of another application",
                   options->path);
         error_hint(error, "give another path to --store; this file was not touched");
@@ -467,7 +474,7 @@ struct sqlite_file {
     dev_t device;
     ino_t inode;
     int references;
-    pthread_mutex_t writer_lock;
+    struct turn_lock writer_lock;
     struct connection writer;
     bool in_transaction;
     char path[];
@@ -525,7 +532,7 @@ static enum weir_status open_file(const struct connection_options *options, stru
     file->device = facts.st_dev;
     file->inode = facts.st_ino;
     file->references = 1;
-    (void)pthread_mutex_init(&file->writer_lock, NULL);
+    turn_lock_init(&file->writer_lock);
     file->next = files;
     files = file;
     *ret_file = file;
@@ -571,7 +578,7 @@ void sqlite_file_release(struct sqlite_file *file)
             *at = file->next;
         }
         connection_close(&file->writer);
-        (void)pthread_mutex_destroy(&file->writer_lock);
+        turn_lock_close(&file->writer_lock);
         free(file);
     }
     (void)pthread_mutex_unlock(&files_lock);
@@ -586,15 +593,7 @@ enum weir_status write_reserve(struct sqlite_file *file, int64_t deadline_us, st
                                struct weir_error *error)
 {
     int64_t end_us = time_add(clock_boot(clock_system()), deadline_us);
-    struct timespec until;
-    (void)clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += (time_t)(deadline_us / MICROSECONDS_PER_SECOND);
-    until.tv_nsec += (long)(deadline_us % MICROSECONDS_PER_SECOND) * 1000;
-    if (until.tv_nsec >= 1000000000L) {
-        until.tv_nsec -= 1000000000L;
-        until.tv_sec += 1;
-    }
-    if (pthread_mutex_clocklock(&file->writer_lock, CLOCK_MONOTONIC, &until) != 0) {
+    if (!turn_lock_take(&file->writer_lock, deadline_us)) {
         error_set(error, WEIR_STORE_BUSY, "the store's writer was busy in this process until the deadline");
         error_hint(error, "%s", "the disk may be very slow; raise --timeout");
         return WEIR_STORE_BUSY;
@@ -633,7 +632,7 @@ enum weir_status write_commit(struct sqlite_file *file, struct weir_error *error
     if (status == WEIR_OK) {
         FAILPOINT("after_commit");
         file->in_transaction = false;
-        (void)pthread_mutex_unlock(&file->writer_lock);
+        turn_lock_release(&file->writer_lock);
     } else {
         write_cancel(file);
     }
@@ -646,5 +645,5 @@ void write_cancel(struct sqlite_file *file)
         (void)connection_run(&file->writer, NULL, NULL, QUERY_ROLLBACK, "");
     }
     file->in_transaction = false;
-    (void)pthread_mutex_unlock(&file->writer_lock);
+    turn_lock_release(&file->writer_lock);
 }

@@ -1,5 +1,6 @@
 #include "store/sqlite/enqueue.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -280,15 +281,19 @@ static enum weir_status refuse(struct enqueue_result *result, enum weir_status s
     return status;
 }
 
-static enum weir_status answer_known_id(struct enqueue_context *context, const struct enqueue_request *request,
+/* The same id again is a repeated request. Another workspace's id is nothing that this one may learn about (design 6.13).
+ */
+static enum weir_status answer_known_id(struct enqueue_context *context, const char *id, int64_t workspace_id,
                                         struct enqueue_result *result, struct weir_error *error)
 {
-    int64_t one;
-    enum weir_status status =
-        connection_read_integer(context->connection, error, &one, QUERY_ID_IS_KNOWN, "t", request->id);
-    if (status == WEIR_OK) {
+    int64_t owner;
+    enum weir_status status = connection_read_integer(context->connection, error, &owner, QUERY_WORKSPACE_OF_ID, "t", id);
+    if (status == WEIR_OK && owner == workspace_id) {
         result->duplicate = true;
-        text_copy(result->id, sizeof result->id, request->id);
+        text_copy(result->id, sizeof result->id, id);
+    } else if (status == WEIR_OK) {
+        result->status = error_set(&result->error, WEIR_CONFLICT, "the id %s cannot be used", id);
+        error_hint(&result->error, "leave the id out, then a new one is made");
     }
     return status;
 }
@@ -310,16 +315,22 @@ enum weir_status enqueue_request(struct enqueue_context *context, const struct e
     if (status != WEIR_OK) {
         return refuse(result, status, &own, error);
     }
+    char given_id[UUID_TEXT_MAX] = "";
+    for (size_t i = 0; request->id != NULL && i < UUID_TEXT_LENGTH; i++) {
+        given_id[i] = (char)tolower((unsigned char)request->id[i]); /* one spelling, or it would not be found again */
+    }
+    status = WEIR_NOT_FOUND;
     if (request->idempotency_key != NULL) {
         status = answer_known_key(context, request, workspace_id, result, error);
-    } else {
-        status = request->id != NULL ? answer_known_id(context, request, result, error) : WEIR_NOT_FOUND;
+    }
+    if (status == WEIR_NOT_FOUND && request->id != NULL) {
+        status = answer_known_id(context, given_id, workspace_id, result, error);
     }
     if (status != WEIR_NOT_FOUND) {
         return status;
     }
     if (request->id != NULL) {
-        text_copy(result->id, sizeof result->id, request->id);
+        text_copy(result->id, sizeof result->id, given_id);
     } else if (context->uuids != NULL) {
         uuid_make_from(context->uuids, context->wall_us, result->id);
     } else {

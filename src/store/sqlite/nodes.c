@@ -1,4 +1,5 @@
 /* Nodes, leases, recovery, locks. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,13 +18,14 @@ enum weir_status sqlite_node_start(struct store *store, const struct node_option
     if (status != WEIR_OK) {
         return status;
     }
-    /* The first node alive takes the wall clock for the store; later ones follow it, whatever theirs says. */
-    status = connection_read_integer(write.connection, error, &one, QUERY_LIVE_NODE_EXISTS, "");
-    if (status == WEIR_NOT_FOUND) {
-        status = connection_set_clock(write.connection, true, error);
-        if (status == WEIR_OK) {
-            status = connection_store_time(write.connection, &write.now_us, error);
-        }
+    /* The first node alive takes the wall clock for the store; later ones follow it, whatever theirs says. After a boot the
+     * clock is set in any case. */
+    status = connection_read_integer(write.connection, error, &one, QUERY_LIVE_NODE_EXISTS, "i", write.now_us);
+    if (status == WEIR_OK || status == WEIR_NOT_FOUND) {
+        status = connection_set_clock(write.connection, status == WEIR_NOT_FOUND, error);
+    }
+    if (status == WEIR_OK) {
+        status = connection_store_time(write.connection, &write.now_us, error);
     }
     if (status == WEIR_OK) {
         status = connection_run(write.connection, error, NULL, QUERY_INSERT_GROUP, "t", options->group);
@@ -98,6 +100,27 @@ enum weir_status sqlite_node_beat(struct store *store, int64_t node_id, struct n
     return status;
 }
 
+/* Names the live nodes in the hint. */
+static void name_live_nodes(struct connection *connection, struct weir_error *error)
+{
+    char names[WEIR_ERROR_HINT_MAX / 2] = "";
+    size_t used = 0;
+    enum weir_status status = WEIR_OK;
+    sqlite3_stmt *statement = connection_bind(connection, NULL, QUERY_LIVE_NODE_NAMES, "");
+    while (statement != NULL && used < sizeof names && connection_step(connection, statement, &status, NULL)) {
+        int length = snprintf(names + used, sizeof names - used, "%s%s", used == 0 ? "" : ", ", column_text(statement, 0));
+        used += length > 0 ? (size_t)length : 0;
+    }
+    if (statement != NULL) {
+        (void)sqlite3_reset(statement);
+    }
+    if (used == 0) {
+        error_hint(error, "no node is alive");
+    } else {
+        error_hint(error, "alive are: %s%s", names, used >= sizeof names ? " ..." : "");
+    }
+}
+
 enum weir_status sqlite_node_wish(struct store *store, const char *name, enum node_wish wish, struct weir_error *error)
 {
     struct write write;
@@ -109,7 +132,7 @@ enum weir_status sqlite_node_wish(struct store *store, const char *name, enum no
     status = connection_run(write.connection, error, &changes, QUERY_WISH_NODE, "tt", name, wish_names[wish]);
     if (status == WEIR_OK && changes == 0) {
         status = error_set(error, WEIR_NOT_FOUND, "there is no live node \"%s\"", name);
-        error_hint(error, "weir node list shows the live ones");
+        name_live_nodes(write.connection, error);
     }
     if (status != WEIR_OK) {
         write_undo(&write);
@@ -315,8 +338,9 @@ enum weir_status sqlite_recover(struct store *store, const struct recover_option
         status = recover_nodes(&write, options, &result, error);
     }
     if (status == WEIR_OK && options->stale_claim_us > 0 && !result.more) {
-        sqlite3_stmt *items = connection_bind(write.connection, error, QUERY_STALE_ITEMS, "ii",
-                                              write.now_us - options->stale_claim_us, (int64_t)options->limit);
+        sqlite3_stmt *items =
+            connection_bind(write.connection, error, QUERY_STALE_ITEMS, "iit", write.now_us - options->stale_claim_us,
+                            (int64_t)options->limit, options->group);
         status = recover_items(&write, items, 0, "claimed for too long", options, options->limit, &stale, &result, error);
         result.more = stale == options->limit;
     }

@@ -448,6 +448,7 @@ static enum weir_status why_living(struct why *why, struct weir_error *error)
     if (why->answer == NULL) {
         return error_out_of_memory(error);
     }
+    (void)json_object_set_new(why->answer, "attempts_max", json_integer(ATTEMPTS_MAX_DEFAULT));
     enum weir_status status = add_holders(why, workspace_id, error);
     if (status == WEIR_OK && phase == 0) {
         status = add_place(why, lane_id, rank, runnable, error);

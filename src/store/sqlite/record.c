@@ -38,26 +38,26 @@ static enum weir_status find_item(struct connection *connection, const char *id,
     return WEIR_OK;
 }
 
-/* Why a conditional write changed no row: the outcome of the record. `because` is the move that was tried; one that is done
- * already is WEIR_OK. */
-static enum weir_status explain(struct connection *connection, const struct record *record, struct weir_error *error)
+/* A conditional write changed no row: why is the outcome of the record. Only a failure of the store itself is returned. */
+static enum weir_status explain(struct write *write, struct record *record, struct weir_error *error)
 {
     struct found_item item;
-    enum weir_status status = find_item(connection, record->id, &item, error);
-    if (status != WEIR_OK) {
+    enum weir_status status = find_item(write->connection, record->id, &item, error);
+    if (status != WEIR_OK && status != WEIR_EXECUTION_NOT_FOUND) {
         return status;
     }
-    if (item.fence != record->fence) {
-        return WEIR_STALE_FENCE;
-    }
-    if (record->kind == RECORD_DISPATCHED && item.state == ITEM_DISPATCHED) {
-        return WEIR_OK;
-    }
     bool put_back = record->kind == RECORD_RETRY || record->kind == RECORD_DEFERRED || record->kind == RECORD_RELEASED;
-    if (put_back && item.state == ITEM_PENDING) {
-        return WEIR_OK;
+    bool done = status == WEIR_OK && ((record->kind == RECORD_DISPATCHED && item.state == ITEM_DISPATCHED) ||
+                                      (put_back && item.state == ITEM_PENDING));
+    if (status == WEIR_EXECUTION_NOT_FOUND) {
+        record->status = WEIR_EXECUTION_NOT_FOUND;
+    } else if (item.fence != record->fence) {
+        record->status = WEIR_STALE_FENCE;
+    } else {
+        record->status = done ? WEIR_OK : WEIR_ILLEGAL_STATE;
+        write->repeated += done;
     }
-    return WEIR_ILLEGAL_STATE;
+    return WEIR_OK;
 }
 
 static enum weir_status write_step(struct write *write, int64_t node_id, const struct record *record,
@@ -149,14 +149,18 @@ enum weir_status item_end(struct write *write, const struct ending *ending, stru
 static enum weir_status record_end(struct write *write, int64_t node_id, struct record *record, enum item_state state,
                                    struct weir_error *error)
 {
+    struct found_item item;
     int64_t workspace_id;
     bool moved = false;
-    /* A put-back row keeps its last fence, so an end that comes after it must be told from a legal one by the state. */
-    enum weir_status status =
-        connection_read_integer(write->connection, error, &workspace_id, QUERY_HOLDS_ITEM, "ti", record->id, record->fence);
-    if (status == WEIR_NOT_FOUND) {
-        record->status = explain(write->connection, record, error);
-        return weir_status_kind(record->status) == WEIR_KIND_TRANSIENT ? record->status : WEIR_OK;
+    enum weir_status status = find_item(write->connection, record->id, &item, error);
+    if (status != WEIR_OK && status != WEIR_EXECUTION_NOT_FOUND) {
+        return status;
+    }
+    /* A put-back row keeps its last fence, so an end that comes after it must be told from a legal one by the state; and
+     * only a start can be refused. */
+    if (status != WEIR_OK || item.fence != record->fence || item.state == ITEM_PENDING ||
+        (record->kind == RECORD_REFUSED && item.state != ITEM_CLAIMED)) {
+        return explain(write, record, error);
     }
     if (status == WEIR_OK) {
         status =
@@ -180,13 +184,12 @@ static enum weir_status record_put_back(struct write *write, int64_t node_id, st
 {
     struct found_item item;
     enum weir_status status = find_item(write->connection, record->id, &item, error);
-    if (status == WEIR_OK && (item.fence != record->fence || item.state != ITEM_CLAIMED)) {
-        record->status = explain(write->connection, record, error);
-        return WEIR_OK;
+    if (status == WEIR_EXECUTION_NOT_FOUND ||
+        (status == WEIR_OK && (item.fence != record->fence || item.state != ITEM_CLAIMED))) {
+        return explain(write, record, error);
     }
     if (status != WEIR_OK) {
-        record->status = status;
-        return status == WEIR_EXECUTION_NOT_FOUND ? WEIR_OK : status;
+        return status;
     }
     if (item.cancel_requested) {
         return record_end(write, node_id, record, ITEM_CANCELLED, error);
@@ -218,10 +221,7 @@ static enum weir_status record_dispatched(struct write *write, struct record *re
     int64_t changes = 0;
     enum weir_status status = connection_run(write->connection, error, &changes, QUERY_DISPATCH_ITEM, "tii", record->id,
                                              record->fence, write->now_us);
-    if (status == WEIR_OK && changes == 0) {
-        record->status = explain(write->connection, record, error);
-    }
-    return status;
+    return status == WEIR_OK && changes == 0 ? explain(write, record, error) : status;
 }
 
 static enum weir_status record_step(struct write *write, int64_t node_id, struct record *record, struct weir_error *error)
@@ -230,8 +230,7 @@ static enum weir_status record_step(struct write *write, int64_t node_id, struct
     enum weir_status status =
         connection_read_integer(write->connection, error, &one, QUERY_HOLDS_ITEM, "ti", record->id, record->fence);
     if (status == WEIR_NOT_FOUND) {
-        record->status = explain(write->connection, record, error);
-        return WEIR_OK;
+        return explain(write, record, error);
     }
     return status == WEIR_OK ? write_step(write, node_id, record, error) : status;
 }
@@ -247,8 +246,7 @@ static enum weir_status record_given_back(struct write *write, int64_t node_id, 
                                 fence);
     }
     if (status == WEIR_OK && changes == 0) {
-        record->status = explain(write->connection, record, error);
-        return WEIR_OK;
+        return explain(write, record, error);
     }
     return status == WEIR_OK ? event_add(write->connection, record->id, write->now_us, "give_back", node_id, record->fence,
                                          NULL, record->error_code, record->error, error)
@@ -258,6 +256,10 @@ static enum weir_status record_given_back(struct write *write, int64_t node_id, 
 static enum weir_status record_one(struct write *write, int64_t node_id, struct record *record, struct weir_error *error)
 {
     record->status = WEIR_OK;
+    if (record->step != NULL && record->step->output_length > STEP_OUTPUT_BYTES_MAX) {
+        record->status = WEIR_INVALID_ARGUMENT;
+        return WEIR_OK;
+    }
     switch (record->kind) {
     case RECORD_DISPATCHED:
         return record_dispatched(write, record, error);
@@ -291,6 +293,7 @@ enum weir_status sqlite_record(struct store *store, int64_t node_id, struct reco
     if (status != WEIR_OK) {
         return status;
     }
+    write.repeated = 0;
     for (size_t i = 0; i < count && status == WEIR_OK; i++) {
         status = record_one(&write, node_id, &records[i], error);
         summary.changed += status == WEIR_OK && records[i].status == WEIR_OK;
@@ -301,6 +304,7 @@ enum weir_status sqlite_record(struct store *store, int64_t node_id, struct reco
     }
     status = write_finish(&write, error);
     if (status == WEIR_OK) {
+        summary.changed -= write.repeated;
         summary.slots_freed = (size_t)write.changes.slots_freed;
         summary.work_waits = summary.slots_freed > 0;
         *ret_summary = summary;

@@ -35,6 +35,7 @@ struct write {
     struct connection *connection;
     int64_t now_us;
     struct lane_changes changes;
+    size_t repeated; /* record: what was on record already and changed nothing */
 };
 enum weir_status write_open(struct store *store, struct write *write, struct weir_error *error);
 /* Writes the lane changes and commits; on a failure everything is undone. */

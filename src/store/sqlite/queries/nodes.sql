@@ -6,7 +6,7 @@ VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?10, ?10 + ?9)
 RETURNING id;
 
 -- name: live_node_exists
-SELECT 1 FROM nodes WHERE recovered_at IS NULL AND stopped_at IS NULL AND dead_at IS NULL LIMIT 1;
+SELECT 1 FROM nodes WHERE recovered_at IS NULL AND stopped_at IS NULL AND dead_at IS NULL AND expires_at > ?1 LIMIT 1;
 
 -- name: beat_node
 UPDATE nodes SET active_at = ?2, expires_at = ?2 + lease, engine_reachable = ?3, running = ?4, stuck = ?5
@@ -49,10 +49,11 @@ ORDER BY id LIMIT 100;
 -- name: items_of_node
 SELECT id, fence, handovers, lane_id, workspace_id, status FROM workflow_execution_queue WHERE phase = 2 AND node_id = ?1 LIMIT ?2;
 
--- The safety net of the specification: CLAIMED for too long, whoever holds it. Index: queue_held.
+-- The safety net of the specification: CLAIMED for too long, whoever of the group holds it. ?3 group or NULL. Index: queue_held.
 -- name: stale_items
 SELECT id, fence, handovers, lane_id, workspace_id, status FROM workflow_execution_queue
-WHERE phase = 2 AND node_id > 0 AND status = 'CLAIMED' AND claimed_at <= ?1 LIMIT ?2;
+WHERE phase = 2 AND node_id > 0 AND status = 'CLAIMED' AND claimed_at <= ?1
+  AND (?3 IS NULL OR EXISTS (SELECT 1 FROM lanes l WHERE l.id = lane_id AND l.executor_group = ?3)) LIMIT ?2;
 
 -- The fence grows: whatever the old node still says changes nothing.
 -- name: hand_over_item
@@ -88,7 +89,8 @@ SELECT 1 FROM shedlock WHERE name = ?1 AND lock_until > ?2 AND locked_by <> ?3;
 -- name: needs_recovery
 SELECT EXISTS (SELECT 1 FROM nodes WHERE recovered_at IS NULL AND (?2 IS NULL OR executor_group = ?2)
                  AND (dead_at IS NOT NULL OR stopped_at IS NOT NULL OR expires_at <= ?1))
-    OR EXISTS (SELECT 1 FROM workflow_execution_queue WHERE phase = 2 AND node_id > 0 AND status = 'CLAIMED' AND claimed_at <= ?3);
+    OR EXISTS (SELECT 1 FROM workflow_execution_queue WHERE phase = 2 AND node_id > 0 AND status = 'CLAIMED' AND claimed_at <= ?3
+                 AND (?2 IS NULL OR EXISTS (SELECT 1 FROM lanes l WHERE l.id = lane_id AND l.executor_group = ?2)));
 
 -- A node that stops: never started goes back as it came, running work keeps its slot and is taken over.
 -- name: give_back_held

@@ -8,7 +8,7 @@ SELECT id FROM workflow_execution_queue
 WHERE (?1 = '' OR id < ?1) AND (?2 IS NULL OR workspace_id = ?2)
   AND (CASE status WHEN 'PENDING' THEN 1 WHEN 'CLAIMED' THEN 2 ELSE 4 END) & ?3
   AND (?4 IS NULL OR definition_id IN (SELECT id FROM workflow_definitions WHERE name = ?4))
-  AND (?5 IS NULL OR lane_id IN (SELECT id FROM lanes WHERE executor_group = ?5))
+  AND (?5 IS NULL OR EXISTS (SELECT 1 FROM lanes l WHERE l.id = lane_id AND l.executor_group = ?5))
   AND (?6 IS NULL OR error_code = ?6) AND (?7 IS NULL OR idempotency_key = ?7)
   AND created_at >= ?8 AND created_at < ?9 AND id >= ?10 AND id < ?11 AND ?12 IS NOT NULL
 ORDER BY id DESC LIMIT ?13;
@@ -18,7 +18,7 @@ SELECT id FROM workflow_execution_queue
 WHERE id > ?1 AND (?2 IS NULL OR workspace_id = ?2)
   AND (CASE status WHEN 'PENDING' THEN 1 WHEN 'CLAIMED' THEN 2 ELSE 4 END) & ?3
   AND (?4 IS NULL OR definition_id IN (SELECT id FROM workflow_definitions WHERE name = ?4))
-  AND (?5 IS NULL OR lane_id IN (SELECT id FROM lanes WHERE executor_group = ?5))
+  AND (?5 IS NULL OR EXISTS (SELECT 1 FROM lanes l WHERE l.id = lane_id AND l.executor_group = ?5))
   AND (?6 IS NULL OR error_code = ?6) AND (?7 IS NULL OR idempotency_key = ?7)
   AND created_at >= ?8 AND created_at < ?9 AND id >= ?10 AND id < ?11 AND ?12 IS NOT NULL
 ORDER BY id LIMIT ?13;
@@ -28,7 +28,7 @@ SELECT id FROM workflow_executions
 WHERE (?1 = '' OR id < ?1) AND (?2 IS NULL OR workspace_id = ?2)
   AND (CASE status WHEN 'COMPLETED' THEN 8 WHEN 'FAILED' THEN 16 ELSE 32 END) & ?3
   AND (?4 IS NULL OR definition_id IN (SELECT id FROM workflow_definitions WHERE name = ?4))
-  AND (?5 IS NULL OR lane_id IN (SELECT id FROM lanes WHERE executor_group = ?5))
+  AND (?5 IS NULL OR EXISTS (SELECT 1 FROM lanes l WHERE l.id = lane_id AND l.executor_group = ?5))
   AND (?6 IS NULL OR error_code = ?6) AND (?7 IS NULL OR idempotency_key = ?7)
   AND created_at >= ?8 AND created_at < ?9 AND id >= ?10 AND id < ?11 AND finished_at < ?12
 ORDER BY id DESC LIMIT ?13;
@@ -39,7 +39,7 @@ SELECT id FROM workflow_executions
 WHERE (?1 = '' OR id < ?1) AND workspace_id = ?2
   AND (CASE status WHEN 'COMPLETED' THEN 8 WHEN 'FAILED' THEN 16 ELSE 32 END) & ?3
   AND (?4 IS NULL OR definition_id IN (SELECT id FROM workflow_definitions WHERE name = ?4))
-  AND (?5 IS NULL OR lane_id IN (SELECT id FROM lanes WHERE executor_group = ?5))
+  AND (?5 IS NULL OR EXISTS (SELECT 1 FROM lanes l WHERE l.id = lane_id AND l.executor_group = ?5))
   AND (?6 IS NULL OR error_code = ?6) AND (?7 IS NULL OR idempotency_key = ?7)
   AND created_at >= ?8 AND created_at < ?9 AND id >= ?10 AND id < ?11 AND finished_at < ?12
 ORDER BY id DESC LIMIT ?13;
@@ -49,7 +49,7 @@ SELECT id FROM workflow_executions
 WHERE id > ?1 AND (?2 IS NULL OR workspace_id = ?2)
   AND (CASE status WHEN 'COMPLETED' THEN 8 WHEN 'FAILED' THEN 16 ELSE 32 END) & ?3
   AND (?4 IS NULL OR definition_id IN (SELECT id FROM workflow_definitions WHERE name = ?4))
-  AND (?5 IS NULL OR lane_id IN (SELECT id FROM lanes WHERE executor_group = ?5))
+  AND (?5 IS NULL OR EXISTS (SELECT 1 FROM lanes l WHERE l.id = lane_id AND l.executor_group = ?5))
   AND (?6 IS NULL OR error_code = ?6) AND (?7 IS NULL OR idempotency_key = ?7)
   AND created_at >= ?8 AND created_at < ?9 AND id >= ?10 AND id < ?11 AND finished_at < ?12
 ORDER BY id LIMIT ?13;

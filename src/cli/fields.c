@@ -1,0 +1,69 @@
+#include "cli/fields.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/json.h"
+
+enum { FIELD_TEXT_MAX = 4 * 1024 * 1024 };
+
+const char *field_text(struct output *output, const json_t *object, const char *key)
+{
+    const json_t *value = json_object_get(object, key);
+    if (value == NULL || json_is_null(value)) {
+        return NULL;
+    }
+    if (json_is_string(value)) {
+        return output_safe(output, json_string_value(value));
+    }
+    struct text text = {.max = FIELD_TEXT_MAX};
+    const char *copy = "";
+    if (json_write(value, &text, NULL) == WEIR_OK) {
+        copy = output_safe(output, text.data);
+    }
+    text_close(&text);
+    return copy;
+}
+
+int64_t field_number(const json_t *object, const char *key, int64_t otherwise)
+{
+    const json_t *value = json_object_get(object, key);
+    return json_is_integer(value) ? json_integer_value(value) : otherwise;
+}
+
+bool field_is_true(const json_t *object, const char *key)
+{
+    const json_t *value = json_object_get(object, key);
+    return json_is_true(value) || (json_is_integer(value) && json_integer_value(value) != 0);
+}
+
+size_t page_size(const json_t *page)
+{
+    return json_array_size(json_object_get(page, "items"));
+}
+
+enum weir_status page_read(struct store *store, enum store_list_kind kind, const char *name, json_t **ret_page,
+                           struct weir_error *error)
+{
+    struct list_options options = {.kind = kind, .name = name, .limit = LIST_LIMIT_MOST};
+    return store_list(store, &options, ret_page, error);
+}
+
+enum weir_status resolve_id(struct store *store, const char *id, char *to, struct weir_error *error)
+{
+    json_t *why = NULL;
+    if (uuid_is_valid(id)) {
+        text_copy(to, UUID_TEXT_MAX, id);
+        for (char *at = to; *at != '\0'; at++) {
+            *at = (char)(*at >= 'A' && *at <= 'F' ? *at - 'A' + 'a' : *at);
+        }
+        return WEIR_OK;
+    }
+    enum weir_status status = store_why(store, id, &why, error);
+    const char *whole = json_string_value(json_object_get(why, "id"));
+    if (status == WEIR_OK) {
+        text_copy(to, UUID_TEXT_MAX, whole != NULL ? whole : "");
+    }
+    json_decref(why);
+    return status;
+}

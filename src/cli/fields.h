@@ -1,0 +1,25 @@
+/* Reading what the store answers in JSON, for tables and sentences. A field that is missing or null reads as "nothing". */
+#ifndef WEIR_CLI_FIELDS_H
+#define WEIR_CLI_FIELDS_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cli/output.h"
+#include "store/store.h"
+
+/* Strings as they are (made safe), numbers and booleans in words, objects and lists as compact JSON; NULL when it is
+ * missing or null. In the output's arena. */
+const char *field_text(struct output *output, const json_t *object, const char *key);
+int64_t field_number(const json_t *object, const char *key, int64_t otherwise);
+bool field_is_true(const json_t *object, const char *key);
+/* The whole id of the execution that `id` or its first characters name; `to` holds UUID_TEXT_MAX bytes. */
+WEIR_MUST_CHECK enum weir_status resolve_id(struct store *store, const char *id, char *to, struct weir_error *error);
+/* How many items a page has. */
+size_t page_size(const json_t *page);
+/* A whole page of one kind, or the one row of `name`. */
+WEIR_MUST_CHECK enum weir_status page_read(struct store *store, enum store_list_kind kind, const char *name,
+                                           json_t **ret_page, struct weir_error *error);
+
+#endif

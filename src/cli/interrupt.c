@@ -1,0 +1,59 @@
+#include "cli/interrupt.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stddef.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+static volatile sig_atomic_t signal_count;
+static volatile sig_atomic_t last_signal;
+static int wake_fd = -1;
+
+static void on_signal(int number)
+{
+    int saved = errno;
+    const uint64_t one = 1;
+    signal_count = signal_count + 1;
+    last_signal = number;
+    (void)!write(wake_fd, &one, sizeof one);
+    errno = saved;
+}
+
+void interrupt_watch(void)
+{
+    if (wake_fd >= 0) {
+        return;
+    }
+    wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    (void)sigemptyset(&action.sa_mask);
+    (void)sigaction(SIGINT, &action, NULL);
+    (void)sigaction(SIGTERM, &action, NULL);
+}
+
+int interrupt_count(void)
+{
+    return signal_count;
+}
+
+int interrupt_signal(void)
+{
+    return last_signal;
+}
+
+int interrupt_fd(void)
+{
+    return wake_fd;
+}
+
+void interrupt_sleep(int64_t duration_us)
+{
+    struct pollfd wait = {.fd = wake_fd, .events = POLLIN};
+    int64_t ms = (duration_us + MICROSECONDS_PER_MS - 1) / MICROSECONDS_PER_MS;
+    (void)poll(&wait, wake_fd >= 0 ? 1 : 0, ms < 0 ? 0 : ms > 3600000 ? 3600000 : (int)ms);
+}

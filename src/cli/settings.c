@@ -1,0 +1,526 @@
+#include "cli/settings.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/text.h"
+#include "base/yaml.h"
+#include "queue/limits.h"
+
+enum { SETTINGS_FILE_BYTES_MAX = 64 * 1024, SETTINGS_LIST_MAX = 256, SETTING_TEXT_BYTES_MAX = 4096, KEY_BYTES_MAX = 128 };
+
+#define MINUTE_US (60 * MICROSECONDS_PER_SECOND)
+#define DAY_US (24 * 60 * MINUTE_US)
+#define YEAR_US (365 * DAY_US)
+
+/* clang-format off */
+static const struct setting table[SETTING_COUNT] = {
+[SETTING_STORE] = {
+    .key = "store", .type = SETTING_TEXT, .default_text = "sqlite:./weir.db", .environment = "WEIR_STORE",
+    .help = "where the queue is kept: sqlite:PATH, or a path"},
+[SETTING_ENGINE] = {
+    .key = "engine", .type = SETTING_CHOICE, .default_text = "in_process", .environment = "WEIR_ENGINE",
+    .choices = "in_process", .help = "what runs executions"},
+[SETTING_DISPATCH_BATCH_SIZE] = {
+    .key = "dispatch.batch_size", .type = SETTING_INTEGER, .default_text = "0", .environment = "WEIR_DISPATCH_BATCH_SIZE",
+    .least = 0, .most = CLAIM_BATCH_MOST, .help = "items per claim at most; 0 = as many as the engine has room for"},
+[SETTING_DISPATCH_POLL_INTERVAL] = {
+    .key = "dispatch.poll_interval", .type = SETTING_DURATION, .default_text = "5s",
+    .environment = "WEIR_DISPATCH_POLL_INTERVAL", .least = 10 * MICROSECONDS_PER_MS, .most = 60 * MINUTE_US,
+    .help = "look for work at least this often; wake-ups come at once"},
+[SETTING_DISPATCH_EXCLUSIVE] = {
+    .key = "dispatch.exclusive", .type = SETTING_BOOLEAN, .default_text = "false", .environment = "WEIR_DISPATCH_EXCLUSIVE",
+    .help = "claim only while holding the lock processExecutionQueue"},
+[SETTING_CLAIM_TIMEOUT] = {
+    .key = "claim.timeout", .type = SETTING_DURATION, .default_text = "5m", .environment = "WEIR_CLAIM_TIMEOUT",
+    .least = 10 * MICROSECONDS_PER_SECOND, .most = DAY_US, .help = "a claim that is older and not started is given back"},
+[SETTING_RECOVERY_INTERVAL] = {
+    .key = "recovery.interval", .type = SETTING_DURATION, .default_text = "1m", .environment = "WEIR_RECOVERY_INTERVAL",
+    .least = MICROSECONDS_PER_SECOND, .most = 60 * MINUTE_US, .help = "how often such claims are looked for"},
+[SETTING_ATTEMPTS_MAX] = {
+    .key = "attempts.max", .type = SETTING_INTEGER, .default_text = "3", .environment = "WEIR_ATTEMPTS_MAX",
+    .least = 1, .most = 100, .help = "starts of an execution before it fails"},
+[SETTING_EXECUTOR_GROUP] = {
+    .key = "executor.group", .type = SETTING_TEXT, .default_text = "default", .environment = "WEIR_EXECUTOR_GROUP",
+    .help = "the group that a node serves and `enqueue` asks for"},
+[SETTING_EXECUTOR_STUCK_AFTER] = {
+    .key = "executor.stuck_after", .type = SETTING_DURATION, .default_text = "60s",
+    .environment = "WEIR_EXECUTOR_STUCK_AFTER", .least = 10 * MICROSECONDS_PER_MS, .most = YEAR_US,
+    .help = "warn of executions that run longer"},
+[SETTING_EXECUTOR_MAX_RUNNING] = {
+    .key = "executor.max_running", .type = SETTING_INTEGER, .default_text = "1000",
+    .environment = "WEIR_EXECUTOR_MAX_RUNNING", .least = 1, .most = 100000, .help = "executions that run in a node at once"},
+[SETTING_EXECUTOR_HANDLER_THREADS] = {
+    .key = "executor.handler_threads", .type = SETTING_INTEGER, .default_text = "0",
+    .environment = "WEIR_EXECUTOR_HANDLER_THREADS", .least = 0, .most = 256,
+    .help = "threads for handlers in C; 0 = one per processor"},
+[SETTING_NODE_NAME] = {
+    .key = "node.name", .type = SETTING_TEXT, .default_text = "", .environment = "WEIR_NODE_NAME",
+    .help = "name of the node; empty = host and process"},
+[SETTING_NODE_LEASE] = {
+    .key = "node.lease", .type = SETTING_DURATION, .default_text = "6s", .environment = "WEIR_NODE_LEASE",
+    .least = 500 * MICROSECONDS_PER_MS, .most = 10 * MINUTE_US, .help = "a node that is silent for longer is dead"},
+[SETTING_STOP_GRACE] = {
+    .key = "stop.grace", .type = SETTING_DURATION, .default_text = "25s", .environment = "WEIR_STOP_GRACE",
+    .least = 0, .most = DAY_US, .help = "a stopping node waits this long for what runs"},
+[SETTING_RETENTION] = {
+    .key = "retention", .type = SETTING_DURATION, .default_text = "14d", .environment = "WEIR_RETENTION",
+    .least = MICROSECONDS_PER_SECOND, .most = 100 * YEAR_US, .forever_ok = true,
+    .help = "how long ended executions are kept, or forever"},
+[SETTING_EXEC_ALLOW] = {
+    .key = "exec.allow", .type = SETTING_ALLOW_LIST, .default_text = "false", .environment = "WEIR_EXEC_ALLOW",
+    .help = "programs that steps may run: false, true, or a list"},
+[SETTING_LOG_FORMAT] = {
+    .key = "log.format", .type = SETTING_CHOICE, .default_text = "auto", .environment = "WEIR_LOG_FORMAT",
+    .choices = "auto text json", .help = "auto = text on a terminal, else JSON lines"},
+[SETTING_LOG_LEVEL] = {
+    .key = "log.level", .type = SETTING_CHOICE, .default_text = "info", .environment = "WEIR_LOG_LEVEL",
+    .choices = "debug info warn error", .help = "the least that is logged"},
+};
+/* clang-format on */
+
+const struct setting *settings_table(void)
+{
+    return table;
+}
+
+enum setting_id settings_find(const char *key)
+{
+    unsigned id = 0;
+    while (id < SETTING_COUNT && strcmp(table[id].key, key) != 0) {
+        id++;
+    }
+    return (enum setting_id)id;
+}
+
+/* --- one value --- */
+
+static enum weir_status read_integer(const struct setting *setting, const char *text, int64_t *ret_number,
+                                     struct weir_error *error)
+{
+    char *end = NULL;
+    errno = 0;
+    long long number = strtoll(text, &end, 10);
+    if (text[0] == '\0' || *end != '\0' || errno != 0 || number < setting->least || number > setting->most) {
+        return error_set(error, WEIR_INVALID_CONFIG, "%s: \"%s\" is no whole number from %" PRId64 " to %" PRId64,
+                         setting->key, text, setting->least, setting->most);
+    }
+    *ret_number = number;
+    return WEIR_OK;
+}
+
+static enum weir_status read_duration(const struct setting *setting, const char *text, int64_t *ret_number,
+                                      struct weir_error *error)
+{
+    char least[DURATION_TEXT_MAX];
+    char most[DURATION_TEXT_MAX];
+    if (setting->forever_ok && strcmp(text, "forever") == 0) {
+        *ret_number = -1;
+        return WEIR_OK;
+    }
+    int64_t number = 0;
+    enum weir_status status = duration_parse(text, &number, error);
+    if (status != WEIR_OK) {
+        error_prefix(error, "%s", setting->key);
+        return WEIR_INVALID_CONFIG;
+    }
+    if (number < setting->least || number > setting->most) {
+        duration_format(setting->least, least);
+        duration_format(setting->most, most);
+        return error_set(error, WEIR_INVALID_CONFIG, "%s: %s is not between %s and %s", setting->key, text, least, most);
+    }
+    *ret_number = number;
+    return WEIR_OK;
+}
+
+static enum weir_status read_boolean(const struct setting *setting, const char *text, int64_t *ret_number,
+                                     struct weir_error *error)
+{
+    bool is_true = strcmp(text, "true") == 0;
+    if (!is_true && strcmp(text, "false") != 0) {
+        return error_set(error, WEIR_INVALID_CONFIG, "%s: \"%s\" is neither true nor false", setting->key, text);
+    }
+    *ret_number = is_true;
+    return WEIR_OK;
+}
+
+/* Cuts `text` in place at any character of `separators`; pointers to the parts go to a NULL-terminated list. */
+static const char **cut_words(struct arena *arena, const char *text, const char *separators)
+{
+    char *copy = arena_copy_string(arena, text);
+    const char **words = arena_allocate(arena, (SETTINGS_LIST_MAX + 1) * sizeof *words);
+    char *rest = NULL;
+    size_t count = 0;
+    if (copy == NULL || words == NULL) {
+        return NULL;
+    }
+    for (char *word = strtok_r(copy, separators, &rest); word != NULL && count < SETTINGS_LIST_MAX;
+         word = strtok_r(NULL, separators, &rest)) {
+        words[count++] = word;
+    }
+    return words;
+}
+
+static enum weir_status check_choice(struct settings *settings, const struct setting *setting, const char *text,
+                                     struct weir_error *error)
+{
+    const char **words = cut_words(settings->arena, setting->choices, " ");
+    size_t count = 0;
+    if (words == NULL) {
+        return error_out_of_memory(error);
+    }
+    for (; words[count] != NULL; count++) {
+        if (strcmp(words[count], text) == 0) {
+            return WEIR_OK;
+        }
+    }
+    const char *nearest = text_nearest(text, words, count);
+    error_set(error, WEIR_INVALID_CONFIG, "%s: \"%s\" is not one of: %s", setting->key, text, setting->choices);
+    if (nearest != NULL) {
+        error_hint(error, "did you mean %s?", nearest);
+    }
+    return WEIR_INVALID_CONFIG;
+}
+
+static enum weir_status read_allow_list(struct settings *settings, struct setting_value *value, struct weir_error *error)
+{
+    if (strcmp(value->text, "false") == 0 || strcmp(value->text, "true") == 0) {
+        value->number = value->text[0] == 't';
+        return WEIR_OK;
+    }
+    const char **words = cut_words(settings->arena, value->text, ", ");
+    if (words == NULL) {
+        return error_out_of_memory(error);
+    }
+    value->number = words[0] != NULL;
+    value->list = words;
+    return WEIR_OK;
+}
+
+enum weir_status settings_set(struct settings *settings, enum setting_id id, const char *text, const char *origin,
+                              struct weir_error *error)
+{
+    INVARIANT(id < SETTING_COUNT);
+    const struct setting *setting = &table[id];
+    struct setting_value value = {.text = arena_copy_string(settings->arena, text), .origin = origin};
+    enum weir_status status = WEIR_OK;
+    if (value.text == NULL) {
+        return error_out_of_memory(error);
+    }
+    switch (setting->type) {
+    case SETTING_TEXT:
+        if (!text_is_utf8(text, strlen(text)) || strlen(text) > SETTING_TEXT_BYTES_MAX) {
+            status = error_set(error, WEIR_INVALID_CONFIG, "%s: not UTF-8, or longer than %d bytes", setting->key,
+                               SETTING_TEXT_BYTES_MAX);
+        }
+        break;
+    case SETTING_INTEGER:
+        status = read_integer(setting, text, &value.number, error);
+        break;
+    case SETTING_DURATION:
+        status = read_duration(setting, text, &value.number, error);
+        break;
+    case SETTING_BOOLEAN:
+        status = read_boolean(setting, text, &value.number, error);
+        break;
+    case SETTING_CHOICE:
+        status = check_choice(settings, setting, text, error);
+        break;
+    case SETTING_ALLOW_LIST:
+        status = read_allow_list(settings, &value, error);
+        break;
+    }
+    if (status == WEIR_OK) {
+        settings->values[id] = value;
+    }
+    return status;
+}
+
+/* --- a file --- */
+
+struct settings_file {
+    struct settings *settings;
+    struct yaml_source source;
+    bool seen[SETTING_COUNT];
+};
+
+static const char *origin_of(struct settings_file *file, const struct yaml_node *node)
+{
+    char text[512];
+    (void)snprintf(text, sizeof text, "%s:%d", file->source.name, node->line);
+    return arena_copy_string(file->settings->arena, text);
+}
+
+static const char *join_list(struct settings_file *file, const struct yaml_node *node, struct weir_error *error)
+{
+    struct text joined = {.max = SETTINGS_FILE_BYTES_MAX};
+    const char *copy = NULL;
+    for (size_t i = 0; i < node->count; i++) {
+        const struct yaml_node *item = node->values[i];
+        bool is_word = item->kind == YAML_STRING && item->length > 0 && strpbrk(item->text, ", ") == NULL;
+        if (!is_word || i == SETTINGS_LIST_MAX) {
+            (void)yaml_error(&file->source, item, error, is_word ? "more than %d programs" : "not the name of a program",
+                             SETTINGS_LIST_MAX);
+            goto done;
+        }
+        if ((i > 0 && text_add_string(&joined, ",") != WEIR_OK) || text_add(&joined, item->text, item->length) != WEIR_OK) {
+            error_out_of_memory(error);
+            goto done;
+        }
+    }
+    copy = arena_copy_string(file->settings->arena, joined.data != NULL ? joined.data : "false");
+    if (copy == NULL) {
+        error_out_of_memory(error);
+    }
+done:
+    text_close(&joined);
+    return copy;
+}
+
+static enum weir_status take_value(struct settings_file *file, enum setting_id id, const struct yaml_node *node,
+                                   struct weir_error *error)
+{
+    const char *text = node->text;
+    if (file->seen[id]) {
+        return yaml_error(&file->source, node, error, "%s is set twice", table[id].key);
+    }
+    if (table[id].type == SETTING_ALLOW_LIST && node->kind == YAML_LIST) {
+        text = join_list(file, node, error);
+        if (text == NULL) {
+            return error->status;
+        }
+    } else if (node->kind == YAML_LIST || node->kind == YAML_MAP || node->kind == YAML_NULL) {
+        return yaml_error(&file->source, node, error, "%s cannot be a %s", table[id].key, yaml_kind_name(node->kind));
+    } else if (strlen(text) != node->length) {
+        return yaml_error(&file->source, node, error, "%s has a NUL in it", table[id].key);
+    }
+    const char *origin = origin_of(file, node);
+    if (origin == NULL) {
+        return error_out_of_memory(error);
+    }
+    enum weir_status status = settings_set(file->settings, id, text, origin, error);
+    if (status == WEIR_INVALID_CONFIG) {
+        error_prefix(error, "%s:%d:%d", file->source.name, node->line, node->column);
+    }
+    file->seen[id] = true;
+    return status;
+}
+
+static bool begins_a_key(const char *prefix)
+{
+    size_t length = strlen(prefix);
+    for (size_t id = 0; id < SETTING_COUNT; id++) {
+        if (strncmp(table[id].key, prefix, length) == 0 && table[id].key[length] == '.') {
+            return true;
+        }
+    }
+    return false;
+}
+
+static enum weir_status unknown_key(struct settings_file *file, const struct yaml_node *key, const char *name,
+                                    struct weir_error *error)
+{
+    const char *names[SETTING_COUNT];
+    for (size_t id = 0; id < SETTING_COUNT; id++) {
+        names[id] = table[id].key;
+    }
+    const char *nearest = text_nearest(name, names, SETTING_COUNT);
+    enum weir_status status = yaml_error(&file->source, key, error, "unknown key \"%s\"", name);
+    if (nearest != NULL) {
+        error_hint(error, "did you mean \"%s\"?", nearest);
+    } else {
+        error_hint(error, "`weir config show` lists the keys");
+    }
+    return status;
+}
+
+static enum weir_status take_map(struct settings_file *file, const struct yaml_node *map, const char *prefix,
+                                 struct weir_error *error)
+{
+    for (size_t i = 0; i < map->count; i++) {
+        char name[KEY_BYTES_MAX];
+        (void)snprintf(name, sizeof name, "%s%s%s", prefix, prefix[0] != '\0' ? "." : "", map->keys[i]->text);
+        enum setting_id id = settings_find(name);
+        enum weir_status status;
+        if (id < SETTING_COUNT) {
+            status = take_value(file, id, map->values[i], error);
+        } else if (map->values[i]->kind == YAML_MAP && begins_a_key(name)) {
+            status = take_map(file, map->values[i], name, error);
+        } else {
+            status = unknown_key(file, map->keys[i], name, error);
+        }
+        if (status != WEIR_OK) {
+            return status;
+        }
+    }
+    return WEIR_OK;
+}
+
+/* Reads the whole file. `*ret_bytes` stays NULL when it is not there and `may_miss`. */
+static enum weir_status slurp(const char *path, bool may_miss, char **ret_bytes, size_t *ret_length,
+                              struct weir_error *error)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    if (fd < 0) {
+        if (may_miss && (errno == ENOENT || errno == ENOTDIR)) {
+            return WEIR_OK;
+        }
+        return error_set_native(error, WEIR_INVALID_CONFIG, errno, "cannot read %s: %s", path, strerror(errno));
+    }
+    char *bytes = malloc(SETTINGS_FILE_BYTES_MAX + 1);
+    size_t length = 0;
+    ssize_t got = bytes != NULL ? 1 : 0;
+    while (got > 0 && length <= SETTINGS_FILE_BYTES_MAX) {
+        got = read(fd, bytes + length, SETTINGS_FILE_BYTES_MAX + 1 - length);
+        length += got > 0 ? (size_t)got : 0;
+    }
+    int read_errno = got < 0 ? errno : 0;
+    (void)close(fd);
+    if (bytes == NULL) {
+        return error_out_of_memory(error);
+    }
+    if (read_errno != 0 || length > SETTINGS_FILE_BYTES_MAX) {
+        free(bytes);
+        return error_set_native(error, WEIR_INVALID_CONFIG, read_errno, "cannot read %s: %s", path,
+                                read_errno != 0 ? strerror(read_errno) : "larger than 64 KiB");
+    }
+    *ret_bytes = bytes;
+    *ret_length = length;
+    return WEIR_OK;
+}
+
+/* Nothing but blanks and comments: a weir.yaml that somebody has just begun. */
+static bool says_nothing(const char *bytes, size_t length)
+{
+    bool is_comment = false;
+    for (size_t i = 0; i < length; i++) {
+        is_comment = bytes[i] == '#' || (is_comment && bytes[i] != '\n');
+        if (!is_comment && (bytes[i] == '\0' || strchr(" \t\r\n", bytes[i]) == NULL)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* *ret_found tells whether the file was there. */
+static enum weir_status read_file(struct settings *settings, const char *path, bool may_miss, bool *ret_found,
+                                  struct weir_error *error)
+{
+    char *bytes = NULL;
+    size_t length = 0;
+    *ret_found = false;
+    enum weir_status status = slurp(path, may_miss, &bytes, &length, error);
+    if (status != WEIR_OK || bytes == NULL) {
+        return status;
+    }
+    struct settings_file file = {.settings = settings, .source = {.name = path, .status = WEIR_INVALID_CONFIG}};
+    const struct yaml_node *root = NULL;
+    if (says_nothing(bytes, length)) {
+        free(bytes);
+        *ret_found = true;
+        return WEIR_OK;
+    }
+    status = yaml_read(bytes, length, &file.source, settings->arena, &root, error);
+    free(bytes);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    *ret_found = true;
+    if (root == NULL || root->kind == YAML_NULL) {
+        return WEIR_OK;
+    }
+    if (root->kind != YAML_MAP) {
+        return yaml_error(&file.source, root, error, "settings are a map of keys, not a %s", yaml_kind_name(root->kind));
+    }
+    return take_map(&file, root, "", error);
+}
+
+/* --- everything --- */
+
+/* "~/.config/weir/weir.yaml"; NULL when there is no such place. */
+static const char *user_file(struct arena *arena)
+{
+    char path[4096];
+    const char *config_home = getenv("XDG_CONFIG_HOME");
+    const char *home = getenv("HOME");
+    int length = 0;
+    if (config_home != NULL && config_home[0] == '/') {
+        length = snprintf(path, sizeof path, "%s/weir/weir.yaml", config_home);
+    } else if (home != NULL && home[0] == '/') {
+        length = snprintf(path, sizeof path, "%s/.config/weir/weir.yaml", home);
+    }
+    return length > 0 && (size_t)length < sizeof path ? arena_copy_string(arena, path) : NULL;
+}
+
+static enum weir_status read_files(struct settings *settings, const char *config_file, struct weir_error *error)
+{
+    const char *places[3] = {"./weir.yaml", user_file(settings->arena), "/etc/weir/weir.yaml"};
+    size_t read_count = 0;
+    bool found = false;
+    if (config_file == NULL) {
+        config_file = getenv("WEIR_CONFIG");
+    }
+    if (config_file != NULL && config_file[0] != '\0') {
+        settings->files[0] = config_file;
+        return read_file(settings, config_file, false, &found, error);
+    }
+    bool is_there[3] = {false, false, false};
+    for (size_t i = 3; i-- > 0;) {
+        enum weir_status status = places[i] == NULL ? WEIR_OK : read_file(settings, places[i], true, &is_there[i], error);
+        if (status != WEIR_OK) {
+            return status;
+        }
+    }
+    for (size_t i = 0; i < 3; i++) {
+        if (is_there[i]) {
+            settings->files[read_count++] = places[i];
+        }
+    }
+    return WEIR_OK;
+}
+
+enum weir_status settings_load(struct settings *settings, struct arena *arena, const char *config_file,
+                               struct weir_error *error)
+{
+    *settings = (struct settings){.arena = arena};
+    for (unsigned id = 0; id < SETTING_COUNT; id++) {
+        enum weir_status status = settings_set(settings, (enum setting_id)id, table[id].default_text, "default", error);
+        if (status != WEIR_OK) {
+            return status;
+        }
+    }
+    enum weir_status status = read_files(settings, config_file, error);
+    for (unsigned id = 0; id < SETTING_COUNT && status == WEIR_OK; id++) {
+        const char *text = getenv(table[id].environment);
+        if (text != NULL && text[0] != '\0') {
+            status = settings_set(settings, (enum setting_id)id, text, table[id].environment, error);
+            if (status == WEIR_INVALID_CONFIG) {
+                error_prefix(error, "%s", table[id].environment);
+            }
+        }
+    }
+    return status;
+}
+
+const char *settings_text(const struct settings *settings, enum setting_id id)
+{
+    return settings->values[id].text;
+}
+
+int64_t settings_number(const struct settings *settings, enum setting_id id)
+{
+    return settings->values[id].number;
+}
+
+const char *const *settings_list(const struct settings *settings, enum setting_id id)
+{
+    return settings->values[id].list;
+}

@@ -1,0 +1,97 @@
+/* Settings: one table of keys with type, default, environment variable and meaning.
+ *
+ * Where a value may come from, the first that has it wins:
+ *     flag of the command  >  WEIR_... in the environment  >  ./weir.yaml  >  $XDG_CONFIG_HOME/weir/weir.yaml (or
+ *     ~/.config/weir/weir.yaml)  >  /etc/weir/weir.yaml  >  the default of the table
+ * `--config FILE` (or WEIR_CONFIG) names the one file to read instead of the three. An unknown key or a value of the wrong
+ * kind is WEIR_INVALID_CONFIG with file, line and column: nothing runs on half a configuration.
+ *
+ * Keys are written nested or with dots:   dispatch: {poll_interval: 5s}   or   dispatch.poll_interval: 5s
+ *
+ * Owner: the caller's arena. Threads: one while loading; any afterwards, nothing changes.
+ */
+#ifndef WEIR_CLI_SETTINGS_H
+#define WEIR_CLI_SETTINGS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "weir/status.h"
+
+enum setting_id {
+    SETTING_STORE,
+    SETTING_ENGINE,
+    SETTING_DISPATCH_BATCH_SIZE,
+    SETTING_DISPATCH_POLL_INTERVAL,
+    SETTING_DISPATCH_EXCLUSIVE,
+    SETTING_CLAIM_TIMEOUT,
+    SETTING_RECOVERY_INTERVAL,
+    SETTING_ATTEMPTS_MAX,
+    SETTING_EXECUTOR_GROUP,
+    SETTING_EXECUTOR_STUCK_AFTER,
+    SETTING_EXECUTOR_MAX_RUNNING,
+    SETTING_EXECUTOR_HANDLER_THREADS,
+    SETTING_NODE_NAME,
+    SETTING_NODE_LEASE,
+    SETTING_STOP_GRACE,
+    SETTING_RETENTION,
+    SETTING_EXEC_ALLOW,
+    SETTING_LOG_FORMAT,
+    SETTING_LOG_LEVEL,
+    SETTING_COUNT
+};
+
+enum setting_type {
+    SETTING_TEXT,
+    SETTING_INTEGER,
+    SETTING_DURATION, /* "10s"; `forever_ok` ones also "forever" */
+    SETTING_BOOLEAN,  /* true | false */
+    SETTING_CHOICE,
+    SETTING_ALLOW_LIST /* false | true | a list of program names or absolute paths */
+};
+
+struct setting {
+    const char *key;
+    enum setting_type type;
+    const char *default_text;
+    const char *environment; /* "WEIR_STORE" */
+    const char *help;
+    const char *choices; /* SETTING_CHOICE, in words */
+    int64_t least;       /* SETTING_INTEGER; SETTING_DURATION in microseconds */
+    int64_t most;
+    bool forever_ok;
+};
+
+struct setting_value {
+    const char *text;        /* as written */
+    const char *origin;      /* "default", "WEIR_STORE", "./weir.yaml:3", "--store" */
+    int64_t number;          /* INTEGER, DURATION in microseconds (-1 = forever), BOOLEAN 0 or 1, ALLOW_LIST 1 = allowed */
+    const char *const *list; /* ALLOW_LIST: NULL-terminated; NULL = all or none */
+};
+
+struct settings {
+    struct arena *arena;
+    struct setting_value values[SETTING_COUNT];
+    const char *files[3]; /* that were read, the strongest first; NULL = none */
+};
+
+/* The table; SETTING_COUNT rows, index = id. */
+const struct setting *settings_table(void);
+/* The id of a key; SETTING_COUNT when there is none. */
+enum setting_id settings_find(const char *key);
+
+/* Sets all defaults, reads the files and the environment. `config_file` NULL = look in the three places. */
+WEIR_MUST_CHECK enum weir_status settings_load(struct settings *settings, struct arena *arena, const char *config_file,
+                                               struct weir_error *error);
+/* Overrides one value, checked like any other; `origin` is kept by pointer. */
+WEIR_MUST_CHECK enum weir_status settings_set(struct settings *settings, enum setting_id id, const char *text,
+                                              const char *origin, struct weir_error *error);
+
+const char *settings_text(const struct settings *settings, enum setting_id id); /* "" when empty */
+int64_t settings_number(const struct settings *settings, enum setting_id id);
+/* Of exec.allow: NULL when all programs are allowed, or none (settings_number() tells which). */
+const char *const *settings_list(const struct settings *settings, enum setting_id id);
+
+#endif

@@ -1,0 +1,367 @@
+/* cancel, retry, release, purge: the same act on the executions of a list of ids, or on all that match a filter.
+ *
+ *     count -> --expect -> --dry-run -> ask -> chunks of BULK_CHUNK, each one transaction -> what was done
+ *
+ * Ctrl-C is obeyed between two chunks. Only executions that were there when the command began are touched: what a retry
+ * makes new is never met again by the same command.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "cli/fields.h"
+#include "cli/filter.h"
+#include "cli/interrupt.h"
+
+enum { BULK_CHUNK = 500, BULK_ASK_ABOVE = 100 };
+
+struct bulk {
+    struct invocation *invocation;
+    struct store *store;
+    enum bulk_act act;
+    const char *done_word;  /* "cancelled" */
+    const char *doing_word; /* "cancelling" */
+    struct execution_filter filter;
+    char actor[128];
+    const char *why;
+    int64_t matched; /* counted before anything is done */
+    bool matched_is_exact;
+    int64_t changed;
+    int64_t refused;
+    enum weir_status first_refusal;
+    struct weir_error refusal;
+};
+
+#define BIT(state) (1U << (state))
+
+static unsigned states_of(enum bulk_act act)
+{
+    switch (act) {
+    case BULK_CANCEL:
+        return BIT(ITEM_PENDING) | BIT(ITEM_CLAIMED) | BIT(ITEM_DISPATCHED);
+    case BULK_RETRY:
+        return BIT(ITEM_FAILED) | BIT(ITEM_CANCELLED);
+    case BULK_RELEASE:
+        return BIT(ITEM_PENDING);
+    case BULK_PURGE:
+        return BIT(ITEM_COMPLETED) | BIT(ITEM_FAILED) | BIT(ITEM_CANCELLED);
+    }
+    return 0;
+}
+
+/* "cli:USER@HOST", for the record. */
+static void name_actor(char *to, size_t size)
+{
+    char host[64] = "";
+    const char *user = getenv("USER");
+    (void)gethostname(host, sizeof host - 1);
+    (void)snprintf(to, size, "cli:%s@%s", user != NULL && user[0] != '\0' ? user : "-", host);
+}
+
+/* --- before --- */
+
+static enum weir_status count_matches(struct bulk *bulk, struct weir_error *error)
+{
+    json_t *page = NULL;
+    struct list_options options = {.kind = LIST_EXECUTIONS, .filter = bulk->filter, .limit = 1, .count = true};
+    enum weir_status status = store_list(bulk->store, &options, &page, error);
+    if (status == WEIR_OK) {
+        bulk->matched = field_number(page, "count", 0);
+        bulk->matched_is_exact = field_is_true(page, "count_is_exact");
+    }
+    json_decref(page);
+    return status;
+}
+
+static enum weir_status check_expected(const struct bulk *bulk, struct weir_error *error)
+{
+    int64_t expected = invocation_number(bulk->invocation, "expect", -1);
+    if (expected < 0 || (expected == bulk->matched && bulk->matched_is_exact)) {
+        return WEIR_OK;
+    }
+    error_set(error, WEIR_CONFLICT, "%" PRId64 "%s executions match, not %" PRId64 ": nothing was changed", bulk->matched,
+              bulk->matched_is_exact ? "" : "+", expected);
+    error_hint(error, "`weir list --where ...` shows them");
+    return WEIR_CONFLICT;
+}
+
+static enum weir_status ask(struct bulk *bulk, struct weir_error *error)
+{
+    struct output *output = bulk->invocation->output;
+    char question[160];
+    char number[32];
+    bool was_asked = false;
+    const char *act = bulk_act_name(bulk->act);
+    if (bulk->matched <= BULK_ASK_ABOVE || invocation_has(bulk->invocation, "yes")) {
+        return WEIR_OK;
+    }
+    (void)snprintf(number, sizeof number, "%" PRId64, bulk->matched);
+    (void)snprintf(question, sizeof question, "Type %s to %s them: ", number, act);
+    if (output_ask(output, question, number, &was_asked)) {
+        return WEIR_OK;
+    }
+    if (was_asked) {
+        return error_set(error, WEIR_STOPPED, "nothing was changed");
+    }
+    error_set(error, WEIR_INVALID_ARGUMENT, "%s%s executions match and nobody can be asked: nothing was changed", number,
+              bulk->matched_is_exact ? "" : "+");
+    error_hint(error, "--yes does it, --expect %s only if the number still holds", number);
+    return WEIR_INVALID_ARGUMENT;
+}
+
+/* --- the act --- */
+
+static void add_result(struct bulk *bulk, const struct bulk_result *result)
+{
+    bulk->changed += (int64_t)result->changed;
+    bulk->refused += (int64_t)result->refused;
+    if (bulk->first_refusal == WEIR_OK && result->refused > 0) {
+        bulk->first_refusal = result->first_refusal != WEIR_OK ? result->first_refusal : WEIR_ILLEGAL_STATE;
+        bulk->refusal = result->refusal;
+    }
+}
+
+static enum weir_status interrupted(const struct bulk *bulk, struct weir_error *error)
+{
+    error_set(error, WEIR_INTERRUPTED, "interrupted: %" PRId64 " of %" PRId64 "%s %s, %" PRId64 " refused", bulk->changed,
+              bulk->matched, bulk->matched_is_exact ? "" : "+", bulk->done_word, bulk->refused);
+    error_hint(error, "each was done whole or not at all; the same command goes on with the rest");
+    return WEIR_INTERRUPTED;
+}
+
+static enum weir_status act_on_matches(struct bulk *bulk, struct weir_error *error)
+{
+    struct bulk_result result = {.more = true};
+    char after[UUID_TEXT_MAX] = "";
+    while (result.more) {
+        memset(&result, 0, sizeof result);
+        enum weir_status status =
+            store_bulk(bulk->store, bulk->act, &bulk->filter, after, BULK_CHUNK, bulk->actor, bulk->why, &result, error);
+        if (status != WEIR_OK) {
+            error_prefix(error, "%" PRId64 " of %" PRId64 " %s, then", bulk->changed, bulk->matched, bulk->done_word);
+            return status;
+        }
+        add_result(bulk, &result);
+        memcpy(after, result.last_id, sizeof after);
+        output_progress(bulk->invocation->output, bulk->doing_word, bulk->changed + bulk->refused,
+                        bulk->matched_is_exact ? bulk->matched : 0);
+        if (result.more && interrupt_count() > 0) {
+            return interrupted(bulk, error);
+        }
+    }
+    return WEIR_OK;
+}
+
+static enum weir_status act_on_id(struct bulk *bulk, const char *id, struct weir_error *error)
+{
+    struct output *output = bulk->invocation->output;
+    struct bulk_result result = {.matched = 0};
+    char whole[UUID_TEXT_MAX]; /* never act on whatever comes first behind a short id */
+    struct execution_filter filter = {.id = whole};
+    enum weir_status status = resolve_id(bulk->store, id, whole, error);
+    if (status == WEIR_OK) {
+        status = store_bulk(bulk->store, bulk->act, &filter, "", 1, bulk->actor, bulk->why, &result, error);
+    }
+    if (status == WEIR_OK && result.matched == 0) {
+        error_set(error, WEIR_EXECUTION_NOT_FOUND, "there is no execution %s", id);
+        status = WEIR_EXECUTION_NOT_FOUND;
+    }
+    if (status != WEIR_OK && weir_status_exit(status) >= 5) {
+        return status;
+    }
+    if (status != WEIR_OK) { /* this one is refused; the others are not its fault */
+        result = (struct bulk_result){.refused = 1, .first_refusal = status, .refusal = *error};
+    }
+    add_result(bulk, &result);
+    if (result.refused > 0 && bulk->invocation->argument_count > 1) {
+        output_say_sign(output, SIGN_BAD, "%s: %s", output_safe(output, id), result.refusal.message);
+    }
+    if (result.changed > 0 && bulk->act == BULK_RETRY && result.new_id[0] != '\0' && output->format == OUTPUT_TABLE) {
+        output_print(output, "%s\n", result.new_id);
+    } else if (result.changed > 0 && output->format == OUTPUT_JSONL) {
+        output_print(output, "{\"id\":\"%s\",\"act\":\"%s\"%s%s%s}\n", result.last_id, bulk_act_name(bulk->act),
+                     result.new_id[0] != '\0' ? ",\"new_id\":\"" : "", result.new_id, result.new_id[0] != '\0' ? "\"" : "");
+    }
+    return WEIR_OK;
+}
+
+static enum weir_status act_on_ids(struct bulk *bulk, struct weir_error *error)
+{
+    for (size_t i = 0; i < bulk->invocation->argument_count; i++) {
+        enum weir_status status = act_on_id(bulk, bulk->invocation->arguments[i], error);
+        if (status != WEIR_OK) {
+            return status;
+        }
+        if (interrupt_count() > 0 && i + 1 < bulk->invocation->argument_count) {
+            return interrupted(bulk, error);
+        }
+    }
+    return WEIR_OK;
+}
+
+/* --- after --- */
+
+static enum weir_status print_summary(struct bulk *bulk, bool is_dry, struct weir_error *error)
+{
+    struct output *output = bulk->invocation->output;
+    if (output->format == OUTPUT_TABLE) {
+        if (is_dry) {
+            output_say(output, "would %s them: nothing was changed", bulk_act_name(bulk->act));
+        } else if (bulk->changed > 0) {
+            output_say_sign(output, SIGN_FINE, "%" PRId64 " %s, %" PRId64 " refused", bulk->changed, bulk->done_word,
+                            bulk->refused);
+        }
+        return WEIR_OK;
+    }
+    if (output->format == OUTPUT_JSONL && bulk->invocation->argument_count > 0) {
+        return WEIR_OK; /* one line per id is there already */
+    }
+    json_t *summary = json_pack("{s:s, s:I, s:b, s:I, s:I, s:b}", "act", bulk_act_name(bulk->act), "matched",
+                                (json_int_t)bulk->matched, "matched_is_exact", bulk->matched_is_exact, "changed",
+                                (json_int_t)bulk->changed, "refused", (json_int_t)bulk->refused, "dry_run", is_dry);
+    if (summary == NULL) {
+        return error_out_of_memory(error);
+    }
+    output_json(output, summary);
+    json_decref(summary);
+    return WEIR_OK;
+}
+
+/* By ids every refusal counts: each was named on purpose. By filter only when nothing could be done at all. */
+static enum weir_status judge(const struct bulk *bulk, struct weir_error *error)
+{
+    bool by_ids = bulk->invocation->argument_count > 0;
+    if (bulk->refused == 0 || (!by_ids && bulk->changed > 0)) {
+        return WEIR_OK;
+    }
+    *error = bulk->refusal;
+    if (bulk->refused > 1) {
+        error_prefix(error, "%" PRId64 " refused, the first: ", bulk->refused);
+    }
+    if (error->message[0] == '\0') {
+        error_set(error, bulk->first_refusal, "its state does not allow it");
+    }
+    return bulk->first_refusal;
+}
+
+/* A filter with an id names one execution, as it would without --where. */
+static enum weir_status complete_filter(struct bulk *bulk, int64_t now_us, struct weir_error *error)
+{
+    char whole[UUID_TEXT_MAX];
+    if (bulk->filter.id != NULL) {
+        enum weir_status status = resolve_id(bulk->store, bulk->filter.id, whole, error);
+        bulk->filter.id = status == WEIR_OK ? arena_copy_string(bulk->invocation->arena, whole) : NULL;
+        return status;
+    }
+    if (bulk->filter.states == 0) {
+        bulk->filter.states = states_of(bulk->act);
+    }
+    if (bulk->filter.created_before_us == 0) {
+        bulk->filter.created_before_us = now_us + 1;
+    }
+    return WEIR_OK;
+}
+
+static enum weir_status prepare(struct bulk *bulk, struct weir_error *error)
+{
+    const struct invocation *invocation = bulk->invocation;
+    bool has_filter = invocation_has(invocation, "where") || invocation_has(invocation, "workspace");
+    int64_t now_us = 0;
+    if (has_filter == (invocation->argument_count > 0)) {
+        return invocation_usage_error(invocation, error, "`weir %s` needs %s", invocation->command->name,
+                                      has_filter ? "either ids or a filter, not both" : "ids or --where");
+    }
+    enum weir_status status = invocation_open_store(
+        invocation, invocation_is_dry_run(invocation) ? STORE_READ : STORE_CHANGE, &bulk->store, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    if (!has_filter) {
+        bulk->matched = (int64_t)invocation->argument_count;
+        bulk->matched_is_exact = true;
+        return WEIR_OK;
+    }
+    status = filter_of_invocation(invocation, bulk->store, &bulk->filter, error);
+    if (status == WEIR_OK) {
+        status = store_time(bulk->store, &now_us, error);
+    }
+    if (status == WEIR_OK) {
+        status = complete_filter(bulk, now_us, error);
+    }
+    if (status != WEIR_OK) {
+        return status;
+    }
+    return count_matches(bulk, error);
+}
+
+static enum weir_status run_bulk(struct bulk *bulk, struct weir_error *error)
+{
+    const struct invocation *invocation = bulk->invocation;
+    bool by_ids = invocation->argument_count > 0;
+    enum weir_status status = prepare(bulk, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    if (!by_ids || invocation_is_dry_run(invocation)) {
+        output_say(invocation->output, "%" PRId64 "%s %s", bulk->matched, bulk->matched_is_exact ? "" : "+",
+                   bulk->matched == 1 ? "execution matches" : "executions match");
+    }
+    status = check_expected(bulk, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    if (invocation_is_dry_run(invocation)) {
+        return print_summary(bulk, true, error);
+    }
+    if (bulk->matched == 0) {
+        return print_summary(bulk, false, error);
+    }
+    status = ask(bulk, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    interrupt_watch();
+    status = by_ids ? act_on_ids(bulk, error) : act_on_matches(bulk, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    status = print_summary(bulk, false, error);
+    return status == WEIR_OK ? judge(bulk, error) : status;
+}
+
+static enum weir_status bulk_verb(struct invocation *invocation, enum bulk_act act, const char *done_word,
+                                  const char *doing_word, struct weir_error *error)
+{
+    struct bulk bulk = {.invocation = invocation,
+                        .act = act,
+                        .done_word = done_word,
+                        .doing_word = doing_word,
+                        .why = invocation_text(invocation, "reason")};
+    name_actor(bulk.actor, sizeof bulk.actor);
+    enum weir_status status = run_bulk(&bulk, error);
+    store_close(bulk.store);
+    return status;
+}
+
+enum weir_status verb_cancel(struct invocation *invocation, struct weir_error *error)
+{
+    return bulk_verb(invocation, BULK_CANCEL, "cancelled", "cancelling", error);
+}
+
+enum weir_status verb_retry(struct invocation *invocation, struct weir_error *error)
+{
+    return bulk_verb(invocation, BULK_RETRY, "retried", "retrying", error);
+}
+
+enum weir_status verb_release(struct invocation *invocation, struct weir_error *error)
+{
+    return bulk_verb(invocation, BULK_RELEASE, "released", "releasing", error);
+}
+
+enum weir_status verb_purge(struct invocation *invocation, struct weir_error *error)
+{
+    return bulk_verb(invocation, BULK_PURGE, "purged", "purging", error);
+}

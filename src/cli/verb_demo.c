@@ -1,0 +1,8 @@
+#include "base/error.h"
+#include "cli/command.h"
+
+enum weir_status verb_demo(struct invocation *invocation, struct weir_error *error)
+{
+    (void)invocation;
+    return error_set(error, WEIR_FAILED, "this build has no demo");
+}

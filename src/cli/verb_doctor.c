@@ -1,0 +1,270 @@
+/* weir doctor: every check is one line with a sign; exit code 1 when one of them is a problem. */
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "cli/command.h"
+#include "cli/fields.h"
+
+#define CLOCK_SKEW_WARN_US (5 * MICROSECONDS_PER_SECOND)
+#define MEBIBYTE ((uint64_t)1024 * 1024)
+enum {
+    DISK_PROBLEM_MIB = 100,
+    DISK_WARN_MIB = 1024,
+    SQLITE_MODE_BYTE = 18, /* of the file's header: 2 = WAL (SQLite file format, 1.3) */
+    SQLITE_MODE_WAL = 2
+};
+
+struct doctor {
+    struct invocation *invocation;
+    struct store *store;
+    int64_t now_us;
+    json_t *status;
+    json_t *items; /* for json */
+    int problems;
+    int warnings;
+};
+
+static void WEIR_PRINTF(4, 5) tell(struct doctor *doctor, enum sign sign, const char *check, const char *format, ...)
+{
+    char text[WEIR_ERROR_MESSAGE_MAX + WEIR_ERROR_HINT_MAX];
+    struct output *output = doctor->invocation->output;
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    text_make_safe(text);
+    doctor->problems += sign == SIGN_BAD;
+    doctor->warnings += sign == SIGN_WARN;
+    if (output->format == OUTPUT_TABLE) {
+        output_print(output, "%s %-9s %s\n", output_sign_coloured(output, sign), check, text);
+        return;
+    }
+    const char *result = sign == SIGN_BAD ? "problem" : sign == SIGN_WARN ? "warning" : "ok";
+    (void)json_array_append_new(doctor->items,
+                                json_pack("{s:s, s:s, s:s}", "check", check, "result", result, "detail", text));
+}
+
+/* --- the checks --- */
+
+static enum weir_status check_store(struct doctor *doctor, struct weir_error *error)
+{
+    int64_t began_us = clock_boot(clock_system());
+    enum weir_status status = invocation_open_store(doctor->invocation, STORE_MEND, &doctor->store, error);
+    if (status == WEIR_OK) {
+        status = store_require_schema(doctor->store, error);
+    }
+    if (status == WEIR_OK) {
+        status = store_time(doctor->store, &doctor->now_us, error);
+    }
+    if (status == WEIR_OK) {
+        status = store_status(doctor->store, 1, &doctor->status, error);
+    }
+    if (status != WEIR_OK) {
+        tell(doctor, SIGN_BAD, "store", "%s", error->message);
+        return status;
+    }
+    double ms = (double)(clock_boot(clock_system()) - began_us) / 1000.0;
+    tell(doctor, SIGN_FINE, "store", "%s, opened and read in %.1f ms", store_url(doctor->store), ms);
+    tell(doctor, SIGN_FINE, "schema", "v%" PRId64 ", as this program needs it", field_number(doctor->status, "schema", 0));
+    return WEIR_OK;
+}
+
+/* The file of a sqlite: URL; NULL for other stores. */
+static const char *file_of(const struct doctor *doctor)
+{
+    const char *url = store_url(doctor->store);
+    return strncmp(url, "sqlite:", 7) == 0 ? url + 7 : NULL;
+}
+
+static void check_mode(struct doctor *doctor)
+{
+    unsigned char mode = 0;
+    const char *path = file_of(doctor);
+    int fd = path == NULL ? -1 : open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        return;
+    }
+    ssize_t got = pread(fd, &mode, 1, SQLITE_MODE_BYTE);
+    (void)close(fd);
+    if (got == 1 && mode == SQLITE_MODE_WAL) {
+        tell(doctor, SIGN_FINE, "mode", "SQLite write-ahead log; every connection commits with synchronous=FULL");
+    } else {
+        tell(doctor, SIGN_BAD, "mode", "the file is not in write-ahead mode: another program has changed it");
+    }
+}
+
+static void check_clock(struct doctor *doctor)
+{
+    char text[DURATION_TEXT_MAX];
+    int64_t skew_us = clock_wall(clock_system()) - doctor->now_us;
+    int64_t size_us = skew_us < 0 ? -skew_us : skew_us;
+    duration_format_short(size_us, text);
+    if (size_us > CLOCK_SKEW_WARN_US) {
+        tell(doctor, SIGN_WARN, "clock", "this machine's clock is %s %s store time; only times shown to people are touched",
+             text, skew_us < 0 ? "behind" : "ahead of");
+    } else {
+        tell(doctor, SIGN_FINE, "clock", "within %s of store time", text);
+    }
+}
+
+static void check_disk(struct doctor *doctor)
+{
+    struct statvfs disk;
+    const char *path = file_of(doctor);
+    if (path == NULL || statvfs(path, &disk) != 0) {
+        return;
+    }
+    uint64_t free_mib = (uint64_t)disk.f_bavail * disk.f_frsize / MEBIBYTE;
+    enum sign sign = free_mib < DISK_PROBLEM_MIB ? SIGN_BAD : free_mib < DISK_WARN_MIB ? SIGN_WARN : SIGN_FINE;
+    tell(doctor, sign, "disk", "%" PRIu64 " MiB free where the store is", free_mib);
+}
+
+static enum weir_status check_nodes(struct doctor *doctor, struct weir_error *error)
+{
+    struct output *output = doctor->invocation->output;
+    json_t *page = NULL;
+    size_t i;
+    json_t *node;
+    int64_t alive = 0;
+    enum weir_status status = page_read(doctor->store, LIST_NODES, NULL, &page, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    json_array_foreach(json_object_get(page, "items"), i, node)
+    {
+        const char *state = field_text(output, node, "state");
+        const char *name = field_text(output, node, "name");
+        bool is_gone = strcmp(state, "expired") == 0 || strcmp(state, "dead") == 0;
+        if (!is_gone) {
+            alive += strcmp(state, "stopped") != 0;
+        } else if (field_number(node, "holds", 0) > 0) {
+            tell(doctor, SIGN_BAD, "node",
+                 "%s is %s, last seen %s, and holds %" PRId64 " executions that no node has taken over", name, state,
+                 output_ago(output, field_text(output, node, "active"), doctor->now_us), field_number(node, "holds", 0));
+        }
+    }
+    json_decref(page);
+    if (alive > 0) {
+        tell(doctor, SIGN_FINE, "nodes", "%" PRId64 " alive", alive);
+    } else {
+        tell(doctor, field_number(doctor->status, "pending", 0) > 0 ? SIGN_BAD : SIGN_WARN, "nodes",
+             "none alive: nothing starts; run `weir serve`");
+    }
+    if (alive > 0) {
+        bool is_up = field_is_true(doctor->status, "engine_reachable");
+        tell(doctor, is_up ? SIGN_FINE : SIGN_BAD, "engine",
+             is_up ? "reachable from every node" : "not reachable from some node");
+    }
+    return WEIR_OK;
+}
+
+static enum weir_status check_executions(struct doctor *doctor, struct weir_error *error)
+{
+    struct list_options handed = {
+        .kind = LIST_EXECUTIONS,
+        .filter = {.reason = "handed_over", .states = 1U << ITEM_CLAIMED | 1U << ITEM_DISPATCHED},
+        .limit = LIST_LIMIT_MOST,
+    };
+    struct list_options claimed = {
+        .kind = LIST_EXECUTIONS, .filter = {.states = 1U << ITEM_CLAIMED}, .limit = LIST_LIMIT_MOST};
+    int64_t stuck = field_number(doctor->status, "stuck", 0);
+    int64_t timeout_us = settings_number(doctor->invocation->settings, SETTING_CLAIM_TIMEOUT);
+    int64_t stale = 0;
+    json_t *page = NULL;
+    size_t i;
+    json_t *item;
+    tell(doctor, stuck > 0 ? SIGN_WARN : SIGN_FINE, "stuck", "%" PRId64 " executions run longer than they should", stuck);
+    enum weir_status status = store_list(doctor->store, &handed, &page, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    tell(doctor, page_size(page) > 0 ? SIGN_WARN : SIGN_FINE, "handover",
+         "%zu executions of dead nodes wait for another one", page_size(page));
+    json_decref(page);
+    page = NULL;
+    status = store_list(doctor->store, &claimed, &page, error);
+    json_array_foreach(json_object_get(page, "items"), i, item)
+    {
+        int64_t claimed_us = doctor->now_us;
+        const char *text = json_string_value(json_object_get(item, "claimed_at"));
+        if (text != NULL && time_parse(text, doctor->now_us, &claimed_us, NULL) == WEIR_OK) {
+            stale += doctor->now_us - claimed_us > timeout_us;
+        }
+    }
+    json_decref(page);
+    if (status == WEIR_OK) {
+        tell(doctor, stale > 0 ? SIGN_BAD : SIGN_FINE, "claims", "%" PRId64 " older than claim.timeout", stale);
+    }
+    return status;
+}
+
+static enum weir_status check_books(struct doctor *doctor, struct weir_error *error)
+{
+    json_t *problems = NULL;
+    size_t i;
+    json_t *problem;
+    enum weir_status status = store_check(doctor->store, &problems, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    json_array_foreach(problems, i, problem)
+    {
+        tell(doctor, SIGN_BAD, "books", "%s", json_string_value(problem));
+    }
+    if (json_array_size(problems) == 0) {
+        tell(doctor, SIGN_FINE, "books", "the file is whole, counters equal rows");
+    }
+    json_decref(problems);
+    return WEIR_OK;
+}
+
+static enum weir_status check_all(struct doctor *doctor, struct weir_error *error)
+{
+    enum weir_status status = check_store(doctor, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    check_mode(doctor);
+    check_clock(doctor);
+    check_disk(doctor);
+    if (field_is_true(doctor->status, "queue_paused")) {
+        tell(doctor, SIGN_WARN, "queue", "paused: nothing new starts until `weir resume`");
+    } else {
+        tell(doctor, SIGN_FINE, "queue", "open");
+    }
+    status = check_nodes(doctor, error);
+    if (status == WEIR_OK) {
+        status = check_executions(doctor, error);
+    }
+    return status == WEIR_OK ? check_books(doctor, error) : status;
+}
+
+enum weir_status verb_doctor(struct invocation *invocation, struct weir_error *error)
+{
+    struct doctor doctor = {.invocation = invocation, .items = json_array()};
+    struct output *output = invocation->output;
+    enum weir_status status = check_all(&doctor, error);
+    if (output->format != OUTPUT_TABLE) {
+        json_t *page = json_pack("{s:O, s:n, s:i, s:b, s:i, s:i}", "items", doctor.items, "next_cursor", "count",
+                                 (int)json_array_size(doctor.items), "count_is_exact", 1, "problems", doctor.problems,
+                                 "warnings", doctor.warnings);
+        (void)(page != NULL && output_page(output, page));
+        json_decref(page);
+    }
+    if (status == WEIR_OK && doctor.problems > 0) {
+        status =
+            error_set(error, WEIR_FAILED, "%d %s, %d %s", doctor.problems, doctor.problems == 1 ? "problem" : "problems",
+                      doctor.warnings, doctor.warnings == 1 ? "warning" : "warnings");
+    }
+    json_decref(doctor.items);
+    json_decref(doctor.status);
+    store_close(doctor.store);
+    return status;
+}

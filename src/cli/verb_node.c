@@ -1,0 +1,107 @@
+#include <string.h>
+
+#include "base/error.h"
+#include "cli/command.h"
+#include "cli/fields.h"
+#include "cli/filter.h"
+
+static enum sign sign_of(const char *state)
+{
+    if (strcmp(state, "alive") == 0) {
+        return SIGN_FINE;
+    }
+    if (strcmp(state, "paused") == 0 || strcmp(state, "draining") == 0) {
+        return SIGN_PAUSED;
+    }
+    return strcmp(state, "stopped") == 0 ? SIGN_GONE : SIGN_BAD;
+}
+
+static void print_table(struct output *output, const json_t *page, int64_t now_us)
+{
+    static const struct column columns[] = {
+        {.title = "NODE", .least = 10},
+        {.title = "STATE"},
+        {.title = "GROUP", .least = 7},
+        {.title = "RUNNING", .align = COLUMN_RIGHT},
+        {.title = "STUCK", .align = COLUMN_RIGHT},
+        {.title = "HOLDS", .align = COLUMN_RIGHT},
+        {.title = "ENGINE"},
+        {.title = "SEEN"},
+    };
+    struct table table;
+    size_t i;
+    json_t *item;
+    table_open(&table, output, columns, sizeof columns / sizeof columns[0]);
+    json_array_foreach(json_object_get(page, "items"), i, item)
+    {
+        const char *state = field_text(output, item, "state");
+        const char *seen = field_text(output, item, "active");
+        table_cell(&table, field_text(output, item, "name"));
+        table_cell_sign(&table, sign_of(state != NULL ? state : ""), state);
+        table_cell(&table, field_text(output, item, "executor_group"));
+        table_cell(&table, field_text(output, item, "running"));
+        table_cell(&table, field_text(output, item, "stuck"));
+        table_cell(&table, field_text(output, item, "holds"));
+        table_cell(&table, field_is_true(item, "engine_reachable") ? "up" : "down");
+        table_cell(&table, output_ago(output, seen, now_us));
+    }
+    table_close(&table);
+}
+
+enum weir_status verb_node_list(struct invocation *invocation, struct weir_error *error)
+{
+    struct store *store = NULL;
+    json_t *page = NULL;
+    int64_t now_us = 0;
+    enum weir_status status = invocation_open_store(invocation, STORE_READ, &store, error);
+    if (status == WEIR_OK) {
+        status = page_read(store, LIST_NODES, NULL, &page, error);
+    }
+    if (status == WEIR_OK) {
+        status = store_time(store, &now_us, error);
+    }
+    if (status == WEIR_OK && !output_page(invocation->output, page)) {
+        if (page_size(page) > 0) {
+            print_table(invocation->output, page, now_us);
+        } else {
+            output_say(invocation->output, "no node has ever run on this store; `weir serve` starts one");
+        }
+    }
+    json_decref(page);
+    store_close(store);
+    return status;
+}
+
+static enum weir_status set_wish(struct invocation *invocation, enum node_wish wish, const char *word,
+                                 struct weir_error *error)
+{
+    struct store *store = NULL;
+    const char *name = invocation_argument(invocation, 0);
+    enum weir_status status = invocation_open_store(invocation, STORE_CHANGE, &store, error);
+    if (status == WEIR_OK && invocation_is_dry_run(invocation) && strspn(name, "0123456789") != strlen(name)) {
+        status = filter_require_name(store, LIST_NODES, name, WEIR_NOT_FOUND, error);
+    } else if (status == WEIR_OK && !invocation_is_dry_run(invocation)) {
+        status = store_node_wish(store, name, wish, error);
+    }
+    if (status == WEIR_OK) {
+        output_say_sign(invocation->output, SIGN_FINE, "node %s %s %s", output_safe(invocation->output, name),
+                        invocation_is_dry_run(invocation) ? "would be asked to" : "is asked to", word);
+    }
+    store_close(store);
+    return status;
+}
+
+enum weir_status verb_node_pause(struct invocation *invocation, struct weir_error *error)
+{
+    return set_wish(invocation, NODE_PAUSE, "pause: it claims nothing more, what runs goes on", error);
+}
+
+enum weir_status verb_node_resume(struct invocation *invocation, struct weir_error *error)
+{
+    return set_wish(invocation, NODE_RUN, "go on", error);
+}
+
+enum weir_status verb_node_drain(struct invocation *invocation, struct weir_error *error)
+{
+    return set_wish(invocation, NODE_DRAIN, "drain: it finishes what it has and claims nothing more", error);
+}

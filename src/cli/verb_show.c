@@ -1,0 +1,123 @@
+#include <string.h>
+
+#include "base/error.h"
+#include "cli/command.h"
+#include "cli/fields.h"
+
+static void print_line(struct output *output, const json_t *object, const char *label, const char *key)
+{
+    const char *text = field_text(output, object, key);
+    if (text != NULL && strcmp(text, "0") != 0) {
+        output_print(output, "  %-16s %s\n", label, text);
+    }
+}
+
+static void print_head(struct output *output, const json_t *execution)
+{
+    static const char *const lines[][2] = {
+        {"version", "version"},
+        {"priority", "priority"},
+        {"group", "executor_group"},
+        {"run at", "run_at"},
+        {"created", "created_at"},
+        {"claimed", "claimed_at"},
+        {"dispatched", "dispatched_at"},
+        {"finished", "finished_at"},
+        {"attempts", "attempts"},
+        {"deferrals", "deferrals"},
+        {"handovers", "handovers"},
+        {"node", "node"},
+        {"fence", "fence"},
+        {"engine's id", "execution_id"},
+        {"idempotency key", "idempotency_key"},
+        {"retry of", "retry_of"},
+        {"error code", "error_code"},
+        {"error", "error"},
+        {"params", "params"},
+    };
+    const char *state = field_text(output, execution, "status");
+    const char *reason = field_text(output, execution, "pending_reason");
+    output_print(output, "%s %s\n", output_sign_coloured(output, output_state_sign(state)),
+                 field_text(output, execution, "id"));
+    output_print(output, "  %-16s %s%s%s%s\n", "state", state, reason != NULL ? " (" : "", reason != NULL ? reason : "",
+                 reason != NULL ? ")" : "");
+    print_line(output, execution, "workspace", "workspace");
+    print_line(output, execution, "workflow", "workflow");
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+        print_line(output, execution, lines[i][0], lines[i][1]);
+    }
+}
+
+static void print_steps(struct output *output, const json_t *steps)
+{
+    static const struct column columns[] = {
+        {.title = "STEP", .least = 8},
+        {.title = "STATE"},
+        {.title = "ATTEMPT", .align = COLUMN_RIGHT},
+        {.title = "EXIT", .align = COLUMN_RIGHT},
+        {.title = "STARTED"},
+        {.title = "ERROR", .least = 10},
+    };
+    struct table table;
+    size_t i;
+    json_t *step;
+    if (json_array_size(steps) == 0) {
+        return;
+    }
+    output_print(output, "\n");
+    table_open(&table, output, columns, sizeof columns / sizeof columns[0]);
+    json_array_foreach(steps, i, step)
+    {
+        const char *code = field_text(output, step, "error_code");
+        table_cell(&table, field_text(output, step, "step"));
+        table_cell(&table, field_text(output, step, "status"));
+        table_cell(&table, field_text(output, step, "attempt"));
+        table_cell(&table, field_text(output, step, "exit_code"));
+        table_cell(&table, field_text(output, step, "started_at"));
+        table_cell(&table, code != NULL ? code : field_text(output, step, "error"));
+    }
+    table_close(&table);
+}
+
+static void print_events(struct output *output, const json_t *events)
+{
+    static const struct column columns[] = {
+        {.title = "AT"}, {.title = "EVENT"}, {.title = "NODE", .least = 8}, {.title = "REASON", .least = 12}};
+    struct table table;
+    size_t i;
+    json_t *event;
+    if (json_array_size(events) == 0) {
+        return;
+    }
+    output_print(output, "\n");
+    table_open(&table, output, columns, sizeof columns / sizeof columns[0]);
+    json_array_foreach(events, i, event)
+    {
+        const char *reason = field_text(output, event, "reason");
+        const char *detail = field_text(output, event, "detail");
+        table_cell(&table, field_text(output, event, "at"));
+        table_cell(&table, field_text(output, event, "event"));
+        table_cell(&table, field_text(output, event, "node"));
+        table_cell_format(&table, "%s%s%s", reason != NULL ? reason : "", reason != NULL && detail != NULL ? ": " : "",
+                          detail != NULL ? detail : "");
+    }
+    table_close(&table);
+}
+
+enum weir_status verb_show(struct invocation *invocation, struct weir_error *error)
+{
+    struct store *store = NULL;
+    json_t *execution = NULL;
+    enum weir_status status = invocation_open_store(invocation, STORE_READ, &store, error);
+    if (status == WEIR_OK) {
+        status = store_show(store, invocation_argument(invocation, 0), &execution, error);
+    }
+    if (status == WEIR_OK && !output_object(invocation->output, execution)) {
+        print_head(invocation->output, execution);
+        print_steps(invocation->output, json_object_get(execution, "steps"));
+        print_events(invocation->output, json_object_get(execution, "events"));
+    }
+    json_decref(execution);
+    store_close(store);
+    return status;
+}

@@ -1,0 +1,117 @@
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "cli/command.h"
+#include "cli/fields.h"
+#if __has_include("observe/metrics.h")
+#include "observe/metrics.h"
+#define HAS_METRICS 1
+#else
+#define HAS_METRICS 0
+#endif
+
+enum { STATUS_WORKSPACES = 20, METRICS_WORKSPACES = 100, METRICS_BYTES_MAX = 4 * 1024 * 1024 };
+
+static void print_totals(struct output *output, const json_t *answer)
+{
+    char oldest[DURATION_TEXT_MAX];
+    bool is_paused = field_is_true(answer, "queue_paused");
+    int64_t nodes = field_number(answer, "nodes", 0);
+    int64_t stuck = field_number(answer, "stuck", 0);
+    duration_format_short(field_number(answer, "oldest_pending_age_us", 0), oldest);
+    output_print(output, "%s queue     %s\n", output_sign_coloured(output, is_paused ? SIGN_PAUSED : SIGN_FINE),
+                 is_paused ? "paused (`weir resume`)" : "open");
+    output_print(output, "%s nodes     %" PRId64 " alive, %" PRId64 " running here, engine %s\n",
+                 output_sign_coloured(output, nodes > 0 ? SIGN_FINE : SIGN_WARN), nodes, field_number(answer, "running", 0),
+                 nodes == 0                                  ? "none"
+                 : field_is_true(answer, "engine_reachable") ? "up"
+                                                             : "not reachable");
+    if (stuck > 0) {
+        output_print(output, "%s stuck     %" PRId64 " run longer than they should\n",
+                     output_sign_coloured(output, SIGN_WARN), stuck);
+    }
+    output_print(output, "  pending   %" PRId64, field_number(answer, "pending", 0));
+    if (field_number(answer, "pending", 0) > 0) {
+        output_print(output, ", the oldest for %s", oldest);
+    }
+    output_print(output, "\n  slots     %" PRId64 " used\n", field_number(answer, "slots_used", 0));
+    output_print(output, "  ended     %" PRId64 " completed, %" PRId64 " failed, %" PRId64 " cancelled\n",
+                 field_number(answer, "completed", 0), field_number(answer, "failed", 0),
+                 field_number(answer, "cancelled", 0));
+}
+
+static void print_workspaces(struct output *output, const json_t *answer)
+{
+    static const struct column columns[] = {
+        {.title = "WORKSPACE", .least = 9},         {.title = "PLAN", .least = 6},
+        {.title = "SLOTS", .align = COLUMN_RIGHT},  {.title = "PENDING", .align = COLUMN_RIGHT},
+        {.title = "DONE", .align = COLUMN_RIGHT},   {.title = "FAILED", .align = COLUMN_RIGHT},
+        {.title = "OLDEST", .align = COLUMN_RIGHT},
+    };
+    struct table table;
+    size_t i;
+    json_t *item;
+    const json_t *workspaces = json_object_get(answer, "workspaces");
+    if (json_array_size(workspaces) == 0) {
+        return;
+    }
+    output_print(output, "\n");
+    table_open(&table, output, columns, sizeof columns / sizeof columns[0]);
+    json_array_foreach(workspaces, i, item)
+    {
+        char age[DURATION_TEXT_MAX] = "-";
+        int64_t age_us = field_number(item, "oldest_pending_age_us", -1);
+        if (age_us >= 0) {
+            duration_format_short(age_us, age);
+        }
+        table_cell(&table, field_text(output, item, "name"));
+        table_cell(&table, field_text(output, item, "plan"));
+        table_cell_format(&table, "%" PRId64 "/%" PRId64 "%s", field_number(item, "slots_used", 0),
+                          field_number(item, "slots_max", 0), field_is_true(item, "paused") ? " paused" : "");
+        table_cell(&table, field_text(output, item, "pending"));
+        table_cell(&table, field_text(output, item, "completed"));
+        table_cell(&table, field_text(output, item, "failed"));
+        table_cell(&table, age);
+    }
+    table_close(&table);
+}
+
+static enum weir_status print_metrics(struct output *output, const json_t *answer, struct weir_error *error)
+{
+#if HAS_METRICS
+    struct text text = {.max = METRICS_BYTES_MAX};
+    enum weir_status status = metrics_render_store(answer, &text);
+    if (status == WEIR_OK) {
+        output_print(output, "%s", text.data != NULL ? text.data : "");
+    } else {
+        error_set(error, status, "the metrics do not fit into %d bytes", METRICS_BYTES_MAX);
+    }
+    text_close(&text);
+    return status;
+#else
+    (void)output;
+    (void)answer;
+    return error_set(error, WEIR_FAILED, "this build has no metrics");
+#endif
+}
+
+enum weir_status verb_status(struct invocation *invocation, struct weir_error *error)
+{
+    struct store *store = NULL;
+    json_t *answer = NULL;
+    bool as_metrics = invocation_has(invocation, "metrics");
+    enum weir_status status = invocation_open_store(invocation, STORE_READ, &store, error);
+    if (status == WEIR_OK) {
+        status = store_status(store, as_metrics ? METRICS_WORKSPACES : STATUS_WORKSPACES, &answer, error);
+    }
+    if (status == WEIR_OK && as_metrics) {
+        status = print_metrics(invocation->output, answer, error);
+    } else if (status == WEIR_OK && !output_object(invocation->output, answer)) {
+        print_totals(invocation->output, answer);
+        print_workspaces(invocation->output, answer);
+    }
+    json_decref(answer);
+    store_close(store);
+    return status;
+}

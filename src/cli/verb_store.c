@@ -1,0 +1,207 @@
+/* weir store init, migrate, check, backup, plan. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "cli/command.h"
+
+/* --- migrations --- */
+
+static enum weir_status read_plan(struct invocation *invocation, struct store *store,
+                                  const struct store_migration **ret_migrations, size_t *ret_count, size_t *ret_missing,
+                                  struct weir_error *error)
+{
+    enum weir_status status = store_plan(store, invocation->arena, ret_migrations, ret_count, error);
+    *ret_missing = 0;
+    for (size_t i = 0; status == WEIR_OK && i < *ret_count; i++) {
+        *ret_missing += !(*ret_migrations)[i].applied;
+    }
+    return status;
+}
+
+static enum weir_status migrate(struct invocation *invocation, struct store *store, int *ret_applied,
+                                struct weir_error *error)
+{
+    const struct store_migration *migrations = NULL;
+    size_t count = 0;
+    size_t missing = 0;
+    enum weir_status status = read_plan(invocation, store, &migrations, &count, &missing, error);
+    for (size_t i = 0; status == WEIR_OK && i < count; i++) {
+        if (!migrations[i].applied) {
+            output_say(invocation->output, "%s %s.sql", invocation_is_dry_run(invocation) ? "would apply" : "applying",
+                       migrations[i].name);
+        }
+    }
+    *ret_applied = 0;
+    if (status == WEIR_OK && missing > 0 && !invocation_is_dry_run(invocation)) {
+        status = store_migrate(store, ret_applied, error);
+    }
+    return status;
+}
+
+static enum weir_status print_migrated(struct invocation *invocation, struct store *store, int applied,
+                                       struct weir_error *error)
+{
+    struct output *output = invocation->output;
+    if (output->format == OUTPUT_TABLE) {
+        output_print(output, "%s\n", store_url(store));
+        return WEIR_OK;
+    }
+    json_t *answer = json_pack("{s:s, s:i}", "store", store_url(store), "applied", applied);
+    if (answer == NULL) {
+        return error_out_of_memory(error);
+    }
+    output_json(output, answer);
+    json_decref(answer);
+    return WEIR_OK;
+}
+
+enum weir_status verb_store_init(struct invocation *invocation, struct weir_error *error)
+{
+    struct store *store = NULL;
+    int applied = 0;
+    if (invocation_is_dry_run(invocation)) {
+        output_say(invocation->output, "would make %s where it is missing, and migrate it",
+                   output_safe(invocation->output, settings_text(invocation->settings, SETTING_STORE)));
+        return WEIR_OK;
+    }
+    enum weir_status status = invocation_open_store(invocation, STORE_CREATE, &store, error);
+    if (status == WEIR_OK) {
+        status = migrate(invocation, store, &applied, error);
+    }
+    if (status == WEIR_OK) {
+        output_say_sign(invocation->output, SIGN_FINE,
+                        applied > 0 ? "the store is ready" : "the store is there and up to date");
+        status = print_migrated(invocation, store, applied, error);
+    }
+    store_close(store);
+    return status;
+}
+
+enum weir_status verb_store_migrate(struct invocation *invocation, struct weir_error *error)
+{
+    struct store *store = NULL;
+    int applied = 0;
+    enum weir_status status = invocation_open_store(invocation, STORE_MEND, &store, error);
+    if (status == WEIR_OK) {
+        status = migrate(invocation, store, &applied, error);
+    }
+    if (status == WEIR_OK && !invocation_is_dry_run(invocation)) {
+        output_say_sign(invocation->output, SIGN_FINE, "%d %s applied", applied, applied == 1 ? "migration" : "migrations");
+        status = print_migrated(invocation, store, applied, error);
+    }
+    store_close(store);
+    return status;
+}
+
+static enum weir_status print_plan_json(struct invocation *invocation, const struct store_migration *migrations,
+                                        size_t count, struct weir_error *error)
+{
+    json_t *items = json_array();
+    for (size_t i = 0; i < count; i++) {
+        (void)json_array_append_new(items, json_pack("{s:i, s:s, s:b, s:s}", "version", migrations[i].version, "name",
+                                                     migrations[i].name, "applied", migrations[i].applied, "sql",
+                                                     migrations[i].sql));
+    }
+    json_t *page =
+        json_pack("{s:o, s:n, s:I, s:b}", "items", items, "next_cursor", "count", (json_int_t)count, "count_is_exact", 1);
+    if (page == NULL) {
+        return error_out_of_memory(error);
+    }
+    (void)output_page(invocation->output, page);
+    json_decref(page);
+    return WEIR_OK;
+}
+
+enum weir_status verb_store_plan(struct invocation *invocation, struct weir_error *error)
+{
+    struct store *store = NULL;
+    const struct store_migration *migrations = NULL;
+    size_t count = 0;
+    size_t missing = 0;
+    enum weir_status status = invocation_open_store(invocation, STORE_MEND, &store, error);
+    if (status == WEIR_OK) {
+        status = read_plan(invocation, store, &migrations, &count, &missing, error);
+    }
+    if (status == WEIR_OK && invocation->output->format != OUTPUT_TABLE) {
+        status = print_plan_json(invocation, migrations, count, error);
+    } else if (status == WEIR_OK) {
+        for (size_t i = 0; i < count; i++) {
+            output_print(invocation->output, "-- %s (%s)\n", migrations[i].name,
+                         migrations[i].applied ? "applied" : "not applied");
+            output_print(invocation->output, "%s\n", migrations[i].sql);
+        }
+        output_say(invocation->output, "%zu of %zu applied", count - missing, count);
+    }
+    store_close(store);
+    return status;
+}
+
+/* --- check, backup --- */
+
+static enum weir_status tell_problems(struct invocation *invocation, const json_t *problems, struct weir_error *error)
+{
+    struct output *output = invocation->output;
+    size_t count = json_array_size(problems);
+    size_t i;
+    json_t *problem;
+    if (output->format != OUTPUT_TABLE) {
+        json_t *answer = json_pack("{s:b, s:O}", "ok", count == 0, "problems", problems);
+        if (answer == NULL) {
+            return error_out_of_memory(error);
+        }
+        output_json(output, answer);
+        json_decref(answer);
+    } else {
+        json_array_foreach(problems, i, problem)
+        {
+            output_print(output, "%s %s\n", output_sign_coloured(output, SIGN_BAD),
+                         output_safe(output, json_string_value(problem)));
+        }
+        if (count == 0) {
+            output_print(output, "%s the file is whole and the books balance\n", output_sign_coloured(output, SIGN_FINE));
+        }
+    }
+    if (count > 0) {
+        error_set(error, WEIR_FAILED, "%zu %s", count, count == 1 ? "problem" : "problems");
+        error_hint(error, "stop all nodes, keep a copy of the file, and compare with the last backup");
+        return WEIR_FAILED;
+    }
+    return WEIR_OK;
+}
+
+enum weir_status verb_store_check(struct invocation *invocation, struct weir_error *error)
+{
+    struct store *store = NULL;
+    json_t *problems = NULL;
+    enum weir_status status = invocation_open_store(invocation, STORE_MEND, &store, error);
+    if (status == WEIR_OK) {
+        status = store_require_schema(store, error);
+    }
+    if (status == WEIR_OK) {
+        status = store_check(store, &problems, error);
+    }
+    if (status == WEIR_OK) {
+        status = tell_problems(invocation, problems, error);
+    }
+    json_decref(problems);
+    store_close(store);
+    return status;
+}
+
+enum weir_status verb_store_backup(struct invocation *invocation, struct weir_error *error)
+{
+    struct store *store = NULL;
+    const char *path = invocation_argument(invocation, 0);
+    enum weir_status status = invocation_open_store(invocation, STORE_READ, &store, error);
+    if (status == WEIR_OK && invocation_is_dry_run(invocation)) {
+        output_say(invocation->output, "would copy %s to %s", store_url(store), output_safe(invocation->output, path));
+    } else if (status == WEIR_OK) {
+        status = store_backup(store, path, error);
+        if (status == WEIR_OK) {
+            output_say_sign(invocation->output, SIGN_FINE, "copied to %s", output_safe(invocation->output, path));
+        }
+    }
+    store_close(store);
+    return status;
+}

@@ -1,0 +1,123 @@
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "cli/command.h"
+#include "cli/fields.h"
+
+static void print_slots(struct output *output, const json_t *why)
+{
+    size_t i;
+    json_t *holder;
+    int64_t used = field_number(why, "slots_used", -1);
+    if (used < 0) {
+        return;
+    }
+    output_print(output, "  slots            %" PRId64 " of %" PRId64 " used\n", used, field_number(why, "slots_max", 0));
+    json_array_foreach(json_object_get(why, "slot_holders"), i, holder)
+    {
+        char running[DURATION_TEXT_MAX];
+        const char *steps = field_text(output, holder, "steps");
+        duration_format_short(field_number(holder, "running_us", 0), running);
+        output_print(output, "    slot %-3zu       %s %s %s%s%s\n", i + 1, field_text(output, holder, "id"),
+                     field_text(output, holder, "status"), running, steps != NULL ? ", step " : "",
+                     steps != NULL ? steps : "");
+    }
+}
+
+static void print_numbers(struct output *output, const json_t *why, int64_t now_us)
+{
+    const char *due = field_text(output, why, "due_at");
+    const char *node = field_text(output, why, "node");
+    int64_t place = field_number(why, "place", 0);
+    print_slots(output, why);
+    if (place > 0) {
+        output_print(output, "  place            %" PRId64 "%s of %" PRId64 " that wait for a slot of the workspace\n",
+                     place, json_is_false(json_object_get(why, "place_is_exact")) ? " or later" : "",
+                     field_number(why, "waiting_in_lane", place));
+    }
+    if (due != NULL) {
+        output_print(output, "  due              %s (%s)\n", due, output_ago(output, due, now_us));
+    }
+    output_print(output, "  attempts         %" PRId64 "/%" PRId64 ", deferrals %" PRId64 ", handovers %" PRId64 "\n",
+                 field_number(why, "attempts", 0), field_number(why, "attempts_max", ATTEMPTS_MAX_DEFAULT),
+                 field_number(why, "deferrals", 0), field_number(why, "handovers", 0));
+    if (node != NULL) {
+        output_print(output, "  node             %s\n", node);
+    }
+    const char *code = field_text(output, why, "error_code");
+    if (code != NULL) {
+        const char *text = field_text(output, why, "error");
+        output_print(output, "  last error       %s%s%s\n", code, text != NULL ? ": " : "", text != NULL ? text : "");
+    }
+}
+
+/* The command that helps, by reason. */
+static void suggest(struct output *output, const json_t *why)
+{
+    const char *reason = field_text(output, why, "pending_reason");
+    const char *workspace = field_text(output, why, "workspace");
+    const char *id = field_text(output, why, "id");
+    workspace = workspace != NULL ? workspace : "NAME";
+    if (reason == NULL) {
+        return;
+    }
+    if (strcmp(reason, "workspace_at_capacity") == 0) {
+        output_say(output, "now: weir workspace set %s --max-concurrent N", workspace);
+    } else if (strcmp(reason, "workspace_paused") == 0) {
+        output_say(output, "now: weir workspace resume %s", workspace);
+    } else if (strcmp(reason, "queue_paused") == 0) {
+        output_say(output, "now: weir resume");
+    } else if (strcmp(reason, "no_node_in_group") == 0) {
+        const char *group = field_text(output, why, "executor_group");
+        output_say(output, "now: weir serve%s%s", group != NULL ? " --group " : "", group != NULL ? group : "");
+    } else if (strcmp(reason, "scheduled") == 0 || strcmp(reason, "backing_off") == 0) {
+        output_say(output, "now: weir release %s", id != NULL ? id : "ID");
+    }
+}
+
+static void print_why(struct output *output, const json_t *why, int64_t now_us)
+{
+    const char *state = field_text(output, why, "status");
+    const char *reason = field_text(output, why, "pending_reason");
+    const char *because = field_text(output, why, "because");
+    const char *workspace = field_text(output, why, "workspace");
+    const char *workflow = field_text(output, why, "workflow");
+    output_print(output, "%s %s %s", output_sign_coloured(output, output_state_sign(state)), field_text(output, why, "id"),
+                 state);
+    if (workspace != NULL) {
+        output_print(output, ", %s", workspace);
+    }
+    if (workflow != NULL) {
+        output_print(output, ", %s", workflow);
+    }
+    output_print(output, "\n");
+    if (reason != NULL) {
+        output_print(output, "  waiting because  %s%s%s\n", reason, because != NULL ? ": " : "",
+                     because != NULL ? because : "");
+    } else if (because != NULL) {
+        output_print(output, "  %s\n", because);
+    }
+    print_numbers(output, why, now_us);
+    suggest(output, why);
+}
+
+enum weir_status verb_why(struct invocation *invocation, struct weir_error *error)
+{
+    struct store *store = NULL;
+    json_t *why = NULL;
+    int64_t now_us = 0;
+    enum weir_status status = invocation_open_store(invocation, STORE_READ, &store, error);
+    if (status == WEIR_OK) {
+        status = store_why(store, invocation_argument(invocation, 0), &why, error);
+    }
+    if (status == WEIR_OK) {
+        status = store_time(store, &now_us, error);
+    }
+    if (status == WEIR_OK && !output_object(invocation->output, why)) {
+        print_why(invocation->output, why, now_us);
+    }
+    json_decref(why);
+    store_close(store);
+    return status;
+}

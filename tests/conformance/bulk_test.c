@@ -1,0 +1,409 @@
+/* store_bulk: cancel, retry, release, purge - by one id, by filter, in chunks. */
+#include "conformance/scene.h"
+
+static struct bulk_result act_on(struct scene *scene, enum bulk_act act, const struct execution_filter *filter,
+                                 const char *after, size_t limit)
+{
+    struct bulk_result result = {0};
+    scene_ok(scene, store_bulk(scene->store, act, filter, after, limit, "ann", "because", &result, &scene->error));
+    return result;
+}
+
+static struct bulk_result act_on_one(struct scene *scene, enum bulk_act act, const char *id)
+{
+    struct execution_filter filter = {.id = id};
+    return act_on(scene, act, &filter, "", 10);
+}
+
+/* An execution that ended in the given way. */
+static const char *ended(struct scene *scene, const char *workspace, enum record_kind end)
+{
+    const char *id = scene_enqueue(scene, workspace);
+    struct claimed_item item = scene_claim_one(scene);
+    assert_int_equal(scene_record(scene, RECORD_DISPATCHED, &item), WEIR_OK);
+    assert_int_equal(scene_record(scene, RECORD_STEP, &item), WEIR_OK);
+    assert_int_equal(scene_record(scene, end, &item), WEIR_OK);
+    return id;
+}
+
+static void acts_have_names(void **state)
+{
+    (void)state;
+    assert_string_equal(bulk_act_name(BULK_CANCEL), "cancel");
+    assert_string_equal(bulk_act_name(BULK_RETRY), "retry");
+    assert_string_equal(bulk_act_name(BULK_RELEASE), "release");
+    assert_string_equal(bulk_act_name(BULK_PURGE), "purge");
+}
+
+static void a_cancelled_pending_item_never_starts(void **state)
+{
+    struct scene *scene = *state;
+    const char *id = scene_enqueue(scene, "pro-co");
+    const char *scheduled = scene_enqueue_request(
+        scene,
+        &(struct enqueue_request){.workspace = "pro-co", .workflow = "hello", .run_at_us = scene_now(scene) + SECONDS(60)});
+    assert_int_equal(act_on_one(scene, BULK_CANCEL, id).changed, 1);
+    assert_int_equal(act_on_one(scene, BULK_CANCEL, scheduled).changed, 1);
+    assert_string_equal(scene_status_of(scene, id), "CANCELLED");
+    assert_string_equal(scene_status_of(scene, scheduled), "CANCELLED");
+    scene_pass(scene, SECONDS(61));
+    assert_int_equal(scene_claim(scene, 10).count, 0);
+    assert_int_equal(
+        scene_number(scene, "SELECT count(*) FROM execution_events WHERE execution_id = '%s' AND event = 'cancel'", id), 1);
+}
+
+static void a_running_item_keeps_its_slot_until_its_engine_stopped_it(void **state)
+{
+    struct scene *scene = *state;
+    const char *id = scene_enqueue(scene, "free-co");
+    (void)scene_enqueue(scene, "free-co");
+    struct claimed_item item = scene_claim_one(scene);
+    assert_int_equal(scene_record(scene, RECORD_DISPATCHED, &item), WEIR_OK);
+    assert_int_equal(act_on_one(scene, BULK_CANCEL, id).changed, 1);
+    assert_string_equal(scene_status_of(scene, id), "DISPATCHED");
+    assert_int_equal(scene_claim(scene, 10).count, 0);
+    assert_int_equal(scene_record(scene, RECORD_CANCELLED, &item), WEIR_OK);
+    assert_int_equal(scene_claim(scene, 10).count, 1);
+}
+
+static void what_has_ended_is_not_cancelled(void **state)
+{
+    struct scene *scene = *state;
+    static const enum record_kind ends[] = {RECORD_COMPLETED, RECORD_FAILED, RECORD_CANCELLED};
+    for (size_t i = 0; i < 3; i++) {
+        const char *id = ended(scene, "pro-co", ends[i]);
+        const char *before = scene_status_of(scene, id);
+        struct bulk_result result = act_on_one(scene, BULK_CANCEL, id);
+        assert_int_equal(result.matched, 1);
+        assert_int_equal(result.changed, 0);
+        assert_int_equal(result.refused, 1);
+        assert_int_equal(result.first_refusal, WEIR_ILLEGAL_STATE);
+        assert_true(strlen(result.refusal.message) > 0);
+        assert_string_equal(scene_status_of(scene, id), before);
+    }
+}
+
+static void a_retry_is_a_new_execution_of_the_same_request(void **state)
+{
+    struct scene *scene = *state;
+    static const char params[] = "{\"n\": 1.50}";
+    struct enqueue_request request = {.workspace = "pro-co",
+                                      .workflow = "hello",
+                                      .params = params,
+                                      .params_length = sizeof params - 1,
+                                      .priority = 3,
+                                      .idempotency_key = "key-1"};
+    const char *id = scene_enqueue_request(scene, &request);
+    struct claimed_item item = scene_claim_one(scene);
+    assert_int_equal(scene_record(scene, RECORD_RETRY, &item), WEIR_OK);
+    item = scene_claim_one(scene);
+    assert_int_equal(scene_record(scene, RECORD_STEP, &item), WEIR_OK);
+    assert_int_equal(scene_record(scene, RECORD_FAILED, &item), WEIR_OK);
+    char sql[200];
+    (void)snprintf(sql, sizeof sql, "SELECT * FROM executions WHERE id = '%s'", id);
+    json_t *before = scene_rows(scene, sql);
+    struct bulk_result result = act_on_one(scene, BULK_RETRY, id);
+    assert_int_equal(result.changed, 1);
+    assert_true(uuid_is_valid(result.new_id));
+    assert_string_not_equal(result.new_id, id);
+    json_t *after = scene_rows(scene, sql);
+    assert_true(json_equal(before, after)); /* terminal rows are never rewritten */
+    json_decref(before);
+    json_decref(after);
+    struct claimed_item again = scene_claim_one(scene);
+    assert_string_equal(again.id, result.new_id);
+    assert_int_equal(again.attempts, 0);
+    assert_int_equal(again.step_count, 0);
+    assert_int_equal(again.params_length, sizeof params - 1);
+    assert_memory_equal(again.params, params, sizeof params - 1);
+    assert_int_equal(scene_number(scene, "SELECT priority FROM executions WHERE id = '%s'", result.new_id), 3);
+    struct enqueue_result known = scene_try(scene, &request);
+    assert_true(known.duplicate); /* the key goes on to mean one request */
+}
+
+static void a_second_retry_is_refused(void **state)
+{
+    struct scene *scene = *state;
+    const char *id = ended(scene, "pro-co", RECORD_FAILED);
+    struct bulk_result first = act_on_one(scene, BULK_RETRY, id);
+    assert_int_equal(first.changed, 1);
+    for (int i = 0; i < 2; i++) {
+        struct bulk_result second = act_on_one(scene, BULK_RETRY, id);
+        assert_int_equal(second.changed, 0);
+        assert_int_equal(second.refused, 1);
+        if (i == 0) { /* also when the new execution has ended */
+            struct claimed_item item = scene_claim_one(scene);
+            assert_int_equal(scene_record(scene, RECORD_FAILED, &item), WEIR_OK);
+        }
+    }
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM executions"), 2);
+    assert_int_equal(act_on_one(scene, BULK_RETRY, first.new_id).changed, 1);
+}
+
+static void only_failed_and_cancelled_ones_are_retried(void **state)
+{
+    struct scene *scene = *state;
+    assert_int_equal(act_on_one(scene, BULK_RETRY, ended(scene, "pro-co", RECORD_COMPLETED)).refused, 1);
+    const char *cancelled = ended(scene, "pro-co", RECORD_CANCELLED);
+    assert_int_equal(act_on_one(scene, BULK_RETRY, cancelled).changed, 1);
+    struct claimed_item item = scene_claim_one(scene);
+    struct bulk_result claimed = act_on_one(scene, BULK_RETRY, item.id);
+    assert_int_equal(claimed.changed, 0);
+    assert_int_equal(claimed.first_refusal, WEIR_ILLEGAL_STATE);
+    const char *pending = scene_enqueue(scene, "pro-co");
+    assert_int_equal(act_on_one(scene, BULK_RETRY, pending).refused, 1);
+}
+
+static void a_release_starts_a_waiting_one_now(void **state)
+{
+    struct scene *scene = *state;
+    const char *scheduled = scene_enqueue_request(
+        scene, &(struct enqueue_request){
+                   .workspace = "pro-co", .workflow = "hello", .run_at_us = scene_now(scene) + SECONDS(600)});
+    assert_int_equal(scene_claim(scene, 10).count, 0);
+    assert_int_equal(act_on_one(scene, BULK_RELEASE, scheduled).changed, 1);
+    struct claimed_item item = scene_claim_one(scene);
+    assert_string_equal(item.id, scheduled);
+    struct record record = scene_record_of(RECORD_RETRY, &item);
+    record.delay_us = SECONDS(600);
+    assert_int_equal(scene_record_full(scene, scene->node, record), WEIR_OK);
+    assert_int_equal(scene_claim(scene, 10).count, 0);
+    assert_int_equal(act_on_one(scene, BULK_RELEASE, scheduled).changed, 1);
+    item = scene_claim_one(scene);
+    assert_int_equal(item.attempts, 1);
+    struct bulk_result result = act_on_one(scene, BULK_RELEASE, scheduled);
+    assert_int_equal(result.changed, 0);
+    assert_int_equal(result.refused, 1);
+}
+
+static void a_release_never_passes_the_cap(void **state)
+{
+    struct scene *scene = *state;
+    (void)scene_enqueue(scene, "free-co");
+    (void)scene_claim_one(scene);
+    const char *id = scene_enqueue_request(scene, &(struct enqueue_request){.workspace = "free-co",
+                                                                            .workflow = "hello",
+                                                                            .run_at_us = scene_now(scene) + SECONDS(600)});
+    assert_int_equal(act_on_one(scene, BULK_RELEASE, id).changed, 1);
+    assert_int_equal(scene_claim(scene, 10).count, 0);
+    assert_string_equal(scene_reason_of(scene, id), "workspace_at_capacity");
+}
+
+static int64_t belongs_to(struct scene *scene, const char *id)
+{
+    return scene_number(scene,
+                        "SELECT (SELECT count(*) FROM workflow_executions WHERE id = '%s')"
+                        " + (SELECT count(*) FROM workflow_node_executions WHERE execution_id = '%s')"
+                        " + (SELECT count(*) FROM workflow_execution_events WHERE execution_id = '%s')"
+                        " + (SELECT count(*) FROM execution_params WHERE id = '%s')"
+                        " + (SELECT count(*) FROM idempotency_keys WHERE execution_id = '%s')",
+                        id, id, id, id, id);
+}
+
+static const char *full_failure(struct scene *scene, const char *key)
+{
+    struct enqueue_request request = {
+        .workspace = "pro-co", .workflow = "hello", .params = "{\"a\":1}", .params_length = 7, .idempotency_key = key};
+    const char *id = scene_enqueue_request(scene, &request);
+    struct claimed_item item = scene_claim_one(scene);
+    assert_int_equal(scene_record(scene, RECORD_RETRY, &item), WEIR_OK);
+    item = scene_claim_one(scene);
+    assert_int_equal(scene_record(scene, RECORD_STEP, &item), WEIR_OK);
+    assert_int_equal(scene_record(scene, RECORD_FAILED, &item), WEIR_OK);
+    return id;
+}
+
+static void a_purge_removes_all_that_belongs_to_it_and_nothing_else(void **state)
+{
+    struct scene *scene = *state;
+    const char *kept = full_failure(scene, "key-kept");
+    const char *purged = full_failure(scene, "key-purged");
+    const char *pending = scene_enqueue(scene, "pro-co");
+    int64_t kept_rows = belongs_to(scene, kept);
+    assert_true(kept_rows >= 5);
+    assert_int_equal(belongs_to(scene, purged), kept_rows);
+    assert_int_equal(act_on_one(scene, BULK_PURGE, purged).changed, 1);
+    assert_int_equal(belongs_to(scene, purged), 0);
+    assert_int_equal(belongs_to(scene, kept), kept_rows);
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM executions WHERE id = '%s'", purged), 0);
+    struct bulk_result result = act_on_one(scene, BULK_PURGE, pending);
+    assert_int_equal(result.changed, 0);
+    assert_int_equal(result.refused, 1);
+    assert_string_equal(scene_status_of(scene, pending), "PENDING");
+    struct enqueue_request again = {.workspace = "pro-co", .workflow = "hello", .idempotency_key = "key-purged"};
+    assert_false(scene_try(scene, &again).duplicate);
+}
+
+static void a_purge_by_age_never_touches_what_waits_or_runs(void **state)
+{
+    struct scene *scene = *state;
+    const char *old = ended(scene, "pro-co", RECORD_COMPLETED);
+    const char *running_one = scene_enqueue(scene, "pro-co");
+    struct claimed_item running = scene_claim_one(scene);
+    assert_int_equal(scene_record(scene, RECORD_DISPATCHED, &running), WEIR_OK);
+    const char *parked = scene_enqueue_request(
+        scene, &(struct enqueue_request){
+                   .workspace = "big-co", .workflow = "hello", .run_at_us = scene_now(scene) + 90 * RETENTION_US});
+    scene_pass(scene, 46 * 86400 * MICROSECONDS_PER_SECOND); /* nFlow's maintenance takes parked ones after 45 days (N7) */
+    scene->node = scene_add_node(scene, "node-2", "default");
+    const char *young = ended(scene, "big-co", RECORD_COMPLETED);
+    struct execution_filter filter = {.finished_before_us = scene_now(scene) - SECONDS(60)};
+    struct bulk_result result = act_on(scene, BULK_PURGE, &filter, "", 100);
+    assert_int_equal(result.changed, 1);
+    assert_false(result.more);
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM executions WHERE id = '%s'", old), 0);
+    assert_string_equal(scene_status_of(scene, running_one), "DISPATCHED");
+    assert_string_equal(scene_status_of(scene, parked), "PENDING");
+    assert_string_equal(scene_status_of(scene, young), "COMPLETED");
+}
+
+static void a_filter_acts_only_on_what_it_names(void **state)
+{
+    struct scene *scene = *state;
+    scene_enqueue_many(scene, "pro-co", 3);
+    scene_enqueue_many(scene, "big-co", 3);
+    struct execution_filter filter = {.workspace = "pro-co", .states = 1U << ITEM_PENDING};
+    struct bulk_result result = act_on(scene, BULK_CANCEL, &filter, "", 100);
+    assert_int_equal(result.matched, 3);
+    assert_int_equal(result.changed, 3);
+    assert_int_equal(
+        scene_number(scene, "SELECT count(*) FROM executions WHERE workspace = 'pro-co' AND status = 'CANCELLED'"), 3);
+    assert_int_equal(
+        scene_number(scene, "SELECT count(*) FROM executions WHERE workspace = 'big-co' AND status = 'PENDING'"), 3);
+}
+
+static void failed_ones_are_retried_by_their_error_code(void **state)
+{
+    struct scene *scene = *state;
+    const char *other = scene_enqueue(scene, "pro-co");
+    struct claimed_item item = scene_claim_one(scene);
+    struct record record = scene_record_of(RECORD_FAILED, &item);
+    record.error_code = "other_error";
+    assert_int_equal(scene_record_full(scene, scene->node, record), WEIR_OK);
+    (void)ended(scene, "pro-co", RECORD_FAILED);
+    (void)ended(scene, "pro-co", RECORD_FAILED);
+    struct execution_filter filter = {.error_code = "test_error", .states = 1U << ITEM_FAILED};
+    struct bulk_result result = act_on(scene, BULK_RETRY, &filter, "", 100);
+    assert_int_equal(result.matched, 2);
+    assert_int_equal(result.changed, 2);
+    assert_int_equal(act_on_one(scene, BULK_RETRY, other).changed, 1);
+    assert_int_equal(scene_claim(scene, 100).count, 3);
+}
+
+static void chunks_go_on_where_the_last_one_ended(void **state)
+{
+    struct scene *scene = *state;
+    scene_enqueue_many(scene, "pro-co", 25);
+    struct execution_filter filter = {.workspace = "pro-co", .states = 1U << ITEM_PENDING};
+    char after[UUID_TEXT_MAX] = "";
+    size_t changed = 0;
+    int chunks = 0;
+    struct bulk_result result;
+    do {
+        result = act_on(scene, BULK_CANCEL, &filter, after, 10);
+        assert_true(strcmp(after, result.last_id) < 0 || result.matched == 0);
+        text_copy(after, sizeof after, result.last_id);
+        changed += result.changed;
+        scene_check(scene);
+        assert_true(++chunks <= 4);
+    } while (result.more);
+    assert_int_equal(changed, 25);
+}
+
+static void a_retry_of_many_does_not_retry_its_own_results(void **state)
+{
+    struct scene *scene = *state;
+    for (int i = 0; i < 7; i++) {
+        (void)ended(scene, "pro-co", RECORD_FAILED);
+    }
+    struct execution_filter filter = {.workspace = "pro-co"};
+    char after[UUID_TEXT_MAX] = "";
+    size_t changed = 0;
+    struct bulk_result result;
+    int chunks = 0;
+    do {
+        result = act_on(scene, BULK_RETRY, &filter, after, 3);
+        text_copy(after, sizeof after, result.last_id);
+        changed += result.changed;
+        assert_true(++chunks < 10);
+    } while (result.more);
+    assert_int_equal(changed, 7);
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM executions WHERE status = 'PENDING'"), 7);
+}
+
+static void one_that_is_not_there_is_said_so(void **state)
+{
+    struct scene *scene = *state;
+    struct execution_filter filter = {.id = "0198c2f1-0000-7000-8000-000000000001"};
+    for (int act = BULK_CANCEL; act <= BULK_PURGE; act++) {
+        struct bulk_result result = {0};
+        enum weir_status status =
+            store_bulk(scene->store, (enum bulk_act)act, &filter, "", 10, "ann", NULL, &result, &scene->error);
+        assert_true(status == WEIR_EXECUTION_NOT_FOUND || (status == WEIR_OK && result.matched == 0));
+    }
+}
+
+static void an_id_may_be_its_beginning_when_it_is_unique(void **state)
+{
+    struct scene *scene = *state;
+    char prefix[UUID_TEXT_MAX];
+    const char *id = scene_enqueue(scene, "pro-co");
+    text_copy(prefix, 24, id);
+    assert_int_equal(act_on_one(scene, BULK_CANCEL, prefix).changed, 1);
+    assert_string_equal(scene_status_of(scene, id), "CANCELLED");
+}
+
+/* Two executions share the beginning of their ids: an act on "one" must not hit both, nor guess. */
+static void a_beginning_of_two_ids_acts_on_neither(void **state)
+{
+    struct scene *scene = *state;
+    struct enqueue_request request = {
+        .workspace = "pro-co", .workflow = "hello", .id = "0198c2f1-0000-7000-8000-000000000001"};
+    (void)scene_enqueue_request(scene, &request);
+    request.id = "0198c2f1-0000-7000-8000-000000000002";
+    (void)scene_enqueue_request(scene, &request);
+    struct execution_filter filter = {.id = "0198c2f1"};
+    struct bulk_result result = {0};
+    enum weir_status status = store_bulk(scene->store, BULK_CANCEL, &filter, "", 10, "ann", NULL, &result, &scene->error);
+    assert_int_not_equal(status, WEIR_OK);
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM executions WHERE status = 'PENDING'"), 2);
+}
+
+static void who_did_it_and_why_is_on_record(void **state)
+{
+    struct scene *scene = *state;
+    const char *failed = ended(scene, "pro-co", RECORD_FAILED);
+    struct bulk_result retried = act_on_one(scene, BULK_RETRY, failed);
+    assert_int_equal(act_on_one(scene, BULK_CANCEL, retried.new_id).changed, 1);
+    assert_int_equal(scene_number(scene,
+                                  "SELECT count(*) FROM execution_events WHERE execution_id = '%s' AND event = 'cancel'"
+                                  " AND actor = 'ann' AND reason = 'because'",
+                                  retried.new_id),
+                     1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        SCENE_TEST(acts_have_names),
+        SCENE_TEST(a_cancelled_pending_item_never_starts),
+        SCENE_TEST(a_running_item_keeps_its_slot_until_its_engine_stopped_it),
+        SCENE_TEST(what_has_ended_is_not_cancelled),
+        SCENE_TEST(a_retry_is_a_new_execution_of_the_same_request),
+        SCENE_TEST(a_second_retry_is_refused),
+        SCENE_TEST(only_failed_and_cancelled_ones_are_retried),
+        SCENE_TEST(a_release_starts_a_waiting_one_now),
+        SCENE_TEST(a_release_never_passes_the_cap),
+        SCENE_TEST(a_purge_removes_all_that_belongs_to_it_and_nothing_else),
+        SCENE_TEST(a_purge_by_age_never_touches_what_waits_or_runs),
+        SCENE_TEST(a_filter_acts_only_on_what_it_names),
+        SCENE_TEST(failed_ones_are_retried_by_their_error_code),
+        SCENE_TEST(chunks_go_on_where_the_last_one_ended),
+        SCENE_TEST(a_retry_of_many_does_not_retry_its_own_results),
+        SCENE_TEST(one_that_is_not_there_is_said_so),
+        SCENE_TEST(an_id_may_be_its_beginning_when_it_is_unique),
+        SCENE_TEST(a_beginning_of_two_ids_acts_on_neither),
+        SCENE_TEST(who_did_it_and_why_is_on_record),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

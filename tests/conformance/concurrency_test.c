@@ -1,0 +1,274 @@
+/* Several handles in threads on one store: no overlap, nothing lost, no cap ever passed. */
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "conformance/scene.h"
+
+enum { CLAIMERS = 4, ITEMS = 10000, CAP = 20, IDLE_ROUNDS_MOST = 200000 };
+
+struct race {
+    struct scene *scene;
+    _Atomic size_t claimed;
+    _Atomic size_t completed;
+    _Atomic int failures;
+    _Atomic int64_t running; /* as the claimers themselves know it */
+    _Atomic int64_t running_most;
+    size_t total;
+};
+
+struct claimer {
+    struct race *race;
+    struct store *store;
+    int64_t node;
+    pthread_t thread;
+    struct arena arena;
+    char (*ids)[UUID_TEXT_MAX];
+    size_t count;
+};
+
+static void note_failure(struct race *race, const char *what, enum weir_status status, const struct weir_error *error)
+{
+    if (atomic_fetch_add(&race->failures, 1) == 0) {
+        print_error("%s: %s %s\n", what, weir_status_name(status), error->message);
+    }
+}
+
+static void note_running(struct race *race, int64_t more)
+{
+    int64_t running = atomic_fetch_add(&race->running, more) + more;
+    int64_t most = atomic_load(&race->running_most);
+    while (running > most && !atomic_compare_exchange_weak(&race->running_most, &most, running)) {
+    }
+}
+
+/* Completes a claim; what was put back once (every 50th) is claimed again by somebody. */
+static bool finish_claim(struct claimer *claimer, const struct claim_result *claim)
+{
+    struct record records[CAP];
+    struct record_summary summary = {0};
+    struct weir_error error = {0};
+    size_t completed = 0;
+    for (size_t i = 0; i < claim->count; i++) {
+        bool retried = claim->items[i].attempts == 0 && claim->items[i].fence % 50 == 0;
+        records[i] = scene_record_of(retried ? RECORD_RETRY : RECORD_COMPLETED, &claim->items[i]);
+        records[i].dispatched_first = true;
+        if (!retried) {
+            memcpy(claimer->ids[claimer->count++], claim->items[i].id, UUID_TEXT_MAX);
+            completed++;
+        }
+    }
+    note_running(claimer->race, -(int64_t)claim->count); /* before the slots are given back: never too low */
+    enum weir_status status = store_record(claimer->store, claimer->node, records, claim->count, &summary, &error);
+    if (status != WEIR_OK || summary.changed != claim->count) {
+        note_failure(claimer->race, "record", status, &error);
+        return false;
+    }
+    atomic_fetch_add(&claimer->race->completed, completed);
+    return true;
+}
+
+static void *run_claimer(void *context)
+{
+    struct claimer *claimer = context;
+    struct race *race = claimer->race;
+    int idle = 0;
+    while (atomic_load(&race->completed) < race->total && atomic_load(&race->failures) == 0 && idle < IDLE_ROUNDS_MOST) {
+        struct claim_options options = {.node_id = claimer->node, .group = "default", .limit = 7, .attempts_max = 3};
+        struct claim_result claim = {0};
+        struct weir_error error = {0};
+        arena_reset(&claimer->arena);
+        enum weir_status status = store_claim(claimer->store, &options, &claimer->arena, &claim, &error);
+        if (status != WEIR_OK) {
+            note_failure(race, "claim", status, &error);
+            break;
+        }
+        if (claim.count == 0) {
+            idle++;
+            continue;
+        }
+        idle = 0;
+        note_running(race, (int64_t)claim.count);
+        if (!finish_claim(claimer, &claim)) {
+            break;
+        }
+    }
+    return NULL;
+}
+
+static int compare_ids(const void *a, const void *b)
+{
+    return memcmp(a, b, UUID_TEXT_MAX);
+}
+
+static void assert_each_once(struct claimer *claimers, size_t total)
+{
+    char(*all)[UUID_TEXT_MAX] = calloc(total, UUID_TEXT_MAX);
+    size_t count = 0;
+    assert_non_null(all);
+    for (int i = 0; i < CLAIMERS; i++) {
+        assert_true(count + claimers[i].count <= total);
+        memcpy(all + count, claimers[i].ids, claimers[i].count * UUID_TEXT_MAX);
+        count += claimers[i].count;
+    }
+    assert_int_equal(count, total);
+    qsort(all, count, UUID_TEXT_MAX, compare_ids);
+    for (size_t i = 1; i < count; i++) {
+        assert_string_not_equal(all[i - 1], all[i]);
+    }
+    free(all);
+}
+
+static void open_claimers(struct race *race, struct claimer *claimers)
+{
+    for (int i = 0; i < CLAIMERS; i++) {
+        char name[32];
+        (void)snprintf(name, sizeof name, "claimer-%d", i);
+        claimers[i] = (struct claimer){.race = race, .node = scene_add_node(race->scene, name, "default")};
+        claimers[i].ids = calloc(race->total, UUID_TEXT_MAX);
+        arena_init(&claimers[i].arena, 1 << 20);
+        if (i % 2 == 0) {
+            scene_ok(race->scene, store_open_again(race->scene->store, &claimers[i].store, &race->scene->error));
+        } else {
+            claimers[i].store = driver_open(&race->scene->driver, NULL);
+        }
+    }
+}
+
+static void close_claimers(struct claimer *claimers)
+{
+    for (int i = 0; i < CLAIMERS; i++) {
+        store_close(claimers[i].store);
+        arena_close(&claimers[i].arena);
+        free(claimers[i].ids);
+    }
+}
+
+/* Checklist A4 and A12: four dispatchers on one workspace with 10,000 items and 20 slots. */
+static void claimers_never_overlap_lose_nothing_and_never_pass_the_cap(void **state)
+{
+    struct scene *scene = *state;
+    struct race race = {.scene = scene, .total = ITEMS};
+    struct claimer claimers[CLAIMERS];
+    scene_enqueue_many(scene, "big-co", ITEMS);
+    driver_guard_caps(&scene->driver);
+    open_claimers(&race, claimers);
+    for (int i = 0; i < CLAIMERS; i++) {
+        assert_int_equal(pthread_create(&claimers[i].thread, NULL, run_claimer, &claimers[i]), 0);
+    }
+    for (int i = 0; i < CLAIMERS; i++) {
+        assert_int_equal(pthread_join(claimers[i].thread, NULL), 0);
+    }
+    assert_int_equal(race.failures, 0);
+    assert_int_equal(race.completed, ITEMS);
+    assert_true(race.running_most <= CAP);
+    assert_each_once(claimers, ITEMS);
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM executions WHERE status = 'COMPLETED'"), ITEMS);
+    close_claimers(claimers);
+}
+
+struct enqueuer {
+    struct race *race;
+    struct store *store;
+    pthread_t thread;
+    int number;
+};
+
+static void *run_enqueuer(void *context)
+{
+    struct enqueuer *enqueuer = context;
+    for (int i = 0; i < 250; i++) {
+        char key[32];
+        struct weir_error error = {0};
+        struct enqueue_result result;
+        (void)snprintf(key, sizeof key, "key-%d", i); /* the same keys from every thread */
+        struct enqueue_request request = {
+            .workspace = i % 2 == 0 ? "pro-co" : "big-co", .workflow = "hello", .idempotency_key = key};
+        enum weir_status status = store_enqueue(enqueuer->store, &request, 1, &result, &error);
+        if (status != WEIR_OK || result.status != WEIR_OK) {
+            note_failure(enqueuer->race, "enqueue", status != WEIR_OK ? status : result.status,
+                         status != WEIR_OK ? &error : &result.error);
+            break;
+        }
+    }
+    return NULL;
+}
+
+/* Enqueuers with the same keys beside claimers: each key is one item, and each item runs once. */
+static void the_same_keys_from_many_threads_are_one_item_each(void **state)
+{
+    struct scene *scene = *state;
+    struct race race = {.scene = scene, .total = 250};
+    struct claimer claimers[CLAIMERS];
+    struct enqueuer enqueuers[3];
+    driver_guard_caps(&scene->driver);
+    open_claimers(&race, claimers);
+    for (int i = 0; i < 3; i++) {
+        enqueuers[i] = (struct enqueuer){.race = &race, .store = driver_open(&scene->driver, NULL), .number = i};
+        assert_int_equal(pthread_create(&enqueuers[i].thread, NULL, run_enqueuer, &enqueuers[i]), 0);
+    }
+    for (int i = 0; i < CLAIMERS; i++) {
+        assert_int_equal(pthread_create(&claimers[i].thread, NULL, run_claimer, &claimers[i]), 0);
+    }
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(pthread_join(enqueuers[i].thread, NULL), 0);
+        store_close(enqueuers[i].store);
+    }
+    for (int i = 0; i < CLAIMERS; i++) {
+        assert_int_equal(pthread_join(claimers[i].thread, NULL), 0);
+    }
+    assert_int_equal(race.failures, 0);
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM executions"), 250);
+    assert_each_once(claimers, 250);
+    close_claimers(claimers);
+}
+
+static void *run_locker(void *context)
+{
+    struct enqueuer *locker = context;
+    char holder[32];
+    (void)snprintf(holder, sizeof holder, "holder-%d", locker->number);
+    struct lock_request request = {.name = "duty", .holder = holder, .at_most_us = SECONDS(60), .at_least_us = 0};
+    for (int i = 0; i < 300; i++) {
+        struct weir_error error = {0};
+        enum weir_status status = store_lock(locker->store, &request, &error);
+        if (status == WEIR_OK) {
+            if (atomic_fetch_add(&locker->race->running, 1) != 0) {
+                note_failure(locker->race, "two hold the lock", status, &error);
+            }
+            atomic_fetch_add(&locker->race->claimed, 1);
+            atomic_fetch_sub(&locker->race->running, 1);
+            status = store_unlock(locker->store, &request, &error);
+        }
+        if (status != WEIR_OK && status != WEIR_CONFLICT) {
+            note_failure(locker->race, "lock", status, &error);
+        }
+    }
+    return NULL;
+}
+
+static void a_lock_is_held_by_one_thread_at_a_time(void **state)
+{
+    struct scene *scene = *state;
+    struct race race = {.scene = scene};
+    struct enqueuer lockers[4];
+    for (int i = 0; i < 4; i++) {
+        lockers[i] = (struct enqueuer){.race = &race, .store = driver_open(&scene->driver, NULL), .number = i};
+        assert_int_equal(pthread_create(&lockers[i].thread, NULL, run_locker, &lockers[i]), 0);
+    }
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(pthread_join(lockers[i].thread, NULL), 0);
+        store_close(lockers[i].store);
+    }
+    assert_int_equal(race.failures, 0);
+    assert_true(race.claimed > 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        SCENE_TEST(claimers_never_overlap_lose_nothing_and_never_pass_the_cap),
+        SCENE_TEST(the_same_keys_from_many_threads_are_one_item_each),
+        SCENE_TEST(a_lock_is_held_by_one_thread_at_a_time),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,38 @@
+/* The store driver that a conformance program runs on. One file per driver implements this (sqlite_under_test.c); the tests
+ * themselves know only store.h and this header, so a new driver passes the suite by adding its file to meson.build. */
+#ifndef WEIR_TESTS_CONFORMANCE_DRIVER_UNDER_TEST_H
+#define WEIR_TESTS_CONFORMANCE_DRIVER_UNDER_TEST_H
+
+#include <jansson.h>
+#include <stdatomic.h>
+
+#include "base/clock.h"
+#include "store/store.h"
+
+/* Both clocks of a virtual machine; time passes only when a test says so. */
+struct virtual_clock {
+    _Atomic int64_t wall_us;
+    _Atomic int64_t boot_us;
+    struct clock clock;
+};
+
+struct driver_under_test {
+    struct virtual_clock time;
+    char url[256];
+    char place[200]; /* the driver's own: a folder, a schema */
+};
+
+/* An empty place for a store, without a schema. */
+void driver_make(struct driver_under_test *driver);
+/* Removes all of it. */
+void driver_remove(struct driver_under_test *driver);
+/* Opens a handle of its own on the place, on the virtual clock. `events` may be NULL. */
+struct store *driver_open(struct driver_under_test *driver, struct event_bus *events);
+/* The rows of a query as an array of objects (NULL columns are null, bytes are strings). For tables and views whose columns
+ * all drivers share. */
+json_t *driver_rows(struct driver_under_test *driver, const char *sql);
+/* From now on a transaction that takes more slots than its workspace has, or counts other slots than there are held items,
+ * fails. */
+void driver_guard_caps(struct driver_under_test *driver);
+
+#endif

@@ -1,0 +1,469 @@
+/* Nodes, leases, recovery in chunks, poison, cancel requests. */
+#include "conformance/scene.h"
+
+static struct recover_result recover_as(struct scene *scene, int64_t node, size_t limit)
+{
+    struct recover_options options = {
+        .node_id = node, .group = "default", .handovers_max = HANDOVERS_MAX_DEFAULT, .limit = limit};
+    struct recover_result result = {0};
+    scene_ok(scene, store_recover(scene->store, &options, &result, &scene->error));
+    return result;
+}
+
+/* Lets the scene's node die and returns a living one. */
+static int64_t let_node_die(struct scene *scene)
+{
+    scene_pass(scene, NODE_LEASE_US + 1);
+    return scene_add_node(scene, "node-2", "default");
+}
+
+static enum weir_status try_beat(struct scene *scene, int64_t node, struct node_beat *beat)
+{
+    beat->engine_reachable = true;
+    return store_node_beat(scene->store, node, beat, &scene->error);
+}
+
+static void a_node_is_registered_with_all_that_is_known_of_it(void **state)
+{
+    struct scene *scene = *state;
+    json_t *page = NULL;
+    struct list_options options = {.kind = LIST_NODES};
+    scene_ok(scene, store_list(scene->store, &options, &page, &scene->error));
+    const json_t *node = json_array_get(json_object_get(page, "items"), 0);
+    assert_int_equal(json_number_at(node, "id"), scene->node);
+    assert_string_equal(json_text_at(node, "name"), "node-1");
+    assert_string_equal(json_text_at(node, "host"), "host");
+    assert_int_equal(json_number_at(node, "pid"), 4242);
+    static const char *const keys[] = {"started", "active", "expires", "stopped", "recovered"};
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        if (json_object_get(node, keys[i]) == NULL) {
+            fail_msg("a node has no \"%s\"", keys[i]);
+        }
+    }
+    json_decref(page);
+}
+
+static void a_beat_renews_the_lease_in_store_time(void **state)
+{
+    struct scene *scene = *state;
+    for (int i = 0; i < 10; i++) {
+        struct node_beat beat = {0};
+        scene_pass(scene, NODE_LEASE_US - 1);
+        assert_int_equal(try_beat(scene, scene->node, &beat), WEIR_OK);
+        assert_int_equal(beat.now_us, scene_now(scene));
+        assert_int_equal(beat.wish, NODE_RUN);
+        assert_false(beat.queue_paused);
+        assert_int_equal(recover_as(scene, scene->node, 100).nodes, 0);
+    }
+}
+
+static void a_live_nodes_claims_are_left_alone(void **state)
+{
+    struct scene *scene = *state;
+    scene_enqueue_many(scene, "pro-co", 3);
+    struct claim_result claim = scene_claim(scene, 3);
+    int64_t other = scene_add_node(scene, "node-2", "default");
+    scene_pass(scene, NODE_LEASE_US - 1);
+    struct recover_result result = recover_as(scene, other, 100);
+    assert_int_equal(result.handed_over, 0);
+    assert_int_equal(result.nodes, 0);
+    scene_complete(scene, &claim);
+}
+
+static void a_dead_nodes_items_are_handed_over_with_their_slots(void **state)
+{
+    struct scene *scene = *state;
+    scene_enqueue_many(scene, "pro-co", 8);
+    struct claim_result claim = scene_claim(scene, 10);
+    assert_int_equal(claim.count, 5);
+    assert_int_equal(scene_record(scene, RECORD_DISPATCHED, &claim.items[0]), WEIR_OK);
+    int64_t alive = let_node_die(scene);
+    struct recover_result result = recover_as(scene, alive, 100);
+    assert_int_equal(result.handed_over, 5);
+    assert_int_equal(result.nodes, 1);
+    assert_int_equal(result.poisoned, 0);
+    assert_false(result.more);
+    scene_check(scene);
+    assert_string_equal(scene_reason_of(scene, claim.items[0].id), "handed_over");
+    struct claim_result again = scene_claim_as(scene, alive, "default", 10);
+    assert_int_equal(again.count, 5);
+    assert_int_equal(again.handed_over, 5);
+    for (size_t i = 0; i < 5; i++) {
+        assert_true(again.items[i].handed_over);
+        assert_true(again.items[i].fence > claim.items[i].fence);
+        assert_int_equal(again.items[i].handovers, 1);
+        assert_int_equal(again.items[i].attempts, 0);
+        assert_int_equal(
+            scene_number(scene, "SELECT count(*) FROM execution_events WHERE execution_id = '%s' AND event = 'hand_over'",
+                         again.items[i].id),
+            1);
+    }
+    assert_int_equal(scene_claim_as(scene, alive, "default", 10).count, 0);
+}
+
+static void a_zombies_late_words_change_nothing(void **state)
+{
+    struct scene *scene = *state;
+    const char *id = scene_enqueue(scene, "free-co");
+    struct claimed_item old = scene_claim_one(scene);
+    struct node_beat beat = {0};
+    assert_int_equal(scene_record(scene, RECORD_DISPATCHED, &old), WEIR_OK);
+    int64_t alive = let_node_die(scene);
+    (void)recover_as(scene, alive, 100);
+    for (int kind = 0; kind < RECORD_KIND_COUNT; kind++) {
+        assert_int_equal(scene_record(scene, (enum record_kind)kind, &old), WEIR_STALE_FENCE);
+    }
+    assert_int_equal(try_beat(scene, scene->node, &beat), WEIR_STALE_FENCE);
+    struct claim_result again = scene_claim_as(scene, alive, "default", 1);
+    assert_int_equal(again.count, 1);
+    for (int kind = 0; kind < RECORD_KIND_COUNT; kind++) {
+        assert_int_equal(scene_record(scene, (enum record_kind)kind, &old), WEIR_STALE_FENCE);
+    }
+    assert_int_equal(scene_record_full(scene, alive, scene_record_of(RECORD_COMPLETED, &again.items[0])), WEIR_OK);
+    assert_string_equal(scene_status_of(scene, id), "COMPLETED");
+    assert_int_equal(scene_record(scene, RECORD_FAILED, &old), WEIR_EXECUTION_NOT_FOUND);
+    assert_string_equal(scene_status_of(scene, id), "COMPLETED");
+}
+
+static void a_node_that_beats_in_time_after_a_long_pause_has_lost_its_lease(void **state)
+{
+    struct scene *scene = *state;
+    struct node_beat beat = {.wish = NODE_DRAIN};
+    (void)scene_enqueue(scene, "free-co");
+    (void)scene_claim_one(scene);
+    int64_t alive = let_node_die(scene);
+    (void)recover_as(scene, alive, 100);
+    assert_int_equal(try_beat(scene, scene->node, &beat), WEIR_STALE_FENCE);
+    assert_int_equal(beat.wish, NODE_DRAIN); /* untouched */
+    int64_t reborn = scene_add_node(scene, "node-1", "default");
+    assert_true(reborn > scene->node);
+    assert_int_equal(try_beat(scene, reborn, &beat), WEIR_OK);
+}
+
+static void recovery_goes_in_chunks_and_says_when_there_is_more(void **state)
+{
+    struct scene *scene = *state;
+    scene_cap(scene, "big-co", 100);
+    scene_enqueue_many(scene, "big-co", 25);
+    assert_int_equal(scene_claim(scene, 100).count, 25);
+    int64_t alive = let_node_die(scene);
+    size_t handed_over = 0;
+    for (int i = 0; i < 3; i++) {
+        struct recover_result result = recover_as(scene, alive, 10);
+        assert_true(result.handed_over <= 10);
+        handed_over += result.handed_over;
+        assert_int_equal(result.more, i < 2);
+        struct node_beat beat = {0};
+        assert_int_equal(try_beat(scene, alive, &beat), WEIR_OK); /* nothing holds a heartbeat up */
+        scene_check(scene);
+    }
+    assert_int_equal(handed_over, 25);
+    assert_int_equal(recover_as(scene, alive, 10).handed_over, 0);
+    assert_int_equal(scene_claim_as(scene, alive, "default", 100).count, 25);
+}
+
+static void two_recoverers_hand_each_item_over_once(void **state)
+{
+    struct scene *scene = *state;
+    scene_enqueue_many(scene, "big-co", 10);
+    assert_int_equal(scene_claim(scene, 100).count, 10);
+    int64_t alive = let_node_die(scene);
+    int64_t also_alive = scene_add_node(scene, "node-3", "default");
+    size_t handed_over = recover_as(scene, alive, 4).handed_over + recover_as(scene, also_alive, 4).handed_over +
+                         recover_as(scene, alive, 4).handed_over + recover_as(scene, also_alive, 4).handed_over;
+    assert_int_equal(handed_over, 10);
+    assert_int_equal(scene_number(scene, "SELECT max(handovers) FROM executions"), 1);
+}
+
+static void a_group_recovers_only_its_own_nodes(void **state)
+{
+    struct scene *scene = *state;
+    (void)scene_enqueue(scene, "free-co");
+    (void)scene_claim_one(scene);
+    scene_pass(scene, NODE_LEASE_US + 1);
+    int64_t other = scene_add_node(scene, "node-2", "batch");
+    struct recover_options options = {.node_id = other, .group = "batch", .handovers_max = 5, .limit = 10};
+    struct recover_result result = {0};
+    scene_ok(scene, store_recover(scene->store, &options, &result, &scene->error));
+    assert_int_equal(result.handed_over, 0);
+    assert_int_equal(result.nodes, 0);
+    int64_t alive = scene_add_node(scene, "node-3", "default");
+    assert_int_equal(recover_as(scene, alive, 10).handed_over, 1);
+}
+
+static bool is_gone(long pid, long keeper_pid)
+{
+    assert_int_equal(pid, 4242);
+    assert_int_equal(keeper_pid, 0);
+    return true;
+}
+
+static bool is_not_gone(long pid, long keeper_pid)
+{
+    (void)keeper_pid;
+    return pid == 0;
+}
+
+static void a_node_whose_process_is_gone_is_dead_before_its_lease_ends(void **state)
+{
+    struct scene *scene = *state;
+    (void)scene_enqueue(scene, "free-co");
+    struct claimed_item old = scene_claim_one(scene);
+    int64_t alive = scene_add_node(scene, "node-2", "default");
+    struct recover_options options = {.node_id = alive, .group = "default", .boot_id = "other", .is_gone = is_gone,
+                                      .handovers_max = 5, .limit = 10};
+    struct recover_result result = {0};
+    scene_ok(scene, store_recover(scene->store, &options, &result, &scene->error));
+    assert_int_equal(result.nodes, 0); /* of another machine: who knows */
+    options.boot_id = "boot";
+    options.is_gone = is_not_gone;
+    scene_ok(scene, store_recover(scene->store, &options, &result, &scene->error));
+    assert_int_equal(result.nodes, 0);
+    options.is_gone = is_gone;
+    scene_ok(scene, store_recover(scene->store, &options, &result, &scene->error));
+    assert_int_equal(result.nodes, 1);
+    assert_int_equal(result.handed_over, 1);
+    assert_int_equal(scene_record(scene, RECORD_COMPLETED, &old), WEIR_STALE_FENCE);
+    scene_beat(scene, alive);
+}
+
+static void an_item_that_kills_its_node_too_often_is_poison(void **state)
+{
+    struct scene *scene = *state;
+    const char *id = scene_enqueue(scene, "free-co");
+    const char *next = scene_enqueue(scene, "free-co");
+    int64_t node = scene->node;
+    for (int death = 1; death <= HANDOVERS_MAX_DEFAULT; death++) {
+        struct claim_result claim = scene_claim_as(scene, node, "default", 1);
+        assert_int_equal(claim.count, 1);
+        assert_string_equal(claim.items[0].id, id);
+        scene_pass(scene, NODE_LEASE_US + 1);
+        node = scene_add_node(scene, "node-n", "default");
+        struct recover_result result = recover_as(scene, node, 100);
+        assert_int_equal(result.poisoned, death == HANDOVERS_MAX_DEFAULT);
+        assert_int_equal(result.handed_over, death < HANDOVERS_MAX_DEFAULT);
+    }
+    assert_string_equal(scene_status_of(scene, id), "FAILED");
+    assert_string_equal(scene_text(scene, "SELECT error_code FROM executions WHERE id = '%s'", id), "poison");
+    assert_int_equal(scene_number(scene, "SELECT attempts FROM executions WHERE id = '%s'", id), 0);
+    assert_int_equal(scene_number(scene, "SELECT handovers FROM executions WHERE id = '%s'", id), HANDOVERS_MAX_DEFAULT);
+    struct claim_result claim = scene_claim_as(scene, node, "default", 1); /* its slot is free again */
+    assert_int_equal(claim.count, 1);
+    assert_string_equal(claim.items[0].id, next);
+}
+
+/* Given back by a graceful stop is no death: an item must survive any number of restarts. */
+static void a_graceful_give_back_is_never_poison(void **state)
+{
+    struct scene *scene = *state;
+    (void)scene_enqueue(scene, "free-co");
+    for (int i = 0; i < HANDOVERS_MAX_DEFAULT + 3; i++) {
+        struct claimed_item item = scene_claim_one(scene);
+        assert_int_equal(scene_record(scene, RECORD_DISPATCHED, &item), WEIR_OK);
+        assert_int_equal(scene_record(scene, RECORD_GIVEN_BACK, &item), WEIR_OK);
+    }
+    assert_int_equal(scene_number(scene, "SELECT attempts FROM executions"), 0);
+    assert_int_equal(scene_number(scene, "SELECT handovers FROM executions"), 0);
+}
+
+static void the_safety_net_hands_over_claims_that_are_too_old(void **state)
+{
+    struct scene *scene = *state;
+    const char *stale = scene_enqueue(scene, "big-co");
+    struct claimed_item old = scene_claim_one(scene);
+    (void)scene_enqueue(scene, "big-co");
+    struct claimed_item running = scene_claim_one(scene);
+    assert_int_equal(scene_record(scene, RECORD_DISPATCHED, &running), WEIR_OK);
+    int64_t other = scene_add_node(scene, "node-2", "default");
+    for (int64_t passed_us = 0; passed_us <= STALE_CLAIM_US; passed_us += SECONDS(5)) {
+        scene_pass(scene, SECONDS(5));
+        scene_beat(scene, scene->node);
+        scene_beat(scene, other);
+    }
+    (void)scene_enqueue(scene, "big-co");
+    struct claimed_item fresh = scene_claim_one(scene);
+    struct recover_options options = {.node_id = other, .group = "default", .handovers_max = 5, .limit = 10};
+    struct recover_result result = {0};
+    scene_ok(scene, store_recover(scene->store, &options, &result, &scene->error));
+    assert_int_equal(result.handed_over, 0);
+    options.stale_claim_us = STALE_CLAIM_US;
+    scene_ok(scene, store_recover(scene->store, &options, &result, &scene->error));
+    assert_int_equal(result.handed_over, 1);
+    assert_string_equal(scene_reason_of(scene, stale), "handed_over");
+    assert_int_equal(scene_record(scene, RECORD_COMPLETED, &old), WEIR_STALE_FENCE);
+    assert_int_equal(scene_record(scene, RECORD_COMPLETED, &running), WEIR_OK);
+    assert_int_equal(scene_record(scene, RECORD_COMPLETED, &fresh), WEIR_OK);
+}
+
+static void the_safety_net_minds_only_its_group(void **state)
+{
+    struct scene *scene = *state;
+    (void)scene_enqueue(scene, "big-co");
+    struct claimed_item old = scene_claim_one(scene);
+    int64_t other = scene_add_node(scene, "node-2", "batch");
+    for (int64_t passed_us = 0; passed_us <= STALE_CLAIM_US; passed_us += SECONDS(5)) {
+        scene_pass(scene, SECONDS(5));
+        scene_beat(scene, scene->node);
+        scene_beat(scene, other);
+    }
+    struct recover_options options = {.node_id = other, .group = "batch", .stale_claim_us = STALE_CLAIM_US, .handovers_max = 5,
+                                      .limit = 10};
+    struct recover_result result = {0};
+    scene_ok(scene, store_recover(scene->store, &options, &result, &scene->error));
+    assert_int_equal(result.handed_over, 0);
+    assert_int_equal(scene_record(scene, RECORD_COMPLETED, &old), WEIR_OK);
+}
+
+static void a_stopping_node_leaves_nothing_behind(void **state)
+{
+    struct scene *scene = *state;
+    scene_enqueue_many(scene, "pro-co", 2);
+    struct claim_result claim = scene_claim(scene, 2);
+    struct node_beat beat = {0};
+    assert_int_equal(scene_record(scene, RECORD_DISPATCHED, &claim.items[0]), WEIR_OK);
+    scene_ok(scene, store_node_stop(scene->store, scene->node, true, &scene->error));
+    scene_check(scene);
+    assert_string_equal(scene_reason_of(scene, claim.items[0].id), "handed_over");
+    assert_string_equal(scene_reason_of(scene, claim.items[1].id), "handed_over"); /* its start may have left already */
+    assert_int_equal(try_beat(scene, scene->node, &beat), WEIR_STALE_FENCE);
+    int64_t second = scene_add_node(scene, "node-2", "default");
+    struct claim_result again = scene_claim_as(scene, second, "default", 10);
+    assert_int_equal(again.count, 2);
+    assert_int_equal(again.handed_over, 2);
+    assert_int_equal(scene_number(scene, "SELECT max(attempts + deferrals) FROM executions"), 0);
+    scene_ok(scene, store_node_stop(scene->store, scene->node, true, &scene->error)); /* twice is safe */
+    assert_int_equal(recover_as(scene, second, 10).nodes, 0);
+}
+
+static void a_wish_reaches_its_node_by_name_or_number(void **state)
+{
+    struct scene *scene = *state;
+    static const enum node_wish wishes[] = {NODE_PAUSE, NODE_DRAIN, NODE_STOP, NODE_RUN};
+    char number[24];
+    (void)snprintf(number, sizeof number, "%lld", (long long)scene->node);
+    for (size_t i = 0; i < 4; i++) {
+        struct node_beat beat = {0};
+        scene_ok(scene, store_node_wish(scene->store, i % 2 == 0 ? "node-1" : number, wishes[i], &scene->error));
+        assert_int_equal(try_beat(scene, scene->node, &beat), WEIR_OK);
+        assert_int_equal(beat.wish, wishes[i]);
+    }
+}
+
+static void a_wish_for_nobody_names_those_who_are_there(void **state)
+{
+    struct scene *scene = *state;
+    assert_int_equal(store_node_wish(scene->store, "node-l", NODE_PAUSE, &scene->error), WEIR_NOT_FOUND);
+    assert_true(strstr(scene->error.hint, "node-1") != NULL || strstr(scene->error.message, "node-1") != NULL);
+    scene_ok(scene, store_node_stop(scene->store, scene->node, true, &scene->error));
+    assert_int_equal(store_node_wish(scene->store, "node-1", NODE_PAUSE, &scene->error), WEIR_NOT_FOUND);
+}
+
+static void a_beat_tells_that_the_queue_is_paused(void **state)
+{
+    struct scene *scene = *state;
+    struct node_beat beat = {0};
+    scene_ok(scene, store_set_paused(scene->store, NULL, true, &scene->error));
+    assert_int_equal(try_beat(scene, scene->node, &beat), WEIR_OK);
+    assert_true(beat.queue_paused);
+    scene_ok(scene, store_set_paused(scene->store, NULL, false, &scene->error));
+    scene_ok(scene, store_set_paused(scene->store, "default", true, &scene->error));
+    assert_int_equal(try_beat(scene, scene->node, &beat), WEIR_OK);
+    assert_true(beat.queue_paused);
+    scene_ok(scene, store_set_paused(scene->store, "default", false, &scene->error));
+    assert_int_equal(try_beat(scene, scene->node, &beat), WEIR_OK);
+    assert_false(beat.queue_paused);
+}
+
+static void a_cancel_is_passed_on_once_and_only_to_its_node(void **state)
+{
+    struct scene *scene = *state;
+    const char *id = scene_enqueue(scene, "free-co");
+    struct claimed_item item = scene_claim_one(scene);
+    int64_t other = scene_add_node(scene, "node-2", "default");
+    struct execution_filter filter = {.id = id};
+    struct bulk_result result = {0};
+    struct node_request *requests = NULL;
+    struct next_work next = {0};
+    size_t count = 9;
+    scene_ok(scene, store_bulk(scene->store, BULK_CANCEL, &filter, "", 10, "ann", "wrong order", &result, &scene->error));
+    assert_int_equal(result.changed, 1);
+    scene_ok(scene, store_next_work(scene->store, scene->node, "default", &next, &scene->error));
+    assert_true(next.requests);
+    scene_ok(scene, store_take_requests(scene->store, other, &scene->arena, &requests, &count, &scene->error));
+    assert_int_equal(count, 0);
+    scene_ok(scene, store_take_requests(scene->store, scene->node, &scene->arena, &requests, &count, &scene->error));
+    assert_int_equal(count, 1);
+    assert_string_equal(requests[0].id, id);
+    assert_int_equal(requests[0].fence, item.fence);
+    scene_ok(scene, store_take_requests(scene->store, scene->node, &scene->arena, &requests, &count, &scene->error));
+    assert_int_equal(count, 0);
+    assert_int_equal(scene_record(scene, RECORD_CANCELLED, &item), WEIR_OK);
+    assert_string_equal(scene_status_of(scene, id), "CANCELLED");
+}
+
+/* Asked for while its node was dying: the next node must hear of it. */
+static void a_cancel_survives_a_handover(void **state)
+{
+    struct scene *scene = *state;
+    const char *id = scene_enqueue(scene, "free-co");
+    (void)scene_claim_one(scene);
+    struct execution_filter filter = {.id = id};
+    struct bulk_result result = {0};
+    struct node_request *requests = NULL;
+    size_t count = 0;
+    scene_ok(scene, store_bulk(scene->store, BULK_CANCEL, &filter, "", 10, "ann", NULL, &result, &scene->error));
+    scene_ok(scene, store_take_requests(scene->store, scene->node, &scene->arena, &requests, &count, &scene->error));
+    int64_t alive = let_node_die(scene);
+    (void)recover_as(scene, alive, 10);
+    struct claim_result claim = scene_claim_as(scene, alive, "default", 10);
+    if (claim.count == 0) {
+        assert_string_equal(scene_status_of(scene, id), "CANCELLED");
+        return;
+    }
+    assert_true(claim.items[0].cancel_requested);
+}
+
+/* A start that was refused after the cancel was asked for must not bring the item back. */
+static void a_cancelled_item_that_is_put_back_ends_cancelled(void **state)
+{
+    struct scene *scene = *state;
+    static const enum record_kind kinds[] = {RECORD_RETRY, RECORD_DEFERRED, RECORD_RELEASED};
+    for (size_t i = 0; i < 3; i++) {
+        const char *id = scene_enqueue(scene, "free-co");
+        struct claimed_item item = scene_claim_one(scene);
+        struct execution_filter filter = {.id = id};
+        struct bulk_result result = {0};
+        scene_ok(scene, store_bulk(scene->store, BULK_CANCEL, &filter, "", 10, "ann", NULL, &result, &scene->error));
+        assert_int_equal(scene_record(scene, kinds[i], &item), WEIR_OK);
+        assert_string_equal(scene_status_of(scene, id), "CANCELLED");
+        assert_int_equal(scene_claim(scene, 10).count, 0);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        SCENE_TEST(a_node_is_registered_with_all_that_is_known_of_it),
+        SCENE_TEST(a_beat_renews_the_lease_in_store_time),
+        SCENE_TEST(a_live_nodes_claims_are_left_alone),
+        SCENE_TEST(a_dead_nodes_items_are_handed_over_with_their_slots),
+        SCENE_TEST(a_zombies_late_words_change_nothing),
+        SCENE_TEST(a_node_that_beats_in_time_after_a_long_pause_has_lost_its_lease),
+        SCENE_TEST(recovery_goes_in_chunks_and_says_when_there_is_more),
+        SCENE_TEST(two_recoverers_hand_each_item_over_once),
+        SCENE_TEST(a_group_recovers_only_its_own_nodes),
+        SCENE_TEST(a_node_whose_process_is_gone_is_dead_before_its_lease_ends),
+        SCENE_TEST(an_item_that_kills_its_node_too_often_is_poison),
+        SCENE_TEST(a_graceful_give_back_is_never_poison),
+        SCENE_TEST(the_safety_net_hands_over_claims_that_are_too_old),
+        SCENE_TEST(the_safety_net_minds_only_its_group),
+        SCENE_TEST(a_stopping_node_leaves_nothing_behind),
+        SCENE_TEST(a_wish_reaches_its_node_by_name_or_number),
+        SCENE_TEST(a_wish_for_nobody_names_those_who_are_there),
+        SCENE_TEST(a_beat_tells_that_the_queue_is_paused),
+        SCENE_TEST(a_cancel_is_passed_on_once_and_only_to_its_node),
+        SCENE_TEST(a_cancel_survives_a_handover),
+        SCENE_TEST(a_cancelled_item_that_is_put_back_ends_cancelled),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

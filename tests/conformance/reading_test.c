@@ -1,0 +1,531 @@
+/* store_list, store_show, store_why, store_status and the views that people query. */
+#include "conformance/scene.h"
+
+enum { PAGED = 137 };
+
+static json_t *list(struct scene *scene, const struct list_options *options)
+{
+    json_t *page = NULL;
+    scene_ok(scene, store_list(scene->store, options, &page, &scene->error));
+    assert_true(json_is_array(json_object_get(page, "items")));
+    return page;
+}
+
+static json_t *why(struct scene *scene, const char *id)
+{
+    json_t *answer = NULL;
+    scene_ok(scene, store_why(scene->store, id, &answer, &scene->error));
+    assert_string_equal(json_text_at(answer, "id"), id);
+    return answer;
+}
+
+static void assert_reason(struct scene *scene, const char *id, const char *reason)
+{
+    json_t *answer = why(scene, id);
+    assert_string_equal(json_text_at(answer, "pending_reason"), reason);
+    assert_true(strlen(json_text_at(answer, "because")) > 0);
+    const char *in_view = scene_reason_of(scene, id);
+    assert_non_null(in_view);
+    assert_string_equal(in_view, reason);
+    json_decref(answer);
+}
+
+/* --- views --- */
+
+static void the_view_executions_has_the_promised_columns(void **state)
+{
+    struct scene *scene = *state;
+    (void)scene_enqueue(scene, "pro-co");
+    json_t *rows =
+        scene_rows(scene, "SELECT id, workspace, workflow, version, status, pending_reason, priority, run_at, attempts,"
+                          " deferrals, handovers, execution_id, node, fence, error_code, error, created_at, claimed_at,"
+                          " dispatched_at, finished_at FROM executions");
+    const json_t *row = json_array_get(rows, 0);
+    assert_true(json_is_null(json_object_get(row, "execution_id"))); /* nothing was started under that name yet */
+    assert_string_equal(json_text_at(row, "workflow"), "hello");
+    assert_int_equal(json_number_at(row, "version"), 1);
+    assert_true(json_is_null(json_object_get(row, "claimed_at")));
+    assert_true(json_is_null(json_object_get(row, "node")));
+    json_decref(rows);
+    char workflow_id[64];
+    struct claimed_item item = scene_claim_one(scene);
+    (void)snprintf(workflow_id, sizeof workflow_id, "execution-%s", item.id);
+    assert_string_equal(scene_text(scene, "SELECT execution_id FROM executions"), workflow_id);
+    assert_string_equal(scene_text(scene, "SELECT node FROM executions"), "node-1");
+}
+
+static void the_view_shows_live_and_ended_ones_alike(void **state)
+{
+    struct scene *scene = *state;
+    const char *ended = scene_enqueue(scene, "pro-co");
+    struct claimed_item item = scene_claim_one(scene);
+    assert_int_equal(scene_record(scene, RECORD_COMPLETED, &item), WEIR_OK);
+    const char *live = scene_enqueue(scene, "pro-co");
+    assert_string_equal(scene_status_of(scene, ended), "COMPLETED");
+    assert_null(scene_reason_of(scene, ended));
+    assert_string_equal(scene_status_of(scene, live), "PENDING");
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM executions"), 2);
+}
+
+static void the_view_execution_events_tells_the_story_in_order(void **state)
+{
+    struct scene *scene = *state;
+    const char *id = scene_enqueue(scene, "pro-co");
+    scene_pass(scene, SECONDS(1));
+    struct claimed_item item = scene_claim_one(scene);
+    scene_pass(scene, SECONDS(1));
+    assert_int_equal(scene_record(scene, RECORD_RETRY, &item), WEIR_OK);
+    scene_pass(scene, SECONDS(1));
+    item = scene_claim_one(scene);
+    scene_pass(scene, SECONDS(1));
+    assert_int_equal(scene_record(scene, RECORD_DISPATCHED, &item), WEIR_OK);
+    scene_pass(scene, SECONDS(1));
+    assert_int_equal(scene_record(scene, RECORD_COMPLETED, &item), WEIR_OK);
+    struct list_options options = {.kind = LIST_EVENTS, .filter = {.id = id}};
+    json_t *page = list(scene, &options);
+    const json_t *items = json_object_get(page, "items");
+    static const char *const story[] = {"enqueue", "retry", "claim", "dispatch", "complete"};
+    assert_int_equal(json_array_size(items), 5);
+    for (size_t i = 0; i < 5; i++) {
+        assert_string_equal(json_text_at(json_array_get(items, i), "event"), story[i]);
+        assert_true(i == 0 || strcmp(json_text_at(json_array_get(items, i - 1), "at"),
+                                     json_text_at(json_array_get(items, i), "at")) <= 0);
+    }
+    json_decref(page);
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM execution_events WHERE execution_id = '%s'", id), 5);
+}
+
+/* --- lists --- */
+
+static void pages_miss_and_repeat_nothing_under_concurrent_inserts(void **state)
+{
+    struct scene *scene = *state;
+    char *seen[PAGED + 1] = {NULL};
+    size_t count = 0;
+    scene_enqueue_many(scene, "big-co", PAGED);
+    json_t *all = scene_rows(scene, "SELECT id FROM executions ORDER BY id DESC");
+    struct list_options options = {.kind = LIST_EXECUTIONS, .limit = 10};
+    char cursor[200] = "";
+    do {
+        options.cursor = cursor[0] == '\0' ? NULL : cursor;
+        json_t *page = list(scene, &options);
+        const json_t *items = json_object_get(page, "items");
+        for (size_t i = 0; i < json_array_size(items) && count < PAGED; i++) {
+            seen[count++] = strdup(json_text_at(json_array_get(items, i), "id"));
+        }
+        const json_t *next = json_object_get(page, "next_cursor");
+        text_copy(cursor, sizeof cursor, json_is_string(next) ? json_string_value(next) : "");
+        json_decref(page);
+        scene_enqueue_many(scene, "big-co", 3); /* newer ones: before the first page */
+        struct claim_result claim = scene_claim(scene, 2);
+        scene_complete(scene, &claim); /* and some move to the history meanwhile */
+    } while (cursor[0] != '\0' && count < PAGED);
+    assert_int_equal(count, PAGED);
+    for (size_t i = 0; i < PAGED; i++) {
+        assert_string_equal(seen[i], json_text_at(json_array_get(all, i), "id"));
+        free(seen[i]);
+    }
+    json_decref(all);
+}
+
+static size_t matches(struct scene *scene, const struct execution_filter *filter)
+{
+    struct list_options options = {.kind = LIST_EXECUTIONS, .filter = *filter, .limit = LIST_LIMIT_MOST, .count = true};
+    json_t *page = list(scene, &options);
+    size_t count = json_array_size(json_object_get(page, "items"));
+    assert_int_equal(json_number_at(page, "count"), count);
+    assert_true(json_is_true(json_object_get(page, "count_is_exact")));
+    assert_true(json_is_null(json_object_get(page, "next_cursor")));
+    json_decref(page);
+    return count;
+}
+
+static void every_filter_finds_what_it_names(void **state)
+{
+    struct scene *scene = *state;
+    scene_publish(scene, "other", NULL);
+    int64_t start_us = scene_now(scene);
+    scene_enqueue_many(scene, "free-co", 3);
+    struct claimed_item item = scene_claim_one(scene);
+    assert_int_equal(scene_record(scene, RECORD_FAILED, &item), WEIR_OK);
+    struct claimed_item running = scene_claim_one(scene);
+    scene_pass(scene, SECONDS(10));
+    (void)scene_enqueue_request(
+        scene, &(struct enqueue_request){
+                   .workspace = "pro-co", .workflow = "other", .group = "batch", .idempotency_key = "key-1"});
+    assert_int_equal(matches(scene, &(struct execution_filter){.id = NULL}), 4);
+    assert_int_equal(matches(scene, &(struct execution_filter){.workspace = "free-co"}), 3);
+    assert_int_equal(matches(scene, &(struct execution_filter){.workflow = "other"}), 1);
+    assert_int_equal(matches(scene, &(struct execution_filter){.group = "batch"}), 1);
+    assert_int_equal(matches(scene, &(struct execution_filter){.states = 1U << ITEM_FAILED}), 1);
+    assert_int_equal(matches(scene, &(struct execution_filter){.states = (1U << ITEM_FAILED) | (1U << ITEM_CLAIMED)}), 2);
+    assert_int_equal(matches(scene, &(struct execution_filter){.reason = "workspace_at_capacity"}), 1);
+    assert_int_equal(matches(scene, &(struct execution_filter){.error_code = "test_error"}), 1);
+    assert_int_equal(matches(scene, &(struct execution_filter){.idempotency_key = "key-1"}), 1);
+    assert_int_equal(matches(scene, &(struct execution_filter){.created_since_us = start_us + SECONDS(5)}), 1);
+    assert_int_equal(matches(scene, &(struct execution_filter){.created_before_us = start_us + SECONDS(5)}), 3);
+    assert_int_equal(matches(scene, &(struct execution_filter){.finished_before_us = scene_now(scene) + 1}), 1);
+    assert_int_equal(matches(scene, &(struct execution_filter){.id = running.id}), 1);
+    assert_int_equal(matches(scene, &(struct execution_filter){.workspace = "free-co", .states = 1U << ITEM_COMPLETED}), 0);
+}
+
+static void a_filter_is_data_and_never_code(void **state)
+{
+    struct scene *scene = *state;
+    scene_enqueue_many(scene, "pro-co", 3);
+    static const char *const strings[] = {"' OR 1=1 --", "%", "_", "\\", "pro%", "\xF0\x9F\x98\x80", "*", ""};
+    for (size_t i = 0; i < sizeof strings / sizeof strings[0]; i++) {
+        struct list_options options = {.kind = LIST_EXECUTIONS,
+                                       .filter = {.idempotency_key = strings[i], .error_code = strings[i]}};
+        json_t *page = NULL;
+        if (store_list(scene->store, &options, &page, &scene->error) == WEIR_OK) {
+            assert_int_equal(json_array_size(json_object_get(page, "items")), 0);
+            json_decref(page);
+        }
+    }
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM executions"), 3);
+}
+
+static void a_limit_and_a_cursor_are_checked(void **state)
+{
+    struct scene *scene = *state;
+    scene_enqueue_many(scene, "pro-co", 60);
+    struct list_options options = {.kind = LIST_EXECUTIONS};
+    json_t *page = list(scene, &options);
+    assert_int_equal(json_array_size(json_object_get(page, "items")), LIST_LIMIT_DEFAULT);
+    json_decref(page);
+    page = NULL;
+    options.limit = LIST_LIMIT_MOST + 1;
+    enum weir_status status = store_list(scene->store, &options, &page, &scene->error);
+    assert_true(status == WEIR_INVALID_ARGUMENT || status == WEIR_OK);
+    json_decref(page);
+    page = NULL;
+    options.limit = 10;
+    options.cursor = "no cursor";
+    assert_int_equal(store_list(scene->store, &options, &page, &scene->error), WEIR_INVALID_ARGUMENT);
+    assert_null(page);
+}
+
+static void every_kind_of_list_answers(void **state)
+{
+    struct scene *scene = *state;
+    const char *id = scene_enqueue(scene, "pro-co");
+    struct claimed_item item = scene_claim_one(scene);
+    assert_int_equal(scene_record(scene, RECORD_STEP, &item), WEIR_OK);
+    struct lock_request lock = {.name = "a-lock", .holder = "me", .at_most_us = 1000};
+    scene_ok(scene, store_lock(scene->store, &lock, &scene->error));
+    static const size_t expected[] = {
+        [LIST_EXECUTIONS] = 1, [LIST_EVENTS] = 3, [LIST_STEPS] = 1, [LIST_WORKSPACES] = 3, [LIST_PLANS] = 3,
+        [LIST_WORKFLOWS] = 1,  [LIST_NODES] = 1,  [LIST_LOCKS] = 1, [LIST_GROUPS] = 1};
+    for (int kind = LIST_EXECUTIONS; kind <= LIST_GROUPS; kind++) {
+        struct list_options options = {.kind = (enum store_list_kind)kind};
+        options.filter.id = kind <= LIST_STEPS ? id : NULL;
+        json_t *page = list(scene, &options);
+        if (json_array_size(json_object_get(page, "items")) != expected[kind]) {
+            fail_msg("list %d has %zu items", kind, json_array_size(json_object_get(page, "items")));
+        }
+        assert_non_null(json_object_get(page, "next_cursor"));
+        json_decref(page);
+    }
+}
+
+static void a_list_by_name_finds_one(void **state)
+{
+    struct scene *scene = *state;
+    static const struct {
+        enum store_list_kind kind;
+        const char *name;
+    } wanted[] = {{LIST_PLANS, "pro"}, {LIST_WORKSPACES, "pro-co"}, {LIST_WORKFLOWS, "hello"}, {LIST_NODES, "node-1"}};
+    for (size_t i = 0; i < 4; i++) {
+        struct list_options options = {.kind = wanted[i].kind, .name = wanted[i].name};
+        json_t *page = list(scene, &options);
+        assert_int_equal(json_array_size(json_object_get(page, "items")), 1);
+        assert_string_equal(json_text_at(json_array_get(json_object_get(page, "items"), 0), "name"), wanted[i].name);
+        json_decref(page);
+        options.name = "no-such-name";
+        page = NULL;
+        enum weir_status status = store_list(scene->store, &options, &page, &scene->error);
+        assert_true(status != WEIR_OK || json_array_size(json_object_get(page, "items")) == 0);
+        json_decref(page);
+    }
+}
+
+static void a_list_of_workspaces_pages_through_all_of_them(void **state)
+{
+    struct scene *scene = *state;
+    for (int i = 0; i < 25; i++) {
+        char name[32];
+        (void)snprintf(name, sizeof name, "w-%d", i);
+        scene_workspace(scene, name, "free");
+    }
+    size_t count = 0;
+    char cursor[200] = "";
+    do {
+        struct list_options options = {.kind = LIST_WORKSPACES, .limit = 10, .cursor = cursor[0] == '\0' ? NULL : cursor};
+        json_t *page = list(scene, &options);
+        count += json_array_size(json_object_get(page, "items"));
+        const json_t *next = json_object_get(page, "next_cursor");
+        text_copy(cursor, sizeof cursor, json_is_string(next) ? json_string_value(next) : "");
+        json_decref(page);
+    } while (cursor[0] != '\0' && count < 100);
+    assert_int_equal(count, 28);
+}
+
+/* --- show --- */
+
+static void show_has_params_steps_and_events(void **state)
+{
+    struct scene *scene = *state;
+    struct enqueue_request request = {.workspace = "pro-co",
+                                      .workflow = "hello",
+                                      .params = "{\"a\":[1,\"\\u0000\"]}",
+                                      .params_length = strlen("{\"a\":[1,\"\\u0000\"]}"),
+                                      .idempotency_key = "key-1"};
+    const char *id = scene_enqueue_request(scene, &request);
+    struct claimed_item item = scene_claim_one(scene);
+    assert_int_equal(scene_record(scene, RECORD_STEP, &item), WEIR_OK);
+    json_t *shown = NULL;
+    scene_ok(scene, store_show(scene->store, id, &shown, &scene->error));
+    const json_t *array = json_object_get(json_object_get(shown, "params"), "a");
+    assert_int_equal(json_string_length(json_array_get(array, 1)), 1);
+    assert_int_equal(json_array_size(json_object_get(shown, "steps")), 1);
+    assert_true(json_array_size(json_object_get(shown, "events")) >= 2);
+    assert_string_equal(json_text_at(shown, "idempotency_key"), "key-1");
+    assert_int_equal(json_text_at(shown, "created_at")[10], 'T');
+    json_decref(shown);
+}
+
+static void show_takes_the_beginning_of_an_id(void **state)
+{
+    struct scene *scene = *state;
+    struct enqueue_request request = {
+        .workspace = "pro-co", .workflow = "hello", .id = "0198c2f1-0000-7000-8000-000000000001"};
+    (void)scene_enqueue_request(scene, &request);
+    request.id = "0198c2f2-0000-7000-8000-000000000002";
+    (void)scene_enqueue_request(scene, &request);
+    json_t *shown = NULL;
+    scene_ok(scene, store_show(scene->store, "0198c2f2", &shown, &scene->error));
+    assert_string_equal(json_text_at(shown, "id"), request.id);
+    json_decref(shown);
+    shown = NULL;
+    assert_int_not_equal(store_show(scene->store, "0198c2", &shown, &scene->error), WEIR_OK); /* two of them */
+    assert_true(strstr(scene->error.message, "2") != NULL || strstr(scene->error.message, "several") != NULL ||
+                strstr(scene->error.message, "more than one") != NULL);
+    assert_int_equal(store_show(scene->store, "0198", &shown, &scene->error), WEIR_INVALID_ARGUMENT);
+    assert_int_equal(store_show(scene->store, "0198c2f3", &shown, &scene->error), WEIR_EXECUTION_NOT_FOUND);
+    assert_int_equal(store_show(scene->store, "%%%%%%", &shown, &scene->error), WEIR_INVALID_ARGUMENT);
+    assert_null(shown);
+}
+
+/* --- why --- */
+
+static void a_ready_one_knows_its_place(void **state)
+{
+    struct scene *scene = *state;
+    (void)scene_enqueue(scene, "pro-co");
+    const char *second = scene_enqueue(scene, "pro-co");
+    assert_reason(scene, second, "ready");
+    json_t *answer = why(scene, second);
+    assert_int_equal(json_number_at(answer, "slots_max"), 5);
+    assert_int_equal(json_number_at(answer, "slots_used"), 0);
+    assert_int_equal(json_number_at(answer, "place"), 2);
+    assert_true(json_is_true(json_object_get(answer, "place_is_exact")));
+    json_decref(answer);
+}
+
+static void one_at_capacity_names_who_holds_the_slots(void **state)
+{
+    struct scene *scene = *state;
+    (void)scene_enqueue(scene, "free-co");
+    struct claimed_item holder = scene_claim_one(scene);
+    const char *id = scene_enqueue(scene, "free-co");
+    assert_reason(scene, id, "workspace_at_capacity");
+    json_t *answer = why(scene, id);
+    const json_t *holders = json_object_get(answer, "slot_holders");
+    assert_int_equal(json_number_at(answer, "slots_used"), 1);
+    assert_int_equal(json_number_at(answer, "slots_max"), 1);
+    assert_int_equal(json_array_size(holders), 1);
+    char *text = json_dumps(holders, 0);
+    assert_non_null(strstr(text, holder.id));
+    free(text);
+    json_decref(answer);
+}
+
+static void a_scheduled_one_knows_its_time(void **state)
+{
+    struct scene *scene = *state;
+    int64_t due_us = scene_now(scene) + SECONDS(60);
+    char due[TIME_TEXT_MAX];
+    const char *id = scene_enqueue_request(
+        scene, &(struct enqueue_request){.workspace = "pro-co", .workflow = "hello", .run_at_us = due_us});
+    assert_reason(scene, id, "scheduled");
+    json_t *answer = why(scene, id);
+    time_format(due_us, due);
+    assert_string_equal(json_text_at(answer, "due_at"), due);
+    json_decref(answer);
+}
+
+static void one_that_backs_off_knows_its_attempts_and_its_time(void **state)
+{
+    struct scene *scene = *state;
+    const char *id = scene_enqueue(scene, "pro-co");
+    struct claimed_item item = scene_claim_one(scene);
+    struct record record = scene_record_of(RECORD_RETRY, &item);
+    char due[TIME_TEXT_MAX];
+    record.delay_us = SECONDS(7);
+    time_format(scene_now(scene) + SECONDS(7), due);
+    assert_int_equal(scene_record_full(scene, scene->node, record), WEIR_OK);
+    assert_reason(scene, id, "backing_off");
+    json_t *answer = why(scene, id);
+    assert_int_equal(json_number_at(answer, "attempts"), 1);
+    assert_int_equal(json_number_at(answer, "attempts_max"), ATTEMPTS_MAX_DEFAULT);
+    assert_string_equal(json_text_at(answer, "due_at"), due);
+    json_decref(answer);
+}
+
+static void assert_why(struct scene *scene, const char *id, const char *reason)
+{
+    json_t *answer = why(scene, id);
+    assert_string_equal(json_text_at(answer, "pending_reason"), reason);
+    json_decref(answer);
+}
+
+/* In the order of the list in queue/item.h: the first that applies is told. */
+static void pauses_nodes_and_engines_are_reasons(void **state)
+{
+    struct scene *scene = *state;
+    const char *id = scene_enqueue(scene, "pro-co");
+    struct node_beat beat = {.engine_reachable = false};
+    scene_ok(scene, store_node_beat(scene->store, scene->node, &beat, &scene->error));
+    assert_reason(scene, id, "engine_unreachable");
+    scene_pass(scene, NODE_LEASE_US + 1);
+    assert_why(scene, id, "no_node_in_group"); /* by store time */
+    scene_ok(scene, store_set_paused(scene->store, NULL, true, &scene->error));
+    assert_reason(scene, id, "queue_paused");
+    scene_pause_workspace(scene, "pro-co", true);
+    assert_reason(scene, id, "workspace_paused");
+    scene_pause_workspace(scene, "pro-co", false);
+    scene_ok(scene, store_set_paused(scene->store, NULL, false, &scene->error));
+    (void)scene_add_node(scene, "node-2", "default");
+    assert_why(scene, id, "ready");
+}
+
+static void a_handed_over_one_says_so(void **state)
+{
+    struct scene *scene = *state;
+    const char *id = scene_enqueue(scene, "pro-co");
+    struct claimed_item item = scene_claim_one(scene);
+    assert_int_equal(scene_record(scene, RECORD_GIVEN_BACK, &item), WEIR_OK);
+    assert_reason(scene, id, "handed_over");
+}
+
+static void one_that_runs_names_its_node_and_has_no_reason(void **state)
+{
+    struct scene *scene = *state;
+    const char *id = scene_enqueue(scene, "pro-co");
+    struct claimed_item item = scene_claim_one(scene);
+    for (int i = 0; i < 3; i++) {
+        json_t *answer = why(scene, id);
+        assert_true(json_is_null(json_object_get(answer, "pending_reason")));
+        assert_true(strlen(json_text_at(answer, "because")) > 0);
+        if (i < 2) {
+            assert_string_equal(json_text_at(answer, "node"), "node-1");
+        }
+        json_decref(answer);
+        assert_int_equal(scene_record(scene, i == 0 ? RECORD_DISPATCHED : RECORD_COMPLETED, &item),
+                         i == 2 ? WEIR_EXECUTION_NOT_FOUND : WEIR_OK);
+    }
+}
+
+static void why_of_nothing_is_not_found(void **state)
+{
+    struct scene *scene = *state;
+    json_t *answer = NULL;
+    assert_int_equal(store_why(scene->store, "0198c2f1-0000-7000-8000-000000000001", &answer, &scene->error),
+                     WEIR_EXECUTION_NOT_FOUND);
+    assert_int_equal(store_why(scene->store, "no id", &answer, &scene->error), WEIR_INVALID_ARGUMENT);
+    assert_null(answer);
+}
+
+/* --- status --- */
+
+static void assert_status(struct scene *scene, int pending, int slots, int completed, int failed, int cancelled)
+{
+    json_t *status = NULL;
+    scene_ok(scene, store_status(scene->store, 10, &status, &scene->error));
+    assert_int_equal(json_number_at(status, "pending"), pending);
+    assert_int_equal(json_number_at(status, "slots_used"), slots);
+    assert_int_equal(json_number_at(status, "completed"), completed);
+    assert_int_equal(json_number_at(status, "failed"), failed);
+    assert_int_equal(json_number_at(status, "cancelled"), cancelled);
+    json_decref(status);
+}
+
+static void counters_follow_every_move(void **state)
+{
+    struct scene *scene = *state;
+    assert_status(scene, 0, 0, 0, 0, 0);
+    scene_enqueue_many(scene, "big-co", 6);
+    assert_status(scene, 6, 0, 0, 0, 0);
+    struct claim_result claim = scene_claim(scene, 5);
+    assert_status(scene, 1, 5, 0, 0, 0);
+    assert_int_equal(scene_record(scene, RECORD_RELEASED, &claim.items[0]), WEIR_OK);
+    assert_status(scene, 2, 4, 0, 0, 0);
+    assert_int_equal(scene_record(scene, RECORD_COMPLETED, &claim.items[1]), WEIR_OK);
+    assert_int_equal(scene_record(scene, RECORD_FAILED, &claim.items[2]), WEIR_OK);
+    assert_int_equal(scene_record(scene, RECORD_CANCELLED, &claim.items[3]), WEIR_OK);
+    assert_int_equal(scene_record(scene, RECORD_GIVEN_BACK, &claim.items[4]), WEIR_OK);
+    assert_status(scene, 2, 1, 1, 1, 1);
+    struct execution_filter filter = {.states = 1U << ITEM_PENDING};
+    struct bulk_result result = {0};
+    scene_ok(scene, store_bulk(scene->store, BULK_CANCEL, &filter, "", 100, "ann", NULL, &result, &scene->error));
+    assert_status(scene, 0, 1, 1, 1, 3);
+}
+
+static void status_knows_age_pauses_nodes_and_pressure(void **state)
+{
+    struct scene *scene = *state;
+    json_t *status = NULL;
+    scene_enqueue_many(scene, "free-co", 20);
+    scene_enqueue_many(scene, "big-co", 2);
+    scene_pass(scene, SECONDS(5));
+    scene_ok(scene, store_set_paused(scene->store, NULL, true, &scene->error));
+    scene_ok(scene, store_status(scene->store, 1, &status, &scene->error));
+    assert_int_equal(json_number_at(status, "oldest_pending_age_us"), SECONDS(5));
+    assert_true(json_is_true(json_object_get(status, "queue_paused")));
+    assert_int_equal(json_number_at(status, "nodes"), 1);
+    assert_true(json_number_at(status, "schema") >= 1);
+    const json_t *workspaces = json_object_get(status, "workspaces");
+    assert_int_equal(json_array_size(workspaces), 1);
+    assert_string_equal(json_text_at(json_array_get(workspaces, 0), "name"), "free-co");
+    json_decref(status);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        SCENE_TEST(the_view_executions_has_the_promised_columns),
+        SCENE_TEST(the_view_shows_live_and_ended_ones_alike),
+        SCENE_TEST(the_view_execution_events_tells_the_story_in_order),
+        SCENE_TEST(pages_miss_and_repeat_nothing_under_concurrent_inserts),
+        SCENE_TEST(every_filter_finds_what_it_names),
+        SCENE_TEST(a_filter_is_data_and_never_code),
+        SCENE_TEST(a_limit_and_a_cursor_are_checked),
+        SCENE_TEST(every_kind_of_list_answers),
+        SCENE_TEST(a_list_by_name_finds_one),
+        SCENE_TEST(a_list_of_workspaces_pages_through_all_of_them),
+        SCENE_TEST(show_has_params_steps_and_events),
+        SCENE_TEST(show_takes_the_beginning_of_an_id),
+        SCENE_TEST(a_ready_one_knows_its_place),
+        SCENE_TEST(one_at_capacity_names_who_holds_the_slots),
+        SCENE_TEST(a_scheduled_one_knows_its_time),
+        SCENE_TEST(one_that_backs_off_knows_its_attempts_and_its_time),
+        SCENE_TEST(pauses_nodes_and_engines_are_reasons),
+        SCENE_TEST(a_handed_over_one_says_so),
+        SCENE_TEST(one_that_runs_names_its_node_and_has_no_reason),
+        SCENE_TEST(why_of_nothing_is_not_found),
+        SCENE_TEST(counters_follow_every_move),
+        SCENE_TEST(status_knows_age_pauses_nodes_and_pressure),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

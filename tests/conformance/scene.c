@@ -1,0 +1,310 @@
+#include "conformance/scene.h"
+
+enum { SCENE_ARENA_BYTES = 256 * 1024 * 1024, SQL_MAX = 2000 };
+
+void scene_expect_ok(struct scene *scene, enum weir_status status, const char *call, const char *file, int line)
+{
+    if (status != WEIR_OK) {
+        print_error("%s\n  answered %s: %s (%s)\n", call, weir_status_name(status), scene->error.message,
+                    scene->error.hint);
+        _fail(file, line);
+    }
+}
+
+int scene_open(void **state)
+{
+    struct scene *scene = calloc(1, sizeof *scene);
+    assert_non_null(scene);
+    arena_init(&scene->arena, SCENE_ARENA_BYTES);
+    driver_make(&scene->driver);
+    scene->store = driver_open(&scene->driver, NULL);
+    scene_ok(scene, store_migrate(scene->store, NULL, &scene->error));
+    scene_workspace(scene, "free-co", "free");
+    scene_workspace(scene, "pro-co", "pro");
+    scene_workspace(scene, "big-co", "enterprise");
+    scene_publish(scene, "hello", NULL);
+    scene->node = scene_add_node(scene, "node-1", "default");
+    *state = scene;
+    return 0;
+}
+
+int scene_close(void **state)
+{
+    struct scene *scene = *state;
+    scene_check(scene);
+    store_close(scene->store);
+    driver_remove(&scene->driver);
+    arena_close(&scene->arena);
+    free(scene);
+    return 0;
+}
+
+void scene_pass(struct scene *scene, int64_t duration_us)
+{
+    scene->driver.time.boot_us += duration_us;
+    scene->driver.time.wall_us += duration_us;
+}
+
+int64_t scene_now(struct scene *scene)
+{
+    int64_t now_us = 0;
+    scene_ok(scene, store_time(scene->store, &now_us, &scene->error));
+    return now_us;
+}
+
+/* --- settings --- */
+
+void scene_workspace(struct scene *scene, const char *name, const char *plan)
+{
+    struct workspace_change change = {.name = name, .plan = plan, .paused = -1, .create = true};
+    scene_ok(scene, store_set_workspace(scene->store, &change, &scene->error));
+}
+
+void scene_cap(struct scene *scene, const char *workspace, int64_t max_concurrent)
+{
+    struct workspace_change change = {.name = workspace, .max_concurrent = max_concurrent, .paused = -1};
+    scene_ok(scene, store_set_workspace(scene->store, &change, &scene->error));
+}
+
+void scene_pause_workspace(struct scene *scene, const char *workspace, bool paused)
+{
+    struct workspace_change change = {.name = workspace, .paused = paused ? 1 : 0};
+    scene_ok(scene, store_set_workspace(scene->store, &change, &scene->error));
+}
+
+int64_t scene_publish(struct scene *scene, const char *name, const char *workspace)
+{
+    char text[200];
+    struct published published = {0};
+    (void)snprintf(text, sizeof text, "{\"name\":\"%s\",\"steps\":{\"one\":{\"handler\":\"noop\"}}}", name);
+    scene_ok(scene, store_publish(scene->store, name, workspace, text, &published, &scene->error));
+    return published.definition_id;
+}
+
+int64_t scene_add_node(struct scene *scene, const char *name, const char *group)
+{
+    struct node_options options = {.name = name,
+                                   .group = group,
+                                   .host = "host",
+                                   .boot_id = "boot",
+                                   .pid = 4242,
+                                   .keeper_pid = 0,
+                                   .version = "test",
+                                   .engine = "scripted",
+                                   .lease_us = NODE_LEASE_US};
+    int64_t node = 0;
+    scene_ok(scene, store_node_start(scene->store, &options, &node, &scene->error));
+    assert_true(node > 0);
+    return node;
+}
+
+void scene_beat(struct scene *scene, int64_t node)
+{
+    struct node_beat beat = {.engine_reachable = true};
+    scene_ok(scene, store_node_beat(scene->store, node, &beat, &scene->error));
+}
+
+/* --- enqueue --- */
+
+struct enqueue_result scene_try(struct scene *scene, const struct enqueue_request *request)
+{
+    struct enqueue_result result = {.status = WEIR_FAILED};
+    scene_ok(scene, store_enqueue(scene->store, request, 1, &result, &scene->error));
+    return result;
+}
+
+const char *scene_enqueue_request(struct scene *scene, const struct enqueue_request *request)
+{
+    struct enqueue_result result = scene_try(scene, request);
+    scene->error = result.error;
+    scene_ok(scene, result.status);
+    assert_true(uuid_is_valid(result.id));
+    return arena_copy_string(&scene->arena, result.id);
+}
+
+const char *scene_enqueue(struct scene *scene, const char *workspace)
+{
+    return scene_enqueue_request(scene, &(struct enqueue_request){.workspace = workspace, .workflow = "hello"});
+}
+
+void scene_enqueue_many(struct scene *scene, const char *workspace, size_t count)
+{
+    enum { SET = 1000 };
+    struct enqueue_request *requests = calloc(SET, sizeof *requests);
+    struct enqueue_result *results = calloc(SET, sizeof *results);
+    assert_non_null(requests);
+    assert_non_null(results);
+    for (size_t i = 0; i < SET; i++) {
+        requests[i] = (struct enqueue_request){.workspace = workspace, .workflow = "hello"};
+    }
+    while (count > 0) {
+        size_t part = count < SET ? count : SET;
+        scene_ok(scene, store_enqueue(scene->store, requests, part, results, &scene->error));
+        for (size_t i = 0; i < part; i++) {
+            assert_int_equal(results[i].status, WEIR_OK);
+        }
+        count -= part;
+    }
+    free(requests);
+    free(results);
+}
+
+/* --- claim and record --- */
+
+struct claim_result scene_claim_as(struct scene *scene, int64_t node, const char *group, size_t limit)
+{
+    struct claim_options options = {.node_id = node, .group = group, .limit = limit, .attempts_max = ATTEMPTS_MAX_DEFAULT};
+    struct claim_result result = {0};
+    scene_ok(scene, store_claim(scene->store, &options, &scene->arena, &result, &scene->error));
+    assert_true(result.count <= limit);
+    return result;
+}
+
+struct claim_result scene_claim(struct scene *scene, size_t limit)
+{
+    return scene_claim_as(scene, scene->node, "default", limit);
+}
+
+struct claimed_item scene_claim_one(struct scene *scene)
+{
+    struct claim_result claim = scene_claim(scene, 10);
+    assert_int_equal(claim.count, 1);
+    return claim.items[0];
+}
+
+size_t scene_count_of(const struct claim_result *claim, const char *workspace)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < claim->count; i++) {
+        count += strcmp(claim->items[i].workspace, workspace) == 0;
+    }
+    return count;
+}
+
+struct record scene_record_of(enum record_kind kind, const struct claimed_item *item)
+{
+    struct record record = {.kind = kind, .fence = item->fence, .status = WEIR_FAILED};
+    memcpy(record.id, item->id, sizeof record.id);
+    if (kind == RECORD_RETRY || kind == RECORD_REFUSED || kind == RECORD_FAILED) {
+        record.error_code = "test_error";
+        record.error = "it did not work";
+    }
+    return record;
+}
+
+enum weir_status scene_record_full(struct scene *scene, int64_t node, struct record record)
+{
+    struct record_summary summary = {0};
+    scene_ok(scene, store_record(scene->store, node, &record, 1, &summary, &scene->error));
+    return record.status;
+}
+
+enum weir_status scene_record(struct scene *scene, enum record_kind kind, const struct claimed_item *item)
+{
+    static const struct step_record step = {.step = "one", .state = STEP_RUNNING, .attempt = 1, .exit_code = -1};
+    struct record record = scene_record_of(kind, item);
+    record.step = kind == RECORD_STEP ? &step : NULL;
+    return scene_record_full(scene, scene->node, record);
+}
+
+void scene_complete(struct scene *scene, const struct claim_result *claim)
+{
+    struct record *records = calloc(claim->count + 1, sizeof *records);
+    struct record_summary summary = {0};
+    assert_non_null(records);
+    for (size_t i = 0; i < claim->count; i++) {
+        records[i] = scene_record_of(RECORD_COMPLETED, &claim->items[i]);
+        records[i].dispatched_first = true;
+    }
+    scene_ok(scene, store_record(scene->store, scene->node, records, claim->count, &summary, &scene->error));
+    assert_int_equal(summary.changed, claim->count);
+    free(records);
+}
+
+/* --- looking --- */
+
+json_t *scene_rows(struct scene *scene, const char *sql)
+{
+    return driver_rows(&scene->driver, sql);
+}
+
+static const json_t *first_value(const json_t *rows, const char *sql)
+{
+    const json_t *row = json_array_get(rows, 0);
+    if (row == NULL) {
+        fail_msg("no row: %s", sql);
+    }
+    return json_object_iter_value(json_object_iter((json_t *)row));
+}
+
+int64_t scene_number(struct scene *scene, const char *format, ...)
+{
+    char sql[SQL_MAX];
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(sql, sizeof sql, format, arguments);
+    va_end(arguments);
+    json_t *rows = scene_rows(scene, sql);
+    const json_t *value = first_value(rows, sql);
+    assert_true(json_is_integer(value));
+    int64_t number = json_integer_value(value);
+    json_decref(rows);
+    return number;
+}
+
+const char *scene_text(struct scene *scene, const char *format, ...)
+{
+    char sql[SQL_MAX];
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(sql, sizeof sql, format, arguments);
+    va_end(arguments);
+    json_t *rows = scene_rows(scene, sql);
+    const json_t *value = first_value(rows, sql);
+    const char *text = NULL;
+    if (!json_is_null(value)) {
+        assert_true(json_is_string(value));
+        text = arena_copy(&scene->arena, json_string_value(value), json_string_length(value));
+    }
+    json_decref(rows);
+    return text;
+}
+
+const char *scene_status_of(struct scene *scene, const char *id)
+{
+    return scene_text(scene, "SELECT status FROM executions WHERE id = '%s'", id);
+}
+
+const char *scene_reason_of(struct scene *scene, const char *id)
+{
+    return scene_text(scene, "SELECT pending_reason FROM executions WHERE id = '%s'", id);
+}
+
+void scene_check(struct scene *scene)
+{
+    json_t *problems = NULL;
+    scene_ok(scene, store_check(scene->store, &problems, &scene->error));
+    if (json_array_size(problems) != 0) {
+        char *text = json_dumps(problems, JSON_INDENT(2));
+        fail_msg("the store's check found: %s", text);
+    }
+    json_decref(problems);
+}
+
+json_int_t json_number_at(const json_t *object, const char *key)
+{
+    const json_t *value = json_object_get(object, key);
+    if (!json_is_integer(value)) {
+        fail_msg("%s is not a number", key);
+    }
+    return json_integer_value(value);
+}
+
+const char *json_text_at(const json_t *object, const char *key)
+{
+    const json_t *value = json_object_get(object, key);
+    if (!json_is_string(value)) {
+        fail_msg("%s is not a text", key);
+    }
+    return json_string_value(value);
+}

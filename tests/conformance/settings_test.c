@@ -1,0 +1,317 @@
+/* Plans, workspaces, pauses, definitions: data, changed without restart. And the schema itself. */
+#include "conformance/scene.h"
+
+static void the_plans_of_the_specification_are_there(void **state)
+{
+    struct scene *scene = *state;
+    json_t *page = NULL;
+    struct list_options options = {.kind = LIST_PLANS};
+    scene_ok(scene, store_list(scene->store, &options, &page, &scene->error));
+    static const char *const names[] = {"free", "pro", "enterprise"};
+    static const int caps[] = {1, 5, 20};
+    const json_t *items = json_object_get(page, "items");
+    for (size_t i = 0; i < 3; i++) {
+        bool found = false;
+        for (size_t k = 0; k < json_array_size(items); k++) {
+            const json_t *plan = json_array_get(items, k);
+            if (strcmp(json_text_at(plan, "name"), names[i]) == 0) {
+                assert_int_equal(json_number_at(plan, "max_concurrent"), caps[i]);
+                found = true;
+            }
+        }
+        assert_true(found);
+    }
+    json_decref(page);
+}
+
+static enum weir_status set_plan(struct scene *scene, const char *name, int64_t max_concurrent, int weight)
+{
+    struct plan_change change = {.name = name, .max_concurrent = max_concurrent, .weight = weight};
+    return store_set_plan(scene->store, &change, &scene->error);
+}
+
+static void a_new_plan_needs_its_limit(void **state)
+{
+    struct scene *scene = *state;
+    assert_int_equal(set_plan(scene, "startup", 0, 2), WEIR_PLAN_NOT_FOUND);
+    scene_ok(scene, set_plan(scene, "startup", 3, 2));
+    scene_workspace(scene, "young-co", "startup");
+    scene_enqueue_many(scene, "young-co", 9);
+    assert_int_equal(scene_claim(scene, 10).count, 3);
+}
+
+static void wrong_plans_are_refused(void **state)
+{
+    struct scene *scene = *state;
+    char name[PLAN_NAME_MAX + 2];
+    memset(name, 'p', sizeof name - 1);
+    name[sizeof name - 1] = '\0';
+    assert_int_equal(set_plan(scene, name, 1, 1), WEIR_INVALID_ARGUMENT);
+    assert_int_equal(set_plan(scene, "", 1, 1), WEIR_INVALID_ARGUMENT);
+    assert_int_equal(set_plan(scene, "free", -1, 0), WEIR_INVALID_ARGUMENT);
+    assert_int_equal(set_plan(scene, "free", (int64_t)MAX_CONCURRENT_MOST + 1, 0), WEIR_INVALID_ARGUMENT);
+    assert_int_equal(set_plan(scene, "free", 0, WEIGHT_MOST + 1), WEIR_INVALID_ARGUMENT);
+    assert_int_equal(set_plan(scene, "free", 0, -1), WEIR_INVALID_ARGUMENT);
+    scene_ok(scene, set_plan(scene, "free", MAX_CONCURRENT_MOST, WEIGHT_MOST));
+}
+
+static enum weir_status set_workspace(struct scene *scene, const struct workspace_change *change)
+{
+    return store_set_workspace(scene->store, change, &scene->error);
+}
+
+static void a_new_workspace_without_a_plan_is_free(void **state)
+{
+    struct scene *scene = *state;
+    scene_workspace(scene, "new-co", NULL);
+    scene_enqueue_many(scene, "new-co", 5);
+    assert_int_equal(scene_claim(scene, 10).count, 1);
+}
+
+static void an_unknown_workspace_is_not_made_by_mistake(void **state)
+{
+    struct scene *scene = *state;
+    struct workspace_change change = {.name = "pro-c", .max_concurrent = 9, .paused = -1};
+    assert_int_equal(set_workspace(scene, &change), WEIR_WORKSPACE_NOT_FOUND);
+    assert_non_null(strstr(scene->error.hint, "pro-co"));
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM workspaces"), 3);
+}
+
+static void wrong_workspaces_are_refused(void **state)
+{
+    struct scene *scene = *state;
+    char name[WORKSPACE_NAME_MAX + 2];
+    memset(name, 'w', sizeof name - 1);
+    name[sizeof name - 1] = '\0';
+    struct workspace_change too_long = {.name = name, .paused = -1, .create = true};
+    struct workspace_change no_plan = {.name = "new-co", .plan = "gold", .paused = -1, .create = true};
+    struct workspace_change empty = {.name = "", .paused = -1, .create = true};
+    struct workspace_change bytes = {.name = "a\xFF", .paused = -1, .create = true};
+    struct workspace_change cap = {.name = "pro-co", .max_concurrent = -2, .paused = -1};
+    assert_int_equal(set_workspace(scene, &too_long), WEIR_INVALID_ARGUMENT);
+    assert_int_equal(set_workspace(scene, &no_plan), WEIR_PLAN_NOT_FOUND);
+    assert_int_equal(set_workspace(scene, &empty), WEIR_INVALID_ARGUMENT);
+    assert_int_equal(set_workspace(scene, &bytes), WEIR_INVALID_ARGUMENT);
+    assert_int_equal(set_workspace(scene, &cap), WEIR_INVALID_ARGUMENT);
+    name[WORKSPACE_NAME_MAX] = '\0';
+    scene_ok(scene, set_workspace(scene, &too_long));
+}
+
+static void a_setting_that_is_left_stays_as_it_was(void **state)
+{
+    struct scene *scene = *state;
+    scene_cap(scene, "pro-co", 2);
+    scene_pause_workspace(scene, "pro-co", true);
+    struct workspace_change nothing = {.name = "pro-co", .paused = -1};
+    scene_ok(scene, set_workspace(scene, &nothing));
+    scene_workspace(scene, "pro-co", NULL);
+    scene_enqueue_many(scene, "pro-co", 9);
+    assert_int_equal(scene_claim(scene, 10).count, 0);
+    scene_pause_workspace(scene, "pro-co", false);
+    assert_int_equal(scene_claim(scene, 10).count, 2);
+}
+
+static void another_weight_keeps_the_limit(void **state)
+{
+    struct scene *scene = *state;
+    scene_ok(scene, set_plan(scene, "pro", 0, 4));
+    scene_enqueue_many(scene, "pro-co", 9);
+    assert_int_equal(scene_claim(scene, 10).count, 5);
+}
+
+static void a_pause_of_an_unknown_group_is_told(void **state)
+{
+    struct scene *scene = *state;
+    enum weir_status status = store_set_paused(scene->store, "no-such-group", true, &scene->error);
+    assert_true(status == WEIR_NOT_FOUND || status == WEIR_OK); /* a group may be paused before its first item */
+    if (status == WEIR_OK) {
+        const char *id = scene_enqueue_request(
+            scene, &(struct enqueue_request){.workspace = "pro-co", .workflow = "hello", .group = "no-such-group"});
+        int64_t node = scene_add_node(scene, "node-2", "no-such-group");
+        assert_int_equal(scene_claim_as(scene, node, "no-such-group", 10).count, 0);
+        assert_string_equal(scene_reason_of(scene, id), "queue_paused");
+    }
+}
+
+static struct published publish(struct scene *scene, const char *name, const char *workspace, const char *text)
+{
+    struct published published = {0};
+    scene_ok(scene, store_publish(scene->store, name, workspace, text, &published, &scene->error));
+    return published;
+}
+
+static void versions_count_from_one_and_never_change(void **state)
+{
+    struct scene *scene = *state;
+    static const char first_text[] = "{\"name\":\"w\",\"steps\":{\"a\":{\"handler\":\"x\"}}}";
+    static const char second_text[] = "{\"name\":\"w\",\"steps\":{\"b\":{\"handler\":\"x\"}}}";
+    struct published first = publish(scene, "w", NULL, first_text);
+    struct published again = publish(scene, "w", NULL, first_text);
+    struct published second = publish(scene, "w", NULL, second_text);
+    struct published back = publish(scene, "w", NULL, first_text);
+    struct published own = publish(scene, "w", "pro-co", first_text);
+    assert_int_equal(first.version, 1);
+    assert_false(first.unchanged);
+    assert_true(again.unchanged);
+    assert_int_equal(again.version, 1);
+    assert_int_equal(again.definition_id, first.definition_id);
+    assert_int_equal(second.version, 2);
+    assert_int_equal(back.version, 3);
+    assert_false(back.unchanged);
+    assert_int_equal(own.version, 1);
+    struct definition_text kept = {0};
+    scene_ok(scene, store_read_definition(scene->store, first.definition_id, &scene->arena, &kept, &scene->error));
+    assert_string_equal(kept.text, first_text);
+    scene_ok(scene, store_read_definition(scene->store, own.definition_id, &scene->arena, &kept, &scene->error));
+    assert_string_equal(kept.workspace, "pro-co");
+}
+
+static void a_definition_for_nobody_is_refused(void **state)
+{
+    struct scene *scene = *state;
+    struct published published = {.version = 7};
+    assert_int_equal(store_publish(scene->store, "w", "pro-c", "{}", &published, &scene->error), WEIR_WORKSPACE_NOT_FOUND);
+    assert_int_equal(store_publish(scene->store, "No Name", NULL, "{}", &published, &scene->error), WEIR_INVALID_ARGUMENT);
+    assert_int_equal(store_publish(scene->store, "", NULL, "{}", &published, &scene->error), WEIR_INVALID_ARGUMENT);
+    assert_int_equal(published.version, 7);
+}
+
+/* --- the schema --- */
+
+static void migrating_again_does_nothing(void **state)
+{
+    struct scene *scene = *state;
+    int applied = 9;
+    scene_ok(scene, store_migrate(scene->store, &applied, &scene->error));
+    assert_int_equal(applied, 0);
+    scene_ok(scene, store_require_schema(scene->store, &scene->error));
+}
+
+static void a_plan_shows_what_would_be_done_and_does_nothing(void **state)
+{
+    (void)state;
+    struct driver_under_test driver;
+    struct weir_error error = {0};
+    driver_make(&driver);
+    struct store *store = driver_open(&driver, NULL);
+    struct arena arena;
+    arena_init(&arena, 1 << 24);
+    for (int round = 0; round < 2; round++) {
+        const struct store_migration *migrations = NULL;
+        size_t count = 0;
+        assert_int_equal(store_plan(store, &arena, &migrations, &count, &error), WEIR_OK);
+        assert_true(count >= 1);
+        for (size_t i = 0; i < count; i++) {
+            assert_int_equal(migrations[i].applied, round == 1);
+            assert_int_equal(migrations[i].version, (int)i + 1);
+            assert_true(strlen(migrations[i].name) > 5 && strlen(migrations[i].sql) > 10);
+        }
+        if (round == 0) {
+            int applied = 0;
+            assert_int_equal(store_require_schema(store, &error), WEIR_SCHEMA_MISSING);
+            assert_non_null(strstr(error.hint, "weir store"));
+            assert_int_equal(store_migrate(store, &applied, &error), WEIR_OK);
+            assert_int_equal(applied, (int)count);
+        }
+    }
+    assert_int_equal(store_require_schema(store, &error), WEIR_OK);
+    arena_close(&arena);
+    store_close(store);
+    driver_remove(&driver);
+}
+
+static void verbs_on_a_store_without_a_schema_say_so(void **state)
+{
+    (void)state;
+    struct driver_under_test driver;
+    struct weir_error error = {0};
+    driver_make(&driver);
+    struct store *store = driver_open(&driver, NULL);
+    struct enqueue_request request = {.workspace = "a", .workflow = "b"};
+    struct enqueue_result result;
+    json_t *status = NULL;
+    assert_int_equal(store_enqueue(store, &request, 1, &result, &error), WEIR_SCHEMA_MISSING);
+    assert_true(strlen(error.hint) > 0);
+    assert_int_equal(store_status(store, 1, &status, &error), WEIR_SCHEMA_MISSING);
+    store_close(store);
+    driver_remove(&driver);
+}
+
+static void a_url_without_a_driver_is_refused(void **state)
+{
+    (void)state;
+    static const char *const urls[] = {"mysql://x", "", "sqlite:", NULL};
+    for (size_t i = 0; i < sizeof urls / sizeof urls[0]; i++) {
+        struct store_options options = {.url = urls[i]};
+        struct store *store = (struct store *)&options;
+        struct weir_error error = {0};
+        enum weir_status status = store_open(&options, &store, &error);
+        assert_true(status == WEIR_INVALID_ARGUMENT || status == WEIR_MISUSE);
+        assert_ptr_equal(store, &options); /* untouched on failure */
+    }
+    store_close(NULL);
+}
+
+static void another_handle_sees_the_same_store(void **state)
+{
+    struct scene *scene = *state;
+    struct store *again = NULL;
+    scene_ok(scene, store_open_again(scene->store, &again, &scene->error));
+    assert_string_equal(store_url(again), store_url(scene->store));
+    assert_int_equal(store_features(again), store_features(scene->store));
+    const char *id = scene_enqueue(scene, "pro-co");
+    json_t *shown = NULL;
+    scene_ok(scene, store_show(again, id, &shown, &scene->error));
+    json_decref(shown);
+    store_close(again);
+    assert_int_equal(scene_claim(scene, 1).count, 1);
+}
+
+static void a_backup_is_whole_and_never_overwrites(void **state)
+{
+    struct scene *scene = *state;
+    char path[300];
+    scene_enqueue_many(scene, "pro-co", 100);
+    (void)scene_claim(scene, 3);
+    (void)snprintf(path, sizeof path, "%s/weir.db.backup", scene->driver.place);
+    scene_ok(scene, store_backup(scene->store, path, &scene->error));
+    assert_int_equal(store_backup(scene->store, path, &scene->error), WEIR_CONFLICT);
+    struct driver_under_test copy = scene->driver;
+    (void)snprintf(copy.url, sizeof copy.url, "sqlite:%s", path);
+    copy.time.clock = scene->driver.time.clock;
+    struct store_options options = {.url = copy.url, .clock = &scene->driver.time.clock};
+    struct store *store = NULL;
+    json_t *problems = NULL;
+    scene_ok(scene, store_open(&options, &store, &scene->error));
+    scene_ok(scene, store_check(store, &problems, &scene->error));
+    assert_int_equal(json_array_size(problems), 0);
+    json_decref(problems);
+    store_close(store);
+    json_t *rows = driver_rows(&copy, "SELECT count(*) AS n FROM executions");
+    assert_int_equal(json_number_at(json_array_get(rows, 0), "n"), 100);
+    json_decref(rows);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        SCENE_TEST(the_plans_of_the_specification_are_there),
+        SCENE_TEST(a_new_plan_needs_its_limit),
+        SCENE_TEST(wrong_plans_are_refused),
+        SCENE_TEST(a_new_workspace_without_a_plan_is_free),
+        SCENE_TEST(an_unknown_workspace_is_not_made_by_mistake),
+        SCENE_TEST(wrong_workspaces_are_refused),
+        SCENE_TEST(a_setting_that_is_left_stays_as_it_was),
+        SCENE_TEST(another_weight_keeps_the_limit),
+        SCENE_TEST(a_pause_of_an_unknown_group_is_told),
+        SCENE_TEST(versions_count_from_one_and_never_change),
+        SCENE_TEST(a_definition_for_nobody_is_refused),
+        SCENE_TEST(migrating_again_does_nothing),
+        cmocka_unit_test(a_plan_shows_what_would_be_done_and_does_nothing),
+        cmocka_unit_test(verbs_on_a_store_without_a_schema_say_so),
+        cmocka_unit_test(a_url_without_a_driver_is_refused),
+        SCENE_TEST(another_handle_sees_the_same_store),
+        SCENE_TEST(a_backup_is_whole_and_never_overwrites),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

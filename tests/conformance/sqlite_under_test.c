@@ -1,0 +1,126 @@
+/* The SQLite driver for the conformance suite. */
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "conformance/driver_under_test.h"
+#include "support/test.h"
+
+static int64_t read_wall(void *context)
+{
+    return ((struct virtual_clock *)context)->wall_us;
+}
+
+static int64_t read_boot(void *context)
+{
+    return ((struct virtual_clock *)context)->boot_us;
+}
+
+static void start_clock(struct virtual_clock *time)
+{
+    time->wall_us = clock_wall(clock_system()); /* the views ask the machine's own clock who is alive */
+    time->boot_us = 1000000000;
+    time->clock = (struct clock){read_wall, read_boot, time};
+}
+
+void driver_make(struct driver_under_test *driver)
+{
+    const char *parent = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
+    memset(driver, 0, sizeof *driver);
+    start_clock(&driver->time);
+    (void)snprintf(driver->place, sizeof driver->place, "%s/weir-conformance-XXXXXX", parent);
+    assert_non_null(mkdtemp(driver->place));
+    (void)snprintf(driver->url, sizeof driver->url, "sqlite:%s/weir.db", driver->place);
+}
+
+void driver_remove(struct driver_under_test *driver)
+{
+    static const char *const endings[] = {"", "-wal", "-shm", ".backup", ".backup-wal", ".backup-shm"};
+    for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
+        char path[300];
+        (void)snprintf(path, sizeof path, "%s/weir.db%s", driver->place, endings[i]);
+        (void)unlink(path);
+    }
+    (void)rmdir(driver->place);
+}
+
+struct store *driver_open(struct driver_under_test *driver, struct event_bus *events)
+{
+    struct store_options options = {.url = driver->url, .create = true, .clock = &driver->time.clock, .events = events};
+    struct store *store = NULL;
+    struct weir_error error = {0};
+    if (store_open(&options, &store, &error) != WEIR_OK) {
+        fail_msg("cannot open %s: %s", driver->url, error.message);
+    }
+    return store;
+}
+
+static sqlite3 *open_database(struct driver_under_test *driver)
+{
+    sqlite3 *database = NULL;
+    assert_int_equal(sqlite3_open_v2(driver->url + strlen("sqlite:"), &database, SQLITE_OPEN_READWRITE, NULL), SQLITE_OK);
+    (void)sqlite3_busy_timeout(database, 10000);
+    return database;
+}
+
+static json_t *column_value(sqlite3_stmt *statement, int column)
+{
+    switch (sqlite3_column_type(statement, column)) {
+    case SQLITE_INTEGER:
+        return json_integer(sqlite3_column_int64(statement, column));
+    case SQLITE_FLOAT:
+        return json_real(sqlite3_column_double(statement, column));
+    case SQLITE_NULL:
+        return json_null();
+    default: {
+        const char *bytes = sqlite3_column_blob(statement, column);
+        int length = sqlite3_column_bytes(statement, column);
+        return json_stringn_nocheck(length == 0 ? "" : bytes, (size_t)length);
+    }
+    }
+}
+
+json_t *driver_rows(struct driver_under_test *driver, const char *sql)
+{
+    sqlite3 *database = open_database(driver);
+    sqlite3_stmt *statement = NULL;
+    json_t *rows = json_array();
+    if (sqlite3_prepare_v2(database, sql, -1, &statement, NULL) != SQLITE_OK) {
+        fail_msg("%s: %s", sql, sqlite3_errmsg(database));
+    }
+    int code;
+    while ((code = sqlite3_step(statement)) == SQLITE_ROW) {
+        json_t *row = json_object();
+        for (int i = 0; i < sqlite3_column_count(statement); i++) {
+            (void)json_object_set_new_nocheck(row, sqlite3_column_name(statement, i), column_value(statement, i));
+        }
+        (void)json_array_append_new(rows, row);
+    }
+    if (code != SQLITE_DONE) {
+        fail_msg("%s: %s", sql, sqlite3_errmsg(database));
+    }
+    (void)sqlite3_finalize(statement);
+    (void)sqlite3_close(database);
+    return rows;
+}
+
+void driver_guard_caps(struct driver_under_test *driver)
+{
+    sqlite3 *database = open_database(driver);
+    char *message = NULL;
+    int code = sqlite3_exec(database,
+                            "CREATE TRIGGER guard_caps AFTER UPDATE OF slots_used ON workspaces"
+                            " WHEN NEW.slots_used > NEW.slots_max AND NEW.slots_used > OLD.slots_used"
+                            " BEGIN SELECT RAISE(ABORT, 'more slots taken than there are'); END;"
+                            "CREATE TRIGGER guard_count AFTER UPDATE OF slots_used ON workspaces"
+                            " WHEN NEW.slots_used <> (SELECT count(*) FROM workflow_execution_queue q"
+                            "  WHERE q.workspace_id = NEW.id AND q.status <> 'PENDING')"
+                            " BEGIN SELECT RAISE(ABORT, 'slots are not the held items'); END;",
+                            NULL, NULL, &message);
+    if (code != SQLITE_OK) {
+        fail_msg("cannot guard the caps: %s", message);
+    }
+    (void)sqlite3_close(database);
+}

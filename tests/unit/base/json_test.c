@@ -1,0 +1,157 @@
+#include "base/json.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "support/seed.h"
+#include "support/test.h"
+
+static void a_value_of_any_type_is_read_and_written_back(void **state)
+{
+    (void)state;
+    static const char *const values[] = {"{}",
+                                         "[]",
+                                         "null",
+                                         "true",
+                                         "-12",
+                                         "1.5",
+                                         "\"\\u0000\"",
+                                         "{\"b\":1,\"a\":[2,{\"c\":null}]}",
+                                         "\"\xF0\x9F\x98\x80\""};
+    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
+        json_t *value = NULL;
+        struct text text = {.max = 1000};
+        assert_int_equal(json_read(values[i], strlen(values[i]), &value, NULL), WEIR_OK);
+        assert_int_equal(json_write(value, &text, NULL), WEIR_OK);
+        assert_string_equal(text.data, values[i]);
+        text_close(&text);
+        json_decref(value);
+    }
+}
+
+static void what_is_not_json_is_refused_with_its_place(void **state)
+{
+    (void)state;
+    static const char *const wrong[] = {"",
+                                        " ",
+                                        "{",
+                                        "{\"a\":1,}",
+                                        "[1 2]",
+                                        "{} {}",
+                                        "nul",
+                                        "'a'",
+                                        "{\"a\":1,\"a\":2}",
+                                        "\"\xFF\"",
+                                        "\"\xED\xA0\x80\"",
+                                        "01",
+                                        "NaN",
+                                        "\"a\nb\"",
+                                        "1e999",
+                                        "[\"\\ud800\"]",
+                                        "\xEF\xBB\xBF{}"};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        json_t *value = NULL;
+        struct weir_error error;
+        assert_int_equal(json_read(wrong[i], strlen(wrong[i]), &value, &error), WEIR_INVALID_ARGUMENT);
+        assert_null(value);
+        assert_non_null(strstr(error.message, "line "));
+        assert_non_null(strstr(error.message, "column "));
+    }
+}
+
+static void the_place_is_the_right_one(void **state)
+{
+    (void)state;
+    json_t *value = NULL;
+    struct weir_error error;
+    static const char text[] = "{\n  \"a\": 1,\n  \"b\": x\n}";
+    assert_int_equal(json_read(text, sizeof text - 1, &value, &error), WEIR_INVALID_ARGUMENT);
+    assert_non_null(strstr(error.message, "line 3 "));
+}
+
+static enum weir_status read_nested(int depth)
+{
+    char *text = malloc((size_t)depth * 2 + 1);
+    assert_non_null(text);
+    memset(text, '[', (size_t)depth);
+    memset(text + depth, ']', (size_t)depth);
+    json_t *value = NULL;
+    enum weir_status status = json_read(text, (size_t)depth * 2, &value, NULL);
+    json_decref(value);
+    free(text);
+    return status;
+}
+
+static void depth_is_bounded(void **state)
+{
+    (void)state;
+    assert_int_equal(read_nested(JSON_DEPTH_MAX), WEIR_OK);
+    assert_int_equal(read_nested(JSON_DEPTH_MAX + 1), WEIR_INVALID_ARGUMENT);
+    assert_int_equal(read_nested(1000000), WEIR_INVALID_ARGUMENT);
+    json_t *value = NULL;
+    char brackets[400];
+    int length = snprintf(brackets, sizeof brackets, "\"%0*d\\\"[[[[\"", 300, 0);
+    assert_int_equal(json_read(brackets, (size_t)length, &value, NULL), WEIR_OK);
+    json_decref(value);
+}
+
+static void a_text_that_is_too_small_stays_as_it_was(void **state)
+{
+    (void)state;
+    struct text text = {.max = 10};
+    assert_int_equal(text_add_string(&text, "abc"), WEIR_OK);
+    json_t *value = json_pack("{s:[i,i,i,i]}", "a", 1, 2, 3, 4);
+    assert_int_equal(json_write(value, &text, NULL), WEIR_FAILED);
+    assert_int_equal(text.length, 3);
+    assert_string_equal(text.data, "abc");
+    json_decref(value);
+    text_close(&text);
+}
+
+static void damaged_json_never_crashes_the_reader(void **state)
+{
+    (void)state;
+    struct random random;
+    test_seed(&random, "json_read");
+    static const char whole[] = "{\"a\":[1,2.5e3,\"x\\u00e9\\n\"],\"b\":{\"c\":null,\"d\":[true,false]}}";
+    for (int round = 0; round < 20000; round++) {
+        char text[sizeof whole];
+        memcpy(text, whole, sizeof whole);
+        for (uint64_t k = random_below(&random, 4); k > 0; k--) {
+            text[random_below(&random, sizeof whole - 1)] = (char)random_below(&random, 256);
+        }
+        json_t *value = NULL;
+        if (json_read(text, random_below(&random, sizeof whole), &value, NULL) == WEIR_OK) {
+            json_decref(value);
+        } else {
+            assert_null(value);
+        }
+    }
+}
+
+static void types_have_names(void **state)
+{
+    (void)state;
+    static const char *const pairs[][2] = {{"{}", "object"},  {"[]", "array"},     {"\"\"", "string"},   {"1", "integer"},
+                                           {"1.0", "number"}, {"true", "boolean"}, {"false", "boolean"}, {"null", "null"}};
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
+        json_t *value = NULL;
+        assert_int_equal(json_read(pairs[i][0], strlen(pairs[i][0]), &value, NULL), WEIR_OK);
+        assert_string_equal(json_type_name(value), pairs[i][1]);
+        json_decref(value);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_value_of_any_type_is_read_and_written_back),
+        cmocka_unit_test(what_is_not_json_is_refused_with_its_place),
+        cmocka_unit_test(the_place_is_the_right_one),
+        cmocka_unit_test(depth_is_bounded),
+        cmocka_unit_test(a_text_that_is_too_small_stays_as_it_was),
+        cmocka_unit_test(damaged_json_never_crashes_the_reader),
+        cmocka_unit_test(types_have_names),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

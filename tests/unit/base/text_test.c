@@ -1,0 +1,178 @@
+#include "base/text.h"
+
+#include <stdlib.h>
+
+#include "support/seed.h"
+#include "support/test.h"
+
+static void text_grows_and_stays_terminated(void **state)
+{
+    (void)state;
+    struct text text = {.max = 100000};
+    for (int i = 0; i < 10000; i++) {
+        assert_int_equal(text_format(&text, "%d,", i % 10), WEIR_OK);
+    }
+    assert_int_equal(text.length, 20000);
+    assert_int_equal(strlen(text.data), 20000);
+    assert_int_equal(text_add(&text, "a\0b", 3), WEIR_OK);
+    assert_memory_equal(text.data + 20000, "a\0b", 4);
+    text_clear(&text);
+    assert_int_equal(text.length, 0);
+    assert_string_equal(text.data, "");
+    text_close(&text);
+    text_close(&text);
+    text_close(NULL);
+}
+
+static void text_stops_at_its_ceiling_and_keeps_what_it_had(void **state)
+{
+    (void)state;
+    struct text text = {.max = 5};
+    assert_int_equal(text_add_string(&text, "abc"), WEIR_OK);
+    assert_int_equal(text_add_string(&text, "def"), WEIR_FAILED);
+    assert_int_equal(text_format(&text, "%s", "def"), WEIR_FAILED);
+    assert_int_equal(text_add(&text, "x", SIZE_MAX), WEIR_FAILED);
+    assert_string_equal(text.data, "abc");
+    assert_int_equal(text_add_string(&text, "de"), WEIR_OK);
+    assert_string_equal(text.data, "abcde");
+    assert_int_equal(text_add_string(&text, ""), WEIR_OK);
+    assert_int_equal(text.length, 5);
+    text_close(&text);
+}
+
+static void utf8_is_told_from_what_is_not(void **state)
+{
+    (void)state;
+    static const char *const right[] = {
+        "", "plain", "\xC3\xA9", "\xE2\x82\xAC", "\xF0\x9F\x98\x80", "\xF4\x8F\xBF\xBF", "\xED\x9F\xBF"};
+    static const char *const wrong[] = {"\x80",
+                                        "\xC0\xAF",
+                                        "\xC1\xBF",
+                                        "\xE0\x80\x80",
+                                        "\xED\xA0\x80",
+                                        "\xF0\x80\x80\x80",
+                                        "\xF4\x90\x80\x80",
+                                        "\xF5\x80\x80\x80",
+                                        "\xC3",
+                                        "\xE2\x82",
+                                        "a\xFF"
+                                        "b"};
+    for (size_t i = 0; i < sizeof right / sizeof right[0]; i++) {
+        assert_true(text_is_utf8(right[i], strlen(right[i])));
+    }
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        assert_false(text_is_utf8(wrong[i], strlen(wrong[i])));
+    }
+    assert_true(text_is_utf8("a\0b", 3));
+}
+
+static void assert_made_safe(const char *from, const char *expected)
+{
+    char text[64];
+    text_copy(text, sizeof text, from);
+    text_make_safe(text);
+    assert_string_equal(text, expected);
+}
+
+static void what_a_terminal_must_not_see_becomes_a_question_mark(void **state)
+{
+    (void)state;
+    assert_made_safe("caf\xC3\xA9 \xF0\x9F\x98\x80", "caf\xC3\xA9 \xF0\x9F\x98\x80");
+    assert_made_safe("a\r\n\x1b[0m", "a???[0m");
+    assert_made_safe("\xC2\x85\xC2\x9B", "??");
+    assert_made_safe("\xE2\x80\xAEx\xE2\x81\xA6y\xEF\xBB\xBF", "?x?y?");
+    assert_made_safe("a\x80"
+                     "b",
+                     "a?b");
+}
+
+/* A byte that is no UTF-8 near the end is not the same as a character that the end has split. */
+static void only_a_split_character_is_cut_at_the_end(void **state)
+{
+    (void)state;
+    assert_made_safe("caf\xE9!", "caf?!");
+    assert_made_safe("ab\xFF", "ab?");
+    assert_made_safe("ab\xC3"
+                     "cd",
+                     "ab?cd");
+    assert_made_safe("ab\xE2\x82", "ab");
+    assert_made_safe("ab\xC3", "ab");
+    assert_made_safe("ab\xF0\x9F\x98", "ab");
+    assert_made_safe("\xED\xA0", "??");
+}
+
+static void any_bytes_become_a_safe_line(void **state)
+{
+    (void)state;
+    struct random random;
+    test_seed(&random, "text_make_safe");
+    for (int round = 0; round < 20000; round++) {
+        char text[33];
+        size_t length = random_below(&random, 32);
+        for (size_t i = 0; i < length; i++) {
+            text[i] = (char)(1 + random_below(&random, 255));
+        }
+        text[length] = '\0';
+        text_make_safe(text);
+        assert_true(strlen(text) <= length);
+        assert_true(text_is_utf8(text, strlen(text)));
+        char again[33];
+        memcpy(again, text, sizeof again);
+        text_make_safe(again);
+        assert_string_equal(again, text);
+    }
+}
+
+static void columns_count_characters(void **state)
+{
+    (void)state;
+    assert_int_equal(text_columns(""), 0);
+    assert_int_equal(text_columns("abc"), 3);
+    assert_int_equal(text_columns("\xC3\xA9\xE2\x82\xAC"), 2);
+}
+
+static void the_nearest_word_is_what_was_meant(void **state)
+{
+    (void)state;
+    static const char *const words[] = {"enqueue", "list", NULL, "", "pause", "resume", "release"};
+    size_t count = sizeof words / sizeof words[0];
+    assert_string_equal(text_nearest("enqeue", words, count), "enqueue");
+    assert_string_equal(text_nearest("lsit", words, count), "list");
+    assert_string_equal(text_nearest("pausee", words, count), "pause");
+    assert_null(text_nearest("xylophone", words, count));
+    assert_null(text_nearest("", words, count));
+    assert_null(text_nearest("enqueue", words, 0));
+    char large[500];
+    memset(large, 'a', sizeof large - 1);
+    large[sizeof large - 1] = '\0';
+    const char *const larges[] = {large};
+    assert_null(text_nearest(large, larges, 1));
+}
+
+static void a_copy_is_cut_and_terminated(void **state)
+{
+    (void)state;
+    char to[4] = "zzz";
+    text_copy(to, sizeof to, "abcdef");
+    assert_string_equal(to, "abc");
+    text_copy(to, 1, "abc");
+    assert_string_equal(to, "");
+    text_copy(to, 0, "abc");
+    assert_string_equal(to, "");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(text_grows_and_stays_terminated),
+        cmocka_unit_test(text_stops_at_its_ceiling_and_keeps_what_it_had),
+        cmocka_unit_test(utf8_is_told_from_what_is_not),
+        cmocka_unit_test(what_a_terminal_must_not_see_becomes_a_question_mark),
+        cmocka_unit_test(only_a_split_character_is_cut_at_the_end),
+        cmocka_unit_test(any_bytes_become_a_safe_line),
+        cmocka_unit_test(columns_count_characters),
+        cmocka_unit_test(the_nearest_word_is_what_was_meant),
+        cmocka_unit_test(a_copy_is_cut_and_terminated),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,205 @@
+#include "cli/settings.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "support/test.h"
+
+static char folder[] = "/tmp/weir-settings-XXXXXX";
+
+struct fixture {
+    struct arena arena;
+    struct settings settings;
+    struct weir_error error;
+};
+
+static void write_file(const char *path, const char *content)
+{
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_true(fputs(content, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+static enum weir_status load(struct fixture *fixture, const char *config)
+{
+    memset(fixture, 0, sizeof *fixture);
+    arena_init(&fixture->arena, 4 * 1024 * 1024);
+    return settings_load(&fixture->settings, &fixture->arena, config, &fixture->error);
+}
+
+static void refuses(const char *content, const char *message, const char *hint)
+{
+    struct fixture fixture;
+    write_file("weir.yaml", content);
+    enum weir_status status = load(&fixture, NULL);
+    if (status != WEIR_INVALID_CONFIG || strstr(fixture.error.message, message) == NULL ||
+        strstr(fixture.error.hint, hint) == NULL) {
+        print_error("%s -> %s / %s\n", content, fixture.error.message, fixture.error.hint);
+    }
+    assert_int_equal(status, WEIR_INVALID_CONFIG);
+    assert_non_null(strstr(fixture.error.message, message));
+    assert_non_null(strstr(fixture.error.hint, hint));
+    arena_close(&fixture.arena);
+    assert_int_equal(remove("weir.yaml"), 0);
+}
+
+static void defaults_are_legal_and_named_so(void **state)
+{
+    struct fixture fixture;
+    (void)state;
+    assert_int_equal(load(&fixture, NULL), WEIR_OK);
+    assert_string_equal(settings_text(&fixture.settings, SETTING_STORE), "sqlite:./weir.db");
+    assert_int_equal(settings_number(&fixture.settings, SETTING_DISPATCH_POLL_INTERVAL), 5 * MICROSECONDS_PER_SECOND);
+    assert_int_equal(settings_number(&fixture.settings, SETTING_ATTEMPTS_MAX), 3);
+    assert_int_equal(settings_number(&fixture.settings, SETTING_EXEC_ALLOW), 0);
+    for (unsigned id = 0; id < SETTING_COUNT; id++) {
+        assert_string_equal(fixture.settings.values[id].origin, "default");
+        assert_int_equal(settings_find(settings_table()[id].key), id);
+    }
+    arena_close(&fixture.arena);
+}
+
+static void the_nearest_source_wins(void **state)
+{
+    struct fixture fixture;
+    (void)state;
+    assert_int_equal(setenv("XDG_CONFIG_HOME", folder, 1), 0);
+    assert_int_equal(mkdir("weir", 0700), 0);
+    write_file("weir/weir.yaml", "attempts.max: 7\nlog: {level: warn}\nnode.name: from-home\n");
+    write_file("weir.yaml", "# mine\nattempts:\n  max: 8\nlog.level: error\n");
+    assert_int_equal(setenv("WEIR_ATTEMPTS_MAX", "9", 1), 0);
+    assert_int_equal(load(&fixture, NULL), WEIR_OK);
+    assert_int_equal(settings_number(&fixture.settings, SETTING_ATTEMPTS_MAX), 9);
+    assert_string_equal(fixture.settings.values[SETTING_ATTEMPTS_MAX].origin, "WEIR_ATTEMPTS_MAX");
+    assert_string_equal(settings_text(&fixture.settings, SETTING_LOG_LEVEL), "error");
+    assert_string_equal(fixture.settings.values[SETTING_LOG_LEVEL].origin, "./weir.yaml:4");
+    assert_string_equal(settings_text(&fixture.settings, SETTING_NODE_NAME), "from-home");
+    assert_string_equal(fixture.settings.files[0], "./weir.yaml");
+    assert_int_equal(settings_set(&fixture.settings, SETTING_ATTEMPTS_MAX, "10", "--flag", &fixture.error), WEIR_OK);
+    assert_int_equal(settings_number(&fixture.settings, SETTING_ATTEMPTS_MAX), 10);
+    arena_close(&fixture.arena);
+    assert_int_equal(unsetenv("WEIR_ATTEMPTS_MAX"), 0);
+    assert_int_equal(unsetenv("XDG_CONFIG_HOME"), 0);
+    assert_int_equal(remove("weir.yaml"), 0);
+}
+
+static void one_named_file_replaces_the_three(void **state)
+{
+    struct fixture fixture;
+    (void)state;
+    write_file("weir.yaml", "attempts.max: 8\n");
+    write_file("other.yaml", "log.level: debug\n");
+    assert_int_equal(load(&fixture, "other.yaml"), WEIR_OK);
+    assert_int_equal(settings_number(&fixture.settings, SETTING_ATTEMPTS_MAX), 3);
+    assert_string_equal(settings_text(&fixture.settings, SETTING_LOG_LEVEL), "debug");
+    arena_close(&fixture.arena);
+    assert_int_equal(load(&fixture, "missing.yaml"), WEIR_INVALID_CONFIG);
+    assert_non_null(strstr(fixture.error.message, "missing.yaml"));
+    arena_close(&fixture.arena);
+    assert_int_equal(load(&fixture, "."), WEIR_INVALID_CONFIG);
+    arena_close(&fixture.arena);
+    assert_int_equal(remove("weir.yaml"), 0);
+}
+
+static void a_wrong_file_is_refused_with_its_line(void **state)
+{
+    (void)state;
+    refuses("attempts.max: 3\ndispatch.batchsize: 3\n", "./weir.yaml:2:1: unknown key \"dispatch.batchsize\"",
+            "did you mean \"dispatch.batch_size\"?");
+    refuses("dispatch:\n  pol_interval: 3s\n", "./weir.yaml:2:3: unknown key", "dispatch.poll_interval");
+    refuses("attempts.max: many\n", "./weir.yaml:1:15: attempts.max", "");
+    refuses("attempts.max: 0\n", "from 1 to 100", "");
+    refuses("dispatch.poll_interval: 5\n", "dispatch.poll_interval", "");
+    refuses("log.level: loud\n", "not one of: debug info warn error", "");
+    refuses("log.level: debgu\n", "not one of", "did you mean debug?");
+    refuses("dispatch.exclusive: yes\n", "neither true nor false", "");
+    refuses("attempts.max: 3\nattempts: {max: 4}\n", "set twice", "");
+    refuses("- a\n", "a map of keys", "");
+    refuses("store: [a]\n", "cannot be a list", "");
+    refuses("exec.allow: ['a b']\n", "not the name of a program", "");
+    refuses("a: b: c\n", "./weir.yaml:1", "");
+    refuses("zzzzzzzzzz: 1\n", "unknown key", "weir config show");
+}
+
+static void an_empty_file_is_right(void **state)
+{
+    struct fixture fixture;
+    (void)state;
+    write_file("weir.yaml", "");
+    assert_int_equal(load(&fixture, NULL), WEIR_OK);
+    arena_close(&fixture.arena);
+    write_file("weir.yaml", "# nothing yet\n");
+    assert_int_equal(load(&fixture, NULL), WEIR_OK);
+    arena_close(&fixture.arena);
+    assert_int_equal(remove("weir.yaml"), 0);
+}
+
+static void exec_allow_is_false_true_or_a_list(void **state)
+{
+    struct fixture fixture;
+    (void)state;
+    write_file("weir.yaml", "exec.allow: [sh, /usr/bin/wc]\nretention: forever\n");
+    assert_int_equal(load(&fixture, NULL), WEIR_OK);
+    const char *const *list = settings_list(&fixture.settings, SETTING_EXEC_ALLOW);
+    assert_int_equal(settings_number(&fixture.settings, SETTING_EXEC_ALLOW), 1);
+    assert_string_equal(list[0], "sh");
+    assert_string_equal(list[1], "/usr/bin/wc");
+    assert_null(list[2]);
+    assert_int_equal(settings_number(&fixture.settings, SETTING_RETENTION), -1);
+    arena_close(&fixture.arena);
+    write_file("weir.yaml", "exec.allow: true\n");
+    assert_int_equal(load(&fixture, NULL), WEIR_OK);
+    assert_int_equal(settings_number(&fixture.settings, SETTING_EXEC_ALLOW), 1);
+    assert_null(settings_list(&fixture.settings, SETTING_EXEC_ALLOW));
+    arena_close(&fixture.arena);
+    assert_int_equal(remove("weir.yaml"), 0);
+}
+
+static void a_wrong_variable_is_named(void **state)
+{
+    struct fixture fixture;
+    (void)state;
+    assert_int_equal(setenv("WEIR_NODE_LEASE", "soon", 1), 0);
+    assert_int_equal(load(&fixture, NULL), WEIR_INVALID_CONFIG);
+    assert_non_null(strstr(fixture.error.message, "WEIR_NODE_LEASE"));
+    arena_close(&fixture.arena);
+    assert_int_equal(unsetenv("WEIR_NODE_LEASE"), 0);
+}
+
+static int enter_folder(void **state)
+{
+    (void)state;
+    for (unsigned id = 0; id < SETTING_COUNT; id++) {
+        (void)unsetenv(settings_table()[id].environment);
+    }
+    (void)unsetenv("WEIR_CONFIG");
+    (void)unsetenv("XDG_CONFIG_HOME");
+    return mkdtemp(folder) != NULL && setenv("HOME", "/nowhere", 1) == 0 ? chdir(folder) : -1;
+}
+
+static int leave_folder(void **state)
+{
+    (void)state;
+    (void)remove("weir/weir.yaml");
+    (void)remove("weir");
+    (void)remove("other.yaml");
+    return chdir("/") == 0 ? remove(folder) : -1;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(defaults_are_legal_and_named_so),
+        cmocka_unit_test(the_nearest_source_wins),
+        cmocka_unit_test(one_named_file_replaces_the_three),
+        cmocka_unit_test(a_wrong_file_is_refused_with_its_line),
+        cmocka_unit_test(an_empty_file_is_right),
+        cmocka_unit_test(exec_allow_is_false_true_or_a_list),
+        cmocka_unit_test(a_wrong_variable_is_named),
+    };
+    return cmocka_run_group_tests(tests, enter_folder, leave_folder);
+}
