@@ -129,6 +129,22 @@ static void note_unknown(struct node *node, struct in_flight *entry)
     }
 }
 
+/* "Unreachable" speaks of one request. The item may be put back only when no other request of it can have arrived: neither
+ * one under this claim that was never answered, nor one under a dead node's claim to an engine that outlives nodes. */
+static bool plan_unreachable(struct node *node, struct in_flight *entry, struct record *record)
+{
+    if (entry == NULL || entry->started) {
+        return false;
+    }
+    bool by_others = entry->item != NULL && entry->item->handovers > 0 && !engine_has(node->engine, ENGINE_DIES_WITH_NODE);
+    if (entry->sends > 1 || by_others) {
+        note_unknown(node, entry);
+        return false;
+    }
+    record->kind = RECORD_RELEASED;
+    return true;
+}
+
 static bool plan_record(struct node *node, const struct report *report, struct record *record)
 {
     struct in_flight *entry = in_flight_find(&node->in_flight, report->id, report->fence);
@@ -144,8 +160,7 @@ static bool plan_record(struct node *node, const struct report *report, struct r
     case REPORT_REFUSED:
         return plan_refused(node, entry, report, record);
     case REPORT_UNREACHABLE:
-        record->kind = RECORD_RELEASED;
-        return entry != NULL && !entry->started;
+        return plan_unreachable(node, entry, record);
     case REPORT_UNKNOWN:
     case REPORT_ABSENT:
         note_unknown(node, entry);

@@ -416,7 +416,7 @@ WEIR_MUST_CHECK enum weir_status store_show(struct store *store, const char *id,
  * ...}. */
 WEIR_MUST_CHECK enum weir_status store_why(struct store *store, const char *id, json_t **ret_why, struct weir_error *error);
 /* Kept counters, never COUNT(*): {"pending", "slots_used", "completed", "failed", "cancelled", "oldest_pending_age_us",
- * "workspaces": [...], "nodes": n, "queue_paused": bool, "schema": n ...}; at most `workspaces_max` workspaces, by
+ * "pending_reasons": {reason: n}, "workspaces": [...], "nodes": n, "queue_paused": bool, "schema": n ...}; at most `workspaces_max` workspaces, by
  * pressure. */
 WEIR_MUST_CHECK enum weir_status store_status(struct store *store, size_t workspaces_max, json_t **ret_status,
                                               struct weir_error *error);

@@ -9,8 +9,10 @@ RETURNING id;
 -- name: forget_nodes
 DELETE FROM nodes WHERE recovered_at IS NOT NULL AND recovered_at < ?1;
 
+-- Another node that lives, or this very process under an earlier id. ?1 now, ?2 boot id, ?3 pid
 -- name: live_node_exists
-SELECT 1 FROM nodes WHERE recovered_at IS NULL AND stopped_at IS NULL AND dead_at IS NULL AND expires_at > ?1 LIMIT 1;
+SELECT 1 FROM nodes
+WHERE (recovered_at IS NULL AND stopped_at IS NULL AND dead_at IS NULL AND expires_at > ?1) OR (boot_id = ?2 AND pid = ?3) LIMIT 1;
 
 -- name: beat_node
 UPDATE nodes SET active_at = ?2, expires_at = ?2 + lease, engine_reachable = ?3, running = ?4, stuck = ?5
