@@ -94,6 +94,16 @@ static enum weir_status wants_stale(struct node *node, struct recover_options op
     return status;
 }
 
+/* What is in flight here is no stale claim, however long the engine takes: the same ids are sent again. */
+static bool knows_claim(void *context, const char *id, int64_t fence)
+{
+    struct node *node = context;
+    pthread_mutex_lock(&node->lock);
+    bool known = in_flight_find(&node->in_flight, id, fence) != NULL;
+    pthread_mutex_unlock(&node->lock);
+    return known;
+}
+
 static enum weir_status recover(struct node *node, int64_t now_us, struct weir_error *error)
 {
     struct store *store = node->stores[LOOP_DUTIES];
@@ -106,6 +116,8 @@ static enum weir_status recover(struct node *node, int64_t now_us, struct weir_e
         .is_gone = node->clock == clock_system() ? nodes_process_is_gone : NULL,
         .handovers_max = node->settings.handovers_max,
         .limit = RECOVER_BATCH,
+        .knows = knows_claim,
+        .knows_context = node,
     };
     enum weir_status status = wants_stale(node, options, now_us, &stale, error);
     if (status == WEIR_OK) {
