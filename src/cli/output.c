@@ -211,7 +211,7 @@ bool output_object(struct output *output, const json_t *object)
 
 /* --- talk --- */
 
-static void say(struct output *output, const char *lead, const char *format, va_list arguments)
+static void WEIR_PRINTF(3, 0) say(struct output *output, const char *lead, const char *format, va_list arguments)
 {
     output_progress_end(output);
     flush_out(output);

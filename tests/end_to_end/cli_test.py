@@ -752,7 +752,8 @@ def every_verb_explains_itself_with_an_example_first(weir):
 
 
 def slips_are_met_with_the_nearest(weir):
-    for words, hint in ((('enqeue',), 'weir enqueue'), (('workspace', 'lst'), 'weir workspace list'), (('ls',), 'weir list'),
+    for words, hint in ((('enqeue',), 'weir enqueue'), (('ls',), 'weir list'),
+                        (('workspace', 'lst'), 'weir workspace list'),
                         (('list', '--limt', '3'), '--limit'), (('list', '-o', 'jsn'), 'json'),
                         (('help', 'enqueu'), 'weir enqueue'), (('completion', 'bsh'), 'bash'),
                         (('serve', '--engine', 'inprocess'), 'in_process')):
@@ -770,7 +771,8 @@ def completion_knows_verbs_and_flags(weir):
 
     def complete(*words):
         quoted = ' '.join(f"'{word}'" for word in words)
-        program = f'. {script}; COMP_WORDS=({quoted}); COMP_CWORD={len(words) - 1}; _weir; printf "%s\\n" "${{COMPREPLY[@]}}"'
+        program = (f'. {script}; COMP_WORDS=({quoted}); COMP_CWORD={len(words) - 1}; _weir; '
+                   'printf "%s\\n" "${COMPREPLY[@]}"')
         return subprocess.run(['bash', '-c', program], check=True, capture_output=True, text=True).stdout.split()
 
     assert complete('weir', 'enq') == ['enqueue']
