@@ -91,6 +91,8 @@ enum weir_status node_runner_start(struct node_runner *runner, struct weir_error
         .poll_interval_us = settings_number(settings, SETTING_DISPATCH_POLL_INTERVAL),
         .lease_us = settings_number(settings, SETTING_NODE_LEASE),
         .stuck_after_us = settings_number(settings, SETTING_EXECUTOR_STUCK_AFTER),
+        .stale_claim_us = settings_number(settings, SETTING_CLAIM_TIMEOUT),
+        .stale_check_us = settings_number(settings, SETTING_RECOVERY_INTERVAL),
         .retention_us = settings_number(settings, SETTING_RETENTION),
         .stop_grace_us = settings_number(settings, SETTING_STOP_GRACE),
         .attempts_max = (int)settings_number(settings, SETTING_ATTEMPTS_MAX),
