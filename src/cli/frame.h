@@ -19,7 +19,7 @@ struct frame {
     FILE *buffer;
     char *text;
     size_t length;
-    size_t lines;         /* of the picture that stands on the terminal */
+    size_t lines; /* of the picture that stands on the terminal */
     FILE *real_out;
     struct arena *real_arena;
 };

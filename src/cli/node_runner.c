@@ -137,8 +137,9 @@ static void say_awaited(const struct node_runner *runner, int64_t running)
 {
     char grace[DURATION_TEXT_MAX];
     duration_format(settings_number(runner->invocation->settings, SETTING_STOP_GRACE), grace);
-    output_say(runner->invocation->output, "stopping: waiting up to %s for %" PRId64 " running execution%s; again interrupts",
-               grace, running, running == 1 ? "" : "s");
+    output_say(runner->invocation->output,
+               "stopping: waiting up to %s for %" PRId64 " running execution%s; again interrupts", grace, running,
+               running == 1 ? "" : "s");
 }
 
 static enum weir_status interrupt(struct node_runner *runner, bool by_signal, struct weir_error *error)
@@ -167,8 +168,9 @@ enum weir_status node_runner_stop(struct node_runner *runner, struct weir_error 
     for (;;) {
         enum weir_status status = node_await_stop(runner->node, STOP_LOOK_US, &graceful, error);
         if (status == WEIR_OK) {
-            return graceful ? WEIR_OK
-                            : error_set(error, WEIR_FAILED, "stop.grace is over: what still ran was given back to the queue");
+            return graceful
+                       ? WEIR_OK
+                       : error_set(error, WEIR_FAILED, "stop.grace is over: what still ran was given back to the queue");
         }
         if (status != WEIR_TIMED_OUT) {
             return status;
