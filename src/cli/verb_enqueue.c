@@ -62,7 +62,7 @@ static enum weir_status print_result(const struct invocation *invocation, const 
     }
     if (!output_object(output, answer)) {
         output_print(output, "%s\n", result->id);
-        (void)fflush(output->out);
+        output_flush(output);
     }
     if (result->duplicate) {
         output_say(output, "the key is known: this is the first execution's id");
