@@ -118,14 +118,15 @@ static void hear_event(void *context, const struct event *event)
             event->code == NULL ? "" : event->code, event->error == NULL ? "" : event->error, (long long)event->count);
     }
     if (event->type == EVENT_LOOP_FAILED) {
-        fail(simulation, THE_MODEL_HOLDS, "%s: a loop failed: %s %s", node->name, event->reason == NULL ? "" : event->reason,
-             event->error == NULL ? "" : event->error);
+        fail(simulation, THE_MODEL_HOLDS, "%s: a loop failed: %s %s", node->name,
+             event->reason == NULL ? "" : event->reason, event->error == NULL ? "" : event->error);
     }
     static const char *const never[] = {"misuse", "failed", "store_corrupt", "invalid_argument", "system_error"};
-    for (size_t i = 0; event->type == EVENT_STORE_FAILED && event->code != NULL && i < sizeof never / sizeof never[0]; i++) {
+    for (size_t i = 0; event->type == EVENT_STORE_FAILED && event->code != NULL && i < sizeof never / sizeof never[0];
+         i++) {
         if (strcmp(event->code, never[i]) == 0) {
-            fail(simulation, THE_MODEL_HOLDS, "%s: %s answered %s: %s", node->name, event->reason == NULL ? "?" : event->reason,
-                 event->code, event->error == NULL ? "" : event->error);
+            fail(simulation, THE_MODEL_HOLDS, "%s: %s answered %s: %s", node->name,
+                 event->reason == NULL ? "?" : event->reason, event->code, event->error == NULL ? "" : event->error);
         }
     }
 }
@@ -174,7 +175,8 @@ static bool open_node(struct simulation *simulation, struct simulated_node *node
         .retention_us = profile->retention_us,
         .attempts_max = profile->attempts_max,
         .claim_batch = (size_t)draw(simulation, profile->batch_most + 1),
-        .handovers_max = profile->kind == SCRIPTED_SHARED ? 1000000 : 0, /* a death of the node is no fault of a shared run */
+        .handovers_max =
+            profile->kind == SCRIPTED_SHARED ? 1000000 : 0, /* a death of the node is no fault of a shared run */
         .seed = random_next(&simulation->random) | 1,
         .clock = &node->clock,
     };
@@ -190,8 +192,8 @@ static void start_node(struct simulation *simulation, struct simulated_node *nod
     node->group = node->index % simulation->profile.groups;
     (void)snprintf(node->name, sizeof node->name, "n%d.%d", node->index, node->generation);
     node->clock = (struct clock){.wall_us = node_wall, .boot_us = node_boot, .context = node};
-    /* A node that starts alone takes its wall clock for the store's, on purpose: run_at is wall time. So clocks are right at
-     * that moment, and wrong from then on. */
+    /* A node that starts alone takes its wall clock for the store's, on purpose: run_at is wall time. So clocks are right
+     * at that moment, and wrong from then on. */
     node->wall_skew_us = 0;
     node->uuids = (struct uuid_source){.random_state = random_next(&simulation->random), .seeded = true};
     memset(&node->events, 0, sizeof node->events);
@@ -402,14 +404,24 @@ static void draw_profile(struct simulation *simulation)
     profile->nodes = 1 + (int)draw(simulation, NODES_MOST);
     profile->groups = profile->nodes > 1 && drawn(simulation, 3000) ? 2 : 1;
     profile->workspaces = 1 + (int)draw(simulation, WORKSPACES_MOST);
-    profile->plan = (struct scripted_plan){
-        .refuse = some(simulation, 100), .defer = some(simulation, 50), .refuse_for_good = some(simulation, 30),
-        .unreachable = some(simulation, 80), .lose_request = some(simulation, 50), .lose_answer = some(simulation, 80),
-        .fail = some(simulation, 200), .never_end = some(simulation, 30), .answer_twice = some(simulation, 100),
-        .end_twice = some(simulation, 100), .end_before_answer = some(simulation, 100), .deaf_to_cancel = some(simulation, 100),
-        .late = some(simulation, 50), .steps_most = (int)draw(simulation, 4), .answer_most_us = 1 + draw(simulation, 20000),
-        .late_most_us = 1 + draw(simulation, 20 * SECOND_US), .run_most_us = 1 + draw(simulation, 3 * SECOND_US),
-        .cancel_most_us = 1 + draw(simulation, 3 * SECOND_US)};
+    profile->plan = (struct scripted_plan){.refuse = some(simulation, 100),
+                                           .defer = some(simulation, 50),
+                                           .refuse_for_good = some(simulation, 30),
+                                           .unreachable = some(simulation, 80),
+                                           .lose_request = some(simulation, 50),
+                                           .lose_answer = some(simulation, 80),
+                                           .fail = some(simulation, 200),
+                                           .never_end = some(simulation, 30),
+                                           .answer_twice = some(simulation, 100),
+                                           .end_twice = some(simulation, 100),
+                                           .end_before_answer = some(simulation, 100),
+                                           .deaf_to_cancel = some(simulation, 100),
+                                           .late = some(simulation, 50),
+                                           .steps_most = (int)draw(simulation, 4),
+                                           .answer_most_us = 1 + draw(simulation, 20000),
+                                           .late_most_us = 1 + draw(simulation, 20 * SECOND_US),
+                                           .run_most_us = 1 + draw(simulation, 3 * SECOND_US),
+                                           .cancel_most_us = 1 + draw(simulation, 3 * SECOND_US)};
     profile->enqueue = 200 + (int)draw(simulation, 600);
     profile->act = some(simulation, 500);
     profile->crash = some(simulation, 120);
