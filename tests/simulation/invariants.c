@@ -246,6 +246,12 @@ void check_everything_ended(struct simulation *simulation)
             continue;
         }
         json_t *why = NULL;
+        const struct scripted_entry *entry = scripted_world_entry(simulation->engine_world, item->id);
+        if (entry != NULL) {
+            say(simulation, "the engine: %d starts, %d runs, %d open, ended %d, durably %d, on the way %d",
+                entry->starts_asked, entry->runs_begun, entry->runs_open, entry->ended, entry->ended_durably,
+                entry->on_the_way);
+        }
         char *text = store_why(simulation->outside, item->id, &why, NULL) == WEIR_OK ? json_dumps(why, JSON_COMPACT) : NULL;
         fail(simulation, EVERY_CLAIM_ENDS, "item %zu %s is still %s (node %lld, fence %lld): %s", i, item->id,
              item_state_name(item->state), (long long)item->node_id, (long long)item->fence, text == NULL ? "" : text);

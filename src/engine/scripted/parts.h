@@ -112,26 +112,46 @@ static inline int64_t scripted_now(const struct scripted_world *world)
     return clock_boot(world->clock);
 }
 
+/* Something that happens at its time, in the order of being added; of `handle` (NULL: of the world). Owned by the world. */
 struct event_later *scripted_add_event(struct scripted_world *world, enum event_kind kind, struct handle *handle,
                                        const char *id, int64_t fence, int64_t at_us);
+/* With its report. */
 void scripted_free_event(struct event_later *event);
+/* The handle is gone: its events never happen, and nobody hears the answers that it waited for. */
 void scripted_drop_events_of(struct scripted_world *world, const struct handle *handle);
+/* What a run had ahead of it, so that one that was killed does not go on. */
 void scripted_drop_run_events(struct scripted_world *world, const struct run *run);
+/* Takes the report; it is given to the sink in a step() at or after that time. */
 void scripted_report_later(struct handle *handle, struct report *report, int64_t at_us);
+/* NULL when the handle does not want to know about the id. */
 struct watch *scripted_find_watch(const struct handle *handle, const char *id);
+/* From now on the handle wants to know about the id under this fence, or the newest one. */
 void scripted_enter_watch(struct handle *handle, const char *id, int64_t fence);
+/* No effect when there is none. */
 void scripted_drop_watch(struct handle *handle, const char *id);
+/* All, or only those whose start was answered. */
 size_t scripted_count_watches(const struct handle *handle, bool started_only);
+/* The run of an id that this handle can have: its own, or in a shared world everybody's; or NULL. */
 struct run *scripted_find_run(const struct scripted_world *world, const struct handle *handle, const char *id);
+/* The run is no longer open. */
 void scripted_close_in_ledger(struct scripted_world *world, struct run *run);
+/* Closes it, and forgets and frees it. */
 void scripted_remove_run(struct scripted_world *world, struct run *run);
+/* An event of the run itself. */
 void scripted_later(struct scripted_world *world, const struct run *run, enum event_kind kind, int64_t at_us);
+/* The end of a run as this fence's watcher hears it. The caller owns it. */
 struct report *scripted_new_end_report(const struct run *run, int64_t fence);
+/* How long each step of the run takes. */
 int64_t scripted_step_us(const struct run *run);
+/* Never in a shared world. */
 bool scripted_lease_is_over(const struct scripted_world *world, const struct handle *handle);
+/* Says later what became of the request; nothing when its sender has died. */
 void scripted_answer(struct handle *handle, enum report_kind kind, const struct event_later *arrival);
+/* The cancel takes effect when the fate of the run says so. Twice is once. */
 void scripted_ask_for_cancel(struct scripted_world *world, struct run *run);
+/* Does what is due of one handle (NULL: of the world); returns when its next event is due. */
 int64_t scripted_drain(struct scripted_world *world, const struct handle *handle);
+/* The fate of one start: the test's next, or drawn; never a refusal while an earlier request is on its way. */
 void scripted_decide(struct scripted_world *world, const struct scripted_entry *entry, struct scripted_fate *fate);
 
 #endif

@@ -408,6 +408,7 @@ static void deliver(struct handle *handle, struct event_later *event)
     if (watched && report->kind == REPORT_STARTED) {
         watch->started = true;
     } else if (watched && (report->kind == REPORT_REFUSED || report->kind == REPORT_UNREACHABLE) &&
+               ledger_find(&handle->world->ledger, report->id)->on_the_way == 0 &&
                scripted_find_run(handle->world, handle, report->id) == NULL) {
         scripted_drop_watch(handle, report->id);
     }
