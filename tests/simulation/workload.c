@@ -223,11 +223,15 @@ static void ask_why(struct simulation *simulation)
 
 static void wish(struct simulation *simulation)
 {
-    const struct simulated_node *node = &simulation->nodes[draw(simulation, simulation->profile.nodes)];
+    struct simulated_node *node = &simulation->nodes[draw(simulation, simulation->profile.nodes)];
     static const enum node_wish wishes[] = {NODE_PAUSE, NODE_DRAIN, NODE_RUN, NODE_RUN};
+    enum node_wish wanted = wishes[draw(simulation, 4)];
     if (node->life == NODE_ALIVE) {
         simulation->verb = "node_wish";
-        (void)!store_node_wish(simulation->outside, node->name, wishes[draw(simulation, 4)], NULL);
+        /* A node that was declared dead and has not stood up again has no row to put it in. */
+        if (store_node_wish(simulation->outside, node->name, wanted, NULL) == WEIR_OK) {
+            node->wish = wanted;
+        }
         observe(simulation);
     }
 }
@@ -290,9 +294,10 @@ void workload_settle(struct simulation *simulation)
         set_paused(simulation, NULL, false);
     }
     for (int i = 0; i < simulation->profile.nodes; i++) {
-        if (simulation->nodes[i].life == NODE_ALIVE) {
-            simulation->verb = "node_wish";
-            (void)!store_node_wish(simulation->outside, simulation->nodes[i].name, NODE_RUN, NULL);
+        struct simulated_node *node = &simulation->nodes[i];
+        if (node->life == NODE_ALIVE && node->wish != NODE_RUN &&
+            store_node_wish(simulation->outside, node->name, NODE_RUN, NULL) == WEIR_OK) {
+            node->wish = NODE_RUN;
         }
     }
     simulation->verb = "";

@@ -174,6 +174,7 @@ static bool open_node(struct simulation *simulation, struct simulated_node *node
         .lease_us = profile->lease_us,
         .retention_us = profile->retention_us,
         .attempts_max = profile->attempts_max,
+        .exclusive = profile->exclusive,
         .claim_batch = (size_t)draw(simulation, profile->batch_most + 1),
         .handovers_max =
             profile->kind == SCRIPTED_SHARED ? 1000000 : 0, /* a death of the node is no fault of a shared run */
@@ -195,6 +196,7 @@ static void start_node(struct simulation *simulation, struct simulated_node *nod
     /* A node that starts alone takes its wall clock for the store's, on purpose: run_at is wall time. So clocks are right
      * at that moment, and wrong from then on. */
     node->wall_skew_us = 0;
+    node->wish = NODE_RUN;
     node->uuids = (struct uuid_source){.random_state = random_next(&simulation->random), .seeded = true};
     memset(&node->events, 0, sizeof node->events);
     (void)event_subscribe(&node->events, hear_event, node);
@@ -437,6 +439,7 @@ static void draw_profile(struct simulation *simulation)
     profile->pause_most_us = 1 + draw(simulation, 4 * profile->lease_us);
     profile->batch_most = (int)draw(simulation, 3) * 8;
     profile->attempts_max = 1 + (int)draw(simulation, 4);
+    profile->exclusive = drawn(simulation, 1000);
     profile->room = (size_t)(1 + draw(simulation, 30));
     profile->retention_us = drawn(simulation, 3000) ? (30 + draw(simulation, 120)) * SECOND_US : 0;
 }
