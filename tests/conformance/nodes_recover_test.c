@@ -282,6 +282,12 @@ static void a_graceful_give_back_is_never_poison(void **state)
     assert_int_equal(scene_number(scene, "SELECT handovers FROM executions"), 0);
 }
 
+static bool knows_all(void *context, const char *id, int64_t fence)
+{
+    (void)context;
+    return id != NULL && fence > 0;
+}
+
 static void the_safety_net_hands_over_claims_that_are_too_old(void **state)
 {
     struct scene *scene = *state;
@@ -303,6 +309,13 @@ static void the_safety_net_hands_over_claims_that_are_too_old(void **state)
     scene_ok(scene, store_recover(scene->store, &options, &result, &scene->error));
     assert_int_equal(result.handed_over, 0);
     options.stale_claim_us = STALE_CLAIM_US;
+    scene_ok(scene, store_recover(scene->store, &options, &result, &scene->error));
+    assert_int_equal(result.handed_over, 0); /* its holder lives: another node must not take it */
+    options.node_id = scene->node;
+    options.knows = knows_all;
+    scene_ok(scene, store_recover(scene->store, &options, &result, &scene->error));
+    assert_int_equal(result.handed_over, 0);
+    options.knows = NULL;
     scene_ok(scene, store_recover(scene->store, &options, &result, &scene->error));
     assert_int_equal(result.handed_over, 1);
     assert_string_equal(scene_reason_of(scene, stale), "handed_over");

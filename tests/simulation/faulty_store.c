@@ -142,13 +142,16 @@ static enum weir_status faulty_enqueue(struct store *store, const struct enqueue
 static enum weir_status faulty_claim(struct store *store, const struct claim_options *options, struct arena *arena,
                                      struct claim_result *ret_result, struct weir_error *error)
 {
+    const struct mutant *mutant = owner->options.mutant;
     struct claim_result result = {0};
     enum weir_status status;
     enum fate fate = before("claim", error, &status);
     if (fate == FAILS_BEFORE) {
         return status;
     }
-    status = after(fate, real->claim(store, options, arena, &result, error), error);
+    status = mutant != NULL && mutant->claim != NULL ? mutant->claim(owner, store, options, arena, &result, error)
+                                                     : real->claim(store, options, arena, &result, error);
+    status = after(fate, status, error);
     if (status == WEIR_OK) {
         *ret_result = result;
     }

@@ -6,6 +6,15 @@
 
 /* --- 8: counters equal rows --- */
 
+int64_t cap_of(const struct simulation *simulation, const struct model_workspace *workspace)
+{
+    int64_t cap = workspace->own_max;
+    for (int plan = 0; cap == 0 && plan < 4; plan++) {
+        cap = strcmp(plan_names[plan], workspace->plan) == 0 ? simulation->plan_max[plan] : 0;
+    }
+    return cap;
+}
+
 static void check_workspaces(struct simulation *simulation)
 {
     while (sqlite3_step(simulation->read_counters) == SQLITE_ROW) {
@@ -21,10 +30,7 @@ static void check_workspaces(struct simulation *simulation)
                      workspace->name, (long long)used, (long long)workspace->held, (long long)pending,
                      (long long)workspace->pending);
             }
-            int64_t wanted = workspace->own_max;
-            for (int plan = 0; wanted == 0 && plan < 4; plan++) {
-                wanted = strcmp(plan_names[plan], workspace->plan) == 0 ? simulation->plan_max[plan] : 0;
-            }
+            int64_t wanted = cap_of(simulation, workspace);
             if (simulation->actor != OUTSIDE && wanted != workspace->slots_max) {
                 fail(simulation, CAP_IS_KEPT, "%s: slots_max is %lld, its plan %s says %lld", workspace->name,
                      (long long)workspace->slots_max, workspace->plan, (long long)wanted);
@@ -89,9 +95,9 @@ void check_engine(struct simulation *simulation)
 void check_claim(struct simulation *simulation, const struct model_item *item, int64_t fence)
 {
     const struct model_workspace *workspace = &simulation->workspaces[item->workspace];
-    if (workspace->held > workspace->slots_max) {
+    if (workspace->held > cap_of(simulation, workspace)) {
         fail(simulation, CAP_IS_KEPT, "%s was claimed and %s has %lld of %lld slots in use", item->id, workspace->name,
-             (long long)workspace->held, (long long)workspace->slots_max);
+             (long long)workspace->held, (long long)cap_of(simulation, workspace));
     }
     if (simulation->actor == OUTSIDE || strcmp(simulation->verb, "claim") != 0 || workspace->paused || simulation->queue_paused ||
         item->phase != 0) {

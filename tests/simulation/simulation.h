@@ -63,6 +63,8 @@ struct mutant {
     /* Before each step, by SQL on a connection of its own: returns true once it has done its deed. May be NULL. */
     bool (*tamper)(struct simulation *simulation, sqlite3 *database);
     /* Around the store's verbs; each may be NULL. */
+    enum weir_status (*claim)(struct simulation *, struct store *, const struct claim_options *, struct arena *,
+                              struct claim_result *, struct weir_error *);
     enum weir_status (*record)(struct simulation *, struct store *, int64_t, struct record *, size_t, struct record_summary *,
                                struct weir_error *);
     enum weir_status (*recover)(struct simulation *, struct store *, const struct recover_options *, struct recover_result *,
@@ -281,6 +283,8 @@ void trace_mix(struct simulation *simulation, const char *text, int64_t number);
 
 /* --- invariants.c --- */
 
+/* What plan and override amount to, by what clients have set. */
+int64_t cap_of(const struct simulation *simulation, const struct model_workspace *workspace);
 void check_counters(struct simulation *simulation);
 void check_engine(struct simulation *simulation);
 /* At the moment at which `item` is claimed under `fence`; the held rows of its workspace already count it. */

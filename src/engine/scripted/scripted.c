@@ -692,6 +692,21 @@ static void forget_arrivals(struct handle *handle, const char *id)
     }
 }
 
+/* Of two unanswered starts only the later one may be refused (engine.h). */
+static void forget_refusals(struct handle *handle, const char *id)
+{
+    for (struct event_later **at = &handle->world->events; *at != NULL;) {
+        struct event_later *event = *at;
+        if (event->kind == HAPPENS_REPORT && event->handle == handle && event->report->kind == REPORT_REFUSED &&
+            strcmp(event->id, id) == 0) {
+            *at = event->next;
+            free_event(event);
+        } else {
+            at = &event->next;
+        }
+    }
+}
+
 static enum weir_status scripted_start(struct engine *engine, const struct engine_start *start, struct weir_error *error)
 {
     struct handle *handle = handle_of(engine);
@@ -707,6 +722,7 @@ static enum weir_status scripted_start(struct engine *engine, const struct engin
     decide(world, entry, &arrival.fate);
     copy_steps(world, entry, start, &arrival);
     enter_watch(handle, start->id, start->fence);
+    forget_refusals(handle, start->id);
     forget_arrivals(handle, start->id); /* inside one process nothing is overtaken */
     if (handle->stopping) {
         arrival.fate.answer = SCRIPTED_DEFER;
