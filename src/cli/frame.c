@@ -46,24 +46,27 @@ void frame_end(struct frame *frame)
     }
     (void)fclose(frame->buffer);
     frame->buffer = NULL;
-    if (frame_is_live(frame->output) && frame->lines > 0) {
+    bool is_live = frame_is_live(frame->output);
+    if (is_live && frame->lines > 0 && frame->shown != NULL && strcmp(frame->shown, frame->text) == 0) {
+        free(frame->text);
+        frame->text = NULL;
+        return;
+    }
+    if (is_live && frame->lines > 0) {
         output_print(frame->output, "\033[%zuA\033[J", frame->lines);
     }
     output_print(frame->output, "%s", frame->text);
     (void)fflush(frame->output->out);
     frame->lines = count_lines(frame->text, frame->length);
-    free(frame->text);
+    free(frame->shown);
+    frame->shown = frame->text;
     frame->text = NULL;
-}
-
-void frame_leave(struct frame *frame)
-{
-    frame->lines = 0;
 }
 
 void frame_close(struct frame *frame)
 {
     if (frame->output != NULL) {
         arena_close(&frame->arena);
+        free(frame->shown);
     }
 }

@@ -19,7 +19,8 @@ struct frame {
     FILE *buffer;
     char *text;
     size_t length;
-    size_t lines; /* of the picture that stands on the terminal */
+    char *shown;          /* the last picture: the same again is not drawn */
+    size_t lines;         /* of the picture that stands on the terminal */
     FILE *real_out;
     struct arena *real_arena;
 };
@@ -30,8 +31,6 @@ bool frame_is_live(const struct output *output);
 void frame_begin(struct frame *frame);
 /* Puts the picture in the place of the last one. */
 void frame_end(struct frame *frame);
-/* What is printed from now on stands below the last picture. */
-void frame_leave(struct frame *frame);
 void frame_close(struct frame *frame);
 
 #endif

@@ -318,8 +318,7 @@ static void print_proof_line(const struct demo *demo)
     for (size_t w = 0; w < CAST_COUNT; w++) {
         count += demo->proofs[w].executions;
     }
-    output_print(demo->output, "  counted from claimed_at and finished_at of the %zu executions in ./%s\n", count,
-                 DEMO_STORE);
+    output_print(demo->output, "  counted from claimed_at and finished_at of %zu executions in ./%s\n", count, DEMO_STORE);
 }
 
 static void print_what_next(const struct demo *demo)

@@ -496,6 +496,7 @@ struct sqlite_file {
     struct turn_lock writer_lock;
     struct connection writer;
     bool in_transaction;
+    bool read_only; /* then its writer cannot write, and is shared by such handles alone */
     char path[];
 };
 
@@ -521,7 +522,8 @@ static struct sqlite_file *find_file(const struct connection_options *options)
         return NULL;
     }
     for (struct sqlite_file *file = files; file != NULL; file = file->next) {
-        if (file->device == facts.st_dev && file->inode == facts.st_ino && file->writer.clock == options->clock) {
+        if (file->device == facts.st_dev && file->inode == facts.st_ino && file->writer.clock == options->clock &&
+            file->read_only == options->read_only) {
             return file;
         }
     }
@@ -548,6 +550,7 @@ static enum weir_status open_file(const struct connection_options *options, stru
         return status;
     }
     (void)sqlite3_busy_handler(file->writer.database, wait_while_busy, &file->writer);
+    file->read_only = options->read_only;
     file->device = facts.st_dev;
     file->inode = facts.st_ino;
     file->references = 1;

@@ -19,8 +19,8 @@ enum weir_status sqlite_node_start(struct store *store, const struct node_option
         return status;
     }
     /* The first node alive takes the wall clock for the store; later ones follow it, whatever theirs says. After a boot the
-     * clock is set in any case. One that stands up again after a lost lease is no first node: its wall clock may have jumped
-     * while it ran. */
+     * clock is set in any case. One that stands up again after a lost lease is no first node: its wall clock may have
+     * jumped while it ran. */
     status = connection_read_integer(write.connection, error, &one, QUERY_LIVE_NODE_EXISTS, "iti", write.now_us,
                                      options->boot_id, (int64_t)options->pid);
     if (status == WEIR_OK || status == WEIR_NOT_FOUND) {

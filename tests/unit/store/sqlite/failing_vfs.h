@@ -1,6 +1,6 @@
 /* A file system for SQLite that fails its n-th write, sync or truncation, and everything else passes on. */
-#ifndef WEIR_TESTS_FAILING_VFS_H
-#define WEIR_TESTS_FAILING_VFS_H
+#ifndef WEIR_TESTS_UNIT_STORE_SQLITE_FAILING_VFS_H
+#define WEIR_TESTS_UNIT_STORE_SQLITE_FAILING_VFS_H
 
 #include <stdbool.h>
 

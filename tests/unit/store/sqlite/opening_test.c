@@ -329,6 +329,31 @@ static void an_idle_store_is_not_written(void **state)
     assert_int_equal(before.st_mtim.tv_nsec, after.st_mtim.tv_nsec);
 }
 
+static void a_backup_is_whole_and_never_overwrites(void **state)
+{
+    struct scene *scene = *state;
+    char path[300];
+    scene_enqueue_many(scene, "pro-co", 100);
+    (void)scene_claim(scene, 3);
+    (void)snprintf(path, sizeof path, "%s/weir.db.backup", scene->driver.place);
+    scene_ok(scene, store_backup(scene->store, path, &scene->error));
+    assert_int_equal(store_backup(scene->store, path, &scene->error), WEIR_CONFLICT);
+    struct driver_under_test copy = scene->driver;
+    (void)snprintf(copy.url, sizeof copy.url, "sqlite:%s", path);
+    copy.time.clock = scene->driver.time.clock;
+    struct store_options options = {.url = copy.url, .clock = &scene->driver.time.clock};
+    struct store *store = NULL;
+    json_t *problems = NULL;
+    scene_ok(scene, store_open(&options, &store, &scene->error));
+    scene_ok(scene, store_check(store, &problems, &scene->error));
+    assert_int_equal(json_array_size(problems), 0);
+    json_decref(problems);
+    store_close(store);
+    json_t *rows = driver_rows(&copy, "SELECT count(*) AS n FROM executions");
+    assert_int_equal(json_number_at(json_array_get(rows, 0), "n"), 100);
+    json_decref(rows);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -344,6 +369,7 @@ int main(void)
         cmocka_unit_test(a_file_deleted_under_a_node_never_crashes_it),
         SCENE_TEST(a_missing_lock_table_is_told_by_name),
         SCENE_TEST(an_idle_store_is_not_written),
+        SCENE_TEST(a_backup_is_whole_and_never_overwrites),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
 /* Several processes on one file: exact caps, nothing lost; and a writer that is killed at any moment. */
+#include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -8,6 +9,15 @@
 #include "support/seed.h"
 
 enum { PROCESSES = 4, ITEMS = 2000, KILLS = 30 };
+
+static bool all_have_ended(struct scene *scene)
+{
+    json_t *status = NULL;
+    scene_ok(scene, store_status(scene->store, 1, &status, &scene->error));
+    bool all = json_number_at(status, "completed") == ITEMS;
+    json_decref(status);
+    return all;
+}
 
 static void claim_and_complete_until_dry(struct scene *scene, int number)
 {
@@ -19,7 +29,7 @@ static void claim_and_complete_until_dry(struct scene *scene, int number)
     (void)snprintf(name, sizeof name, "process-%d", number);
     scene->node = scene_add_node(scene, name, "default");
     arena_init(&arena, 1 << 20);
-    while (idle < 50 && clock_boot(clock_system()) < deadline_us) {
+    while (idle == 0 && clock_boot(clock_system()) < deadline_us) {
         struct claim_options options = {.node_id = scene->node, .group = "default", .limit = 5, .attempts_max = 3};
         struct claim_result claim = {0};
         arena_reset(&arena);
@@ -28,11 +38,9 @@ static void claim_and_complete_until_dry(struct scene *scene, int number)
             _exit(2);
         }
         if (claim.count == 0) {
-            idle++;
-            (void)usleep(1000);
+            idle = all_have_ended(scene) ? 1 : 0;
             continue;
         }
-        idle = 0;
         scene_complete(scene, &claim);
     }
     store_close(scene->store);
@@ -112,6 +120,21 @@ static void recover_all(struct scene *scene)
     scene_complete(scene, &claim);
 }
 
+/* Until the writer has acknowledged `more` executions, and a little beyond: somewhere in the middle of its next ones. */
+static void await_work(const struct promises *promises, int more, int64_t beyond_us)
+{
+    int target = promises->enqueued + more;
+    int64_t deadline_us = clock_boot(clock_system()) + SECONDS(20);
+    while (promises->enqueued < target && clock_boot(clock_system()) < deadline_us) {
+        (void)sched_yield();
+    }
+    assert_true(promises->enqueued >= target);
+    int64_t end_us = clock_boot(clock_system()) + beyond_us;
+    while (clock_boot(clock_system()) < end_us) {
+        (void)sched_yield();
+    }
+}
+
 static void a_writer_killed_at_any_moment_leaves_a_whole_file(void **state)
 {
     struct scene *scene = *state;
@@ -126,7 +149,7 @@ static void a_writer_killed_at_any_moment_leaves_a_whole_file(void **state)
         if (child == 0) {
             write_until_killed(scene, promises);
         }
-        (void)usleep((useconds_t)(1000 + random_below(&random, 40000)));
+        await_work(promises, 3 + (int)random_below(&random, 60), (int64_t)random_below(&random, 2000));
         assert_int_equal(kill(child, SIGKILL), 0);
         assert_int_equal(waitpid(child, NULL, 0), child);
         scene->store = driver_open(&scene->driver, NULL);
