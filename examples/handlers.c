@@ -104,7 +104,7 @@ static int await_all(struct weir *weir, const struct weir_result *results)
     int completed = 0;
     struct weir_error error;
     for (int i = 0; i < INVOICES; i++) {
-        enum weir_end end;
+        enum weir_end end = WEIR_END_FAILED;
         enum weir_status status = results[i].status;
         if (status == WEIR_OK) {
             status = weir_wait(weir, results[i].id, 30 * 1000000LL, &end, NULL, &error);

@@ -318,7 +318,8 @@ static const struct command commands[] = {
 {
     .name = "node list", .section = "Operate", .run = verb_node_list,
     .summary = "List nodes",
-    .example = "weir node list\n",
+    .example = "weir node list\nweir node list --all\n",
+    .flags = {{.name = "all", .help = "also those that have stopped or died long ago"}},
 },
 {
     .name = "node pause", .section = "Operate", .run = verb_node_pause, .marks = COMMAND_CHANGES,

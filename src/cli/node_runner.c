@@ -91,6 +91,8 @@ enum weir_status node_runner_start(struct node_runner *runner, struct weir_error
         .poll_interval_us = settings_number(settings, SETTING_DISPATCH_POLL_INTERVAL),
         .lease_us = settings_number(settings, SETTING_NODE_LEASE),
         .stuck_after_us = settings_number(settings, SETTING_EXECUTOR_STUCK_AFTER),
+        .stale_claim_us = settings_number(settings, SETTING_CLAIM_TIMEOUT),
+        .stale_check_us = settings_number(settings, SETTING_RECOVERY_INTERVAL),
         .retention_us = settings_number(settings, SETTING_RETENTION),
         .stop_grace_us = settings_number(settings, SETTING_STOP_GRACE),
         .attempts_max = (int)settings_number(settings, SETTING_ATTEMPTS_MAX),
@@ -135,8 +137,9 @@ static void say_awaited(const struct node_runner *runner, int64_t running)
 {
     char grace[DURATION_TEXT_MAX];
     duration_format(settings_number(runner->invocation->settings, SETTING_STOP_GRACE), grace);
-    output_say(runner->invocation->output, "stopping: waiting up to %s for %" PRId64 " running execution%s; again interrupts",
-               grace, running, running == 1 ? "" : "s");
+    output_say(runner->invocation->output,
+               "stopping: waiting up to %s for %" PRId64 " running execution%s; again interrupts", grace, running,
+               running == 1 ? "" : "s");
 }
 
 static enum weir_status interrupt(struct node_runner *runner, bool by_signal, struct weir_error *error)
@@ -165,8 +168,9 @@ enum weir_status node_runner_stop(struct node_runner *runner, struct weir_error 
     for (;;) {
         enum weir_status status = node_await_stop(runner->node, STOP_LOOK_US, &graceful, error);
         if (status == WEIR_OK) {
-            return graceful ? WEIR_OK
-                            : error_set(error, WEIR_FAILED, "stop.grace is over: what still ran was given back to the queue");
+            return graceful
+                       ? WEIR_OK
+                       : error_set(error, WEIR_FAILED, "stop.grace is over: what still ran was given back to the queue");
         }
         if (status != WEIR_TIMED_OUT) {
             return status;

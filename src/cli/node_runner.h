@@ -1,6 +1,7 @@
 /* A node in a process of the command line: what serve, dev and demo share.
  *
- *     node_runner_open() -> node_runner_start() -> (until a signal or a failure) -> node_runner_stop() -> node_runner_close()
+ *     node_runner_open() -> node_runner_start() -> (until a signal or a failure) -> node_runner_stop() ->
+ * node_runner_close()
  *
  * The order inside matters: the engine comes first, because its keeper is forked and must be forked while the process has
  * one thread and no open store. Threads: one; the node has its own. */
@@ -27,9 +28,9 @@ struct node_runner {
 
 struct node_runner_options {
     const char *store_url;
-    bool create_store;  /* make and migrate it */
-    bool open_exec;     /* whatever exec.allow says */
-    int log_fd;         /* -1 = no log */
+    bool create_store; /* make and migrate it */
+    bool open_exec;    /* whatever exec.allow says */
+    int log_fd;        /* -1 = no log */
 };
 
 /* Everything but the node itself, so that the caller can prepare the store. node_runner_close() undoes a half of it too. */

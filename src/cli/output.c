@@ -211,7 +211,7 @@ bool output_object(struct output *output, const json_t *object)
 
 /* --- talk --- */
 
-static void say(struct output *output, const char *lead, const char *format, va_list arguments)
+static void WEIR_PRINTF(3, 0) say(struct output *output, const char *lead, const char *format, va_list arguments)
 {
     output_progress_end(output);
     flush_out(output);
@@ -346,17 +346,28 @@ enum sign output_state_sign(const char *state)
     return SIGN_WAITS;
 }
 
-const char *output_ago(struct output *output, const char *time_text, int64_t now_us)
+static const char *time_seen_from(struct output *output, const char *time_text, int64_t now_us, bool is_bare)
 {
     int64_t time_us;
     char duration[DURATION_TEXT_MAX];
-    char text[DURATION_TEXT_MAX + 8];
     if (time_text == NULL || time_parse(time_text, now_us, &time_us, NULL) != WEIR_OK) {
         return "";
     }
     int64_t age_us = now_us - time_us;
+    char text[DURATION_TEXT_MAX + 8];
     duration_format_short(age_us < 0 ? -age_us : age_us, duration);
-    (void)snprintf(text, sizeof text, age_us < 0 ? "in %s" : "%s ago", duration);
+    (void)snprintf(text, sizeof text, "%s%s%s", !is_bare && age_us < 0 ? "in " : "", duration,
+                   !is_bare && age_us >= 0 ? " ago" : "");
     char *copy = arena_copy_string(output->arena, text);
     return copy != NULL ? copy : "";
+}
+
+const char *output_ago(struct output *output, const char *time_text, int64_t now_us)
+{
+    return time_seen_from(output, time_text, now_us, false);
+}
+
+const char *output_age(struct output *output, const char *time_text, int64_t now_us)
+{
+    return time_seen_from(output, time_text, now_us, true);
 }

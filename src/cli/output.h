@@ -105,6 +105,8 @@ const char *output_sign_coloured(struct output *output, enum sign sign);
 enum sign output_state_sign(const char *state);
 /* A time of the store (RFC 3339 text) as seen from `now_us`: "42s ago", "in 3m12s". "" for NULL. In the arena. */
 const char *output_ago(struct output *output, const char *time_text, int64_t now_us);
+/* The same as a bare duration: "42s". */
+const char *output_age(struct output *output, const char *time_text, int64_t now_us);
 
 /* --- tables, on stdout --- */
 
@@ -114,11 +116,11 @@ struct column {
     const char *title;
     enum column_align align;
     size_t least; /* columns below which it is not cut; 0 = never cut */
-    bool is_id;   /* cut without an ellipsis: the first characters of an id name it as well */
+    bool is_id;   /* cut first, to where ids still differ, without an ellipsis: the first characters name it as well */
 };
 
-/* The columns of an id's time and counter: they tell apart what one process enqueues. */
-enum { ID_COLUMNS_LEAST = 18 };
+/* The columns of an id's time, and of its time and counter: enough to tell most ids apart, and all of one process. */
+enum { ID_COLUMNS_LEAST = 13, ID_COLUMNS_COUNTER = 18 };
 
 enum { TABLE_COLUMNS_MAX = 12 };
 

@@ -100,7 +100,8 @@ static void add_row(struct proof *proof, struct records *records, const json_t *
     }
 }
 
-static enum weir_status read_rows(struct store *store, struct proof *proof, struct records *records, struct weir_error *error)
+static enum weir_status read_rows(struct store *store, struct proof *proof, struct records *records,
+                                  struct weir_error *error)
 {
     char cursor[UUID_TEXT_MAX] = "";
     enum weir_status status = WEIR_OK;

@@ -269,7 +269,8 @@ static void print_held_back(struct demo *demo, const json_t *status)
         }
         reason = why;
         sum += pending;
-        length += (size_t)snprintf(who + length, sizeof who - length, "%s%s %" PRId64, length > 0 ? ", " : "", cast[w].name, pending);
+        length += (size_t)snprintf(who + length, sizeof who - length, "%s%s %" PRId64, length > 0 ? ", " : "", cast[w].name,
+                                   pending);
     }
     if (reason != NULL) {
         output_print(demo->output, "held back: %s %" PRId64 " (%s)\n", reason, sum, who);
@@ -296,8 +297,8 @@ static void print_outcome(struct demo *demo, bool goes_on)
         done += demo->proofs[w].completed;
         failed += demo->proofs[w].failed;
         if (demo->proofs[w].peak > (size_t)demo->limits[w]) {
-            output_print(output, "%s %s had %zu slots at once, its limit is %" PRId64 "\n", output_sign_coloured(output, SIGN_BAD),
-                         cast[w].name, demo->proofs[w].peak, demo->limits[w]);
+            output_print(output, "%s %s had %zu slots at once, its limit is %" PRId64 "\n",
+                         output_sign_coloured(output, SIGN_BAD), cast[w].name, demo->proofs[w].peak, demo->limits[w]);
         }
     }
     if (proof_holds(demo)) {
@@ -306,8 +307,8 @@ static void print_outcome(struct demo *demo, bool goes_on)
                      goes_on ? dot(output) : "", goes_on ? " still running, Ctrl-C stops" : "");
     }
     if (failed > 0) {
-        output_print(output, "%s %zu failed: weir list --store %s --state failed\n", output_sign_coloured(output, SIGN_BAD), failed,
-                     DEMO_STORE);
+        output_print(output, "%s %zu failed: weir list --store %s --state failed\n", output_sign_coloured(output, SIGN_BAD),
+                     failed, DEMO_STORE);
     }
 }
 
@@ -451,14 +452,14 @@ static json_t *outcome_json(const struct demo *demo)
     json_t *workspaces = json_array();
     for (size_t w = 0; w < CAST_COUNT; w++) {
         const struct proof *proof = &demo->proofs[w];
-        (void)json_array_append_new(
-            workspaces, json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I}", "name", cast[w].name, "plan", cast[w].plan, "limit",
-                                  (json_int_t)demo->limits[w], "peak", (json_int_t)proof->peak, "completed",
-                                  (json_int_t)proof->completed, "failed", (json_int_t)proof->failed, "wait_p95_us",
-                                  (json_int_t)proof->wait_p95_us));
+        (void)json_array_append_new(workspaces,
+                                    json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I}", "name", cast[w].name, "plan",
+                                              cast[w].plan, "limit", (json_int_t)demo->limits[w], "peak",
+                                              (json_int_t)proof->peak, "completed", (json_int_t)proof->completed, "failed",
+                                              (json_int_t)proof->failed, "wait_p95_us", (json_int_t)proof->wait_p95_us));
     }
-    return json_pack("{s:I, s:I, s:b, s:o}", "executions", (json_int_t)demo->total, "lasted_us", (json_int_t)demo->lasted_us,
-                     "limits_held", proof_holds(demo), "workspaces", workspaces);
+    return json_pack("{s:I, s:I, s:b, s:o}", "executions", (json_int_t)demo->total, "lasted_us",
+                     (json_int_t)demo->lasted_us, "limits_held", proof_holds(demo), "workspaces", workspaces);
 }
 
 static enum weir_status conclude(struct demo *demo, bool once, struct weir_error *error)
@@ -486,7 +487,8 @@ static enum weir_status conclude(struct demo *demo, bool once, struct weir_error
     if (status == WEIR_OK && demo->lasted_us == 0) {
         return error_set(error, WEIR_INTERRUPTED, "interrupted before everything was done");
     }
-    return status == WEIR_OK && once && failed > 0 ? error_set(error, WEIR_FAILED, "%zu executions failed", failed) : status;
+    return status == WEIR_OK && once && failed > 0 ? error_set(error, WEIR_FAILED, "%zu executions failed", failed)
+                                                   : status;
 }
 
 static enum weir_status run(struct demo *demo, bool once, struct weir_error *error)
@@ -494,9 +496,10 @@ static enum weir_status run(struct demo *demo, bool once, struct weir_error *err
     demo->began_us = clock_boot(clock_system());
     enum weir_status status = prepare(demo, error);
     if (status == WEIR_OK) {
-        output_say(demo->output, "weir %s %s store ./%s (SQLite) %s engine %s", weir_version(), dot(demo->output), DEMO_STORE,
-                   dot(demo->output), engine_name(demo->runner.engine));
-        output_say(demo->output, "workflow %s (2 steps that run programs) %s %d workspaces %s enqueued %" PRId64 " executions",
+        output_say(demo->output, "weir %s %s store ./%s (SQLite) %s engine %s", weir_version(), dot(demo->output),
+                   DEMO_STORE, dot(demo->output), engine_name(demo->runner.engine));
+        output_say(demo->output,
+                   "workflow %s (2 steps that run programs) %s %d workspaces %s enqueued %" PRId64 " executions",
                    DEMO_WORKFLOW, dot(demo->output), CAST_COUNT, dot(demo->output), demo->total);
         status = node_runner_start(&demo->runner, error);
     }

@@ -13,7 +13,8 @@
 
 static const char *exec_words(const struct settings *settings, bool open_exec)
 {
-    if (open_exec || (settings_number(settings, SETTING_EXEC_ALLOW) != 0 && settings_list(settings, SETTING_EXEC_ALLOW) == NULL)) {
+    if (open_exec ||
+        (settings_number(settings, SETTING_EXEC_ALLOW) != 0 && settings_list(settings, SETTING_EXEC_ALLOW) == NULL)) {
         return "exec open";
     }
     return settings_number(settings, SETTING_EXEC_ALLOW) != 0 ? "exec for listed programs" : "exec closed";

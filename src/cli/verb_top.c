@@ -128,7 +128,8 @@ static void print_workspaces(struct top *top)
     json_array_foreach(json_object_get(top->status, "workspaces"), i, row)
     {
         const char *reason = pressure_reason(top->status, row);
-        table_cell_format(&table, "%s %s", has_cursor && i == top->selected ? ">" : " ", field_text(top->output, row, "name"));
+        table_cell_format(&table, "%s %s", has_cursor && i == top->selected ? ">" : " ",
+                          field_text(top->output, row, "name"));
         table_cell(&table, field_text(top->output, row, "plan"));
         table_cell(&table, pressure_slot_bar(top->output, row));
         table_cell(&table, field_text(top->output, row, "pending"));
@@ -146,8 +147,8 @@ static void print_foot(struct top *top)
     }
     switch (top->asking) {
     case ASKS_PAUSE:
-        output_print(top->output, "%s workspace %s? y/n\n",
-                     field_is_true(selected_row(top), "paused") ? "resume" : "pause", output_safe(top->output, top->asked));
+        output_print(top->output, "%s workspace %s? y/n\n", field_is_true(selected_row(top), "paused") ? "resume" : "pause",
+                     output_safe(top->output, top->asked));
         break;
     case SHOWS_HELP:
         output_print(top->output, "j k: move   p: pause or resume the workspace (asks)   q: quit   ?: less\n");

@@ -85,13 +85,23 @@ static enum weir_status wants_stale(struct node *node, struct recover_options op
     if (now_us < node->next_stale_us) {
         return WEIR_OK;
     }
-    options.stale_claim_us = STALE_CLAIM_US;
+    options.stale_claim_us = node->settings.stale_claim_us;
     options.look_only = true;
     enum weir_status status = store_recover(node->stores[LOOP_DUTIES], &options, &look, error);
     if (status == WEIR_OK && look.more) {
         *ret_wants = lock_hold(node, node->stores[LOOP_DUTIES], &node->stale_lock, now_us);
     }
     return status;
+}
+
+/* What is in flight here is no stale claim, however long the engine takes: the same ids are sent again. */
+static bool knows_claim(void *context, const char *id, int64_t fence)
+{
+    struct node *node = context;
+    pthread_mutex_lock(&node->lock);
+    bool known = in_flight_find(&node->in_flight, id, fence) != NULL;
+    pthread_mutex_unlock(&node->lock);
+    return known;
 }
 
 static enum weir_status recover(struct node *node, int64_t now_us, struct weir_error *error)
@@ -106,10 +116,12 @@ static enum weir_status recover(struct node *node, int64_t now_us, struct weir_e
         .is_gone = node->clock == clock_system() ? nodes_process_is_gone : NULL,
         .handovers_max = node->settings.handovers_max,
         .limit = RECOVER_BATCH,
+        .knows = knows_claim,
+        .knows_context = node,
     };
     enum weir_status status = wants_stale(node, options, now_us, &stale, error);
     if (status == WEIR_OK) {
-        options.stale_claim_us = stale ? STALE_CLAIM_US : 0;
+        options.stale_claim_us = stale ? node->settings.stale_claim_us : 0;
         status = store_recover(store, &options, &result, error);
     }
     if (status != WEIR_OK) {
@@ -117,7 +129,7 @@ static enum weir_status recover(struct node *node, int64_t now_us, struct weir_e
     }
     if (now_us >= node->next_stale_us && !(stale && result.more)) {
         lock_drop(node, store, &node->stale_lock);
-        node->next_stale_us = time_add(now_us, STALE_CHECK_US);
+        node->next_stale_us = time_add(now_us, node->settings.stale_check_us);
     }
     node->next_recovery_us = result.more ? now_us : time_add(now_us, RECOVERY_INTERVAL_US);
     if (result.handed_over > 0) {

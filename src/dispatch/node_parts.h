@@ -138,6 +138,10 @@ int64_t loop_failed(struct node *node, enum loop loop, int64_t now_us, enum weir
                     const struct weir_error *error);
 void loop_succeeded(struct node *node, enum loop loop);
 
+/* Whether another request than the last one of `sends` can have reached the engine: one under this claim that was never
+ * answered, or one under a dead node's claim to an engine that outlives nodes. Under the node's lock. */
+bool in_flight_may_run(const struct node *node, const struct in_flight *entry, int sends);
+
 /* The sink of the engine's reports. */
 void recorder_report(void *context, struct report *report);
 /* Frees what is queued or taken. */

@@ -210,8 +210,8 @@ static void a_node_whose_process_is_gone_is_dead_before_its_lease_ends(void **st
     (void)scene_enqueue(scene, "free-co");
     struct claimed_item old = scene_claim_one(scene);
     int64_t alive = scene_add_node(scene, "node-2", "default");
-    struct recover_options options = {.node_id = alive, .group = "default", .boot_id = "other", .is_gone = is_gone,
-                                      .handovers_max = 5, .limit = 10};
+    struct recover_options options = {
+        .node_id = alive, .group = "default", .boot_id = "other", .is_gone = is_gone, .handovers_max = 5, .limit = 10};
     struct recover_result result = {0};
     scene_ok(scene, store_recover(scene->store, &options, &result, &scene->error));
     assert_int_equal(result.nodes, 0); /* of another machine: who knows */
@@ -266,6 +266,12 @@ static void a_graceful_give_back_is_never_poison(void **state)
     assert_int_equal(scene_number(scene, "SELECT handovers FROM executions"), 0);
 }
 
+static bool knows_all(void *context, const char *id, int64_t fence)
+{
+    (void)context;
+    return id != NULL && fence > 0;
+}
+
 static void the_safety_net_hands_over_claims_that_are_too_old(void **state)
 {
     struct scene *scene = *state;
@@ -288,6 +294,13 @@ static void the_safety_net_hands_over_claims_that_are_too_old(void **state)
     assert_int_equal(result.handed_over, 0);
     options.stale_claim_us = STALE_CLAIM_US;
     scene_ok(scene, store_recover(scene->store, &options, &result, &scene->error));
+    assert_int_equal(result.handed_over, 0); /* its holder lives: another node must not take it */
+    options.node_id = scene->node;
+    options.knows = knows_all;
+    scene_ok(scene, store_recover(scene->store, &options, &result, &scene->error));
+    assert_int_equal(result.handed_over, 0);
+    options.knows = NULL;
+    scene_ok(scene, store_recover(scene->store, &options, &result, &scene->error));
     assert_int_equal(result.handed_over, 1);
     assert_string_equal(scene_reason_of(scene, stale), "handed_over");
     assert_int_equal(scene_record(scene, RECORD_COMPLETED, &old), WEIR_STALE_FENCE);
@@ -306,8 +319,8 @@ static void the_safety_net_minds_only_its_group(void **state)
         scene_beat(scene, scene->node);
         scene_beat(scene, other);
     }
-    struct recover_options options = {.node_id = other, .group = "batch", .stale_claim_us = STALE_CLAIM_US, .handovers_max = 5,
-                                      .limit = 10};
+    struct recover_options options = {
+        .node_id = other, .group = "batch", .stale_claim_us = STALE_CLAIM_US, .handovers_max = 5, .limit = 10};
     struct recover_result result = {0};
     scene_ok(scene, store_recover(scene->store, &options, &result, &scene->error));
     assert_int_equal(result.handed_over, 0);

@@ -634,6 +634,102 @@ def settings_are_shown_with_their_origin_and_checked(weir):
     weir.good('help')
 
 
+# --- with a node ---
+
+def _start_node(weir, *words):
+    node = weir.spawn('dev', *words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        assert node.poll() is None
+        if any(row['state'] == 'alive' for row in weir.items('node', 'list')):
+            return node
+        time.sleep(0.02)
+    raise AssertionError('the node does not come up')
+
+
+def _publish(weir, name, program):
+    weir.write('w.json', json.dumps({'name': name, 'steps': {'only': {'exec': ['sh', '-c', program]}}}))
+    weir.good('workflow', 'apply', 'w.json', '-q')
+
+
+def _until(claim):
+    deadline = time.monotonic() + 20
+    while not claim():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def an_execution_runs_and_its_end_is_told(weir):
+    weir.make_store()
+    _publish(weir, 'good', 'printf \'{"id": 7}\'')
+    _publish(weir, 'bad', 'echo "it broke" >&2; exit 3')
+    _start_node(weir)
+    fine = weir.good('enqueue', '-w', 'acme', 'good', '--wait', '--timeout', '20s')
+    execution = fine.out.strip()
+    assert UUID.match(execution) and 'COMPLETED' in fine.err
+    assert weir.good('wait', execution, '--json').json()['status'] == 'COMPLETED'
+    assert weir.items('logs', execution)[0]['output'] == {'id': 7}
+    assert '== only, attempt 1, COMPLETED, exit code 0' in weir.good('logs', execution).out
+    assert weir.good('logs', execution, '--step', 'only').out.endswith('{"id":7}\n')
+    _error(weir.run('logs', execution, '--step', 'onyl'), 3, 'not_found', 'only')
+    story = [event['event'] for event in weir.good('show', execution, '--json').json()['events']]
+    assert story[0] == 'enqueue' and story[-1] == 'complete' and 'step_end' in story
+    assert 'ended' in weir.good('why', execution, '--json').json()['because']
+    broken = weir.run('enqueue', '-w', 'acme', 'bad', '--wait', '--timeout', '20s')
+    assert broken.code == 1 and 'FAILED' in broken.err and 'it broke' in broken.err, repr(broken)
+    failed = weir.items('list', '--where', 'state=failed error_code=exit_3')
+    assert [row['id'] for row in failed] == [broken.out.strip()]
+    again = weir.good('retry', broken.out.strip(), '-q').out.strip()
+    assert weir.run('wait', again, '--timeout', '20s').code == 1
+
+
+def a_full_workspace_is_explained_and_running_work_is_cancelled(weir):
+    weir.make_store()
+    _publish(weir, 'slow', 'exec sleep 60')
+    _start_node(weir)
+    running, waiting = weir.enqueue('-w', 'tiny', 'slow'), weir.enqueue('-w', 'tiny', 'slow')
+    _until(lambda: weir.good('show', running, '--json').json()['status'] == 'DISPATCHED')
+    why = weir.good('why', waiting, '--json').json()
+    assert why['pending_reason'] == 'workspace_at_capacity' and why['slots_used'] == why['slots_max'] == 1
+    assert [holder['id'] for holder in why['slot_holders']] == [running] and why['place'] == 1
+    text = weir.good('why', waiting)
+    assert f'slot 1         {running}' in text.out and 'weir workspace set tiny' in text.err
+    weir.good('cancel', running)
+    assert weir.run('wait', running, '--timeout', '20s').code == 1
+    assert weir.good('show', running, '--json').json()['status'] == 'CANCELLED'
+    _until(lambda: weir.good('show', waiting, '--json').json()['status'] == 'DISPATCHED')
+
+
+def nodes_are_listed_paused_and_resumed(weir):
+    weir.make_store()
+    node = _start_node(weir)
+    name = weir.items('node', 'list')[0]['name']
+    assert name in weir.good('node', 'list').out
+    weir.good('node', 'pause', name, '--dry-run')
+    weir.good('node', 'pause', name)
+    _until(lambda: weir.items('node', 'list')[0]['state'] == 'paused')
+    execution = weir.enqueue()
+    assert weir.run('wait', execution, '--timeout', '500ms').code == 7
+    weir.good('node', 'resume', name)
+    weir.good('wait', execution, '--timeout', '20s')
+    _error(weir.run('node', 'pause', 'nobody'), 3, 'not_found')
+    assert 'alive' in weir.good('doctor').out
+    node.send_signal(signal.SIGTERM)
+    assert node.wait(30) == 0
+    assert weir.items('node', 'list') == [] and weir.items('node', 'list', '--all')[0]['state'] == 'stopped'
+
+
+def metrics_are_prometheus_text(weir):
+    weir.make_store()
+    weir.enqueue()
+    text = weir.good('status', '--metrics').out
+    names = {line.split()[2] for line in text.splitlines() if line.startswith('# TYPE ')}
+    assert 'weir_slots_used' in names and text.endswith('\n')
+    for line in text.splitlines():
+        assert line.startswith('#') or line.split('{')[0].split(' ')[0] in names, line
+        assert line.startswith('#') or float(line.rsplit(' ', 1)[1]) >= 0
+
+
 # --- manners ---
 
 def every_list_is_json_and_jsonl(weir):
@@ -752,7 +848,8 @@ def every_verb_explains_itself_with_an_example_first(weir):
 
 
 def slips_are_met_with_the_nearest(weir):
-    for words, hint in ((('enqeue',), 'weir enqueue'), (('workspace', 'lst'), 'weir workspace list'), (('ls',), 'weir list'),
+    for words, hint in ((('enqeue',), 'weir enqueue'), (('ls',), 'weir list'),
+                        (('workspace', 'lst'), 'weir workspace list'),
                         (('list', '--limt', '3'), '--limit'), (('list', '-o', 'jsn'), 'json'),
                         (('help', 'enqueu'), 'weir enqueue'), (('completion', 'bsh'), 'bash'),
                         (('serve', '--engine', 'inprocess'), 'in_process')):
@@ -770,7 +867,8 @@ def completion_knows_verbs_and_flags(weir):
 
     def complete(*words):
         quoted = ' '.join(f"'{word}'" for word in words)
-        program = f'. {script}; COMP_WORDS=({quoted}); COMP_CWORD={len(words) - 1}; _weir; printf "%s\\n" "${{COMPREPLY[@]}}"'
+        program = (f'. {script}; COMP_WORDS=({quoted}); COMP_CWORD={len(words) - 1}; _weir; '
+                   'printf "%s\\n" "${COMPREPLY[@]}"')
         return subprocess.run(['bash', '-c', program], check=True, capture_output=True, text=True).stdout.split()
 
     assert complete('weir', 'enq') == ['enqueue']

@@ -74,7 +74,7 @@ static void every_event_has_a_message_and_fits_both_formats(void **state)
 static void hostile_strings_reach_neither_terminal_nor_json(void **state)
 {
     (void)state;
-    static const char *const hostile[] = {"\033[2J\033[31mred", "two\nlines\r", "\xe2\x80\xae" "desrever", "\xff\xfe bad",
+    static const char *const hostile[] = {"\033[2J\033[31mred", "two\nlines\r", "\342\200\256desrever", "\xff\xfe bad",
                                           "\xc3", "", "\x7f\xc2\x9b", "quote\" back\\slash", "emoji \xf0\x9f\x98\x80 ok"};
     char line[LOG_LINE_BYTES_MAX + 1];
     for (size_t i = 0; i < sizeof hostile / sizeof hostile[0]; i++) {

@@ -1,0 +1,86 @@
+/* Measuring weir: figures with floors and goals, each in a process of its own.
+ *
+ * A figure's group (lifecycle, claim ...) is one function that runs in a forked child, so that nobody's memory, page cache
+ * or threads colour the next one's. Absolute figures move between machines and hours; what counts are ratios within one
+ * run, and counts (pages, VM steps), which do not move at all.
+ *
+ * What fails here ends the child with a message: a benchmark that cannot set up has nothing to report.
+ */
+#ifndef WEIR_BENCH_BENCH_H
+#define WEIR_BENCH_BENCH_H
+
+#include <sqlite3.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "store/store.h"
+
+enum { FIGURES_MAX = 96, FIGURE_NAME_MAX = 64, BENCH_PATH_MAX = 512 };
+
+/* What a goal is about: the value itself, or its ratio to the floor. */
+enum goal_kind { GOAL_NONE, VALUE_AT_LEAST, VALUE_AT_MOST, RATIO_AT_LEAST, RATIO_AT_MOST };
+
+struct figure {
+    char name[FIGURE_NAME_MAX];
+    double value;
+    char unit[24];
+    double floor; /* 0 = none */
+    enum goal_kind goal_kind;
+    double goal;
+};
+
+/* In memory that parent and children share. */
+struct figures {
+    size_t count;
+    struct figure list[FIGURES_MAX];
+};
+
+struct bench {
+    bool quick;                  /* small sizes: shows that it works, says nothing about speed */
+    char folder[BENCH_PATH_MAX]; /* of this run, on the disk that is measured */
+    double fsync_us;             /* median, measured first */
+    struct figures *figures;
+};
+
+/* --- reporting --- */
+
+void bench_report(struct bench *bench, const char *name, double value, const char *unit, double floor,
+                  enum goal_kind goal_kind, double goal);
+/* The figure with nothing to compare it with. */
+void bench_note(struct bench *bench, const char *name, double value, const char *unit);
+
+/* --- measuring --- */
+
+/* Seconds of a clock that never goes back. */
+double bench_now(void);
+/* Sorts, and returns the value below which `share` (0 to 1) of the samples lie. */
+double bench_percentile(double *samples, size_t count, double share);
+/* Prints where and why, and ends the process. */
+_Noreturn void bench_fail(const char *file, int line, const char *message);
+#define BENCH_CHECK(condition)                                                                                             \
+    do {                                                                                                                   \
+        if (!(condition)) {                                                                                                \
+            bench_fail(__FILE__, __LINE__, #condition);                                                                    \
+        }                                                                                                                  \
+    } while (0)
+/* For calls of weir: shows the error's own words. */
+#define BENCH_OK(call, error)                                                                                              \
+    do {                                                                                                                   \
+        if ((call) != WEIR_OK) {                                                                                           \
+            bench_fail(__FILE__, __LINE__, (error)->message);                                                              \
+        }                                                                                                                  \
+    } while (0)
+
+/* --- the groups, one file each --- */
+
+void bench_lifecycle(struct bench *bench);
+void bench_enqueue(struct bench *bench);
+void bench_claim(struct bench *bench);
+void bench_latency(struct bench *bench);
+void bench_neighbour(struct bench *bench);
+void bench_idle(struct bench *bench);
+void bench_memory(struct bench *bench);
+
+#endif
