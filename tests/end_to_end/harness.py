@@ -4,6 +4,7 @@ A test is a function whose name is its claim; it gets a Weir, a fresh folder wit
 reads the user's own settings: HOME and the environment are made anew.
 """
 
+import inspect
 import json
 import os
 import pty
@@ -152,7 +153,7 @@ class Weir:
 def run_tests(module, binary):
     """Runs all functions of the module whose names begin with a lower-case letter and that take `weir`."""
     tests = [function for name, function in vars(module).items()
-             if callable(function) and getattr(function, '__module__', '') == module.__name__ and
+             if inspect.isfunction(function) and function.__module__ == module.__name__ and
              function.__code__.co_varnames[:1] == ('weir',) and not name.startswith('_')]
     wanted = sys.argv[2:]
     tests = [test for test in tests if not wanted or test.__name__ in wanted]
