@@ -71,6 +71,7 @@ struct mutant {
                                 struct recover_result *, struct weir_error *);
     enum weir_status (*enqueue)(struct simulation *, struct store *, const struct enqueue_request *, size_t,
                                 struct enqueue_result *, struct weir_error *);
+    bool by_clocks;     /* caught by running the seed again with other wall clocks */
     const char *schema; /* SQL run after the migration: triggers that break things */
 };
 
