@@ -12,7 +12,7 @@
 #include "simulation/simulation.h"
 #include "store/driver.h"
 
-enum { SEEDS_MOST = 12, STEPS = 700, FIRST_SEED = 5000 };
+enum { UNHARMED_SEEDS = 12, SEEDS_MOST = 80, STEPS = 700, FIRST_SEED = 5000 };
 #define CAUGHT_BY(invariant) (1U << (unsigned)(invariant))
 
 /* --- by SQL --- */
@@ -313,7 +313,7 @@ static bool is_caught(const struct mutant *mutant, char *how, size_t size)
 
 static bool unharmed_seeds_pass(char *how, size_t size)
 {
-    for (uint64_t seed = FIRST_SEED; seed < FIRST_SEED + SEEDS_MOST; seed++) {
+    for (uint64_t seed = FIRST_SEED; seed < FIRST_SEED + UNHARMED_SEEDS; seed++) {
         struct simulation_options options = {.seed = seed, .skew = 1, .steps = STEPS};
         struct simulation_result result;
         struct simulation_result again;
