@@ -28,25 +28,25 @@ static const struct sign_facts signs[] = {
 
 /* --- opening --- */
 
-static bool environment_has(const char *name)
+/* NULL when it is not set, or empty. */
+static const char *environment(const char *name)
 {
     const char *value = getenv(name);
-    return value != NULL && value[0] != '\0';
+    return value != NULL && value[0] != '\0' ? value : NULL;
 }
 
 static bool colour_is_wanted(FILE *stream)
 {
-    const char *terminal = getenv("TERM");
-    return isatty(fileno(stream)) && !environment_has("NO_COLOR") && terminal != NULL && terminal[0] != '\0' &&
-           strcmp(terminal, "dumb") != 0;
+    const char *terminal = environment("TERM");
+    return isatty(fileno(stream)) && environment("NO_COLOR") == NULL && terminal != NULL && strcmp(terminal, "dumb") != 0;
 }
 
 static bool character_set_is_utf8(void)
 {
     static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if (environment_has(names[i])) {
-            const char *value = getenv(names[i]);
+        const char *value = environment(names[i]);
+        if (value != NULL) {
             return strcasestr(value, "utf-8") != NULL || strcasestr(value, "utf8") != NULL;
         }
     }
@@ -58,8 +58,9 @@ static size_t columns_of(FILE *stream)
     struct winsize size;
     long columns = COLUMNS_DEFAULT;
     if (isatty(fileno(stream))) {
-        if (environment_has("COLUMNS")) {
-            columns = strtol(getenv("COLUMNS"), NULL, 10);
+        const char *wanted = environment("COLUMNS");
+        if (wanted != NULL) {
+            columns = strtol(wanted, NULL, 10);
         } else if (ioctl(fileno(stream), TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
             columns = size.ws_col;
         }

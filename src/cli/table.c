@@ -61,6 +61,7 @@ static const char *cell_at(const struct table *table, size_t row, size_t column)
 
 static size_t row_count(const struct table *table)
 {
+    INVARIANT(table->column_count > 0);
     return (table->cell_count + table->column_count - 1) / table->column_count;
 }
 

@@ -105,6 +105,7 @@ static enum weir_status enqueue_one(struct invocation *invocation, struct store 
     if (status == WEIR_COMMIT_UNKNOWN) {
         status = store_enqueue(store, request, 1, &result, error);
     }
+    request->id = NULL;
     if (status == WEIR_OK && result.status != WEIR_OK) {
         *error = result.error;
         status = result.status;

@@ -66,19 +66,20 @@ static void refuse(struct node *node, const struct claimed_item *item, enum weir
     recorder_report(node, report);
 }
 
-/* False when the claim is lost meanwhile: then nothing may be sent. */
+/* False when the claim is lost meanwhile, or may be: others take it over once the lease is over, so nothing may be sent. */
 static bool note_sending(struct node *node, const struct claimed_item *item, const struct kept_definition *kept, int sends)
 {
     pthread_mutex_lock(&node->lock);
     struct in_flight *entry = in_flight_find(&node->in_flight, item->id, item->fence);
-    if (entry != NULL) {
+    bool ours = entry != NULL && lease_is_valid(node);
+    if (ours) {
         entry->sends = sends;
         entry->resend_boot_us = time_add(node_now(node), node->settings.start_deadline_us);
         entry->attempts_max = kept->attempts_max > 0 ? kept->attempts_max : node->settings.attempts_max;
         entry->stuck_after_us = kept->stuck_after_us > 0 ? kept->stuck_after_us : node->settings.stuck_after_us;
     }
     pthread_mutex_unlock(&node->lock);
-    return entry != NULL;
+    return ours;
 }
 
 /* The start could not be sent. It is refused, unless an earlier request may have arrived: then it is tried again later. */
@@ -258,7 +259,7 @@ static enum weir_status pass_requests(struct node *node, struct weir_error *erro
 static bool may_claim(struct node *node)
 {
     return !node->settings.no_dispatch && !atomic_load(&node->paused) && atomic_load(&node->wish) == NODE_RUN &&
-           !atomic_load(&node->lease_lost) && atomic_load(&node->stop_kind) == 0;
+           !atomic_load(&node->lease_lost) && lease_is_valid(node) && atomic_load(&node->stop_kind) == 0;
 }
 
 /* How many to claim: the engine's room, one batch, and what the breaker lets through. */

@@ -157,6 +157,12 @@ static inline int64_t node_now(const struct node *node)
     return clock_boot(node->clock);
 }
 
+/* By our own clock, from before the beat was sent: false some time before others may take our claims over. */
+static inline bool lease_is_valid(const struct node *node)
+{
+    return node_now(node) < atomic_load(&node->lease_end_boot_us);
+}
+
 static inline int64_t earlier(int64_t a, int64_t b)
 {
     return a < b ? a : b;

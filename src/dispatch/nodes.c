@@ -170,6 +170,9 @@ int64_t nodes_step(struct node *node)
     }
     FAILPOINT("after_beat");
     loop_succeeded(node, LOOP_HEARTBEAT);
+    if (!lease_is_valid(node)) {
+        loop_wake(node, LOOP_DISPATCH); /* it has held back since our lease was over */
+    }
     atomic_store(&node->lease_end_boot_us, time_add(now_us, node->settings.lease_us - keeper_margin(node)));
     engine_lease(node->engine, atomic_load(&node->lease_end_boot_us));
     obey(node, beat.wish);

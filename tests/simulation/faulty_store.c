@@ -1,5 +1,5 @@
-/* A store driver between a node and the real one: calls that fail, answers that are lost after the commit, nodes that die or
- * fall asleep between two calls while the others go on. Clients get the same faults, without the deaths.
+/* A store driver between a node and the real one: calls that fail, answers that are lost after the commit, nodes that die
+ * or fall asleep between two calls while the others go on. Clients get the same faults, without the deaths.
  *
  * It also tells the observer which verb changed what, so every change is checked as the deed of one call of one actor. */
 #include <string.h>
@@ -25,11 +25,13 @@ static bool is_deaf(void)
     return owner->actor != OUTSIDE && (node->died || failed(owner));
 }
 
-/* The node sleeps between two of its calls while the others go on. */
+/* The thread waits around its call while others go on: those of other nodes, and, unless the whole process is stopped,
+ * those of its own node. */
 static void maybe_sleep(void)
 {
     struct simulated_node *node = caller();
-    if (node == NULL || owner->calm || owner->depth > 0 || node->life != NODE_ALIVE || !drawn(owner, owner->profile.sleeps_in_call)) {
+    if (node == NULL || owner->calm || owner->depth > 0 || node->life != NODE_ALIVE || node->died ||
+        !drawn(owner, owner->profile.sleeps_in_call)) {
         return;
     }
     int actor = owner->actor;
@@ -37,15 +39,17 @@ static void maybe_sleep(void)
     const struct record *records = owner->records;
     size_t record_count = owner->record_count;
     int64_t steps = 1 + draw(owner, 40);
-    say(owner, "%s sleeps around %s for %lld steps", node->name, verb, (long long)steps);
+    say(owner, "%s waits around %s for %lld steps", node->name, verb, (long long)steps);
     owner->depth++;
+    node->frozen = drawn(owner, 5000);
     for (int64_t i = 0; i < steps && !failed(owner); i++) {
         owner->actor = OUTSIDE;
         owner->verb = "";
         owner->records = NULL;
         owner->record_count = 0;
-        world_step(owner, node->index);
+        world_step(owner);
     }
+    node->frozen = false;
     owner->depth--;
     owner->actor = actor;
     owner->verb = verb;
@@ -158,8 +162,8 @@ static enum weir_status faulty_claim(struct store *store, const struct claim_opt
     return status;
 }
 
-static enum weir_status faulty_next_work(struct store *store, int64_t node_id, const char *group, struct next_work *ret_next,
-                                         struct weir_error *error)
+static enum weir_status faulty_next_work(struct store *store, int64_t node_id, const char *group,
+                                         struct next_work *ret_next, struct weir_error *error)
 {
     READS("next_work", real->next_work(store, node_id, group, ret_next, error));
 }
@@ -176,8 +180,9 @@ static enum weir_status faulty_record(struct store *store, int64_t node_id, stru
     }
     owner->records = records;
     owner->record_count = count;
-    status = mutant != NULL && mutant->record != NULL ? mutant->record(owner, store, node_id, records, count, &summary, error)
-                                                      : real->record(store, node_id, records, count, &summary, error);
+    status = mutant != NULL && mutant->record != NULL
+                 ? mutant->record(owner, store, node_id, records, count, &summary, error)
+                 : real->record(store, node_id, records, count, &summary, error);
     status = after(fate, status, error);
     owner->records = NULL;
     owner->record_count = 0;
@@ -193,7 +198,8 @@ static enum weir_status faulty_node_start(struct store *store, const struct node
     THROUGH("node_start", real->node_start(store, options, ret_node_id, error));
 }
 
-static enum weir_status faulty_node_beat(struct store *store, int64_t node_id, struct node_beat *beat, struct weir_error *error)
+static enum weir_status faulty_node_beat(struct store *store, int64_t node_id, struct node_beat *beat,
+                                         struct weir_error *error)
 {
     THROUGH("node_beat", real->node_beat(store, node_id, beat, error));
 }
@@ -214,7 +220,8 @@ static enum weir_status faulty_recover(struct store *store, const struct recover
 }
 
 static enum weir_status faulty_take_requests(struct store *store, int64_t node_id, struct arena *arena,
-                                             struct node_request **ret_requests, size_t *ret_count, struct weir_error *error)
+                                             struct node_request **ret_requests, size_t *ret_count,
+                                             struct weir_error *error)
 {
     THROUGH("take_requests", real->take_requests(store, node_id, arena, ret_requests, ret_count, error));
 }
@@ -231,7 +238,8 @@ static enum weir_status faulty_lock(struct store *store, const struct lock_reque
     THROUGH("lock", real->lock(store, request, error));
 }
 
-static enum weir_status faulty_lock_extend(struct store *store, const struct lock_request *request, struct weir_error *error)
+static enum weir_status faulty_lock_extend(struct store *store, const struct lock_request *request,
+                                           struct weir_error *error)
 {
     THROUGH("lock_extend", real->lock_extend(store, request, error));
 }

@@ -26,9 +26,9 @@ static void check_workspaces(struct simulation *simulation)
             int64_t used = sqlite3_column_int64(simulation->read_counters, 1);
             int64_t pending = sqlite3_column_int64(simulation->read_counters, 2);
             if (used != workspace->held || pending != workspace->pending) {
-                fail(simulation, COUNTERS_EQUAL_ROWS, "%s: slots_used is %lld and %lld rows hold one; pending is %lld of %lld",
-                     workspace->name, (long long)used, (long long)workspace->held, (long long)pending,
-                     (long long)workspace->pending);
+                fail(simulation, COUNTERS_EQUAL_ROWS,
+                     "%s: slots_used is %lld and %lld rows hold one; pending is %lld of %lld", workspace->name,
+                     (long long)used, (long long)workspace->held, (long long)pending, (long long)workspace->pending);
             }
             int64_t wanted = cap_of(simulation, workspace);
             if (simulation->actor != OUTSIDE && wanted != workspace->slots_max) {
@@ -57,8 +57,9 @@ void check_counters(struct simulation *simulation)
             }
             if (sqlite3_column_int64(simulation->read_lanes, 1) != lane->runnable ||
                 sqlite3_column_int64(simulation->read_lanes, 2) != lane->waiting) {
-                fail(simulation, COUNTERS_EQUAL_ROWS, "lane %lld has %lld runnable and %lld waiting rows, and counts others",
-                     (long long)lane->row_id, (long long)lane->runnable, (long long)lane->waiting);
+                fail(simulation, COUNTERS_EQUAL_ROWS,
+                     "lane %lld has %lld runnable and %lld waiting rows, and counts others", (long long)lane->row_id,
+                     (long long)lane->runnable, (long long)lane->waiting);
             }
             if ((sqlite3_column_int(simulation->read_lanes, 3) != 0) != lane_is_ready(simulation, lane)) {
                 fail(simulation, NOBODY_STARVES, "lane %lld is marked %s and is not", (long long)lane->row_id,
@@ -99,8 +100,8 @@ void check_claim(struct simulation *simulation, const struct model_item *item, i
         fail(simulation, CAP_IS_KEPT, "%s was claimed and %s has %lld of %lld slots in use", item->id, workspace->name,
              (long long)workspace->held, (long long)cap_of(simulation, workspace));
     }
-    if (simulation->actor == OUTSIDE || strcmp(simulation->verb, "claim") != 0 || workspace->paused || simulation->queue_paused ||
-        item->phase != 0) {
+    if (simulation->actor == OUTSIDE || strcmp(simulation->verb, "claim") != 0 || workspace->paused ||
+        simulation->queue_paused || item->phase != 0) {
         fail(simulation, THE_MODEL_HOLDS, "%s was claimed by %s while %s", item->id, simulation->verb,
              workspace->paused ? "its workspace is paused" : "nobody may");
         return;
@@ -116,7 +117,8 @@ void check_claim(struct simulation *simulation, const struct model_item *item, i
         }
         lane->claimed++;
         if (lane->group != simulation->nodes[simulation->actor].group || simulation->group_paused[lane->group]) {
-            fail(simulation, THE_MODEL_HOLDS, "%s was claimed by a node of another group, or its group is paused", item->id);
+            fail(simulation, THE_MODEL_HOLDS, "%s was claimed by a node of another group, or its group is paused",
+                 item->id);
         }
         if (lane->worst == NULL || item->rank > lane->worst->rank ||
             (item->rank == lane->worst->rank && strcmp(item->id, lane->worst->id) > 0)) {
@@ -136,9 +138,10 @@ static void check_lane_order(struct simulation *simulation, const struct model_l
 {
     for (size_t i = 0; i < simulation->item_count; i++) {
         const struct model_item *item = &simulation->items[i];
-        if (item->place == PLACE_LIVE && item->lane_id == lane->row_id && item->phase == 0 && goes_before(item, lane->worst)) {
-            fail(simulation, FIRST_IN_FIRST_OUT, "%s was claimed before %s, which was runnable and comes first", lane->worst->id,
-                 item->id);
+        if (item->place == PLACE_LIVE && item->lane_id == lane->row_id && item->phase == 0 &&
+            goes_before(item, lane->worst)) {
+            fail(simulation, FIRST_IN_FIRST_OUT, "%s was claimed before %s, which was runnable and comes first",
+                 lane->worst->id, item->id);
         }
     }
 }
@@ -201,16 +204,16 @@ void check_end(struct simulation *simulation, const struct model_item *item)
     if (entry != NULL && entry->runs_open > 0) {
         fail(simulation, ONE_RUN_PER_ITEM, "%s is %s while it runs", item->id, item_state_name(item->state));
     } else if (item->state == ITEM_COMPLETED && (!came_to || entry->end != END_COMPLETED)) {
-        fail(simulation, STALE_FENCES_ARE_DEAF, "%s is COMPLETED under fence %lld, the engine knows of no such end", item->id,
-             (long long)item->fence);
+        fail(simulation, STALE_FENCES_ARE_DEAF, "%s is COMPLETED under fence %lld, the engine knows of no such end",
+             item->id, (long long)item->fence);
     } else if (item->state == ITEM_CANCELLED && !item->cancel_asked && simulation->actor != OUTSIDE) {
         fail(simulation, THE_MODEL_HOLDS, "%s is CANCELLED, which nobody asked for", item->id);
     } else if (item->state == ITEM_FAILED && strcmp(item->error_code, "scripted_failure") == 0 &&
                (!came_to || entry->end != END_FAILED)) {
         fail(simulation, STALE_FENCES_ARE_DEAF, "%s is FAILED under fence %lld, the engine knows of no such end", item->id,
              (long long)item->fence);
-    } else if (item->state == ITEM_FAILED && strcmp(item->error_code, "scripted_refusal") == 0 && !entry->refused_for_good &&
-               entry->refusals < simulation->profile.attempts_max) {
+    } else if (item->state == ITEM_FAILED && strcmp(item->error_code, "scripted_refusal") == 0 &&
+               !entry->refused_for_good && entry->refusals < simulation->profile.attempts_max) {
         fail(simulation, THE_MODEL_HOLDS, "%s is FAILED after %d refusals of %d", item->id, entry->refusals,
              simulation->profile.attempts_max);
     }
@@ -243,6 +246,12 @@ void check_everything_ended(struct simulation *simulation)
             continue;
         }
         json_t *why = NULL;
+        const struct scripted_entry *entry = scripted_world_entry(simulation->engine_world, item->id);
+        if (entry != NULL) {
+            say(simulation, "the engine: %d starts, %d runs, %d open, ended %d, durably %d, on the way %d",
+                entry->starts_asked, entry->runs_begun, entry->runs_open, entry->ended, entry->ended_durably,
+                entry->on_the_way);
+        }
         char *text = store_why(simulation->outside, item->id, &why, NULL) == WEIR_OK ? json_dumps(why, JSON_COMPACT) : NULL;
         fail(simulation, EVERY_CLAIM_ENDS, "item %zu %s is still %s (node %lld, fence %lld): %s", i, item->id,
              item_state_name(item->state), (long long)item->node_id, (long long)item->fence, text == NULL ? "" : text);
@@ -274,16 +283,16 @@ static void read_story(struct simulation *simulation, sqlite3_stmt *rows, const 
     (void)sqlite3_reset(rows);
     bool claim_due = item->claims > item->put_backs + item->releases;
     if (story.enqueued != 1 || story.ended != 1 || (claim_due && story.claimed != 1)) {
-        fail(simulation, EVERYTHING_IS_ON_RECORD, "the story of %s (%s) has %d enqueues, %d claims (of %d), %d ends", item->id,
-             item_state_name(item->state), story.enqueued, story.claimed, item->claims, story.ended);
+        fail(simulation, EVERYTHING_IS_ON_RECORD, "the story of %s (%s) has %d enqueues, %d claims (of %d), %d ends",
+             item->id, item_state_name(item->state), story.enqueued, story.claimed, item->claims, story.ended);
     }
 }
 
 void check_story(struct simulation *simulation)
 {
     sqlite3_stmt *rows = NULL;
-    if (sqlite3_prepare_v2(simulation->reader, "SELECT event FROM execution_events WHERE execution_id = ?1", -1, &rows, NULL) !=
-        SQLITE_OK) {
+    if (sqlite3_prepare_v2(simulation->reader, "SELECT event FROM execution_events WHERE execution_id = ?1", -1, &rows,
+                           NULL) != SQLITE_OK) {
         fail(simulation, EVERYTHING_IS_ON_RECORD, "execution_events: %s", sqlite3_errmsg(simulation->reader));
         return;
     }

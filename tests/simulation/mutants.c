@@ -1,7 +1,8 @@
-/* Broken variants. Each must be caught by the invariant that it breaks, within a few seeds; else the checker is worth nothing.
+/* Broken variants. Each must be caught by the invariant that it breaks, within a few seeds; else the checker is worth
+ * nothing.
  *
- * They break the store from outside: by SQL between two steps, by triggers, or by a verb that does something else. The first
- * one is no mutant: the same seeds, unharmed, must pass. */
+ * They break the store from outside: by SQL between two steps, by triggers, or by a verb that does something else. The
+ * first one is no mutant: the same seeds, unharmed, must pass. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,9 +35,8 @@ static bool later(const struct simulation *simulation)
 
 static bool lose_a_slot(struct simulation *simulation, sqlite3 *database)
 {
-    return later(simulation) &&
-           change(database, "UPDATE workspaces SET slots_used = slots_used - 1 WHERE id ="
-                            " (SELECT id FROM workspaces WHERE slots_used > 0 LIMIT 1)");
+    return later(simulation) && change(database, "UPDATE workspaces SET slots_used = slots_used - 1 WHERE id ="
+                                                 " (SELECT id FROM workspaces WHERE slots_used > 0 LIMIT 1)");
 }
 
 static bool leak_a_slot(struct simulation *simulation, sqlite3 *database)
@@ -47,16 +47,18 @@ static bool leak_a_slot(struct simulation *simulation, sqlite3 *database)
 
 static bool rewrite_an_end(struct simulation *simulation, sqlite3 *database)
 {
-    return later(simulation) && change(database, "UPDATE workflow_executions SET status = 'FAILED' WHERE id ="
-                                                 " (SELECT id FROM workflow_executions WHERE status = 'COMPLETED' LIMIT 1)");
+    return later(simulation) &&
+           change(database, "UPDATE workflow_executions SET status = 'FAILED' WHERE id ="
+                            " (SELECT id FROM workflow_executions WHERE status = 'COMPLETED' LIMIT 1)");
 }
 
 /* With its books in order, so that only the missing item tells. */
 static bool lose_an_item(struct simulation *simulation, sqlite3 *database)
 {
     if (!later(simulation) ||
-        !change(database, "CREATE TEMP TABLE lost AS SELECT id, lane_id, workspace_id FROM workflow_execution_queue"
-                          " WHERE phase = 0 LIMIT 1; DELETE FROM workflow_execution_queue WHERE id IN (SELECT id FROM lost)")) {
+        !change(database,
+                "CREATE TEMP TABLE lost AS SELECT id, lane_id, workspace_id FROM workflow_execution_queue"
+                " WHERE phase = 0 LIMIT 1; DELETE FROM workflow_execution_queue WHERE id IN (SELECT id FROM lost)")) {
         return false;
     }
     (void)change(database, "UPDATE lanes SET runnable = runnable - 1 WHERE id IN (SELECT lane_id FROM lost);"
@@ -64,13 +66,16 @@ static bool lose_an_item(struct simulation *simulation, sqlite3 *database)
     return true;
 }
 
-/* The old algorithm: what was claimed some time ago goes back to PENDING, whether it runs or not. The books are in order. */
+/* The old algorithm: what was claimed some time ago goes back to PENDING, whether it runs or not. The books are in order.
+ */
 static bool put_back_the_claimed(struct simulation *simulation, sqlite3 *database)
 {
-    (void)change(database, "DROP TABLE IF EXISTS temp.stale; CREATE TEMP TABLE stale AS SELECT q.id, q.lane_id, q.workspace_id"
-                           " FROM workflow_execution_queue q JOIN nodes n ON n.id = q.node_id WHERE q.phase = 2 LIMIT 1");
-    if (!later(simulation) || !change(database, "UPDATE workflow_execution_queue SET status = 'PENDING', phase = 0, node_id = 0"
-                                                " WHERE id IN (SELECT id FROM stale)")) {
+    (void)change(database,
+                 "DROP TABLE IF EXISTS temp.stale; CREATE TEMP TABLE stale AS SELECT q.id, q.lane_id, q.workspace_id"
+                 " FROM workflow_execution_queue q JOIN nodes n ON n.id = q.node_id WHERE q.phase = 2 LIMIT 1");
+    if (!later(simulation) ||
+        !change(database, "UPDATE workflow_execution_queue SET status = 'PENDING', phase = 0, node_id = 0"
+                          " WHERE id IN (SELECT id FROM stale)")) {
         return false;
     }
     (void)change(database, "UPDATE lanes SET runnable = runnable + 1, ready = 1 WHERE id IN (SELECT lane_id FROM stale);"
@@ -133,8 +138,9 @@ static enum weir_status record_under_any_fence(struct simulation *simulation, st
     return status;
 }
 
-static enum weir_status never_recover(struct simulation *simulation, struct store *store, const struct recover_options *options,
-                                      struct recover_result *ret_result, struct weir_error *error)
+static enum weir_status never_recover(struct simulation *simulation, struct store *store,
+                                      const struct recover_options *options, struct recover_result *ret_result,
+                                      struct weir_error *error)
 {
     (void)store;
     (void)options;
@@ -145,8 +151,8 @@ static enum weir_status never_recover(struct simulation *simulation, struct stor
 }
 
 /* One claim between two statements of SQL. */
-static enum weir_status claim_between(struct simulation *simulation, const char *before, const char *after, struct store *store,
-                                      const struct claim_options *options, struct arena *arena,
+static enum weir_status claim_between(struct simulation *simulation, const char *before, const char *after,
+                                      struct store *store, const struct claim_options *options, struct arena *arena,
                                       struct claim_result *ret_result, struct weir_error *error)
 {
     sqlite3 *database;
@@ -175,12 +181,13 @@ static enum weir_status claim_without_the_head(struct simulation *simulation, st
                                                const struct claim_options *options, struct arena *arena,
                                                struct claim_result *ret_result, struct weir_error *error)
 {
-    return claim_between(simulation,
-                         "UPDATE workflow_execution_queue SET phase = 1, due_at = 9000000000000000 WHERE phase = 0 AND id IN"
-                         " (SELECT (SELECT q.id FROM workflow_execution_queue q WHERE q.lane_id = l.id AND q.phase = 0"
-                         "  ORDER BY q.rank, q.id LIMIT 1) FROM lanes l WHERE l.runnable > 2)",
-                         "UPDATE workflow_execution_queue SET phase = 0, due_at = NULL WHERE due_at = 9000000000000000", store,
-                         options, arena, ret_result, error);
+    return claim_between(
+        simulation,
+        "UPDATE workflow_execution_queue SET phase = 1, due_at = 9000000000000000 WHERE phase = 0 AND id IN"
+        " (SELECT (SELECT q.id FROM workflow_execution_queue q WHERE q.lane_id = l.id AND q.phase = 0"
+        "  ORDER BY q.rank, q.id LIMIT 1) FROM lanes l WHERE l.runnable > 2)",
+        "UPDATE workflow_execution_queue SET phase = 0, due_at = NULL WHERE due_at = 9000000000000000", store, options,
+        arena, ret_result, error);
 }
 
 /* Nodes are declared dead while their lease still runs. */
@@ -238,7 +245,9 @@ static const struct mutant mutants[] = {
      .tamper = put_back_the_claimed},
     {.name = "a ready lane is forgotten", .caught_by = CAUGHT_BY(NOBODY_STARVES), .tamper = forget_a_lane},
     {.name = "one item jumps the queue", .caught_by = CAUGHT_BY(FIRST_IN_FIRST_OUT), .tamper = let_one_jump_the_queue},
-    {.name = "the head of a lane is overlooked", .caught_by = CAUGHT_BY(FIRST_IN_FIRST_OUT), .claim = claim_without_the_head},
+    {.name = "the head of a lane is overlooked",
+     .caught_by = CAUGHT_BY(FIRST_IN_FIRST_OUT),
+     .claim = claim_without_the_head},
     {.name = "the record is erased", .caught_by = CAUGHT_BY(EVERYTHING_IS_ON_RECORD), .tamper = drop_the_record},
     {.name = "a handover is not recorded", .caught_by = CAUGHT_BY(EVERYTHING_IS_ON_RECORD), .schema = unrecorded_handover},
     {.name = "a cap is higher than the plan", .caught_by = CAUGHT_BY(CAP_IS_KEPT), .tamper = raise_a_cap},

@@ -10,54 +10,105 @@
 #include "base/text.h"
 #include "simulation/simulation.h"
 
-#define QUEUE_COLUMNS "what, id, status, workspace_id, lane_id, node_id, fence, phase, rank, due_at, run_at, priority, attempts," \
-                      " deferrals, handovers, cancel_at, extra"
-#define QUEUE_VALUES(row)                                                                                                    \
-    row ".id, " row ".status, " row ".workspace_id, " row ".lane_id, " row ".node_id, " row ".fence, " row ".phase, " row       \
-        ".rank, " row ".due_at, " row ".run_at, " row ".priority, " row ".attempts, " row ".deferrals, " row ".handovers, " row \
-        ".cancel_at, CASE WHEN " row ".retry_of IS NULL THEN " row ".idempotency_key END"
+#define QUEUE_COLUMNS                                                                                                      \
+    "what, id, status, workspace_id, lane_id, node_id, fence, phase, rank, due_at, run_at, priority, attempts,"            \
+    " deferrals, handovers, cancel_at, extra"
+#define QUEUE_VALUES(row)                                                                                                  \
+    row ".id, " row ".status, " row ".workspace_id, " row ".lane_id, " row ".node_id, " row ".fence, " row ".phase, " row  \
+        ".rank, " row ".due_at, " row ".run_at, " row ".priority, " row ".attempts, " row ".deferrals, " row               \
+        ".handovers, " row ".cancel_at, CASE WHEN " row ".retry_of IS NULL THEN " row ".idempotency_key END"
 #define HISTORY_COLUMNS "what, id, status, workspace_id, fence, node_id, due_at, attempts, handovers, extra"
-#define HISTORY_VALUES(row)                                                                                             \
-    row ".id, " row ".status, " row ".workspace_id, " row ".fence, " row ".node_id, " row ".finished_at, " row ".attempts, " \
-        row ".handovers, " row ".error_code"
+#define HISTORY_VALUES(row)                                                                                                \
+    row ".id, " row ".status, " row ".workspace_id, " row ".fence, " row ".node_id, " row ".finished_at, " row             \
+        ".attempts, " row ".handovers, " row ".error_code"
 
 static const char schema[] =
-    "CREATE TABLE simulation_changes (seq INTEGER PRIMARY KEY, what TEXT NOT NULL, id TEXT, status TEXT, workspace_id INTEGER,"
+    "CREATE TABLE simulation_changes (seq INTEGER PRIMARY KEY, what TEXT NOT NULL, id TEXT, status TEXT, workspace_id "
+    "INTEGER,"
     " lane_id INTEGER, node_id INTEGER, fence INTEGER, phase INTEGER, rank INTEGER, due_at INTEGER, run_at INTEGER,"
     " priority INTEGER, attempts INTEGER, deferrals INTEGER, handovers INTEGER, cancel_at INTEGER, extra TEXT);"
-    "CREATE TRIGGER simulation_1 AFTER INSERT ON workflow_execution_queue BEGIN INSERT INTO simulation_changes (" QUEUE_COLUMNS
-    ") VALUES ('queue+', " QUEUE_VALUES("NEW") "); END;"
-    "CREATE TRIGGER simulation_2 AFTER UPDATE ON workflow_execution_queue BEGIN INSERT INTO simulation_changes (" QUEUE_COLUMNS
-    ") VALUES ('queue=', " QUEUE_VALUES("NEW") "); END;"
-    "CREATE TRIGGER simulation_3 AFTER DELETE ON workflow_execution_queue BEGIN INSERT INTO simulation_changes (" QUEUE_COLUMNS
-    ") VALUES ('queue-', " QUEUE_VALUES("OLD") "); END;"
-    "CREATE TRIGGER simulation_4 AFTER INSERT ON workflow_executions BEGIN INSERT INTO simulation_changes (" HISTORY_COLUMNS
-    ") VALUES ('history+', " HISTORY_VALUES("NEW") "); END;"
-    "CREATE TRIGGER simulation_5 AFTER UPDATE ON workflow_executions BEGIN INSERT INTO simulation_changes (" HISTORY_COLUMNS
-    ") VALUES ('history=', " HISTORY_VALUES("NEW") "); END;"
-    "CREATE TRIGGER simulation_6 AFTER DELETE ON workflow_executions BEGIN INSERT INTO simulation_changes (" HISTORY_COLUMNS
-    ") VALUES ('history-', " HISTORY_VALUES("OLD") "); END;"
-    "CREATE TRIGGER simulation_7 AFTER UPDATE OF slots_max, paused, weight ON workspaces"
-    " BEGIN INSERT INTO simulation_changes (what, id, workspace_id, rank, phase, priority)"
-    " VALUES ('workspace', NEW.name, NEW.id, NEW.slots_max, NEW.paused, NEW.weight); END;"
-    "CREATE TRIGGER simulation_8 AFTER INSERT ON lanes BEGIN INSERT INTO simulation_changes (what, id, lane_id, workspace_id)"
-    " VALUES ('lane', NEW.executor_group, NEW.id, NEW.workspace_id); END;"
-    "CREATE TRIGGER simulation_9 AFTER UPDATE OF paused ON executor_groups BEGIN INSERT INTO simulation_changes (what, id, phase)"
-    " VALUES ('group', NEW.name, NEW.paused); END;"
-    "CREATE TRIGGER simulation_10 AFTER UPDATE OF queue_paused ON store_state BEGIN INSERT INTO simulation_changes (what, phase)"
-    " VALUES ('paused', NEW.queue_paused); END;"
-    "CREATE TRIGGER simulation_11 AFTER INSERT ON workflow_execution_events BEGIN INSERT INTO simulation_changes"
-    " (what, id, node_id, fence, extra) VALUES ('event+', NEW.execution_id, NEW.node_id, NEW.fence, NEW.event); END;"
-    "CREATE TRIGGER simulation_12 AFTER UPDATE ON workflow_execution_events BEGIN INSERT INTO simulation_changes (what, id, extra)"
-    " VALUES ('event=', NEW.execution_id, NEW.event); END;"
-    "CREATE TRIGGER simulation_13 AFTER DELETE ON workflow_execution_events BEGIN INSERT INTO simulation_changes (what, id, extra)"
-    " VALUES ('event-', OLD.execution_id, OLD.event); END;"
-    "CREATE TRIGGER simulation_14 AFTER UPDATE ON workflow_node_executions WHEN OLD.finished_at IS NOT NULL"
-    " BEGIN INSERT INTO simulation_changes (what, id, extra) VALUES ('step=', NEW.execution_id, NEW.step); END;";
+    "CREATE TRIGGER simulation_1 AFTER INSERT ON workflow_execution_queue BEGIN INSERT INTO simulation_changes "
+    "(" QUEUE_COLUMNS ") VALUES ('queue+', " QUEUE_VALUES(
+        "NEW") "); END;"
+               "CREATE TRIGGER simulation_2 AFTER UPDATE ON workflow_execution_queue BEGIN INSERT INTO simulation_changes "
+               "(" QUEUE_COLUMNS ") VALUES ('queue=', " QUEUE_VALUES(
+                   "NEW") "); END;"
+                          "CREATE TRIGGER simulation_3 AFTER DELETE ON workflow_execution_queue BEGIN INSERT INTO "
+                          "simulation_changes (" QUEUE_COLUMNS ") VALUES ('queue-', " QUEUE_VALUES(
+                              "OLD") "); END;"
+                                     "CREATE TRIGGER simulation_4 AFTER INSERT ON workflow_executions BEGIN INSERT INTO "
+                                     "simulation_changes (" HISTORY_COLUMNS ") VALUES ('history+', " HISTORY_VALUES(
+                                         "NEW") "); END;"
+                                                "CREATE TRIGGER simulation_5 AFTER UPDATE ON workflow_executions BEGIN "
+                                                "INSERT INTO simulation_changes (" HISTORY_COLUMNS
+                                                ") VALUES ('history=', " HISTORY_VALUES(
+                                                    "NEW") "); END;"
+                                                           "CREATE TRIGGER simulation_6 AFTER DELETE ON "
+                                                           "workflow_executions BEGIN INSERT INTO simulation_changes "
+                                                           "(" HISTORY_COLUMNS ") VALUES ('history-', " HISTORY_VALUES(
+                                                               "OLD") "); END;"
+                                                                      "CREATE TRIGGER simulation_7 AFTER UPDATE OF "
+                                                                      "slots_max, paused, weight ON workspaces"
+                                                                      " BEGIN INSERT INTO simulation_changes (what, id, "
+                                                                      "workspace_id, rank, phase, priority)"
+                                                                      " VALUES ('workspace', NEW.name, NEW.id, "
+                                                                      "NEW.slots_max, NEW.paused, NEW.weight); END;"
+                                                                      "CREATE TRIGGER simulation_8 AFTER INSERT ON lanes "
+                                                                      "BEGIN INSERT INTO simulation_changes (what, id, "
+                                                                      "lane_id, workspace_id)"
+                                                                      " VALUES ('lane', NEW.executor_group, NEW.id, "
+                                                                      "NEW.workspace_id); END;"
+                                                                      "CREATE TRIGGER simulation_9 AFTER UPDATE OF paused "
+                                                                      "ON executor_groups BEGIN INSERT INTO "
+                                                                      "simulation_changes (what, id, phase)"
+                                                                      " VALUES ('group', NEW.name, NEW.paused); END;"
+                                                                      "CREATE TRIGGER simulation_10 AFTER UPDATE OF "
+                                                                      "queue_paused ON store_state BEGIN INSERT INTO "
+                                                                      "simulation_changes (what, phase)"
+                                                                      " VALUES ('paused', NEW.queue_paused); END;"
+                                                                      "CREATE TRIGGER simulation_11 AFTER INSERT ON "
+                                                                      "workflow_execution_events BEGIN INSERT INTO "
+                                                                      "simulation_changes"
+                                                                      " (what, id, node_id, fence, extra) VALUES "
+                                                                      "('event+', NEW.execution_id, NEW.node_id, "
+                                                                      "NEW.fence, NEW.event); END;"
+                                                                      "CREATE TRIGGER simulation_12 AFTER UPDATE ON "
+                                                                      "workflow_execution_events BEGIN INSERT INTO "
+                                                                      "simulation_changes (what, id, extra)"
+                                                                      " VALUES ('event=', NEW.execution_id, NEW.event); "
+                                                                      "END;"
+                                                                      "CREATE TRIGGER simulation_13 AFTER DELETE ON "
+                                                                      "workflow_execution_events BEGIN INSERT INTO "
+                                                                      "simulation_changes (what, id, extra)"
+                                                                      " VALUES ('event-', OLD.execution_id, OLD.event); "
+                                                                      "END;"
+                                                                      "CREATE TRIGGER simulation_14 AFTER UPDATE ON "
+                                                                      "workflow_node_executions WHEN OLD.finished_at IS "
+                                                                      "NOT NULL"
+                                                                      " BEGIN INSERT INTO simulation_changes (what, id, "
+                                                                      "extra) VALUES ('step=', NEW.execution_id, "
+                                                                      "NEW.step); END;";
 
-enum { COLUMN_SEQ, COLUMN_WHAT, COLUMN_ID, COLUMN_STATUS, COLUMN_WORKSPACE, COLUMN_LANE, COLUMN_NODE, COLUMN_FENCE, COLUMN_PHASE,
-       COLUMN_RANK, COLUMN_DUE, COLUMN_RUN_AT, COLUMN_PRIORITY, COLUMN_ATTEMPTS, COLUMN_DEFERRALS, COLUMN_HANDOVERS,
-       COLUMN_CANCEL, COLUMN_EXTRA };
+enum {
+    COLUMN_SEQ,
+    COLUMN_WHAT,
+    COLUMN_ID,
+    COLUMN_STATUS,
+    COLUMN_WORKSPACE,
+    COLUMN_LANE,
+    COLUMN_NODE,
+    COLUMN_FENCE,
+    COLUMN_PHASE,
+    COLUMN_RANK,
+    COLUMN_DUE,
+    COLUMN_RUN_AT,
+    COLUMN_PRIORITY,
+    COLUMN_ATTEMPTS,
+    COLUMN_DEFERRALS,
+    COLUMN_HANDOVERS,
+    COLUMN_CANCEL,
+    COLUMN_EXTRA
+};
 
 struct change {
     int64_t seq;
@@ -205,7 +256,8 @@ static void row_appeared(struct simulation *simulation, const struct change *cha
     count_row(simulation, item, 1);
     key_is_used(simulation, item);
     if (strcmp(change->status, "PENDING") != 0 || change->rank != item_rank(change->run_at, change->priority)) {
-        fail(simulation, THE_MODEL_HOLDS, "%s begins as %s with rank %lld", item->id, change->status, (long long)change->rank);
+        fail(simulation, THE_MODEL_HOLDS, "%s begins as %s with rank %lld", item->id, change->status,
+             (long long)change->rank);
     }
 }
 
@@ -240,7 +292,8 @@ static void check_writer(struct simulation *simulation, const struct model_item 
     }
 }
 
-static void note_move(struct simulation *simulation, struct model_item *item, enum item_state to, const struct change *change)
+static void note_move(struct simulation *simulation, struct model_item *item, enum item_state to,
+                      const struct change *change)
 {
     if (item->state == ITEM_PENDING && to == ITEM_CLAIMED) {
         item->claims++;
@@ -277,7 +330,8 @@ static void row_changed(struct simulation *simulation, const struct change *chan
         fail(simulation, STALE_FENCES_ARE_DEAF, "the fence of %s went back", item->id);
     }
     if (change->node_id != item->node_id && change->node_id != 0 && change->fence <= item->fence) {
-        fail(simulation, STALE_FENCES_ARE_DEAF, "%s went to node %lld under its old fence", item->id, (long long)change->node_id);
+        fail(simulation, STALE_FENCES_ARE_DEAF, "%s went to node %lld under its old fence", item->id,
+             (long long)change->node_id);
     }
     if (change->rank != item->rank || change->priority != item->priority) {
         fail(simulation, FIRST_IN_FIRST_OUT, "the place of %s in its lane changed", item->id);
@@ -319,8 +373,8 @@ static void history_appeared(struct simulation *simulation, const struct change 
 {
     struct model_item *item = observer_find(simulation, change->id);
     enum item_state to = ITEM_PENDING;
-    if (item == NULL || (item->place != PLACE_LIVE && item->place != PLACE_VANISHED) || !item_state_parse(change->status, &to) ||
-        !item_is_terminal(to)) {
+    if (item == NULL || (item->place != PLACE_LIVE && item->place != PLACE_VANISHED) ||
+        !item_state_parse(change->status, &to) || !item_is_terminal(to)) {
         fail(simulation, THE_END_IS_FINAL, "%s ended as %s though it is %s", change->id, change->status,
              item == NULL ? "unknown" : place_word(item->place));
         return;
@@ -355,7 +409,8 @@ static void history_vanished(struct simulation *simulation, const struct change 
     int64_t now_us = observer_store_time(simulation);
     int64_t retention_us = simulation->profile.retention_us == 0 ? RETENTION_US : simulation->profile.retention_us;
     if (item == NULL || item->place != PLACE_ENDED) {
-        fail(simulation, NOTHING_IS_LOST, "%s was purged though it is %s", change->id, item == NULL ? "unknown" : place_word(item->place));
+        fail(simulation, NOTHING_IS_LOST, "%s was purged though it is %s", change->id,
+             item == NULL ? "unknown" : place_word(item->place));
         return;
     }
     if (!simulation->purging && item->finished_at + retention_us > now_us) {
@@ -401,7 +456,8 @@ static void setting_changed(struct simulation *simulation, const struct change *
     } else if (strcmp(change->what, "paused") == 0) {
         simulation->queue_paused = change->phase != 0;
     } else {
-        fail(simulation, EVERYTHING_IS_ON_RECORD, "what is on record changed: %s %s of %s", change->what, change->extra, change->id);
+        fail(simulation, EVERYTHING_IS_ON_RECORD, "what is on record changed: %s %s of %s", change->what, change->extra,
+             change->id);
     }
 }
 
@@ -435,9 +491,10 @@ static void trace_change(struct simulation *simulation, const struct change *cha
     trace_mix(simulation, change->extra, change->node_id);
     trace_mix(simulation, "", change->due_at ^ simulation->boot_us);
     if (item != NULL && strncmp(change->what, "event", 5) != 0) {
-        say(simulation, "%s %s item %lld %s node=%lld fence=%lld phase=%d tries=%d/%d/%d %s", simulation->verb, change->what,
-            (long long)(item - simulation->items), change->status, (long long)change->node_id, (long long)change->fence,
-            change->phase, change->attempts, change->deferrals, change->handovers, change->extra == NULL ? "" : change->extra);
+        say(simulation, "%s %s item %lld %s node=%lld fence=%lld phase=%d tries=%d/%d/%d %s", simulation->verb,
+            change->what, (long long)(item - simulation->items), change->status, (long long)change->node_id,
+            (long long)change->fence, change->phase, change->attempts, change->deferrals, change->handovers,
+            change->extra == NULL ? "" : change->extra);
     }
 }
 
@@ -474,8 +531,9 @@ static void check_item(struct simulation *simulation, const struct model_item *i
                (item->put_backs != item->recorded_put_backs || item->hand_overs != item->recorded_hand_overs ||
                 item->give_backs != item->recorded_give_backs || item->recorded_releases > item->releases ||
                 (item->releases > 0 && item->recorded_releases + item->recorded_put_backs == 0))) {
-        fail(simulation, EVERYTHING_IS_ON_RECORD, "%s was put back %d, released %d, handed over %d, given back %d times; on record are %d, %d, %d, %d",
-             item->id, item->put_backs, item->releases, item->hand_overs, item->give_backs, item->recorded_put_backs,
+        fail(simulation, EVERYTHING_IS_ON_RECORD,
+             "%s was put back %d, released %d, handed over %d, given back %d times; on record are %d, %d, %d, %d", item->id,
+             item->put_backs, item->releases, item->hand_overs, item->give_backs, item->recorded_put_backs,
              item->recorded_releases, item->recorded_hand_overs, item->recorded_give_backs);
     }
 }
@@ -544,7 +602,8 @@ void observer_open(struct simulation *simulation)
     INVARIANT(sqlite3_open(simulation->path, &writer) == SQLITE_OK);
     const struct mutant *mutant = simulation->options.mutant;
     if (sqlite3_exec(writer, schema, NULL, NULL, &message) != SQLITE_OK ||
-        (mutant != NULL && mutant->schema != NULL && sqlite3_exec(writer, mutant->schema, NULL, NULL, &message) != SQLITE_OK)) {
+        (mutant != NULL && mutant->schema != NULL &&
+         sqlite3_exec(writer, mutant->schema, NULL, NULL, &message) != SQLITE_OK)) {
         (void)fprintf(stderr, "simulation: %s\n", message);
         abort();
     }
@@ -552,7 +611,8 @@ void observer_open(struct simulation *simulation)
     simulation->verb = "";
     simulation->result->trace = 14695981039346656037ULL;
     INVARIANT(sqlite3_open_v2(simulation->path, &simulation->reader, SQLITE_OPEN_READONLY, NULL) == SQLITE_OK);
-    simulation->read_changes = prepare(simulation, "SELECT seq, " QUEUE_COLUMNS " FROM simulation_changes WHERE seq > ?1 ORDER BY seq");
+    simulation->read_changes =
+        prepare(simulation, "SELECT seq, " QUEUE_COLUMNS " FROM simulation_changes WHERE seq > ?1 ORDER BY seq");
     simulation->read_counters =
         prepare(simulation, "SELECT id, slots_used, pending, slots_max, paused FROM workspaces WHERE slots_max > 0");
     simulation->read_lanes = prepare(simulation, "SELECT id, runnable, waiting, ready FROM lanes");

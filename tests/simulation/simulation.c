@@ -51,7 +51,8 @@ static void complain(const struct arguments *arguments, uint64_t seed, const str
 
 static bool run_seed(const struct arguments *arguments, uint64_t seed, struct totals *totals)
 {
-    struct simulation_options options = {.seed = seed, .skew = arguments->skew, .steps = arguments->steps, .verbose = arguments->verbose};
+    struct simulation_options options = {
+        .seed = seed, .skew = arguments->skew, .steps = arguments->steps, .verbose = arguments->verbose};
     struct simulation_result result;
     simulation_run(&options, &result);
     add(totals, &result);
@@ -105,9 +106,10 @@ static int run(const struct arguments *arguments)
             (void)fflush(stdout);
         }
     }
-    (void)printf("%s%" PRIu64 " runs, %" PRIu64 " executions, %" PRIu64 " transitions, %" PRIu64 " deaths of nodes, %" PRIu64
-                 " faults of the store, %" PRIu64 " failed\n",
-                 arguments->tap ? "# " : "", totals.runs, totals.items, totals.transitions, totals.crashes, totals.faults, failures);
+    (void)printf("%s%" PRIu64 " runs, %" PRIu64 " executions, %" PRIu64 " transitions, %" PRIu64
+                 " deaths of nodes, %" PRIu64 " faults of the store, %" PRIu64 " failed\n",
+                 arguments->tap ? "# " : "", totals.runs, totals.items, totals.transitions, totals.crashes, totals.faults,
+                 failures);
     return failures == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
@@ -143,7 +145,8 @@ int main(int count, char **words)
 {
     struct arguments arguments = {.first = 1, .skew = 1, .seeds = SEEDS_DEFAULT, .steps = STEPS_DEFAULT};
     if (!parse(count, words, &arguments)) {
-        (void)fprintf(stderr, "usage: simulation [--tap] [--seeds N] [--seed S] [--first S] [--steps K] [--skew W] [--verbose]\n");
+        (void)fprintf(stderr,
+                      "usage: simulation [--tap] [--seeds N] [--seed S] [--first S] [--steps K] [--skew W] [--verbose]\n");
         return EXIT_FAILURE;
     }
     return run(&arguments);

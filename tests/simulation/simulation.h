@@ -8,8 +8,8 @@
  *   simulation.c    the program: seeds, TAP, replay
  *   mutants.c       broken variants; each must be caught, or the checker is worth nothing
  *
- * Everything that is random comes from the seed, so a seed replays exactly. Wall clocks come from another seed (`skew`): the
- * trace of a run must not depend on it.
+ * Everything that is random comes from the seed, so a seed replays exactly. Wall clocks come from another seed (`skew`):
+ * the trace of a run must not depend on it.
  */
 #ifndef WEIR_TESTS_SIMULATION_H
 #define WEIR_TESTS_SIMULATION_H
@@ -65,10 +65,10 @@ struct mutant {
     /* Around the store's verbs; each may be NULL. */
     enum weir_status (*claim)(struct simulation *, struct store *, const struct claim_options *, struct arena *,
                               struct claim_result *, struct weir_error *);
-    enum weir_status (*record)(struct simulation *, struct store *, int64_t, struct record *, size_t, struct record_summary *,
-                               struct weir_error *);
-    enum weir_status (*recover)(struct simulation *, struct store *, const struct recover_options *, struct recover_result *,
-                                struct weir_error *);
+    enum weir_status (*record)(struct simulation *, struct store *, int64_t, struct record *, size_t,
+                               struct record_summary *, struct weir_error *);
+    enum weir_status (*recover)(struct simulation *, struct store *, const struct recover_options *,
+                                struct recover_result *, struct weir_error *);
     enum weir_status (*enqueue)(struct simulation *, struct store *, const struct enqueue_request *, size_t,
                                 struct enqueue_result *, struct weir_error *);
     const char *schema; /* SQL run after the migration: triggers that break things */
@@ -76,8 +76,8 @@ struct mutant {
 
 struct simulation_options {
     uint64_t seed;
-    uint64_t skew;  /* of the wall clocks */
-    int64_t steps;  /* of the scheduler, before the end is awaited */
+    uint64_t skew; /* of the wall clocks */
+    int64_t steps; /* of the scheduler, before the end is awaited */
     bool verbose;
     const struct mutant *mutant; /* or NULL */
 };
@@ -104,25 +104,25 @@ struct model_item {
     char id[UUID_TEXT_MAX];
     enum item_place place;
     enum item_state state;
-    int workspace;       /* index */
+    int workspace; /* index */
     int64_t lane_id;
     int64_t node_id;
     int64_t fence;
-    int phase;           /* 0 runnable, 1 waiting, 2 held */
+    int phase; /* 0 runnable, 1 waiting, 2 held */
     int64_t rank;
     int64_t due_at;
     int64_t run_at;
     int priority;
     int attempts, deferrals, handovers;
-    int64_t entered;     /* change number at which it became runnable */
-    bool has_row;        /* in the queue */
+    int64_t entered; /* change number at which it became runnable */
+    bool has_row;    /* in the queue */
     bool acknowledged;
     bool cancel_asked;
     int64_t finished_at;
     char error_code[ERROR_CODE_MAX + 1];
-    char key[16];        /* idempotency key, "" = none */
-    /* What must be found on record: how often each was observed. A release for the same reason as the one before is on record
-     * once: an engine that is away for hours is probed every few seconds. */
+    char key[16]; /* idempotency key, "" = none */
+    /* What must be found on record: how often each was observed. A release for the same reason as the one before is on
+     * record once: an engine that is away for hours is probed every few seconds. */
     int claims, put_backs, releases, hand_overs, take_overs, give_backs;
     int recorded_put_backs, recorded_releases, recorded_hand_overs, recorded_give_backs;
 };
@@ -131,11 +131,11 @@ struct model_workspace {
     int64_t row_id;
     char name[WORKSPACE_NAME_MAX + 1];
     char plan[PLAN_NAME_MAX + 1];
-    int64_t own_max;     /* 0 = as the plan says */
-    int64_t slots_max;   /* as the row says */
+    int64_t own_max;   /* 0 = as the plan says */
+    int64_t slots_max; /* as the row says */
     int weight;
     bool paused;
-    int64_t held;        /* CLAIMED and DISPATCHED rows */
+    int64_t held; /* CLAIMED and DISPATCHED rows */
     int64_t pending;
 };
 
@@ -147,9 +147,9 @@ struct model_lane {
     int64_t runnable;
     int64_t waiting;
     bool was_ready;
-    int64_t claimed;     /* by the call that is being looked at */
+    int64_t claimed;                /* by the call that is being looked at */
     const struct model_item *worst; /* of these, the last in order */
-    int64_t passed_over; /* items of other lanes of the group that were claimed while this one was ready */
+    int64_t passed_over;            /* items of other lanes of the group that were claimed while this one was ready */
 };
 
 /* --- nodes (world.c) --- */
@@ -161,7 +161,7 @@ struct simulated_node {
     struct simulation *simulation;
     int index;
     enum node_life life;
-    char name[32];       /* "n2.1": slot and generation */
+    char name[32]; /* "n2.1": slot and generation */
     int generation;
     int group;
     struct clock clock;
@@ -172,9 +172,11 @@ struct simulated_node {
     struct node *node;
     struct event_bus events;
     int64_t due_us[LOOP_COUNT];
-    int64_t wakes_at_us; /* NODE_ASLEEP */
-    bool died;           /* inside the call that runs now */
-    int depth;           /* how many of its calls are on the stack: it is not stepped again */
+    int64_t wakes_at_us;   /* NODE_ASLEEP */
+    bool died;             /* inside the call that runs now */
+    bool busy[LOOP_COUNT]; /* loops that are inside a call now: a thread of the node each */
+    int depth;             /* how many of them */
+    bool frozen;           /* the whole process is stopped inside a call, not only the thread */
 };
 
 struct profile {
@@ -243,9 +245,8 @@ struct simulation {
 /* Below `per_ten_thousand` of ten thousand draws. */
 bool drawn(struct simulation *simulation, int per_ten_thousand);
 int64_t draw(struct simulation *simulation, int64_t below);
-/* Lets one loop of one node run, or time pass; `except` is a node that must not be stepped (a call of its own is on the
- * stack), or OUTSIDE. */
-void world_step(struct simulation *simulation, int except);
+/* Lets one loop of one node run, or time pass. Loops that are inside a call are left alone: they are threads that wait. */
+void world_step(struct simulation *simulation);
 /* The node dies now, wherever it is. Its memory goes when its call has returned. */
 void world_kill(struct simulation *simulation, struct simulated_node *node);
 void world_wake_nodes(struct simulation *simulation);

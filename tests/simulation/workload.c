@@ -15,8 +15,8 @@ enum { SET_MOST = 24, REPEATS_MOST = 200, KEY_LENGTH = 16 };
 /* An answer that is no fault of the store: what was asked for may be out of date. */
 static bool is_wrong(enum weir_status status)
 {
-    return status == WEIR_MISUSE || status == WEIR_FAILED || status == WEIR_STORE_CORRUPT || status == WEIR_INVALID_ARGUMENT ||
-           status == WEIR_SYSTEM || status == WEIR_OUT_OF_MEMORY;
+    return status == WEIR_MISUSE || status == WEIR_FAILED || status == WEIR_STORE_CORRUPT ||
+           status == WEIR_INVALID_ARGUMENT || status == WEIR_SYSTEM || status == WEIR_OUT_OF_MEMORY;
 }
 
 static void expect(struct simulation *simulation, const char *act, enum weir_status status, const struct weir_error *error)
@@ -91,11 +91,13 @@ struct request_texts {
 static void draw_request(struct simulation *simulation, struct enqueue_request *request, struct request_texts *texts,
                          int64_t now_us)
 {
-    *request = (struct enqueue_request){
-        .workspace = simulation->workspaces[draw(simulation, simulation->profile.workspaces)].name,
-        .workflow = "flow",
-        .group = group_names[draw(simulation, simulation->profile.groups)],
-        .priority = drawn(simulation, 2000) ? (int)draw(simulation, 201) - 100 : drawn(simulation, 3000) ? 1 : 0};
+    *request =
+        (struct enqueue_request){.workspace = simulation->workspaces[draw(simulation, simulation->profile.workspaces)].name,
+                                 .workflow = "flow",
+                                 .group = group_names[draw(simulation, simulation->profile.groups)],
+                                 .priority = drawn(simulation, 2000)   ? (int)draw(simulation, 201) - 100
+                                             : drawn(simulation, 3000) ? 1
+                                                                       : 0};
     if (drawn(simulation, 1500)) {
         request->run_at_us = now_us + draw(simulation, drawn(simulation, 1000) ? 600 * SECOND_US : 20 * SECOND_US);
     } else if (drawn(simulation, 500)) {
@@ -178,8 +180,8 @@ static void act_on_executions(struct simulation *simulation)
     struct bulk_result result;
     struct weir_error error = {.status = WEIR_OK};
     simulation->purging = act == BULK_PURGE;
-    enum weir_status status =
-        store_bulk(simulation->outside, act, &filter, "", 1 + (size_t)draw(simulation, 20), "tester", "drawn", &result, &error);
+    enum weir_status status = store_bulk(simulation->outside, act, &filter, "", 1 + (size_t)draw(simulation, 20), "tester",
+                                         "drawn", &result, &error);
     simulation->purging = false;
     say(simulation, "%s %s: %s", bulk_act_name(act), filter.id == NULL ? filter.workspace : id, weir_status_name(status));
     expect(simulation, bulk_act_name(act), status, &error);
@@ -207,10 +209,11 @@ static void ask_why(struct simulation *simulation)
     const char *word = status == WEIR_OK ? json_string_value(json_object_get(why, "status")) : NULL;
     const char *reason = status == WEIR_OK ? json_string_value(json_object_get(why, "pending_reason")) : NULL;
     if (status != WEIR_OK || word == NULL || strcmp(word, item_state_name(item->state)) != 0) {
-        fail(simulation, THE_MODEL_HOLDS, "why says of %s: %s %s; it is %s", item->id, word == NULL ? "" : word, error.message,
-             item_state_name(item->state));
+        fail(simulation, THE_MODEL_HOLDS, "why says of %s: %s %s; it is %s", item->id, word == NULL ? "" : word,
+             error.message, item_state_name(item->state));
     } else if ((item->state == ITEM_PENDING) != (reason != NULL) && item->node_id != 0) {
-        fail(simulation, THE_MODEL_HOLDS, "why gives %s, which is %s, the reason %s", item->id, word, reason == NULL ? "none" : reason);
+        fail(simulation, THE_MODEL_HOLDS, "why gives %s, which is %s, the reason %s", item->id, word,
+             reason == NULL ? "none" : reason);
     } else if (item->state == ITEM_PENDING && item->phase == 0 && simulation->workspaces[item->workspace].paused &&
                strcmp(reason, "workspace_paused") != 0) {
         fail(simulation, THE_MODEL_HOLDS, "why says %s of %s; its workspace is paused", reason, item->id);

@@ -118,14 +118,15 @@ static void hear_event(void *context, const struct event *event)
             event->code == NULL ? "" : event->code, event->error == NULL ? "" : event->error, (long long)event->count);
     }
     if (event->type == EVENT_LOOP_FAILED) {
-        fail(simulation, THE_MODEL_HOLDS, "%s: a loop failed: %s %s", node->name, event->reason == NULL ? "" : event->reason,
-             event->error == NULL ? "" : event->error);
+        fail(simulation, THE_MODEL_HOLDS, "%s: a loop failed: %s %s", node->name,
+             event->reason == NULL ? "" : event->reason, event->error == NULL ? "" : event->error);
     }
     static const char *const never[] = {"misuse", "failed", "store_corrupt", "invalid_argument", "system_error"};
-    for (size_t i = 0; event->type == EVENT_STORE_FAILED && event->code != NULL && i < sizeof never / sizeof never[0]; i++) {
+    for (size_t i = 0; event->type == EVENT_STORE_FAILED && event->code != NULL && i < sizeof never / sizeof never[0];
+         i++) {
         if (strcmp(event->code, never[i]) == 0) {
-            fail(simulation, THE_MODEL_HOLDS, "%s: %s answered %s: %s", node->name, event->reason == NULL ? "?" : event->reason,
-                 event->code, event->error == NULL ? "" : event->error);
+            fail(simulation, THE_MODEL_HOLDS, "%s: %s answered %s: %s", node->name,
+                 event->reason == NULL ? "?" : event->reason, event->code, event->error == NULL ? "" : event->error);
         }
     }
 }
@@ -174,7 +175,8 @@ static bool open_node(struct simulation *simulation, struct simulated_node *node
         .retention_us = profile->retention_us,
         .attempts_max = profile->attempts_max,
         .claim_batch = (size_t)draw(simulation, profile->batch_most + 1),
-        .handovers_max = profile->kind == SCRIPTED_SHARED ? 1000000 : 0, /* a death of the node is no fault of a shared run */
+        .handovers_max =
+            profile->kind == SCRIPTED_SHARED ? 1000000 : 0, /* a death of the node is no fault of a shared run */
         .seed = random_next(&simulation->random) | 1,
         .clock = &node->clock,
     };
@@ -190,8 +192,8 @@ static void start_node(struct simulation *simulation, struct simulated_node *nod
     node->group = node->index % simulation->profile.groups;
     (void)snprintf(node->name, sizeof node->name, "n%d.%d", node->index, node->generation);
     node->clock = (struct clock){.wall_us = node_wall, .boot_us = node_boot, .context = node};
-    /* A node that starts alone takes its wall clock for the store's, on purpose: run_at is wall time. So clocks are right at
-     * that moment, and wrong from then on. */
+    /* A node that starts alone takes its wall clock for the store's, on purpose: run_at is wall time. So clocks are right
+     * at that moment, and wrong from then on. */
     node->wall_skew_us = 0;
     node->uuids = (struct uuid_source){.random_state = random_next(&simulation->random), .seeded = true};
     memset(&node->events, 0, sizeof node->events);
@@ -221,6 +223,9 @@ static void start_node(struct simulation *simulation, struct simulated_node *nod
 static void after_loop(struct simulation *simulation, struct simulated_node *node)
 {
     struct weir_error error = {.status = WEIR_OK};
+    if (node->depth > 0) {
+        return; /* other threads of it are inside a call */
+    }
     if (node->died) {
         bury(node);
     } else if (node->life == NODE_LEAVING && node_is_stopped(node->node)) {
@@ -247,7 +252,9 @@ static void step_loop(struct simulation *simulation, struct simulated_node *node
     uint64_t reports = scripted_reports(node->engine);
     simulation->actor = node->index;
     node->depth++;
+    node->busy[loop] = true;
     int64_t due_us = loop == LOOP_ENGINE ? engine_step(node->engine) : steps[loop](node->node);
+    node->busy[loop] = false;
     node->depth--;
     observe(simulation);
     node->due_us[loop] = due_us;
@@ -276,9 +283,9 @@ void world_wake_nodes(struct simulation *simulation)
 
 /* --- the scheduler --- */
 
-static bool may_step(const struct simulated_node *node)
+static bool may_step(const struct simulated_node *node, int loop)
 {
-    return (node->life == NODE_ALIVE || node->life == NODE_LEAVING) && node->depth == 0;
+    return (node->life == NODE_ALIVE || node->life == NODE_LEAVING) && !node->died && !node->frozen && !node->busy[loop];
 }
 
 static int64_t due_of(const struct simulated_node *node, enum node_loop loop)
@@ -287,11 +294,14 @@ static int64_t due_of(const struct simulated_node *node, enum node_loop loop)
 }
 
 /* One of the loops that are due, all with the same chance; with `any`, one of all. False when there is none. */
-static bool pick_loop(struct simulation *simulation, int except, bool any, int *ret_node, enum node_loop *ret_loop)
+static bool pick_loop(struct simulation *simulation, bool any, int *ret_node, enum node_loop *ret_loop)
 {
     int found = 0;
     for (int i = 0; i < simulation->profile.nodes; i++) {
-        for (int loop = 0; loop < LOOP_COUNT && i != except && may_step(&simulation->nodes[i]); loop++) {
+        for (int loop = 0; loop < LOOP_COUNT; loop++) {
+            if (!may_step(&simulation->nodes[i], loop)) {
+                continue;
+            }
             if (!any && due_of(&simulation->nodes[i], (enum node_loop)loop) > simulation->boot_us) {
                 continue;
             }
@@ -305,7 +315,7 @@ static bool pick_loop(struct simulation *simulation, int except, bool any, int *
     return found > 0;
 }
 
-static int64_t next_due(struct simulation *simulation, int except)
+static int64_t next_due(struct simulation *simulation)
 {
     int64_t next_us = scripted_world_pass_time(simulation->engine_world);
     for (int i = 0; i < simulation->profile.nodes; i++) {
@@ -313,27 +323,27 @@ static int64_t next_due(struct simulation *simulation, int except)
         if (node->life == NODE_ASLEEP && node->wakes_at_us < next_us) {
             next_us = node->wakes_at_us;
         }
-        for (int loop = 0; loop < LOOP_COUNT && i != except && may_step(node); loop++) {
-            int64_t due_us = due_of(node, (enum node_loop)loop);
+        for (int loop = 0; loop < LOOP_COUNT; loop++) {
+            int64_t due_us = may_step(node, loop) ? due_of(node, (enum node_loop)loop) : TIME_NEVER;
             next_us = due_us < next_us ? due_us : next_us;
         }
     }
     return next_us;
 }
 
-void world_step(struct simulation *simulation, int except)
+void world_step(struct simulation *simulation)
 {
     int index = 0;
     enum node_loop loop = LOOP_DISPATCH;
     if (drawn(simulation, 500)) {
         pass_time_to(simulation, simulation->boot_us + draw(simulation, 200000));
     }
-    if (pick_loop(simulation, except, drawn(simulation, simulation->calm ? 20 : 1000), &index, &loop)) {
+    if (pick_loop(simulation, drawn(simulation, simulation->calm ? 20 : 1000), &index, &loop)) {
         step_loop(simulation, &simulation->nodes[index], loop);
         return;
     }
-    int64_t latest_us = simulation->boot_us + 10 * SECOND_US;
-    int64_t next_us = next_due(simulation, except);
+    int64_t latest_us = simulation->boot_us + (simulation->depth > 0 ? 1 : 5) * SECOND_US;
+    int64_t next_us = next_due(simulation);
     next_us = next_us < latest_us ? next_us : latest_us;
     next_us = next_us > simulation->boot_us ? next_us : simulation->boot_us;
     pass_time_to(simulation, next_us + draw(simulation, drawn(simulation, 1000) ? 50000 : 500));
@@ -394,14 +404,24 @@ static void draw_profile(struct simulation *simulation)
     profile->nodes = 1 + (int)draw(simulation, NODES_MOST);
     profile->groups = profile->nodes > 1 && drawn(simulation, 3000) ? 2 : 1;
     profile->workspaces = 1 + (int)draw(simulation, WORKSPACES_MOST);
-    profile->plan = (struct scripted_plan){
-        .refuse = some(simulation, 100), .defer = some(simulation, 50), .refuse_for_good = some(simulation, 30),
-        .unreachable = some(simulation, 80), .lose_request = some(simulation, 50), .lose_answer = some(simulation, 80),
-        .fail = some(simulation, 200), .never_end = some(simulation, 30), .answer_twice = some(simulation, 100),
-        .end_twice = some(simulation, 100), .end_before_answer = some(simulation, 100), .deaf_to_cancel = some(simulation, 100),
-        .late = some(simulation, 50), .steps_most = (int)draw(simulation, 4), .answer_most_us = 1 + draw(simulation, 20000),
-        .late_most_us = 1 + draw(simulation, 20 * SECOND_US), .run_most_us = 1 + draw(simulation, 3 * SECOND_US),
-        .cancel_most_us = 1 + draw(simulation, 3 * SECOND_US)};
+    profile->plan = (struct scripted_plan){.refuse = some(simulation, 100),
+                                           .defer = some(simulation, 50),
+                                           .refuse_for_good = some(simulation, 30),
+                                           .unreachable = some(simulation, 80),
+                                           .lose_request = some(simulation, 50),
+                                           .lose_answer = some(simulation, 80),
+                                           .fail = some(simulation, 200),
+                                           .never_end = some(simulation, 30),
+                                           .answer_twice = some(simulation, 100),
+                                           .end_twice = some(simulation, 100),
+                                           .end_before_answer = some(simulation, 100),
+                                           .deaf_to_cancel = some(simulation, 100),
+                                           .late = some(simulation, 50),
+                                           .steps_most = (int)draw(simulation, 4),
+                                           .answer_most_us = 1 + draw(simulation, 20000),
+                                           .late_most_us = 1 + draw(simulation, 20 * SECOND_US),
+                                           .run_most_us = 1 + draw(simulation, 3 * SECOND_US),
+                                           .cancel_most_us = 1 + draw(simulation, 3 * SECOND_US)};
     profile->enqueue = 200 + (int)draw(simulation, 600);
     profile->act = some(simulation, 500);
     profile->crash = some(simulation, 120);
@@ -412,7 +432,7 @@ static void draw_profile(struct simulation *simulation)
     profile->store_fails = some(simulation, 400);
     profile->store_unknown = some(simulation, 250);
     profile->dies_in_call = some(simulation, 80);
-    profile->sleeps_in_call = some(simulation, 250);
+    profile->sleeps_in_call = some(simulation, 800);
     profile->lease_us = (2 + draw(simulation, 8)) * SECOND_US;
     profile->pause_most_us = 1 + draw(simulation, 4 * profile->lease_us);
     profile->batch_most = (int)draw(simulation, 3) * 8;
@@ -505,7 +525,7 @@ static void run_with_faults(struct simulation *simulation)
         tamper(simulation);
         maybe_fault(simulation);
         workload_step(simulation);
-        world_step(simulation, OUTSIDE);
+        world_step(simulation);
         if (simulation->step % CHECK_EVERY == 0) {
             check_store(simulation);
         }
@@ -530,7 +550,7 @@ static void run_to_the_end(struct simulation *simulation)
             workload_settle(simulation);
         }
         simulation->step++;
-        world_step(simulation, OUTSIDE);
+        world_step(simulation);
     }
     if (!failed(simulation)) {
         check_everything_ended(simulation);

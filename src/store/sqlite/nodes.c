@@ -153,7 +153,8 @@ struct lost_item {
     int64_t handovers;
 };
 
-/* Fills `items` from a statement whose columns begin with id, fence, handovers; leaves out what `but` knows (may be NULL). */
+/* Fills `items` from a statement whose columns begin with id, fence, handovers; leaves out what `but` knows (may be NULL).
+ */
 static enum weir_status read_lost(struct connection *connection, sqlite3_stmt *statement, const struct recover_options *but,
                                   struct lost_item *items, size_t most, size_t *ret_count, struct weir_error *error)
 {
