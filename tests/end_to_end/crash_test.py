@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Real nodes on real files, killed and paused at every named point and at random ones; then the steps' own records are asked.
+"""Real nodes on real files, killed and paused at named points and at random ones; then the steps' own records are asked.
 
 What must hold whatever happens (design 6):
   - none lost: every acknowledged execution ends COMPLETED;
@@ -26,7 +26,8 @@ import time
 from harness import run_tests
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-RECORDER = os.path.abspath(os.environ.get('WEIR_STEP_RECORDER') or os.path.join(ROOT, 'build', 'tests', 'end_to_end', 'step_recorder'))
+RECORDER = os.path.abspath(os.environ.get('WEIR_STEP_RECORDER') or
+                           os.path.join(ROOT, 'build', 'tests', 'end_to_end', 'step_recorder'))
 SEED = int(os.environ.get('WEIR_TEST_SEED') or random.SystemRandom().randrange(1 << 31))
 SLOTS = {'pro-co': 5, 'free-co': 1}
 NEEDS = {'a': (), 'b': ('a',), 'c': ('a',), 'd': ('b', 'c')}
@@ -36,8 +37,9 @@ SHORT_LEASE = '1500ms'
 
 # Commits of other kinds come first (the node registers), so these points are passed a few times before they act.
 KILL_POINTS = {
-    'before_commit': (1, 4, 9), 'after_commit': (1, 4, 9), 'after_claim': (1, 2), 'before_start': (1, 4), 'after_start': (1, 4),
-    'before_record': (1, 3), 'after_record': (1, 3), 'after_beat': (1,), 'before_process_start': (1, 5), 'before_step_report': (1, 5),
+    'before_commit': (1, 4, 9), 'after_commit': (1, 4, 9), 'after_claim': (1, 2), 'before_start': (1, 4),
+    'after_start': (1, 4), 'before_record': (1, 3), 'after_record': (1, 3), 'after_beat': (1,),
+    'before_process_start': (1, 5), 'before_step_report': (1, 5),
 }
 
 Run = collections.namedtuple('Run', 'execution step attempt fence begin last ended pid')
@@ -152,7 +154,8 @@ class Scene:
                 for need in needs:
                     last_begin = of_step[execution, need][-1].begin
                     assert last_begin < mine[0].begin, f'{execution}: {need} ran again after {step} had begun'
-                    assert any(run.ended and run.last <= mine[0].begin for run in of_step[execution, need]), (execution, step)
+                    finished = [run for run in of_step[execution, need] if run.ended and run.last <= mine[0].begin]
+                    assert finished, f'{execution}: {step} began before {need} had finished'
 
     def check_slots(self, runs):
         for workspace, slots in SLOTS.items():
@@ -334,8 +337,8 @@ def _is_locked(weir):
 
 
 def _pause_outside_a_commit(weir, node):
-    """A process that stands still in the middle of a commit keeps SQLite's lock, and nobody can write until it goes on or is
-    killed (see a_node_that_is_paused_in_a_commit). Here it is moved on until it holds no lock."""
+    """A process that stands still in the middle of a commit keeps SQLite's lock, and nobody can write until it goes on or
+    is killed (see a_node_that_is_paused_in_a_commit). Here it is moved on until it holds no lock."""
     while _is_locked(weir):
         node.send_signal(signal.SIGCONT)
         time.sleep(0.002)

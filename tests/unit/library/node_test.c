@@ -204,7 +204,8 @@ static void a_commit_in_the_callers_transaction_wakes_the_node(void **state)
     char id[WEIR_ID_SIZE];
     open_node();
     assert_int_equal(weir_node_start(node, &error), WEIR_OK);
-    (void)nanosleep(&(struct timespec){.tv_nsec = 200 * 1000 * 1000}, NULL); /* idle by now: only a wake-up starts it soon */
+    (void)nanosleep(&(struct timespec){.tv_nsec = 200 * 1000 * 1000},
+                    NULL); /* idle by now: only a wake-up starts it soon */
     struct timespec from;
     struct timespec to;
     (void)clock_gettime(CLOCK_MONOTONIC, &from);
