@@ -109,7 +109,8 @@ int main() {
     _run('c++', '-std=c++17', *STRICT, source, '-I', INCLUDE, '-L', os.path.join(BUILD, 'src'), '-lweir', '-o',
          weir.path('program'), *([f'-fsanitize={sanitize}'] if sanitize != 'none' else []))
     environment = {**weir.environment, 'LD_LIBRARY_PATH': os.path.join(BUILD, 'src')}
-    result = subprocess.run([weir.path('program')], cwd=weir.folder, env=environment, capture_output=True, text=True, timeout=60)
+    result = subprocess.run([weir.path('program')], cwd=weir.folder, env=environment, capture_output=True,
+                            text=True, timeout=60)
     assert result.returncode == 0 and re.fullmatch(r'\d+\.\d+\.\d+\n', result.stdout), result
 
 
