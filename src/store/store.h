@@ -416,7 +416,8 @@ enum { LIST_COUNT_MOST = 100000 };
  * text. */
 WEIR_MUST_CHECK enum weir_status store_list(struct store *store, const struct list_options *options, json_t **ret_page,
                                             struct weir_error *error);
-/* One execution with params, steps and events. `id` may be its first characters (6 or more) when they are unique. */
+/* One execution with params, steps (their outputs as JSON values) and events. `id` may be its first characters (6 or more)
+ * when they are unique. */
 WEIR_MUST_CHECK enum weir_status store_show(struct store *store, const char *id, json_t **ret_execution,
                                             struct weir_error *error);
 /* Why it is not running (or what it does): {"id", "status", "pending_reason", "because", "slots_used", "slots_max",
