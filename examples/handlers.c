@@ -156,7 +156,8 @@ int main(int argc, char **argv)
         ends_badly("stopping", status, &error);
     }
     printf("%d of %d completed, stopped %s\n", completed, INVOICES, graceful ? "gracefully" : "by force");
-    printf("never more than %d at work: %s\n", SLOTS_OF_PRO, atomic_load(&shop.most_at_work) <= SLOTS_OF_PRO ? "yes" : "no");
+    printf("never more than %d at work: %s\n", SLOTS_OF_PRO,
+           atomic_load(&shop.most_at_work) <= SLOTS_OF_PRO ? "yes" : "no");
     weir_node_close(node);
     weir_close(weir);
     return completed == INVOICES ? 0 : 1;

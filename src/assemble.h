@@ -1,5 +1,6 @@
-/* Puts a node together from concrete parts. src/assemble.c is the only file that names drivers: the rest of the program knows
- * stores and engines by their interfaces. Stores are found by the scheme of their URL: see store_drivers in store/driver.h. */
+/* Puts a node together from concrete parts. src/assemble.c is the only file that names drivers: the rest of the program
+ * knows stores and engines by their interfaces. Stores are found by the scheme of their URL: see store_drivers in
+ * store/driver.h. */
 #ifndef WEIR_ASSEMBLE_H
 #define WEIR_ASSEMBLE_H
 
@@ -15,8 +16,8 @@ WEIR_MUST_CHECK enum weir_status assemble_engine(const char *name, const struct 
 /* The process that outlives a dead node for a moment (struct node_settings); 0 when the engine has none. */
 long assemble_keeper_pid(const struct engine *engine);
 /* Enqueues in the caller's own open transaction, see weir_enqueue_sqlite(). */
-WEIR_MUST_CHECK enum weir_status assemble_enqueue_on_sqlite(struct sqlite3 *database, const struct enqueue_request *requests,
-                                                            size_t count, struct enqueue_result *results,
-                                                            struct weir_error *error);
+WEIR_MUST_CHECK enum weir_status assemble_enqueue_on_sqlite(struct sqlite3 *database,
+                                                            const struct enqueue_request *requests, size_t count,
+                                                            struct enqueue_result *results, struct weir_error *error);
 
 #endif

@@ -5,13 +5,13 @@
  *     weir_enqueue_sqlite()                              the same inside your own SQLite transaction
  *     weir_node_open() .. weir_node_start() or weir_node_step() .. weir_node_close()      run them here
  *
- * Statuses: every call that can fail returns an enum weir_status, which must be looked at, and fills the caller's struct
- * weir_error when one is given (weir/status.h). Outputs are untouched on failure.
- * Structs of options and requests: zero what you do not set ("= {.workspace = "acme", ...}"); zero and NULL mean the default.
- * Strings that go in are copied before the call returns, unless said otherwise. Text is UTF-8. Times are microseconds.
- * Strings that come out as `char **` are released with weir_free().
- * Threads: a struct weir may be used by any number of threads at once. A struct weir_node: see there. Neither survives fork():
- * a child process must open its own.
+ * - Statuses: every call that can fail returns an enum weir_status, which must be looked at, and fills the caller's struct
+ *   weir_error when one is given (weir/status.h). Outputs are untouched on failure.
+ * - Structs of options and requests: zero what you do not set (= {.workspace = "acme"}); zero and NULL mean the default.
+ * - Strings that go in are copied before the call returns, unless said otherwise; those that come out as `char **` are
+ *   released with weir_free(). Text is UTF-8. Times are microseconds.
+ * - Threads: a struct weir may be used by any number of threads at once; a struct weir_node: see there. Neither survives
+ *   fork(): a child process must open its own.
  *
  * Link with `pkg-config --cflags --libs weir`. Until version 1.0 a new soname may change any of this.
  */
@@ -48,7 +48,7 @@ enum weir_event_level { WEIR_EVENT_DEBUG, WEIR_EVENT_INFO, WEIR_EVENT_WARN, WEIR
 /* Something happened that a log may want. Strings may be NULL and numbers 0 when the event has no such field. */
 struct weir_event {
     enum weir_event_level level;
-    const char *name;    /* "execution.dispatched"; docs/events.md lists all; never NULL */
+    const char *name;    /* "execution.dispatched"; docs/metrics.md lists all; never NULL */
     const char *message; /* in words; never NULL */
     const char *execution_id;
     const char *workspace;
@@ -69,7 +69,8 @@ struct weir_event {
     int64_t age_us;
 };
 
-/* Called in the thread in which it happens, also in the node's own: be quick, do not call the library, copy what you keep. */
+/* Called in the thread in which it happens, also in the node's own: be quick, do not call the library, copy what you keep.
+ */
 typedef void weir_event_function(void *context, const struct weir_event *event);
 
 /* --- opening --- */
@@ -130,8 +131,8 @@ WEIR_MUST_CHECK enum weir_status weir_enqueue_many(struct weir *weir, const stru
                                                    struct weir_result *results, struct weir_error *error);
 
 /* Enqueues inside your own transaction: `database` is your connection to the file of a migrated store, with BEGIN done. The
- * execution exists when you commit, and never when you roll back; nodes see a commit at once. Begin with BEGIN IMMEDIATE when
- * other writers are about, as with every write in SQLite. Your program and libweir must use the same SQLite library.
+ * execution exists when you commit, and never when you roll back; nodes see a commit at once. Begin with BEGIN IMMEDIATE
+ * when other writers are about, as with every write in SQLite. Your program and libweir must use the same SQLite library.
  * Errors: as weir_enqueue(); WEIR_MISUSE without an open transaction. A refusal leaves your transaction as it was. */
 WEIR_MUST_CHECK enum weir_status weir_enqueue_sqlite(struct sqlite3 *database, const struct weir_request *request,
                                                      char id[WEIR_ID_SIZE], struct weir_error *error);
@@ -143,19 +144,21 @@ struct weir_published {
     bool unchanged; /* the newest version says the same: no new one was made */
 };
 
-/* Checks and publishes a workflow definition (YAML or JSON, `length` bytes; 0 = up to the NUL). `source` names it in messages
- * (NULL = "workflow"). `ret_published` may be NULL. Versions never change; executions keep the one they were enqueued with.
- * Errors: WEIR_INVALID_DEFINITION with source, line and column; WEIR_WORKSPACE_NOT_FOUND (its owner). */
-WEIR_MUST_CHECK enum weir_status weir_publish_workflow(struct weir *weir, const char *text, size_t length, const char *source,
-                                                       struct weir_published *ret_published, struct weir_error *error);
-/* Makes or changes a workspace. `plan` NULL = as it is ("free" for a new one). `max_concurrent`: its own limit; 0 = as it is,
- * -1 = what the plan says. Errors: WEIR_PLAN_NOT_FOUND, WEIR_INVALID_ARGUMENT. */
+/* Checks and publishes a workflow definition (YAML or JSON, `length` bytes; 0 = up to the NUL). `source` names it in
+ * messages (NULL = "workflow"). `ret_published` may be NULL. Versions never change; executions keep the one they were
+ * enqueued with. Errors: WEIR_INVALID_DEFINITION with source, line and column; WEIR_WORKSPACE_NOT_FOUND (its owner). */
+WEIR_MUST_CHECK enum weir_status weir_publish_workflow(struct weir *weir, const char *text, size_t length,
+                                                       const char *source, struct weir_published *ret_published,
+                                                       struct weir_error *error);
+/* Makes or changes a workspace. `plan` NULL = as it is ("free" for a new one). `max_concurrent`: its own limit; 0 = as it
+ * is, -1 = what the plan says. Errors: WEIR_PLAN_NOT_FOUND, WEIR_INVALID_ARGUMENT. */
 WEIR_MUST_CHECK enum weir_status weir_set_workspace(struct weir *weir, const char *name, const char *plan,
                                                     int64_t max_concurrent, struct weir_error *error);
 /* Nothing more of the workspace is started until it is resumed; what runs goes on. */
-WEIR_MUST_CHECK enum weir_status weir_pause_workspace(struct weir *weir, const char *name, bool paused, struct weir_error *error);
-/* Makes or changes a plan. `max_concurrent`: executions of a workspace at once; `weight`: its share when nodes are busy. 0 = as
- * it is; a new plan needs max_concurrent. */
+WEIR_MUST_CHECK enum weir_status weir_pause_workspace(struct weir *weir, const char *name, bool paused,
+                                                      struct weir_error *error);
+/* Makes or changes a plan. `max_concurrent`: executions of a workspace at once; `weight`: its share when nodes are busy. 0
+ * = as it is; a new plan needs max_concurrent. */
 WEIR_MUST_CHECK enum weir_status weir_set_plan(struct weir *weir, const char *name, int64_t max_concurrent, int weight,
                                                struct weir_error *error);
 
@@ -164,7 +167,8 @@ WEIR_MUST_CHECK enum weir_status weir_set_plan(struct weir *weir, const char *na
 /* One execution with params, steps and events, as JSON text with the keys of the view `executions`. `id` may be its first
  * characters, 6 or more. Errors: WEIR_EXECUTION_NOT_FOUND, WEIR_INVALID_ARGUMENT. */
 WEIR_MUST_CHECK enum weir_status weir_show(struct weir *weir, const char *id, char **ret_json, struct weir_error *error);
-/* Why it is not running, as JSON text: one "pending_reason" of a closed list with the numbers behind it. Errors likewise. */
+/* Why it is not running, as JSON text: one "pending_reason" of a closed list with the numbers behind it. Errors likewise.
+ */
 WEIR_MUST_CHECK enum weir_status weir_why(struct weir *weir, const char *id, char **ret_json, struct weir_error *error);
 
 enum weir_end { WEIR_END_COMPLETED, WEIR_END_FAILED, WEIR_END_CANCELLED };
@@ -173,46 +177,48 @@ enum weir_end { WEIR_END_COMPLETED, WEIR_END_FAILED, WEIR_END_CANCELLED };
  * `timeout_us` < 0 waits for ever, 0 only looks. Errors: WEIR_TIMED_OUT (it goes on), WEIR_EXECUTION_NOT_FOUND. */
 WEIR_MUST_CHECK enum weir_status weir_wait(struct weir *weir, const char *id, int64_t timeout_us, enum weir_end *ret_end,
                                            char **ret_json, struct weir_error *error);
-/* A waiting execution never starts; a running one is stopped by its node, soon. `reason` (may be NULL) goes on record. Errors:
- * WEIR_EXECUTION_NOT_FOUND, WEIR_ILLEGAL_STATE (it has ended). */
-WEIR_MUST_CHECK enum weir_status weir_cancel(struct weir *weir, const char *id, const char *reason, struct weir_error *error);
+/* A waiting execution never starts; a running one is stopped by its node, soon. `reason` (may be NULL) goes on record.
+ * Errors: WEIR_EXECUTION_NOT_FOUND, WEIR_ILLEGAL_STATE (it has ended). */
+WEIR_MUST_CHECK enum weir_status weir_cancel(struct weir *weir, const char *id, const char *reason,
+                                             struct weir_error *error);
 
 /* The store's and this process's metrics as Prometheus text (docs/metrics.md). */
 WEIR_MUST_CHECK enum weir_status weir_metrics(struct weir *weir, char **ret_text, struct weir_error *error);
 
 /* --- a node --- */
 
-/* A node is driven in one of two ways: weir_node_start() gives it threads of its own, or you call weir_node_step() in your own
- * loop, handlers included, from one thread at a time. weir_node_wake(), _pause(), _resume() and _begin_stop() may be called
- * from any thread, _wake() from a signal handler too. */
+/* A node is driven in one of two ways: weir_node_start() gives it threads of its own, or you call weir_node_step() in your
+ * own loop, handlers included, from one thread at a time. weir_node_wake(), _pause(), _resume() and _begin_stop() may be
+ * called from any thread, _wake() from a signal handler too. */
 struct weir_node_options {
     const char *name;                    /* NULL = host name and process id */
     const char *group;                   /* whose executions it runs; NULL = "default" */
     const struct weir_handler *handlers; /* copied; their names and contexts must outlive the node */
     size_t handler_count;
-    size_t handler_threads;              /* with weir_node_start(); 0 = one per processor */
-    size_t max_running;                  /* executions at once; 0 = 1000 */
-    bool allow_exec;                     /* `exec` steps are refused unless this is set */
-    const char *const *exec_allow_list;  /* programs that they may run, NULL-terminated; NULL = all */
-    int64_t lease_us;                    /* silent for longer, it is dead and others take over; 0 = 6 s */
-    int64_t stop_grace_us;               /* a stopping node waits this long for what runs; 0 = 25 s */
-    int64_t poll_interval_us;            /* the base under wake-ups; 0 = 5 s */
-    int64_t stuck_after_us;              /* an event tells of executions that run longer; 0 = 60 s */
-    int64_t retention_us;                /* how long ended executions are kept; 0 = 14 days, -1 = for ever */
-    int attempts_max;                    /* starts of an execution; 0 = 3 */
+    size_t handler_threads;             /* with weir_node_start(); 0 = one per processor */
+    size_t max_running;                 /* executions at once; 0 = 1000 */
+    bool allow_exec;                    /* `exec` steps are refused unless this is set */
+    const char *const *exec_allow_list; /* programs that they may run, NULL-terminated; NULL = all */
+    int64_t lease_us;                   /* silent for longer, it is dead and others take over; 0 = 6 s */
+    int64_t stop_grace_us;              /* a stopping node waits this long for what runs; 0 = 25 s */
+    int64_t poll_interval_us;           /* the base under wake-ups; 0 = 5 s */
+    int64_t stuck_after_us;             /* an event tells of executions that run longer; 0 = 60 s */
+    int64_t retention_us;               /* how long ended executions are kept; 0 = 14 days, -1 = for ever */
+    int attempts_max;                   /* starts of an execution; 0 = 3 */
 };
 
-/* Makes a node and registers it in the store. With `allow_exec` it forks a small process that watches over steps; so open the
- * node before your program starts threads. `weir` must outlive it; `options` may be NULL.
- * Errors: WEIR_INVALID_ARGUMENT (a handler's name, twice the same), WEIR_SYSTEM, and the store's. */
+/* Makes a node and registers it in the store. With `allow_exec` it forks a small process that watches over steps; so open
+ * the node before your program starts threads. `weir` must outlive it; `options` may be NULL. Errors: WEIR_INVALID_ARGUMENT
+ * (a handler's name, twice the same), WEIR_SYSTEM, and the store's. */
 WEIR_MUST_CHECK enum weir_status weir_node_open(struct weir *weir, const struct weir_node_options *options,
                                                 struct weir_node **ret_node, struct weir_error *error);
 /* Runs the node in threads of its own from now on; returns at once. */
 WEIR_MUST_CHECK enum weir_status weir_node_start(struct weir_node *node, struct weir_error *error);
 
-/* Does what is due and never waits (but for handlers, which run inside). `ret_wait_us` gets how long it may be until the next
- * call unless weir_node_fd() becomes readable before; -1 = only then. Failures of the store are events and tried again;
- * an error means that the node is not healthy and should be closed: WEIR_STOPPED, WEIR_STALE_FENCE (its lease was lost). */
+/* Does what is due and never waits (but for handlers, which run inside). `ret_wait_us` gets how long it may be until the
+ * next call unless weir_node_fd() becomes readable before; -1 = only then. Failures of the store are events and tried
+ * again; an error means that the node is not healthy and should be closed: WEIR_STOPPED, WEIR_STALE_FENCE (its lease was
+ * lost). */
 WEIR_MUST_CHECK enum weir_status weir_node_step(struct weir_node *node, int64_t *ret_wait_us, struct weir_error *error);
 /* For poll(): readable when weir_node_step() has something to do. Owned by the node, never read it yourself. */
 int weir_node_fd(const struct weir_node *node);
@@ -225,10 +231,10 @@ void weir_node_resume(struct weir_node *node);
 /* WEIR_OK, or why the node cannot go on (as weir_node_step()); for a health check. */
 WEIR_MUST_CHECK enum weir_status weir_node_health(struct weir_node *node, struct weir_error *error);
 
-/* Takes nothing more, gives back what has not started, and awaits what runs for `grace_us` (< 0: stop_grace_us, which is the
- * most); then what still runs is interrupted and given back for other nodes. Returns when all of it is on record. `ret_graceful`
- * (may be NULL) tells whether nothing had to be interrupted. Without weir_node_start() it steps the node itself.
- * WEIR_TIMED_OUT when even interrupting did not end. */
+/* Takes nothing more, gives back what has not started, and awaits what runs for `grace_us` (< 0: stop_grace_us, which is
+ * the most); then what still runs is interrupted and given back for other nodes. Returns when all of it is on record.
+ * `ret_graceful` (may be NULL) tells whether nothing had to be interrupted. Without weir_node_start() it steps the node
+ * itself. WEIR_TIMED_OUT when even interrupting did not end. */
 WEIR_MUST_CHECK enum weir_status weir_node_stop(struct weir_node *node, int64_t grace_us, bool *ret_graceful,
                                                 struct weir_error *error);
 /* The same for a loop of your own: begins and returns at once; `interrupt` awaits nothing, and may follow a gentle stop. */

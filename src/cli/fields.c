@@ -49,20 +49,6 @@ enum weir_status page_read(struct store *store, enum store_list_kind kind, const
     return store_list(store, &options, ret_page, error);
 }
 
-void steps_open_outputs(json_t *steps)
-{
-    size_t i;
-    json_t *step;
-    json_array_foreach(steps, i, step)
-    {
-        const json_t *text = json_object_get(step, "output");
-        json_t *value = NULL;
-        if (json_is_string(text) && json_read(json_string_value(text), json_string_length(text), &value, NULL) == WEIR_OK) {
-            (void)json_object_set_new(step, "output", value);
-        }
-    }
-}
-
 enum weir_status resolve_id(struct store *store, const char *id, char *to, struct weir_error *error)
 {
     json_t *why = NULL;

@@ -14,8 +14,6 @@
 const char *field_text(struct output *output, const json_t *object, const char *key);
 int64_t field_number(const json_t *object, const char *key, int64_t otherwise);
 bool field_is_true(const json_t *object, const char *key);
-/* The store keeps what a step wrote as JSON text; this turns it into the value that it is, in all steps of the list. */
-void steps_open_outputs(json_t *steps);
 /* The whole id of the execution that `id` or its first characters name; `to` holds UUID_TEXT_MAX bytes. */
 WEIR_MUST_CHECK enum weir_status resolve_id(struct store *store, const char *id, char *to, struct weir_error *error);
 /* How many items a page has. */

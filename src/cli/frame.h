@@ -19,8 +19,8 @@ struct frame {
     FILE *buffer;
     char *text;
     size_t length;
-    char *shown;          /* the last picture: the same again is not drawn */
-    size_t lines;         /* of the picture that stands on the terminal */
+    char *shown;  /* the last picture: the same again is not drawn */
+    size_t lines; /* of the picture that stands on the terminal */
     FILE *real_out;
     struct arena *real_arena;
 };

@@ -119,7 +119,6 @@ enum weir_status verb_logs(struct invocation *invocation, struct weir_error *err
     enum weir_status status = invocation_open_store(invocation, STORE_READ, &store, error);
     if (status == WEIR_OK) {
         status = store_show(store, invocation_argument(invocation, 0), &execution, error);
-        steps_open_outputs(json_object_get(execution, "steps"));
     }
     if (status == WEIR_OK) {
         status = print_logs(invocation, execution, error);

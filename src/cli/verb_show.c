@@ -111,7 +111,6 @@ enum weir_status verb_show(struct invocation *invocation, struct weir_error *err
     enum weir_status status = invocation_open_store(invocation, STORE_READ, &store, error);
     if (status == WEIR_OK) {
         status = store_show(store, invocation_argument(invocation, 0), &execution, error);
-        steps_open_outputs(json_object_get(execution, "steps"));
     }
     if (status == WEIR_OK && !output_object(invocation->output, execution)) {
         print_head(invocation->output, execution);

@@ -50,7 +50,8 @@ enum weir_status weir_why(struct weir *weir, const char *id, char **ret_json, st
 
 /* --- waiting --- */
 
-_Static_assert(WEIR_END_COMPLETED + ITEM_COMPLETED == (int)ITEM_COMPLETED && (int)ITEM_FAILED == ITEM_COMPLETED + WEIR_END_FAILED &&
+_Static_assert(WEIR_END_COMPLETED + ITEM_COMPLETED == (int)ITEM_COMPLETED &&
+                   (int)ITEM_FAILED == ITEM_COMPLETED + WEIR_END_FAILED &&
                    (int)ITEM_CANCELLED == ITEM_COMPLETED + WEIR_END_CANCELLED,
                "ends are the terminal states, in their order");
 

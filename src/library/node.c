@@ -21,7 +21,8 @@ struct weir_node {
     bool has_threads;
 };
 
-static enum weir_status open_engine(struct weir_node *node, const struct weir_node_options *options, struct weir_error *error)
+static enum weir_status open_engine(struct weir_node *node, const struct weir_node_options *options,
+                                    struct weir_error *error)
 {
     struct in_process_options engine_options = {.max_running = options->max_running,
                                                 .handler_threads = options->handler_threads,
@@ -176,7 +177,8 @@ static enum weir_status step_until_stopped(struct weir_node *node, int64_t deadl
     return WEIR_OK;
 }
 
-static enum weir_status await_stop(struct weir_node *node, int64_t deadline_us, bool *ret_graceful, struct weir_error *error)
+static enum weir_status await_stop(struct weir_node *node, int64_t deadline_us, bool *ret_graceful,
+                                   struct weir_error *error)
 {
     if (!node->has_threads) {
         return step_until_stopped(node, deadline_us, error);

@@ -33,8 +33,8 @@ enum weir_status weir_publish_workflow(struct weir *weir, const char *text, size
     if (weir == NULL || text == NULL) {
         return error_set(error, WEIR_MISUSE, "weir_publish_workflow needs a store and a definition");
     }
-    enum weir_status status = definition_read(text, length == 0 ? strlen(text) : length, source == NULL ? "workflow" : source,
-                                              &definition, error);
+    enum weir_status status = definition_read(text, length == 0 ? strlen(text) : length,
+                                              source == NULL ? "workflow" : source, &definition, error);
     if (status == WEIR_OK) {
         status = publish(weir, definition, &published, error);
     }

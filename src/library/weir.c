@@ -78,10 +78,8 @@ enum weir_status weir_migrate(const char *url, int *ret_applied, struct weir_err
 static enum weir_status open_store(struct weir *weir, const char *url, const struct weir_options *options,
                                    struct weir_error *error)
 {
-    struct store_options store_options = {.url = url,
-                                          .read_only = options->read_only,
-                                          .deadline_us = options->deadline_us,
-                                          .events = &weir->events};
+    struct store_options store_options = {
+        .url = url, .read_only = options->read_only, .deadline_us = options->deadline_us, .events = &weir->events};
     enum weir_status status = store_open(&store_options, &weir->store, error);
     return status == WEIR_OK ? store_require_schema(weir->store, error) : status;
 }

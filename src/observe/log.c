@@ -248,8 +248,8 @@ static void line_add_field(struct line *line, bool as_json, size_t index, const 
 
 static const char *level_colour(enum event_level level)
 {
-    static const char *const colours[] = {[EVENT_DEBUG] = "\033[2m", [EVENT_INFO] = "\033[32m", [EVENT_WARN] = "\033[33m",
-                                          [EVENT_ERROR] = "\033[31m"};
+    static const char *const colours[] = {
+        [EVENT_DEBUG] = "\033[2m", [EVENT_INFO] = "\033[32m", [EVENT_WARN] = "\033[33m", [EVENT_ERROR] = "\033[31m"};
     return colours[level];
 }
 

@@ -4,8 +4,8 @@
  *     {"ts":"2026-11-21T05:12:31.123456Z","level":"info","event":"execution.dispatched","msg":"Dispatched execution",...}
  *
  * Both forms have the same fields with the same names. Control characters, bidi controls and bytes that are no UTF-8 never
- * reach a terminal; in JSON they are escaped (RFC 8259). Every line is one write(), at most LOG_LINE_BYTES_MAX long, so lines
- * of several processes that share a pipe do not mix (PIPE_BUF).
+ * reach a terminal; in JSON they are escaped (RFC 8259). Every line is one write(), at most LOG_LINE_BYTES_MAX long, so
+ * lines of several processes that share a pipe do not mix (PIPE_BUF).
  *
  * A log must never stop a node: whoever reads the other end of the pipe may stop reading. A line that cannot be written
  * within LOG_WAIT_MS is dropped and counted, and the next line that gets through is followed by the count.
@@ -40,7 +40,7 @@ struct log {
 
 struct log_options {
     int fd;
-    enum log_format format;    /* LOG_AUTO: text when `fd` is a terminal */
+    enum log_format format; /* LOG_AUTO: text when `fd` is a terminal */
     enum event_level least;
     bool no_colour;            /* otherwise: on a terminal, unless NO_COLOR is set or TERM is "dumb" */
     const struct clock *clock; /* NULL = the machine's */
@@ -57,8 +57,8 @@ bool log_level_parse(const char *name, enum event_level *ret_level);
 
 /* The sentence of an event, as the specification words it where it does: "Dispatched execution". Never NULL. */
 const char *log_message(enum event_type type);
-/* Writes one line with its newline, at most LOG_LINE_BYTES_MAX bytes; a longer one loses its last fields, never half of one.
- * `to` holds LOG_LINE_BYTES_MAX + 1 bytes. Returns its length. For tests and for hosts with a log of their own. */
+/* Writes one line with its newline, at most LOG_LINE_BYTES_MAX bytes; a longer one loses its last fields, never half of
+ * one. `to` holds LOG_LINE_BYTES_MAX + 1 bytes. Returns its length. For tests and for hosts with a log of their own. */
 size_t log_line(const struct log *log, const struct event *event, int64_t wall_us, char *to);
 
 #endif

@@ -27,7 +27,8 @@ static const struct {
      "Executions handed to the engine."},
     {EVENT_EXECUTION_COMPLETED, ADDS_COUNT, "weir_executions_completed_total", NULL, "Executions that ended COMPLETED."},
     {EVENT_EXECUTION_CANCELLED, ADDS_COUNT, "weir_executions_cancelled_total", NULL, "Executions that ended CANCELLED."},
-    {EVENT_EXECUTION_RETRYING, ADDS_COUNT, "weir_executions_retried_total", NULL, "Starts that were refused and are tried again."},
+    {EVENT_EXECUTION_RETRYING, ADDS_COUNT, "weir_executions_retried_total", NULL,
+     "Starts that were refused and are tried again."},
     {EVENT_EXECUTION_DEFERRED, ADDS_COUNT, "weir_executions_deferred_total", NULL, "Items put back without an attempt."},
     {EVENT_WORKSPACE_AT_CAPACITY, ADDS_COUNT, "weir_items_at_capacity_total", "queue_items_at_capacity_total",
      "Times that a workspace had work and no free slot, at most one a minute each."},
@@ -65,7 +66,8 @@ static const struct {
      "Executions that ran and ended FAILED, by error code."},
     {EVENT_DISPATCH_FAILED, LABEL_CODE, "weir_dispatch_failures_total", "code", "queue_items_failed_total", "reason",
      "Executions that could not be started, for good, by error code."},
-    {EVENT_STORE_FAILED, LABEL_REASON, "weir_store_failures_total", "verb", NULL, NULL, "Store calls that failed, by verb."},
+    {EVENT_STORE_FAILED, LABEL_REASON, "weir_store_failures_total", "verb", NULL, NULL,
+     "Store calls that failed, by verb."},
 };
 enum { LABELLED_COUNT = sizeof labelled_counters / sizeof labelled_counters[0] };
 
@@ -82,7 +84,8 @@ static const struct {
     const char *alias;
     const char *help;
 } histograms[] = {
-    {EVENT_BATCH_CLAIMED, OBSERVES_COUNT, "weir_claim_batch_size", "queue_processing_batch_size", "Items taken by a claim."},
+    {EVENT_BATCH_CLAIMED, OBSERVES_COUNT, "weir_claim_batch_size", "queue_processing_batch_size",
+     "Items taken by a claim."},
     {EVENT_BATCH_CLAIMED, OBSERVES_SECONDS, "weir_dispatch_cycle_duration_seconds", "queue_processing_duration_seconds",
      "From the claim of a batch until all of it is handed to the engine."},
     {EVENT_EXECUTION_DISPATCHED, OBSERVES_SECONDS, "weir_queue_wait_seconds", NULL,

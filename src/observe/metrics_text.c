@@ -32,7 +32,8 @@ static void add_label(struct metrics_text *text, const char *label, const char *
     }
 }
 
-void metrics_text_sample(struct metrics_text *text, const char *name, const char *label, const char *label_value, double value)
+void metrics_text_sample(struct metrics_text *text, const char *name, const char *label, const char *label_value,
+                         double value)
 {
     if (text->status == WEIR_OK) {
         text->status = text_add_string(text->to, name);

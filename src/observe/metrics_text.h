@@ -13,6 +13,7 @@ struct metrics_text {
 /* "# HELP" and "# TYPE"; type is counter, gauge or histogram. */
 void metrics_text_head(struct metrics_text *text, const char *name, const char *type, const char *help);
 /* One sample; `label` NULL = none. The value of a label is escaped, and bytes that are no UTF-8 become '?'. */
-void metrics_text_sample(struct metrics_text *text, const char *name, const char *label, const char *label_value, double value);
+void metrics_text_sample(struct metrics_text *text, const char *name, const char *label, const char *label_value,
+                         double value);
 
 #endif

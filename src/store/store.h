@@ -267,10 +267,10 @@ struct recover_options {
     const char *boot_id; /* of the asking node; nodes with the same one run on this machine. NULL = do not look */
     /* Whether the processes of such a node are gone: then it is dead before its lease ends. NULL = do not look */
     bool (*is_gone)(long pid, long keeper_pid);
-    /* Safety net: CLAIMED longer than this; 0 = not now. Only what `node_id` itself holds and does not know (the answer to its
-     * claim was lost), and what nodes hold that do not live: taking a claim from another live node would run it twice where
-     * runs die with their node, and an engine that is away for an hour is no fault of the item. An operator (node_id 0)
-     * takes them all. */
+    /* Safety net: CLAIMED longer than this; 0 = not now. Only what `node_id` itself holds and does not know (the answer to
+     * its claim was lost), and what nodes hold that do not live: taking a claim from another live node would run it twice
+     * where runs die with their node, and an engine that is away for an hour is no fault of the item. An operator (node_id
+     * 0) takes them all. */
     int64_t stale_claim_us;
     bool (*knows)(void *context, const char *id, int64_t fence); /* NULL = it knows none of them */
     void *knows_context;
@@ -416,7 +416,8 @@ enum { LIST_COUNT_MOST = 100000 };
  * text. */
 WEIR_MUST_CHECK enum weir_status store_list(struct store *store, const struct list_options *options, json_t **ret_page,
                                             struct weir_error *error);
-/* One execution with params, steps and events. `id` may be its first characters (6 or more) when they are unique. */
+/* One execution with params, steps (their outputs as JSON values) and events. `id` may be its first characters (6 or more)
+ * when they are unique. */
 WEIR_MUST_CHECK enum weir_status store_show(struct store *store, const char *id, json_t **ret_execution,
                                             struct weir_error *error);
 /* Why it is not running (or what it does): {"id", "status", "pending_reason", "because", "slots_used", "slots_max",

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Real nodes on real files, killed and paused at every named point and at random ones; then the steps' own records are asked.
+"""Real nodes on real files, killed and paused at named points and at random ones; then the steps' own records are asked.
 
 What must hold whatever happens (design 6):
   - none lost: every acknowledged execution ends COMPLETED;
@@ -18,6 +18,7 @@ import json
 import os
 import random
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -25,7 +26,8 @@ import time
 from harness import run_tests
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-RECORDER = os.path.abspath(os.environ.get('WEIR_STEP_RECORDER') or os.path.join(ROOT, 'build', 'tests', 'end_to_end', 'step_recorder'))
+RECORDER = os.path.abspath(os.environ.get('WEIR_STEP_RECORDER') or
+                           os.path.join(ROOT, 'build', 'tests', 'end_to_end', 'step_recorder'))
 SEED = int(os.environ.get('WEIR_TEST_SEED') or random.SystemRandom().randrange(1 << 31))
 SLOTS = {'pro-co': 5, 'free-co': 1}
 NEEDS = {'a': (), 'b': ('a',), 'c': ('a',), 'd': ('b', 'c')}
@@ -35,11 +37,10 @@ SHORT_LEASE = '1500ms'
 
 # Commits of other kinds come first (the node registers), so these points are passed a few times before they act.
 KILL_POINTS = {
-    'before_commit': (1, 4, 9), 'after_commit': (1, 4, 9), 'after_claim': (1, 2), 'before_start': (1, 4), 'after_start': (1, 4),
-    'before_record': (1, 3), 'after_record': (1, 3), 'after_beat': (1,), 'before_process_start': (1, 5), 'before_step_report': (1, 5),
+    'before_commit': (1, 4, 9), 'after_commit': (1, 4, 9), 'after_claim': (1, 2), 'before_start': (1, 4),
+    'after_start': (1, 4), 'before_record': (1, 3), 'after_record': (1, 3), 'after_beat': (1,),
+    'before_process_start': (1, 5), 'before_step_report': (1, 5),
 }
-STOP_POINTS = ('after_claim', 'before_start', 'after_start', 'before_record', 'after_record', 'before_process_start',
-               'before_step_report')
 
 Run = collections.namedtuple('Run', 'execution step attempt fence begin last ended pid')
 
@@ -153,7 +154,8 @@ class Scene:
                 for need in needs:
                     last_begin = of_step[execution, need][-1].begin
                     assert last_begin < mine[0].begin, f'{execution}: {need} ran again after {step} had begun'
-                    assert any(run.ended and run.last <= mine[0].begin for run in of_step[execution, need]), (execution, step)
+                    finished = [run for run in of_step[execution, need] if run.ended and run.last <= mine[0].begin]
+                    assert finished, f'{execution}: {step} began before {need} had finished'
 
     def check_slots(self, runs):
         for workspace, slots in SLOTS.items():
@@ -322,12 +324,35 @@ def what_was_acknowledged_to_a_killed_enqueue_exists(weir):
 
 # --- SIGSTOP ---
 
+def _is_locked(weir):
+    database = sqlite3.connect(weir.path('weir.db'), isolation_level=None, timeout=0.2)
+    try:
+        database.execute('BEGIN IMMEDIATE')
+        database.execute('ROLLBACK')
+        return False
+    except sqlite3.OperationalError:
+        return True
+    finally:
+        database.close()
+
+
+def _pause_outside_a_commit(weir, node):
+    """A process that stands still in the middle of a commit keeps SQLite's lock, and nobody can write until it goes on or
+    is killed (see a_node_that_is_paused_in_a_commit). Here it is moved on until it holds no lock."""
+    while _is_locked(weir):
+        node.send_signal(signal.SIGCONT)
+        time.sleep(0.002)
+        node.send_signal(signal.SIGSTOP)
+        _await(lambda: _state(node.pid) == 'T', 'the node did not stop')
+
+
 def _stopped_at(weir, name):
     """The node stands still at the point for longer than its lease; another takes over; then the first wakes up again."""
     scene = Scene(weir)
     paused = scene.node(f'{name}:stop:2', lease=SHORT_LEASE, name='paused')
     scene.enqueue(pro_co=6, free_co=2)
     _await(lambda: _state(paused.pid) == 'T', f'{name} was not passed')
+    _pause_outside_a_commit(weir, paused)
     other = scene.node(lease=SHORT_LEASE, name='other')
     scene.drain()
     paused.send_signal(signal.SIGCONT)
@@ -372,6 +397,8 @@ def paused_in_the_middle_of_steps_beyond_the_lease(weir):
     scene.enqueue(pro_co=5, free_co=1)
     _await(lambda: len(scene.runs()) >= 6, 'six steps at work')
     paused.send_signal(signal.SIGSTOP)
+    _await(lambda: _state(paused.pid) == 'T', 'the node did not stop')
+    _pause_outside_a_commit(weir, paused)
     other = scene.node(lease=SHORT_LEASE, name='other')
     _await(lambda: len({run.fence for run in scene.runs()}) > 1, 'the other node took over')
     first_fence = min(run.fence for run in scene.runs())
@@ -382,6 +409,21 @@ def paused_in_the_middle_of_steps_beyond_the_lease(weir):
     scene.drain()
     assert _stop(other) == 0
     _stop(paused)
+    scene.check()
+
+
+def a_node_that_is_paused_in_a_commit_lets_others_answer_and_goes_on(weir):
+    scene = Scene(weir)
+    paused = scene.node('before_commit:stop:6', lease=SHORT_LEASE)
+    weir.run('enqueue', '-w', 'pro-co', 'recorded')
+    _await(lambda: _state(paused.pid) == 'T', 'before_commit was not passed')
+    result = weir.run('enqueue', '-w', 'pro-co', 'recorded')  # its deadline is longer than the lease
+    assert result.code == 6 and 'store_busy' in result.err and result.seconds < 8, repr(result)
+    paused.send_signal(signal.SIGCONT)
+    scene.workspace_of = {item['id']: item['workspace'] for item in weir.items('list')}
+    scene.enqueue(pro_co=3, free_co=1)
+    scene.drain()
+    assert _stop(paused) == 0
     scene.check()
 
 

@@ -23,7 +23,8 @@ def the_demo_ends_with_the_proof(weir):
     assert '100 done in' in result.out and 'no workspace ever passed its limit' in result.out, repr(result)
     assert ESCAPE not in result.out + result.err
     assert all(len(line) <= 80 for line in result.out.splitlines()), repr(result)
-    rows = {line.split()[0]: line.split() for line in result.out.splitlines() if line.startswith(('free-co', 'pro-co', 'big-co'))}
+    lines = [line.split() for line in result.out.splitlines()]
+    rows = {line[0]: line for line in lines if line[0] in ('free-co', 'pro-co', 'big-co')}
     assert rows['free-co'][2:7] == ['0/1', '1', '0', '10', '0'], rows
     assert rows['pro-co'][2:7] == ['0/5', '5', '0', '25', '0'], rows
     assert rows['big-co'][2] == '0/20' and rows['big-co'][4:7] == ['0', '65', '0'], rows
@@ -83,8 +84,8 @@ def without_once_it_goes_on_until_ctrl_c(weir):
     while b'still running' not in shown and time.monotonic() < deadline:
         shown += process.stdout.readline()
     assert b'still running, Ctrl-C stops' in shown, shown
-    id = weir.good('enqueue', '--store', 'weir-demo.db', '-w', 'free-co', 'onboard-customer', '-p', '{"customer": 42}', '--wait').out
-    assert len(id.strip()) == 36
+    words = ('-w', 'free-co', 'onboard-customer', '-p', '{"customer": 42}', '--wait')
+    assert len(weir.good('enqueue', '--store', 'weir-demo.db', *words).out.strip()) == 36
     process.send_signal(signal.SIGINT)
     assert process.wait(20) == 0
 

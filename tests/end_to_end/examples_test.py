@@ -39,9 +39,10 @@ def an_order_and_its_work_share_one_transaction(weir):
 def handlers_in_c_run_in_the_programs_own_process(weir):
     out, err = _run(weir, 'handlers', 'invoices.db', os.path.join(SOURCES, 'invoice.yaml'))
     assert out == '10 of 10 completed, stopped gracefully\nnever more than 5 at work: yes\n', out
-    steps = weir.good('show', weir.items('list', '--store', 'invoices.db')[0]['id'], '--store', 'invoices.db', '--json').json()['steps']
+    id = weir.items('list', '--store', 'invoices.db')[0]['id']
+    steps = weir.good('show', id, '--store', 'invoices.db', '--json').json()['steps']
     assert [step['status'] for step in steps] == ['COMPLETED', 'COMPLETED'], steps
-    assert '"total":120' in steps[-1]['output'].replace(' ', ''), steps
+    assert steps[-1]['output'] == {'sent': {'customer': 'Ada', 'total': 120}, 'attempt': 1}, steps
     with weir.database('invoices.db') as database:
         assert database.execute('SELECT max(attempt) FROM workflow_node_executions').fetchone()[0] == 2  # the one retry
 

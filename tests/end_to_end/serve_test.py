@@ -18,7 +18,8 @@ def _start(weir, *words, **options):
     """A node that is ready."""
     process = weir.spawn('serve', *words, **options)
     line = process.stdout.readline()
-    assert line and json.loads(line)['event'] == 'node.started', (line, process.poll(), process.stderr.read() if not line else '')
+    assert line, process.stderr.read()
+    assert json.loads(line)['event'] == 'node.started', line
     return process
 
 
@@ -154,7 +155,7 @@ def a_second_signal_interrupts_and_the_work_goes_on_elsewhere(weir):
         pass
     assert _stop(process, signal.SIGINT, 10) == 130
     execution = weir.good('show', id, '--json').json()
-    assert execution['status'] in ('CLAIMED', 'DISPATCHED', 'PENDING') and execution['pending_reason'] == 'handed_over', execution
+    assert execution['pending_reason'] == 'handed_over', execution
     second = _start(weir, '--allow-exec')
     _await_status(weir, id, 'COMPLETED')
     assert _stop(second) == 0

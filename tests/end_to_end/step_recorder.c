@@ -2,9 +2,9 @@
  *
  * usage: step_recorder FILE FOLDER MILLISECONDS
  *
- * Appends lines "KIND ID STEP ATTEMPT FENCE BOOT_US PID" to FILE, each with one write(): `begin`, a `tick` every TICK_MS while it
- * lives, `end`. While it runs it holds a lock on FOLDER/ID-STEP, which only its death or its end gives back; when another run of
- * the same step holds that lock the first line is `overlap`. Prints its attempt as JSON.
+ * Appends lines "KIND ID STEP ATTEMPT FENCE BOOT_US PID" to FILE, each with one write(): `begin`, a `tick` every TICK_MS
+ * while it lives, `end`. While it runs it holds a lock on FOLDER/ID-STEP, which only its death or its end gives back; when
+ * another run of the same step holds that lock the first line is `overlap`. Prints its attempt as JSON.
  */
 #include <fcntl.h>
 #include <inttypes.h>
@@ -34,8 +34,9 @@ static int64_t boot_us(void)
 static int tell(int fd, const char *kind)
 {
     char line[256];
-    int length = snprintf(line, sizeof line, "%s %s %s %s %s %" PRId64 " %ld\n", kind, variable("WEIR_EXECUTION_ID"),
-                          variable("WEIR_STEP"), variable("WEIR_ATTEMPT"), variable("WEIR_FENCE"), boot_us(), (long)getpid());
+    int length =
+        snprintf(line, sizeof line, "%s %s %s %s %s %" PRId64 " %ld\n", kind, variable("WEIR_EXECUTION_ID"),
+                 variable("WEIR_STEP"), variable("WEIR_ATTEMPT"), variable("WEIR_FENCE"), boot_us(), (long)getpid());
     return write(fd, line, (size_t)length) == length ? 0 : -1;
 }
 

@@ -313,8 +313,7 @@ static size_t in_process_running(struct engine *engine)
 
 static void in_process_lease(struct engine *engine, int64_t lease_end_boot_us)
 {
-    int64_t end_us = lease_end_boot_us == TIME_NEVER ? TIME_NEVER : lease_end_boot_us - KEEPER_MARGIN_US;
-    push_named((struct runner *)(void *)engine, COMMAND_LEASE, NULL, end_us);
+    push_named((struct runner *)(void *)engine, COMMAND_LEASE, NULL, lease_end_boot_us);
 }
 
 static int64_t in_process_step(struct engine *engine)

@@ -22,11 +22,13 @@ static void text_line_reads_well(void **state)
     (void)state;
     char line[LOG_LINE_BYTES_MAX + 1];
     struct log log = log_of(LOG_TEXT);
-    struct event event = {.type = EVENT_WORKSPACE_AT_CAPACITY, .workspace = "acme", .plan = "free", .slots_used = 1, .slots_max = 1};
+    struct event event = {
+        .type = EVENT_WORKSPACE_AT_CAPACITY, .workspace = "acme", .plan = "free", .slots_used = 1, .slots_max = 1};
     size_t length = log_line(&log, &event, WALL_US, line);
     assert_int_equal(length, strlen(line));
-    assert_non_null(strstr(line, " info  workspace.at_capacity Workspace at capacity  workspace=acme plan=free slots_used=1 "
-                                 "slots_max=1\n"));
+    assert_non_null(strstr(line,
+                           " info  workspace.at_capacity Workspace at capacity  workspace=acme plan=free slots_used=1 "
+                           "slots_max=1\n"));
     assert_int_equal(line[2], ':');
     log_close(&log);
 }
@@ -36,7 +38,8 @@ static void json_line_is_one_object_with_the_same_fields(void **state)
     (void)state;
     char line[LOG_LINE_BYTES_MAX + 1];
     struct log log = log_of(LOG_JSON);
-    struct event event = {.type = EVENT_DISPATCH_FAILED, .execution_id = "id-1", .code = "refused", .attempt = 3, .duration_us = 1500};
+    struct event event = {
+        .type = EVENT_DISPATCH_FAILED, .execution_id = "id-1", .code = "refused", .attempt = 3, .duration_us = 1500};
     size_t length = log_line(&log, &event, WALL_US, line);
     json_t *object = json_loadb(line, length - 1, 0, NULL);
     assert_non_null(object);
@@ -74,8 +77,9 @@ static void every_event_has_a_message_and_fits_both_formats(void **state)
 static void hostile_strings_reach_neither_terminal_nor_json(void **state)
 {
     (void)state;
-    static const char *const hostile[] = {"\033[2J\033[31mred", "two\nlines\r", "\342\200\256desrever", "\xff\xfe bad",
-                                          "\xc3", "", "\x7f\xc2\x9b", "quote\" back\\slash", "emoji \xf0\x9f\x98\x80 ok"};
+    static const char *const hostile[] = {
+        "\033[2J\033[31mred", "two\nlines\r",        "\342\200\256desrever",     "\xff\xfe bad", "\xc3", "",
+        "\x7f\xc2\x9b",       "quote\" back\\slash", "emoji \xf0\x9f\x98\x80 ok"};
     char line[LOG_LINE_BYTES_MAX + 1];
     for (size_t i = 0; i < sizeof hostile / sizeof hostile[0]; i++) {
         struct event event = {.type = EVENT_EXECUTION_FAILED, .workspace = hostile[i], .error = hostile[i]};
@@ -103,8 +107,16 @@ static void long_fields_are_cut_and_a_full_line_keeps_whole_fields(void **state)
     assert_non_null(big);
     memset(big, '"', 65535);
     big[65535] = '\0';
-    struct event event = {.type = EVENT_EXECUTION_FAILED, .execution_id = big, .workspace = big, .workflow = big, .plan = big,
-                          .node = big, .group = big, .reason = big, .code = big, .error = big};
+    struct event event = {.type = EVENT_EXECUTION_FAILED,
+                          .execution_id = big,
+                          .workspace = big,
+                          .workflow = big,
+                          .plan = big,
+                          .node = big,
+                          .group = big,
+                          .reason = big,
+                          .code = big,
+                          .error = big};
     struct log json = log_of(LOG_JSON);
     size_t length = log_line(&json, &event, WALL_US, line);
     assert_true(length <= LOG_LINE_BYTES_MAX);
@@ -153,7 +165,8 @@ static void a_reader_that_stops_reading_never_blocks_and_learns_what_it_missed(v
     bytes[length] = '\0';
     assert_non_null(strstr(bytes, "host-b"));
     char count[64];
-    (void)snprintf(count, sizeof count, "\"event\":\"log.dropped\",\"msg\":\"Log lines were dropped\",\"count\":%lu", (unsigned long)dropped);
+    (void)snprintf(count, sizeof count, "\"event\":\"log.dropped\",\"msg\":\"Log lines were dropped\",\"count\":%lu",
+                   (unsigned long)dropped);
     assert_non_null(strstr(bytes, count));
     assert_int_equal(log.dropped, 0);
     log_close(&log);
