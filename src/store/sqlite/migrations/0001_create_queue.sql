@@ -209,6 +209,7 @@ CREATE TABLE nodes (
     active_at      INTEGER NOT NULL,
     expires_at     INTEGER NOT NULL,
     stopped_at     INTEGER,
+    graceful       INTEGER,                    -- of a stopped node: 1 when nothing had to be interrupted
     dead_at        INTEGER,
     recovered_at   INTEGER
 );
