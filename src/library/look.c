@@ -153,6 +153,7 @@ enum weir_status weir_cancel(struct weir *weir, const char *id, const char *reas
     }
     status = store_bulk(handle, BULK_CANCEL, &filter, "", 1, "library", reason, &result, error);
     handle_give_back(weir, handle);
+    wake_nodes(weir);
     if (status == WEIR_OK && result.matched == 0) {
         return error_set(error, WEIR_EXECUTION_NOT_FOUND, "there is no execution %s", id);
     }
