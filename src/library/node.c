@@ -15,7 +15,7 @@
 struct weir_node {
     struct weir *weir;
     struct weir_node *next; /* of weir->nodes */
-    struct store *store; /* of its own */
+    struct store *store;    /* of its own */
     struct engine *engine;
     struct node *node;
     int64_t stop_grace_us;
