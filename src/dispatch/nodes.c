@@ -82,7 +82,6 @@ static enum weir_status register_node(struct node *node, struct store *store, st
     enum weir_status status = store_node_start(store, &options, &id, error);
     if (status == WEIR_OK) {
         atomic_store(&node->id, id);
-        atomic_store(&node->wish, NODE_RUN);
         atomic_store(&node->lease_end_boot_us, time_add(began_us, node->settings.lease_us - keeper_margin(node)));
         engine_lease(node->engine, atomic_load(&node->lease_end_boot_us));
         struct event event = {.type = EVENT_NODE_STARTED, .node = node->name, .group = node->group, .count = id};

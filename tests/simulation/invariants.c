@@ -106,6 +106,10 @@ void check_claim(struct simulation *simulation, const struct model_item *item, i
              workspace->paused ? "its workspace is paused" : "nobody may");
         return;
     }
+    if (simulation->nodes[simulation->actor].wish != NODE_RUN) {
+        fail(simulation, THE_MODEL_HOLDS, "%s was claimed by a node that an operator has told to %s", item->id,
+             node_wish_name(simulation->nodes[simulation->actor].wish));
+    }
     if (fence < simulation->fence_most || fence <= item->fence) {
         fail(simulation, STALE_FENCES_ARE_DEAF, "%s was claimed under the old fence %lld", item->id, (long long)fence);
     }

@@ -71,6 +71,7 @@ struct mutant {
                                 struct recover_result *, struct weir_error *);
     enum weir_status (*enqueue)(struct simulation *, struct store *, const struct enqueue_request *, size_t,
                                 struct enqueue_result *, struct weir_error *);
+    bool by_clocks;     /* caught by running the seed again with other wall clocks */
     const char *schema; /* SQL run after the migration: triggers that break things */
 };
 
@@ -172,6 +173,7 @@ struct simulated_node {
     struct node *node;
     struct event_bus events;
     int64_t due_us[LOOP_COUNT];
+    enum node_wish wish;   /* what an operator has set and nobody took back */
     int64_t wakes_at_us;   /* NODE_ASLEEP */
     bool died;             /* inside the call that runs now */
     bool busy[LOOP_COUNT]; /* loops that are inside a call now: a thread of the node each */
@@ -191,6 +193,7 @@ struct profile {
     int64_t lease_us;
     int attempts_max;
     size_t room;
+    bool exclusive; /* nodes claim only while holding the lock of the specification */
     int64_t retention_us;
 };
 

@@ -91,13 +91,14 @@ struct request_texts {
 static void draw_request(struct simulation *simulation, struct enqueue_request *request, struct request_texts *texts,
                          int64_t now_us)
 {
-    *request =
-        (struct enqueue_request){.workspace = simulation->workspaces[draw(simulation, simulation->profile.workspaces)].name,
-                                 .workflow = "flow",
-                                 .group = group_names[draw(simulation, simulation->profile.groups)],
-                                 .priority = drawn(simulation, 2000)   ? (int)draw(simulation, 201) - 100
-                                             : drawn(simulation, 3000) ? 1
-                                                                       : 0};
+    /* One statement each: the order of the draws must not depend on the compiler. */
+    *request = (struct enqueue_request){.workflow = "flow"};
+    request->workspace = simulation->workspaces[draw(simulation, simulation->profile.workspaces)].name;
+    request->group = group_names[draw(simulation, simulation->profile.groups)];
+    request->priority = drawn(simulation, 3000) ? 1 : 0;
+    if (drawn(simulation, 2000)) {
+        request->priority = (int)draw(simulation, 201) - 100;
+    }
     if (drawn(simulation, 1500)) {
         request->run_at_us = now_us + draw(simulation, drawn(simulation, 1000) ? 600 * SECOND_US : 20 * SECOND_US);
     } else if (drawn(simulation, 500)) {
@@ -223,13 +224,31 @@ static void ask_why(struct simulation *simulation)
 
 static void wish(struct simulation *simulation)
 {
-    const struct simulated_node *node = &simulation->nodes[draw(simulation, simulation->profile.nodes)];
+    struct simulated_node *node = &simulation->nodes[draw(simulation, simulation->profile.nodes)];
     static const enum node_wish wishes[] = {NODE_PAUSE, NODE_DRAIN, NODE_RUN, NODE_RUN};
+    enum node_wish wanted = wishes[draw(simulation, 4)];
     if (node->life == NODE_ALIVE) {
         simulation->verb = "node_wish";
-        (void)!store_node_wish(simulation->outside, node->name, wishes[draw(simulation, 4)], NULL);
+        /* A node that was declared dead and has not stood up again has no row to put it in. */
+        if (store_node_wish(simulation->outside, node->name, wanted, NULL) == WEIR_OK) {
+            node->wish = wanted;
+        }
         observe(simulation);
     }
+}
+
+static void change_a_plan(struct simulation *simulation)
+{
+    int plan = (int)draw(simulation, 4);
+    int64_t max_concurrent = 1 + draw(simulation, 8);
+    int weight = 1 + (int)draw(simulation, 5);
+    set_plan(simulation, plan, max_concurrent, weight);
+}
+
+static void pause_or_resume(struct simulation *simulation)
+{
+    bool paused = drawn(simulation, 3000);
+    set_paused(simulation, drawn(simulation, 5000) ? NULL : group_names[0], paused);
 }
 
 static void act(struct simulation *simulation)
@@ -246,10 +265,10 @@ static void act(struct simulation *simulation)
         set_workspace(simulation, index, -1, drawn(simulation, 3000) ? -1 : 1 + draw(simulation, 8), -1);
         break;
     case 3:
-        set_plan(simulation, (int)draw(simulation, 4), 1 + draw(simulation, 8), 1 + (int)draw(simulation, 5));
+        change_a_plan(simulation);
         break;
     case 4:
-        set_paused(simulation, drawn(simulation, 5000) ? NULL : group_names[0], drawn(simulation, 3000));
+        pause_or_resume(simulation);
         break;
     case 5:
         wish(simulation);
@@ -290,9 +309,10 @@ void workload_settle(struct simulation *simulation)
         set_paused(simulation, NULL, false);
     }
     for (int i = 0; i < simulation->profile.nodes; i++) {
-        if (simulation->nodes[i].life == NODE_ALIVE) {
-            simulation->verb = "node_wish";
-            (void)!store_node_wish(simulation->outside, simulation->nodes[i].name, NODE_RUN, NULL);
+        struct simulated_node *node = &simulation->nodes[i];
+        if (node->life == NODE_ALIVE && node->wish != NODE_RUN &&
+            store_node_wish(simulation->outside, node->name, NODE_RUN, NULL) == WEIR_OK) {
+            node->wish = NODE_RUN;
         }
     }
     simulation->verb = "";

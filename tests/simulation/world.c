@@ -168,16 +168,19 @@ static bool open_node(struct simulation *simulation, struct simulated_node *node
         return false;
     }
     faulty_store_wrap(simulation, node->store);
+    size_t claim_batch = (size_t)draw(simulation, profile->batch_most + 1);
+    uint64_t seed = random_next(&simulation->random) | 1;
     struct node_settings settings = {
         .name = node->name,
         .group = group_names[node->group],
         .lease_us = profile->lease_us,
         .retention_us = profile->retention_us,
         .attempts_max = profile->attempts_max,
-        .claim_batch = (size_t)draw(simulation, profile->batch_most + 1),
+        .exclusive = profile->exclusive,
+        .claim_batch = claim_batch,
         .handovers_max =
             profile->kind == SCRIPTED_SHARED ? 1000000 : 0, /* a death of the node is no fault of a shared run */
-        .seed = random_next(&simulation->random) | 1,
+        .seed = seed,
         .clock = &node->clock,
     };
     return node_open(node->store, node->engine, &node->events, &settings, &node->node, error) == WEIR_OK;
@@ -195,6 +198,7 @@ static void start_node(struct simulation *simulation, struct simulated_node *nod
     /* A node that starts alone takes its wall clock for the store's, on purpose: run_at is wall time. So clocks are right
      * at that moment, and wrong from then on. */
     node->wall_skew_us = 0;
+    node->wish = NODE_RUN;
     node->uuids = (struct uuid_source){.random_state = random_next(&simulation->random), .seeded = true};
     memset(&node->events, 0, sizeof node->events);
     (void)event_subscribe(&node->events, hear_event, node);
@@ -404,24 +408,26 @@ static void draw_profile(struct simulation *simulation)
     profile->nodes = 1 + (int)draw(simulation, NODES_MOST);
     profile->groups = profile->nodes > 1 && drawn(simulation, 3000) ? 2 : 1;
     profile->workspaces = 1 + (int)draw(simulation, WORKSPACES_MOST);
-    profile->plan = (struct scripted_plan){.refuse = some(simulation, 100),
-                                           .defer = some(simulation, 50),
-                                           .refuse_for_good = some(simulation, 30),
-                                           .unreachable = some(simulation, 80),
-                                           .lose_request = some(simulation, 50),
-                                           .lose_answer = some(simulation, 80),
-                                           .fail = some(simulation, 200),
-                                           .never_end = some(simulation, 30),
-                                           .answer_twice = some(simulation, 100),
-                                           .end_twice = some(simulation, 100),
-                                           .end_before_answer = some(simulation, 100),
-                                           .deaf_to_cancel = some(simulation, 100),
-                                           .late = some(simulation, 50),
-                                           .steps_most = (int)draw(simulation, 4),
-                                           .answer_most_us = 1 + draw(simulation, 20000),
-                                           .late_most_us = 1 + draw(simulation, 20 * SECOND_US),
-                                           .run_most_us = 1 + draw(simulation, 3 * SECOND_US),
-                                           .cancel_most_us = 1 + draw(simulation, 3 * SECOND_US)};
+    /* One statement each: the order of the draws must not depend on the compiler. */
+    struct scripted_plan *plan = &profile->plan;
+    plan->refuse = some(simulation, 100);
+    plan->defer = some(simulation, 50);
+    plan->refuse_for_good = some(simulation, 30);
+    plan->unreachable = some(simulation, 80);
+    plan->lose_request = some(simulation, 50);
+    plan->lose_answer = some(simulation, 80);
+    plan->fail = some(simulation, 200);
+    plan->never_end = some(simulation, 30);
+    plan->answer_twice = some(simulation, 100);
+    plan->end_twice = some(simulation, 100);
+    plan->end_before_answer = some(simulation, 100);
+    plan->deaf_to_cancel = some(simulation, 100);
+    plan->late = some(simulation, 50);
+    plan->steps_most = (int)draw(simulation, 4);
+    plan->answer_most_us = 1 + draw(simulation, 20000);
+    plan->late_most_us = 1 + draw(simulation, 20 * SECOND_US);
+    plan->run_most_us = 1 + draw(simulation, 3 * SECOND_US);
+    plan->cancel_most_us = 1 + draw(simulation, 3 * SECOND_US);
     profile->enqueue = 200 + (int)draw(simulation, 600);
     profile->act = some(simulation, 500);
     profile->crash = some(simulation, 120);
@@ -437,6 +443,7 @@ static void draw_profile(struct simulation *simulation)
     profile->pause_most_us = 1 + draw(simulation, 4 * profile->lease_us);
     profile->batch_most = (int)draw(simulation, 3) * 8;
     profile->attempts_max = 1 + (int)draw(simulation, 4);
+    profile->exclusive = drawn(simulation, 1000);
     profile->room = (size_t)(1 + draw(simulation, 30));
     profile->retention_us = drawn(simulation, 3000) ? (30 + draw(simulation, 120)) * SECOND_US : 0;
 }

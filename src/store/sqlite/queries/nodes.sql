@@ -1,8 +1,12 @@
 -- Nodes, leases, recovery, locks.
 
+-- A process that stands up again after a lost lease keeps what an operator wants of it.
 -- name: insert_node
-INSERT INTO nodes (name, executor_group, host, boot_id, pid, keeper_pid, version, engine, lease, started_at, active_at, expires_at)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?10, ?10 + ?9)
+INSERT INTO nodes (name, executor_group, host, boot_id, pid, keeper_pid, version, engine, lease, started_at, active_at, expires_at,
+                   wish)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?10, ?10 + ?9,
+        coalesce((SELECT CASE WHEN n.stopped_at IS NULL THEN n.wish END FROM nodes n
+                  WHERE n.name = ?1 AND n.boot_id = ?4 AND n.pid = ?5 ORDER BY n.id DESC LIMIT 1), 'run'))
 RETURNING id;
 
 -- Nodes that are long gone and recovered (nFlow keeps them for a year). ?1 before when. Index: none is needed, the table is short.
