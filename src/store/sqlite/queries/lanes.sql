@@ -3,6 +3,9 @@
 -- name: change_lane
 UPDATE lanes SET runnable = runnable + ?2, waiting = waiting + ?3 WHERE id = ?1;
 
+-- name: read_slots
+SELECT slots_used, slots_max, paused FROM workspaces WHERE id = ?1;
+
 -- name: change_workspace
 UPDATE workspaces
 SET slots_used = slots_used + ?2, pending = pending + ?3,
