@@ -22,8 +22,8 @@ static inline struct sqlite_store *sqlite_of(struct store *store)
     return (struct sqlite_store *)store;
 }
 
-/* For programs of our own, before anything else: SQLite keeps no memory statistics, whose lock every allocation would take. A
- * library must not decide that for its host. Does nothing once SQLite runs. */
+/* For programs of our own, before anything else: SQLite keeps no memory statistics, whose lock every allocation would take.
+ * A library must not decide that for its host. Does nothing once SQLite runs. */
 void sqlite_store_tune_process(void);
 
 /* Enqueues on the caller's own database, inside his open transaction (checklist A2): rollback leaves nothing, commit starts
