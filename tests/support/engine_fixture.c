@@ -87,8 +87,7 @@ void engine_fixture_start(struct engine_fixture *fixture, int number, const char
 const struct report *engine_fixture_expect(struct engine_fixture *fixture, enum report_kind kind, int number,
                                            const char *step, int state, size_t n)
 {
-    const struct report *report =
-        recorder_wait(&fixture->recorder, kind, engine_fixture_id(number), step, state, n);
+    const struct report *report = recorder_wait(&fixture->recorder, kind, engine_fixture_id(number), step, state, n);
     assert_non_null(report);
     return report;
 }

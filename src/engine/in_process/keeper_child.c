@@ -339,8 +339,8 @@ bool keeper_child_owner(pid_t pid, pid_t keeper_pid, struct keeper_owner *ret_ow
     if (!read_stat(pid, &state, ids)) {
         return false;
     }
-    *ret_owner = (struct keeper_owner){
-        .is_zombie = state == 'Z' || state == 'X', .group = (pid_t)ids[1], .session = (pid_t)ids[2]};
+    *ret_owner =
+        (struct keeper_owner){.is_zombie = state == 'Z' || state == 'X', .group = (pid_t)ids[1], .session = (pid_t)ids[2]};
     ret_owner->has_ticket = find_mark(pid, keeper_pid, &ret_owner->ticket);
     return true;
 }

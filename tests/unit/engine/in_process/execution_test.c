@@ -64,11 +64,11 @@ static void wait_for_loop(void)
     (void)engine_fixture_expect(&fixture, REPORT_ABSENT, probe, NULL, -1, before + 1);
 }
 
-#define DIAMOND                                                                                                    \
-    "{\"name\":\"t\",\"steps\":{"                                                                                  \
-    "\"a\":{\"exec\":[\"printf\",\"{\\\"n\\\": 20}\"]},"                                                           \
-    "\"b\":{\"needs\":[\"a\"],\"exec\":[\"echo\",\"b${.steps.a.output.n}\"]},"                                     \
-    "\"c\":{\"needs\":[\"a\"],\"exec\":[\"cat\"],\"stdin\":\"${.steps.a.output}\"},"                               \
+#define DIAMOND                                                                                                            \
+    "{\"name\":\"t\",\"steps\":{"                                                                                          \
+    "\"a\":{\"exec\":[\"printf\",\"{\\\"n\\\": 20}\"]},"                                                                   \
+    "\"b\":{\"needs\":[\"a\"],\"exec\":[\"echo\",\"b${.steps.a.output.n}\"]},"                                             \
+    "\"c\":{\"needs\":[\"a\"],\"exec\":[\"cat\"],\"stdin\":\"${.steps.a.output}\"},"                                       \
     "\"d\":{\"needs\":[\"b\",\"c\"],\"exec\":[\"echo\",\"${.steps.b.output}-${.steps.c.output.n}\"]}}}"
 
 static void steps_run_in_the_order_of_their_needs_and_see_what_came_before(void **state)
@@ -223,11 +223,12 @@ static void finished_steps_are_not_run_again_after_a_handover(void **state)
     (void)state;
     struct engine_start start = engine_fixture_start_of(
         1,
-        in_directory("{\"name\":\"t\",\"steps\":{"
-                     "\"a\":{\"exec\":[\"touch\",\"@/a-ran\"]},"
-                     "\"b\":{\"exec\":[\"sh\",\"-c\",\"echo $WEIR_ATTEMPT\"]},"
-                     "\"w\":{\"sleep\":\"1h\"},"
-                     "\"c\":{\"needs\":[\"a\",\"b\",\"w\"],\"exec\":[\"echo\",\"${.steps.a.output.x} ${.steps.b.output}\"]}}}"),
+        in_directory(
+            "{\"name\":\"t\",\"steps\":{"
+            "\"a\":{\"exec\":[\"touch\",\"@/a-ran\"]},"
+            "\"b\":{\"exec\":[\"sh\",\"-c\",\"echo $WEIR_ATTEMPT\"]},"
+            "\"w\":{\"sleep\":\"1h\"},"
+            "\"c\":{\"needs\":[\"a\",\"b\",\"w\"],\"exec\":[\"echo\",\"${.steps.a.output.x} ${.steps.b.output}\"]}}}"),
         "{}");
     char output[] = "{\"x\":5}";
     struct step_record records[] = {
@@ -251,8 +252,8 @@ static void finished_steps_are_not_run_again_after_a_handover(void **state)
 static void handed_over_execution_with_a_failed_step_ends_as_failed(void **state)
 {
     (void)state;
-    struct engine_start start =
-        engine_fixture_start_of(1, "{\"name\":\"t\",\"steps\":{\"a\":{\"exec\":[\"true\"]},\"s\":{\"sleep\":\"1h\"}}}", "{}");
+    struct engine_start start = engine_fixture_start_of(
+        1, "{\"name\":\"t\",\"steps\":{\"a\":{\"exec\":[\"true\"]},\"s\":{\"sleep\":\"1h\"}}}", "{}");
     char text[] = "it broke";
     struct step_record records[] = {
         {.step = "a", .state = STEP_FAILED, .attempt = 1, .exit_code = 3, .error_code = "exit_3", .error = text},

@@ -55,11 +55,12 @@ static const struct report *run_script(const char *text, const char *more, enum 
 static void whatever_a_step_forks_away_is_dead_before_its_end_is_told(void **state)
 {
     (void)state;
-    const struct report *end = run_script("setsid sh -c 'echo $$ > @/one; exec sleep 100' & "
-                                          "(setsid setsid sh -c 'trap \"\" TERM HUP; echo $$ > @/two; while :; do sleep 1; "
-                                          "done' &) ; (sleep 100 & echo $! > @/three) ; "
-                                          "until [ -s @/one ] && [ -s @/two ] && [ -s @/three ]; do sleep 0.01; done; echo ok",
-                                          "", END_COMPLETED);
+    const struct report *end =
+        run_script("setsid sh -c 'echo $$ > @/one; exec sleep 100' & "
+                   "(setsid setsid sh -c 'trap \"\" TERM HUP; echo $$ > @/two; while :; do sleep 1; "
+                   "done' &) ; (sleep 100 & echo $! > @/three) ; "
+                   "until [ -s @/one ] && [ -s @/two ] && [ -s @/three ]; do sleep 0.01; done; echo ok",
+                   "", END_COMPLETED);
     assert_string_equal(end->step.output, "\"ok\"");
     assert_false(is_alive(wait_for_pid_file(path_of("one"))));
     assert_false(is_alive(wait_for_pid_file(path_of("two"))));
@@ -86,8 +87,7 @@ static void orphan_of_a_running_step_survives_the_end_of_another_step(void **sta
 static void flood_of_output_stops_the_step(void **state)
 {
     (void)state;
-    const struct report *end =
-        run_script("echo $$ > @/pid; exec yes flooooood", ",\"output_max\":100000", END_FAILED);
+    const struct report *end = run_script("echo $$ > @/pid; exec yes flooooood", ",\"output_max\":100000", END_FAILED);
     assert_string_equal(end->error_code, "output_too_large");
     assert_false(is_alive(wait_for_pid_file(path_of("pid"))));
 }
@@ -95,7 +95,8 @@ static void flood_of_output_stops_the_step(void **state)
 static void output_of_exactly_the_limit_is_kept(void **state)
 {
     (void)state;
-    const struct report *end = run_script("head -c 100000 /dev/zero | tr '\\\\0' x", ",\"output_max\":100000", END_COMPLETED);
+    const struct report *end =
+        run_script("head -c 100000 /dev/zero | tr '\\\\0' x", ",\"output_max\":100000", END_COMPLETED);
     assert_int_equal(end->step.output_length, 100002);
 }
 
@@ -132,7 +133,8 @@ static void program_that_does_not_exist_is_named_in_the_error(void **state)
     const struct report *end = engine_fixture_expect_end(&fixture, 1, END_FAILED);
     assert_string_equal(end->error_code, "exec_not_found");
     assert_non_null(strstr(end->error, "No such file"));
-    engine_fixture_start(&fixture, 2, "{\"name\":\"t\",\"steps\":{\"a\":{\"exec\":[\"true\"],\"cwd\":\"/no/such\"}}}", "{}");
+    engine_fixture_start(&fixture, 2, "{\"name\":\"t\",\"steps\":{\"a\":{\"exec\":[\"true\"],\"cwd\":\"/no/such\"}}}",
+                         "{}");
     assert_string_equal(engine_fixture_expect_end(&fixture, 2, END_FAILED)->error_code, "cwd_not_found");
     engine_fixture_start(&fixture, 3, "{\"name\":\"t\",\"steps\":{\"a\":{\"exec\":[\"/etc\"]}}}", "{}");
     assert_string_equal(engine_fixture_expect_end(&fixture, 3, END_FAILED)->error_code, "exec_not_found");
@@ -147,8 +149,7 @@ static void step_killed_by_a_signal_says_by_which(void **state)
 static void step_that_closes_its_outputs_still_ends_when_it_exits(void **state)
 {
     (void)state;
-    const struct report *end =
-        run_script("echo before; exec >&- 2>&- <&-; sleep 0.1; echo ran > @/ran", "", END_COMPLETED);
+    const struct report *end = run_script("echo before; exec >&- 2>&- <&-; sleep 0.1; echo ran > @/ran", "", END_COMPLETED);
     assert_string_equal(end->step.output, "\"before\"");
     assert_string_equal(wait_for_file(path_of("ran")), "ran\n");
 }
@@ -177,8 +178,7 @@ static void step_without_stdin_reads_the_end_at_once(void **state)
 static void step_sees_only_its_own_environment(void **state)
 {
     (void)state;
-    const struct report *end = run_script("env | sort", ",\"env\":{\"MINE\":\"a b\",\"HOME\":\"/own\"}",
-                                          END_COMPLETED);
+    const struct report *end = run_script("env | sort", ",\"env\":{\"MINE\":\"a b\",\"HOME\":\"/own\"}", END_COMPLETED);
     const char *output = end->step.output;
     assert_null(strstr(output, "SECRET"));
     assert_non_null(strstr(output, "MINE=a b\\n"));
@@ -203,10 +203,11 @@ static void step_has_only_the_standard_file_descriptors(void **state)
 static void arguments_reach_the_program_byte_for_byte(void **state)
 {
     (void)state;
-    engine_fixture_start(&fixture, 1,
-                         "{\"name\":\"t\",\"steps\":{\"a\":{\"exec\":[\"printf\",\"[%s]\",\"a b\",\"\",\"$(x) `y` ;*\",\"é\\n\","
-                         "\"${.input.q}\"]}}}",
-                         "{\"q\":\"'\\\"\\\\\"}");
+    engine_fixture_start(
+        &fixture, 1,
+        "{\"name\":\"t\",\"steps\":{\"a\":{\"exec\":[\"printf\",\"[%s]\",\"a b\",\"\",\"$(x) `y` ;*\",\"é\\n\","
+        "\"${.input.q}\"]}}}",
+        "{\"q\":\"'\\\"\\\\\"}");
     assert_string_equal(engine_fixture_expect_end(&fixture, 1, END_COMPLETED)->step.output,
                         "\"[a b][][$(x) `y` ;*][é\\n]['\\\"\\\\]\"");
 }
@@ -218,8 +219,7 @@ static void step_has_default_signals_its_own_group_no_core_and_no_new_privileges
         run_script("grep -E '^(SigBlk|SigIgn|NoNewPrivs):' /proc/self/status | tr -d '\\\\n\\\\t'; ulimit -c; "
                    "cut -d' ' -f5,6 /proc/$$/stat | tr ' ' '\\\\n' | grep -cx $$",
                    "", END_COMPLETED);
-    assert_string_equal(end->step.output,
-                        "\"SigBlk:0000000000000000SigIgn:0000000000000000NoNewPrivs:10\\n2\"");
+    assert_string_equal(end->step.output, "\"SigBlk:0000000000000000SigIgn:0000000000000000NoNewPrivs:10\\n2\"");
 }
 
 static void lost_keeper_fails_its_steps_kills_their_processes_and_is_replaced(void **state)
@@ -242,9 +242,9 @@ static void lost_keeper_fails_its_steps_kills_their_processes_and_is_replaced(vo
 static void step_that_lost_its_lease_runs_again_with_the_next_attempt(void **state)
 {
     (void)state;
-    engine_fixture_start(&fixture, 1,
-                         script("if [ $WEIR_ATTEMPT = 1 ]; then echo $$ > @/pid; exec sleep 100; fi; echo $WEIR_ATTEMPT", ""),
-                         "{}");
+    engine_fixture_start(
+        &fixture, 1, script("if [ $WEIR_ATTEMPT = 1 ]; then echo $$ > @/pid; exec sleep 100; fi; echo $WEIR_ATTEMPT", ""),
+        "{}");
     pid_t pid = wait_for_pid_file(path_of("pid"));
     engine_lease(fixture.engine, clock_boot(clock_system()));
     assert_true(wait_until_dead(pid));
@@ -291,8 +291,9 @@ static pid_t fork_node(const char *definition, int64_t lease_us)
     }
 }
 
-static const char *const stubborn = "trap '' TERM HUP INT; setsid sh -c 'trap \"\" TERM; echo $$ > @/away; while :; do sleep "
-                                    "1; done' & echo $$ > @/pid; while :; do sleep 1; done";
+static const char *const stubborn =
+    "trap '' TERM HUP INT; setsid sh -c 'trap \"\" TERM; echo $$ > @/away; while :; do sleep "
+    "1; done' & echo $$ > @/pid; while :; do sleep 1; done";
 
 static void killed_node_leaves_no_process_and_no_keeper(void **state)
 {
