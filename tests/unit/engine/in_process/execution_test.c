@@ -31,7 +31,8 @@ static const char *in_directory(const char *definition)
     static char text[8192];
     char *to = text;
     for (; *definition != '\0'; definition++) {
-        to += *definition == '@' ? sprintf(to, "%s", fixture.directory) : (*to = *definition, 1);
+        to += *definition == '@' ? snprintf(to, (size_t)(text + sizeof text - to), "%s", fixture.directory)
+                                 : (*to = *definition, 1);
     }
     *to = '\0';
     return text;

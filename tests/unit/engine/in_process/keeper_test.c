@@ -38,11 +38,15 @@ static char *path_of(const char *name)
 static const char *script(const char *text, const char *more)
 {
     static char definition[8192];
-    char *to = definition + sprintf(definition, "{\"name\":\"t\",\"steps\":{\"a\":{\"exec\":[\"sh\",\"-c\",\"");
+    const char *end = definition + sizeof definition;
+    char *to = definition +
+               snprintf(definition, sizeof definition, "{\"name\":\"t\",\"steps\":{\"a\":{\"exec\":[\"sh\",\"-c\",\"");
     for (; *text != '\0'; text++) {
-        to += *text == '@' ? sprintf(to, "%s", fixture.directory) : sprintf(to, *text == '"' ? "\\%c" : "%c", *text);
+        size_t left = (size_t)(end - to);
+        to += *text == '@' ? snprintf(to, left, "%s", fixture.directory)
+                           : snprintf(to, left, *text == '"' ? "\\%c" : "%c", *text);
     }
-    (void)sprintf(to, "\"]%s}}}", more);
+    (void)snprintf(to, (size_t)(end - to), "\"]%s}}}", more);
     return definition;
 }
 
@@ -159,7 +163,7 @@ static void large_input_to_a_step_that_does_not_read_it_blocks_nobody(void **sta
     (void)state;
     size_t length = 900000;
     char *params = malloc(length + 32);
-    int head = sprintf(params, "{\"big\":\"");
+    int head = snprintf(params, length, "{\"big\":\"");
     memset(params + head, 'x', length);
     memcpy(params + head + length, "\"}", 3);
     engine_fixture_start(&fixture, 1, script("true", ",\"stdin\":\"${.input.big}\""), params);
@@ -250,7 +254,7 @@ static void step_that_lost_its_lease_runs_again_with_the_next_attempt(void **sta
     assert_true(wait_until_dead(pid));
     engine_lease(fixture.engine, clock_boot(clock_system()) + 3600 * MICROSECONDS_PER_SECOND);
     const struct report *end = engine_fixture_expect_end(&fixture, 1, END_COMPLETED);
-    assert_true(atoi(end->step.output) > 1);
+    assert_true(strtol(end->step.output, NULL, 10) > 1);
     assert_int_equal(end->step.failures, 0);
 }
 
