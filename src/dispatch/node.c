@@ -193,15 +193,18 @@ int64_t node_duties_step(struct node *node)
     return duties_step(node);
 }
 
-static void forget_wakes(struct node *node)
+unsigned node_take_wakes(struct node *node)
 {
+    unsigned woken = 0;
     for (int i = 0; i < LOOP_COUNT; i++) {
         uint64_t count;
         if (atomic_exchange(&node->woken[i], false)) {
             ssize_t got = read(node->wake_fds[i], &count, sizeof count);
             (void)got;
+            woken |= 1U << i;
         }
     }
+    return woken;
 }
 
 int64_t node_step(struct node *node)
@@ -209,7 +212,7 @@ int64_t node_step(struct node *node)
     int64_t again_us = TIME_NEVER;
     int64_t now_us = node_now(node);
     (void)store_wake_drain(node->stores[LOOP_DISPATCH], &again_us);
-    forget_wakes(node);
+    (void)node_take_wakes(node); /* every loop is called now */
     int64_t next_us = time_add(now_us, again_us);
     next_us = earlier(next_us, nodes_step(node));
     next_us = earlier(next_us, duties_step(node));
