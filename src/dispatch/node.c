@@ -146,6 +146,7 @@ enum weir_status node_open(struct store *store, struct engine *engine, struct ev
     node->events = events;
     node->group_fd = -1;
     memset(node->wake_fds, 0xFF, sizeof node->wake_fds);
+    (void)pthread_mutex_init(&node->start_lock, NULL);
     (void)pthread_mutex_init(&node->lock, NULL);
     (void)pthread_mutex_init(&node->reports.lock, NULL);
     node->reports.last = &node->reports.first;
@@ -406,6 +407,7 @@ void node_close(struct node *node)
     free(node->record_of);
     free(node->answers);
     loop_fds_close(node);
+    (void)pthread_mutex_destroy(&node->start_lock);
     (void)pthread_mutex_destroy(&node->lock);
     (void)pthread_mutex_destroy(&node->reports.lock);
     free(node);

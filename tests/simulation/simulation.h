@@ -67,6 +67,8 @@ struct mutant {
     /* Around the store's verbs; each may be NULL. */
     enum weir_status (*claim)(struct simulation *, struct store *, const struct claim_options *, struct arena *,
                               struct claim_result *, struct weir_error *);
+    enum weir_status (*next_work)(struct simulation *, struct store *, int64_t, const char *, struct next_work *,
+                                  struct weir_error *);
     enum weir_status (*record)(struct simulation *, struct store *, int64_t, struct record *, size_t,
                                struct record_summary *, struct weir_error *);
     enum weir_status (*recover)(struct simulation *, struct store *, const struct recover_options *,

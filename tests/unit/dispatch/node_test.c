@@ -2,12 +2,16 @@
  * with whole fleets and at random; here each promise of the node has a test of its own. */
 #include "dispatch/node.h"
 
+#include <pthread.h>
 #include <sqlite3.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "engine/scripted/scripted.h"
+#include "store/driver.h"
 #include "support/test.h"
 
 #define SECOND MICROSECONDS_PER_SECOND
@@ -30,6 +34,7 @@ struct bench {
     int counts[EVENT_TYPE_COUNT];
     struct event last[EVENT_TYPE_COUNT];
     int hooked;
+    pthread_t thread;
     int steps;
 };
 
@@ -401,6 +406,117 @@ static void a_paused_node_claims_nothing_and_keeps_its_lease(void **state)
     assert_int_equal(runs_begun(bench, after), 1);
 }
 
+/* --- a lease that is lost while another thread of the node is at work --- */
+
+static struct bench *interrupted; /* the bench of the calls below */
+static const struct store_driver *real_driver;
+static const struct engine_operations *real_operations;
+static struct store_driver slow_driver;
+static struct engine_operations slow_operations;
+
+/* What the other threads of a node do when it has not been heard of for longer than its lease: it is declared dead, finds
+ * that out, and stands up again under a new id. */
+static void lose_the_lease(struct bench *bench)
+{
+    bench->now_us += MINUTE;
+    (void)scripted_world_pass_time(bench->world);
+    (void)node_duties_step(bench->node);
+    (void)node_heartbeat_step(bench->node);
+    (void)node_heartbeat_step(bench->node);
+}
+
+static enum weir_status claim_and_wait(struct store *store, const struct claim_options *options, struct arena *arena,
+                                       struct claim_result *ret_result, struct weir_error *error)
+{
+    enum weir_status status = real_driver->claim(store, options, arena, ret_result, error);
+    if (interrupted != NULL && status == WEIR_OK && ret_result->count > 0) {
+        struct bench *bench = interrupted;
+        interrupted = NULL;
+        lose_the_lease(bench);
+    }
+    return status;
+}
+
+static void a_claim_whose_answer_comes_after_the_lease_is_lost_starts_nothing(void **state)
+{
+    struct bench *bench = *state;
+    char id[UUID_TEXT_MAX];
+    real_driver = bench->store->driver;
+    slow_driver = *real_driver;
+    slow_driver.claim = claim_and_wait;
+    bench->store->driver = &slow_driver;
+    bench->settings.handovers_max =
+        1; /* so the recovery ends it, and a start would be a run of something that has FAILED */
+    start_node(bench);
+    interrupted = bench;
+    enqueue(bench, "solo", id);
+    (void)node_dispatch_step(bench->node);
+    assert_null(interrupted);
+    pass(bench, MINUTE);
+    assert_int_equal(bench->counts[EVENT_LEASE_LOST], 1);
+    assert_string_equal(text_of(bench, id, "status"), "FAILED");
+    assert_int_equal(runs_begun(bench, id), 0);
+}
+
+/* Runs live and die with the node, as those of the in-process engine do. */
+static void live_in_the_node(struct bench *bench)
+{
+    engine_close(bench->engine);
+    scripted_world_close(bench->world);
+    bench->world = scripted_world_open(SCRIPTED_IN_NODE, &bench->clock, NULL, 1);
+    assert_non_null(bench->world);
+    assert_int_equal(scripted_open(bench->world, ROOM, &bench->engine, NULL), WEIR_OK);
+}
+
+static atomic_bool other_thread_is_done;
+
+static void *lose_the_lease_in_a_thread(void *context)
+{
+    lose_the_lease(context);
+    atomic_store(&other_thread_is_done, true);
+    return NULL;
+}
+
+/* The dispatcher has seen that the lease is valid, and is interrupted right there. Without a lock the other thread finishes
+ * at once; with it, it waits for the start, which is why there is nothing better to wait for than a while. */
+static enum weir_status wait_and_start(struct engine *engine, const struct engine_start *start, struct weir_error *error)
+{
+    struct bench *bench = interrupted;
+    interrupted = NULL;
+    if (bench == NULL) {
+        return real_operations->start(engine, start, error);
+    }
+    assert_int_equal(pthread_create(&bench->thread, NULL, lose_the_lease_in_a_thread, bench), 0);
+    for (int i = 0; i < 300 && !atomic_load(&other_thread_is_done); i++) {
+        (void)nanosleep(&(struct timespec){.tv_nsec = 1000 * 1000}, NULL);
+    }
+    return real_operations->start(engine, start, error);
+}
+
+static void a_start_that_was_still_allowed_ends_with_the_lease(void **state)
+{
+    struct bench *bench = *state;
+    char id[UUID_TEXT_MAX];
+    live_in_the_node(bench);
+    push(bench, (struct scripted_fate){.run_us = 10 * SECOND});
+    start_node(bench);
+    real_operations = bench->engine->operations;
+    slow_operations = *real_operations;
+    slow_operations.start = wait_and_start;
+    bench->engine->operations = &slow_operations;
+    interrupted = bench;
+    enqueue(bench, "solo", id);
+    (void)node_dispatch_step(bench->node);
+    assert_int_equal(pthread_join(bench->thread, NULL), 0);
+    bench->now_us += SECOND;
+    (void)engine_step(bench->engine);
+    assert_int_equal(scripted_world_open_runs(bench->world, NULL), 0);
+    pass(bench, MINUTE);
+    assert_int_equal(runs_begun(bench, id), 1);
+    assert_null(scripted_world_broken(bench->world));
+    assert_string_equal(text_of(bench, id, "status"), "COMPLETED"); /* taken over under a new claim */
+}
+
 static void an_operators_wish_reaches_the_node(void **state)
 {
     struct bench *bench = *state;
@@ -557,6 +673,8 @@ int main(void)
         TEST(a_stuck_execution_is_named_once_a_period),
         TEST(the_stuck_hook_may_cancel),
         TEST(a_paused_node_claims_nothing_and_keeps_its_lease),
+        TEST(a_claim_whose_answer_comes_after_the_lease_is_lost_starts_nothing),
+        TEST(a_start_that_was_still_allowed_ends_with_the_lease),
         TEST(an_operators_wish_reaches_the_node),
         TEST(a_graceful_stop_awaits_what_runs),
         TEST(a_stop_that_waited_long_enough_gives_back_what_runs),
