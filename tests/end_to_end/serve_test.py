@@ -223,6 +223,36 @@ def an_enqueue_of_another_process_starts_at_once(weir):
     assert _stop(process) == 0
 
 
+def a_secret_in_params_is_in_no_log_no_metric_and_no_command_line(weir):
+    """What a customer sends may be secret: it belongs to the store and to the step that asks for it, and to nobody else."""
+    weir.make_store()
+    canary = 'canary-7f3a91'
+    weir.write('careful.json', json.dumps({'name': 'careful', 'steps': {
+        'reads': {'exec': ['sh', '-c', 'cat >/dev/null; cat /proc/*/cmdline 2>/dev/null | tr "\\0" " "; env'],
+                  'stdin': '${.input}'},
+        'fails': {'needs': ['reads'], 'exec': ['sh', '-c', 'exit 3'], 'stdin': '${.input.token}'}}}))
+    weir.good('workflow', 'apply', 'careful.json', '-q')
+    with open(weir.path('log'), 'wb') as log:
+        process = weir.spawn('serve', '--allow-exec', env={'WEIR_LOG_LEVEL': 'debug'}, stdout=log)
+    _await_node(weir)
+    params = weir.write('params', json.dumps({'token': canary}))
+    result = weir.run('enqueue', '-w', 'acme', 'careful', '-p', f'@{params}', '--wait')
+    assert result.code == 1, repr(result)
+    id = result.out.strip()
+    said = [result.out + result.err]
+    said += [weir.good(*words).out for words in (('status', '--metrics'), ('status', '--json'), ('list', '--json'),
+                                                 ('why', id), ('doctor',), ('logs', id))]
+    refused = weir.run('enqueue', '-w', 'nobody', 'careful', '-p', f'@{params}', '--wait')
+    said.append(refused.out + refused.err)
+    assert refused.code == 3, repr(refused)
+    assert _stop(process) == 0
+    with open(weir.path('log')) as log:
+        said += [log.read(), process.stderr.read().decode()]
+    assert 'store.called' in said[-2]
+    assert not any(canary in text for text in said), [text for text in said if canary in text]
+    assert canary in json.dumps(weir.good('show', id, '--json').json()['params'])  # it is where it belongs
+
+
 def a_closed_stdout_does_not_stop_the_node(weir):
     weir.make_store()
     process = _start(weir, '--allow-exec')
