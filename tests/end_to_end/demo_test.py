@@ -60,6 +60,7 @@ def a_demo_starts_afresh_and_touches_nothing_else(weir):
     with weir.database('weir-demo.db') as database:
         assert database.execute('SELECT count(*) FROM workflow_executions').fetchone()[0] == 20
     assert {name for name in os.listdir(weir.folder)} <= {'home', 'weir-demo.db', 'weir-demo.db-wal', 'weir-demo.db-shm'}
+    assert os.listdir(weir.path('home')) == []
 
 
 def a_file_that_is_no_store_is_left_alone(weir):
