@@ -68,9 +68,9 @@ static void fill(sqlite3 *database, size_t rows)
     (void)sqlite3_finalize(insert);
 }
 
-double floor_lifecycles(struct bench *bench, size_t rows)
+double floor_lifecycles(struct bench *bench, const char *name, size_t rows)
 {
-    sqlite3 *database = open_floor(bench, "floor");
+    sqlite3 *database = open_floor(bench, name);
     fill(database, rows);
     sqlite3_stmt *mark = prepare(database, "UPDATE jobs SET state = 1, started_at = ?1 WHERE id IN "
                                            "(SELECT id FROM jobs WHERE state = 0 ORDER BY created_at LIMIT ?2)");

@@ -8,8 +8,8 @@
 
 #include "bench.h"
 
-/* Rows per second that went all the way. */
-double floor_lifecycles(struct bench *bench, size_t rows);
+/* Rows per second that went all the way; in a new file `name`.db. */
+double floor_lifecycles(struct bench *bench, const char *name, size_t rows);
 /* Rows per second inserted in sets of 1000, a commit each. */
 double floor_enqueues(struct bench *bench, size_t rows);
 
