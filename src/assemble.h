@@ -1,5 +1,6 @@
 /* Puts a node together from concrete parts. src/assemble.c is the only file that names drivers: the rest of the program
- * knows stores and engines by their interfaces. */
+ * knows stores and engines by their interfaces. Stores are found by the scheme of their URL: see store_drivers in
+ * store/driver.h. */
 #ifndef WEIR_ASSEMBLE_H
 #define WEIR_ASSEMBLE_H
 
@@ -7,11 +8,16 @@
 #include "engine/in_process/in_process.h"
 #include "store/store.h"
 
-/* Picks the driver by the URL's scheme and opens it. store_open() calls this; nobody else does. */
-WEIR_MUST_CHECK enum weir_status assemble_store(const struct store_options *options, struct store **ret_store,
-                                                struct weir_error *error);
-/* "in_process"; WEIR_INVALID_ARGUMENT names the known engines. */
+struct sqlite3;
+
+/* "in_process"; WEIR_INVALID_ARGUMENT names the known engines. It may fork: before the process starts threads. */
 WEIR_MUST_CHECK enum weir_status assemble_engine(const char *name, const struct in_process_options *options,
                                                  struct engine **ret_engine, struct weir_error *error);
+/* The process that outlives a dead node for a moment (struct node_settings); 0 when the engine has none. */
+long assemble_keeper_pid(const struct engine *engine);
+/* Enqueues in the caller's own open transaction, see weir_enqueue_sqlite(). */
+WEIR_MUST_CHECK enum weir_status assemble_enqueue_on_sqlite(struct sqlite3 *database,
+                                                            const struct enqueue_request *requests, size_t count,
+                                                            struct enqueue_result *results, struct weir_error *error);
 
 #endif

@@ -35,6 +35,7 @@ LAYERS = [
     ('src/dispatch/', RULES + ('observe/', 'store/store.h', 'engine/engine.h')),
     ('src/server/', RULES + ('observe/', 'store/store.h', 'engine/engine.h', 'dispatch/', 'assemble.h')),
     ('src/cli/', RULES + ('observe/', 'store/store.h', 'engine/engine.h', 'dispatch/', 'server/', 'assemble.h')),
+    ('src/library/', RULES + ('observe/', 'store/store.h', 'engine/engine.h', 'dispatch/', 'assemble.h')),
     ('src/assemble.', RULES + ('observe/', 'store/', 'engine/', 'dispatch/', 'server/')),
     ('examples/', (PUBLIC,)),
 ]

@@ -17,6 +17,9 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#if defined(__GNUC__)
+#pragma GCC visibility push(default)
+#endif
 
 struct weir_call; /* one attempt; valid only during the call */
 
@@ -48,6 +51,9 @@ void weir_retry(struct weir_call *call, const char *code, const char *error);
 /* It did not work and never will: the step fails at once. */
 void weir_fail(struct weir_call *call, const char *code, const char *error);
 
+#if defined(__GNUC__)
+#pragma GCC visibility pop
+#endif
 #ifdef __cplusplus
 }
 #endif

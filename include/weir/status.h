@@ -14,6 +14,9 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#if defined(__GNUC__)
+#pragma GCC visibility push(default)
+#endif
 
 #if defined(__GNUC__)
 #define WEIR_MUST_CHECK __attribute__((warn_unused_result))
@@ -95,6 +98,9 @@ enum weir_error_kind weir_status_kind(enum weir_status status);
 int weir_status_http(enum weir_status status);
 int weir_status_exit(enum weir_status status);
 
+#if defined(__GNUC__)
+#pragma GCC visibility pop
+#endif
 #ifdef __cplusplus
 }
 #endif

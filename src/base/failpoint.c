@@ -11,14 +11,16 @@
 #include <unistd.h>
 
 static const char *const names[] = {
-    "before_commit", /* any write transaction of the store, written and not committed */
-    "after_commit",  /* any write transaction of the store, just committed */
-    "after_claim",   /* items are CLAIMED, nothing was started */
-    "before_start",  /* one item is about to be started */
-    "after_start",   /* the engine has it */
-    "before_record", /* reports are taken from the queue, nothing is written */
-    "after_record",  /* reports are durable, the engine does not know it yet */
-    "after_beat",    /* the lease was renewed */
+    "before_commit",        /* any write transaction of the store, written and not committed */
+    "after_commit",         /* any write transaction of the store, just committed */
+    "after_claim",          /* items are CLAIMED, nothing was started */
+    "before_start",         /* one item is about to be started */
+    "after_start",          /* the engine has it */
+    "before_record",        /* reports are taken from the queue, nothing is written */
+    "after_record",         /* reports are durable, the engine does not know it yet */
+    "after_beat",           /* the lease was renewed */
+    "before_process_start", /* the attempt of an exec step is durable, its process is not started */
+    "before_step_report",   /* a step has ended, nobody was told yet */
 };
 
 enum { NAME_MAX_BYTES = 64 };

@@ -414,6 +414,7 @@ static enum weir_status read_node(struct yaml_reader *reader, struct fy_event *e
     bool has_items = false;
     enum weir_status status = new_node(reader, event, &node);
     if (status == WEIR_OK) {
+        INVARIANT(node != NULL);
         switch (event->type) {
         case FYET_SCALAR:
             status = read_scalar(reader, event, node);

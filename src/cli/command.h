@@ -138,14 +138,18 @@ WEIR_MUST_CHECK enum weir_status invocation_open_store(const struct invocation *
 
 /* --- the verbs --- */
 
+/* clang-format off */
 #define COMMAND_VERB_LIST(X)                                                                                               \
-    X(demo)                                                                                                                \
-    X(dev) X(serve) X(top) X(enqueue) X(list) X(show) X(why) X(wait) X(logs) X(cancel) X(retry) X(release) X(purge)        \
-        X(workflow_apply) X(workflow_list) X(workflow_show) X(workspace_list) X(workspace_show) X(workspace_set)           \
-            X(workspace_pause) X(workspace_resume) X(plan_list) X(plan_set) X(pause) X(resume) X(status) X(doctor)         \
-                X(node_list) X(node_pause) X(node_resume) X(node_drain) X(lock_list) X(lock_release) X(store_init)         \
-                    X(store_migrate) X(store_check) X(store_backup) X(store_plan) X(config_show) X(config_check)           \
-                        X(completion) X(version) X(help)
+    X(demo) X(dev) X(serve) X(top)                                                                                         \
+    X(enqueue) X(list) X(show) X(why) X(wait) X(logs) X(cancel) X(retry) X(release) X(purge)                               \
+    X(workflow_apply) X(workflow_list) X(workflow_show)                                                                    \
+    X(workspace_list) X(workspace_show) X(workspace_set) X(workspace_pause) X(workspace_resume)                            \
+    X(plan_list) X(plan_set)                                                                                               \
+    X(pause) X(resume) X(status) X(doctor)                                                                                 \
+    X(node_list) X(node_pause) X(node_resume) X(node_drain) X(lock_list) X(lock_release)                                   \
+    X(store_init) X(store_migrate) X(store_check) X(store_backup) X(store_plan)                                            \
+    X(config_show) X(config_check) X(completion) X(version) X(help)
+/* clang-format on */
 
 #define COMMAND_VERB_DECLARE(name) enum weir_status verb_##name(struct invocation *invocation, struct weir_error *error);
 COMMAND_VERB_LIST(COMMAND_VERB_DECLARE)

@@ -86,8 +86,8 @@ static const struct command commands[] = {
     .name = "dev", .section = "Start here", .run = verb_dev, .marks = COMMAND_NO_DRY_RUN,
     .summary = "Run a node for development",
     .example = "weir dev\nweir dev --store sqlite:/tmp/try.db\n",
-    .details = "Makes the store when it is missing, migrates it, lets workflows run programs (exec), and keeps all data when"
-               " it ends. Ctrl-C stops it.",
+    .details = "Makes the store when it is missing, migrates it, lets workflows run programs (exec), and keeps all data"
+               " when it ends. Ctrl-C stops it.",
 },
 {
     .name = "serve", .section = "Start here", .run = verb_serve, .marks = COMMAND_NO_DRY_RUN,
@@ -116,14 +116,15 @@ static const struct command commands[] = {
                "weir enqueue - < executions.jsonl\n",
     .details = "Prints the id. With \"-\" it reads JSON lines from stdin, each {\"workspace\", \"workflow\", \"params\","
                " \"idempotency_key\", \"priority\", \"run_at\", \"group\"}; only the first two are needed, --workspace,"
-               " --priority, --at and --group fill what a line leaves out. Ids come out in the order of the lines; a refused"
-               " line has none, its number and the reason go to stderr, the others are enqueued all the same, and the exit"
-               " code is 1 at the end.\n"
+               " --priority, --at and --group fill what a line leaves out. Ids come out in the order of the lines; a"
+               " refused line has none, its number and the reason go to stderr, the others are enqueued all the same, and"
+               " the exit code is 1 at the end.\n"
                "The same idempotency key again gives the first execution's id and changes nothing.",
     .arguments = {{.name = "WORKFLOW", .help = "name of the workflow; \"-\" reads JSON lines"}},
     .flags = {
         FLAG_WORKSPACE,
-        {.name = "params", .letter = 'p', .type = VALUE_TEXT, .value = "JSON", .help = "a JSON object, @FILE, or - for stdin"},
+        {.name = "params", .letter = 'p', .type = VALUE_TEXT, .value = "JSON",
+         .help = "a JSON object, @FILE, or - for stdin"},
         {.name = "idempotency-key", .letter = 'k', .type = VALUE_TEXT, .value = "KEY",
          .help = "at most one execution per workspace and key"},
         {.name = "priority", .type = VALUE_INTEGER, .value = "N", .least = PRIORITY_LEAST, .most = PRIORITY_MOST,
@@ -137,8 +138,8 @@ static const struct command commands[] = {
     .name = "list", .section = "Executions", .run = verb_list,
     .summary = "List executions, newest first",
     .example = "weir list --state failed -w acme\nweir list --where 'error_code=timeout since=1h' --count --json\n",
-    .details = "Keys of a filter: id, workspace, workflow, group, state, pending_reason, error_code, idempotency_key, since,"
-               " until, finished_before. More than one page: --cursor with what the last page gave.",
+    .details = "Keys of a filter: id, workspace, workflow, group, state, pending_reason, error_code, idempotency_key,"
+               " since, until, finished_before. More than one page: --cursor with what the last page gave.",
     .flags = {
         FLAG_WHERE, FLAG_WORKSPACE,
         {.name = "state", .letter = 's', .type = VALUE_TEXT, .value = "STATE,...",
@@ -188,7 +189,8 @@ static const struct command commands[] = {
     .summary = "Enqueue failed or cancelled executions again",
     .example = "weir retry 0198c2f1-7a3b-7c01\n"
                "weir retry --where 'workspace=acme state=failed error_code=timeout since=1h'\n",
-    .details = "Each gets a new execution with the same workflow version and params; the old one stays as it ended.\n" BULK_DETAILS,
+    .details = "Each gets a new execution with the same workflow version and params; the old one stays as it ended.\n"
+               BULK_DETAILS,
     .arguments = ARGUMENT_IDS,
     .flags = {FLAGS_BULK},
 },
@@ -260,7 +262,8 @@ static const struct command commands[] = {
     .arguments = {{.name = "NAME", .help = "name of the workspace"}},
 },
 {
-    .name = "workspace resume", .section = "Workflows and workspaces", .run = verb_workspace_resume, .marks = COMMAND_CHANGES,
+    .name = "workspace resume", .section = "Workflows and workspaces", .run = verb_workspace_resume,
+    .marks = COMMAND_CHANGES,
     .summary = "Start executions of a paused workspace again",
     .example = "weir workspace resume acme\n",
     .arguments = {{.name = "NAME", .help = "name of the workspace"}},
@@ -315,7 +318,8 @@ static const struct command commands[] = {
 {
     .name = "node list", .section = "Operate", .run = verb_node_list,
     .summary = "List nodes",
-    .example = "weir node list\n",
+    .example = "weir node list\nweir node list --all\n",
+    .flags = {{.name = "all", .help = "also those that have stopped or died long ago"}},
 },
 {
     .name = "node pause", .section = "Operate", .run = verb_node_pause, .marks = COMMAND_CHANGES,
@@ -344,7 +348,8 @@ static const struct command commands[] = {
     .name = "lock release", .section = "Operate", .run = verb_lock_release, .marks = COMMAND_CHANGES,
     .summary = "Take a lock from its holder",
     .example = "weir lock release recoverStaleQueueItems --yes\n",
-    .details = "Locks end by themselves; this is for a holder that is known to be gone. Work stays correct without any lock.",
+    .details = "Locks end by themselves; this is for a holder that is known to be gone. Work stays correct without any"
+               " lock.",
     .arguments = {{.name = "NAME", .help = "name of the lock"}},
 },
 {

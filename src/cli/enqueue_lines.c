@@ -104,7 +104,7 @@ static enum weir_status send_set(struct intake *intake, struct weir_error *error
             return status;
         }
         settle(intake);
-        (void)fflush(intake->invocation->output->out); /* who reads our ids may count on them */
+        output_flush(intake->invocation->output); /* who reads our ids may count on them */
     } else if (intake->is_dry_run) {
         intake->enqueued += (int64_t)intake->count;
     }

@@ -86,8 +86,9 @@ int main(int argc, char **argv)
     size_t count = argc > 1 ? (size_t)argc - 1 : 0;
     const char *const *words = (const char *const *)argv + (argc > 0 ? 1 : 0);
 
-    (void)signal(SIGPIPE,
-                 SIG_IGN); /* a closed stdout is an error code to us, never a death in the middle of a transaction */
+    /* A closed stdout and a file at its limit are error codes to us, never a death in the middle of a transaction. */
+    (void)signal(SIGPIPE, SIG_IGN);
+    (void)signal(SIGXFSZ, SIG_IGN);
     arena_init(&arena, COMMAND_LINE_MEMORY_MAX);
     output_open(&output, stdout, stderr, &arena);
     output.format = command_guess_format(count, words);

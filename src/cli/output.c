@@ -28,25 +28,25 @@ static const struct sign_facts signs[] = {
 
 /* --- opening --- */
 
-static bool environment_has(const char *name)
+/* NULL when it is not set, or empty. */
+static const char *environment(const char *name)
 {
     const char *value = getenv(name);
-    return value != NULL && value[0] != '\0';
+    return value != NULL && value[0] != '\0' ? value : NULL;
 }
 
 static bool colour_is_wanted(FILE *stream)
 {
-    const char *terminal = getenv("TERM");
-    return isatty(fileno(stream)) && !environment_has("NO_COLOR") && terminal != NULL && terminal[0] != '\0' &&
-           strcmp(terminal, "dumb") != 0;
+    const char *terminal = environment("TERM");
+    return isatty(fileno(stream)) && environment("NO_COLOR") == NULL && terminal != NULL && strcmp(terminal, "dumb") != 0;
 }
 
 static bool character_set_is_utf8(void)
 {
     static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if (environment_has(names[i])) {
-            const char *value = getenv(names[i]);
+        const char *value = environment(names[i]);
+        if (value != NULL) {
             return strcasestr(value, "utf-8") != NULL || strcasestr(value, "utf8") != NULL;
         }
     }
@@ -58,8 +58,9 @@ static size_t columns_of(FILE *stream)
     struct winsize size;
     long columns = COLUMNS_DEFAULT;
     if (isatty(fileno(stream))) {
-        if (environment_has("COLUMNS")) {
-            columns = strtol(getenv("COLUMNS"), NULL, 10);
+        const char *wanted = environment("COLUMNS");
+        if (wanted != NULL) {
+            columns = strtol(wanted, NULL, 10);
         } else if (ioctl(fileno(stream), TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
             columns = size.ws_col;
         }
@@ -90,11 +91,17 @@ static void note_write(struct output *output, bool is_written)
     }
 }
 
+/* So that both streams keep their order on one terminal. */
+static void flush_out(struct output *output)
+{
+    errno = 0;
+    note_write(output, fflush(output->out) == 0);
+}
+
 enum weir_status output_finish(struct output *output, struct weir_error *error)
 {
     output_progress_end(output);
-    errno = 0;
-    note_write(output, fflush(output->out) == 0);
+    flush_out(output);
     (void)fflush(output->talk);
     if (output->write_errno == 0) {
         return WEIR_OK;
@@ -165,6 +172,11 @@ static void print_json(struct output *output, const json_t *value, size_t flags)
     note_write(output, fputc('\n', output->out) != EOF);
 }
 
+void output_flush(struct output *output)
+{
+    flush_out(output);
+}
+
 void output_json(struct output *output, const json_t *value)
 {
     bool pretty = output->out_is_terminal && output->format != OUTPUT_JSONL;
@@ -200,10 +212,13 @@ bool output_object(struct output *output, const json_t *object)
 
 /* --- talk --- */
 
-static void say(struct output *output, const char *lead, const char *format, va_list arguments)
+static void WEIR_PRINTF(3, 0) say(struct output *output, const char *lead, const char *format, va_list arguments)
 {
     output_progress_end(output);
-    (void)fflush(output->out); /* so that both streams keep their order on one terminal */
+    flush_out(output);
+    if (output->write_errno == EPIPE) {
+        return; /* nobody reads any more */
+    }
     (void)fputs(lead, output->talk);
     (void)vfprintf(output->talk, format, arguments);
     (void)fputc('\n', output->talk);
@@ -255,7 +270,7 @@ void output_error(struct output *output, enum weir_status status, const struct w
         return;
     }
     output_progress_end(output);
-    (void)fflush(output->out);
+    flush_out(output);
     if (output->format != OUTPUT_TABLE) {
         error_as_json(output, status, error);
         return;
@@ -276,7 +291,7 @@ bool output_ask(struct output *output, const char *question, const char *expecte
         return false;
     }
     output_progress_end(output);
-    (void)fflush(output->out);
+    flush_out(output);
     (void)fprintf(output->talk, "%s", question);
     (void)fflush(output->talk);
     if (fgets(answer, sizeof answer, stdin) == NULL) {
@@ -332,17 +347,28 @@ enum sign output_state_sign(const char *state)
     return SIGN_WAITS;
 }
 
-const char *output_ago(struct output *output, const char *time_text, int64_t now_us)
+static const char *time_seen_from(struct output *output, const char *time_text, int64_t now_us, bool is_bare)
 {
     int64_t time_us;
     char duration[DURATION_TEXT_MAX];
-    char text[DURATION_TEXT_MAX + 8];
     if (time_text == NULL || time_parse(time_text, now_us, &time_us, NULL) != WEIR_OK) {
         return "";
     }
     int64_t age_us = now_us - time_us;
+    char text[DURATION_TEXT_MAX + 8];
     duration_format_short(age_us < 0 ? -age_us : age_us, duration);
-    (void)snprintf(text, sizeof text, age_us < 0 ? "in %s" : "%s ago", duration);
+    (void)snprintf(text, sizeof text, "%s%s%s", !is_bare && age_us < 0 ? "in " : "", duration,
+                   !is_bare && age_us >= 0 ? " ago" : "");
     char *copy = arena_copy_string(output->arena, text);
     return copy != NULL ? copy : "";
+}
+
+const char *output_ago(struct output *output, const char *time_text, int64_t now_us)
+{
+    return time_seen_from(output, time_text, now_us, false);
+}
+
+const char *output_age(struct output *output, const char *time_text, int64_t now_us)
+{
+    return time_seen_from(output, time_text, now_us, true);
 }

@@ -65,6 +65,8 @@ WEIR_MUST_CHECK enum weir_status output_finish(struct output *output, struct wei
 
 /* As it is; for text made by ourselves. */
 void output_print(struct output *output, const char *format, ...) WEIR_PRINTF(2, 3);
+/* Hands out what was printed so far, for a reader who acts on it line by line. */
+void output_flush(struct output *output);
 /* One value: indented on a terminal, compact when piped; then a newline. */
 void output_json(struct output *output, const json_t *value);
 /* A list's answer in the asked format, when that is json or jsonl: the whole page, or each of its "items" on one line.
@@ -103,6 +105,8 @@ const char *output_sign_coloured(struct output *output, enum sign sign);
 enum sign output_state_sign(const char *state);
 /* A time of the store (RFC 3339 text) as seen from `now_us`: "42s ago", "in 3m12s". "" for NULL. In the arena. */
 const char *output_ago(struct output *output, const char *time_text, int64_t now_us);
+/* The same as a bare duration: "42s". */
+const char *output_age(struct output *output, const char *time_text, int64_t now_us);
 
 /* --- tables, on stdout --- */
 
@@ -112,11 +116,11 @@ struct column {
     const char *title;
     enum column_align align;
     size_t least; /* columns below which it is not cut; 0 = never cut */
-    bool is_id;   /* cut without an ellipsis: the first characters of an id name it as well */
+    bool is_id;   /* cut first, to where ids still differ, without an ellipsis: the first characters name it as well */
 };
 
-/* The columns of an id's time and counter: they tell apart what one process enqueues. */
-enum { ID_COLUMNS_LEAST = 18 };
+/* The columns of an id's time, and of its time and counter: enough to tell most ids apart, and all of one process. */
+enum { ID_COLUMNS_LEAST = 13, ID_COLUMNS_COUNTER = 18 };
 
 enum { TABLE_COLUMNS_MAX = 12 };
 

@@ -9,6 +9,7 @@ struct page {
     enum weir_status status;
 };
 
+/* Appends one piece of at most 4 KiB; does nothing once `status` is no longer WEIR_OK. */
 void page_add(struct page *page, const char *format, ...) WEIR_PRINTF(2, 3);
 
 #endif

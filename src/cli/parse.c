@@ -383,6 +383,10 @@ static enum weir_status read_value(const struct typed_flag *typed, const struct 
                                    int64_t *ret_number, struct weir_error *error)
 {
     enum weir_status status = WEIR_OK;
+    if (flag->type == VALUE_NONE) {
+        return WEIR_OK;
+    }
+    INVARIANT(typed->value != NULL); /* note_flag() saw to it */
     switch (flag->type) {
     case VALUE_NONE:
     case VALUE_TEXT:

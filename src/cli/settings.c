@@ -57,7 +57,8 @@ static const struct setting table[SETTING_COUNT] = {
     .help = "warn of executions that run longer"},
 [SETTING_EXECUTOR_MAX_RUNNING] = {
     .key = "executor.max_running", .type = SETTING_INTEGER, .default_text = "1000",
-    .environment = "WEIR_EXECUTOR_MAX_RUNNING", .least = 1, .most = 100000, .help = "executions that run in a node at once"},
+    .environment = "WEIR_EXECUTOR_MAX_RUNNING", .least = 1, .most = 100000,
+    .help = "executions that run in a node at once"},
 [SETTING_EXECUTOR_HANDLER_THREADS] = {
     .key = "executor.handler_threads", .type = SETTING_INTEGER, .default_text = "0",
     .environment = "WEIR_EXECUTOR_HANDLER_THREADS", .least = 0, .most = 256,

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "base/uuid.h"
 #include "cli/output.h"
 
 enum { TABLE_GAP = 2, TABLE_FIRST_CELLS = 256, CELL_FORMAT_MAX = 512 };
@@ -60,6 +61,7 @@ static const char *cell_at(const struct table *table, size_t row, size_t column)
 
 static size_t row_count(const struct table *table)
 {
+    INVARIANT(table->column_count > 0);
     return (table->cell_count + table->column_count - 1) / table->column_count;
 }
 
@@ -77,8 +79,28 @@ static size_t measure(const struct table *table, size_t *widths)
     return total;
 }
 
+/* The shortest cut of an id column at which no row reads like the one above it; ids come in their order, so neighbours are
+ * the nearest there are. */
+static size_t distinct_columns(const struct table *table, size_t column)
+{
+    static const size_t cuts[] = {ID_COLUMNS_LEAST, ID_COLUMNS_COUNTER, UUID_TEXT_LENGTH};
+    for (size_t i = 0; i < sizeof cuts / sizeof cuts[0]; i++) {
+        bool is_distinct = true;
+        for (size_t r = 1; r < row_count(table) && is_distinct; r++) {
+            is_distinct = strncmp(cell_at(table, r - 1, column), cell_at(table, r, column), cuts[i]) != 0;
+        }
+        if (is_distinct) {
+            return cuts[i];
+        }
+    }
+    return UUID_TEXT_LENGTH;
+}
+
 static size_t least_of(const struct table *table, size_t column)
 {
+    if (table->columns[column].is_id) {
+        return distinct_columns(table, column);
+    }
     size_t title = text_columns(table->columns[column].title);
     return table->columns[column].least > title ? table->columns[column].least : title;
 }
@@ -88,8 +110,9 @@ static size_t least_of(const struct table *table, size_t column)
 static void fit(const struct table *table, size_t *widths, size_t total)
 {
     for (size_t c = 0; c < table->column_count && total > table->output->columns; c++) {
-        if (table->columns[c].is_id && widths[c] > least_of(table, c)) {
-            size_t spare = widths[c] - least_of(table, c);
+        size_t least = table->columns[c].is_id ? least_of(table, c) : widths[c];
+        if (widths[c] > least) {
+            size_t spare = widths[c] - least;
             widths[c] -= spare;
             total -= spare;
         }
@@ -97,7 +120,7 @@ static void fit(const struct table *table, size_t *widths, size_t total)
     while (total > table->output->columns) {
         size_t widest = table->column_count;
         for (size_t c = 0; c < table->column_count; c++) {
-            bool may_lose = table->columns[c].least > 0 && widths[c] > least_of(table, c);
+            bool may_lose = table->columns[c].least > 0 && !table->columns[c].is_id && widths[c] > least_of(table, c);
             if (may_lose && (widest == table->column_count || widths[c] > widths[widest])) {
                 widest = c;
             }

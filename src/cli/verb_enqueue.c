@@ -62,7 +62,7 @@ static enum weir_status print_result(const struct invocation *invocation, const 
     }
     if (!output_object(output, answer)) {
         output_print(output, "%s\n", result->id);
-        (void)fflush(output->out);
+        output_flush(output);
     }
     if (result->duplicate) {
         output_say(output, "the key is known: this is the first execution's id");
@@ -105,6 +105,7 @@ static enum weir_status enqueue_one(struct invocation *invocation, struct store 
     if (status == WEIR_COMMIT_UNKNOWN) {
         status = store_enqueue(store, request, 1, &result, error);
     }
+    request->id = NULL;
     if (status == WEIR_OK && result.status != WEIR_OK) {
         *error = result.error;
         status = result.status;

@@ -9,8 +9,8 @@ static const struct column columns[] = {
     {.title = "STATE"},
     {.title = "WORKSPACE", .least = 9},
     {.title = "WORKFLOW", .least = 10},
-    {.title = "WHY", .least = 10},
-    {.title = "CREATED"},
+    {.title = "WHY", .least = 21},
+    {.title = "AGE", .align = COLUMN_RIGHT},
 };
 
 /* Why it waits, or why it ended as it did. */
@@ -34,7 +34,7 @@ static void print_table(struct output *output, const json_t *page, int64_t now_u
         table_cell(&table, field_text(output, item, "workspace"));
         table_cell(&table, field_text(output, item, "workflow"));
         table_cell(&table, why_of(output, item));
-        table_cell(&table, output_ago(output, field_text(output, item, "created_at"), now_us));
+        table_cell(&table, output_age(output, field_text(output, item, "created_at"), now_us));
     }
     table_close(&table);
 }

@@ -48,6 +48,21 @@ static void print_table(struct output *output, const json_t *page, int64_t now_u
     table_close(&table);
 }
 
+/* Nodes that have stopped or whose work was taken over are history. */
+static void hide_gone(json_t *page)
+{
+    json_t *items = json_object_get(page, "items");
+    for (size_t i = json_array_size(items); i-- > 0;) {
+        const json_t *node = json_array_get(items, i);
+        bool is_stopped = json_is_string(json_object_get(node, "stopped"));
+        bool is_recovered = json_is_string(json_object_get(node, "recovered"));
+        if ((is_stopped || is_recovered) && field_number(node, "holds", 0) == 0) {
+            (void)json_array_remove(items, i);
+        }
+    }
+    (void)json_object_set_new(page, "count", json_integer((json_int_t)json_array_size(items)));
+}
+
 enum weir_status verb_node_list(struct invocation *invocation, struct weir_error *error)
 {
     struct store *store = NULL;
@@ -60,11 +75,14 @@ enum weir_status verb_node_list(struct invocation *invocation, struct weir_error
     if (status == WEIR_OK) {
         status = store_time(store, &now_us, error);
     }
+    if (status == WEIR_OK && !invocation_has(invocation, "all")) {
+        hide_gone(page);
+    }
     if (status == WEIR_OK && !output_page(invocation->output, page)) {
         if (page_size(page) > 0) {
             print_table(invocation->output, page, now_us);
         } else {
-            output_say(invocation->output, "no node has ever run on this store; `weir serve` starts one");
+            output_say(invocation->output, "no node runs; `weir serve` starts one, --all shows those that have stopped");
         }
     }
     json_decref(page);

@@ -22,8 +22,8 @@ static void print_totals(struct output *output, const json_t *answer)
     duration_format_short(field_number(answer, "oldest_pending_age_us", 0), oldest);
     output_print(output, "%s queue     %s\n", output_sign_coloured(output, is_paused ? SIGN_PAUSED : SIGN_FINE),
                  is_paused ? "paused (`weir resume`)" : "open");
-    output_print(output, "%s nodes     %" PRId64 " alive, %" PRId64 " running here, engine %s\n",
-                 output_sign_coloured(output, nodes > 0 ? SIGN_FINE : SIGN_WARN), nodes, field_number(answer, "running", 0),
+    output_print(output, "%s nodes     %" PRId64 " alive, engine %s\n",
+                 output_sign_coloured(output, nodes > 0 ? SIGN_FINE : SIGN_WARN), nodes,
                  nodes == 0                                  ? "none"
                  : field_is_true(answer, "engine_reachable") ? "up"
                                                              : "not reachable");

@@ -66,6 +66,38 @@ static void refuse(struct node *node, const struct claimed_item *item, enum weir
     recorder_report(node, report);
 }
 
+/* False when the claim is lost meanwhile, or may be: others take it over once the lease is over, so nothing may be sent. */
+static bool note_sending(struct node *node, const struct claimed_item *item, const struct kept_definition *kept, int sends)
+{
+    pthread_mutex_lock(&node->lock);
+    struct in_flight *entry = in_flight_find(&node->in_flight, item->id, item->fence);
+    bool ours = entry != NULL && lease_is_valid(node);
+    if (ours) {
+        entry->sends = sends;
+        entry->resend_boot_us = time_add(node_now(node), node->settings.start_deadline_us);
+        entry->attempts_max = kept->attempts_max > 0 ? kept->attempts_max : node->settings.attempts_max;
+        entry->stuck_after_us = kept->stuck_after_us > 0 ? kept->stuck_after_us : node->settings.stuck_after_us;
+    }
+    pthread_mutex_unlock(&node->lock);
+    return ours;
+}
+
+/* The start could not be sent. It is refused, unless an earlier request may have arrived: then it is tried again later. */
+static void not_sent(struct node *node, const struct claimed_item *item, int sends, enum weir_status status,
+                     const struct weir_error *error)
+{
+    pthread_mutex_lock(&node->lock);
+    struct in_flight *entry = in_flight_find(&node->in_flight, item->id, item->fence);
+    bool may_run = entry != NULL && in_flight_may_run(node, entry, sends);
+    if (may_run) {
+        entry->resend_boot_us = time_add(node_now(node), node->settings.start_deadline_us);
+    }
+    pthread_mutex_unlock(&node->lock);
+    if (entry != NULL && !may_run) {
+        refuse(node, item, status, error);
+    }
+}
+
 static void send_start(struct node *node, struct arena *arena, const struct claimed_item *item, int sends)
 {
     struct weir_error error = {.status = WEIR_OK};
@@ -89,22 +121,35 @@ static void send_start(struct node *node, struct arena *arena, const struct clai
             .step_count = item->step_count,
         };
         memcpy(start.id, item->id, sizeof start.id);
-        pthread_mutex_lock(&node->lock);
-        struct in_flight *entry = in_flight_find(&node->in_flight, item->id, item->fence);
-        if (entry != NULL) {
-            entry->sends = sends;
-            entry->resend_boot_us = time_add(node_now(node), node->settings.start_deadline_us);
-            entry->attempts_max = kept->attempts_max > 0 ? kept->attempts_max : node->settings.attempts_max;
-            entry->stuck_after_us = kept->stuck_after_us > 0 ? kept->stuck_after_us : node->settings.stuck_after_us;
+        if (!note_sending(node, item, kept, sends)) {
+            return;
         }
-        pthread_mutex_unlock(&node->lock);
         FAILPOINT("before_start");
         status = engine_start(node->engine, &start, &error);
         FAILPOINT("after_start");
     }
     if (status != WEIR_OK) {
-        refuse(node, item, status, &error);
+        not_sent(node, item, sends, status, &error);
     }
+}
+
+/* This node gets an item back that it held before and lost without hearing of it: what it still does under the old claim
+ * must end before the new start. */
+static void drop_older_claims(struct node *node, const struct claimed_item *item)
+{
+    int64_t older;
+    do {
+        pthread_mutex_lock(&node->lock);
+        struct in_flight *entry = in_flight_find_older(&node->in_flight, item->id, item->fence);
+        older = entry == NULL ? 0 : entry->fence;
+        if (entry != NULL) {
+            in_flight_remove(&node->in_flight, item->id, older);
+        }
+        pthread_mutex_unlock(&node->lock);
+        if (older != 0) {
+            engine_abandon(node->engine, item->id, older);
+        }
+    } while (older != 0);
 }
 
 static void start_items(struct node *node, struct claim_batch *batch, const struct claim_result *result)
@@ -135,6 +180,7 @@ static void start_items(struct node *node, struct claim_batch *batch, const stru
                               .fence = item->fence,
                               .attempt = item->attempts + 1};
         event_emit(node->events, &event);
+        drop_older_claims(node, item);
         send_start(node, &batch->arena, item, 1);
     }
 }
@@ -154,7 +200,7 @@ struct unanswered {
 static void collect_unanswered(void *context, struct in_flight *entry)
 {
     struct unanswered *due = context;
-    if (entry->started || entry->batch == NULL) {
+    if (entry->started || entry->answer_waits || entry->batch == NULL) {
         return;
     }
     if (entry->resend_boot_us > due->now_us || due->count == CLAIM_BATCH_DEFAULT) {
@@ -213,7 +259,7 @@ static enum weir_status pass_requests(struct node *node, struct weir_error *erro
 static bool may_claim(struct node *node)
 {
     return !node->settings.no_dispatch && !atomic_load(&node->paused) && atomic_load(&node->wish) == NODE_RUN &&
-           !atomic_load(&node->lease_lost) && atomic_load(&node->stop_kind) == 0;
+           !atomic_load(&node->lease_lost) && lease_is_valid(node) && atomic_load(&node->stop_kind) == 0;
 }
 
 /* How many to claim: the engine's room, one batch, and what the breaker lets through. */

@@ -75,10 +75,40 @@ void lock_drop(struct node *node, struct store *store, struct held_lock *lock)
 
 /* --- recovery --- */
 
+/* The safety net of the spec is looked at each minute and takes its lock only when there is something to do: an idle node
+ * writes nothing but its heartbeat. */
+static enum weir_status wants_stale(struct node *node, struct recover_options options, int64_t now_us, bool *ret_wants,
+                                    struct weir_error *error)
+{
+    struct recover_result look = {0};
+    *ret_wants = false;
+    if (now_us < node->next_stale_us) {
+        return WEIR_OK;
+    }
+    options.stale_claim_us = node->settings.stale_claim_us;
+    options.look_only = true;
+    enum weir_status status = store_recover(node->stores[LOOP_DUTIES], &options, &look, error);
+    if (status == WEIR_OK && look.more) {
+        *ret_wants = lock_hold(node, node->stores[LOOP_DUTIES], &node->stale_lock, now_us);
+    }
+    return status;
+}
+
+/* What is in flight here is no stale claim, however long the engine takes: the same ids are sent again. */
+static bool knows_claim(void *context, const char *id, int64_t fence)
+{
+    struct node *node = context;
+    pthread_mutex_lock(&node->lock);
+    bool known = in_flight_find(&node->in_flight, id, fence) != NULL;
+    pthread_mutex_unlock(&node->lock);
+    return known;
+}
+
 static enum weir_status recover(struct node *node, int64_t now_us, struct weir_error *error)
 {
     struct store *store = node->stores[LOOP_DUTIES];
     struct recover_result result = {0};
+    bool stale = false;
     struct recover_options options = {
         .node_id = atomic_load(&node->id),
         .group = node->group,
@@ -86,23 +116,26 @@ static enum weir_status recover(struct node *node, int64_t now_us, struct weir_e
         .is_gone = node->clock == clock_system() ? nodes_process_is_gone : NULL,
         .handovers_max = node->settings.handovers_max,
         .limit = RECOVER_BATCH,
+        .knows = knows_claim,
+        .knows_context = node,
     };
-    bool stale = now_us >= node->next_stale_us && lock_hold(node, store, &node->stale_lock, now_us);
-    options.stale_claim_us = stale ? STALE_CLAIM_US : 0;
-    enum weir_status status = store_recover(store, &options, &result, error);
-    if (stale && status == WEIR_OK && !result.more) {
-        lock_drop(node, store, &node->stale_lock);
+    enum weir_status status = wants_stale(node, options, now_us, &stale, error);
+    if (status == WEIR_OK) {
+        options.stale_claim_us = stale ? node->settings.stale_claim_us : 0;
+        status = store_recover(store, &options, &result, error);
+    }
+    if (status != WEIR_OK) {
+        return status;
     }
     if (now_us >= node->next_stale_us && !(stale && result.more)) {
-        node->next_stale_us = time_add(now_us, STALE_CHECK_US);
+        lock_drop(node, store, &node->stale_lock);
+        node->next_stale_us = time_add(now_us, node->settings.stale_check_us);
     }
-    if (status == WEIR_OK) {
-        node->next_recovery_us = result.more ? now_us : time_add(now_us, RECOVERY_INTERVAL_US);
-        if (result.handed_over > 0) {
-            loop_wake(node, LOOP_DISPATCH);
-        }
+    node->next_recovery_us = result.more ? now_us : time_add(now_us, RECOVERY_INTERVAL_US);
+    if (result.handed_over > 0) {
+        loop_wake(node, LOOP_DISPATCH);
     }
-    return status;
+    return WEIR_OK;
 }
 
 /* --- stuck executions --- */
@@ -173,32 +206,42 @@ static void warn_of_stuck(struct node *node, int64_t now_us)
 
 /* --- retention --- */
 
-/* One chunk per step, so that nothing waits behind it. */
-static enum weir_status purge(struct node *node, int64_t now_us, struct weir_error *error)
+/* Removes one chunk of what ended before the retention time. */
+static enum weir_status purge_chunk(struct node *node, size_t limit, struct bulk_result *result, struct weir_error *error)
 {
     struct store *store = node->stores[LOOP_DUTIES];
-    struct bulk_result result = {0};
     int64_t store_now_us = 0;
-    node->next_retention_us = time_add(now_us, RETENTION_INTERVAL_US);
-    if (!lock_hold(node, store, &node->retention_lock, now_us)) {
-        return WEIR_OK;
-    }
     enum weir_status status = store_time(store, &store_now_us, error);
     struct execution_filter filter = {
         .states = 1U << ITEM_COMPLETED | 1U << ITEM_FAILED | 1U << ITEM_CANCELLED,
         .finished_before_us = store_now_us - node->settings.retention_us,
     };
-    if (status == WEIR_OK && filter.finished_before_us > 0) {
-        /* Ids begin with their time: nothing that was made later can have ended before. */
-        filter.created_before_us = filter.finished_before_us;
-        status =
-            store_bulk(store, BULK_PURGE, &filter, node->purged_to, PURGE_BATCH, node->name, "retention", &result, error);
+    if (status != WEIR_OK || filter.finished_before_us <= 0) {
+        return status;
     }
-    if (status == WEIR_OK && result.changed > 0) {
-        struct event event = {.type = EVENT_RETENTION_PURGED, .count = (int64_t)result.changed, .node = node->name};
+    /* Ids begin with their time: nothing that was made later can have ended before. */
+    filter.created_before_us = filter.finished_before_us;
+    status = store_bulk(store, BULK_PURGE, &filter, node->purged_to, limit, node->name, "retention", result, error);
+    if (status == WEIR_OK && result->changed > 0) {
+        struct event event = {.type = EVENT_RETENTION_PURGED, .count = (int64_t)result->changed, .node = node->name};
         event_emit(node->events, &event);
     }
-    if (status == WEIR_OK && result.more) {
+    return status;
+}
+
+/* One chunk per step, so that nothing waits behind it. The first one is small and without the lock: a store with nothing to
+ * purge is not written. */
+static enum weir_status purge(struct node *node, int64_t now_us, struct weir_error *error)
+{
+    struct store *store = node->stores[LOOP_DUTIES];
+    struct bulk_result result = {0};
+    bool first = !node->retention_lock.held;
+    node->next_retention_us = time_add(now_us, RETENTION_INTERVAL_US);
+    if (!first && !lock_hold(node, store, &node->retention_lock, now_us)) {
+        return WEIR_OK;
+    }
+    enum weir_status status = purge_chunk(node, first ? 1 : PURGE_BATCH, &result, error);
+    if (status == WEIR_OK && result.more && (!first || lock_hold(node, store, &node->retention_lock, now_us))) {
         text_copy(node->purged_to, sizeof node->purged_to, result.last_id);
         node->next_retention_us = now_us;
     } else {

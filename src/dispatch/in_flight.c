@@ -56,6 +56,17 @@ struct in_flight *in_flight_find(const struct in_flight_table *table, const char
     return entry;
 }
 
+struct in_flight *in_flight_find_older(const struct in_flight_table *table, const char *id, int64_t fence)
+{
+    struct in_flight *found = NULL;
+    for (struct in_flight *entry = table->buckets[bucket_of(id)]; entry != NULL; entry = entry->next) {
+        if (entry->fence < fence && strcmp(entry->id, id) == 0 && (found == NULL || entry->fence > found->fence)) {
+            found = entry;
+        }
+    }
+    return found;
+}
+
 void in_flight_answered(struct in_flight_table *table, struct in_flight *entry)
 {
     if (entry->batch != NULL) {

@@ -26,6 +26,7 @@ struct in_flight {
     int64_t waited_us;      /* from when it could have run to its claim */
     int64_t resend_boot_us; /* when an unanswered start is sent again */
     int sends;
+    bool answer_waits;  /* a definite answer is in the recorder's queue: nothing is sent again meanwhile */
     bool started;       /* the engine has it */
     bool dispatched;    /* and that is on record */
     bool ends_in_batch; /* the recorder's: its end is in the set that is being written */
@@ -51,6 +52,9 @@ struct in_flight_table {
 struct in_flight *in_flight_add(struct in_flight_table *table, const struct claimed_item *item, struct claim_batch *batch);
 /* NULL when it is not there, or is there with another fence. */
 struct in_flight *in_flight_find(const struct in_flight_table *table, const char *id, int64_t fence);
+/* The newest entry of the id under an older fence than this one, or NULL: a claim that this node has lost without hearing
+ * of it. */
+struct in_flight *in_flight_find_older(const struct in_flight_table *table, const char *id, int64_t fence);
 /* The start was answered: the claim's memory is not needed any more. */
 void in_flight_answered(struct in_flight_table *table, struct in_flight *entry);
 void in_flight_remove(struct in_flight_table *table, const char *id, int64_t fence);

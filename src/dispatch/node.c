@@ -77,6 +77,8 @@ static void fill_settings(struct node *node, const struct node_settings *setting
     s->lease_us = s->lease_us <= 0 ? NODE_LEASE_US : s->lease_us;
     s->start_deadline_us = s->start_deadline_us <= 0 ? START_DEADLINE_US : s->start_deadline_us;
     s->stuck_after_us = s->stuck_after_us <= 0 ? STUCK_AFTER_US : s->stuck_after_us;
+    s->stale_claim_us = s->stale_claim_us <= 0 ? STALE_CLAIM_US : s->stale_claim_us;
+    s->stale_check_us = s->stale_check_us <= 0 ? STALE_CHECK_US : s->stale_check_us;
     s->retention_us = s->retention_us == 0 ? RETENTION_US : s->retention_us;
     s->stop_grace_us = s->stop_grace_us <= 0 ? STOP_GRACE_US : s->stop_grace_us;
     s->attempts_max = s->attempts_max <= 0 ? ATTEMPTS_MAX_DEFAULT : s->attempts_max;
@@ -152,7 +154,7 @@ enum weir_status node_open(struct store *store, struct engine *engine, struct ev
     set_up_locks(node);
     nodes_machine_id(node->boot_id, sizeof node->boot_id);
     int64_t now_us = node_now(node);
-    node->next_stale_us = time_add(now_us, STALE_CHECK_US);
+    node->next_stale_us = time_add(now_us, node->settings.stale_check_us);
     node->next_capacity_us = time_add(now_us, 60 * MICROSECONDS_PER_SECOND);
     atomic_store(&node->next_beat_us, time_add(now_us, node->settings.lease_us / 3));
     enum weir_status status = open_parts(node, store, error);

@@ -138,6 +138,10 @@ int64_t loop_failed(struct node *node, enum loop loop, int64_t now_us, enum weir
                     const struct weir_error *error);
 void loop_succeeded(struct node *node, enum loop loop);
 
+/* Whether another request than the last one of `sends` can have reached the engine: one under this claim that was never
+ * answered, or one under a dead node's claim to an engine that outlives nodes. Under the node's lock. */
+bool in_flight_may_run(const struct node *node, const struct in_flight *entry, int sends);
+
 /* The sink of the engine's reports. */
 void recorder_report(void *context, struct report *report);
 /* Frees what is queued or taken. */
@@ -151,6 +155,12 @@ void lock_drop(struct node *node, struct store *store, struct held_lock *lock);
 static inline int64_t node_now(const struct node *node)
 {
     return clock_boot(node->clock);
+}
+
+/* By our own clock, from before the beat was sent: false some time before others may take our claims over. */
+static inline bool lease_is_valid(const struct node *node)
+{
+    return node_now(node) < atomic_load(&node->lease_end_boot_us);
 }
 
 static inline int64_t earlier(int64_t a, int64_t b)

@@ -56,6 +56,12 @@ bool nodes_process_is_gone(long pid, long keeper_pid)
     return pid > 0 && process_is_gone(pid) && (keeper_pid <= 0 || process_is_gone(keeper_pid));
 }
 
+static int64_t keeper_margin(const struct node *node)
+{
+    int64_t part_us = node->settings.lease_us / KEEPER_MARGIN_PART;
+    return part_us < KEEPER_MARGIN_US ? part_us : KEEPER_MARGIN_US;
+}
+
 static enum weir_status register_node(struct node *node, struct store *store, struct weir_error *error)
 {
     char host[128] = "unknown";
@@ -76,8 +82,7 @@ static enum weir_status register_node(struct node *node, struct store *store, st
     enum weir_status status = store_node_start(store, &options, &id, error);
     if (status == WEIR_OK) {
         atomic_store(&node->id, id);
-        atomic_store(&node->wish, NODE_RUN);
-        atomic_store(&node->lease_end_boot_us, time_add(began_us, node->settings.lease_us - KEEPER_MARGIN_US));
+        atomic_store(&node->lease_end_boot_us, time_add(began_us, node->settings.lease_us - keeper_margin(node)));
         engine_lease(node->engine, atomic_load(&node->lease_end_boot_us));
         struct event event = {.type = EVENT_NODE_STARTED, .node = node->name, .group = node->group, .count = id};
         event_emit(node->events, &event);
@@ -164,7 +169,10 @@ int64_t nodes_step(struct node *node)
     }
     FAILPOINT("after_beat");
     loop_succeeded(node, LOOP_HEARTBEAT);
-    atomic_store(&node->lease_end_boot_us, time_add(now_us, node->settings.lease_us - KEEPER_MARGIN_US));
+    if (!lease_is_valid(node)) {
+        loop_wake(node, LOOP_DISPATCH); /* it has held back since our lease was over */
+    }
+    atomic_store(&node->lease_end_boot_us, time_add(now_us, node->settings.lease_us - keeper_margin(node)));
     engine_lease(node->engine, atomic_load(&node->lease_end_boot_us));
     obey(node, beat.wish);
     next_us = time_add(now_us, node->settings.lease_us / BEATS_PER_LEASE);

@@ -14,9 +14,21 @@ static const struct retry_policy start_retry = {
 
 /* --- the queue of reports --- */
 
+static bool is_answer(enum report_kind kind)
+{
+    return kind == REPORT_STARTED || kind == REPORT_REFUSED || kind == REPORT_UNREACHABLE;
+}
+
 void recorder_report(void *context, struct report *report)
 {
     struct node *node = context;
+    pthread_mutex_lock(&node->lock);
+    struct in_flight *entry = in_flight_find(&node->in_flight, report->id, report->fence);
+    if (entry != NULL) {
+        report->sends = entry->sends;
+        entry->answer_waits = entry->answer_waits || is_answer(report->kind);
+    }
+    pthread_mutex_unlock(&node->lock);
     report->next = NULL;
     pthread_mutex_lock(&node->reports.lock);
     *node->reports.last = report;
@@ -101,11 +113,24 @@ static bool plan_started(struct node *node, struct in_flight *entry, struct reco
     return !entry->dispatched && !entry->ends_in_batch;
 }
 
-static bool plan_refused(struct node *node, const struct in_flight *entry, const struct report *report,
-                         struct record *record)
+/* An unknown outcome keeps its slot; the same ids are sent again when the deadline of this start has passed. */
+static void note_unknown(struct node *node, struct in_flight *entry)
+{
+    if (entry != NULL && !entry->started) {
+        entry->answer_waits = false;
+        entry->resend_boot_us = time_add(node_now(node), node->settings.start_deadline_us);
+    }
+}
+
+/* "Refused" is definite about every request that had been sent when it was said. */
+static bool plan_refused(struct node *node, struct in_flight *entry, const struct report *report, struct record *record)
 {
     if (entry == NULL || entry->started) {
         return false; /* a late answer to a start that another answer has settled */
+    }
+    if (report->sends < entry->sends) {
+        note_unknown(node, entry);
+        return false;
     }
     struct retry_policy policy = start_retry;
     policy.attempts_max = entry->attempts_max;
@@ -121,12 +146,24 @@ static bool plan_refused(struct node *node, const struct in_flight *entry, const
     return true;
 }
 
-/* An unknown outcome keeps its slot; the same ids are sent again when the deadline of this start has passed. */
-static void note_unknown(struct node *node, struct in_flight *entry)
+bool in_flight_may_run(const struct node *node, const struct in_flight *entry, int sends)
 {
-    if (entry != NULL && !entry->started) {
-        entry->resend_boot_us = time_add(node_now(node), node->settings.start_deadline_us);
+    bool by_others = entry->item != NULL && entry->item->handovers > 0 && !engine_has(node->engine, ENGINE_DIES_WITH_NODE);
+    return sends > 1 || by_others;
+}
+
+/* "Unreachable" speaks of one request. The item may be put back only when no other request of it can have arrived. */
+static bool plan_unreachable(struct node *node, struct in_flight *entry, struct record *record)
+{
+    if (entry == NULL || entry->started) {
+        return false;
     }
+    if (in_flight_may_run(node, entry, entry->sends)) {
+        note_unknown(node, entry);
+        return false;
+    }
+    record->kind = RECORD_RELEASED;
+    return true;
 }
 
 static bool plan_record(struct node *node, const struct report *report, struct record *record)
@@ -144,8 +181,7 @@ static bool plan_record(struct node *node, const struct report *report, struct r
     case REPORT_REFUSED:
         return plan_refused(node, entry, report, record);
     case REPORT_UNREACHABLE:
-        record->kind = RECORD_RELEASED;
-        return entry != NULL && !entry->started;
+        return plan_unreachable(node, entry, record);
     case REPORT_UNKNOWN:
     case REPORT_ABSENT:
         note_unknown(node, entry);

@@ -94,7 +94,8 @@ struct engine_start {
 
 enum report_kind {
     REPORT_STARTED,     /* the engine has it (now, or since an earlier attempt with our ids) */
-    REPORT_REFUSED,     /* definite: it is not running. See `permanent`, `spends_attempt`, `delay_us` */
+    REPORT_REFUSED,     /* definite: it is not running. See `permanent`, `spends_attempt`, `delay_us`. When a start comes again
+                           while an earlier one of the same id is not answered, only the later one may be refused */
     REPORT_UNREACHABLE, /* definite: not one byte of the start left. Feeds the breaker; spends nothing */
     REPORT_UNKNOWN,     /* it may be running: the slot stays, the same ids are sent again */
     REPORT_STEP,        /* `step` changed; wants an answer by `recorded` */
@@ -108,6 +109,7 @@ enum end_state { END_COMPLETED, END_FAILED, END_CANCELLED };
 /* Allocated by the engine with report_new(), owned by the sink from engine_report() on. */
 struct report {
     struct report *next; /* for the sink's queue */
+    int sends;           /* the sink's own: how many starts had been sent when this was reported */
     enum report_kind kind;
     char id[UUID_TEXT_MAX];
     int64_t fence;

@@ -138,6 +138,7 @@ static enum weir_status build_graph(struct definition_reader *reader, struct def
     struct graph_node nodes[DEFINITION_STEPS_MAX];
     uint16_t cycle[DEFINITION_STEPS_MAX + 1];
     size_t cycle_length = 0;
+    INVARIANT(reader->step_nodes != NULL && definition->count > 0);
     for (size_t i = 0; i < definition->count; i++) {
         nodes[i] = (struct graph_node){definition->steps[i].needs, definition->steps[i].needs_count};
     }
@@ -380,6 +381,10 @@ static enum weir_status read_tree(struct definition_reader *reader, const char *
         yaml_read_json(bytes, length, &reader->source, reader->scratch, ret_root, NULL) == WEIR_OK) {
         error_clear(reader->error);
         return WEIR_OK;
+    }
+    if (status == WEIR_INVALID_DEFINITION && reader->error != NULL && strstr(reader->error->message, "flow") != NULL &&
+        memmem(bytes, length, "${", 2) != NULL) {
+        error_hint(reader->error, "inside [ ] and { }, an expression needs quotes: \"${.input.name}\"");
     }
     return status;
 }

@@ -52,7 +52,9 @@ enum {
 #define POLL_INTERVAL_US (5 * MICROSECONDS_PER_SECOND) /* spec 1; only the base under wake-ups, jittered (nFlow) */
 #define HEARTBEAT_INTERVAL_US (2 * MICROSECONDS_PER_SECOND)
 #define NODE_LEASE_US (6 * MICROSECONDS_PER_SECOND)        /* a silent node is dead after this; handed over within 10 s */
-#define KEEPER_MARGIN_US (1 * MICROSECONDS_PER_SECOND)     /* steps are killed this long before the lease ends */
+/* Steps are killed this part of a lease before its end, at most this long: killing takes a moment on a busy machine. */
+#define KEEPER_MARGIN_PART 6
+#define KEEPER_MARGIN_US (1 * MICROSECONDS_PER_SECOND)
 #define RECOVERY_INTERVAL_US (1 * MICROSECONDS_PER_SECOND) /* look for dead nodes */
 #define STALE_CLAIM_US (300 * MICROSECONDS_PER_SECOND)     /* spec 1: the safety net, five minutes ... */
 #define STALE_CHECK_US (60 * MICROSECONDS_PER_SECOND)      /* ... looked at each minute */
@@ -61,6 +63,7 @@ enum {
 #define STORE_DEADLINE_US (5 * MICROSECONDS_PER_SECOND) /* every store call answers within this */
 #define STUCK_AFTER_US (60 * MICROSECONDS_PER_SECOND)   /* nFlow: stuckThreadThreshold */
 #define STOP_GRACE_US (25 * MICROSECONDS_PER_SECOND)    /* graceful stop waits this long for running work */
+#define NODE_ROW_KEPT_US (365 * 86400 * MICROSECONDS_PER_SECOND)
 #define RETENTION_US (14 * 86400 * MICROSECONDS_PER_SECOND)
 
 /* One level of priority is worth this much waiting: an item of priority 1 goes first until an item of priority 0 has waited

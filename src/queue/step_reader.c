@@ -584,7 +584,7 @@ static enum weir_status read_common(struct definition_reader *reader, size_t ind
 enum weir_status step_read(struct definition_reader *reader, size_t index, struct step *step)
 {
     const struct yaml_node *node = reader->step_nodes->values[index];
-    const char *kind = NULL;
+    const char *kind = "";
     *step = (struct step){.retry = {.attempts = 1,
                                     .backoff_us = STEP_BACKOFF_US_DEFAULT,
                                     .factor = STEP_FACTOR_DEFAULT,

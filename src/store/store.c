@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "observe/event.h"
 #include "store/driver.h"
 
@@ -558,6 +559,21 @@ enum weir_status store_unlock(struct store *store, const struct lock_request *re
 
 /* --- reading --- */
 
+/* Drivers give what a step wrote as the JSON text that they keep; people and programs get the value. */
+static void open_outputs(json_t *steps)
+{
+    size_t i;
+    json_t *step;
+    json_array_foreach(steps, i, step)
+    {
+        const json_t *text = json_object_get(step, "output");
+        json_t *value = NULL;
+        if (json_is_string(text) && json_read(json_string_value(text), json_string_length(text), &value, NULL) == WEIR_OK) {
+            (void)json_object_set_new(step, "output", value);
+        }
+    }
+}
+
 enum weir_status store_list(struct store *store, const struct list_options *options, json_t **ret_page,
                             struct weir_error *error)
 {
@@ -566,12 +582,22 @@ enum weir_status store_list(struct store *store, const struct list_options *opti
         error_hint(error, "go on with the cursor of the page before");
         return WEIR_INVALID_ARGUMENT;
     }
-    CALL(store, "list", error, store->driver->list(store, options, ret_page, detail));
+    struct call call = begin(store, "list", error);
+    enum weir_status status = store->driver->list(store, options, ret_page, &call.own);
+    if (status == WEIR_OK && options->kind == LIST_STEPS) {
+        open_outputs(json_object_get(*ret_page, "items"));
+    }
+    return end(&call, status);
 }
 
 enum weir_status store_show(struct store *store, const char *id, json_t **ret_execution, struct weir_error *error)
 {
-    CALL(store, "show", error, store->driver->show(store, id, ret_execution, detail));
+    struct call call = begin(store, "show", error);
+    enum weir_status status = store->driver->show(store, id, ret_execution, &call.own);
+    if (status == WEIR_OK) {
+        open_outputs(json_object_get(*ret_execution, "steps"));
+    }
+    return end(&call, status);
 }
 
 enum weir_status store_why(struct store *store, const char *id, json_t **ret_why, struct weir_error *error)

@@ -216,7 +216,8 @@ struct record_summary {
 };
 
 /* One transaction for the whole set, in its order; each record's own outcome in `status`. The same (id, fence, kind) again
- * is answered WEIR_OK or _NOT_FOUND and changes nothing. */
+ * is answered WEIR_OK or _NOT_FOUND and changes nothing (GIVEN_BACK: WEIR_STALE_FENCE, because giving back makes the fence
+ * grow). An error's text is kept up to ERROR_TEXT_MAX bytes. */
 WEIR_MUST_CHECK enum weir_status store_record(struct store *store, int64_t node_id, struct record *records, size_t count,
                                               struct record_summary *ret_summary, struct weir_error *error);
 
@@ -252,7 +253,8 @@ struct node_beat {
  * to others, it must abandon everything and start again with a new id. */
 WEIR_MUST_CHECK enum weir_status store_node_beat(struct store *store, int64_t node_id, struct node_beat *beat,
                                                  struct weir_error *error);
-/* The node leaves: what it still holds is released (claimed, never started) or handed over (running) at once. */
+/* The node leaves: what it still holds is handed over at once, claimed or running: the store cannot know whether a start
+ * has left. What was surely never started the node releases before, by RECORD_RELEASED. */
 WEIR_MUST_CHECK enum weir_status store_node_stop(struct store *store, int64_t node_id, bool graceful,
                                                  struct weir_error *error);
 /* Sets the wish; WEIR_NOT_FOUND names the live nodes. `name` may be an id in digits. */
@@ -265,7 +267,14 @@ struct recover_options {
     const char *boot_id; /* of the asking node; nodes with the same one run on this machine. NULL = do not look */
     /* Whether the processes of such a node are gone: then it is dead before its lease ends. NULL = do not look */
     bool (*is_gone)(long pid, long keeper_pid);
-    int64_t stale_claim_us; /* safety net: CLAIMED longer than this by a live node that does not know it; 0 = not now */
+    /* Safety net: CLAIMED longer than this; 0 = not now. Only what `node_id` itself holds and does not know (the answer to
+     * its claim was lost), and what nodes hold that do not live: taking a claim from another live node would run it twice
+     * where runs die with their node, and an engine that is away for an hour is no fault of the item. An operator (node_id
+     * 0) takes them all. */
+    int64_t stale_claim_us;
+    bool (*knows)(void *context, const char *id, int64_t fence); /* NULL = it knows none of them */
+    void *knows_context;
+    bool look_only; /* change nothing; `more` tells whether there is anything to do */
     int handovers_max;
     size_t limit; /* items per call, at most RECOVER_BATCH */
 };
@@ -407,7 +416,8 @@ enum { LIST_COUNT_MOST = 100000 };
  * text. */
 WEIR_MUST_CHECK enum weir_status store_list(struct store *store, const struct list_options *options, json_t **ret_page,
                                             struct weir_error *error);
-/* One execution with params, steps and events. `id` may be its first characters (6 or more) when they are unique. */
+/* One execution with params, steps (their outputs as JSON values) and events. `id` may be its first characters (6 or more)
+ * when they are unique. */
 WEIR_MUST_CHECK enum weir_status store_show(struct store *store, const char *id, json_t **ret_execution,
                                             struct weir_error *error);
 /* Why it is not running (or what it does): {"id", "status", "pending_reason", "because", "slots_used", "slots_max",
@@ -415,8 +425,8 @@ WEIR_MUST_CHECK enum weir_status store_show(struct store *store, const char *id,
  * ...}. */
 WEIR_MUST_CHECK enum weir_status store_why(struct store *store, const char *id, json_t **ret_why, struct weir_error *error);
 /* Kept counters, never COUNT(*): {"pending", "slots_used", "completed", "failed", "cancelled", "oldest_pending_age_us",
- * "workspaces": [...], "nodes": n, "queue_paused": bool, "schema": n ...}; at most `workspaces_max` workspaces, by
- * pressure. */
+ * "pending_reasons": {reason: n}, "workspaces": [...], "nodes": n, "queue_paused": bool, "schema": n ...}; at most
+ * `workspaces_max` workspaces, by pressure. */
 WEIR_MUST_CHECK enum weir_status store_status(struct store *store, size_t workspaces_max, json_t **ret_status,
                                               struct weir_error *error);
 

@@ -89,6 +89,24 @@ static void order_is_priority_then_run_time_then_id(void **state)
     assert_claimed_in_order(scene, expected, 5);
 }
 
+/* The same order when a claim takes less than there is: the head must be picked, not only sorted. */
+static void the_head_goes_first_also_one_by_one(void **state)
+{
+    struct scene *scene = *state;
+    int64_t now_us = scene_now(scene);
+    const char *late = enqueue_at(scene, 0, now_us - 100);
+    const char *low = enqueue_at(scene, -1, now_us - 500);
+    const char *early = enqueue_at(scene, 0, now_us - 200);
+    const char *high = enqueue_at(scene, 5, now_us - 100);
+    const char *early_too = enqueue_at(scene, 0, now_us - 200);
+    const char *expected[] = {high, early, early_too, late, low};
+    for (int i = 0; i < 5; i++) {
+        struct claim_result claim = scene_claim(scene, 1);
+        assert_int_equal(claim.count, 1);
+        assert_string_equal(claim.items[0].id, expected[i]);
+    }
+}
+
 static void first_in_is_first_out(void **state)
 {
     struct scene *scene = *state;
@@ -393,6 +411,7 @@ int main(void)
         SCENE_TEST(a_claim_is_committed_with_owner_and_fence_when_it_returns),
         SCENE_TEST(the_same_item_is_never_claimed_twice),
         SCENE_TEST(order_is_priority_then_run_time_then_id),
+        SCENE_TEST(the_head_goes_first_also_one_by_one),
         SCENE_TEST(first_in_is_first_out),
         SCENE_TEST(an_old_item_of_low_priority_overtakes_a_new_one_of_high),
         SCENE_TEST(a_claim_stops_at_its_limit_and_says_that_there_is_more),

@@ -204,14 +204,30 @@ static bool is_not_gone(long pid, long keeper_pid)
     return pid == 0;
 }
 
+static void a_handed_over_item_stays_in_its_group(void **state)
+{
+    struct scene *scene = *state;
+    (void)scene_enqueue(scene, "free-co");
+    struct claimed_item item = scene_claim_one(scene);
+    int64_t other = scene_add_node(scene, "node-2", "batch");
+    assert_int_equal(scene_record(scene, RECORD_GIVEN_BACK, &item), WEIR_OK);
+    (void)scene_enqueue_request(scene,
+                                &(struct enqueue_request){.workspace = "pro-co", .workflow = "hello", .group = "batch"});
+    struct claim_result claim = scene_claim_as(scene, other, "batch", 10);
+    assert_int_equal(claim.count, 1);
+    assert_int_equal(claim.handed_over, 0);
+    assert_string_equal(claim.items[0].workspace, "pro-co");
+    assert_int_equal(scene_claim(scene, 10).handed_over, 1);
+}
+
 static void a_node_whose_process_is_gone_is_dead_before_its_lease_ends(void **state)
 {
     struct scene *scene = *state;
     (void)scene_enqueue(scene, "free-co");
     struct claimed_item old = scene_claim_one(scene);
     int64_t alive = scene_add_node(scene, "node-2", "default");
-    struct recover_options options = {.node_id = alive, .group = "default", .boot_id = "other", .is_gone = is_gone,
-                                      .handovers_max = 5, .limit = 10};
+    struct recover_options options = {
+        .node_id = alive, .group = "default", .boot_id = "other", .is_gone = is_gone, .handovers_max = 5, .limit = 10};
     struct recover_result result = {0};
     scene_ok(scene, store_recover(scene->store, &options, &result, &scene->error));
     assert_int_equal(result.nodes, 0); /* of another machine: who knows */
@@ -266,6 +282,12 @@ static void a_graceful_give_back_is_never_poison(void **state)
     assert_int_equal(scene_number(scene, "SELECT handovers FROM executions"), 0);
 }
 
+static bool knows_all(void *context, const char *id, int64_t fence)
+{
+    (void)context;
+    return id != NULL && fence > 0;
+}
+
 static void the_safety_net_hands_over_claims_that_are_too_old(void **state)
 {
     struct scene *scene = *state;
@@ -288,6 +310,13 @@ static void the_safety_net_hands_over_claims_that_are_too_old(void **state)
     assert_int_equal(result.handed_over, 0);
     options.stale_claim_us = STALE_CLAIM_US;
     scene_ok(scene, store_recover(scene->store, &options, &result, &scene->error));
+    assert_int_equal(result.handed_over, 0); /* its holder lives: another node must not take it */
+    options.node_id = scene->node;
+    options.knows = knows_all;
+    scene_ok(scene, store_recover(scene->store, &options, &result, &scene->error));
+    assert_int_equal(result.handed_over, 0);
+    options.knows = NULL;
+    scene_ok(scene, store_recover(scene->store, &options, &result, &scene->error));
     assert_int_equal(result.handed_over, 1);
     assert_string_equal(scene_reason_of(scene, stale), "handed_over");
     assert_int_equal(scene_record(scene, RECORD_COMPLETED, &old), WEIR_STALE_FENCE);
@@ -306,8 +335,8 @@ static void the_safety_net_minds_only_its_group(void **state)
         scene_beat(scene, scene->node);
         scene_beat(scene, other);
     }
-    struct recover_options options = {.node_id = other, .group = "batch", .stale_claim_us = STALE_CLAIM_US, .handovers_max = 5,
-                                      .limit = 10};
+    struct recover_options options = {
+        .node_id = other, .group = "batch", .stale_claim_us = STALE_CLAIM_US, .handovers_max = 5, .limit = 10};
     struct recover_result result = {0};
     scene_ok(scene, store_recover(scene->store, &options, &result, &scene->error));
     assert_int_equal(result.handed_over, 0);
@@ -423,6 +452,26 @@ static void a_cancel_survives_a_handover(void **state)
     assert_true(claim.items[0].cancel_requested);
 }
 
+static void a_cancel_that_comes_after_a_handover_reaches_the_new_node(void **state)
+{
+    struct scene *scene = *state;
+    const char *id = scene_enqueue(scene, "free-co");
+    struct claimed_item item = scene_claim_one(scene);
+    assert_int_equal(scene_record(scene, RECORD_GIVEN_BACK, &item), WEIR_OK);
+    int64_t second = scene_add_node(scene, "node-2", "default");
+    struct claim_result claim = scene_claim_as(scene, second, "default", 1);
+    assert_int_equal(claim.handed_over, 1);
+    assert_false(claim.items[0].cancel_requested);
+    struct execution_filter filter = {.id = id};
+    struct bulk_result result = {0};
+    struct node_request *requests = NULL;
+    size_t count = 0;
+    scene_ok(scene, store_bulk(scene->store, BULK_CANCEL, &filter, "", 10, "ann", NULL, &result, &scene->error));
+    scene_ok(scene, store_take_requests(scene->store, second, &scene->arena, &requests, &count, &scene->error));
+    assert_int_equal(count, 1);
+    assert_int_equal(requests[0].fence, claim.items[0].fence);
+}
+
 /* A start that was refused after the cancel was asked for must not bring the item back. */
 static void a_cancelled_item_that_is_put_back_ends_cancelled(void **state)
 {
@@ -452,6 +501,7 @@ int main(void)
         SCENE_TEST(recovery_goes_in_chunks_and_says_when_there_is_more),
         SCENE_TEST(two_recoverers_hand_each_item_over_once),
         SCENE_TEST(a_group_recovers_only_its_own_nodes),
+        SCENE_TEST(a_handed_over_item_stays_in_its_group),
         SCENE_TEST(a_node_whose_process_is_gone_is_dead_before_its_lease_ends),
         SCENE_TEST(an_item_that_kills_its_node_too_often_is_poison),
         SCENE_TEST(a_graceful_give_back_is_never_poison),
@@ -463,6 +513,7 @@ int main(void)
         SCENE_TEST(a_beat_tells_that_the_queue_is_paused),
         SCENE_TEST(a_cancel_is_passed_on_once_and_only_to_its_node),
         SCENE_TEST(a_cancel_survives_a_handover),
+        SCENE_TEST(a_cancel_that_comes_after_a_handover_reaches_the_new_node),
         SCENE_TEST(a_cancelled_item_that_is_put_back_ends_cancelled),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

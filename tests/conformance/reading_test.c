@@ -501,6 +501,37 @@ static void status_knows_age_pauses_nodes_and_pressure(void **state)
     json_decref(status);
 }
 
+static void status_counts_what_waits_by_its_reason(void **state)
+{
+    struct scene *scene = *state;
+    json_t *status = NULL;
+    scene_enqueue_many(scene, "free-co", 4);
+    struct claimed_item holder = scene_claim_one(scene);
+    scene_enqueue_many(scene, "pro-co", 2);
+    struct claim_result taken = scene_claim(scene, 10);
+    struct record retry = scene_record_of(RECORD_RETRY, &taken.items[0]);
+    retry.delay_us = SECONDS(60);
+    assert_int_equal(scene_record_full(scene, scene->node, retry), WEIR_OK);
+    assert_int_equal(scene_record(scene, RECORD_GIVEN_BACK, &taken.items[1]), WEIR_OK);
+    scene_enqueue_many(scene, "big-co", 3);
+    scene_pause_workspace(scene, "big-co", true);
+    (void)scene_enqueue_request(
+        scene,
+        &(struct enqueue_request){.workspace = "pro-co", .workflow = "hello", .run_at_us = scene_now(scene) + SECONDS(9)});
+    scene_enqueue_many(scene, "pro-co", 1);
+    scene_ok(scene, store_status(scene->store, 10, &status, &scene->error));
+    const json_t *reasons = json_object_get(status, "pending_reasons");
+    assert_int_equal(json_object_size(reasons), PENDING_REASON_COUNT);
+    assert_int_equal(json_number_at(reasons, "workspace_at_capacity"), 3);
+    assert_int_equal(json_number_at(reasons, "backing_off"), 1);
+    assert_int_equal(json_number_at(reasons, "handed_over"), 1);
+    assert_int_equal(json_number_at(reasons, "workspace_paused"), 3);
+    assert_int_equal(json_number_at(reasons, "scheduled"), 1);
+    assert_int_equal(json_number_at(reasons, "ready"), 1);
+    json_decref(status);
+    assert_int_equal(scene_record(scene, RECORD_COMPLETED, &holder), WEIR_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -525,6 +556,7 @@ int main(void)
         SCENE_TEST(one_that_runs_names_its_node_and_has_no_reason),
         SCENE_TEST(why_of_nothing_is_not_found),
         SCENE_TEST(counters_follow_every_move),
+        SCENE_TEST(status_counts_what_waits_by_its_reason),
         SCENE_TEST(status_knows_age_pauses_nodes_and_pressure),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

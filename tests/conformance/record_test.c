@@ -241,6 +241,20 @@ static void time_stamps_are_set_once_in_store_time(void **state)
     json_decref(shown);
 }
 
+/* The execution's own timeout counts from its first dispatch, over all handovers. */
+static void the_first_dispatch_counts_over_handovers(void **state)
+{
+    struct scene *scene = *state;
+    (void)scene_enqueue(scene, "pro-co");
+    for (int i = 0; i < 4; i++) {
+        struct claimed_item item = scene_claim_one(scene);
+        assert_int_equal(item.running_for_us, SECONDS(i));
+        assert_int_equal(scene_record(scene, RECORD_DISPATCHED, &item), WEIR_OK);
+        scene_pass(scene, SECONDS(1));
+        assert_int_equal(scene_record(scene, RECORD_GIVEN_BACK, &item), WEIR_OK);
+    }
+}
+
 /* A record, its state and its counters afterwards. */
 static void assert_put_back(struct scene *scene, enum record_kind kind, int attempts, int deferrals, const char *reason)
 {
@@ -521,6 +535,7 @@ int main(void)
         SCENE_TEST(an_end_before_the_dispatch_counts_as_dispatched),
         SCENE_TEST(an_end_without_a_dispatch_has_no_dispatch_time),
         SCENE_TEST(time_stamps_are_set_once_in_store_time),
+        SCENE_TEST(the_first_dispatch_counts_over_handovers),
         SCENE_TEST(each_way_back_spends_its_own_counter),
         SCENE_TEST(every_error_of_an_attempt_is_kept),
         SCENE_TEST(one_bad_record_leaves_the_others_of_its_set_alone),

@@ -267,31 +267,6 @@ static void another_handle_sees_the_same_store(void **state)
     assert_int_equal(scene_claim(scene, 1).count, 1);
 }
 
-static void a_backup_is_whole_and_never_overwrites(void **state)
-{
-    struct scene *scene = *state;
-    char path[300];
-    scene_enqueue_many(scene, "pro-co", 100);
-    (void)scene_claim(scene, 3);
-    (void)snprintf(path, sizeof path, "%s/weir.db.backup", scene->driver.place);
-    scene_ok(scene, store_backup(scene->store, path, &scene->error));
-    assert_int_equal(store_backup(scene->store, path, &scene->error), WEIR_CONFLICT);
-    struct driver_under_test copy = scene->driver;
-    (void)snprintf(copy.url, sizeof copy.url, "sqlite:%s", path);
-    copy.time.clock = scene->driver.time.clock;
-    struct store_options options = {.url = copy.url, .clock = &scene->driver.time.clock};
-    struct store *store = NULL;
-    json_t *problems = NULL;
-    scene_ok(scene, store_open(&options, &store, &scene->error));
-    scene_ok(scene, store_check(store, &problems, &scene->error));
-    assert_int_equal(json_array_size(problems), 0);
-    json_decref(problems);
-    store_close(store);
-    json_t *rows = driver_rows(&copy, "SELECT count(*) AS n FROM executions");
-    assert_int_equal(json_number_at(json_array_get(rows, 0), "n"), 100);
-    json_decref(rows);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -311,7 +286,6 @@ int main(void)
         cmocka_unit_test(verbs_on_a_store_without_a_schema_say_so),
         cmocka_unit_test(a_url_without_a_driver_is_refused),
         SCENE_TEST(another_handle_sees_the_same_store),
-        SCENE_TEST(a_backup_is_whole_and_never_overwrites),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

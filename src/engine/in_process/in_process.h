@@ -26,6 +26,8 @@ struct in_process_options {
 };
 
 enum { IN_PROCESS_RUNNING_DEFAULT = 1000 };
+/* After a refusal that another node, or this one later, may not repeat. */
+#define IN_PROCESS_REFUSAL_DELAY_US (10 * MICROSECONDS_PER_SECOND)
 
 /* Starts the keeper: a small single-threaded process that is forked before any thread exists. So this must be called while
  * the process has one thread, or at least before the node's threads; the child only uses async-signal-safe calls until it

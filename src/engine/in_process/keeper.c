@@ -25,7 +25,7 @@ enum { SWEEP_ROUNDS = 4, BUCKETS = 4096, CHILDREN_TEXT_BYTES = 64 * 1024 };
 
 enum slot_state {
     SLOT_FREE,
-    SLOT_RUNNING, /* its leader lives */
+    SLOT_RUNNING,  /* its leader lives */
     SLOT_SWEEPING, /* its leader has ended, what it left behind is being killed */
     SLOT_ENDED,    /* all gone; the report has not been sent yet */
     SLOT_REFUSED   /* never started; the report has not been sent yet */

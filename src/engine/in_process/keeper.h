@@ -28,11 +28,11 @@
 #include "base/clock.h"
 
 enum {
-    KEEPER_STEPS_MAX = 4096,                  /* processes at once, evaluators included */
+    KEEPER_STEPS_MAX = 4096,                    /* processes at once, evaluators included */
     KEEPER_COMMAND_BYTES_MAX = 2 * 1024 * 1024, /* argv + env + cwd of one step; the kernel's own limit is about that */
-    KEEPER_STRINGS_MAX = 1024,                /* argv + env strings of one step */
-    KEEPER_FDS_MAX = 4,                       /* that travel with one request */
-    KEEPER_RESTARTS_MAX = 100                 /* a node whose keeper is killed that often runs no exec steps any more */
+    KEEPER_STRINGS_MAX = 1024,                  /* argv + env strings of one step */
+    KEEPER_FDS_MAX = 4,                         /* that travel with one request */
+    KEEPER_RESTARTS_MAX = 100                   /* a node whose keeper is killed that often runs no exec steps any more */
 };
 
 /* Between TERM and KILL when a step is stopped. */
@@ -63,14 +63,14 @@ enum keeper_stage { KEEPER_STAGE_CWD = 1, KEEPER_STAGE_EXEC = 2, KEEPER_STAGE_SE
 
 struct keeper_report {
     uint32_t kind;
-    uint32_t stage;      /* EXEC_FAILED */
+    uint32_t stage; /* EXEC_FAILED */
     uint64_t ticket;
     int32_t pid;
     int32_t value;
     uint32_t lease_lost; /* ENDED, REFUSED: the keeper killed it, or did not start it, because the lease was over */
     uint32_t padding;
-    int64_t cpu_us;      /* ENDED: user + system time of the leader and its waited-for children */
-    int64_t memory_kib;  /* ENDED: largest resident set of the leader */
+    int64_t cpu_us;     /* ENDED: user + system time of the leader and its waited-for children */
+    int64_t memory_kib; /* ENDED: largest resident set of the leader */
 };
 
 /* The command file of KEEPER_START: this header, then argc + envc + 1 NUL-terminated strings: argv, env, cwd ("" = "/"). */

@@ -315,8 +315,8 @@ bool keeper_child_owner(pid_t pid, pid_t keeper_pid, struct keeper_owner *ret_ow
     if (!read_stat(pid, &state, ids)) {
         return false;
     }
-    *ret_owner = (struct keeper_owner){
-        .is_zombie = state == 'Z' || state == 'X', .group = (pid_t)ids[1], .session = (pid_t)ids[2]};
+    *ret_owner =
+        (struct keeper_owner){.is_zombie = state == 'Z' || state == 'X', .group = (pid_t)ids[1], .session = (pid_t)ids[2]};
     char path[PATH_BYTES_MAX];
     char text[MARK_BYTES_MAX];
     make_path(path, pid, "/environ");

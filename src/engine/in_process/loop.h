@@ -69,7 +69,8 @@ int64_t loop_fire_timers(struct loop *loop);
 void loop_ring(struct loop *loop);
 /* Says that the loop is about to sleep (true) or not; the caller looks at its queues in between. */
 void loop_set_asleep(struct loop *loop, bool asleep);
-/* Waits until a watch is ready, the bell rings or `until_us`; calls what is ready. `until_us` 0: looks and does not wait. */
+/* Waits until a watch is ready, the bell rings or `until_us`; calls what is ready. `until_us` 0: looks and does not wait.
+ */
 void loop_wait(struct loop *loop, int64_t until_us);
 
 #endif

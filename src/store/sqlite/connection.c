@@ -70,12 +70,31 @@ static const char *hint_of_status(enum weir_status status, int code)
     }
 }
 
+/* Whether the last write failed for want of room. SQLite reports some of these as a plain I/O error (a quota, a file size
+ * limit), and only the file itself remembers why: the log in most cases, else the database. */
+static bool is_out_of_room(sqlite3 *database)
+{
+    int codes[3] = {sqlite3_system_errno(database), 0, 0};
+    sqlite3_file *log = NULL;
+    (void)sqlite3_file_control(database, "main", SQLITE_FCNTL_LAST_ERRNO, &codes[1]);
+    if (sqlite3_file_control(database, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log) == SQLITE_OK && log != NULL &&
+        log->pMethods != NULL) {
+        (void)log->pMethods->xFileControl(log, SQLITE_FCNTL_LAST_ERRNO, &codes[2]);
+    }
+    for (int i = 0; i < 3; i++) {
+        if (codes[i] == ENOSPC || codes[i] == EDQUOT || codes[i] == EFBIG) {
+            return true;
+        }
+    }
+    return false;
+}
+
 enum weir_status connection_failure(const struct connection *connection, const char *doing, struct weir_error *error)
 {
     int code = sqlite3_extended_errcode(connection->database);
     enum weir_status status = status_of_code(code);
-    int system = sqlite3_system_errno(connection->database);
-    if ((code & 0xFF) == SQLITE_IOERR && (system == ENOSPC || system == EDQUOT || system == EFBIG)) {
+    bool wrote = code == SQLITE_IOERR_WRITE || code == SQLITE_IOERR_SHMSIZE || code == SQLITE_IOERR_TRUNCATE;
+    if (wrote && is_out_of_room(connection->database)) {
         status = WEIR_STORE_FULL;
     }
     if ((code & 0xFF) == SQLITE_ERROR && strncmp(sqlite3_errmsg(connection->database), "no such ", 8) == 0) {
@@ -477,6 +496,7 @@ struct sqlite_file {
     struct turn_lock writer_lock;
     struct connection writer;
     bool in_transaction;
+    bool read_only; /* then its writer cannot write, and is shared by such handles alone */
     char path[];
 };
 
@@ -502,7 +522,8 @@ static struct sqlite_file *find_file(const struct connection_options *options)
         return NULL;
     }
     for (struct sqlite_file *file = files; file != NULL; file = file->next) {
-        if (file->device == facts.st_dev && file->inode == facts.st_ino && file->writer.clock == options->clock) {
+        if (file->device == facts.st_dev && file->inode == facts.st_ino && file->writer.clock == options->clock &&
+            file->read_only == options->read_only) {
             return file;
         }
     }
@@ -529,6 +550,7 @@ static enum weir_status open_file(const struct connection_options *options, stru
         return status;
     }
     (void)sqlite3_busy_handler(file->writer.database, wait_while_busy, &file->writer);
+    file->read_only = options->read_only;
     file->device = facts.st_dev;
     file->inode = facts.st_ino;
     file->references = 1;
@@ -633,9 +655,17 @@ enum weir_status write_commit(struct sqlite_file *file, struct weir_error *error
         FAILPOINT("after_commit");
         file->in_transaction = false;
         turn_lock_release(&file->writer_lock);
-    } else {
-        write_cancel(file);
+        return WEIR_OK;
     }
+    /* The last pages may be in the log although the disk did not confirm them: this process has forgotten them, but a crash
+     * before the next commit would bring them back (design 3.6: unknown, not failed). */
+    int code = sqlite3_extended_errcode(file->writer.database);
+    if (status != WEIR_STORE_FULL && (code & 0xFF) == SQLITE_IOERR) {
+        status = error_set_native(error, WEIR_COMMIT_UNKNOWN, code, "the disk did not confirm a commit: %s",
+                                  sqlite3_errmsg(file->writer.database));
+        error_hint(error, "look whether it was done before you repeat it; look at the disk");
+    }
+    write_cancel(file);
     return status;
 }
 

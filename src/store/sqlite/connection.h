@@ -97,7 +97,8 @@ const char *sqlite_file_path(const struct sqlite_file *file);
  * store time of the transaction into *ret_now_us. */
 enum weir_status write_begin(struct sqlite_file *file, int64_t deadline_us, struct connection **ret_connection,
                              int64_t *ret_now_us, struct weir_error *error);
-/* A failed commit has changed nothing that a reader can see; the writer is free again in any case. */
+/* A failed commit has changed nothing that a reader can see; the writer is free again in any case. WEIR_COMMIT_UNKNOWN: the
+ * disk did not confirm it, and a crash may bring it back. */
 enum weir_status write_commit(struct sqlite_file *file, struct weir_error *error);
 void write_cancel(struct sqlite_file *file);
 /* Takes the writer without a transaction (migrations, checks). write_cancel() gives it back. */

@@ -19,13 +19,18 @@ enum weir_status sqlite_node_start(struct store *store, const struct node_option
         return status;
     }
     /* The first node alive takes the wall clock for the store; later ones follow it, whatever theirs says. After a boot the
-     * clock is set in any case. */
-    status = connection_read_integer(write.connection, error, &one, QUERY_LIVE_NODE_EXISTS, "i", write.now_us);
+     * clock is set in any case. One that stands up again after a lost lease is no first node: its wall clock may have
+     * jumped while it ran. */
+    status = connection_read_integer(write.connection, error, &one, QUERY_LIVE_NODE_EXISTS, "iti", write.now_us,
+                                     options->boot_id, (int64_t)options->pid);
     if (status == WEIR_OK || status == WEIR_NOT_FOUND) {
         status = connection_set_clock(write.connection, status == WEIR_NOT_FOUND, error);
     }
     if (status == WEIR_OK) {
         status = connection_store_time(write.connection, &write.now_us, error);
+    }
+    if (status == WEIR_OK) {
+        status = connection_run(write.connection, error, NULL, QUERY_FORGET_NODES, "i", write.now_us - NODE_ROW_KEPT_US);
     }
     if (status == WEIR_OK) {
         status = connection_run(write.connection, error, NULL, QUERY_INSERT_GROUP, "t", options->group);
@@ -148,9 +153,10 @@ struct lost_item {
     int64_t handovers;
 };
 
-/* Fills `items` from a statement whose columns begin with id, fence, handovers. */
-static enum weir_status read_lost(struct connection *connection, sqlite3_stmt *statement, struct lost_item *items,
-                                  size_t most, size_t *ret_count, struct weir_error *error)
+/* Fills `items` from a statement whose columns begin with id, fence, handovers; leaves out what `but` knows (may be NULL).
+ */
+static enum weir_status read_lost(struct connection *connection, sqlite3_stmt *statement, const struct recover_options *but,
+                                  struct lost_item *items, size_t most, size_t *ret_count, struct weir_error *error)
 {
     enum weir_status status = WEIR_OK;
     size_t count = 0;
@@ -158,7 +164,11 @@ static enum weir_status read_lost(struct connection *connection, sqlite3_stmt *s
         return statement_failure(error);
     }
     while (count < most && connection_step(connection, statement, &status, error)) {
-        text_copy(items[count].id, sizeof items[count].id, column_text(statement, 0));
+        const char *id = column_text(statement, 0);
+        if (but != NULL && but->knows != NULL && but->knows(but->knows_context, id, sqlite3_column_int64(statement, 1))) {
+            continue;
+        }
+        text_copy(items[count].id, sizeof items[count].id, id);
         items[count].handovers = sqlite3_column_int64(statement, 2);
         count++;
     }
@@ -202,7 +212,8 @@ static enum weir_status recover_items(struct write *write, sqlite3_stmt *stateme
         }
         return error_out_of_memory(error);
     }
-    enum weir_status status = read_lost(write->connection, statement, items, most, ret_count, error);
+    enum weir_status status =
+        read_lost(write->connection, statement, old_node == 0 ? options : NULL, items, most, ret_count, error);
     if (status == WEIR_OK && *ret_count > 0) {
         status = fence_next(write->connection, &fence, error);
     }
@@ -307,8 +318,9 @@ static enum weir_status needs_recovery(struct store *store, const struct recover
         status = connection_store_time(connection, &now_us, error);
     }
     if (status == WEIR_OK) {
-        status = connection_read_integer(connection, error, &found, QUERY_NEEDS_RECOVERY, "iti", now_us, options->group,
-                                         options->stale_claim_us > 0 ? now_us - options->stale_claim_us : INT64_MIN);
+        status = connection_read_integer(connection, error, &found, QUERY_NEEDS_RECOVERY, "itii", now_us, options->group,
+                                         options->stale_claim_us > 0 ? now_us - options->stale_claim_us : INT64_MIN,
+                                         options->node_id);
     }
     if (status == WEIR_OK && found == 0) {
         status = find_gone(connection, options, gone, &gone_count, error);
@@ -325,9 +337,13 @@ enum weir_status sqlite_recover(struct store *store, const struct recover_option
     bool needed = false;
     size_t stale = 0;
     enum weir_status status = needs_recovery(store, options, &needed, error);
-    if (status != WEIR_OK || !needed) {
-        *ret_result = status == WEIR_OK ? result : *ret_result;
+    if (status != WEIR_OK) {
         return status;
+    }
+    if (!needed || options->look_only) {
+        result.more = needed;
+        *ret_result = result;
+        return WEIR_OK;
     }
     status = write_open(store, &write, error);
     if (status != WEIR_OK) {
@@ -339,8 +355,8 @@ enum weir_status sqlite_recover(struct store *store, const struct recover_option
     }
     if (status == WEIR_OK && options->stale_claim_us > 0 && !result.more) {
         sqlite3_stmt *items =
-            connection_bind(write.connection, error, QUERY_STALE_ITEMS, "iit", write.now_us - options->stale_claim_us,
-                            (int64_t)options->limit, options->group);
+            connection_bind(write.connection, error, QUERY_STALE_ITEMS, "iiti", write.now_us - options->stale_claim_us,
+                            (int64_t)options->limit, options->group, options->node_id);
         status = recover_items(&write, items, 0, "claimed for too long", options, options->limit, &stale, &result, error);
         result.more = stale == options->limit;
     }
@@ -364,7 +380,7 @@ static enum weir_status give_back_all(struct write *write, int64_t node_id, size
     }
     sqlite3_stmt *statement =
         connection_bind(write->connection, error, QUERY_ITEMS_OF_NODE, "ii", node_id, (int64_t)RECOVER_BATCH);
-    enum weir_status status = read_lost(write->connection, statement, items, RECOVER_BATCH, ret_count, error);
+    enum weir_status status = read_lost(write->connection, statement, NULL, items, RECOVER_BATCH, ret_count, error);
     for (size_t i = 0; i < *ret_count && status == WEIR_OK; i++) {
         int64_t fence;
         status = fence_next(write->connection, &fence, error);

@@ -7,7 +7,7 @@
 #include "queue/item.h"
 #include "store/sqlite/select.h"
 
-enum { PLACE_MOST = 10000, HOLDERS_MOST = 20, NAME_COUNT_MOST = 1000 };
+enum { BACKING_OFF_MOST = 10000, PLACE_MOST = 10000, HOLDERS_MOST = 20, NAME_COUNT_MOST = 1000 };
 
 /* --- rows to JSON --- */
 
@@ -542,6 +542,27 @@ static enum weir_status read_node_totals(struct connection *connection, int64_t 
     return status;
 }
 
+/* All reasons of the closed list, also those that hold nothing back. */
+static enum weir_status read_reasons(struct connection *connection, int64_t now_us, json_t *status_json,
+                                     struct weir_error *error)
+{
+    sqlite3_stmt *statement =
+        connection_bind(connection, error, QUERY_STATUS_REASONS, "ii", now_us, (int64_t)BACKING_OFF_MOST);
+    json_t *reasons = json_object();
+    enum weir_status status = statement == NULL ? statement_failure(error) : WEIR_OK;
+    for (unsigned i = 0; i < PENDING_REASON_COUNT; i++) {
+        (void)json_object_set_new(reasons, pending_reason_name((enum pending_reason)i), json_integer(0));
+    }
+    while (status == WEIR_OK && connection_step(connection, statement, &status, error)) {
+        const char *reason = column_text(statement, 0);
+        (void)json_object_set_new(reasons, reason == NULL ? "" : reason, json_integer(sqlite3_column_int64(statement, 1)));
+    }
+    if (json_object_set_new(status_json, "pending_reasons", reasons) != 0 && status == WEIR_OK) {
+        status = error_out_of_memory(error);
+    }
+    return status;
+}
+
 enum weir_status sqlite_status(struct store *store, size_t workspaces_max, json_t **ret_status, struct weir_error *error)
 {
     struct connection *connection;
@@ -558,6 +579,9 @@ enum weir_status sqlite_status(struct store *store, size_t workspaces_max, json_
     }
     if (status == WEIR_OK) {
         status = read_node_totals(connection, now_us, answer, error);
+    }
+    if (status == WEIR_OK) {
+        status = read_reasons(connection, now_us, answer, error);
     }
     if (status == WEIR_OK) {
         enum weir_status found = connection_read_integer(connection, error, &oldest_us, QUERY_OLDEST_PENDING, "");

@@ -6,6 +6,9 @@
 
 #include "base/error.h"
 
+/* Behind every hex digit and dash. */
+#define LAST_ID "~"
+
 enum { PREFIX_LEAST = 6, ALL_STATES = 63, LIVE_STATES = 7, ENDED_STATES = 56 };
 
 struct arm {
@@ -22,7 +25,7 @@ static enum weir_status read_arm(struct connection *connection, enum sqlite_quer
     char below[UUID_TEXT_MAX + 2];
     text_copy(below, UUID_TEXT_MAX, prefix);
     size_t end = strlen(below);
-    memcpy(below + end, "~", 2); /* behind every hex digit and dash */
+    memcpy(below + end, LAST_ID, sizeof LAST_ID);
     enum weir_status status = WEIR_OK;
     size_t count = 0;
     sqlite3_stmt *statement =
@@ -73,6 +76,7 @@ enum weir_status select_ids(struct connection *connection, const struct executio
         }
     }
     size_t arm = limit + 1;
+    after = descending && after[0] == '\0' ? LAST_ID : after; /* so that the key is always a bound of the walk */
     char(*ids)[UUID_TEXT_MAX] = calloc(3 * arm, UUID_TEXT_MAX);
     size_t live = 0;
     size_t ended = 0;

@@ -125,6 +125,9 @@ enum weir_status reader_of(struct store *store, struct connection **ret_connecti
 enum weir_status write_open(struct store *store, struct write *write, struct weir_error *error)
 {
     write->store = sqlite_of(store);
+    if (write->store->read_only) {
+        return error_set(error, WEIR_NOT_PERMITTED, "the store %s was opened for reading only", store->url);
+    }
     lane_changes_init(&write->changes);
     return write_begin(write->store->file, store->deadline_us, &write->connection, &write->now_us, error);
 }

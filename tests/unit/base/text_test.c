@@ -55,8 +55,7 @@ static void utf8_is_told_from_what_is_not(void **state)
                                         "\xF5\x80\x80\x80",
                                         "\xC3",
                                         "\xE2\x82",
-                                        "a\xFF"
-                                        "b"};
+                                        "a\377b"};
     for (size_t i = 0; i < sizeof right / sizeof right[0]; i++) {
         assert_true(text_is_utf8(right[i], strlen(right[i])));
     }

@@ -122,9 +122,10 @@ static void what_is_not_one_plain_document_is_refused(void **state)
     FAULT("a: &x 1\nb: *x\n", "file.yaml:1:7: anchors and aliases are not supported");
     FAULT("a: *x\n", "file.yaml:1:");
     FAULT("a: !!str 1\n", "file.yaml:1:10: tags are not supported");
-    FAULT("a: [1, 2\n", "file.yaml:");
-    FAULT("a: 1\n b: 2\n", "file.yaml:");
-    FAULT("a: \"x\n", "file.yaml:");
+    FAULT("a: 1\nb: [1, 2\n", "file.yaml:3:1: not valid YAML or JSON: flow sequence without a closing bracket");
+    FAULT("a: 1\n b: 2\n", "file.yaml:1:4: not valid YAML or JSON: invalid multiline plain key");
+    FAULT("a: 1\nb: \"x\n", "file.yaml:2:5: not valid YAML or JSON: double-quoted scalar without closing quote");
+    FAULT("a:\n\tb: 1\n", "file.yaml:2:1: not valid YAML or JSON: tab character may not be used as indentation");
     FAULT("? [a]\n: b\n", "file.yaml:1:3: a key must be text, not a list");
     FAULT("a\0b: 1\n", "file.yaml:1:2: the control character 0x00");
     FAULT("a: \x1b[1m\n", "file.yaml:1:4: the control character 0x1b");

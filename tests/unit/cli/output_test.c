@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "support/test.h"
 
 struct fixture {
@@ -132,12 +133,64 @@ static void pages_have_three_forms(void **state)
     json_decref(page);
 }
 
+static void progress_shows_after_a_second_and_the_time_left_after_ten(void **state)
+{
+    struct fixture fixture;
+    int64_t now_us = clock_boot(clock_system());
+    (void)state;
+    open_fixture(&fixture);
+    fixture.output.talk_is_terminal = true;
+    output_progress(&fixture.output, "retrying", 1, 100);
+    (void)fflush(fixture.talk_file);
+    assert_int_equal(fixture.talk_size, 0);
+    fixture.output.progress_from_us = now_us - 2 * MICROSECONDS_PER_SECOND;
+    fixture.output.progress_last_us = 1;
+    output_progress(&fixture.output, "retrying", 50, 100);
+    (void)fflush(fixture.talk_file);
+    assert_non_null(strstr(fixture.talk, "50/100  50 %"));
+    assert_null(strstr(fixture.talk, "left"));
+    fixture.output.progress_from_us = now_us - 20 * MICROSECONDS_PER_SECOND;
+    fixture.output.progress_last_us = 1;
+    output_progress(&fixture.output, "retrying", 50, 100);
+    output_say(&fixture.output, "done");
+    (void)fflush(fixture.talk_file);
+    assert_non_null(strstr(fixture.talk, " left"));
+    assert_non_null(strstr(fixture.talk, "\rdone\n")); /* the line was cleared first */
+    assert_null(strchr(fixture.talk, '\033'));
+    close_fixture(&fixture);
+}
+
+static void progress_into_a_pipe_is_a_line_per_tenth(void **state)
+{
+    struct fixture fixture;
+    size_t lines = 0;
+    (void)state;
+    open_fixture(&fixture);
+    fixture.output.talk_is_terminal = false;
+    fixture.output.progress_from_us = clock_boot(clock_system()) - 2 * MICROSECONDS_PER_SECOND;
+    for (int64_t done = 0; done <= 1000; done++) {
+        output_progress(&fixture.output, "retrying", done, 1000);
+    }
+    output_progress_end(&fixture.output);
+    (void)fflush(fixture.talk_file);
+    for (const char *at = fixture.talk; *at != '\0'; at++) {
+        lines += *at == '\n';
+        assert_int_not_equal(*at, '\r');
+    }
+    assert_int_equal(lines, 10);
+    close_fixture(&fixture);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tables_shorten_ids_first_and_fit), cmocka_unit_test(strangers_cannot_write_to_the_terminal),
-        cmocka_unit_test(errors_are_one_line_and_a_hint),   cmocka_unit_test(quiet_silences_talk_but_not_errors),
+        cmocka_unit_test(tables_shorten_ids_first_and_fit),
+        cmocka_unit_test(strangers_cannot_write_to_the_terminal),
+        cmocka_unit_test(errors_are_one_line_and_a_hint),
+        cmocka_unit_test(quiet_silences_talk_but_not_errors),
         cmocka_unit_test(pages_have_three_forms),
+        cmocka_unit_test(progress_shows_after_a_second_and_the_time_left_after_ten),
+        cmocka_unit_test(progress_into_a_pipe_is_a_line_per_tenth),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

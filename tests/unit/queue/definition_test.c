@@ -333,6 +333,8 @@ static void a_bad_expression_is_refused_where_it_stands(void **state)
          "f.yaml:3:42: bad expression ${.a | b}: b/0 is not defined", NULL},
         {HEAD "  s: {exec: [a, \"${HOME:-x}\"]}\n",
          "f.yaml:3:20: bad expression ${HOME:-x}: syntax error, unexpected ':', expecting $end", NULL},
+        {HEAD "  s: {exec: [a], when: ${.x}}\n", "f.yaml:3:25: not valid YAML or JSON: missing comma in flow mapping",
+         "inside [ ] and { }, an expression needs quotes: \"${.input.name}\""},
         {HEAD "  s: {exec: [a, \"${input}\"]}\n", "f.yaml:3:20: an argument: an expression starts with a dot here", NULL},
         {HEAD "  s: {handler: h, input: {a: [\"${1 +}\"]}}\n",
          "f.yaml:3:34: bad expression ${1 +}: syntax error, unexpected $end", NULL},

@@ -1,12 +1,22 @@
 -- Nodes, leases, recovery, locks.
 
+-- A process that stands up again after a lost lease keeps what an operator wants of it.
 -- name: insert_node
-INSERT INTO nodes (name, executor_group, host, boot_id, pid, keeper_pid, version, engine, lease, started_at, active_at, expires_at)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?10, ?10 + ?9)
+INSERT INTO nodes (name, executor_group, host, boot_id, pid, keeper_pid, version, engine, lease, started_at, active_at, expires_at,
+                   wish)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?10, ?10 + ?9,
+        coalesce((SELECT CASE WHEN n.stopped_at IS NULL THEN n.wish END FROM nodes n
+                  WHERE n.name = ?1 AND n.boot_id = ?4 AND n.pid = ?5 ORDER BY n.id DESC LIMIT 1), 'run'))
 RETURNING id;
 
+-- Nodes that are long gone and recovered (nFlow keeps them for a year). ?1 before when. Index: none is needed, the table is short.
+-- name: forget_nodes
+DELETE FROM nodes WHERE recovered_at IS NOT NULL AND recovered_at < ?1;
+
+-- Another node that lives, or this very process under an earlier id. ?1 now, ?2 boot id, ?3 pid
 -- name: live_node_exists
-SELECT 1 FROM nodes WHERE recovered_at IS NULL AND stopped_at IS NULL AND dead_at IS NULL AND expires_at > ?1 LIMIT 1;
+SELECT 1 FROM nodes
+WHERE (recovered_at IS NULL AND stopped_at IS NULL AND dead_at IS NULL AND expires_at > ?1) OR (boot_id = ?2 AND pid = ?3) LIMIT 1;
 
 -- name: beat_node
 UPDATE nodes SET active_at = ?2, expires_at = ?2 + lease, engine_reachable = ?3, running = ?4, stuck = ?5
@@ -49,10 +59,13 @@ ORDER BY id LIMIT 100;
 -- name: items_of_node
 SELECT id, fence, handovers, lane_id, workspace_id, status FROM workflow_execution_queue WHERE phase = 2 AND node_id = ?1 LIMIT ?2;
 
--- The safety net of the specification: CLAIMED for too long, whoever of the group holds it. ?3 group or NULL. Index: queue_held.
+-- The safety net of the specification: CLAIMED for too long, by ?4 itself, or by a node that does not live; ?4 = 0: by any.
+-- ?1 before when, ?2 limit, ?3 group or NULL. Index: queue_held.
 -- name: stale_items
 SELECT id, fence, handovers, lane_id, workspace_id, status FROM workflow_execution_queue
 WHERE phase = 2 AND node_id > 0 AND status = 'CLAIMED' AND claimed_at <= ?1
+  AND (?4 = 0 OR node_id = ?4
+       OR NOT EXISTS (SELECT 1 FROM nodes n WHERE n.id = node_id AND n.dead_at IS NULL AND n.stopped_at IS NULL))
   AND (?3 IS NULL OR EXISTS (SELECT 1 FROM lanes l WHERE l.id = lane_id AND l.executor_group = ?3)) LIMIT ?2;
 
 -- The fence grows: whatever the old node still says changes nothing.
@@ -90,6 +103,8 @@ SELECT 1 FROM shedlock WHERE name = ?1 AND lock_until > ?2 AND locked_by <> ?3;
 SELECT EXISTS (SELECT 1 FROM nodes WHERE recovered_at IS NULL AND (?2 IS NULL OR executor_group = ?2)
                  AND (dead_at IS NOT NULL OR stopped_at IS NOT NULL OR expires_at <= ?1))
     OR EXISTS (SELECT 1 FROM workflow_execution_queue WHERE phase = 2 AND node_id > 0 AND status = 'CLAIMED' AND claimed_at <= ?3
+                 AND (?4 = 0 OR node_id = ?4
+                      OR NOT EXISTS (SELECT 1 FROM nodes n WHERE n.id = node_id AND n.dead_at IS NULL AND n.stopped_at IS NULL))
                  AND (?2 IS NULL OR EXISTS (SELECT 1 FROM lanes l WHERE l.id = lane_id AND l.executor_group = ?2)));
 
 -- A node that stops: never started goes back as it came, running work keeps its slot and is taken over.

@@ -113,3 +113,29 @@ FROM workspaces w ORDER BY w.pending * 1.0 / w.slots_max DESC, w.name LIMIT ?1;
 -- name: status_nodes
 SELECT count(*), coalesce(sum(running), 0), coalesce(sum(stuck), 0), coalesce(min(engine_reachable), 1)
 FROM nodes WHERE recovered_at IS NULL AND stopped_at IS NULL AND dead_at IS NULL AND expires_at > ?1;
+
+-- What waits, by the reason that holds it back (queue/item.h). ?1 = store time; ?2 = how many of the waiting rows are looked at:
+-- beyond it a row that backs off counts as scheduled. Reads lanes and nodes, and of the queue only indexes.
+-- name: status_reasons
+WITH backing_off AS (
+    SELECT count(*) AS n FROM (SELECT due_at, run_at FROM workflow_execution_queue WHERE phase = 1 ORDER BY due_at LIMIT ?2)
+    WHERE due_at > run_at
+)
+SELECT reason, sum(n) FROM (
+    SELECT CASE
+               WHEN w.paused = 1 THEN 'workspace_paused'
+               WHEN s.queue_paused = 1 OR g.paused = 1 THEN 'queue_paused'
+               WHEN NOT EXISTS (SELECT 1 FROM nodes n WHERE n.recovered_at IS NULL AND n.executor_group = l.executor_group
+                                AND n.dead_at IS NULL AND n.stopped_at IS NULL AND n.expires_at > ?1) THEN 'no_node_in_group'
+               WHEN NOT EXISTS (SELECT 1 FROM nodes n WHERE n.recovered_at IS NULL AND n.executor_group = l.executor_group
+                                AND n.dead_at IS NULL AND n.stopped_at IS NULL AND n.expires_at > ?1
+                                AND n.engine_reachable = 1) THEN 'engine_unreachable'
+               WHEN w.slots_used >= w.slots_max THEN 'workspace_at_capacity'
+               ELSE 'ready'
+           END AS reason, l.runnable AS n
+    FROM lanes l JOIN workspaces w ON w.id = l.workspace_id JOIN executor_groups g ON g.name = l.executor_group
+    CROSS JOIN store_state s WHERE l.runnable > 0
+    UNION ALL SELECT 'backing_off', n FROM backing_off
+    UNION ALL SELECT 'scheduled', (SELECT coalesce(sum(waiting), 0) FROM lanes) - n FROM backing_off
+    UNION ALL SELECT 'handed_over', count(*) FROM workflow_execution_queue WHERE phase = 2 AND node_id = 0
+) GROUP BY reason;

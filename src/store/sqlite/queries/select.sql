@@ -1,11 +1,11 @@
 -- Which executions a list or a bulk act is about: their ids in order, one arm for the living and one for the ended, each along
--- its primary key. ?1 from the cursor on, ?2 workspace or NULL, ?3 state bits, ?4 workflow or NULL, ?5 group or NULL,
--- ?6 error code or NULL, ?7 idempotency key or NULL, ?8 created since, ?9 created before, ?10 id at least, ?11 id below,
--- ?12 finished before, ?13 limit
+-- its primary key. ?1 from the cursor on (descending from the start: '~'), ?2 workspace or NULL, ?3 state bits, ?4 workflow or
+-- NULL, ?5 group or NULL, ?6 error code or NULL, ?7 idempotency key or NULL, ?8 created since, ?9 created before,
+-- ?10 id at least, ?11 id below, ?12 finished before, ?13 limit
 
 -- name: live_ids_descending
 SELECT id FROM workflow_execution_queue
-WHERE (?1 = '' OR id < ?1) AND (?2 IS NULL OR workspace_id = ?2)
+WHERE id < ?1 AND (?2 IS NULL OR workspace_id = ?2)
   AND (CASE status WHEN 'PENDING' THEN 1 WHEN 'CLAIMED' THEN 2 ELSE 4 END) & ?3
   AND (?4 IS NULL OR definition_id IN (SELECT id FROM workflow_definitions WHERE name = ?4))
   AND (?5 IS NULL OR EXISTS (SELECT 1 FROM lanes l WHERE l.id = lane_id AND l.executor_group = ?5))
@@ -25,7 +25,7 @@ ORDER BY id LIMIT ?13;
 
 -- name: ended_ids_descending
 SELECT id FROM workflow_executions
-WHERE (?1 = '' OR id < ?1) AND (?2 IS NULL OR workspace_id = ?2)
+WHERE id < ?1 AND (?2 IS NULL OR workspace_id = ?2)
   AND (CASE status WHEN 'COMPLETED' THEN 8 WHEN 'FAILED' THEN 16 ELSE 32 END) & ?3
   AND (?4 IS NULL OR definition_id IN (SELECT id FROM workflow_definitions WHERE name = ?4))
   AND (?5 IS NULL OR EXISTS (SELECT 1 FROM lanes l WHERE l.id = lane_id AND l.executor_group = ?5))
@@ -36,7 +36,7 @@ ORDER BY id DESC LIMIT ?13;
 -- Index: executions_of_workspace.
 -- name: ended_ids_of_workspace_descending
 SELECT id FROM workflow_executions
-WHERE (?1 = '' OR id < ?1) AND workspace_id = ?2
+WHERE id < ?1 AND workspace_id = ?2
   AND (CASE status WHEN 'COMPLETED' THEN 8 WHEN 'FAILED' THEN 16 ELSE 32 END) & ?3
   AND (?4 IS NULL OR definition_id IN (SELECT id FROM workflow_definitions WHERE name = ?4))
   AND (?5 IS NULL OR EXISTS (SELECT 1 FROM lanes l WHERE l.id = lane_id AND l.executor_group = ?5))

@@ -1,0 +1,252 @@
+/* libweir: a durable queue of workflow executions for many workspaces, in your program.
+ *
+ *     weir_migrate()                                     make the store, or bring its schema up to this version
+ *     weir_open() .. weir_enqueue() .. weir_close()      ask for executions, look at them
+ *     weir_enqueue_sqlite()                              the same inside your own SQLite transaction
+ *     weir_node_open() .. weir_node_start() or weir_node_step() .. weir_node_close()      run them here
+ *
+ * - Statuses: every call that can fail returns an enum weir_status, which must be looked at, and fills the caller's struct
+ *   weir_error when one is given (weir/status.h). Outputs are untouched on failure.
+ * - Structs of options and requests: zero what you do not set (= {.workspace = "acme"}); zero and NULL mean the default.
+ * - Strings that go in are copied before the call returns, unless said otherwise; those that come out as `char **` are
+ *   released with weir_free(). Text is UTF-8. Times are microseconds.
+ * - Threads: a struct weir may be used by any number of threads at once; a struct weir_node: see there. Neither survives
+ *   fork(): a child process must open its own.
+ *
+ * Link with `pkg-config --cflags --libs weir`. Until version 1.0 a new soname may change any of this.
+ */
+#ifndef WEIR_WEIR_H
+#define WEIR_WEIR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "weir/handler.h"
+#include "weir/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#if defined(__GNUC__)
+#pragma GCC visibility push(default)
+#endif
+
+struct weir;      /* an open store */
+struct weir_node; /* what takes executions from a store and runs them */
+struct sqlite3;   /* of sqlite3.h */
+
+/* The version of the library that runs, "0.1.0"; weir/status.h and this header are of the same one. */
+const char *weir_version(void);
+/* Releases what a function of this library gave out as `char **`. Takes NULL. */
+void weir_free(void *memory);
+
+/* --- what happens inside --- */
+
+enum weir_event_level { WEIR_EVENT_DEBUG, WEIR_EVENT_INFO, WEIR_EVENT_WARN, WEIR_EVENT_ERROR };
+
+/* Something happened that a log may want. Strings may be NULL and numbers 0 when the event has no such field. */
+struct weir_event {
+    enum weir_event_level level;
+    const char *name;    /* "execution.dispatched"; docs/metrics.md lists all; never NULL */
+    const char *message; /* in words; never NULL */
+    const char *execution_id;
+    const char *workspace;
+    const char *workflow;
+    const char *plan;
+    const char *node;
+    const char *group;
+    const char *reason;
+    const char *code;
+    const char *error;
+    int64_t fence;
+    int64_t attempt;
+    int64_t count;
+    int64_t of; /* "count of of" */
+    int64_t slots_used;
+    int64_t slots_max;
+    int64_t duration_us;
+    int64_t age_us;
+};
+
+/* Called in the thread in which it happens, also in the node's own: be quick, do not call the library, copy what you keep.
+ */
+typedef void weir_event_function(void *context, const struct weir_event *event);
+
+/* --- opening --- */
+
+struct weir_options {
+    int64_t deadline_us;           /* of every call but weir_wait(); 0 = 5 s */
+    bool read_only;                /* for looking only */
+    weir_event_function *on_event; /* NULL: nobody listens. For the store and for every node on it */
+    void *event_context;
+};
+
+/* Makes the store when it is missing and applies the migrations that it lacks; does nothing when all is there.
+ * `url`: "sqlite:PATH" or a path. `ret_applied` (may be NULL) gets their number. Safe beside running nodes, and in several
+ * processes at once. Errors: as weir_open(), and WEIR_SCHEMA_NEWER. */
+WEIR_MUST_CHECK enum weir_status weir_migrate(const char *url, int *ret_applied, struct weir_error *error);
+
+/* Opens a store that exists. `options` may be NULL. Errors: WEIR_STORE_UNREACHABLE (missing, a directory, no rights),
+ * WEIR_STORE_NOT_WEIR, WEIR_STORE_CORRUPT, WEIR_SCHEMA_MISSING, _OLDER (weir_migrate() mends both), _NEWER. */
+WEIR_MUST_CHECK enum weir_status weir_open(const char *url, const struct weir_options *options, struct weir **ret_weir,
+                                           struct weir_error *error);
+/* Its nodes must be closed and no call may be under way. Takes NULL. */
+void weir_close(struct weir *weir);
+
+/* --- enqueue --- */
+
+/* Length of an execution's id (UUIDv7 in text) with the closing NUL. */
+enum { WEIR_ID_SIZE = 37 };
+
+struct weir_request {
+    const char *workspace;       /* who it is for; must exist */
+    const char *workflow;        /* its name; the newest version at this moment is bound to the execution */
+    const char *params;          /* JSON object text, at most 1 MiB; NULL = {} */
+    size_t params_length;        /* bytes; 0 = up to the NUL */
+    const char *idempotency_key; /* the same key of a workspace gives the first one's id and enqueues nothing */
+    const char *group;           /* of nodes that may run it; NULL = "default" */
+    int priority;                /* -100 to 100, higher goes first */
+    int64_t run_at_us;           /* not before, since 1970; 0 = now */
+    const char *id;              /* NULL = made here; your own UUIDv7 makes a call repeatable after WEIR_COMMIT_UNKNOWN */
+};
+
+/* Enqueues one execution, durably, in a transaction of its own; `id` gets its id. A known idempotency key is no failure.
+ * Errors: WEIR_WORKSPACE_NOT_FOUND, WEIR_WORKFLOW_NOT_FOUND, WEIR_WORKFLOW_NOT_YOURS, WEIR_INVALID_PARAMS,
+ * WEIR_PARAMS_TOO_LARGE, WEIR_INVALID_ARGUMENT, WEIR_IDEMPOTENCY_KEY_REUSED (other content under the same key),
+ * WEIR_STORE_BUSY, _FULL, WEIR_COMMIT_UNKNOWN (repeat with the same `id` or key). */
+WEIR_MUST_CHECK enum weir_status weir_enqueue(struct weir *weir, const struct weir_request *request, char id[WEIR_ID_SIZE],
+                                              struct weir_error *error);
+
+struct weir_result {
+    enum weir_status status; /* of this request alone */
+    bool duplicate;          /* its idempotency key was known */
+    char id[WEIR_ID_SIZE];   /* when status is WEIR_OK */
+    struct weir_error error;
+};
+
+/* Enqueues a set in one transaction: as durable, and many times faster. A refused request leaves the others alone; WEIR_OK
+ * means that the set is committed, `results` (`count` of them) says what became of each. */
+WEIR_MUST_CHECK enum weir_status weir_enqueue_many(struct weir *weir, const struct weir_request *requests, size_t count,
+                                                   struct weir_result *results, struct weir_error *error);
+
+/* Enqueues inside your own transaction: `database` is your connection to the file of a migrated store, with BEGIN done. The
+ * execution exists when you commit, and never when you roll back; nodes see a commit at once. Begin with BEGIN IMMEDIATE
+ * when other writers are about, as with every write in SQLite. Your program and libweir must use the same SQLite library.
+ * Errors: as weir_enqueue(); WEIR_MISUSE without an open transaction. A refusal leaves your transaction as it was. */
+WEIR_MUST_CHECK enum weir_status weir_enqueue_sqlite(struct sqlite3 *database, const struct weir_request *request,
+                                                     char id[WEIR_ID_SIZE], struct weir_error *error);
+
+/* --- workflows, workspaces, plans: data, changed without a restart --- */
+
+struct weir_published {
+    int version;
+    bool unchanged; /* the newest version says the same: no new one was made */
+};
+
+/* Checks and publishes a workflow definition (YAML or JSON, `length` bytes; 0 = up to the NUL). `source` names it in
+ * messages (NULL = "workflow"). `ret_published` may be NULL. Versions never change; executions keep the one they were
+ * enqueued with. Errors: WEIR_INVALID_DEFINITION with source, line and column; WEIR_WORKSPACE_NOT_FOUND (its owner). */
+WEIR_MUST_CHECK enum weir_status weir_publish_workflow(struct weir *weir, const char *text, size_t length,
+                                                       const char *source, struct weir_published *ret_published,
+                                                       struct weir_error *error);
+/* Makes or changes a workspace. `plan` NULL = as it is ("free" for a new one). `max_concurrent`: its own limit; 0 = as it
+ * is, -1 = what the plan says. Errors: WEIR_PLAN_NOT_FOUND, WEIR_INVALID_ARGUMENT. */
+WEIR_MUST_CHECK enum weir_status weir_set_workspace(struct weir *weir, const char *name, const char *plan,
+                                                    int64_t max_concurrent, struct weir_error *error);
+/* Nothing more of the workspace is started until it is resumed; what runs goes on. */
+WEIR_MUST_CHECK enum weir_status weir_pause_workspace(struct weir *weir, const char *name, bool paused,
+                                                      struct weir_error *error);
+/* Makes or changes a plan. `max_concurrent`: executions of a workspace at once; `weight`: its share when nodes are busy. 0
+ * = as it is; a new plan needs max_concurrent. */
+WEIR_MUST_CHECK enum weir_status weir_set_plan(struct weir *weir, const char *name, int64_t max_concurrent, int weight,
+                                               struct weir_error *error);
+
+/* --- looking at executions --- */
+
+/* One execution with params, steps and events, as JSON text with the keys of the view `executions`. `id` may be its first
+ * characters, 6 or more. Errors: WEIR_EXECUTION_NOT_FOUND, WEIR_INVALID_ARGUMENT. */
+WEIR_MUST_CHECK enum weir_status weir_show(struct weir *weir, const char *id, char **ret_json, struct weir_error *error);
+/* Why it is not running, as JSON text: one "pending_reason" of a closed list with the numbers behind it. Errors likewise.
+ */
+WEIR_MUST_CHECK enum weir_status weir_why(struct weir *weir, const char *id, char **ret_json, struct weir_error *error);
+
+enum weir_end { WEIR_END_COMPLETED, WEIR_END_FAILED, WEIR_END_CANCELLED };
+
+/* Waits until the execution has ended: WEIR_OK, whatever its end. `ret_end` and `ret_json` (as weir_show()) may be NULL.
+ * `timeout_us` < 0 waits for ever, 0 only looks. Errors: WEIR_TIMED_OUT (it goes on), WEIR_EXECUTION_NOT_FOUND. */
+WEIR_MUST_CHECK enum weir_status weir_wait(struct weir *weir, const char *id, int64_t timeout_us, enum weir_end *ret_end,
+                                           char **ret_json, struct weir_error *error);
+/* A waiting execution never starts; a running one is stopped by its node, soon. `reason` (may be NULL) goes on record.
+ * Errors: WEIR_EXECUTION_NOT_FOUND, WEIR_ILLEGAL_STATE (it has ended). */
+WEIR_MUST_CHECK enum weir_status weir_cancel(struct weir *weir, const char *id, const char *reason,
+                                             struct weir_error *error);
+
+/* The store's and this process's metrics as Prometheus text (docs/metrics.md). */
+WEIR_MUST_CHECK enum weir_status weir_metrics(struct weir *weir, char **ret_text, struct weir_error *error);
+
+/* --- a node --- */
+
+/* A node is driven in one of two ways: weir_node_start() gives it threads of its own, or you call weir_node_step() in your
+ * own loop, handlers included, from one thread at a time. weir_node_wake(), _pause(), _resume() and _begin_stop() may be
+ * called from any thread, _wake() from a signal handler too. */
+struct weir_node_options {
+    const char *name;                    /* NULL = host name and process id */
+    const char *group;                   /* whose executions it runs; NULL = "default" */
+    const struct weir_handler *handlers; /* copied; their names and contexts must outlive the node */
+    size_t handler_count;
+    size_t handler_threads;             /* with weir_node_start(); 0 = one per processor */
+    size_t max_running;                 /* executions at once; 0 = 1000 */
+    bool allow_exec;                    /* `exec` steps are refused unless this is set */
+    const char *const *exec_allow_list; /* programs that they may run, NULL-terminated; NULL = all */
+    int64_t lease_us;                   /* silent for longer, it is dead and others take over; 0 = 6 s */
+    int64_t stop_grace_us;              /* a stopping node waits this long for what runs; 0 = 25 s */
+    int64_t poll_interval_us;           /* the base under wake-ups; 0 = 5 s */
+    int64_t stuck_after_us;             /* an event tells of executions that run longer; 0 = 60 s */
+    int64_t retention_us;               /* how long ended executions are kept; 0 = 14 days, -1 = for ever */
+    int attempts_max;                   /* starts of an execution; 0 = 3 */
+};
+
+/* Makes a node and registers it in the store. With `allow_exec` it forks a small process that watches over steps; so open
+ * the node before your program starts threads. `weir` must outlive it; `options` may be NULL. Errors: WEIR_INVALID_ARGUMENT
+ * (a handler's name, twice the same), WEIR_SYSTEM, and the store's. */
+WEIR_MUST_CHECK enum weir_status weir_node_open(struct weir *weir, const struct weir_node_options *options,
+                                                struct weir_node **ret_node, struct weir_error *error);
+/* Runs the node in threads of its own from now on; returns at once. */
+WEIR_MUST_CHECK enum weir_status weir_node_start(struct weir_node *node, struct weir_error *error);
+
+/* Does what is due and never waits (but for handlers, which run inside). `ret_wait_us` gets how long it may be until the
+ * next call unless weir_node_fd() becomes readable before; -1 = only then. Failures of the store are events and tried
+ * again; an error means that the node is not healthy and should be closed: WEIR_STOPPED, WEIR_STALE_FENCE (its lease was
+ * lost). */
+WEIR_MUST_CHECK enum weir_status weir_node_step(struct weir_node *node, int64_t *ret_wait_us, struct weir_error *error);
+/* For poll(): readable when weir_node_step() has something to do. Owned by the node, never read it yourself. */
+int weir_node_fd(const struct weir_node *node);
+
+/* Look for work now. Not needed after an enqueue: nodes see that by themselves. */
+void weir_node_wake(struct weir_node *node);
+/* No new executions; what runs goes on. */
+void weir_node_pause(struct weir_node *node);
+void weir_node_resume(struct weir_node *node);
+/* WEIR_OK, or why the node cannot go on (as weir_node_step()); for a health check. */
+WEIR_MUST_CHECK enum weir_status weir_node_health(struct weir_node *node, struct weir_error *error);
+
+/* Takes nothing more, gives back what has not started, and awaits what runs for `grace_us` (< 0: stop_grace_us, which is
+ * the most); then what still runs is interrupted and given back for other nodes. Returns when all of it is on record.
+ * `ret_graceful` (may be NULL) tells whether nothing had to be interrupted. Without weir_node_start() it steps the node
+ * itself. WEIR_TIMED_OUT when even interrupting did not end. */
+WEIR_MUST_CHECK enum weir_status weir_node_stop(struct weir_node *node, int64_t grace_us, bool *ret_graceful,
+                                                struct weir_error *error);
+/* The same for a loop of your own: begins and returns at once; `interrupt` awaits nothing, and may follow a gentle stop. */
+void weir_node_begin_stop(struct weir_node *node, bool interrupt);
+bool weir_node_is_stopped(struct weir_node *node);
+/* Without a stop before: as if the process had died, others take over when the lease ends. Takes NULL. */
+void weir_node_close(struct weir_node *node);
+
+#if defined(__GNUC__)
+#pragma GCC visibility pop
+#endif
+#ifdef __cplusplus
+}
+#endif
+#endif

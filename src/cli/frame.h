@@ -1,0 +1,36 @@
+/* A picture that is drawn again and again at the same place of the terminal: demo, top.
+ *
+ *     frame_begin(&frame, output);  ... output_print(), tables ...  frame_end(&frame);
+ *
+ * Between the two everything for stdout goes into a buffer, and what needs memory of the output gets it from the frame and
+ * loses it with the next one, so that a picture may be drawn for weeks. Without a terminal that obeys escape codes
+ * (frame_is_live() false: a pipe, NO_COLOR, TERM=dumb) each picture simply follows the last one. */
+#ifndef WEIR_CLI_FRAME_H
+#define WEIR_CLI_FRAME_H
+
+#include <stdio.h>
+
+#include "base/arena.h"
+#include "cli/output.h"
+
+struct frame {
+    struct output *output;
+    struct arena arena;
+    FILE *buffer;
+    char *text;
+    size_t length;
+    char *shown;  /* the last picture: the same again is not drawn */
+    size_t lines; /* of the picture that stands on the terminal */
+    FILE *real_out;
+    struct arena *real_arena;
+};
+
+/* The frame may move between begin and end; frame_close() takes a zeroed one too. */
+void frame_open(struct frame *frame, struct output *output);
+bool frame_is_live(const struct output *output);
+void frame_begin(struct frame *frame);
+/* Puts the picture in the place of the last one. */
+void frame_end(struct frame *frame);
+void frame_close(struct frame *frame);
+
+#endif

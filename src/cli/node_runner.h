@@ -1,0 +1,49 @@
+/* A node in a process of the command line: what serve, dev and demo share.
+ *
+ *     node_runner_open() -> node_runner_start() -> (until a signal or a failure) -> node_runner_stop() ->
+ * node_runner_close()
+ *
+ * The order inside matters: the engine comes first, because its keeper is forked and must be forked while the process has
+ * one thread and no open store. Threads: one; the node has its own. */
+#ifndef WEIR_CLI_NODE_RUNNER_H
+#define WEIR_CLI_NODE_RUNNER_H
+
+#include "cli/command.h"
+#include "dispatch/node.h"
+#include "engine/engine.h"
+#include "observe/event.h"
+#include "observe/log.h"
+#include "store/store.h"
+
+struct node_runner {
+    const struct invocation *invocation;
+    struct event_bus events;
+    struct log log;
+    bool has_log;
+    struct engine *engine;
+    struct store *store;
+    struct node *node;
+    int signals_seen; /* of interrupt_count(), when the stop began */
+};
+
+struct node_runner_options {
+    const char *store_url;
+    bool create_store; /* make and migrate it */
+    bool open_exec;    /* whatever exec.allow says */
+    int log_fd;        /* -1 = no log */
+};
+
+/* Everything but the node itself, so that the caller can prepare the store. node_runner_close() undoes a half of it too. */
+WEIR_MUST_CHECK enum weir_status node_runner_open(struct node_runner *runner, const struct invocation *invocation,
+                                                  const struct node_runner_options *options, struct weir_error *error);
+/* Registers the node and runs its threads. */
+WEIR_MUST_CHECK enum weir_status node_runner_start(struct node_runner *runner, struct weir_error *error);
+/* Waits for a signal (WEIR_OK), for an operator's stop (WEIR_OK), or until the node is not healthy (its status). */
+WEIR_MUST_CHECK enum weir_status node_runner_await(struct node_runner *runner, struct weir_error *error);
+/* Stops: waits for what runs and says so; a further signal interrupts it (WEIR_INTERRUPTED); so does the end of stop.grace
+ * (WEIR_FAILED, with the message). */
+WEIR_MUST_CHECK enum weir_status node_runner_stop(struct node_runner *runner, struct weir_error *error);
+/* Takes a zeroed one. */
+void node_runner_close(struct node_runner *runner);
+
+#endif

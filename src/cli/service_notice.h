@@ -1,0 +1,15 @@
+/* Telling a service manager how the daemon is: sd_notify(3)'s protocol without its library.
+ *
+ * Datagrams to the socket that NOTIFY_SOCKET names. Without it every call does nothing. Threads: one. */
+#ifndef WEIR_CLI_SERVICE_NOTICE_H
+#define WEIR_CLI_SERVICE_NOTICE_H
+
+#include <stdint.h>
+
+/* "READY=1", "STOPPING=1", "STATUS=...", "WATCHDOG=1"; several are separated by '\n'. A manager that does not listen is
+ * nobody's failure. */
+void service_notice(const char *state);
+/* How often WATCHDOG=1 is expected (WATCHDOG_USEC, halved), 0 = never. */
+int64_t service_watchdog_interval_us(void);
+
+#endif

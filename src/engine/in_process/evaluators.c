@@ -1,0 +1,252 @@
+#include "engine/in_process/evaluators.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "base/error.h"
+
+/* --- the end of a child --- */
+
+static void close_watch(struct loop *loop, struct watch *watch)
+{
+    int fd = watch->fd;
+    if (fd >= 0) {
+        loop_unwatch(loop, watch);
+        (void)close(fd);
+    }
+}
+
+/* Kills the child and answers its request; the child's place is free when the keeper has seen it end. */
+static void give_up(struct evaluator_child *child, enum weir_status status, const char *message)
+{
+    struct evaluator_request *request = child->request;
+    child->request = NULL;
+    loop_clear_timer(child->pool->loop, &child->deadline);
+    close_watch(child->pool->loop, &child->requests);
+    close_watch(child->pool->loop, &child->answers);
+    text_clear(&child->received);
+    if (child->process != NULL && !child->is_dead) {
+        child->is_dead = true;
+        process_kill(child->process, 0);
+    }
+    if (request != NULL) {
+        text_close(&request->frame);
+        request->answered(request, status, NULL, message);
+    }
+}
+
+static void child_ended(struct process *process)
+{
+    struct evaluator_child *child = process->owner;
+    child->is_dead = true;
+    give_up(child, WEIR_SYSTEM, "the evaluator ended");
+    process_free(process);
+    child->process = NULL;
+    child->is_dead = false;
+    evaluators_work_off(child->pool);
+}
+
+static void deadline_passed(struct timer *timer)
+{
+    give_up(timer->owner, WEIR_TIMED_OUT, "the expression took longer than 1s");
+}
+
+/* --- talking to a child --- */
+
+static void send_more(struct evaluator_child *child)
+{
+    struct text *frame = &child->request->frame;
+    while (child->sent < frame->length) {
+        ssize_t written = write(child->requests.fd, frame->data + child->sent, frame->length - child->sent);
+        if (written > 0) {
+            child->sent += (size_t)written;
+        } else if (errno == EAGAIN) {
+            loop_change(child->pool->loop, &child->requests, EPOLLOUT);
+            return;
+        } else if (errno != EINTR) {
+            give_up(child, WEIR_SYSTEM, "the evaluator ended");
+            return;
+        }
+    }
+    loop_change(child->pool->loop, &child->requests, 0);
+}
+
+static void requests_ready(struct watch *watch, uint32_t events)
+{
+    struct evaluator_child *child = watch->owner;
+    if ((events & EPOLLOUT) != 0 && child->request != NULL) {
+        send_more(child);
+    } else if ((events & (EPOLLERR | EPOLLHUP)) != 0) {
+        give_up(child, WEIR_SYSTEM, "the evaluator ended");
+    }
+}
+
+static void take_answer(struct evaluator_child *child)
+{
+    struct evaluator_answer answer = {.id = 0};
+    size_t used = 0;
+    if (evaluator_answer_read(child->received.data, child->received.length, &answer, &used, NULL) != WEIR_OK) {
+        give_up(child, WEIR_SYSTEM, "the evaluator gave no answer");
+        return;
+    }
+    if (used == 0) {
+        return;
+    }
+    struct evaluator_request *request = child->request;
+    if (request == NULL || answer.id != request->id) {
+        json_decref(answer.value);
+        give_up(child, WEIR_SYSTEM, "the evaluator answered something else");
+        return;
+    }
+    text_clear(&child->received);
+    child->request = NULL;
+    loop_clear_timer(child->pool->loop, &child->deadline);
+    text_close(&request->frame);
+    request->answered(request, answer.value != NULL ? WEIR_OK : WEIR_FAILED, answer.value, answer.error);
+    evaluators_work_off(child->pool);
+}
+
+static void answers_ready(struct watch *watch, uint32_t events)
+{
+    (void)events;
+    struct evaluator_child *child = watch->owner;
+    char buffer[16 * 1024];
+    ssize_t got = read(watch->fd, buffer, sizeof buffer);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
+        return;
+    }
+    if (got <= 0 || text_add(&child->received, buffer, (size_t)got) != WEIR_OK) {
+        give_up(child, WEIR_SYSTEM, "the evaluator ended");
+        return;
+    }
+    take_answer(child);
+}
+
+/* --- the pool --- */
+
+void evaluators_init(struct evaluators *pool, struct loop *loop, struct process_table *table)
+{
+    memset(pool, 0, sizeof *pool);
+    pool->loop = loop;
+    pool->table = table;
+    for (size_t i = 0; i < EVALUATORS_MAX; i++) {
+        struct evaluator_child *child = &pool->children[i];
+        *child = (struct evaluator_child){.pool = pool,
+                                          .requests = {.fd = -1, .ready = requests_ready, .owner = child},
+                                          .answers = {.fd = -1, .ready = answers_ready, .owner = child},
+                                          .deadline = {.fire = deadline_passed, .owner = child},
+                                          .received = {.max = EVALUATOR_FRAME_BYTES_MAX + EVALUATOR_HEADER_BYTES}};
+    }
+}
+
+void evaluators_close(struct evaluators *pool)
+{
+    for (size_t i = 0; i < EVALUATORS_MAX && pool->loop != NULL; i++) {
+        struct evaluator_child *child = &pool->children[i];
+        close_watch(pool->loop, &child->requests);
+        close_watch(pool->loop, &child->answers);
+        loop_clear_timer(pool->loop, &child->deadline);
+        text_close(&child->received);
+    }
+}
+
+static bool start_child(struct evaluator_child *child)
+{
+    int requests;
+    int answers;
+    if (process_start_evaluator(child->pool->table, child, child_ended, &requests, &answers, &child->process, NULL) !=
+        WEIR_OK) {
+        return false;
+    }
+    if (loop_watch(child->pool->loop, &child->requests, requests, 0) != WEIR_OK) {
+        (void)close(requests);
+        (void)close(answers);
+        give_up(child, WEIR_SYSTEM, "");
+        return false;
+    }
+    if (loop_watch(child->pool->loop, &child->answers, answers, EPOLLIN) != WEIR_OK) {
+        (void)close(answers);
+        give_up(child, WEIR_SYSTEM, "");
+        return false;
+    }
+    return true;
+}
+
+static struct evaluator_child *find_idle(struct evaluators *pool)
+{
+    struct evaluator_child *to_start = NULL;
+    for (size_t i = 0; i < EVALUATORS_MAX; i++) {
+        struct evaluator_child *child = &pool->children[i];
+        if (child->process == NULL) {
+            to_start = to_start != NULL ? to_start : child;
+        } else if (child->request == NULL && !child->is_dead) {
+            return child;
+        }
+    }
+    return to_start;
+}
+
+void evaluators_work_off(struct evaluators *pool)
+{
+    while (pool->first != NULL) {
+        struct evaluator_child *child = find_idle(pool);
+        if (child == NULL) {
+            return;
+        }
+        struct evaluator_request *request = pool->first;
+        pool->first = request->next;
+        pool->last = pool->first == NULL ? NULL : pool->last;
+        if (child->process == NULL && !start_child(child)) {
+            text_close(&request->frame);
+            request->answered(request, WEIR_SYSTEM, NULL, "no evaluator could be started");
+            continue;
+        }
+        child->request = request;
+        child->sent = 0;
+        loop_set_timer(pool->loop, &child->deadline, time_add(loop_now(pool->loop), EVALUATOR_DEADLINE_US));
+        send_more(child);
+    }
+}
+
+enum weir_status evaluators_ask(struct evaluators *pool, struct evaluator_request *request, const char *program,
+                                const json_t *input, struct weir_error *error)
+{
+    request->frame = (struct text){.max = EVALUATOR_FRAME_BYTES_MAX + EVALUATOR_HEADER_BYTES};
+    request->id = ++pool->last_id;
+    request->next = NULL;
+    enum weir_status status = evaluator_request_write(request->id, program, input, &request->frame, error);
+    if (status != WEIR_OK) {
+        text_close(&request->frame);
+        return status;
+    }
+    if (pool->last != NULL) {
+        pool->last->next = request;
+    } else {
+        pool->first = request;
+    }
+    pool->last = request;
+    return WEIR_OK;
+}
+
+void evaluators_drop(struct evaluators *pool, struct evaluator_request *request)
+{
+    struct evaluator_request **link = &pool->first;
+    struct evaluator_request *before = NULL;
+    while (*link != NULL && *link != request) {
+        before = *link;
+        link = &before->next;
+    }
+    if (*link == request) {
+        *link = request->next;
+        pool->last = pool->last == request ? before : pool->last;
+    }
+    for (size_t i = 0; i < EVALUATORS_MAX; i++) {
+        if (pool->children[i].request == request) {
+            pool->children[i].request = NULL; /* its answer would be taken for another's: end the child */
+            give_up(&pool->children[i], WEIR_STOPPED, "");
+        }
+    }
+    text_close(&request->frame);
+}

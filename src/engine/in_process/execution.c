@@ -1,0 +1,346 @@
+#include "engine/in_process/execution.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "engine/in_process/step_run.h"
+
+/* --- making --- */
+
+static char *copy_string(char **at, const char *from, size_t length)
+{
+    char *to = *at;
+    memcpy(to, from, length);
+    to[length] = '\0';
+    *at += length + 1;
+    return to;
+}
+
+static void fill(struct execution *execution, const struct engine_start *start, char *strings)
+{
+    execution->command.kind = COMMAND_START;
+    text_copy(execution->id, sizeof execution->id, start->id);
+    execution->fence = start->fence;
+    execution->start_attempt = start->attempt;
+    execution->handovers = start->handovers;
+    execution->version = start->version;
+    execution->running_for_us = start->running_for_us;
+    execution->cancel_requested = start->cancel_requested;
+    const char *workspace = start->workspace != NULL ? start->workspace : "";
+    const char *workflow = start->workflow != NULL ? start->workflow : "";
+    execution->workspace = copy_string(&strings, workspace, strlen(workspace));
+    execution->workflow = copy_string(&strings, workflow, strlen(workflow));
+    bool has_params = start->params != NULL && start->params_length > 0;
+    execution->params_length = has_params ? start->params_length : 2;
+    execution->params = copy_string(&strings, has_params ? start->params : "{}", execution->params_length);
+}
+
+static const struct step_record *find_record(const struct engine_start *start, const char *id)
+{
+    for (size_t i = 0; i < start->step_count; i++) {
+        if (strcmp(start->steps[i].step, id) == 0) {
+            return &start->steps[i];
+        }
+    }
+    return NULL;
+}
+
+enum weir_status execution_new(struct runner *runner, const struct engine_start *start, struct execution **ret_execution,
+                               struct weir_error *error)
+{
+    struct definition_entry *definition = NULL;
+    struct weir_error refusal = {.message = ""};
+    enum weir_status status =
+        definition_cache_acquire(&runner->definitions, start->definition_id, start->definition, &definition, &refusal);
+    size_t count = status == WEIR_OK ? definition->definition->count : 0;
+    size_t strings = (start->workspace != NULL ? strlen(start->workspace) : 0) +
+                     (start->workflow != NULL ? strlen(start->workflow) : 0) + start->params_length + 2 + 3;
+    struct execution *execution = calloc(1, sizeof *execution + count * sizeof(struct step_run) + strings);
+    if (execution == NULL) {
+        definition_cache_release(definition);
+        return error_out_of_memory(error);
+    }
+    execution->runner = runner;
+    execution->definition = definition;
+    execution->step_count = count;
+    execution->refusal = status;
+    fill(execution, start, (char *)&execution->steps[count]);
+    if (status != WEIR_OK) {
+        execution_set_error(execution, "definition_invalid", refusal.message);
+    }
+    execution->started_us = loop_now(&runner->loop);
+    for (size_t i = 0; i < count; i++) {
+        execution->steps[i].execution = execution;
+        execution->steps[i].exit_code = -1;
+        if (start->step_count > 0 || start->handovers > 0) {
+            step_run_restore(&execution->steps[i], find_record(start, definition->definition->steps[i].id));
+        }
+    }
+    *ret_execution = execution;
+    return WEIR_OK;
+}
+
+void execution_free(struct execution *execution)
+{
+    if (execution == NULL) {
+        return;
+    }
+    loop_clear_timer(&execution->runner->loop, &execution->timeout);
+    for (size_t i = 0; i < execution->step_count; i++) {
+        step_run_close(&execution->steps[i]);
+    }
+    definition_cache_release(execution->definition);
+    json_decref(execution->input);
+    json_decref(execution->about);
+    free(execution->error);
+    free(execution);
+}
+
+void execution_set_error(struct execution *execution, const char *code, const char *error)
+{
+    if (execution->error_code[0] == '\0') {
+        text_copy(execution->error_code, sizeof execution->error_code, code);
+        execution->error = error != NULL ? strdup(error) : NULL;
+    }
+}
+
+/* --- leaving --- */
+
+/* It is over: out of the table; whoever waited for its place comes in. */
+static void leave(struct execution *execution)
+{
+    struct runner *runner = execution->runner;
+    struct execution *successor = execution->successor;
+    if (execution->in_table) {
+        runner_remove(runner, execution);
+    }
+    runner->timers_reserved -= execution->step_count + 1;
+    execution_free(execution);
+    atomic_fetch_sub(&runner->admitted, 1);
+    if (successor != NULL) {
+        execution_admit(successor);
+    }
+}
+
+static void refuse(struct execution *execution, bool permanent, int64_t delay_us, const char *code, const char *error)
+{
+    struct report *report = runner_report_new(REPORT_REFUSED, execution->id, execution->fence);
+    report->permanent = permanent;
+    report->delay_us = delay_us;
+    text_copy(report->error_code, sizeof report->error_code, code);
+    report->error = error != NULL ? strdup(error) : NULL;
+    struct runner *runner = execution->runner;
+    execution_free(execution);
+    atomic_fetch_sub(&runner->admitted, 1);
+    engine_report(&runner->base, report);
+}
+
+/* --- coming in --- */
+
+/* True when one with this id is here already, and says what becomes of the new one. */
+static bool meets_itself(struct execution *execution)
+{
+    struct runner *runner = execution->runner;
+    struct execution *here = runner_find(runner, execution->id);
+    if (here == NULL) {
+        return false;
+    }
+    if (execution->fence > here->fence) {
+        /* Our own hold was lost and won again: the old run must be dead before the new one begins. */
+        struct execution *waiting = here->successor;
+        here->successor = execution;
+        if (waiting != NULL) {
+            execution_free(waiting);
+            atomic_fetch_sub(&runner->admitted, 1);
+        }
+        execution_end(here, ENDING_ABANDONED);
+        return true;
+    }
+    if (execution->fence == here->fence && here->ending != ENDING_ABANDONED) {
+        engine_report(&runner->base, runner_report_new(REPORT_STARTED, execution->id, execution->fence));
+        execution_free(execution);
+        atomic_fetch_sub(&runner->admitted, 1);
+    } else {
+        refuse(execution, false, 0, "stale_fence", "this node holds the execution with a later fence");
+    }
+    return true;
+}
+
+static bool is_refused(struct execution *execution)
+{
+    struct runner *runner = execution->runner;
+    if (execution->refusal == WEIR_OUT_OF_MEMORY) {
+        refuse(execution, false, IN_PROCESS_REFUSAL_DELAY_US, "out_of_memory", NULL);
+        return true;
+    }
+    if (execution->refusal != WEIR_OK) {
+        refuse(execution, true, 0, "definition_invalid", execution->error);
+        return true;
+    }
+    if (atomic_load(&runner->stopped)) {
+        refuse(execution, false, 0, "node_stopping", "this node takes no more executions");
+        return true;
+    }
+    if (execution->definition->unknown_handler != NULL) {
+        char text[128];
+        (void)snprintf(text, sizeof text, "this node has no handler \"%s\"", execution->definition->unknown_handler);
+        refuse(execution, false, IN_PROCESS_REFUSAL_DELAY_US, "unknown_handler", text);
+        return true;
+    }
+    size_t timers = runner->timers_reserved + execution->step_count + 1;
+    if (loop_reserve_timers(&runner->loop, timers + EVALUATORS_MAX) != WEIR_OK) {
+        refuse(execution, false, IN_PROCESS_REFUSAL_DELAY_US, "out_of_memory", NULL);
+        return true;
+    }
+    runner->timers_reserved = timers;
+    return false;
+}
+
+static void timeout_fired(struct timer *timer)
+{
+    struct execution *execution = timer->owner;
+    if (execution->end_reported) {
+        return;
+    }
+    if (execution->ending < ENDING_TIMED_OUT) {
+        execution->error_code[0] = '\0';
+        free(execution->error);
+        execution->error = NULL;
+        execution_set_error(execution, "execution_timeout", "the execution took longer than its timeout");
+    }
+    execution_end(execution, ENDING_TIMED_OUT);
+}
+
+void execution_admit(struct execution *execution)
+{
+    struct runner *runner = execution->runner;
+    if (meets_itself(execution) || is_refused(execution)) {
+        return;
+    }
+    runner_insert(runner, execution);
+    execution->in_table = true;
+    execution->timeout.fire = timeout_fired;
+    execution->timeout.owner = execution;
+    engine_report(&runner->base, runner_report_new(REPORT_STARTED, execution->id, execution->fence));
+    int64_t timeout_us = execution->definition->definition->timeout_us;
+    if (timeout_us > 0) {
+        int64_t due_us = time_add(execution->started_us, timeout_us - execution->running_for_us);
+        loop_set_timer(&runner->loop, &execution->timeout, due_us);
+    }
+    enum ending ending = execution->ending; /* what the steps on record say */
+    if (ending != ENDING_NONE || execution->cancel_requested) {
+        execution->ending = ENDING_NONE;
+        execution_end(execution, execution->cancel_requested ? ENDING_CANCELLED : ending);
+    } else {
+        execution_settle(execution);
+    }
+}
+
+/* --- going on --- */
+
+static bool needs_are_done(const struct execution *execution, const struct step *step)
+{
+    for (size_t i = 0; i < step->needs_count; i++) {
+        if (execution->steps[step->needs[i]].phase != PHASE_DONE) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void begin_steps(struct execution *execution)
+{
+    const struct definition *definition = execution->definition->definition;
+    for (size_t i = 0; i < execution->step_count && execution->ending == ENDING_NONE; i++) {
+        struct step_run *run = &execution->steps[i];
+        if (run->phase == PHASE_IDLE && needs_are_done(execution, &definition->steps[i])) {
+            step_run_begin(run);
+        }
+    }
+}
+
+static void stop_steps(struct execution *execution)
+{
+    for (size_t i = 0; i < execution->step_count; i++) {
+        step_run_stop(&execution->steps[i]);
+    }
+}
+
+void execution_fill_end(struct execution *execution, struct report *report)
+{
+    bool has_failed = execution->error_code[0] != '\0';
+    execution->end_reported = true;
+    report->end_state = execution->ending == ENDING_CANCELLED ? END_CANCELLED : has_failed ? END_FAILED : END_COMPLETED;
+    if (report->end_state == END_FAILED) {
+        text_copy(report->error_code, sizeof report->error_code, execution->error_code);
+        report->error = execution->error != NULL ? strdup(execution->error) : NULL;
+    }
+}
+
+static void report_end(struct execution *execution)
+{
+    bool is_given_back = execution->ending == ENDING_GIVEN_BACK && execution->done < execution->step_count;
+    struct report *report =
+        runner_report_new(is_given_back ? REPORT_GIVEN_BACK : REPORT_ENDED, execution->id, execution->fence);
+    execution_fill_end(execution, report);
+    engine_report(&execution->runner->base, report);
+}
+
+void execution_settle(struct execution *execution)
+{
+    if (execution->settling) {
+        execution->settle_again = true;
+        return;
+    }
+    execution->settling = true;
+    do {
+        execution->settle_again = false;
+        if (execution->ending == ENDING_NONE) {
+            begin_steps(execution);
+        }
+        if (execution->ending != ENDING_NONE && execution->in_flight > 0) {
+            stop_steps(execution);
+        }
+    } while (execution->settle_again);
+    execution->settling = false;
+    if (execution->in_flight > 0) {
+        return;
+    }
+    if (execution->ending == ENDING_ABANDONED) {
+        leave(execution);
+    } else if (!execution->end_reported && (execution->ending != ENDING_NONE || execution->done == execution->step_count)) {
+        report_end(execution);
+    }
+}
+
+void execution_end(struct execution *execution, enum ending ending)
+{
+    if (ending > execution->ending && (!execution->end_reported || ending == ENDING_ABANDONED)) {
+        execution->ending = ending;
+        stop_steps(execution);
+    }
+    execution_settle(execution);
+}
+
+void execution_recorded(struct execution *execution, const struct recorded *recorded)
+{
+    bool is_lost = recorded->status == WEIR_STALE_FENCE || recorded->status == WEIR_EXECUTION_NOT_FOUND;
+    if (is_lost) {
+        execution_end(execution, ENDING_ABANDONED);
+        return;
+    }
+    bool is_end = recorded->kind == REPORT_ENDED || recorded->kind == REPORT_GIVEN_BACK;
+    if (is_end && (recorded->status == WEIR_OK || recorded->step_index < 0)) {
+        if (execution->end_reported) {
+            leave(execution);
+        }
+        return;
+    }
+    if ((recorded->kind == REPORT_STEP || is_end) && recorded->step_index >= 0 &&
+        (size_t)recorded->step_index < execution->step_count) {
+        step_run_recorded(&execution->steps[recorded->step_index], recorded->status);
+        execution_settle(execution);
+    }
+}

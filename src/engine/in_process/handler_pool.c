@@ -1,0 +1,258 @@
+#include "engine/in_process/handler_pool.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/json.h"
+
+/* --- what a handler sees --- */
+
+#define EXPORTED __attribute__((visibility("default")))
+
+EXPORTED const char *weir_call_execution_id(const struct weir_call *call)
+{
+    return call->execution_id;
+}
+
+EXPORTED const char *weir_call_workspace(const struct weir_call *call)
+{
+    return call->workspace;
+}
+
+EXPORTED const char *weir_call_step(const struct weir_call *call)
+{
+    return call->step;
+}
+
+EXPORTED int weir_call_attempt(const struct weir_call *call)
+{
+    return call->attempt;
+}
+
+EXPORTED int64_t weir_call_fence(const struct weir_call *call)
+{
+    return call->fence;
+}
+
+EXPORTED const char *weir_call_input(const struct weir_call *call)
+{
+    return call->input;
+}
+
+EXPORTED bool weir_call_cancelled(const struct weir_call *call)
+{
+    return atomic_load_explicit(&call->cancelled, memory_order_relaxed);
+}
+
+EXPORTED void weir_done(struct weir_call *call, const char *output)
+{
+    if (call->result != CALL_NOTHING) {
+        return;
+    }
+    call->result = CALL_DONE;
+    if (output == NULL) {
+        return;
+    }
+    struct weir_error error;
+    size_t length = strlen(output);
+    if (length > STEP_OUTPUT_BYTES_MAX) {
+        call->result = CALL_BAD_OUTPUT;
+        call->error = strdup("the output is larger than a step may give");
+    } else if (json_read(output, length, &call->value, &error) != WEIR_OK) {
+        call->result = CALL_BAD_OUTPUT;
+        call->error = strdup(error.message);
+    } else if ((call->output = strdup(output)) == NULL) {
+        call->result = CALL_BAD_OUTPUT;
+    }
+}
+
+static void answer(struct weir_call *call, enum call_result result, const char *code, const char *error)
+{
+    if (call->result == CALL_NOTHING) {
+        call->result = result;
+        text_copy(call->code, sizeof call->code, code != NULL && *code != '\0' ? code : "handler_failed");
+        text_make_safe(call->code);
+        call->error = error != NULL ? strndup(error, ERROR_TEXT_MAX) : NULL;
+        if (call->error != NULL) {
+            text_make_safe(call->error);
+        }
+    }
+}
+
+EXPORTED void weir_retry(struct weir_call *call, const char *code, const char *error)
+{
+    answer(call, CALL_RETRY, code, error);
+}
+
+EXPORTED void weir_fail(struct weir_call *call, const char *code, const char *error)
+{
+    answer(call, CALL_FAILED, code, error);
+}
+
+void weir_call_free(struct weir_call *call)
+{
+    if (call != NULL) {
+        free(call->own_input);
+        free(call->output);
+        free(call->error);
+        json_decref(call->value);
+        free(call);
+    }
+}
+
+/* --- the pool --- */
+
+void handler_pool_init(struct handler_pool *pool, struct loop *loop)
+{
+    memset(pool, 0, sizeof *pool);
+    pool->loop = loop;
+    pool->submitted_end = &pool->submitted;
+    (void)pthread_mutex_init(&pool->lock, NULL);
+    (void)pthread_cond_init(&pool->filled, NULL);
+}
+
+static void finish(struct handler_pool *pool, struct weir_call *call)
+{
+    struct weir_call *head = atomic_load_explicit(&pool->finished, memory_order_relaxed);
+    do {
+        call->next = head;
+    } while (!atomic_compare_exchange_weak(&pool->finished, &head, call));
+}
+
+static struct weir_call *take(struct handler_pool *pool)
+{
+    (void)pthread_mutex_lock(&pool->lock);
+    while (pool->first == NULL && !pool->stopping) {
+        pool->idle_threads++;
+        (void)pthread_cond_wait(&pool->filled, &pool->lock);
+        pool->idle_threads--;
+    }
+    struct weir_call *call = pool->first;
+    if (call != NULL) {
+        pool->first = call->next;
+        pool->last = pool->first == NULL ? NULL : pool->last;
+        pool->waiting--;
+    }
+    (void)pthread_mutex_unlock(&pool->lock);
+    return call;
+}
+
+static void *work(void *argument)
+{
+    struct handler_pool *pool = argument;
+    struct weir_call *call;
+    while ((call = take(pool)) != NULL) {
+        call->handler->function(call, call->handler->context);
+        finish(pool, call);
+        loop_ring(pool->loop);
+    }
+    return NULL;
+}
+
+enum weir_status handler_pool_run_threads(struct handler_pool *pool, size_t count, struct weir_error *error)
+{
+    sigset_t all;
+    sigset_t before;
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the node's own threads */
+    int native = 0;
+    while (native == 0 && pool->thread_count < count && pool->thread_count < HANDLER_THREADS_MAX) {
+        native = pthread_create(&pool->threads[pool->thread_count], NULL, work, pool);
+        pool->thread_count += native == 0;
+    }
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return native == 0 ? WEIR_OK : error_set_native(error, WEIR_SYSTEM, native, "no thread for handlers");
+}
+
+void handler_pool_close(struct handler_pool *pool)
+{
+    (void)pthread_mutex_lock(&pool->lock);
+    pool->stopping = true;
+    struct weir_call *waiting = pool->first;
+    pool->first = NULL;
+    pool->last = NULL;
+    (void)pthread_cond_broadcast(&pool->filled);
+    (void)pthread_mutex_unlock(&pool->lock);
+    for (size_t i = 0; i < pool->thread_count; i++) {
+        (void)pthread_join(pool->threads[i], NULL);
+    }
+    *pool->submitted_end = NULL;
+    struct weir_call *dropped[] = {waiting, pool->submitted};
+    for (size_t i = 0; i < 2; i++) {
+        while (dropped[i] != NULL) {
+            struct weir_call *call = dropped[i];
+            dropped[i] = call->next;
+            finish(pool, call);
+        }
+    }
+    pool->submitted = NULL;
+    (void)pthread_cond_destroy(&pool->filled);
+    (void)pthread_mutex_destroy(&pool->lock);
+}
+
+void handler_pool_submit(struct handler_pool *pool, struct weir_call *call)
+{
+    call->next = NULL;
+    *pool->submitted_end = call;
+    pool->submitted_end = &call->next;
+    pool->submitted_count++;
+}
+
+static void run_here(struct handler_pool *pool, struct weir_call *call)
+{
+    while (call != NULL) {
+        struct weir_call *next = call->next;
+        call->handler->function(call, call->handler->context);
+        finish(pool, call);
+        call = next;
+    }
+}
+
+void handler_pool_flush(struct handler_pool *pool)
+{
+    struct weir_call *submitted = pool->submitted;
+    if (submitted == NULL) {
+        return;
+    }
+    struct weir_call **end = pool->submitted_end;
+    size_t count = pool->submitted_count;
+    pool->submitted = NULL;
+    pool->submitted_end = &pool->submitted;
+    pool->submitted_count = 0;
+    if (pool->thread_count == 0) {
+        run_here(pool, submitted);
+        return;
+    }
+    (void)pthread_mutex_lock(&pool->lock);
+    if (pool->last != NULL) {
+        pool->last->next = submitted;
+    } else {
+        pool->first = submitted;
+    }
+    pool->last = (struct weir_call *)(void *)((char *)end - offsetof(struct weir_call, next));
+    pool->waiting += count;
+    for (size_t i = 0; i < pool->idle_threads && i < count; i++) {
+        (void)pthread_cond_signal(&pool->filled);
+    }
+    (void)pthread_mutex_unlock(&pool->lock);
+}
+
+struct weir_call *handler_pool_collect(struct handler_pool *pool)
+{
+    struct weir_call *newest = atomic_exchange(&pool->finished, NULL);
+    struct weir_call *oldest = NULL;
+    while (newest != NULL) {
+        struct weir_call *next = newest->next;
+        newest->next = oldest;
+        oldest = newest;
+        newest = next;
+    }
+    return oldest;
+}
+
+bool handler_pool_has_finished(struct handler_pool *pool)
+{
+    return atomic_load(&pool->finished) != NULL;
+}

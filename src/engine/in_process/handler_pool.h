@@ -1,0 +1,76 @@
+/* The threads on which C handlers run, and the calls that they work on.
+ *
+ * A call is made by the loop, run once by some thread (or inline, when the engine has no threads), and handed back to the
+ * loop in a batch. The queue is as long as the engine may have executions: every execution holds its place in room().
+ *
+ * Threads: handler_pool_submit() and handler_pool_collect() by the loop; the rest of a call belongs to its thread while it
+ * runs, but for `cancelled`, which the loop may set at any time.
+ */
+#ifndef WEIR_ENGINE_IN_PROCESS_HANDLER_POOL_H
+#define WEIR_ENGINE_IN_PROCESS_HANDLER_POOL_H
+
+#include <jansson.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "engine/in_process/loop.h"
+#include "queue/limits.h"
+#include "weir/handler.h"
+
+enum {
+    HANDLER_THREADS_MAX = 16,
+    HANDLER_NAME_MAX = 64 /* bytes */
+};
+
+enum call_result { CALL_NOTHING, CALL_DONE, CALL_RETRY, CALL_FAILED, CALL_BAD_OUTPUT };
+
+struct weir_call {
+    struct weir_call *next;
+    const struct weir_handler *handler;
+    const char *execution_id; /* these live as long as the call: the execution waits for it */
+    const char *workspace;
+    const char *step;
+    const char *input;
+    char *own_input; /* when `input` was evaluated for this call */
+    int attempt;
+    int64_t fence;
+    void *owner;
+    atomic_bool cancelled;
+    enum call_result result; /* the first answer counts */
+    char *output;            /* JSON text or NULL */
+    json_t *value;           /* the same, read; or NULL */
+    char code[ERROR_CODE_MAX + 1];
+    char *error;
+};
+void weir_call_free(struct weir_call *call);
+
+struct handler_pool {
+    struct loop *loop;
+    pthread_t threads[HANDLER_THREADS_MAX];
+    size_t thread_count; /* 0: calls run in handler_pool_collect() */
+    pthread_mutex_t lock;
+    pthread_cond_t filled;
+    struct weir_call *first; /* waiting for a thread */
+    struct weir_call *last;
+    size_t waiting;
+    size_t idle_threads;
+    bool stopping;
+    struct weir_call *submitted; /* by the loop, not handed over yet */
+    struct weir_call **submitted_end;
+    size_t submitted_count;
+    _Atomic(struct weir_call *) finished; /* newest first */
+};
+
+void handler_pool_init(struct handler_pool *pool, struct loop *loop);
+WEIR_MUST_CHECK enum weir_status handler_pool_run_threads(struct handler_pool *pool, size_t count,
+                                                          struct weir_error *error);
+/* Waits for the calls that run; those that wait are dropped (their owner frees them with handler_pool_collect()). */
+void handler_pool_close(struct handler_pool *pool);
+void handler_pool_submit(struct handler_pool *pool, struct weir_call *call);
+/* Hands what was submitted to the threads at once, or runs it here when there are none. */
+void handler_pool_flush(struct handler_pool *pool);
+/* Calls that have finished, oldest first, linked by `next`; NULL when there are none. */
+struct weir_call *handler_pool_collect(struct handler_pool *pool);
+bool handler_pool_has_finished(struct handler_pool *pool);
+
+#endif

@@ -1,0 +1,118 @@
+/* The processes of `exec` steps as the node sees them: their pipes, what they print, and how they end.
+ *
+ *     process_start() -> request to the keeper -> output is collected here -> KEEPER_ENDED -> process->ended(process)
+ *
+ * stdin is a file in memory (memfd) with the step's input, so nothing has to be fed and a step that does not read it
+ * blocks nobody. stdout is kept up to `output_max`; one byte more stops the step (`flooded`). Of stderr the last
+ * PROCESS_STDERR_BYTES are kept; it never stops a step.
+ *
+ * Threads: the loop's. Owner: a process belongs to its step from process_start() until it was handed back by `ended`,
+ * exactly once, and then process_free() is the step's to call. When the keeper dies, all processes end as `keeper_lost`,
+ * after their groups were killed, and another keeper is forked.
+ */
+#ifndef WEIR_ENGINE_IN_PROCESS_PROCESS_H
+#define WEIR_ENGINE_IN_PROCESS_PROCESS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/text.h"
+#include "engine/in_process/keeper_link.h"
+#include "engine/in_process/loop.h"
+
+enum {
+    PROCESS_STDERR_BYTES = 8 * 1024, /* the end of stderr that is kept for the error message */
+    PROCESS_READ_BYTES = 64 * 1024,  /* of one read() */
+    PROCESS_READS_PER_TURN = 16,     /* of one pipe before the others get their turn */
+    PROCESS_SPARE_FDS = 256,         /* left to the rest of the node when the number of processes is bounded */
+    PROCESS_FDS = 6                  /* that one start takes at its peak */
+};
+
+/* The strings of one command, in keeper.h's layout. Fill argv, then env, then cwd. */
+struct process_command {
+    struct text strings;
+    uint32_t argc;
+    uint32_t envc;
+};
+void process_command_init(struct process_command *command);
+/* A NUL-terminated string; WEIR_INVALID_ARGUMENT when it holds a NUL, WEIR_FAILED when the command is too large. */
+WEIR_MUST_CHECK enum weir_status process_command_add(struct process_command *command, const char *bytes, size_t length);
+void process_command_close(struct process_command *command);
+
+enum process_end {
+    PROCESS_EXITED,      /* `wait_status` */
+    PROCESS_NOT_STARTED, /* `stage`, `native` */
+    PROCESS_LEASE_LOST,  /* the lease of the node was over */
+    PROCESS_KEEPER_LOST  /* its keeper died, and so did it */
+};
+
+struct process_table;
+
+struct process {
+    struct process_table *table;
+    uint64_t ticket;
+    pid_t pid; /* 0: not known yet */
+    void *owner;
+    void (*ended)(struct process *process);
+    enum process_end end;
+    int wait_status;
+    int native;
+    uint32_t stage;
+    int64_t cpu_us;
+    int64_t memory_kib;
+    bool flooded; /* it printed more than `output_max`, and was stopped for it */
+    struct text output;
+    char *errors; /* a ring of PROCESS_STDERR_BYTES, or NULL */
+    size_t errors_length;
+    struct watch out;
+    struct watch err;
+};
+
+struct process_table {
+    struct loop *loop;
+    struct keeper_link link;
+    struct watch link_watch;
+    struct process *slots[KEEPER_STEPS_MAX];
+    uint16_t free_slots[KEEPER_STEPS_MAX];
+    size_t free_count;
+    size_t processes_max;
+    size_t running;
+    uint64_t last_number;
+    int restarts;
+    int64_t lease_end_us;
+    int empty_fd; /* /dev/null */
+    char *read_buffer;
+    atomic_int keeper_pid; /* for any thread; 0 when there is none */
+};
+
+/* Forks the first keeper. WEIR_SYSTEM, WEIR_OUT_OF_MEMORY. */
+WEIR_MUST_CHECK enum weir_status process_table_open(struct process_table *table, struct loop *loop,
+                                                    struct weir_error *error);
+/* Ends the keeper and with it everything it runs. Processes that are left are freed without a call. */
+void process_table_close(struct process_table *table);
+/* False: wait until another one has ended. */
+bool process_table_has_room(const struct process_table *table);
+/* Until when processes may live (boot clock). */
+void process_table_set_lease(struct process_table *table, int64_t lease_end_us);
+
+/* `input` becomes its stdin; NULL: empty. WEIR_SYSTEM (no file descriptors, no keeper): nothing was started. */
+WEIR_MUST_CHECK enum weir_status process_start(struct process_table *table, const struct process_command *command,
+                                               const struct text *input, size_t output_max, void *owner,
+                                               void (*ended)(struct process *process), struct process **ret_process,
+                                               struct weir_error *error);
+/* An evaluator: reads requests from *ret_in's other end. Both ends returned are non-blocking. */
+WEIR_MUST_CHECK enum weir_status process_start_evaluator(struct process_table *table, void *owner,
+                                                         void (*ended)(struct process *process), int *ret_requests,
+                                                         int *ret_answers, struct process **ret_process,
+                                                         struct weir_error *error);
+/* TERM to its group, KILL after the grace; 0: KILL at once. */
+void process_kill(struct process *process, int64_t grace_us);
+/* After `ended`. Takes NULL. */
+void process_free(struct process *process);
+/* Appends the kept end of stderr to `to`, as far as it fits. */
+void process_copy_errors(const struct process *process, struct text *to);
+
+#endif

@@ -1,0 +1,78 @@
+/* The in-process engine's own struct: what its parts share. See in_process.h for what it is.
+ *
+ * Threads: `commands`, `admitted`, `stopped`, `definitions` are for any thread; the rest is the loop's.
+ */
+#ifndef WEIR_ENGINE_IN_PROCESS_RUNNER_H
+#define WEIR_ENGINE_IN_PROCESS_RUNNER_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/random.h"
+#include "engine/engine.h"
+#include "engine/in_process/definition_cache.h"
+#include "engine/in_process/evaluators.h"
+#include "engine/in_process/handler_pool.h"
+#include "engine/in_process/in_process.h"
+#include "engine/in_process/loop.h"
+#include "engine/in_process/process.h"
+
+struct execution;
+struct step_run;
+
+enum command_kind {
+    COMMAND_START,
+    COMMAND_CANCEL,
+    COMMAND_ABANDON,
+    COMMAND_ABANDON_ALL,
+    COMMAND_RECORDED,
+    COMMAND_DESCRIBE,
+    COMMAND_LEASE,
+    COMMAND_STOP
+};
+
+/* What another thread asks of the loop; START is the first member of its execution, the others are malloc'ed. */
+struct command {
+    struct command *next;
+    enum command_kind kind;
+};
+
+enum { INHERITED_VARIABLES = 3 };
+
+struct runner {
+    struct engine base; /* first: a struct engine * is a struct runner * */
+    struct loop loop;
+    struct process_table processes;
+    struct evaluators evaluators;
+    struct handler_pool handlers;
+    struct definition_cache definitions;
+    struct random random;
+    bool allow_exec;
+    char **exec_allow_list; /* NULL-terminated copies, or NULL */
+    struct weir_handler *handler_list;
+    size_t handler_count;
+    char *inherited[INHERITED_VARIABLES]; /* "PATH=...", "HOME=...", "LANG=..." of the node, NULL when unset */
+    size_t handler_threads;
+    size_t max_running;
+    atomic_size_t admitted; /* started and not yet durably ended: what room() is counted from */
+    atomic_bool stopped;
+    _Atomic(struct command *) commands; /* newest first */
+    struct execution **buckets;
+    size_t bucket_count; /* a power of two */
+    size_t timers_reserved;
+    struct step_run *queued_first; /* exec steps that wait for room among the processes */
+    struct step_run *queued_last;
+    pthread_t thread;
+    bool has_thread;
+    atomic_bool closing;
+};
+
+/* The execution with this id, or NULL. */
+struct execution *runner_find(const struct runner *runner, const char *id);
+void runner_insert(struct runner *runner, struct execution *execution);
+void runner_remove(struct runner *runner, struct execution *execution);
+/* A report, or the end of the process: a report that is lost would leave its execution hanging for ever, while the crash
+ * of a node is something that others clean up. */
+struct report *runner_report_new(enum report_kind kind, const char *id, int64_t fence);
+
+#endif

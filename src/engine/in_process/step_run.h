@@ -1,0 +1,34 @@
+/* The life of one step of one execution: begun, evaluated, recorded, run, retried, reported. See execution.h for the
+ * phases.
+ *
+ * What happened is told to the store with a report, and the phase then waits for step_run_recorded(). After each call here
+ * the caller settles the execution (execution_settle()); callbacks from processes, calls, timers and evaluators do it
+ * themselves.
+ *
+ * Threads: the loop's. Owner: the execution.
+ */
+#ifndef WEIR_ENGINE_IN_PROCESS_STEP_RUN_H
+#define WEIR_ENGINE_IN_PROCESS_STEP_RUN_H
+
+#include "engine/in_process/execution.h"
+
+/* After the lease of the node was lost, a step that was killed for it asks for its next attempt no sooner than this. */
+#define STEP_AFTER_LEASE_LOSS_US (1 * MICROSECONDS_PER_SECOND)
+/* How long an exec step waits when there was no file descriptor for it and no other process whose end would free some. */
+#define STEP_QUEUE_RETRY_US (100 * MICROSECONDS_PER_MS)
+
+/* From `state` on record (handover), before the execution begins. */
+void step_run_restore(struct step_run *run, const struct step_record *record);
+/* IDLE, and all needs are done: the first thing to do. Goes as far as it can without waiting. */
+void step_run_begin(struct step_run *run);
+/* The execution ends: stops what runs, forgets what waits, for the reason execution->ending. */
+void step_run_stop(struct step_run *run);
+void step_run_recorded(struct step_run *run, enum weir_status status);
+/* A call came back from the handler pool; frees it. */
+void step_run_call_finished(struct weir_call *call);
+/* Starts queued exec steps while there is room. */
+void step_run_start_queued(struct runner *runner);
+/* Frees what hangs on it; nothing of it may be running. */
+void step_run_close(struct step_run *run);
+
+#endif

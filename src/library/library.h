@@ -1,0 +1,39 @@
+/* The inside of the public interface: what its files share. Public structs are the same as the internal ones of store.h,
+ * field by field, so that the internal ones may change without breaking programs. */
+#ifndef WEIR_LIBRARY_LIBRARY_H
+#define WEIR_LIBRARY_LIBRARY_H
+
+#include <pthread.h>
+
+#include "observe/event.h"
+#include "observe/metrics.h"
+#include "store/store.h"
+#include "weir/weir.h"
+
+enum { IDLE_HANDLES_MAX = 8 };
+
+/* A struct store is for one thread at a time, a struct weir for all: each call borrows a handle and gives it back. */
+struct weir {
+    struct event_bus events;
+    struct metrics *metrics;
+    weir_event_function *on_event;
+    void *event_context;
+    struct store *store;  /* the first one, from which others are opened; never borrowed */
+    pthread_mutex_t lock; /* of what follows */
+    struct store *idle[IDLE_HANDLES_MAX];
+    size_t idle_count;
+};
+
+/* A handle for the calling thread until it is given back; opened when none is idle. Errors as store_open_again(). */
+WEIR_MUST_CHECK enum weir_status handle_borrow(struct weir *weir, struct store **ret_handle, struct weir_error *error);
+/* Keeps it for the next call, or closes it when enough are idle. */
+void handle_give_back(struct weir *weir, struct store *handle);
+
+/* Hands `value` out as text for weir_free(), and releases it. */
+WEIR_MUST_CHECK enum weir_status give_json(json_t *value, char **ret_json, struct weir_error *error);
+
+struct enqueue_request request_of(const struct weir_request *request);
+/* WEIR_MISUSE when something that must be there is not. */
+WEIR_MUST_CHECK enum weir_status request_check(const struct weir_request *request, struct weir_error *error);
+
+#endif

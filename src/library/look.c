@@ -1,0 +1,166 @@
+/* Looking at executions, waiting for their end, cancelling. */
+#include <poll.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "library/library.h"
+
+/* A waiting call looks again after this, whatever wakes it or not; and never sooner than the other. */
+#define WAIT_LOOK_US (200 * MICROSECONDS_PER_MS)
+#define WAIT_PAUSE_US (2 * MICROSECONDS_PER_MS)
+
+static enum weir_status need_id(const char *id, const void *answer, struct weir_error *error)
+{
+    if (id == NULL || answer == NULL) {
+        return error_set(error, WEIR_MISUSE, "an id and a place for the answer are needed");
+    }
+    return WEIR_OK;
+}
+
+enum weir_status weir_show(struct weir *weir, const char *id, char **ret_json, struct weir_error *error)
+{
+    struct store *handle = NULL;
+    json_t *execution = NULL;
+    enum weir_status status = need_id(id, ret_json, error);
+    if (status == WEIR_OK) {
+        status = handle_borrow(weir, &handle, error);
+    }
+    if (status == WEIR_OK) {
+        status = store_show(handle, id, &execution, error);
+        handle_give_back(weir, handle);
+    }
+    return status == WEIR_OK ? give_json(execution, ret_json, error) : status;
+}
+
+enum weir_status weir_why(struct weir *weir, const char *id, char **ret_json, struct weir_error *error)
+{
+    struct store *handle = NULL;
+    json_t *why = NULL;
+    enum weir_status status = need_id(id, ret_json, error);
+    if (status == WEIR_OK) {
+        status = handle_borrow(weir, &handle, error);
+    }
+    if (status == WEIR_OK) {
+        status = store_why(handle, id, &why, error);
+        handle_give_back(weir, handle);
+    }
+    return status == WEIR_OK ? give_json(why, ret_json, error) : status;
+}
+
+/* --- waiting --- */
+
+_Static_assert(WEIR_END_COMPLETED + ITEM_COMPLETED == (int)ITEM_COMPLETED &&
+                   (int)ITEM_FAILED == ITEM_COMPLETED + WEIR_END_FAILED &&
+                   (int)ITEM_CANCELLED == ITEM_COMPLETED + WEIR_END_CANCELLED,
+               "ends are the terminal states, in their order");
+
+static enum weir_status look(struct store *handle, const char *id, enum item_state *ret_state, struct weir_error *error)
+{
+    json_t *page = NULL;
+    struct list_options options = {.kind = LIST_EXECUTIONS, .filter = {.id = id}, .limit = 1};
+    enum weir_status status = store_list(handle, &options, &page, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    const json_t *row = json_array_get(json_object_get(page, "items"), 0);
+    const char *name = json_string_value(json_object_get(row, "status"));
+    if (name == NULL || !item_state_parse(name, ret_state)) {
+        status = error_set(error, WEIR_EXECUTION_NOT_FOUND, "there is no execution %s", id);
+    }
+    json_decref(page);
+    return status;
+}
+
+static void sleep_us(int fd, int64_t duration_us)
+{
+    struct pollfd ready = {.fd = fd, .events = POLLIN};
+    int64_t ms = (duration_us + MICROSECONDS_PER_MS - 1) / MICROSECONDS_PER_MS;
+    (void)poll(&ready, fd >= 0 ? 1 : 0, (int)ms);
+}
+
+/* Until the store changed, or it is time to look anyway, or `until_us` is there. */
+static void await_change(struct store *handle, int64_t until_us)
+{
+    const struct clock *clock = clock_system();
+    int64_t look_us = clock_boot(clock) + WAIT_LOOK_US;
+    int64_t again_us = TIME_NEVER;
+    sleep_us(-1, WAIT_PAUSE_US);
+    while (!store_wake_drain(handle, &again_us)) {
+        int64_t left_us = (look_us < until_us ? look_us : until_us) - clock_boot(clock);
+        if (left_us <= 0) {
+            return;
+        }
+        sleep_us(store_wake_fd(handle), again_us < left_us ? again_us : left_us);
+    }
+}
+
+static enum weir_status await_end(struct store *handle, const char *id, int64_t timeout_us, enum item_state *ret_state,
+                                  struct weir_error *error)
+{
+    int64_t until_us = timeout_us < 0 ? TIME_NEVER : time_add(clock_boot(clock_system()), timeout_us);
+    (void)store_wake_fd(handle); /* from now on it notices changes; then look: none is missed */
+    for (;;) {
+        enum weir_status status = look(handle, id, ret_state, error);
+        if (status == WEIR_STORE_BUSY) {
+            status = WEIR_OK; /* somebody else has the file for long; that is no reason to stop waiting */
+        } else if (status != WEIR_OK || item_is_terminal(*ret_state)) {
+            return status;
+        }
+        if (clock_boot(clock_system()) >= until_us) {
+            return error_set(error, WEIR_TIMED_OUT, "execution %s has not ended yet, it goes on", id);
+        }
+        await_change(handle, until_us);
+    }
+}
+
+enum weir_status weir_wait(struct weir *weir, const char *id, int64_t timeout_us, enum weir_end *ret_end, char **ret_json,
+                           struct weir_error *error)
+{
+    struct store *handle = NULL;
+    enum item_state state = ITEM_PENDING;
+    enum weir_status status = need_id(id, "", error);
+    if (status == WEIR_OK) {
+        status = handle_borrow(weir, &handle, error);
+    }
+    if (status != WEIR_OK) {
+        return status;
+    }
+    status = await_end(handle, id, timeout_us, &state, error);
+    handle_give_back(weir, handle);
+    if (status == WEIR_OK && ret_json != NULL) {
+        status = weir_show(weir, id, ret_json, error);
+    }
+    if (status == WEIR_OK && ret_end != NULL) {
+        *ret_end = (enum weir_end)(state - ITEM_COMPLETED);
+    }
+    return status;
+}
+
+/* --- cancelling --- */
+
+enum weir_status weir_cancel(struct weir *weir, const char *id, const char *reason, struct weir_error *error)
+{
+    struct store *handle = NULL;
+    struct bulk_result result = {.matched = 0};
+    struct execution_filter filter = {.id = id};
+    enum weir_status status = need_id(id, "", error);
+    if (status == WEIR_OK) {
+        status = handle_borrow(weir, &handle, error);
+    }
+    if (status != WEIR_OK) {
+        return status;
+    }
+    status = store_bulk(handle, BULK_CANCEL, &filter, "", 1, "library", reason, &result, error);
+    handle_give_back(weir, handle);
+    if (status == WEIR_OK && result.matched == 0) {
+        return error_set(error, WEIR_EXECUTION_NOT_FOUND, "there is no execution %s", id);
+    }
+    if (status == WEIR_OK && result.changed == 0) {
+        if (error != NULL) {
+            *error = result.refusal;
+        }
+        return result.first_refusal == WEIR_OK ? WEIR_ILLEGAL_STATE : result.first_refusal;
+    }
+    return status;
+}

@@ -1,0 +1,216 @@
+/* Nodes: a store, an engine and the loops between them. */
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+
+#include "assemble.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "dispatch/node.h"
+#include "library/library.h"
+
+/* After an interrupt everything must be on record within this: steps are killed, their claims given back. */
+#define INTERRUPT_DEADLINE_US (15 * MICROSECONDS_PER_SECOND)
+
+struct weir_node {
+    struct weir *weir;
+    struct store *store; /* of its own */
+    struct engine *engine;
+    struct node *node;
+    int64_t stop_grace_us;
+    bool has_threads;
+};
+
+static enum weir_status open_engine(struct weir_node *node, const struct weir_node_options *options,
+                                    struct weir_error *error)
+{
+    struct in_process_options engine_options = {.max_running = options->max_running,
+                                                .handler_threads = options->handler_threads,
+                                                .allow_exec = options->allow_exec,
+                                                .exec_allow_list = options->exec_allow_list,
+                                                .handlers = options->handlers,
+                                                .handler_count = options->handler_count};
+    return assemble_engine("in_process", &engine_options, &node->engine, error);
+}
+
+static enum weir_status open_node(struct weir_node *node, const struct weir_node_options *options, struct weir_error *error)
+{
+    struct node_settings settings = {.name = options->name,
+                                     .group = options->group,
+                                     .poll_interval_us = options->poll_interval_us,
+                                     .lease_us = options->lease_us,
+                                     .stuck_after_us = options->stuck_after_us,
+                                     .retention_us = options->retention_us,
+                                     .stop_grace_us = options->stop_grace_us,
+                                     .attempts_max = options->attempts_max,
+                                     .keeper_pid = assemble_keeper_pid(node->engine)};
+    return node_open(node->store, node->engine, &node->weir->events, &settings, &node->node, error);
+}
+
+enum weir_status weir_node_open(struct weir *weir, const struct weir_node_options *options, struct weir_node **ret_node,
+                                struct weir_error *error)
+{
+    static const struct weir_node_options defaults;
+    if (weir == NULL || ret_node == NULL) {
+        return error_set(error, WEIR_MISUSE, "weir_node_open needs a store and a place for its answer");
+    }
+    if (options == NULL) {
+        options = &defaults;
+    }
+    struct weir_node *node = calloc(1, sizeof *node);
+    if (node == NULL) {
+        return error_out_of_memory(error);
+    }
+    node->weir = weir;
+    node->stop_grace_us = options->stop_grace_us > 0 ? options->stop_grace_us : STOP_GRACE_US;
+    enum weir_status status = open_engine(node, options, error); /* first: it may fork, and has fewer files to close then */
+    if (status == WEIR_OK) {
+        status = store_open_again(weir->store, &node->store, error);
+    }
+    if (status == WEIR_OK) {
+        status = open_node(node, options, error);
+    }
+    if (status != WEIR_OK) {
+        weir_node_close(node);
+        return status;
+    }
+    *ret_node = node;
+    return WEIR_OK;
+}
+
+enum weir_status weir_node_start(struct weir_node *node, struct weir_error *error)
+{
+    if (node->has_threads) {
+        return error_set(error, WEIR_MISUSE, "the node has been started already");
+    }
+    enum weir_status status = node_run_threads(node->node, error);
+    node->has_threads = status == WEIR_OK;
+    return status;
+}
+
+enum weir_status weir_node_health(struct weir_node *node, struct weir_error *error)
+{
+    struct weir_error own = {.status = WEIR_OK};
+    if (node_is_healthy(node->node, &own)) {
+        return WEIR_OK;
+    }
+    if (own.status == WEIR_OK) {
+        (void)error_set(&own, WEIR_STOPPED, "the node cannot go on");
+    }
+    if (error != NULL) {
+        *error = own;
+    }
+    return own.status;
+}
+
+static int64_t step(struct weir_node *node)
+{
+    int64_t next_us = node_step(node->node);
+    int64_t now_us = clock_boot(clock_system());
+    return next_us == TIME_NEVER ? -1 : next_us > now_us ? next_us - now_us : 0;
+}
+
+enum weir_status weir_node_step(struct weir_node *node, int64_t *ret_wait_us, struct weir_error *error)
+{
+    if (node->has_threads) {
+        return error_set(error, WEIR_MISUSE, "the node runs in threads of its own, it cannot be stepped");
+    }
+    int64_t wait_us = step(node);
+    enum weir_status status = weir_node_health(node, error);
+    if (status == WEIR_OK && ret_wait_us != NULL) {
+        *ret_wait_us = wait_us;
+    }
+    return status;
+}
+
+int weir_node_fd(const struct weir_node *node)
+{
+    return node_fd(node->node);
+}
+
+void weir_node_wake(struct weir_node *node)
+{
+    node_wake(node->node);
+}
+
+void weir_node_pause(struct weir_node *node)
+{
+    node_pause(node->node);
+}
+
+void weir_node_resume(struct weir_node *node)
+{
+    node_resume(node->node);
+}
+
+/* --- the end --- */
+
+void weir_node_begin_stop(struct weir_node *node, bool interrupt)
+{
+    node_begin_stop(node->node, interrupt ? NODE_STOP_INTERRUPT : NODE_STOP_GRACEFUL);
+}
+
+bool weir_node_is_stopped(struct weir_node *node)
+{
+    return node_is_stopped(node->node);
+}
+
+/* Steps a node without threads until it has stopped; WEIR_TIMED_OUT after `deadline_us`. */
+static enum weir_status step_until_stopped(struct weir_node *node, int64_t deadline_us, struct weir_error *error)
+{
+    int64_t until_us = time_add(clock_boot(clock_system()), deadline_us);
+    while (!node_is_stopped(node->node)) {
+        int64_t wait_us = step(node);
+        int64_t left_us = until_us - clock_boot(clock_system());
+        if (node_is_stopped(node->node)) {
+            break;
+        }
+        if (left_us <= 0) {
+            return error_set(error, WEIR_TIMED_OUT, "the node still stops");
+        }
+        if (wait_us < 0 || wait_us > left_us) {
+            wait_us = left_us;
+        }
+        struct pollfd ready = {.fd = node_fd(node->node), .events = POLLIN};
+        (void)poll(&ready, 1, (int)((wait_us + MICROSECONDS_PER_MS - 1) / MICROSECONDS_PER_MS));
+    }
+    return WEIR_OK;
+}
+
+static enum weir_status await_stop(struct weir_node *node, int64_t deadline_us, bool *ret_graceful,
+                                   struct weir_error *error)
+{
+    if (!node->has_threads) {
+        return step_until_stopped(node, deadline_us, error);
+    }
+    return node_await_stop(node->node, deadline_us, ret_graceful, error);
+}
+
+enum weir_status weir_node_stop(struct weir_node *node, int64_t grace_us, bool *ret_graceful, struct weir_error *error)
+{
+    bool graceful = true;
+    if (grace_us < 0 || grace_us > node->stop_grace_us) {
+        grace_us = node->stop_grace_us;
+    }
+    node_begin_stop(node->node, NODE_STOP_GRACEFUL);
+    enum weir_status status = await_stop(node, grace_us, &graceful, error);
+    if (status == WEIR_TIMED_OUT) {
+        graceful = false;
+        node_begin_stop(node->node, NODE_STOP_INTERRUPT);
+        status = await_stop(node, INTERRUPT_DEADLINE_US, NULL, error);
+    }
+    if (status == WEIR_OK && ret_graceful != NULL) {
+        *ret_graceful = graceful;
+    }
+    return status;
+}
+
+void weir_node_close(struct weir_node *node)
+{
+    if (node != NULL) {
+        node_close(node->node);
+        engine_close(node->engine);
+        store_close(node->store);
+        free(node);
+    }
+}

@@ -1,0 +1,90 @@
+/* Workflows, workspaces, plans. */
+#include <string.h>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "library/library.h"
+#include "queue/definition.h"
+
+enum { CANONICAL_BYTES_MAX = 4 * DEFINITION_BYTES_MAX };
+
+static enum weir_status publish(struct weir *weir, const struct definition *definition, struct published *published,
+                                struct weir_error *error)
+{
+    struct text canonical = {.max = CANONICAL_BYTES_MAX};
+    struct store *handle = NULL;
+    enum weir_status status = definition_write(definition, &canonical, error);
+    if (status == WEIR_OK) {
+        status = handle_borrow(weir, &handle, error);
+    }
+    if (status == WEIR_OK) {
+        status = store_publish(handle, definition->name, definition->workspace, canonical.data, published, error);
+        handle_give_back(weir, handle);
+    }
+    text_close(&canonical);
+    return status;
+}
+
+enum weir_status weir_publish_workflow(struct weir *weir, const char *text, size_t length, const char *source,
+                                       struct weir_published *ret_published, struct weir_error *error)
+{
+    struct definition *definition = NULL;
+    struct published published = {.version = 0};
+    if (weir == NULL || text == NULL) {
+        return error_set(error, WEIR_MISUSE, "weir_publish_workflow needs a store and a definition");
+    }
+    enum weir_status status = definition_read(text, length == 0 ? strlen(text) : length,
+                                              source == NULL ? "workflow" : source, &definition, error);
+    if (status == WEIR_OK) {
+        status = publish(weir, definition, &published, error);
+    }
+    definition_close(definition);
+    if (status == WEIR_OK && ret_published != NULL) {
+        *ret_published = (struct weir_published){.version = published.version, .unchanged = published.unchanged};
+    }
+    return status;
+}
+
+static enum weir_status change_workspace(struct weir *weir, const struct workspace_change *change, struct weir_error *error)
+{
+    struct store *handle = NULL;
+    if (change->name == NULL) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "a workspace needs a name");
+    }
+    enum weir_status status = handle_borrow(weir, &handle, error);
+    if (status == WEIR_OK) {
+        status = store_set_workspace(handle, change, error);
+        handle_give_back(weir, handle);
+    }
+    return status;
+}
+
+enum weir_status weir_set_workspace(struct weir *weir, const char *name, const char *plan, int64_t max_concurrent,
+                                    struct weir_error *error)
+{
+    struct workspace_change change = {
+        .name = name, .plan = plan, .max_concurrent = max_concurrent, .paused = -1, .create = true};
+    return change_workspace(weir, &change, error);
+}
+
+enum weir_status weir_pause_workspace(struct weir *weir, const char *name, bool paused, struct weir_error *error)
+{
+    struct workspace_change change = {.name = name, .paused = paused};
+    return change_workspace(weir, &change, error);
+}
+
+enum weir_status weir_set_plan(struct weir *weir, const char *name, int64_t max_concurrent, int weight,
+                               struct weir_error *error)
+{
+    struct store *handle = NULL;
+    struct plan_change change = {.name = name, .max_concurrent = max_concurrent, .weight = weight};
+    if (name == NULL) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "a plan needs a name");
+    }
+    enum weir_status status = handle_borrow(weir, &handle, error);
+    if (status == WEIR_OK) {
+        status = store_set_plan(handle, &change, error);
+        handle_give_back(weir, handle);
+    }
+    return status;
+}

@@ -1,0 +1,194 @@
+/* Opening, handles, events, metrics. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "library/library.h"
+#include "observe/log.h"
+
+enum { JSON_TEXT_BYTES_MAX = 64 * 1024 * 1024 };
+
+void weir_free(void *memory)
+{
+    free(memory);
+}
+
+enum weir_status give_json(json_t *value, char **ret_json, struct weir_error *error)
+{
+    struct text text = {.max = JSON_TEXT_BYTES_MAX};
+    enum weir_status status = json_write(value, &text, error);
+    json_decref(value);
+    if (status != WEIR_OK) {
+        text_close(&text);
+        return status;
+    }
+    *ret_json = text.data;
+    return WEIR_OK;
+}
+
+/* --- events --- */
+
+static void pass_on(void *context, const struct event *event)
+{
+    const struct weir *weir = context;
+    struct weir_event out = {
+        .level = (enum weir_event_level)event_level(event->type),
+        .name = event_name(event->type),
+        .message = log_message(event->type),
+        .execution_id = event->execution_id,
+        .workspace = event->workspace,
+        .workflow = event->workflow,
+        .plan = event->plan,
+        .node = event->node,
+        .group = event->group,
+        .reason = event->reason,
+        .code = event->code,
+        .error = event->error,
+        .fence = event->fence,
+        .attempt = event->attempt,
+        .count = event->count,
+        .of = event->of,
+        .slots_used = event->slots_used,
+        .slots_max = event->slots_max,
+        .duration_us = event->duration_us,
+        .age_us = event->age_us,
+    };
+    weir->on_event(weir->event_context, &out);
+}
+
+_Static_assert((int)WEIR_EVENT_DEBUG == (int)EVENT_DEBUG && (int)WEIR_EVENT_ERROR == (int)EVENT_ERROR,
+               "levels are cast from one to the other");
+
+/* --- opening --- */
+
+enum weir_status weir_migrate(const char *url, int *ret_applied, struct weir_error *error)
+{
+    struct store *store = NULL;
+    struct store_options options = {.url = url, .create = true};
+    enum weir_status status = store_open(&options, &store, error);
+    if (status == WEIR_OK) {
+        status = store_migrate(store, ret_applied, error);
+        store_close(store);
+    }
+    return status;
+}
+
+static enum weir_status open_store(struct weir *weir, const char *url, const struct weir_options *options,
+                                   struct weir_error *error)
+{
+    struct store_options store_options = {
+        .url = url, .read_only = options->read_only, .deadline_us = options->deadline_us, .events = &weir->events};
+    enum weir_status status = store_open(&store_options, &weir->store, error);
+    return status == WEIR_OK ? store_require_schema(weir->store, error) : status;
+}
+
+enum weir_status weir_open(const char *url, const struct weir_options *options, struct weir **ret_weir,
+                           struct weir_error *error)
+{
+    static const struct weir_options defaults;
+    if (url == NULL || ret_weir == NULL) {
+        return error_set(error, WEIR_MISUSE, "weir_open needs a URL and a place for its answer");
+    }
+    if (options == NULL) {
+        options = &defaults;
+    }
+    struct weir *weir = calloc(1, sizeof *weir);
+    if (weir == NULL) {
+        return error_out_of_memory(error);
+    }
+    (void)pthread_mutex_init(&weir->lock, NULL);
+    weir->on_event = options->on_event;
+    weir->event_context = options->event_context;
+    enum weir_status status = metrics_open(&weir->metrics, error);
+    if (status == WEIR_OK) {
+        (void)event_subscribe(&weir->events, metrics_event, weir->metrics);
+        if (weir->on_event != NULL) {
+            (void)event_subscribe(&weir->events, pass_on, weir);
+        }
+        status = open_store(weir, url, options, error);
+    }
+    if (status != WEIR_OK) {
+        weir_close(weir);
+        return status;
+    }
+    *ret_weir = weir;
+    return WEIR_OK;
+}
+
+void weir_close(struct weir *weir)
+{
+    if (weir == NULL) {
+        return;
+    }
+    for (size_t i = 0; i < weir->idle_count; i++) {
+        store_close(weir->idle[i]);
+    }
+    store_close(weir->store);
+    metrics_close(weir->metrics);
+    (void)pthread_mutex_destroy(&weir->lock);
+    free(weir);
+}
+
+/* --- handles --- */
+
+enum weir_status handle_borrow(struct weir *weir, struct store **ret_handle, struct weir_error *error)
+{
+    if (weir == NULL) {
+        return error_set(error, WEIR_MISUSE, "no open store was given");
+    }
+    struct store *handle = NULL;
+    (void)pthread_mutex_lock(&weir->lock);
+    if (weir->idle_count > 0) {
+        weir->idle_count--;
+        handle = weir->idle[weir->idle_count];
+    }
+    (void)pthread_mutex_unlock(&weir->lock);
+    if (handle == NULL) {
+        return store_open_again(weir->store, ret_handle, error);
+    }
+    *ret_handle = handle;
+    return WEIR_OK;
+}
+
+void handle_give_back(struct weir *weir, struct store *handle)
+{
+    (void)pthread_mutex_lock(&weir->lock);
+    if (weir->idle_count < IDLE_HANDLES_MAX) {
+        weir->idle[weir->idle_count] = handle;
+        weir->idle_count++;
+        handle = NULL;
+    }
+    (void)pthread_mutex_unlock(&weir->lock);
+    store_close(handle);
+}
+
+/* --- metrics --- */
+
+enum weir_status weir_metrics(struct weir *weir, char **ret_text, struct weir_error *error)
+{
+    struct store *handle = NULL;
+    json_t *answer = NULL;
+    struct text text = {.max = METRICS_TEXT_BYTES_MAX};
+    enum weir_status status = handle_borrow(weir, &handle, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    status = store_status(handle, METRICS_WORKSPACES_MAX, &answer, error);
+    handle_give_back(weir, handle);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    status = metrics_render(weir->metrics, &text);
+    if (status == WEIR_OK) {
+        status = metrics_render_store(answer, &text);
+    }
+    json_decref(answer);
+    if (status != WEIR_OK) {
+        text_close(&text);
+        return error_set(error, status, "the metrics do not fit in %d bytes", METRICS_TEXT_BYTES_MAX);
+    }
+    *ret_text = text.data;
+    return WEIR_OK;
+}

@@ -1,0 +1,64 @@
+/* The log: events as lines, for a person on a terminal or as JSON lines for a machine.
+ *
+ *     05:12:31 info  execution.dispatched   Dispatched execution  execution_id=0198c2f1-... workspace=acme waited=12ms
+ *     {"ts":"2026-11-21T05:12:31.123456Z","level":"info","event":"execution.dispatched","msg":"Dispatched execution",...}
+ *
+ * Both forms have the same fields with the same names. Control characters, bidi controls and bytes that are no UTF-8 never
+ * reach a terminal; in JSON they are escaped (RFC 8259). Every line is one write(), at most LOG_LINE_BYTES_MAX long, so
+ * lines of several processes that share a pipe do not mix (PIPE_BUF).
+ *
+ * A log must never stop a node: whoever reads the other end of the pipe may stop reading. A line that cannot be written
+ * within LOG_WAIT_MS is dropped and counted, and the next line that gets through is followed by the count.
+ *
+ * Owner: the caller; the descriptor stays his. Threads: log_event() from any thread, the rest before and after.
+ */
+#ifndef WEIR_OBSERVE_LOG_H
+#define WEIR_OBSERVE_LOG_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/clock.h"
+#include "observe/event.h"
+#include "weir/status.h"
+
+enum { LOG_LINE_BYTES_MAX = 4096, LOG_WAIT_MS = 20 };
+
+enum log_format { LOG_AUTO, LOG_TEXT, LOG_JSON };
+
+struct log {
+    int fd;
+    enum log_format format; /* LOG_TEXT or LOG_JSON */
+    enum event_level least;
+    bool colour;
+    const struct clock *clock; /* its wall time is printed */
+    pthread_mutex_t lock;
+    bool stalled;     /* the last line did not get through: do not wait again */
+    uint64_t dropped; /* lines since the last one that got through */
+};
+
+struct log_options {
+    int fd;
+    enum log_format format; /* LOG_AUTO: text when `fd` is a terminal */
+    enum event_level least;
+    bool no_colour;            /* otherwise: on a terminal, unless NO_COLOR is set or TERM is "dumb" */
+    const struct clock *clock; /* NULL = the machine's */
+};
+
+void log_init(struct log *log, const struct log_options *options);
+void log_close(struct log *log);
+/* The subscriber: event_subscribe(bus, log_event, log). */
+void log_event(void *context, const struct event *event);
+
+/* "auto", "text", "json"; "debug", "info", "warn", "error". False when it is none of them. */
+bool log_format_parse(const char *name, enum log_format *ret_format);
+bool log_level_parse(const char *name, enum event_level *ret_level);
+
+/* The sentence of an event, as the specification words it where it does: "Dispatched execution". Never NULL. */
+const char *log_message(enum event_type type);
+/* Writes one line with its newline, at most LOG_LINE_BYTES_MAX bytes; a longer one loses its last fields, never half of
+ * one. `to` holds LOG_LINE_BYTES_MAX + 1 bytes. Returns its length. For tests and for hosts with a log of their own. */
+size_t log_line(const struct log *log, const struct event *event, int64_t wall_us, char *to);
+
+#endif

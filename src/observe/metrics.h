@@ -1,0 +1,42 @@
+/* Metrics as Prometheus text (exposition format 0.0.4); docs/metrics.md lists them with the specification's names.
+ *
+ * Two sources, with no name in common:
+ *   - the registry counts the events of this process: what a node did since it started (metrics_event, metrics_render);
+ *   - the store's kept counters say how the queue is, whoever asks (metrics_render_store): one scrape of any process is
+ *     enough for these.
+ *
+ * The number of series is bounded: METRICS_WORKSPACES_MAX workspaces and METRICS_LABELS_MAX values of any other label; what
+ * is beyond is added up under `_other`.
+ *
+ * Owner: metrics_open() .. metrics_close(). Threads: metrics_event() and metrics_render() from any thread.
+ */
+#ifndef WEIR_OBSERVE_METRICS_H
+#define WEIR_OBSERVE_METRICS_H
+
+#include <jansson.h>
+
+#include "base/text.h"
+#include "observe/event.h"
+#include "weir/status.h"
+
+enum {
+    METRICS_WORKSPACES_MAX = 100,
+    METRICS_LABELS_MAX = 64,
+    METRICS_TEXT_BYTES_MAX = 1024 * 1024 /* enough for every series; give it to struct text as max */
+};
+
+struct metrics;
+
+WEIR_MUST_CHECK enum weir_status metrics_open(struct metrics **ret_metrics, struct weir_error *error);
+/* Takes NULL. */
+void metrics_close(struct metrics *metrics);
+/* The subscriber: event_subscribe(bus, metrics_event, metrics). */
+void metrics_event(void *context, const struct event *event);
+/* Appends the registry. WEIR_OUT_OF_MEMORY, or WEIR_FAILED when `to` is too small. */
+WEIR_MUST_CHECK enum weir_status metrics_render(struct metrics *metrics, struct text *to);
+/* Appends what store_status() said. Keys that are not there are left out. Ask it for METRICS_WORKSPACES_MAX workspaces. */
+WEIR_MUST_CHECK enum weir_status metrics_render_store(const json_t *status, struct text *to);
+/* Appends one sample of a gauge with its HELP and TYPE lines: for the numbers of a node that are no events. */
+WEIR_MUST_CHECK enum weir_status metrics_render_gauge(const char *name, const char *help, double value, struct text *to);
+
+#endif

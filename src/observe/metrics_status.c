@@ -1,0 +1,112 @@
+/* The store's kept counters as metrics: how the queue is, whoever asks. */
+#include <string.h>
+
+#include "base/clock.h"
+#include "observe/metrics.h"
+#include "observe/metrics_text.h"
+
+static double number_of(const json_t *object, const char *key)
+{
+    const json_t *value = json_object_get(object, key);
+    return json_is_true(value) ? 1 : json_number_value(value);
+}
+
+/* Gauges without a label: key of the status, name, what divides the value. */
+static const struct {
+    const char *key;
+    const char *name;
+    double divisor;
+    const char *help;
+} gauges[] = {
+    {"oldest_pending_age_us", "weir_oldest_pending_age_seconds", (double)MICROSECONDS_PER_SECOND,
+     "How long the oldest waiting execution has waited."},
+    {"slots_used", "weir_slots_used", 1, "Slots in use in all workspaces."},
+    {"nodes", "weir_nodes", 1, "Nodes alive."},
+    {"running", "weir_executor_busy", 1, "Executions in the engines of all nodes, as of their last heartbeats."},
+    {"stuck", "weir_executor_stuck", 1, "Of these, those that run longer than expected."},
+    {"engine_reachable", "weir_engine_reachable", 1, "Whether every live node reaches its engine."},
+    {"queue_paused", "weir_queue_paused", 1, "Whether the queue is paused."},
+    {"workspace_count", "weir_workspaces", 1, "Workspaces."},
+    {"schema", "weir_store_schema_version", 1, "Version of the store's schema."},
+};
+
+static const struct {
+    const char *key;
+    const char *status;
+} endings[] = {{"completed", "COMPLETED"}, {"failed", "FAILED"}, {"cancelled", "CANCELLED"}};
+
+static void render_reasons(struct metrics_text *to, const json_t *status)
+{
+    const json_t *reasons = json_object_get(status, "pending_reasons");
+    const char *reason;
+    json_t *count;
+    metrics_text_head(to, "weir_pending", "gauge", "Executions that wait, by the reason that holds them back.");
+    if (reasons == NULL) {
+        metrics_text_sample(to, "weir_pending", "reason", "_all", number_of(status, "pending"));
+        return;
+    }
+    json_object_foreach((json_t *)reasons, reason, count)
+    {
+        metrics_text_sample(to, "weir_pending", "reason", reason, json_number_value(count));
+    }
+}
+
+/* The workspaces that the status names, and the rest under `_other` where the totals tell. */
+static void render_workspaces(struct metrics_text *to, const json_t *status)
+{
+    static const struct {
+        const char *key;
+        const char *total; /* key of the status with the sum over all; NULL = there is none */
+        const char *name;
+        const char *help;
+    } series[] = {
+        {"slots_used", "slots_used", "weir_workspace_active", "Slots that a workspace uses."},
+        {"slots_max", NULL, "weir_workspace_limit", "Slots that a workspace may use."},
+        {"pending", "pending", "weir_workspace_pending", "Executions of a workspace that wait."},
+    };
+    const json_t *workspaces = json_object_get(status, "workspaces");
+    bool has_others = number_of(status, "workspace_count") > (double)json_array_size(workspaces);
+    for (size_t i = 0; i < sizeof series / sizeof series[0]; i++) {
+        size_t at;
+        json_t *workspace;
+        double sum = 0;
+        metrics_text_head(to, series[i].name, "gauge", series[i].help);
+        json_array_foreach(workspaces, at, workspace)
+        {
+            double value = number_of(workspace, series[i].key);
+            const char *name = json_string_value(json_object_get(workspace, "name"));
+            sum += value;
+            metrics_text_sample(to, series[i].name, "workspace", name == NULL ? "" : name, value);
+        }
+        if (has_others && series[i].total != NULL) {
+            metrics_text_sample(to, series[i].name, "workspace", "_other", number_of(status, series[i].total) - sum);
+        }
+    }
+}
+
+enum weir_status metrics_render_store(const json_t *status, struct text *to)
+{
+    struct metrics_text text = {.to = to};
+    for (size_t i = 0; i < sizeof gauges / sizeof gauges[0]; i++) {
+        if (json_object_get(status, gauges[i].key) != NULL) {
+            metrics_text_head(&text, gauges[i].name, "gauge", gauges[i].help);
+            metrics_text_sample(&text, gauges[i].name, NULL, NULL, number_of(status, gauges[i].key) / gauges[i].divisor);
+        }
+    }
+    metrics_text_head(&text, "weir_ended_executions_total", "counter", "Executions that have ended, in the whole store.");
+    for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
+        metrics_text_sample(&text, "weir_ended_executions_total", "status", endings[i].status,
+                            number_of(status, endings[i].key));
+    }
+    render_reasons(&text, status);
+    render_workspaces(&text, status);
+    return text.status;
+}
+
+enum weir_status metrics_render_gauge(const char *name, const char *help, double value, struct text *to)
+{
+    struct metrics_text text = {.to = to};
+    metrics_text_head(&text, name, "gauge", help);
+    metrics_text_sample(&text, name, NULL, NULL, value);
+    return text.status;
+}

@@ -1,0 +1,48 @@
+#include "observe/metrics_text.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "queue/limits.h"
+
+void metrics_text_head(struct metrics_text *text, const char *name, const char *type, const char *help)
+{
+    if (text->status == WEIR_OK) {
+        text->status = text_format(text->to, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+    }
+}
+
+/* Backslash, quote and newline are escaped (the format's rule); text_make_safe() has replaced newlines before. */
+static void add_label(struct metrics_text *text, const char *label, const char *value)
+{
+    char safe[WORKSPACE_NAME_MAX * 2 + 1];
+    text_copy(safe, sizeof safe, value);
+    text_make_safe(safe);
+    text->status = text_format(text->to, "{%s=\"", label);
+    for (const char *at = safe; *at != '\0' && text->status == WEIR_OK; at++) {
+        if (*at == '"' || *at == '\\') {
+            text->status = text_add(text->to, "\\", 1);
+        }
+        if (text->status == WEIR_OK) {
+            text->status = text_add(text->to, at, 1);
+        }
+    }
+    if (text->status == WEIR_OK) {
+        text->status = text_add_string(text->to, "\"}");
+    }
+}
+
+void metrics_text_sample(struct metrics_text *text, const char *name, const char *label, const char *label_value,
+                         double value)
+{
+    if (text->status == WEIR_OK) {
+        text->status = text_add_string(text->to, name);
+    }
+    if (text->status == WEIR_OK && label != NULL) {
+        add_label(text, label, label_value);
+    }
+    if (text->status == WEIR_OK) {
+        bool is_whole = fabs(value) < 1e15 && floor(value) == value;
+        text->status = text_format(text->to, is_whole ? " %.0f\n" : " %.9g\n", value);
+    }
+}

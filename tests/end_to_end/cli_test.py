@@ -1,0 +1,911 @@
+#!/usr/bin/env python3
+"""The command line from outside: every verb, every exit code, every format, and what goes wrong.
+
+usage: cli_test.py BINARY [TEST ...]
+"""
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+
+from harness import UUID, run_tests
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+def _error(result, code, status, *words):
+    """One line `weir: MESSAGE (STATUS)`, perhaps a hint; all words are in what was said."""
+    assert result.code == code, repr(result)
+    lines = result.err.splitlines()
+    line = next(line for line in lines if line.startswith('weir: '))
+    assert line.endswith(f'({status})'), repr(result)
+    assert len([line for line in lines if not line.startswith(('weir: ', 'hint: '))]) == 0, repr(result)
+    for word in words:
+        assert word in result.err, f'{word!r} is missing\n{result!r}'
+
+
+# --- stores ---
+
+def a_missing_store_is_told_in_one_line_with_the_command_that_makes_it(weir):
+    for words in (('list',), ('enqueue', '-w', 'a', 'b'), ('status',), ('show', '0198c2f1'), ('store', 'check'),
+                  ('store', 'migrate'), ('purge', '0198c2f1-0000-7000-8000-000000000000')):
+        result = weir.run(*words)
+        _error(result, 6, 'store_unreachable', 'weir.db', 'weir store init', 'weir dev')
+        assert result.out == '' and result.seconds < 3
+    assert os.listdir(weir.folder) == ['home']
+
+
+def store_init_makes_the_store_once_and_says_where(weir):
+    weir.good('store', 'init', '--dry-run')
+    assert not os.path.exists(weir.path('weir.db'))
+    first = weir.good('store', 'init')
+    assert first.out == f'sqlite:{os.path.realpath(weir.path("weir.db"))}\n'
+    assert '0001_create_queue' in first.err
+    again = weir.good('store', 'init')
+    assert again.out == first.out and '0001' not in again.err
+    assert weir.good('store', 'init', '--json').json()['applied'] == 0
+
+
+def a_store_may_be_named_by_flag_variable_and_file(weir):
+    weir.good('store', 'init', '--store', 'sqlite:a.db')
+    weir.good('store', 'init', env={'WEIR_STORE': 'b.db'})
+    weir.write('weir.yaml', 'store: sqlite:./c.db\n')
+    weir.good('store', 'init')
+    assert {'a.db', 'b.db', 'c.db'} <= set(os.listdir(weir.folder))
+    weir.good('list', '--store=b.db')
+
+
+def what_is_no_store_is_refused_and_left_alone(weir):
+    os.mkdir(weir.path('folder'))
+    weir.write('text.db', 'this is not a database at all, only some words ' * 20)
+    other = weir.database('other.db')
+    other.execute('CREATE TABLE t (x)')
+    other.close()
+    before = open(weir.path('text.db')).read()
+    for verb in (('list',), ('store', 'init'), ('store', 'migrate')):
+        _error(weir.run(*verb, '--store', 'folder'), 6, 'store_unreachable', 'folder')
+        _error(weir.run(*verb, '--store', 'text.db'), 6, 'store_not_weir', 'text.db')
+        _error(weir.run(*verb, '--store', 'other.db'), 6, 'store_not_weir', 'other.db')
+    _error(weir.run('store', 'init', '--store', 'no/such/folder/weir.db'), 6, 'store_unreachable')
+    _error(weir.run('list', '--store', 'mysql://host/x'), 2, 'invalid_argument', 'mysql', 'sqlite:')
+    assert open(weir.path('text.db')).read() == before
+
+
+def a_store_of_a_newer_version_is_refused(weir):
+    weir.make_store()
+    weir.database().execute('PRAGMA user_version = 999')
+    _error(weir.run('list'), 6, 'schema_newer', '999')
+    _error(weir.run('store', 'migrate'), 6, 'schema_newer')
+
+
+def a_store_without_tables_or_with_old_ones_says_which_command_mends_it(weir):
+    open(weir.path('weir.db'), 'w').close()
+    _error(weir.run('list'), 6, 'schema_missing', 'weir store init')
+    weir.good('store', 'init', '-q')
+    plan = weir.good('store', 'plan')
+    assert 'CREATE TABLE workflow_execution_queue' in plan.out and '(applied)' in plan.out
+    assert all(row['applied'] for row in weir.items('store', 'plan'))
+
+
+def migrate_names_the_files_and_dry_run_applies_none(weir):
+    open(weir.path('weir.db'), 'w').close()
+    dry = weir.good('store', 'migrate', '--dry-run')
+    assert 'would apply 0001_create_queue.sql' in dry.err
+    assert os.path.getsize(weir.path('weir.db')) <= 4096
+    wet = weir.good('store', 'migrate')
+    assert 'applying 0001_create_queue.sql' in wet.err and 'applied' in wet.err
+    assert '0 migrations applied' in weir.good('store', 'migrate').err
+
+
+def a_corrupt_store_is_told(weir):
+    weir.make_store()
+    weir.enqueue_many(50)
+    weir.database().execute('PRAGMA wal_checkpoint(TRUNCATE)')
+    size = os.path.getsize(weir.path('weir.db'))
+    with open(weir.path('weir.db'), 'r+b') as file:
+        file.seek(4096)
+        file.write(b'\xa5' * (size - 4096))
+    result = weir.run('store', 'check')
+    assert result.code in (1, 6), repr(result)
+    assert weir.run('list').code == 6
+
+
+def check_is_silent_about_a_good_store_and_finds_wrong_books(weir):
+    weir.make_store()
+    weir.enqueue()
+    assert weir.good('store', 'check', '--json').json() == {'ok': True, 'problems': []}
+    weir.database().execute("UPDATE workspaces SET slots_used = 1 WHERE name = 'acme'")
+    result = weir.run('store', 'check', code=1)
+    assert 'acme' in result.out, repr(result)
+    assert not weir.run('store', 'check', '--json').json()['ok']
+
+
+def a_backup_is_a_store_and_never_overwrites(weir):
+    weir.make_store()
+    ids = weir.enqueue_many(3)
+    weir.good('store', 'backup', 'copy.db', '--dry-run')
+    assert not os.path.exists(weir.path('copy.db'))
+    weir.good('store', 'backup', 'copy.db')
+    assert {row['id'] for row in weir.items('list', '--store', 'copy.db')} == set(ids)
+    _error(weir.run('store', 'backup', 'copy.db'), 4, 'conflict', 'copy.db')
+
+
+def a_store_locked_by_another_program_is_told_within_the_deadline(weir):
+    weir.make_store()
+    other = weir.database()
+    other.execute('BEGIN IMMEDIATE')
+    for words in (('cancel', '0198c2f1-0000-7000-8000-000000000000'), ('workspace', 'set', 'new')):
+        result = weir.run(*words, '--timeout', '300ms')
+        assert result.code == 6 and 'store_busy' in result.err, repr(result)
+        assert 0.2 < result.seconds < 2.5
+    other.execute('ROLLBACK')
+    weir.good('workspace', 'set', 'new')
+
+
+def a_full_disk_is_told_and_loses_nothing(weir):
+    weir.make_store()
+    line = json.dumps({'workspace': 'acme', 'workflow': 'hello', 'params': {'x': 'y' * 4000}}) + '\n'
+    result = weir.run('enqueue', '-', stdin=line * 3000, limit_file=7 * 1024 * 1024)
+    assert result.code == 6 and '(store_' in result.err, repr(result)
+    assert 'tail -n +' in result.err
+    acknowledged = result.out.split()
+    weir.good('store', 'check')
+    kept = weir.good('list', '--count', '--limit', '1', '--json').json()['count']
+    assert kept >= len(acknowledged)
+
+
+# --- plans, workspaces, workflows ---
+
+def plans_and_workspaces_are_set_and_listed(weir):
+    weir.good('store', 'init', '-q')
+    assert {row['name']: row['max_concurrent'] for row in weir.items('plan', 'list')} == \
+        {'free': 1, 'pro': 5, 'enterprise': 20}
+    weir.good('plan', 'set', 'gold', '--max-concurrent', '50', '--weight', '4')
+    weir.good('plan', 'set', 'free', '--max-concurrent', '2', '--dry-run')
+    plans = {row['name']: row for row in weir.items('plan', 'list')}
+    assert plans['gold']['max_concurrent'] == 50 and plans['gold']['weight'] == 4 and plans['free']['max_concurrent'] == 1
+    assert '--max-concurrent' in weir.run('plan', 'set', 'silver', '--weight', '2').err
+    _error(weir.run('plan', 'set', 'free'), 2, 'invalid_argument', '--max-concurrent')
+    assert 'made' in weir.good('workspace', 'set', 'acme').err
+    assert 'changed' in weir.good('workspace', 'set', 'acme', '--plan', 'gold').err
+    weir.good('workspace', 'set', 'acme', '--max-concurrent', '7')
+    assert weir.good('workspace', 'show', 'acme', '--json').json()['slots_max'] == 7
+    weir.good('workspace', 'set', 'acme', '--as-plan')
+    assert weir.good('workspace', 'show', 'acme', '--json').json()['slots_max'] == 50
+    weir.good('workspace', 'set', 'other', '--dry-run')
+    assert [row['name'] for row in weir.items('workspace', 'list')] == ['acme']
+    _error(weir.run('workspace', 'set', 'acme', '--plan', 'golf'), 3, 'plan_not_found', 'gold')
+    _error(weir.run('workspace', 'set', 'acme'), 2, 'invalid_argument')
+    _error(weir.run('workspace', 'show', 'acne'), 3, 'workspace_not_found', 'did you mean "acme"?')
+
+
+def a_workspace_is_paused_and_resumed(weir):
+    weir.make_store()
+    weir.good('workspace', 'pause', 'acme', '--dry-run')
+    assert not weir.good('workspace', 'show', 'acme', '--json').json()['paused']
+    weir.good('workspace', 'pause', 'acme')
+    assert weir.good('workspace', 'show', 'acme', '--json').json()['paused'] is True
+    assert weir.good('why', weir.enqueue(), '--json').json()['pending_reason'] == 'workspace_paused'
+    weir.good('workspace', 'resume', 'acme')
+    assert weir.good('workspace', 'show', 'acme', '--json').json()['paused'] is False
+    _error(weir.run('workspace', 'pause', 'acmee'), 3, 'workspace_not_found', 'acme')
+
+
+def apply_publishes_a_version_for_every_change(weir):
+    weir.good('store', 'init', '-q')
+    weir.write('w.yaml', 'name: w\nsteps:\n  a:\n    exec: [echo, one]\n')
+    assert weir.good('workflow', 'apply', 'w.yaml').out == 'w v1 new\n'
+    assert weir.good('workflow', 'apply', 'w.yaml').out == 'w v1 unchanged\n'
+    weir.write('w.yaml', 'name: w\nsteps:\n  a:\n    exec: [echo, two]\n')
+    assert weir.good('workflow', 'apply', 'w.yaml', '--json').json() == \
+        {'name': 'w', 'workspace': None, 'version': 2, 'unchanged': False}
+    source = json.dumps({'name': 'fromstdin', 'steps': {'a': {'exec': ['true']}}})
+    assert weir.good('workflow', 'apply', '-', stdin=source).out == 'fromstdin v1 new\n'
+    assert {row['name']: row['version'] for row in weir.items('workflow', 'list')} == {'w': 2, 'fromstdin': 1}
+    assert weir.items('workflow', 'show', 'w')[0]['definition']['steps']['a']['exec'] == ['echo', 'two']
+    assert 'echo' in weir.good('workflow', 'show', 'w').out
+    _error(weir.run('workflow', 'show', 'v'), 3, 'workflow_not_found')
+
+
+def a_wrong_definition_is_told_with_its_line(weir):
+    weir.write('bad.yaml', 'name: w\nsteps:\n  a:\n    exec: [echo]\n    neds: [b]\n')
+    _error(weir.run('workflow', 'apply', 'bad.yaml'), 2, 'definition_invalid', 'bad.yaml:5:5', 'needs')
+    weir.write('good.yaml', 'name: w\nsteps:\n  a:\n    exec: [echo]\n')
+    assert 'is right' in weir.good('workflow', 'apply', 'good.yaml', '--dry-run').err
+    _error(weir.run('workflow', 'apply', 'none.yaml'), 3, 'not_found', 'none.yaml')
+    assert os.path.exists(weir.path('weir.db')) is False
+
+
+# --- enqueue ---
+
+def enqueue_prints_the_id_and_nothing_else_on_stdout(weir):
+    weir.make_store()
+    result = weir.good('enqueue', '-w', 'acme', 'hello')
+    assert UUID.match(result.out.strip()) and result.out.count('\n') == 1
+    answer = weir.good('enqueue', '-w', 'acme', 'hello', '--json').json()
+    assert UUID.match(answer['id']) and answer['status'] == 'PENDING' and answer['duplicate'] is False
+
+
+def params_reach_the_store_byte_for_byte(weir):
+    weir.make_store()
+    params = '{ "b": 1.50,\t"a" : "é\\u00e9 \'quoted\' 😀 \u202e", "n":[1e3, -0] }'
+    weir.write('params.json', params)
+    by_flag = weir.enqueue('-w', 'acme', 'hello', '--params', params)
+    by_file = weir.enqueue('-w', 'acme', 'hello', '-p', '@params.json')
+    by_pipe = weir.good('enqueue', '-w', 'acme', 'hello', '-p', '-', stdin=params).out.strip()
+    line = '{"workspace":"acme","workflow":"hello","params":' + params + '}\n'
+    by_line = weir.good('enqueue', '-', stdin=line).out.strip()
+    for execution in (by_flag, by_file, by_pipe, by_line):
+        kept = weir.database().execute('SELECT params FROM execution_params WHERE id = ?', (execution,)).fetchone()[0]
+        assert (kept.decode() if isinstance(kept, bytes) else kept) == params
+        assert weir.good('show', execution, '--json').json()['params'] == json.loads(params)
+
+
+def enqueue_refuses_what_is_wrong_each_with_its_own_code(weir):
+    weir.make_store()
+    weir.write('mine.yaml', 'name: mine\nworkspace: tiny\nsteps:\n  a:\n    exec: [echo]\n')
+    weir.good('workflow', 'apply', 'mine.yaml')
+    acme = ('enqueue', '-w', 'acme')
+    _error(weir.run('enqueue', '-w', 'acne', 'hello'), 3, 'workspace_not_found', 'acme')
+    _error(weir.run(*acme, 'helo'), 3, 'workflow_not_found', 'did you mean "hello"?')
+    _error(weir.run(*acme, 'mine'), 5, 'workflow_of_another_workspace')
+    _error(weir.run(*acme, 'hello', '--params', '{'), 2, 'params_invalid')
+    _error(weir.run(*acme, 'hello', '--params', '[1]'), 2, 'params_invalid', 'object')
+    _error(weir.run(*acme, 'hello', '--params', '{"a":1,"a":2}'), 2, 'params_invalid')
+    weir.write('large.json', json.dumps({'x': 'y' * 1024 * 1024}))
+    _error(weir.run(*acme, 'hello', '--params', '@large.json'), 2, 'params_too_large')
+    _error(weir.run(*acme, 'hello', '--params', '@none.json'), 3, 'not_found', 'none.json')
+    _error(weir.run('enqueue', 'hello'), 2, 'invalid_argument', '--workspace')
+    _error(weir.run(*acme, 'hello', '--at', 'tomorrow'), 2, 'invalid_argument', '2026-11-21T10:00:00Z')
+    _error(weir.run(*acme, 'hello', '--priority', '1000'), 2, 'invalid_argument', '-100 to 100')
+    assert weir.items('list') == []
+
+
+def a_key_gives_one_execution(weir):
+    weir.make_store()
+    words = ('-w', 'acme', 'hello', '--params', '{"a":1}', '-k', 'key-1')
+    first = weir.enqueue(*words)
+    again = weir.good('enqueue', *words, '--json').json()
+    assert again['id'] == first and again['duplicate'] is True
+    _error(weir.run('enqueue', '-w', 'acme', 'hello', '--params', '{"a":2}', '-k', 'key-1'), 4, 'idempotency_key_reused')
+    assert len(weir.items('list')) == 1
+
+
+def enqueue_dry_changes_nothing(weir):
+    weir.make_store()
+    assert 'would enqueue' in weir.good('enqueue', '-w', 'acme', 'hello', '--dry-run').err
+    _error(weir.run('enqueue', '-w', 'acme', 'helo', '-n'), 3, 'workflow_not_found', 'hello')
+    lines = '{"workspace":"acme","workflow":"hello"}\n{"workspace":"acme"}\n'
+    dry = weir.run('enqueue', '-', '-n', stdin=lines, code=1)
+    assert dry.out == '' and 'line 2' in dry.err
+    assert weir.items('list') == []
+
+
+def times_and_groups_are_kept(weir):
+    weir.make_store()
+    later = weir.enqueue('-w', 'acme', 'hello', '--at', '+1h', '--group', 'slow', '--priority', '-5')
+    shown = weir.good('show', later, '--json').json()
+    assert shown['pending_reason'] == 'scheduled' and shown['priority'] == -5 and shown['executor_group'] == 'slow'
+    past = weir.enqueue('-w', 'acme', 'hello', '--at', '2020-01-01T00:00:00Z')
+    assert weir.good('show', past, '--json').json()['run_at'].startswith('2020-01-01T00:00:00')
+    configured = weir.good('enqueue', '-q', '-w', 'acme', 'hello', env={'WEIR_EXECUTOR_GROUP': 'slow'}).out.strip()
+    assert weir.good('show', configured, '--json').json()['executor_group'] == 'slow'
+
+
+def lines_give_ids_in_their_order_and_refusals_by_number(weir):
+    weir.make_store()
+    lines = [{'workspace': 'acme', 'workflow': 'hello', 'params': {'n': n}} for n in range(2500)]
+    text = [json.dumps(line) for line in lines]
+    text[10] = '{"workspace":"acme","workflow":"hello"'
+    text[11] = ''
+    text[1500] = '{"workspace":"nobody","workflow":"hello"}'
+    text[2000] = '{"workspace":"acme","workflow":"hello","parms":{}}'
+    result = weir.run('enqueue', '-', stdin='\n'.join(text), code=1)
+    ids = result.out.split()
+    assert len(ids) == 2496 and len(set(ids)) == 2496
+    for number, word in ((11, 'not JSON'), (1501, 'workspace_not_found'), (2001, 'params')):
+        assert any(line.startswith(f'line {number}: ') and word in line for line in result.err.splitlines()), result.err
+    assert '3 of 2499 executions were refused, 2496 enqueued' in result.err
+    kept = dict(weir.database().execute('SELECT id, params FROM execution_params'))
+    wanted = [n for n in range(2500) if n not in (10, 11, 1500, 2000)]
+    for execution, n in zip(ids, wanted):
+        assert json.loads(kept[execution])['n'] == n
+
+
+def lines_speak_json(weir):
+    weir.make_store()
+    text = '{"workspace":"acme","workflow":"hello","idempotency_key":"k"}\nrubbish\n' * 2
+    result = weir.run('enqueue', '-', '--json', stdin=text, code=1)
+    answer = result.json()
+    assert [item['line'] for item in answer['items']] == [1, 3]
+    assert [item['duplicate'] for item in answer['items']] == [False, True]
+    assert answer['enqueued'] == 2 and answer['refused'] == 2 and answer['duplicates'] == 1
+    errors = [json.loads(line) for line in result.err.splitlines()]
+    assert [error.get('line') for error in errors] == [2, 4, None] and errors[2]['error']['exit'] == 1
+    assert weir.good('enqueue', '-', '--json', stdin='').json()['items'] == []
+    assert [item['line'] for item in weir.run('enqueue', '-', '-o', 'jsonl', stdin=text).jsonl()] == [1, 3]
+
+
+def lines_take_defaults_from_flags(weir):
+    weir.make_store()
+    execution = weir.good('enqueue', '-', '-w', 'tiny', '--priority', '7', stdin='{"workflow":"hello"}').out.strip()
+    shown = weir.good('show', execution, '--json').json()
+    assert shown['workspace'] == 'tiny' and shown['priority'] == 7
+    _error(weir.run('enqueue', '-', '--params', '{}', stdin=''), 2, 'invalid_argument')
+
+
+def a_line_that_is_too_long_is_refused_and_the_rest_goes_on(weir):
+    weir.make_store()
+    good = '{"workspace":"acme","workflow":"hello"}'
+    long = json.dumps({'workspace': 'acme', 'workflow': 'hello', 'params': {'x': 'y' * (3 * 1024 * 1024)}})
+    for text in (f'{good}\n{long}\n{good}\n', f'{good}\n{good}\n{long}', f'{long}\n{good}\n{good}'):
+        result = weir.run('enqueue', '-', stdin=text, code=1)
+        assert len(result.out.split()) == 2 and 'params_too_large' in result.err, repr(result)
+
+
+def a_slow_producer_gets_its_ids_at_once(weir):
+    weir.make_store()
+    process = weir.spawn('enqueue', '-', stdin=subprocess.PIPE)
+    for _ in range(3):
+        process.stdin.write(b'{"workspace":"acme","workflow":"hello"}\n')
+        process.stdin.flush()
+        began = time.monotonic()
+        assert UUID.match(process.stdout.readline().decode().strip())
+        assert time.monotonic() - began < 2
+    process.stdin.close()
+    assert process.wait(10) == 0
+
+
+def a_stopped_producer_is_told_how_far_it_got(weir):
+    weir.make_store()
+    process = weir.spawn('enqueue', '-', stdin=subprocess.PIPE)
+    process.stdin.write(b'{"workspace":"acme","workflow":"hello"}\n')
+    process.stdin.flush()
+    assert process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    assert process.wait(10) == 130
+    said = process.stderr.read().decode()
+    assert 'behind line 1: 1 enqueued' in said and 'tail -n +2' in said, said
+
+
+# --- looking ---
+
+def lists_page_without_missing_or_repeating(weir):
+    weir.make_store()
+    ids = weir.enqueue_many(130)
+    seen, cursor = [], None
+    while True:
+        words = ['list', '--limit', '50', '--count', '--json'] + (['--cursor', cursor] if cursor else [])
+        page = weir.good(*words).json()
+        assert page['count'] == 130 and page['count_is_exact'] is True
+        seen += [item['id'] for item in page['items']]
+        cursor = page['next_cursor']
+        weir.enqueue_many(1, 'tiny') and weir.good('purge', '--where', 'workspace=tiny', '-q')
+        weir.good('cancel', '-w', 'tiny', '-q')
+        weir.good('purge', '-w', 'tiny', '-q')
+        if cursor is None:
+            break
+    assert sorted(seen) == sorted(ids) and len(set(seen)) == 130
+    assert seen == sorted(seen, reverse=True)
+    assert len(weir.good('list', '-o', 'jsonl', '--limit', '1000').jsonl()) == 130
+    assert '--cursor' in weir.good('list').err
+    _error(weir.run('list', '--cursor', 'abc'), 2, 'invalid_argument', 'cursor')
+    _error(weir.run('list', '--limit', '0'), 2, 'invalid_argument')
+
+
+def filters_choose(weir):
+    weir.make_store()
+    mine = weir.enqueue_many(3)
+    tiny = weir.enqueue_many(2, 'tiny')
+    keyed = weir.enqueue('-w', 'acme', 'hello', '-k', 'the key')
+    weir.good('cancel', mine[0], '-q')
+    chosen = {
+        ('-w', 'tiny'): tiny,
+        ('--state', 'cancelled'): mine[:1],
+        ('-s', 'Pending,CANCELLED', '-w', 'acme'): mine + [keyed],
+        ('--where', 'workspace=acme state=pending'): mine[1:] + [keyed],
+        ('--where', "idempotency_key='the key'"): [keyed],
+        ('--where', 'since=1h', '-w', 'tiny'): tiny,
+        ('--where', 'until=1h'): [],
+        ('--where', 'pending_reason=no_node_in_group workspace=tiny'): tiny,
+        ('--where', 'error_code=cancelled'): mine[:1],
+        ('--where', 'workflow=hello group=default workspace=tiny'): tiny,
+    }
+    for words, ids in chosen.items():
+        assert sorted(item['id'] for item in weir.items('list', *words)) == sorted(ids), words
+    _error(weir.run('list', '-w', 'acmee'), 3, 'workspace_not_found', 'acme')
+    _error(weir.run('list', '--where', 'workflow=helo'), 3, 'workflow_not_found', 'hello')
+    _error(weir.run('list', '--where', 'workspce=acme'), 2, 'invalid_argument', 'workspace')
+    _error(weir.run('list', '--state', 'faild'), 2, 'invalid_argument', 'FAILED')
+    _error(weir.run('list', '-w', 'acme', '--where', 'workspace=acme'), 2, 'invalid_argument', 'twice')
+
+
+def ids_may_be_short_when_they_are_unique(weir):
+    weir.make_store()
+    ids = weir.enqueue_many(2)
+    assert weir.good('show', ids[0][:18], '--json').json()['id'] in ids
+    assert weir.good('show', ids[0].upper(), '--json').json()['id'] == ids[0]
+    for verb in ('show', 'why', 'logs', 'wait', 'cancel', 'retry', 'release', 'purge'):
+        result = weir.run(verb, ids[0][:6])
+        assert result.code == 2 and 'more than one' in result.err, repr(result)
+        _error(weir.run(verb, '0198c2f1-0000-7000-8000-000000000000'), 3, 'execution_not_found')
+        _error(weir.run(verb, 'nonsense'), 2, 'invalid_argument')
+    assert len(weir.items('list', '--state', 'pending')) == 2
+
+
+def show_why_and_logs_tell_their_story(weir):
+    weir.make_store()
+    execution = weir.enqueue('-w', 'tiny', 'hello', '--params', '{"a":1}')
+    shown = weir.good('show', execution, '--json').json()
+    assert shown['params'] == {'a': 1} and shown['steps'] == [] and shown['events'][0]['event'] == 'enqueue'
+    text = weir.good('show', execution).out
+    assert execution in text and 'PENDING (no_node_in_group)' in text and 'enqueue' in text
+    why = weir.good('why', execution, '--json').json()
+    assert why['pending_reason'] == 'no_node_in_group' and why['slots_max'] == 1 and why['place'] == 1
+    result = weir.good('why', execution)
+    assert 'waiting because  no_node_in_group' in result.out and '0 of 1 used' in result.out and 'weir serve' in result.err
+    assert weir.good('logs', execution).out == '' and weir.items('logs', execution) == []
+    _error(weir.run('logs', execution, '--step', 'x'), 3, 'not_found')
+
+
+def wait_has_four_ends(weir):
+    weir.make_store()
+    execution = weir.enqueue()
+    late = weir.run('wait', execution, '--timeout', '200ms')
+    _error(late, 7, 'timed_out', 'PENDING (no_node_in_group)', 'weir why')
+    assert 0.15 < late.seconds < 3
+    late = weir.run('enqueue', '-w', 'acme', 'hello', '--wait', '--timeout', '100ms')
+    assert late.code == 7 and UUID.match(late.out.strip())
+    process = weir.spawn('wait', execution)
+    time.sleep(0.3)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(10) == 130 and b'goes on' in process.stderr.read()
+    process = weir.spawn('wait', execution, '--json')
+    time.sleep(0.1)
+    weir.good('cancel', execution)
+    assert process.wait(10) == 1
+    assert json.loads(process.stdout.read())['status'] == 'CANCELLED'
+    _error(weir.run('wait', execution), 1, 'failed', 'CANCELLED')
+
+
+# --- acting ---
+
+def cancel_retry_release_purge_by_id(weir):
+    weir.make_store()
+    first, second = weir.enqueue_many(2)
+    weir.good('cancel', first, second, '--reason', 'a test')
+    assert 'a test' in weir.good('show', first).out
+    _error(weir.run('cancel', first), 4, 'illegal_state', 'CANCELLED')
+    result = weir.run('cancel', first, '0198c2f1-0000-7000-8000-000000000000', code=4)
+    assert '2 refused' in result.err
+    new = weir.good('retry', first).out.strip()
+    assert UUID.match(new) and new != first
+    assert weir.good('show', new, '--json').json()['retry_of'] == first
+    assert weir.run('retry', first).code == 4
+    assert weir.good('retry', second, '-o', 'jsonl').jsonl()[0]['new_id']
+    later = weir.enqueue('-w', 'acme', 'hello', '--at', '+1h')
+    weir.good('release', later)
+    assert weir.good('show', later, '--json').json()['pending_reason'] != 'scheduled'
+    assert weir.run('release', later).code == 4
+    assert weir.run('purge', later).code == 4
+    weir.good('purge', first)
+    assert weir.run('show', first).code == 3
+
+
+def by_filter_the_count_comes_first_and_only_fitting_states_are_taken(weir):
+    weir.make_store()
+    weir.enqueue_many(5)
+    weir.good('cancel', weir.items('list')[0]['id'], '-q')
+    result = weir.good('cancel', '--where', 'workspace=acme')
+    assert '4 executions match' in result.err and '4 cancelled, 0 refused' in result.err and result.out == ''
+    answer = weir.good('retry', '-w', 'acme', '--json').json()
+    assert answer == {'act': 'retry', 'matched': 5, 'matched_is_exact': True, 'changed': 5, 'refused': 0, 'dry_run': False}
+    assert len(weir.items('list')) == 10
+    assert weir.good('purge', '--where', 'finished_before=1h', '--json').json()['matched'] == 0
+    assert weir.good('purge', '-w', 'acme', '--json').json()['changed'] == 5
+    assert weir.good('cancel', '--where', 'state=dispatched', '--json').json()['changed'] == 0
+    _error(weir.run('cancel'), 2, 'invalid_argument', 'ids or --where')
+    _error(weir.run('cancel', 'x', '--where', 'state=pending'), 2, 'invalid_argument', 'not both')
+    _error(weir.run('purge', '-w', ''), 2, 'invalid_argument', 'empty')
+    _error(weir.run('purge', '--where', ''), 2, 'invalid_argument', 'empty')
+
+
+def dry_runs_and_wrong_expectations_change_nothing(weir):
+    weir.make_store()
+    weir.enqueue_many(7)
+    dry = weir.good('cancel', '-w', 'acme', '--dry-run')
+    assert '7 executions match' in dry.err and 'nothing was changed' in dry.err
+    assert weir.good('cancel', '-w', 'acme', '-n', '--json').json()['dry_run'] is True
+    _error(weir.run('cancel', '-w', 'acme', '--expect', '6', '-q'), 4, 'conflict', '7 executions match, not 6')
+    _error(weir.run('cancel', weir.items('list')[0]['id'], '--expect', '2'), 4, 'conflict')
+    assert len(weir.items('list', '--state', 'pending')) == 7
+    weir.good('cancel', '-w', 'acme', '--expect', '7')
+    assert len(weir.items('list', '--state', 'cancelled')) == 7
+
+
+def more_than_a_hundred_ask(weir):
+    weir.make_store()
+    weir.enqueue_many(101)
+    _error(weir.run('cancel', '-w', 'acme', '-q'), 2, 'invalid_argument', '--yes', '101')
+    wrong = weir.terminal('cancel', '-w', 'acme', answer='100')
+    assert wrong.code == 1 and 'Type 101 to cancel them' in wrong.out and 'nothing was changed' in wrong.out
+    assert len(weir.items('list', '--state', 'cancelled')) == 0
+    right = weir.terminal('cancel', '-w', 'acme', answer='101')
+    assert right.code == 0 and '101 cancelled' in right.out, repr(right)
+    weir.good('retry', '-w', 'acme', '--yes')
+    weir.good('cancel', '-w', 'acme', '-y', '--expect', '101')
+
+
+def an_interrupted_act_says_how_far_it_got(weir):
+    weir.make_store()
+    weir.enqueue_many(30000)
+    process = weir.spawn('cancel', '-w', 'acme', '--yes')
+    watcher = weir.database()
+    while watcher.execute("SELECT cancelled FROM workspaces WHERE name = 'acme'").fetchone()[0] == 0:
+        assert process.poll() is None
+        time.sleep(0.005)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(30) == 130
+    said = process.stderr.read().decode()
+    done = watcher.execute("SELECT cancelled FROM workspaces WHERE name = 'acme'").fetchone()[0]
+    assert 0 < done < 30000 and f'{done} of 30000 cancelled' in said, (done, said)
+    weir.good('store', 'check')
+    weir.good('cancel', '-w', 'acme', '--yes', '--expect', str(30000 - done))
+
+
+# --- operating ---
+
+def the_queue_and_a_group_pause(weir):
+    weir.make_store()
+    execution = weir.enqueue()
+    weir.good('pause', '--dry-run')
+    assert weir.good('status', '--json').json()['queue_paused'] is False
+    weir.good('pause')
+    assert weir.good('status', '--json').json()['queue_paused'] is True
+    assert weir.good('why', execution, '--json').json()['pending_reason'] == 'queue_paused'
+    weir.good('resume')
+    weir.good('pause', '--group', 'default')
+    assert weir.good('why', execution, '--json').json()['pending_reason'] == 'queue_paused'
+    weir.good('resume', '-g', 'default')
+    assert weir.good('why', execution, '--json').json()['pending_reason'] == 'no_node_in_group'
+    _error(weir.run('pause', '--group', 'defualt'), 3, 'not_found', 'default')
+
+
+def status_and_doctor_look_at_everything(weir):
+    weir.make_store()
+    doctor = weir.good('doctor')
+    lines = doctor.out.splitlines()
+    assert all(line[0] in '✓!✗' for line in lines), repr(doctor)
+    for check in ('store', 'schema', 'mode', 'clock', 'disk', 'nodes', 'stuck', 'claims', 'books'):
+        assert any(line[2:].startswith(check) for line in lines), check
+    weir.enqueue()
+    sick = weir.run('doctor', code=1)
+    assert any(line.startswith('✗ nodes') for line in sick.out.splitlines()) and '1 problem' in sick.err
+    answer = weir.run('doctor', '--json', code=1).json()
+    assert answer['problems'] == 1 and {item['result'] for item in answer['items']} >= {'ok', 'problem'}
+    status = weir.good('status', '--json').json()
+    assert status['pending'] == 1 and status['slots_used'] == 0
+    assert 'pending   1' in weir.good('status').out
+    assert weir.run('doctor', '--store', 'none.db').code == 6
+
+
+def nodes_and_locks_that_are_not_there(weir):
+    weir.make_store()
+    assert weir.items('node', 'list') == [] and weir.items('lock', 'list') == []
+    for verb in ('pause', 'resume', 'drain'):
+        _error(weir.run('node', verb, 'host-a'), 3, 'not_found')
+    _error(weir.run('lock', 'release', 'x'), 3, 'not_found')
+
+
+def a_lock_is_taken_away_only_when_confirmed(weir):
+    weir.make_store()
+    now = time.clock_gettime(time.CLOCK_REALTIME)
+    weir.database().execute('INSERT INTO shedlock VALUES (?, ?, ?, ?)',
+                            ('recoverStaleQueueItems', int((now + 60) * 1e6), int(now * 1e6), 'host-a:1'))
+    assert weir.items('lock', 'list')[0]['held'] is True
+    weir.good('lock', 'release', 'recoverStaleQueueItems', '--dry-run')
+    _error(weir.run('lock', 'release', 'recoverStaleQueueItems'), 2, 'invalid_argument', 'host-a:1', '--yes')
+    assert weir.items('lock', 'list')[0]['held'] is True
+    weir.good('lock', 'release', 'recoverStaleQueueItems', '--yes')
+    assert weir.items('lock', 'list')[0]['held'] is False
+
+
+def settings_are_shown_with_their_origin_and_checked(weir):
+    weir.write('weir.yaml', 'attempts: {max: 4}\nexec.allow: [sh, wc]\n')
+    rows = {row['key']: row for row in weir.good('config', 'show', '--origin', '--json', '--store', 'x.db',
+                                                 env={'WEIR_LOG_LEVEL': 'debug'}).json()['items']}
+    assert (rows['attempts.max']['value'], rows['attempts.max']['origin']) == ('4', './weir.yaml:1')
+    assert (rows['log.level']['value'], rows['log.level']['origin']) == ('debug', 'WEIR_LOG_LEVEL')
+    assert (rows['store']['value'], rows['store']['origin']) == ('x.db', '--store')
+    assert rows['stop.grace']['origin'] == 'default'
+    assert './weir.yaml:1' in weir.good('config', 'show', '--origin').out
+    again = weir.write('again.yaml', weir.good('config', 'show').out)
+    weir.good('config', 'check', '--config', again)
+    assert './weir.yaml is right' in weir.good('config', 'check').err
+    assert 'WEIR_STOR' in weir.good('config', 'check', env={'WEIR_STOR': 'x'}).err
+    weir.write('weir.yaml', 'attempts:\n  maximum: 4\n')
+    for words in (('config', 'check'), ('config', 'show'), ('list',), ('serve',)):
+        _error(weir.run(*words), 2, 'invalid_config', './weir.yaml:2:3', 'attempts.max')
+    weir.good('version')
+    weir.good('help')
+
+
+# --- with a node ---
+
+def _start_node(weir, *words):
+    node = weir.spawn('dev', *words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        assert node.poll() is None
+        if any(row['state'] == 'alive' for row in weir.items('node', 'list')):
+            return node
+        time.sleep(0.02)
+    raise AssertionError('the node does not come up')
+
+
+def _publish(weir, name, program):
+    weir.write('w.json', json.dumps({'name': name, 'steps': {'only': {'exec': ['sh', '-c', program]}}}))
+    weir.good('workflow', 'apply', 'w.json', '-q')
+
+
+def _until(claim):
+    deadline = time.monotonic() + 20
+    while not claim():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def an_execution_runs_and_its_end_is_told(weir):
+    weir.make_store()
+    _publish(weir, 'good', 'printf \'{"id": 7}\'')
+    _publish(weir, 'bad', 'echo "it broke" >&2; exit 3')
+    _start_node(weir)
+    fine = weir.good('enqueue', '-w', 'acme', 'good', '--wait', '--timeout', '20s')
+    execution = fine.out.strip()
+    assert UUID.match(execution) and 'COMPLETED' in fine.err
+    assert weir.good('wait', execution, '--json').json()['status'] == 'COMPLETED'
+    assert weir.items('logs', execution)[0]['output'] == {'id': 7}
+    assert '== only, attempt 1, COMPLETED, exit code 0' in weir.good('logs', execution).out
+    assert weir.good('logs', execution, '--step', 'only').out.endswith('{"id":7}\n')
+    _error(weir.run('logs', execution, '--step', 'onyl'), 3, 'not_found', 'only')
+    story = [event['event'] for event in weir.good('show', execution, '--json').json()['events']]
+    assert story[0] == 'enqueue' and story[-1] == 'complete' and 'step_end' in story
+    assert 'ended' in weir.good('why', execution, '--json').json()['because']
+    broken = weir.run('enqueue', '-w', 'acme', 'bad', '--wait', '--timeout', '20s')
+    assert broken.code == 1 and 'FAILED' in broken.err and 'it broke' in broken.err, repr(broken)
+    failed = weir.items('list', '--where', 'state=failed error_code=exit_3')
+    assert [row['id'] for row in failed] == [broken.out.strip()]
+    again = weir.good('retry', broken.out.strip(), '-q').out.strip()
+    assert weir.run('wait', again, '--timeout', '20s').code == 1
+
+
+def a_full_workspace_is_explained_and_running_work_is_cancelled(weir):
+    weir.make_store()
+    _publish(weir, 'slow', 'exec sleep 60')
+    _start_node(weir)
+    running, waiting = weir.enqueue('-w', 'tiny', 'slow'), weir.enqueue('-w', 'tiny', 'slow')
+    _until(lambda: weir.good('show', running, '--json').json()['status'] == 'DISPATCHED')
+    why = weir.good('why', waiting, '--json').json()
+    assert why['pending_reason'] == 'workspace_at_capacity' and why['slots_used'] == why['slots_max'] == 1
+    assert [holder['id'] for holder in why['slot_holders']] == [running] and why['place'] == 1
+    text = weir.good('why', waiting)
+    assert f'slot 1         {running}' in text.out and 'weir workspace set tiny' in text.err
+    weir.good('cancel', running)
+    assert weir.run('wait', running, '--timeout', '20s').code == 1
+    assert weir.good('show', running, '--json').json()['status'] == 'CANCELLED'
+    _until(lambda: weir.good('show', waiting, '--json').json()['status'] == 'DISPATCHED')
+
+
+def nodes_are_listed_paused_and_resumed(weir):
+    weir.make_store()
+    node = _start_node(weir)
+    name = weir.items('node', 'list')[0]['name']
+    assert name in weir.good('node', 'list').out
+    weir.good('node', 'pause', name, '--dry-run')
+    weir.good('node', 'pause', name)
+    _until(lambda: weir.items('node', 'list')[0]['state'] == 'paused')
+    execution = weir.enqueue()
+    assert weir.run('wait', execution, '--timeout', '500ms').code == 7
+    weir.good('node', 'resume', name)
+    weir.good('wait', execution, '--timeout', '20s')
+    _error(weir.run('node', 'pause', 'nobody'), 3, 'not_found')
+    assert 'alive' in weir.good('doctor').out
+    node.send_signal(signal.SIGTERM)
+    assert node.wait(30) == 0
+    assert weir.items('node', 'list') == [] and weir.items('node', 'list', '--all')[0]['state'] == 'stopped'
+
+
+def metrics_are_prometheus_text(weir):
+    weir.make_store()
+    weir.enqueue()
+    text = weir.good('status', '--metrics').out
+    names = {line.split()[2] for line in text.splitlines() if line.startswith('# TYPE ')}
+    assert 'weir_slots_used' in names and text.endswith('\n')
+    for line in text.splitlines():
+        assert line.startswith('#') or line.split('{')[0].split(' ')[0] in names, line
+        assert line.startswith('#') or float(line.rsplit(' ', 1)[1]) >= 0
+
+
+# --- manners ---
+
+def every_list_is_json_and_jsonl(weir):
+    weir.make_store()
+    weir.enqueue_many(2)
+    for words in (('list',), ('workspace', 'list'), ('plan', 'list'), ('workflow', 'list'), ('node', 'list'),
+                  ('lock', 'list'), ('store', 'plan'), ('config', 'show')):
+        page = weir.good(*words, '--json').json()
+        assert {'items', 'next_cursor', 'count', 'count_is_exact'} <= set(page), words
+        assert weir.good(*words, '-o', 'jsonl').jsonl() == page['items'], words
+        assert weir.good(*words, '-o', 'json').out == weir.good('-o=json', *words).out
+
+
+def errors_are_json_when_json_is_asked_for(weir):
+    for words in (('list', '--json'), ('list', '-o', 'jsonl'), ('-ojson', 'list')):
+        result = weir.run(*words, code=6)
+        error = json.loads(result.err)['error']
+        assert error['code'] == 'store_unreachable' and error['exit'] == 6 and 'weir store init' in error['hint']
+        assert result.out == ''
+    error = json.loads(weir.run('lisst', '--json', code=2).err)['error']
+    assert error['code'] == 'invalid_argument' and 'weir list' in error['hint']
+
+
+def no_escape_codes_where_no_terminal_wants_them(weir):
+    weir.make_store()
+    weir.enqueue()
+    for words in (('list',), ('status',), ('doctor',), ('workspace', 'list'), ('help',), ('nonsense',)):
+        piped = weir.run(*words, env={'TERM': 'xterm'})
+        assert '\x1b' not in piped.out + piped.err, words
+        for quiet in ({'NO_COLOR': '1'}, {'TERM': 'dumb'}):
+            assert '\x1b' not in weir.terminal(*words, env=quiet).out, (words, quiet)
+    assert '\x1b[' in weir.terminal('status').out
+    assert '\x1b[' in weir.terminal('nonsense').out
+
+
+def signs_are_ascii_where_the_locale_is(weir):
+    weir.make_store()
+    weir.enqueue()
+    for words in (('list',), ('doctor',), ('status',)):
+        assert weir.run(*words, env={'LANG': 'C'}).out.isascii()
+
+
+def strangers_words_cannot_reach_the_terminal(weir):
+    weir.make_store()
+    nasty = 'a\x1b[31mred\x07\u202eb\u009b2J'
+    weir.good('workspace', 'set', 'acme', '--plan', 'pro')
+    execution = weir.enqueue('-w', 'acme', 'hello', '-k', nasty, '--params', json.dumps({'x': nasty}, ensure_ascii=False))
+    for words in (('show', execution), ('list',), ('list', '--where', f"idempotency_key='{nasty}'"),
+                  ('show', execution, '--json'), ('show', nasty), (nasty,), ('workspace', 'show', nasty)):
+        shown = weir.terminal(*words, env={'NO_COLOR': '1'}).out
+        assert not set(shown) & set('\x1b\x07\u202e\u009b'), words
+    assert weir.good('show', execution, '--json').json()['idempotency_key'] == nasty
+
+
+def a_closed_stdout_ends_quietly(weir):
+    weir.make_store()
+    weir.enqueue_many(100)
+    for words in (('list',), ('list', '--json'), ('help',), ('config', 'show')):
+        reader, writer = os.pipe()
+        os.close(reader)
+        process = weir.start(*words, stdout=writer)
+        os.close(writer)
+        _, err = process.communicate()
+        assert process.returncode == 1 and err == b'', (words, process.returncode, err)
+    reader, writer = os.pipe()
+    os.close(reader)
+    process = weir.start('enqueue', '-', stdin=subprocess.PIPE, stdout=writer)
+    os.close(writer)
+    process.communicate(b'{"workspace":"acme","workflow":"hello"}\n' * 10)
+    assert process.returncode == 1
+    assert len(weir.items('list', '--limit', '1000')) == 110
+    with open('/dev/full', 'w') as full:
+        process = weir.start('list', stdout=full)
+        _, err = process.communicate()
+        assert process.returncode == 1 and b'cannot write to stdout' in err
+
+
+def quiet_says_only_what_is_wrong(weir):
+    weir.make_store()
+    execution = weir.good('enqueue', '-w', 'acme', 'hello', '-q')
+    assert execution.err == ''
+    assert weir.good('cancel', execution.out.strip(), '-q').err == ''
+    assert weir.run('cancel', execution.out.strip(), '-q').err != ''
+
+
+def tables_fit_eighty_columns(weir):
+    weir.make_store()
+    weir.good('workspace', 'set', 'a-workspace-with-quite-a-long-name-that-goes-on-and-on', '-q')
+    weir.write('long.yaml', 'name: ' + 'w' * 60 + '\nsteps:\n  a:\n    exec: [echo]\n')
+    weir.good('workflow', 'apply', 'long.yaml', '-q')
+    weir.good('enqueue', '-q', '-w', 'a-workspace-with-quite-a-long-name-that-goes-on-and-on', 'w' * 60)
+    for words in (('list',), ('workspace', 'list'), ('workflow', 'list'), ('status',), ('config', 'show', '--origin')):
+        for line in weir.good(*words).out.splitlines():
+            assert len(line) <= 80, line
+    assert UUID.match(weir.items('list')[0]['id'])
+
+
+# --- help ---
+
+def _commands(weir):
+    return weir.good('help', '--json').json()['commands']
+
+
+def every_verb_explains_itself_with_an_example_first(weir):
+    for command in _commands(weir):
+        for words in ((*command['name'].split(), '-h'), ('help', *command['name'].split()),
+                      ('--help', *command['name'].split())):
+            result = weir.good(*words)
+            lines = result.out.splitlines()
+            assert lines[0] == 'example:' and f'weir {command["name"]}' in lines[1], words
+            assert all(len(line) <= 80 for line in lines), words
+    for noun in ('workflow', 'workspace', 'plan', 'node', 'lock', 'store', 'config'):
+        assert f'weir {noun} ' in weir.good(noun, '-h').out
+        _error(weir.run(noun), 2, 'invalid_argument', 'needs a verb')
+    assert weir.good('help').out == weir.good('--help').out
+
+
+def slips_are_met_with_the_nearest(weir):
+    for words, hint in ((('enqeue',), 'weir enqueue'), (('ls',), 'weir list'),
+                        (('workspace', 'lst'), 'weir workspace list'),
+                        (('list', '--limt', '3'), '--limit'), (('list', '-o', 'jsn'), 'json'),
+                        (('help', 'enqueu'), 'weir enqueue'), (('completion', 'bsh'), 'bash'),
+                        (('serve', '--engine', 'inprocess'), 'in_process')):
+        _error(weir.run(*words), 2, 'invalid_argument', hint)
+    _error(weir.run(), 2, 'invalid_argument', 'weir help')
+
+
+def the_command_reference_is_current(weir):
+    with open(os.path.join(ROOT, 'docs', 'commands.md')) as file:
+        assert weir.good('help', '--markdown').out == file.read(), 'renew it: weir help --markdown > docs/commands.md'
+
+
+def completion_knows_verbs_and_flags(weir):
+    script = weir.write('completion.bash', weir.good('completion', 'bash').out)
+
+    def complete(*words):
+        quoted = ' '.join(f"'{word}'" for word in words)
+        program = (f'. {script}; COMP_WORDS=({quoted}); COMP_CWORD={len(words) - 1}; _weir; '
+                   'printf "%s\\n" "${COMPREPLY[@]}"')
+        return subprocess.run(['bash', '-c', program], check=True, capture_output=True, text=True).stdout.split()
+
+    assert complete('weir', 'enq') == ['enqueue']
+    assert complete('weir', 'workflow', '') == ['apply', 'list', 'show']
+    assert complete('weir', 'workspace', 'set', 'x', '--max') == ['--max-concurrent']
+    assert complete('weir', 'enqueue', '--idem') == ['--idempotency-key']
+    assert complete('weir', 'list', '-o', 'js') == ['json', 'jsonl']
+    assert complete('weir', '--js') == ['--json']
+    assert complete('weir', 'completion', 'z') == ['zsh']
+    for shell in ('zsh', 'fish'):
+        assert 'workspace' in weir.good('completion', shell).out
+
+
+def man_pages_are_made_from_the_table(weir):
+    page = weir.good('help', '--man').out
+    assert page.startswith('.TH "weir" 1') and all(f'"weir {command["name"]}' in page.replace('\\-', '-')
+                                                   for command in _commands(weir))
+    assert weir.good('help', 'workflow', 'apply', '--man').out.startswith('.TH "weir-workflow-apply" 1')
+
+
+def the_version_is_told_at_once(weir):
+    with open(os.path.join(ROOT, 'VERSION')) as file:
+        version = file.read().strip()
+    assert weir.good('version').out == f'weir {version}\n' == weir.good('--version').out == weir.good('-V').out
+    assert weir.good('version', '--json').json()['version'] == version
+
+
+def flags_stand_anywhere_and_only_once(weir):
+    weir.make_store()
+    weir.good('-w', 'acme', '--json', 'enqueue', 'hello')
+    weir.good('--where', 'workspace=acme', 'list', '--', )
+    _error(weir.run('list', '-w', 'acme', '-w', 'tiny'), 2, 'invalid_argument', 'twice')
+    assert 'contradict' in weir.run('list', '--json', '-o', 'table', code=2).err
+    _error(weir.run('show'), 2, 'invalid_argument', 'usage: weir show ID')
+    _error(weir.run('show', 'a', 'b'), 2, 'invalid_argument', 'usage: weir show ID')
+    _error(weir.run('serve', '--dry-run'), 2, 'invalid_argument', 'dry')
+
+
+if __name__ == '__main__':
+    sys.exit(run_tests(sys.modules[__name__], sys.argv[1]))

@@ -1,0 +1,455 @@
+#!/usr/bin/env python3
+"""Real nodes on real files, killed and paused at named points and at random ones; then the steps' own records are asked.
+
+What must hold whatever happens (design 6):
+  - none lost: every acknowledged execution ends COMPLETED;
+  - a finished step never runs again: once a step's successor has begun, the step begins no more;
+  - two runs of one step never overlap: each holds a file lock while it lives;
+  - attempt numbers are used once, and grow;
+  - a workspace never has more executions at work than slots;
+  - no step outlives its node: soon after the node's death its processes are gone;
+  - the store's own books balance.
+
+usage: crash_test.py BINARY [TEST ...]      the step program is WEIR_STEP_RECORDER; WEIR_TEST_SEED replays the random ones
+"""
+
+import collections
+import json
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+
+from harness import run_tests
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+RECORDER = os.path.abspath(os.environ.get('WEIR_STEP_RECORDER') or
+                           os.path.join(ROOT, 'build', 'tests', 'end_to_end', 'step_recorder'))
+SEED = int(os.environ.get('WEIR_TEST_SEED') or random.SystemRandom().randrange(1 << 31))
+SLOTS = {'pro-co': 5, 'free-co': 1}
+NEEDS = {'a': (), 'b': ('a',), 'c': ('a',), 'd': ('b', 'c')}
+END_SECONDS = 90
+DEATH_SECONDS = 2  # the keeper notices the end of its pipe at once; the rest is a busy machine
+SHORT_LEASE = '1500ms'
+
+# Commits of other kinds come first (the node registers), so these points are passed a few times before they act.
+KILL_POINTS = {
+    'before_commit': (1, 4, 9), 'after_commit': (1, 4, 9), 'after_claim': (1, 2), 'before_start': (1, 4),
+    'after_start': (1, 4), 'before_record': (1, 3), 'after_record': (1, 3), 'after_beat': (1,),
+    'before_process_start': (1, 5), 'before_step_report': (1, 5),
+}
+
+Run = collections.namedtuple('Run', 'execution step attempt fence begin last ended pid')
+
+
+class Scene:
+    """A store with two workspaces, a workflow of four recording steps, and nodes that come and go."""
+
+    def __init__(self, weir, milliseconds=30):
+        self.weir = weir
+        self.records = weir.path('records')
+        os.mkdir(weir.path('locks'))
+        weir.good('store', 'init', '-q')
+        for name, plan in (('pro-co', 'pro'), ('free-co', 'free')):
+            weir.good('workspace', 'set', name, '--plan', plan, '-q')
+        steps = {}
+        for step, needs in NEEDS.items():
+            steps[step] = {'exec': [RECORDER, self.records, weir.path('locks'), str(milliseconds)], 'timeout': '30s'}
+            if needs:
+                steps[step]['needs'] = list(needs)
+        weir.write('recorded.json', json.dumps({'name': 'recorded', 'steps': steps}))
+        weir.good('workflow', 'apply', 'recorded.json', '-q')
+        self.workspace_of = {}
+
+    def enqueue(self, **counts):
+        lines = [(name.replace('_', '-'), json.dumps({'workspace': name.replace('_', '-'), 'workflow': 'recorded'}))
+                 for name, count in counts.items() for _ in range(count)]
+        ids = self.weir.good('enqueue', '-', '-q', stdin='\n'.join(line for _, line in lines) + '\n').out.split()
+        assert len(ids) == len(lines), (len(ids), len(lines))
+        self.workspace_of.update(zip(ids, (workspace for workspace, _ in lines)))
+
+    def node(self, failpoint=None, lease=None, name=None):
+        env = {'WEIR_LOG_LEVEL': 'warn'}
+        if failpoint:
+            env['WEIR_FAILPOINT'] = failpoint
+        if lease:
+            env['WEIR_NODE_LEASE'] = lease
+        words = ['--node', name] if name else []
+        return self.weir.spawn('serve', '--allow-exec', *words, env=env, stdout=subprocess.DEVNULL)
+
+    def drain(self, seconds=END_SECONDS):
+        deadline = time.monotonic() + seconds
+        while True:
+            status = self.weir.good('status', '--json').json()
+            ended = status['completed'] + status['failed'] + status['cancelled']
+            if ended == len(self.workspace_of):
+                return
+            assert time.monotonic() < deadline, f'{ended} of {len(self.workspace_of)} ended; {self.explain()}'
+            time.sleep(0.05)
+
+    def explain(self):
+        items = self.weir.items('list', '--limit', '1000')
+        open_ones = [item for item in items if item['status'] in ('PENDING', 'CLAIMED', 'DISPATCHED')]
+        return [self.weir.good('why', item['id'], '--json').json() for item in open_ones[:3]]
+
+    # --- what the steps say ---
+
+    def runs(self):
+        """One Run per process; `last` is the last moment at which it is known to have lived."""
+        runs, overlaps = {}, []
+        if not os.path.exists(self.records):
+            return []
+        with open(self.records) as file:
+            for line in file:
+                kind, execution, step, attempt, fence, at, pid = line.split()
+                key = (execution, step, int(attempt), int(pid))
+                if kind == 'overlap':
+                    overlaps.append(line.strip())
+                elif kind == 'begin':
+                    assert key not in runs, f'begun twice: {line}'
+                    runs[key] = Run(execution, step, int(attempt), int(fence), int(at), int(at), False, int(pid))
+                elif key in runs:
+                    runs[key] = runs[key]._replace(last=int(at), ended=kind == 'end')
+        assert not overlaps, f'runs of one step overlap: {overlaps}'
+        return sorted(runs.values(), key=lambda run: run.begin)
+
+    def check(self):
+        problems = self.weir.good('store', 'check', '--json').json()['problems']
+        assert problems == [], problems
+        self.check_none_lost()
+        runs = self.runs()
+        self.check_steps(runs)
+        self.check_slots(runs)
+
+    def check_none_lost(self):
+        items, cursor = {}, []
+        while True:
+            page = self.weir.good('list', '--limit', '1000', '--json', *cursor).json()
+            items.update((item['id'], item) for item in page['items'])
+            if page['next_cursor'] is None:
+                break
+            cursor = ['--cursor', page['next_cursor']]
+        lost = set(self.workspace_of) - set(items)
+        assert not lost, f'lost: {sorted(lost)[:5]}'
+        bad = [item for item in items.values() if item['status'] != 'COMPLETED']
+        assert not bad, f'{len(bad)} did not complete: {bad[:3]}'
+
+    def check_steps(self, runs):
+        of_step = collections.defaultdict(list)
+        for run in runs:
+            of_step[run.execution, run.step].append(run)
+        for execution in self.workspace_of:
+            for step, needs in NEEDS.items():
+                mine = of_step[execution, step]
+                assert mine and mine[-1].ended, f'{execution} {step} has no run that came to its end: {mine}'
+                attempts = [run.attempt for run in mine]
+                assert attempts == sorted(set(attempts)), f'{execution} {step}: attempts {attempts}'
+                fences = [run.fence for run in mine]
+                assert fences == sorted(fences), f'{execution} {step}: fences {fences}'
+                for earlier, later in zip(mine, mine[1:]):
+                    assert earlier.last <= later.begin, f'overlap: {earlier} {later}'
+                for need in needs:
+                    last_begin = of_step[execution, need][-1].begin
+                    assert last_begin < mine[0].begin, f'{execution}: {need} ran again after {step} had begun'
+                    finished = [run for run in of_step[execution, need] if run.ended and run.last <= mine[0].begin]
+                    assert finished, f'{execution}: {step} began before {need} had finished'
+
+    def check_slots(self, runs):
+        for workspace, slots in SLOTS.items():
+            mine = [run for run in runs if self.workspace_of[run.execution] == workspace]
+            at_work = collections.Counter()
+            for _, change, execution in sorted([(run.begin, 1, run.execution) for run in mine] +
+                                               [(run.last, -1, run.execution) for run in mine], key=lambda c: (c[0], c[1])):
+                at_work[execution] += change
+                busy = sum(1 for count in at_work.values() if count > 0)
+                assert busy <= slots, f'{workspace} had {busy} executions at work, it has {slots} slots'
+
+    def await_children_gone(self, seconds=DEATH_SECONDS):
+        """Every process of a step that has begun and not ended must be gone soon."""
+        deadline = time.monotonic() + seconds
+        while True:
+            alive = [run for run in self.runs() if not run.ended and _is_recorder(run.pid)]
+            if not alive:
+                return
+            assert time.monotonic() < deadline, f'steps outlive their node: {alive}'
+            time.sleep(0.01)
+
+
+def _is_recorder(pid):
+    try:
+        with open(f'/proc/{pid}/cmdline', 'rb') as file:
+            return os.path.basename(RECORDER).encode() in file.read()
+    except OSError:
+        return False
+
+
+def _kill(node):
+    node.send_signal(signal.SIGKILL)
+    node.wait()
+
+
+def _stop(node, seconds=40):
+    node.send_signal(signal.SIGTERM)
+    return node.wait(seconds)
+
+
+def _await(condition, what, seconds=30):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f'{what}: not within {seconds} s'
+        time.sleep(0.01)
+
+
+def _state(pid):
+    try:
+        with open(f'/proc/{pid}/stat') as file:
+            return file.read().rsplit(')', 1)[1].split()[0]
+    except OSError:
+        return None
+
+
+# --- SIGKILL ---
+
+def _killed_at(weir, name):
+    scene = Scene(weir)
+    for passes in KILL_POINTS[name]:
+        node = scene.node(f'{name}:kill:{passes}')
+        scene.enqueue(pro_co=6, free_co=2)
+        try:
+            assert node.wait(30) == -signal.SIGKILL, (name, passes, node.returncode, node.stderr.read())
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f'{name} was not passed {passes} times')
+        scene.await_children_gone()
+    last = scene.node()
+    began = time.monotonic()
+    scene.drain()
+    assert time.monotonic() - began < 30
+    assert _stop(last) == 0
+    scene.check()
+
+
+def killed_before_a_commit(weir):
+    _killed_at(weir, 'before_commit')
+
+
+def killed_after_a_commit(weir):
+    _killed_at(weir, 'after_commit')
+
+
+def killed_after_a_claim(weir):
+    _killed_at(weir, 'after_claim')
+
+
+def killed_before_a_start(weir):
+    _killed_at(weir, 'before_start')
+
+
+def killed_after_a_start(weir):
+    _killed_at(weir, 'after_start')
+
+
+def killed_before_a_record(weir):
+    _killed_at(weir, 'before_record')
+
+
+def killed_after_a_record(weir):
+    _killed_at(weir, 'after_record')
+
+
+def killed_after_a_heartbeat(weir):
+    _killed_at(weir, 'after_beat')
+
+
+def killed_before_a_process_starts(weir):
+    _killed_at(weir, 'before_process_start')
+
+
+def killed_before_a_step_is_reported(weir):
+    _killed_at(weir, 'before_step_report')
+
+
+def killed_ten_times_under_load(weir):
+    chance = random.Random(SEED)
+    print(f'# WEIR_TEST_SEED={SEED}', flush=True)
+    scene = Scene(weir)
+    scene.enqueue(pro_co=120, free_co=15)
+    for _ in range(10):
+        node = scene.node()
+        time.sleep(0.05 + chance.random() * 0.6)
+        _kill(node)
+        scene.await_children_gone()
+    assert len(scene.runs()) > 0
+    last = scene.node()
+    scene.drain()
+    assert _stop(last) == 0
+    scene.check()
+
+
+def killed_while_another_node_lives(weir):
+    chance = random.Random(SEED + 1)
+    scene = Scene(weir)
+    steady = scene.node(name='steady')
+    scene.enqueue(pro_co=80, free_co=10)
+    for number in range(5):
+        node = scene.node(name=f'short-lived-{number}')
+        time.sleep(0.1 + chance.random() * 0.4)
+        _kill(node)
+    scene.drain()
+    assert _stop(steady) == 0
+    scene.check()
+
+
+def what_was_acknowledged_to_a_killed_enqueue_exists(weir):
+    chance = random.Random(SEED + 2)
+    scene = Scene(weir)
+    line = json.dumps({'workspace': 'pro-co', 'workflow': 'recorded'}) + '\n'
+    weir.write('lines', line * 20000)
+    for _ in range(5):
+        with open(weir.path('lines'), 'rb') as lines, open(weir.path('ids'), 'wb') as ids:
+            process = weir.start('enqueue', '-', '-q', stdin=lines, stdout=ids)
+            time.sleep(0.02 + chance.random() * 0.3)
+            _kill(process)
+            process.stderr.close()
+        with open(weir.path('ids')) as file:
+            acknowledged = file.read().split('\n')[:-1]
+        with weir.database() as database:
+            known = {row[0] for row in database.execute('SELECT id FROM workflow_execution_queue')}
+        lost = set(acknowledged) - known
+        assert not lost, f'{len(lost)} of {len(acknowledged)} acknowledged ones are lost'
+    assert weir.good('store', 'check', '--json').json()['problems'] == []
+
+
+# --- SIGSTOP ---
+
+def _is_locked(weir):
+    database = sqlite3.connect(weir.path('weir.db'), isolation_level=None, timeout=0.2)
+    try:
+        database.execute('BEGIN IMMEDIATE')
+        database.execute('ROLLBACK')
+        return False
+    except sqlite3.OperationalError:
+        return True
+    finally:
+        database.close()
+
+
+def _pause_outside_a_commit(weir, node):
+    """A process that stands still in the middle of a commit keeps SQLite's lock, and nobody can write until it goes on or
+    is killed (see a_node_that_is_paused_in_a_commit). Here it is moved on until it holds no lock."""
+    while _is_locked(weir):
+        node.send_signal(signal.SIGCONT)
+        time.sleep(0.002)
+        node.send_signal(signal.SIGSTOP)
+        _await(lambda: _state(node.pid) == 'T', 'the node did not stop')
+
+
+def _stopped_at(weir, name):
+    """The node stands still at the point for longer than its lease; another takes over; then the first wakes up again."""
+    scene = Scene(weir)
+    paused = scene.node(f'{name}:stop:2', lease=SHORT_LEASE, name='paused')
+    scene.enqueue(pro_co=6, free_co=2)
+    _await(lambda: _state(paused.pid) == 'T', f'{name} was not passed')
+    _pause_outside_a_commit(weir, paused)
+    other = scene.node(lease=SHORT_LEASE, name='other')
+    scene.drain()
+    paused.send_signal(signal.SIGCONT)
+    scene.enqueue(pro_co=6)
+    scene.drain()
+    assert _stop(other) == 0
+    _stop(paused)
+    scene.check()
+
+
+def paused_after_a_claim(weir):
+    _stopped_at(weir, 'after_claim')
+
+
+def paused_before_a_start(weir):
+    _stopped_at(weir, 'before_start')
+
+
+def paused_after_a_start(weir):
+    _stopped_at(weir, 'after_start')
+
+
+def paused_before_a_record(weir):
+    _stopped_at(weir, 'before_record')
+
+
+def paused_after_a_record(weir):
+    _stopped_at(weir, 'after_record')
+
+
+def paused_before_a_process_starts(weir):
+    _stopped_at(weir, 'before_process_start')
+
+
+def paused_before_a_step_is_reported(weir):
+    _stopped_at(weir, 'before_step_report')
+
+
+def paused_in_the_middle_of_steps_beyond_the_lease(weir):
+    scene = Scene(weir, milliseconds=1200)
+    paused = scene.node(lease=SHORT_LEASE, name='paused')
+    scene.enqueue(pro_co=5, free_co=1)
+    _await(lambda: len(scene.runs()) >= 6, 'six steps at work')
+    paused.send_signal(signal.SIGSTOP)
+    _await(lambda: _state(paused.pid) == 'T', 'the node did not stop')
+    _pause_outside_a_commit(weir, paused)
+    other = scene.node(lease=SHORT_LEASE, name='other')
+    _await(lambda: len({run.fence for run in scene.runs()}) > 1, 'the other node took over')
+    first_fence = min(run.fence for run in scene.runs())
+    taken_over = min(run.begin for run in scene.runs() if run.fence != first_fence)
+    old = [run for run in scene.runs() if run.fence == first_fence]
+    assert all(run.last <= taken_over for run in old), 'a step of the paused node lived on when its work was taken over'
+    paused.send_signal(signal.SIGCONT)
+    scene.drain()
+    assert _stop(other) == 0
+    _stop(paused)
+    scene.check()
+
+
+def a_node_that_is_paused_in_a_commit_lets_others_answer_and_goes_on(weir):
+    scene = Scene(weir)
+    paused = scene.node('before_commit:stop:6', lease=SHORT_LEASE)
+    weir.run('enqueue', '-w', 'pro-co', 'recorded')
+    _await(lambda: _state(paused.pid) == 'T', 'before_commit was not passed')
+    result = weir.run('enqueue', '-w', 'pro-co', 'recorded')  # its deadline is longer than the lease
+    assert result.code == 6 and 'store_busy' in result.err and result.seconds < 8, repr(result)
+    paused.send_signal(signal.SIGCONT)
+    scene.workspace_of = {item['id']: item['workspace'] for item in weir.items('list')}
+    scene.enqueue(pro_co=3, free_co=1)
+    scene.drain()
+    assert _stop(paused) == 0
+    scene.check()
+
+
+def paused_for_less_than_the_lease_loses_nothing(weir):
+    scene = Scene(weir)
+    node = scene.node(lease='6s')
+    scene.enqueue(pro_co=20, free_co=3)
+    for _ in range(3):
+        time.sleep(0.1)
+        node.send_signal(signal.SIGSTOP)
+        time.sleep(0.4)
+        node.send_signal(signal.SIGCONT)
+    scene.drain()
+    assert _stop(node) == 0
+    scene.check()
+    assert all(run.attempt == 1 for run in scene.runs())
+
+
+def the_list_of_points_is_whole(weir):
+    """A point that is added to failpoint.c must be added here."""
+    with open(os.path.join(ROOT, 'src', 'base', 'failpoint.c')) as file:
+        text = file.read()
+    block = text[text.index('names[] = {'):text.index('};')]
+    known = {part.split('"')[0] for part in block.split('    "')[1:]}
+    assert known == set(KILL_POINTS), known ^ set(KILL_POINTS)
+
+
+if __name__ == '__main__':
+    sys.exit(run_tests(sys.modules[__name__], sys.argv[1]))

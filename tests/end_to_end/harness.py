@@ -1,0 +1,176 @@
+"""Runs the built binary as people and scripts do, and says what came out; a tiny test runner that speaks TAP.
+
+A test is a function whose name is its claim; it gets a Weir, a fresh folder with the binary in it, and asserts. No test
+reads the user's own settings: HOME and the environment are made anew.
+"""
+
+import inspect
+import json
+import os
+import pty
+import re
+import resource
+import select
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+
+UUID = re.compile(r'^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}$')
+TIMEOUT_SECONDS = 60
+
+
+class Result:
+    def __init__(self, code, out, err, seconds):
+        self.code, self.out, self.err, self.seconds = code, out, err, seconds
+
+    def __repr__(self):
+        return f'exit {self.code}\nstdout: {self.out[:2000]}\nstderr: {self.err[:2000]}'
+
+    def json(self):
+        return json.loads(self.out)
+
+    def jsonl(self):
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+class Weir:
+    def __init__(self, binary, folder):
+        self.binary, self.folder = binary, folder
+        self.environment = {'PATH': os.environ.get('PATH', '/usr/bin:/bin'), 'HOME': os.path.join(folder, 'home'),
+                            'LANG': 'C.UTF-8', 'USER': 'tester'}
+        # Sanitizers report through these.
+        for name in ('ASAN_OPTIONS', 'UBSAN_OPTIONS', 'TSAN_OPTIONS', 'LSAN_OPTIONS'):
+            if name in os.environ:
+                self.environment[name] = os.environ[name]
+        self.background = []
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def write(self, name, content):
+        mode = 'wb' if isinstance(content, bytes) else 'w'
+        with open(self.path(name), mode) as file:
+            file.write(content)
+        return self.path(name)
+
+    def start(self, *words, env=None, limit_file=None, **pipes):
+        def limit():
+            if limit_file is not None:
+                resource.setrlimit(resource.RLIMIT_FSIZE, (limit_file, limit_file))
+        pipes.setdefault('stdin', subprocess.DEVNULL)
+        pipes.setdefault('stdout', subprocess.PIPE)
+        pipes.setdefault('stderr', subprocess.PIPE)
+        return subprocess.Popen([self.binary, *words], cwd=self.folder, env={**self.environment, **(env or {})},
+                                preexec_fn=limit, **pipes)
+
+    def run(self, *words, stdin=None, code=None, env=None, limit_file=None):
+        """Runs to the end. `code`: what it must exit with."""
+        began = time.monotonic()
+        if isinstance(stdin, str):
+            stdin = stdin.encode()
+        process = self.start(*words, env=env, limit_file=limit_file,
+                             stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE)
+        out, err = process.communicate(stdin, timeout=TIMEOUT_SECONDS)
+        result = Result(process.returncode, out.decode('utf-8', 'surrogateescape'), err.decode('utf-8', 'surrogateescape'),
+                        time.monotonic() - began)
+        if code is not None:
+            assert result.code == code, f'weir {" ".join(words)}\n{result!r}'
+        return result
+
+    def good(self, *words, **options):
+        return self.run(*words, code=0, **options)
+
+    def items(self, *words):
+        return self.good(*words, '--json').json()['items']
+
+    def terminal(self, *words, answer=None, env=None):
+        """Runs on a terminal; types `answer` once a question stands there. Everything that was shown is in `out`."""
+        pid, master = pty.fork()
+        if pid == 0:
+            os.chdir(self.folder)
+            os.execve(self.binary, [self.binary, *words], {**self.environment, 'TERM': 'xterm', **(env or {})})
+        shown, began = b'', time.monotonic()
+        while time.monotonic() - began < TIMEOUT_SECONDS:
+            if select.select([master], [], [], 0.1)[0]:
+                try:
+                    piece = os.read(master, 65536)
+                except OSError:
+                    break
+                if not piece:
+                    break
+                shown += piece
+                if answer is not None and shown.rstrip().endswith(b':'):
+                    os.write(master, answer.encode() + b'\n')
+                    answer = None
+        _, status = os.waitpid(pid, 0)
+        os.close(master)
+        return Result(os.waitstatus_to_exitcode(status), shown.decode(), '', time.monotonic() - began)
+
+    def database(self, name='weir.db'):
+        return sqlite3.connect(self.path(name), isolation_level=None, timeout=10)
+
+    # --- what many tests begin with ---
+
+    def make_store(self):
+        self.good('store', 'init', '-q')
+        self.good('workspace', 'set', 'acme', '--plan', 'pro', '-q')
+        self.good('workspace', 'set', 'tiny', '-q')
+        self.write('hello.yaml', 'name: hello\nsteps:\n  greet:\n    exec: [echo, hello]\n')
+        self.good('workflow', 'apply', 'hello.yaml', '-q')
+
+    def enqueue(self, *words):
+        return self.good('enqueue', '-q', *(words or ('-w', 'acme', 'hello'))).out.strip()
+
+    def enqueue_many(self, count, workspace='acme'):
+        line = json.dumps({'workspace': workspace, 'workflow': 'hello'}) + '\n'
+        return self.good('enqueue', '-', '-q', stdin=line * count).out.split()
+
+    # --- processes that stay ---
+
+    def spawn(self, *words, **options):
+        process = self.start(*words, **options)
+        self.background.append(process)
+        return process
+
+    def close(self):
+        for process in self.background:
+            if process.poll() is None:
+                process.send_signal(signal.SIGKILL)
+            process.wait()
+            for pipe in (process.stdin, process.stdout, process.stderr):
+                if pipe is not None and not pipe.closed:
+                    try:
+                        pipe.close()
+                    except OSError:
+                        pass  # what was still to be written to a dead process
+
+
+def run_tests(module, binary):
+    """Runs all functions of the module whose names begin with a lower-case letter and that take `weir`."""
+    tests = [function for name, function in vars(module).items()
+             if inspect.isfunction(function) and function.__module__ == module.__name__ and
+             function.__code__.co_varnames[:1] == ('weir',) and not name.startswith('_')]
+    wanted = sys.argv[2:]
+    tests = [test for test in tests if not wanted or test.__name__ in wanted]
+    print(f'1..{len(tests)}', flush=True)
+    failed = 0
+    for number, test in enumerate(tests, 1):
+        folder = tempfile.mkdtemp(prefix='weir-test-')
+        os.mkdir(os.path.join(folder, 'home'))
+        weir = Weir(os.path.abspath(binary), folder)
+        try:
+            test(weir)
+            print(f'ok {number} - {test.__name__}', flush=True)
+        except Exception:
+            failed += 1
+            print(f'not ok {number} - {test.__name__}')
+            print(''.join('# ' + line + '\n' for line in traceback.format_exc().splitlines()), end='', flush=True)
+        finally:
+            weir.close()
+            shutil.rmtree(folder, ignore_errors=True)
+    return 1 if failed else 0

@@ -1,0 +1,280 @@
+#!/usr/bin/env python3
+"""`weir serve` as a daemon: starting, logging, stopping, and what it refuses.
+
+usage: serve_test.py BINARY [TEST ...]
+"""
+
+import json
+import os
+import signal
+import socket
+import sys
+import time
+
+from harness import run_tests
+
+
+def _start(weir, *words, **options):
+    """A node that is ready."""
+    process = weir.spawn('serve', *words, **options)
+    line = process.stdout.readline()
+    assert line, process.stderr.read()
+    assert json.loads(line)['event'] == 'node.started', line
+    return process
+
+
+def _events(process):
+    return [json.loads(line) for line in process.stdout.read().splitlines()]
+
+
+def _stop(process, number=signal.SIGTERM, seconds=30):
+    process.send_signal(number)
+    return process.wait(seconds)
+
+
+def _sleeper(weir, seconds='30', name='sleeper'):
+    weir.write(f'{name}.yaml', f'name: {name}\nsteps:\n  only:\n    exec: [sleep, "{seconds}"]\n')
+    weir.good('workflow', 'apply', f'{name}.yaml', '-q')
+
+
+def _await_status(weir, id, *wanted, seconds=30):
+    deadline = time.monotonic() + seconds
+    while True:
+        execution = weir.good('show', id, '--json').json()
+        if execution['status'] in wanted:
+            return execution
+        assert time.monotonic() < deadline, f'still {execution["status"]}, not {wanted}'
+        time.sleep(0.02)
+
+
+def it_is_ready_within_50_ms(weir):
+    weir.make_store()
+    best = 1
+    for _ in range(5):
+        began = time.monotonic()
+        process = _start(weir)
+        best = min(best, time.monotonic() - began)
+        assert _stop(process) == 0
+    limit = 1 if 'ASAN_OPTIONS' in os.environ or 'TSAN_OPTIONS' in os.environ else 0.05
+    assert best < limit, f'{best * 1000:.0f} ms'
+
+
+def a_store_that_is_missing_or_not_migrated_is_refused_with_the_command(weir):
+    result = weir.run('serve', code=6)
+    assert 'weir store init' in result.err and 'store_unreachable' in result.err and result.out == '', repr(result)
+    assert result.seconds < 3
+    weir.database('empty.db').execute('PRAGMA user_version').fetchall()
+    weir.write('empty.db', b'')
+    result = weir.run('serve', '--store', 'empty.db', code=6)
+    assert 'weir store init' in result.err, repr(result)
+
+
+def a_store_of_a_newer_version_is_refused(weir):
+    weir.make_store()
+    weir.database().execute('PRAGMA user_version = 999')
+    result = weir.run('serve', code=6)
+    assert 'schema_newer' in result.err, repr(result)
+
+
+def it_runs_executions_and_logs_json_when_piped(weir):
+    weir.make_store()
+    process = _start(weir, '--allow-exec', '--node', 'host-a')
+    id = weir.good('enqueue', '-w', 'acme', 'hello', '--wait', '-q').out.strip()
+    assert _stop(process) == 0
+    events = _events(process)
+    names = [event['event'] for event in events]
+    assert names == ['execution.dispatched', 'execution.completed', 'node.stopping', 'node.stopped'], names
+    assert events[0]['execution_id'] == id and events[0]['workspace'] == 'acme' and events[0]['node'] == 'host-a'
+    assert events[-1]['reason'] == 'graceful'
+    assert all(set(event) >= {'ts', 'level', 'event', 'msg'} for event in events)
+
+
+def the_log_is_readable_on_request_and_has_levels(weir):
+    weir.make_store()
+    process = weir.spawn('serve', env={'WEIR_LOG_FORMAT': 'text', 'WEIR_LOG_LEVEL': 'debug'})
+    first = process.stdout.readline()
+    while b'node.started' not in first:
+        first = process.stdout.readline()
+    assert first[2:3] == b':' and b' info  node.started ' in first and b'\x1b' not in first, first
+    assert _stop(process) == 0
+    assert b' debug store.called ' in process.stdout.read()
+    quiet = weir.spawn('serve', env={'WEIR_LOG_LEVEL': 'error'})
+    _await_node(weir)
+    assert _stop(quiet) == 0
+    assert quiet.stdout.read() == b''
+
+
+def _await_node(weir, seconds=20):
+    deadline = time.monotonic() + seconds
+    while weir.good('status', '--json').json()['nodes'] == 0:
+        assert time.monotonic() < deadline, 'no node came'
+        time.sleep(0.02)
+
+
+def exec_is_closed_unless_allowed(weir):
+    weir.make_store()
+    process = _start(weir)
+    result = weir.run('enqueue', '-w', 'acme', 'hello', '--wait')
+    assert result.code == 1, repr(result)
+    execution = weir.good('show', result.out.strip(), '--json').json()
+    assert execution['status'] == 'FAILED' and 'exec_not_allowed' in json.dumps(execution), execution
+    assert _stop(process) == 0
+
+
+def listed_programs_alone_may_run(weir):
+    weir.make_store()
+    weir.write('other.yaml', 'name: other\nsteps:\n  only:\n    exec: [ls]\n')
+    weir.good('workflow', 'apply', 'other.yaml', '-q')
+    process = _start(weir, env={'WEIR_EXEC_ALLOW': 'echo, cat'})
+    weir.good('enqueue', '-w', 'acme', 'hello', '--wait')
+    assert weir.run('enqueue', '-w', 'acme', 'other', '--wait').code == 1
+    assert _stop(process) == 0
+
+
+def a_first_signal_waits_for_what_runs_and_says_so(weir):
+    weir.make_store()
+    _sleeper(weir, '1.5')
+    process = _start(weir, '--allow-exec')
+    id = weir.enqueue('-w', 'acme', 'sleeper')
+    _await_status(weir, id, 'DISPATCHED')
+    began = time.monotonic()
+    assert _stop(process) == 0
+    assert time.monotonic() - began > 0.5
+    assert b'waiting up to 25s for 1 running execution' in process.stderr.read()
+    assert weir.good('show', id, '--json').json()['status'] == 'COMPLETED'
+
+
+def a_second_signal_interrupts_and_the_work_goes_on_elsewhere(weir):
+    weir.make_store()
+    _sleeper(weir, '3')
+    process = _start(weir, '--allow-exec')
+    id = weir.enqueue('-w', 'acme', 'sleeper')
+    _await_status(weir, id, 'DISPATCHED')
+    process.send_signal(signal.SIGINT)
+    while b'stopping' not in process.stderr.readline():
+        pass
+    assert _stop(process, signal.SIGINT, 10) == 130
+    execution = weir.good('show', id, '--json').json()
+    assert execution['pending_reason'] == 'handed_over', execution
+    second = _start(weir, '--allow-exec')
+    _await_status(weir, id, 'COMPLETED')
+    assert _stop(second) == 0
+
+
+def the_end_of_the_grace_is_told_from_a_graceful_stop(weir):
+    weir.make_store()
+    _sleeper(weir)
+    process = _start(weir, '--allow-exec', env={'WEIR_STOP_GRACE': '200ms'})
+    id = weir.enqueue('-w', 'acme', 'sleeper')
+    _await_status(weir, id, 'DISPATCHED')
+    assert _stop(process, seconds=15) == 1
+    assert b'stop.grace is over' in process.stderr.read()
+    assert _events(process)[-1]['reason'] == 'interrupted'
+
+
+def a_waiting_node_stops_at_once(weir):
+    weir.make_store()
+    process = _start(weir)
+    began = time.monotonic()
+    assert _stop(process, signal.SIGINT) == 0
+    assert time.monotonic() - began < 2
+
+
+def an_enqueue_of_another_process_starts_at_once(weir):
+    weir.make_store()
+    process = _start(weir, '--allow-exec')
+    time.sleep(0.3)
+    waits = []
+    for _ in range(5):
+        id = weir.enqueue()
+        execution = _await_status(weir, id, 'COMPLETED')
+        with weir.database() as database:
+            row = database.execute('SELECT created_at, claimed_at FROM workflow_executions WHERE id = ?', (id,)).fetchone()
+        waits.append((row[1] - row[0]) / 1e6)
+        assert execution['workspace'] == 'acme'
+    assert min(waits) < 0.05, waits
+    assert _stop(process) == 0
+
+
+def a_closed_stdout_does_not_stop_the_node(weir):
+    weir.make_store()
+    process = _start(weir, '--allow-exec')
+    process.stdout.close()
+    for _ in range(3):
+        weir.good('enqueue', '-w', 'acme', 'hello', '--wait')
+    assert _stop(process) == 0
+
+
+def a_log_that_nobody_reads_does_not_stop_the_node(weir):
+    weir.make_store()
+    process = weir.spawn('serve', '--allow-exec', env={'WEIR_LOG_LEVEL': 'debug'})
+    _await_node(weir)
+    weir.enqueue_many(300)
+    deadline = time.monotonic() + 60
+    while weir.good('status', '--json').json()['completed'] < 300:
+        assert time.monotonic() < deadline, 'the node stands still'
+        time.sleep(0.1)
+    process.stdout.close()
+    assert _stop(process) == 0
+
+
+def a_service_manager_is_told(weir):
+    weir.make_store()
+    path = weir.path('notify.socket')
+    manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    manager.bind(path)
+    manager.settimeout(10)
+    process = weir.spawn('serve', env={'NOTIFY_SOCKET': path, 'WATCHDOG_USEC': '200000'})
+    assert manager.recv(1000) == b'READY=1'
+    assert manager.recv(1000) == b'WATCHDOG=1'
+    assert manager.recv(1000) == b'WATCHDOG=1'
+    process.send_signal(signal.SIGTERM)
+    said = manager.recv(1000)
+    while said == b'WATCHDOG=1':
+        said = manager.recv(1000)
+    assert said == b'STOPPING=1'
+    assert process.wait(20) == 0
+    manager.close()
+
+
+def a_node_whose_store_is_destroyed_ends_with_a_message(weir):
+    weir.make_store()
+    process = _start(weir)
+    size = os.path.getsize(weir.path('weir.db'))
+    with open(weir.path('weir.db-wal'), 'r+b') as wal:
+        wal.truncate(0)
+    with open(weir.path('weir.db'), 'r+b') as file:
+        file.write(os.urandom(size))
+    for name in ('weir.db-shm',):
+        with open(weir.path(name), 'r+b') as file:
+            file.write(b'\0' * os.path.getsize(weir.path(name)))
+    assert process.wait(60) == 1
+    assert b'weir: ' in process.stderr.read()
+
+
+def two_nodes_share_a_store_and_its_limits(weir):
+    weir.make_store()
+    _sleeper(weir, '0.05', 'nap')
+    first = _start(weir, '--allow-exec', '--node', 'first')
+    second = _start(weir, '--allow-exec', '--node', 'second')
+    lines = ''.join(json.dumps({'workspace': workspace, 'workflow': 'nap'}) + '\n' for workspace in ('acme', 'tiny') * 20)
+    weir.good('enqueue', '-', '-q', stdin=lines)
+    deadline = time.monotonic() + 60
+    while weir.good('status', '--json').json()['completed'] < 40:
+        assert time.monotonic() < deadline, 'not everything ended'
+        time.sleep(0.05)
+    assert _stop(first) == 0 and _stop(second) == 0
+    with weir.database() as database:
+        for name, limit in (('acme', 5), ('tiny', 1)):
+            rows = database.execute('SELECT claimed_at, finished_at FROM workflow_executions h JOIN workspaces w '
+                                    'ON w.id = h.workspace_id WHERE w.name = ?', (name,)).fetchall()
+            held = peak = 0
+            for _, change in sorted([(end, -1) for _, end in rows] + [(claim, 1) for claim, _ in rows]):
+                held += change
+                peak = max(peak, held)
+            assert peak <= limit, (name, peak)
+    assert weir.good('store', 'check', '--json').json()['problems'] == []
+
+
+if __name__ == '__main__':
+    sys.exit(run_tests(sys.modules[__name__], sys.argv[1]))

@@ -1,0 +1,285 @@
+/* A store driver between a node and the real one: calls that fail, answers that are lost after the commit, nodes that die
+ * or fall asleep between two calls while the others go on. Clients get the same faults, without the deaths.
+ *
+ * It also tells the observer which verb changed what, so every change is checked as the deed of one call of one actor. */
+#include <string.h>
+
+#include "base/error.h"
+#include "simulation/simulation.h"
+#include "store/driver.h"
+
+static const struct store_driver *real;
+static struct simulation *owner;
+static struct store_driver faulty;
+
+enum fate { GOES_THROUGH, FAILS_BEFORE, IS_LOST_AFTER };
+
+static struct simulated_node *caller(void)
+{
+    return owner->actor == OUTSIDE ? NULL : &owner->nodes[owner->actor];
+}
+
+static bool is_deaf(void)
+{
+    const struct simulated_node *node = caller();
+    return owner->actor != OUTSIDE && (node->died || failed(owner));
+}
+
+/* The thread waits around its call while others go on: those of other nodes, and, unless the whole process is stopped,
+ * those of its own node. */
+static void maybe_sleep(void)
+{
+    struct simulated_node *node = caller();
+    if (node == NULL || owner->calm || owner->depth > 0 || node->life != NODE_ALIVE || node->died ||
+        !drawn(owner, owner->profile.sleeps_in_call)) {
+        return;
+    }
+    int actor = owner->actor;
+    const char *verb = owner->verb;
+    const struct record *records = owner->records;
+    size_t record_count = owner->record_count;
+    int64_t steps = 1 + draw(owner, 40);
+    say(owner, "%s waits around %s for %lld steps", node->name, verb, (long long)steps);
+    owner->depth++;
+    node->frozen = drawn(owner, 5000);
+    for (int64_t i = 0; i < steps && !failed(owner); i++) {
+        owner->actor = OUTSIDE;
+        owner->verb = "";
+        owner->records = NULL;
+        owner->record_count = 0;
+        world_step(owner);
+    }
+    node->frozen = false;
+    owner->depth--;
+    owner->actor = actor;
+    owner->verb = verb;
+    owner->records = records;
+    owner->record_count = record_count;
+}
+
+static enum fate before(const char *verb, struct weir_error *error, enum weir_status *ret_status)
+{
+    struct simulated_node *node = caller();
+    owner->verb = verb;
+    *ret_status = WEIR_OK;
+    maybe_sleep();
+    if (node != NULL && !owner->calm && !node->died && drawn(owner, owner->profile.dies_in_call)) {
+        world_kill(owner, node);
+    }
+    if (is_deaf()) {
+        *ret_status = error_set(error, WEIR_STORE_UNREACHABLE, "the simulated node is dead");
+        return FAILS_BEFORE;
+    }
+    if (owner->calm) {
+        return GOES_THROUGH;
+    }
+    if (drawn(owner, owner->profile.store_fails)) {
+        owner->result->faults++;
+        *ret_status = error_set(error, WEIR_STORE_BUSY, "simulated: nothing was changed");
+        return FAILS_BEFORE;
+    }
+    return drawn(owner, owner->profile.store_unknown) ? IS_LOST_AFTER : GOES_THROUGH;
+}
+
+static enum weir_status after(enum fate fate, enum weir_status status, struct weir_error *error)
+{
+    struct simulated_node *node = caller();
+    observe(owner);
+    maybe_sleep();
+    owner->verb = "";
+    if (node != NULL && !owner->calm && !node->died && drawn(owner, owner->profile.dies_in_call)) {
+        world_kill(owner, node);
+    }
+    if (is_deaf()) {
+        return error_set(error, WEIR_STORE_UNREACHABLE, "the simulated node is dead");
+    }
+    if (fate == IS_LOST_AFTER && status == WEIR_OK) {
+        owner->result->faults++;
+        return error_set(error, WEIR_COMMIT_UNKNOWN, "simulated: the answer to the commit was lost");
+    }
+    return status;
+}
+
+#define THROUGH(verb, invocation)                                                                                          \
+    do {                                                                                                                   \
+        enum weir_status status;                                                                                           \
+        enum fate fate = before(verb, error, &status);                                                                     \
+        if (fate == FAILS_BEFORE) {                                                                                        \
+            return status;                                                                                                 \
+        }                                                                                                                  \
+        status = (invocation);                                                                                             \
+        return after(fate, status, error);                                                                                 \
+    } while (0)
+
+/* A call that only reads has no commit whose answer could be lost. */
+#define READS(verb, invocation)                                                                                            \
+    do {                                                                                                                   \
+        enum weir_status status;                                                                                           \
+        if (before(verb, error, &status) == FAILS_BEFORE) {                                                                \
+            return status;                                                                                                 \
+        }                                                                                                                  \
+        status = (invocation);                                                                                             \
+        return after(GOES_THROUGH, status, error);                                                                         \
+    } while (0)
+
+/* --- the verbs --- */
+
+static enum weir_status faulty_open_again(const struct store *store, struct store **ret_store, struct weir_error *error)
+{
+    enum weir_status status = real->open_again(store, ret_store, error);
+    if (status == WEIR_OK) {
+        (*ret_store)->driver = &faulty;
+    }
+    return status;
+}
+
+static enum weir_status faulty_enqueue(struct store *store, const struct enqueue_request *requests, size_t count,
+                                       struct enqueue_result *results, struct weir_error *error)
+{
+    const struct mutant *mutant = owner->options.mutant;
+    if (mutant != NULL && mutant->enqueue != NULL) {
+        THROUGH("enqueue", mutant->enqueue(owner, store, requests, count, results, error));
+    }
+    THROUGH("enqueue", real->enqueue(store, requests, count, results, error));
+}
+
+static enum weir_status faulty_claim(struct store *store, const struct claim_options *options, struct arena *arena,
+                                     struct claim_result *ret_result, struct weir_error *error)
+{
+    const struct mutant *mutant = owner->options.mutant;
+    struct claim_result result = {0};
+    enum weir_status status;
+    enum fate fate = before("claim", error, &status);
+    if (fate == FAILS_BEFORE) {
+        return status;
+    }
+    status = mutant != NULL && mutant->claim != NULL ? mutant->claim(owner, store, options, arena, &result, error)
+                                                     : real->claim(store, options, arena, &result, error);
+    status = after(fate, status, error);
+    if (status == WEIR_OK) {
+        *ret_result = result;
+    }
+    return status;
+}
+
+static enum weir_status faulty_next_work(struct store *store, int64_t node_id, const char *group,
+                                         struct next_work *ret_next, struct weir_error *error)
+{
+    READS("next_work", real->next_work(store, node_id, group, ret_next, error));
+}
+
+static enum weir_status faulty_record(struct store *store, int64_t node_id, struct record *records, size_t count,
+                                      struct record_summary *ret_summary, struct weir_error *error)
+{
+    const struct mutant *mutant = owner->options.mutant;
+    struct record_summary summary = {0};
+    enum weir_status status;
+    enum fate fate = before("record", error, &status);
+    if (fate == FAILS_BEFORE) {
+        return status;
+    }
+    owner->records = records;
+    owner->record_count = count;
+    status = mutant != NULL && mutant->record != NULL
+                 ? mutant->record(owner, store, node_id, records, count, &summary, error)
+                 : real->record(store, node_id, records, count, &summary, error);
+    status = after(fate, status, error);
+    owner->records = NULL;
+    owner->record_count = 0;
+    if (status == WEIR_OK) {
+        *ret_summary = summary;
+    }
+    return status;
+}
+
+static enum weir_status faulty_node_start(struct store *store, const struct node_options *options, int64_t *ret_node_id,
+                                          struct weir_error *error)
+{
+    THROUGH("node_start", real->node_start(store, options, ret_node_id, error));
+}
+
+static enum weir_status faulty_node_beat(struct store *store, int64_t node_id, struct node_beat *beat,
+                                         struct weir_error *error)
+{
+    THROUGH("node_beat", real->node_beat(store, node_id, beat, error));
+}
+
+static enum weir_status faulty_node_stop(struct store *store, int64_t node_id, bool graceful, struct weir_error *error)
+{
+    THROUGH("node_stop", real->node_stop(store, node_id, graceful, error));
+}
+
+static enum weir_status faulty_recover(struct store *store, const struct recover_options *options,
+                                       struct recover_result *ret_result, struct weir_error *error)
+{
+    const struct mutant *mutant = owner->options.mutant;
+    if (mutant != NULL && mutant->recover != NULL) {
+        THROUGH("recover", mutant->recover(owner, store, options, ret_result, error));
+    }
+    THROUGH("recover", real->recover(store, options, ret_result, error));
+}
+
+static enum weir_status faulty_take_requests(struct store *store, int64_t node_id, struct arena *arena,
+                                             struct node_request **ret_requests, size_t *ret_count,
+                                             struct weir_error *error)
+{
+    THROUGH("take_requests", real->take_requests(store, node_id, arena, ret_requests, ret_count, error));
+}
+
+static enum weir_status faulty_bulk(struct store *store, enum bulk_act act, const struct execution_filter *filter,
+                                    const char *behind, size_t limit, const char *actor, const char *why,
+                                    struct bulk_result *ret_result, struct weir_error *error)
+{
+    THROUGH("bulk", real->bulk(store, act, filter, behind, limit, actor, why, ret_result, error));
+}
+
+static enum weir_status faulty_lock(struct store *store, const struct lock_request *request, struct weir_error *error)
+{
+    THROUGH("lock", real->lock(store, request, error));
+}
+
+static enum weir_status faulty_lock_extend(struct store *store, const struct lock_request *request,
+                                           struct weir_error *error)
+{
+    THROUGH("lock_extend", real->lock_extend(store, request, error));
+}
+
+static enum weir_status faulty_unlock(struct store *store, const struct lock_request *request, struct weir_error *error)
+{
+    THROUGH("unlock", real->unlock(store, request, error));
+}
+
+static enum weir_status faulty_read_definition(struct store *store, int64_t definition_id, struct arena *arena,
+                                               struct definition_text *ret_definition, struct weir_error *error)
+{
+    READS("read_definition", real->read_definition(store, definition_id, arena, ret_definition, error));
+}
+
+void faulty_store_wrap(struct simulation *simulation, struct store *store)
+{
+    INVARIANT(owner == NULL || owner == simulation);
+    owner = simulation;
+    real = store->driver == &faulty ? real : store->driver;
+    faulty = *real;
+    faulty.open_again = faulty_open_again;
+    faulty.enqueue = faulty_enqueue;
+    faulty.claim = faulty_claim;
+    faulty.next_work = faulty_next_work;
+    faulty.record = faulty_record;
+    faulty.node_start = faulty_node_start;
+    faulty.node_beat = faulty_node_beat;
+    faulty.node_stop = faulty_node_stop;
+    faulty.recover = faulty_recover;
+    faulty.take_requests = faulty_take_requests;
+    faulty.bulk = faulty_bulk;
+    faulty.lock = faulty_lock;
+    faulty.lock_extend = faulty_lock_extend;
+    faulty.unlock = faulty_unlock;
+    faulty.read_definition = faulty_read_definition;
+    store->driver = &faulty;
+}
+
+void faulty_store_forget(void)
+{
+    owner = NULL;
+}

@@ -1,0 +1,309 @@
+/* What must always be true (design 6), checked on the model, the engine's ledger and the store. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "simulation/simulation.h"
+
+/* --- 8: counters equal rows --- */
+
+int64_t cap_of(const struct simulation *simulation, const struct model_workspace *workspace)
+{
+    int64_t cap = workspace->own_max;
+    for (int plan = 0; cap == 0 && plan < 4; plan++) {
+        cap = strcmp(plan_names[plan], workspace->plan) == 0 ? simulation->plan_max[plan] : 0;
+    }
+    return cap;
+}
+
+static void check_workspaces(struct simulation *simulation)
+{
+    while (sqlite3_step(simulation->read_counters) == SQLITE_ROW) {
+        for (int i = 0; i < simulation->profile.workspaces; i++) {
+            const struct model_workspace *workspace = &simulation->workspaces[i];
+            if (workspace->row_id != sqlite3_column_int64(simulation->read_counters, 0)) {
+                continue;
+            }
+            int64_t used = sqlite3_column_int64(simulation->read_counters, 1);
+            int64_t pending = sqlite3_column_int64(simulation->read_counters, 2);
+            if (used != workspace->held || pending != workspace->pending) {
+                fail(simulation, COUNTERS_EQUAL_ROWS,
+                     "%s: slots_used is %lld and %lld rows hold one; pending is %lld of %lld", workspace->name,
+                     (long long)used, (long long)workspace->held, (long long)pending, (long long)workspace->pending);
+            }
+            int64_t wanted = cap_of(simulation, workspace);
+            if (simulation->actor != OUTSIDE && wanted != workspace->slots_max) {
+                fail(simulation, CAP_IS_KEPT, "%s: slots_max is %lld, its plan %s says %lld", workspace->name,
+                     (long long)workspace->slots_max, workspace->plan, (long long)wanted);
+            }
+        }
+    }
+    (void)sqlite3_reset(simulation->read_counters);
+}
+
+bool lane_is_ready(const struct simulation *simulation, const struct model_lane *lane)
+{
+    const struct model_workspace *workspace = &simulation->workspaces[lane->workspace];
+    return lane->runnable > 0 && !workspace->paused && workspace->held < workspace->slots_max;
+}
+
+void check_counters(struct simulation *simulation)
+{
+    check_workspaces(simulation);
+    while (sqlite3_step(simulation->read_lanes) == SQLITE_ROW) {
+        for (size_t i = 0; i < simulation->lane_count; i++) {
+            const struct model_lane *lane = &simulation->lanes[i];
+            if (lane->row_id != sqlite3_column_int64(simulation->read_lanes, 0)) {
+                continue;
+            }
+            if (sqlite3_column_int64(simulation->read_lanes, 1) != lane->runnable ||
+                sqlite3_column_int64(simulation->read_lanes, 2) != lane->waiting) {
+                fail(simulation, COUNTERS_EQUAL_ROWS,
+                     "lane %lld has %lld runnable and %lld waiting rows, and counts others", (long long)lane->row_id,
+                     (long long)lane->runnable, (long long)lane->waiting);
+            }
+            if ((sqlite3_column_int(simulation->read_lanes, 3) != 0) != lane_is_ready(simulation, lane)) {
+                fail(simulation, NOBODY_STARVES, "lane %lld is marked %s and is not", (long long)lane->row_id,
+                     lane_is_ready(simulation, lane) ? "not ready" : "ready");
+            }
+        }
+    }
+    (void)sqlite3_reset(simulation->read_lanes);
+}
+
+/* --- 2 and 3: what the engine really runs --- */
+
+void check_engine(struct simulation *simulation)
+{
+    const char *broken = scripted_world_broken(simulation->engine_world);
+    if (broken != NULL) {
+        fail(simulation, ONE_RUN_PER_ITEM, "%s", broken);
+    }
+    if (scripted_world_open_runs(simulation->engine_world, NULL) == 0) {
+        return;
+    }
+    for (size_t i = 0; scripted_world_entry_at(simulation->engine_world, i) != NULL; i++) {
+        const struct scripted_entry *entry = scripted_world_entry_at(simulation->engine_world, i);
+        const struct model_item *item = entry->runs_open > 0 ? observer_find(simulation, entry->id) : NULL;
+        if (entry->runs_open > 0 && (item == NULL || item->place != PLACE_LIVE || item->phase != 2)) {
+            fail(simulation, ONE_RUN_PER_ITEM, "%s runs though it is %s", entry->id,
+                 item == NULL ? "unknown" : item_state_name(item->state));
+        }
+    }
+}
+
+/* --- 3: the cap --- */
+
+void check_claim(struct simulation *simulation, const struct model_item *item, int64_t fence)
+{
+    const struct model_workspace *workspace = &simulation->workspaces[item->workspace];
+    if (workspace->held > cap_of(simulation, workspace)) {
+        fail(simulation, CAP_IS_KEPT, "%s was claimed and %s has %lld of %lld slots in use", item->id, workspace->name,
+             (long long)workspace->held, (long long)cap_of(simulation, workspace));
+    }
+    if (simulation->actor == OUTSIDE || strcmp(simulation->verb, "claim") != 0 || workspace->paused ||
+        simulation->queue_paused || item->phase != 0) {
+        fail(simulation, THE_MODEL_HOLDS, "%s was claimed by %s while %s", item->id, simulation->verb,
+             workspace->paused ? "its workspace is paused" : "nobody may");
+        return;
+    }
+    if (simulation->nodes[simulation->actor].wish != NODE_RUN) {
+        fail(simulation, THE_MODEL_HOLDS, "%s was claimed by a node that an operator has told to %s", item->id,
+             node_wish_name(simulation->nodes[simulation->actor].wish));
+    }
+    if (fence < simulation->fence_most || fence <= item->fence) {
+        fail(simulation, STALE_FENCES_ARE_DEAF, "%s was claimed under the old fence %lld", item->id, (long long)fence);
+    }
+    simulation->fence_most = fence;
+    for (size_t i = 0; i < simulation->lane_count; i++) {
+        struct model_lane *lane = &simulation->lanes[i];
+        if (lane->row_id != item->lane_id) {
+            continue;
+        }
+        lane->claimed++;
+        if (lane->group != simulation->nodes[simulation->actor].group || simulation->group_paused[lane->group]) {
+            fail(simulation, THE_MODEL_HOLDS, "%s was claimed by a node of another group, or its group is paused",
+                 item->id);
+        }
+        if (lane->worst == NULL || item->rank > lane->worst->rank ||
+            (item->rank == lane->worst->rank && strcmp(item->id, lane->worst->id) > 0)) {
+            lane->worst = item;
+        }
+    }
+}
+
+/* --- 4 and 5: order in a lane, and among lanes --- */
+
+static bool goes_before(const struct model_item *left, const struct model_item *right)
+{
+    return left->rank != right->rank ? left->rank < right->rank : strcmp(left->id, right->id) < 0;
+}
+
+static void check_lane_order(struct simulation *simulation, const struct model_lane *lane)
+{
+    for (size_t i = 0; i < simulation->item_count; i++) {
+        const struct model_item *item = &simulation->items[i];
+        if (item->place == PLACE_LIVE && item->lane_id == lane->row_id && item->phase == 0 &&
+            goes_before(item, lane->worst)) {
+            fail(simulation, FIRST_IN_FIRST_OUT, "%s was claimed before %s, which was runnable and comes first",
+                 lane->worst->id, item->id);
+        }
+    }
+}
+
+/* Items of others that may pass a ready lane: two rounds of the stride order, and one batch. */
+static int64_t patience(const struct simulation *simulation, const struct model_lane *lane)
+{
+    int64_t turns = CLAIM_BATCH_DEFAULT;
+    int64_t own = simulation->workspaces[lane->workspace].weight;
+    for (size_t i = 0; i < simulation->lane_count; i++) {
+        int64_t weight = simulation->workspaces[simulation->lanes[i].workspace].weight;
+        turns += simulation->lanes[i].group == lane->group ? 2 * ((weight + own - 1) / own + 1) : 0;
+    }
+    return turns;
+}
+
+static void check_fairness(struct simulation *simulation, int group, int64_t claimed)
+{
+    for (size_t i = 0; i < simulation->lane_count; i++) {
+        struct model_lane *lane = &simulation->lanes[i];
+        if (lane->group != group || lane->claimed > 0 || !lane->was_ready || !lane_is_ready(simulation, lane)) {
+            lane->passed_over = 0;
+            continue;
+        }
+        lane->passed_over += claimed;
+        if (lane->passed_over > patience(simulation, lane)) {
+            fail(simulation, NOBODY_STARVES, "lane %lld of %s was ready while %lld items of others were claimed",
+                 (long long)lane->row_id, simulation->workspaces[lane->workspace].name, (long long)lane->passed_over);
+        }
+    }
+}
+
+void check_order(struct simulation *simulation)
+{
+    int64_t claimed = 0;
+    for (size_t i = 0; i < simulation->lane_count; i++) {
+        claimed += simulation->lanes[i].claimed;
+        if (simulation->lanes[i].claimed > 0) {
+            check_lane_order(simulation, &simulation->lanes[i]);
+        }
+    }
+    for (int group = 0; group < simulation->profile.groups; group++) {
+        bool theirs = claimed > 0 && simulation->actor != OUTSIDE && simulation->nodes[simulation->actor].group == group;
+        check_fairness(simulation, group, theirs ? claimed : 0);
+    }
+    for (size_t i = 0; i < simulation->lane_count; i++) {
+        struct model_lane *lane = &simulation->lanes[i];
+        lane->claimed = 0;
+        lane->worst = NULL;
+        lane->was_ready = lane_is_ready(simulation, lane);
+    }
+}
+
+/* --- 2, 6, 10: an end has a cause --- */
+
+void check_end(struct simulation *simulation, const struct model_item *item)
+{
+    const struct scripted_entry *entry = scripted_world_entry(simulation->engine_world, item->id);
+    bool came_to = entry != NULL && entry->ended && (entry->end_fence == 0 || entry->end_fence == item->fence);
+    if (entry != NULL && entry->runs_open > 0) {
+        fail(simulation, ONE_RUN_PER_ITEM, "%s is %s while it runs", item->id, item_state_name(item->state));
+    } else if (item->state == ITEM_COMPLETED && (!came_to || entry->end != END_COMPLETED)) {
+        fail(simulation, STALE_FENCES_ARE_DEAF, "%s is COMPLETED under fence %lld, the engine knows of no such end",
+             item->id, (long long)item->fence);
+    } else if (item->state == ITEM_CANCELLED && !item->cancel_asked && simulation->actor != OUTSIDE) {
+        fail(simulation, THE_MODEL_HOLDS, "%s is CANCELLED, which nobody asked for", item->id);
+    } else if (item->state == ITEM_FAILED && strcmp(item->error_code, "scripted_failure") == 0 &&
+               (!came_to || entry->end != END_FAILED)) {
+        fail(simulation, STALE_FENCES_ARE_DEAF, "%s is FAILED under fence %lld, the engine knows of no such end", item->id,
+             (long long)item->fence);
+    } else if (item->state == ITEM_FAILED && strcmp(item->error_code, "scripted_refusal") == 0 &&
+               !entry->refused_for_good && entry->refusals < simulation->profile.attempts_max) {
+        fail(simulation, THE_MODEL_HOLDS, "%s is FAILED after %d refusals of %d", item->id, entry->refusals,
+             simulation->profile.attempts_max);
+    }
+}
+
+/* --- the store's own check, and the end --- */
+
+void check_store(struct simulation *simulation)
+{
+    json_t *problems = NULL;
+    struct weir_error error = {.status = WEIR_OK};
+    if (failed(simulation)) {
+        return;
+    }
+    if (store_check(simulation->outside, &problems, &error) != WEIR_OK) {
+        fail(simulation, THE_MODEL_HOLDS, "store_check: %s", error.message);
+    } else if (json_array_size(problems) > 0) {
+        const char *problem = json_string_value(json_array_get(problems, 0));
+        fail(simulation, THE_MODEL_HOLDS, "store_check found %zu problems: %s", json_array_size(problems),
+             problem == NULL ? "?" : problem);
+    }
+    json_decref(problems);
+}
+
+void check_everything_ended(struct simulation *simulation)
+{
+    for (size_t i = 0; i < simulation->item_count && !failed(simulation); i++) {
+        const struct model_item *item = &simulation->items[i];
+        if (item->place != PLACE_LIVE) {
+            continue;
+        }
+        json_t *why = NULL;
+        const struct scripted_entry *entry = scripted_world_entry(simulation->engine_world, item->id);
+        if (entry != NULL) {
+            say(simulation, "the engine: %d starts, %d runs, %d open, ended %d, durably %d, on the way %d",
+                entry->starts_asked, entry->runs_begun, entry->runs_open, entry->ended, entry->ended_durably,
+                entry->on_the_way);
+        }
+        char *text = store_why(simulation->outside, item->id, &why, NULL) == WEIR_OK ? json_dumps(why, JSON_COMPACT) : NULL;
+        fail(simulation, EVERY_CLAIM_ENDS, "item %zu %s is still %s (node %lld, fence %lld): %s", i, item->id,
+             item_state_name(item->state), (long long)item->node_id, (long long)item->fence, text == NULL ? "" : text);
+        free(text);
+        json_decref(why);
+    }
+    if (scripted_world_open_runs(simulation->engine_world, NULL) > 0) {
+        fail(simulation, ONE_RUN_PER_ITEM, "something still runs though everything has ended");
+    }
+}
+
+/* --- 12: the story that people read --- */
+
+struct story {
+    int enqueued, claimed, ended;
+    char end[16];
+};
+
+static void read_story(struct simulation *simulation, sqlite3_stmt *rows, const struct model_item *item)
+{
+    struct story story = {0};
+    (void)sqlite3_bind_text(rows, 1, item->id, -1, SQLITE_STATIC);
+    while (sqlite3_step(rows) == SQLITE_ROW) {
+        const char *event = (const char *)sqlite3_column_text(rows, 0);
+        story.enqueued += strcmp(event, "enqueue") == 0;
+        story.claimed += strcmp(event, "claim") == 0;
+        story.ended += strcmp(event, "complete") == 0 || strcmp(event, "fail") == 0 || strcmp(event, "cancelled") == 0;
+    }
+    (void)sqlite3_reset(rows);
+    bool claim_due = item->claims > item->put_backs + item->releases;
+    if (story.enqueued != 1 || story.ended != 1 || (claim_due && story.claimed != 1)) {
+        fail(simulation, EVERYTHING_IS_ON_RECORD, "the story of %s (%s) has %d enqueues, %d claims (of %d), %d ends",
+             item->id, item_state_name(item->state), story.enqueued, story.claimed, item->claims, story.ended);
+    }
+}
+
+void check_story(struct simulation *simulation)
+{
+    sqlite3_stmt *rows = NULL;
+    if (sqlite3_prepare_v2(simulation->reader, "SELECT event FROM execution_events WHERE execution_id = ?1", -1, &rows,
+                           NULL) != SQLITE_OK) {
+        fail(simulation, EVERYTHING_IS_ON_RECORD, "execution_events: %s", sqlite3_errmsg(simulation->reader));
+        return;
+    }
+    for (size_t i = 0; i < simulation->item_count && !failed(simulation); i++) {
+        if (simulation->items[i].place == PLACE_ENDED) {
+            read_story(simulation, rows, &simulation->items[i]);
+        }
+    }
+    (void)sqlite3_finalize(rows);
+}

@@ -1,0 +1,345 @@
+/* Broken variants. Each must be caught by the invariant that it breaks, within a few seeds; else the checker is worth
+ * nothing.
+ *
+ * They break the store from outside: by SQL between two steps, by triggers, or by a verb that does something else. The
+ * first one is no mutant: the same seeds, unharmed, must pass. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "simulation/simulation.h"
+#include "store/driver.h"
+
+enum { UNHARMED_SEEDS = 12, SEEDS_MOST = 80, STEPS = 700, FIRST_SEED = 5000 };
+#define CAUGHT_BY(invariant) (1U << (unsigned)(invariant))
+
+/* --- by SQL --- */
+
+static bool change(sqlite3 *database, const char *sql)
+{
+    char *message = NULL;
+    (void)sqlite3_busy_timeout(database, 1000);
+    if (sqlite3_exec(database, sql, NULL, NULL, &message) != SQLITE_OK) {
+        (void)fprintf(stderr, "mutants: %s: %s\n", message, sql);
+        abort();
+    }
+    return sqlite3_changes(database) > 0;
+}
+
+static bool later(const struct simulation *simulation)
+{
+    return simulation->step > 60;
+}
+
+static bool lose_a_slot(struct simulation *simulation, sqlite3 *database)
+{
+    return later(simulation) && change(database, "UPDATE workspaces SET slots_used = slots_used - 1 WHERE id ="
+                                                 " (SELECT id FROM workspaces WHERE slots_used > 0 LIMIT 1)");
+}
+
+static bool leak_a_slot(struct simulation *simulation, sqlite3 *database)
+{
+    return later(simulation) && change(database, "UPDATE workspaces SET slots_used = slots_used + 1 WHERE id ="
+                                                 " (SELECT id FROM workspaces WHERE slots_used < slots_max LIMIT 1)");
+}
+
+static bool rewrite_an_end(struct simulation *simulation, sqlite3 *database)
+{
+    return later(simulation) &&
+           change(database, "UPDATE workflow_executions SET status = 'FAILED' WHERE id ="
+                            " (SELECT id FROM workflow_executions WHERE status = 'COMPLETED' LIMIT 1)");
+}
+
+/* With its books in order, so that only the missing item tells. */
+static bool lose_an_item(struct simulation *simulation, sqlite3 *database)
+{
+    if (!later(simulation) ||
+        !change(database,
+                "CREATE TEMP TABLE lost AS SELECT id, lane_id, workspace_id FROM workflow_execution_queue"
+                " WHERE phase = 0 LIMIT 1; DELETE FROM workflow_execution_queue WHERE id IN (SELECT id FROM lost)")) {
+        return false;
+    }
+    (void)change(database, "UPDATE lanes SET runnable = runnable - 1 WHERE id IN (SELECT lane_id FROM lost);"
+                           "UPDATE workspaces SET pending = pending - 1 WHERE id IN (SELECT workspace_id FROM lost)");
+    return true;
+}
+
+/* The old algorithm: what was claimed some time ago goes back to PENDING, whether it runs or not. The books are in order.
+ */
+static bool put_back_the_claimed(struct simulation *simulation, sqlite3 *database)
+{
+    (void)change(database,
+                 "DROP TABLE IF EXISTS temp.stale; CREATE TEMP TABLE stale AS SELECT q.id, q.lane_id, q.workspace_id"
+                 " FROM workflow_execution_queue q JOIN nodes n ON n.id = q.node_id WHERE q.phase = 2 LIMIT 1");
+    if (!later(simulation) ||
+        !change(database, "UPDATE workflow_execution_queue SET status = 'PENDING', phase = 0, node_id = 0"
+                          " WHERE id IN (SELECT id FROM stale)")) {
+        return false;
+    }
+    (void)change(database, "UPDATE lanes SET runnable = runnable + 1, ready = 1 WHERE id IN (SELECT lane_id FROM stale);"
+                           "UPDATE workspaces SET pending = pending + 1, slots_used = slots_used - 1"
+                           " WHERE id IN (SELECT workspace_id FROM stale)");
+    return true;
+}
+
+static bool forget_a_lane(struct simulation *simulation, sqlite3 *database)
+{
+    return later(simulation) &&
+           change(database, "UPDATE lanes SET ready = 0 WHERE id = (SELECT id FROM lanes WHERE ready = 1 LIMIT 1)");
+}
+
+static bool let_one_jump_the_queue(struct simulation *simulation, sqlite3 *database)
+{
+    return later(simulation) && change(database, "UPDATE workflow_execution_queue SET rank = rank - 100000000000 WHERE id ="
+                                                 " (SELECT id FROM workflow_execution_queue WHERE phase = 0 LIMIT 1)");
+}
+
+static bool drop_the_record(struct simulation *simulation, sqlite3 *database)
+{
+    return later(simulation) && change(database, "DELETE FROM workflow_execution_events WHERE seq = 1 AND execution_id IN"
+                                                 " (SELECT id FROM workflow_executions LIMIT 20)");
+}
+
+/* A number that does not follow the plan. */
+static bool raise_a_cap(struct simulation *simulation, sqlite3 *database)
+{
+    return later(simulation) && change(database, "UPDATE workspaces SET slots_max = slots_max + 5;"
+                                                 "UPDATE lanes SET ready = 1 WHERE runnable > 0 AND workspace_id IN"
+                                                 " (SELECT id FROM workspaces WHERE paused = 0)");
+}
+
+/* --- by a verb that does something else --- */
+
+static const struct store_driver *real_driver(void)
+{
+    return store_drivers[0];
+}
+
+/* Every record is written under the fence that the row has now: the check of the fence is gone. */
+static enum weir_status record_under_any_fence(struct simulation *simulation, struct store *store, int64_t node_id,
+                                               struct record *records, size_t count, struct record_summary *ret_summary,
+                                               struct weir_error *error)
+{
+    struct record *forged = calloc(count, sizeof *forged);
+    INVARIANT(forged != NULL);
+    for (size_t i = 0; i < count; i++) {
+        const struct model_item *item = observer_find(simulation, records[i].id);
+        forged[i] = records[i];
+        forged[i].fence = item != NULL && item->place == PLACE_LIVE ? item->fence : records[i].fence;
+        simulation->result->tampered = simulation->result->tampered || forged[i].fence != records[i].fence;
+    }
+    enum weir_status status = real_driver()->record(store, node_id, forged, count, ret_summary, error);
+    for (size_t i = 0; i < count; i++) {
+        records[i].status = forged[i].status;
+    }
+    free(forged);
+    return status;
+}
+
+static enum weir_status never_recover(struct simulation *simulation, struct store *store,
+                                      const struct recover_options *options, struct recover_result *ret_result,
+                                      struct weir_error *error)
+{
+    (void)store;
+    (void)options;
+    (void)error;
+    simulation->result->tampered = true;
+    *ret_result = (struct recover_result){0};
+    return WEIR_OK;
+}
+
+/* One claim between two statements of SQL. */
+static enum weir_status claim_between(struct simulation *simulation, const char *before, const char *after,
+                                      struct store *store, const struct claim_options *options, struct arena *arena,
+                                      struct claim_result *ret_result, struct weir_error *error)
+{
+    sqlite3 *database;
+    INVARIANT(sqlite3_open(simulation->path, &database) == SQLITE_OK);
+    simulation->result->tampered = change(database, before) || simulation->result->tampered;
+    enum weir_status status = real_driver()->claim(store, options, arena, ret_result, error);
+    (void)change(database, after);
+    (void)sqlite3_close(database);
+    return status;
+}
+
+/* Count, then claim, without a guard: two more than fit are taken. */
+static enum weir_status claim_over_the_cap(struct simulation *simulation, struct store *store,
+                                           const struct claim_options *options, struct arena *arena,
+                                           struct claim_result *ret_result, struct weir_error *error)
+{
+    return claim_between(simulation, "UPDATE workspaces SET slots_max = slots_max + 2",
+                         "UPDATE workspaces SET slots_max = slots_max - 2;"
+                         "UPDATE lanes SET ready = 0 WHERE ready = 1 AND workspace_id IN"
+                         " (SELECT id FROM workspaces WHERE slots_used >= slots_max)",
+                         store, options, arena, ret_result, error);
+}
+
+/* The head of a lane is overlooked. */
+static enum weir_status claim_without_the_head(struct simulation *simulation, struct store *store,
+                                               const struct claim_options *options, struct arena *arena,
+                                               struct claim_result *ret_result, struct weir_error *error)
+{
+    return claim_between(
+        simulation,
+        "UPDATE workflow_execution_queue SET phase = 1, due_at = 9000000000000000 WHERE phase = 0 AND id IN"
+        " (SELECT (SELECT q.id FROM workflow_execution_queue q WHERE q.lane_id = l.id AND q.phase = 0"
+        "  ORDER BY q.rank, q.id LIMIT 1) FROM lanes l WHERE l.runnable > 2)",
+        "UPDATE workflow_execution_queue SET phase = 0, due_at = NULL WHERE due_at = 9000000000000000", store, options,
+        arena, ret_result, error);
+}
+
+/* Nodes are declared dead while their lease still runs. */
+static enum weir_status recover_the_living(struct simulation *simulation, struct store *store,
+                                           const struct recover_options *options, struct recover_result *ret_result,
+                                           struct weir_error *error)
+{
+    struct recover_options hasty = *options;
+    sqlite3 *database;
+    if (later(simulation) && !simulation->result->tampered && !options->look_only) {
+        char sql[160];
+        INVARIANT(sqlite3_open(simulation->path, &database) == SQLITE_OK);
+        (void)snprintf(sql, sizeof sql, "UPDATE nodes SET expires_at = 0 WHERE dead_at IS NULL AND id <> %lld",
+                       (long long)options->node_id);
+        simulation->result->tampered = change(database, sql);
+        (void)sqlite3_close(database);
+    }
+    return real_driver()->recover(store, &hasty, ret_result, error);
+}
+
+/* A node looks at its wall clock, and recovers nobody in odd hours. */
+static enum weir_status recover_in_even_hours(struct simulation *simulation, struct store *store,
+                                              const struct recover_options *options, struct recover_result *ret_result,
+                                              struct weir_error *error)
+{
+    const struct simulated_node *node = &simulation->nodes[simulation->actor];
+    if (clock_wall(&node->clock) / (3600 * MICROSECONDS_PER_SECOND) % 2 != 0) {
+        *ret_result = (struct recover_result){0};
+        return WEIR_OK;
+    }
+    return real_driver()->recover(store, options, ret_result, error);
+}
+
+/* The keys of a set are lost on the way. */
+static enum weir_status enqueue_without_keys(struct simulation *simulation, struct store *store,
+                                             const struct enqueue_request *requests, size_t count,
+                                             struct enqueue_result *results, struct weir_error *error)
+{
+    sqlite3 *database;
+    if (later(simulation)) {
+        INVARIANT(sqlite3_open(simulation->path, &database) == SQLITE_OK);
+        simulation->result->tampered = change(database, "DELETE FROM idempotency_keys") || simulation->result->tampered;
+        (void)sqlite3_close(database);
+    }
+    return real_driver()->enqueue(store, requests, count, results, error);
+}
+
+/* --- by triggers --- */
+
+/* A slot is given back twice. */
+static const char freed_twice[] =
+    "CREATE TRIGGER mutant_free AFTER INSERT ON workflow_executions WHEN NEW.fence > 0"
+    " BEGIN UPDATE workspaces SET slots_used = max(0, slots_used - 1) WHERE id = NEW.workspace_id; END;";
+
+/* A handover leaves no trace. */
+static const char unrecorded_handover[] =
+    "CREATE TRIGGER mutant_record AFTER INSERT ON workflow_execution_events WHEN NEW.event = 'hand_over'"
+    " BEGIN DELETE FROM workflow_execution_events WHERE execution_id = NEW.execution_id AND seq = NEW.seq; END;";
+
+static const struct mutant mutants[] = {
+    {.name = "a slot counter is one too low", .caught_by = CAUGHT_BY(COUNTERS_EQUAL_ROWS), .tamper = lose_a_slot},
+    {.name = "a slot is leaked", .caught_by = CAUGHT_BY(COUNTERS_EQUAL_ROWS), .tamper = leak_a_slot},
+    {.name = "a slot is freed twice", .caught_by = CAUGHT_BY(COUNTERS_EQUAL_ROWS), .schema = freed_twice},
+    {.name = "an ended row is rewritten", .caught_by = CAUGHT_BY(THE_END_IS_FINAL), .tamper = rewrite_an_end},
+    {.name = "a row is lost", .caught_by = CAUGHT_BY(NOTHING_IS_LOST), .tamper = lose_an_item},
+    {.name = "a claim of unknown outcome goes back to PENDING",
+     .caught_by = CAUGHT_BY(ONE_RUN_PER_ITEM) | CAUGHT_BY(STALE_FENCES_ARE_DEAF) | CAUGHT_BY(THE_MODEL_HOLDS),
+     .tamper = put_back_the_claimed},
+    {.name = "a ready lane is forgotten", .caught_by = CAUGHT_BY(NOBODY_STARVES), .tamper = forget_a_lane},
+    {.name = "one item jumps the queue", .caught_by = CAUGHT_BY(FIRST_IN_FIRST_OUT), .tamper = let_one_jump_the_queue},
+    {.name = "the head of a lane is overlooked",
+     .caught_by = CAUGHT_BY(FIRST_IN_FIRST_OUT),
+     .claim = claim_without_the_head},
+    {.name = "the record is erased", .caught_by = CAUGHT_BY(EVERYTHING_IS_ON_RECORD), .tamper = drop_the_record},
+    {.name = "a handover is not recorded", .caught_by = CAUGHT_BY(EVERYTHING_IS_ON_RECORD), .schema = unrecorded_handover},
+    {.name = "a cap is higher than the plan", .caught_by = CAUGHT_BY(CAP_IS_KEPT), .tamper = raise_a_cap},
+    {.name = "slots are counted without a guard", .caught_by = CAUGHT_BY(CAP_IS_KEPT), .claim = claim_over_the_cap},
+    {.name = "fences are not checked",
+     .caught_by = CAUGHT_BY(STALE_FENCES_ARE_DEAF) | CAUGHT_BY(ONE_RUN_PER_ITEM),
+     .record = record_under_any_fence},
+    {.name = "the dead are not recovered", .caught_by = CAUGHT_BY(EVERY_CLAIM_ENDS), .recover = never_recover},
+    {.name = "the living are declared dead", .caught_by = CAUGHT_BY(ONE_RUN_PER_ITEM), .recover = recover_the_living},
+    {.name = "a wall clock decides",
+     .caught_by = CAUGHT_BY(WALL_CLOCKS_DECIDE_NOTHING),
+     .recover = recover_in_even_hours,
+     .by_clocks = true},
+    {.name = "idempotency keys are forgotten", .caught_by = CAUGHT_BY(ONE_ITEM_PER_KEY), .enqueue = enqueue_without_keys},
+};
+
+enum { MUTANT_COUNT = sizeof mutants / sizeof mutants[0] };
+
+/* The seed again with other wall clocks: another trace is a break of invariant 11. */
+static void compare_clocks(struct simulation_options *options, struct simulation_result *result)
+{
+    struct simulation_result again;
+    options->skew++;
+    simulation_run(options, &again);
+    if (again.trace != result->trace) {
+        result->broken = WALL_CLOCKS_DECIDE_NOTHING;
+        text_copy(result->what, sizeof result->what, "other wall clocks, another trace");
+    }
+}
+
+/* True when some seed was caught by a right invariant and none by a wrong one. */
+static bool is_caught(const struct mutant *mutant, char *how, size_t size)
+{
+    text_copy(how, size, "no seed was caught");
+    for (uint64_t seed = FIRST_SEED; seed < FIRST_SEED + SEEDS_MOST; seed++) {
+        struct simulation_options options = {.seed = seed, .skew = 1, .steps = STEPS, .mutant = mutant};
+        struct simulation_result result;
+        simulation_run(&options, &result);
+        if (mutant->by_clocks) {
+            compare_clocks(&options, &result);
+        }
+        if (result.broken != INVARIANT_NONE) {
+            (void)snprintf(how, size, "seed %llu, step %lld, invariant %d: %.200s", (unsigned long long)seed,
+                           (long long)result.step, result.broken, result.what);
+            return (mutant->caught_by & CAUGHT_BY(result.broken)) != 0;
+        }
+    }
+    return false;
+}
+
+static bool unharmed_seeds_pass(char *how, size_t size)
+{
+    for (uint64_t seed = FIRST_SEED; seed < FIRST_SEED + UNHARMED_SEEDS; seed++) {
+        struct simulation_options options = {.seed = seed, .skew = 1, .steps = STEPS};
+        struct simulation_result result;
+        struct simulation_result again;
+        simulation_run(&options, &result);
+        simulation_run(&options, &again);
+        if (result.broken != INVARIANT_NONE || again.trace != result.trace) {
+            (void)snprintf(how, size, "seed %llu: %s", (unsigned long long)seed,
+                           result.broken != INVARIANT_NONE ? result.what : "it does not replay");
+            return false;
+        }
+    }
+    text_copy(how, size, "and each replays exactly");
+    return true;
+}
+
+int main(void)
+{
+    char how[BROKEN_MAX];
+    bool all = unharmed_seeds_pass(how, sizeof how);
+    (void)printf("TAP version 13\n1..%d\n", MUTANT_COUNT + 1);
+    (void)printf("%s 1 - unharmed seeds pass\n# %s\n", all ? "ok" : "not ok", how);
+    for (int i = 0; i < MUTANT_COUNT; i++) {
+        bool caught = is_caught(&mutants[i], how, sizeof how);
+        (void)printf("%s %d - caught: %s\n# %s\n", caught ? "ok" : "not ok", i + 2, mutants[i].name, how);
+        (void)fflush(stdout);
+        all = all && caught;
+    }
+    return all ? EXIT_SUCCESS : EXIT_FAILURE;
+}

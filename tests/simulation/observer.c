@@ -1,0 +1,629 @@
+/* Every changed row, in order, through triggers; replayed into a model of the queue.
+ *
+ * The triggers write to a table of the test's own, inside the transaction that changes the row. So nothing that happens
+ * between two looks can hide: a state that lasted for one statement is seen as well. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "simulation/simulation.h"
+
+#define QUEUE_COLUMNS                                                                                                      \
+    "what, id, status, workspace_id, lane_id, node_id, fence, phase, rank, due_at, run_at, priority, attempts,"            \
+    " deferrals, handovers, cancel_at, extra"
+#define QUEUE_VALUES(row)                                                                                                  \
+    row ".id, " row ".status, " row ".workspace_id, " row ".lane_id, " row ".node_id, " row ".fence, " row ".phase, " row  \
+        ".rank, " row ".due_at, " row ".run_at, " row ".priority, " row ".attempts, " row ".deferrals, " row               \
+        ".handovers, " row ".cancel_at, CASE WHEN " row ".retry_of IS NULL THEN " row ".idempotency_key END"
+#define HISTORY_COLUMNS "what, id, status, workspace_id, fence, node_id, due_at, attempts, handovers, extra"
+#define HISTORY_VALUES(row)                                                                                                \
+    row ".id, " row ".status, " row ".workspace_id, " row ".fence, " row ".node_id, " row ".finished_at, " row             \
+        ".attempts, " row ".handovers, " row ".error_code"
+
+static const char schema[] =
+    "CREATE TABLE simulation_changes (seq INTEGER PRIMARY KEY, what TEXT NOT NULL, id TEXT, status TEXT, workspace_id "
+    "INTEGER,"
+    " lane_id INTEGER, node_id INTEGER, fence INTEGER, phase INTEGER, rank INTEGER, due_at INTEGER, run_at INTEGER,"
+    " priority INTEGER, attempts INTEGER, deferrals INTEGER, handovers INTEGER, cancel_at INTEGER, extra TEXT);"
+    "CREATE TRIGGER simulation_1 AFTER INSERT ON workflow_execution_queue BEGIN INSERT INTO simulation_changes "
+    "(" QUEUE_COLUMNS ") VALUES ('queue+', " QUEUE_VALUES(
+        "NEW") "); END;"
+               "CREATE TRIGGER simulation_2 AFTER UPDATE ON workflow_execution_queue BEGIN INSERT INTO simulation_changes "
+               "(" QUEUE_COLUMNS ") VALUES ('queue=', " QUEUE_VALUES(
+                   "NEW") "); END;"
+                          "CREATE TRIGGER simulation_3 AFTER DELETE ON workflow_execution_queue BEGIN INSERT INTO "
+                          "simulation_changes (" QUEUE_COLUMNS ") VALUES ('queue-', " QUEUE_VALUES(
+                              "OLD") "); END;"
+                                     "CREATE TRIGGER simulation_4 AFTER INSERT ON workflow_executions BEGIN INSERT INTO "
+                                     "simulation_changes (" HISTORY_COLUMNS ") VALUES ('history+', " HISTORY_VALUES(
+                                         "NEW") "); END;"
+                                                "CREATE TRIGGER simulation_5 AFTER UPDATE ON workflow_executions BEGIN "
+                                                "INSERT INTO simulation_changes (" HISTORY_COLUMNS
+                                                ") VALUES ('history=', " HISTORY_VALUES(
+                                                    "NEW") "); END;"
+                                                           "CREATE TRIGGER simulation_6 AFTER DELETE ON "
+                                                           "workflow_executions BEGIN INSERT INTO simulation_changes "
+                                                           "(" HISTORY_COLUMNS ") VALUES ('history-', " HISTORY_VALUES(
+                                                               "OLD") "); END;"
+                                                                      "CREATE TRIGGER simulation_7 AFTER UPDATE OF "
+                                                                      "slots_max, paused, weight ON workspaces"
+                                                                      " BEGIN INSERT INTO simulation_changes (what, id, "
+                                                                      "workspace_id, rank, phase, priority)"
+                                                                      " VALUES ('workspace', NEW.name, NEW.id, "
+                                                                      "NEW.slots_max, NEW.paused, NEW.weight); END;"
+                                                                      "CREATE TRIGGER simulation_8 AFTER INSERT ON lanes "
+                                                                      "BEGIN INSERT INTO simulation_changes (what, id, "
+                                                                      "lane_id, workspace_id)"
+                                                                      " VALUES ('lane', NEW.executor_group, NEW.id, "
+                                                                      "NEW.workspace_id); END;"
+                                                                      "CREATE TRIGGER simulation_9 AFTER UPDATE OF paused "
+                                                                      "ON executor_groups BEGIN INSERT INTO "
+                                                                      "simulation_changes (what, id, phase)"
+                                                                      " VALUES ('group', NEW.name, NEW.paused); END;"
+                                                                      "CREATE TRIGGER simulation_10 AFTER UPDATE OF "
+                                                                      "queue_paused ON store_state BEGIN INSERT INTO "
+                                                                      "simulation_changes (what, phase)"
+                                                                      " VALUES ('paused', NEW.queue_paused); END;"
+                                                                      "CREATE TRIGGER simulation_11 AFTER INSERT ON "
+                                                                      "workflow_execution_events BEGIN INSERT INTO "
+                                                                      "simulation_changes"
+                                                                      " (what, id, node_id, fence, extra) VALUES "
+                                                                      "('event+', NEW.execution_id, NEW.node_id, "
+                                                                      "NEW.fence, NEW.event); END;"
+                                                                      "CREATE TRIGGER simulation_12 AFTER UPDATE ON "
+                                                                      "workflow_execution_events BEGIN INSERT INTO "
+                                                                      "simulation_changes (what, id, extra)"
+                                                                      " VALUES ('event=', NEW.execution_id, NEW.event); "
+                                                                      "END;"
+                                                                      "CREATE TRIGGER simulation_13 AFTER DELETE ON "
+                                                                      "workflow_execution_events BEGIN INSERT INTO "
+                                                                      "simulation_changes (what, id, extra)"
+                                                                      " VALUES ('event-', OLD.execution_id, OLD.event); "
+                                                                      "END;"
+                                                                      "CREATE TRIGGER simulation_14 AFTER UPDATE ON "
+                                                                      "workflow_node_executions WHEN OLD.finished_at IS "
+                                                                      "NOT NULL"
+                                                                      " BEGIN INSERT INTO simulation_changes (what, id, "
+                                                                      "extra) VALUES ('step=', NEW.execution_id, "
+                                                                      "NEW.step); END;";
+
+enum {
+    COLUMN_SEQ,
+    COLUMN_WHAT,
+    COLUMN_ID,
+    COLUMN_STATUS,
+    COLUMN_WORKSPACE,
+    COLUMN_LANE,
+    COLUMN_NODE,
+    COLUMN_FENCE,
+    COLUMN_PHASE,
+    COLUMN_RANK,
+    COLUMN_DUE,
+    COLUMN_RUN_AT,
+    COLUMN_PRIORITY,
+    COLUMN_ATTEMPTS,
+    COLUMN_DEFERRALS,
+    COLUMN_HANDOVERS,
+    COLUMN_CANCEL,
+    COLUMN_EXTRA
+};
+
+struct change {
+    int64_t seq;
+    const char *what, *id, *status, *extra;
+    int64_t workspace_id, lane_id, node_id, fence, rank, due_at, run_at;
+    int phase, priority, attempts, deferrals, handovers;
+    bool cancel;
+};
+
+/* --- finding --- */
+
+static uint64_t hash_text(uint64_t hash, const char *text)
+{
+    for (; *text != '\0'; text++) {
+        hash = (hash ^ (unsigned char)*text) * 1099511628211ULL;
+    }
+    return hash;
+}
+
+void trace_mix(struct simulation *simulation, const char *text, int64_t number)
+{
+    uint64_t hash = hash_text(simulation->result->trace, text == NULL ? "-" : text);
+    simulation->result->trace = (hash ^ (uint64_t)number) * 1099511628211ULL + 0x9E3779B97F4A7C15ULL;
+}
+
+static size_t find_bucket(const struct simulation *simulation, const char *id)
+{
+    size_t at = hash_text(14695981039346656037ULL, id) & (simulation->bucket_count - 1);
+    while (simulation->buckets[at] != 0 && strcmp(simulation->items[simulation->buckets[at] - 1].id, id) != 0) {
+        at = (at + 1) & (simulation->bucket_count - 1);
+    }
+    return at;
+}
+
+struct model_item *observer_find(struct simulation *simulation, const char *id)
+{
+    uint32_t index = simulation->bucket_count == 0 ? 0 : simulation->buckets[find_bucket(simulation, id)];
+    return index == 0 ? NULL : &simulation->items[index - 1];
+}
+
+static struct model_item *add_item(struct simulation *simulation, const char *id)
+{
+    if (simulation->item_count == simulation->item_capacity) {
+        simulation->item_capacity = simulation->item_capacity == 0 ? 512 : simulation->item_capacity * 2;
+        simulation->bucket_count = simulation->item_capacity * 2;
+        simulation->items = realloc(simulation->items, simulation->item_capacity * sizeof *simulation->items);
+        free(simulation->buckets);
+        simulation->buckets = calloc(simulation->bucket_count, sizeof *simulation->buckets);
+        INVARIANT(simulation->items != NULL && simulation->buckets != NULL);
+        for (size_t i = 0; i < simulation->item_count; i++) {
+            simulation->buckets[find_bucket(simulation, simulation->items[i].id)] = (uint32_t)i + 1;
+        }
+    }
+    size_t bucket = find_bucket(simulation, id);
+    struct model_item *item = &simulation->items[simulation->item_count++];
+    memset(item, 0, sizeof *item);
+    text_copy(item->id, sizeof item->id, id);
+    simulation->buckets[bucket] = (uint32_t)simulation->item_count;
+    return item;
+}
+
+static struct model_lane *find_lane(struct simulation *simulation, int64_t row_id)
+{
+    for (size_t i = 0; i < simulation->lane_count; i++) {
+        if (simulation->lanes[i].row_id == row_id) {
+            return &simulation->lanes[i];
+        }
+    }
+    return NULL;
+}
+
+static int find_workspace(const struct simulation *simulation, int64_t row_id)
+{
+    for (int i = 0; i < simulation->profile.workspaces; i++) {
+        if (simulation->workspaces[i].row_id == row_id) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+/* --- the books --- */
+
+/* Takes the item out of the counts in which its row is, or puts it in. */
+static void count_row(struct simulation *simulation, const struct model_item *item, int by)
+{
+    struct model_workspace *workspace = &simulation->workspaces[item->workspace];
+    struct model_lane *lane = find_lane(simulation, item->lane_id);
+    if (item->phase == 2) {
+        workspace->held += by;
+    } else {
+        workspace->pending += by;
+    }
+    if (lane != NULL) {
+        lane->runnable += item->phase == 0 ? by : 0;
+        lane->waiting += item->phase == 1 ? by : 0;
+    }
+}
+
+static void take_columns(struct model_item *item, const struct change *change)
+{
+    item->lane_id = change->lane_id;
+    item->node_id = change->node_id;
+    item->fence = change->fence;
+    item->phase = change->phase;
+    item->rank = change->rank;
+    item->due_at = change->due_at;
+    item->run_at = change->run_at;
+    item->priority = change->priority;
+    item->attempts = change->attempts;
+    item->deferrals = change->deferrals;
+    item->handovers = change->handovers;
+    item->cancel_asked = item->cancel_asked || change->cancel;
+}
+
+/* --- changes --- */
+
+static void key_is_used(struct simulation *simulation, const struct model_item *item)
+{
+    for (size_t i = 0; item->key[0] != '\0' && i < simulation->item_count; i++) {
+        const struct model_item *other = &simulation->items[i];
+        if (other != item && other->place != PLACE_PURGED && other->workspace == item->workspace &&
+            strcmp(other->key, item->key) == 0) {
+            fail(simulation, ONE_ITEM_PER_KEY, "%s and %s both have the key %s of %s", other->id, item->id, item->key,
+                 simulation->workspaces[item->workspace].name);
+        }
+    }
+}
+
+static void row_appeared(struct simulation *simulation, const struct change *change)
+{
+    struct model_item *item = observer_find(simulation, change->id);
+    if (item != NULL) {
+        fail(simulation, THE_END_IS_FINAL, "%s is back in the queue", change->id);
+        return;
+    }
+    item = add_item(simulation, change->id);
+    item->workspace = find_workspace(simulation, change->workspace_id);
+    INVARIANT(item->workspace >= 0);
+    item->state = ITEM_PENDING;
+    item->has_row = true;
+    item->entered = change->seq;
+    take_columns(item, change);
+    text_copy(item->key, sizeof item->key, change->extra == NULL ? "" : change->extra);
+    count_row(simulation, item, 1);
+    key_is_used(simulation, item);
+    if (strcmp(change->status, "PENDING") != 0 || change->rank != item_rank(change->run_at, change->priority)) {
+        fail(simulation, THE_MODEL_HOLDS, "%s begins as %s with rank %lld", item->id, change->status,
+             (long long)change->rank);
+    }
+}
+
+static const char *place_word(enum item_place place)
+{
+    static const char *const words[] = {"live", "ended", "purged", "gone"};
+    return words[place];
+}
+
+/* Only its own holder may write to a held row, except for handing it over. */
+static void check_writer(struct simulation *simulation, const struct model_item *item, const struct change *change)
+{
+    bool handed_over = change->node_id == 0 && change->fence > item->fence;
+    bool asked_only = change->node_id == item->node_id && change->fence == item->fence && change->phase == item->phase &&
+                      strcmp(change->status, item_state_name(item->state)) == 0;
+    if (item->phase != 2 || asked_only) {
+        return;
+    }
+    if (strcmp(simulation->verb, "record") == 0) {
+        for (size_t i = 0; i < simulation->record_count; i++) {
+            if (strcmp(simulation->records[i].id, item->id) == 0 && simulation->records[i].fence == item->fence) {
+                return;
+            }
+        }
+        fail(simulation, STALE_FENCES_ARE_DEAF, "%s was changed by a record that has not its fence %lld", item->id,
+             (long long)item->fence);
+    } else if (item->node_id == 0 && (strcmp(simulation->verb, "claim") == 0 || strcmp(simulation->verb, "recover") == 0)) {
+        return; /* taken over, or ended as poison */
+    } else if (!handed_over || (strcmp(simulation->verb, "recover") != 0 && strcmp(simulation->verb, "node_stop") != 0)) {
+        fail(simulation, STALE_FENCES_ARE_DEAF, "%s is held by node %lld and was changed by %s", item->id,
+             (long long)item->node_id, simulation->verb);
+    }
+}
+
+static void note_move(struct simulation *simulation, struct model_item *item, enum item_state to,
+                      const struct change *change)
+{
+    if (item->state == ITEM_PENDING && to == ITEM_CLAIMED) {
+        item->claims++;
+        check_claim(simulation, item, change->fence);
+    } else if (item->state == ITEM_CLAIMED && to == ITEM_PENDING) {
+        bool counted = change->attempts > item->attempts || change->deferrals > item->deferrals;
+        item->put_backs += counted;
+        item->releases += !counted;
+        const struct scripted_entry *entry = scripted_world_entry(simulation->engine_world, item->id);
+        if (entry != NULL && entry->runs_open > 0) {
+            fail(simulation, ONE_RUN_PER_ITEM, "%s was put back while it runs", item->id);
+        }
+    } else if (item->node_id != 0 && change->node_id == 0) {
+        item->hand_overs += change->handovers > item->handovers;
+        item->give_backs += change->handovers == item->handovers;
+    } else if (item->node_id == 0 && change->node_id != 0) {
+        item->take_overs++;
+    }
+}
+
+static void row_changed(struct simulation *simulation, const struct change *change)
+{
+    struct model_item *item = observer_find(simulation, change->id);
+    enum item_state to = ITEM_PENDING;
+    if (item == NULL || item->place != PLACE_LIVE || !item_state_parse(change->status, &to)) {
+        fail(simulation, THE_END_IS_FINAL, "%s changed to %s though it is %s", change->id, change->status,
+             item == NULL ? "unknown" : place_word(item->place));
+        return;
+    }
+    if (to != item->state && !item_may_move(item->state, to)) {
+        fail(simulation, THE_MODEL_HOLDS, "%s moved from %s to %s", item->id, item_state_name(item->state), change->status);
+    }
+    if (change->fence < item->fence) {
+        fail(simulation, STALE_FENCES_ARE_DEAF, "the fence of %s went back", item->id);
+    }
+    if (change->node_id != item->node_id && change->node_id != 0 && change->fence <= item->fence) {
+        fail(simulation, STALE_FENCES_ARE_DEAF, "%s went to node %lld under its old fence", item->id,
+             (long long)change->node_id);
+    }
+    if (change->rank != item->rank || change->priority != item->priority) {
+        fail(simulation, FIRST_IN_FIRST_OUT, "the place of %s in its lane changed", item->id);
+    }
+    check_writer(simulation, item, change);
+    count_row(simulation, item, -1);
+    enum item_state from = item->state;
+    if (from == ITEM_PENDING && to == ITEM_CLAIMED) {
+        simulation->workspaces[item->workspace].held++; /* as it will be, for the check of the cap */
+    }
+    note_move(simulation, item, to, change);
+    if (from == ITEM_PENDING && to == ITEM_CLAIMED) {
+        simulation->workspaces[item->workspace].held--;
+    }
+    if (item->phase != 0 && change->phase == 0) {
+        item->entered = change->seq;
+    }
+    take_columns(item, change);
+    item->state = to;
+    count_row(simulation, item, 1);
+    simulation->result->transitions += from != to;
+}
+
+static void row_vanished(struct simulation *simulation, const struct change *change)
+{
+    struct model_item *item = observer_find(simulation, change->id);
+    if (item == NULL || !item->has_row) {
+        fail(simulation, THE_MODEL_HOLDS, "%s left the queue and was not there", change->id);
+        return;
+    }
+    item->has_row = false;
+    if (item->place == PLACE_LIVE) {
+        count_row(simulation, item, -1);
+        item->place = PLACE_VANISHED;
+    }
+}
+
+static void history_appeared(struct simulation *simulation, const struct change *change)
+{
+    struct model_item *item = observer_find(simulation, change->id);
+    enum item_state to = ITEM_PENDING;
+    if (item == NULL || (item->place != PLACE_LIVE && item->place != PLACE_VANISHED) ||
+        !item_state_parse(change->status, &to) || !item_is_terminal(to)) {
+        fail(simulation, THE_END_IS_FINAL, "%s ended as %s though it is %s", change->id, change->status,
+             item == NULL ? "unknown" : place_word(item->place));
+        return;
+    }
+    if (!item_may_move(item->state, to)) {
+        fail(simulation, THE_MODEL_HOLDS, "%s moved from %s to %s", item->id, item_state_name(item->state), change->status);
+    }
+    check_writer(simulation, item, change);
+    if (item->place == PLACE_LIVE) {
+        count_row(simulation, item, -1);
+    }
+    item->place = PLACE_ENDED;
+    item->state = to;
+    item->finished_at = change->due_at;
+    text_copy(item->error_code, sizeof item->error_code, change->extra == NULL ? "" : change->extra);
+    simulation->result->transitions++;
+    check_end(simulation, item);
+}
+
+int64_t observer_store_time(struct simulation *simulation)
+{
+    int64_t now_us = 0;
+    if (store_time(simulation->outside, &now_us, NULL) != WEIR_OK) {
+        fail(simulation, THE_MODEL_HOLDS, "the store does not know the time");
+    }
+    return now_us;
+}
+
+static void history_vanished(struct simulation *simulation, const struct change *change)
+{
+    struct model_item *item = observer_find(simulation, change->id);
+    int64_t now_us = observer_store_time(simulation);
+    int64_t retention_us = simulation->profile.retention_us == 0 ? RETENTION_US : simulation->profile.retention_us;
+    if (item == NULL || item->place != PLACE_ENDED) {
+        fail(simulation, NOTHING_IS_LOST, "%s was purged though it is %s", change->id,
+             item == NULL ? "unknown" : place_word(item->place));
+        return;
+    }
+    if (!simulation->purging && item->finished_at + retention_us > now_us) {
+        fail(simulation, NOTHING_IS_LOST, "%s was purged %lld us before its time", change->id,
+             (long long)(item->finished_at + retention_us - now_us));
+    }
+    item->place = PLACE_PURGED;
+}
+
+static void event_appeared(struct simulation *simulation, const struct change *change)
+{
+    struct model_item *item = observer_find(simulation, change->id);
+    if (item == NULL) {
+        return;
+    }
+    item->recorded_put_backs += strcmp(change->extra, "retry") == 0 && strcmp(simulation->verb, "record") == 0;
+    item->recorded_put_backs += strcmp(change->extra, "defer") == 0;
+    item->recorded_releases += strcmp(change->extra, "release") == 0 && strcmp(simulation->verb, "bulk") != 0;
+    item->recorded_hand_overs += strcmp(change->extra, "hand_over") == 0 || strcmp(change->extra, "poison") == 0;
+    item->recorded_give_backs += strcmp(change->extra, "give_back") == 0;
+}
+
+static void setting_changed(struct simulation *simulation, const struct change *change)
+{
+    if (strcmp(change->what, "workspace") == 0) {
+        for (int i = 0; i < simulation->profile.workspaces; i++) {
+            struct model_workspace *workspace = &simulation->workspaces[i];
+            if (strcmp(workspace->name, change->id) == 0) {
+                workspace->row_id = change->workspace_id;
+                workspace->slots_max = change->rank;
+                workspace->paused = change->phase != 0;
+                workspace->weight = change->priority;
+            }
+        }
+    } else if (strcmp(change->what, "lane") == 0) {
+        INVARIANT(simulation->lane_count < LANES_MOST);
+        simulation->lanes[simulation->lane_count++] =
+            (struct model_lane){.row_id = change->lane_id,
+                                .workspace = find_workspace(simulation, change->workspace_id),
+                                .group = strcmp(change->id, group_names[0]) == 0 ? 0 : 1};
+    } else if (strcmp(change->what, "group") == 0) {
+        simulation->group_paused[strcmp(change->id, group_names[0]) == 0 ? 0 : 1] = change->phase != 0;
+    } else if (strcmp(change->what, "paused") == 0) {
+        simulation->queue_paused = change->phase != 0;
+    } else {
+        fail(simulation, EVERYTHING_IS_ON_RECORD, "what is on record changed: %s %s of %s", change->what, change->extra,
+             change->id);
+    }
+}
+
+static void replay(struct simulation *simulation, const struct change *change)
+{
+    if (strcmp(change->what, "queue=") == 0) {
+        row_changed(simulation, change);
+    } else if (strcmp(change->what, "queue+") == 0) {
+        row_appeared(simulation, change);
+    } else if (strcmp(change->what, "queue-") == 0) {
+        row_vanished(simulation, change);
+    } else if (strcmp(change->what, "history+") == 0) {
+        history_appeared(simulation, change);
+    } else if (strcmp(change->what, "history=") == 0) {
+        fail(simulation, THE_END_IS_FINAL, "the ended %s was rewritten as %s", change->id, change->status);
+    } else if (strcmp(change->what, "history-") == 0) {
+        history_vanished(simulation, change);
+    } else if (strcmp(change->what, "event+") == 0) {
+        event_appeared(simulation, change);
+    } else if (strcmp(change->what, "event-") != 0 || (observer_find(simulation, change->id) != NULL &&
+                                                       observer_find(simulation, change->id)->place != PLACE_PURGED)) {
+        setting_changed(simulation, change);
+    }
+}
+
+static void trace_change(struct simulation *simulation, const struct change *change)
+{
+    const struct model_item *item = change->id == NULL ? NULL : observer_find(simulation, change->id);
+    trace_mix(simulation, change->what, item == NULL ? -1 : item - simulation->items);
+    trace_mix(simulation, change->status, change->fence);
+    trace_mix(simulation, change->extra, change->node_id);
+    trace_mix(simulation, "", change->due_at ^ simulation->boot_us);
+    if (item != NULL && strncmp(change->what, "event", 5) != 0) {
+        say(simulation, "%s %s item %lld %s node=%lld fence=%lld phase=%d tries=%d/%d/%d %s", simulation->verb,
+            change->what, (long long)(item - simulation->items), change->status, (long long)change->node_id,
+            (long long)change->fence, change->phase, change->attempts, change->deferrals, change->handovers,
+            change->extra == NULL ? "" : change->extra);
+    }
+}
+
+static void read_change(sqlite3_stmt *row, struct change *change)
+{
+    change->seq = sqlite3_column_int64(row, COLUMN_SEQ);
+    change->what = (const char *)sqlite3_column_text(row, COLUMN_WHAT);
+    change->id = (const char *)sqlite3_column_text(row, COLUMN_ID);
+    change->status = (const char *)sqlite3_column_text(row, COLUMN_STATUS);
+    change->workspace_id = sqlite3_column_int64(row, COLUMN_WORKSPACE);
+    change->lane_id = sqlite3_column_int64(row, COLUMN_LANE);
+    change->node_id = sqlite3_column_int64(row, COLUMN_NODE);
+    change->fence = sqlite3_column_int64(row, COLUMN_FENCE);
+    change->phase = sqlite3_column_int(row, COLUMN_PHASE);
+    change->rank = sqlite3_column_int64(row, COLUMN_RANK);
+    change->due_at = sqlite3_column_int64(row, COLUMN_DUE);
+    change->run_at = sqlite3_column_int64(row, COLUMN_RUN_AT);
+    change->priority = sqlite3_column_int(row, COLUMN_PRIORITY);
+    change->attempts = sqlite3_column_int(row, COLUMN_ATTEMPTS);
+    change->deferrals = sqlite3_column_int(row, COLUMN_DEFERRALS);
+    change->handovers = sqlite3_column_int(row, COLUMN_HANDOVERS);
+    change->cancel = sqlite3_column_type(row, COLUMN_CANCEL) != SQLITE_NULL;
+    change->extra = (const char *)sqlite3_column_text(row, COLUMN_EXTRA);
+}
+
+/* What must hold at every commit for an item that was touched. */
+static void check_item(struct simulation *simulation, const struct model_item *item)
+{
+    if (item->place == PLACE_VANISHED) {
+        fail(simulation, NOTHING_IS_LOST, "%s is neither in the queue nor in the history", item->id);
+    } else if (item->place == PLACE_ENDED && item->has_row) {
+        fail(simulation, THE_MODEL_HOLDS, "%s is live and ended at once", item->id);
+    } else if (item->place != PLACE_PURGED &&
+               (item->put_backs != item->recorded_put_backs || item->hand_overs != item->recorded_hand_overs ||
+                item->give_backs != item->recorded_give_backs || item->recorded_releases > item->releases ||
+                (item->releases > 0 && item->recorded_releases + item->recorded_put_backs == 0))) {
+        fail(simulation, EVERYTHING_IS_ON_RECORD,
+             "%s was put back %d, released %d, handed over %d, given back %d times; on record are %d, %d, %d, %d", item->id,
+             item->put_backs, item->releases, item->hand_overs, item->give_backs, item->recorded_put_backs,
+             item->recorded_releases, item->recorded_hand_overs, item->recorded_give_backs);
+    }
+}
+
+void observe(struct simulation *simulation)
+{
+    struct change change;
+    bool any = false;
+    (void)sqlite3_bind_int64(simulation->read_changes, 1, simulation->changes_seen);
+    int64_t first = simulation->changes_seen;
+    while (sqlite3_step(simulation->read_changes) == SQLITE_ROW) {
+        read_change(simulation->read_changes, &change);
+        replay(simulation, &change);
+        trace_change(simulation, &change);
+        simulation->changes_seen = change.seq;
+        any = true;
+    }
+    (void)sqlite3_reset(simulation->read_changes);
+    if (!any) {
+        return;
+    }
+    (void)sqlite3_bind_int64(simulation->read_changes, 1, first);
+    while (sqlite3_step(simulation->read_changes) == SQLITE_ROW && !failed(simulation)) {
+        read_change(simulation->read_changes, &change);
+        const struct model_item *item = change.id == NULL ? NULL : observer_find(simulation, change.id);
+        if (item != NULL) {
+            check_item(simulation, item);
+        }
+    }
+    (void)sqlite3_reset(simulation->read_changes);
+    check_counters(simulation);
+    check_order(simulation);
+    check_engine(simulation);
+}
+
+void observer_acknowledge(struct simulation *simulation, const char *id, const char *key, bool duplicate)
+{
+    struct model_item *item = observer_find(simulation, id);
+    if (item == NULL || item->place == PLACE_VANISHED || item->place == PLACE_PURGED) {
+        fail(simulation, NOTHING_IS_LOST, "%s was acknowledged and is not there", id);
+        return;
+    }
+    if (key != NULL && strcmp(item->key, key) != 0) {
+        fail(simulation, ONE_ITEM_PER_KEY, "the key %s was answered with %s, whose key is %s%s", key, id, item->key,
+             duplicate ? "" : " (as new)");
+    }
+    item->acknowledged = true;
+}
+
+/* --- life --- */
+
+static sqlite3_stmt *prepare(struct simulation *simulation, const char *sql)
+{
+    sqlite3_stmt *statement = NULL;
+    if (sqlite3_prepare_v2(simulation->reader, sql, -1, &statement, NULL) != SQLITE_OK) {
+        (void)fprintf(stderr, "simulation: %s: %s\n", sqlite3_errmsg(simulation->reader), sql);
+        abort();
+    }
+    return statement;
+}
+
+void observer_open(struct simulation *simulation)
+{
+    sqlite3 *writer;
+    char *message = NULL;
+    INVARIANT(sqlite3_open(simulation->path, &writer) == SQLITE_OK);
+    const struct mutant *mutant = simulation->options.mutant;
+    if (sqlite3_exec(writer, schema, NULL, NULL, &message) != SQLITE_OK ||
+        (mutant != NULL && mutant->schema != NULL &&
+         sqlite3_exec(writer, mutant->schema, NULL, NULL, &message) != SQLITE_OK)) {
+        (void)fprintf(stderr, "simulation: %s\n", message);
+        abort();
+    }
+    (void)sqlite3_close(writer);
+    simulation->verb = "";
+    simulation->result->trace = 14695981039346656037ULL;
+    INVARIANT(sqlite3_open_v2(simulation->path, &simulation->reader, SQLITE_OPEN_READONLY, NULL) == SQLITE_OK);
+    simulation->read_changes =
+        prepare(simulation, "SELECT seq, " QUEUE_COLUMNS " FROM simulation_changes WHERE seq > ?1 ORDER BY seq");
+    simulation->read_counters =
+        prepare(simulation, "SELECT id, slots_used, pending, slots_max, paused FROM workspaces WHERE slots_max > 0");
+    simulation->read_lanes = prepare(simulation, "SELECT id, runnable, waiting, ready FROM lanes");
+}
+
+void observer_close(struct simulation *simulation)
+{
+    (void)sqlite3_finalize(simulation->read_changes);
+    (void)sqlite3_finalize(simulation->read_counters);
+    (void)sqlite3_finalize(simulation->read_lanes);
+    (void)sqlite3_close(simulation->reader);
+    free(simulation->items);
+    free(simulation->buckets);
+}

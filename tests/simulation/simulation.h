@@ -1,0 +1,303 @@
+/* A fleet of nodes over one real store, in one thread, on a virtual clock, with faults drawn from a seed.
+ *
+ *   world.c         the virtual clocks, the nodes' lives (start, crash, pause, stop), the scheduler
+ *   workload.c      what clients and operators do: enqueue, cancel, retry, pause, plans, ...
+ *   faulty_store.c  a store driver between the node and the real one: lost answers, deaths and pauses at every call
+ *   observer.c      every changed row, in order, through triggers; replayed into a model of the queue
+ *   invariants.c    what must always be true (design 6), checked on the model, the ledger of the engine and the store
+ *   simulation.c    the program: seeds, TAP, replay
+ *   mutants.c       broken variants; each must be caught, or the checker is worth nothing
+ *
+ * Everything that is random comes from the seed, so a seed replays exactly. Wall clocks come from another seed (`skew`):
+ * the trace of a run must not depend on it.
+ */
+#ifndef WEIR_TESTS_SIMULATION_H
+#define WEIR_TESTS_SIMULATION_H
+
+#include <sqlite3.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/random.h"
+#include "base/uuid.h"
+#include "dispatch/node.h"
+#include "engine/scripted/scripted.h"
+#include "queue/item.h"
+#include "store/store.h"
+
+enum {
+    NODES_MOST = 5,
+    WORKSPACES_MOST = 8,
+    GROUPS_MOST = 2,
+    ITEM_FENCES_MOST = 24,
+    BROKEN_MAX = 512,
+    OUTSIDE = -1 /* the actor that is no node: a client or an operator */
+};
+
+/* The numbers of design 6. */
+enum invariant {
+    INVARIANT_NONE = 0,
+    NOTHING_IS_LOST = 1,
+    ONE_RUN_PER_ITEM = 2,
+    CAP_IS_KEPT = 3,
+    FIRST_IN_FIRST_OUT = 4,
+    NOBODY_STARVES = 5,
+    EVERY_CLAIM_ENDS = 6,
+    THE_END_IS_FINAL = 7,
+    COUNTERS_EQUAL_ROWS = 8,
+    ONE_ITEM_PER_KEY = 9,
+    STALE_FENCES_ARE_DEAF = 10,
+    WALL_CLOCKS_DECIDE_NOTHING = 11,
+    EVERYTHING_IS_ON_RECORD = 12,
+    THE_MODEL_HOLDS = 14 /* an illegal move, a call that failed without a fault, a broken store_check() */
+};
+
+/* --- one run --- */
+
+struct simulation;
+
+/* What a broken variant does. */
+struct mutant {
+    const char *name;
+    unsigned caught_by; /* bit 1 << enum invariant: any of these is right */
+    /* Before each step, by SQL on a connection of its own: returns true once it has done its deed. May be NULL. */
+    bool (*tamper)(struct simulation *simulation, sqlite3 *database);
+    /* Around the store's verbs; each may be NULL. */
+    enum weir_status (*claim)(struct simulation *, struct store *, const struct claim_options *, struct arena *,
+                              struct claim_result *, struct weir_error *);
+    enum weir_status (*record)(struct simulation *, struct store *, int64_t, struct record *, size_t,
+                               struct record_summary *, struct weir_error *);
+    enum weir_status (*recover)(struct simulation *, struct store *, const struct recover_options *,
+                                struct recover_result *, struct weir_error *);
+    enum weir_status (*enqueue)(struct simulation *, struct store *, const struct enqueue_request *, size_t,
+                                struct enqueue_result *, struct weir_error *);
+    bool by_clocks;     /* caught by running the seed again with other wall clocks */
+    const char *schema; /* SQL run after the migration: triggers that break things */
+};
+
+struct simulation_options {
+    uint64_t seed;
+    uint64_t skew; /* of the wall clocks */
+    int64_t steps; /* of the scheduler, before the end is awaited */
+    bool verbose;
+    const struct mutant *mutant; /* or NULL */
+};
+
+struct simulation_result {
+    enum invariant broken; /* INVARIANT_NONE: all held */
+    int64_t step;
+    char what[BROKEN_MAX];
+    uint64_t trace; /* hash over every observed transition */
+    size_t items;
+    size_t transitions;
+    size_t crashes;
+    size_t faults; /* of the store */
+    bool tampered;
+};
+
+void simulation_run(const struct simulation_options *options, struct simulation_result *ret_result);
+
+/* --- the model of one item (observer.c) --- */
+
+enum item_place { PLACE_LIVE, PLACE_ENDED, PLACE_PURGED, PLACE_VANISHED };
+
+struct model_item {
+    char id[UUID_TEXT_MAX];
+    enum item_place place;
+    enum item_state state;
+    int workspace; /* index */
+    int64_t lane_id;
+    int64_t node_id;
+    int64_t fence;
+    int phase; /* 0 runnable, 1 waiting, 2 held */
+    int64_t rank;
+    int64_t due_at;
+    int64_t run_at;
+    int priority;
+    int attempts, deferrals, handovers;
+    int64_t entered; /* change number at which it became runnable */
+    bool has_row;    /* in the queue */
+    bool acknowledged;
+    bool cancel_asked;
+    int64_t finished_at;
+    char error_code[ERROR_CODE_MAX + 1];
+    char key[16]; /* idempotency key, "" = none */
+    /* What must be found on record: how often each was observed. A release for the same reason as the one before is on
+     * record once: an engine that is away for hours is probed every few seconds. */
+    int claims, put_backs, releases, hand_overs, take_overs, give_backs;
+    int recorded_put_backs, recorded_releases, recorded_hand_overs, recorded_give_backs;
+};
+
+struct model_workspace {
+    int64_t row_id;
+    char name[WORKSPACE_NAME_MAX + 1];
+    char plan[PLAN_NAME_MAX + 1];
+    int64_t own_max;   /* 0 = as the plan says */
+    int64_t slots_max; /* as the row says */
+    int weight;
+    bool paused;
+    int64_t held; /* CLAIMED and DISPATCHED rows */
+    int64_t pending;
+};
+
+enum { LANES_MOST = WORKSPACES_MOST * GROUPS_MOST };
+struct model_lane {
+    int64_t row_id;
+    int workspace;
+    int group;
+    int64_t runnable;
+    int64_t waiting;
+    bool was_ready;
+    int64_t claimed;                /* by the call that is being looked at */
+    const struct model_item *worst; /* of these, the last in order */
+    int64_t passed_over;            /* items of other lanes of the group that were claimed while this one was ready */
+};
+
+/* --- nodes (world.c) --- */
+
+enum node_loop { LOOP_DISPATCH, LOOP_RECORD, LOOP_HEARTBEAT, LOOP_DUTIES, LOOP_ENGINE, LOOP_COUNT };
+enum node_life { NODE_ABSENT, NODE_ALIVE, NODE_ASLEEP, NODE_LEAVING };
+
+struct simulated_node {
+    struct simulation *simulation;
+    int index;
+    enum node_life life;
+    char name[32]; /* "n2.1": slot and generation */
+    int generation;
+    int group;
+    struct clock clock;
+    int64_t wall_skew_us;
+    struct uuid_source uuids;
+    struct store *store;
+    struct engine *engine;
+    struct node *node;
+    struct event_bus events;
+    int64_t due_us[LOOP_COUNT];
+    enum node_wish wish;   /* what an operator has set and nobody took back */
+    int64_t wakes_at_us;   /* NODE_ASLEEP */
+    bool died;             /* inside the call that runs now */
+    bool busy[LOOP_COUNT]; /* loops that are inside a call now: a thread of the node each */
+    int depth;             /* how many of them */
+    bool frozen;           /* the whole process is stopped inside a call, not only the thread */
+};
+
+struct profile {
+    enum scripted_kind kind;
+    int nodes, workspaces, groups;
+    struct scripted_plan plan;
+    /* Chances per ten thousand scheduler steps, or store calls. */
+    int enqueue, act, crash, pause, stop, cut, jump, node_wish;
+    int store_fails, store_unknown, dies_in_call, sleeps_in_call;
+    int64_t pause_most_us;
+    int batch_most;
+    int64_t lease_us;
+    int attempts_max;
+    size_t room;
+    bool exclusive; /* nodes claim only while holding the lock of the specification */
+    int64_t retention_us;
+};
+
+struct simulation {
+    struct simulation_options options;
+    struct simulation_result *result;
+    struct random random; /* the scheduler's and the workload's */
+    struct random skew;   /* the wall clocks' */
+    struct profile profile;
+    char folder[64];
+    char path[96];
+    int64_t boot_us;
+    int64_t step;
+    bool calm;
+    struct clock clock; /* of those outside */
+    struct uuid_source uuids;
+    struct store *outside;
+    struct scripted_world *engine_world;
+    struct simulated_node nodes[NODES_MOST];
+    /* Who does what now, for the observer. */
+    int actor;
+    const char *verb;
+    const struct record *records;
+    size_t record_count;
+    int depth;
+    bool purging;
+    char last_note[160];
+    /* The observer's. */
+    sqlite3 *reader;
+    sqlite3_stmt *read_changes;
+    sqlite3_stmt *read_counters;
+    sqlite3_stmt *read_lanes;
+    int64_t changes_seen;
+    int64_t fence_most;
+    struct model_item *items;
+    size_t item_count;
+    size_t item_capacity;
+    uint32_t *buckets;
+    size_t bucket_count;
+    struct model_workspace workspaces[WORKSPACES_MOST];
+    struct model_lane lanes[LANES_MOST];
+    size_t lane_count;
+    bool group_paused[GROUPS_MOST];
+    bool queue_paused;
+    int64_t plan_max[4];
+    int plan_weight[4];
+    int keys_used;
+};
+
+/* --- world.c --- */
+
+/* Below `per_ten_thousand` of ten thousand draws. */
+bool drawn(struct simulation *simulation, int per_ten_thousand);
+int64_t draw(struct simulation *simulation, int64_t below);
+/* Lets one loop of one node run, or time pass. Loops that are inside a call are left alone: they are threads that wait. */
+void world_step(struct simulation *simulation);
+/* The node dies now, wherever it is. Its memory goes when its call has returned. */
+void world_kill(struct simulation *simulation, struct simulated_node *node);
+void world_wake_nodes(struct simulation *simulation);
+/* Notes the first broken invariant; the run ends. */
+void fail(struct simulation *simulation, enum invariant invariant, const char *format, ...) WEIR_PRINTF(3, 4);
+bool failed(const struct simulation *simulation);
+void say(struct simulation *simulation, const char *format, ...) WEIR_PRINTF(2, 3);
+
+/* --- workload.c --- */
+
+extern const char *const plan_names[4];
+extern const char *const group_names[GROUPS_MOST];
+void workload_prepare(struct simulation *simulation);
+void workload_step(struct simulation *simulation);
+/* Takes back every act that holds work back. */
+void workload_settle(struct simulation *simulation);
+
+/* --- faulty_store.c --- */
+
+/* Puts the faulty driver before the real one of this handle and of all that are opened from it. */
+void faulty_store_wrap(struct simulation *simulation, struct store *store);
+/* No simulation owns the wrapped handles any more. */
+void faulty_store_forget(void);
+
+/* --- observer.c --- */
+
+void observer_open(struct simulation *simulation);
+void observer_close(struct simulation *simulation);
+/* Reads what has changed since the last call, as done by `actor`, and checks each change. */
+void observe(struct simulation *simulation);
+struct model_item *observer_find(struct simulation *simulation, const char *id);
+void observer_acknowledge(struct simulation *simulation, const char *id, const char *key, bool duplicate);
+int64_t observer_store_time(struct simulation *simulation);
+void trace_mix(struct simulation *simulation, const char *text, int64_t number);
+
+/* --- invariants.c --- */
+
+/* What plan and override amount to, by what clients have set. */
+int64_t cap_of(const struct simulation *simulation, const struct model_workspace *workspace);
+void check_counters(struct simulation *simulation);
+void check_engine(struct simulation *simulation);
+/* At the moment at which `item` is claimed under `fence`; the held rows of its workspace already count it. */
+void check_claim(struct simulation *simulation, const struct model_item *item, int64_t fence);
+void check_order(struct simulation *simulation);
+void check_end(struct simulation *simulation, const struct model_item *item);
+void check_store(struct simulation *simulation);
+void check_everything_ended(struct simulation *simulation);
+void check_story(struct simulation *simulation);
+bool lane_is_ready(const struct simulation *simulation, const struct model_lane *lane);
+
+#endif

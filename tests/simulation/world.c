@@ -1,0 +1,593 @@
+/* The virtual clocks, the lives of the nodes, the scheduler. */
+#include "simulation/simulation.h"
+
+#include <dirent.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/text.h"
+
+#define BOOT_START_US (1000 * MICROSECONDS_PER_SECOND)
+#define WALL_START_US ((int64_t)1763700000 * MICROSECONDS_PER_SECOND)
+#define SECOND_US MICROSECONDS_PER_SECOND
+/* How long after the last fault everything must have ended: the latest run_at, the longest backoff, the safety net of five
+ * minutes looked at each minute, and some handovers of runs that are cut short. */
+#define SETTLE_US (3600 * SECOND_US)
+
+enum { NESTED_STEPS_MOST = 40, CHECK_EVERY = 256, TEN_THOUSAND = 10000 };
+
+bool drawn(struct simulation *simulation, int per_ten_thousand)
+{
+    return (int)random_below(&simulation->random, TEN_THOUSAND) < per_ten_thousand;
+}
+
+int64_t draw(struct simulation *simulation, int64_t below)
+{
+    return (int64_t)random_below(&simulation->random, (uint64_t)below);
+}
+
+bool failed(const struct simulation *simulation)
+{
+    return simulation->result->broken != INVARIANT_NONE;
+}
+
+void fail(struct simulation *simulation, enum invariant invariant, const char *format, ...)
+{
+    if (failed(simulation)) {
+        return;
+    }
+    struct simulation_result *result = simulation->result;
+    va_list values;
+    va_start(values, format);
+    (void)vsnprintf(result->what, sizeof result->what, format, values);
+    va_end(values);
+    result->broken = invariant;
+    result->step = simulation->step;
+    say(simulation, "BROKEN %d: %s", invariant, result->what);
+}
+
+void say(struct simulation *simulation, const char *format, ...)
+{
+    if (!simulation->options.verbose) {
+        return;
+    }
+    va_list values;
+    va_start(values, format);
+    (void)printf("# %6lld %12.6f %s: ", (long long)simulation->step, (double)(simulation->boot_us - BOOT_START_US) / 1e6,
+                 simulation->actor == OUTSIDE ? "outside" : simulation->nodes[simulation->actor].name);
+    (void)vprintf(format, values);
+    (void)putchar('\n');
+    va_end(values);
+}
+
+/* --- clocks --- */
+
+static int64_t outside_boot(void *context)
+{
+    return ((struct simulation *)context)->boot_us;
+}
+
+static int64_t outside_wall(void *context)
+{
+    return WALL_START_US + ((struct simulation *)context)->boot_us;
+}
+
+static int64_t node_boot(void *context)
+{
+    return ((struct simulated_node *)context)->simulation->boot_us;
+}
+
+static int64_t node_wall(void *context)
+{
+    const struct simulated_node *node = context;
+    return WALL_START_US + node->simulation->boot_us + node->wall_skew_us;
+}
+
+static void skew_wall(struct simulation *simulation, struct simulated_node *node)
+{
+    int64_t hours = (int64_t)random_below(&simulation->skew, 49) - 24;
+    node->wall_skew_us = hours * 3600 * SECOND_US + (int64_t)random_below(&simulation->skew, 1000000);
+}
+
+static void pass_time_to(struct simulation *simulation, int64_t boot_us)
+{
+    simulation->boot_us = boot_us > simulation->boot_us ? boot_us : simulation->boot_us;
+    (void)scripted_world_pass_time(simulation->engine_world);
+    for (int i = 0; i < simulation->profile.nodes; i++) {
+        struct simulated_node *node = &simulation->nodes[i];
+        if (node->life == NODE_ASLEEP && node->wakes_at_us <= simulation->boot_us) {
+            node->life = NODE_ALIVE;
+            say(simulation, "%s wakes up", node->name);
+        }
+    }
+}
+
+/* --- the lives of nodes --- */
+
+static void hear_event(void *context, const struct event *event)
+{
+    struct simulated_node *node = context;
+    struct simulation *simulation = node->simulation;
+    if (event->type != EVENT_STORE_CALLED) {
+        say(simulation, "%s: %s id=%s reason=%s code=%s error=%s count=%lld", node->name, event_name(event->type),
+            event->execution_id == NULL ? "" : event->execution_id, event->reason == NULL ? "" : event->reason,
+            event->code == NULL ? "" : event->code, event->error == NULL ? "" : event->error, (long long)event->count);
+    }
+    if (event->type == EVENT_LOOP_FAILED) {
+        fail(simulation, THE_MODEL_HOLDS, "%s: a loop failed: %s %s", node->name,
+             event->reason == NULL ? "" : event->reason, event->error == NULL ? "" : event->error);
+    }
+    static const char *const never[] = {"misuse", "failed", "store_corrupt", "invalid_argument", "system_error"};
+    for (size_t i = 0; event->type == EVENT_STORE_FAILED && event->code != NULL && i < sizeof never / sizeof never[0];
+         i++) {
+        if (strcmp(event->code, never[i]) == 0) {
+            fail(simulation, THE_MODEL_HOLDS, "%s: %s answered %s: %s", node->name,
+                 event->reason == NULL ? "?" : event->reason, event->code, event->error == NULL ? "" : event->error);
+        }
+    }
+}
+
+static void bury(struct simulated_node *node)
+{
+    node_close(node->node);
+    store_close(node->store);
+    engine_close(node->engine);
+    node->node = NULL;
+    node->store = NULL;
+    node->engine = NULL;
+    node->life = NODE_ABSENT;
+    node->died = false;
+}
+
+void world_kill(struct simulation *simulation, struct simulated_node *node)
+{
+    if (node->died || node->engine == NULL) {
+        return;
+    }
+    say(simulation, "%s dies%s", node->name, node->depth > 0 ? " in a call" : "");
+    simulation->result->crashes++;
+    node->died = true;
+    scripted_crash(node->engine, drawn(simulation, TEN_THOUSAND / 2));
+    if (node->depth == 0) {
+        bury(node);
+    }
+}
+
+static bool open_node(struct simulation *simulation, struct simulated_node *node, struct weir_error *error)
+{
+    const struct profile *profile = &simulation->profile;
+    char url[128];
+    (void)snprintf(url, sizeof url, "sqlite:%s", simulation->path);
+    struct store_options options = {.url = url, .clock = &node->clock, .events = &node->events, .uuids = &node->uuids};
+    if (scripted_open(simulation->engine_world, profile->room, &node->engine, error) != WEIR_OK ||
+        store_open(&options, &node->store, error) != WEIR_OK) {
+        return false;
+    }
+    faulty_store_wrap(simulation, node->store);
+    size_t claim_batch = (size_t)draw(simulation, profile->batch_most + 1);
+    uint64_t seed = random_next(&simulation->random) | 1;
+    struct node_settings settings = {
+        .name = node->name,
+        .group = group_names[node->group],
+        .lease_us = profile->lease_us,
+        .retention_us = profile->retention_us,
+        .attempts_max = profile->attempts_max,
+        .exclusive = profile->exclusive,
+        .claim_batch = claim_batch,
+        .handovers_max =
+            profile->kind == SCRIPTED_SHARED ? 1000000 : 0, /* a death of the node is no fault of a shared run */
+        .seed = seed,
+        .clock = &node->clock,
+    };
+    return node_open(node->store, node->engine, &node->events, &settings, &node->node, error) == WEIR_OK;
+}
+
+static void start_node(struct simulation *simulation, struct simulated_node *node)
+{
+    struct weir_error error;
+    node->simulation = simulation;
+    node->index = (int)(node - simulation->nodes);
+    node->generation++;
+    node->group = node->index % simulation->profile.groups;
+    (void)snprintf(node->name, sizeof node->name, "n%d.%d", node->index, node->generation);
+    node->clock = (struct clock){.wall_us = node_wall, .boot_us = node_boot, .context = node};
+    /* A node that starts alone takes its wall clock for the store's, on purpose: run_at is wall time. So clocks are right
+     * at that moment, and wrong from then on. */
+    node->wall_skew_us = 0;
+    node->wish = NODE_RUN;
+    node->uuids = (struct uuid_source){.random_state = random_next(&simulation->random), .seeded = true};
+    memset(&node->events, 0, sizeof node->events);
+    (void)event_subscribe(&node->events, hear_event, node);
+    simulation->actor = node->index;
+    node->depth++;
+    bool opened = open_node(simulation, node, &error);
+    node->depth--;
+    say(simulation, "starts: %s", opened ? "ok" : error.message);
+    skew_wall(simulation, node);
+    observe(simulation);
+    simulation->actor = OUTSIDE;
+    if (!opened || node->died) {
+        if (node->engine != NULL && !node->died) {
+            scripted_crash(node->engine, false);
+        }
+        node->died = true; /* what it still says to the store is not heard */
+        bury(node);
+        return;
+    }
+    node->life = NODE_ALIVE;
+    for (int i = 0; i < LOOP_COUNT; i++) {
+        node->due_us[i] = simulation->boot_us;
+    }
+}
+
+static void after_loop(struct simulation *simulation, struct simulated_node *node)
+{
+    struct weir_error error = {.status = WEIR_OK};
+    if (node->depth > 0) {
+        return; /* other threads of it are inside a call */
+    }
+    if (node->died) {
+        bury(node);
+    } else if (node->life == NODE_LEAVING && node_is_stopped(node->node)) {
+        say(simulation, "%s has stopped", node->name);
+        node_close(node->node);
+        node->node = NULL;
+        bury(node);
+    } else if (!node_is_healthy(node->node, &error)) {
+        say(simulation, "%s is not healthy: %s", node->name, error.message);
+        world_kill(simulation, node);
+    }
+}
+
+static void step_loop(struct simulation *simulation, struct simulated_node *node, enum node_loop loop)
+{
+    int64_t (*const steps[])(struct node *) = {
+        [LOOP_DISPATCH] = node_dispatch_step,
+        [LOOP_RECORD] = node_record_step,
+        [LOOP_HEARTBEAT] = node_heartbeat_step,
+        [LOOP_DUTIES] = node_duties_step,
+    };
+    int actor = simulation->actor;
+    int64_t changes = simulation->changes_seen;
+    uint64_t reports = scripted_reports(node->engine);
+    simulation->actor = node->index;
+    node->depth++;
+    node->busy[loop] = true;
+    int64_t due_us = loop == LOOP_ENGINE ? engine_step(node->engine) : steps[loop](node->node);
+    node->busy[loop] = false;
+    node->depth--;
+    observe(simulation);
+    node->due_us[loop] = due_us;
+    /* What the loops of a node tell each other by waking. */
+    if (node->engine != NULL && scripted_reports(node->engine) != reports) {
+        node->due_us[LOOP_RECORD] = simulation->boot_us;
+    }
+    if (loop == LOOP_RECORD && simulation->changes_seen != changes && drawn(simulation, 8000)) {
+        node->due_us[LOOP_DISPATCH] = simulation->boot_us;
+    }
+    check_engine(simulation);
+    after_loop(simulation, node);
+    simulation->actor = actor;
+}
+
+void world_wake_nodes(struct simulation *simulation)
+{
+    for (int i = 0; i < simulation->profile.nodes; i++) {
+        struct simulated_node *node = &simulation->nodes[i];
+        if (node->life == NODE_ALIVE && !node->died && drawn(simulation, 7000)) {
+            node_wake(node->node);
+            node->due_us[LOOP_DISPATCH] = simulation->boot_us;
+        }
+    }
+}
+
+/* --- the scheduler --- */
+
+static bool may_step(const struct simulated_node *node, int loop)
+{
+    return (node->life == NODE_ALIVE || node->life == NODE_LEAVING) && !node->died && !node->frozen && !node->busy[loop];
+}
+
+static int64_t due_of(const struct simulated_node *node, enum node_loop loop)
+{
+    return loop == LOOP_ENGINE ? scripted_next(node->engine) : node->due_us[loop];
+}
+
+/* One of the loops that are due, all with the same chance; with `any`, one of all. False when there is none. */
+static bool pick_loop(struct simulation *simulation, bool any, int *ret_node, enum node_loop *ret_loop)
+{
+    int found = 0;
+    for (int i = 0; i < simulation->profile.nodes; i++) {
+        for (int loop = 0; loop < LOOP_COUNT; loop++) {
+            if (!may_step(&simulation->nodes[i], loop)) {
+                continue;
+            }
+            if (!any && due_of(&simulation->nodes[i], (enum node_loop)loop) > simulation->boot_us) {
+                continue;
+            }
+            found++;
+            if (draw(simulation, found) == 0) {
+                *ret_node = i;
+                *ret_loop = (enum node_loop)loop;
+            }
+        }
+    }
+    return found > 0;
+}
+
+static int64_t next_due(struct simulation *simulation)
+{
+    int64_t next_us = scripted_world_pass_time(simulation->engine_world);
+    for (int i = 0; i < simulation->profile.nodes; i++) {
+        const struct simulated_node *node = &simulation->nodes[i];
+        if (node->life == NODE_ASLEEP && node->wakes_at_us < next_us) {
+            next_us = node->wakes_at_us;
+        }
+        for (int loop = 0; loop < LOOP_COUNT; loop++) {
+            int64_t due_us = may_step(node, loop) ? due_of(node, (enum node_loop)loop) : TIME_NEVER;
+            next_us = due_us < next_us ? due_us : next_us;
+        }
+    }
+    return next_us;
+}
+
+void world_step(struct simulation *simulation)
+{
+    int index = 0;
+    enum node_loop loop = LOOP_DISPATCH;
+    if (drawn(simulation, 500)) {
+        pass_time_to(simulation, simulation->boot_us + draw(simulation, 200000));
+    }
+    if (pick_loop(simulation, drawn(simulation, simulation->calm ? 20 : 1000), &index, &loop)) {
+        step_loop(simulation, &simulation->nodes[index], loop);
+        return;
+    }
+    int64_t latest_us = simulation->boot_us + (simulation->depth > 0 ? 1 : 5) * SECOND_US;
+    int64_t next_us = next_due(simulation);
+    next_us = next_us < latest_us ? next_us : latest_us;
+    next_us = next_us > simulation->boot_us ? next_us : simulation->boot_us;
+    pass_time_to(simulation, next_us + draw(simulation, drawn(simulation, 1000) ? 50000 : 500));
+}
+
+/* --- faults of nodes --- */
+
+static struct simulated_node *pick_node(struct simulation *simulation, enum node_life life)
+{
+    struct simulated_node *node = &simulation->nodes[draw(simulation, simulation->profile.nodes)];
+    return node->life == life && node->depth == 0 ? node : NULL;
+}
+
+static void maybe_fault(struct simulation *simulation)
+{
+    const struct profile *profile = &simulation->profile;
+    struct simulated_node *alive = pick_node(simulation, NODE_ALIVE);
+    struct simulated_node *absent = pick_node(simulation, NODE_ABSENT);
+    struct simulated_node *leaving = pick_node(simulation, NODE_LEAVING);
+    if (alive != NULL && drawn(simulation, profile->crash)) {
+        world_kill(simulation, alive);
+    } else if (alive != NULL && drawn(simulation, profile->pause)) {
+        alive->life = NODE_ASLEEP;
+        alive->wakes_at_us = simulation->boot_us + draw(simulation, profile->pause_most_us);
+        say(simulation, "%s falls asleep for %lld us", alive->name, (long long)(alive->wakes_at_us - simulation->boot_us));
+    } else if (alive != NULL && drawn(simulation, profile->stop)) {
+        bool graceful = drawn(simulation, 6000);
+        alive->life = NODE_LEAVING;
+        node_begin_stop(alive->node, graceful ? NODE_STOP_GRACEFUL : NODE_STOP_INTERRUPT);
+        say(simulation, "%s is told to stop %s", alive->name, graceful ? "gracefully" : "at once");
+        for (int i = 0; i < LOOP_COUNT; i++) {
+            alive->due_us[i] = simulation->boot_us;
+        }
+    } else if (leaving != NULL && drawn(simulation, profile->crash)) {
+        world_kill(simulation, leaving);
+    } else if (alive != NULL && drawn(simulation, profile->cut)) {
+        scripted_cut(alive->engine, simulation->boot_us + draw(simulation, 60 * SECOND_US));
+    } else if (drawn(simulation, profile->cut / 4)) {
+        scripted_world_cut(simulation->engine_world, simulation->boot_us + draw(simulation, 30 * SECOND_US));
+    } else if (alive != NULL && drawn(simulation, profile->jump)) {
+        skew_wall(simulation, alive);
+    } else if (absent != NULL && drawn(simulation, 200)) {
+        start_node(simulation, absent);
+    }
+}
+
+/* --- one run --- */
+
+static int some(struct simulation *simulation, int most)
+{
+    return drawn(simulation, 3500) ? 0 : (int)draw(simulation, most + 1);
+}
+
+static void draw_profile(struct simulation *simulation)
+{
+    struct profile *profile = &simulation->profile;
+    profile->kind = drawn(simulation, 6500) ? SCRIPTED_IN_NODE : SCRIPTED_SHARED;
+    profile->nodes = 1 + (int)draw(simulation, NODES_MOST);
+    profile->groups = profile->nodes > 1 && drawn(simulation, 3000) ? 2 : 1;
+    profile->workspaces = 1 + (int)draw(simulation, WORKSPACES_MOST);
+    /* One statement each: the order of the draws must not depend on the compiler. */
+    struct scripted_plan *plan = &profile->plan;
+    plan->refuse = some(simulation, 100);
+    plan->defer = some(simulation, 50);
+    plan->refuse_for_good = some(simulation, 30);
+    plan->unreachable = some(simulation, 80);
+    plan->lose_request = some(simulation, 50);
+    plan->lose_answer = some(simulation, 80);
+    plan->fail = some(simulation, 200);
+    plan->never_end = some(simulation, 30);
+    plan->answer_twice = some(simulation, 100);
+    plan->end_twice = some(simulation, 100);
+    plan->end_before_answer = some(simulation, 100);
+    plan->deaf_to_cancel = some(simulation, 100);
+    plan->late = some(simulation, 50);
+    plan->steps_most = (int)draw(simulation, 4);
+    plan->answer_most_us = 1 + draw(simulation, 20000);
+    plan->late_most_us = 1 + draw(simulation, 20 * SECOND_US);
+    plan->run_most_us = 1 + draw(simulation, 3 * SECOND_US);
+    plan->cancel_most_us = 1 + draw(simulation, 3 * SECOND_US);
+    profile->enqueue = 200 + (int)draw(simulation, 600);
+    profile->act = some(simulation, 500);
+    profile->crash = some(simulation, 120);
+    profile->pause = some(simulation, 120);
+    profile->stop = some(simulation, 80);
+    profile->cut = some(simulation, 80);
+    profile->jump = some(simulation, 200);
+    profile->store_fails = some(simulation, 400);
+    profile->store_unknown = some(simulation, 250);
+    profile->dies_in_call = some(simulation, 80);
+    profile->sleeps_in_call = some(simulation, 800);
+    profile->lease_us = (2 + draw(simulation, 8)) * SECOND_US;
+    profile->pause_most_us = 1 + draw(simulation, 4 * profile->lease_us);
+    profile->batch_most = (int)draw(simulation, 3) * 8;
+    profile->attempts_max = 1 + (int)draw(simulation, 4);
+    profile->exclusive = drawn(simulation, 1000);
+    profile->room = (size_t)(1 + draw(simulation, 30));
+    profile->retention_us = drawn(simulation, 3000) ? (30 + draw(simulation, 120)) * SECOND_US : 0;
+}
+
+static void open_world(struct simulation *simulation)
+{
+    struct weir_error error;
+    char url[128];
+    const char *parent = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
+    (void)snprintf(simulation->folder, sizeof simulation->folder, "%s/weir-simulation-XXXXXX", parent);
+    INVARIANT(mkdtemp(simulation->folder) != NULL);
+    (void)snprintf(simulation->path, sizeof simulation->path, "%s/weir.db", simulation->folder);
+    (void)snprintf(url, sizeof url, "sqlite:%s", simulation->path);
+    simulation->clock = (struct clock){.wall_us = outside_wall, .boot_us = outside_boot, .context = simulation};
+    simulation->uuids = (struct uuid_source){.random_state = random_next(&simulation->random), .seeded = true};
+    struct store_options options = {.url = url, .create = true, .clock = &simulation->clock, .uuids = &simulation->uuids};
+    if (store_open(&options, &simulation->outside, &error) != WEIR_OK ||
+        store_migrate(simulation->outside, NULL, &error) != WEIR_OK) {
+        (void)fprintf(stderr, "simulation: %s\n", error.message);
+        abort();
+    }
+    faulty_store_wrap(simulation, simulation->outside);
+    simulation->engine_world = scripted_world_open(simulation->profile.kind, &simulation->clock, &simulation->profile.plan,
+                                                   random_next(&simulation->random));
+    observer_open(simulation);
+}
+
+static void remove_folder(const struct simulation *simulation)
+{
+    DIR *folder = opendir(simulation->folder);
+    char path[512];
+    for (const struct dirent *entry; folder != NULL && (entry = readdir(folder)) != NULL;) {
+        (void)snprintf(path, sizeof path, "%s/%s", simulation->folder, entry->d_name);
+        (void)unlink(path);
+    }
+    if (folder != NULL) {
+        (void)closedir(folder);
+    }
+    (void)rmdir(simulation->folder);
+}
+
+static void close_world(struct simulation *simulation)
+{
+    for (int i = 0; i < NODES_MOST; i++) {
+        struct simulated_node *node = &simulation->nodes[i];
+        if (node->life != NODE_ABSENT) {
+            scripted_crash(node->engine, false);
+            node->died = true;
+            bury(node);
+        }
+    }
+    scripted_world_close(simulation->engine_world);
+    observer_close(simulation);
+    store_close(simulation->outside);
+    faulty_store_forget();
+    remove_folder(simulation);
+}
+
+static void tamper(struct simulation *simulation)
+{
+    const struct mutant *mutant = simulation->options.mutant;
+    if (mutant == NULL || mutant->tamper == NULL || simulation->result->tampered || simulation->depth > 0) {
+        return;
+    }
+    sqlite3 *database;
+    INVARIANT(sqlite3_open(simulation->path, &database) == SQLITE_OK);
+    simulation->result->tampered = mutant->tamper(simulation, database);
+    (void)sqlite3_close(database);
+    observe(simulation);
+}
+
+static size_t count_live(const struct simulation *simulation)
+{
+    size_t live = 0;
+    for (size_t i = 0; i < simulation->item_count; i++) {
+        live += simulation->items[i].place == PLACE_LIVE;
+    }
+    return live;
+}
+
+static void run_with_faults(struct simulation *simulation)
+{
+    while (simulation->step < simulation->options.steps && !failed(simulation)) {
+        simulation->step++;
+        simulation->actor = OUTSIDE;
+        tamper(simulation);
+        maybe_fault(simulation);
+        workload_step(simulation);
+        world_step(simulation);
+        if (simulation->step % CHECK_EVERY == 0) {
+            check_store(simulation);
+        }
+    }
+}
+
+/* No fault any more: everything must come to its end. */
+static void run_to_the_end(struct simulation *simulation)
+{
+    simulation->actor = OUTSIDE;
+    simulation->calm = true;
+    scripted_world_calm(simulation->engine_world);
+    say(simulation, "all is calm from here");
+    int64_t end_us = simulation->boot_us + SETTLE_US;
+    while (!failed(simulation) && simulation->boot_us < end_us && count_live(simulation) > 0) {
+        if (simulation->step % 64 == 0) {
+            for (int i = 0; i < simulation->profile.nodes && !failed(simulation); i++) {
+                if (simulation->nodes[i].life == NODE_ABSENT) {
+                    start_node(simulation, &simulation->nodes[i]);
+                }
+            }
+            workload_settle(simulation);
+        }
+        simulation->step++;
+        world_step(simulation);
+    }
+    if (!failed(simulation)) {
+        check_everything_ended(simulation);
+        check_store(simulation);
+        check_story(simulation);
+    }
+}
+
+void simulation_run(const struct simulation_options *options, struct simulation_result *ret_result)
+{
+    struct simulation *simulation = calloc(1, sizeof *simulation);
+    INVARIANT(simulation != NULL);
+    memset(ret_result, 0, sizeof *ret_result);
+    simulation->options = *options;
+    simulation->result = ret_result;
+    simulation->boot_us = BOOT_START_US;
+    simulation->actor = OUTSIDE;
+    random_seed(&simulation->random, options->seed);
+    random_seed(&simulation->skew, options->skew);
+    draw_profile(simulation);
+    open_world(simulation);
+    workload_prepare(simulation);
+    for (int i = 0; i < simulation->profile.nodes; i++) {
+        start_node(simulation, &simulation->nodes[i]);
+    }
+    run_with_faults(simulation);
+    if (!failed(simulation)) {
+        run_to_the_end(simulation);
+    }
+    ret_result->items = simulation->item_count;
+    close_world(simulation);
+    free(simulation);
+}

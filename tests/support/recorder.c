@@ -1,0 +1,126 @@
+#include "support/recorder.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+void recorder_answer(struct recorder *recorder, const struct report *report, enum weir_status status)
+{
+    struct recorded recorded = {
+        .fence = report->fence, .kind = report->kind, .step_index = report->step_index, .status = status};
+    memcpy(recorded.id, report->id, sizeof recorded.id);
+    engine_recorded(recorder->engine, &recorded, 1);
+}
+
+static bool wants_answer(const struct report *report)
+{
+    return report->kind == REPORT_STEP || report->kind == REPORT_ENDED || report->kind == REPORT_GIVEN_BACK;
+}
+
+static void take(void *context, struct report *report)
+{
+    struct recorder *recorder = context;
+    (void)pthread_mutex_lock(&recorder->lock);
+    recorder->count++;
+    recorder->ended += report->kind == REPORT_ENDED;
+    bool is_silent = recorder->is_silent;
+    bool answers = !recorder->is_manual && wants_answer(report);
+    if (!is_silent) {
+        report->next = NULL;
+        if (recorder->last != NULL) {
+            recorder->last->next = report;
+        } else {
+            recorder->first = report;
+        }
+        recorder->last = report;
+    }
+    (void)pthread_cond_broadcast(&recorder->changed);
+    if (answers) {
+        recorder_answer(recorder, report, WEIR_OK);
+    }
+    (void)pthread_mutex_unlock(&recorder->lock);
+    if (is_silent) {
+        report_free(report);
+    }
+}
+
+void recorder_init(struct recorder *recorder, struct engine *engine)
+{
+    memset(recorder, 0, sizeof *recorder);
+    recorder->engine = engine;
+    (void)pthread_mutex_init(&recorder->lock, NULL);
+    (void)pthread_cond_init(&recorder->changed, NULL);
+    engine_set_sink(engine, (struct report_sink){.report = take, .context = recorder});
+}
+
+void recorder_close(struct recorder *recorder)
+{
+    while (recorder->first != NULL) {
+        struct report *report = recorder->first;
+        recorder->first = report->next;
+        report_free(report);
+    }
+    (void)pthread_cond_destroy(&recorder->changed);
+    (void)pthread_mutex_destroy(&recorder->lock);
+}
+
+static bool fits(const struct report *report, enum report_kind kind, const char *id, const char *step, int state)
+{
+    return report->kind == kind && (id == NULL || strcmp(report->id, id) == 0) &&
+           (step == NULL || strcmp(report->step.step, step) == 0) && (state < 0 || (int)report->step.state == state);
+}
+
+static const struct report *find(const struct recorder *recorder, enum report_kind kind, const char *id, const char *step,
+                                 int state, size_t n)
+{
+    for (const struct report *report = recorder->first; report != NULL; report = report->next) {
+        if (fits(report, kind, id, step, state) && --n == 0) {
+            return report;
+        }
+    }
+    return NULL;
+}
+
+const struct report *recorder_wait(struct recorder *recorder, enum report_kind kind, const char *id, const char *step,
+                                   int state, size_t n)
+{
+    struct timespec until;
+    (void)clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += RECORDER_DEADLINE_S;
+    (void)pthread_mutex_lock(&recorder->lock);
+    const struct report *report;
+    int waited = 0;
+    while ((report = find(recorder, kind, id, step, state, n)) == NULL && waited == 0) {
+        waited = pthread_cond_timedwait(&recorder->changed, &recorder->lock, &until);
+    }
+    (void)pthread_mutex_unlock(&recorder->lock);
+    if (report == NULL) {
+        recorder_print(recorder);
+    }
+    return report;
+}
+
+size_t recorder_count(struct recorder *recorder, enum report_kind kind, const char *id, const char *step, int state)
+{
+    size_t count = 0;
+    (void)pthread_mutex_lock(&recorder->lock);
+    for (const struct report *report = recorder->first; report != NULL; report = report->next) {
+        count += fits(report, kind, id, step, state);
+    }
+    (void)pthread_mutex_unlock(&recorder->lock);
+    return count;
+}
+
+void recorder_print(struct recorder *recorder)
+{
+    static const char *const kinds[] = {"STARTED", "REFUSED", "UNREACHABLE", "UNKNOWN",
+                                        "STEP",    "ENDED",   "GIVEN_BACK",  "ABSENT"};
+    (void)pthread_mutex_lock(&recorder->lock);
+    for (const struct report *report = recorder->first; report != NULL; report = report->next) {
+        (void)fprintf(stderr, "# %s %s %s %s attempt %d %s %s end %d %s %s\n", report->id + 30, kinds[report->kind],
+                      report->step.step, report->has_step ? step_state_name(report->step.state) : "", report->step.attempt,
+                      report->step.error_code, report->step.error != NULL ? report->step.error : "", (int)report->end_state,
+                      report->error_code, report->error != NULL ? report->error : "");
+    }
+    (void)pthread_mutex_unlock(&recorder->lock);
+}

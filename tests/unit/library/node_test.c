@@ -1,0 +1,348 @@
+/* The public interface with a node: handlers in C, with threads and stepped by hand. Links the shared library alone. */
+#include <poll.h>
+#include <stdatomic.h>
+#include <time.h>
+#include <weir/weir.h>
+
+#include "support/folder.h"
+#include "support/test.h"
+
+#define SECOND_US ((int64_t)1000000)
+
+static struct folder folder;
+static struct weir *weir;
+static struct weir_node *node;
+static struct weir_error error;
+static atomic_int calls;
+static atomic_int cancelled_calls;
+static atomic_bool may_end;
+
+static const char workflow[] = "name: work\nsteps:\n"
+                               "  first: {handler: echo, input: \"${.input.say}\"}\n"
+                               "  second: {needs: [first], handler: echo, input: \"${.steps.first.output}\"}\n";
+static const char slow_workflow[] = "name: slow\nsteps:\n  only: {handler: slow}\n";
+static const char silent_workflow[] = "name: silent\nsteps:\n  only: {handler: silent, retry: {attempts: 1}}\n";
+static const char stubborn_workflow[] = "name: stubborn\nsteps:\n"
+                                        "  only: {handler: stubborn, retry: {attempts: 3, backoff: 1ms}}\n";
+
+static void echo(struct weir_call *call, void *context)
+{
+    assert_ptr_equal(context, &folder);
+    assert_string_equal(weir_call_workspace(call), "acme");
+    assert_int_equal(strlen(weir_call_execution_id(call)), WEIR_ID_SIZE - 1);
+    assert_true(weir_call_fence(call) > 0);
+    calls++;
+    weir_done(call, weir_call_input(call));
+}
+
+static void slow(struct weir_call *call, void *context)
+{
+    (void)context;
+    calls++;
+    while (!may_end && !weir_call_cancelled(call)) {
+        (void)nanosleep(&(struct timespec){.tv_nsec = 1000 * 1000}, NULL);
+    }
+    if (may_end) {
+        weir_done(call, NULL);
+    } else {
+        cancelled_calls++;
+        weir_retry(call, "interrupted", NULL);
+    }
+}
+
+static void silent(struct weir_call *call, void *context)
+{
+    (void)call;
+    (void)context;
+}
+
+static void stubborn(struct weir_call *call, void *context)
+{
+    (void)context;
+    calls++;
+    if (weir_call_attempt(call) < 3) {
+        weir_retry(call, "not_yet", "come back later");
+    } else {
+        weir_fail(call, "never", "no \"way\"");
+    }
+}
+
+static const struct weir_handler handlers[] = {
+    {"echo", echo, &folder}, {"slow", slow, NULL}, {"silent", silent, NULL}, {"stubborn", stubborn, NULL}};
+
+static int set_up(void **state)
+{
+    (void)state;
+    static const char *const workflows[] = {workflow, slow_workflow, silent_workflow, stubborn_workflow};
+    char path[300];
+    calls = 0;
+    cancelled_calls = 0;
+    may_end = false;
+    node = NULL;
+    if (folder_make(&folder) != 0) {
+        return -1;
+    }
+    (void)snprintf(path, sizeof path, "%s/weir.db", folder.path);
+    if (weir_migrate(path, NULL, &error) != WEIR_OK || weir_open(path, NULL, &weir, &error) != WEIR_OK ||
+        weir_set_workspace(weir, "acme", "pro", 0, &error) != WEIR_OK) {
+        return -1;
+    }
+    for (size_t i = 0; i < sizeof workflows / sizeof workflows[0]; i++) {
+        if (weir_publish_workflow(weir, workflows[i], 0, NULL, NULL, &error) != WEIR_OK) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    weir_node_close(node);
+    weir_close(weir);
+    folder_remove(&folder);
+    return 0;
+}
+
+static void open_node(void)
+{
+    struct weir_node_options options = {.handlers = handlers, .handler_count = 4, .handler_threads = 4, .name = "tested"};
+    enum weir_status status = weir_node_open(weir, &options, &node, &error);
+    if (status != WEIR_OK) {
+        fail_msg("weir_node_open: %s", error.message);
+    }
+}
+
+static void enqueue(const char *name, char id[WEIR_ID_SIZE])
+{
+    struct weir_request request = {.workspace = "acme", .workflow = name, .params = "{\"say\":[1,\"two\"]}"};
+    assert_int_equal(weir_enqueue(weir, &request, id, &error), WEIR_OK);
+}
+
+static void await(const char *id, enum weir_end expected, char **ret_json)
+{
+    enum weir_end end;
+    enum weir_status status = weir_wait(weir, id, 30 * SECOND_US, &end, ret_json, &error);
+    if (status != WEIR_OK) {
+        fail_msg("weir_wait: %s", error.message);
+    }
+    assert_int_equal(end, expected);
+}
+
+static void await_calls(int expected)
+{
+    for (int i = 0; i < 10000 && calls < expected; i++) {
+        (void)nanosleep(&(struct timespec){.tv_nsec = 1000 * 1000}, NULL);
+    }
+    assert_int_equal(calls, expected);
+}
+
+static void handlers_run_on_the_nodes_threads(void **state)
+{
+    (void)state;
+    char id[WEIR_ID_SIZE];
+    char *json = NULL;
+    bool graceful = false;
+    int64_t wait_us;
+    open_node();
+    assert_int_equal(weir_node_start(node, &error), WEIR_OK);
+    assert_int_equal(weir_node_start(node, &error), WEIR_MISUSE);
+    assert_int_equal(weir_node_step(node, &wait_us, &error), WEIR_MISUSE);
+    assert_int_equal(weir_node_health(node, &error), WEIR_OK);
+    enqueue("work", id);
+    await(id, WEIR_END_COMPLETED, &json);
+    assert_non_null(strstr(json, "\"output\":[1,\"two\"]"));
+    weir_free(json);
+    assert_int_equal(calls, 2);
+    assert_int_equal(weir_node_stop(node, SECOND_US, &graceful, &error), WEIR_OK);
+    assert_true(graceful);
+    assert_true(weir_node_is_stopped(node));
+}
+
+static void step_until_ended(const char *id)
+{
+    int64_t wait_us = 0;
+    for (int i = 0; i < 10000; i++) {
+        assert_int_equal(weir_node_step(node, &wait_us, &error), WEIR_OK);
+        if (weir_wait(weir, id, 0, NULL, NULL, NULL) == WEIR_OK) {
+            return;
+        }
+        struct pollfd ready = {.fd = weir_node_fd(node), .events = POLLIN};
+        assert_true(ready.fd >= 0);
+        (void)poll(&ready, 1, wait_us < 0 || wait_us > 50000 ? 50 : (int)(wait_us / 1000) + 1);
+    }
+    fail_msg("the execution did not end");
+}
+
+static void a_node_can_be_stepped_in_the_callers_loop(void **state)
+{
+    (void)state;
+    char id[WEIR_ID_SIZE];
+    bool graceful = false;
+    open_node();
+    enqueue("work", id);
+    step_until_ended(id);
+    assert_int_equal(calls, 2);
+    assert_int_equal(weir_node_stop(node, SECOND_US, &graceful, &error), WEIR_OK);
+    assert_true(graceful);
+}
+
+static void an_idle_stepped_node_asks_for_rest(void **state)
+{
+    (void)state;
+    int64_t wait_us = 0;
+    open_node();
+    for (int i = 0; i < 50; i++) {
+        assert_int_equal(weir_node_step(node, &wait_us, &error), WEIR_OK);
+    }
+    assert_true(wait_us < 0 || wait_us > 10000);
+}
+
+static void a_commit_in_the_callers_transaction_wakes_the_node(void **state)
+{
+    (void)state;
+    char id[WEIR_ID_SIZE];
+    open_node();
+    assert_int_equal(weir_node_start(node, &error), WEIR_OK);
+    (void)nanosleep(&(struct timespec){.tv_nsec = 200 * 1000 * 1000},
+                    NULL); /* idle by now: only a wake-up starts it soon */
+    struct timespec from;
+    struct timespec to;
+    (void)clock_gettime(CLOCK_MONOTONIC, &from);
+    enqueue("work", id);
+    await(id, WEIR_END_COMPLETED, NULL);
+    (void)clock_gettime(CLOCK_MONOTONIC, &to);
+    int64_t took_us = (to.tv_sec - from.tv_sec) * SECOND_US + (to.tv_nsec - from.tv_nsec) / 1000;
+    assert_true(took_us < 2 * SECOND_US); /* the poll interval is 5 s */
+}
+
+static void what_a_handler_says_is_on_record(void **state)
+{
+    (void)state;
+    char id[WEIR_ID_SIZE];
+    char *json = NULL;
+    open_node();
+    assert_int_equal(weir_node_start(node, &error), WEIR_OK);
+    enqueue("silent", id);
+    await(id, WEIR_END_FAILED, &json);
+    assert_non_null(strstr(json, "handler_no_result"));
+    weir_free(json);
+    enqueue("stubborn", id);
+    await(id, WEIR_END_FAILED, &json);
+    assert_non_null(strstr(json, "\"error_code\":\"never\""));
+    assert_non_null(strstr(json, "no \\\"way\\\""));
+    assert_int_equal(calls, 3);
+    weir_free(json);
+}
+
+static void an_unknown_handler_waits_and_is_visible(void **state)
+{
+    (void)state;
+    char id[WEIR_ID_SIZE];
+    char *why = NULL;
+    static const char unknown[] = "name: unknown\nsteps:\n  a: {handler: nobody_registered_me}\n";
+    assert_int_equal(weir_publish_workflow(weir, unknown, 0, NULL, NULL, &error), WEIR_OK);
+    open_node();
+    assert_int_equal(weir_node_start(node, &error), WEIR_OK);
+    enqueue("unknown", id);
+    bool is_seen = false;
+    for (int i = 0; i < 200 && !is_seen; i++) {
+        assert_int_equal(weir_why(weir, id, &why, &error), WEIR_OK);
+        is_seen = strstr(why, "\"pending_reason\":\"backing_off\"") != NULL && strstr(why, "nobody_registered_me") != NULL;
+        weir_free(why);
+        (void)nanosleep(&(struct timespec){.tv_nsec = 10 * 1000 * 1000}, NULL);
+    }
+    assert_true(is_seen);
+}
+
+static void a_running_execution_is_cancelled(void **state)
+{
+    (void)state;
+    char id[WEIR_ID_SIZE];
+    open_node();
+    assert_int_equal(weir_node_start(node, &error), WEIR_OK);
+    enqueue("slow", id);
+    await_calls(1);
+    assert_int_equal(weir_cancel(weir, id, NULL, &error), WEIR_OK);
+    await(id, WEIR_END_CANCELLED, NULL);
+    assert_int_equal(cancelled_calls, 1);
+}
+
+static void a_paused_node_claims_nothing(void **state)
+{
+    (void)state;
+    char id[WEIR_ID_SIZE];
+    open_node();
+    weir_node_pause(node);
+    assert_int_equal(weir_node_start(node, &error), WEIR_OK);
+    enqueue("work", id);
+    assert_int_equal(weir_wait(weir, id, SECOND_US / 4, NULL, NULL, &error), WEIR_TIMED_OUT);
+    assert_int_equal(calls, 0);
+    weir_node_resume(node);
+    await(id, WEIR_END_COMPLETED, NULL);
+}
+
+static void a_graceful_stop_waits_for_what_runs(void **state)
+{
+    (void)state;
+    char id[WEIR_ID_SIZE];
+    bool graceful = false;
+    open_node();
+    assert_int_equal(weir_node_start(node, &error), WEIR_OK);
+    enqueue("slow", id);
+    await_calls(1);
+    weir_node_begin_stop(node, false);
+    assert_false(weir_node_is_stopped(node));
+    may_end = true;
+    assert_int_equal(weir_node_stop(node, 20 * SECOND_US, &graceful, &error), WEIR_OK);
+    assert_true(graceful);
+    assert_int_equal(weir_wait(weir, id, 0, NULL, NULL, &error), WEIR_OK);
+}
+
+static void a_stop_without_patience_gives_work_back(void **state)
+{
+    (void)state;
+    char id[WEIR_ID_SIZE];
+    bool graceful = true;
+    open_node();
+    assert_int_equal(weir_node_start(node, &error), WEIR_OK);
+    enqueue("slow", id);
+    await_calls(1);
+    assert_int_equal(weir_node_stop(node, 10000, &graceful, &error), WEIR_OK);
+    assert_false(graceful);
+    weir_node_close(node);
+    node = NULL;
+    may_end = true;
+    open_node(); /* another one takes over, at once */
+    assert_int_equal(weir_node_start(node, &error), WEIR_OK);
+    await(id, WEIR_END_COMPLETED, NULL);
+    assert_int_equal(calls, 2);
+}
+
+static void wrong_handlers_are_refused(void **state)
+{
+    (void)state;
+    const struct weir_handler twice[] = {{"a", silent, NULL}, {"a", silent, NULL}};
+    struct weir_node_options options = {.handlers = twice, .handler_count = 2};
+    assert_int_equal(weir_node_open(weir, &options, &node, &error), WEIR_INVALID_ARGUMENT);
+    assert_null(node);
+    assert_int_equal(weir_node_open(NULL, NULL, &node, &error), WEIR_MISUSE);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(handlers_run_on_the_nodes_threads, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_node_can_be_stepped_in_the_callers_loop, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(an_idle_stepped_node_asks_for_rest, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_commit_in_the_callers_transaction_wakes_the_node, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_a_handler_says_is_on_record, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(an_unknown_handler_waits_and_is_visible, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_running_execution_is_cancelled, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_paused_node_claims_nothing, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_graceful_stop_waits_for_what_runs, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_stop_without_patience_gives_work_back, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(wrong_handlers_are_refused, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,145 @@
+#include "observe/metrics.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "support/test.h"
+
+static struct metrics *metrics;
+static struct text text = {.max = METRICS_TEXT_BYTES_MAX};
+
+static int set_up(void **state)
+{
+    (void)state;
+    text_clear(&text);
+    return metrics_open(&metrics, NULL) == WEIR_OK ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    metrics_close(metrics);
+    text_close(&text);
+    return 0;
+}
+
+static void assert_line(const char *line)
+{
+    char needle[256];
+    (void)snprintf(needle, sizeof needle, "\n%s\n", line);
+    if (strstr(text.data, needle) == NULL) {
+        fail_msg("no line \"%s\" in:\n%s", line, text.data);
+    }
+}
+
+static void events_are_counted_under_our_names_and_the_specifications(void **state)
+{
+    (void)state;
+    metrics_event(metrics, &(struct event){.type = EVENT_EXECUTION_ENQUEUED, .count = 65});
+    metrics_event(metrics, &(struct event){.type = EVENT_EXECUTION_DISPATCHED, .duration_us = 2000});
+    metrics_event(metrics, &(struct event){.type = EVENT_WORKSPACE_AT_CAPACITY, .count = 9});
+    metrics_event(metrics, &(struct event){.type = EVENT_ITEMS_RECOVERED, .count = 4});
+    metrics_event(metrics, &(struct event){.type = EVENT_LOCK_BUSY});
+    metrics_event(metrics, &(struct event){.type = EVENT_DISPATCH_FAILED, .code = "not_here"});
+    metrics_event(metrics, &(struct event){.type = EVENT_BATCH_CLAIMED, .count = 7, .duration_us = 30000});
+    assert_int_equal(metrics_render(metrics, &text), WEIR_OK);
+    assert_line("weir_executions_enqueued_total 65");
+    assert_line("weir_executions_dispatched_total 1");
+    assert_line("queue_items_dispatched_total 1");
+    assert_line("queue_items_at_capacity_total 9");
+    assert_line("weir_executions_recovered_total 4");
+    assert_line("queue_stale_recovery_count 4");
+    assert_line("shedlock_acquisition_failures 1");
+    assert_line("weir_dispatch_failures_total{code=\"not_here\"} 1");
+    assert_line("queue_items_failed_total{reason=\"not_here\"} 1");
+    assert_line("weir_claim_batch_size_bucket{le=\"5\"} 0");
+    assert_line("weir_claim_batch_size_bucket{le=\"10\"} 1");
+    assert_line("queue_processing_batch_size_sum 7");
+    assert_line("queue_processing_duration_seconds_bucket{le=\"0.05\"} 1");
+    assert_line("queue_processing_duration_seconds_sum 0.03");
+    assert_line("weir_queue_wait_seconds_bucket{le=\"+Inf\"} 1");
+}
+
+static void engine_up_follows_its_events(void **state)
+{
+    (void)state;
+    metrics_event(metrics, &(struct event){.type = EVENT_ENGINE_DOWN});
+    assert_int_equal(metrics_render(metrics, &text), WEIR_OK);
+    assert_line("weir_engine_up 0");
+    text_clear(&text);
+    metrics_event(metrics, &(struct event){.type = EVENT_ENGINE_UP});
+    assert_int_equal(metrics_render(metrics, &text), WEIR_OK);
+    assert_line("weir_engine_up 1");
+}
+
+static void labels_are_bounded_and_escaped(void **state)
+{
+    (void)state;
+    char code[32];
+    metrics_event(metrics, &(struct event){.type = EVENT_EXECUTION_FAILED, .code = "say \"no\"\n\\"});
+    metrics_event(metrics, &(struct event){.type = EVENT_EXECUTION_FAILED});
+    for (int i = 0; i < 1000; i++) {
+        (void)snprintf(code, sizeof code, "code_%d", i);
+        metrics_event(metrics, &(struct event){.type = EVENT_EXECUTION_FAILED, .code = code});
+    }
+    assert_int_equal(metrics_render(metrics, &text), WEIR_OK);
+    assert_line("weir_executions_failed_total{code=\"say \\\"no\\\"?\\\\\"} 1");
+    assert_line("weir_executions_failed_total{code=\"none\"} 1");
+    assert_line("weir_executions_failed_total{code=\"_other\"} 938");
+}
+
+static void every_series_has_one_help_and_one_type(void **state)
+{
+    (void)state;
+    assert_int_equal(metrics_render(metrics, &text), WEIR_OK);
+    size_t helps = 0;
+    size_t types = 0;
+    for (const char *line = text.data; *line != '\0'; line = strchr(line, '\n') + 1) {
+        helps += strncmp(line, "# HELP ", 7) == 0;
+        types += strncmp(line, "# TYPE ", 7) == 0;
+        assert_non_null(strchr(line, '\n'));
+    }
+    assert_true(helps > 30);
+    assert_int_equal(helps, types);
+}
+
+static void too_small_a_buffer_is_an_answer(void **state)
+{
+    (void)state;
+    struct text small = {.max = 100};
+    assert_int_equal(metrics_render(metrics, &small), WEIR_FAILED);
+    text_close(&small);
+}
+
+static void status_becomes_gauges(void **state)
+{
+    (void)state;
+    json_t *status =
+        json_pack("{s:i, s:i, s:i, s:i, s:i, s:I, s:i, s:b, s:[{s:s, s:i, s:i, s:i}]}", "pending", 7, "slots_used", 3,
+                  "completed", 10, "failed", 1, "cancelled", 2, "oldest_pending_age_us", (json_int_t)1500000, "nodes", 2,
+                  "queue_paused", 0, "workspaces", "name", "acme", "slots_used", 1, "slots_max", 5, "pending", 7);
+    assert_non_null(status);
+    assert_int_equal(metrics_render_store(status, &text), WEIR_OK);
+    assert_line("weir_oldest_pending_age_seconds 1.5");
+    assert_line("weir_ended_executions_total{status=\"COMPLETED\"} 10");
+    assert_line("weir_ended_executions_total{status=\"FAILED\"} 1");
+    assert_line("weir_ended_executions_total{status=\"CANCELLED\"} 2");
+    assert_line("weir_nodes 2");
+    assert_line("weir_workspace_active{workspace=\"acme\"} 1");
+    assert_line("weir_workspace_limit{workspace=\"acme\"} 5");
+    assert_line("weir_workspace_pending{workspace=\"acme\"} 7");
+    json_decref(status);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(events_are_counted_under_our_names_and_the_specifications, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(engine_up_follows_its_events, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(labels_are_bounded_and_escaped, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(every_series_has_one_help_and_one_type, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(too_small_a_buffer_is_an_answer, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(status_becomes_gauges, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

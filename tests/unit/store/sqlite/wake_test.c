@@ -1,0 +1,141 @@
+/* Another process's commit wakes this one without a poll. */
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "conformance/scene.h"
+
+static bool drained_until_changed(struct scene *scene, int64_t deadline_us)
+{
+    struct pollfd waited = {.fd = store_wake_fd(scene->store), .events = POLLIN};
+    int64_t end_us = clock_boot(clock_system()) + deadline_us;
+    int64_t again_us = TIME_NEVER;
+    while (clock_boot(clock_system()) < end_us) {
+        int wait_ms = again_us == TIME_NEVER ? (int)(deadline_us / 1000) : (int)(again_us / 1000) + 1;
+        (void)poll(&waited, 1, wait_ms);
+        if (store_wake_drain(scene->store, &again_us)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void quiet_down(struct scene *scene)
+{
+    int64_t again_us = 0;
+    for (int i = 0; i < 50 && again_us != TIME_NEVER; i++) {
+        (void)store_wake_drain(scene->store, &again_us);
+    }
+    assert_int_equal(again_us, TIME_NEVER);
+}
+
+static void enqueue_in_another_process(struct scene *scene)
+{
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        struct store *store = driver_open(&scene->driver, NULL);
+        struct enqueue_request request = {.workspace = "pro-co", .workflow = "hello"};
+        struct enqueue_result result;
+        enum weir_status status = store_enqueue(store, &request, 1, &result, &scene->error);
+        _exit(status == WEIR_OK && result.status == WEIR_OK ? 0 : 1);
+    }
+    int how = 0;
+    assert_int_equal(waitpid(child, &how, 0), child);
+    assert_true(WIFEXITED(how) && WEXITSTATUS(how) == 0);
+}
+
+static void an_enqueue_of_another_process_wakes(void **state)
+{
+    struct scene *scene = *state;
+    assert_true((store_features(scene->store) & STORE_WAKES) != 0);
+    assert_true(store_wake_fd(scene->store) >= 0);
+    for (int i = 0; i < 5; i++) {
+        quiet_down(scene);
+        enqueue_in_another_process(scene);
+        assert_true(drained_until_changed(scene, SECONDS(5)));
+        struct next_work next = {0};
+        scene_ok(scene, store_next_work(scene->store, scene->node, "default", &next, &scene->error));
+        assert_true(next.ready);
+        assert_int_equal(scene_claim(scene, 10).count, 1);
+    }
+}
+
+static void nothing_new_is_no_change(void **state)
+{
+    struct scene *scene = *state;
+    int64_t again_us = 0;
+    quiet_down(scene);
+    for (int i = 0; i < 10; i++) {
+        assert_false(store_wake_drain(scene->store, &again_us));
+        assert_int_equal(again_us, TIME_NEVER);
+    }
+}
+
+static void reading_wakes_nobody(void **state)
+{
+    struct scene *scene = *state;
+    int64_t again_us = 0;
+    struct store *reader = driver_open(&scene->driver, NULL);
+    quiet_down(scene);
+    for (int i = 0; i < 10; i++) {
+        json_t *status = NULL;
+        scene_ok(scene, store_status(reader, 10, &status, &scene->error));
+        json_decref(status);
+        assert_int_equal(scene_claim(scene, 10).count, 0);
+    }
+    assert_false(store_wake_drain(scene->store, &again_us));
+    store_close(reader);
+}
+
+static void a_read_only_handle_reads_and_changes_nothing(void **state)
+{
+    struct scene *scene = *state;
+    struct store *reader = NULL;
+    const char *id = scene_enqueue(scene, "pro-co");
+    store_close(scene->store);
+    struct store_options options = {.url = scene->driver.url, .read_only = true, .clock = &scene->driver.time.clock};
+    scene_ok(scene, store_open(&options, &reader, &scene->error));
+    json_t *shown = NULL;
+    scene_ok(scene, store_show(reader, id, &shown, &scene->error));
+    json_decref(shown);
+    struct enqueue_request request = {.workspace = "pro-co", .workflow = "hello"};
+    struct enqueue_result result;
+    assert_int_equal(store_enqueue(reader, &request, 1, &result, &scene->error), WEIR_NOT_PERMITTED);
+    assert_true(strlen(scene->error.message) > 0);
+    store_close(reader);
+    scene->store = driver_open(&scene->driver, NULL);
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM executions"), 1);
+}
+
+/* A read-only handle and a writing one in one process must not share the wrong writer. */
+static void a_writer_beside_a_read_only_handle_writes(void **state)
+{
+    struct scene *scene = *state;
+    struct store *reader = NULL;
+    struct store *writer = NULL;
+    struct store_options options = {.url = scene->driver.url, .read_only = true, .clock = &scene->driver.time.clock};
+    store_close(scene->store);
+    scene_ok(scene, store_open(&options, &reader, &scene->error));
+    options.read_only = false;
+    scene_ok(scene, store_open(&options, &writer, &scene->error));
+    struct enqueue_request request = {.workspace = "pro-co", .workflow = "hello"};
+    struct enqueue_result result;
+    scene_ok(scene, store_enqueue(writer, &request, 1, &result, &scene->error));
+    assert_int_equal(store_enqueue(reader, &request, 1, &result, &scene->error), WEIR_NOT_PERMITTED);
+    store_close(writer);
+    store_close(reader);
+    scene->store = driver_open(&scene->driver, NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        SCENE_TEST(an_enqueue_of_another_process_wakes),
+        SCENE_TEST(nothing_new_is_no_change),
+        SCENE_TEST(reading_wakes_nobody),
+        SCENE_TEST(a_read_only_handle_reads_and_changes_nothing),
+        SCENE_TEST(a_writer_beside_a_read_only_handle_writes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
