@@ -14,15 +14,14 @@ static struct weir_error fault;
 
 /* --- stores --- */
 
-static void publish_no_op(struct store *store)
+void fixture_publish(struct store *store, const char *name, const char *source)
 {
-    static const char source[] = "name: noop\nsteps:\n  run:\n    handler: noop\n";
     struct definition *definition = NULL;
     struct text text = {.max = 65536};
     struct published published;
-    BENCH_OK(definition_read(source, strlen(source), "noop.yaml", &definition, &fault), &fault);
+    BENCH_OK(definition_read(source, strlen(source), name, &definition, &fault), &fault);
     BENCH_OK(definition_write(definition, &text, &fault), &fault);
-    BENCH_OK(store_publish(store, "noop", NULL, text.data, &published, &fault), &fault);
+    BENCH_OK(store_publish(store, name, NULL, text.data, &published, &fault), &fault);
     text_close(&text);
     definition_close(definition);
 }
@@ -36,7 +35,7 @@ struct store *fixture_store(struct bench *bench, const char *name)
     struct store_options options = {.url = url, .create = true, .deadline_us = 60 * MICROSECONDS_PER_SECOND};
     BENCH_OK(store_open(&options, &store, &fault), &fault);
     BENCH_OK(store_migrate(store, &applied, &fault), &fault);
-    publish_no_op(store);
+    fixture_publish(store, "noop", "name: noop\nsteps:\n  run:\n    handler: noop\n");
     return store;
 }
 
@@ -85,6 +84,11 @@ void fixture_workspaces(struct store *store, size_t first, size_t count, const c
 
 void fixture_fill(struct store *store, size_t first, size_t workspaces, size_t count)
 {
+    fixture_fill_with(store, "noop", first, workspaces, count);
+}
+
+void fixture_fill_with(struct store *store, const char *workflow, size_t first, size_t workspaces, size_t count)
+{
     char(*names)[32] = calloc(workspaces, sizeof *names);
     struct enqueue_request *requests = calloc(FIXTURE_BATCH, sizeof *requests);
     struct enqueue_result *results = calloc(FIXTURE_BATCH, sizeof *results);
@@ -96,7 +100,7 @@ void fixture_fill(struct store *store, size_t first, size_t workspaces, size_t c
     for (size_t done = 0; done < count;) {
         size_t set = count - done < FIXTURE_BATCH ? count - done : FIXTURE_BATCH;
         for (size_t i = 0; i < set; i++) {
-            requests[i] = (struct enqueue_request){.workspace = names[(done + i) % workspaces], .workflow = "noop"};
+            requests[i] = (struct enqueue_request){.workspace = names[(done + i) % workspaces], .workflow = workflow};
         }
         BENCH_OK(store_enqueue(store, requests, set, results, &fault), &fault);
         for (size_t i = 0; i < set; i++) {

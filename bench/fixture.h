@@ -19,6 +19,9 @@ const char *fixture_workspace(size_t number);
 void fixture_workspaces(struct store *store, size_t first, size_t count, const char *plan);
 /* Enqueues `count` in sets, workspace by workspace in turn, beginning with `first`. */
 void fixture_fill(struct store *store, size_t first, size_t workspaces, size_t count);
+void fixture_fill_with(struct store *store, const char *workflow, size_t first, size_t workspaces, size_t count);
+/* Publishes a workflow for everybody. */
+void fixture_publish(struct store *store, const char *name, const char *source);
 /* While filling: commits need not reach the disk. Ends with everything in the main file. */
 void fixture_hurry(struct store *store, bool hurry);
 

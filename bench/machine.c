@@ -89,11 +89,10 @@ json_t *machine_describe(const struct bench *bench)
     find_file_system(bench->folder, file_system, sizeof file_system);
     BENCH_CHECK(uname(&system) == 0);
     (void)snprintf(kernel, sizeof kernel, "%s %s", system.sysname, system.release);
-    json_t *machine = json_pack("{s:s, s:I, s:s, s:s, s:s, s:s, s:f}", "cpu", cpu, "cores",
-                                (json_int_t)sysconf(_SC_NPROCESSORS_ONLN), "kernel", kernel, "file_system", file_system,
-                                "sqlite", sqlite3_libversion(), "settings",
-                                "journal_mode=wal synchronous=full, every commit on disk before it is answered",
-                                "fsync_p50_us", bench->fsync_us);
+    json_t *machine = json_pack(
+        "{s:s, s:I, s:s, s:s, s:s, s:s, s:f}", "cpu", cpu, "cores", (json_int_t)sysconf(_SC_NPROCESSORS_ONLN), "kernel",
+        kernel, "file_system", file_system, "sqlite", sqlite3_libversion(), "settings",
+        "journal_mode=wal synchronous=full, every commit on disk before it is answered", "fsync_p50_us", bench->fsync_us);
     BENCH_CHECK(machine != NULL);
     return machine;
 }

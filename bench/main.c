@@ -9,8 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "bench.h"
 #include "base/text.h"
+#include "bench.h"
 #include "machine.h"
 
 static const struct group {
@@ -156,8 +156,8 @@ static int write_json(const struct bench *bench, const json_t *machine, const ch
         (void)json_object_set_new(row, "floor", figure->floor == 0 ? json_null() : json_real(figure->floor));
         (void)json_object_set_new(row, "ratio", figure->floor == 0 ? json_null() : json_real(ratio_of(figure)));
         (void)json_object_set_new(row, "goal", figure->goal_kind == GOAL_NONE ? json_null() : json_string(goal));
-        (void)json_object_set_new(row, "met",
-                                  figure->goal_kind == GOAL_NONE || bench->quick ? json_null() : json_boolean(is_met(figure)));
+        (void)json_object_set_new(
+            row, "met", figure->goal_kind == GOAL_NONE || bench->quick ? json_null() : json_boolean(is_met(figure)));
         (void)json_object_set(row, "machine", (json_t *)(uintptr_t)machine);
         (void)json_array_append_new(list, row);
     }
