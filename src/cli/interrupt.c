@@ -34,6 +34,11 @@ void interrupt_watch(void)
     (void)sigemptyset(&action.sa_mask);
     (void)sigaction(SIGINT, &action, NULL);
     (void)sigaction(SIGTERM, &action, NULL);
+    /* A closed terminal is no reason to die in the middle; nohup has it ignored, and so it stays. */
+    struct sigaction hangup;
+    if (sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler == SIG_DFL) {
+        (void)sigaction(SIGHUP, &action, NULL);
+    }
 }
 
 int interrupt_count(void)

@@ -28,7 +28,6 @@ static void print_head(struct output *output, const json_t *execution)
         {"handovers", "handovers"},
         {"node", "node"},
         {"fence", "fence"},
-        {"engine's id", "execution_id"},
         {"idempotency key", "idempotency_key"},
         {"retry of", "retry_of"},
         {"error code", "error_code"},

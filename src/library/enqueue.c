@@ -67,6 +67,7 @@ enum weir_status weir_enqueue(struct weir *weir, const struct weir_request *requ
     struct enqueue_request inner = request_of(request);
     status = store_enqueue(handle, &inner, 1, &result, error);
     handle_give_back(weir, handle);
+    wake_nodes(weir);
     return outcome_of(status, &result, id, error);
 }
 
@@ -132,6 +133,7 @@ enum weir_status weir_enqueue_many(struct weir *weir, const struct weir_request 
     if (status == WEIR_OK) {
         status = enqueue_set(handle, requests, count, results, error);
         handle_give_back(weir, handle);
+        wake_nodes(weir);
     }
     return status;
 }

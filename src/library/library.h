@@ -22,7 +22,11 @@ struct weir {
     pthread_mutex_t lock; /* of what follows */
     struct store *idle[IDLE_HANDLES_MAX];
     size_t idle_count;
+    struct weir_node *nodes; /* open on this store: woken by what this process changes */
 };
+
+/* Its nodes look for work at once, instead of when the store's file shows the change. */
+void wake_nodes(struct weir *weir);
 
 /* A handle for the calling thread until it is given back; opened when none is idle. Errors as store_open_again(). */
 WEIR_MUST_CHECK enum weir_status handle_borrow(struct weir *weir, struct store **ret_handle, struct weir_error *error);

@@ -102,9 +102,8 @@ static enum weir_status await_end(struct store *handle, const char *id, int64_t 
     (void)store_wake_fd(handle); /* from now on it notices changes; then look: none is missed */
     for (;;) {
         enum weir_status status = look(handle, id, ret_state, error);
-        if (status == WEIR_STORE_BUSY) {
-            status = WEIR_OK; /* somebody else has the file for long; that is no reason to stop waiting */
-        } else if (status != WEIR_OK || item_is_terminal(*ret_state)) {
+        /* Somebody else has the file for long: that is no reason to stop waiting. */
+        if (status != WEIR_STORE_BUSY && (status != WEIR_OK || item_is_terminal(*ret_state))) {
             return status;
         }
         if (clock_boot(clock_system()) >= until_us) {
@@ -153,6 +152,7 @@ enum weir_status weir_cancel(struct weir *weir, const char *id, const char *reas
     }
     status = store_bulk(handle, BULK_CANCEL, &filter, "", 1, "library", reason, &result, error);
     handle_give_back(weir, handle);
+    wake_nodes(weir);
     if (status == WEIR_OK && result.matched == 0) {
         return error_set(error, WEIR_EXECUTION_NOT_FOUND, "there is no execution %s", id);
     }

@@ -14,12 +14,46 @@
 
 struct weir_node {
     struct weir *weir;
-    struct store *store; /* of its own */
+    struct weir_node *next; /* of weir->nodes */
+    struct store *store;    /* of its own */
     struct engine *engine;
     struct node *node;
     int64_t stop_grace_us;
     bool has_threads;
 };
+
+/* --- the nodes of a store --- */
+
+static void join(struct weir_node *node)
+{
+    (void)pthread_mutex_lock(&node->weir->lock);
+    node->next = node->weir->nodes;
+    node->weir->nodes = node;
+    (void)pthread_mutex_unlock(&node->weir->lock);
+}
+
+static void leave(struct weir_node *node)
+{
+    (void)pthread_mutex_lock(&node->weir->lock);
+    for (struct weir_node **at = &node->weir->nodes; *at != NULL; at = &(*at)->next) {
+        if (*at == node) {
+            *at = node->next;
+            break;
+        }
+    }
+    (void)pthread_mutex_unlock(&node->weir->lock);
+}
+
+void wake_nodes(struct weir *weir)
+{
+    (void)pthread_mutex_lock(&weir->lock);
+    for (struct weir_node *node = weir->nodes; node != NULL; node = node->next) {
+        node_wake(node->node);
+    }
+    (void)pthread_mutex_unlock(&weir->lock);
+}
+
+/* --- opening --- */
 
 static enum weir_status open_engine(struct weir_node *node, const struct weir_node_options *options,
                                     struct weir_error *error)
@@ -74,6 +108,7 @@ enum weir_status weir_node_open(struct weir *weir, const struct weir_node_option
         weir_node_close(node);
         return status;
     }
+    join(node);
     *ret_node = node;
     return WEIR_OK;
 }
@@ -208,6 +243,7 @@ enum weir_status weir_node_stop(struct weir_node *node, int64_t grace_us, bool *
 void weir_node_close(struct weir_node *node)
 {
     if (node != NULL) {
+        leave(node);
         node_close(node->node);
         engine_close(node->engine);
         store_close(node->store);

@@ -55,6 +55,7 @@ static enum weir_status change_workspace(struct weir *weir, const struct workspa
     if (status == WEIR_OK) {
         status = store_set_workspace(handle, change, error);
         handle_give_back(weir, handle);
+        wake_nodes(weir);
     }
     return status;
 }
@@ -85,6 +86,7 @@ enum weir_status weir_set_plan(struct weir *weir, const char *name, int64_t max_
     if (status == WEIR_OK) {
         status = store_set_plan(handle, &change, error);
         handle_give_back(weir, handle);
+        wake_nodes(weir);
     }
     return status;
 }

@@ -211,6 +211,19 @@ def _state(pid):
         return None
 
 
+def _children(parent):
+    children = []
+    for name in filter(str.isdigit, os.listdir('/proc')):
+        try:
+            with open(f'/proc/{name}/stat') as file:
+                state, ppid = file.read().rsplit(')', 1)[1].split()[:2]
+        except OSError:
+            continue  # it ended meanwhile
+        if int(ppid) == parent and state != 'Z':
+            children.append(int(name))
+    return children
+
+
 # --- SIGKILL ---
 
 def _killed_at(weir, name):
@@ -320,6 +333,28 @@ def what_was_acknowledged_to_a_killed_enqueue_exists(weir):
         lost = set(acknowledged) - known
         assert not lost, f'{len(lost)} of {len(acknowledged)} acknowledged ones are lost'
     assert weir.good('store', 'check', '--json').json()['problems'] == []
+
+
+def a_killed_keeper_takes_its_steps_along_and_the_node_goes_on(weir):
+    scene = Scene(weir, milliseconds=300)
+    node = scene.node()
+    scene.enqueue(pro_co=5)
+    _await(lambda: len(scene.runs()) >= 5, 'five steps at work')
+    [keeper] = _children(node.pid)
+    os.kill(keeper, signal.SIGKILL)
+    killed = time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000
+    scene.await_children_gone()
+    first = set(scene.workspace_of)
+    scene.enqueue(pro_co=5, free_co=1)
+    scene.drain()
+    assert _stop(node) == 0
+    for item in weir.items('list'):
+        if item['id'] in first:
+            assert item['status'] == 'FAILED' and item['error_code'] == 'keeper_lost', item
+        else:
+            assert item['status'] == 'COMPLETED', item
+    scene.check_slots(scene.runs())
+    assert all(run.ended or run.last < killed + DEATH_SECONDS * 1000000 for run in scene.runs())
 
 
 # --- SIGSTOP ---

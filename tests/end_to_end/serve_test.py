@@ -180,6 +180,20 @@ def a_waiting_node_stops_at_once(weir):
     assert time.monotonic() - began < 2
 
 
+def a_closed_terminal_is_a_graceful_stop_and_nohup_is_kept(weir):
+    weir.make_store()
+    assert _stop(_start(weir), signal.SIGHUP) == 0
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        process = _start(weir)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    process.send_signal(signal.SIGHUP)
+    time.sleep(0.3)
+    assert process.poll() is None
+    assert _stop(process) == 0
+
+
 def an_enqueue_of_another_process_starts_at_once(weir):
     weir.make_store()
     process = _start(weir, '--allow-exec')

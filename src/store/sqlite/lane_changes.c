@@ -29,9 +29,8 @@ struct lane_change *lane_changes_lane(struct lane_changes *changes, struct conne
     return lane;
 }
 
-struct workspace_counts *lane_changes_workspace(struct lane_changes *changes, struct connection *connection,
-                                                int64_t workspace_id, enum weir_status *ret_status,
-                                                struct weir_error *error)
+struct workspace_counts *lane_changes_slots(struct lane_changes *changes, struct connection *connection,
+                                            int64_t workspace_id, enum weir_status *ret_status, struct weir_error *error)
 {
     for (size_t i = 0; i < changes->workspace_count; i++) {
         size_t at = (changes->last_workspace + i) % changes->workspace_count;
@@ -50,18 +49,49 @@ struct workspace_counts *lane_changes_workspace(struct lane_changes *changes, st
     return workspace;
 }
 
+struct workspace_counts *lane_changes_workspace(struct lane_changes *changes, struct connection *connection,
+                                                int64_t workspace_id, enum weir_status *ret_status,
+                                                struct weir_error *error)
+{
+    struct workspace_counts *counts = lane_changes_slots(changes, connection, workspace_id, ret_status, error);
+    counts->look = true;
+    return counts;
+}
+
+/* Writes the counters; tells whether the workspace was full before and is now (a paused one counts as full). */
+static enum weir_status change_workspace(struct connection *connection, const struct workspace_counts *counts,
+                                         bool *ret_was_full, bool *ret_is_full, struct weir_error *error)
+{
+    sqlite3_stmt *statement =
+        connection_bind(connection, error, QUERY_CHANGE_WORKSPACE, "iiiiii", counts->id, counts->slots, counts->pending,
+                        counts->completed, counts->failed, counts->cancelled);
+    enum weir_status status = WEIR_OK;
+    if (statement == NULL) {
+        return statement_failure(error);
+    }
+    if (!connection_step(connection, statement, &status, error)) {
+        return status;
+    }
+    int64_t used = sqlite3_column_int64(statement, 0);
+    int64_t most = sqlite3_column_int64(statement, 1);
+    bool paused = sqlite3_column_int(statement, 2) != 0;
+    (void)sqlite3_reset(statement);
+    *ret_was_full = paused || used - counts->slots >= most;
+    *ret_is_full = paused || used >= most;
+    return WEIR_OK;
+}
+
 static enum weir_status write_workspace(struct lane_changes *changes, struct connection *connection,
                                         const struct workspace_counts *counts, struct weir_error *error)
 {
-    enum weir_status status =
-        connection_run(connection, error, NULL, QUERY_CHANGE_WORKSPACE, "iiiiii", counts->id, counts->slots,
-                       counts->pending, counts->completed, counts->failed, counts->cancelled);
+    bool was_full = false;
+    bool is_full = false;
+    enum weir_status status = change_workspace(connection, counts, &was_full, &is_full, error);
     changes->slots_freed += counts->slots < 0 ? -counts->slots : 0;
-    /* A slot that is taken can only close lanes, anything else may open them; a lane that ran dry must close, too. */
-    if (status == WEIR_OK) {
+    if (status == WEIR_OK && (counts->look || (is_full && !was_full))) {
         status = connection_run(connection, error, NULL, QUERY_CLOSE_LANES, "i", counts->id);
     }
-    if (status == WEIR_OK) {
+    if (status == WEIR_OK && (counts->look || (was_full && !is_full))) {
         status = connection_run(connection, error, NULL, QUERY_OPEN_LANES, "i", counts->id);
     }
     return status;

@@ -27,6 +27,7 @@ struct workspace_counts {
     int64_t completed;
     int64_t failed;
     int64_t cancelled;
+    bool look; /* runnable items or limits may have changed: look at its lanes whatever the slots say */
 };
 
 struct lane_changes {
@@ -48,6 +49,10 @@ struct lane_change *lane_changes_lane(struct lane_changes *changes, struct conne
 struct workspace_counts *lane_changes_workspace(struct lane_changes *changes, struct connection *connection,
                                                 int64_t workspace_id, enum weir_status *ret_status,
                                                 struct weir_error *error);
+/* The same for who only takes or gives back slots: its lanes are looked at only when it becomes full, or stops being full.
+ */
+struct workspace_counts *lane_changes_slots(struct lane_changes *changes, struct connection *connection,
+                                            int64_t workspace_id, enum weir_status *ret_status, struct weir_error *error);
 /* Writes everything and empties the tables. */
 enum weir_status lane_changes_write(struct lane_changes *changes, struct connection *connection, struct weir_error *error);
 

@@ -400,7 +400,6 @@ enum weir_status sqlite_node_stop(struct store *store, int64_t node_id, bool gra
 {
     size_t count = RECOVER_BATCH;
     enum weir_status status = WEIR_OK;
-    (void)graceful;
     while (status == WEIR_OK && count == RECOVER_BATCH) {
         struct write write;
         status = write_open(store, &write, error);
@@ -409,7 +408,8 @@ enum weir_status sqlite_node_stop(struct store *store, int64_t node_id, bool gra
         }
         status = give_back_all(&write, node_id, &count, error);
         if (status == WEIR_OK && count < RECOVER_BATCH) {
-            status = connection_run(write.connection, error, NULL, QUERY_STOP_NODE, "ii", node_id, write.now_us);
+            status = connection_run(write.connection, error, NULL, QUERY_STOP_NODE, "iid", node_id, write.now_us,
+                                    graceful ? 1 : 0);
         }
         if (status == WEIR_OK && count < RECOVER_BATCH) {
             status = connection_run(write.connection, error, NULL, QUERY_NODE_RECOVERED, "ii", node_id, write.now_us);

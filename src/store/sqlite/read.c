@@ -443,12 +443,14 @@ static enum weir_status why_living(struct why *why, struct weir_error *error)
     int64_t rank = sqlite3_column_int64(item, 3);
     int64_t runnable = sqlite3_column_int64(item, 29);
     int64_t workspace_id = sqlite3_column_int64(item, 23);
+    int64_t attempts_max = sqlite3_column_int64(item, 30); /* of the definition; 0 = as its node says */
     why->answer = facts_of(item, why->id, why->now_us);
     (void)sqlite3_reset(item);
     if (why->answer == NULL) {
         return error_out_of_memory(error);
     }
-    (void)json_object_set_new(why->answer, "attempts_max", json_integer(ATTEMPTS_MAX_DEFAULT));
+    (void)json_object_set_new(why->answer, "attempts_max",
+                              json_integer(attempts_max > 0 ? attempts_max : ATTEMPTS_MAX_DEFAULT));
     enum weir_status status = add_holders(why, workspace_id, error);
     if (status == WEIR_OK && phase == 0) {
         status = add_place(why, lane_id, rank, runnable, error);

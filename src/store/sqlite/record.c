@@ -90,7 +90,8 @@ static enum weir_status note_end(struct write *write, int64_t workspace_id, enum
 {
     enum weir_status status = WEIR_OK;
     struct workspace_counts *counts =
-        lane_changes_workspace(&write->changes, write->connection, workspace_id, &status, error);
+        held ? lane_changes_slots(&write->changes, write->connection, workspace_id, &status, error)
+             : lane_changes_workspace(&write->changes, write->connection, workspace_id, &status, error);
     counts->slots -= held ? 1 : 0;
     counts->pending -= held ? 0 : 1;
     counts->completed += state == ITEM_COMPLETED;
@@ -99,13 +100,18 @@ static enum weir_status note_end(struct write *write, int64_t workspace_id, enum
     return status;
 }
 
+/* What a row must be to be ended; the numbers are those of the statement. */
+enum must_be { MUST_BE_PENDING = 0, MUST_BE_HELD = 1, MUST_BE_CLAIMED = 2 };
+
 /* Moves the row to the history when the fence is right; *ret_moved tells whether there was one. */
 static enum weir_status move_to_history(struct write *write, const struct record *record, enum item_state state,
-                                        int attempts, int64_t *ret_workspace_id, bool *ret_moved, struct weir_error *error)
+                                        enum must_be must_be, int64_t *ret_workspace_id, bool *ret_moved,
+                                        struct weir_error *error)
 {
-    sqlite3_stmt *statement = connection_bind(write->connection, error, QUERY_END_ITEM, "titittdd", record->id,
-                                              record->fence, item_state_name(state), write->now_us, record->error_code,
-                                              record->error, record->dispatched_first ? 1 : 0, attempts);
+    sqlite3_stmt *statement =
+        connection_bind(write->connection, error, QUERY_END_ITEM, "titittddd", record->id, record->fence,
+                        item_state_name(state), write->now_us, record->error_code, record->error,
+                        record->dispatched_first ? 1 : 0, record->kind == RECORD_REFUSED ? 1 : 0, (int)must_be);
     enum weir_status status = WEIR_OK;
     if (statement == NULL) {
         return statement_failure(error);
@@ -126,14 +132,16 @@ enum weir_status item_end(struct write *write, const struct ending *ending, stru
     if (status != WEIR_OK) {
         return status;
     }
-    struct record record = {.fence = item.fence,
+    struct record record = {.kind = RECORD_CANCELLED,
+                            .fence = item.fence,
                             .dispatched_first = ending->dispatched_first,
                             .error_code = ending->error_code,
                             .error = ending->error};
     text_copy(record.id, sizeof record.id, ending->id);
     int64_t workspace_id;
     bool moved = false;
-    status = move_to_history(write, &record, ending->state, 0, &workspace_id, &moved, error);
+    status = move_to_history(write, &record, ending->state, item.phase == 2 ? MUST_BE_HELD : MUST_BE_PENDING, &workspace_id,
+                             &moved, error);
     if (status != WEIR_OK || !moved) {
         return status;
     }
@@ -149,31 +157,23 @@ enum weir_status item_end(struct write *write, const struct ending *ending, stru
 static enum weir_status record_end(struct write *write, int64_t node_id, struct record *record, enum item_state state,
                                    struct weir_error *error)
 {
-    struct found_item item;
     int64_t workspace_id;
     bool moved = false;
-    enum weir_status status = find_item(write->connection, record->id, &item, error);
-    if (status != WEIR_OK && status != WEIR_EXECUTION_NOT_FOUND) {
-        return status;
-    }
     /* A put-back row keeps its last fence, so an end that comes after it must be told from a legal one by the state; and
      * only a start can be refused. */
-    if (status != WEIR_OK || item.fence != record->fence || item.state == ITEM_PENDING ||
-        (record->kind == RECORD_REFUSED && item.state != ITEM_CLAIMED)) {
+    enum must_be must_be = record->kind == RECORD_REFUSED ? MUST_BE_CLAIMED : MUST_BE_HELD;
+    enum weir_status status = move_to_history(write, record, state, must_be, &workspace_id, &moved, error);
+    if (status == WEIR_OK && !moved) {
         return explain(write, record, error);
     }
-    if (status == WEIR_OK) {
-        status =
-            move_to_history(write, record, state, record->kind == RECORD_REFUSED ? 1 : 0, &workspace_id, &moved, error);
-    }
-    if (status == WEIR_OK && moved && record->step != NULL) {
+    if (status == WEIR_OK && record->step != NULL) {
         status = write_step(write, node_id, record, error);
     }
     if (status == WEIR_OK && record->kind == RECORD_REFUSED) {
         status = event_add(write->connection, record->id, write->now_us, "refuse", node_id, record->fence, NULL,
                            record->error_code, record->error, error);
     }
-    if (status == WEIR_OK && moved) {
+    if (status == WEIR_OK) {
         status = note_end(write, workspace_id, state, true, error);
     }
     return status;

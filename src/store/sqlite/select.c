@@ -88,9 +88,7 @@ enum weir_status select_ids(struct connection *connection, const struct executio
                           workspace_id, states, after, arm, ids, &live, error);
     }
     if (status == WEIR_OK && (states & ENDED_STATES) != 0) {
-        enum sqlite_query query = !descending         ? QUERY_ENDED_IDS_ASCENDING
-                                  : workspace_id != 0 ? QUERY_ENDED_IDS_OF_WORKSPACE_DESCENDING
-                                                      : QUERY_ENDED_IDS_DESCENDING;
+        enum sqlite_query query = descending ? QUERY_ENDED_IDS_DESCENDING : QUERY_ENDED_IDS_ASCENDING;
         status = read_arm(connection, query, filter, workspace_id, states, after, arm, ids + arm, &ended, error);
     }
     if (status == WEIR_OK) {

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "store/sqlite/sqlite_store.h"
 
 /* Ends a verb: commit when all went well, else undo. */
@@ -251,8 +252,14 @@ static enum weir_status publish(struct write *write, const char *name, const cha
         return status;
     }
     published->version += 1;
+    int attempts_max = 0;
+    json_t *value = NULL;
+    if (json_read(text, strlen(text), &value, NULL) == WEIR_OK) {
+        attempts_max = (int)json_integer_value(json_object_get(value, "attempts"));
+        json_decref(value);
+    }
     return connection_read_integer(write->connection, error, &published->definition_id, QUERY_INSERT_DEFINITION, "itdtdi",
-                                   workspace_id, name, published->version, text, 0, write->now_us);
+                                   workspace_id, name, published->version, text, attempts_max, write->now_us);
 }
 
 enum weir_status sqlite_publish(struct store *store, const char *name, const char *workspace, const char *text,

@@ -137,7 +137,6 @@ CREATE TABLE workflow_executions (
     error_code     TEXT,
     error          TEXT
 ) WITHOUT ROWID;
-CREATE INDEX executions_of_workspace ON workflow_executions (workspace_id, id);
 CREATE INDEX executions_failed ON workflow_executions (id) WHERE status = 'FAILED';
 CREATE UNIQUE INDEX executions_retried ON workflow_executions (retry_of) WHERE retry_of IS NOT NULL;
 CREATE UNIQUE INDEX queue_retried ON workflow_execution_queue (retry_of) WHERE retry_of IS NOT NULL;
@@ -209,6 +208,7 @@ CREATE TABLE nodes (
     active_at      INTEGER NOT NULL,
     expires_at     INTEGER NOT NULL,
     stopped_at     INTEGER,
+    graceful       INTEGER,                    -- of a stopped node: 1 when nothing had to be interrupted
     dead_at        INTEGER,
     recovered_at   INTEGER
 );

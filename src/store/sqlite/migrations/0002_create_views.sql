@@ -1,4 +1,5 @@
 -- The two views that people may query: one row per execution, live or ended; and the story of each.
+-- execution_id is the id again once the item was claimed (one id on every surface); engines know it as execution-<id>.
 -- pending_reason is worked out here as in queue/item.h; a node counts as alive by the wall clock of whoever asks.
 
 CREATE VIEW executions AS
@@ -23,7 +24,7 @@ SELECT q.id AS id, w.name AS workspace, d.name AS workflow, d.version AS version
        q.priority AS priority,
        strftime('%Y-%m-%dT%H:%M:%S', q.run_at / 1000000, 'unixepoch') || printf('.%06dZ', q.run_at % 1000000) AS run_at,
        q.attempts AS attempts, q.deferrals AS deferrals, q.handovers AS handovers,
-       CASE WHEN q.fence > 0 THEN 'execution-' || q.id END AS execution_id,
+       CASE WHEN q.fence > 0 THEN q.id END AS execution_id,
        (SELECT n.name FROM nodes n WHERE n.id = q.node_id) AS node,
        q.fence AS fence, q.error_code AS error_code, q.error AS error,
        strftime('%Y-%m-%dT%H:%M:%S', q.created_at / 1000000, 'unixepoch') || printf('.%06dZ', q.created_at % 1000000) AS created_at,
@@ -41,7 +42,7 @@ CROSS JOIN executor_groups g ON g.name = l.executor_group
 UNION ALL
 SELECT h.id, w.name, d.name, d.version, h.status, NULL, h.priority,
        strftime('%Y-%m-%dT%H:%M:%S', h.run_at / 1000000, 'unixepoch') || printf('.%06dZ', h.run_at % 1000000),
-       h.attempts, h.deferrals, h.handovers, CASE WHEN h.fence > 0 THEN 'execution-' || h.id END,
+       h.attempts, h.deferrals, h.handovers, CASE WHEN h.fence > 0 THEN h.id END,
        (SELECT n.name FROM nodes n WHERE n.id = h.node_id), h.fence, h.error_code, h.error,
        strftime('%Y-%m-%dT%H:%M:%S', h.created_at / 1000000, 'unixepoch') || printf('.%06dZ', h.created_at % 1000000),
        strftime('%Y-%m-%dT%H:%M:%S', h.claimed_at / 1000000, 'unixepoch') || printf('.%06dZ', h.claimed_at % 1000000),

@@ -41,9 +41,9 @@ SET status = 'CLAIMED', phase = 2, node_id = ?1, fence = ?2, claimed_at = ?3
 WHERE id IN (SELECT id FROM workflow_execution_queue WHERE lane_id = ?4 AND phase = 0 ORDER BY rank, id LIMIT ?5)
 RETURNING id, rank, definition_id, attempts, interruptions, has_params, cancel_at, created_at, run_at, dispatched_at, workspace_id;
 
--- After its turns: where the lane stands. ?2 pass, ?3 taken.
+-- After its turns: where the lane stands. ?2 pass, ?3 taken. A lane that ran dry is not ready; a full workspace closes its lanes.
 -- name: charge_lane
-UPDATE lanes SET pass = ?2, runnable = runnable - ?3 WHERE id = ?1;
+UPDATE lanes SET pass = ?2, runnable = runnable - ?3, ready = (runnable > ?3) WHERE id = ?1;
 
 -- name: advance_group
 UPDATE executor_groups SET pass = max(pass, ?2) WHERE name = ?1;

@@ -7,7 +7,8 @@ UPDATE lanes SET runnable = runnable + ?2, waiting = waiting + ?3 WHERE id = ?1;
 UPDATE workspaces
 SET slots_used = slots_used + ?2, pending = pending + ?3,
     completed = completed + ?4, failed = failed + ?5, cancelled = cancelled + ?6
-WHERE id = ?1;
+WHERE id = ?1
+RETURNING slots_used, slots_max, paused;
 
 -- A lane becomes ready where its group's stride stands, so it cannot have saved up turns.
 -- name: open_lanes

@@ -25,7 +25,7 @@ RETURNING wish, (SELECT queue_paused FROM store_state WHERE id = 1)
              OR coalesce((SELECT g.paused FROM executor_groups g WHERE g.name = nodes.executor_group), 0);
 
 -- name: stop_node
-UPDATE nodes SET stopped_at = ?2, active_at = ?2, expires_at = ?2 WHERE id = ?1 AND stopped_at IS NULL AND dead_at IS NULL;
+UPDATE nodes SET stopped_at = ?2, active_at = ?2, expires_at = ?2, graceful = ?3 WHERE id = ?1 AND stopped_at IS NULL AND dead_at IS NULL;
 
 -- name: wish_node
 UPDATE nodes SET wish = ?2 WHERE (name = ?1 OR CAST(id AS TEXT) = ?1) AND stopped_at IS NULL AND dead_at IS NULL;

@@ -24,14 +24,14 @@ FROM workspaces WHERE (?1 IS NULL OR name = ?1) AND name > ?2 ORDER BY name LIMI
 SELECT name, max_concurrent, weight, (SELECT count(*) FROM workspaces w WHERE w.plan = p.name) AS workspaces
 FROM plans p WHERE (?1 IS NULL OR name = ?1) AND name > ?2 ORDER BY name LIMIT ?3;
 
--- The newest version of each. Cursor: the definition's id.
+-- The newest version of each, or all versions of the one that is named. Cursor: the definition's id.
 -- name: list_workflows
 SELECT d.name AS name, w.name AS workspace, d.version AS version,
        strftime('%Y-%m-%dT%H:%M:%S', d.created_at / 1000000, 'unixepoch') || printf('.%06dZ', d.created_at % 1000000) AS created_at,
        d.definition AS definition, printf('%020d', d.id) AS cursor_key
 FROM workflow_definitions d LEFT JOIN workspaces w ON w.id = d.workspace_id
 WHERE (?1 IS NULL OR d.name = ?1) AND printf('%020d', d.id) > ?2
-  AND d.version = (SELECT max(v.version) FROM workflow_definitions v WHERE v.name = d.name AND v.workspace_id = d.workspace_id)
+  AND (?1 IS NOT NULL OR d.version = (SELECT max(v.version) FROM workflow_definitions v WHERE v.name = d.name AND v.workspace_id = d.workspace_id))
 ORDER BY d.id LIMIT ?3;
 
 -- ?4 = store time.
@@ -41,6 +41,7 @@ SELECT n.id AS id, n.name AS name, n.executor_group AS executor_group, n.host AS
        CASE WHEN n.stopped_at IS NOT NULL THEN 'stopped' WHEN n.dead_at IS NOT NULL THEN 'dead'
             WHEN n.expires_at <= ?4 THEN 'expired' WHEN n.wish = 'pause' THEN 'paused' WHEN n.wish = 'drain' THEN 'draining'
             ELSE 'alive' END AS state,
+       CASE WHEN n.graceful IS NOT NULL THEN json(CASE n.graceful WHEN 1 THEN 'true' ELSE 'false' END) END AS graceful,
        n.running AS running, n.stuck AS stuck,
        (SELECT count(*) FROM workflow_execution_queue q WHERE q.phase = 2 AND q.node_id = n.id) AS holds,
        strftime('%Y-%m-%dT%H:%M:%S', n.started_at / 1000000, 'unixepoch') || printf('.%06dZ', n.started_at % 1000000) AS started,
@@ -72,7 +73,7 @@ SELECT q.status, q.phase, q.node_id, q.rank, q.lane_id, q.run_at, q.due_at, q.at
        EXISTS (SELECT 1 FROM nodes n WHERE n.recovered_at IS NULL AND n.executor_group = l.executor_group AND n.dead_at IS NULL
                AND n.stopped_at IS NULL AND n.expires_at > ?2 AND n.engine_reachable = 1),
        (SELECT n.name FROM nodes n WHERE n.id = q.node_id), l.executor_group, q.workspace_id, q.cancel_at, q.error_code, q.error,
-       d.name, d.version, l.runnable
+       d.name, d.version, l.runnable, d.attempts_max
 FROM workflow_execution_queue q JOIN workspaces w ON w.id = q.workspace_id JOIN lanes l ON l.id = q.lane_id
 JOIN executor_groups g ON g.name = l.executor_group JOIN workflow_definitions d ON d.id = q.definition_id
 JOIN store_state s ON s.id = 1

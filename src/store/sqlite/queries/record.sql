@@ -26,7 +26,7 @@ SET status = 'CLAIMED', node_id = 0, fence = ?3, interruptions = interruptions +
 WHERE id = ?1 AND fence = ?2 AND phase = 2;
 
 -- The move to the history, in one statement each way. ?3 status, ?4 now, ?5 code, ?6 error, ?7 dispatched in the same set,
--- ?8 attempts to add. Returns what is needed to give the slot back.
+-- ?8 attempts to add, ?9 which it must be: 0 pending, 1 held, 2 CLAIMED. Returns what is needed to give the slot back.
 -- name: end_item
 INSERT INTO workflow_executions
     (id, lane_id, workspace_id, definition_id, status, priority, run_at, attempts, deferrals, handovers, interruptions, fence,
@@ -35,7 +35,8 @@ SELECT id, lane_id, workspace_id, definition_id, ?3, priority, run_at, attempts 
        node_id, has_params, created_at, claimed_at, CASE WHEN ?7 THEN coalesce(dispatched_at, ?4) ELSE dispatched_at END, ?4,
        idempotency_key, retry_of, CASE WHEN ?3 = 'COMPLETED' THEN NULL ELSE coalesce(?5, error_code) END,
        CASE WHEN ?3 = 'COMPLETED' THEN NULL ELSE coalesce(?6, error) END
-FROM workflow_execution_queue WHERE id = ?1 AND fence = ?2
+FROM workflow_execution_queue
+WHERE id = ?1 AND fence = ?2 AND CASE ?9 WHEN 0 THEN phase <> 2 WHEN 1 THEN phase = 2 ELSE status = 'CLAIMED' END
 RETURNING lane_id, workspace_id;
 
 -- name: delete_item

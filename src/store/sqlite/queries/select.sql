@@ -33,17 +33,6 @@ WHERE id < ?1 AND (?2 IS NULL OR workspace_id = ?2)
   AND created_at >= ?8 AND created_at < ?9 AND id >= ?10 AND id < ?11 AND finished_at < ?12
 ORDER BY id DESC LIMIT ?13;
 
--- Index: executions_of_workspace.
--- name: ended_ids_of_workspace_descending
-SELECT id FROM workflow_executions
-WHERE id < ?1 AND workspace_id = ?2
-  AND (CASE status WHEN 'COMPLETED' THEN 8 WHEN 'FAILED' THEN 16 ELSE 32 END) & ?3
-  AND (?4 IS NULL OR definition_id IN (SELECT id FROM workflow_definitions WHERE name = ?4))
-  AND (?5 IS NULL OR EXISTS (SELECT 1 FROM lanes l WHERE l.id = lane_id AND l.executor_group = ?5))
-  AND (?6 IS NULL OR error_code = ?6) AND (?7 IS NULL OR idempotency_key = ?7)
-  AND created_at >= ?8 AND created_at < ?9 AND id >= ?10 AND id < ?11 AND finished_at < ?12
-ORDER BY id DESC LIMIT ?13;
-
 -- name: ended_ids_ascending
 SELECT id FROM workflow_executions
 WHERE id > ?1 AND (?2 IS NULL OR workspace_id = ?2)
