@@ -148,7 +148,8 @@ static enum weir_status find_definition(struct claim *claim, int64_t id, const c
     return WEIR_OK;
 }
 
-/* Reads the rows that an UPDATE ... RETURNING gives. SQLite has changed all rows before it returns the first. */
+/* Reads rows of queue items: from a select, or what an UPDATE ... RETURNING gives (SQLite has then changed all rows before
+ * it returns the first). */
 static enum weir_status take_rows(struct claim *claim, sqlite3_stmt *statement, bool handed_over, int64_t *workspace_ids,
                                   struct weir_error *error)
 {
@@ -219,7 +220,7 @@ static int compare_ranks(const void *a, const void *b, void *context)
     return strcmp(claim->items[x].id, claim->items[y].id);
 }
 
-/* By their ranks: RETURNING gives rows in no order that can be relied on, and lanes take turns. */
+/* By their ranks: lanes take turns. */
 static enum weir_status sort_items(struct claim *claim, size_t first, struct weir_error *error)
 {
     size_t count = claim->count - first;
@@ -277,22 +278,33 @@ static enum weir_status read_lanes(struct claim *claim, size_t limit, struct rea
     return failed ? error_out_of_memory(error) : status;
 }
 
+static enum weir_status mark_claimed(struct claim *claim, size_t first, struct weir_error *error)
+{
+    enum weir_status status = WEIR_OK;
+    for (size_t i = first; i < claim->count && status == WEIR_OK; i++) {
+        int64_t changes = 0;
+        status = connection_run(claim->write.connection, error, &changes, QUERY_CLAIM_ITEM, "tiii", claim->items[i].id,
+                                claim->options->node_id, claim->fence, claim->write.now_us);
+        INVARIANT(status != WEIR_OK || changes == 1);
+    }
+    return status;
+}
+
 /* Takes the lane's turns from its head and charges the lane once. */
 static enum weir_status serve_lane(struct claim *claim, const struct lane_share *share, const struct ready_lane *lane,
                                    struct weir_error *error)
 {
     struct connection *connection = claim->write.connection;
     size_t first = claim->count;
-    sqlite3_stmt *statement = connection_bind(connection, error, QUERY_CLAIM_LANE, "iiiii", claim->options->node_id,
-                                              claim->fence, claim->write.now_us, share->lane_id, share->turns);
+    sqlite3_stmt *statement = connection_bind(connection, error, QUERY_LANE_HEAD, "ii", share->lane_id, share->turns);
     if (statement == NULL) {
         return statement_failure(error);
     }
     enum weir_status status = take_rows(claim, statement, false, NULL, error);
     if (status == WEIR_OK) {
-        status = sort_items(claim, first, error);
+        status = mark_claimed(claim, first, error);
     }
-    /* What the update returned counts, not what was planned. */
+    /* What was found counts, not what was planned. */
     int64_t taken = (int64_t)(claim->count - first);
     int64_t pass = fair_share_give_back(share->pass, share->weight, share->turns - taken);
     for (size_t i = first; i < claim->count; i++) {

@@ -62,9 +62,7 @@ struct workspace_counts *lane_changes_workspace(struct lane_changes *changes, st
 static enum weir_status change_workspace(struct connection *connection, const struct workspace_counts *counts,
                                          bool *ret_was_full, bool *ret_is_full, struct weir_error *error)
 {
-    sqlite3_stmt *statement =
-        connection_bind(connection, error, QUERY_CHANGE_WORKSPACE, "iiiiii", counts->id, counts->slots, counts->pending,
-                        counts->completed, counts->failed, counts->cancelled);
+    sqlite3_stmt *statement = connection_bind(connection, error, QUERY_READ_SLOTS, "i", counts->id);
     enum weir_status status = WEIR_OK;
     if (statement == NULL) {
         return statement_failure(error);
@@ -76,9 +74,10 @@ static enum weir_status change_workspace(struct connection *connection, const st
     int64_t most = sqlite3_column_int64(statement, 1);
     bool paused = sqlite3_column_int(statement, 2) != 0;
     (void)sqlite3_reset(statement);
-    *ret_was_full = paused || used - counts->slots >= most;
-    *ret_is_full = paused || used >= most;
-    return WEIR_OK;
+    *ret_was_full = paused || used >= most;
+    *ret_is_full = paused || used + counts->slots >= most;
+    return connection_run(connection, error, NULL, QUERY_CHANGE_WORKSPACE, "iiiiii", counts->id, counts->slots,
+                          counts->pending, counts->completed, counts->failed, counts->cancelled);
 }
 
 static enum weir_status write_workspace(struct lane_changes *changes, struct connection *connection,

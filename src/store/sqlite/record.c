@@ -108,21 +108,16 @@ static enum weir_status move_to_history(struct write *write, const struct record
                                         enum must_be must_be, int64_t *ret_workspace_id, bool *ret_moved,
                                         struct weir_error *error)
 {
-    sqlite3_stmt *statement =
-        connection_bind(write->connection, error, QUERY_END_ITEM, "titittddd", record->id, record->fence,
-                        item_state_name(state), write->now_us, record->error_code, record->error,
-                        record->dispatched_first ? 1 : 0, record->kind == RECORD_REFUSED ? 1 : 0, (int)must_be);
-    enum weir_status status = WEIR_OK;
-    if (statement == NULL) {
-        return statement_failure(error);
+    enum weir_status status = connection_read_integer(write->connection, error, ret_workspace_id, QUERY_MAY_END_ITEM, "tid",
+                                                      record->id, record->fence, (int)must_be);
+    *ret_moved = status == WEIR_OK;
+    if (status != WEIR_OK) {
+        return status == WEIR_NOT_FOUND ? WEIR_OK : status;
     }
-    *ret_moved = connection_step(write->connection, statement, &status, error);
-    if (!*ret_moved) {
-        return status;
-    }
-    *ret_workspace_id = sqlite3_column_int64(statement, 1);
-    (void)sqlite3_reset(statement);
-    return connection_run(write->connection, error, NULL, QUERY_DELETE_ITEM, "t", record->id);
+    status = connection_run(write->connection, error, NULL, QUERY_END_ITEM, "ttittdd", record->id, item_state_name(state),
+                            write->now_us, record->error_code, record->error, record->dispatched_first ? 1 : 0,
+                            record->kind == RECORD_REFUSED ? 1 : 0);
+    return status == WEIR_OK ? connection_run(write->connection, error, NULL, QUERY_DELETE_ITEM, "t", record->id) : status;
 }
 
 enum weir_status item_end(struct write *write, const struct ending *ending, struct weir_error *error)

@@ -3,12 +3,14 @@
 -- name: change_lane
 UPDATE lanes SET runnable = runnable + ?2, waiting = waiting + ?3 WHERE id = ?1;
 
+-- name: read_slots
+SELECT slots_used, slots_max, paused FROM workspaces WHERE id = ?1;
+
 -- name: change_workspace
 UPDATE workspaces
 SET slots_used = slots_used + ?2, pending = pending + ?3,
     completed = completed + ?4, failed = failed + ?5, cancelled = cancelled + ?6
-WHERE id = ?1
-RETURNING slots_used, slots_max, paused;
+WHERE id = ?1;
 
 -- A lane becomes ready where its group's stride stands, so it cannot have saved up turns.
 -- name: open_lanes

@@ -25,19 +25,22 @@ UPDATE workflow_execution_queue
 SET status = 'CLAIMED', node_id = 0, fence = ?3, interruptions = interruptions + 1
 WHERE id = ?1 AND fence = ?2 AND phase = 2;
 
--- The move to the history, in one statement each way. ?3 status, ?4 now, ?5 code, ?6 error, ?7 dispatched in the same set,
--- ?8 attempts to add, ?9 which it must be: 0 pending, 1 held, 2 CLAIMED. Returns what is needed to give the slot back.
+-- May this row be ended? ?3 which it must be: 0 pending, 1 held, 2 CLAIMED.
+-- name: may_end_item
+SELECT workspace_id FROM workflow_execution_queue
+WHERE id = ?1 AND fence = ?2 AND CASE ?3 WHEN 0 THEN phase <> 2 WHEN 1 THEN phase = 2 ELSE status = 'CLAIMED' END;
+
+-- The move to the history, in one statement each way. ?2 status, ?3 now, ?4 code, ?5 error, ?6 dispatched in the same set,
+-- ?7 attempts to add.
 -- name: end_item
 INSERT INTO workflow_executions
     (id, lane_id, workspace_id, definition_id, status, priority, run_at, attempts, deferrals, handovers, interruptions, fence,
      node_id, has_params, created_at, claimed_at, dispatched_at, finished_at, idempotency_key, retry_of, error_code, error)
-SELECT id, lane_id, workspace_id, definition_id, ?3, priority, run_at, attempts + ?8, deferrals, handovers, interruptions, fence,
-       node_id, has_params, created_at, claimed_at, CASE WHEN ?7 THEN coalesce(dispatched_at, ?4) ELSE dispatched_at END, ?4,
-       idempotency_key, retry_of, CASE WHEN ?3 = 'COMPLETED' THEN NULL ELSE coalesce(?5, error_code) END,
-       CASE WHEN ?3 = 'COMPLETED' THEN NULL ELSE coalesce(?6, error) END
-FROM workflow_execution_queue
-WHERE id = ?1 AND fence = ?2 AND CASE ?9 WHEN 0 THEN phase <> 2 WHEN 1 THEN phase = 2 ELSE status = 'CLAIMED' END
-RETURNING lane_id, workspace_id;
+SELECT id, lane_id, workspace_id, definition_id, ?2, priority, run_at, attempts + ?7, deferrals, handovers, interruptions, fence,
+       node_id, has_params, created_at, claimed_at, CASE WHEN ?6 THEN coalesce(dispatched_at, ?3) ELSE dispatched_at END, ?3,
+       idempotency_key, retry_of, CASE WHEN ?2 = 'COMPLETED' THEN NULL ELSE coalesce(?4, error_code) END,
+       CASE WHEN ?2 = 'COMPLETED' THEN NULL ELSE coalesce(?5, error) END
+FROM workflow_execution_queue WHERE id = ?1;
 
 -- name: delete_item
 DELETE FROM workflow_execution_queue WHERE id = ?1;
