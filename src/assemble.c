@@ -29,3 +29,8 @@ enum weir_status assemble_enqueue_on_sqlite(struct sqlite3 *database, const stru
 {
     return sqlite_store_enqueue_on(database, requests, count, results, error);
 }
+
+void assemble_tune_process(void)
+{
+    sqlite_store_tune_process();
+}

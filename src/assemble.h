@@ -20,4 +20,7 @@ WEIR_MUST_CHECK enum weir_status assemble_enqueue_on_sqlite(struct sqlite3 *data
                                                             const struct enqueue_request *requests, size_t count,
                                                             struct enqueue_result *results, struct weir_error *error);
 
+/* For our own programs, first thing in main(): settings of the libraries below that concern the whole process. */
+void assemble_tune_process(void);
+
 #endif

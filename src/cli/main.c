@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "assemble.h"
 #include "base/error.h"
 #include "cli/command.h"
 #include "cli/help.h"
@@ -86,6 +87,7 @@ int main(int argc, char **argv)
     size_t count = argc > 1 ? (size_t)argc - 1 : 0;
     const char *const *words = (const char *const *)argv + (argc > 0 ? 1 : 0);
 
+    assemble_tune_process();
     /* A closed stdout and a file at its limit are error codes to us, never a death in the middle of a transaction. */
     (void)signal(SIGPIPE, SIG_IGN);
     (void)signal(SIGXFSZ, SIG_IGN);

@@ -35,8 +35,8 @@ struct node_settings {
     int64_t lease_us;          /* 0 = NODE_LEASE_US; heartbeats come three times as often */
     int64_t start_deadline_us; /* 0 = START_DEADLINE_US */
     int64_t stuck_after_us;    /* 0 = STUCK_AFTER_US */
-    int64_t stale_claim_us; /* the spec's safety net: CLAIMED for longer is handed over; 0 = STALE_CLAIM_US */
-    int64_t stale_check_us; /* how often that is looked at; 0 = STALE_CHECK_US */
+    int64_t stale_claim_us;    /* the spec's safety net: CLAIMED for longer is handed over; 0 = STALE_CLAIM_US */
+    int64_t stale_check_us;    /* how often that is looked at; 0 = STALE_CHECK_US */
     int64_t retention_us;      /* 0 = RETENTION_US; -1 = keep for ever */
     int64_t stop_grace_us;     /* 0 = STOP_GRACE_US */
     int attempts_max;          /* 0 = ATTEMPTS_MAX_DEFAULT */

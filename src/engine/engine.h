@@ -93,9 +93,9 @@ struct engine_start {
 /* --- reports --- */
 
 enum report_kind {
-    REPORT_STARTED,     /* the engine has it (now, or since an earlier attempt with our ids) */
-    REPORT_REFUSED,     /* definite: it is not running. See `permanent`, `spends_attempt`, `delay_us`. When a start comes again
-                           while an earlier one of the same id is not answered, only the later one may be refused */
+    REPORT_STARTED, /* the engine has it (now, or since an earlier attempt with our ids) */
+    REPORT_REFUSED, /* definite: it is not running. See `permanent`, `spends_attempt`, `delay_us`. When a start comes again
+                       while an earlier one of the same id is not answered, only the later one may be refused */
     REPORT_UNREACHABLE, /* definite: not one byte of the start left. Feeds the breaker; spends nothing */
     REPORT_UNKNOWN,     /* it may be running: the slot stays, the same ids are sent again */
     REPORT_STEP,        /* `step` changed; wants an answer by `recorded` */

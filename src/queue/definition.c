@@ -100,17 +100,27 @@ static bool put_needs(json_t *object, const struct definition *definition, const
     return step->needs_count == 0 || put(object, "needs", list);
 }
 
-static bool put_retry(json_t *object, const struct step_retry *retry)
+struct step_retry step_retry_default(enum step_kind kind)
 {
+    bool is_handler = kind == STEP_HANDLER;
+    return (struct step_retry){.attempts = is_handler ? HANDLER_ATTEMPTS_DEFAULT : 1,
+                               .backoff_us = is_handler ? HANDLER_BACKOFF_US_DEFAULT : STEP_BACKOFF_US_DEFAULT,
+                               .factor = STEP_FACTOR_DEFAULT,
+                               .max_us = is_handler ? HANDLER_BACKOFF_MAX_US_DEFAULT : STEP_BACKOFF_MAX_US_DEFAULT};
+}
+
+static bool put_retry(json_t *object, const struct step *step)
+{
+    const struct step_retry *retry = &step->retry;
+    const struct step_retry plain = step_retry_default(step->kind);
     json_t *value = json_object();
     json_t *codes = json_array();
-    bool is_default = retry->attempts == 1 && retry->backoff_us == STEP_BACKOFF_US_DEFAULT &&
-                      retry->max_us == STEP_BACKOFF_MAX_US_DEFAULT && retry->factor == STEP_FACTOR_DEFAULT &&
-                      retry->not_on_count == 0;
+    bool is_default = retry->attempts == plain.attempts && retry->backoff_us == plain.backoff_us &&
+                      retry->max_us == plain.max_us && retry->factor == plain.factor && retry->not_on_count == 0;
     bool is_fine = put(value, "attempts", json_integer(retry->attempts)) &&
-                   put_duration(value, "backoff", retry->backoff_us, STEP_BACKOFF_US_DEFAULT) &&
-                   (retry->factor == STEP_FACTOR_DEFAULT || put(value, "factor", json_real(retry->factor))) &&
-                   put_duration(value, "max", retry->max_us, STEP_BACKOFF_MAX_US_DEFAULT);
+                   put_duration(value, "backoff", retry->backoff_us, plain.backoff_us) &&
+                   (retry->factor == plain.factor || put(value, "factor", json_real(retry->factor))) &&
+                   put_duration(value, "max", retry->max_us, plain.max_us);
     for (size_t i = 0; i < retry->not_on_count && is_fine; i++) {
         is_fine = json_array_append_new(codes, json_string(retry->not_on[i])) == 0;
     }
@@ -154,7 +164,7 @@ static bool put_step(json_t *steps, const struct definition *definition, const s
     json_t *object = json_object();
     if (!put(steps, step->id, object) || !put_needs(object, definition, step) ||
         !put_template(object, "when", step->when) || !put_duration(object, "timeout", step->timeout_us, 0) ||
-        !put_retry(object, &step->retry)) {
+        !put_retry(object, step)) {
         return false;
     }
     switch (step->kind) {

@@ -40,6 +40,10 @@ enum {
 #define STEP_BACKOFF_US_DEFAULT (1 * MICROSECONDS_PER_SECOND)
 #define STEP_BACKOFF_MAX_US_DEFAULT (60 * MICROSECONDS_PER_SECOND)
 #define STEP_FACTOR_DEFAULT 2.0
+/* A handler that answers "retry" is retried without being told how (nFlow: maxRetries 17, 1 min x 2^n, at most 1 day). */
+#define HANDLER_ATTEMPTS_DEFAULT 18
+#define HANDLER_BACKOFF_US_DEFAULT (60 * MICROSECONDS_PER_SECOND)
+#define HANDLER_BACKOFF_MAX_US_DEFAULT (24 * 3600 * MICROSECONDS_PER_SECOND)
 /* Longest time that a definition may name: ten years. */
 #define DEFINITION_DURATION_US_MAX (3650 * 24 * 3600 * MICROSECONDS_PER_SECOND)
 
@@ -132,6 +136,8 @@ int definition_find_step(const struct definition *definition, const char *id);
 /* True when step `before` is among the direct or indirect needs of step `after`: its result is in `.steps` of `after`, and
  * nothing else is, so that an expression never depends on who was faster. */
 bool definition_step_precedes(const struct definition *definition, size_t before, size_t after);
+/* What holds for a step of this kind without `retry`, and for the keys that its `retry` leaves out. */
+struct step_retry step_retry_default(enum step_kind kind);
 /* "exec", "sleep", "handler". */
 const char *step_kind_name(enum step_kind kind);
 /* True for [a-z0-9][a-z0-9_-]{0,63}: workflows, steps, handlers. */

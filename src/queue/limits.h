@@ -51,7 +51,7 @@ enum {
 /* --- times --- */
 #define POLL_INTERVAL_US (5 * MICROSECONDS_PER_SECOND) /* spec 1; only the base under wake-ups, jittered (nFlow) */
 #define HEARTBEAT_INTERVAL_US (2 * MICROSECONDS_PER_SECOND)
-#define NODE_LEASE_US (6 * MICROSECONDS_PER_SECOND)        /* a silent node is dead after this; handed over within 10 s */
+#define NODE_LEASE_US (6 * MICROSECONDS_PER_SECOND) /* a silent node is dead after this; handed over within 10 s */
 /* Steps are killed this part of a lease before its end, at most this long: killing takes a moment on a busy machine. */
 #define KEEPER_MARGIN_PART 6
 #define KEEPER_MARGIN_US (1 * MICROSECONDS_PER_SECOND)

@@ -585,14 +585,12 @@ enum weir_status step_read(struct definition_reader *reader, size_t index, struc
 {
     const struct yaml_node *node = reader->step_nodes->values[index];
     const char *kind = "";
-    *step = (struct step){.retry = {.attempts = 1,
-                                    .backoff_us = STEP_BACKOFF_US_DEFAULT,
-                                    .factor = STEP_FACTOR_DEFAULT,
-                                    .max_us = STEP_BACKOFF_MAX_US_DEFAULT}};
+    *step = (struct step){.kind = STEP_EXEC};
     enum weir_status status = reader_take_name(reader, reader->step_nodes->keys[index], "the id of a step", &step->id);
     status = status == WEIR_OK ? check_step_keys(reader, node) : status;
     status = status == WEIR_OK ? find_kind(reader, node, step->id, &kind) : status;
     status = status == WEIR_OK ? refuse_foreign_keys(reader, node, kind) : status;
+    step->retry = step_retry_default(strcmp(kind, "handler") == 0 ? STEP_HANDLER : STEP_EXEC);
     status = status == WEIR_OK ? read_common(reader, index, node, step) : status;
     if (status != WEIR_OK) {
         return status;

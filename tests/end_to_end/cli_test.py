@@ -207,7 +207,8 @@ def apply_publishes_a_version_for_every_change(weir):
     assert weir.good('workflow', 'apply', '-', stdin=source).out == 'fromstdin v1 new\n'
     assert {row['name']: row['version'] for row in weir.items('workflow', 'list')} == {'w': 2, 'fromstdin': 1}
     versions = weir.items('workflow', 'show', 'w')
-    assert [(v['version'], v['definition']['steps']['a']['exec'][1]) for v in versions] == [(1, 'one'), (2, 'two')], versions
+    said = [(row['version'], row['definition']['steps']['a']['exec'][1]) for row in versions]
+    assert said == [(1, 'one'), (2, 'two')], said
     assert 'echo' in weir.good('workflow', 'show', 'w').out
     _error(weir.run('workflow', 'show', 'v'), 3, 'workflow_not_found')
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Runs every command block of README.md and compares the output.
 
-A block fenced as ```console holds lines that begin with `$ ` (commands, run with sh in one temporary folder for the whole page)
-and the output that is promised. In promised output `...` stands for any text within a line; a line that is only `...` stands for
-any number of lines. `./dev demo` is run as the built binary itself; `./dev test`, which runs this test, is checked for the form
-of its last line only. A block fenced as ```yaml FILE or ```c FILE is written to that file first.
+A block fenced as ```console holds lines that begin with `$ ` (commands, run with sh in one temporary folder for the whole
+page) and the output that is promised. In promised output `...` stands for any text within a line; a line that is only
+`...` stands for any number of lines. `./dev demo` is run as the built binary itself; `./dev test`, which runs this test, is
+checked for the form of its last line only. A block fenced as ```yaml FILE or ```c FILE is written to that file first.
 
 usage: readme_test.py README WEIR_BINARY      prints TAP
 """
@@ -61,12 +61,12 @@ def pattern(promised):
 
 
 def run(command, folder, weir):
-    environment = dict(os.environ, PATH=os.path.dirname(weir) + os.pathsep + os.environ.get("PATH", ""), NO_COLOR="1", COLUMNS="80",
-                       LC_ALL="C.UTF-8", WEIR_STORE="")
-    environment.pop("WEIR_STORE")
+    path = os.path.dirname(weir) + os.pathsep + os.environ.get("PATH", "")
+    environment = dict(os.environ, PATH=path, NO_COLOR="1", COLUMNS="80", LC_ALL="C.UTF-8")
+    environment.pop("WEIR_STORE", None)
     command = command.replace("./dev demo", "weir demo")
-    child = subprocess.Popen(["sh", "-c", command], cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                             stderr=subprocess.STDOUT, text=True, start_new_session=True)
+    child = subprocess.Popen(["sh", "-c", command], cwd=folder, env=environment, stdin=subprocess.DEVNULL,
+                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
     try:
         return child.communicate(timeout=COMMAND_SECONDS)[0]
     except subprocess.TimeoutExpired:
@@ -78,7 +78,8 @@ def check(number, command, promised, folder, weir):
     """Returns "" when the output is as promised, else what is wrong."""
     if command == "./dev test":
         last = promised[-1] if promised else ""
-        return "" if re.match(r"^\.\.\. passed, 0 failed, 0 skipped$", last) else f"line {number}: ./dev test ends with its count"
+        fine = re.match(r"^\.\.\. passed, 0 failed, 0 skipped$", last)
+        return "" if fine else f"line {number}: ./dev test ends with its count"
     output = run(command, folder, weir)
     text = output if output.endswith("\n") or output == "" else output + "\n"
     if pattern(promised).match(text):

@@ -87,8 +87,7 @@ void engine_fixture_start(struct engine_fixture *fixture, int number, const char
 const struct report *engine_fixture_expect(struct engine_fixture *fixture, enum report_kind kind, int number,
                                            const char *step, int state, size_t n)
 {
-    const struct report *report =
-        recorder_wait(&fixture->recorder, kind, engine_fixture_id(number), step, state, n);
+    const struct report *report = recorder_wait(&fixture->recorder, kind, engine_fixture_id(number), step, state, n);
     assert_non_null(report);
     return report;
 }
@@ -134,7 +133,7 @@ pid_t wait_for_pid_file(const char *path)
     for (int i = 0; i < TRIES; i++) {
         const char *text = wait_for_file(path);
         if (text != NULL && strchr(text, '\n') != NULL) {
-            return (pid_t)atoi(text);
+            return (pid_t)strtol(text, NULL, 10);
         }
         pause_briefly();
     }

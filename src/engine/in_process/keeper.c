@@ -540,6 +540,8 @@ _Noreturn void keeper_main(int socket)
     if (keeper.signals < 0 || keeper.timer < 0 || chdir("/") != 0) {
         _exit(1);
     }
+    struct keeper_report ready = {.kind = KEEPER_READY, .pid = keeper.pid};
+    (void)send_report(&ready);
     for (;;) {
         arm_timer(kill_what_is_due());
         struct pollfd polled[] = {{.fd = keeper.node_is_gone ? -1 : socket, .events = POLLIN},

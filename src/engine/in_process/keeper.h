@@ -53,7 +53,8 @@ struct keeper_request {
 };
 
 enum keeper_report_kind {
-    KEEPER_STARTED = 1, /* pid; exec may still fail */
+    KEEPER_READY = 1,   /* the first of all: it leads its own session and watches */
+    KEEPER_STARTED,     /* pid; exec may still fail */
     KEEPER_EXEC_FAILED, /* value: errno of chdir() (stage 1), execve() (2), setup (3); sent by the child itself */
     KEEPER_ENDED,       /* value: wait status; every process of the step is gone */
     KEEPER_REFUSED      /* value: errno; nothing was started (table full, fork failed, no lease) */

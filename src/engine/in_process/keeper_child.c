@@ -18,7 +18,7 @@
 
 static const char mark_name[] = "WEIR_RUN=";
 
-enum { MARK_BYTES_MAX = 64, PATH_BYTES_MAX = 64, STAT_BYTES_MAX = 1024 };
+enum { MARK_BYTES_MAX = 64, PATH_BYTES_MAX = 64, STAT_BYTES_MAX = 1024, ENVIRONMENT_BYTES_MAX = 256 * 1024 };
 
 /* Appends digits and says where the text ends. snprintf() is not async-signal-safe. */
 static char *write_number(char *to, uint64_t number)
@@ -308,6 +308,30 @@ size_t keeper_child_list(pid_t keeper_pid, char *to, size_t size)
     return length;
 }
 
+/* The ticket in the environment that the process was started with. Shells put variables in an order of their own, so the
+ * mark may be anywhere in it. */
+static bool find_mark(pid_t pid, pid_t keeper_pid, uint64_t *ret_ticket)
+{
+    static char text[ENVIRONMENT_BYTES_MAX]; /* of the keeper, which has one thread */
+    char path[PATH_BYTES_MAX];
+    make_path(path, pid, "/environ");
+    const char *at = text;
+    const char *end = text + read_file(path, text, sizeof text);
+    while (at < end) {
+        size_t left = (size_t)(end - at);
+        uint64_t number;
+        if (left > sizeof mark_name && memcmp(at, mark_name, sizeof mark_name - 1) == 0) {
+            const char *after = read_number(at + sizeof mark_name - 1, end, &number);
+            if (number == (uint64_t)keeper_pid && after < end && *after == '.') {
+                (void)read_number(after + 1, end, ret_ticket);
+                return true;
+            }
+        }
+        at += strnlen(at, left) + 1;
+    }
+    return false;
+}
+
 bool keeper_child_owner(pid_t pid, pid_t keeper_pid, struct keeper_owner *ret_owner)
 {
     char state;
@@ -317,19 +341,6 @@ bool keeper_child_owner(pid_t pid, pid_t keeper_pid, struct keeper_owner *ret_ow
     }
     *ret_owner =
         (struct keeper_owner){.is_zombie = state == 'Z' || state == 'X', .group = (pid_t)ids[1], .session = (pid_t)ids[2]};
-    char path[PATH_BYTES_MAX];
-    char text[MARK_BYTES_MAX];
-    make_path(path, pid, "/environ");
-    size_t length = read_file(path, text, sizeof text);
-    if (length > sizeof mark_name && memcmp(text, mark_name, sizeof mark_name - 1) == 0) {
-        uint64_t keeper_number;
-        uint64_t ticket;
-        const char *at = read_number(text + sizeof mark_name - 1, text + length, &keeper_number);
-        if (keeper_number == (uint64_t)keeper_pid && at < text + length && *at == '.') {
-            (void)read_number(at + 1, text + length, &ticket);
-            ret_owner->has_ticket = true;
-            ret_owner->ticket = ticket;
-        }
-    }
+    ret_owner->has_ticket = find_mark(pid, keeper_pid, &ret_owner->ticket);
     return true;
 }

@@ -2,8 +2,8 @@
  *
  * A step's process gets: exactly the argv, environment and directory of its command file; file descriptors 0, 1, 2 and no
  * other; a session and process group of its own; default signals, none blocked; no core dumps; no new privileges (setuid
- * programs run without); KILL when the keeper dies. Its mark in the environment, WEIR_RUN=<keeper pid>.<ticket>, comes
- * first: by it the keeper knows later what a process belongs to that has left its session.
+ * programs run without); KILL when the keeper dies. By its mark in the environment, WEIR_RUN=<keeper pid>.<ticket>, the
+ * keeper knows later what a process belongs to that has left its session.
  *
  * Only async-signal-safe calls, but for the evaluator, which allocates.
  */

@@ -25,6 +25,18 @@ static void close_fds(const int *fds, size_t count)
     }
 }
 
+/* Before that it would get the signals of the node's terminal. */
+static bool is_ready(struct keeper_link *link)
+{
+    struct pollfd polled = {.fd = link->socket, .events = POLLIN};
+    struct keeper_report report;
+    int got;
+    do {
+        got = poll(&polled, 1, (int)(KEEPER_OPEN_WAIT_US / MICROSECONDS_PER_MS));
+    } while (got < 0 && errno == EINTR);
+    return got == 1 && keeper_link_receive(link, &report) == 1 && report.kind == KEEPER_READY;
+}
+
 enum weir_status keeper_link_open(struct keeper_link *link, struct weir_error *error)
 {
     int ends[2];
@@ -50,6 +62,10 @@ enum weir_status keeper_link_open(struct keeper_link *link, struct weir_error *e
     }
     link->socket = ends[0];
     link->pid = pid;
+    if (!is_ready(link)) {
+        keeper_link_close(link);
+        return error_set(error, WEIR_SYSTEM, "the keeper did not come up");
+    }
     return WEIR_OK;
 }
 

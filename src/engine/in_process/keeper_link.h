@@ -15,6 +15,9 @@
 /* How long close waits for the keeper to have killed everything, before it is killed itself (and its children with it). */
 #define KEEPER_CLOSE_WAIT_US (5 * MICROSECONDS_PER_SECOND)
 
+/* How long open waits for a keeper to be ready. It has nothing to do but to come up. */
+#define KEEPER_OPEN_WAIT_US (5 * MICROSECONDS_PER_SECOND)
+
 struct keeper_queued; /* a request that waits for room, with its file descriptors */
 
 struct keeper_link {
@@ -24,7 +27,7 @@ struct keeper_link {
     struct keeper_queued *last;
 };
 
-/* Forks a keeper. WEIR_SYSTEM. */
+/* Forks a keeper and waits until it is ready. WEIR_SYSTEM. */
 WEIR_MUST_CHECK enum weir_status keeper_link_open(struct keeper_link *link, struct weir_error *error);
 /* Closes the socket, upon which the keeper kills everything and exits, and waits for that. Takes a closed one. */
 void keeper_link_close(struct keeper_link *link);

@@ -49,6 +49,7 @@ struct loop {
 
 WEIR_MUST_CHECK enum weir_status loop_init(struct loop *loop, const struct clock *clock, struct weir_error *error);
 void loop_close(struct loop *loop);
+/* The boot clock, microseconds. */
 int64_t loop_now(const struct loop *loop);
 
 /* `events` as for epoll, level-triggered. WEIR_SYSTEM. Takes a watch that is not watched. */

@@ -201,17 +201,6 @@ static bool may_set(const struct runner *runner, const char *name)
     return runner->exec_allow_list == NULL || (strcmp(name, "PATH") != 0 && strncmp(name, "LD_", 3) != 0);
 }
 
-static bool is_reserved(const char *name)
-{
-    static const char *const names[] = {"WEIR_EXECUTION_ID", "WEIR_STEP", "WEIR_ATTEMPT", "WEIR_FENCE", "WEIR_RUN"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if (strcmp(names[i], name) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static bool step_sets(const struct step *step, const char *inherited)
 {
     size_t length = strcspn(inherited, "=");
@@ -260,10 +249,8 @@ static enum weir_status add_environment(struct preparation *preparation, const s
             return error_set(&preparation->message, WEIR_FAILED,
                              "a step may not set %s where programs are on an allow list", variable->name);
         }
-        if (!is_reserved(variable->name)) {
-            preparation->command.envc++;
-            status = add_string(preparation, variable->name, variable->value);
-        }
+        preparation->command.envc++; /* the reader refuses names that are ours: WEIR_... */
+        status = add_string(preparation, variable->name, variable->value);
     }
     return status == WEIR_OK ? add_own_variables(preparation) : status;
 }

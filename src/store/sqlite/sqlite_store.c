@@ -120,6 +120,11 @@ enum weir_status reader_of(struct store *store, struct connection **ret_connecti
     return WEIR_OK;
 }
 
+void sqlite_store_tune_process(void)
+{
+    (void)sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
+}
+
 /* --- transactions --- */
 
 enum weir_status write_open(struct store *store, struct write *write, struct weir_error *error)

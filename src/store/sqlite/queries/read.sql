@@ -31,7 +31,8 @@ SELECT d.name AS name, w.name AS workspace, d.version AS version,
        d.definition AS definition, printf('%020d', d.id) AS cursor_key
 FROM workflow_definitions d LEFT JOIN workspaces w ON w.id = d.workspace_id
 WHERE (?1 IS NULL OR d.name = ?1) AND printf('%020d', d.id) > ?2
-  AND (?1 IS NOT NULL OR d.version = (SELECT max(v.version) FROM workflow_definitions v WHERE v.name = d.name AND v.workspace_id = d.workspace_id))
+  AND (?1 IS NOT NULL
+       OR d.version = (SELECT max(v.version) FROM workflow_definitions v WHERE v.name = d.name AND v.workspace_id = d.workspace_id))
 ORDER BY d.id LIMIT ?3;
 
 -- ?4 = store time.

@@ -1,0 +1,431 @@
+/* Hostile processes, dead nodes, lost leases, a killed keeper: what a step may do, and that nothing of it survives. */
+#include "engine/in_process/keeper.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "support/engine_fixture.h"
+#include "support/test.h"
+
+static struct engine_fixture fixture;
+
+static int open_fixture(void **state)
+{
+    (void)state;
+    engine_fixture_open(&fixture, NULL);
+    return 0;
+}
+
+static int close_fixture(void **state)
+{
+    (void)state;
+    engine_fixture_close(&fixture);
+    return 0;
+}
+
+static char *path_of(const char *name)
+{
+    static char path[128];
+    (void)snprintf(path, sizeof path, "%s/%s", fixture.directory, name);
+    return path;
+}
+
+/* One exec step `a` that runs this shell script, with '@' standing for the test's directory. `more` are further keys. */
+static const char *script(const char *text, const char *more)
+{
+    static char definition[8192];
+    const char *end = definition + sizeof definition;
+    char *to = definition +
+               snprintf(definition, sizeof definition, "{\"name\":\"t\",\"steps\":{\"a\":{\"exec\":[\"sh\",\"-c\",\"");
+    for (; *text != '\0'; text++) {
+        size_t left = (size_t)(end - to);
+        to += *text == '@' ? snprintf(to, left, "%s", fixture.directory)
+                           : snprintf(to, left, *text == '"' ? "\\%c" : "%c", *text);
+    }
+    (void)snprintf(to, (size_t)(end - to), "\"]%s}}}", more);
+    return definition;
+}
+
+static const struct report *run_script(const char *text, const char *more, enum end_state end)
+{
+    engine_fixture_start(&fixture, 1, script(text, more), "{}");
+    return engine_fixture_expect_end(&fixture, 1, end);
+}
+
+static void whatever_a_step_forks_away_is_dead_before_its_end_is_told(void **state)
+{
+    (void)state;
+    const struct report *end =
+        run_script("setsid sh -c 'echo $$ > @/one; exec sleep 100' & "
+                   "(setsid setsid sh -c 'trap \"\" TERM HUP; echo $$ > @/two; while :; do sleep 1; "
+                   "done' &) ; (sleep 100 & echo $! > @/three) ; "
+                   "until [ -s @/one ] && [ -s @/two ] && [ -s @/three ]; do sleep 0.01; done; echo ok",
+                   "", END_COMPLETED);
+    assert_string_equal(end->step.output, "\"ok\"");
+    assert_false(is_alive(wait_for_pid_file(path_of("one"))));
+    assert_false(is_alive(wait_for_pid_file(path_of("two"))));
+    assert_false(is_alive(wait_for_pid_file(path_of("three"))));
+}
+
+static void orphan_of_a_running_step_survives_the_end_of_another_step(void **state)
+{
+    (void)state;
+    engine_fixture_start(&fixture, 1,
+                         script("(setsid sh -c 'echo $$ > @/orphan; until [ -e @/go ]; do sleep 0.01; done; echo done > "
+                                "@/done' &) ; until [ -e @/done ]; do sleep 0.01; done",
+                                ",\"timeout\":\"15s\""),
+                         "{}");
+    pid_t orphan = wait_for_pid_file(path_of("orphan"));
+    engine_fixture_start(&fixture, 2, script("true", ""), "{}");
+    (void)engine_fixture_expect_end(&fixture, 2, END_COMPLETED);
+    assert_true(is_alive(orphan));
+    FILE *go = fopen(path_of("go"), "w");
+    (void)fclose(go);
+    (void)engine_fixture_expect_end(&fixture, 1, END_COMPLETED);
+}
+
+static void flood_of_output_stops_the_step(void **state)
+{
+    (void)state;
+    const struct report *end = run_script("echo $$ > @/pid; exec yes flooooood", ",\"output_max\":100000", END_FAILED);
+    assert_string_equal(end->error_code, "output_too_large");
+    assert_false(is_alive(wait_for_pid_file(path_of("pid"))));
+}
+
+static void output_of_exactly_the_limit_is_kept(void **state)
+{
+    (void)state;
+    const struct report *end =
+        run_script("head -c 100000 /dev/zero | tr '\\\\0' x", ",\"output_max\":100000", END_COMPLETED);
+    assert_int_equal(end->step.output_length, 100002);
+}
+
+static void flood_of_errors_keeps_the_end_of_it(void **state)
+{
+    (void)state;
+    const struct report *end =
+        run_script("i=0; while [ $i -lt 20000 ]; do echo line $i >&2; i=$((i+1)); done; exit 2", "", END_FAILED);
+    assert_string_equal(end->error_code, "exit_2");
+    assert_non_null(strstr(end->error, "line 19999"));
+    assert_true(strlen(end->error) <= ERROR_TEXT_MAX);
+}
+
+static void step_that_ignores_term_is_killed_after_the_grace(void **state)
+{
+    (void)state;
+    const struct report *end =
+        run_script("trap '' TERM; echo $$ > @/pid; while :; do sleep 1; done", ",\"timeout\":\"100ms\"", END_FAILED);
+    assert_string_equal(end->error_code, "timeout");
+    assert_false(is_alive(wait_for_pid_file(path_of("pid"))));
+}
+
+static void stopped_step_can_be_ended(void **state)
+{
+    (void)state;
+    const struct report *end = run_script("kill -STOP $$", ",\"timeout\":\"100ms\"", END_FAILED);
+    assert_string_equal(end->error_code, "timeout");
+}
+
+static void program_that_does_not_exist_is_named_in_the_error(void **state)
+{
+    (void)state;
+    engine_fixture_start(&fixture, 1, "{\"name\":\"t\",\"steps\":{\"a\":{\"exec\":[\"no-such-program\"]}}}", "{}");
+    const struct report *end = engine_fixture_expect_end(&fixture, 1, END_FAILED);
+    assert_string_equal(end->error_code, "exec_not_found");
+    assert_non_null(strstr(end->error, "No such file"));
+    engine_fixture_start(&fixture, 2, "{\"name\":\"t\",\"steps\":{\"a\":{\"exec\":[\"true\"],\"cwd\":\"/no/such\"}}}",
+                         "{}");
+    assert_string_equal(engine_fixture_expect_end(&fixture, 2, END_FAILED)->error_code, "cwd_not_found");
+    engine_fixture_start(&fixture, 3, "{\"name\":\"t\",\"steps\":{\"a\":{\"exec\":[\"/etc\"]}}}", "{}");
+    assert_string_equal(engine_fixture_expect_end(&fixture, 3, END_FAILED)->error_code, "exec_not_found");
+}
+
+static void step_killed_by_a_signal_says_by_which(void **state)
+{
+    (void)state;
+    assert_string_equal(run_script("kill -SEGV $$", "", END_FAILED)->error_code, "killed_by_signal_11");
+}
+
+static void step_that_closes_its_outputs_still_ends_when_it_exits(void **state)
+{
+    (void)state;
+    const struct report *end = run_script("echo before; exec >&- 2>&- <&-; sleep 0.1; echo ran > @/ran", "", END_COMPLETED);
+    assert_string_equal(end->step.output, "\"before\"");
+    assert_string_equal(wait_for_file(path_of("ran")), "ran\n");
+}
+
+static void large_input_to_a_step_that_does_not_read_it_blocks_nobody(void **state)
+{
+    (void)state;
+    size_t length = 900000;
+    char *params = malloc(length + 32);
+    int head = snprintf(params, length, "{\"big\":\"");
+    memset(params + head, 'x', length);
+    memcpy(params + head + length, "\"}", 3);
+    engine_fixture_start(&fixture, 1, script("true", ",\"stdin\":\"${.input.big}\""), params);
+    (void)engine_fixture_expect_end(&fixture, 1, END_COMPLETED);
+    engine_fixture_start(&fixture, 2, script("wc -c", ",\"stdin\":\"${.input.big}\""), params);
+    assert_string_equal(engine_fixture_expect_end(&fixture, 2, END_COMPLETED)->step.output, "900000\n");
+    free(params);
+}
+
+static void step_without_stdin_reads_the_end_at_once(void **state)
+{
+    (void)state;
+    assert_string_equal(run_script("wc -c", "", END_COMPLETED)->step.output, "0\n");
+}
+
+static void step_sees_only_its_own_environment(void **state)
+{
+    (void)state;
+    const struct report *end = run_script("env | sort", ",\"env\":{\"MINE\":\"a b\",\"HOME\":\"/own\"}", END_COMPLETED);
+    const char *output = end->step.output;
+    assert_null(strstr(output, "SECRET"));
+    assert_non_null(strstr(output, "MINE=a b\\n"));
+    assert_non_null(strstr(output, "HOME=/own\\n"));
+    assert_non_null(strstr(output, "PATH=/"));
+    assert_non_null(strstr(output, "WEIR_EXECUTION_ID=00000000-0000-7000-8000-000000000001\\n"));
+    assert_non_null(strstr(output, "WEIR_STEP=a"));
+    assert_non_null(strstr(output, "WEIR_ATTEMPT=1\\n"));
+    assert_non_null(strstr(output, "WEIR_FENCE=1\\n"));
+}
+
+static void step_has_only_the_standard_file_descriptors(void **state)
+{
+    (void)state;
+    int leak = open("/dev/null", O_RDONLY); /* not close-on-exec, and open while the keeper runs */
+    const struct report *end = run_script("echo /proc/self/fd/*", "", END_COMPLETED);
+    (void)close(leak);
+    /* The shell that expands the pattern has the directory open as 3. */
+    assert_string_equal(end->step.output, "\"/proc/self/fd/0 /proc/self/fd/1 /proc/self/fd/2 /proc/self/fd/3\"");
+}
+
+static void arguments_reach_the_program_byte_for_byte(void **state)
+{
+    (void)state;
+    engine_fixture_start(
+        &fixture, 1,
+        "{\"name\":\"t\",\"steps\":{\"a\":{\"exec\":[\"printf\",\"[%s]\",\"a b\",\"\",\"$(x) `y` ;*\",\"é\\n\","
+        "\"${.input.q}\"]}}}",
+        "{\"q\":\"'\\\"\\\\\"}");
+    assert_string_equal(engine_fixture_expect_end(&fixture, 1, END_COMPLETED)->step.output,
+                        "\"[a b][][$(x) `y` ;*][é\\n]['\\\"\\\\]\"");
+}
+
+static void step_has_default_signals_its_own_group_no_core_and_no_new_privileges(void **state)
+{
+    (void)state;
+    const struct report *end =
+        run_script("grep -E '^(SigBlk|SigIgn|NoNewPrivs):' /proc/self/status | tr -d '\\\\n\\\\t'; ulimit -c; "
+                   "cut -d' ' -f5,6 /proc/$$/stat | tr ' ' '\\\\n' | grep -cx $$",
+                   "", END_COMPLETED);
+    assert_string_equal(end->step.output, "\"SigBlk:0000000000000000SigIgn:0000000000000000NoNewPrivs:10\\n2\"");
+}
+
+static void lost_keeper_fails_its_steps_kills_their_processes_and_is_replaced(void **state)
+{
+    (void)state;
+    long keeper = in_process_keeper_pid(fixture.engine);
+    engine_fixture_start(&fixture, 1, script("sleep 100 & echo $! > @/child; echo $$ > @/pid; wait", ""), "{}");
+    pid_t child = wait_for_pid_file(path_of("child"));
+    pid_t leader = wait_for_pid_file(path_of("pid"));
+    assert_int_equal(kill((pid_t)keeper, SIGKILL), 0);
+    const struct report *end = engine_fixture_expect_end(&fixture, 1, END_FAILED);
+    assert_string_equal(end->error_code, "keeper_lost");
+    assert_true(wait_until_dead(leader));
+    assert_true(wait_until_dead(child));
+    engine_fixture_start(&fixture, 2, script("echo back", ""), "{}");
+    assert_string_equal(engine_fixture_expect_end(&fixture, 2, END_COMPLETED)->step.output, "\"back\"");
+    assert_int_not_equal(in_process_keeper_pid(fixture.engine), keeper);
+}
+
+static void step_that_lost_its_lease_runs_again_with_the_next_attempt(void **state)
+{
+    (void)state;
+    engine_fixture_start(
+        &fixture, 1, script("if [ $WEIR_ATTEMPT = 1 ]; then echo $$ > @/pid; exec sleep 100; fi; echo $WEIR_ATTEMPT", ""),
+        "{}");
+    pid_t pid = wait_for_pid_file(path_of("pid"));
+    engine_lease(fixture.engine, clock_boot(clock_system()));
+    assert_true(wait_until_dead(pid));
+    engine_lease(fixture.engine, clock_boot(clock_system()) + 3600 * MICROSECONDS_PER_SECOND);
+    const struct report *end = engine_fixture_expect_end(&fixture, 1, END_COMPLETED);
+    assert_true(strtol(end->step.output, NULL, 10) > 1);
+    assert_int_equal(end->step.failures, 0);
+}
+
+static void thousand_sleeping_executions_are_no_processes(void **state)
+{
+    (void)state;
+    const char *definition = "{\"name\":\"t\",\"steps\":{\"s\":{\"sleep\":\"200ms\"}}}";
+    for (int i = 0; i < 1000; i++) {
+        struct engine_start start = engine_fixture_start_of(0, definition, "{}");
+        (void)snprintf(start.id, sizeof start.id, "00000000-0000-7000-8000-%012d", i);
+        start.definition_id = 1;
+        engine_fixture_start_with(&fixture, &start);
+    }
+    assert_int_equal(engine_running(fixture.engine), 1000);
+    assert_non_null(recorder_wait(&fixture.recorder, REPORT_ENDED, NULL, NULL, -1, 1000));
+}
+
+/* --- nodes that die or are stopped --- */
+
+/* A node in a process of its own that runs one step; it writes the pids that matter and then lives on. */
+static pid_t fork_node(const char *definition, int64_t lease_us)
+{
+    pid_t node = fork();
+    if (node != 0) {
+        return node;
+    }
+    struct engine_fixture own;
+    engine_fixture_open(&own, NULL);
+    if (lease_us > 0) {
+        engine_lease(own.engine, clock_boot(clock_system()) + lease_us);
+    }
+    FILE *file = fopen(path_of("keeper"), "w");
+    (void)fprintf(file, "%ld\n", in_process_keeper_pid(own.engine));
+    (void)fclose(file);
+    engine_fixture_start(&own, 1, definition, "{}");
+    for (;;) {
+        (void)pause();
+    }
+}
+
+static const char *const stubborn =
+    "trap '' TERM HUP INT; setsid sh -c 'trap \"\" TERM; echo $$ > @/away; while :; do sleep "
+    "1; done' & echo $$ > @/pid; while :; do sleep 1; done";
+
+static void killed_node_leaves_no_process_and_no_keeper(void **state)
+{
+    (void)state;
+    pid_t node = fork_node(script(stubborn, ""), 0);
+    pid_t leader = wait_for_pid_file(path_of("pid"));
+    pid_t away = wait_for_pid_file(path_of("away"));
+    pid_t keeper = wait_for_pid_file(path_of("keeper"));
+    assert_true(is_alive(leader) && is_alive(away) && is_alive(keeper));
+    assert_int_equal(kill(node, SIGKILL), 0);
+    assert_int_equal(waitpid(node, NULL, 0), node);
+    assert_true(wait_until_dead(keeper));
+    assert_false(is_alive(leader)); /* the keeper goes last */
+    assert_false(is_alive(away));
+}
+
+static void stopped_node_loses_its_steps_when_the_lease_is_over(void **state)
+{
+    (void)state;
+    pid_t node = fork_node(script(stubborn, ""), 2 * MICROSECONDS_PER_SECOND);
+    pid_t leader = wait_for_pid_file(path_of("pid"));
+    pid_t away = wait_for_pid_file(path_of("away"));
+    pid_t keeper = wait_for_pid_file(path_of("keeper"));
+    int64_t before_us = clock_boot(clock_system());
+    assert_int_equal(kill(node, SIGSTOP), 0);
+    assert_true(wait_until_dead(leader));
+    assert_true(wait_until_dead(away));
+    assert_true(clock_boot(clock_system()) - before_us < 4 * MICROSECONDS_PER_SECOND);
+    assert_true(is_alive(keeper)); /* it waits for the node, or for its end */
+    assert_int_equal(kill(node, SIGKILL), 0);
+    assert_int_equal(waitpid(node, NULL, 0), node);
+    assert_true(wait_until_dead(keeper));
+}
+
+static void keeper_is_not_reached_by_signals_to_the_group_of_the_node(void **state)
+{
+    (void)state;
+    long keeper = in_process_keeper_pid(fixture.engine);
+    assert_int_not_equal(getpgid((pid_t)keeper), getpgid(0));
+    assert_int_equal(kill((pid_t)keeper, SIGINT), 0);
+    assert_int_equal(kill((pid_t)keeper, SIGTERM), 0);
+    (void)run_script("true", "", END_COMPLETED);
+    assert_int_equal(in_process_keeper_pid(fixture.engine), keeper);
+}
+
+static void closing_kills_what_runs(void **state)
+{
+    (void)state;
+    engine_fixture_start(&fixture, 1, script(stubborn, ""), "{}");
+    pid_t leader = wait_for_pid_file(path_of("pid"));
+    pid_t away = wait_for_pid_file(path_of("away"));
+    pid_t keeper = (pid_t)in_process_keeper_pid(fixture.engine);
+    engine_fixture_close(&fixture);
+    assert_false(is_alive(leader));
+    assert_false(is_alive(away));
+    assert_false(is_alive(keeper));
+    engine_fixture_open(&fixture, NULL);
+}
+
+/* --- who may run what --- */
+
+static void closed_exec_is_refused_with_a_code_of_its_own(void **state)
+{
+    (void)state;
+    struct engine_fixture own;
+    struct in_process_options options = {.allow_exec = false};
+    engine_fixture_open(&own, &options);
+    engine_fixture_start(&own, 1, "{\"name\":\"t\",\"steps\":{\"a\":{\"exec\":[\"true\"]}}}", "{}");
+    assert_string_equal(engine_fixture_expect_end(&own, 1, END_FAILED)->error_code, "exec_not_allowed");
+    engine_fixture_close(&own);
+}
+
+static void allow_list_cannot_be_passed_by_the_environment(void **state)
+{
+    (void)state;
+    struct engine_fixture own;
+    const char *const list[] = {"true", NULL};
+    struct in_process_options options = {.allow_exec = true, .exec_allow_list = list};
+    engine_fixture_open(&own, &options);
+    engine_fixture_start(&own, 1, "{\"name\":\"t\",\"steps\":{\"a\":{\"exec\":[\"true\"]}}}", "{}");
+    (void)engine_fixture_expect_end(&own, 1, END_COMPLETED);
+    engine_fixture_start(&own, 2, "{\"name\":\"t\",\"steps\":{\"a\":{\"exec\":[\"/bin/true\"]}}}", "{}");
+    assert_string_equal(engine_fixture_expect_end(&own, 2, END_FAILED)->error_code, "exec_not_allowed");
+    engine_fixture_start(&own, 3, "{\"name\":\"t\",\"steps\":{\"a\":{\"exec\":[\"true\"],\"env\":{\"PATH\":\"/tmp\"}}}}",
+                         "{}");
+    assert_string_equal(engine_fixture_expect_end(&own, 3, END_FAILED)->error_code, "exec_not_allowed");
+    engine_fixture_start(&own, 4, "{\"name\":\"t\",\"steps\":{\"a\":{\"exec\":[\"true\"],\"env\":{\"LD_PRELOAD\":\"x\"}}}}",
+                         "{}");
+    assert_string_equal(engine_fixture_expect_end(&own, 4, END_FAILED)->error_code, "exec_not_allowed");
+    engine_fixture_close(&own);
+}
+
+static int set_secret(void **state)
+{
+    (void)state;
+    return setenv("WEIR_TEST_SECRET", "SECRET", 1);
+}
+
+#define CLAIM(name) cmocka_unit_test_setup_teardown(name, open_fixture, close_fixture)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CLAIM(whatever_a_step_forks_away_is_dead_before_its_end_is_told),
+        CLAIM(orphan_of_a_running_step_survives_the_end_of_another_step),
+        CLAIM(flood_of_output_stops_the_step),
+        CLAIM(output_of_exactly_the_limit_is_kept),
+        CLAIM(flood_of_errors_keeps_the_end_of_it),
+        CLAIM(step_that_ignores_term_is_killed_after_the_grace),
+        CLAIM(stopped_step_can_be_ended),
+        CLAIM(program_that_does_not_exist_is_named_in_the_error),
+        CLAIM(step_killed_by_a_signal_says_by_which),
+        CLAIM(step_that_closes_its_outputs_still_ends_when_it_exits),
+        CLAIM(large_input_to_a_step_that_does_not_read_it_blocks_nobody),
+        CLAIM(step_without_stdin_reads_the_end_at_once),
+        CLAIM(step_sees_only_its_own_environment),
+        CLAIM(step_has_only_the_standard_file_descriptors),
+        CLAIM(arguments_reach_the_program_byte_for_byte),
+        CLAIM(step_has_default_signals_its_own_group_no_core_and_no_new_privileges),
+        CLAIM(lost_keeper_fails_its_steps_kills_their_processes_and_is_replaced),
+        CLAIM(step_that_lost_its_lease_runs_again_with_the_next_attempt),
+        CLAIM(thousand_sleeping_executions_are_no_processes),
+        CLAIM(killed_node_leaves_no_process_and_no_keeper),
+        CLAIM(stopped_node_loses_its_steps_when_the_lease_is_over),
+        CLAIM(keeper_is_not_reached_by_signals_to_the_group_of_the_node),
+        CLAIM(closing_kills_what_runs),
+        CLAIM(closed_exec_is_refused_with_a_code_of_its_own),
+        CLAIM(allow_list_cannot_be_passed_by_the_environment),
+    };
+    return cmocka_run_group_tests(tests, set_secret, NULL);
+}

@@ -1,0 +1,150 @@
+/* Expressions of steps: plain paths, jq in evaluator children, and what becomes of those that fail or never end. */
+#include "engine/in_process/preparation.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "support/engine_fixture.h"
+#include "support/test.h"
+
+static struct engine_fixture fixture;
+
+static int open_fixture(void **state)
+{
+    (void)state;
+    engine_fixture_open(&fixture, NULL);
+    return 0;
+}
+
+static int close_fixture(void **state)
+{
+    (void)state;
+    engine_fixture_close(&fixture);
+    return 0;
+}
+
+static void jq_programs_are_answered_by_evaluators(void **state)
+{
+    (void)state;
+    engine_fixture_start(
+        &fixture, 1,
+        "{\"name\":\"t\",\"steps\":{"
+        "\"a\":{\"exec\":[\"echo\",\"${.input.list | add}\",\"${.input.list | length}\"],"
+        "\"env\":{\"E\":\"${.input.list | max}\"},\"stdin\":\"${[.input.list[] * 2]}\"},"
+        "\"b\":{\"needs\":[\"a\"],\"when\":\"${.steps.a.exit_code == 0 and (.input.list | length) == 3}\","
+        "\"exec\":[\"cat\"],\"stdin\":\"${.execution | [.workspace, .workflow, .version, .attempt, .id]}\"}}}",
+        "{\"list\":[1,2,3]}");
+    assert_string_equal(engine_fixture_expect(&fixture, REPORT_STEP, 1, "a", STEP_COMPLETED, 1)->step.output, "\"6 3\"");
+    assert_string_equal(engine_fixture_expect_end(&fixture, 1, END_COMPLETED)->step.output,
+                        "[\"acme\",\"test\",3,1,\"00000000-0000-7000-8000-000000000001\"]");
+}
+
+static void expression_sees_only_the_steps_before_its_own(void **state)
+{
+    (void)state;
+    engine_fixture_start(&fixture, 1,
+                         "{\"name\":\"t\",\"steps\":{\"a\":{\"exec\":[\"true\"]},"
+                         "\"b\":{\"needs\":[\"a\"],\"exec\":[\"true\"]},"
+                         "\"c\":{\"needs\":[\"a\"],\"exec\":[\"cat\"],\"stdin\":\"${[.steps[]] | length}\"},"
+                         "\"d\":{\"needs\":[\"b\",\"c\"],\"exec\":[\"cat\"],\"stdin\":\"${[.steps[]] | length}\"}}}",
+                         "{}");
+    assert_string_equal(engine_fixture_expect(&fixture, REPORT_STEP, 1, "c", STEP_COMPLETED, 1)->step.output, "1");
+    assert_string_equal(engine_fixture_expect_end(&fixture, 1, END_COMPLETED)->step.output, "3");
+}
+
+static void failing_expression_fails_its_step_and_says_where(void **state)
+{
+    (void)state;
+    engine_fixture_start(&fixture, 1,
+                         "{\"name\":\"t\",\"steps\":{\"a\":{\"exec\":[\"echo\",\"${.input | error(\\\"no way\\\")}\"],"
+                         "\"retry\":{\"attempts\":3}}}}",
+                         "{}");
+    const struct report *end = engine_fixture_expect_end(&fixture, 1, END_FAILED);
+    assert_string_equal(end->error_code, "expression_error");
+    assert_non_null(strstr(end->error, "no way"));
+    assert_int_equal(end->step.failures, 1); /* it would fail again */
+    engine_fixture_start(&fixture, 2, "{\"name\":\"t\",\"steps\":{\"a\":{\"exec\":[\"echo\",\"${.input.missing}\"]}}}",
+                         "{}");
+    assert_string_equal(engine_fixture_expect_end(&fixture, 2, END_FAILED)->error_code, "expression_error");
+    engine_fixture_start(&fixture, 3, "{\"name\":\"t\",\"steps\":{\"a\":{\"sleep\":\"${.input.for}\"}}}",
+                         "{\"for\":\"soon\"}");
+    assert_string_equal(engine_fixture_expect_end(&fixture, 3, END_FAILED)->error_code, "expression_error");
+}
+
+static void runaway_expression_is_killed_and_the_next_one_is_answered(void **state)
+{
+    (void)state;
+    for (int i = 1; i <= 3; i++) { /* more than there are evaluators */
+        engine_fixture_start(
+            &fixture, i, "{\"name\":\"t\",\"steps\":{\"a\":{\"exec\":[\"echo\",\"${[range(1e12)] | length}\"]}}}", "{}");
+    }
+    for (int i = 1; i <= 3; i++) {
+        const struct report *end = engine_fixture_expect_end(&fixture, i, END_FAILED);
+        assert_true(strcmp(end->error_code, "expression_timeout") == 0 || strcmp(end->error_code, "expression_error") == 0);
+    }
+    engine_fixture_start(&fixture, 4, "{\"name\":\"t\",\"steps\":{\"a\":{\"exec\":[\"echo\",\"${1 + 1}\"]}}}", "{}");
+    assert_string_equal(engine_fixture_expect_end(&fixture, 4, END_COMPLETED)->step.output, "2\n");
+}
+
+static void expression_that_never_ends_fails_with_a_code_of_its_own(void **state)
+{
+    (void)state;
+    engine_fixture_start(&fixture, 1, "{\"name\":\"t\",\"steps\":{\"a\":{\"exec\":[\"echo\",\"${def f: f; f}\"]}}}", "{}");
+    assert_string_equal(engine_fixture_expect_end(&fixture, 1, END_FAILED)->error_code, "expression_timeout");
+}
+
+static void execution_cancelled_while_it_evaluates_ends_at_once(void **state)
+{
+    (void)state;
+    engine_fixture_start(&fixture, 1, "{\"name\":\"t\",\"steps\":{\"a\":{\"exec\":[\"echo\",\"${def f: f; f}\"]}}}", "{}");
+    (void)engine_fixture_expect(&fixture, REPORT_STARTED, 1, NULL, -1, 1);
+    engine_cancel(fixture.engine, engine_fixture_id(1), 1);
+    const struct report *end = engine_fixture_expect_end(&fixture, 1, END_CANCELLED);
+    assert_false(end->has_step); /* nobody ever heard of its step */
+    engine_fixture_start(&fixture, 2, "{\"name\":\"t\",\"steps\":{\"a\":{\"exec\":[\"echo\",\"${1 + 1}\"]}}}", "{}");
+    (void)engine_fixture_expect_end(&fixture, 2, END_COMPLETED);
+}
+
+static void lost_keeper_fails_the_expression_and_is_replaced(void **state)
+{
+    (void)state;
+    engine_fixture_start(&fixture, 1, "{\"name\":\"t\",\"steps\":{\"a\":{\"exec\":[\"echo\",\"${def f: f; f}\"]}}}", "{}");
+    (void)engine_fixture_expect(&fixture, REPORT_STARTED, 1, NULL, -1, 1);
+    assert_int_equal(kill((pid_t)in_process_keeper_pid(fixture.engine), SIGKILL), 0);
+    (void)engine_fixture_expect_end(&fixture, 1, END_FAILED);
+    engine_fixture_start(&fixture, 2, "{\"name\":\"t\",\"steps\":{\"a\":{\"exec\":[\"echo\",\"${1 + 1}\"]}}}", "{}");
+    (void)engine_fixture_expect_end(&fixture, 2, END_COMPLETED);
+}
+
+static void many_expressions_share_the_evaluators(void **state)
+{
+    (void)state;
+    const char *definition = "{\"name\":\"t\",\"steps\":{\"a\":{\"when\":\"${.input.n * 2 < 0}\",\"exec\":[\"true\"]}}}";
+    for (int i = 0; i < 300; i++) {
+        char params[32];
+        (void)snprintf(params, sizeof params, "{\"n\":%d}", i);
+        struct engine_start start = engine_fixture_start_of(0, definition, params);
+        (void)snprintf(start.id, sizeof start.id, "00000000-0000-7000-8000-%012d", i);
+        start.definition_id = 1;
+        engine_fixture_start_with(&fixture, &start);
+    }
+    assert_non_null(recorder_wait(&fixture.recorder, REPORT_ENDED, NULL, NULL, STEP_SKIPPED, 300));
+}
+
+#define CLAIM(name) cmocka_unit_test_setup_teardown(name, open_fixture, close_fixture)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CLAIM(jq_programs_are_answered_by_evaluators),
+        CLAIM(expression_sees_only_the_steps_before_its_own),
+        CLAIM(failing_expression_fails_its_step_and_says_where),
+        CLAIM(runaway_expression_is_killed_and_the_next_one_is_answered),
+        CLAIM(expression_that_never_ends_fails_with_a_code_of_its_own),
+        CLAIM(execution_cancelled_while_it_evaluates_ends_at_once),
+        CLAIM(lost_keeper_fails_the_expression_and_is_replaced),
+        CLAIM(many_expressions_share_the_evaluators),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

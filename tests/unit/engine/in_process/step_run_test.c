@@ -1,0 +1,384 @@
+/* Attempts: handlers, retries, timeouts, sleeps, and the engine driven by steps of its caller. */
+#include "engine/in_process/step_run.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "support/engine_fixture.h"
+#include "support/test.h"
+#include "weir/handler.h"
+
+static struct engine_fixture fixture;
+static atomic_int calls;
+static atomic_bool may_go;
+
+static void echo(struct weir_call *call, void *context)
+{
+    (void)context;
+    char text[512];
+    (void)snprintf(text, sizeof text,
+                   "{\"id\":\"%s\",\"workspace\":\"%s\",\"step\":\"%s\",\"attempt\":%d,\"fence\":%lld,\"input\":%s}",
+                   weir_call_execution_id(call), weir_call_workspace(call), weir_call_step(call), weir_call_attempt(call),
+                   (long long)weir_call_fence(call), weir_call_input(call));
+    weir_done(call, text);
+    weir_fail(call, "late", "the first answer counts");
+}
+
+static void done(struct weir_call *call, void *context)
+{
+    (void)context;
+    atomic_fetch_add(&calls, 1);
+    weir_done(call, NULL);
+}
+
+static void fails_twice(struct weir_call *call, void *context)
+{
+    (void)context;
+    if (atomic_fetch_add(&calls, 1) < 2) {
+        weir_retry(call, "busy", "not now");
+    } else {
+        weir_done(call, "\"third\"");
+    }
+}
+
+static void fails(struct weir_call *call, void *context)
+{
+    (void)context;
+    atomic_fetch_add(&calls, 1);
+    weir_fail(call, "card_declined", "no money\x1b[31m");
+}
+
+static void retries(struct weir_call *call, void *context)
+{
+    (void)context;
+    weir_retry(call, NULL, NULL);
+}
+
+static void says_nothing(struct weir_call *call, void *context)
+{
+    (void)call;
+    (void)context;
+}
+
+static void says_nonsense(struct weir_call *call, void *context)
+{
+    (void)context;
+    weir_done(call, "{nonsense");
+}
+
+static void waits_for_cancel(struct weir_call *call, void *context)
+{
+    (void)context;
+    atomic_fetch_add(&calls, 1);
+    while (!weir_call_cancelled(call)) {
+        struct timespec pause = {.tv_nsec = 1000000};
+        (void)nanosleep(&pause, NULL);
+    }
+}
+
+static void waits_for_go(struct weir_call *call, void *context)
+{
+    (void)context;
+    atomic_fetch_add(&calls, 1);
+    while (!atomic_load(&may_go)) {
+        struct timespec pause = {.tv_nsec = 1000000};
+        (void)nanosleep(&pause, NULL);
+    }
+    weir_done(call, "1");
+}
+
+static const struct weir_handler handlers[] = {
+    {.name = "echo", .function = echo},
+    {.name = "done", .function = done},
+    {.name = "fails-twice", .function = fails_twice},
+    {.name = "fails", .function = fails},
+    {.name = "retries", .function = retries},
+    {.name = "says-nothing", .function = says_nothing},
+    {.name = "says-nonsense", .function = says_nonsense},
+    {.name = "waits-for-cancel", .function = waits_for_cancel},
+    {.name = "waits-for-go", .function = waits_for_go},
+};
+
+static const struct in_process_options options = {
+    .allow_exec = true, .handlers = handlers, .handler_count = sizeof handlers / sizeof handlers[0], .handler_threads = 2};
+
+static int open_fixture(void **state)
+{
+    (void)state;
+    atomic_store(&calls, 0);
+    atomic_store(&may_go, false);
+    engine_fixture_open(&fixture, &options);
+    return 0;
+}
+
+static int close_fixture(void **state)
+{
+    (void)state;
+    atomic_store(&may_go, true);
+    engine_fixture_close(&fixture);
+    return 0;
+}
+
+static const struct report *run(int number, const char *step, enum end_state end)
+{
+    char definition[1024];
+    (void)snprintf(definition, sizeof definition, "{\"name\":\"t\",\"steps\":{\"a\":{%s}}}", step);
+    engine_fixture_start(&fixture, number, definition, "{\"n\": 1}");
+    return engine_fixture_expect_end(&fixture, number, end);
+}
+
+static void wait_for_calls(int count)
+{
+    for (int i = 0; i < 20000 && atomic_load(&calls) < count; i++) {
+        struct timespec pause = {.tv_nsec = 1000000};
+        (void)nanosleep(&pause, NULL);
+    }
+    assert_true(atomic_load(&calls) >= count);
+}
+
+static void handler_gets_its_input_and_gives_its_output(void **state)
+{
+    (void)state;
+    assert_string_equal(
+        run(1, "\"handler\":\"echo\"", END_COMPLETED)->step.output,
+        "{\"id\":\"00000000-0000-7000-8000-000000000001\",\"workspace\":\"acme\",\"step\":\"a\",\"attempt\":1,"
+        "\"fence\":1,\"input\":{\"n\": 1}}");
+    assert_non_null(strstr(run(2, "\"handler\":\"echo\",\"input\":{\"m\":[\"${.input.n}\"]}", END_COMPLETED)->step.output,
+                           "\"input\":{\"m\":[1]}"));
+    /* One record for an execution of one handler. */
+    assert_int_equal(recorder_count(&fixture.recorder, REPORT_STEP, NULL, NULL, -1), 0);
+}
+
+static void handler_that_fails_is_not_retried(void **state)
+{
+    (void)state;
+    const struct report *end = run(1, "\"handler\":\"fails\",\"retry\":{\"attempts\":5,\"backoff\":\"1ms\"}", END_FAILED);
+    assert_string_equal(end->error_code, "card_declined");
+    assert_string_equal(end->error, "no money?[31m");
+    assert_int_equal(atomic_load(&calls), 1);
+}
+
+static void handler_that_asks_for_it_is_retried_by_its_policy(void **state)
+{
+    (void)state;
+    const struct report *end =
+        run(1, "\"handler\":\"fails-twice\",\"retry\":{\"attempts\":5,\"backoff\":\"1ms\"}", END_COMPLETED);
+    assert_string_equal(end->step.output, "\"third\"");
+    assert_int_equal(end->step.attempt, 3);
+    const struct report *waiting = engine_fixture_expect(&fixture, REPORT_STEP, 1, "a", STEP_WAITING, 2);
+    assert_int_equal(waiting->step.attempt, 2);
+    assert_int_equal(waiting->step.failures, 2);
+    assert_string_equal(waiting->step.error_code, "busy");
+    assert_string_equal(waiting->step.error, "not now");
+}
+
+static void handler_without_a_policy_waits_a_minute_for_its_next_attempt(void **state)
+{
+    (void)state;
+    engine_fixture_start(&fixture, 1, "{\"name\":\"t\",\"steps\":{\"a\":{\"handler\":\"retries\"}}}", "{}");
+    const struct report *waiting = engine_fixture_expect(&fixture, REPORT_STEP, 1, "a", STEP_WAITING, 1);
+    assert_true(waiting->step.due_in_us > 45 * MICROSECONDS_PER_SECOND);
+    assert_true(waiting->step.due_in_us <= 60 * MICROSECONDS_PER_SECOND);
+    assert_string_equal(waiting->step.error_code, "handler_failed");
+}
+
+static void handler_must_say_something_and_it_must_be_json(void **state)
+{
+    (void)state;
+    assert_string_equal(run(1, "\"handler\":\"says-nothing\"", END_FAILED)->error_code, "handler_no_result");
+    assert_string_equal(run(2, "\"handler\":\"says-nonsense\"", END_FAILED)->error_code, "handler_bad_output");
+}
+
+static void handler_is_told_of_its_timeout(void **state)
+{
+    (void)state;
+    const struct report *end =
+        run(1, "\"handler\":\"waits-for-cancel\",\"timeout\":\"50ms\",\"retry\":{\"attempts\":2,\"backoff\":\"1ms\"}",
+            END_FAILED);
+    assert_string_equal(end->error_code, "timeout");
+    assert_int_equal(end->step.attempt, 2);
+}
+
+static void handler_is_told_of_cancel(void **state)
+{
+    (void)state;
+    engine_fixture_start(&fixture, 1, "{\"name\":\"t\",\"steps\":{\"a\":{\"handler\":\"waits-for-cancel\"}}}", "{}");
+    wait_for_calls(1);
+    engine_cancel(fixture.engine, engine_fixture_id(1), 1);
+    assert_int_equal(engine_fixture_expect_end(&fixture, 1, END_CANCELLED)->step.state, STEP_CANCELLED);
+}
+
+static void interrupted_handler_leaves_its_attempt_on_record(void **state)
+{
+    (void)state;
+    engine_fixture_start(&fixture, 1, "{\"name\":\"t\",\"steps\":{\"a\":{\"handler\":\"waits-for-cancel\"}}}", "{}");
+    wait_for_calls(1);
+    engine_stop(fixture.engine, true);
+    (void)engine_fixture_expect(&fixture, REPORT_GIVEN_BACK, 1, NULL, -1, 1);
+    const struct report *waiting = engine_fixture_expect(&fixture, REPORT_STEP, 1, "a", STEP_WAITING, 1);
+    assert_int_equal(waiting->step.attempt, 1);
+    assert_int_equal(waiting->step.failures, 0);
+}
+
+static void attempt_of_a_handler_grows_over_handovers(void **state)
+{
+    (void)state;
+    struct engine_start start =
+        engine_fixture_start_of(1, "{\"name\":\"t\",\"steps\":{\"a\":{\"handler\":\"echo\"}}}", "{}");
+    start.handovers = 2;
+    engine_fixture_start_with(&fixture, &start);
+    assert_int_equal(engine_fixture_expect_end(&fixture, 1, END_COMPLETED)->step.attempt, 3);
+}
+
+static void two_runs_of_a_handler_never_overlap_when_the_fence_grows(void **state)
+{
+    (void)state;
+    struct engine_start start =
+        engine_fixture_start_of(1, "{\"name\":\"t\",\"steps\":{\"a\":{\"handler\":\"waits-for-go\"}}}", "{}");
+    engine_fixture_start_with(&fixture, &start);
+    wait_for_calls(1);
+    start.fence = 2;
+    engine_fixture_start_with(&fixture, &start);
+    engine_describe(fixture.engine, engine_fixture_id(2), 1); /* the loop has seen the second start */
+    (void)engine_fixture_expect(&fixture, REPORT_ABSENT, 2, NULL, -1, 1);
+    assert_int_equal(atomic_load(&calls), 1);
+    atomic_store(&may_go, true);
+    assert_int_equal(engine_fixture_expect_end(&fixture, 1, END_COMPLETED)->fence, 2);
+    assert_int_equal(atomic_load(&calls), 2);
+}
+
+static void exec_is_retried_until_it_works_but_not_on_named_codes(void **state)
+{
+    (void)state;
+    const struct report *end = run(1,
+                                   "\"exec\":[\"sh\",\"-c\",\"[ $WEIR_ATTEMPT = 3 ] || exit "
+                                   "$WEIR_ATTEMPT\"],\"retry\":{\"attempts\":3,\"backoff\":\"1ms\"}",
+                                   END_COMPLETED);
+    assert_int_equal(end->step.attempt, 3);
+    assert_int_equal(end->step.failures, 2);
+    end = run(2,
+              "\"exec\":[\"sh\",\"-c\",\"exit "
+              "$WEIR_ATTEMPT\"],\"retry\":{\"attempts\":9,\"backoff\":\"1ms\",\"not_on\":[\"exit_2\"]}",
+              END_FAILED);
+    assert_int_equal(end->step.attempt, 2);
+    assert_string_equal(end->error_code, "exit_2");
+    end = run(3, "\"exec\":[\"false\"],\"retry\":{\"attempts\":4,\"backoff\":\"1ms\"}", END_FAILED);
+    assert_int_equal(end->step.failures, 4); /* attempts: 4 is four runs */
+}
+
+static void sleep_is_on_record_with_its_delay_and_ends(void **state)
+{
+    (void)state;
+    int64_t before_us = clock_boot(clock_system());
+    (void)run(1, "\"sleep\":\"150ms\"", END_COMPLETED);
+    assert_true(clock_boot(clock_system()) - before_us >= 150000);
+    assert_int_equal(engine_fixture_expect(&fixture, REPORT_STEP, 1, "a", STEP_WAITING, 1)->step.due_in_us, 150000);
+}
+
+static void output_that_is_no_utf8_becomes_text(void **state)
+{
+    (void)state;
+    assert_string_equal(run(1, "\"exec\":[\"printf\",\"a\\\\377b\"]", END_COMPLETED)->step.output, "\"a?b\"");
+    assert_string_equal(run(2, "\"exec\":[\"printf\",\"a\\\\000b\"]", END_COMPLETED)->step.output, "\"a\\u0000b\"");
+    assert_string_equal(run(3, "\"exec\":[\"true\"]", END_COMPLETED)->step.output, "\"\"");
+}
+
+/* --- without threads --- */
+
+static int64_t now_us;
+
+static int64_t read_now(void *context)
+{
+    (void)context;
+    return now_us;
+}
+
+static void engine_without_threads_runs_in_the_steps_of_its_caller(void **state)
+{
+    (void)state;
+    const struct clock clock = {.wall_us = read_now, .boot_us = read_now};
+    struct in_process_options stepped = options;
+    struct engine_fixture own;
+    stepped.clock = &clock;
+    now_us = 1000;
+    engine_fixture_open_stepped(&own, &stepped);
+    engine_fixture_start(
+        &own, 1, "{\"name\":\"t\",\"steps\":{\"s\":{\"sleep\":\"1h\"},\"a\":{\"needs\":[\"s\"],\"handler\":\"done\"}}}",
+        "{}");
+    assert_int_equal(own.recorder.count, 0); /* nothing is said from inside start() */
+    int64_t next_us = 0;
+    for (int i = 0; i < 10; i++) {
+        next_us = engine_step(own.engine);
+    }
+    assert_true(next_us == 1000 + 3600 * MICROSECONDS_PER_SECOND);
+    assert_int_equal(atomic_load(&calls), 0);
+    now_us = next_us;
+    for (int i = 0; i < 10; i++) {
+        next_us = engine_step(own.engine);
+    }
+    assert_int_equal(atomic_load(&calls), 1);
+    assert_int_equal(own.recorder.ended, 1);
+    assert_true(next_us == TIME_NEVER);
+    assert_int_equal(engine_running(own.engine), 0);
+    engine_fixture_close(&own);
+}
+
+static void room_is_what_is_left_of_the_limit_until_ends_are_durable(void **state)
+{
+    (void)state;
+    struct in_process_options small = options;
+    struct engine_fixture own;
+    small.max_running = 3;
+    engine_fixture_open(&own, &small);
+    own.recorder.is_manual = true;
+    assert_int_equal(engine_room(own.engine), 3);
+    engine_fixture_start(&own, 1, "{\"name\":\"t\",\"steps\":{\"a\":{\"handler\":\"done\"}}}", "{}");
+    assert_int_equal(engine_room(own.engine), 2);
+    const struct report *end = engine_fixture_expect_end(&own, 1, END_COMPLETED);
+    assert_int_equal(engine_room(own.engine), 2);
+    recorder_answer(&own.recorder, end, WEIR_OK);
+    engine_describe(own.engine, engine_fixture_id(1), 1);
+    (void)engine_fixture_expect(&own, REPORT_ABSENT, 1, NULL, -1, 1);
+    assert_int_equal(engine_room(own.engine), 3);
+    engine_fixture_close(&own);
+}
+
+static void two_handlers_of_one_name_are_refused(void **state)
+{
+    (void)state;
+    const struct weir_handler twins[] = {{.name = "x", .function = done}, {.name = "x", .function = fails}};
+    const struct weir_handler nameless[] = {{.name = "A b", .function = done}};
+    struct in_process_options wrong = {.handlers = twins, .handler_count = 2};
+    struct engine *engine = NULL;
+    struct weir_error error;
+    assert_int_equal(in_process_open(&wrong, &engine, &error), WEIR_INVALID_ARGUMENT);
+    wrong = (struct in_process_options){.handlers = nameless, .handler_count = 1};
+    assert_int_equal(in_process_open(&wrong, &engine, &error), WEIR_INVALID_ARGUMENT);
+    assert_null(engine);
+}
+
+#define CLAIM(name) cmocka_unit_test_setup_teardown(name, open_fixture, close_fixture)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CLAIM(handler_gets_its_input_and_gives_its_output),
+        CLAIM(handler_that_fails_is_not_retried),
+        CLAIM(handler_that_asks_for_it_is_retried_by_its_policy),
+        CLAIM(handler_without_a_policy_waits_a_minute_for_its_next_attempt),
+        CLAIM(handler_must_say_something_and_it_must_be_json),
+        CLAIM(handler_is_told_of_its_timeout),
+        CLAIM(handler_is_told_of_cancel),
+        CLAIM(interrupted_handler_leaves_its_attempt_on_record),
+        CLAIM(attempt_of_a_handler_grows_over_handovers),
+        CLAIM(two_runs_of_a_handler_never_overlap_when_the_fence_grows),
+        CLAIM(exec_is_retried_until_it_works_but_not_on_named_codes),
+        CLAIM(sleep_is_on_record_with_its_delay_and_ends),
+        CLAIM(output_that_is_no_utf8_becomes_text),
+        CLAIM(engine_without_threads_runs_in_the_steps_of_its_caller),
+        CLAIM(room_is_what_is_left_of_the_limit_until_ends_are_durable),
+        CLAIM(two_handlers_of_one_name_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
