@@ -1,5 +1,6 @@
 -- The queue on SQLite. Times are microseconds since 1970 in store time; ids are UUIDv7 text. Tables of the specification keep
--- its names. WITHOUT ROWID where the row is found by its own key: one tree instead of two.
+-- its names. WITHOUT ROWID where the row is found by its own key: one tree instead of two. Checks have no IN with three values
+-- or more: for such a list SQLite builds a temporary tree each time that a row is written.
 
 -- One row: the store's clock and its counters.
 --   clock: store time = boot clock of the machine + clock_offset. All processes of the machine share it, whatever their wall
@@ -86,8 +87,8 @@ CREATE TABLE workflow_execution_queue (
     lane_id        INTEGER NOT NULL REFERENCES lanes (id),
     workspace_id   INTEGER NOT NULL REFERENCES workspaces (id),
     definition_id  INTEGER NOT NULL REFERENCES workflow_definitions (id),
-    status         TEXT    NOT NULL CHECK (status IN ('PENDING', 'CLAIMED', 'DISPATCHED')),
-    phase          INTEGER NOT NULL CHECK (phase = 2 AND status <> 'PENDING' OR phase IN (0, 1) AND status = 'PENDING'),
+    status         TEXT    NOT NULL CHECK (status = 'PENDING' OR status = 'CLAIMED' OR status = 'DISPATCHED'),
+    phase          INTEGER NOT NULL CHECK (phase = 2 AND status <> 'PENDING' OR (phase = 0 OR phase = 1) AND status = 'PENDING'),
     rank           INTEGER NOT NULL,
     priority       INTEGER NOT NULL,
     run_at         INTEGER NOT NULL,
@@ -121,7 +122,7 @@ CREATE TABLE workflow_executions (
     lane_id        INTEGER NOT NULL,
     workspace_id   INTEGER NOT NULL,
     definition_id  INTEGER NOT NULL,
-    status         TEXT    NOT NULL CHECK (status IN ('COMPLETED', 'FAILED', 'CANCELLED')),
+    status         TEXT    NOT NULL CHECK (status = 'COMPLETED' OR status = 'FAILED' OR status = 'CANCELLED'),
     priority       INTEGER NOT NULL,
     run_at         INTEGER NOT NULL,
     attempts       INTEGER NOT NULL,
@@ -203,7 +204,7 @@ CREATE TABLE nodes (
     version        TEXT    NOT NULL,
     engine         TEXT    NOT NULL,
     engine_reachable INTEGER NOT NULL DEFAULT 1,
-    wish           TEXT    NOT NULL DEFAULT 'run' CHECK (wish IN ('run', 'pause', 'drain', 'stop')),
+    wish           TEXT    NOT NULL DEFAULT 'run' CHECK (wish = 'run' OR wish = 'pause' OR wish = 'drain' OR wish = 'stop'),
     running        INTEGER NOT NULL DEFAULT 0,
     stuck          INTEGER NOT NULL DEFAULT 0,
     lease          INTEGER NOT NULL,
