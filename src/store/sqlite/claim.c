@@ -543,8 +543,9 @@ enum weir_status sqlite_claim(struct store *store, const struct claim_options *o
     claim->items = arena_allocate(arena, options->limit * sizeof *claim->items);
     claim->ranks = arena_allocate(arena, options->limit * sizeof *claim->ranks);
     claim->row_numbers = arena_allocate(arena, options->limit * sizeof *claim->row_numbers);
-    status =
-        claim->items == NULL || claim->ranks == NULL || claim->row_numbers == NULL ? error_out_of_memory(error) : write_open(store, &claim->write, error);
+    status = claim->items == NULL || claim->ranks == NULL || claim->row_numbers == NULL
+                 ? error_out_of_memory(error)
+                 : write_open(store, &claim->write, error);
     if (status != WEIR_OK) {
         free(claim);
         return status;

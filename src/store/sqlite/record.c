@@ -89,9 +89,8 @@ static enum weir_status note_end(struct write *write, int64_t workspace_id, enum
                                  struct weir_error *error)
 {
     enum weir_status status = WEIR_OK;
-    struct workspace_counts *counts =
-        lane_changes_workspace(&write->changes, write->connection, workspace_id, held ? LOOK_IF_FILLS : LOOK_ALWAYS, &status,
-                               error);
+    struct workspace_counts *counts = lane_changes_workspace(&write->changes, write->connection, workspace_id,
+                                                             held ? LOOK_IF_FILLS : LOOK_ALWAYS, &status, error);
     counts->slots -= held ? 1 : 0;
     counts->pending -= held ? 0 : 1;
     counts->completed += state == ITEM_COMPLETED;
