@@ -310,7 +310,10 @@ int64_t duties_step(struct node *node)
         return loop_failed(node, LOOP_DUTIES, now_us, status, &error);
     }
     loop_succeeded(node, LOOP_DUTIES);
-    next_us = earlier(node->next_recovery_us, node->next_stuck_us);
+    next_us = node->next_stuck_us;
+    if (!node->settings.no_dispatch) {
+        next_us = earlier(next_us, node->next_recovery_us);
+    }
     if (node->settings.retention_us > 0) {
         next_us = earlier(next_us, node->next_retention_us);
     }

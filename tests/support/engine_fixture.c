@@ -10,13 +10,18 @@
 
 #include "support/test.h"
 
+void engine_fixture_make_directory(struct engine_fixture *fixture)
+{
+    memset(fixture, 0, sizeof *fixture);
+    (void)snprintf(fixture->directory, sizeof fixture->directory, "/tmp/weir-engine-test-XXXXXX");
+    assert_non_null(mkdtemp(fixture->directory));
+}
+
 static void open_engine(struct engine_fixture *fixture, const struct in_process_options *options, bool with_threads)
 {
     struct in_process_options plain = {.allow_exec = true};
     struct weir_error error;
-    memset(fixture, 0, sizeof *fixture);
-    (void)snprintf(fixture->directory, sizeof fixture->directory, "/tmp/weir-engine-test-XXXXXX");
-    assert_non_null(mkdtemp(fixture->directory));
+    engine_fixture_make_directory(fixture);
     assert_int_equal(in_process_open(options != NULL ? options : &plain, &fixture->engine, &error), WEIR_OK);
     recorder_init(&fixture->recorder, fixture->engine);
     if (with_threads) {
@@ -36,8 +41,10 @@ void engine_fixture_open_stepped(struct engine_fixture *fixture, const struct in
 
 void engine_fixture_close(struct engine_fixture *fixture)
 {
-    engine_close(fixture->engine);
-    recorder_close(&fixture->recorder);
+    if (fixture->engine != NULL) {
+        engine_close(fixture->engine);
+        recorder_close(&fixture->recorder);
+    }
     DIR *directory = opendir(fixture->directory);
     for (struct dirent *entry; directory != NULL && (entry = readdir(directory)) != NULL;) {
         (void)unlinkat(dirfd(directory), entry->d_name, 0);

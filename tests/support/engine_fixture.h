@@ -18,6 +18,8 @@ struct engine_fixture {
 void engine_fixture_open(struct engine_fixture *fixture, const struct in_process_options *options);
 /* The same without engine_run_threads(). */
 void engine_fixture_open_stepped(struct engine_fixture *fixture, const struct in_process_options *options);
+/* Only the directory. */
+void engine_fixture_make_directory(struct engine_fixture *fixture);
 void engine_fixture_close(struct engine_fixture *fixture);
 
 /* "00000000-0000-7000-8000-00000000000N"; static storage for N < 64. */

@@ -6,6 +6,7 @@
 #define WEIR_TESTS_SUPPORT_RECORDER_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include "engine/engine.h"
@@ -18,10 +19,10 @@ struct recorder {
     pthread_cond_t changed;
     struct report *first; /* in the order in which they came */
     struct report *last;
-    size_t count;
+    atomic_size_t count;
     bool is_manual; /* the test answers by itself */
     bool is_silent; /* counts, keeps nothing */
-    size_t ended;
+    atomic_size_t ended;
 };
 
 void recorder_init(struct recorder *recorder, struct engine *engine);

@@ -238,7 +238,7 @@ void evaluators_drop(struct evaluators *pool, struct evaluator_request *request)
         before = *link;
         link = &before->next;
     }
-    if (*link == request) {
+    if (request != NULL && *link == request) {
         *link = request->next;
         pool->last = pool->last == request ? before : pool->last;
     }

@@ -117,8 +117,8 @@ static void leave(struct execution *execution)
         runner_remove(runner, execution);
     }
     runner->timers_reserved -= execution->step_count + 1;
+    atomic_fetch_sub(&runner->admitted, execution->room_is_free ? 0 : 1);
     execution_free(execution);
-    atomic_fetch_sub(&runner->admitted, 1);
     if (successor != NULL) {
         execution_admit(successor);
     }
@@ -159,9 +159,10 @@ static bool meets_itself(struct execution *execution)
         return true;
     }
     if (execution->fence == here->fence && here->ending != ENDING_ABANDONED) {
-        engine_report(&runner->base, runner_report_new(REPORT_STARTED, execution->id, execution->fence));
+        struct report *report = runner_report_new(REPORT_STARTED, execution->id, execution->fence);
         execution_free(execution);
         atomic_fetch_sub(&runner->admitted, 1);
+        engine_report(&runner->base, report);
     } else {
         refuse(execution, false, 0, "stale_fence", "this node holds the execution with a later fence");
     }

@@ -91,6 +91,7 @@ struct execution {
     bool in_table;
     bool cancel_requested;
     bool end_reported; /* ENDED or GIVEN_BACK is with the recorder */
+    bool room_is_free; /* its place in room() was given back already */
     bool settling;     /* execution_settle() is on the stack */
     bool settle_again;
     enum weir_status refusal;    /* the definition could not be read */

@@ -152,12 +152,24 @@ static void abandon_all(struct runner *runner)
     end_all(runner, ENDING_ABANDONED);
 }
 
+static bool frees_room(const struct recorded *recorded)
+{
+    return (recorded->kind == REPORT_ENDED || recorded->kind == REPORT_GIVEN_BACK) && recorded->status == WEIR_OK;
+}
+
 static void take_recorded(struct runner *runner, const struct recorded_command *command)
 {
     for (size_t i = 0; i < command->count; i++) {
-        struct execution *execution = runner_find(runner, command->entries[i].id);
-        if (execution != NULL && execution->fence == command->entries[i].fence) {
-            execution_recorded(execution, &command->entries[i]);
+        const struct recorded *recorded = &command->entries[i];
+        struct execution *execution = runner_find(runner, recorded->id);
+        bool is_here = execution != NULL && execution->fence == recorded->fence;
+        if (frees_room(recorded) && is_here && execution->end_reported) {
+            execution->room_is_free = true;
+        } else if (frees_room(recorded)) {
+            atomic_fetch_add(&runner->admitted, 1); /* an answer that came twice freed what it did not have */
+        }
+        if (is_here) {
+            execution_recorded(execution, recorded);
         }
     }
 }
@@ -286,12 +298,19 @@ static void in_process_abandon(struct engine *engine, const char *id, int64_t fe
 
 static void in_process_recorded(struct engine *engine, const struct recorded *recorded, size_t count)
 {
+    struct runner *runner = (struct runner *)(void *)engine;
     struct recorded_command *command = malloc(sizeof *command + count * sizeof *recorded);
     INVARIANT(command != NULL);
     command->command.kind = COMMAND_RECORDED;
     command->count = count;
     memcpy(command->entries, recorded, count * sizeof *recorded);
-    push((struct runner *)(void *)engine, &command->command);
+    /* Room is free before this call returns: the recorder wakes the dispatcher next, and who finds none then sleeps. */
+    size_t freed = 0;
+    for (size_t i = 0; i < count; i++) {
+        freed += frees_room(&recorded[i]);
+    }
+    atomic_fetch_sub(&runner->admitted, freed);
+    push(runner, &command->command);
 }
 
 static void in_process_describe(struct engine *engine, const char *id, int64_t fence)

@@ -56,6 +56,7 @@ static struct {
     bool sweep_again;
     size_t unsent; /* reports that the socket had no room for */
     size_t in_use;
+    size_t used_below; /* no slot from here on is in use: what a walk over the slots looks at */
     int16_t free_first;
     int16_t buckets[BUCKETS];
     struct slot slots[KEEPER_STEPS_MAX];
@@ -91,6 +92,8 @@ static struct slot *slot_take(void)
     keeper.free_first = slot->next;
     *slot = (struct slot){.state = SLOT_FREE, .next = -1, .kill_at_us = TIME_NEVER};
     keeper.in_use++;
+    size_t above = (size_t)(slot - keeper.slots) + 1;
+    keeper.used_below = above > keeper.used_below ? above : keeper.used_below;
     return slot;
 }
 
@@ -100,6 +103,9 @@ static void slot_give_back(struct slot *slot)
     slot->next = keeper.free_first;
     keeper.free_first = (int16_t)(slot - keeper.slots);
     keeper.in_use--;
+    while (keeper.used_below > 0 && keeper.slots[keeper.used_below - 1].state == SLOT_FREE) {
+        keeper.used_below--;
+    }
 }
 
 static int16_t *bucket_of(pid_t pid)
@@ -139,7 +145,7 @@ static struct slot *slot_of_leader(pid_t pid)
 
 static struct slot *slot_of_ticket(uint64_t ticket)
 {
-    for (size_t i = 0; i < KEEPER_STEPS_MAX; i++) {
+    for (size_t i = 0; i < keeper.used_below; i++) {
         if (keeper.slots[i].state != SLOT_FREE && keeper.slots[i].ticket == ticket) {
             return &keeper.slots[i];
         }
@@ -197,7 +203,7 @@ static void slot_flush(struct slot *slot)
 static void flush_unsent(void)
 {
     keeper.unsent = 0;
-    for (size_t i = 0; i < KEEPER_STEPS_MAX && keeper.unsent == 0; i++) {
+    for (size_t i = 0; i < keeper.used_below && keeper.unsent == 0; i++) {
         if (keeper.slots[i].state != SLOT_FREE) {
             slot_flush(&keeper.slots[i]);
         }
@@ -282,7 +288,7 @@ static void stop(struct slot *slot, int64_t grace_us)
 
 static void kill_all(bool lease_lost, bool evaluators_too)
 {
-    for (size_t i = 0; i < KEEPER_STEPS_MAX; i++) {
+    for (size_t i = 0; i < keeper.used_below; i++) {
         struct slot *slot = &keeper.slots[i];
         if (slot->state == SLOT_RUNNING && (evaluators_too || !slot->is_evaluator)) {
             slot->lease_lost = slot->lease_lost || lease_lost;
@@ -334,7 +340,7 @@ static bool sweep_children(void)
 static void sweep(void)
 {
     bool is_needed = keeper.node_is_gone;
-    for (size_t i = 0; i < KEEPER_STEPS_MAX && !is_needed; i++) {
+    for (size_t i = 0; i < keeper.used_below && !is_needed; i++) {
         is_needed = keeper.slots[i].state == SLOT_SWEEPING;
     }
     keeper.sweep_again = false;
@@ -347,7 +353,7 @@ static void sweep(void)
             return;
         }
     }
-    for (size_t i = 0; i < KEEPER_STEPS_MAX; i++) {
+    for (size_t i = 0; i < keeper.used_below; i++) {
         struct slot *slot = &keeper.slots[i];
         if (slot->state == SLOT_SWEEPING) {
             slot->state = SLOT_ENDED;
@@ -451,7 +457,7 @@ static int64_t kill_what_is_due(void)
     int64_t now_us = boot_now();
     int64_t next_us = TIME_NEVER;
     bool lease_is_over = now_us >= keeper.lease_end_us;
-    for (size_t i = 0; i < KEEPER_STEPS_MAX && keeper.in_use > 0; i++) {
+    for (size_t i = 0; i < keeper.used_below; i++) {
         struct slot *slot = &keeper.slots[i];
         if (slot->state != SLOT_RUNNING) {
             continue;

@@ -81,6 +81,7 @@ static void report_twice(struct handle *handle, const struct report *first, int6
 
 static void report_now(struct handle *handle, struct report *report)
 {
+    INVARIANT(handle != NULL);
     handle->reports++;
     engine_report(&handle->base, report);
 }
@@ -89,6 +90,7 @@ static void report_now(struct handle *handle, struct report *report)
 
 struct watch *scripted_find_watch(const struct handle *handle, const char *id)
 {
+    INVARIANT(handle != NULL);
     struct watch *watch = handle->watches;
     while (watch != NULL && strcmp(watch->id, id) != 0) {
         watch = watch->next;
@@ -211,6 +213,7 @@ static void tell_end(struct handle *handle, const struct run *run, const struct 
                                                        : STEP_CANCELLED;
         (void)snprintf(report->step.step, sizeof report->step.step, "step-%d", run->step);
     }
+    INVARIANT(handle != NULL);
     if (run->fate.ends_twice && !handle->world->calm) {
         report_twice(handle, report, scripted_now(handle->world) + run->fate.answer_us);
     }
@@ -405,6 +408,7 @@ static void deliver(struct handle *handle, struct event_later *event)
             report); /* abandoned meanwhile; what is said twice or late is said all the same: fences must stand it */
         return;
     }
+    INVARIANT(handle != NULL);
     if (watched && report->kind == REPORT_STARTED) {
         watch->started = true;
     } else if (watched && (report->kind == REPORT_REFUSED || report->kind == REPORT_UNREACHABLE) &&

@@ -30,6 +30,7 @@ struct bench {
     int counts[EVENT_TYPE_COUNT];
     struct event last[EVENT_TYPE_COUNT];
     int hooked;
+    int steps;
 };
 
 static int64_t bench_boot(void *context)
@@ -55,7 +56,8 @@ static int open_bench(void **state)
     assert_non_null(bench);
     bench->now_us = MINUTE;
     bench->clock = (struct clock){.wall_us = bench_wall, .boot_us = bench_boot, .context = bench};
-    (void)snprintf(bench->folder, sizeof bench->folder, "/tmp/weir-node-XXXXXX");
+    (void)snprintf(bench->folder, sizeof bench->folder, "%s/weir-node-XXXXXX",
+                   access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
     assert_non_null(mkdtemp(bench->folder));
     (void)snprintf(bench->url, sizeof bench->url, "sqlite:%s/weir.db", bench->folder);
     assert_true(event_subscribe(&bench->events, count_event, bench));
@@ -110,6 +112,7 @@ static void pass(struct bench *bench, int64_t us)
     int64_t end_us = bench->now_us + us;
     for (;;) {
         (void)scripted_world_pass_time(bench->world);
+        bench->steps++;
         int64_t next_us = bench->node == NULL ? TIME_NEVER : node_step(bench->node);
         if (bench->now_us >= end_us) {
             return;
@@ -226,6 +229,7 @@ static void a_process_that_does_not_dispatch_claims_nothing(void **state)
     pass(bench, MINUTE);
     assert_int_equal(runs_begun(bench, id), 0);
     assert_string_equal(text_of(bench, id, "status"), "PENDING");
+    assert_true(bench->steps < 1000); /* and it sleeps: a loop that is always due would be stepped without end */
 }
 
 static void an_exclusive_node_waits_for_the_lock_of_the_specification(void **state)
@@ -290,19 +294,19 @@ static void a_permanent_refusal_fails_at_once(void **state)
     assert_string_equal(text_of(bench, id, "status"), "FAILED");
 }
 
-static void an_engine_that_is_away_for_hours_fails_nothing(void **state)
+static void an_engine_that_is_away_for_long_fails_nothing(void **state)
 {
     struct bench *bench = *state;
     char ids[5][UUID_TEXT_MAX];
-    scripted_world_cut(bench->world, bench->now_us + 120 * MINUTE);
+    scripted_world_cut(bench->world, bench->now_us + 30 * MINUTE);
     start_node(bench);
     for (int i = 0; i < 5; i++) {
         enqueue(bench, "many", ids[i]);
     }
-    pass(bench, 30 * MINUTE);
+    pass(bench, 10 * MINUTE);
     assert_int_equal(bench->counts[EVENT_ENGINE_DOWN], 1);
     assert_string_equal(text_of(bench, ids[4], "pending_reason"), "engine_unreachable");
-    pass(bench, 90 * MINUTE + 6 * SECOND);
+    pass(bench, 20 * MINUTE + 6 * SECOND);
     assert_int_equal(bench->counts[EVENT_ENGINE_UP], 1);
     assert_int_equal(bench->counts[EVENT_EXECUTION_COMPLETED], 5);
     assert_int_equal(bench->counts[EVENT_DISPATCH_FAILED] + bench->counts[EVENT_EXECUTION_RETRYING], 0);
@@ -548,7 +552,7 @@ int main(void)
         TEST(an_unanswered_start_is_sent_again_and_runs_once),
         TEST(a_refused_start_is_tried_exactly_three_times),
         TEST(a_permanent_refusal_fails_at_once),
-        TEST(an_engine_that_is_away_for_hours_fails_nothing),
+        TEST(an_engine_that_is_away_for_long_fails_nothing),
         TEST(a_cancel_reaches_the_engine),
         TEST(a_stuck_execution_is_named_once_a_period),
         TEST(the_stuck_hook_may_cancel),
