@@ -111,7 +111,7 @@ CREATE TABLE workflow_execution_queue (
     error          TEXT
 );
 -- Ends with the row's number: equal ranks go in the order of enqueueing.
-CREATE INDEX queue_runnable ON workflow_execution_queue (lane_id, rank) WHERE phase = 0;
+CREATE INDEX queue_runnable ON workflow_execution_queue (lane_id, rank, id) WHERE phase = 0;
 CREATE INDEX queue_waiting ON workflow_execution_queue (due_at, lane_id) WHERE phase = 1;
 CREATE INDEX queue_held ON workflow_execution_queue (node_id, lane_id) WHERE phase = 2;
 CREATE INDEX queue_requests ON workflow_execution_queue (node_id) WHERE cancel_at IS NOT NULL AND cancel_sent = 0;

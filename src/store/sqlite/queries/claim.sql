@@ -40,7 +40,7 @@ ORDER BY l.pass, l.id LIMIT ?2;
 -- comes between the two. ?1 lane, ?2 limit. Index: queue_runnable.
 -- name: lane_head
 SELECT id, rank, definition_id, attempts, interruptions, has_params, cancel_at, created_at, run_at, dispatched_at, workspace_id, rowid
-FROM workflow_execution_queue WHERE lane_id = ?1 AND phase = 0 ORDER BY rank, rowid LIMIT ?2;
+FROM workflow_execution_queue WHERE lane_id = ?1 AND phase = 0 ORDER BY rank, id LIMIT ?2;
 
 -- ?1 number of the row, ?2 node, ?3 fence, ?4 now
 -- name: claim_item
