@@ -46,11 +46,14 @@ static char *path_of(const char *name)
 static const char *script(const char *text, const char *more)
 {
     static char definition[8192];
-    char *to = definition + sprintf(definition, "{\"name\":\"t\",\"steps\":{\"a\":{\"exec\":[\"sh\",\"-c\",\"");
+    char *to = definition +
+               snprintf(definition, sizeof definition, "{\"name\":\"t\",\"steps\":{\"a\":{\"exec\":[\"sh\",\"-c\",\"");
     for (; *text != '\0'; text++) {
-        to += *text == '@' ? sprintf(to, "%s", fixture.directory) : sprintf(to, *text == '"' ? "\\%c" : "%c", *text);
+        to += *text == '@'
+                  ? snprintf(to, (size_t)(definition + sizeof definition - to), "%s", fixture.directory)
+                  : snprintf(to, (size_t)(definition + sizeof definition - to), *text == '"' ? "\\%c" : "%c", *text);
     }
-    (void)sprintf(to, "\"]%s}}}", more);
+    (void)snprintf(to, (size_t)(definition + sizeof definition - to), "\"]%s}}}", more);
     return definition;
 }
 
@@ -257,7 +260,7 @@ static void step_that_lost_its_lease_runs_again_with_the_next_attempt(void **sta
     assert_true(wait_until_dead(pid));
     engine_lease(fixture.engine, clock_boot(clock_system()) + 3600 * MICROSECONDS_PER_SECOND);
     const struct report *end = engine_fixture_expect_end(&fixture, 1, END_COMPLETED);
-    assert_true(atoi(end->step.output) > 1);
+    assert_true(strtol(end->step.output, NULL, 10) > 1);
     assert_int_equal(end->step.failures, 0);
 }
 
