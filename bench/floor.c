@@ -37,7 +37,7 @@ static sqlite3 *open_floor(struct bench *bench, const char *name)
     (void)snprintf(path, sizeof path, "%s/%s.db", bench->folder, name);
     BENCH_CHECK(sqlite3_open_v2(path, &database, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL) ==
                 SQLITE_OK);
-    run(database, "PRAGMA journal_mode=wal; PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=2000; "
+    run(database, "PRAGMA journal_mode=wal; PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=4000; "
                   "PRAGMA cache_size=-8192;"
                   "CREATE TABLE jobs (id TEXT NOT NULL PRIMARY KEY, state INTEGER NOT NULL, workspace INTEGER NOT NULL, "
                   "created_at INTEGER NOT NULL, started_at INTEGER) WITHOUT ROWID;"
