@@ -263,11 +263,79 @@ static void a_lock_is_held_by_one_thread_at_a_time(void **state)
     assert_true(race.claimed > 0);
 }
 
+/* Shows every claimed execution over and over, while the claimers end them. */
+struct looker {
+    struct race *race;
+    struct store *store;
+    pthread_t thread;
+    char (*ids)[UUID_TEXT_MAX];
+    size_t count;
+    size_t looks;
+};
+
+static void *run_looker(void *context)
+{
+    struct looker *looker = context;
+    struct race *race = looker->race;
+    while (atomic_load(&race->completed) < race->total && atomic_load(&race->failures) == 0) {
+        struct list_options newest = {.kind = LIST_EXECUTIONS, .limit = 3};
+        const char *id = looker->ids[atomic_load(&race->completed) % looker->count];
+        struct weir_error error = {0};
+        json_t *execution = NULL;
+        json_t *why = NULL;
+        json_t *page = NULL;
+        enum weir_status status = store_show(looker->store, id, &execution, &error);
+        if (status == WEIR_OK) {
+            status = store_why(looker->store, id, &why, &error);
+        }
+        if (status == WEIR_OK) {
+            status = store_list(looker->store, &newest, &page, &error);
+        }
+        if (status != WEIR_OK) {
+            note_failure(race, "look", status, &error);
+        } else if (json_array_size(json_object_get(page, "items")) != 3) {
+            note_failure(race, "the page is not full", status, &error);
+        }
+        looker->looks++;
+        json_decref(execution);
+        json_decref(why);
+        json_decref(page);
+    }
+    return NULL;
+}
+
+/* Moving to the history is one step for whoever looks: an execution is never there twice, and never nowhere. */
+static void an_execution_is_seen_once_while_it_ends(void **state)
+{
+    enum { LOOKED_AT = 2000 };
+    struct scene *scene = *state;
+    struct race race = {.scene = scene, .total = LOOKED_AT};
+    struct claimer claimers[CLAIMERS];
+    struct looker looker = {.race = &race, .store = driver_open(&scene->driver, NULL), .count = LOOKED_AT};
+    looker.ids = calloc(LOOKED_AT, UUID_TEXT_MAX);
+    assert_non_null(looker.ids);
+    for (size_t i = 0; i < LOOKED_AT; i++) {
+        memcpy(looker.ids[i], scene_enqueue(scene, "big-co"), UUID_TEXT_MAX);
+    }
+    open_claimers(&race, claimers);
+    assert_int_equal(pthread_create(&looker.thread, NULL, run_looker, &looker), 0);
+    assert_int_equal(pthread_create(&claimers[0].thread, NULL, run_claimer, &claimers[0]), 0);
+    assert_int_equal(pthread_join(claimers[0].thread, NULL), 0);
+    assert_int_equal(pthread_join(looker.thread, NULL), 0);
+    assert_int_equal(race.failures, 0);
+    assert_int_equal(race.completed, LOOKED_AT);
+    assert_true(looker.looks > 0);
+    close_claimers(claimers);
+    store_close(looker.store);
+    free(looker.ids);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         SCENE_TEST(claimers_never_overlap_lose_nothing_and_never_pass_the_cap),
         SCENE_TEST(the_same_keys_from_many_threads_are_one_item_each),
+        SCENE_TEST(an_execution_is_seen_once_while_it_ends),
         SCENE_TEST(a_lock_is_held_by_one_thread_at_a_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

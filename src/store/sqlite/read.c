@@ -80,6 +80,18 @@ static enum weir_status packed(json_t *value, json_t **ret_value, struct weir_er
     return WEIR_OK;
 }
 
+/* One state of the store for all that a look reads: what changes meanwhile is seen before or after, never half or twice. */
+static enum weir_status look_begin(struct store *store, struct connection **ret_connection, struct weir_error *error)
+{
+    enum weir_status status = reader_of(store, ret_connection, error);
+    return status == WEIR_OK ? connection_run(*ret_connection, error, NULL, QUERY_BEGIN_READ, "") : status;
+}
+
+static void look_end(struct connection *connection)
+{
+    (void)connection_run(connection, NULL, NULL, QUERY_ROLLBACK, "");
+}
+
 /* --- lists --- */
 
 static enum weir_status add_execution(struct connection *connection, const char *id, const char *reason, json_t *items,
@@ -228,16 +240,12 @@ static enum weir_status list_named(struct connection *connection, enum sqlite_qu
                   ret_page, error);
 }
 
-enum weir_status sqlite_list(struct store *store, const struct list_options *options, json_t **ret_page,
-                             struct weir_error *error)
+static enum weir_status list_kind(struct connection *connection, const struct list_options *options, json_t **ret_page,
+                                  struct weir_error *error)
 {
-    struct connection *connection;
     int64_t now_us = 0;
     size_t limit = options->limit == 0 ? LIST_LIMIT_DEFAULT : options->limit;
-    enum weir_status status = reader_of(store, &connection, error);
-    if (status == WEIR_OK) {
-        status = connection_store_time(connection, &now_us, error);
-    }
+    enum weir_status status = connection_store_time(connection, &now_us, error);
     if (status != WEIR_OK) {
         return status;
     }
@@ -262,6 +270,18 @@ enum weir_status sqlite_list(struct store *store, const struct list_options *opt
         return list_named(connection, QUERY_LIST_GROUPS, false, now_us, options, limit, ret_page, error);
     }
     return error_set(error, WEIR_MISUSE, "no such list");
+}
+
+enum weir_status sqlite_list(struct store *store, const struct list_options *options, json_t **ret_page,
+                             struct weir_error *error)
+{
+    struct connection *connection;
+    enum weir_status status = look_begin(store, &connection, error);
+    if (status == WEIR_OK) {
+        status = list_kind(connection, options, ret_page, error);
+        look_end(connection);
+    }
+    return status;
 }
 
 /* --- one execution --- */
@@ -299,15 +319,12 @@ static enum weir_status add_params(struct connection *connection, json_t *execut
     return status;
 }
 
-enum weir_status sqlite_show(struct store *store, const char *id, json_t **ret_execution, struct weir_error *error)
+static enum weir_status show_one(struct connection *connection, const char *id, json_t **ret_execution,
+                                 struct weir_error *error)
 {
-    struct connection *connection;
     char whole[UUID_TEXT_MAX];
     json_t *rows = NULL;
-    enum weir_status status = reader_of(store, &connection, error);
-    if (status == WEIR_OK) {
-        status = select_one(connection, id, whole, error);
-    }
+    enum weir_status status = select_one(connection, id, whole, error);
     if (status == WEIR_OK) {
         status = rows_json(connection, connection_bind(connection, error, QUERY_READ_EXECUTION, "t", whole), &rows, error);
     }
@@ -332,6 +349,17 @@ enum weir_status sqlite_show(struct store *store, const char *id, json_t **ret_e
     }
     *ret_execution = execution;
     return WEIR_OK;
+}
+
+enum weir_status sqlite_show(struct store *store, const char *id, json_t **ret_execution, struct weir_error *error)
+{
+    struct connection *connection;
+    enum weir_status status = look_begin(store, &connection, error);
+    if (status == WEIR_OK) {
+        status = show_one(connection, id, ret_execution, error);
+        look_end(connection);
+    }
+    return status;
 }
 
 /* --- why --- */
@@ -474,14 +502,11 @@ static enum weir_status why_ended(struct why *why, struct weir_error *error)
     return status;
 }
 
-enum weir_status sqlite_why(struct store *store, const char *id, json_t **ret_why, struct weir_error *error)
+static enum weir_status why_one(struct connection *connection, const char *id, json_t **ret_why, struct weir_error *error)
 {
     char whole[UUID_TEXT_MAX];
-    struct why why = {.id = whole};
-    enum weir_status status = reader_of(store, &why.connection, error);
-    if (status == WEIR_OK) {
-        status = select_one(why.connection, id, whole, error);
-    }
+    struct why why = {.connection = connection, .id = whole};
+    enum weir_status status = select_one(connection, id, whole, error);
     if (status == WEIR_OK) {
         status = connection_store_time(why.connection, &why.now_us, error);
     }
@@ -503,6 +528,17 @@ enum weir_status sqlite_why(struct store *store, const char *id, json_t **ret_wh
     }
     *ret_why = why.answer;
     return WEIR_OK;
+}
+
+enum weir_status sqlite_why(struct store *store, const char *id, json_t **ret_why, struct weir_error *error)
+{
+    struct connection *connection;
+    enum weir_status status = look_begin(store, &connection, error);
+    if (status == WEIR_OK) {
+        status = why_one(connection, id, ret_why, error);
+        look_end(connection);
+    }
+    return status;
 }
 
 /* --- status and check --- */
@@ -565,17 +601,15 @@ static enum weir_status read_reasons(struct connection *connection, int64_t now_
     return status;
 }
 
-enum weir_status sqlite_status(struct store *store, size_t workspaces_max, json_t **ret_status, struct weir_error *error)
+static enum weir_status status_of(struct store *store, struct connection *connection, size_t workspaces_max,
+                                  json_t **ret_status, struct weir_error *error)
 {
-    struct connection *connection;
     int64_t now_us = 0;
     int64_t oldest_us = 0;
     json_t *workspaces = NULL;
     json_t *answer = json_object();
-    enum weir_status status = answer == NULL ? error_out_of_memory(error) : reader_of(store, &connection, error);
-    if (status == WEIR_OK) {
-        status = connection_store_time(connection, &now_us, error);
-    }
+    enum weir_status status =
+        answer == NULL ? error_out_of_memory(error) : connection_store_time(connection, &now_us, error);
     if (status == WEIR_OK) {
         status = read_totals(connection, answer, error);
     }
@@ -607,18 +641,25 @@ enum weir_status sqlite_status(struct store *store, size_t workspaces_max, json_
     return WEIR_OK;
 }
 
-enum weir_status sqlite_check(struct store *store, json_t **ret_problems, struct weir_error *error)
+enum weir_status sqlite_status(struct store *store, size_t workspaces_max, json_t **ret_status, struct weir_error *error)
+{
+    struct connection *connection;
+    enum weir_status status = look_begin(store, &connection, error);
+    if (status == WEIR_OK) {
+        status = status_of(store, connection, workspaces_max, ret_status, error);
+        look_end(connection);
+    }
+    return status;
+}
+
+static enum weir_status check_all(struct connection *connection, json_t **ret_problems, struct weir_error *error)
 {
     static const enum sqlite_query checks[] = {QUERY_CHECK_SLOTS,   QUERY_CHECK_PENDING,    QUERY_CHECK_LANES,
                                                QUERY_CHECK_READY,   QUERY_CHECK_LIMITS,     QUERY_CHECK_BOTH,
                                                QUERY_CHECK_FENCES,  QUERY_CHECK_REFERENCES, QUERY_CHECK_COUNTS,
                                                QUERY_CHECK_ORPHANS, QUERY_CHECK_INTEGRITY};
-    struct connection *connection;
     json_t *problems = json_array();
-    enum weir_status status = problems == NULL ? error_out_of_memory(error) : reader_of(store, &connection, error);
-    if (status == WEIR_OK) {
-        status = connection_run(connection, error, NULL, QUERY_BEGIN_READ, ""); /* one state for all checks */
-    }
+    enum weir_status status = problems == NULL ? error_out_of_memory(error) : WEIR_OK;
     for (size_t i = 0; i < sizeof checks / sizeof checks[0] && status == WEIR_OK; i++) {
         sqlite3_stmt *statement = connection_bind(connection, error, checks[i], "");
         status = statement == NULL ? statement_failure(error) : WEIR_OK;
@@ -630,13 +671,21 @@ enum weir_status sqlite_check(struct store *store, json_t **ret_problems, struct
             status = WEIR_OK;
         }
     }
-    if (connection != NULL && status != WEIR_OUT_OF_MEMORY && connection->database != NULL) {
-        (void)connection_run(connection, NULL, NULL, QUERY_ROLLBACK, "");
-    }
     if (status != WEIR_OK) {
         json_decref(problems);
         return status;
     }
     *ret_problems = problems;
     return WEIR_OK;
+}
+
+enum weir_status sqlite_check(struct store *store, json_t **ret_problems, struct weir_error *error)
+{
+    struct connection *connection;
+    enum weir_status status = look_begin(store, &connection, error);
+    if (status == WEIR_OK) {
+        status = check_all(connection, ret_problems, error);
+        look_end(connection);
+    }
+    return status;
 }
