@@ -185,7 +185,7 @@ static enum weir_status claim_without_the_head(struct simulation *simulation, st
         simulation,
         "UPDATE workflow_execution_queue SET phase = 1, due_at = 9000000000000000 WHERE phase = 0 AND id IN"
         " (SELECT (SELECT q.id FROM workflow_execution_queue q WHERE q.lane_id = l.id AND q.phase = 0"
-        "  ORDER BY q.rank, q.id LIMIT 1) FROM lanes l WHERE l.runnable > 2)",
+        "  ORDER BY q.rank, q.number LIMIT 1) FROM lanes l WHERE l.runnable > 2)",
         "UPDATE workflow_execution_queue SET phase = 0, due_at = NULL WHERE due_at = 9000000000000000", store, options,
         arena, ret_result, error);
 }

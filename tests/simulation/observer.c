@@ -346,9 +346,6 @@ static void row_changed(struct simulation *simulation, const struct change *chan
     if (from == ITEM_PENDING && to == ITEM_CLAIMED) {
         simulation->workspaces[item->workspace].held--;
     }
-    if (item->phase != 0 && change->phase == 0) {
-        item->entered = change->seq;
-    }
     take_columns(item, change);
     item->state = to;
     count_row(simulation, item, 1);

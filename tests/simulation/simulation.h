@@ -115,7 +115,7 @@ struct model_item {
     int64_t run_at;
     int priority;
     int attempts, deferrals, handovers;
-    int64_t entered; /* change number at which it became runnable */
+    int64_t entered; /* change number of its enqueueing: the order among equal ranks */
     bool has_row;    /* in the queue */
     bool acknowledged;
     bool cancel_asked;

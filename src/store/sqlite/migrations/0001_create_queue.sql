@@ -80,9 +80,10 @@ CREATE TABLE workflow_definitions (
 
 -- One row per execution while it lives. phase says which index holds it: 0 runnable, 1 waiting for due_at, 2 held (CLAIMED or
 -- DISPATCHED). CLAIMED -> DISPATCHED changes no index. node_id 0 = nobody (pending, or handed over and waiting for a claim).
--- Rows have numbers of their own, other than those of the tables below: the entries of queue_runnable are a third as long as with
--- the id in them. The lanes of a claim lie far apart there, so their pages are most of what a claim writes.
+-- Equal ranks go in the order of enqueueing, by number and not by id: the entries of queue_runnable, which end with the number, are a
+-- third as long. The lanes of a claim lie far apart there, so its pages are most of what a claim writes.
 CREATE TABLE workflow_execution_queue (
+    number         INTEGER PRIMARY KEY, -- the order of enqueueing
     id             TEXT    NOT NULL UNIQUE,
     lane_id        INTEGER NOT NULL REFERENCES lanes (id),
     workspace_id   INTEGER NOT NULL REFERENCES workspaces (id),
@@ -110,8 +111,7 @@ CREATE TABLE workflow_execution_queue (
     error_code     TEXT,
     error          TEXT
 );
--- Ends with the row's number: equal ranks go in the order of enqueueing.
-CREATE INDEX queue_runnable ON workflow_execution_queue (lane_id, rank, id) WHERE phase = 0;
+CREATE INDEX queue_runnable ON workflow_execution_queue (lane_id, rank) WHERE phase = 0;
 CREATE INDEX queue_waiting ON workflow_execution_queue (due_at, lane_id) WHERE phase = 1;
 CREATE INDEX queue_held ON workflow_execution_queue (node_id, lane_id) WHERE phase = 2;
 CREATE INDEX queue_requests ON workflow_execution_queue (node_id) WHERE cancel_at IS NOT NULL AND cancel_sent = 0;
