@@ -24,13 +24,15 @@ FIGURES = {
         "enqueue, sets of 1000", "enqueue, sets of 1000, with params", "fsyncs per second of this disk just now",
         ("enqueue, one by one", "enqueue, one by one (slow disk)"), "enqueue, in the caller's transaction"],
     "claim": ["claim of 10, %s: %s" % (scene, kind) for scene in SCENES for kind in KINDS],
-    "latency": ["start delay, %s process: %s" % (where, share) for where in ("same", "other") for share in ("p50", "p99")],
+    "latency": [
+        "start delay, %s process: %s" % (where, share) for where in ("same", "other") for share in ("p50", "p99")],
     "neighbour": [
         "small workspaces, quiet node: start p50", "small workspaces, quiet node: start p99",
         "small workspaces, noisy neighbour: start p50", "small workspaces, noisy neighbour: start p99",
         "the neighbour's backlog, meanwhile drained from", "the neighbour's backlog, meanwhile drained to"],
     "idle": [
-        "idle node: CPU share of one core", "idle node: writes beside heartbeats", "idle node: commits (floor: heartbeats)"],
+        "idle node: CPU share of one core", "idle node: writes beside heartbeats",
+        "idle node: commits (floor: heartbeats)"],
     "memory": [
         "weir serve: ready after", "weir: size when stripped", "weir serve, 1M pending: RSS while it works",
         "weir serve, 1M pending: of it its own memory", "weir serve, 1M pending: most RSS",
@@ -63,7 +65,7 @@ def problems_of(expected, figures):
     for figure in figures:
         problem = problem_of(figure)
         if problem:
-            found.append("%s: %s %s" % (figure["name"], "the figure", problem))
+            found.append("\"%s\" %s" % (figure["name"], problem))
     return found
 
 

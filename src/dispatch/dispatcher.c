@@ -313,8 +313,8 @@ static int64_t next_poll(struct node *node, int64_t now_us)
     return node->next_poll_boot_us;
 }
 
-/* No room: the recorder wakes us when it has given some back. The engine hears of that in a thread of its own, so it may not
- * have let go yet what is on record already; nobody wakes us when it has. An open breaker names the time. */
+/* No room: the recorder wakes us when it has given some back. The engine hears of that in a thread of its own, so it may
+ * not have let go yet what is on record already; nobody wakes us when it has. An open breaker names the time. */
 static void await_room(struct node *node, int64_t now_us, int64_t *ret_next_us)
 {
     size_t running = engine_running(node->engine);

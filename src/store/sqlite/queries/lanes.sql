@@ -12,7 +12,8 @@ SET slots_used = slots_used + ?2, pending = pending + ?3,
     completed = completed + ?4, failed = failed + ?5, cancelled = cancelled + ?6
 WHERE id = ?1;
 
--- Only for a workspace with a free slot that is not paused. A lane becomes ready where its group's stride stands, so it cannot have saved up turns.
+-- Only for a workspace with a free slot that is not paused. A lane becomes ready where its group's stride stands, so it cannot have
+-- saved up turns.
 -- name: open_lanes
 UPDATE lanes
 SET ready = 1, pass = max(pass, (SELECT g.pass FROM executor_groups g WHERE g.name = lanes.executor_group))

@@ -30,8 +30,8 @@ WHERE id = ?1 AND fence = ?2 AND phase = 2;
 SELECT number, workspace_id FROM workflow_execution_queue
 WHERE id = ?1 AND fence = ?2 AND CASE ?3 WHEN 0 THEN phase <> 2 WHEN 1 THEN phase = 2 ELSE status = 'CLAIMED' END;
 
--- The move to the history, in one statement each way. ?1 number of the row, ?2 status, ?3 now, ?4 code, ?5 error, ?6 dispatched in the same set,
--- ?7 attempts to add.
+-- The move to the history, in one statement each way. ?1 number of the row, ?2 status, ?3 now, ?4 code, ?5 error, ?6 dispatched in
+-- the same set, ?7 attempts to add.
 -- name: end_item
 INSERT INTO workflow_executions
     (id, lane_id, workspace_id, definition_id, status, priority, run_at, attempts, deferrals, handovers, interruptions, fence,
