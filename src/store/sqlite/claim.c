@@ -9,7 +9,7 @@
 #include "queue/fair_share.h"
 #include "store/sqlite/sqlite_store.h"
 
-enum { DEFINITION_CACHE = 64, SPREAD_FROM = 64, SPREAD_TURNS = 8 };
+enum { DEFINITION_CACHE = 64 };
 
 struct claim {
     struct write write;
@@ -343,24 +343,6 @@ static const struct ready_lane *find_lane(const struct ready_lane *lanes, size_t
     return bsearch(&key, lanes, count, sizeof key, compare_lane_ids);
 }
 
-/* A large claim takes several turns of a lane at a time: a lane's rows lie together, so that writes a fraction of the pages
- * that one turn of each would. The lanes that are left out stand first in the next claim, so nobody is more than
- * SPREAD_TURNS ahead. Returns how many of the first lanes can fill the claim. */
-static size_t lanes_for(const struct ready_lane *lanes, size_t count, size_t limit)
-{
-    size_t turns = 0;
-    size_t used = 0;
-    if (limit < SPREAD_FROM) {
-        return count;
-    }
-    while (used < count && turns < limit) {
-        int64_t room = lanes[used].share.room;
-        turns += (size_t)(room < SPREAD_TURNS ? room : SPREAD_TURNS);
-        used++;
-    }
-    return used;
-}
-
 static enum weir_status take_from_lanes(struct claim *claim, struct claim_result *result, struct weir_error *error)
 {
     size_t limit = claim->options->limit - claim->count;
@@ -374,7 +356,6 @@ static enum weir_status take_from_lanes(struct claim *claim, struct claim_result
     if (status != WEIR_OK || count == 0) {
         return status;
     }
-    count = lanes_for(lanes, count, limit);
     for (size_t i = 0; i < count; i++) {
         shares[i] = lanes[i].share;
     }
