@@ -288,7 +288,8 @@ static void apply(struct stream *stream, const struct frontend_answer *answer)
         link->dies = true;
         break;
     case FATE_GOAWAY_BELOW:
-        (void)nghttp2_submit_goaway(link->session, NGHTTP2_FLAG_NONE, stream->id - 2, answer->reset_code, NULL, 0);
+        (void)nghttp2_submit_goaway(link->session, NGHTTP2_FLAG_NONE, stream->id > 1 ? stream->id - 2 : 0,
+                                    answer->reset_code, NULL, 0);
         break;
     case FATE_GOAWAY_THEN_ANSWER:
         (void)nghttp2_submit_goaway(link->session, NGHTTP2_FLAG_NONE, stream->id, answer->reset_code, NULL, 0);
