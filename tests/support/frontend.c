@@ -545,7 +545,9 @@ static void seal(struct link *link)
 
 static size_t unsent(const struct link *link)
 {
-    return link->output.length + link->sealed.length;
+    /* Without a handshake the output will never be encrypted. */
+    bool leaves = link->tls == NULL || SSL_is_init_finished(link->tls);
+    return (leaves ? link->output.length : 0) + link->sealed.length;
 }
 
 /* False: the peer is gone. */
