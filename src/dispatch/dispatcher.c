@@ -121,12 +121,13 @@ static void send_start(struct node *node, struct arena *arena, const struct clai
             .step_count = item->step_count,
         };
         memcpy(start.id, item->id, sizeof start.id);
-        if (!note_sending(node, item, kept, sends)) {
-            return;
+        pthread_mutex_lock(&node->start_lock);
+        if (note_sending(node, item, kept, sends)) {
+            FAILPOINT("before_start");
+            status = engine_start(node->engine, &start, &error);
+            FAILPOINT("after_start");
         }
-        FAILPOINT("before_start");
-        status = engine_start(node->engine, &start, &error);
-        FAILPOINT("after_start");
+        pthread_mutex_unlock(&node->start_lock);
     }
     if (status != WEIR_OK) {
         not_sent(node, item, sends, status, &error);
@@ -152,12 +153,15 @@ static void drop_older_claims(struct node *node, const struct claimed_item *item
     } while (older != 0);
 }
 
-static void start_items(struct node *node, struct claim_batch *batch, const struct claim_result *result)
+/* What was claimed under `node_id`. If the lease was lost before the claim's answer came, others have it: then the node has
+ * another id by now, or none, and nothing may be started. */
+static void start_items(struct node *node, int64_t node_id, struct claim_batch *batch, const struct claim_result *result)
 {
     int64_t now_us = node_now(node);
     size_t added = 0;
     pthread_mutex_lock(&node->lock);
-    for (; added < result->count; added++) {
+    bool ours = atomic_load(&node->id) == node_id && !atomic_load(&node->lease_lost);
+    for (; added < result->count && ours; added++) {
         const struct claimed_item *item = &result->items[added];
         struct in_flight *entry = in_flight_add(&node->in_flight, item, batch);
         if (entry == NULL) {
@@ -289,7 +293,7 @@ static enum weir_status claim(struct node *node, size_t limit, bool *ret_more, s
     enum weir_status status = store_claim(node->stores[LOOP_DISPATCH], &options, &batch->arena, &result, error);
     if (status == WEIR_OK && result.count > 0) {
         FAILPOINT("after_claim");
-        start_items(node, batch, &result);
+        start_items(node, options.node_id, batch, &result);
     } else if (status == WEIR_OK) {
         struct event event = {.type = EVENT_RACE_LOST};
         event_emit(node->events, &event);

@@ -424,6 +424,9 @@ enum weir_status sqlite_store_enqueue_on(sqlite3 *database, const struct enqueue
     if (status == WEIR_OK) {
         status = lane_changes_write(changes, &connection, error);
     }
+    if (status == WEIR_OK) {
+        status = connection_mark_clock(&connection, context.now_us, error);
+    }
     connection_close(&connection);
     free(changes);
     return status;
