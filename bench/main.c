@@ -9,8 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/text.h"
 #include "assemble.h"
+#include "base/text.h"
 #include "bench.h"
 #include "machine.h"
 
