@@ -197,11 +197,12 @@ def a_closed_terminal_is_a_graceful_stop_and_nohup_is_kept(weir):
     weir.make_store()
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # this test itself may run under nohup
     try:
-        assert _stop(_start(weir), signal.SIGHUP) == 0
+        closed = _start(weir)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
         process = _start(weir, '--allow-exec')
     finally:
         signal.signal(signal.SIGHUP, before)
+    assert _stop(closed, signal.SIGHUP) == 0
     process.send_signal(signal.SIGHUP)
     weir.good('enqueue', '-w', 'acme', 'hello', '--wait')  # it goes on working
     assert _stop(process) == 0
