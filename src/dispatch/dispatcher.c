@@ -293,9 +293,11 @@ static enum weir_status claim(struct node *node, size_t limit, bool *ret_more, s
     enum weir_status status = store_claim(node->stores[LOOP_DISPATCH], &options, &batch->arena, &result, error);
     if (status == WEIR_OK && result.count > 0) {
         FAILPOINT("after_claim");
+        node->lost_races = 0;
         start_items(node, options.node_id, batch, &result);
     } else if (status == WEIR_OK) {
         struct event event = {.type = EVENT_RACE_LOST};
+        node->lost_races++;
         event_emit(node->events, &event);
     }
     pthread_mutex_lock(&node->lock);
@@ -342,7 +344,11 @@ static enum weir_status look_and_claim(struct node *node, int64_t now_us, int64_
     if (status != WEIR_OK) {
         return status;
     }
-    *ret_next_us = earlier(*ret_next_us, time_add(now_us, work.due_in_us));
+    /* What is due already sets no timer: it is ready, and whatever keeps this node from claiming it wakes us at its end. */
+    *ret_next_us = earlier(*ret_next_us, work.due_in_us > 0 ? time_add(now_us, work.due_in_us) : TIME_NEVER);
+    if (!work.ready) {
+        node->lost_races = 0;
+    }
     if (!work.ready || !may_claim(node)) {
         return WEIR_OK;
     }
@@ -356,8 +362,8 @@ static enum weir_status look_and_claim(struct node *node, int64_t now_us, int64_
         return WEIR_OK;
     }
     status = claim(node, limit, &more, error);
-    if (more) {
-        *ret_next_us = now_us;
+    if (more || work.due_in_us == 0) {
+        *ret_next_us = now_us; /* also: what was due hid when the next one is */
     }
     return status;
 }
@@ -434,6 +440,21 @@ static int64_t stop_step(struct node *node, int64_t now_us, enum node_stop_kind 
 
 /* --- the loop --- */
 
+/* Whoever loses race after race backs off at random: others are faster, or something is marked as ready that nobody can
+ * take (rows that were changed by hand). The first two cost nothing. */
+static void back_off_from_races(struct node *node, int64_t now_us)
+{
+    if (node->lost_races <= LOST_RACES_FREE) {
+        return;
+    }
+    int doublings = node->lost_races - LOST_RACES_FREE;
+    int64_t most_us = LOST_RACE_FIRST_US << (doublings < LOST_RACE_DOUBLINGS ? doublings : LOST_RACE_DOUBLINGS);
+    pthread_mutex_lock(&node->lock);
+    int64_t delay_us = most_us / 2 + (int64_t)random_below(&node->random, (uint64_t)most_us / 2 + 1);
+    pthread_mutex_unlock(&node->lock);
+    node->retry_us[LOOP_DISPATCH] = time_add(now_us, delay_us);
+}
+
 int64_t dispatcher_step(struct node *node)
 {
     int64_t now_us = node_now(node);
@@ -455,5 +476,7 @@ int64_t dispatcher_step(struct node *node)
         return loop_failed(node, LOOP_DISPATCH, now_us, status, &error);
     }
     loop_succeeded(node, LOOP_DISPATCH);
-    return earlier(next_us, send_again(node, now_us));
+    next_us = earlier(next_us, send_again(node, now_us));
+    back_off_from_races(node, now_us);
+    return next_us > node->retry_us[LOOP_DISPATCH] ? next_us : node->retry_us[LOOP_DISPATCH];
 }

@@ -19,8 +19,11 @@
 enum {
     DEFINITIONS_MOST = 64,                 /* texts kept by the dispatcher */
     CLAIM_ARENA_BYTES = 256 * 1024 * 1024, /* one claim's items with their params */
-    HOLDER_MAX = 256
+    HOLDER_MAX = 256,
+    LOST_RACES_FREE = 2,    /* claims in a row that found nothing, before the dispatcher backs off ... */
+    LOST_RACE_DOUBLINGS = 7 /* ... up to LOST_RACE_FIRST_US * 128 */
 };
+#define LOST_RACE_FIRST_US ((int64_t)1000)
 #define LOOP_RETRY_FIRST_US ((int64_t)50000)
 #define LOOP_RETRY_MOST_US ((int64_t)1000000)
 #define ROOM_LOOK_US ((int64_t)500)      /* to the engine that is about to let go what has ended */
@@ -88,6 +91,7 @@ struct node {
     struct kept_definition definitions[DEFINITIONS_MOST];
     struct held_lock exclusive;
     int64_t next_poll_boot_us;
+    int lost_races; /* claims in a row that took nothing although there was something */
     int64_t stop_began_boot_us;
     int64_t interrupt_began_boot_us;
 

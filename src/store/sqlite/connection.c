@@ -491,8 +491,9 @@ enum weir_status connection_set_clock(struct connection *connection, bool force,
     }
     int64_t wall_us = clock_wall(connection->clock);
     int64_t start_us = force && wall_us > now_us ? wall_us : now_us;
-    return connection_run(connection, error, NULL, force ? QUERY_FORCE_CLOCK : QUERY_SET_CLOCK, "tii",
-                          connection_boot_id(connection->clock), start_us - clock_boot(connection->clock), start_us);
+    return connection_run(connection, error, NULL, force ? QUERY_FORCE_CLOCK : QUERY_SET_CLOCK, "tiii",
+                          connection_boot_id(connection->clock), start_us - clock_boot(connection->clock), start_us,
+                          start_us - wall_us);
 }
 
 enum weir_status connection_mark_clock(struct connection *connection, int64_t now_us, struct weir_error *error)
@@ -502,7 +503,8 @@ enum weir_status connection_mark_clock(struct connection *connection, int64_t no
     }
     enum weir_status status = connection_set_clock(connection, false, error);
     if (status == WEIR_OK) {
-        status = connection_run(connection, error, NULL, QUERY_RAISE_CLOCK, "i", now_us);
+        status = connection_run(connection, error, NULL, QUERY_RAISE_CLOCK, "ii", now_us,
+                                now_us - clock_wall(connection->clock));
     }
     connection->clock_marking_us = now_us;
     return status;

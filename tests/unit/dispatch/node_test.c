@@ -154,6 +154,26 @@ static void an_engine_that_is_away_for_long_fails_nothing(void **state)
     assert_int_equal(bench->counts[EVENT_DISPATCH_FAILED] + bench->counts[EVENT_EXECUTION_RETRYING], 0);
 }
 
+/* It is promoted by a claim, and there is none while the engine is full: that must be waited for, not asked for. */
+static void a_due_item_that_finds_no_room_makes_no_busy_loop(void **state)
+{
+    struct bench *bench = *state;
+    char id[UUID_TEXT_MAX];
+    start_node(bench);
+    for (int i = 0; i < ROOM; i++) {
+        push(bench, (struct scripted_fate){.run_us = 2 * MINUTE});
+        enqueue(bench, "many", id);
+    }
+    enqueue_at(bench, "many", "plain", START_WALL_US + bench->now_us + 5 * SECOND, id);
+    pass(bench, 10 * SECOND);
+    bench->steps = 0;
+    pass(bench, MINUTE);
+    assert_string_equal(text_of(bench, id, "status"), "PENDING");
+    assert_true(bench->steps < 1000);
+    pass(bench, MINUTE);
+    assert_int_equal(runs_begun(bench, id), 1);
+}
+
 static void a_cancel_reaches_the_engine(void **state)
 {
     struct bench *bench = *state;
@@ -526,6 +546,7 @@ int main(void)
         TEST(a_refused_start_is_tried_exactly_three_times),
         TEST(a_permanent_refusal_fails_at_once),
         TEST(an_engine_that_is_away_for_long_fails_nothing),
+        TEST(a_due_item_that_finds_no_room_makes_no_busy_loop),
         TEST(a_cancel_reaches_the_engine),
         TEST(a_stuck_execution_is_named_once_a_period),
         TEST(every_stuck_execution_is_named_with_a_full_engine_and_a_paused_node),

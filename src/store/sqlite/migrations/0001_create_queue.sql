@@ -5,12 +5,14 @@
 -- One row: the store's clock and its counters.
 --   clock: store time = boot clock of the machine + clock_offset. All processes of the machine share it, whatever their wall
 --   clocks say; the offset is set by the first process after a boot and never lets time go back below clock_high.
+--   wall_offset: store time less the wall clock, as the last writer saw them: for the views, which have no boot clock.
 --   fence: grows with every batch of claims and every handover; the only source of fences.
 CREATE TABLE store_state (
     id             INTEGER PRIMARY KEY CHECK (id = 1),
     boot_id        TEXT    NOT NULL DEFAULT '',
     clock_offset   INTEGER NOT NULL DEFAULT 0,
     clock_high     INTEGER NOT NULL DEFAULT 0,
+    wall_offset    INTEGER NOT NULL DEFAULT 0,
     fence          INTEGER NOT NULL DEFAULT 0,
     queue_paused   INTEGER NOT NULL DEFAULT 0 CHECK (queue_paused IN (0, 1))
 );
