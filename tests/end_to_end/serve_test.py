@@ -202,6 +202,7 @@ def a_closed_terminal_is_a_graceful_stop_and_nohup_is_kept(weir):
         process = _start(weir, '--allow-exec')
     finally:
         signal.signal(signal.SIGHUP, before)
+    assert _stop(closed, signal.SIGHUP) == 0
     process.send_signal(signal.SIGHUP)
     weir.good('enqueue', '-w', 'acme', 'hello', '--wait')  # it goes on working
     assert _stop(process) == 0
