@@ -43,29 +43,29 @@ enum weir_status require_writable(struct store *store, struct weir_error *error)
 
 /* The verbs of store.h, by their names there. */
 enum weir_status postgres_enqueue(struct store *, const struct enqueue_request *, size_t, struct enqueue_result *,
-                                struct weir_error *);
+                                  struct weir_error *);
 enum weir_status postgres_claim(struct store *, const struct claim_options *, struct arena *, struct claim_result *,
-                              struct weir_error *);
+                                struct weir_error *);
 enum weir_status postgres_next_work(struct store *, int64_t, const char *, struct next_work *, struct weir_error *);
 enum weir_status postgres_read_definition(struct store *, int64_t, struct arena *, struct definition_text *,
-                                        struct weir_error *);
+                                          struct weir_error *);
 enum weir_status postgres_take_requests(struct store *, int64_t, struct arena *, struct node_request **, size_t *,
-                                      struct weir_error *);
+                                        struct weir_error *);
 enum weir_status postgres_record(struct store *, int64_t, struct record *, size_t, struct record_summary *,
-                               struct weir_error *);
+                                 struct weir_error *);
 enum weir_status postgres_node_start(struct store *, const struct node_options *, int64_t *, struct weir_error *);
 enum weir_status postgres_node_beat(struct store *, int64_t, struct node_beat *, struct weir_error *);
 enum weir_status postgres_node_stop(struct store *, int64_t, bool, struct weir_error *);
 enum weir_status postgres_node_wish(struct store *, const char *, enum node_wish, struct weir_error *);
 enum weir_status postgres_recover(struct store *, const struct recover_options *, struct recover_result *,
-                                struct weir_error *);
+                                  struct weir_error *);
 enum weir_status postgres_bulk(struct store *, enum bulk_act, const struct execution_filter *, const char *, size_t,
-                             const char *, const char *, struct bulk_result *, struct weir_error *);
+                               const char *, const char *, struct bulk_result *, struct weir_error *);
 enum weir_status postgres_set_plan(struct store *, const struct plan_change *, struct weir_error *);
 enum weir_status postgres_set_workspace(struct store *, const struct workspace_change *, struct weir_error *);
 enum weir_status postgres_set_paused(struct store *, const char *, bool, struct weir_error *);
 enum weir_status postgres_publish(struct store *, const char *, const char *, const char *, struct published *,
-                                struct weir_error *);
+                                  struct weir_error *);
 enum weir_status postgres_lock(struct store *, const struct lock_request *, struct weir_error *);
 enum weir_status postgres_lock_extend(struct store *, const struct lock_request *, struct weir_error *);
 enum weir_status postgres_unlock(struct store *, const struct lock_request *, struct weir_error *);
