@@ -75,6 +75,14 @@ struct store {
     char url[512];
 };
 
+/* --- what drivers share --- */
+
+/* Whether one request to enqueue is well-formed; whether its workspace and workflow exist is the driver's to say. Errors:
+ * WEIR_INVALID_ARGUMENT, WEIR_INVALID_PARAMS, WEIR_PARAMS_TOO_LARGE, WEIR_OUT_OF_MEMORY. */
+WEIR_MUST_CHECK enum weir_status enqueue_request_check(const struct enqueue_request *request, struct weir_error *error);
+/* No params and {} are the same, and nothing is kept of them. */
+bool enqueue_has_no_params(const struct enqueue_request *request);
+
 /* The drivers that this build knows, NULL-terminated; defined in assemble.c, the only file that names them. */
 extern const struct store_driver *const store_drivers[];
 
