@@ -469,28 +469,26 @@ enum weir_status link_execute(struct link *link, const char *sql, struct weir_er
 
 /* --- transactions --- */
 
-static enum weir_status control(struct link *link, enum postgres_query query, bool harmless, struct weir_error *error,
-                                bool *ret_rolled_back)
+enum weir_status link_transaction_begin_with(struct link *link, enum postgres_query query, struct weir_error *error)
 {
     PGresult *result = NULL;
+    INVARIANT(!link->in_transaction);
+    /* A beginning changes nothing, so it may be sent again on a new connection. */
     struct statement statement = {
-        .name = postgres_queries[query].name, .text = link->address->texts[query], .only_reads = harmless};
+        .name = postgres_queries[query].name, .text = link->address->texts[query], .only_reads = true};
     enum weir_status status = run(link, &statement, NULL, &result, error);
     if (status == WEIR_OK) {
-        *ret_rolled_back = strcmp(PQcmdStatus(result), "ROLLBACK") == 0;
         PQclear(result);
+        link->in_transaction = true;
+    } else if (link->connection != NULL && PQtransactionStatus(link->connection) != PQTRANS_IDLE) {
+        link_drop(link); /* it began, and failed on the way */
     }
     return status;
 }
 
 enum weir_status link_transaction_begin(struct link *link, struct weir_error *error)
 {
-    bool rolled_back;
-    INVARIANT(!link->in_transaction);
-    /* BEGIN changes nothing, so it may be sent again on a new connection. */
-    enum weir_status status = control(link, QUERY_BEGIN, true, error, &rolled_back);
-    link->in_transaction = status == WEIR_OK;
-    return status;
+    return link_transaction_begin_with(link, QUERY_BEGIN, error);
 }
 
 enum weir_status link_transaction_commit(struct link *link, struct weir_error *error)

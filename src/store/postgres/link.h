@@ -108,6 +108,9 @@ WEIR_MUST_CHECK enum weir_status link_execute(struct link *link, const char *sql
 /* --- transactions of several statements (READ COMMITTED) --- */
 
 WEIR_MUST_CHECK enum weir_status link_transaction_begin(struct link *link, struct weir_error *error);
+/* The same by another query that begins one (of several statements: nothing may be kept of it when it fails). */
+WEIR_MUST_CHECK enum weir_status link_transaction_begin_with(struct link *link, enum postgres_query query,
+                                                             struct weir_error *error);
 /* Ended in any case. WEIR_COMMIT_UNKNOWN: the answer was lost. */
 WEIR_MUST_CHECK enum weir_status link_transaction_commit(struct link *link, struct weir_error *error);
 /* Ended in any case, by dropping the connection if need be. Without a transaction it does nothing. */

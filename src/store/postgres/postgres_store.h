@@ -22,8 +22,7 @@ struct postgres_store {
     struct address *address;
     struct link link;
     bool read_only;
-    struct listener *listener; /* see listen.h; NULL until store_wake_fd() asked */
-    int64_t wakes_seen;
+    struct subscription *subscription; /* see listen.h; NULL until store_wake_fd() asked */
 };
 
 static inline struct postgres_store *postgres_of(struct store *store)
@@ -41,7 +40,12 @@ static inline struct link *link_of(struct store *store)
 /* WEIR_NOT_PERMITTED when the handle was opened for reading only; every verb that writes asks first. */
 enum weir_status require_writable(struct store *store, struct weir_error *error);
 
-/* The verbs of store.h, by their names there. */
+/* The verbs of store.h, by their names there. schema.c: */
+enum weir_status postgres_require_schema(struct store *, struct weir_error *);
+enum weir_status postgres_plan(struct store *, struct arena *, const struct store_migration **, size_t *,
+                               struct weir_error *);
+enum weir_status postgres_migrate(struct store *, int *, struct weir_error *);
+/* The others, each in the file of its kind: */
 enum weir_status postgres_enqueue(struct store *, const struct enqueue_request *, size_t, struct enqueue_result *,
                                   struct weir_error *);
 enum weir_status postgres_claim(struct store *, const struct claim_options *, struct arena *, struct claim_result *,
