@@ -167,6 +167,7 @@ CREATE FUNCTION :schema.enqueue_answer(request_id uuid, workspace text, workflow
                                        workspace_id integer, definition_id bigint,
                                        OUT status text, OUT id uuid, OUT duplicate boolean, OUT message text, OUT hint text)
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_variable
 DECLARE
     first record;
 BEGIN
@@ -396,7 +397,10 @@ $$;
 CREATE FUNCTION :schema.refuse(status text, message text, hint text) RETURNS void
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    RAISE EXCEPTION USING ERRCODE = :schema.sqlstate_of(status), MESSAGE = message, DETAIL = status, HINT = coalesce(hint, '');
+    IF hint IS NULL THEN
+        RAISE EXCEPTION USING ERRCODE = :schema.sqlstate_of(status), MESSAGE = message, DETAIL = status;
+    END IF;
+    RAISE EXCEPTION USING ERRCODE = :schema.sqlstate_of(status), MESSAGE = message, DETAIL = status, HINT = hint;
 END
 $$;
 
@@ -431,3 +435,124 @@ CREATE FUNCTION :schema.enqueue(workspace text, workflow text, params json, idem
 LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     SELECT :schema.enqueue(workspace, workflow, params::text, idempotency_key, priority, run_at, executor_group, execution_id)
 $$;
+
+-- One element of enqueue_many(): its parts, or why it is none.
+CREATE FUNCTION :schema.read_request(request jsonb, OUT status text, OUT message text, OUT hint text, OUT workspace text,
+                                     OUT workflow text, OUT params text, OUT idempotency_key text, OUT priority integer,
+                                     OUT run_at timestamptz, OUT executor_group text, OUT execution_id uuid)
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    known constant text[] := ARRAY['workspace', 'workflow', 'params', 'idempotency_key', 'priority', 'run_at', 'executor_group',
+                                   'execution_id'];
+    key   text;
+BEGIN
+    status := 'invalid_argument';
+    IF jsonb_typeof(request) IS DISTINCT FROM 'object' THEN
+        message := 'a request is an object';
+        hint := 'for example {"workspace": "acme", "workflow": "onboard", "params": {"customer": 42}}';
+        RETURN;
+    END IF;
+    SELECT k.name INTO key FROM jsonb_object_keys(request) k(name) WHERE k.name <> ALL (known) LIMIT 1;
+    IF key IS NOT NULL THEN
+        message := format('a request has no "%s"', key);
+        hint := coalesce('did you mean "' || :schema.nearest(key, known) || '"?', 'it has ' || array_to_string(known, ', '));
+        RETURN;
+    END IF;
+    SELECT n.name INTO key FROM unnest(ARRAY['workspace', 'workflow', 'idempotency_key', 'run_at', 'executor_group', 'execution_id']) n(name)
+    WHERE jsonb_typeof(request -> n.name) NOT IN ('string', 'null') LIMIT 1;
+    IF key IS NOT NULL OR jsonb_typeof(request -> 'priority') NOT IN ('number', 'null') THEN
+        message := format('"%s" must be a %s', coalesce(key, 'priority'), CASE WHEN key IS NULL THEN 'number' ELSE 'string' END);
+        RETURN;
+    END IF;
+    BEGIN
+        key := 'priority';
+        priority := coalesce(request ->> 'priority', '0')::integer;
+        key := 'run_at';
+        run_at := (request ->> 'run_at')::timestamptz;
+        key := 'execution_id';
+        execution_id := (request ->> 'execution_id')::uuid;
+    EXCEPTION WHEN data_exception THEN
+        message := format('"%s" is not %s: %s', key,
+                          CASE key WHEN 'priority' THEN 'a whole number' WHEN 'run_at' THEN 'a time' ELSE 'an execution id' END,
+                          request ->> key);
+        hint := CASE key WHEN 'run_at' THEN 'for example 2030-01-31T12:00:00Z'
+                         WHEN 'execution_id' THEN 'an id looks like 01939b7e-7a5c-7c3e-8b3a-2f1d4c5b6a79' END;
+        RETURN;
+    END;
+    workspace := request ->> 'workspace';
+    workflow := request ->> 'workflow';
+    params := CASE WHEN jsonb_typeof(request -> 'params') <> 'null' THEN (request -> 'params')::text END;
+    idempotency_key := request ->> 'idempotency_key';
+    executor_group := request ->> 'executor_group';
+    SELECT p.status, p.message, p.hint INTO status, message, hint
+    FROM :schema.request_problem(workspace, workflow, params, idempotency_key, priority, run_at, executor_group) p;
+END
+$$;
+
+-- Enqueues the requests of an array, up to 10000, each an object with the names of enqueue()'s parameters as keys. A refused one
+-- leaves the others alone: a row per request, by its place (from 1), tells what became of it.
+CREATE FUNCTION :schema.enqueue_many(requests jsonb)
+RETURNS TABLE (place integer, status text, id uuid, duplicate boolean, message text, hint text)
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+    now_us     constant bigint := :schema.store_time();
+    read       record;
+    places     integer[];
+    ids        uuid[];
+    given      boolean[];
+    workspaces text[];
+    workflows  text[];
+    contents   bytea[];
+    keys       text[];
+    groups     text[];
+    priorities integer[];
+    run_ats    bigint[];
+    refused    jsonb[];
+BEGIN
+    IF jsonb_typeof(requests) IS DISTINCT FROM 'array' THEN
+        PERFORM :schema.refuse('invalid_argument', 'requests are an array', 'for example [{"workspace": "acme", "workflow": "onboard"}]');
+    ELSIF jsonb_array_length(requests) > 10000 THEN
+        PERFORM :schema.refuse('invalid_argument', format('%s requests are more than the 10000 of one set',
+                                                          jsonb_array_length(requests)), 'enqueue them in several sets');
+    END IF;
+    FOR read IN SELECT e.nth, r.* FROM jsonb_array_elements(requests) WITH ORDINALITY e(request, nth)
+                CROSS JOIN LATERAL :schema.read_request(e.request) r ORDER BY e.nth LOOP
+        IF read.status IS NOT NULL THEN
+            refused := refused || jsonb_build_object('place', read.nth, 'status', read.status, 'message', read.message,
+                                                     'hint', read.hint);
+            CONTINUE;
+        END IF;
+        places := places || read.nth::integer;
+        ids := ids || coalesce(read.execution_id, :schema.make_id(now_us, read.nth));
+        given := given || (read.execution_id IS NOT NULL);
+        workspaces := workspaces || read.workspace;
+        workflows := workflows || read.workflow;
+        contents := contents || convert_to(nullif(read.params, '{}'), 'UTF8');
+        keys := keys || read.idempotency_key;
+        groups := groups || coalesce(read.executor_group, 'default');
+        priorities := priorities || read.priority;
+        run_ats := run_ats || :schema.microseconds_of(read.run_at);
+    END LOOP;
+    -- Looking for what was meant costs more than an enqueue: only the first few get it.
+    RETURN QUERY
+        SELECT places[s.place], s.status, s.id, s.duplicate, s.message,
+               CASE WHEN s.status IN ('workspace_not_found', 'workflow_not_found')
+                         AND row_number() OVER (PARTITION BY s.status ORDER BY s.place) <= 3
+                    THEN coalesce('did you mean "' || :schema.nearest_name(s.status, workspaces[s.place], workflows[s.place]) || '"?',
+                                  s.hint)
+                    ELSE s.hint END
+        FROM :schema.enqueue_set(ids, given, workspaces, workflows, contents, keys, groups, priorities, run_ats) s
+        UNION ALL
+        SELECT (r.row ->> 'place')::integer, r.row ->> 'status', NULL, false, r.row ->> 'message', r.row ->> 'hint'
+        FROM unnest(refused) r(row)
+        ORDER BY 1;
+END
+$$;
+
+REVOKE ALL ON FUNCTION
+    :schema.try_enqueue(text, text, text, text, integer, timestamptz, text, uuid),
+    :schema.enqueue(text, text, text, text, integer, timestamptz, text, uuid),
+    :schema.enqueue(text, text, jsonb, text, integer, timestamptz, text, uuid),
+    :schema.enqueue(text, text, json, text, integer, timestamptz, text, uuid),
+    :schema.enqueue_many(jsonb) FROM PUBLIC;
