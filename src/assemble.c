@@ -4,9 +4,10 @@
 
 #include "base/error.h"
 #include "store/driver.h"
+#include "store/postgres/postgres.h"
 #include "store/sqlite/sqlite_store.h"
 
-const struct store_driver *const store_drivers[] = {&sqlite_store_driver, NULL};
+const struct store_driver *const store_drivers[] = {&sqlite_store_driver, &postgres_store_driver, NULL};
 
 enum weir_status assemble_engine(const char *name, const struct in_process_options *options, struct engine **ret_engine,
                                  struct weir_error *error)

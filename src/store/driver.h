@@ -17,7 +17,8 @@ struct named_migration {
 
 /* The verbs of store.h with the same contracts; arguments are already checked. Events are store.c's business. */
 struct store_driver {
-    const char *scheme; /* "sqlite" */
+    const char *scheme;       /* "sqlite" */
+    const char *other_scheme; /* another name for it in URLs, or NULL */
     unsigned features;
     enum weir_status (*open)(const struct store_options *options, const char *location, struct store **ret_store,
                              struct weir_error *error);

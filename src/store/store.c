@@ -91,12 +91,17 @@ static enum weir_status end(struct call *call, enum weir_status status)
 
 /* --- opening --- */
 
+static bool is_scheme(const char *scheme, const char *url, size_t length)
+{
+    return scheme != NULL && strlen(scheme) == length && strncmp(url, scheme, length) == 0;
+}
+
 static const struct store_driver *driver_of(const char *url, const char **ret_location, struct weir_error *error)
 {
     const char *colon = strchr(url, ':');
     size_t length = colon == NULL ? 0 : (size_t)(colon - url);
     for (size_t i = 0; store_drivers[i] != NULL; i++) {
-        if (strlen(store_drivers[i]->scheme) == length && strncmp(url, store_drivers[i]->scheme, length) == 0) {
+        if (is_scheme(store_drivers[i]->scheme, url, length) || is_scheme(store_drivers[i]->other_scheme, url, length)) {
             *ret_location = colon + 1;
             return store_drivers[i];
         }
@@ -107,7 +112,7 @@ static const struct store_driver *driver_of(const char *url, const char **ret_lo
     }
     error_set(error, WEIR_INVALID_ARGUMENT, "the store's URL begins with \"%.*s:\", which this build does not know",
               (int)length, url);
-    error_hint(error, "for example sqlite:./weir.db");
+    error_hint(error, "for example sqlite:./weir.db or postgres://user@host/database");
     return NULL;
 }
 

@@ -14,6 +14,7 @@
 #ifndef WEIR_STORE_POSTGRES_ADDRESS_H
 #define WEIR_STORE_POSTGRES_ADDRESS_H
 
+#include <libpq-fe.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,15 +24,14 @@
 
 enum {
     SCHEMA_NAME_MAX = 48, /* identifiers end at 63 bytes; we derive names from it */
-    ADDRESS_HOSTS_MOST = 8,
-    ADDRESS_OPTIONS_MOST = 48
+    ADDRESS_HOSTS_MOST = 8
 };
 
-/* One server of the URL; libpq's words, NULL where the URL says nothing. */
+/* One server of the URL. "" where the URL says nothing: then libpq's own defaults count (PGHOST, the local socket). */
 struct address_host {
-    const char *host;
-    const char *hostaddr;
-    const char *port;
+    char host[256];
+    char hostaddr[64];
+    char port[8];
 };
 
 struct address {
@@ -40,13 +40,11 @@ struct address {
     char shown[512]; /* the URL without secrets */
     struct address_host hosts[ADDRESS_HOSTS_MOST];
     size_t host_count;
-    atomic_size_t host_first;                       /* the one that answered last */
-    const char *keywords[ADDRESS_OPTIONS_MOST + 1]; /* for libpq, without host, hostaddr, port; NULL-terminated */
-    const char *values[ADDRESS_OPTIONS_MOST + 1];
+    atomic_size_t host_first;  /* the one that answered last */
+    PQconninfoOption *options; /* what the URL says, in libpq's words */
     bool listen;
-    atomic_bool pooled;        /* a pooler in transaction mode is between */
-    char *texts[QUERY_COUNT];  /* postgres_queries[] with the schema in place */
-    void *memory[16];          /* what the pointers above point into */
+    atomic_bool pooled;       /* a pooler in transaction mode is between */
+    char *texts[QUERY_COUNT]; /* postgres_queries[] with the schema in place */
 };
 
 /* `location` is the URL behind "postgres:". Errors: WEIR_INVALID_ARGUMENT, with words that quote no password. */
@@ -57,5 +55,7 @@ struct address *address_share(struct address *address);
 void address_release(struct address *address);
 /* A copy of `sql` with the schema's name in place; free() it. NULL when memory ran out. */
 char *address_fill(const struct address *address, const char *sql);
+/* What the URL says for one of libpq's keywords, or NULL. */
+const char *address_option(const struct address *address, const char *keyword);
 
 #endif

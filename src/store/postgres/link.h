@@ -44,23 +44,14 @@ enum {
     LINK_SERVER_OLDEST = 130000
 };
 
-/* Every function with `types, ...` takes one letter per parameter $1, $2 ... The parameter's type is fixed by the letter, so
- * no cast is needed in SQL unless another type is wanted ($1::jsonb):
- *   t  text           const char *            NULL = SQL NULL
- *   x  text           const char *, size_t    with a length
- *   u  uuid           const char *            its text; NULL = SQL NULL
- *   i  bigint         int64_t
- *   p  bigint         const int64_t *         NULL = SQL NULL
- *   d  integer        int
- *   o  boolean        int
- *   b  bytea          const char *, size_t    NULL = SQL NULL
- * and capitals for arrays, each two arguments, a pointer and the count (size_t); the SQL takes them apart with unnest():
- *   T  text[]         const char *const *     NULL elements = SQL NULL
- *   X  text[]         const struct link_bytes *
- *   U  uuid[]         const char *const *     their texts; NULL elements = SQL NULL
- *   I  bigint[]       const int64_t *
- *   D  integer[]      const int *
- *   O  boolean[]      const bool *
+/* Every function with `types, ...` takes one letter per parameter $1, $2 ... The parameter's type is fixed by the letter,
+ * so no cast is needed in SQL unless another type is wanted ($1::jsonb): t  text           const char *            NULL =
+ * SQL NULL x  text           const char *, size_t    with a length u  uuid           const char *            its text; NULL
+ * = SQL NULL i  bigint         int64_t p  bigint         const int64_t *         NULL = SQL NULL d  integer        int o
+ * boolean        int b  bytea          const char *, size_t    NULL = SQL NULL and capitals for arrays, each two arguments,
+ * a pointer and the count (size_t); the SQL takes them apart with unnest(): T  text[]         const char *const *     NULL
+ * elements = SQL NULL X  text[]         const struct link_bytes * U  uuid[]         const char *const *     their texts;
+ * NULL elements = SQL NULL I  bigint[]       const int64_t * D  integer[]      const int * O  boolean[]      const bool *
  *   B  bytea[]        const struct link_bytes *
  * A uuid that is none is WEIR_INVALID_ARGUMENT. Nothing is kept after the call returns. */
 
@@ -77,8 +68,8 @@ struct link {
     char sqlstate[6];           /* of the last failure that the server told, "" = it told none */
     struct text scratch;        /* the encoded parameters of one statement */
     struct random random;
-    int failures;             /* attempts to connect since the last success */
-    int64_t pause_until_us;   /* no attempt before (boot time) */
+    int failures;              /* attempts to connect since the last success */
+    int64_t pause_until_us;    /* no attempt before (boot time) */
     struct weir_error why_not; /* what the last attempt met */
 };
 
@@ -88,8 +79,10 @@ void link_init(struct link *link, struct address *address, int64_t deadline_us, 
 void link_close(struct link *link);
 /* Starts the clock of a call: everything until the next link_start() ends within link->deadline_us. */
 void link_start(struct link *link);
+/* The same with another length, for migrations. */
+void link_start_long(struct link *link, int64_t deadline_us);
 /* Connects if need be; everything else does that by itself. WEIR_STORE_UNREACHABLE, WEIR_STORE_BUSY (too many
- * connections), WEIR_NOT_PERMITTED (password, role), WEIR_STORE_NOT_WEIR (server too old), WEIR_NOT_FOUND never. */
+ * connections), WEIR_NOT_PERMITTED (password, role), WEIR_STORE_NOT_WEIR (server too old). */
 WEIR_MUST_CHECK enum weir_status link_connect(struct link *link, struct weir_error *error);
 /* Drops the connection at once; what runs on it is lost. */
 void link_drop(struct link *link);
@@ -115,6 +108,9 @@ WEIR_MUST_CHECK enum weir_status link_execute(struct link *link, const char *sql
 /* --- transactions of several statements (READ COMMITTED) --- */
 
 WEIR_MUST_CHECK enum weir_status link_transaction_begin(struct link *link, struct weir_error *error);
+/* The same by another query that begins one (of several statements: nothing may be kept of it when it fails). */
+WEIR_MUST_CHECK enum weir_status link_transaction_begin_with(struct link *link, enum postgres_query query,
+                                                             struct weir_error *error);
 /* Ended in any case. WEIR_COMMIT_UNKNOWN: the answer was lost. */
 WEIR_MUST_CHECK enum weir_status link_transaction_commit(struct link *link, struct weir_error *error);
 /* Ended in any case, by dropping the connection if need be. Without a transaction it does nothing. */

@@ -22,8 +22,7 @@ struct postgres_store {
     struct address *address;
     struct link link;
     bool read_only;
-    struct listener *listener; /* see listen.h; NULL until store_wake_fd() asked */
-    int64_t wakes_seen;
+    struct subscription *subscription; /* see listen.h; NULL until store_wake_fd() asked */
 };
 
 static inline struct postgres_store *postgres_of(struct store *store)
@@ -41,31 +40,36 @@ static inline struct link *link_of(struct store *store)
 /* WEIR_NOT_PERMITTED when the handle was opened for reading only; every verb that writes asks first. */
 enum weir_status require_writable(struct store *store, struct weir_error *error);
 
-/* The verbs of store.h, by their names there. */
+/* The verbs of store.h, by their names there. schema.c: */
+enum weir_status postgres_require_schema(struct store *, struct weir_error *);
+enum weir_status postgres_plan(struct store *, struct arena *, const struct store_migration **, size_t *,
+                               struct weir_error *);
+enum weir_status postgres_migrate(struct store *, int *, struct weir_error *);
+/* The others, each in the file of its kind: */
 enum weir_status postgres_enqueue(struct store *, const struct enqueue_request *, size_t, struct enqueue_result *,
-                                struct weir_error *);
+                                  struct weir_error *);
 enum weir_status postgres_claim(struct store *, const struct claim_options *, struct arena *, struct claim_result *,
-                              struct weir_error *);
+                                struct weir_error *);
 enum weir_status postgres_next_work(struct store *, int64_t, const char *, struct next_work *, struct weir_error *);
 enum weir_status postgres_read_definition(struct store *, int64_t, struct arena *, struct definition_text *,
-                                        struct weir_error *);
+                                          struct weir_error *);
 enum weir_status postgres_take_requests(struct store *, int64_t, struct arena *, struct node_request **, size_t *,
-                                      struct weir_error *);
+                                        struct weir_error *);
 enum weir_status postgres_record(struct store *, int64_t, struct record *, size_t, struct record_summary *,
-                               struct weir_error *);
+                                 struct weir_error *);
 enum weir_status postgres_node_start(struct store *, const struct node_options *, int64_t *, struct weir_error *);
 enum weir_status postgres_node_beat(struct store *, int64_t, struct node_beat *, struct weir_error *);
 enum weir_status postgres_node_stop(struct store *, int64_t, bool, struct weir_error *);
 enum weir_status postgres_node_wish(struct store *, const char *, enum node_wish, struct weir_error *);
 enum weir_status postgres_recover(struct store *, const struct recover_options *, struct recover_result *,
-                                struct weir_error *);
+                                  struct weir_error *);
 enum weir_status postgres_bulk(struct store *, enum bulk_act, const struct execution_filter *, const char *, size_t,
-                             const char *, const char *, struct bulk_result *, struct weir_error *);
+                               const char *, const char *, struct bulk_result *, struct weir_error *);
 enum weir_status postgres_set_plan(struct store *, const struct plan_change *, struct weir_error *);
 enum weir_status postgres_set_workspace(struct store *, const struct workspace_change *, struct weir_error *);
 enum weir_status postgres_set_paused(struct store *, const char *, bool, struct weir_error *);
 enum weir_status postgres_publish(struct store *, const char *, const char *, const char *, struct published *,
-                                struct weir_error *);
+                                  struct weir_error *);
 enum weir_status postgres_lock(struct store *, const struct lock_request *, struct weir_error *);
 enum weir_status postgres_lock_extend(struct store *, const struct lock_request *, struct weir_error *);
 enum weir_status postgres_unlock(struct store *, const struct lock_request *, struct weir_error *);
