@@ -276,8 +276,10 @@ void postgres_server_close(struct postgres_server *server)
 
 static void conninfo(const struct postgres_server *server, const char *database, char *to, size_t size)
 {
-    (void)snprintf(to, size, "host=%s port=%d user=weir dbname=%s connect_timeout=10", server->folder, server->port,
-                   database);
+    (void)snprintf(to, size,
+                   "host=%s port=%d user=weir dbname=%s connect_timeout=10"
+                   " options='-c client_min_messages=warning'",
+                   server->folder, server->port, database);
 }
 
 void postgres_server_start(struct postgres_server *server)
