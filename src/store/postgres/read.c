@@ -27,19 +27,18 @@ static enum weir_status packed(json_t *value, json_t **ret_value, struct weir_er
  * never half or twice. Ends with link_transaction_rollback(). */
 static enum weir_status look_begin(struct link *link, struct weir_error *error)
 {
-    enum weir_status status = link_transaction_begin(link, error);
-    return status == WEIR_OK ? link_run(link, error, NULL, QUERY_ONE_STATE, "") : status;
+    return link_transaction_begin_with(link, QUERY_BEGIN_LOOK, error);
 }
 
 /* A look that was lost on the way is repeated on a new connection, as a reading statement is. */
-typedef enum weir_status (*look)(struct link *link, const void *what, json_t **ret_value, struct weir_error *error);
-static enum weir_status look_at(struct link *link, look look, const void *what, json_t **ret_value, struct weir_error *error)
+typedef enum weir_status (*look_body)(struct link *link, const void *what, json_t **ret_value, struct weir_error *error);
+static enum weir_status look_at(struct link *link, look_body body, const void *what, json_t **ret_value, struct weir_error *error)
 {
     enum weir_status status = WEIR_OK;
     for (int tries = 0; tries < 2; tries++) {
         status = look_begin(link, error);
         if (status == WEIR_OK) {
-            status = look(link, what, ret_value, error);
+            status = body(link, what, ret_value, error);
         }
         bool lost = status == WEIR_STORE_UNREACHABLE;
         link_transaction_rollback(link);

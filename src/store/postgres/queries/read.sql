@@ -1,9 +1,8 @@
 -- Reading for people: the columns are the keys of the answers. Each statement sees one state of the store; those that belong
--- together run in one transaction that begins with one_state.
+-- together run in one transaction.
 
--- The first statement of a transaction that only looks.
--- name: one_state
-SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY;
+-- name: begin_look
+BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
 
 -- The executions of a page, newest first, chosen along the primary keys: one arm for the living, one for the ended.
 -- $1 ids below, $2 ids from, $3 ids up to, $4 workspace or NULL, $5 state bits, $6 workflow or NULL, $7 group or NULL, $8 error code
