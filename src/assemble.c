@@ -31,6 +31,11 @@ enum weir_status assemble_enqueue_on_sqlite(struct sqlite3 *database, const stru
     return sqlite_store_enqueue_on(database, requests, count, results, error);
 }
 
+enum weir_status assemble_grant_role(struct store *store, const char *role, struct weir_error *error)
+{
+    return postgres_store_grant(store, role, error);
+}
+
 void assemble_tune_process(void)
 {
     sqlite_store_tune_process();

@@ -20,6 +20,10 @@ WEIR_MUST_CHECK enum weir_status assemble_enqueue_on_sqlite(struct sqlite3 *data
                                                             const struct enqueue_request *requests, size_t count,
                                                             struct enqueue_result *results, struct weir_error *error);
 
+/* Gives a database role what a node and the command line need of the store; WEIR_INVALID_ARGUMENT where stores have none.
+ */
+WEIR_MUST_CHECK enum weir_status assemble_grant_role(struct store *store, const char *role, struct weir_error *error);
+
 /* For our own programs, first thing in main(): settings of the libraries below that concern the whole process. */
 void assemble_tune_process(void);
 

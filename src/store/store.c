@@ -10,6 +10,8 @@
 #include "observe/event.h"
 #include "store/driver.h"
 
+enum { STORE_URL_MAX = 1024 };
+
 /* --- names --- */
 
 static const char *const record_kind_names[] = {
@@ -151,6 +153,39 @@ void store_close(struct store *store)
 const char *store_url(const struct store *store)
 {
     return store->url;
+}
+
+/* Puts "***" in place of what lies between two places of `to`. */
+static void mask(char *to, size_t size, size_t from, size_t until)
+{
+    char rest[STORE_URL_MAX];
+    text_copy(rest, sizeof rest, to + until);
+    (void)snprintf(to + from, size - from, "***%s", rest);
+}
+
+void store_url_shown(const char *url, char *to, size_t size)
+{
+    char shown[STORE_URL_MAX];
+    text_copy(shown, sizeof shown, url);
+    /* The last @ before the query ends the password: one in the password itself should have been encoded. */
+    const char *slashes = strstr(shown, "://");
+    size_t begin = slashes == NULL ? 0 : (size_t)(slashes + 3 - shown);
+    size_t end = begin + strcspn(shown + begin, "?");
+    size_t colon = begin + strcspn(shown + begin, ":");
+    while (slashes != NULL && end > begin && shown[end] != '@') {
+        end--;
+    }
+    if (slashes != NULL && colon < end) {
+        mask(shown, sizeof shown, colon + 1, end);
+    }
+    static const char *const secrets[] = {"password="}; /* sslpassword= ends the same way */
+    for (size_t i = 0; i < sizeof secrets / sizeof secrets[0]; i++) {
+        for (char *at = strstr(shown, secrets[i]); at != NULL; at = strstr(at + 1, secrets[i])) {
+            size_t from = (size_t)(at - shown) + strlen(secrets[i]);
+            mask(shown, sizeof shown, from, from + strcspn(shown + from, "& "));
+        }
+    }
+    text_copy(to, size, shown);
 }
 
 unsigned store_features(const struct store *store)

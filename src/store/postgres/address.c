@@ -311,13 +311,24 @@ static enum weir_status fill_texts(struct address *address, struct weir_error *e
     return WEIR_OK;
 }
 
+/* A password with a / or @ that is not encoded tears the URL: its rest would be taken for a host or a database, and shown.
+ * Then an @ comes after the first /, or twice before it. */
+static bool is_torn(const char *authority)
+{
+    size_t end = strcspn(authority, "?");
+    const char *first = memchr(authority, '@', end);
+    const char *slash = memchr(authority, '/', end);
+    const char *second = first == NULL ? NULL : memchr(first + 1, '@', end - (size_t)(first + 1 - authority));
+    return second != NULL || (first != NULL && slash != NULL && slash < first);
+}
+
 static enum weir_status parse(struct address *address, const char *location, struct weir_error *error)
 {
     struct text url = {.max = URL_MAX};
     char *message = NULL;
     enum weir_status status = text_add_string(&url, "postgresql:");
     status = status == WEIR_OK ? take_parameters(address, location, &url, error) : status;
-    if (status == WEIR_OK && strncmp(location, "//", 2) != 0) {
+    if (status == WEIR_OK && (strncmp(location, "//", 2) != 0 || is_torn(location + 2))) {
         status = refuse_url(NULL, error);
     }
     if (status == WEIR_FAILED) {

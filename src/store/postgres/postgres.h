@@ -7,7 +7,8 @@
 extern const struct store_driver postgres_store_driver;
 
 /* Grants `role` (must exist) exactly what a node and the command line need at run time, without rights to change the
- * schema. Repeating it changes nothing. WEIR_MISUSE for a store of another driver; WEIR_NOT_FOUND without such a role. */
+ * schema. Repeating it changes nothing. WEIR_INVALID_ARGUMENT for a store of another driver; WEIR_NOT_FOUND without such a
+ * role. */
 enum weir_status postgres_store_grant(struct store *store, const char *role, struct weir_error *error);
 
 #endif
