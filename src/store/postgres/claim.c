@@ -15,7 +15,7 @@
 #define LAST_ID "ffffffff-ffff-ffff-ffff-ffffffffffff"
 
 /* Wake-ups that one claim folds: a claim of few is quick, a large one clears the way. */
-enum { WAKEUPS_LEAST = 100, WAKEUPS_PER_ITEM = 4 };
+enum { WAKEUPS_LEAST = 100, WAKEUPS_PER_ITEM = 10 };
 
 /* The columns of claim_items and claims_in_doubt. */
 enum {

@@ -132,6 +132,7 @@ $$;
 -- in any case, that folds them.
 --   ready     new claims are possible       taken     something was handed over and waits for a node
 --   due_at    the next scheduled item's     runs      the node may claim         paused     the queue or the group is
+-- The last two are only looked up when there is something to claim or to wait for.
 CREATE FUNCTION :schema.look(looker bigint, look_group text, since xid8, from_pass bigint, OUT ready boolean, OUT handed_over boolean,
                              OUT due_at bigint, OUT requests boolean, OUT runs boolean, OUT paused boolean, OUT now_us bigint)
 LANGUAGE plpgsql VOLATILE
@@ -142,13 +143,11 @@ DECLARE
     folds_at constant integer := 200;
 BEGIN
     now_us := :schema.store_time();
+    SELECT g.id::bigint << 32, (g.id::bigint + 1) << 32, g.paused INTO least_lane, most_lane, paused
+    FROM :schema.executor_groups g WHERE g.name = look_group;
     requests := EXISTS (SELECT 1 FROM :schema.workflow_execution_queue q
                         WHERE q.node_id = looker AND q.cancel_at IS NOT NULL AND NOT q.cancel_sent);
     due_at := (SELECT q.due_at FROM :schema.workflow_execution_queue q WHERE q.phase = 1 ORDER BY q.due_at LIMIT 1);
-    SELECT g.id::bigint << 32, (g.id::bigint + 1) << 32, g.paused OR s.queue_paused INTO least_lane, most_lane, paused
-    FROM :schema.executor_groups g, :schema.store_state s WHERE g.name = look_group AND s.id = 1;
-    paused := coalesce(paused, false);
-    runs := EXISTS (SELECT 1 FROM :schema.nodes n WHERE n.id = looker AND n.wish = 'run' AND n.dead_at IS NULL AND n.stopped_at IS NULL);
     handed_over := EXISTS (SELECT 1 FROM :schema.workflow_execution_queue q
                            WHERE q.phase = 2 AND q.node_id = 0 AND q.lane_id >= least_lane AND q.lane_id < most_lane);
     ready := EXISTS (SELECT 1 FROM :schema.lanes l WHERE l.executor_group = look_group AND l.ready AND l.pass >= from_pass)
@@ -159,6 +158,11 @@ BEGIN
                                 WHERE f.xid >= least(since, pg_snapshot_xmin(pg_current_snapshot())) ORDER BY f.xid, f.n LIMIT folds_at) u
                           LEFT JOIN :schema.lanes l ON l.id = u.lane_id
                           LEFT JOIN :schema.workspaces w ON w.id = (u.lane_id & 4294967295)::integer), false);
+    IF ready OR handed_over OR due_at IS NOT NULL THEN
+        runs := EXISTS (SELECT 1 FROM :schema.nodes n
+                        WHERE n.id = looker AND n.wish = 'run' AND n.dead_at IS NULL AND n.stopped_at IS NULL);
+        paused := coalesce(paused, false) OR (SELECT s.queue_paused FROM :schema.store_state s WHERE s.id = 1);
+    END IF;
 END
 $$;
 
@@ -179,7 +183,8 @@ $$;
 --                fraction of the pages. The lanes left out stand first in the next claim.
 CREATE FUNCTION :schema.lock_ready_lanes(claim_group text, from_pass bigint, most integer, OUT lane_ids bigint[],
                                          OUT workspace_ids integer[], OUT first_pass bigint, OUT left_over boolean)
-LANGUAGE plpgsql VOLATILE AS $$
+LANGUAGE plpgsql VOLATILE
+SET enable_sort = off AS $$
 DECLARE
     lane record;
     spread constant integer := CASE WHEN most < 64 THEN 1 ELSE 8 END;
@@ -194,14 +199,14 @@ BEGIN
         SELECT l.id, l.workspace_id, l.pass, least(l.runnable, spread, CASE WHEN w.paused THEN 0 ELSE w.slots_max - w.slots_used END) AS room
         FROM :schema.lanes l JOIN :schema.workspaces w ON w.id = l.workspace_id
         WHERE l.executor_group = claim_group AND l.ready AND l.pass >= from_pass
-        ORDER BY l.pass, l.id FOR NO KEY UPDATE OF l SKIP LOCKED
+        ORDER BY l.pass, l.id LIMIT looked_most FOR NO KEY UPDATE OF l SKIP LOCKED
     LOOP
         first_pass := coalesce(first_pass, lane.pass);
         lane_ids := lane_ids || lane.id;
         workspace_ids := workspace_ids || lane.workspace_id;
         turns := turns + greatest(lane.room, 0);
         looked := looked + 1;
-        IF turns >= most OR looked >= looked_most THEN
+        IF turns >= most OR looked = looked_most THEN
             RETURN;
         END IF;
     END LOOP;
@@ -341,11 +346,11 @@ BEGIN
                     SELECT e.id FROM :schema.executor_groups e WHERE e.id = own_group.id FOR NO KEY UPDATE SKIP LOCKED))
                   AND s.last_turn > g.pass
             )
-            SELECT t.id, next_fence, t.name, d.name, d.version, t.definition_id, p.params, t.attempts, t.interruptions, false,
+            SELECT t.id, next_fence, t.name, d.name, d.version, t.definition_id,
+                   CASE WHEN t.has_params THEN (SELECT p.params FROM :schema.execution_params p WHERE p.id = t.id) END, t.attempts, t.interruptions, false,
                    t.cancel_at IS NOT NULL, t.created_at, t.run_at, t.dispatched_at, now_us, NULL::integer, NULL::boolean,
                    NULL::bigint
             FROM taken t LEFT JOIN :schema.workflow_definitions d ON d.id = t.definition_id
-            LEFT JOIN :schema.execution_params p ON t.has_params AND p.id = t.id
             ORDER BY t.turn, t.id;
             GET DIAGNOSTICS part = ROW_COUNT;
             taken := taken + part;
