@@ -22,6 +22,8 @@ struct postgres_store {
     struct address *address;
     struct link link;
     bool read_only;
+    bool time_is_known;    /* enqueue.c: the server's time is the boot clock and this much more */
+    int64_t time_ahead_us;
     struct subscription *subscription; /* see listen.h; NULL until store_wake_fd() asked */
 };
 

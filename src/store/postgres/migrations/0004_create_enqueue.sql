@@ -382,15 +382,15 @@ BEGIN
 END
 $$;
 
--- The SQLSTATE of a refusal: a class of our own (docs/sql.md lists them).
+-- The SQLSTATE of a refusal: class WR, then the number of the status in include/weir/status.h (docs/sql.md lists them).
 CREATE FUNCTION :schema.sqlstate_of(status text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
     SELECT CASE status
-        WHEN 'invalid_argument' THEN 'WR001' WHEN 'params_invalid' THEN 'WR002' WHEN 'params_too_large' THEN 'WR003'
-        WHEN 'workspace_not_found' THEN 'WR004' WHEN 'workflow_not_found' THEN 'WR005'
-        WHEN 'workflow_of_another_workspace' THEN 'WR006' WHEN 'execution_not_found' THEN 'WR007'
-        WHEN 'plan_not_found' THEN 'WR008' WHEN 'not_found' THEN 'WR009' WHEN 'idempotency_key_reused' THEN 'WR010'
-        WHEN 'conflict' THEN 'WR011' WHEN 'illegal_state' THEN 'WR012' ELSE 'WR000' END
+        WHEN 'invalid_argument' THEN 'WR002' WHEN 'params_invalid' THEN 'WR004' WHEN 'params_too_large' THEN 'WR005'
+        WHEN 'not_found' THEN 'WR007' WHEN 'workspace_not_found' THEN 'WR008' WHEN 'workflow_not_found' THEN 'WR009'
+        WHEN 'execution_not_found' THEN 'WR010' WHEN 'plan_not_found' THEN 'WR011' WHEN 'idempotency_key_reused' THEN 'WR012'
+        WHEN 'conflict' THEN 'WR013' WHEN 'illegal_state' THEN 'WR014' WHEN 'workflow_of_another_workspace' THEN 'WR018'
+        ELSE 'WR001' END
 $$;
 
 -- Raises a refusal: MESSAGE and HINT are the library's words, DETAIL is the name of the status.

@@ -212,7 +212,7 @@ $$;
 -- Why a living execution is not running, or what it does; NULL when there is none of that id. One statement: one state of the
 -- store. Indexes: the primary keys, queue_held for who has the slots, queue_runnable for its place, which is counted up to 10000.
 CREATE FUNCTION :schema.why_living(execution_id uuid) RETURNS json
-LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
     SELECT json_build_object(
         'id', e.id, 'status', e.status, 'pending_reason', e.pending_reason,
         'because', coalesce(:schema.meaning_of(e.pending_reason),
@@ -235,12 +235,12 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = o
     JOIN :schema.workflow_execution_queue q ON q.id = e.id
     JOIN :schema.workspaces w ON w.id = q.workspace_id
     JOIN :schema.workflow_definitions d ON d.id = q.definition_id
-    WHERE e.id = execution_id AND q.id = execution_id
+    WHERE e.id = why_living.execution_id AND q.id = why_living.execution_id
 $$;
 
 -- Its place in its lane; NULL when it is not runnable.
 CREATE FUNCTION :schema.place_of(execution_id uuid) RETURNS json
-LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
     SELECT json_build_object('place', a.ahead + 1, 'place_is_exact', a.ahead < 10000, 'waiting_in_lane', a.runnable)
     FROM (SELECT (SELECT count(*) FROM (SELECT FROM :schema.workflow_execution_queue o
                                         WHERE o.lane_id = q.lane_id AND o.phase = 0 AND (o.rank, o.id) < (q.rank, q.id)
