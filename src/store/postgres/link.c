@@ -42,6 +42,7 @@ void link_drop(struct link *link)
         }
         PQfinish(link->connection);
         link->connection = NULL;
+        link->drops++;
     }
     link->in_transaction = false;
     memset(link->prepared, 0, sizeof link->prepared);

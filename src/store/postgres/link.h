@@ -63,6 +63,7 @@ struct link {
     const char *application_name;
     int64_t deadline_us;      /* of every call */
     int64_t deadline_boot_us; /* of the call that runs now */
+    unsigned drops;           /* how many connections were dropped: what is kept about one is checked by it */
     bool in_transaction;
     bool prepared[QUERY_COUNT]; /* on this connection */
     char sqlstate[6];           /* of the last failure that the server told, "" = it told none */

@@ -17,8 +17,23 @@
 #include "store/postgres/link.h"
 #include "store/postgres/postgres.h"
 
+/* What a handle that claims remembers between two claims. Only hints and doubts: all of it may be forgotten. */
+struct claim_memory {
+    int64_t node_id;            /* whose it is */
+    unsigned drops;             /* of the connection that told it */
+    int64_t full_look_boot_us;  /* then everything is looked at again */
+    char seen[24];              /* wake-ups below this transaction are folded (xid8) */
+    int64_t first_pass;         /* no lane below this pass was ready */
+    int64_t last_fence;         /* the newest claim that arrived here ... */
+    char last_id[UUID_TEXT_MAX]; /* ... up to this item */
+    size_t fits;                /* of what is in doubt so many may fit into memory; 0 = not tried */
+    bool in_doubt;              /* a claim may have been made that did not arrive */
+    bool requests_in_doubt;     /* the same of requests that were marked as passed on */
+};
+
 struct postgres_store {
     struct store store; /* first */
+    struct claim_memory claims;
     struct address *address;
     struct link link;
     bool read_only;

@@ -62,6 +62,8 @@ DECLARE
     waitings bigint[];
     least_ranks bigint[];
 BEGIN
+    -- The bound only grows; when it seems not to, this is another server, and everything is looked at.
+    since := CASE WHEN since <= pg_snapshot_xmin(pg_current_snapshot()) THEN since ELSE '0'::xid8 END;
     SELECT pg_snapshot_xmin(pg_current_snapshot()), array_agg(r.place), array_agg(DISTINCT r.lane_id)
     INTO horizon, places, wanted
     FROM (SELECT u.ctid AS place, u.lane_id FROM :schema.lane_wakeups u WHERE u.xid >= since ORDER BY u.xid, u.n LIMIT most) r;
@@ -121,6 +123,42 @@ END
 $$;
 
 -- --- claim ---
+
+-- Is there anything to do? One row, nothing is written or locked. Indexes: lanes_ready, lane_wakeups by xid, queue_held (node 0),
+-- queue_waiting, queue_requests; its cost does not depend on what is queued.
+-- Wake-ups count when their lane could be served: new work of a full workspace is nothing to do. Many of them are worth a claim
+-- in any case, that folds them.
+--   ready     new claims are possible       taken     something was handed over and waits for a node
+--   due_at    the next scheduled item's     runs      the node may claim         paused     the queue or the group is
+CREATE FUNCTION :schema.look(looker bigint, look_group text, since xid8, from_pass bigint, OUT ready boolean, OUT handed_over boolean,
+                             OUT due_at bigint, OUT requests boolean, OUT runs boolean, OUT paused boolean, OUT now_us bigint)
+LANGUAGE plpgsql VOLATILE
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+DECLARE
+    least_lane bigint;
+    most_lane bigint;
+    folds_at constant integer := 200;
+BEGIN
+    now_us := :schema.store_time();
+    requests := EXISTS (SELECT 1 FROM :schema.workflow_execution_queue q
+                        WHERE q.node_id = looker AND q.cancel_at IS NOT NULL AND NOT q.cancel_sent);
+    due_at := (SELECT q.due_at FROM :schema.workflow_execution_queue q WHERE q.phase = 1 ORDER BY q.due_at LIMIT 1);
+    SELECT g.id::bigint << 32, (g.id::bigint + 1) << 32, g.paused OR s.queue_paused INTO least_lane, most_lane, paused
+    FROM :schema.executor_groups g, :schema.store_state s WHERE g.name = look_group AND s.id = 1;
+    paused := coalesce(paused, false);
+    runs := EXISTS (SELECT 1 FROM :schema.nodes n WHERE n.id = looker AND n.wish = 'run' AND n.dead_at IS NULL AND n.stopped_at IS NULL);
+    handed_over := EXISTS (SELECT 1 FROM :schema.workflow_execution_queue q
+                           WHERE q.phase = 2 AND q.node_id = 0 AND q.lane_id >= least_lane AND q.lane_id < most_lane);
+    ready := EXISTS (SELECT 1 FROM :schema.lanes l WHERE l.executor_group = look_group AND l.ready AND l.pass >= from_pass)
+             OR coalesce((SELECT count(*) = folds_at
+                                 OR bool_or(u.lane_id >= least_lane AND u.lane_id < most_lane AND (u.runnable > 0 OR l.runnable > 0)
+                                            AND NOT w.paused AND w.slots_used < w.slots_max)
+                          FROM (SELECT f.lane_id, f.runnable FROM :schema.lane_wakeups f
+                                WHERE f.xid >= least(since, pg_snapshot_xmin(pg_current_snapshot())) ORDER BY f.xid, f.n LIMIT folds_at) u
+                          LEFT JOIN :schema.lanes l ON l.id = u.lane_id
+                          LEFT JOIN :schema.workspaces w ON w.id = (u.lane_id & 4294967295)::integer), false);
+END
+$$;
 
 -- A node may claim when it runs and nobody has declared it dead. The lock on its row makes that stay true until the commit: who
 -- declares it dead waits for it, and so finds what is claimed here. A heartbeat does not wait for it.
@@ -186,6 +224,7 @@ SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_has
 #variable_conflict use_column
 DECLARE
     now_us bigint := :schema.store_time();
+    work record;
     own_group record;
     unfolded boolean := false;
     passed_over boolean := false;
@@ -195,14 +234,15 @@ DECLARE
     taken integer := 0;
     part integer;
 BEGIN
-    SELECT g.id, g.pass, g.paused OR s.queue_paused AS paused INTO own_group
-    FROM :schema.executor_groups g, :schema.store_state s WHERE g.name = claim_group AND s.id = 1;
-    IF own_group.id IS NOT NULL AND :schema.node_may_claim(claimer) THEN
+    SELECT * INTO work FROM :schema.look(claimer, claim_group, since, from_pass);
+    SELECT g.id, g.pass INTO own_group FROM :schema.executor_groups g WHERE g.name = claim_group;
+    -- Reads only when there is nothing to do.
+    IF work.runs AND (work.handed_over OR NOT work.paused AND (work.ready OR work.due_at <= now_us))
+       AND :schema.node_may_claim(claimer) THEN
         SELECT f.seen, f.left_over INTO seen, unfolded FROM :schema.fold_wakeups(since, 2000) f;
         PERFORM :schema.promote_due(now_us, 1000);
         -- Running work is taken over also while the queue is paused: it is no new claim.
-        IF EXISTS (SELECT 1 FROM :schema.workflow_execution_queue q WHERE q.phase = 2 AND q.node_id = 0
-                   AND q.lane_id >= own_group.id::bigint << 32 AND q.lane_id < (own_group.id::bigint + 1) << 32) THEN
+        IF work.handed_over THEN
             next_fence := nextval(':schema.fences');
             RETURN QUERY
             WITH taken AS (
@@ -223,7 +263,7 @@ BEGIN
             LEFT JOIN :schema.execution_params p ON t.has_params AND p.id = t.id;
             GET DIAGNOSTICS taken = ROW_COUNT;
         END IF;
-        IF taken < most AND NOT own_group.paused THEN
+        IF taken < most AND NOT work.paused THEN
             SELECT r.lane_ids, r.workspace_ids, r.first_pass, r.left_over INTO lane_ids, workspace_ids, first_pass, passed_over
             FROM :schema.lock_ready_lanes(claim_group, from_pass, most - taken) r;
         END IF;
@@ -342,7 +382,8 @@ $$;
 --              back (enum record_kind); -1: its outcome is that of another record of the set
 --   delays     microseconds, of 1 and 2
 --   was_started  of an end: its start was reported in the same set
--- Steps have arrays of their own; step_records names the record that must take effect for the step to be written.
+-- Steps have arrays of their own; step_records names the record that must take effect for the step to be written. An exit_code
+-- or due_in below 0 is none.
 -- outcome: 'repeated' (on record already), 'stale_fence', 'not_found', 'illegal_state'.
 CREATE FUNCTION :schema.record(recorder bigint, ids uuid[], fences bigint[], kinds integer[], delays bigint[],
                                was_started boolean[], codes text[], errors text[],
@@ -467,7 +508,8 @@ BEGIN
         INSERT INTO :schema.workflow_node_executions AS old
             (execution_id, step, status, attempt, failures, exit_code, due_at, started_at, finished_at, node_id, fence, output,
              variables, error_code, error)
-        SELECT ids[s.place], s.step, s.state, s.attempt, s.failures, s.exit_code, now_us + s.due_in, now_us,
+        SELECT ids[s.place], s.step, s.state, s.attempt, s.failures, CASE WHEN s.exit_code >= 0 THEN s.exit_code END,
+               CASE WHEN s.due_in >= 0 THEN now_us + s.due_in END, now_us,
                CASE WHEN s.ends THEN now_us END, recorder, fences[s.place], s.output, s.variables, s.code, s.error
         FROM unnest(step_records, steps, step_states, step_attempts, step_failures, exit_codes, due_ins, step_ends, outputs, variables,
                     step_codes, step_errors)
