@@ -36,6 +36,13 @@ enum weir_status assemble_grant_role(struct store *store, const char *role, stru
     return postgres_store_grant(store, role, error);
 }
 
+enum weir_status assemble_enqueue_on_postgres(struct pg_conn *connection, const char *schema,
+                                              const struct enqueue_request *request, struct enqueue_result *ret_result,
+                                              struct weir_error *error)
+{
+    return postgres_store_enqueue_on(connection, schema, request, ret_result, error);
+}
+
 void assemble_tune_process(void)
 {
     sqlite_store_tune_process();

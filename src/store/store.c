@@ -167,12 +167,13 @@ void store_url_shown(const char *url, char *to, size_t size)
 {
     char shown[STORE_URL_MAX];
     text_copy(shown, sizeof shown, url);
-    /* The last @ before the query ends the password: one in the password itself should have been encoded. */
+    /* The last @ before the query ends the password; one behind it does when the password has a ? in it. */
     const char *slashes = strstr(shown, "://");
     size_t begin = slashes == NULL ? 0 : (size_t)(slashes + 3 - shown);
     size_t end = begin + strcspn(shown + begin, "?");
     size_t colon = begin + strcspn(shown + begin, ":");
-    while (slashes != NULL && end > begin && shown[end] != '@') {
+    end = memrchr(shown + begin, '@', end - begin) == NULL ? strlen(shown) : end;
+    while (end > begin && shown[end] != '@') {
         end--;
     }
     if (slashes != NULL && colon < end) {

@@ -54,6 +54,7 @@ static pid_t start_program(const struct postgres_server *server, char *const arg
     assert_true(pid >= 0);
     if (pid == 0) {
         become_another_user();
+        (void)prctl(PR_SET_PDEATHSIG, SIGQUIT); /* should even the guard be killed */
         int fd = open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
         int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
         if (fd < 0 || null < 0 || dup2(null, 0) < 0 || dup2(fd, 1) < 0 || dup2(fd, 2) < 0 || chdir(server->folder) != 0) {
@@ -166,7 +167,7 @@ static void find_programs(struct postgres_server *server)
     globfree(&found);
 }
 
-static int free_port(void)
+int postgres_server_free_port(void)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t size = sizeof address;
@@ -247,7 +248,7 @@ void postgres_server_open(struct postgres_server *server, const char *settings, 
         assert_non_null(user);
         assert_int_equal(chown(server->folder, user->pw_uid, user->pw_gid), 0);
     }
-    server->port = free_port();
+    server->port = postgres_server_free_port();
     make_cluster(server);
     write_settings(server);
     postgres_server_start(server);
@@ -343,6 +344,11 @@ void postgres_server_signal_all(const struct postgres_server *server, int signal
     if (signal == SIGCONT) {
         (void)kill(server->pid, signal);
     }
+}
+
+pid_t postgres_server_run(const struct postgres_server *server, char *const arguments[])
+{
+    return start_program(server, arguments);
 }
 
 void postgres_server_url(const struct postgres_server *server, const char *database, char *to, size_t size)

@@ -36,6 +36,10 @@ void postgres_server_stop(struct postgres_server *server, int signal);
 void postgres_server_signal_all(const struct postgres_server *server, int signal);
 /* Runs SQL as the superuser on a connection of its own; the first column of the first row, or "" (static buffer). */
 const char *postgres_server_ask(const struct postgres_server *server, const char *database, const char *sql);
+/* Runs another program beside the server, as its user, with its output in the same log; it dies with the test program. */
+pid_t postgres_server_run(const struct postgres_server *server, char *const arguments[]);
+/* A free port of 127.0.0.1. */
+int postgres_server_free_port(void);
 /* Replaces pg_hba.conf and reloads. */
 void postgres_server_allow(const struct postgres_server *server, const char *hba);
 

@@ -63,12 +63,11 @@ static enum weir_status status_of(const char *sqlstate)
     return meanings[meaning_of(sqlstate)].status;
 }
 
-enum weir_status failure_of_result(struct link *link, const PGresult *result, const char *doing, struct weir_error *error)
+enum weir_status failure_of_answer(const PGresult *result, const char *shown, const char *doing, struct weir_error *error)
 {
     const char *sqlstate = result == NULL ? NULL : PQresultErrorField(result, PG_DIAG_SQLSTATE);
     const char *words = result == NULL ? NULL : PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
     const char *hint = result == NULL ? NULL : PQresultErrorField(result, PG_DIAG_MESSAGE_HINT);
-    text_copy(link->sqlstate, sizeof link->sqlstate, sqlstate == NULL ? "" : sqlstate);
     if (sqlstate == NULL || words == NULL) {
         return error_set(error, WEIR_OUT_OF_MEMORY, "%s: the store's answer could not be read", doing);
     }
@@ -78,9 +77,16 @@ enum weir_status failure_of_result(struct link *link, const PGresult *result, co
         error_hint(error, "%s", hint == NULL ? "" : hint);
         return status;
     }
-    error_set(error, status, "%s: the store %s answered: %s (%s)", doing, link->address->shown, words, sqlstate);
+    error_set(error, status, "%s: the store %s answered: %s (%s)", doing, shown, words, sqlstate);
     error_hint(error, "%s", meanings[meaning_of(sqlstate)].hint);
     return status;
+}
+
+enum weir_status failure_of_result(struct link *link, const PGresult *result, const char *doing, struct weir_error *error)
+{
+    const char *sqlstate = result == NULL ? NULL : PQresultErrorField(result, PG_DIAG_SQLSTATE);
+    text_copy(link->sqlstate, sizeof link->sqlstate, sqlstate == NULL ? "" : sqlstate);
+    return failure_of_answer(result, link->address->shown, doing, error);
 }
 
 /* --- connecting --- */

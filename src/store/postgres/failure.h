@@ -8,6 +8,8 @@
 
 /* The status of a statement that the server refused, its words and what to do; notes link->sqlstate. */
 enum weir_status failure_of_result(struct link *link, const PGresult *result, const char *doing, struct weir_error *error);
+/* The same of a connection that is no link's; `shown` names it in messages. */
+enum weir_status failure_of_answer(const PGresult *result, const char *shown, const char *doing, struct weir_error *error);
 /* Why a connection could not be made; `connection` has libpq's words. */
 enum weir_status failure_of_connect(struct link *link, const PGconn *connection, struct weir_error *error);
 /* Whether PgBouncer refused the startup options: then it must be told nothing but the usual. */

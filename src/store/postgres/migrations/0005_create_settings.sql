@@ -11,8 +11,8 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     INSERT INTO :schema.lane_wakeups (lane_id)
     SELECT l.id FROM :schema.lanes l WHERE l.workspace_id = ANY (workspace_ids) ORDER BY l.id;
-    PERFORM :schema.notify_work(g.name) FROM :schema.executor_groups g
-    WHERE EXISTS (SELECT 1 FROM :schema.lanes l WHERE l.executor_group = g.name AND l.workspace_id = ANY (workspace_ids));
+    -- All groups: where nothing was claimed yet there is no lane, but a wake-up that waits.
+    PERFORM :schema.notify_work(g.name) FROM :schema.executor_groups g;
 END
 $$;
 

@@ -7,6 +7,11 @@ FROM :schema.enqueue_set($1, $2, $3, $4, $5, $6, $7, $8, ARRAY(SELECT nullif(u.r
                                                           ORDER BY u.place)) e
 ORDER BY e.place;
 
+-- On a caller's own connection. $6 microseconds, 0 = now.
+-- name: try_enqueue
+SELECT e.status, e.id, e.duplicate, e.message, e.hint
+FROM :schema.try_enqueue($1, $2, $3, $4, $5, CASE WHEN $6 <> 0 THEN :schema.time_of($6) END, $7, $8) e;
+
 -- Names for "did you mean".
 -- name: workspace_names
 SELECT name FROM :schema.workspaces ORDER BY id LIMIT 1000;
