@@ -291,34 +291,6 @@ enum weir_status postgres_claim(struct store *store, const struct claim_options 
     return status;
 }
 
-enum weir_status postgres_read_definition(struct store *store, int64_t definition_id, struct arena *arena,
-                                          struct definition_text *ret_definition, struct weir_error *error)
-{
-    PGresult *result = NULL;
-    enum weir_status status = link_read(link_of(store), error, &result, QUERY_READ_DEFINITION, "i", definition_id);
-    if (status != WEIR_OK) {
-        return status;
-    }
-    if (PQntuples(result) == 0) {
-        PQclear(result);
-        return error_set(error, WEIR_WORKFLOW_NOT_FOUND, "the workflow definition %lld is gone", (long long)definition_id);
-    }
-    bool failed = false;
-    struct definition_text definition = {
-        .id = definition_id,
-        .name = result_copy(result, 0, 0, arena, &failed),
-        .text = result_copy(result, 0, 1, arena, &failed),
-        .version = (int)result_int(result, 0, 2),
-        .workspace = result_copy(result, 0, 3, arena, &failed),
-    };
-    PQclear(result);
-    if (failed) {
-        return error_out_of_memory(error);
-    }
-    *ret_definition = definition;
-    return WEIR_OK;
-}
-
 enum weir_status postgres_take_requests(struct store *store, int64_t node_id, struct arena *arena,
                                         struct node_request **ret_requests, size_t *ret_count, struct weir_error *error)
 {

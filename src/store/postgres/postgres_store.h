@@ -37,6 +37,8 @@ struct postgres_store {
     struct address *address;
     struct link link;
     bool read_only;
+    bool lock_columns_checked; /* the columns of shedlock are safe ... */
+    unsigned lock_columns_drops; /* ... on this connection (link.h) */
     bool time_is_known;    /* enqueue.c: the server's time is the boot clock and this much more */
     int64_t time_ahead_us;
     struct subscription *subscription; /* see listen.h; NULL until store_wake_fd() asked */
@@ -56,6 +58,10 @@ static inline struct link *link_of(struct store *store)
 
 /* WEIR_NOT_PERMITTED when the handle was opened for reading only; every verb that writes asks first. */
 enum weir_status require_writable(struct store *store, struct weir_error *error);
+
+/* The whole id that begins with `prefix`; WEIR_EXECUTION_NOT_FOUND, or WEIR_INVALID_ARGUMENT when several do or it is no id.
+ * read.c */
+enum weir_status find_execution(struct link *link, const char *prefix, char *ret_id, struct weir_error *error);
 
 /* The verbs of store.h, by their names there. schema.c: */
 enum weir_status postgres_require_schema(struct store *, struct weir_error *);

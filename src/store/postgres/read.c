@@ -79,7 +79,7 @@ static bool complete_id(const char *prefix, const char *rest, char *to)
 }
 
 /* The whole id that begins with `prefix`. */
-static enum weir_status find_one(struct link *link, const char *prefix, char *ret_id, struct weir_error *error)
+enum weir_status find_execution(struct link *link, const char *prefix, char *ret_id, struct weir_error *error)
 {
     char first[UUID_TEXT_MAX];
     char last[UUID_TEXT_MAX];
@@ -247,7 +247,7 @@ static enum weir_status list_story(struct link *link, const void *what, json_t *
     const struct list_options *options = what;
     char id[UUID_TEXT_MAX];
     json_t *items = NULL;
-    enum weir_status status = find_one(link, options->filter.id, id, error);
+    enum weir_status status = find_execution(link, options->filter.id, id, error);
     if (status == WEIR_OK) {
         status = rows_of(link, options->kind == LIST_EVENTS ? QUERY_READ_EVENT_ROWS : QUERY_READ_STEP_ROWS, id, &items, error);
     }
@@ -383,7 +383,7 @@ static enum weir_status show_one(struct link *link, const void *what, json_t **r
 {
     char id[UUID_TEXT_MAX];
     json_t *execution = NULL;
-    enum weir_status status = find_one(link, what, id, error);
+    enum weir_status status = find_execution(link, what, id, error);
     if (status == WEIR_OK) {
         status = read_execution(link, id, &execution, error);
     }
@@ -440,7 +440,7 @@ static enum weir_status why_one(struct link *link, const void *what, json_t **re
 {
     char id[UUID_TEXT_MAX];
     json_t *answer = NULL;
-    enum weir_status status = find_one(link, what, id, error);
+    enum weir_status status = find_execution(link, what, id, error);
     if (status == WEIR_OK) {
         status = why_living(link, id, &answer, error);
     }

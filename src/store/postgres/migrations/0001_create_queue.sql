@@ -13,12 +13,11 @@
 -- A claim locks workspaces before it takes PENDING items: nobody else can hold those, since it holds their lanes.
 -- An enqueue locks nothing that exists before it: it inserts items, and rows into lane_wakeups.
 
--- Store time, microseconds since 1970: the clock of the server, which all nodes share. weir.store_time is set only by tests
--- and simulations, in their own sessions.
+-- Store time, microseconds since 1970: the clock of the server, which all nodes share.
 CREATE FUNCTION :schema.store_time() RETURNS bigint
-LANGUAGE sql VOLATILE PARALLEL SAFE
-RETURN coalesce(nullif(current_setting('weir.store_time', true), '')::bigint,
-                (extract(epoch FROM clock_timestamp()) * 1000000)::bigint);
+LANGUAGE sql VOLATILE PARALLEL SAFE AS $$
+    SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
+$$;
 
 -- Fences. One number per batch of claims and per handover; a later claim of an item comes after the commit of the earlier one,
 -- so the fences of one item only grow. A sequence: no row is locked for it, and no number comes twice.
@@ -72,8 +71,9 @@ INSERT INTO :schema.executor_groups (name) VALUES ('default');
 -- The id of a lane follows from its group and workspace, so that an enqueue need not make the lane's row (a second enqueuer
 -- would wait for the first one's commit); who folds the first wake-up makes it.
 CREATE FUNCTION :schema.lane_id(group_id integer, workspace_id integer) RETURNS bigint
-LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-RETURN (group_id::bigint << 32) | workspace_id::bigint;
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$
+    SELECT (group_id::bigint << 32) | workspace_id::bigint
+$$;
 
 -- One row per (group, workspace, limit key): eligibility is decided here, never per item (design 3.4).
 -- runnable and waiting count the lane's items of phase 0 and 1 as far as its wake-ups are folded: rows = lane + lane_wakeups.

@@ -699,8 +699,8 @@ BEGIN
 END
 $$;
 
--- Each answers one row per id: outcome 'changed', or 'refused' with what it is instead (a state, 'gone', or of a retry
--- 'retried' and by which one).
+-- Each answers one row per id: outcome 'changed' (a retry: by the new id), or 'refused' with what it is instead (a state,
+-- 'gone'); a second retry: 'retried', with the id of the first.
 
 -- Pending ones never start; running ones are passed to their engine.
 CREATE FUNCTION :schema.cancel_items(ids uuid[], actor text, why text) RETURNS TABLE (item uuid, outcome text, detail text)
@@ -810,7 +810,7 @@ BEGIN
     SELECT array_agg(c.retry_of) INTO retried FROM copied c;
     RETURN QUERY
     SELECT u.id, CASE WHEN u.id = ANY (retried) THEN 'changed' WHEN r.id IS NOT NULL THEN 'retried' ELSE 'refused' END,
-           coalesce(CASE WHEN u.id <> ALL (coalesce(retried, '{}')) THEN r.id::text END, q.status, h.status, 'gone')
+           coalesce(r.id::text, q.status, h.status, 'gone')
     FROM unnest(ids) u (id) LEFT JOIN :schema.workflow_execution_queue q ON q.id = u.id
     LEFT JOIN :schema.workflow_executions h ON h.id = u.id
     LEFT JOIN LATERAL (SELECT x.id FROM :schema.workflow_execution_queue x WHERE x.retry_of = u.id

@@ -25,14 +25,6 @@ UNION ALL
  ORDER BY h.id LIMIT $11)
 ORDER BY 1 LIMIT $11;
 
--- The ids that begin alike, at most two. $1 the least, $2 the greatest id that begins so
--- name: ids_between
-SELECT id FROM (
-    (SELECT q.id FROM :schema.workflow_execution_queue q WHERE q.id BETWEEN $1 AND $2 ORDER BY q.id LIMIT 2)
-    UNION ALL
-    (SELECT h.id FROM :schema.workflow_executions h WHERE h.id BETWEEN $1 AND $2 ORDER BY h.id LIMIT 2)) u
-ORDER BY 1 LIMIT 2;
-
 -- Those that wait for this reason. $1 ids, $2 reason
 -- name: with_reason
 SELECT e.id FROM :schema.executions e WHERE e.id = ANY ($1) AND e.pending_reason = $2 ORDER BY 1;

@@ -25,10 +25,6 @@ WHERE q.phase = 2 AND q.node_id = $1 AND (q.fence, q.id) > ($2, $3) ORDER BY q.f
 SELECT s.execution_id, s.step, s.status, s.attempt, s.failures, s.exit_code, s.due_at, s.output, s.variables, s.error_code, s.error
 FROM :schema.workflow_node_executions s WHERE s.execution_id = ANY ($1) ORDER BY s.execution_id, s.step;
 
--- name: read_definition
-SELECT d.name, d.definition, d.version, w.name
-FROM :schema.workflow_definitions d LEFT JOIN :schema.workspaces w ON w.id = d.workspace_id WHERE d.id = $1;
-
 -- $2: also those that were passed on already, because the answer that passed them on was lost. What another has locked is passed
 -- on the next time. Index: queue_requests, queue_held.
 -- name: take_requests
