@@ -111,3 +111,29 @@ enum weir_status postgres_publish(struct store *store, const char *name, const c
     }
     return status;
 }
+
+enum weir_status postgres_read_definition(struct store *store, int64_t definition_id, struct arena *arena,
+                                          struct definition_text *ret_definition, struct weir_error *error)
+{
+    PGresult *result = NULL;
+    bool failed = false;
+    enum weir_status status = link_read(link_of(store), error, &result, QUERY_READ_DEFINITION, "i", definition_id);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    if (PQntuples(result) == 0) {
+        PQclear(result);
+        return error_set(error, WEIR_WORKFLOW_NOT_FOUND, "the workflow definition %lld is gone", (long long)definition_id);
+    }
+    struct definition_text definition = {.id = result_int(result, 0, 0),
+                                         .name = result_copy(result, 0, 1, arena, &failed),
+                                         .text = result_copy(result, 0, 2, arena, &failed),
+                                         .version = (int)result_int(result, 0, 3),
+                                         .workspace = result_copy(result, 0, 4, arena, &failed)};
+    PQclear(result);
+    if (failed) {
+        return error_out_of_memory(error);
+    }
+    *ret_definition = definition;
+    return WEIR_OK;
+}

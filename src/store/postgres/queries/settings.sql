@@ -18,3 +18,7 @@ SELECT name FROM :schema.executor_groups ORDER BY name LIMIT 1000;
 
 -- name: publish_definition
 SELECT p.status, p.definition_id, p.version, p.unchanged FROM :schema.publish_definition($1, $2, $3, $4) p;
+
+-- name: read_definition
+SELECT d.id, d.name, d.definition, d.version, w.name
+FROM :schema.workflow_definitions d LEFT JOIN :schema.workspaces w ON w.id = d.workspace_id WHERE d.id = $1;
