@@ -57,7 +57,7 @@ static bool is_a_guess(const PGresult *result)
     const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
     const char *words = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
     return sqlstate != NULL && words != NULL &&
-           (strcmp(sqlstate, "42P18") == 0 ||
+           (strcmp(sqlstate, "42P18") == 0 || strcmp(sqlstate, "42P08") == 0 || strcmp(sqlstate, "42725") == 0 ||
             (strcmp(sqlstate, "42883") == 0 && strncmp(words, "operator does not exist", 23) == 0));
 }
 
