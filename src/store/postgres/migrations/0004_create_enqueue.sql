@@ -11,15 +11,15 @@
 CREATE FUNCTION :schema.params_problem(params text) RETURNS text
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
+    has_nul  constant boolean := strpos(params, '\u0000') > 0;
     document jsonb;
     bare     text; -- without its strings
     kind     text;
     number   text;
 BEGIN
     BEGIN
-        -- An escaped NUL is JSON, and jsonb cannot hold it.
-        document := CASE WHEN strpos(params, '\u0000') = 0 THEN params
-                         ELSE regexp_replace(params, '(?<!\\)((?:\\\\)*)\\u0000', '\1\\u0001', 'g') END::jsonb;
+        -- An escaped NUL is JSON, but not in a key; jsonb cannot hold it: a character without a meaning stands for it.
+        document := CASE WHEN has_nul THEN regexp_replace(params, '(?<!\\)((?:\\\\)*)\\u0000', '\1\\uF8FF', 'g') ELSE params END::jsonb;
     EXCEPTION
         WHEN statement_too_complex THEN
             RETURN 'JSON is nested deeper than 64 levels';
@@ -34,6 +34,11 @@ BEGIN
     END IF;
     IF jsonb_path_exists(document, 'strict $.**{64} ? (@.type() == "object" || @.type() == "array")') THEN
         RETURN 'JSON is nested deeper than 64 levels';
+    END IF;
+    IF has_nul AND EXISTS (
+        SELECT 1 FROM jsonb_path_query(document, 'strict $.** ? (@.type() == "object").keyvalue().key') k(key)
+        WHERE strpos(k.key #>> '{}', U&'\F8FF') > 0) THEN
+        RETURN 'not JSON: an object has a key with a NUL';
     END IF;
     bare := regexp_replace(params, '"(?:[^"\\]|\\.)*"', '', 'g');
     IF length(bare) - length(replace(bare, ':', ''))
