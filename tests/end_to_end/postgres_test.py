@@ -242,6 +242,18 @@ def a_url_is_never_shown_with_its_password(weir):
         assert SECRET not in result.out + result.err, (words, result)
 
 
+def the_doctor_says_when_acknowledged_work_can_be_lost(weir):
+    server = _server()
+    name = _use(weir)
+    weir.good('store', 'init', '-q')
+    checks = {item['check']: item for item in weir.items('doctor')}
+    assert checks['mode']['result'] == 'ok' and 'waits for the disk' in checks['mode']['detail'], checks
+    assert checks['books']['result'] == 'ok', checks
+    server.sql(f'ALTER DATABASE {name} SET synchronous_commit = off')
+    checks = {item['check']: item for item in weir.run('doctor', '--json', code=1).json()['items']}
+    assert checks['mode']['result'] == 'problem' and 'acknowledged' in checks['mode']['detail'], checks
+
+
 # --- rights ---
 
 
