@@ -33,17 +33,31 @@ BEGIN
 END
 $$;
 
--- A lane's row is made by who first has to lock it, in a short transaction. It begins ready: a claim will look and decide. Sorted:
--- two who make the same lanes wait for each other in one direction only.
-CREATE FUNCTION :schema.make_lanes(lane_ids bigint[]) RETURNS void
+-- A lane's row is made by who first has to lock it. It begins ready: a claim will look and decide. Who makes one holds an advisory
+-- lock until his commit, so that others can leave the lane for later instead of waiting for his insert: an operator's act may
+-- be part of a long transaction. A fold makes at most 500 at a time: the server's table of locks is small.
+--   waits  also for those that somebody else is just making; sorted, so that two wait in one direction only
+CREATE FUNCTION :schema.make_lanes(lane_ids bigint[], waits boolean) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    missing bigint[] := ARRAY(SELECT u.lane_id FROM unnest(lane_ids) u (lane_id)
+                              WHERE NOT EXISTS (SELECT 1 FROM :schema.lanes l WHERE l.id = u.lane_id)
+                              GROUP BY u.lane_id ORDER BY u.lane_id LIMIT CASE WHEN waits THEN NULL ELSE 500 END);
+    lane_id bigint;
+    name text;
 BEGIN
-    INSERT INTO :schema.lanes (id, executor_group, workspace_id, ready, pass)
-    SELECT c.lane_id, g.name, (c.lane_id & 4294967295)::integer, true, g.pass
-    FROM (SELECT DISTINCT u.lane_id FROM unnest(lane_ids) u (lane_id)
-          WHERE NOT EXISTS (SELECT 1 FROM :schema.lanes l WHERE l.id = u.lane_id) ORDER BY u.lane_id) c
-    JOIN :schema.executor_groups g ON g.id = (c.lane_id >> 32)::integer
-    ON CONFLICT DO NOTHING;
+    FOREACH lane_id IN ARRAY missing LOOP
+        name := format('%s.lanes %s', :'schema', lane_id);
+        IF waits THEN
+            PERFORM pg_advisory_xact_lock(hashtextextended(name, 0));
+        ELSIF NOT pg_try_advisory_xact_lock(hashtextextended(name, 0)) THEN
+            CONTINUE;
+        END IF;
+        INSERT INTO :schema.lanes (id, executor_group, workspace_id, ready, pass)
+        SELECT lane_id, g.name, (lane_id & 4294967295)::integer, true, g.pass
+        FROM :schema.executor_groups g WHERE g.id = (lane_id >> 32)::integer
+        ON CONFLICT DO NOTHING;
+    END LOOP;
 END
 $$;
 
@@ -74,7 +88,7 @@ BEGIN
         left_over := false;
         RETURN;
     END IF;
-    PERFORM :schema.make_lanes(wanted);
+    PERFORM :schema.make_lanes(wanted, false);
     locked := ARRAY(SELECT l.id FROM :schema.lanes l WHERE l.id = ANY (wanted) ORDER BY l.id FOR NO KEY UPDATE SKIP LOCKED);
     left_over := cardinality(locked) < cardinality(wanted);
     WITH gone AS (
@@ -110,7 +124,7 @@ BEGIN
     IF due IS NULL THEN
         RETURN;
     END IF;
-    PERFORM :schema.make_lanes(locked);
+    PERFORM :schema.make_lanes(locked, false);
     locked := ARRAY(SELECT l.id FROM :schema.lanes l WHERE l.id = ANY (locked) ORDER BY l.id FOR NO KEY UPDATE SKIP LOCKED);
     WITH moved AS (
         UPDATE :schema.workflow_execution_queue q SET phase = 0, due_at = NULL
@@ -708,7 +722,7 @@ LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     wanted bigint[] := ARRAY(SELECT DISTINCT q.lane_id FROM :schema.workflow_execution_queue q WHERE q.id = ANY (ids));
 BEGIN
-    PERFORM :schema.make_lanes(wanted);
+    PERFORM :schema.make_lanes(wanted, true);
     PERFORM 1 FROM :schema.lanes l WHERE l.id = ANY (wanted) ORDER BY l.id FOR NO KEY UPDATE;
     RETURN QUERY
     SELECT q.id, q.phase, q.lane_id, q.workspace_id, q.rank, q.status FROM :schema.workflow_execution_queue q
