@@ -87,9 +87,9 @@ static PGresult *ask(PGconn *connection, const char *sql, const struct enqueue_r
     char run_at[24];
     (void)snprintf(priority, sizeof priority, "%d", request->priority);
     (void)snprintf(run_at, sizeof run_at, "%lld", (long long)request->run_at_us);
-    const char *values[PARAMETERS] = {
-        request->workspace, request->workflow, params, request->idempotency_key, priority, run_at, request->group,
-        request->id};
+    const char *values[PARAMETERS] = {request->workspace,       request->workflow, params,
+                                      request->idempotency_key, priority,          run_at,
+                                      request->group,           request->id};
     bool blocking = PQisnonblocking(connection) == 0;
     if (blocking && PQsetnonblocking(connection, 1) != 0) {
         return NULL;

@@ -32,8 +32,7 @@ void name_list_read(struct name_list *list, struct link *link, enum postgres_que
 
 void name_list_suggest(const struct name_list *list, const char *wanted, struct weir_error *error)
 {
-    const char *nearest =
-        list->names == NULL ? NULL : text_nearest(wanted, (const char *const *)list->names, list->count);
+    const char *nearest = list->names == NULL ? NULL : text_nearest(wanted, (const char *const *)list->names, list->count);
     if (nearest != NULL) {
         error_hint(error, "did you mean \"%s\"?", nearest);
     }

@@ -32,7 +32,8 @@ static enum weir_status look_begin(struct link *link, struct weir_error *error)
 
 /* A look that was lost on the way is repeated on a new connection, as a reading statement is. */
 typedef enum weir_status (*look_body)(struct link *link, const void *what, json_t **ret_value, struct weir_error *error);
-static enum weir_status look_at(struct link *link, look_body body, const void *what, json_t **ret_value, struct weir_error *error)
+static enum weir_status look_at(struct link *link, look_body body, const void *what, json_t **ret_value,
+                                struct weir_error *error)
 {
     enum weir_status status = WEIR_OK;
     for (int tries = 0; tries < 2; tries++) {
@@ -137,11 +138,10 @@ static enum weir_status read_page(struct link *link, const struct execution_filt
     if (!bounds_of(filter, &bounds)) {
         return packed(json_array(), ret_rows, error);
     }
-    enum weir_status status =
-        link_read(link, error, &result, QUERY_PAGE_OF_EXECUTIONS, "uuutdttttiiii", below, bounds.first, bounds.last,
-                  filter->workspace, bounds.states, filter->workflow, filter->group, filter->error_code,
-                  filter->idempotency_key, filter->created_since_us, bounds.created_before_us, bounds.finished_before_us,
-                  (int64_t)limit);
+    enum weir_status status = link_read(
+        link, error, &result, QUERY_PAGE_OF_EXECUTIONS, "uuutdttttiiii", below, bounds.first, bounds.last,
+        filter->workspace, bounds.states, filter->workflow, filter->group, filter->error_code, filter->idempotency_key,
+        filter->created_since_us, bounds.created_before_us, bounds.finished_before_us, (int64_t)limit);
     return status == WEIR_OK ? rows_json(result, ret_rows, error) : status;
 }
 
@@ -249,7 +249,8 @@ static enum weir_status list_story(struct link *link, const void *what, json_t *
     json_t *items = NULL;
     enum weir_status status = find_execution(link, options->filter.id, id, error);
     if (status == WEIR_OK) {
-        status = rows_of(link, options->kind == LIST_EVENTS ? QUERY_READ_EVENT_ROWS : QUERY_READ_STEP_ROWS, id, &items, error);
+        status =
+            rows_of(link, options->kind == LIST_EVENTS ? QUERY_READ_EVENT_ROWS : QUERY_READ_STEP_ROWS, id, &items, error);
     }
     if (status != WEIR_OK) {
         return status;
@@ -482,8 +483,8 @@ static enum weir_status add_reasons(json_t *status_json, struct weir_error *erro
 enum weir_status postgres_status(struct store *store, size_t workspaces_max, json_t **ret_status, struct weir_error *error)
 {
     PGresult *result = NULL;
-    enum weir_status status = link_read(link_of(store), error, &result, QUERY_STATUS, "ii", (int64_t)workspaces_max,
-                                        (int64_t)BACKING_OFF_MOST);
+    enum weir_status status =
+        link_read(link_of(store), error, &result, QUERY_STATUS, "ii", (int64_t)workspaces_max, (int64_t)BACKING_OFF_MOST);
     if (status != WEIR_OK) {
         return status;
     }

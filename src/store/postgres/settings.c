@@ -33,7 +33,8 @@ enum weir_status postgres_set_plan(struct store *store, const struct plan_change
     return status;
 }
 
-enum weir_status postgres_set_workspace(struct store *store, const struct workspace_change *change, struct weir_error *error)
+enum weir_status postgres_set_workspace(struct store *store, const struct workspace_change *change,
+                                        struct weir_error *error)
 {
     PGresult *result = NULL;
     enum weir_status status = require_writable(store, error);
