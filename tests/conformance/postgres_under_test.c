@@ -177,7 +177,8 @@ json_t *driver_rows(struct driver_under_test *driver, const char *sql)
     char place[200];
     json_t *rows = json_array();
     PGconn *connection = connect_as_owner(); /* tests look from several threads */
-    (void)snprintf(place, sizeof place, "SET search_path = %s", driver->place);
+    /* Bytes as text, also in a CAST: tests of what is stored read ASCII. */
+    (void)snprintf(place, sizeof place, "SET search_path = %s; SET bytea_output = escape", driver->place);
     run(connection, place);
     PGresult *result = ask(connection, sql);
     for (int i = 0; i < PQntuples(result); i++) {

@@ -242,6 +242,18 @@ def a_url_is_never_shown_with_its_password(weir):
         assert SECRET not in result.out + result.err, (words, result)
 
 
+def the_doctor_says_when_acknowledged_work_can_be_lost(weir):
+    server = _server()
+    name = _use(weir)
+    weir.good('store', 'init', '-q')
+    checks = {item['check']: item for item in weir.items('doctor')}
+    assert checks['mode']['result'] == 'ok' and 'waits for the disk' in checks['mode']['detail'], checks
+    assert checks['books']['result'] == 'ok', checks
+    server.sql(f'ALTER DATABASE {name} SET synchronous_commit = off')
+    checks = {item['check']: item for item in weir.run('doctor', '--json', code=1).json()['items']}
+    assert checks['mode']['result'] == 'problem' and 'acknowledged' in checks['mode']['detail'], checks
+
+
 # --- rights ---
 
 
@@ -264,7 +276,7 @@ def a_role_may_run_everything_and_change_no_table(weir):
     node = _node(weir)
     id = weir.enqueue()
     weir.good('wait', id)
-    weir.good('cancel', weir.enqueue('-w', 'acme', 'hello', '--in', '1h'), '--yes')
+    weir.good('cancel', weir.enqueue('-w', 'acme', 'hello', '--at', '+1h'), '--yes')
     for words in (('list',), ('status',), ('show', id), ('why', id), ('workspace', 'list'), ('node', 'list'), ('lock', 'list'),
                   ('plan', 'list'), ('workflow', 'list'), ('store', 'check')):
         weir.good(*words)
@@ -290,8 +302,8 @@ def two_nodes_share_one_database(weir):
     name = _use(weir)
     weir.make_store()
     weir.good('workspace', 'set', 'acme', '--plan', 'enterprise', '-q')
-    nodes = [_node(weir, env={'WEIR_NODE_NAME': f'node-{i}'}) for i in range(2)]
-    names = {node['name'] for node in weir.items('node', 'list') if node['state'] == 'running'}
+    nodes = [_node(weir, env={'WEIR_NODE_NAME': f'node-{i}', 'WEIR_EXECUTOR_MAX_RUNNING': '5'}) for i in range(2)]
+    names = {node['name'] for node in weir.items('node', 'list') if node['state'] == 'alive'}
     assert names == {'node-0', 'node-1'}, weir.items('node', 'list')
     ids = weir.enqueue_many(300)
     assert len(set(ids)) == 300 and all(UUID.match(id) for id in ids)

@@ -14,7 +14,8 @@
 
 #define LAST_ID "ffffffff-ffff-ffff-ffff-ffffffffffff"
 
-enum { STEPS_FIRST = 8 };
+/* Wake-ups that one claim folds: a claim of few is quick, a large one clears the way. */
+enum { WAKEUPS_LEAST = 100, WAKEUPS_PER_ITEM = 10 };
 
 /* The columns of claim_items and claims_in_doubt. */
 enum {
@@ -35,7 +36,6 @@ enum {
     ITEM_CLAIMED_AT,
     ITEM_LANES,
     ITEM_MORE,
-    ITEM_SEEN,
     ITEM_FIRST_PASS
 };
 
@@ -240,12 +240,32 @@ static enum weir_status claim_again(struct store *store, struct claim_memory *me
     return status;
 }
 
+/* Lanes first: what is new in them, and what has become due. A lost answer does no harm. */
+static enum weir_status freshen(struct link *link, struct claim_memory *memory, size_t limit, bool *ret_left_over,
+                                struct weir_error *error)
+{
+    PGresult *result = NULL;
+    enum weir_status status = link_read(link, error, &result, QUERY_FRESHEN_LANES, "td", memory->seen,
+                                        WAKEUPS_LEAST + WAKEUPS_PER_ITEM * (int)limit);
+    if (status == WEIR_OK) {
+        text_copy(memory->seen, sizeof memory->seen, result_text(result, 0, 0));
+        *ret_left_over = result_bool(result, 0, 1);
+    }
+    PQclear(result);
+    return status;
+}
+
 static enum weir_status claim_new(struct store *store, struct claim_memory *memory, const struct claim_options *options,
                                   struct arena *arena, struct claim_result *claim, struct weir_error *error)
 {
     struct link *link = link_of(store);
     PGresult *result = NULL;
-    enum weir_status status = link_write(link, error, &result, QUERY_CLAIM_ITEMS, "itdti", options->node_id, options->group,
+    bool left_over = false;
+    enum weir_status status = freshen(link, memory, options->limit, &left_over, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    status = link_write(link, error, &result, QUERY_CLAIM_ITEMS, "itdti", options->node_id, options->group,
                                          (int)options->limit, memory->seen, memory->first_pass);
     memory->in_doubt = status == WEIR_COMMIT_UNKNOWN;
     if (status != WEIR_OK) {
@@ -255,8 +275,7 @@ static enum weir_status claim_new(struct store *store, struct claim_memory *memo
     INVARIANT(last >= 0 && (size_t)last <= options->limit && result_null(result, last, ITEM_ID));
     claim->now_us = result_int(result, last, ITEM_CLAIMED_AT);
     claim->lanes = (size_t)result_int(result, last, ITEM_LANES);
-    claim->more = result_bool(result, last, ITEM_MORE);
-    text_copy(memory->seen, sizeof memory->seen, result_text(result, last, ITEM_SEEN));
+    claim->more = left_over || result_bool(result, last, ITEM_MORE);
     if (!result_null(result, last, ITEM_FIRST_PASS)) {
         memory->first_pass = result_int(result, last, ITEM_FIRST_PASS);
     }

@@ -7,6 +7,8 @@
 --
 -- SET enable_...: the plans are fixed. Every join is a loop over a small array or set that looks rows up by an index; statistics
 -- that are out of date by a hundred thousand rows (they are, all the time) must not turn one of them into a scan of a table.
+-- For the same reason a row that is found by its id is asked for its phase as phase + 0: by the plain column the planner, which
+-- has never seen a held row, would walk the partial index of all held rows instead.
 -- Arrays instead of temporary tables: those would write the catalog. PL/pgSQL also for the small ones: it keeps plans.
 
 -- --- lanes ---
@@ -112,7 +114,7 @@ BEGIN
     locked := ARRAY(SELECT l.id FROM :schema.lanes l WHERE l.id = ANY (locked) ORDER BY l.id FOR NO KEY UPDATE SKIP LOCKED);
     WITH moved AS (
         UPDATE :schema.workflow_execution_queue q SET phase = 0, due_at = NULL
-        WHERE q.id = ANY (due) AND q.phase = 1 AND q.due_at <= now_us AND q.lane_id = ANY (locked)
+        WHERE q.id = ANY (due) AND q.phase + 0 = 1 AND q.due_at <= now_us AND q.lane_id = ANY (locked)
         RETURNING q.lane_id, q.rank
     ), sums AS (
         SELECT m.lane_id, count(*) AS runnable, min(m.rank) AS least_rank FROM moved m GROUP BY m.lane_id
@@ -130,6 +132,7 @@ $$;
 -- in any case, that folds them.
 --   ready     new claims are possible       taken     something was handed over and waits for a node
 --   due_at    the next scheduled item's     runs      the node may claim         paused     the queue or the group is
+-- The last two are only looked up when there is something to claim or to wait for.
 CREATE FUNCTION :schema.look(looker bigint, look_group text, since xid8, from_pass bigint, OUT ready boolean, OUT handed_over boolean,
                              OUT due_at bigint, OUT requests boolean, OUT runs boolean, OUT paused boolean, OUT now_us bigint)
 LANGUAGE plpgsql VOLATILE
@@ -140,13 +143,11 @@ DECLARE
     folds_at constant integer := 200;
 BEGIN
     now_us := :schema.store_time();
+    SELECT g.id::bigint << 32, (g.id::bigint + 1) << 32, g.paused INTO least_lane, most_lane, paused
+    FROM :schema.executor_groups g WHERE g.name = look_group;
     requests := EXISTS (SELECT 1 FROM :schema.workflow_execution_queue q
                         WHERE q.node_id = looker AND q.cancel_at IS NOT NULL AND NOT q.cancel_sent);
     due_at := (SELECT q.due_at FROM :schema.workflow_execution_queue q WHERE q.phase = 1 ORDER BY q.due_at LIMIT 1);
-    SELECT g.id::bigint << 32, (g.id::bigint + 1) << 32, g.paused OR s.queue_paused INTO least_lane, most_lane, paused
-    FROM :schema.executor_groups g, :schema.store_state s WHERE g.name = look_group AND s.id = 1;
-    paused := coalesce(paused, false);
-    runs := EXISTS (SELECT 1 FROM :schema.nodes n WHERE n.id = looker AND n.wish = 'run' AND n.dead_at IS NULL AND n.stopped_at IS NULL);
     handed_over := EXISTS (SELECT 1 FROM :schema.workflow_execution_queue q
                            WHERE q.phase = 2 AND q.node_id = 0 AND q.lane_id >= least_lane AND q.lane_id < most_lane);
     ready := EXISTS (SELECT 1 FROM :schema.lanes l WHERE l.executor_group = look_group AND l.ready AND l.pass >= from_pass)
@@ -157,6 +158,11 @@ BEGIN
                                 WHERE f.xid >= least(since, pg_snapshot_xmin(pg_current_snapshot())) ORDER BY f.xid, f.n LIMIT folds_at) u
                           LEFT JOIN :schema.lanes l ON l.id = u.lane_id
                           LEFT JOIN :schema.workspaces w ON w.id = (u.lane_id & 4294967295)::integer), false);
+    IF ready OR handed_over OR due_at IS NOT NULL THEN
+        runs := EXISTS (SELECT 1 FROM :schema.nodes n
+                        WHERE n.id = looker AND n.wish = 'run' AND n.dead_at IS NULL AND n.stopped_at IS NULL);
+        paused := coalesce(paused, false) OR (SELECT s.queue_paused FROM :schema.store_state s WHERE s.id = 1);
+    END IF;
 END
 $$;
 
@@ -177,7 +183,8 @@ $$;
 --                fraction of the pages. The lanes left out stand first in the next claim.
 CREATE FUNCTION :schema.lock_ready_lanes(claim_group text, from_pass bigint, most integer, OUT lane_ids bigint[],
                                          OUT workspace_ids integer[], OUT first_pass bigint, OUT left_over boolean)
-LANGUAGE plpgsql VOLATILE AS $$
+LANGUAGE plpgsql VOLATILE
+SET enable_sort = off AS $$
 DECLARE
     lane record;
     spread constant integer := CASE WHEN most < 64 THEN 1 ELSE 8 END;
@@ -192,14 +199,14 @@ BEGIN
         SELECT l.id, l.workspace_id, l.pass, least(l.runnable, spread, CASE WHEN w.paused THEN 0 ELSE w.slots_max - w.slots_used END) AS room
         FROM :schema.lanes l JOIN :schema.workspaces w ON w.id = l.workspace_id
         WHERE l.executor_group = claim_group AND l.ready AND l.pass >= from_pass
-        ORDER BY l.pass, l.id FOR NO KEY UPDATE OF l SKIP LOCKED
+        ORDER BY l.pass, l.id LIMIT looked_most FOR NO KEY UPDATE OF l SKIP LOCKED
     LOOP
         first_pass := coalesce(first_pass, lane.pass);
         lane_ids := lane_ids || lane.id;
         workspace_ids := workspace_ids || lane.workspace_id;
         turns := turns + greatest(lane.room, 0);
         looked := looked + 1;
-        IF turns >= most OR looked >= looked_most THEN
+        IF turns >= most OR looked = looked_most THEN
             RETURN;
         END IF;
     END LOOP;
@@ -208,17 +215,29 @@ BEGIN
 END
 $$;
 
+-- Before a claim: brings lanes up to date with what was committed and what has become due. A transaction of its own, because it
+-- locks every lane that something happened to, and a claim only those that it serves: other nodes' claims need not go round
+-- them for long. It need not reach the disk before the claim does; after a crash the rows are folded again.
+CREATE FUNCTION :schema.freshen_lanes(since xid8, most integer, OUT seen xid8, OUT left_over boolean)
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    PERFORM set_config('synchronous_commit', 'off', true);
+    SELECT f.seen, f.left_over INTO seen, left_over FROM :schema.fold_wakeups(since, most) f;
+    PERFORM :schema.promote_due(:schema.store_time(), 1000);
+END
+$$;
+
 -- Up to `most` items: first what dead nodes left, then the heads of the ready lanes in stride order, never more of a workspace
 -- than it has free slots. The items come in the order in which they are to be started; the last row has no id and tells about
 -- the claim as a whole.
---   since, seen            what of lane_wakeups this node has folded: 0 the first time, then what the last claim returned
+--   since                  what of lane_wakeups this node has folded (freshen_lanes)
 --   from_pass, first_pass  no lane below it was ready at the last look
 -- The stride order of turns: turn k of a lane stands at pass + k * stride, and the smallest go first (queue/fair_share.c). The
 -- turns of a lane beyond `depth` cannot be among them, so that many lanes with many slots are not multiplied out.
 CREATE FUNCTION :schema.claim(claimer bigint, claim_group text, most integer, since xid8, from_pass bigint)
 RETURNS TABLE (id uuid, fence bigint, workspace text, workflow text, version integer, definition_id bigint, params bytea,
                attempts integer, interruptions integer, handed_over boolean, cancel_requested boolean, created_at bigint,
-               run_at bigint, dispatched_at bigint, claimed_at bigint, lanes integer, more boolean, seen xid8, first_pass bigint)
+               run_at bigint, dispatched_at bigint, claimed_at bigint, lanes integer, more boolean, first_pass bigint)
 LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 #variable_conflict use_column
@@ -226,7 +245,6 @@ DECLARE
     now_us bigint := :schema.store_time();
     work record;
     own_group record;
-    unfolded boolean := false;
     passed_over boolean := false;
     lane_ids bigint[] := '{}';
     workspace_ids integer[];
@@ -239,8 +257,6 @@ BEGIN
     -- Reads only when there is nothing to do.
     IF work.runs AND (work.handed_over OR NOT work.paused AND (work.ready OR work.due_at <= now_us))
        AND :schema.node_may_claim(claimer) THEN
-        SELECT f.seen, f.left_over INTO seen, unfolded FROM :schema.fold_wakeups(since, 2000) f;
-        PERFORM :schema.promote_due(now_us, 1000);
         -- Running work is taken over also while the queue is paused: it is no new claim.
         IF work.handed_over THEN
             next_fence := nextval(':schema.fences');
@@ -257,7 +273,7 @@ BEGIN
             )
             SELECT t.id, t.fence, w.name, d.name, d.version, t.definition_id, p.params, t.attempts, t.interruptions, true,
                    t.cancel_at IS NOT NULL, t.created_at, t.run_at, t.dispatched_at, now_us, NULL::integer, NULL::boolean,
-                   NULL::xid8, NULL::bigint
+                   NULL::bigint
             FROM taken t JOIN :schema.workspaces w ON w.id = t.workspace_id
             LEFT JOIN :schema.workflow_definitions d ON d.id = t.definition_id
             LEFT JOIN :schema.execution_params p ON t.has_params AND p.id = t.id;
@@ -272,53 +288,56 @@ BEGIN
             PERFORM 1 FROM :schema.workspaces w WHERE w.id = ANY (workspace_ids) ORDER BY w.id FOR NO KEY UPDATE;
             RETURN QUERY
             WITH offer AS MATERIALIZED (
-                SELECT l.id AS lane_id, l.workspace_id, l.pass, l.head_rank, l.runnable, w.name, 720720 / w.weight AS stride,
-                       CASE WHEN w.paused THEN 0 ELSE greatest(w.slots_max - w.slots_used, 0) END AS free
+                SELECT l.id AS lane_id, l.workspace_id, w.name, l.pass, 720720 / w.weight AS stride, l.head_rank, l.runnable, v.free,
+                       greatest(least(v.free, l.runnable, most - taken), 0)::integer AS room
                 FROM unnest(lane_ids) u (lane_id) JOIN :schema.lanes l ON l.id = u.lane_id
                 JOIN :schema.workspaces w ON w.id = l.workspace_id
-            ), room AS MATERIALIZED (
-                SELECT o.lane_id, o.pass, o.stride, o.head_rank, greatest(least(o.free, o.runnable, most - taken), 0)::integer AS room
-                FROM offer o
+                CROSS JOIN LATERAL (SELECT CASE WHEN w.paused THEN 0 ELSE w.slots_max - w.slots_used END AS free) v
             ), depth AS MATERIALIZED (
-                SELECT max(r.pass + least(r.room, d.turns) * r.stride) AS last_pass
-                FROM room r, (SELECT CASE WHEN sum(least(s.room, 1)) >= most - taken THEN 1
-                                          WHEN sum(least(s.room, 8)) >= most - taken THEN 8
-                                          WHEN sum(least(s.room, 64)) >= most - taken THEN 64 ELSE most END AS turns
-                              FROM room s) d
-                WHERE r.room > 0
+                SELECT max(o.pass + least(o.room, d.turns) * o.stride) AS last_pass
+                FROM offer o, (SELECT CASE WHEN sum(least(e.room, 1)) >= most - taken THEN 1
+                                           WHEN sum(least(e.room, 8)) >= most - taken THEN 8
+                                           WHEN sum(least(e.room, 64)) >= most - taken THEN 64 ELSE most END AS turns
+                               FROM offer e) d
+                WHERE o.room > 0
             ), dealt AS MATERIALIZED (
-                SELECT t.lane_id, count(*)::integer AS turns
-                FROM (SELECT r.lane_id FROM room r, depth, generate_series(0, least(r.room - 1, (depth.last_pass - r.pass) / r.stride)) k
-                      ORDER BY r.pass + k * r.stride, r.lane_id LIMIT most - taken) t
-                GROUP BY t.lane_id
+                SELECT t.lane_id, t.workspace_id, t.name, t.pass, t.stride, t.head_rank, t.free, count(*)::integer AS turns
+                FROM (SELECT o.* FROM offer o, depth d, generate_series(0, least(o.room - 1, (d.last_pass - o.pass) / o.stride)) k
+                      ORDER BY o.pass + k * o.stride, o.lane_id LIMIT most - taken) t
+                GROUP BY t.lane_id, t.workspace_id, t.name, t.pass, t.stride, t.head_rank, t.free
             ), picked AS MATERIALIZED (
-                SELECT h.id, r.lane_id, r.pass + h.k * r.stride AS turn
-                FROM dealt t JOIN room r ON r.lane_id = t.lane_id CROSS JOIN LATERAL (
-                    SELECT q.id, row_number() OVER (ORDER BY q.rank, q.id) - 1 AS k FROM :schema.workflow_execution_queue q
-                    WHERE q.lane_id = r.lane_id AND q.phase = 0 AND q.rank >= r.head_rank
-                    ORDER BY q.rank, q.id LIMIT t.turns) h
+                SELECT h.place, d.lane_id, d.workspace_id, d.name, d.stride, d.free, d.turns, d.pass + h.k * d.stride AS turn
+                FROM dealt d CROSS JOIN LATERAL (
+                    SELECT q.ctid AS place, row_number() OVER (ORDER BY q.rank, q.id) - 1 AS k
+                    FROM :schema.workflow_execution_queue q
+                    WHERE q.lane_id = d.lane_id AND q.phase = 0 AND q.rank >= d.head_rank
+                    ORDER BY q.rank, q.id LIMIT d.turns) h
             ), taken AS (
+                -- Found again by their place: whoever might move a PENDING row needs its lane, which is ours.
                 UPDATE :schema.workflow_execution_queue q
                 SET status = 'CLAIMED', phase = 2, node_id = claimer, fence = next_fence, claimed_at = now_us
-                FROM picked p WHERE q.id = p.id AND q.phase = 0
+                FROM picked p WHERE q.ctid = p.place AND q.phase + 0 = 0
                 RETURNING q.id, q.definition_id, q.attempts, q.interruptions, q.cancel_at, q.created_at, q.run_at, q.dispatched_at,
-                          q.has_params, q.workspace_id, q.rank, p.lane_id, p.turn
-            ), served AS (
-                SELECT t.lane_id, count(*)::integer AS items, max(t.rank) AS last_rank, max(t.turn) AS last_turn
-                FROM taken t GROUP BY t.lane_id
+                          q.has_params, q.rank, p.*
+            ), served AS MATERIALIZED (
+                SELECT t.lane_id, t.workspace_id, t.stride, t.free, t.turns, count(*)::integer AS items, max(t.rank) AS last_rank,
+                       max(t.turn) AS last_turn
+                FROM taken t GROUP BY t.lane_id, t.workspace_id, t.stride, t.free, t.turns
             ), charged AS (
                 -- What was found counts, not what was planned. A lane is closed when it ran dry or its workspace is full.
                 UPDATE :schema.lanes l
-                SET runnable = l.runnable - coalesce(s.items, 0), pass = l.pass + coalesce(s.items, 0) * o.stride,
-                    head_rank = CASE WHEN coalesce(s.items, 0) < t.turns THEN -9223372036854775808
-                                     ELSE greatest(l.head_rank, s.last_rank) END,
-                    ready = coalesce(s.items, 0) = coalesce(t.turns, 0) AND l.runnable > coalesce(s.items, 0)
-                            AND o.free > coalesce(s.items, 0)
-                FROM offer o LEFT JOIN served s ON s.lane_id = o.lane_id LEFT JOIN dealt t ON t.lane_id = o.lane_id
-                WHERE l.id = o.lane_id AND (s.items > 0 OR t.turns > 0 OR o.free = 0 OR l.runnable <= 0)
+                SET runnable = l.runnable - s.items, pass = l.pass + s.items * s.stride,
+                    head_rank = CASE WHEN s.items = s.turns THEN greatest(l.head_rank, s.last_rank) ELSE -9223372036854775808 END,
+                    ready = s.items = s.turns AND l.runnable > s.items AND s.free > s.items
+                FROM served s WHERE l.id = s.lane_id
+            ), closed AS (
+                UPDATE :schema.lanes l SET ready = false, head_rank = -9223372036854775808
+                FROM offer o
+                WHERE l.id = o.lane_id AND (o.room = 0 OR (o.lane_id IN (SELECT d.lane_id FROM dealt d)) IS TRUE)
+                  AND (o.lane_id IN (SELECT s.lane_id FROM served s)) IS NOT TRUE
             ), filled AS (
-                UPDATE :schema.workspaces w SET slots_used = w.slots_used + s.items
-                FROM served s JOIN offer o ON o.lane_id = s.lane_id WHERE w.id = o.workspace_id
+                -- One lane per workspace, since a claim is of one group.
+                UPDATE :schema.workspaces w SET slots_used = w.slots_used + s.items FROM served s WHERE w.id = s.workspace_id
             ), advanced AS (
                 -- The group stands where its last turn began. Another claim that is just moving it is not waited for.
                 UPDATE :schema.executor_groups g SET pass = s.last_turn
@@ -327,12 +346,11 @@ BEGIN
                     SELECT e.id FROM :schema.executor_groups e WHERE e.id = own_group.id FOR NO KEY UPDATE SKIP LOCKED))
                   AND s.last_turn > g.pass
             )
-            SELECT t.id, next_fence, o.name, d.name, d.version, t.definition_id, p.params, t.attempts, t.interruptions, false,
+            SELECT t.id, next_fence, t.name, d.name, d.version, t.definition_id,
+                   CASE WHEN t.has_params THEN (SELECT p.params FROM :schema.execution_params p WHERE p.id = t.id) END, t.attempts, t.interruptions, false,
                    t.cancel_at IS NOT NULL, t.created_at, t.run_at, t.dispatched_at, now_us, NULL::integer, NULL::boolean,
-                   NULL::xid8, NULL::bigint
-            FROM taken t JOIN offer o ON o.lane_id = t.lane_id
-            LEFT JOIN :schema.workflow_definitions d ON d.id = t.definition_id
-            LEFT JOIN :schema.execution_params p ON t.has_params AND p.id = t.id
+                   NULL::bigint
+            FROM taken t LEFT JOIN :schema.workflow_definitions d ON d.id = t.definition_id
             ORDER BY t.turn, t.id;
             GET DIAGNOSTICS part = ROW_COUNT;
             taken := taken + part;
@@ -341,8 +359,7 @@ BEGIN
     id := NULL;
     claimed_at := now_us;
     lanes := cardinality(lane_ids);
-    more := taken = most OR unfolded OR passed_over;
-    seen := coalesce(seen, since);
+    more := taken = most OR passed_over;
     RETURN NEXT;
 END
 $$;
@@ -419,7 +436,7 @@ BEGIN
         -- Locked, so that no handover comes between the look and the commit: a new owner must find the step on record.
         held := ARRAY(SELECT r.n::integer FROM unnest(ids, fences, kinds) WITH ORDINALITY r (id, fence, kind, n)
                       JOIN :schema.workflow_execution_queue q ON q.id = r.id
-                      WHERE r.kind = 5 AND q.fence = r.fence AND q.phase = 2 FOR SHARE OF q);
+                      WHERE r.kind = 5 AND q.fence = r.fence AND q.phase + 0 = 2 FOR SHARE OF q);
         done := done || held;
     END IF;
     IF kinds && '{1,2,3}' THEN
@@ -461,7 +478,7 @@ BEGIN
             UPDATE :schema.workflow_execution_queue q
             SET status = 'CLAIMED', node_id = 0, fence = next_fence, interruptions = q.interruptions + 1
             FROM unnest(ids, fences, kinds, codes, errors) WITH ORDINALITY r (id, fence, kind, code, error, n)
-            WHERE r.kind = 9 AND q.id = r.id AND q.fence = r.fence AND q.phase = 2
+            WHERE r.kind = 9 AND q.id = r.id AND q.fence = r.fence AND q.phase + 0 = 2
             RETURNING r.n, r.id, r.fence, r.code, r.error
         ), event AS (
             INSERT INTO :schema.workflow_execution_events (execution_id, at, event, node_id, fence, reason, detail)
@@ -476,7 +493,7 @@ BEGIN
             -- start can be refused.
             DELETE FROM :schema.workflow_execution_queue q
             USING unnest(ids, fences, kinds, was_started, codes, errors) WITH ORDINALITY r (id, fence, kind, was_started, code, error, n)
-            WHERE r.kind IN (1, 2, 3, 4, 6, 7, 8) AND q.id = r.id AND q.fence = r.fence AND q.phase = 2
+            WHERE r.kind IN (1, 2, 3, 4, 6, 7, 8) AND q.id = r.id AND q.fence = r.fence AND q.phase + 0 = 2
               AND (r.kind > 4 OR q.status = 'CLAIMED') AND (r.kind > 3 OR q.cancel_at IS NOT NULL)
             RETURNING q.*, r.n, r.kind, r.was_started, r.code, r.error AS reported,
                       CASE r.kind WHEN 6 THEN 'COMPLETED' WHEN 4 THEN 'FAILED' WHEN 7 THEN 'FAILED' ELSE 'CANCELLED' END AS end_state

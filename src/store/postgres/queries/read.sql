@@ -142,6 +142,11 @@ SELECT json_build_object(
     'failed', t.failed, 'cancelled', t.cancelled, 'workspace_count', t.workspace_count,
     'queue_paused', (SELECT s.queue_paused FROM :schema.store_state s WHERE s.id = 1),
     'nodes', l.nodes, 'running', l.running, 'stuck', l.stuck, 'engine_reachable', l.engine_reachable,
+    'server', json_build_object(
+        'version', current_setting('server_version'), 'fsync', current_setting('fsync')::boolean,
+        'full_page_writes', current_setting('full_page_writes')::boolean,
+        'synchronous_commit', current_setting('synchronous_commit'),
+        'synchronous_standby_names', current_setting('synchronous_standby_names')),
     'pending_reasons', (SELECT json_object_agg(r.reason, r.n) FROM (SELECT r.reason, sum(r.n) AS n FROM reasons r GROUP BY r.reason) r),
     'oldest_pending_age_us', coalesce((SELECT us FROM now) - (SELECT q.created_at FROM :schema.workflow_execution_queue q
                                                               WHERE q.phase <> 2 ORDER BY q.id LIMIT 1), 0),
