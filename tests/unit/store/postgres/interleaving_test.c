@@ -1,5 +1,6 @@
 /* What happens when two transactions meet, each order forced: one is held open by hand, the other one runs into it, and is
  * seen to wait, or to go round it, before the first one ends. */
+#include <errno.h>
 #include <libpq-fe.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -132,6 +133,15 @@ static const char *run(PGconn *connection, const char *format, ...)
     (void)vsnprintf(sql, sizeof sql, format, arguments);
     va_end(arguments);
     return result_of(connection, PQexec(connection, sql), sql);
+}
+
+static long long number(const char *digits)
+{
+    char *end = NULL;
+    errno = 0;
+    long long value = strtoll(digits, &end, 10);
+    assert_true(errno == 0 && end != digits && *end == '\0');
+    return value;
 }
 
 /* Starts it and returns when the server says that it waits for a lock. */
@@ -271,7 +281,7 @@ static void two_groups_never_take_one_slot_twice(void **state)
             (void)run(scene->a, "SELECT weir.cancel_items(ARRAY(SELECT id FROM weir.workflow_execution_queue), 'x', 'x')");
             (void)run(scene->a, complete_sql, (long long)other,
                       run(scene->b, "SELECT id FROM weir.workflow_execution_queue WHERE phase = 2"),
-                      atoll(run(scene->b, "SELECT fence FROM weir.workflow_execution_queue WHERE phase = 2")));
+                      number(run(scene->b, "SELECT fence FROM weir.workflow_execution_queue WHERE phase = 2")));
         }
     }
 }
@@ -364,7 +374,7 @@ static void a_cap_lowered_during_a_claim_waits_and_counts_afterwards(void **stat
     assert_int_equal(claim(scene).count, 0);
     (void)run(scene->a, complete_sql, (long long)scene->node,
               run(scene->b, "SELECT id FROM weir.workflow_execution_queue WHERE phase = 2 ORDER BY id LIMIT 1"),
-              atoll(run(scene->b, "SELECT max(fence) FROM weir.workflow_execution_queue")));
+              number(run(scene->b, "SELECT max(fence) FROM weir.workflow_execution_queue")));
     assert_int_equal(claim(scene).count, 0); /* one runs still, and one is what the cap allows */
 }
 
