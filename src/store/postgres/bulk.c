@@ -119,8 +119,8 @@ static enum weir_status act_on_all(struct link *link, struct bulk *bulk, PGresul
     switch (bulk->act) {
     case BULK_CANCEL:
     case BULK_RELEASE:
-        return link_write(link, error, ret_result, bulk->act == BULK_CANCEL ? QUERY_CANCEL_ITEMS : QUERY_RELEASE_ITEMS, "Utt",
-                          bulk->ids, bulk->count, bulk->actor, bulk->why);
+        return link_write(link, error, ret_result, bulk->act == BULK_CANCEL ? QUERY_CANCEL_ITEMS : QUERY_RELEASE_ITEMS,
+                          "Utt", bulk->ids, bulk->count, bulk->actor, bulk->why);
     case BULK_RETRY:
         status = make_ids(bulk, link, error);
         return status != WEIR_OK ? status
@@ -157,10 +157,9 @@ static void note_refusal(struct bulk *bulk, const char *id, const char *outcome,
     bool retried = strcmp(outcome, "retried") == 0;
     bulk->result.refused++;
     if (bulk->result.first_refusal == WEIR_OK) {
-        bulk->result.first_refusal =
-            error_set(&bulk->result.refusal, retried ? WEIR_CONFLICT : WEIR_ILLEGAL_STATE, "execution %s is %s: %s%s%s", id,
-                      retried ? "retried" : state, why_not(bulk->act, outcome, state), retried ? " " : "",
-                      retried ? state : "");
+        bulk->result.first_refusal = error_set(
+            &bulk->result.refusal, retried ? WEIR_CONFLICT : WEIR_ILLEGAL_STATE, "execution %s is %s: %s%s%s", id,
+            retried ? "retried" : state, why_not(bulk->act, outcome, state), retried ? " " : "", retried ? state : "");
     }
 }
 

@@ -87,7 +87,8 @@ static void read_item(const PGresult *result, int row, struct arena *arena, stru
     text_copy(item->id, sizeof item->id, result_text(result, row, ITEM_ID));
     item->fence = result_int(result, row, ITEM_FENCE);
     item->workspace = result_copy(result, row, ITEM_WORKSPACE, arena, ret_failed);
-    item->workflow = result_null(result, row, ITEM_WORKFLOW) ? "" : result_copy(result, row, ITEM_WORKFLOW, arena, ret_failed);
+    item->workflow =
+        result_null(result, row, ITEM_WORKFLOW) ? "" : result_copy(result, row, ITEM_WORKFLOW, arena, ret_failed);
     item->version = (int)result_int(result, row, ITEM_VERSION);
     item->definition_id = result_int(result, row, ITEM_DEFINITION);
     item->attempts = (int)result_int(result, row, ITEM_ATTEMPTS);
@@ -266,7 +267,7 @@ static enum weir_status claim_new(struct store *store, struct claim_memory *memo
         return status;
     }
     status = link_write(link, error, &result, QUERY_CLAIM_ITEMS, "itdti", options->node_id, options->group,
-                                         (int)options->limit, memory->seen, memory->first_pass);
+                        (int)options->limit, memory->seen, memory->first_pass);
     memory->in_doubt = status == WEIR_COMMIT_UNKNOWN;
     if (status != WEIR_OK) {
         return status;

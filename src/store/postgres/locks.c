@@ -1,8 +1,8 @@
 /* Locks of the specification, in the table of the Java library ShedLock.
  *
  * The library's processes may hold rows of the same table. That is safe when both sides mean the same instant by a stored
- * time: columns without zone that hold UTC (its JdbcTemplate provider with usingDbTime()). A column with zone is read in each
- * session's own zone by that provider, so that two may hold one lock: it is refused. */
+ * time: columns without zone that hold UTC (its JdbcTemplate provider with usingDbTime()). A column with zone is read in
+ * each session's own zone by that provider, so that two may hold one lock: it is refused. */
 #include <string.h>
 
 #include "base/error.h"
@@ -28,8 +28,10 @@ static enum weir_status check_columns(struct postgres_store *self, struct link *
     }
     for (int row = 0; status == WEIR_OK && row < TIME_COLUMNS; row++) {
         if (!result_bool(result, row, 2)) {
-            status = error_set(error, WEIR_SCHEMA_MISSING, "the column %s of %s.shedlock is %s: two holders would read it "
-                               "differently", result_text(result, row, 0), self->address->schema, result_text(result, row, 1));
+            status = error_set(error, WEIR_SCHEMA_MISSING,
+                               "the column %s of %s.shedlock is %s: two holders would read it "
+                               "differently",
+                               result_text(result, row, 0), self->address->schema, result_text(result, row, 1));
             error_hint(error, "make it timestamp without time zone, in UTC, while nobody holds a lock");
         }
     }
@@ -62,8 +64,8 @@ enum weir_status postgres_lock(struct store *store, const struct lock_request *r
         status = link_read_integer(link, error, &held, QUERY_LOCK_IS_HELD, "tt", request->name, request->holder);
     }
     if (status == WEIR_OK && held == 0) {
-        status = link_run(link, error, &changes, QUERY_TAKE_LOCK, "tti", request->name, request->holder,
-                          request->at_most_us);
+        status =
+            link_run(link, error, &changes, QUERY_TAKE_LOCK, "tti", request->name, request->holder, request->at_most_us);
     }
     return status == WEIR_OK && changes == 0
                ? error_set(error, WEIR_CONFLICT, "the lock %s is held by another", request->name)
@@ -76,8 +78,8 @@ enum weir_status postgres_lock_extend(struct store *store, const struct lock_req
     int64_t changes = 0;
     enum weir_status status = open_locks(store, &link, error);
     if (status == WEIR_OK) {
-        status = link_run(link, error, &changes, QUERY_EXTEND_LOCK, "tti", request->name, request->holder,
-                          request->at_most_us);
+        status =
+            link_run(link, error, &changes, QUERY_EXTEND_LOCK, "tti", request->name, request->holder, request->at_most_us);
     }
     return status == WEIR_OK && changes == 0 ? not_ours(request, error) : status;
 }

@@ -40,8 +40,8 @@ enum weir_status postgres_node_beat(struct store *store, int64_t node_id, struct
     PGresult *result = NULL;
     enum weir_status status = require_writable(store, error);
     if (status == WEIR_OK) {
-        status = link_write(link_of(store), error, &result, QUERY_BEAT_NODE, "ioii", node_id, beat->engine_reachable ? 1 : 0,
-                            (int64_t)beat->running, (int64_t)beat->stuck);
+        status = link_write(link_of(store), error, &result, QUERY_BEAT_NODE, "ioii", node_id,
+                            beat->engine_reachable ? 1 : 0, (int64_t)beat->running, (int64_t)beat->stuck);
     }
     if (status != WEIR_OK) {
         return status;
@@ -81,7 +81,8 @@ static void name_live_nodes(struct store *store, struct weir_error *error)
         return;
     }
     for (int row = 0; row < PQntuples(result) && used < sizeof names; row++) {
-        int length = snprintf(names + used, sizeof names - used, "%s%s", used == 0 ? "" : ", ", result_text(result, row, 0));
+        int length =
+            snprintf(names + used, sizeof names - used, "%s%s", used == 0 ? "" : ", ", result_text(result, row, 0));
         used += length > 0 ? (size_t)length : 0;
     }
     PQclear(result);

@@ -19,16 +19,16 @@
 
 /* What a handle that claims remembers between two claims. Only hints and doubts: all of it may be forgotten. */
 struct claim_memory {
-    int64_t node_id;            /* whose it is */
-    unsigned drops;             /* of the connection that told it */
-    int64_t full_look_boot_us;  /* then everything is looked at again */
-    char seen[24];              /* wake-ups below this transaction are folded (xid8) */
-    int64_t first_pass;         /* no lane below this pass was ready */
-    int64_t last_fence;         /* the newest claim that arrived here ... */
+    int64_t node_id;             /* whose it is */
+    unsigned drops;              /* of the connection that told it */
+    int64_t full_look_boot_us;   /* then everything is looked at again */
+    char seen[24];               /* wake-ups below this transaction are folded (xid8) */
+    int64_t first_pass;          /* no lane below this pass was ready */
+    int64_t last_fence;          /* the newest claim that arrived here ... */
     char last_id[UUID_TEXT_MAX]; /* ... up to this item */
-    size_t fits;                /* of what is in doubt so many may fit into memory; 0 = not tried */
-    bool in_doubt;              /* a claim may have been made that did not arrive */
-    bool requests_in_doubt;     /* the same of requests that were marked as passed on */
+    size_t fits;                 /* of what is in doubt so many may fit into memory; 0 = not tried */
+    bool in_doubt;               /* a claim may have been made that did not arrive */
+    bool requests_in_doubt;      /* the same of requests that were marked as passed on */
 };
 
 struct postgres_store {
@@ -37,9 +37,9 @@ struct postgres_store {
     struct address *address;
     struct link link;
     bool read_only;
-    bool lock_columns_checked; /* the columns of shedlock are safe ... */
+    bool lock_columns_checked;   /* the columns of shedlock are safe ... */
     unsigned lock_columns_drops; /* ... on this connection (link.h) */
-    bool time_is_known;    /* enqueue.c: the server's time is the boot clock and this much more */
+    bool time_is_known;          /* enqueue.c: the server's time is the boot clock and this much more */
     int64_t time_ahead_us;
     struct subscription *subscription; /* see listen.h; NULL until store_wake_fd() asked */
 };
@@ -59,8 +59,8 @@ static inline struct link *link_of(struct store *store)
 /* WEIR_NOT_PERMITTED when the handle was opened for reading only; every verb that writes asks first. */
 enum weir_status require_writable(struct store *store, struct weir_error *error);
 
-/* The whole id that begins with `prefix`; WEIR_EXECUTION_NOT_FOUND, or WEIR_INVALID_ARGUMENT when several do or it is no id.
- * read.c */
+/* The whole id that begins with `prefix`; WEIR_EXECUTION_NOT_FOUND, or WEIR_INVALID_ARGUMENT when several do or it is no
+ * id. read.c */
 enum weir_status find_execution(struct link *link, const char *prefix, char *ret_id, struct weir_error *error);
 
 /* The verbs of store.h, by their names there. schema.c: */

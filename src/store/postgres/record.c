@@ -270,10 +270,10 @@ static bool fill_arrays(struct set *set, size_t round, struct arrays *to)
 static enum weir_status parse_outcome(const char *word, bool *ret_repeated)
 {
     *ret_repeated = strcmp(word, "repeated") == 0;
-    return *ret_repeated                         ? WEIR_OK
-           : strcmp(word, "stale_fence") == 0    ? WEIR_STALE_FENCE
-           : strcmp(word, "not_found") == 0      ? WEIR_EXECUTION_NOT_FOUND
-                                                 : WEIR_ILLEGAL_STATE;
+    return *ret_repeated                      ? WEIR_OK
+           : strcmp(word, "stale_fence") == 0 ? WEIR_STALE_FENCE
+           : strcmp(word, "not_found") == 0   ? WEIR_EXECUTION_NOT_FOUND
+                                              : WEIR_ILLEGAL_STATE;
 }
 
 static void read_outcomes(struct set *set, const PGresult *result, const struct arrays *arrays)
@@ -302,13 +302,12 @@ static enum weir_status write_round(struct link *link, struct set *set, size_t r
     if (!allocate_arrays(&set->arena, set->entry_count, &a) || !fill_arrays(set, round, &a)) {
         return error_out_of_memory(error);
     }
-    enum weir_status status =
-        link_write(link, error, &result, QUERY_RECORD_SET, "iUIDIOTTDTTDDDIOBBTT", set->node_id, a.ids, a.count, a.fences,
-                   a.count, a.kinds, a.count, a.delays, a.count, a.was_started, a.count, a.codes, a.count, a.errors, a.count,
-                   a.step_records, a.step_count, a.steps, a.step_count, a.step_states, a.step_count, a.step_attempts,
-                   a.step_count, a.step_failures, a.step_count, a.exit_codes, a.step_count, a.due_ins, a.step_count,
-                   a.step_ends, a.step_count, a.outputs, a.step_count, a.variables, a.step_count, a.step_codes, a.step_count,
-                   a.step_errors, a.step_count);
+    enum weir_status status = link_write(
+        link, error, &result, QUERY_RECORD_SET, "iUIDIOTTDTTDDDIOBBTT", set->node_id, a.ids, a.count, a.fences, a.count,
+        a.kinds, a.count, a.delays, a.count, a.was_started, a.count, a.codes, a.count, a.errors, a.count, a.step_records,
+        a.step_count, a.steps, a.step_count, a.step_states, a.step_count, a.step_attempts, a.step_count, a.step_failures,
+        a.step_count, a.exit_codes, a.step_count, a.due_ins, a.step_count, a.step_ends, a.step_count, a.outputs,
+        a.step_count, a.variables, a.step_count, a.step_codes, a.step_count, a.step_errors, a.step_count);
     if (status == WEIR_OK) {
         read_outcomes(set, result, &a);
     }

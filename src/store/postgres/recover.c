@@ -25,8 +25,8 @@ static enum weir_status find_gone(struct link *link, const struct recover_option
     if (options->boot_id == NULL || options->is_gone == NULL) {
         return WEIR_OK;
     }
-    enum weir_status status = link_read(link, error, &result, QUERY_NODES_OF_MACHINE, "tit", options->boot_id,
-                                        options->node_id, options->group);
+    enum weir_status status =
+        link_read(link, error, &result, QUERY_NODES_OF_MACHINE, "tit", options->boot_id, options->node_id, options->group);
     for (int row = 0; status == WEIR_OK && row < PQntuples(result); row++) {
         if (options->is_gone((long)result_int(result, row, 1), (long)result_int(result, row, 2))) {
             findings->gone[findings->gone_count++] = result_int(result, row, 0);
@@ -86,9 +86,9 @@ static enum weir_status recover_items(struct link *link, const struct recover_op
 {
     PGresult *result = NULL;
     enum weir_status status =
-        link_write(link, error, &result, QUERY_RECOVER_ITEMS, "tIUIdd", options->group, findings->gone, findings->gone_count,
-                   findings->stale_ids, findings->stale_count, findings->stale_fences, findings->stale_count,
-                   options->handovers_max, (int)options->limit);
+        link_write(link, error, &result, QUERY_RECOVER_ITEMS, "tIUIdd", options->group, findings->gone,
+                   findings->gone_count, findings->stale_ids, findings->stale_count, findings->stale_fences,
+                   findings->stale_count, options->handovers_max, (int)options->limit);
     if (status == WEIR_OK) {
         *ret_result = (struct recover_result){
             .handed_over = (size_t)result_int(result, 0, 0),

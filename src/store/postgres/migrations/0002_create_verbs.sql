@@ -33,17 +33,31 @@ BEGIN
 END
 $$;
 
--- A lane's row is made by who first has to lock it, in a short transaction. It begins ready: a claim will look and decide. Sorted:
--- two who make the same lanes wait for each other in one direction only.
-CREATE FUNCTION :schema.make_lanes(lane_ids bigint[]) RETURNS void
+-- A lane's row is made by who first has to lock it. It begins ready: a claim will look and decide. Who makes one holds an advisory
+-- lock until his commit, so that others can leave the lane for later instead of waiting for his insert: an operator's act may
+-- be part of a long transaction. A fold makes at most 500 at a time: the server's table of locks is small.
+--   waits  also for those that somebody else is just making; sorted, so that two wait in one direction only
+CREATE FUNCTION :schema.make_lanes(lane_ids bigint[], waits boolean) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    missing bigint[] := ARRAY(SELECT u.lane_id FROM unnest(lane_ids) u (lane_id)
+                              WHERE NOT EXISTS (SELECT 1 FROM :schema.lanes l WHERE l.id = u.lane_id)
+                              GROUP BY u.lane_id ORDER BY u.lane_id LIMIT CASE WHEN waits THEN NULL ELSE 500 END);
+    lane_id bigint;
+    name text;
 BEGIN
-    INSERT INTO :schema.lanes (id, executor_group, workspace_id, ready, pass)
-    SELECT c.lane_id, g.name, (c.lane_id & 4294967295)::integer, true, g.pass
-    FROM (SELECT DISTINCT u.lane_id FROM unnest(lane_ids) u (lane_id)
-          WHERE NOT EXISTS (SELECT 1 FROM :schema.lanes l WHERE l.id = u.lane_id) ORDER BY u.lane_id) c
-    JOIN :schema.executor_groups g ON g.id = (c.lane_id >> 32)::integer
-    ON CONFLICT DO NOTHING;
+    FOREACH lane_id IN ARRAY missing LOOP
+        name := format('%s.lanes %s', :'schema', lane_id);
+        IF waits THEN
+            PERFORM pg_advisory_xact_lock(hashtextextended(name, 0));
+        ELSIF NOT pg_try_advisory_xact_lock(hashtextextended(name, 0)) THEN
+            CONTINUE;
+        END IF;
+        INSERT INTO :schema.lanes (id, executor_group, workspace_id, ready, pass)
+        SELECT lane_id, g.name, (lane_id & 4294967295)::integer, true, g.pass
+        FROM :schema.executor_groups g WHERE g.id = (lane_id >> 32)::integer
+        ON CONFLICT DO NOTHING;
+    END LOOP;
 END
 $$;
 
@@ -74,7 +88,7 @@ BEGIN
         left_over := false;
         RETURN;
     END IF;
-    PERFORM :schema.make_lanes(wanted);
+    PERFORM :schema.make_lanes(wanted, false);
     locked := ARRAY(SELECT l.id FROM :schema.lanes l WHERE l.id = ANY (wanted) ORDER BY l.id FOR NO KEY UPDATE SKIP LOCKED);
     left_over := cardinality(locked) < cardinality(wanted);
     WITH gone AS (
@@ -110,7 +124,7 @@ BEGIN
     IF due IS NULL THEN
         RETURN;
     END IF;
-    PERFORM :schema.make_lanes(locked);
+    PERFORM :schema.make_lanes(locked, false);
     locked := ARRAY(SELECT l.id FROM :schema.lanes l WHERE l.id = ANY (locked) ORDER BY l.id FOR NO KEY UPDATE SKIP LOCKED);
     WITH moved AS (
         UPDATE :schema.workflow_execution_queue q SET phase = 0, due_at = NULL
@@ -196,7 +210,8 @@ BEGIN
     workspace_ids := '{}';
     left_over := true;
     FOR lane IN
-        SELECT l.id, l.workspace_id, l.pass, least(l.runnable, spread, CASE WHEN w.paused THEN 0 ELSE w.slots_max - w.slots_used END) AS room
+        SELECT l.id, l.workspace_id, l.pass,
+               least(l.runnable, spread, CASE WHEN w.paused THEN 0 ELSE w.slots_max - w.slots_used END) AS room
         FROM :schema.lanes l JOIN :schema.workspaces w ON w.id = l.workspace_id
         WHERE l.executor_group = claim_group AND l.ready AND l.pass >= from_pass
         ORDER BY l.pass, l.id LIMIT looked_most FOR NO KEY UPDATE OF l SKIP LOCKED
@@ -218,12 +233,48 @@ $$;
 -- Before a claim: brings lanes up to date with what was committed and what has become due. A transaction of its own, because it
 -- locks every lane that something happened to, and a claim only those that it serves: other nodes' claims need not go round
 -- them for long. It need not reach the disk before the claim does; after a crash the rows are folded again.
+-- One at a time: a second one would find the same rows and none of their lanes. It waits a moment instead, and what it waited
+-- for is done then. The advisory lock is only for that; nothing goes wrong without it.
 CREATE FUNCTION :schema.freshen_lanes(since xid8, most integer, OUT seen xid8, OUT left_over boolean)
+LANGUAGE plpgsql VOLATILE
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+DECLARE
+    now_us bigint := :schema.store_time();
+    folding constant bigint := hashtextextended(:'schema' || '.freshen_lanes', 0);
+BEGIN
+    SELECT pg_snapshot_xmin(pg_current_snapshot()),
+           EXISTS (SELECT 1 FROM :schema.lane_wakeups u WHERE u.xid >= least(since, pg_snapshot_xmin(pg_current_snapshot())))
+           OR EXISTS (SELECT 1 FROM :schema.workflow_execution_queue q WHERE q.phase = 1 AND q.due_at <= now_us)
+    INTO seen, left_over;
+    IF NOT left_over THEN
+        RETURN;
+    END IF;
+    IF pg_try_advisory_xact_lock(folding) THEN
+        PERFORM set_config('synchronous_commit', 'off', true);
+        SELECT f.seen, f.left_over INTO seen, left_over FROM :schema.fold_wakeups(since, most) f;
+        PERFORM :schema.promote_due(now_us, 1000);
+        RETURN;
+    END IF;
+    seen := since;
+    BEGIN
+        PERFORM set_config('lock_timeout', '50ms', true);
+        PERFORM pg_advisory_xact_lock_shared(folding);
+    EXCEPTION WHEN lock_not_available THEN
+        NULL;
+    END;
+END
+$$;
+
+-- Every ready lane is somebody else's just now. Waits for the first of them, a moment, so that the next try is worth it: a node
+-- that only tried again would take the processor from the one that it waits for. Nothing but the node's own row is locked then.
+CREATE FUNCTION :schema.await_lane(claim_group text, from_pass bigint) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
-    PERFORM set_config('synchronous_commit', 'off', true);
-    SELECT f.seen, f.left_over INTO seen, left_over FROM :schema.fold_wakeups(since, most) f;
-    PERFORM :schema.promote_due(:schema.store_time(), 1000);
+    PERFORM set_config('lock_timeout', '50ms', true);
+    PERFORM 1 FROM :schema.lanes l WHERE l.executor_group = claim_group AND l.ready AND l.pass >= from_pass
+    ORDER BY l.pass, l.id LIMIT 1 FOR SHARE;
+EXCEPTION WHEN lock_not_available THEN
+    NULL;
 END
 $$;
 
@@ -347,14 +398,17 @@ BEGIN
                   AND s.last_turn > g.pass
             )
             SELECT t.id, next_fence, t.name, d.name, d.version, t.definition_id,
-                   CASE WHEN t.has_params THEN (SELECT p.params FROM :schema.execution_params p WHERE p.id = t.id) END, t.attempts, t.interruptions, false,
-                   t.cancel_at IS NOT NULL, t.created_at, t.run_at, t.dispatched_at, now_us, NULL::integer, NULL::boolean,
+                   CASE WHEN t.has_params THEN (SELECT p.params FROM :schema.execution_params p WHERE p.id = t.id) END,
+                   t.attempts, t.interruptions, false, t.cancel_at IS NOT NULL, t.created_at, t.run_at, t.dispatched_at, now_us, NULL::integer, NULL::boolean,
                    NULL::bigint
             FROM taken t LEFT JOIN :schema.workflow_definitions d ON d.id = t.definition_id
             ORDER BY t.turn, t.id;
             GET DIAGNOSTICS part = ROW_COUNT;
             taken := taken + part;
         END IF;
+    END IF;
+    IF taken = 0 AND passed_over THEN
+        PERFORM :schema.await_lane(claim_group, from_pass);
     END IF;
     id := NULL;
     claimed_at := now_us;
@@ -450,7 +504,8 @@ BEGIN
                 error_code = coalesce(r.code, q.error_code), error = coalesce(r.error, q.error)
             FROM unnest(ids, fences, kinds, delays, codes, errors) WITH ORDINALITY r (id, fence, kind, delay, code, error, n),
                  :schema.workflow_execution_queue o
-            WHERE r.kind IN (1, 2, 3) AND o.id = r.id AND q.id = r.id AND q.fence = r.fence AND q.status = 'CLAIMED' AND q.cancel_at IS NULL
+            WHERE r.kind IN (1, 2, 3) AND o.id = r.id AND q.id = r.id AND q.fence = r.fence AND q.status = 'CLAIMED'
+              AND q.cancel_at IS NULL
             RETURNING r.n, r.id, r.fence, r.kind, r.code, r.error, q.phase, q.lane_id, q.workspace_id, q.rank,
                       r.kind = 3 AND r.code = o.error_code AS told
         ), wake_up AS (
@@ -513,7 +568,8 @@ BEGIN
             INSERT INTO :schema.workflow_execution_events (execution_id, at, event, node_id, fence, reason, detail)
             SELECT e.id, now_us, 'refuse', recorder, e.fence, e.code, e.reported FROM ended e WHERE e.kind = 4 ORDER BY e.n
         )
-        SELECT array_agg(e.n::integer), array_agg(e.workspace_id), array_agg(e.end_state) INTO part, part_freed, part_states FROM ended e;
+        SELECT array_agg(e.n::integer), array_agg(e.workspace_id), array_agg(e.end_state) INTO part, part_freed, part_states
+        FROM ended e;
         IF part IS NOT NULL THEN
             done := done || part;
             freed := freed || part_freed;
@@ -708,7 +764,7 @@ LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     wanted bigint[] := ARRAY(SELECT DISTINCT q.lane_id FROM :schema.workflow_execution_queue q WHERE q.id = ANY (ids));
 BEGIN
-    PERFORM :schema.make_lanes(wanted);
+    PERFORM :schema.make_lanes(wanted, true);
     PERFORM 1 FROM :schema.lanes l WHERE l.id = ANY (wanted) ORDER BY l.id FOR NO KEY UPDATE;
     RETURN QUERY
     SELECT q.id, q.phase, q.lane_id, q.workspace_id, q.rank, q.status FROM :schema.workflow_execution_queue q
