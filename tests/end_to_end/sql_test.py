@@ -184,6 +184,13 @@ def an_open_transaction_blocks_nobody(weir):
     caller.good('COMMIT')
     weir.good('wait', late)
     weir.good('wait', many)
+    caller.good('BEGIN')  # and where the lane is known
+    late = caller.good("SELECT weir.enqueue('acme', 'hello')")
+    for _ in range(3):
+        weir.good('wait', weir.enqueue())
+    weir.good('store', 'check')
+    caller.good('COMMIT')
+    weir.good('wait', late)
     weir.good('store', 'check')
     _stop(node)
     caller.close()

@@ -132,11 +132,13 @@ static void a_set_whose_answer_was_lost_is_enqueued_once(void **state)
     proxy_set_mode(scene->proxy, PROXY_SWALLOWS_ANSWERS);
     assert_int_equal(pthread_create(&thread, NULL, send, &sending), 0);
     await_answer("SELECT count(*) FROM weir.workflow_execution_queue", "3"); /* committed, and nobody was told */
+    /* One of them has even ended before it is sent again. */
+    (void)ask("SELECT weir.cancel(q.id) FROM weir.workflow_execution_queue q WHERE q.idempotency_key IS NULL");
     proxy_set_mode(scene->proxy, PROXY_PASSES);
     proxy_cut(scene->proxy);
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_int_equal(sending.status, WEIR_OK);
-    assert_string_equal(ask("SELECT count(*) FROM weir.workflow_execution_queue"), "3");
+    assert_string_equal(ask("SELECT count(*) FROM weir.executions"), "3");
     for (int i = 0; i < 2; i++) {
         char sql[128];
         assert_int_equal(results[i].status, WEIR_OK);
