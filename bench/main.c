@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "assemble.h"
 #include "bench.h"
 #include "machine.h"
 
@@ -265,6 +266,7 @@ int main(int argc, char **argv)
     if (code >= 0) {
         return code;
     }
+    assemble_tune_process(); /* as the daemon does */
     (void)setlinebuf(stdout);
     bench.quick = choice.quick;
     (void)snprintf(bench.folder, sizeof bench.folder, "%s/weir-bench-XXXXXX", choice.folder);

@@ -121,12 +121,13 @@ static void send_start(struct node *node, struct arena *arena, const struct clai
             .step_count = item->step_count,
         };
         memcpy(start.id, item->id, sizeof start.id);
-        if (!note_sending(node, item, kept, sends)) {
-            return;
+        pthread_mutex_lock(&node->start_lock);
+        if (note_sending(node, item, kept, sends)) {
+            FAILPOINT("before_start");
+            status = engine_start(node->engine, &start, &error);
+            FAILPOINT("after_start");
         }
-        FAILPOINT("before_start");
-        status = engine_start(node->engine, &start, &error);
-        FAILPOINT("after_start");
+        pthread_mutex_unlock(&node->start_lock);
     }
     if (status != WEIR_OK) {
         not_sent(node, item, sends, status, &error);
@@ -152,12 +153,15 @@ static void drop_older_claims(struct node *node, const struct claimed_item *item
     } while (older != 0);
 }
 
-static void start_items(struct node *node, struct claim_batch *batch, const struct claim_result *result)
+/* What was claimed under `node_id`. If the lease was lost before the claim's answer came, others have it: then the node has
+ * another id by now, or none, and nothing may be started. */
+static void start_items(struct node *node, int64_t node_id, struct claim_batch *batch, const struct claim_result *result)
 {
     int64_t now_us = node_now(node);
     size_t added = 0;
     pthread_mutex_lock(&node->lock);
-    for (; added < result->count; added++) {
+    bool ours = atomic_load(&node->id) == node_id && !atomic_load(&node->lease_lost);
+    for (; added < result->count && ours; added++) {
         const struct claimed_item *item = &result->items[added];
         struct in_flight *entry = in_flight_add(&node->in_flight, item, batch);
         if (entry == NULL) {
@@ -289,7 +293,7 @@ static enum weir_status claim(struct node *node, size_t limit, bool *ret_more, s
     enum weir_status status = store_claim(node->stores[LOOP_DISPATCH], &options, &batch->arena, &result, error);
     if (status == WEIR_OK && result.count > 0) {
         FAILPOINT("after_claim");
-        start_items(node, batch, &result);
+        start_items(node, options.node_id, batch, &result);
     } else if (status == WEIR_OK) {
         struct event event = {.type = EVENT_RACE_LOST};
         event_emit(node->events, &event);
@@ -311,6 +315,19 @@ static int64_t next_poll(struct node *node, int64_t now_us)
         pthread_mutex_unlock(&node->lock);
     }
     return node->next_poll_boot_us;
+}
+
+/* No room: the recorder wakes us when it has given some back. The engine hears of that in a thread of its own, so it may
+ * not have let go yet what is on record already; nobody wakes us when it has. An open breaker names the time. */
+static void await_room(struct node *node, int64_t now_us, int64_t *ret_next_us)
+{
+    size_t running = engine_running(node->engine);
+    pthread_mutex_lock(&node->lock);
+    *ret_next_us = earlier(*ret_next_us, breaker_next(&node->breaker));
+    if (running > node->in_flight.count) {
+        *ret_next_us = earlier(*ret_next_us, time_add(now_us, ROOM_LOOK_US));
+    }
+    pthread_mutex_unlock(&node->lock);
 }
 
 static enum weir_status look_and_claim(struct node *node, int64_t now_us, int64_t *ret_next_us, struct weir_error *error)
@@ -335,10 +352,7 @@ static enum weir_status look_and_claim(struct node *node, int64_t now_us, int64_
     }
     size_t limit = wanted(node, now_us);
     if (limit == 0) {
-        /* No room: the recorder wakes us when there is some. An open breaker: it names the time. */
-        pthread_mutex_lock(&node->lock);
-        *ret_next_us = earlier(*ret_next_us, breaker_next(&node->breaker));
-        pthread_mutex_unlock(&node->lock);
+        await_room(node, now_us, ret_next_us);
         return WEIR_OK;
     }
     status = claim(node, limit, &more, error);

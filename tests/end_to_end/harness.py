@@ -21,7 +21,7 @@ import time
 import traceback
 
 UUID = re.compile(r'^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}$')
-TIMEOUT_SECONDS = 60
+TIMEOUT_SECONDS = 100
 
 
 class Result:

@@ -10,6 +10,16 @@ enum { NAMES_MAX = 1000 };
 
 /* --- look-ups --- */
 
+/* FNV-1a. */
+static uint64_t name_hash(const char *name)
+{
+    uint64_t hash = 14695981039346656037U;
+    for (; *name != '\0'; name++) {
+        hash = (hash ^ (unsigned char)*name) * 1099511628211U;
+    }
+    return hash;
+}
+
 /* "did you mean": the nearest of the names that a query returns. */
 static void suggest(struct connection *connection, sqlite3_stmt *names, const char *wanted, struct weir_error *error)
 {
@@ -36,8 +46,9 @@ static void suggest(struct connection *connection, sqlite3_stmt *names, const ch
 static enum weir_status find_workspace(struct enqueue_context *context, const char *name, int64_t *ret_id,
                                        struct weir_error *error)
 {
-    if (strcmp(context->workspace.name, name) == 0) {
-        *ret_id = context->workspace.id;
+    struct kept_workspace *kept = &context->workspaces[name_hash(name) % ENQUEUE_KEPT];
+    if (strcmp(kept->name, name) == 0) {
+        *ret_id = kept->id;
         return WEIR_OK;
     }
     enum weir_status status = connection_read_integer(context->connection, error, ret_id, QUERY_FIND_WORKSPACE, "t", name);
@@ -48,8 +59,8 @@ static enum weir_status find_workspace(struct enqueue_context *context, const ch
         return WEIR_WORKSPACE_NOT_FOUND;
     }
     if (status == WEIR_OK) {
-        text_copy(context->workspace.name, sizeof context->workspace.name, name);
-        context->workspace.id = *ret_id;
+        text_copy(kept->name, sizeof kept->name, name);
+        kept->id = *ret_id;
     }
     return status;
 }
@@ -74,8 +85,9 @@ static enum weir_status refuse_workflow(struct enqueue_context *context, const c
 static enum weir_status find_workflow(struct enqueue_context *context, const char *workspace, int64_t workspace_id,
                                       const char *name, int64_t *ret_id, struct weir_error *error)
 {
-    if (context->workflow.workspace_id == workspace_id && strcmp(context->workflow.name, name) == 0) {
-        *ret_id = context->workflow.id;
+    struct kept_workflow *kept = &context->workflows[(name_hash(name) + (uint64_t)workspace_id) % ENQUEUE_KEPT];
+    if (kept->workspace_id == workspace_id && strcmp(kept->name, name) == 0) {
+        *ret_id = kept->id;
         return WEIR_OK;
     }
     enum weir_status status =
@@ -84,9 +96,9 @@ static enum weir_status find_workflow(struct enqueue_context *context, const cha
         return refuse_workflow(context, workspace, workspace_id, name, error);
     }
     if (status == WEIR_OK) {
-        text_copy(context->workflow.name, sizeof context->workflow.name, name);
-        context->workflow.workspace_id = workspace_id;
-        context->workflow.id = *ret_id;
+        text_copy(kept->name, sizeof kept->name, name);
+        kept->workspace_id = workspace_id;
+        kept->id = *ret_id;
     }
     return status;
 }
@@ -94,8 +106,9 @@ static enum weir_status find_workflow(struct enqueue_context *context, const cha
 static enum weir_status find_lane(struct enqueue_context *context, int64_t workspace_id, const char *group, int64_t *ret_id,
                                   struct weir_error *error)
 {
-    if (context->lane.workspace_id == workspace_id && strcmp(context->lane.group, group) == 0) {
-        *ret_id = context->lane.id;
+    struct kept_lane *kept = &context->lanes[(name_hash(group) + (uint64_t)workspace_id) % ENQUEUE_KEPT];
+    if (kept->workspace_id == workspace_id && strcmp(kept->group, group) == 0) {
+        *ret_id = kept->id;
         return WEIR_OK;
     }
     enum weir_status status =
@@ -108,9 +121,9 @@ static enum weir_status find_lane(struct enqueue_context *context, int64_t works
         }
     }
     if (status == WEIR_OK) {
-        text_copy(context->lane.group, sizeof context->lane.group, group);
-        context->lane.workspace_id = workspace_id;
-        context->lane.id = *ret_id;
+        text_copy(kept->group, sizeof kept->group, group);
+        kept->workspace_id = workspace_id;
+        kept->id = *ret_id;
     }
     return status;
 }
@@ -147,7 +160,8 @@ enum weir_status enqueue_item(struct enqueue_context *context, const struct new_
     struct lane_change *lane = lane_changes_lane(context->changes, context->connection, lane_id, &status, error);
     lane->runnable += waits ? 0 : 1;
     lane->waiting += waits ? 1 : 0;
-    lane_changes_workspace(context->changes, context->connection, item->workspace_id, &status, error)->pending += 1;
+    lane_changes_workspace(context->changes, context->connection, item->workspace_id, LOOK_ALWAYS, &status, error)
+        ->pending += 1;
     return status;
 }
 
@@ -332,6 +346,9 @@ enum weir_status sqlite_store_enqueue_on(sqlite3 *database, const struct enqueue
     }
     if (status == WEIR_OK) {
         status = lane_changes_write(changes, &connection, error);
+    }
+    if (status == WEIR_OK) {
+        status = connection_mark_clock(&connection, context.now_us, error);
     }
     connection_close(&connection);
     free(changes);

@@ -329,6 +329,31 @@ static void an_idle_store_is_not_written(void **state)
     assert_int_equal(before.st_mtim.tv_nsec, after.st_mtim.tv_nsec);
 }
 
+static int64_t store_now(struct scene *scene)
+{
+    int64_t now_us = 0;
+    scene_ok(scene, store_time(scene->store, &now_us, &scene->error));
+    return now_us;
+}
+
+/* A machine without a battery: its wall clock comes back an hour late, its clock since boot from zero. */
+static void time_never_goes_back_over_a_boot(void **state)
+{
+    struct scene *scene = *state;
+    (void)scene_enqueue(scene, "free-co");
+    scene_pass(scene, SECONDS(600)); /* nobody beats: nothing but the enqueues tells the time */
+    (void)scene_enqueue(scene, "free-co");
+    int64_t before_us = store_now(scene);
+    scene->driver.time.clock.boot_id = "second";
+    scene->driver.time.boot_us = SECONDS(3);
+    scene->driver.time.wall_us -= SECONDS(3600);
+    int64_t after_us = store_now(scene);
+    assert_true(after_us >= before_us && after_us <= before_us + SECONDS(2));
+    (void)scene_enqueue(scene, "free-co"); /* the first that writes after a boot sets the clock; it goes on from there */
+    scene_pass(scene, SECONDS(10));
+    assert_true(store_now(scene) >= after_us + SECONDS(10) && store_now(scene) <= after_us + SECONDS(12));
+}
+
 static void a_backup_is_whole_and_never_overwrites(void **state)
 {
     struct scene *scene = *state;
@@ -369,6 +394,7 @@ int main(void)
         cmocka_unit_test(a_file_deleted_under_a_node_never_crashes_it),
         SCENE_TEST(a_missing_lock_table_is_told_by_name),
         SCENE_TEST(an_idle_store_is_not_written),
+        SCENE_TEST(time_never_goes_back_over_a_boot),
         SCENE_TEST(a_backup_is_whole_and_never_overwrites),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
