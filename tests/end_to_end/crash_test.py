@@ -23,7 +23,7 @@ import subprocess
 import sys
 import time
 
-from harness import run_tests
+from harness import catches, run_tests
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 RECORDER = os.path.abspath(os.environ.get('WEIR_STEP_RECORDER') or
@@ -192,6 +192,8 @@ def _kill(node):
 
 
 def _stop(node, seconds=40):
+    # What was left to do may be done before a node has come up far enough to be told to stop.
+    _await(lambda: node.poll() is not None or catches(node, signal.SIGTERM), 'the node is ready for signals')
     node.send_signal(signal.SIGTERM)
     return node.wait(seconds)
 
@@ -240,7 +242,8 @@ def _killed_at(weir, name):
     began = time.monotonic()
     scene.drain()
     assert time.monotonic() - began < 60
-    assert _stop(last) == 0
+    code = _stop(last)
+    assert code == 0, (code, last.stderr.read())
     scene.check()
 
 
@@ -300,7 +303,8 @@ def killed_ten_times_under_load(weir):
     scene.await_children_gone()
     last = scene.node()
     scene.drain()
-    assert _stop(last) == 0
+    code = _stop(last)
+    assert code == 0, (code, last.stderr.read())
     scene.check()
 
 
