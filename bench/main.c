@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "assemble.h"
 #include "base/text.h"
 #include "bench.h"
 #include "machine.h"
@@ -25,6 +26,7 @@ static const struct group {
     {"neighbour", "what a small workspace feels of one with a large backlog", bench_neighbour},
     {"idle", "what a node writes and burns when there is nothing to do", bench_idle},
     {"memory", "of a node with a large backlog, and the time until it is ready", bench_memory},
+    {"grpc", "the gRPC client against a scripted server: CPU and rate of unary calls", bench_grpc},
 };
 enum { GROUP_COUNT = sizeof groups / sizeof groups[0] };
 
@@ -265,6 +267,7 @@ int main(int argc, char **argv)
     if (code >= 0) {
         return code;
     }
+    assemble_tune_process(); /* as the daemon does */
     (void)setlinebuf(stdout);
     bench.quick = choice.quick;
     (void)snprintf(bench.folder, sizeof bench.folder, "%s/weir-bench-XXXXXX", choice.folder);

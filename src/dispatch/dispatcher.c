@@ -319,6 +319,19 @@ static int64_t next_poll(struct node *node, int64_t now_us)
     return node->next_poll_boot_us;
 }
 
+/* No room: the recorder wakes us when it has given some back. The engine hears of that in a thread of its own, so it may
+ * not have let go yet what is on record already; nobody wakes us when it has. An open breaker names the time. */
+static void await_room(struct node *node, int64_t now_us, int64_t *ret_next_us)
+{
+    size_t running = engine_running(node->engine);
+    pthread_mutex_lock(&node->lock);
+    *ret_next_us = earlier(*ret_next_us, breaker_next(&node->breaker));
+    if (running > node->in_flight.count) {
+        *ret_next_us = earlier(*ret_next_us, time_add(now_us, ROOM_LOOK_US));
+    }
+    pthread_mutex_unlock(&node->lock);
+}
+
 static enum weir_status look_and_claim(struct node *node, int64_t now_us, int64_t *ret_next_us, struct weir_error *error)
 {
     struct next_work work;
@@ -345,10 +358,7 @@ static enum weir_status look_and_claim(struct node *node, int64_t now_us, int64_
     }
     size_t limit = wanted(node, now_us);
     if (limit == 0) {
-        /* No room: the recorder wakes us when there is some. An open breaker: it names the time. */
-        pthread_mutex_lock(&node->lock);
-        *ret_next_us = earlier(*ret_next_us, breaker_next(&node->breaker));
-        pthread_mutex_unlock(&node->lock);
+        await_room(node, now_us, ret_next_us);
         return WEIR_OK;
     }
     status = claim(node, limit, &more, error);

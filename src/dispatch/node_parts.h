@@ -26,6 +26,7 @@ enum {
 #define LOST_RACE_FIRST_US ((int64_t)1000)
 #define LOOP_RETRY_FIRST_US ((int64_t)50000)
 #define LOOP_RETRY_MOST_US ((int64_t)1000000)
+#define ROOM_LOOK_US ((int64_t)500)      /* to the engine that is about to let go what has ended */
 #define STOP_LAST_US ((int64_t)10000000) /* after an interrupt: then what is left is handed over */
 
 enum loop { LOOP_DISPATCH, LOOP_RECORD, LOOP_HEARTBEAT, LOOP_DUTIES, LOOP_COUNT };

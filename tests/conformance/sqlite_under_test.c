@@ -25,6 +25,12 @@ static void start_clock(struct virtual_clock *time)
     time->clock = (struct clock){.wall_us = read_wall, .boot_us = read_boot, .context = time};
 }
 
+void driver_pass(struct driver_under_test *driver, int64_t duration_us)
+{
+    driver->time.boot_us += duration_us;
+    driver->time.wall_us += duration_us;
+}
+
 void driver_make(struct driver_under_test *driver)
 {
     const char *parent = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";

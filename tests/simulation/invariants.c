@@ -126,7 +126,7 @@ void check_claim(struct simulation *simulation, const struct model_item *item, i
                  item->id);
         }
         if (lane->worst == NULL || item->rank > lane->worst->rank ||
-            (item->rank == lane->worst->rank && strcmp(item->id, lane->worst->id) > 0)) {
+            (item->rank == lane->worst->rank && item->entered > lane->worst->entered)) {
             lane->worst = item;
         }
     }
@@ -136,7 +136,7 @@ void check_claim(struct simulation *simulation, const struct model_item *item, i
 
 static bool goes_before(const struct model_item *left, const struct model_item *right)
 {
-    return left->rank != right->rank ? left->rank < right->rank : strcmp(left->id, right->id) < 0;
+    return left->rank != right->rank ? left->rank < right->rank : left->entered < right->entered;
 }
 
 static void check_lane_order(struct simulation *simulation, const struct model_lane *lane)

@@ -232,7 +232,7 @@ static enum weir_status claim_without_the_head(struct simulation *simulation, st
     return claim_between(simulation,
                          "UPDATE workflow_execution_queue SET lane_id = -lane_id WHERE phase = 0 AND id IN"
                          " (SELECT (SELECT q.id FROM workflow_execution_queue q WHERE q.lane_id = l.id AND q.phase = 0"
-                         "  ORDER BY q.rank, q.id LIMIT 1) FROM lanes l WHERE l.runnable > 2)",
+                         "  ORDER BY q.rank, q.number LIMIT 1) FROM lanes l WHERE l.runnable > 2)",
                          "UPDATE workflow_execution_queue SET lane_id = -lane_id WHERE lane_id < 0", store, options, arena,
                          ret_result, error);
 }

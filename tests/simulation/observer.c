@@ -367,9 +367,6 @@ static void row_changed(struct simulation *simulation, const struct change *chan
     if (from == ITEM_PENDING && to == ITEM_CLAIMED) {
         simulation->workspaces[item->workspace].held--;
     }
-    if (item->phase != 0 && change->phase == 0) {
-        item->entered = change->seq;
-    }
     check_counters_of(simulation, item, to, change);
     take_columns(item, change);
     item->changed_us = simulation->boot_us;

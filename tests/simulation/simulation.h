@@ -120,7 +120,7 @@ struct model_item {
     int priority;
     int attempts, deferrals, handovers;
     int64_t changed_us; /* true time */
-    int64_t entered;    /* change number at which it became runnable */
+    int64_t entered;    /* change number of its enqueueing: the order among equal ranks */
     bool has_row;       /* in the queue */
     bool acknowledged;
     bool cancel_asked;

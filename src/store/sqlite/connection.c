@@ -212,9 +212,15 @@ static enum weir_status set_pragmas(struct connection *connection, const struct 
         }
     }
     char cache[64];
+    char log[64];
     (void)snprintf(cache, sizeof cache, "PRAGMA cache_size=-%d", options->cache_kib);
-    const char *const wanted[] = {"PRAGMA synchronous=FULL",   "PRAGMA foreign_keys=OFF",        "PRAGMA secure_delete=OFF",
-                                  "PRAGMA trusted_schema=OFF", "PRAGMA wal_autocheckpoint=4000", cache};
+    (void)snprintf(log, sizeof log, "PRAGMA wal_autocheckpoint=%d", (int)LOG_PAGES);
+    const char *const wanted[] = {"PRAGMA synchronous=FULL",
+                                  "PRAGMA foreign_keys=OFF",
+                                  "PRAGMA secure_delete=OFF",
+                                  "PRAGMA trusted_schema=OFF",
+                                  cache,
+                                  log};
     for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
         enum weir_status status = connection_execute(connection, wanted[i], error);
         if (status != WEIR_OK) {
