@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 
-from harness import UUID, run_tests
+from harness import UUID, catches, run_tests
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
@@ -463,7 +463,7 @@ def wait_has_four_ends(weir):
     late = weir.run('enqueue', '-w', 'acme', 'hello', '--wait', '--timeout', '100ms')
     assert late.code == 7 and UUID.match(late.out.strip())
     process = weir.spawn('wait', execution)
-    _until(lambda: _catches(process, signal.SIGINT))
+    _until(lambda: catches(process, signal.SIGINT))
     process.send_signal(signal.SIGINT)
     assert process.wait(30) == 130 and b'goes on' in process.stderr.read()
     process = weir.spawn('wait', execution, '--json')
@@ -471,13 +471,6 @@ def wait_has_four_ends(weir):
     assert process.wait(30) == 1
     assert json.loads(process.stdout.read())['status'] == 'CANCELLED'
     _error(weir.run('wait', execution), 1, 'failed', 'CANCELLED')
-
-
-def _catches(process, number):
-    """The program has put its own handler in the place of the default."""
-    with open(f'/proc/{process.pid}/status') as file:
-        caught = next(line for line in file if line.startswith('SigCgt:'))
-    return int(caught.split()[1], 16) >> (number - 1) & 1 == 1
 
 
 # --- acting ---

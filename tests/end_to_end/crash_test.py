@@ -26,7 +26,7 @@ import subprocess
 import sys
 import time
 
-from harness import run_tests
+from harness import catches, run_tests
 from postgres_server import PostgresServer
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -199,6 +199,8 @@ def _kill(node):
 
 
 def _stop(node, seconds=40):
+    # What was left to do may be done before a node has come up far enough to be told to stop.
+    _await(lambda: node.poll() is not None or catches(node, signal.SIGTERM), 'the node is ready for signals')
     node.send_signal(signal.SIGTERM)
     return node.wait(seconds)
 
@@ -254,7 +256,8 @@ def _killed_at(weir, name):
     began = time.monotonic()
     scene.drain()
     assert time.monotonic() - began < 60
-    assert _stop(last) == 0
+    code = _stop(last)
+    assert code == 0, (code, last.stderr.read())
     scene.check()
 
 
@@ -314,7 +317,8 @@ def killed_ten_times_under_load(weir):
     scene.await_children_gone()
     last = scene.node()
     scene.drain()
-    assert _stop(last) == 0
+    code = _stop(last)
+    assert code == 0, (code, last.stderr.read())
     scene.check()
 
 

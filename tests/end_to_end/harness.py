@@ -150,6 +150,13 @@ class Weir:
                         pass  # what was still to be written to a dead process
 
 
+def catches(process, number):
+    """The program has put its own handler in the place of the default: the signal will not just kill it."""
+    with open(f'/proc/{process.pid}/status') as file:
+        caught = next((line for line in file if line.startswith('SigCgt:')), 'SigCgt: 0')
+    return int(caught.split()[1], 16) >> (number - 1) & 1 == 1
+
+
 def run_tests(module, binary, prepare=None):
     """Runs all functions of the module whose names begin with a lower-case letter and that take `weir`. `prepare` is called
     with each test's Weir before it."""

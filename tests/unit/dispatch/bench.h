@@ -22,7 +22,7 @@ enum { ROOM = 4, EVENTS_MOST = 4096 };
 
 struct bench {
     struct clock clock;
-    int64_t now_us;
+    _Atomic int64_t now_us;
     char folder[64];
     char url[96];
     struct store *store;
@@ -31,6 +31,7 @@ struct bench {
     struct node *node;
     struct node_settings settings;
     struct event_bus events;
+    pthread_mutex_t events_lock; /* one test has a second thread */
     int counts[EVENT_TYPE_COUNT];
     struct event last[EVENT_TYPE_COUNT];
     int hooked;
@@ -51,14 +52,17 @@ static inline int64_t bench_wall(void *context)
 static inline void count_event(void *context, const struct event *event)
 {
     struct bench *bench = context;
+    (void)pthread_mutex_lock(&bench->events_lock);
     bench->counts[event->type]++;
     bench->last[event->type] = *event; /* its strings are gone after the call; only numbers are looked at */
+    (void)pthread_mutex_unlock(&bench->events_lock);
 }
 
 static inline int open_bench(void **state)
 {
     struct bench *bench = calloc(1, sizeof *bench);
     assert_non_null(bench);
+    (void)pthread_mutex_init(&bench->events_lock, NULL);
     bench->now_us = MINUTE;
     bench->clock = (struct clock){.wall_us = bench_wall, .boot_us = bench_boot, .context = bench};
     (void)snprintf(bench->folder, sizeof bench->folder, "%s/weir-node-XXXXXX",
