@@ -8,14 +8,17 @@
 
 const struct store_driver *const store_drivers[] = {&sqlite_store_driver, NULL};
 
-enum weir_status assemble_engine(const char *name, const struct in_process_options *options, struct engine **ret_engine,
+enum weir_status assemble_engine(const char *name, const struct engine_options *options, struct engine **ret_engine,
                                  struct weir_error *error)
 {
-    if (strcmp(name, "in_process") == 0) {
-        return in_process_open(options, ret_engine, error);
+    if (strcmp(name, "in_process") == 0 && options->in_process != NULL) {
+        return in_process_open(options->in_process, ret_engine, error);
+    }
+    if (strcmp(name, "temporal") == 0 && options->temporal != NULL) {
+        return temporal_open(options->temporal, ret_engine, error);
     }
     error_set(error, WEIR_INVALID_ARGUMENT, "there is no engine \"%s\"", name);
-    error_hint(error, "this build knows: in_process");
+    error_hint(error, "this build knows: in_process, temporal");
     return WEIR_INVALID_ARGUMENT;
 }
 

@@ -6,12 +6,19 @@
 
 #include "engine/engine.h"
 #include "engine/in_process/in_process.h"
+#include "engine/temporal/temporal.h"
 #include "store/store.h"
 
 struct sqlite3;
 
-/* "in_process"; WEIR_INVALID_ARGUMENT names the known engines. It may fork: before the process starts threads. */
-WEIR_MUST_CHECK enum weir_status assemble_engine(const char *name, const struct in_process_options *options,
+/* What each engine is opened with; only that of the one that is asked for is read, and must be there. */
+struct engine_options {
+    const struct in_process_options *in_process;
+    const struct temporal_options *temporal;
+};
+/* "in_process" or "temporal"; WEIR_INVALID_ARGUMENT names the known engines. It may fork: before the process starts
+ * threads. */
+WEIR_MUST_CHECK enum weir_status assemble_engine(const char *name, const struct engine_options *options,
                                                  struct engine **ret_engine, struct weir_error *error);
 /* The process that outlives a dead node for a moment (struct node_settings); 0 when the engine has none. */
 long assemble_keeper_pid(const struct engine *engine);

@@ -102,7 +102,7 @@ static const struct command commands[] = {
         {.name = "group", .letter = 'g', .type = VALUE_TEXT, .value = "GROUP", .help = "serve this executor group",
          .has_setting = true, .setting = SETTING_EXECUTOR_GROUP},
         {.name = "allow-exec", .help = "let steps run any program", .has_setting = true, .setting = SETTING_EXEC_ALLOW},
-        {.name = "engine", .type = VALUE_CHOICE, .value = "ENGINE", .choices = "in_process", .help = "what runs executions",
+        {.name = "engine", .type = VALUE_CHOICE, .value = "ENGINE", .choices = "in_process temporal", .help = "what runs executions",
          .has_setting = true, .setting = SETTING_ENGINE},
         {.name = "max-running", .type = VALUE_INTEGER, .value = "N", .least = 1, .most = 100000,
          .help = "executions that run here at once", .has_setting = true, .setting = SETTING_EXECUTOR_MAX_RUNNING},

@@ -274,6 +274,7 @@ static void go_on_as(struct closing *closing, const char *run_id)
 
 static enum weir_status read_event(const TemporalApi__HistoryEvent *event, struct closing *closing)
 {
+    closing->at_us = time_of(event->event_time);
     switch (event->event_type) {
     case EVENT_COMPLETED:
         closing->kind = CLOSING_COMPLETED;

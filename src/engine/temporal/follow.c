@@ -118,10 +118,10 @@ static void poll_run(struct temporal *engine, struct run *run, struct bytes toke
     }
 }
 
-enum { POLL_SEARCH_MAX = 64 };
+enum { POLL_SEARCH_MAX = 256 };
 
-/* The first of the queue whose workspace has no run that is waited for, else simply the first: a workspace with one slot is
- * the one that loses most by a late end. */
+/* The first of the queue whose workspace has no run that is waited for: a workspace with one slot is the one that loses most
+ * by a late end. Half of the places are kept for these; the others go to whoever comes first. NULL: nobody gets one now. */
 static struct run *next_to_poll(struct temporal *engine)
 {
     struct run *run = engine->poll_queue;
@@ -130,7 +130,7 @@ static struct run *next_to_poll(struct temporal *engine)
             return run;
         }
     }
-    return engine->poll_queue;
+    return engine->polls < (engine->polls_now_max + 1) / 2 ? engine->poll_queue : NULL;
 }
 
 static int64_t fill_polls(struct temporal *engine, int64_t now_us)
@@ -143,6 +143,9 @@ static int64_t fill_polls(struct temporal *engine, int64_t now_us)
     }
     while (engine->poll_queue != NULL && engine->polls < engine->polls_now_max && engine->polls_pause_until_us <= now_us) {
         struct run *run = next_to_poll(engine);
+        if (run == NULL) {
+            break;
+        }
         leave_poll_queue(engine, run);
         poll_run(engine, run, (struct bytes){NULL, 0});
     }
@@ -199,7 +202,9 @@ static void look_at_row(void *context, const struct list_row *row)
         return;
     }
     struct run *run = run_find(engine, row->workflow_id + prefix);
-    if (run != NULL && run->state == RUN_FOLLOWED && strcmp(row->run_id, run->closed_run_id) != 0) {
+    /* The earlier runs of a chain come again in every list that reaches back to them. */
+    if (run != NULL && run->state == RUN_FOLLOWED && row->close_us > run->closed_us &&
+        strcmp(row->run_id, run->closed_run_id) != 0) {
         text_copy(run->run_id, sizeof run->run_id, row->run_id);
         end_read(engine, run);
     }

@@ -134,6 +134,7 @@ enum closing_kind {
 /* How a run ended. */
 struct closing {
     enum closing_kind kind;
+    int64_t at_us;                /* the server's clock; 0 = not said */
     char next_run_id[RUN_ID_MAX]; /* the chain goes on there (continued as new, workflow retry, cron); "" = it ends here */
     char *result;                 /* JSON text, malloc'ed; NULL = none, or too large */
     size_t result_length;

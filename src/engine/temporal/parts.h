@@ -61,6 +61,7 @@ struct run {
     enum run_state state;
     size_t heap_place; /* 1 is the root; 0: nothing is due */
     int64_t due_us;
+    uint64_t turn;      /* what is due at the same time goes in the order in which it was put there: claims come in order */
     int64_t backoff_us; /* of the next repetition; 0 = none failed lately */
 
     /* until it is known to run */
@@ -76,7 +77,8 @@ struct run {
     bool is_asked;     /* by engine_describe() only: ABSENT is an answer */
     int not_found;     /* times in a row */
     char run_id[RUN_ID_MAX];
-    char closed_run_id[RUN_ID_MAX]; /* whose end was looked at already */
+    char closed_run_id[RUN_ID_MAX]; /* the last of the chain whose end was read ... */
+    int64_t closed_us;              /* ... and when that was: the server's clock */
     struct closing closing;         /* TERMINATED: kept while it is asked whether the workflow was reset */
     bool has_closing;
     bool cancel_wanted;
@@ -149,6 +151,7 @@ struct temporal {
     struct run **heap; /* [1..heap_count] */
     size_t heap_count;
     size_t heap_capacity;
+    uint64_t last_turn;
     struct call *calls; /* every call under way */
     struct pace pace;
     struct sweep sweep;

@@ -85,6 +85,11 @@ void run_remove(struct temporal *engine, struct run *run)
 
 /* --- what is due --- */
 
+static bool is_before(const struct run *a, const struct run *b)
+{
+    return a->due_us != b->due_us ? a->due_us < b->due_us : a->turn < b->turn;
+}
+
 static void put(struct temporal *engine, size_t place, struct run *run)
 {
     engine->heap[place] = run;
@@ -93,7 +98,7 @@ static void put(struct temporal *engine, size_t place, struct run *run)
 
 static void sift_up(struct temporal *engine, size_t place, struct run *run)
 {
-    while (place > 1 && engine->heap[place / 2]->due_us > run->due_us) {
+    while (place > 1 && is_before(run, engine->heap[place / 2])) {
         put(engine, place, engine->heap[place / 2]);
         place /= 2;
     }
@@ -107,10 +112,10 @@ static void sift_down(struct temporal *engine, size_t place, struct run *run)
         if (child > engine->heap_count) {
             break;
         }
-        if (child < engine->heap_count && engine->heap[child + 1]->due_us < engine->heap[child]->due_us) {
+        if (child < engine->heap_count && is_before(engine->heap[child + 1], engine->heap[child])) {
             child++;
         }
-        if (engine->heap[child]->due_us >= run->due_us) {
+        if (!is_before(engine->heap[child], run)) {
             break;
         }
         put(engine, place, engine->heap[child]);
@@ -125,7 +130,7 @@ static void take_out(struct temporal *engine, struct run *run)
     struct run *last = engine->heap[engine->heap_count--];
     run->heap_place = 0;
     if (last != run) {
-        if (place > 1 && engine->heap[place / 2]->due_us > last->due_us) {
+        if (place > 1 && is_before(last, engine->heap[place / 2])) {
             sift_up(engine, place, last);
         } else {
             sift_down(engine, place, last);
@@ -139,6 +144,7 @@ void run_due(struct temporal *engine, struct run *run, int64_t due_us)
         take_out(engine, run);
     }
     run->due_us = due_us;
+    run->turn = ++engine->last_turn;
     if (due_us != TIME_NEVER) {
         INVARIANT(engine->heap_count + 1 < engine->heap_capacity);
         sift_up(engine, ++engine->heap_count, run);
