@@ -266,7 +266,7 @@ typedef uint64_t grpc_call_id;
 
 /* Takes the call; everything is copied. Calls of a class leave in the order in which they were taken. `ret_id` may be NULL.
  * WEIR_INVALID_ARGUMENT (path, header, timeout, or larger than GRPC_REQUEST_BYTES_MAX), WEIR_QUEUE_FULL (calls_max or
- * request_bytes_max), WEIR_OUT_OF_MEMORY. */
+ * request_bytes_max), WEIR_STOPPED (from inside grpc_client_close()), WEIR_OUT_OF_MEMORY. */
 WEIR_MUST_CHECK enum weir_status grpc_client_call(struct grpc_client *client, const struct grpc_request *request,
                                                   grpc_call_id *ret_id, struct weir_error *error);
 /* Ends the call with GRPC_CAUSE_CANCELLED, in the next step: GRPC_NOT_SENT, GRPC_REFUSED or GRPC_UNKNOWN. The server is

@@ -1,0 +1,37 @@
+/* The names of grpc_client.h's enums. */
+#include "engine/temporal/grpc/grpc_client.h"
+
+const char *grpc_outcome_name(enum grpc_outcome outcome)
+{
+    static const char *const names[] = {"not_sent", "refused", "status", "unknown"};
+    return (unsigned)outcome < sizeof names / sizeof names[0] ? names[outcome] : "?";
+}
+
+const char *grpc_cause_name(enum grpc_cause cause)
+{
+    static const char *const names[GRPC_CAUSE_COUNT] = {
+#define GRPC_CAUSE_TEXT(id, name) name,
+        GRPC_CAUSE_LIST(GRPC_CAUSE_TEXT)
+#undef GRPC_CAUSE_TEXT
+    };
+    return (unsigned)cause < GRPC_CAUSE_COUNT ? names[cause] : "?";
+}
+
+const char *grpc_code_name(int code)
+{
+    static const char *const names[GRPC_CODE_COUNT] = {
+#define GRPC_CODE_TEXT(id, number, name) [number] = name,
+        GRPC_CODE_LIST(GRPC_CODE_TEXT)
+#undef GRPC_CODE_TEXT
+    };
+    return code >= 0 && code < GRPC_CODE_COUNT ? names[code] : "?";
+}
+
+const char *grpc_event_name(enum grpc_event_kind kind)
+{
+    static const char *const names[GRPC_EVENT_COUNT] = {
+        "connected",     "connect_failed", "connection_lost", "connection_ended",
+        "lookup_failed", "secrets_loaded", "secrets_refused",
+    };
+    return (unsigned)kind < GRPC_EVENT_COUNT ? names[kind] : "?";
+}
