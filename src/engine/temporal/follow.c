@@ -154,9 +154,12 @@ static int64_t fill_polls(struct temporal *engine, int64_t now_us)
 
 /* --- each run --- */
 
+/* Looks are a safety net: where the service throttles, they leave its calls to starts and ends. */
 static int64_t next_look(struct temporal *engine)
 {
-    int64_t all_us = (int64_t)atomic_load(&engine->followed) * (MICROSECONDS_PER_SECOND / LOOKS_PER_SECOND);
+    double rate = engine->pace.rate;
+    double per_second = rate > 0 && rate < LOOKS_PER_SECOND * LOOKS_SHARE ? rate / LOOKS_SHARE : LOOKS_PER_SECOND;
+    int64_t all_us = (int64_t)((double)atomic_load(&engine->followed) / per_second * (double)MICROSECONDS_PER_SECOND);
     int64_t interval_us = all_us > LOOK_INTERVAL_US ? all_us : LOOK_INTERVAL_US;
     int64_t jitter_us = (int64_t)random_below(&engine->random, (uint64_t)interval_us / 4 + 1);
     return time_add(temporal_now(engine), interval_us - jitter_us);

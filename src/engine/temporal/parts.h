@@ -35,7 +35,8 @@
 #define POLL_TIMEOUT_US (60 * MICROSECONDS_PER_SECOND) /* the service answers after 20 s at most */
 /* Each run is looked at this often, or as often as LOOKS_PER_SECOND allows when there are many. */
 #define LOOK_INTERVAL_US (30 * MICROSECONDS_PER_SECOND)
-#define LOOKS_PER_SECOND 20
+#define LOOKS_PER_SECOND 20.0
+#define LOOKS_SHARE 20.0 /* of the calls that a service takes, one in so many is a look */
 #define GONE_AGAIN_US (2 * MICROSECONDS_PER_SECOND) /* "not found" is believed when it is said twice */
 #define SWEEP_INTERVAL_US (1 * MICROSECONDS_PER_SECOND)
 #define SWEEP_RETRY_US (2 * MICROSECONDS_PER_SECOND)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/failpoint.h"
 #include "base/json.h"
 #include "engine/temporal/parts.h"
 
@@ -177,6 +178,7 @@ static void note_pace(struct temporal *engine, const struct outcome *outcome)
 static void start_done(struct temporal *engine, struct run *run, const struct grpc_result *result)
 {
     struct outcome outcome;
+    FAILPOINT("after_start_answer");
     outcome_of_start(result, &outcome);
     note_pace(engine, &outcome);
     if (run == NULL) {
@@ -199,6 +201,7 @@ static void start_done(struct temporal *engine, struct run *run, const struct gr
     case OUTCOME_OVERLOAD:
         /* The code of throttling alone does not prove that it was said before the start was looked at. */
         run->may_run = run->may_run || result->outcome == GRPC_STATUS;
+        run->backoff_us = 0; /* the pace of all starts says when, not this one's bad luck */
         wait_and_send_again(engine, run);
         break;
     case OUTCOME_UNKNOWN:
@@ -218,6 +221,7 @@ static void send_start(struct temporal *engine, struct run *run)
         run_due(engine, run, pace_next(&engine->pace, now_us));
         return;
     }
+    FAILPOINT("before_start_call");
     if (call_send(engine, run, &run->call, METHOD_START, run->message, TEMPORAL_START_TIMEOUT_US, start_done)) {
         run->state = RUN_STARTING;
     } else {

@@ -1,0 +1,308 @@
+#!/usr/bin/env python3
+"""weir before a real Temporal service and a real worker: every kind of end, and every fault that can be made there. After each
+fault the service's own list must show exactly one chain of runs for each execution.
+
+usage: temporal_test.py BINARY [TEST ...]
+"""
+
+import json
+import subprocess
+import sys
+import time
+
+from harness import run_tests
+from temporal_parts import Server, skip_unless_installed, wait_for
+
+shared = {}
+TYPES = {'noop': 'Noop', 'fail': 'Fail', 'slow': 'Slow', 'signalled': 'Signalled', 'chain': 'Chain', 'big': 'Big'}
+
+
+def the_server():
+    """One server with one worker for all tests that do not hurt it."""
+    if 'server' not in shared:
+        shared['server'] = Server()
+        shared['worker'] = shared['server'].worker('q')
+    return shared['server']
+
+
+def prepare(home, server, queue='q', namespace='default', plan='enterprise', workspaces=('acme',), **settings):
+    home.good('store', 'init', '-q')
+    for workspace in workspaces:
+        home.good('workspace', 'set', workspace, '--plan', plan, '-q')
+    temporal = {'address': server.address, 'namespace': namespace, 'task_queue': queue, **settings}
+    home.write('weir.yaml', json.dumps({'engine': 'temporal', 'temporal': temporal, 'log.level': 'warn',
+                                        'node.lease': '1500ms'}))
+    for name, kind in TYPES.items():
+        home.write(f'{name}.yaml', f'name: {name}\ntemporal: {{workflow_type: {kind}}}\n')
+        home.good('workflow', 'apply', f'{name}.yaml', '-q')
+
+
+def serve(home, failpoint=None):
+    env = {'WEIR_FAILPOINT': failpoint} if failpoint else {}
+    return home.spawn('serve', env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def enqueue(home, workflow, params=None, workspace='acme'):
+    words = ['-p', json.dumps(params)] if params is not None else []
+    return home.enqueue('-w', workspace, workflow, *words)
+
+
+def enqueue_many(home, count, workflow='noop', workspaces=('acme',)):
+    lines = [json.dumps({'workspace': workspaces[i % len(workspaces)], 'workflow': workflow}) for i in range(count)]
+    return home.good('enqueue', '-', '-q', stdin='\n'.join(lines) + '\n').out.split()
+
+
+def show(home, id):
+    return home.good('show', id, '--json').json()
+
+
+def ended(home, id, state, seconds=60):
+    execution = wait_for(f'the end of {id}', lambda: (lambda e: e if e['finished_at'] else None)(show(home, id)), seconds)
+    assert execution['status'] == state, execution
+    return execution
+
+
+def drain(home, ids, seconds=90):
+    """All have ended COMPLETED and none spent an attempt."""
+    def is_empty():
+        status = home.good('status', '--json').json()
+        return status['completed'] + status['failed'] + status['cancelled'] >= len(ids)
+    wait_for('the end of all', is_empty, seconds)
+    for item in all_items(home):
+        assert item['status'] == 'COMPLETED' and item['attempts'] == 0, item
+    problems = home.good('store', 'check', '--json').json()['problems']
+    assert problems == [], problems
+
+
+def all_items(home):
+    items, cursor = [], []
+    while True:
+        page = home.good('list', '--limit', '1000', '--json', *cursor).json()
+        items += page['items']
+        if page['next_cursor'] is None:
+            return items
+        cursor = ['--cursor', page['next_cursor']]
+
+
+def the_step(execution):
+    assert [step['step'] for step in execution['steps']] == ['workflow'], execution['steps']
+    return execution['steps'][0]
+
+
+# --- every kind of end ---
+
+def a_workflow_runs_with_the_input_as_it_was_enqueued(weir):
+    server = the_server()
+    prepare(weir, server)
+    serve(weir)
+    given = {'customer': 7, 'name': 'Zoë', 'deep': [1, {'a': None}]}
+    id = enqueue(weir, 'noop', given)
+    execution = ended(weir, id, 'COMPLETED')
+    assert the_step(execution)['output'] == {'given': given}, execution
+    assert shared['worker'].runs_of(id) and len(shared['worker'].runs_of(id)) == 1
+    memo = json.loads(server.ask('memo', 'execution-' + id).stdout)
+    assert memo['memo'] == {'weir_execution': id, 'weir_workspace': 'acme'}, memo
+    assert memo['fairness'] == 'acme', memo
+
+
+def a_failure_comes_back_with_its_causes(weir):
+    prepare(weir, the_server())
+    serve(weir)
+    execution = ended(weir, enqueue(weir, 'fail'), 'FAILED')
+    assert execution['error_code'] == 'CardDeclined', execution
+    assert 'CardDeclined: the card was declined' in execution['error'], execution
+
+
+def a_chain_is_followed_to_its_end_and_a_retried_workflow_too(weir):
+    server = the_server()
+    prepare(weir, server)
+    weir.write('retried.yaml', 'name: retried\ntemporal:\n  workflow_type: Retried\n'
+               '  retry: {attempts: 5, backoff: 100ms, max: 1s}\n  memo: {team: billing}\n')
+    weir.good('workflow', 'apply', 'retried.yaml', '-q')
+    serve(weir)
+    chain, retried = enqueue(weir, 'chain', {'left': 3}), enqueue(weir, 'retried')
+    assert the_step(ended(weir, chain, 'COMPLETED'))['output'] == {'left': 0}
+    assert the_step(ended(weir, retried, 'COMPLETED'))['output'] == {'attempt': 3}
+    assert len(shared['worker'].runs_of(chain)) == 4
+    assert len(shared['worker'].runs_of(retried)) == 3
+    assert server.roots(chain) == 1 and server.roots(retried) == 1
+    assert json.loads(server.ask('memo', 'execution-' + retried).stdout)['memo']['team'] == 'billing'
+
+
+def a_result_that_is_too_large_stays_in_the_service(weir):
+    prepare(weir, the_server())
+    serve(weir)
+    small = the_step(ended(weir, enqueue(weir, 'big', {'bytes': 500000}), 'COMPLETED'))
+    large = the_step(ended(weir, enqueue(weir, 'big', {'bytes': 1500000}), 'COMPLETED'))
+    assert small['output'] == 'x' * 500000
+    assert large['output'] is None and large['error_code'] == 'result_too_large', large
+
+
+def an_operator_who_terminates_a_workflow_ends_it(weir):
+    server = the_server()
+    prepare(weir, server)
+    serve(weir)
+    id = enqueue(weir, 'signalled')
+    wait_for('the start', lambda: show(weir, id)['status'] == 'DISPATCHED')
+    server.ask('terminate', 'execution-' + id)
+    execution = ended(weir, id, 'FAILED')
+    assert execution['error_code'] == 'terminated' and 'by an operator' in execution['error'], execution
+
+
+def a_cancel_reaches_the_workflow(weir):
+    prepare(weir, the_server())
+    serve(weir)
+    id = enqueue(weir, 'slow', {'seconds': 600})
+    wait_for('the start', lambda: show(weir, id)['status'] == 'DISPATCHED')
+    weir.good('cancel', id, '--yes')
+    ended(weir, id, 'CANCELLED')
+
+
+def a_slot_is_free_as_soon_as_its_workflow_has_ended(weir):
+    prepare(weir, the_server(), plan='free')
+    serve(weir)
+    ids = enqueue_many(weir, 10)
+    drain(weir, ids)
+    the_server().check_one_chain_each(ids)
+
+
+def an_id_that_somebody_else_has_taken_fails_with_its_own_code(weir):
+    server = the_server()
+    prepare(weir, server)
+    id = enqueue(weir, 'noop')
+    server.ask('start', 'execution-' + id, 'Slow', 'nobody')
+    serve(weir)
+    execution = ended(weir, id, 'FAILED')
+    assert execution['error_code'] == 'workflow_id_taken', execution
+
+
+# --- what is missing ---
+
+def a_namespace_that_is_missing_holds_executions_until_it_is_there(weir):
+    server = the_server()
+    prepare(weir, server, queue='late', namespace='late')
+    serve(weir)
+    ids = enqueue_many(weir, 5)
+    why = wait_for('the reason', lambda: (lambda w: w if w.get('pending_reason') == 'engine_unreachable' else None)(
+        weir.good('why', ids[0], '--json').json()))
+    assert why['attempts'] == 0, why
+    server.ask('create', namespace='late')
+    wait_for('the namespace', lambda: server.ask('runs', namespace='late', check=False).returncode == 0)
+    worker = server.worker('late', 'late')
+    drain(weir, ids)
+    server.check_one_chain_each(ids, 'late')
+    worker.close()
+
+
+def without_a_worker_executions_wait_in_the_service(weir):
+    server = the_server()
+    prepare(weir, server, queue='empty')
+    serve(weir)
+    ids = enqueue_many(weir, 5)
+    wait_for('the starts', lambda: all(item['status'] == 'DISPATCHED' for item in all_items(weir)))
+    worker = server.worker('empty')
+    drain(weir, ids)
+    worker.close()
+
+
+# --- faults ---
+
+def a_service_that_is_killed_in_the_middle_of_starts_runs_each_once(weir):
+    server = Server(durable=True)
+    worker = server.worker('q')
+    workspaces = [f'w{i}' for i in range(10)]
+    prepare(weir, server, workspaces=workspaces)
+    serve(weir)
+    ids = enqueue_many(weir, 300, workspaces=workspaces)
+    for dispatched in (40, 120):
+        wait_for('some starts', lambda: weir.good('status', '--json').json()['completed'] >= dispatched)
+        server.kill()
+        wait_for('the reason', lambda: not weir.good('status', '--json').json()['engine_reachable'])
+        server.start()
+    drain(weir, ids)
+    server.check_one_chain_each(ids)
+    assert all(len(worker.runs_of(id)) == 1 for id in ids)
+    server.close()
+
+
+def a_frozen_service_loses_and_doubles_nothing(weir):
+    server = Server(durable=True)
+    server.worker('q')
+    prepare(weir, server)
+    serve(weir)
+    ids = enqueue_many(weir, 60)
+    wait_for('some starts', lambda: weir.good('status', '--json').json()['completed'] >= 5)
+    server.freeze(True)
+    time.sleep(12)  # longer than the deadline of a start
+    server.freeze(False)
+    drain(weir, ids)
+    server.check_one_chain_each(ids)
+    server.close()
+
+
+def a_node_that_is_killed_at_any_point_of_a_start_starts_none_twice(weir):
+    server = the_server()
+    prepare(weir, server)
+    ids = []
+    for point in ('after_claim', 'before_start', 'after_start', 'before_start_call', 'after_start_answer', 'before_record',
+                  'after_record'):
+        for passes in (1,) if point == 'after_claim' else (1, 3):
+            ids += enqueue_many(weir, 6)
+            node = serve(weir, f'{point}:kill:{passes}')
+            wait_for(f'the death at {point}', lambda: node.poll() is not None)
+            node = serve(weir)
+            drain(weir, ids)
+            node.kill()
+    server.check_one_chain_each(ids)
+    assert all(len(shared['worker'].runs_of(id)) == 1 for id in ids)
+
+
+def a_second_node_takes_over_what_a_dead_one_started(weir):
+    server = the_server()
+    prepare(weir, server)
+    first = serve(weir)
+    ids = [enqueue(weir, 'slow', {'seconds': 3}) for _ in range(10)]
+    wait_for('the starts', lambda: all(item['status'] == 'DISPATCHED' for item in all_items(weir)))
+    serve(weir)
+    first.kill()
+    drain(weir, ids)
+    server.check_one_chain_each(ids)
+
+
+def a_node_that_is_stopped_hands_over_at_once_what_runs(weir):
+    server = the_server()
+    prepare(weir, server)
+    first = serve(weir)
+    ids = [enqueue(weir, 'slow', {'seconds': 4}) for _ in range(5)]
+    wait_for('the starts', lambda: all(item['status'] == 'DISPATCHED' for item in all_items(weir)))
+    first.terminate()
+    assert first.wait(timeout=3) == 0  # before the workflows have ended
+    serve(weir)
+    drain(weir, ids)
+    server.check_one_chain_each(ids)
+
+
+def a_rate_limit_slows_starts_down_and_fails_none(weir):
+    limit = 50
+    server = Server(settings=[f'frontend.namespaceRPS={limit}', 'frontend.namespaceBurstRatio=1.0'])
+    prepare(weir, server, queue='nobody', waits_max=0)
+    weir.good('workspace', 'set', 'acme', '--max-concurrent', '1000', '-q')
+    ids = enqueue_many(weir, 600)
+    serve(weir)
+
+    def started():
+        return sum(item['status'] == 'DISPATCHED' for item in all_items(weir))
+    wait_for('the first 150', lambda: started() >= 150)
+    before, began = started(), time.monotonic()
+    wait_for('the first 500', lambda: started() >= 500)
+    rate = (started() - before) / (time.monotonic() - began)
+    print(f'# {rate:.1f} starts/s at a limit of {limit}', flush=True)
+    assert 0.6 * limit <= rate <= 1.1 * limit, rate
+    wait_for('all', lambda: started() == len(ids))
+    assert all(item['attempts'] == 0 for item in all_items(weir))
+    server.close()
+
+
+if __name__ == '__main__':
+    skip_unless_installed()
+    sys.exit(run_tests(sys.modules[__name__], sys.argv[1]))
