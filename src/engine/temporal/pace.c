@@ -38,7 +38,10 @@ static void pass_time(struct pace *pace, int64_t now_us)
         pace->rate = 0;
         return;
     }
-    pace->rate += pace->rate * PACE_GROWTH * (seconds < 1 ? seconds : 1);
+    /* The longer nothing was refused, the further below its limit it may be. */
+    double quiet = SECONDS(now_us - pace->cut_us);
+    pace->rate += pace->rate * PACE_GROWTH * (quiet < PACE_GROWTH_MOST ? quiet : PACE_GROWTH_MOST) *
+                  (seconds < 1 ? seconds : 1);
     double most = pace->rate * BURST_SECONDS > 1 ? pace->rate * BURST_SECONDS : 1;
     pace->tokens += pace->rate * seconds;
     pace->tokens = pace->tokens < most ? pace->tokens : most;
@@ -101,8 +104,14 @@ void pace_throttled(struct pace *pace, int64_t now_us)
     if (now_us - pace->cut_us < PACE_CUT_EVERY_US) {
         return;
     }
-    double base = pace->rate > 0 ? pace->rate : measured(pace, now_us);
-    double rate = base * PACE_CUT;
+    double accepted = measured(pace, now_us);
+    double rate = pace->rate * PACE_CUT;
+    if (pace->rate <= 0) {
+        /* Refusals are answered faster than starts: what was accepted so far says little yet. */
+        rate = accepted > (double)pace->window_most ? accepted : (double)pace->window_most;
+    } else if (accepted < rate) {
+        rate = accepted > pace->rate / 2 ? accepted : pace->rate / 2;
+    }
     pace->rate = rate > PACE_RATE_LEAST ? rate : PACE_RATE_LEAST;
     pace->tokens = 0;
     pace->cut_us = now_us;

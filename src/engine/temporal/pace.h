@@ -1,7 +1,7 @@
 /* How fast and how many at once: additive increase, multiplicative decrease, for one namespace.
  *
- * Two limits. The rate (starts per second) is unlimited until the service throttles; then it is what was accepted in the
- * last second, a little less, and grows slowly until the service throttles again. The window (starts under way) shrinks when
+ * Two limits. The rate (starts per second) is unlimited until the service throttles; then it falls to a little less than what
+ * was accepted, and grows, slowly at first, until the service throttles again. The window (starts under way) shrinks when
  * answers take longer than their deadline and grows with every answer. Pure; time is an argument (boot clock).
  */
 #ifndef WEIR_ENGINE_TEMPORAL_PACE_H
@@ -14,7 +14,8 @@
 #include "base/clock.h"
 
 #define PACE_CUT 0.85               /* of the rate, when throttled */
-#define PACE_GROWTH 0.05            /* of the rate, per second without throttling */
+#define PACE_GROWTH 0.03            /* of the rate, per second, for each second without throttling ... */
+#define PACE_GROWTH_MOST 10.0       /* ... up to so many */
 #define PACE_RATE_LEAST 1.0         /* starts per second: a service that is never asked cannot say that it is well */
 #define PACE_CUT_EVERY_US (1 * MICROSECONDS_PER_SECOND) /* one burst of refusals is one cut */
 #define PACE_FREE_AFTER_US (60 * MICROSECONDS_PER_SECOND) /* without throttling: no rate limit any more */
