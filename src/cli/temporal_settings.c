@@ -1,5 +1,7 @@
 #include "cli/temporal_settings.h"
 
+#define SERVICE_TIMEOUT_US (10 * MICROSECONDS_PER_SECOND)
+
 static const char *text_or_null(const struct settings *settings, enum setting_id id)
 {
     const char *text = settings_text(settings, id);
@@ -24,4 +26,19 @@ void temporal_settings_read(const struct settings *settings, struct temporal_opt
         .starts_max = (size_t)settings_number(settings, SETTING_TEMPORAL_STARTS_MAX),
         .polls_max = waits_max == 0 ? SIZE_MAX : (size_t)waits_max,
     };
+}
+
+int64_t temporal_settings_timeout(const struct invocation *invocation)
+{
+    return invocation_number(invocation, "timeout", SERVICE_TIMEOUT_US);
+}
+
+enum weir_status temporal_settings_terminate(const struct invocation *invocation, const char *execution_id,
+                                             const char *reason, struct weir_error *error)
+{
+    struct temporal_options temporal;
+    temporal_settings_read(invocation->settings, &temporal);
+    struct engine_options options = {.temporal = &temporal};
+    return assemble_terminate(settings_text(invocation->settings, SETTING_ENGINE), &options,
+                              temporal_settings_timeout(invocation), execution_id, reason, error);
 }

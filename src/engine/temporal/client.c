@@ -35,7 +35,7 @@ static void client_close(void *context)
 enum weir_status temporal_client_open(const struct temporal_options *options, struct grpc_client **ret_client,
                                       struct weir_error *error)
 {
-    const char *namespace_name = options->namespace_name == NULL ? "default" : options->namespace_name;
+    const char *namespace_name = options->namespace_name == NULL ? TEMPORAL_NAMESPACE_DEFAULT : options->namespace_name;
     /* Without the last one, the service tells a retried run's end as if it had been continued as new. */
     const struct grpc_header headers[] = {
         {.name = "client-name", .value = "weir"},
@@ -44,7 +44,7 @@ enum weir_status temporal_client_open(const struct temporal_options *options, st
         {.name = "supported-features", .value = "follows-next-run-id"},
     };
     struct grpc_client_options client = {
-        .targets = options->address == NULL ? "127.0.0.1:7233" : options->address,
+        .targets = options->address == NULL ? TEMPORAL_ADDRESS_DEFAULT : options->address,
         .tls = options->tls,
         .ca_file = options->ca_file,
         .certificate_file = options->certificate_file,

@@ -373,14 +373,6 @@ static int64_t turn(struct temporal *engine)
     return due_us < next_us ? due_us : next_us;
 }
 
-static bool has_commands(struct temporal *engine)
-{
-    (void)pthread_mutex_lock(&engine->lock);
-    bool has = engine->first != NULL;
-    (void)pthread_mutex_unlock(&engine->lock);
-    return has;
-}
-
 static void *run_loop(void *argument)
 {
     struct temporal *engine = argument;
@@ -446,7 +438,7 @@ static size_t temporal_running(struct engine *base)
 static int64_t temporal_step(struct engine *base)
 {
     struct temporal *engine = engine_of(base);
-    return engine->has_thread ? TIME_NEVER : has_commands(engine) ? turn(engine) : turn(engine);
+    return engine->has_thread ? TIME_NEVER : turn(engine);
 }
 
 static int temporal_fd(struct engine *base)
@@ -555,11 +547,11 @@ static enum weir_status copy_texts(struct temporal *engine, const struct tempora
     char identity[160];
     (void)gethostname(host, sizeof host - 1);
     (void)snprintf(identity, sizeof identity, "weir@%s", host);
-    engine->address = strdup(options->address == NULL ? "127.0.0.1:7233" : options->address);
-    engine->namespace_name = strdup(options->namespace_name == NULL ? "default" : options->namespace_name);
+    engine->address = strdup(options->address == NULL ? TEMPORAL_ADDRESS_DEFAULT : options->address);
+    engine->namespace_name = strdup(options->namespace_name == NULL ? TEMPORAL_NAMESPACE_DEFAULT : options->namespace_name);
     engine->task_queue = strdup(options->task_queue == NULL ? "" : options->task_queue);
     engine->identity = strdup(options->identity == NULL ? identity : options->identity);
-    engine->encoding = strdup(options->encoding == NULL ? "json/plain" : options->encoding);
+    engine->encoding = strdup(options->encoding == NULL ? TEMPORAL_ENCODING_DEFAULT : options->encoding);
     if (engine->address == NULL || engine->namespace_name == NULL || engine->task_queue == NULL ||
         engine->identity == NULL || engine->encoding == NULL) {
         return error_out_of_memory(error);

@@ -30,6 +30,9 @@ enum {
     TEMPORAL_STARTS_MAX_DEFAULT = 64,     /* starts under way at once */
     TEMPORAL_POLLS_MAX_DEFAULT = 200      /* runs whose end is waited for, not only looked for */
 };
+#define TEMPORAL_ADDRESS_DEFAULT "127.0.0.1:7233"
+#define TEMPORAL_NAMESPACE_DEFAULT "default"
+#define TEMPORAL_ENCODING_DEFAULT "json/plain"
 #define TEMPORAL_START_TIMEOUT_US (10 * MICROSECONDS_PER_SECOND)
 /* What the service may keep closed runs for at least; used until it has told. */
 #define TEMPORAL_RETENTION_LEAST_US (3600 * MICROSECONDS_PER_SECOND)

@@ -82,10 +82,11 @@ static void the_limit_is_forgotten_after_a_quiet_minute(void **state)
     (void)state;
     pace_init(&pace, 64, 0);
     pace_throttled(&pace, SECOND_US);
+    pace_throttled(&pace, 3 * SECOND_US);
     assert_true(pace_window(&pace) < 64);
-    (void)pace_take(&pace, 2 * SECOND_US);
-    assert_true(pace_next(&pace, 2 * SECOND_US) > 2 * SECOND_US);
-    assert_true(pace_take(&pace, 62 * SECOND_US));
+    assert_false(pace_take(&pace, 3 * SECOND_US));
+    assert_true(pace_next(&pace, 3 * SECOND_US) > 3 * SECOND_US);
+    assert_true(pace_take(&pace, 64 * SECOND_US));
     assert_int_equal(pace_window(&pace), 64);
 }
 
