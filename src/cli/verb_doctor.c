@@ -245,11 +245,14 @@ static size_t name_queues(const char *own, const json_t *workflows, const char *
     json_t *workflow;
     json_array_foreach(workflows, i, workflow)
     {
-        const json_t *temporal = json_object_get(json_object_get(workflow, "definition"), "temporal");
+        const char *text = json_string_value(json_object_get(workflow, "definition"));
+        json_t *definition = text == NULL ? NULL : json_loads(text, 0, NULL);
+        const json_t *temporal = json_object_get(definition, "temporal");
         const char *queue = json_string_value(json_object_get(temporal, "task_queue"));
         if (temporal != NULL && (queue != NULL || own[0] != '\0') && count < QUEUES_MAX) {
             queues[count++] = queue != NULL ? queue : own;
         }
+        (void)json_object_set_new(workflow, "definition", definition); /* which keeps the name alive */
     }
     return count;
 }

@@ -199,11 +199,11 @@ static void examine_queue(struct temporal_operator *operator, const char *queue,
         look == LOOK_OK && answer_describe_task_queue(waited.response.data, waited.response.length, &pollers) == WEIR_OK;
     free(waited.response.data);
     if (!is_fine) {
-        say(teller, FINDING_PROBLEM, "queue", "'%s': %s", queue, waited.error.message);
+        say(teller, FINDING_PROBLEM, "workers", "'%s': %s", queue, waited.error.message);
     } else if (pollers == 0) {
-        say(teller, FINDING_WARNING, "queue", "nobody polls '%s': its workflows are started and wait for a worker", queue);
+        say(teller, FINDING_WARNING, "workers", "nobody polls '%s': its workflows are started and wait for a worker", queue);
     } else {
-        say(teller, FINDING_FINE, "queue", "%zu worker%s poll%s '%s'", pollers, pollers == 1 ? "" : "s",
+        say(teller, FINDING_FINE, "workers", "%zu worker%s poll%s '%s'", pollers, pollers == 1 ? "" : "s",
             pollers == 1 ? "s" : "", queue);
     }
 }
@@ -225,7 +225,7 @@ void temporal_examine(struct temporal_operator *operator, const char *const *que
         }
     }
     if (count == 0) {
-        say(&teller, FINDING_WARNING, "queue", "no task queue is named, neither by the node nor by a workflow");
+        say(&teller, FINDING_WARNING, "workers", "no task queue is named, neither by the node nor by a workflow");
     }
 }
 
