@@ -8,18 +8,18 @@
 
 enum { BODY_FIRST_BYTES = 512 };
 
-void answer_init(struct answer *answer, struct answer_limits *limits)
+void grpc_answer_init(struct answer *answer, struct answer_limits *limits)
 {
     *answer = (struct answer){.limits = limits};
 }
 
-void answer_close(struct answer *answer)
+void grpc_answer_close(struct answer *answer)
 {
     answer->limits->arriving_bytes -= answer->body_capacity;
     free(answer->message);
     free(answer->details);
     free(answer->body);
-    answer_init(answer, answer->limits);
+    grpc_answer_init(answer, answer->limits);
 }
 
 static bool fail(struct answer *answer, enum grpc_cause cause, const char *text)
@@ -93,7 +93,8 @@ static bool take_details(struct answer *answer, const char *value, size_t length
     return true;
 }
 
-bool answer_take_field(struct answer *answer, const char *name, size_t name_length, const char *value, size_t value_length)
+bool grpc_answer_take_field(struct answer *answer, const char *name, size_t name_length, const char *value,
+                            size_t value_length)
 {
     answer->header_bytes += name_length + value_length + 32; /* the overhead that RFC 9113, 6.5.2 counts */
     if (answer->header_bytes > GRPC_ANSWER_HEADER_BYTES_MAX) {
@@ -115,7 +116,7 @@ bool answer_take_field(struct answer *answer, const char *name, size_t name_leng
     return true;
 }
 
-bool answer_take_headers_end(struct answer *answer)
+bool grpc_answer_take_headers_end(struct answer *answer)
 {
     if (answer->has_headers) {
         return true; /* trailers */
@@ -170,7 +171,7 @@ static bool make_room(struct answer *answer, size_t wanted)
     return true;
 }
 
-bool answer_take_body(struct answer *answer, const uint8_t *bytes, size_t length)
+bool grpc_answer_take_body(struct answer *answer, const uint8_t *bytes, size_t length)
 {
     while (length > 0) {
         if (answer->prefix_length < GRPC_PREFIX_BYTES) {
@@ -269,7 +270,7 @@ static enum grpc_cause judge_end(const struct answer *answer, struct weir_error 
     return GRPC_CAUSE_NONE;
 }
 
-void answer_judge(const struct answer *answer, struct grpc_result *result, struct weir_error *error)
+void grpc_answer_judge(const struct answer *answer, struct grpc_result *result, struct weir_error *error)
 {
     result->http_status = answer->http_status;
     result->cause = judge_end(answer, error);

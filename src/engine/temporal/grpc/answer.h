@@ -42,19 +42,19 @@ struct answer {
     const char *fault_text; /* static */
 };
 
-void answer_init(struct answer *answer, struct answer_limits *limits);
-void answer_close(struct answer *answer);
+void grpc_answer_init(struct answer *answer, struct answer_limits *limits);
+void grpc_answer_close(struct answer *answer);
 
 /* A field, pseudo-headers and trailers as well. False: `fault` is set, the call is over. */
-WEIR_MUST_CHECK bool answer_take_field(struct answer *answer, const char *name, size_t name_length, const char *value,
-                                       size_t value_length);
+WEIR_MUST_CHECK bool grpc_answer_take_field(struct answer *answer, const char *name, size_t name_length, const char *value,
+                                            size_t value_length);
 /* The end of a header block or of the trailers. False as above. */
-WEIR_MUST_CHECK bool answer_take_headers_end(struct answer *answer);
+WEIR_MUST_CHECK bool grpc_answer_take_headers_end(struct answer *answer);
 /* Bytes of the body. False as above. */
-WEIR_MUST_CHECK bool answer_take_body(struct answer *answer, const uint8_t *bytes, size_t length);
+WEIR_MUST_CHECK bool grpc_answer_take_body(struct answer *answer, const uint8_t *bytes, size_t length);
 
 /* Judges an answer that has ended in good order, or has a fault: fills outcome, cause and the answer's part of `result`
  * (which points into the answer), or `error` when there is no status. */
-void answer_judge(const struct answer *answer, struct grpc_result *result, struct weir_error *error);
+void grpc_answer_judge(const struct answer *answer, struct grpc_result *result, struct weir_error *error);
 
 #endif

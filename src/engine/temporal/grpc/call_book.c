@@ -6,8 +6,8 @@
 #include "base/error.h"
 #include "engine/temporal/grpc/wire.h"
 
-enum weir_status call_book_open(struct call_book *book, size_t calls_max, size_t request_bytes_max,
-                                const struct answer_limits *limits, struct weir_error *error)
+enum weir_status grpc_call_book_open(struct call_book *book, size_t calls_max, size_t request_bytes_max,
+                                     const struct answer_limits *limits, struct weir_error *error)
 {
     *book = (struct call_book){.calls_max = calls_max,
                                .request_bytes_max = request_bytes_max,
@@ -17,7 +17,7 @@ enum weir_status call_book_open(struct call_book *book, size_t calls_max, size_t
                                .free_slots = calloc(calls_max, sizeof *book->free_slots),
                                .heap = calloc(calls_max, sizeof *book->heap)};
     if (book->slots == NULL || book->generations == NULL || book->free_slots == NULL || book->heap == NULL) {
-        call_book_close(book);
+        grpc_call_book_close(book);
         return error_out_of_memory(error);
     }
     while (book->free_count < calls_max) {
@@ -27,7 +27,7 @@ enum weir_status call_book_open(struct call_book *book, size_t calls_max, size_t
     return WEIR_OK;
 }
 
-void call_book_close(struct call_book *book)
+void grpc_call_book_close(struct call_book *book)
 {
     INVARIANT(book->heap_count == 0 && book->finished.count == 0);
     free(book->slots);
@@ -127,12 +127,12 @@ static void heap_remove(struct call_book *book, struct call *call)
     }
 }
 
-int64_t call_book_next_deadline(const struct call_book *book)
+int64_t grpc_call_book_next_deadline(const struct call_book *book)
 {
     return book->heap_count > 0 ? book->heap[0]->deadline_us : TIME_NEVER;
 }
 
-struct call *call_book_next_overdue(const struct call_book *book, int64_t now_us)
+struct call *grpc_call_book_next_overdue(const struct call_book *book, int64_t now_us)
 {
     return book->heap_count > 0 && book->heap[0]->deadline_us <= now_us ? book->heap[0] : NULL;
 }
@@ -237,8 +237,8 @@ static size_t bytes_of(const struct call *call)
     return bytes;
 }
 
-enum weir_status call_book_take(struct call_book *book, const struct grpc_request *request, int64_t now_us,
-                                grpc_call_id *ret_id, struct weir_error *error)
+enum weir_status grpc_call_book_take(struct call_book *book, const struct grpc_request *request, int64_t now_us,
+                                     grpc_call_id *ret_id, struct weir_error *error)
 {
     size_t bytes = 0;
     enum weir_status status = check(book, request, &bytes, error);
@@ -256,7 +256,7 @@ enum weir_status call_book_take(struct call_book *book, const struct grpc_reques
     call->done_context = request->context;
     call->written_at = CALL_NOT_WRITTEN;
     call->sent_us = TIME_NEVER;
-    answer_init(&call->answer, &book->limits);
+    grpc_answer_init(&call->answer, &book->limits);
     call->slot = book->free_slots[--book->free_count];
     book->slots[call->slot] = call;
     book->request_bytes += bytes;
@@ -269,7 +269,7 @@ enum weir_status call_book_take(struct call_book *book, const struct grpc_reques
     return WEIR_OK;
 }
 
-struct call *call_book_find(struct call_book *book, grpc_call_id id)
+struct call *grpc_call_book_find(struct call_book *book, grpc_call_id id)
 {
     uint32_t slot = (uint32_t)id - 1;
     if ((uint32_t)id == 0 || slot >= book->calls_max || book->generations[slot] != id >> 32) {
@@ -280,7 +280,7 @@ struct call *call_book_find(struct call_book *book, grpc_call_id id)
 
 /* --- moves --- */
 
-void call_begin(struct call_book *book, struct call *call)
+void grpc_call_begin(struct call_book *book, struct call *call)
 {
     INVARIANT(call->state == CALL_WAITING);
     unlink_call(&book->waiting[call->class], call);
@@ -288,7 +288,7 @@ void call_begin(struct call_book *book, struct call *call)
     book->under_way++;
 }
 
-void call_wait_again(struct call_book *book, struct call *call)
+void grpc_call_wait_again(struct call_book *book, struct call *call)
 {
     INVARIANT(call->state == CALL_UNDER_WAY);
     book->under_way--;
@@ -299,7 +299,7 @@ void call_wait_again(struct call_book *book, struct call *call)
     call->body_sent = 0;
     call->was_reset = false;
     call->sent_us = call->was_refused ? call->sent_us : TIME_NEVER;
-    answer_close(&call->answer);
+    grpc_answer_close(&call->answer);
     insert_in_order(&book->waiting[call->class], call);
 }
 
@@ -329,31 +329,32 @@ static void keep_error(struct call *call, const struct weir_error *error)
     call->result.error = call->error != NULL ? call->error : &no_memory;
 }
 
-void call_finish(struct call_book *book, struct call *call, enum grpc_outcome outcome, enum grpc_cause cause,
-                 const struct weir_error *error)
+void grpc_call_finish(struct call_book *book, struct call *call, enum grpc_outcome outcome, enum grpc_cause cause,
+                      const struct weir_error *error)
 {
     call->result = (struct grpc_result){.outcome = outcome, .cause = cause, .http_status = call->answer.http_status};
     keep_error(call, error);
     to_finished(book, call);
 }
 
-void call_finish_by_answer(struct call_book *book, struct call *call)
+void grpc_call_finish_by_answer(struct call_book *book, struct call *call)
 {
     struct weir_error error = {.status = WEIR_OK};
     call->result = (struct grpc_result){.outcome = GRPC_UNKNOWN};
-    answer_judge(&call->answer, &call->result, &error);
+    grpc_answer_judge(&call->answer, &call->result, &error);
     if (call->result.outcome != GRPC_STATUS) {
         keep_error(call, &error);
     }
     to_finished(book, call);
 }
 
-void call_finish_unsent(struct call_book *book, struct call *call, enum grpc_cause cause, const struct weir_error *error)
+void grpc_call_finish_unsent(struct call_book *book, struct call *call, enum grpc_cause cause,
+                             const struct weir_error *error)
 {
-    call_finish(book, call, call->was_refused ? GRPC_REFUSED : GRPC_NOT_SENT, cause, error);
+    grpc_call_finish(book, call, call->was_refused ? GRPC_REFUSED : GRPC_NOT_SENT, cause, error);
 }
 
-void call_describe_deadline(const struct call *call, struct weir_error *error)
+void grpc_call_describe_deadline(const struct call *call, struct weir_error *error)
 {
     (void)error_set(error, WEIR_TIMED_OUT,
                     call->state == CALL_WAITING ? "the time for %s ran out before it could be sent"
@@ -365,7 +366,7 @@ void call_describe_deadline(const struct call *call, struct weir_error *error)
 
 /* --- telling --- */
 
-bool call_book_tell(struct call_book *book)
+bool grpc_call_book_tell(struct call_book *book)
 {
     struct call *call = book->finished.first;
     if (call == NULL) {
@@ -382,7 +383,7 @@ bool call_book_tell(struct call_book *book)
         call->result.message = "";
     }
     call->done(call->done_context, &call->result);
-    answer_close(&call->answer);
+    grpc_answer_close(&call->answer);
     free(call->error);
     free(call);
     return true;

@@ -79,36 +79,37 @@ struct call_book {
 };
 
 /* WEIR_OUT_OF_MEMORY. */
-WEIR_MUST_CHECK enum weir_status call_book_open(struct call_book *book, size_t calls_max, size_t request_bytes_max,
-                                                const struct answer_limits *limits, struct weir_error *error);
+WEIR_MUST_CHECK enum weir_status grpc_call_book_open(struct call_book *book, size_t calls_max, size_t request_bytes_max,
+                                                     const struct answer_limits *limits, struct weir_error *error);
 /* Every call has been told before: grpc_client_close() sees to it. */
-void call_book_close(struct call_book *book);
+void grpc_call_book_close(struct call_book *book);
 
 /* As grpc_client_call(). */
-WEIR_MUST_CHECK enum weir_status call_book_take(struct call_book *book, const struct grpc_request *request, int64_t now_us,
-                                                grpc_call_id *ret_id, struct weir_error *error);
+WEIR_MUST_CHECK enum weir_status grpc_call_book_take(struct call_book *book, const struct grpc_request *request,
+                                                     int64_t now_us, grpc_call_id *ret_id, struct weir_error *error);
 /* NULL when it has been told already. */
-struct call *call_book_find(struct call_book *book, grpc_call_id id);
+struct call *grpc_call_book_find(struct call_book *book, grpc_call_id id);
 
 /* WAITING -> UNDER_WAY. */
-void call_begin(struct call_book *book, struct call *call);
+void grpc_call_begin(struct call_book *book, struct call *call);
 /* UNDER_WAY -> WAITING, at the place in its class that it had. */
-void call_wait_again(struct call_book *book, struct call *call);
-/* -> FINISHED. `error` is copied; with GRPC_STATUS `result` is what answer_judge() filled. */
-void call_finish(struct call_book *book, struct call *call, enum grpc_outcome outcome, enum grpc_cause cause,
-                 const struct weir_error *error);
+void grpc_call_wait_again(struct call_book *book, struct call *call);
+/* -> FINISHED. `error` is copied; with GRPC_STATUS `result` is what grpc_answer_judge() filled. */
+void grpc_call_finish(struct call_book *book, struct call *call, enum grpc_outcome outcome, enum grpc_cause cause,
+                      const struct weir_error *error);
 /* The same with what the answer itself says. */
-void call_finish_by_answer(struct call_book *book, struct call *call);
+void grpc_call_finish_by_answer(struct call_book *book, struct call *call);
 /* For a call that is WAITING: GRPC_REFUSED when it was refused before, else GRPC_NOT_SENT. */
-void call_finish_unsent(struct call_book *book, struct call *call, enum grpc_cause cause, const struct weir_error *error);
+void grpc_call_finish_unsent(struct call_book *book, struct call *call, enum grpc_cause cause,
+                             const struct weir_error *error);
 
 /* TIME_NEVER when there is none. */
-int64_t call_book_next_deadline(const struct call_book *book);
+int64_t grpc_call_book_next_deadline(const struct call_book *book);
 /* A call whose deadline has come, WAITING or UNDER_WAY, or NULL. It stays until it is finished. */
-struct call *call_book_next_overdue(const struct call_book *book, int64_t now_us);
-void call_describe_deadline(const struct call *call, struct weir_error *error);
+struct call *grpc_call_book_next_overdue(const struct call_book *book, int64_t now_us);
+void grpc_call_describe_deadline(const struct call *call, struct weir_error *error);
 
 /* Takes the oldest finished call out, calls `done`, and frees it. False when there is none. */
-bool call_book_tell(struct call_book *book);
+bool grpc_call_book_tell(struct call_book *book);
 
 #endif

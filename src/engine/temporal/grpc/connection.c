@@ -37,17 +37,17 @@ static struct connection *make(const struct connection_settings *settings, struc
     connection->output = malloc(OUTPUT_BYTES);
     connection->authorization = authorization != NULL ? strdup(authorization) : NULL;
     if (connection->output == NULL || (authorization != NULL && connection->authorization == NULL) ||
-        !session_open(connection)) {
-        connection_free(connection);
+        !grpc_session_open(connection)) {
+        grpc_connection_free(connection);
         return NULL;
     }
     return connection;
 }
 
-struct connection *connection_dial(const struct connection_settings *settings, struct call_book *book,
-                                   enum grpc_class class, const struct address *address, const char *authority,
-                                   SSL_CTX *context, const char *server_name, const char *authorization, int64_t now_us,
-                                   enum grpc_cause *ret_cause, struct weir_error *error)
+struct connection *grpc_connection_dial(const struct connection_settings *settings, struct call_book *book,
+                                        enum grpc_class class, const struct address *address, const char *authority,
+                                        SSL_CTX *context, const char *server_name, const char *authorization,
+                                        int64_t now_us, enum grpc_cause *ret_cause, struct weir_error *error)
 {
     struct connection *connection = make(settings, book, class, authorization, now_us);
     if (connection == NULL) {
@@ -59,22 +59,22 @@ struct connection *connection_dial(const struct connection_settings *settings, s
     connection->address = *address;
     connection->scheme = context != NULL ? "https" : "http";
     text_copy(connection->authority, sizeof connection->authority, authority);
-    if (transport_open(&connection->transport, address, context, server_name,
-                       silence_ms < 3600 * 1000 ? (unsigned)silence_ms : 3600 * 1000, error) != WEIR_OK) {
+    if (grpc_transport_open(&connection->transport, address, context, server_name,
+                            silence_ms < 3600 * 1000 ? (unsigned)silence_ms : 3600 * 1000, error) != WEIR_OK) {
         *ret_cause = GRPC_CAUSE_CONNECT;
         error_prefix(error, "cannot connect to %s", address->text);
-        connection_free(connection);
+        grpc_connection_free(connection);
         return NULL;
     }
     return connection;
 }
 
-struct connection *connection_adopt(const struct connection_settings *settings, struct call_book *book,
-                                    enum grpc_class class, int fd, int64_t now_us)
+struct connection *grpc_connection_adopt(const struct connection_settings *settings, struct call_book *book,
+                                         enum grpc_class class, int fd, int64_t now_us)
 {
     struct connection *connection = make(settings, book, class, NULL, now_us);
     if (connection != NULL) {
-        transport_adopt(&connection->transport, fd);
+        grpc_transport_adopt(&connection->transport, fd);
         text_copy(connection->address.text, sizeof connection->address.text, "test");
         text_copy(connection->authority, sizeof connection->authority, "test");
         connection->state = CONNECTION_GREETING;
@@ -82,11 +82,11 @@ struct connection *connection_adopt(const struct connection_settings *settings, 
     return connection;
 }
 
-void connection_free(struct connection *connection)
+void grpc_connection_free(struct connection *connection)
 {
     INVARIANT(connection->call_count == 0);
     if (connection->transport.fd >= 0) {
-        transport_close(&connection->transport);
+        grpc_transport_close(&connection->transport);
     }
     if (connection->authorization != NULL) {
         explicit_bzero(connection->authorization, strlen(connection->authorization));
@@ -99,7 +99,7 @@ void connection_free(struct connection *connection)
 
 /* --- the end --- */
 
-void connection_end(struct connection *connection, enum grpc_cause cause, const struct weir_error *error)
+void grpc_connection_end(struct connection *connection, enum grpc_cause cause, const struct weir_error *error)
 {
     if (connection->state == CONNECTION_DEAD) {
         return;
@@ -107,25 +107,25 @@ void connection_end(struct connection *connection, enum grpc_cause cause, const 
     while (connection->calls != NULL) {
         struct call *call = connection->calls;
         bool left = call->written_at != CALL_NOT_WRITTEN && connection->handed_over > call->written_at;
-        session_detach(connection, call);
+        grpc_session_detach(connection, call);
         if (left) {
-            call_finish(connection->book, call, GRPC_UNKNOWN, cause, error);
+            grpc_call_finish(connection->book, call, GRPC_UNKNOWN, cause, error);
         } else {
-            call_wait_again(connection->book, call);
+            grpc_call_wait_again(connection->book, call);
         }
     }
     connection->state = CONNECTION_DEAD;
     connection->cause = cause;
     connection->error = *error;
     connection->output_start = connection->output_end = 0;
-    transport_close(&connection->transport);
+    grpc_transport_close(&connection->transport);
 }
 
 static void end_by_transport(struct connection *connection, struct weir_error *error)
 {
     bool open = connection->state >= CONNECTION_OPEN;
     error_prefix(error, open ? "%s" : "cannot connect to %s", connection->address.text);
-    connection_end(connection, connection->transport.cause, error);
+    grpc_connection_end(connection, connection->transport.cause, error);
 }
 
 /* What a peer that has not greeted us properly seems to be. */
@@ -155,12 +155,13 @@ static void end_by_peer(struct connection *connection)
     struct weir_error error;
     if (connection->state <= CONNECTION_GREETING) {
         describe_stranger(connection, &error);
-        connection_end(connection, connection->first_bytes_count == 0 ? GRPC_CAUSE_CONNECT : GRPC_CAUSE_NOT_HTTP2, &error);
+        grpc_connection_end(connection, connection->first_bytes_count == 0 ? GRPC_CAUSE_CONNECT : GRPC_CAUSE_NOT_HTTP2,
+                            &error);
         return;
     }
     (void)error_set(&error, WEIR_ENGINE_UNREACHABLE, "%s closed the connection", connection->address.text);
     error_hint(&error, "the server, or something in between, was stopped or restarted");
-    connection_end(connection, GRPC_CAUSE_CONNECTION_LOST, &error);
+    grpc_connection_end(connection, GRPC_CAUSE_CONNECTION_LOST, &error);
 }
 
 static void end_by_protocol(struct connection *connection, const char *why)
@@ -168,12 +169,12 @@ static void end_by_protocol(struct connection *connection, const char *why)
     struct weir_error error;
     if (connection->state <= CONNECTION_GREETING && !connection->flooded) {
         describe_stranger(connection, &error);
-        connection_end(connection, GRPC_CAUSE_NOT_HTTP2, &error);
+        grpc_connection_end(connection, GRPC_CAUSE_NOT_HTTP2, &error);
         return;
     }
     (void)error_set(&error, WEIR_ENGINE_UNREACHABLE, "%s broke the HTTP/2 protocol: %s", connection->address.text, why);
     error_hint(&error, "check what a proxy in front of the server does; the connection was ended");
-    connection_end(connection, GRPC_CAUSE_PROTOCOL, &error);
+    grpc_connection_end(connection, GRPC_CAUSE_PROTOCOL, &error);
 }
 
 /* After frames were read or written: whether nghttp2, or we ourselves, are done with it. */
@@ -190,7 +191,7 @@ static void end_if_done(struct connection *connection)
         end_by_peer(connection);
     } else if (!alive) {
         struct weir_error fine = {.status = WEIR_OK};
-        connection_end(connection, GRPC_CAUSE_NONE, &fine);
+        grpc_connection_end(connection, GRPC_CAUSE_NONE, &fine);
     }
 }
 
@@ -225,8 +226,8 @@ static bool write_output(struct connection *connection)
     uint64_t first = connection->output_total - length;
     bool tls = connection->transport.tls != NULL;
     connection->handed_over = tls ? connection->output_total : connection->handed_over;
-    switch (
-        transport_write(&connection->transport, connection->output + connection->output_start, length, &written, &error)) {
+    switch (grpc_transport_write(&connection->transport, connection->output + connection->output_start, length, &written,
+                                 &error)) {
     case TRANSPORT_DONE:
         connection->output_start += written;
         connection->handed_over = tls ? connection->handed_over : first + written;
@@ -246,7 +247,7 @@ static bool write_output(struct connection *connection)
     return false;
 }
 
-void connection_flush(struct connection *connection, int64_t now_us)
+void grpc_connection_flush(struct connection *connection, int64_t now_us)
 {
     connection->now_us = now_us;
     while (connection->state > CONNECTION_ESTABLISHING && connection->state < CONNECTION_DEAD) {
@@ -264,7 +265,7 @@ void connection_flush(struct connection *connection, int64_t now_us)
     end_if_done(connection);
 }
 
-bool connection_wants_write(const struct connection *connection)
+bool grpc_connection_wants_write(const struct connection *connection)
 {
     if (connection->state == CONNECTION_ESTABLISHING) {
         return connection->transport.wants_write;
@@ -305,7 +306,7 @@ static void read_input(struct connection *connection)
             connection->has_more = true;
             return;
         }
-        switch (transport_read(&connection->transport, bytes, sizeof bytes, &length, &error)) {
+        switch (grpc_transport_read(&connection->transport, bytes, sizeof bytes, &length, &error)) {
         case TRANSPORT_DONE:
             take_bytes(connection, bytes, length);
             break;
@@ -319,7 +320,7 @@ static void read_input(struct connection *connection)
             return;
         }
         if (connection->state != CONNECTION_DEAD && length < sizeof bytes &&
-            !transport_holds_bytes(&connection->transport)) {
+            !grpc_transport_holds_bytes(&connection->transport)) {
             return; /* the socket is empty; if it is not, the fd will say so */
         }
     }
@@ -333,7 +334,7 @@ void grpc_connection_step(struct connection *connection, int64_t now_us)
         return;
     }
     if (connection->state == CONNECTION_ESTABLISHING) {
-        switch (transport_establish(&connection->transport, &error)) {
+        switch (grpc_transport_establish(&connection->transport, &error)) {
         case TRANSPORT_DONE:
             connection->state = CONNECTION_GREETING;
             break;
@@ -344,10 +345,10 @@ void grpc_connection_step(struct connection *connection, int64_t now_us)
             return;
         }
     } else {
-        session_refill_frames(connection);
+        grpc_session_refill_frames(connection);
         read_input(connection);
     }
-    connection_flush(connection, now_us);
+    grpc_connection_flush(connection, now_us);
 }
 
 /* --- timers --- */
@@ -369,7 +370,7 @@ static int64_t tick_dialling(struct connection *connection)
                connection->transport.connected
                    ? "something listens there but does not speak: frozen, overloaded, or no gRPC"
                    : "check the address and the way to it: route, firewall");
-    connection_end(connection, GRPC_CAUSE_CONNECT, &error);
+    grpc_connection_end(connection, GRPC_CAUSE_CONNECT, &error);
     return TIME_NEVER;
 }
 
@@ -383,7 +384,7 @@ static int64_t tick_open(struct connection *connection)
         }
         (void)nghttp2_submit_ping(connection->session, NGHTTP2_FLAG_NONE, NULL);
         connection->ping_us = connection->now_us;
-        connection_flush(connection, connection->now_us);
+        grpc_connection_flush(connection, connection->now_us);
     }
     /* Any byte shows that the peer lives, but none may come without an end to it. */
     int64_t last_us = connection->ping_us > connection->read_us ? connection->ping_us : connection->read_us;
@@ -395,11 +396,11 @@ static int64_t tick_open(struct connection *connection)
     (void)error_set(&error, WEIR_ENGINE_UNREACHABLE, "%s is silent: no answer to a PING within %d s",
                     connection->address.text, (int)(settings->keepalive_timeout_us / MICROSECONDS_PER_SECOND));
     error_hint(&error, "the server is frozen, or the network in between drops everything");
-    connection_end(connection, GRPC_CAUSE_SILENT, &error);
+    grpc_connection_end(connection, GRPC_CAUSE_SILENT, &error);
     return TIME_NEVER;
 }
 
-int64_t connection_tick(struct connection *connection, int64_t now_us)
+int64_t grpc_connection_tick(struct connection *connection, int64_t now_us)
 {
     connection->now_us = now_us;
     if (connection->state == CONNECTION_DEAD) {
@@ -410,7 +411,7 @@ int64_t connection_tick(struct connection *connection, int64_t now_us)
 
 /* --- calls --- */
 
-size_t connection_room(const struct connection *connection)
+size_t grpc_connection_room(const struct connection *connection)
 {
     if (connection->state != CONNECTION_OPEN) {
         return 0;
@@ -420,14 +421,14 @@ size_t connection_room(const struct connection *connection)
     return limit > connection->call_count ? limit - connection->call_count : 0;
 }
 
-bool connection_begin_call(struct connection *connection, struct call *call)
+bool grpc_connection_begin_call(struct connection *connection, struct call *call)
 {
-    int32_t stream_id = session_submit(connection, call);
+    int32_t stream_id = grpc_session_submit(connection, call);
     if (stream_id < 0) {
-        connection_retire(connection); /* its stream ids are used up, or memory is */
+        grpc_connection_retire(connection); /* its stream ids are used up, or memory is */
         return false;
     }
-    call_begin(connection->book, call);
+    grpc_call_begin(connection->book, call);
     call->connection = connection;
     call->stream_id = stream_id;
     call->previous_on_connection = NULL;
@@ -440,26 +441,26 @@ bool connection_begin_call(struct connection *connection, struct call *call)
     return true;
 }
 
-void connection_drop_call(struct connection *connection, struct call *call, enum grpc_cause cause,
-                          const struct weir_error *error)
+void grpc_connection_drop_call(struct connection *connection, struct call *call, enum grpc_cause cause,
+                               const struct weir_error *error)
 {
     /* What is in the output will leave, so only what nghttp2 still holds can be taken back. */
     bool left = call->written_at != CALL_NOT_WRITTEN;
     (void)nghttp2_submit_rst_stream(connection->session, NGHTTP2_FLAG_NONE, call->stream_id, NGHTTP2_CANCEL);
-    session_detach(connection, call);
+    grpc_session_detach(connection, call);
     if (left) {
-        call_finish(connection->book, call, GRPC_UNKNOWN, cause, error);
+        grpc_call_finish(connection->book, call, GRPC_UNKNOWN, cause, error);
     } else {
-        call_wait_again(connection->book, call);
-        call_finish_unsent(connection->book, call, cause, error);
+        grpc_call_wait_again(connection->book, call);
+        grpc_call_finish_unsent(connection->book, call, cause, error);
     }
 }
 
-void connection_retire(struct connection *connection)
+void grpc_connection_retire(struct connection *connection)
 {
     struct weir_error fine = {.status = WEIR_OK};
     if (connection->state <= CONNECTION_GREETING) {
-        connection_end(connection, GRPC_CAUSE_NONE, &fine);
+        grpc_connection_end(connection, GRPC_CAUSE_NONE, &fine);
     } else if (connection->state == CONNECTION_OPEN) {
         connection->state = CONNECTION_DRAINING;
     }

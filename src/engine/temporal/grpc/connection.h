@@ -88,38 +88,38 @@ struct connection {
     struct weir_error error;
 };
 
-/* Begins to connect. `server_name` and `context` as transport_open(); `authorization` is copied, may be NULL. NULL with
- * `error` and `ret_cause` when it fails at once. */
-struct connection *connection_dial(const struct connection_settings *settings, struct call_book *book,
-                                   enum grpc_class class, const struct address *address, const char *authority,
-                                   SSL_CTX *context, const char *server_name, const char *authorization, int64_t now_us,
-                                   enum grpc_cause *ret_cause, struct weir_error *error);
+/* Begins to connect. `server_name` and `context` as grpc_transport_open(); `authorization` is copied, may be NULL. NULL
+ * with `error` and `ret_cause` when it fails at once. */
+struct connection *grpc_connection_dial(const struct connection_settings *settings, struct call_book *book,
+                                        enum grpc_class class, const struct address *address, const char *authority,
+                                        SSL_CTX *context, const char *server_name, const char *authorization,
+                                        int64_t now_us, enum grpc_cause *ret_cause, struct weir_error *error);
 /* For tests and fuzzing: over a connected socket, which it owns; authority "test". NULL: out of memory. */
-struct connection *connection_adopt(const struct connection_settings *settings, struct call_book *book,
-                                    enum grpc_class class, int fd, int64_t now_us);
-/* Its calls must have been ended, see connection_end(). */
-void connection_free(struct connection *connection);
+struct connection *grpc_connection_adopt(const struct connection_settings *settings, struct call_book *book,
+                                         enum grpc_class class, int fd, int64_t now_us);
+/* Its calls must have been ended, see grpc_connection_end(). */
+void grpc_connection_free(struct connection *connection);
 
 /* Reads and goes on; call it when the fd is ready, and at once again while `has_more`. */
 void grpc_connection_step(struct connection *connection, int64_t now_us);
 /* Writes what there is to write, as far as the socket takes it; after calls were added or ended. */
-void connection_flush(struct connection *connection, int64_t now_us);
+void grpc_connection_flush(struct connection *connection, int64_t now_us);
 /* Sees to the connect timeout and keepalive. Returns when to come again. */
-int64_t connection_tick(struct connection *connection, int64_t now_us);
+int64_t grpc_connection_tick(struct connection *connection, int64_t now_us);
 /* Whether the fd must be watched for writing. */
-bool connection_wants_write(const struct connection *connection);
+bool grpc_connection_wants_write(const struct connection *connection);
 
 /* How many more calls it takes now. */
-size_t connection_room(const struct connection *connection);
+size_t grpc_connection_room(const struct connection *connection);
 /* Sends a waiting call. False: it takes none any more (then DRAINING or DEAD), the call still waits. */
-bool connection_begin_call(struct connection *connection, struct call *call);
+bool grpc_connection_begin_call(struct connection *connection, struct call *call);
 /* Ends a call under way on it: GRPC_UNKNOWN, or unsent when it never left. The server is told. */
-void connection_drop_call(struct connection *connection, struct call *call, enum grpc_cause cause,
-                          const struct weir_error *error);
+void grpc_connection_drop_call(struct connection *connection, struct call *call, enum grpc_cause cause,
+                               const struct weir_error *error);
 
 /* OPEN -> DRAINING; what is not open yet ends. */
-void connection_retire(struct connection *connection);
+void grpc_connection_retire(struct connection *connection);
 /* -> DEAD, with calls that never left waiting again, and all others GRPC_UNKNOWN. */
-void connection_end(struct connection *connection, enum grpc_cause cause, const struct weir_error *error);
+void grpc_connection_end(struct connection *connection, enum grpc_cause cause, const struct weir_error *error);
 
 #endif

@@ -21,8 +21,8 @@ enum {
 
 /* --- small parts that the pools use --- */
 
-void client_tell(struct grpc_client *client, enum grpc_event_kind kind, const char *address, enum grpc_cause cause,
-                 const struct weir_error *error)
+void grpc_client_tell(struct grpc_client *client, enum grpc_event_kind kind, const char *address, enum grpc_cause cause,
+                      const struct weir_error *error)
 {
     struct grpc_event event = {.kind = kind, .address = address, .cause = cause, .error = error};
     if (client->event != NULL) {
@@ -30,7 +30,7 @@ void client_tell(struct grpc_client *client, enum grpc_event_kind kind, const ch
     }
 }
 
-int64_t client_backoff(struct grpc_client *client, int failures, int64_t max_us)
+int64_t grpc_client_backoff(struct grpc_client *client, int failures, int64_t max_us)
 {
     int64_t wait_us = client->backoff_first_us;
     for (int i = 1; i < failures && wait_us < max_us; i++) {
@@ -41,7 +41,7 @@ int64_t client_backoff(struct grpc_client *client, int failures, int64_t max_us)
     return wait_us - spread_us / 2 + (int64_t)random_below(&client->random, (uint64_t)spread_us + 1);
 }
 
-void client_note_unreachable(struct grpc_client *client, enum grpc_cause cause, const struct weir_error *error)
+void grpc_client_note_unreachable(struct grpc_client *client, enum grpc_cause cause, const struct weir_error *error)
 {
     if (client->facts.unreachable_since_us == TIME_NEVER) {
         client->facts.unreachable_since_us = client->now_us;
@@ -150,9 +150,9 @@ static enum weir_status open_book(struct grpc_client *client, const struct grpc_
     struct answer_limits limits = {
         .message_bytes_max = options->response_bytes_max != 0 ? options->response_bytes_max : GRPC_RESPONSE_BYTES_MAX,
         .arriving_bytes_max = options->answers_bytes_max != 0 ? options->answers_bytes_max : ANSWERS_BYTES_DEFAULT};
-    return call_book_open(&client->book, options->calls_max != 0 ? options->calls_max : GRPC_CALLS_DEFAULT,
-                          options->request_bytes_max != 0 ? options->request_bytes_max : REQUEST_BYTES_DEFAULT, &limits,
-                          error);
+    return grpc_call_book_open(&client->book, options->calls_max != 0 ? options->calls_max : GRPC_CALLS_DEFAULT,
+                               options->request_bytes_max != 0 ? options->request_bytes_max : REQUEST_BYTES_DEFAULT,
+                               &limits, error);
 }
 
 static enum weir_status open_events(struct grpc_client *client, const struct grpc_client_options *options,
@@ -163,7 +163,7 @@ static enum weir_status open_events(struct grpc_client *client, const struct grp
         return error_set_native(error, WEIR_SYSTEM, errno, "cannot make an epoll: %s", strerror(errno));
     }
     enum weir_status status =
-        resolver_open(&client->resolver, &client->targets, options->lookup, options->lookup_free, error);
+        grpc_resolver_open(&client->resolver, &client->targets, options->lookup, options->lookup_free, error);
     client->resolver_is_open = status == WEIR_OK;
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = NULL}; /* NULL is the resolver */
     if (status == WEIR_OK && epoll_ctl(client->epoll_fd, EPOLL_CTL_ADD, client->resolver.fd, &event) != 0) {
@@ -195,10 +195,10 @@ enum weir_status grpc_client_open(const struct grpc_client_options *options, con
     if (options->seed != 0) {
         random_seed(&client->random, options->seed);
     }
-    status = targets_read(options->targets, &client->targets, error);
+    status = grpc_targets_read(options->targets, &client->targets, error);
     status = status != WEIR_OK ? status : copy_options(client, options) ? WEIR_OK : error_out_of_memory(error);
     status = status != WEIR_OK ? status : open_book(client, options, error);
-    status = status != WEIR_OK ? status : secrets_open(&client->secrets, options, error);
+    status = status != WEIR_OK ? status : grpc_secrets_open(&client->secrets, options, error);
     status = status != WEIR_OK ? status : open_events(client, options, error);
     if (status != WEIR_OK) {
         grpc_client_close(client);
@@ -216,7 +216,7 @@ static void forget(struct grpc_client *client, struct connection *connection)
     if (connection->next != NULL) {
         connection->next->previous = connection->previous;
     }
-    connection_free(connection);
+    grpc_connection_free(connection);
 }
 
 /* Writes what is due, frees what is dead, and tells the epoll what to watch. Returns when to come again. */
@@ -226,8 +226,8 @@ static int64_t tend_connections(struct grpc_client *client)
     struct connection *next;
     for (struct connection *connection = client->connections; connection != NULL; connection = next) {
         next = connection->next;
-        connection_flush(connection, client->now_us);
-        int64_t tick_us = connection->has_more ? client->now_us : connection_tick(connection, client->now_us);
+        grpc_connection_flush(connection, client->now_us);
+        int64_t tick_us = connection->has_more ? client->now_us : grpc_connection_tick(connection, client->now_us);
         if (connection->was_told_to_calm) {
             connection->was_told_to_calm = false;
             client->settings.keepalive_us = client->settings.keepalive_us < (GRPC_KEEPALIVE_US << KEEPALIVE_DOUBLINGS_MAX)
@@ -236,12 +236,12 @@ static int64_t tend_connections(struct grpc_client *client)
         }
         if (connection->state == CONNECTION_DEAD) {
             client->facts.goaways += connection->got_goaway;
-            pool_connection_ended(client, &client->pools[connection->class], connection);
+            grpc_pool_connection_ended(client, &client->pools[connection->class], connection);
             forget(client, connection);
             due_us = client->now_us; /* its place is to be filled */
             continue;
         }
-        uint32_t polled = EPOLLIN | (connection_wants_write(connection) ? (uint32_t)EPOLLOUT : 0);
+        uint32_t polled = EPOLLIN | (grpc_connection_wants_write(connection) ? (uint32_t)EPOLLOUT : 0);
         if (polled != connection->polled) {
             struct epoll_event event = {.events = polled, .data.ptr = connection};
             (void)epoll_ctl(client->epoll_fd, EPOLL_CTL_MOD, connection->transport.fd, &event);
@@ -276,7 +276,7 @@ static bool is_wanted(const struct grpc_client *client)
 {
     bool wanted = false;
     for (int i = 0; i < GRPC_CLASS_COUNT; i++) {
-        wanted = wanted || pool_is_wanted(client, &client->pools[i]);
+        wanted = wanted || grpc_pool_is_wanted(client, &client->pools[i]);
     }
     return wanted;
 }
@@ -284,7 +284,8 @@ static bool is_wanted(const struct grpc_client *client)
 static void fail_lookup(struct grpc_client *client, const struct weir_error *error)
 {
     client->lookup_failures++;
-    client->lookup_us = time_add(client->now_us, client_backoff(client, client->lookup_failures, client->backoff_max_us));
+    client->lookup_us =
+        time_add(client->now_us, grpc_client_backoff(client, client->lookup_failures, client->backoff_max_us));
     for (int i = 0; i < GRPC_CLASS_COUNT; i++) {
         if (client->pools[i].route_count == 0) {
             client->pools[i].cause = GRPC_CAUSE_LOOKUP;
@@ -292,11 +293,11 @@ static void fail_lookup(struct grpc_client *client, const struct weir_error *err
         }
     }
     if (client->pools[0].route_count == 0) {
-        client_note_unreachable(client, GRPC_CAUSE_LOOKUP, error);
+        grpc_client_note_unreachable(client, GRPC_CAUSE_LOOKUP, error);
     }
     if (!client->lookup_failure_told) {
         client->lookup_failure_told = true;
-        client_tell(client, GRPC_EVENT_LOOKUP_FAILED, client->targets_text, GRPC_CAUSE_LOOKUP, error);
+        grpc_client_tell(client, GRPC_EVENT_LOOKUP_FAILED, client->targets_text, GRPC_CAUSE_LOOKUP, error);
     }
 }
 
@@ -304,14 +305,14 @@ static void take_lookup(struct grpc_client *client)
 {
     struct addresses addresses = {.count = 0};
     struct weir_error error = {.status = WEIR_OK};
-    switch (resolver_take(&client->resolver, client->now_us, &addresses, &error)) {
+    switch (grpc_resolver_take(&client->resolver, client->now_us, &addresses, &error)) {
     case RESOLVER_FOUND:
         client->lookup_failures = 0;
         client->lookup_failure_told = false;
         client->lookup_us =
-            targets_are_numeric(&client->targets) ? TIME_NEVER : time_add(client->now_us, GRPC_LOOKUP_INTERVAL_US);
+            grpc_targets_are_numeric(&client->targets) ? TIME_NEVER : time_add(client->now_us, GRPC_LOOKUP_INTERVAL_US);
         for (int i = 0; i < GRPC_CLASS_COUNT; i++) {
-            pool_set_addresses(&client->pools[i], &addresses);
+            grpc_pool_set_addresses(&client->pools[i], &addresses);
         }
         break;
     case RESOLVER_FAILED:
@@ -324,21 +325,21 @@ static void take_lookup(struct grpc_client *client)
 
 static int64_t step_lookup(struct grpc_client *client, bool ready)
 {
-    if (ready || client->now_us >= resolver_due(&client->resolver)) {
+    if (ready || client->now_us >= grpc_resolver_due(&client->resolver)) {
         take_lookup(client);
     }
     if (!is_wanted(client)) {
         return TIME_NEVER;
     }
-    if (!resolver_is_running(&client->resolver) && client->now_us >= client->lookup_us) {
+    if (!grpc_resolver_is_running(&client->resolver) && client->now_us >= client->lookup_us) {
         struct weir_error error = {.status = WEIR_OK};
-        if (resolver_start(&client->resolver, client->now_us, &error) != WEIR_OK) {
+        if (grpc_resolver_start(&client->resolver, client->now_us, &error) != WEIR_OK) {
             fail_lookup(client, &error);
-        } else if (targets_are_numeric(&client->targets)) {
+        } else if (grpc_targets_are_numeric(&client->targets)) {
             take_lookup(client);
         }
     }
-    return resolver_is_running(&client->resolver) ? resolver_due(&client->resolver) : client->lookup_us;
+    return grpc_resolver_is_running(&client->resolver) ? grpc_resolver_due(&client->resolver) : client->lookup_us;
 }
 
 /* --- secrets --- */
@@ -349,16 +350,16 @@ static void step_secrets(struct grpc_client *client)
         return;
     }
     client->secrets_us = time_add(client->now_us, GRPC_SECRETS_INTERVAL_US);
-    if (!secrets_have_changed(&client->secrets)) {
+    if (!grpc_secrets_have_changed(&client->secrets)) {
         return;
     }
     struct weir_error error = {.status = WEIR_OK};
-    if (secrets_load(&client->secrets, &error) != WEIR_OK) {
-        client_tell(client, GRPC_EVENT_SECRETS_REFUSED, client->targets_text, GRPC_CAUSE_SECRETS, &error);
+    if (grpc_secrets_load(&client->secrets, &error) != WEIR_OK) {
+        grpc_client_tell(client, GRPC_EVENT_SECRETS_REFUSED, client->targets_text, GRPC_CAUSE_SECRETS, &error);
         return;
     }
     client->secrets_round++;
-    client_tell(client, GRPC_EVENT_SECRETS_LOADED, client->targets_text, GRPC_CAUSE_NONE, NULL);
+    grpc_client_tell(client, GRPC_EVENT_SECRETS_LOADED, client->targets_text, GRPC_CAUSE_NONE, NULL);
 }
 
 /* --- the step --- */
@@ -366,13 +367,13 @@ static void step_secrets(struct grpc_client *client)
 static void end_overdue_calls(struct grpc_client *client)
 {
     struct call *call;
-    while ((call = call_book_next_overdue(&client->book, client->now_us)) != NULL) {
+    while ((call = grpc_call_book_next_overdue(&client->book, client->now_us)) != NULL) {
         struct weir_error error;
-        call_describe_deadline(call, &error);
+        grpc_call_describe_deadline(call, &error);
         if (call->state == CALL_UNDER_WAY) {
-            connection_drop_call(call->connection, call, GRPC_CAUSE_DEADLINE, &error);
+            grpc_connection_drop_call(call->connection, call, GRPC_CAUSE_DEADLINE, &error);
         } else {
-            call_finish_unsent(&client->book, call, GRPC_CAUSE_DEADLINE, &error);
+            grpc_call_finish_unsent(&client->book, call, GRPC_CAUSE_DEADLINE, &error);
         }
     }
 }
@@ -382,7 +383,7 @@ static size_t tell_finished(struct grpc_client *client)
 {
     size_t count = client->book.finished.count;
     for (size_t i = 0; i < count; i++) {
-        (void)call_book_tell(&client->book);
+        (void)grpc_call_book_tell(&client->book);
     }
     return count;
 }
@@ -406,7 +407,7 @@ int64_t grpc_client_step(struct grpc_client *client)
         due_us = step_lookup(client, lookup_ready);
         lookup_ready = false;
         for (int i = 0; i < GRPC_CLASS_COUNT; i++) {
-            due_us = earlier(due_us, pool_step(client, &client->pools[i]));
+            due_us = earlier(due_us, grpc_pool_step(client, &client->pools[i]));
         }
         due_us = earlier(due_us, tend_connections(client));
         if (tell_finished(client) == 0 && due_us > client->now_us) {
@@ -420,7 +421,7 @@ int64_t grpc_client_step(struct grpc_client *client)
         due_us = earlier(due_us, client->secrets_us);
     }
     client->in_step = false;
-    return earlier(due_us, call_book_next_deadline(&client->book));
+    return earlier(due_us, grpc_call_book_next_deadline(&client->book));
 }
 
 int grpc_client_fd(const struct grpc_client *client)
@@ -436,21 +437,21 @@ enum weir_status grpc_client_call(struct grpc_client *client, const struct grpc_
     if (client->closing) {
         return error_set(error, WEIR_STOPPED, "the client is being closed");
     }
-    return call_book_take(&client->book, request, clock_boot(client->clock), ret_id, error);
+    return grpc_call_book_take(&client->book, request, clock_boot(client->clock), ret_id, error);
 }
 
 static void end_call(struct grpc_client *client, struct call *call, enum grpc_cause cause, const struct weir_error *error)
 {
     if (call->state == CALL_UNDER_WAY) {
-        connection_drop_call(call->connection, call, cause, error);
+        grpc_connection_drop_call(call->connection, call, cause, error);
     } else if (call->state == CALL_WAITING) {
-        call_finish_unsent(&client->book, call, cause, error);
+        grpc_call_finish_unsent(&client->book, call, cause, error);
     }
 }
 
 void grpc_client_cancel(struct grpc_client *client, grpc_call_id id)
 {
-    struct call *call = call_book_find(&client->book, id);
+    struct call *call = grpc_call_book_find(&client->book, id);
     if (call != NULL) {
         struct weir_error error;
         (void)error_set(&error, WEIR_INTERRUPTED, "%s was cancelled", call->path);
@@ -482,9 +483,9 @@ static void end_everything(struct grpc_client *client)
     }
     while (client->connections != NULL) {
         struct connection *connection = client->connections;
-        connection_retire(connection); /* a goodbye, as far as the socket takes it now */
-        connection_flush(connection, client->now_us);
-        connection_end(connection, GRPC_CAUSE_NONE, &(struct weir_error){.status = WEIR_OK});
+        grpc_connection_retire(connection); /* a goodbye, as far as the socket takes it now */
+        grpc_connection_flush(connection, client->now_us);
+        grpc_connection_end(connection, GRPC_CAUSE_NONE, &(struct weir_error){.status = WEIR_OK});
         forget(client, connection);
     }
 }
@@ -503,7 +504,7 @@ void grpc_client_close(struct grpc_client *client)
         (void)tell_finished(client);
     }
     if (client->resolver_is_open) {
-        resolver_close(&client->resolver);
+        grpc_resolver_close(&client->resolver);
     }
     if (client->epoll_fd >= 0) {
         (void)close(client->epoll_fd);
@@ -517,9 +518,9 @@ void grpc_client_close(struct grpc_client *client)
         }
     }
     if (client->book.slots != NULL) {
-        call_book_close(&client->book);
+        grpc_call_book_close(&client->book);
     }
-    secrets_close(&client->secrets);
+    grpc_secrets_close(&client->secrets);
     free(client->headers);
     free(client->targets_text);
     free(client->authority);

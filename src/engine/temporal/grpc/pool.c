@@ -13,7 +13,7 @@
 /* An address that fails while others work is not urgent. */
 #define BACKOFF_BESIDE_OTHERS_US (10 * MICROSECONDS_PER_SECOND)
 
-bool pool_is_wanted(const struct grpc_client *client, const struct pool *pool)
+bool grpc_pool_is_wanted(const struct grpc_client *client, const struct pool *pool)
 {
     return client->book.waiting[pool->class].count > 0 ||
            (pool->was_wanted && client->now_us - pool->wanted_us < WANTED_FOR_US);
@@ -46,12 +46,13 @@ static void count_failure(struct grpc_client *client, struct pool *pool, struct 
 {
     bool others = has_open(pool);
     route->failures++;
-    route->dial_us = time_add(client->now_us, client_backoff(client, route->failures,
-                                                             others ? BACKOFF_BESIDE_OTHERS_US : client->backoff_max_us));
+    route->dial_us =
+        time_add(client->now_us,
+                 grpc_client_backoff(client, route->failures, others ? BACKOFF_BESIDE_OTHERS_US : client->backoff_max_us));
     pool->cause = cause;
     pool->error = *error;
     if (!others) {
-        client_note_unreachable(client, cause, error);
+        grpc_client_note_unreachable(client, cause, error);
     }
 }
 
@@ -62,7 +63,7 @@ static void fail_to_connect(struct grpc_client *client, struct pool *pool, struc
     count_failure(client, pool, route, cause, error);
     if (route->told != cause) {
         route->told = cause;
-        client_tell(client, GRPC_EVENT_CONNECT_FAILED, route->address.text, cause, error);
+        grpc_client_tell(client, GRPC_EVENT_CONNECT_FAILED, route->address.text, cause, error);
     }
 }
 
@@ -101,7 +102,7 @@ static struct route *route_of(struct pool *pool, const struct connection *connec
     return NULL;
 }
 
-void pool_connection_ended(struct grpc_client *client, struct pool *pool, struct connection *connection)
+void grpc_pool_connection_ended(struct grpc_client *client, struct pool *pool, struct connection *connection)
 {
     struct route *route = route_of(pool, connection);
     bool was_open = connection->opened_us != TIME_NEVER;
@@ -109,8 +110,8 @@ void pool_connection_ended(struct grpc_client *client, struct pool *pool, struct
     if (was_open) {
         bool fine = connection->cause == GRPC_CAUSE_NONE;
         client->facts.connections_lost += !fine;
-        client_tell(client, fine ? GRPC_EVENT_CONNECTION_ENDED : GRPC_EVENT_CONNECTION_LOST, connection->address.text,
-                    connection->cause, fine ? NULL : &connection->error);
+        grpc_client_tell(client, fine ? GRPC_EVENT_CONNECTION_ENDED : GRPC_EVENT_CONNECTION_LOST, connection->address.text,
+                         connection->cause, fine ? NULL : &connection->error);
     }
     if (route == NULL) {
         return;
@@ -131,10 +132,10 @@ static struct connection *dial(struct grpc_client *client, struct pool *pool, st
     struct weir_error error = {.status = WEIR_OK};
     enum grpc_cause cause = GRPC_CAUSE_NONE;
     struct connection *connection =
-        connection_dial(&client->settings, &client->book, pool->class, &route->address,
-                        client->authority != NULL ? client->authority : target->text, client->secrets.context,
-                        client->server_name != NULL ? client->server_name : target->host, client->secrets.authorization,
-                        client->now_us, &cause, &error);
+        grpc_connection_dial(&client->settings, &client->book, pool->class, &route->address,
+                             client->authority != NULL ? client->authority : target->text, client->secrets.context,
+                             client->server_name != NULL ? client->server_name : target->host,
+                             client->secrets.authorization, client->now_us, &cause, &error);
     if (connection == NULL) {
         fail_to_connect(client, pool, route, cause, &error);
         return NULL;
@@ -142,8 +143,8 @@ static struct connection *dial(struct grpc_client *client, struct pool *pool, st
     struct epoll_event event = {.events = EPOLLIN | EPOLLOUT, .data.ptr = connection};
     if (epoll_ctl(client->epoll_fd, EPOLL_CTL_ADD, connection->transport.fd, &event) != 0) {
         (void)error_set_native(&error, WEIR_SYSTEM, errno, "cannot watch a socket: %s", strerror(errno));
-        connection_end(connection, GRPC_CAUSE_CONNECT, &error);
-        connection_free(connection);
+        grpc_connection_end(connection, GRPC_CAUSE_CONNECT, &error);
+        grpc_connection_free(connection);
         fail_to_connect(client, pool, route, GRPC_CAUSE_CONNECT, &error);
         return NULL;
     }
@@ -170,7 +171,7 @@ static void note_opened(struct grpc_client *client, struct route *route)
     client->facts.unreachable_since_us = TIME_NEVER;
     client->facts.unreachable_cause = GRPC_CAUSE_NONE;
     error_clear(&client->facts.unreachable);
-    client_tell(client, GRPC_EVENT_CONNECTED, route->address.text, GRPC_CAUSE_NONE, NULL);
+    grpc_client_tell(client, GRPC_EVENT_CONNECTED, route->address.text, GRPC_CAUSE_NONE, NULL);
 }
 
 static void settle(struct grpc_client *client, struct pool *pool, struct route *route)
@@ -185,7 +186,7 @@ static void settle(struct grpc_client *client, struct pool *pool, struct route *
     }
     if (route->next != NULL && (is_open(route->next) || route->current == NULL)) {
         if (route->current != NULL) {
-            connection_retire(route->current);
+            grpc_connection_retire(route->current);
         }
         route->current = route->next;
         route->next = NULL;
@@ -208,7 +209,7 @@ static int64_t step_route(struct grpc_client *client, struct pool *pool, struct 
     bool replace = is_open(route->current) &&
                    (client->now_us >= route->replace_us || route->current->secrets_round != client->secrets_round);
     if (replace && !wanted && route->current->call_count == 0) {
-        connection_retire(route->current);
+        grpc_connection_retire(route->current);
         return client->now_us;
     }
     if (replace && route->next == NULL) {
@@ -228,7 +229,7 @@ static struct connection *choose(const struct pool *pool)
     struct connection *best = NULL;
     for (size_t i = 0; i < pool->route_count; i++) {
         struct connection *connection = pool->routes[i].current;
-        if (is_open(connection) && connection_room(connection) > 0 &&
+        if (is_open(connection) && grpc_connection_room(connection) > 0 &&
             (best == NULL || connection->call_count < best->call_count)) {
             best = connection;
         }
@@ -245,14 +246,14 @@ static void hand_out(struct grpc_client *client, struct pool *pool)
             return;
         }
         connection->now_us = client->now_us;
-        connection_begin_call(connection, waiting->first); /* false: it takes none any more; another is chosen */
+        grpc_connection_begin_call(connection, waiting->first); /* false: it takes none any more; another is chosen */
     }
 }
 
 static bool may_come_up(const struct grpc_client *client, const struct pool *pool)
 {
     if (pool->route_count == 0) {
-        return resolver_is_running(&client->resolver) && !client->resolver.overdue;
+        return grpc_resolver_is_running(&client->resolver) && !client->resolver.overdue;
     }
     for (size_t i = 0; i < pool->route_count; i++) {
         const struct route *route = &pool->routes[i];
@@ -272,19 +273,19 @@ static void end_hopeless(struct grpc_client *client, struct pool *pool)
     for (struct call *call = client->book.waiting[pool->class].first; call != NULL; call = next) {
         next = call->next;
         if (!call->wait_for_connection) {
-            call_finish_unsent(&client->book, call, pool->cause, &pool->error);
+            grpc_call_finish_unsent(&client->book, call, pool->cause, &pool->error);
         }
     }
 }
 
-int64_t pool_step(struct grpc_client *client, struct pool *pool)
+int64_t grpc_pool_step(struct grpc_client *client, struct pool *pool)
 {
     int64_t due_us = TIME_NEVER;
     if (client->book.waiting[pool->class].count > 0) {
         pool->wanted_us = client->now_us;
         pool->was_wanted = true;
     }
-    bool wanted = pool_is_wanted(client, pool);
+    bool wanted = grpc_pool_is_wanted(client, pool);
     for (size_t i = 0; i < pool->route_count; i++) {
         int64_t route_us = step_route(client, pool, &pool->routes[i], wanted);
         due_us = route_us < due_us ? route_us : due_us;
@@ -296,13 +297,13 @@ int64_t pool_step(struct grpc_client *client, struct pool *pool)
 
 /* --- addresses --- */
 
-void pool_set_addresses(struct pool *pool, const struct addresses *addresses)
+void grpc_pool_set_addresses(struct pool *pool, const struct addresses *addresses)
 {
     struct route routes[GRPC_ADDRESSES_MAX];
     for (size_t i = 0; i < addresses->count; i++) {
         routes[i] = (struct route){.address = addresses->list[i]};
         for (size_t k = 0; k < pool->route_count; k++) {
-            if (address_equals(&pool->routes[k].address, &addresses->list[i])) {
+            if (grpc_address_equals(&pool->routes[k].address, &addresses->list[i])) {
                 routes[i] = pool->routes[k];
                 pool->routes[k].current = pool->routes[k].next = NULL;
             }
@@ -310,10 +311,10 @@ void pool_set_addresses(struct pool *pool, const struct addresses *addresses)
     }
     for (size_t k = 0; k < pool->route_count; k++) {
         if (pool->routes[k].current != NULL) {
-            connection_retire(pool->routes[k].current);
+            grpc_connection_retire(pool->routes[k].current);
         }
         if (pool->routes[k].next != NULL) {
-            connection_retire(pool->routes[k].next);
+            grpc_connection_retire(pool->routes[k].next);
         }
     }
     memcpy(pool->routes, routes, addresses->count * sizeof routes[0]);

@@ -68,20 +68,20 @@ struct grpc_client {
     struct grpc_client_facts facts; /* its counters */
 };
 
-void client_tell(struct grpc_client *client, enum grpc_event_kind kind, const char *address, enum grpc_cause cause,
-                 const struct weir_error *error);
+void grpc_client_tell(struct grpc_client *client, enum grpc_event_kind kind, const char *address, enum grpc_cause cause,
+                      const struct weir_error *error);
 /* The distance to the next try after so many failures in a row, with jitter. */
-int64_t client_backoff(struct grpc_client *client, int failures, int64_t max_us);
+int64_t grpc_client_backoff(struct grpc_client *client, int failures, int64_t max_us);
 /* Notes that nothing can be reached. */
-void client_note_unreachable(struct grpc_client *client, enum grpc_cause cause, const struct weir_error *error);
+void grpc_client_note_unreachable(struct grpc_client *client, enum grpc_cause cause, const struct weir_error *error);
 
 /* Dials, replaces, hands out waiting calls, and ends those that nobody will ever take. Returns when to come again. */
-int64_t pool_step(struct grpc_client *client, struct pool *pool);
+int64_t grpc_pool_step(struct grpc_client *client, struct pool *pool);
 /* A connection is dead: what that means for its route. It is freed by the caller. */
-void pool_connection_ended(struct grpc_client *client, struct pool *pool, struct connection *connection);
+void grpc_pool_connection_ended(struct grpc_client *client, struct pool *pool, struct connection *connection);
 /* The addresses are these now. */
-void pool_set_addresses(struct pool *pool, const struct addresses *addresses);
+void grpc_pool_set_addresses(struct pool *pool, const struct addresses *addresses);
 /* While a call has wanted it not long ago, connections are kept up. */
-bool pool_is_wanted(const struct grpc_client *client, const struct pool *pool);
+bool grpc_pool_is_wanted(const struct grpc_client *client, const struct pool *pool);
 
 #endif

@@ -45,7 +45,7 @@ static void look_up(struct lookup_job *job)
         struct addrinfo *found = NULL;
         int failure = job->lookup(target->host, target->port, &hints, &found);
         if (failure == 0) {
-            addresses_add(&job->found, found, i);
+            grpc_addresses_add(&job->found, found, i);
             job->lookup_free(found);
         } else if (job->failure == 0) {
             job->failure = failure;
@@ -67,8 +67,8 @@ static void *run(void *context)
     return NULL;
 }
 
-enum weir_status resolver_open(struct resolver *resolver, const struct targets *targets, grpc_lookup *lookup,
-                               void (*lookup_free)(struct addrinfo *addresses), struct weir_error *error)
+enum weir_status grpc_resolver_open(struct resolver *resolver, const struct targets *targets, grpc_lookup *lookup,
+                                    void (*lookup_free)(struct addrinfo *addresses), struct weir_error *error)
 {
     int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (fd < 0) {
@@ -82,7 +82,7 @@ enum weir_status resolver_open(struct resolver *resolver, const struct targets *
     return WEIR_OK;
 }
 
-void resolver_close(struct resolver *resolver)
+void grpc_resolver_close(struct resolver *resolver)
 {
     if (resolver->job != NULL) {
         let_go(resolver->job);
@@ -91,7 +91,7 @@ void resolver_close(struct resolver *resolver)
     *resolver = (struct resolver){.fd = -1};
 }
 
-bool resolver_is_running(const struct resolver *resolver)
+bool grpc_resolver_is_running(const struct resolver *resolver)
 {
     return resolver->job != NULL;
 }
@@ -116,7 +116,7 @@ static int begin_thread(struct lookup_job *job)
     return failure;
 }
 
-enum weir_status resolver_start(struct resolver *resolver, int64_t now_us, struct weir_error *error)
+enum weir_status grpc_resolver_start(struct resolver *resolver, int64_t now_us, struct weir_error *error)
 {
     if (resolver->job != NULL) {
         return WEIR_OK;
@@ -137,7 +137,7 @@ enum weir_status resolver_start(struct resolver *resolver, int64_t now_us, struc
     job->lookup = resolver->lookup;
     job->lookup_free = resolver->lookup_free;
     int failure = 0;
-    if (targets_are_numeric(&job->targets)) {
+    if (grpc_targets_are_numeric(&job->targets)) {
         (void)run(job); /* nothing to wait for */
     } else {
         failure = begin_thread(job);
@@ -165,8 +165,8 @@ static void describe_failure(const struct lookup_job *job, struct weir_error *er
                target->host);
 }
 
-enum resolver_news resolver_take(struct resolver *resolver, int64_t now_us, struct addresses *ret_addresses,
-                                 struct weir_error *error)
+enum resolver_news grpc_resolver_take(struct resolver *resolver, int64_t now_us, struct addresses *ret_addresses,
+                                      struct weir_error *error)
 {
     struct lookup_job *job = resolver->job;
     /* Also without a job: the last thread may have written after its result was taken. */
@@ -199,7 +199,7 @@ enum resolver_news resolver_take(struct resolver *resolver, int64_t now_us, stru
     return found ? RESOLVER_FOUND : RESOLVER_FAILED;
 }
 
-int64_t resolver_due(const struct resolver *resolver)
+int64_t grpc_resolver_due(const struct resolver *resolver)
 {
     return resolver->job != NULL && !resolver->overdue ? resolver->deadline_us : TIME_NEVER;
 }

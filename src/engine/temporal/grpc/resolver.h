@@ -24,23 +24,23 @@ struct resolver {
 };
 
 /* WEIR_SYSTEM when the fd cannot be made. `lookup` NULL: the system's. */
-WEIR_MUST_CHECK enum weir_status resolver_open(struct resolver *resolver, const struct targets *targets,
-                                               grpc_lookup *lookup, void (*lookup_free)(struct addrinfo *addresses),
-                                               struct weir_error *error);
-void resolver_close(struct resolver *resolver);
+WEIR_MUST_CHECK enum weir_status grpc_resolver_open(struct resolver *resolver, const struct targets *targets,
+                                                    grpc_lookup *lookup, void (*lookup_free)(struct addrinfo *addresses),
+                                                    struct weir_error *error);
+void grpc_resolver_close(struct resolver *resolver);
 
-bool resolver_is_running(const struct resolver *resolver);
+bool grpc_resolver_is_running(const struct resolver *resolver);
 /* Begins a lookup; no effect while one runs. Addresses that need none (IP addresses) take the same way. */
-WEIR_MUST_CHECK enum weir_status resolver_start(struct resolver *resolver, int64_t now_us, struct weir_error *error);
+WEIR_MUST_CHECK enum weir_status grpc_resolver_start(struct resolver *resolver, int64_t now_us, struct weir_error *error);
 
 enum resolver_news {
     RESOLVER_NOTHING,
     RESOLVER_FOUND, /* at least one address; names that were not found are left out */
     RESOLVER_FAILED /* `error` says which name and why, or that it takes too long (said once) */
 };
-enum resolver_news resolver_take(struct resolver *resolver, int64_t now_us, struct addresses *ret_addresses,
-                                 struct weir_error *error);
-/* When to call resolver_take() though the fd is quiet; TIME_NEVER: not. */
-int64_t resolver_due(const struct resolver *resolver);
+enum resolver_news grpc_resolver_take(struct resolver *resolver, int64_t now_us, struct addresses *ret_addresses,
+                                      struct weir_error *error);
+/* When to call grpc_resolver_take() though the fd is quiet; TIME_NEVER: not. */
+int64_t grpc_resolver_due(const struct resolver *resolver);
 
 #endif

@@ -241,7 +241,7 @@ static void wipe(char *text)
 
 /* --- opening and changing --- */
 
-enum weir_status secrets_load(struct secrets *secrets, struct weir_error *error)
+enum weir_status grpc_secrets_load(struct secrets *secrets, struct weir_error *error)
 {
     SSL_CTX *context = NULL;
     char *authorization = NULL;
@@ -279,7 +279,8 @@ static enum weir_status check_options(const struct grpc_client_options *options,
     return WEIR_OK;
 }
 
-enum weir_status secrets_open(struct secrets *secrets, const struct grpc_client_options *options, struct weir_error *error)
+enum weir_status grpc_secrets_open(struct secrets *secrets, const struct grpc_client_options *options,
+                                   struct weir_error *error)
 {
     const char *const paths[SECRET_FILES] = {options->ca_file, options->certificate_file, options->key_file,
                                              options->api_key_file};
@@ -294,16 +295,16 @@ enum weir_status secrets_open(struct secrets *secrets, const struct grpc_client_
         opened.files[i].path = paths[i] != NULL ? strdup(paths[i]) : NULL;
         status = paths[i] != NULL && opened.files[i].path == NULL ? error_out_of_memory(error) : WEIR_OK;
     }
-    status = status == WEIR_OK ? secrets_load(&opened, error) : status;
+    status = status == WEIR_OK ? grpc_secrets_load(&opened, error) : status;
     if (status != WEIR_OK) {
-        secrets_close(&opened);
+        grpc_secrets_close(&opened);
         return status;
     }
     *secrets = opened;
     return WEIR_OK;
 }
 
-void secrets_close(struct secrets *secrets)
+void grpc_secrets_close(struct secrets *secrets)
 {
     for (int i = 0; i < SECRET_FILES; i++) {
         free(secrets->files[i].path);
@@ -320,7 +321,7 @@ static bool differs(const struct stat *a, const struct stat *b)
            a->st_ctim.tv_sec != b->st_ctim.tv_sec || a->st_ctim.tv_nsec != b->st_ctim.tv_nsec;
 }
 
-bool secrets_have_changed(const struct secrets *secrets)
+bool grpc_secrets_have_changed(const struct secrets *secrets)
 {
     for (int i = 0; i < SECRET_FILES; i++) {
         struct stat facts;

@@ -29,13 +29,13 @@ struct secrets {
 
 /* Checks that the options fit together and reads the files. WEIR_INVALID_CONFIG, WEIR_OUT_OF_MEMORY. After a failure there
  * is nothing to close. */
-WEIR_MUST_CHECK enum weir_status secrets_open(struct secrets *secrets, const struct grpc_client_options *options,
-                                              struct weir_error *error);
-void secrets_close(struct secrets *secrets);
+WEIR_MUST_CHECK enum weir_status grpc_secrets_open(struct secrets *secrets, const struct grpc_client_options *options,
+                                                   struct weir_error *error);
+void grpc_secrets_close(struct secrets *secrets);
 
 /* True when a file is not what was read last. */
-bool secrets_have_changed(const struct secrets *secrets);
+bool grpc_secrets_have_changed(const struct secrets *secrets);
 /* Reads the files anew; what they are now counts as seen in any case. On failure the old secrets stay. */
-WEIR_MUST_CHECK enum weir_status secrets_load(struct secrets *secrets, struct weir_error *error);
+WEIR_MUST_CHECK enum weir_status grpc_secrets_load(struct secrets *secrets, struct weir_error *error);
 
 #endif

@@ -25,7 +25,7 @@ static struct call *call_of(const struct connection *connection, int32_t stream_
     return stream_id == 0 ? NULL : nghttp2_session_get_stream_user_data(connection->session, stream_id);
 }
 
-void session_detach(struct connection *connection, struct call *call)
+void grpc_session_detach(struct connection *connection, struct call *call)
 {
     *(call->previous_on_connection != NULL ? &call->previous_on_connection->next_on_connection : &connection->calls) =
         call->next_on_connection;
@@ -45,26 +45,26 @@ static void end_by_answer(struct connection *connection, struct call *call, bool
     if (stream_goes_on || !request_is_out) {
         (void)nghttp2_submit_rst_stream(connection->session, NGHTTP2_FLAG_NONE, call->stream_id, NGHTTP2_CANCEL);
     }
-    session_detach(connection, call);
-    call_finish_by_answer(connection->book, call);
+    grpc_session_detach(connection, call);
+    grpc_call_finish_by_answer(connection->book, call);
     connection->answered += call->result.outcome == GRPC_STATUS;
 }
 
 static void end_by_refusal(struct connection *connection, struct call *call)
 {
-    session_detach(connection, call);
+    grpc_session_detach(connection, call);
     call->was_refused = true;
     if (call->resends < GRPC_RESENDS_MAX) {
         call->resends++;
         connection->book->resent++;
-        call_wait_again(connection->book, call);
+        grpc_call_wait_again(connection->book, call);
         return;
     }
     struct weir_error error;
     (void)error_set(&error, WEIR_ENGINE_UNREACHABLE, "%s refused the call %d times without looking at it",
                     connection->address.text, call->resends + 1);
     error_hint(&error, "the server is overloaded or stops; it is safe to send the call again later");
-    call_finish(connection->book, call, GRPC_REFUSED, GRPC_CAUSE_STREAM_REFUSED, &error);
+    grpc_call_finish(connection->book, call, GRPC_REFUSED, GRPC_CAUSE_STREAM_REFUSED, &error);
 }
 
 static void end_by_reset(struct connection *connection, struct call *call, uint32_t code)
@@ -80,8 +80,8 @@ static void end_by_reset(struct connection *connection, struct call *call, uint3
                                connection->address.text);
         error_hint(&error, "check that the address is that of a gRPC server, and what a proxy in front does");
     }
-    session_detach(connection, call);
-    call_finish(connection->book, call, GRPC_UNKNOWN, cause, &error);
+    grpc_session_detach(connection, call);
+    grpc_call_finish(connection->book, call, GRPC_UNKNOWN, cause, &error);
 }
 
 /* --- what arrives --- */
@@ -108,7 +108,7 @@ static int on_field(nghttp2_session *session, const nghttp2_frame *frame, const 
     struct connection *connection = context;
     struct call *call = call_of(connection, frame->hd.stream_id);
     if (call != NULL &&
-        !answer_take_field(&call->answer, (const char *)name, name_length, (const char *)value, value_length)) {
+        !grpc_answer_take_field(&call->answer, (const char *)name, name_length, (const char *)value, value_length)) {
         end_by_answer(connection, call, true);
     }
     return 0;
@@ -121,7 +121,7 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t stream_id, c
     (void)flags;
     struct connection *connection = context;
     struct call *call = call_of(connection, stream_id);
-    if (call != NULL && !answer_take_body(&call->answer, bytes, length)) {
+    if (call != NULL && !grpc_answer_take_body(&call->answer, bytes, length)) {
         end_by_answer(connection, call, true);
     }
     return 0;
@@ -137,7 +137,7 @@ static void take_stream_frame(struct connection *connection, const nghttp2_frame
     if (frame->hd.type == NGHTTP2_RST_STREAM) {
         call->was_reset = true;
         call->reset_code = frame->rst_stream.error_code;
-    } else if (frame->hd.type == NGHTTP2_HEADERS && !answer_take_headers_end(&call->answer)) {
+    } else if (frame->hd.type == NGHTTP2_HEADERS && !grpc_answer_take_headers_end(&call->answer)) {
         end_by_answer(connection, call, !ends);
     } else if (ends) {
         end_by_answer(connection, call, false);
@@ -187,8 +187,8 @@ static int on_stream_close(nghttp2_session *session, int32_t stream_id, uint32_t
     }
     bool answered = call->answer.http_status != 0;
     if (call->written_at == CALL_NOT_WRITTEN) {
-        session_detach(connection, call);
-        call_wait_again(connection->book, call);
+        grpc_session_detach(connection, call);
+        grpc_call_wait_again(connection->book, call);
     } else if (code == NGHTTP2_REFUSED_STREAM && !answered) {
         end_by_refusal(connection, call);
     } else if (code == NGHTTP2_NO_ERROR && call->answer.has_headers && call->answer.has_code) {
@@ -276,7 +276,7 @@ static void add_headers(struct fields *fields, const struct grpc_header *headers
     }
 }
 
-int32_t session_submit(struct connection *connection, const struct call *call)
+int32_t grpc_session_submit(struct connection *connection, const struct call *call)
 {
     char timeout[GRPC_TIMEOUT_TEXT_MAX];
     struct fields fields = {.count = 0};
@@ -300,7 +300,7 @@ int32_t session_submit(struct connection *connection, const struct call *call)
 
 /* --- the session --- */
 
-void session_refill_frames(struct connection *connection)
+void grpc_session_refill_frames(struct connection *connection)
 {
     int64_t passed_us = connection->now_us - connection->frames_counted_us;
     if (passed_us < MICROSECONDS_PER_MS) {
@@ -335,7 +335,7 @@ static int make_session(struct connection *connection)
     return failed;
 }
 
-bool session_open(struct connection *connection)
+bool grpc_session_open(struct connection *connection)
 {
     static const nghttp2_settings_entry settings[] = {
         {NGHTTP2_SETTINGS_ENABLE_PUSH, 0},

@@ -72,7 +72,7 @@ static enum weir_status read_one(const char *part, size_t length, struct target 
     return WEIR_OK;
 }
 
-enum weir_status targets_read(const char *text, struct targets *ret_targets, struct weir_error *error)
+enum weir_status grpc_targets_read(const char *text, struct targets *ret_targets, struct weir_error *error)
 {
     struct targets targets = {.count = 0};
     const char *part = text;
@@ -100,7 +100,7 @@ enum weir_status targets_read(const char *text, struct targets *ret_targets, str
     return WEIR_OK;
 }
 
-bool targets_are_numeric(const struct targets *targets)
+bool grpc_targets_are_numeric(const struct targets *targets)
 {
     for (size_t i = 0; i < targets->count; i++) {
         if (!targets->list[i].is_numeric) {
@@ -110,7 +110,7 @@ bool targets_are_numeric(const struct targets *targets)
     return true;
 }
 
-bool address_equals(const struct address *a, const struct address *b)
+bool grpc_address_equals(const struct address *a, const struct address *b)
 {
     return a->target == b->target && a->length == b->length &&
            memcmp(&a->socket_address, &b->socket_address, a->length) == 0;
@@ -129,7 +129,7 @@ static void describe(struct address *address)
                    host, port);
 }
 
-void addresses_add(struct addresses *addresses, const struct addrinfo *found, size_t target)
+void grpc_addresses_add(struct addresses *addresses, const struct addrinfo *found, size_t target)
 {
     for (; found != NULL && addresses->count < GRPC_ADDRESSES_MAX; found = found->ai_next) {
         struct address address = {.length = found->ai_addrlen, .target = target};

@@ -24,10 +24,10 @@ struct targets {
 };
 
 /* Reads "host:port,[::1]:7233". WEIR_INVALID_CONFIG says which part is wrong and how one looks. */
-WEIR_MUST_CHECK enum weir_status targets_read(const char *text, struct targets *ret_targets, struct weir_error *error);
+WEIR_MUST_CHECK enum weir_status grpc_targets_read(const char *text, struct targets *ret_targets, struct weir_error *error);
 
 /* Nothing to look up. */
-bool targets_are_numeric(const struct targets *targets);
+bool grpc_targets_are_numeric(const struct targets *targets);
 
 struct address {
     struct sockaddr_storage socket_address;
@@ -41,8 +41,8 @@ struct addresses {
     struct address list[GRPC_ADDRESSES_MAX];
 };
 
-bool address_equals(const struct address *a, const struct address *b);
+bool grpc_address_equals(const struct address *a, const struct address *b);
 /* Adds those of IPv4 and IPv6 in the list that are not there yet, while there is room. */
-void addresses_add(struct addresses *addresses, const struct addrinfo *found, size_t target);
+void grpc_addresses_add(struct addresses *addresses, const struct addrinfo *found, size_t target);
 
 #endif

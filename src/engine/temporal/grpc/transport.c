@@ -114,8 +114,8 @@ static void describe_connect(int native, struct weir_error *error)
                                       : "check the address and the way to it: route, firewall");
 }
 
-enum weir_status transport_open(struct transport *transport, const struct address *address, SSL_CTX *context,
-                                const char *server_name, unsigned user_timeout_ms, struct weir_error *error)
+enum weir_status grpc_transport_open(struct transport *transport, const struct address *address, SSL_CTX *context,
+                                     const char *server_name, unsigned user_timeout_ms, struct weir_error *error)
 {
     int on = 1;
     struct transport opened = {.cause = GRPC_CAUSE_CONNECT, .wants_write = true};
@@ -135,7 +135,7 @@ enum weir_status transport_open(struct transport *transport, const struct addres
     if (context != NULL) {
         enum weir_status status = begin_tls(&opened, context, server_name, error);
         if (status != WEIR_OK) {
-            transport_close(&opened);
+            grpc_transport_close(&opened);
             return status;
         }
     }
@@ -143,12 +143,12 @@ enum weir_status transport_open(struct transport *transport, const struct addres
     return WEIR_OK;
 }
 
-void transport_adopt(struct transport *transport, int fd)
+void grpc_transport_adopt(struct transport *transport, int fd)
 {
     *transport = (struct transport){.fd = fd, .connected = true, .handshaken = true};
 }
 
-void transport_close(struct transport *transport)
+void grpc_transport_close(struct transport *transport)
 {
     if (transport->tls != NULL) {
         if (transport->handshaken && transport->cause != GRPC_CAUSE_TLS) {
@@ -287,7 +287,7 @@ static enum transport_progress check_protocol(struct transport *transport, struc
     return fail(transport, GRPC_CAUSE_NOT_HTTP2);
 }
 
-enum transport_progress transport_establish(struct transport *transport, struct weir_error *error)
+enum transport_progress grpc_transport_establish(struct transport *transport, struct weir_error *error)
 {
     if (!transport->connected) {
         enum transport_progress progress = finish_connecting(transport, error);
@@ -331,8 +331,8 @@ static enum transport_progress socket_progress(struct transport *transport, bool
     return fail(transport, GRPC_CAUSE_CONNECTION_LOST);
 }
 
-enum transport_progress transport_read(struct transport *transport, uint8_t *to, size_t size, size_t *ret_length,
-                                       struct weir_error *error)
+enum transport_progress grpc_transport_read(struct transport *transport, uint8_t *to, size_t size, size_t *ret_length,
+                                            struct weir_error *error)
 {
     if (transport->tls != NULL) {
         ERR_clear_error();
@@ -348,8 +348,8 @@ enum transport_progress transport_read(struct transport *transport, uint8_t *to,
     return got == 0 ? TRANSPORT_ENDED : socket_progress(transport, false, error);
 }
 
-enum transport_progress transport_write(struct transport *transport, const uint8_t *bytes, size_t length,
-                                        size_t *ret_written, struct weir_error *error)
+enum transport_progress grpc_transport_write(struct transport *transport, const uint8_t *bytes, size_t length,
+                                             size_t *ret_written, struct weir_error *error)
 {
     if (transport->tls != NULL) {
         ERR_clear_error();
@@ -365,7 +365,7 @@ enum transport_progress transport_write(struct transport *transport, const uint8
     return socket_progress(transport, true, error);
 }
 
-bool transport_holds_bytes(const struct transport *transport)
+bool grpc_transport_holds_bytes(const struct transport *transport)
 {
     return transport->tls != NULL && SSL_has_pending(transport->tls) == 1;
 }

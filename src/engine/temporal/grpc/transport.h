@@ -29,20 +29,20 @@ struct transport {
 /* Begins to connect. `context` NULL: no TLS; else `server_name` (a host name or an IP address) is asked for and verified.
  * `user_timeout_ms`: how long the kernel waits for acknowledgements. Reasons of the moment (no route ...) also fail here.
  */
-WEIR_MUST_CHECK enum weir_status transport_open(struct transport *transport, const struct address *address,
-                                                SSL_CTX *context, const char *server_name, unsigned user_timeout_ms,
-                                                struct weir_error *error);
+WEIR_MUST_CHECK enum weir_status grpc_transport_open(struct transport *transport, const struct address *address,
+                                                     SSL_CTX *context, const char *server_name, unsigned user_timeout_ms,
+                                                     struct weir_error *error);
 /* For tests and fuzzing: over a connected socket, which it owns from now on. */
-void transport_adopt(struct transport *transport, int fd);
-void transport_close(struct transport *transport);
+void grpc_transport_adopt(struct transport *transport, int fd);
+void grpc_transport_close(struct transport *transport);
 
 /* Goes on with connecting and the handshake. TRANSPORT_DONE: bytes may be read and written. */
-enum transport_progress transport_establish(struct transport *transport, struct weir_error *error);
-enum transport_progress transport_read(struct transport *transport, uint8_t *to, size_t size, size_t *ret_length,
-                                       struct weir_error *error);
-enum transport_progress transport_write(struct transport *transport, const uint8_t *bytes, size_t length,
-                                        size_t *ret_written, struct weir_error *error);
+enum transport_progress grpc_transport_establish(struct transport *transport, struct weir_error *error);
+enum transport_progress grpc_transport_read(struct transport *transport, uint8_t *to, size_t size, size_t *ret_length,
+                                            struct weir_error *error);
+enum transport_progress grpc_transport_write(struct transport *transport, const uint8_t *bytes, size_t length,
+                                             size_t *ret_written, struct weir_error *error);
 /* Bytes that were received and decrypted lie here unread: the fd will not tell. */
-bool transport_holds_bytes(const struct transport *transport);
+bool grpc_transport_holds_bytes(const struct transport *transport);
 
 #endif

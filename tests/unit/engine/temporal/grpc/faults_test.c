@@ -1,0 +1,473 @@
+/* Each fault of a server, a proxy or the way to them, and the outcome that it must have. */
+#include <netdb.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "support/grpc_fixture.h"
+#include "support/test.h"
+
+enum { SECOND = 1000000, PROTOCOL_ERROR = 1, REFUSED_STREAM = 7, RESET_CODES = 14 };
+
+/* After a fault the client must still be of use, on this connection or the next. */
+static void check_recovery(struct grpc_fixture *fixture)
+{
+    fixture->script = (struct frontend_answer){.response = "fine", .response_length = 4};
+    fixture->now_us += 2 * GRPC_BACKOFF_MAX_US;
+    struct grpc_ended *ended = grpc_fixture_run(fixture);
+    assert_int_equal(ended->outcome, GRPC_STATUS);
+    assert_int_equal(ended->code, GRPC_OK);
+}
+
+static void run_fault(const char *name, const struct frontend_answer *script, enum grpc_outcome outcome,
+                      enum grpc_cause cause, int code)
+{
+    struct grpc_fixture fixture;
+    struct grpc_client_options options = {.response_bytes_max = 1000};
+    grpc_fixture_open(&fixture, NULL, &options);
+    fixture.script = *script;
+    struct grpc_ended *ended = grpc_fixture_run(&fixture);
+    if (ended->outcome != outcome || ended->cause != cause || ended->code != code) {
+        fail_msg("%s: %s, %s, code %d; wanted %s, %s, code %d", name, grpc_outcome_name(ended->outcome),
+                 grpc_cause_name(ended->cause), ended->code, grpc_outcome_name(outcome), grpc_cause_name(cause), code);
+    }
+    if (outcome != GRPC_REFUSED) {
+        assert_int_equal(fixture.calls_handled, 1); /* what may have been carried out is never sent twice */
+        assert_int_equal(ended->resends, 0);
+    }
+    check_recovery(&fixture);
+    grpc_fixture_close(&fixture);
+}
+
+static void answers_that_break_the_rules_are_unknown_and_proper_ones_are_not(void **state)
+{
+    (void)state;
+    static char large[1001];
+    static const struct {
+        const char *name;
+        struct frontend_answer script;
+        enum grpc_outcome outcome;
+        enum grpc_cause cause;
+        int code;
+    } rows[] = {
+        {"answer lost after processing", {.fate = FATE_CUT}, GRPC_UNKNOWN, GRPC_CAUSE_CONNECTION_LOST, 0},
+        {"connection closed after processing", {.fate = FATE_CLOSE}, GRPC_UNKNOWN, GRPC_CAUSE_CONNECTION_LOST, 0},
+        {"no trailers",
+         {.fate = FATE_NO_TRAILERS, .response = "x", .response_length = 1},
+         GRPC_UNKNOWN,
+         GRPC_CAUSE_NO_STATUS,
+         0},
+        {"headers only", {.fate = FATE_HEADERS_ONLY}, GRPC_UNKNOWN, GRPC_CAUSE_NO_STATUS, 0},
+        {"refused after headers",
+         {.fate = FATE_HEADERS_THEN_RESET, .reset_code = REFUSED_STREAM},
+         GRPC_UNKNOWN,
+         GRPC_CAUSE_STREAM_RESET,
+         0},
+        {"status that is no number", {.status_text = "abc"}, GRPC_UNKNOWN, GRPC_CAUSE_BAD_ANSWER, 0},
+        {"status of no code", {.status_text = "17"}, GRPC_UNKNOWN, GRPC_CAUSE_BAD_ANSWER, 0},
+        {"negative status", {.status_text = "-1", .code = 5}, GRPC_UNKNOWN, GRPC_CAUSE_BAD_ANSWER, 0},
+        {"OK without a message", {.status_text = "0", .code = 5}, GRPC_UNKNOWN, GRPC_CAUSE_BAD_ANSWER, 0},
+        {"proxy's 503",
+         {.fate = FATE_HEADERS_ONLY, .http_status = 503, .content_type = "text/html"},
+         GRPC_UNKNOWN,
+         GRPC_CAUSE_HTTP_STATUS,
+         0},
+        {"proxy's 404 in gRPC's clothes",
+         {.fate = FATE_HEADERS_ONLY, .http_status = 404},
+         GRPC_UNKNOWN,
+         GRPC_CAUSE_HTTP_STATUS,
+         0},
+        {"415 with a status", {.code = 3, .http_status = 415}, GRPC_STATUS, GRPC_CAUSE_NONE, 3},
+        {"OK with a 500", {.http_status = 500}, GRPC_UNKNOWN, GRPC_CAUSE_HTTP_STATUS, 0},
+        {"text", {.content_type = "text/plain"}, GRPC_UNKNOWN, GRPC_CAUSE_BAD_ANSWER, 0},
+        {"grpc-web", {.content_type = "application/grpc-web"}, GRPC_UNKNOWN, GRPC_CAUSE_BAD_ANSWER, 0},
+        {"grpc+proto", {.content_type = "application/grpc+proto"}, GRPC_STATUS, GRPC_CAUSE_NONE, 0},
+        {"compressed", {.compressed = true, .response = "x", .response_length = 1}, GRPC_UNKNOWN, GRPC_CAUSE_BAD_ANSWER, 0},
+        {"shorter than announced", {.announce_more = 1}, GRPC_UNKNOWN, GRPC_CAUSE_BAD_ANSWER, 0},
+        {"longer than announced", {.extra_bytes = 1}, GRPC_UNKNOWN, GRPC_CAUSE_BAD_ANSWER, 0},
+        {"two messages", {.twice = true, .response = "x", .response_length = 1}, GRPC_UNKNOWN, GRPC_CAUSE_BAD_ANSWER, 0},
+        {"too large", {.response = large, .response_length = 1001}, GRPC_UNKNOWN, GRPC_CAUSE_ANSWER_TOO_LARGE, 0},
+        {"as large as allowed", {.response = large, .response_length = 1000}, GRPC_STATUS, GRPC_CAUSE_NONE, 0},
+        {"announced too large", {.announce_more = 0xfffffff0}, GRPC_UNKNOWN, GRPC_CAUSE_ANSWER_TOO_LARGE, 0},
+        {"unavailable", {.code = 14, .message = "stopping"}, GRPC_STATUS, GRPC_CAUSE_NONE, 14},
+        {"unavailable in full", {.code = 14, .in_full = true}, GRPC_STATUS, GRPC_CAUSE_NONE, 14},
+        {"details that are no base64", {.code = 8, .details = "%%%"}, GRPC_STATUS, GRPC_CAUSE_NONE, 8},
+        {"slow bytes, one at a time",
+         {.drip = true, .response = large, .response_length = 500},
+         GRPC_STATUS,
+         GRPC_CAUSE_NONE,
+         0},
+        {"GOAWAY, then the answer", {.fate = FATE_GOAWAY_THEN_ANSWER}, GRPC_STATUS, GRPC_CAUSE_NONE, 0},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        run_fault(rows[i].name, &rows[i].script, rows[i].outcome, rows[i].cause, rows[i].code);
+    }
+}
+
+static void every_reset_but_a_refusal_is_unknown(void **state)
+{
+    (void)state;
+    for (uint32_t code = 0; code < RESET_CODES; code++) {
+        char name[32];
+        struct frontend_answer script = {.fate = FATE_RESET, .reset_code = code};
+        (void)snprintf(name, sizeof name, "reset %u", code);
+        if (code == REFUSED_STREAM) {
+            run_fault(name, &script, GRPC_REFUSED, GRPC_CAUSE_STREAM_REFUSED, 0);
+        } else {
+            run_fault(name, &script, GRPC_UNKNOWN, GRPC_CAUSE_STREAM_RESET, 0);
+        }
+    }
+}
+
+/* Refuses the first `refusals` calls. */
+struct refuser {
+    int refusals;
+    int seen;
+    enum fate fate;
+};
+
+static void refuse_some(void *context, const struct frontend_call *call, struct frontend_answer *answer)
+{
+    (void)call;
+    struct refuser *refuser = context;
+    if (refuser->seen++ < refuser->refusals) {
+        answer->fate = refuser->fate;
+        answer->reset_code = refuser->fate == FATE_RESET ? REFUSED_STREAM : 0;
+    }
+}
+
+static void refused_calls_are_sent_again_within_a_limit(void **state)
+{
+    (void)state;
+    for (int refusals = 1; refusals <= GRPC_RESENDS_MAX + 1; refusals++) {
+        struct grpc_fixture fixture;
+        struct refuser refuser = {.refusals = refusals, .fate = FATE_RESET};
+        struct frontend_options served = {.handler = refuse_some, .context = &refuser};
+        grpc_fixture_open(&fixture, &served, NULL);
+        struct grpc_ended *ended = grpc_fixture_run(&fixture);
+        assert_int_equal(ended->outcome, refusals <= GRPC_RESENDS_MAX ? GRPC_STATUS : GRPC_REFUSED);
+        assert_int_equal(ended->resends, refusals <= GRPC_RESENDS_MAX ? refusals : GRPC_RESENDS_MAX);
+        assert_int_equal(ended->sent_us, fixture.now_us);
+        grpc_fixture_close(&fixture);
+    }
+}
+
+static void a_call_above_a_goaways_last_stream_is_sent_again_elsewhere(void **state)
+{
+    (void)state;
+    struct grpc_fixture fixture;
+    struct refuser refuser = {.refusals = 0, .fate = FATE_GOAWAY_BELOW};
+    struct frontend_options served = {.handler = refuse_some, .context = &refuser};
+    grpc_fixture_open(&fixture, &served, NULL);
+    (void)grpc_fixture_run(&fixture); /* the connection has been of use */
+    refuser.refusals = refuser.seen + 1;
+    struct grpc_ended *ended = grpc_fixture_run(&fixture);
+    assert_int_equal(ended->outcome, GRPC_STATUS);
+    assert_int_equal(ended->resends, 1);
+    assert_int_equal(frontend_counts(fixture.frontend).connections, 2);
+    grpc_fixture_close(&fixture);
+}
+
+static void a_server_that_only_says_goaway_is_not_hammered(void **state)
+{
+    (void)state;
+    struct grpc_fixture fixture;
+    struct refuser refuser = {.refusals = 1000, .fate = FATE_GOAWAY_BELOW};
+    struct frontend_options served = {.handler = refuse_some, .context = &refuser};
+    grpc_fixture_open(&fixture, &served, NULL);
+    for (int i = 0; i < 50; i++) {
+        struct grpc_ended *ended = grpc_fixture_run(&fixture);
+        assert_true(ended->outcome == GRPC_REFUSED || ended->outcome == GRPC_NOT_SENT);
+    }
+    assert_int_equal(frontend_counts(fixture.frontend).connections, 1); /* the clock stands still: no second dial is due */
+    grpc_fixture_close(&fixture);
+}
+
+static bool one_came(struct grpc_fixture *fixture)
+{
+    return frontend_counts(fixture->frontend).calls >= 1;
+}
+
+static void a_frozen_server_is_noticed_by_its_silence(void **state)
+{
+    (void)state;
+    struct grpc_fixture fixture;
+    grpc_fixture_open(&fixture, NULL, NULL);
+    fixture.script.fate = FATE_FREEZE;
+    struct grpc_ended *ended = grpc_fixture_request(&fixture, (struct grpc_request){.timeout_us = 1000 * (int64_t)SECOND});
+    grpc_fixture_until(&fixture, one_came);
+    fixture.now_us += GRPC_KEEPALIVE_US;
+    grpc_fixture_turn(&fixture);
+    fixture.now_us += GRPC_KEEPALIVE_TIMEOUT_US - 1;
+    grpc_fixture_turn(&fixture);
+    assert_int_equal(ended->times, 0);
+    fixture.now_us += 1;
+    grpc_fixture_turn(&fixture);
+    assert_int_equal(ended->outcome, GRPC_UNKNOWN);
+    assert_int_equal(ended->cause, GRPC_CAUSE_SILENT);
+    assert_int_equal(fixture.events[GRPC_EVENT_CONNECTION_LOST], 1);
+    check_recovery(&fixture);
+    grpc_fixture_close(&fixture);
+}
+
+/* --- never reached --- */
+
+static void expect_unreachable(struct grpc_fixture *fixture, enum grpc_cause cause, const char *message, const char *hint)
+{
+    struct grpc_ended *ended = grpc_fixture_run(fixture);
+    assert_int_equal(ended->outcome, GRPC_NOT_SENT);
+    if (ended->cause != cause || strstr(ended->error.message, message) == NULL || strstr(ended->error.hint, hint) == NULL) {
+        fail_msg("%s: %s (%s)", grpc_cause_name(ended->cause), ended->error.message, ended->error.hint);
+    }
+    assert_int_equal(ended->error.status, WEIR_ENGINE_UNREACHABLE);
+    assert_int_equal(ended->sent_us, TIME_NEVER);
+    struct grpc_client_facts facts = grpc_fixture_facts(fixture);
+    assert_int_equal(facts.unreachable_since_us, fixture->now_us);
+    assert_int_equal(facts.unreachable_cause, cause);
+}
+
+static void a_port_where_nobody_listens_is_not_sent(void **state)
+{
+    (void)state;
+    struct grpc_fixture fixture;
+    grpc_fixture_open(&fixture, NULL, NULL);
+    frontend_listen(fixture.frontend, false);
+    expect_unreachable(&fixture, GRPC_CAUSE_CONNECT, "refused", "nothing listens there");
+    assert_int_equal(fixture.events[GRPC_EVENT_CONNECT_FAILED], 1);
+    for (int i = 0; i < 20; i++) { /* told once, tried again all the time */
+        fixture.now_us += GRPC_BACKOFF_MAX_US * 13 / 10;
+        (void)grpc_fixture_run(&fixture);
+    }
+    assert_int_equal(fixture.events[GRPC_EVENT_CONNECT_FAILED], 1);
+    assert_int_equal(grpc_fixture_facts(&fixture).connects_failed, 21);
+    frontend_listen(fixture.frontend, true);
+    check_recovery(&fixture);
+    assert_int_equal(grpc_fixture_facts(&fixture).unreachable_since_us, TIME_NEVER);
+    grpc_fixture_close(&fixture);
+}
+
+static void strangers_are_recognised_and_get_no_call(void **state)
+{
+    (void)state;
+    static const uint8_t noise[] = "\x05\x05SSH-2.0-nonsense and so on, more than a frame header";
+    const struct {
+        struct frontend_options served;
+        enum grpc_cause cause;
+        const char *message;
+        const char *hint;
+    } rows[] = {
+        {{.kind = FRONTEND_HTTP1}, GRPC_CAUSE_NOT_HTTP2, "HTTP/1", "gRPC port"},
+        {{.kind = FRONTEND_CLOSES}, GRPC_CAUSE_CONNECT, "without a word", "TLS"},
+        {{.kind = FRONTEND_RAW_GREETING, .greeting = noise, .greeting_length = sizeof noise},
+         GRPC_CAUSE_NOT_HTTP2,
+         "does not speak HTTP/2",
+         "host and port"},
+        {{.kind = FRONTEND_RAW_GREETING, .greeting = "\x15\x03\x03\0\2\2\x16 padding", .greeting_length = 15},
+         GRPC_CAUSE_NOT_HTTP2,
+         "speaks TLS",
+         "switch TLS on"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct grpc_fixture fixture;
+        grpc_fixture_open(&fixture, &rows[i].served, NULL);
+        expect_unreachable(&fixture, rows[i].cause, rows[i].message, rows[i].hint);
+        grpc_fixture_close(&fixture);
+    }
+}
+
+static bool is_dialling(struct grpc_fixture *fixture)
+{
+    return frontend_counts(fixture->frontend).connections == 1;
+}
+
+static void a_server_that_never_speaks_is_given_up(void **state)
+{
+    (void)state;
+    struct grpc_fixture fixture;
+    struct frontend_options served = {.kind = FRONTEND_SILENT};
+    grpc_fixture_open(&fixture, &served, NULL);
+    struct grpc_ended *ended = grpc_fixture_call(&fixture, "x", 1);
+    grpc_fixture_until(&fixture, is_dialling);
+    fixture.now_us += GRPC_CONNECT_TIMEOUT_US;
+    grpc_fixture_turn(&fixture);
+    assert_int_equal(ended->outcome, GRPC_NOT_SENT);
+    assert_int_equal(ended->cause, GRPC_CAUSE_CONNECT);
+    assert_non_null(strstr(ended->error.message, "within 5000 ms"));
+    grpc_fixture_close(&fixture);
+}
+
+/* --- names --- */
+
+static int no_such_name(const char *host, const char *port, const struct addrinfo *hints, struct addrinfo **ret_addresses)
+{
+    (void)host;
+    (void)port;
+    (void)hints;
+    (void)ret_addresses;
+    return EAI_NONAME;
+}
+
+static pthread_mutex_t slow_gate = PTHREAD_MUTEX_INITIALIZER;
+
+/* Answers only when the test opens the gate. */
+static int slow_name(const char *host, const char *port, const struct addrinfo *hints, struct addrinfo **ret_addresses)
+{
+    (void)host;
+    (void)pthread_mutex_lock(&slow_gate);
+    (void)pthread_mutex_unlock(&slow_gate);
+    return getaddrinfo("127.0.0.1", port, hints, ret_addresses);
+}
+
+static void a_name_without_an_address_is_not_sent(void **state)
+{
+    (void)state;
+    struct grpc_fixture fixture;
+    struct grpc_client_options options = {
+        .targets = "nowhere.test:7233", .lookup = no_such_name, .lookup_free = freeaddrinfo};
+    grpc_fixture_open(&fixture, NULL, &options);
+    expect_unreachable(&fixture, GRPC_CAUSE_LOOKUP, "nowhere.test", "spelling");
+    assert_int_equal(fixture.events[GRPC_EVENT_LOOKUP_FAILED], 1);
+    grpc_fixture_close(&fixture);
+}
+
+static void a_slow_lookup_holds_up_nothing_and_is_used_in_the_end(void **state)
+{
+    (void)state;
+    struct grpc_fixture fixture;
+    char target[64];
+    struct grpc_client_options options = {.targets = "slow.test:1", .lookup = slow_name, .lookup_free = freeaddrinfo};
+    struct frontend_options served = {.handler = NULL};
+    struct frontend *probe = frontend_open(&served);
+    assert_non_null(probe);
+    served.port = frontend_port(probe);
+    frontend_close(probe);
+    (void)snprintf(target, sizeof target, "slow.test:%d", served.port);
+    options.targets = target;
+    (void)pthread_mutex_lock(&slow_gate);
+    grpc_fixture_open(&fixture, &served, &options);
+    struct grpc_ended *first = grpc_fixture_call(&fixture, "x", 1);
+    grpc_fixture_turn(&fixture);
+    fixture.now_us += GRPC_LOOKUP_TIMEOUT_US;
+    grpc_fixture_turn(&fixture);
+    assert_int_equal(first->outcome, GRPC_NOT_SENT);
+    assert_int_equal(first->cause, GRPC_CAUSE_LOOKUP);
+    struct grpc_ended *patient = grpc_fixture_request(&fixture, (struct grpc_request){.wait_for_connection = true});
+    grpc_fixture_turn(&fixture);
+    assert_int_equal(patient->times, 0);
+    (void)pthread_mutex_unlock(&slow_gate);
+    grpc_fixture_wait(&fixture, patient);
+    assert_int_equal(patient->outcome, GRPC_STATUS);
+    grpc_fixture_close(&fixture);
+}
+
+static void closing_while_a_lookup_runs_is_safe(void **state)
+{
+    (void)state;
+    struct grpc_fixture fixture;
+    struct grpc_client_options options = {.targets = "slow.test:1", .lookup = slow_name, .lookup_free = freeaddrinfo};
+    (void)pthread_mutex_lock(&slow_gate);
+    grpc_fixture_open(&fixture, NULL, &options);
+    struct grpc_ended *ended = grpc_fixture_call(&fixture, "x", 1);
+    grpc_fixture_turn(&fixture);
+    grpc_client_close(fixture.client);
+    fixture.client = NULL;
+    assert_int_equal(ended->outcome, GRPC_NOT_SENT);
+    assert_int_equal(ended->cause, GRPC_CAUSE_CLOSED);
+    (void)pthread_mutex_unlock(&slow_gate);
+    grpc_fixture_close(&fixture);
+}
+
+/* --- coming back --- */
+
+static void a_patient_call_waits_for_the_servers_return(void **state)
+{
+    (void)state;
+    struct grpc_fixture fixture;
+    grpc_fixture_open(&fixture, NULL, NULL);
+    frontend_listen(fixture.frontend, false);
+    struct grpc_ended *patient = grpc_fixture_request(
+        &fixture, (struct grpc_request){.wait_for_connection = true, .timeout_us = 100 * (int64_t)SECOND});
+    for (int i = 0; i < 20; i++) {
+        grpc_fixture_turn(&fixture);
+        fixture.now_us += SECOND;
+    }
+    assert_int_equal(patient->times, 0);
+    frontend_listen(fixture.frontend, true);
+    /* However long it was away: the next dial is within 2 s. */
+    fixture.now_us += 2 * SECOND;
+    grpc_fixture_wait(&fixture, patient);
+    assert_int_equal(patient->outcome, GRPC_STATUS);
+    grpc_fixture_close(&fixture);
+}
+
+static void a_probe_dials_at_once_when_told(void **state)
+{
+    (void)state;
+    struct grpc_fixture fixture;
+    grpc_fixture_open(&fixture, NULL, NULL);
+    frontend_listen(fixture.frontend, false);
+    (void)grpc_fixture_run(&fixture);
+    frontend_listen(fixture.frontend, true);
+    assert_int_equal(grpc_fixture_run(&fixture)->outcome, GRPC_NOT_SENT); /* no dial is due */
+    grpc_client_dial_now(fixture.client);
+    assert_int_equal(grpc_fixture_run(&fixture)->outcome, GRPC_STATUS);
+    grpc_fixture_close(&fixture);
+}
+
+static void hold_ten(void *context, const struct frontend_call *call, struct frontend_answer *answer)
+{
+    (void)call;
+    int *seen = context;
+    answer->fate = (*seen)++ < 10 ? FATE_HOLD : FATE_ANSWER;
+}
+
+static bool ten_came(struct grpc_fixture *fixture)
+{
+    return frontend_counts(fixture->frontend).calls == 10;
+}
+
+static void a_cut_makes_what_was_sent_unknown_and_what_was_not_goes_on(void **state)
+{
+    (void)state;
+    int seen = 0;
+    struct grpc_fixture fixture;
+    struct frontend_options served = {.handler = hold_ten, .context = &seen, .streams_max = 10};
+    grpc_fixture_open(&fixture, &served, NULL);
+    for (int i = 0; i < 30; i++) {
+        (void)grpc_fixture_request(&fixture, (struct grpc_request){.wait_for_connection = true});
+    }
+    grpc_fixture_until(&fixture, ten_came);
+    frontend_cut_all(fixture.frontend);
+    while (fixture.told < 30) {
+        grpc_fixture_turn(&fixture);
+        fixture.now_us += 10000;
+    }
+    for (int i = 0; i < 30; i++) {
+        assert_int_equal(fixture.ended[i].outcome, i < 10 ? GRPC_UNKNOWN : GRPC_STATUS);
+    }
+    assert_int_equal(seen, 30); /* each came once */
+    grpc_fixture_close(&fixture);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(answers_that_break_the_rules_are_unknown_and_proper_ones_are_not),
+        cmocka_unit_test(every_reset_but_a_refusal_is_unknown),
+        cmocka_unit_test(refused_calls_are_sent_again_within_a_limit),
+        cmocka_unit_test(a_call_above_a_goaways_last_stream_is_sent_again_elsewhere),
+        cmocka_unit_test(a_server_that_only_says_goaway_is_not_hammered),
+        cmocka_unit_test(a_frozen_server_is_noticed_by_its_silence),
+        cmocka_unit_test(a_port_where_nobody_listens_is_not_sent),
+        cmocka_unit_test(strangers_are_recognised_and_get_no_call),
+        cmocka_unit_test(a_server_that_never_speaks_is_given_up),
+        cmocka_unit_test(a_name_without_an_address_is_not_sent),
+        cmocka_unit_test(a_slow_lookup_holds_up_nothing_and_is_used_in_the_end),
+        cmocka_unit_test(closing_while_a_lookup_runs_is_safe),
+        cmocka_unit_test(a_patient_call_waits_for_the_servers_return),
+        cmocka_unit_test(a_probe_dials_at_once_when_told),
+        cmocka_unit_test(a_cut_makes_what_was_sent_unknown_and_what_was_not_goes_on),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
