@@ -37,7 +37,7 @@ enum weir_status assemble_signal(const char *name, const struct engine_options *
                                  const char *execution_id, const char *signal, const char *input, const char *request_id,
                                  struct weir_error *error)
 {
-    struct temporal_operator *operator = NULL;
+    struct temporal_operator *operator= NULL;
     enum weir_status status = open_operator(name, options, timeout_us, "signals", &operator, error);
     if (status == WEIR_OK) {
         status = temporal_signal(operator, execution_id, signal, input, request_id, error);
@@ -49,7 +49,7 @@ enum weir_status assemble_signal(const char *name, const struct engine_options *
 enum weir_status assemble_terminate(const char *name, const struct engine_options *options, int64_t timeout_us,
                                     const char *execution_id, const char *reason, struct weir_error *error)
 {
-    struct temporal_operator *operator = NULL;
+    struct temporal_operator *operator= NULL;
     enum weir_status status = open_operator(name, options, timeout_us, "terminations", &operator, error);
     if (status == WEIR_OK) {
         status = temporal_terminate(operator, execution_id, reason, error);
@@ -62,7 +62,7 @@ enum weir_status assemble_examine(const char *name, const struct engine_options 
                                   const char *const *queues, size_t count, temporal_tell *tell, void *context,
                                   struct weir_error *error)
 {
-    struct temporal_operator *operator = NULL;
+    struct temporal_operator *operator= NULL;
     if (strcmp(name, "temporal") != 0) {
         return WEIR_OK;
     }

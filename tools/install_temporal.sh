@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs what the tests against a real Temporal service need into a cache folder, once: the development server of Temporal's
+# Installs what the tests on a real Temporal service need into a cache folder, once: the development server of Temporal's
 # command line (built with Go, about five minutes) and a Python with the official SDK for workers.
 #
 # usage: install_temporal.sh         prints the folder; says on stderr what is missing and how to get it, and exits with 1
@@ -23,7 +23,8 @@ fail() {
 }
 
 if [ ! -x "$folder/bin/temporal" ]; then
-    command -v go >/dev/null || fail 'Go is not installed (https://go.dev/dl, 1.24 or newer); then run tools/install_temporal.sh'
+    command -v go >/dev/null ||
+        fail 'Go is not installed (https://go.dev/dl, 1.24 or newer); then run tools/install_temporal.sh'
     printf 'building the Temporal server for the tests, once; this takes some minutes\n' >&2
     GOBIN=$folder/bin GOFLAGS=-buildvcs=false nice -n 10 go install "github.com/temporalio/cli/cmd/temporal@v$version" \
         >"$log" 2>&1 || fail "it could not be built: see $log"

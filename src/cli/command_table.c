@@ -181,7 +181,8 @@ static const struct command commands[] = {
     .name = "cancel", .section = "Executions", .run = verb_cancel, .marks = COMMAND_CHANGES,
     .summary = "Cancel executions",
     .example = "weir cancel 0198c2f1-7a3b-7c01\nweir cancel --where 'workspace=acme state=pending' --yes\n",
-    .details = "Waiting ones never start; running ones are stopped by their node, or asked to stop by Temporal.\n" BULK_DETAILS,
+    .details = "Waiting ones never start; running ones are stopped by their node, or asked to stop by Temporal.\n"
+               BULK_DETAILS,
     .arguments = ARGUMENT_IDS,
     .flags = {FLAGS_BULK,
               {.name = "terminate", .help = "do not ask: end the named executions' workflows on Temporal at once"}},

@@ -80,7 +80,8 @@ static const struct setting table[SETTING_COUNT] = {
     .key = "exec.allow", .type = SETTING_ALLOW_LIST, .default_text = "false", .environment = "WEIR_EXEC_ALLOW",
     .help = "programs that steps may run: false, true, or a list"},
 [SETTING_TEMPORAL_ADDRESS] = {
-    .key = "temporal.address", .type = SETTING_TEXT, .default_text = "127.0.0.1:7233", .environment = "WEIR_TEMPORAL_ADDRESS",
+    .key = "temporal.address", .type = SETTING_TEXT, .default_text = "127.0.0.1:7233",
+    .environment = "WEIR_TEMPORAL_ADDRESS",
     .help = "where the Temporal service is: host:port, several with commas"},
 [SETTING_TEMPORAL_NAMESPACE] = {
     .key = "temporal.namespace", .type = SETTING_TEXT, .default_text = "default", .environment = "WEIR_TEMPORAL_NAMESPACE",
@@ -104,19 +105,22 @@ static const struct setting table[SETTING_COUNT] = {
     .key = "temporal.api_key_file", .type = SETTING_TEXT, .default_text = "", .environment = "WEIR_TEMPORAL_API_KEY_FILE",
     .help = "file with the API key; implies TLS"},
 [SETTING_TEMPORAL_TLS_ENABLED] = {
-    .key = "temporal.tls.enabled", .type = SETTING_BOOLEAN, .default_text = "false", .environment = "WEIR_TEMPORAL_TLS_ENABLED",
+    .key = "temporal.tls.enabled", .type = SETTING_BOOLEAN, .default_text = "false",
+    .environment = "WEIR_TEMPORAL_TLS_ENABLED",
     .help = "speak TLS; the four below imply it"},
 [SETTING_TEMPORAL_TLS_CA_FILE] = {
     .key = "temporal.tls.ca_file", .type = SETTING_TEXT, .default_text = "", .environment = "WEIR_TEMPORAL_TLS_CA_FILE",
     .help = "authorities to trust (PEM); empty = the system's"},
 [SETTING_TEMPORAL_TLS_CERTIFICATE_FILE] = {
-    .key = "temporal.tls.certificate_file", .type = SETTING_TEXT, .default_text = "", .environment = "WEIR_TEMPORAL_TLS_CERTIFICATE_FILE",
+    .key = "temporal.tls.certificate_file", .type = SETTING_TEXT, .default_text = "",
+    .environment = "WEIR_TEMPORAL_TLS_CERTIFICATE_FILE",
     .help = "our certificate (PEM)"},
 [SETTING_TEMPORAL_TLS_KEY_FILE] = {
     .key = "temporal.tls.key_file", .type = SETTING_TEXT, .default_text = "", .environment = "WEIR_TEMPORAL_TLS_KEY_FILE",
     .help = "its key (PEM)"},
 [SETTING_TEMPORAL_TLS_SERVER_NAME] = {
-    .key = "temporal.tls.server_name", .type = SETTING_TEXT, .default_text = "", .environment = "WEIR_TEMPORAL_TLS_SERVER_NAME",
+    .key = "temporal.tls.server_name", .type = SETTING_TEXT, .default_text = "",
+    .environment = "WEIR_TEMPORAL_TLS_SERVER_NAME",
     .help = "name that the server's certificate must have"},
 [SETTING_LOG_FORMAT] = {
     .key = "log.format", .type = SETTING_CHOICE, .default_text = "auto", .environment = "WEIR_LOG_FORMAT",

@@ -271,8 +271,9 @@ static enum weir_status check_service(struct doctor *doctor, struct weir_error *
         if (count == 0 && temporal.task_queue[0] != '\0') {
             queues[count++] = temporal.task_queue;
         }
-        status = assemble_examine(settings_text(settings, SETTING_ENGINE), &options,
-                                  temporal_settings_timeout(doctor->invocation), queues, count, tell_finding, doctor, error);
+        status =
+            assemble_examine(settings_text(settings, SETTING_ENGINE), &options,
+                             temporal_settings_timeout(doctor->invocation), queues, count, tell_finding, doctor, error);
     }
     json_decref(page);
     return status;

@@ -1,5 +1,5 @@
-/* weir signal: passes a signal on to the workflow of an execution. It goes to the service directly and is kept there: no node
- * takes part, and no queue. */
+/* weir signal: passes a signal on to the workflow of an execution. It goes to the service directly and is kept there: no
+ * node takes part, and no queue. */
 #include <string.h>
 
 #include "base/error.h"

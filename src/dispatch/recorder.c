@@ -153,8 +153,7 @@ bool in_flight_may_run(const struct node *node, const struct in_flight *entry, i
 }
 
 /* "Unreachable" speaks of one request. The item may be put back only when no other request of it can have arrived. */
-static bool plan_unreachable(struct node *node, struct in_flight *entry, const struct report *report,
-                             struct record *record)
+static bool plan_unreachable(struct node *node, struct in_flight *entry, const struct report *report, struct record *record)
 {
     if (entry == NULL || entry->started) {
         return false;

@@ -119,10 +119,10 @@ struct definition_temporal {
 
 struct definition {
     const char *name;
-    const char *workspace;    /* its owner; NULL = every workspace may run it */
-    int64_t timeout_us;       /* of the whole execution; 0 = none */
-    int64_t stuck_after_us;   /* warn when it runs longer; 0 = the node's default */
-    int attempts_max;         /* starts of an execution; 0 = the node's default */
+    const char *workspace;                      /* its owner; NULL = every workspace may run it */
+    int64_t timeout_us;                         /* of the whole execution; 0 = none */
+    int64_t stuck_after_us;                     /* warn when it runs longer; 0 = the node's default */
+    int attempts_max;                           /* starts of an execution; 0 = the node's default */
     const struct definition_temporal *temporal; /* NULL: it has steps, for the in-process engine */
     const struct step *steps;                   /* in file order; count >= 1, or 0 with `temporal` */
     size_t count;

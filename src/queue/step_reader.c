@@ -233,8 +233,7 @@ static enum weir_status read_factor(struct definition_reader *reader, const stru
     return WEIR_OK;
 }
 
-enum weir_status reader_take_retry(struct definition_reader *reader, const struct yaml_node *node,
-                                   struct step_retry *retry)
+enum weir_status reader_take_retry(struct definition_reader *reader, const struct yaml_node *node, struct step_retry *retry)
 {
     static const char *const keys[] = {"attempts", "backoff", "factor", "max", "not_on"};
     enum weir_status status =

@@ -80,8 +80,7 @@ static enum weir_status take_map(struct definition_reader *reader, const struct 
     if (status == WEIR_OUT_OF_MEMORY) {
         return error_out_of_memory(reader->error);
     }
-    return status == WEIR_OK ? WEIR_OK
-                             : FAIL(reader, node, "%s is larger than %d bytes", what, TEMPORAL_MAP_BYTES_MAX);
+    return status == WEIR_OK ? WEIR_OK : FAIL(reader, node, "%s is larger than %d bytes", what, TEMPORAL_MAP_BYTES_MAX);
 }
 
 static enum weir_status refuse_own_memo(struct definition_reader *reader, const struct yaml_node *memo)
@@ -124,8 +123,7 @@ enum weir_status temporal_read(struct definition_reader *reader, const struct ya
                                        "retry",         "memo",       "search_attributes"};
     enum weir_status status =
         yaml_check_keys(&reader->source, node, "\"temporal\"", keys, sizeof keys / sizeof keys[0], reader->error);
-    struct definition_temporal *temporal =
-        status == WEIR_OK ? arena_allocate(reader->arena, sizeof *temporal) : NULL;
+    struct definition_temporal *temporal = status == WEIR_OK ? arena_allocate(reader->arena, sizeof *temporal) : NULL;
     if (status != WEIR_OK) {
         return status;
     }

@@ -67,8 +67,8 @@ static void write_all(void)
 
 static void add_row(void *context, const struct list_row *row)
 {
-    (void)json_array_append_new(context, json_pack("[s, s, i, I]", row->workflow_id, row->run_id, row->status,
-                                                   (json_int_t)row->close_us));
+    (void)json_array_append_new(
+        context, json_pack("[s, s, i, I]", row->workflow_id, row->run_id, row->status, (json_int_t)row->close_us));
 }
 
 static json_t *read_closing(const uint8_t *data, size_t length)
@@ -77,9 +77,9 @@ static json_t *read_closing(const uint8_t *data, size_t length)
     if (answer_close_event(data, length, &closing) != WEIR_OK) {
         return NULL;
     }
-    json_t *json = json_pack("{s:i, s:s, s:s?, s:s, s:s?, s:I, s:I}", "kind", (int)closing.kind, "next", closing.next_run_id,
-                             "result", closing.result, "code", closing.error_code, "error", closing.error, "at",
-                             (json_int_t)closing.at_us, "token", (json_int_t)closing.token.length);
+    json_t *json = json_pack("{s:i, s:s, s:s?, s:s, s:s?, s:I, s:I}", "kind", (int)closing.kind, "next",
+                             closing.next_run_id, "result", closing.result, "code", closing.error_code, "error",
+                             closing.error, "at", (json_int_t)closing.at_us, "token", (json_int_t)closing.token.length);
     closing_close(&closing);
     return json;
 }

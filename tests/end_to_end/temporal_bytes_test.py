@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Our messages against the official ones of the Python SDK: what we write decodes there into what was meant and encodes back to
-the same bytes, and what is encoded there is read by us as what it says.
+"""Our messages against the official ones of the Python SDK: what we write decodes there into what was meant, and what is
+encoded there is read by us as what it says.
 
 usage: temporal_bytes_test.py PROGRAM      runs itself again with the Python that has the SDK
 """

@@ -18,8 +18,8 @@ DEADLINE_SECONDS = 60
 
 
 def installed():
-    folder = subprocess.run([os.path.join(ROOT, 'tools', 'install_temporal.sh'), 'where'], stdout=subprocess.PIPE, text=True,
-                            check=True).stdout.strip()
+    installer = os.path.join(ROOT, 'tools', 'install_temporal.sh')
+    folder = subprocess.run([installer, 'where'], stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
     return folder if os.path.exists(os.path.join(folder, 'complete')) else None
 
 
@@ -115,7 +115,7 @@ class Server:
         return int(self.ask('roots', 'execution-' + id).stdout)
 
     def check_one_chain_each(self, ids, namespace='default'):
-        """By the server's own list: each execution has exactly one run. (Of workflows that go on in further runs: roots().)"""
+        """By the server's own list: each execution has exactly one run. (Of workflows with several: roots().)"""
         wanted = {'execution-' + id for id in ids}
 
         def listed():

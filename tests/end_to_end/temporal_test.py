@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""weir before a real Temporal service and a real worker: every kind of end, and every fault that can be made there. After each
-fault the service's own list must show exactly one chain of runs for each execution.
+"""weir before a real Temporal service and a real worker: every kind of end, and every fault that can be made there. After
+each fault the service's own list must show exactly one chain of runs for each execution.
 
 usage: temporal_test.py BINARY [TEST ...]
 """

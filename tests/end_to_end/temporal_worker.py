@@ -1,5 +1,5 @@
-"""A worker with the official SDK, as a user would write one. Every run of a workflow writes a line into the file of records:
-"workflow_id run_id". Runs until its standard input ends.
+"""A worker with the official SDK, as a user would write one. Every run of a workflow writes a line into the file of
+records: "workflow_id run_id". Runs until its standard input ends.
 
 usage: temporal_worker.py ADDRESS NAMESPACE TASK_QUEUE RECORDS      (with the Python of tools/install_temporal.sh)
 """

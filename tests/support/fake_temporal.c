@@ -131,8 +131,7 @@ static void throttle(struct fake_call *call)
     TemporalApi__ResourceExhaustedFailure failure = TEMPORAL_API__RESOURCE_EXHAUSTED_FAILURE__INIT;
     failure.cause = 1;
     failure.scope = 1;
-    answer_error(call, GRPC_RESOURCE_EXHAUSTED, "namespace rate limit exceeded", "ResourceExhaustedFailure",
-                 &failure.base);
+    answer_error(call, GRPC_RESOURCE_EXHAUSTED, "namespace rate limit exceeded", "ResourceExhaustedFailure", &failure.base);
 }
 
 /* True when the call is answered by the fault instead of being carried out. */

@@ -1,6 +1,6 @@
-/* A Temporal service in memory, for unit tests of the engine on a virtual clock: what a real one was seen to do with starts,
- * descriptions, lists, close events and cancels, and on request what a healthy one never does. It is a wire of the engine
- * (temporal.h), so no byte of HTTP is involved. One thread.
+/* A Temporal service in memory, for unit tests of the engine on a virtual clock: what a real one was seen to do with
+ * starts, descriptions, lists, close events and cancels, and on request what a healthy one never does. It is a wire of the
+ * engine (temporal.h), so no byte of HTTP is involved. One thread.
  */
 #ifndef WEIR_TESTS_SUPPORT_FAKE_TEMPORAL_H
 #define WEIR_TESTS_SUPPORT_FAKE_TEMPORAL_H

@@ -94,9 +94,8 @@ enum weir_status answer_describe(const uint8_t *data, size_t length, struct desc
     return WEIR_OK;
 }
 
-enum weir_status answer_list(const uint8_t *data, size_t length,
-                             void (*visit)(void *context, const struct list_row *row), void *context,
-                             struct list_answer *ret_answer)
+enum weir_status answer_list(const uint8_t *data, size_t length, void (*visit)(void *context, const struct list_row *row),
+                             void *context, struct list_answer *ret_answer)
 {
     TemporalApi__ListWorkflowExecutionsResponse *answer =
         temporal_api__list_workflow_executions_response__unpack(NULL, length, data);
@@ -377,8 +376,7 @@ enum weir_status answer_describe_namespace(const uint8_t *data, size_t length, s
     ret_answer->retention_us = 0;
     if (retention != NULL && retention->seconds > 0) {
         int64_t most = INT64_MAX / MICROSECONDS_PER_SECOND / 2;
-        ret_answer->retention_us =
-            (retention->seconds < most ? retention->seconds : most) * MICROSECONDS_PER_SECOND;
+        ret_answer->retention_us = (retention->seconds < most ? retention->seconds : most) * MICROSECONDS_PER_SECOND;
     }
     temporal_api__describe_namespace_response__free_unpacked(answer, NULL);
     return WEIR_OK;

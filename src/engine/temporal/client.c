@@ -60,8 +60,7 @@ enum weir_status temporal_client_open(const struct temporal_options *options, st
     return grpc_client_open(&client, clock, ret_client, error);
 }
 
-enum weir_status temporal_open(const struct temporal_options *options, struct engine **ret_engine,
-                               struct weir_error *error)
+enum weir_status temporal_open(const struct temporal_options *options, struct engine **ret_engine, struct weir_error *error)
 {
     struct grpc_client *client = NULL;
     enum weir_status status = temporal_client_open(options, &client, error);

@@ -120,8 +120,9 @@ static void poll_run(struct temporal *engine, struct run *run, struct bytes toke
 
 enum { POLL_SEARCH_MAX = 256 };
 
-/* The first of the queue whose workspace has no run that is waited for: a workspace with one slot is the one that loses most
- * by a late end. Half of the places are kept for these; the others go to whoever comes first. NULL: nobody gets one now. */
+/* The first of the queue whose workspace has no run that is waited for: a workspace with one slot is the one that loses
+ * most by a late end. Half of the places are kept for these; the others go to whoever comes first. NULL: nobody gets one
+ * now. */
 static struct run *next_to_poll(struct temporal *engine)
 {
     struct run *run = engine->poll_queue;
@@ -254,10 +255,9 @@ static void list_page(struct temporal *engine)
         (void)snprintf(query + length, sizeof query - (size_t)length, " AND CloseTime >= '%s'", since);
     }
     sweep->is_under_way = true;
-    if (!call_send_own(
-            engine, NULL, NULL, METHOD_LIST,
-            message_list(engine->namespace_name, query, sweep->is_anchored ? LIST_PAGE_SIZE : 1, sweep->token),
-            CALL_TIMEOUT_US, list_done)) {
+    if (!call_send_own(engine, NULL, NULL, METHOD_LIST,
+                       message_list(engine->namespace_name, query, sweep->is_anchored ? LIST_PAGE_SIZE : 1, sweep->token),
+                       CALL_TIMEOUT_US, list_done)) {
         end_sweep(engine, time_add(temporal_now(engine), SWEEP_RETRY_US));
     }
 }
@@ -284,15 +284,14 @@ static void namespace_done(struct temporal *engine, struct run *run, const struc
     if (is_known && answer.retention_us > 0) {
         engine->retention_us = answer.retention_us;
     }
-    engine->namespace_due_us =
-        time_add(temporal_now(engine), is_known ? NAMESPACE_INTERVAL_US : NAMESPACE_RETRY_US);
+    engine->namespace_due_us = time_add(temporal_now(engine), is_known ? NAMESPACE_INTERVAL_US : NAMESPACE_RETRY_US);
 }
 
 static void ask_namespace(struct temporal *engine, int64_t now_us)
 {
-    engine->namespace_is_asked = call_send_own(engine, NULL, NULL, METHOD_DESCRIBE_NAMESPACE,
-                                               message_describe_namespace(engine->namespace_name), CALL_TIMEOUT_US,
-                                               namespace_done);
+    engine->namespace_is_asked =
+        call_send_own(engine, NULL, NULL, METHOD_DESCRIBE_NAMESPACE, message_describe_namespace(engine->namespace_name),
+                      CALL_TIMEOUT_US, namespace_done);
     if (!engine->namespace_is_asked) {
         engine->namespace_due_us = time_add(now_us, NAMESPACE_RETRY_US);
     }

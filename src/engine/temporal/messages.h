@@ -18,11 +18,11 @@
 #include "weir/status.h"
 
 enum {
-    RUN_ID_MAX = 64,          /* bytes with the closing NUL; a UUID has 37 */
-    WORKFLOW_ID_MAX = 64,     /* "execution-" and a UUID */
-    FAIRNESS_KEY_MAX = 64,    /* bytes */
-    FAILURE_DEPTH_MAX = 16,   /* causes that are told */
-    LIST_PAGE_SIZE = 1000,    /* rows of one list call: the service's own maximum */
+    RUN_ID_MAX = 64,        /* bytes with the closing NUL; a UUID has 37 */
+    WORKFLOW_ID_MAX = 64,   /* "execution-" and a UUID */
+    FAIRNESS_KEY_MAX = 64,  /* bytes */
+    FAILURE_DEPTH_MAX = 16, /* causes that are told */
+    LIST_PAGE_SIZE = 1000,  /* rows of one list call: the service's own maximum */
     SERVER_VERSION_MAX = 64,
     POLLERS_TOLD_MAX = 100
 };
@@ -157,7 +157,13 @@ WEIR_MUST_CHECK enum weir_status answer_describe_task_queue(const uint8_t *data,
 
 /* --- the details of an error (grpc-status-details-bin) --- */
 
-enum detail_kind { DETAIL_NONE, DETAIL_ALREADY_STARTED, DETAIL_RESOURCE_EXHAUSTED, DETAIL_NAMESPACE_NOT_FOUND, DETAIL_OTHER };
+enum detail_kind {
+    DETAIL_NONE,
+    DETAIL_ALREADY_STARTED,
+    DETAIL_RESOURCE_EXHAUSTED,
+    DETAIL_NAMESPACE_NOT_FOUND,
+    DETAIL_OTHER
+};
 struct detail {
     enum detail_kind kind;
     char start_request_id[RUN_ID_MAX]; /* ALREADY_STARTED */

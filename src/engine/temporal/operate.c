@@ -74,7 +74,9 @@ static enum look_kind call_and_wait(struct temporal_operator *operator, enum met
         struct pollfd wanted = {.fd = grpc_client_fd(operator->client), .events = POLLIN};
         int64_t next_us = grpc_client_step(operator->client);
         int64_t wait_us = next_us - clock_boot(operator->clock);
-        int wait_ms = wait_us <= 0 ? 0 : wait_us > MICROSECONDS_PER_SECOND ? 1000 : (int)(wait_us / MICROSECONDS_PER_MS) + 1;
+        int wait_ms = wait_us <= 0                        ? 0
+                      : wait_us > MICROSECONDS_PER_SECOND ? 1000
+                                                          : (int)(wait_us / MICROSECONDS_PER_MS) + 1;
         if (!waited->is_done) {
             (void)poll(&wanted, 1, wait_ms);
         }
@@ -94,7 +96,8 @@ static enum weir_status act(struct temporal_operator *operator, enum method meth
         return WEIR_OK;
     }
     if (look == LOOK_NOT_FOUND) {
-        error_set(error, WEIR_EXECUTION_NOT_FOUND, "the Temporal service has no open workflow " WORKFLOW_ID_PREFIX "%s", id);
+        error_set(error, WEIR_EXECUTION_NOT_FOUND, "the Temporal service has no open workflow " WORKFLOW_ID_PREFIX "%s",
+                  id);
         error_hint(error, "it has not been started yet, or has ended: `weir show %s`", id);
         return WEIR_EXECUTION_NOT_FOUND;
     }
@@ -104,7 +107,7 @@ static enum weir_status act(struct temporal_operator *operator, enum method meth
     return waited.error.status == WEIR_OK ? WEIR_FAILED : waited.error.status;
 }
 
-enum weir_status temporal_signal(struct temporal_operator *operator, const char *execution_id, const char *name,
+enum weir_status temporal_signal(struct temporal_operator *operator, const char * execution_id, const char *name,
                                  const char *input, const char *request_id, struct weir_error *error)
 {
     char workflow_id[WORKFLOW_ID_MAX];
@@ -115,7 +118,7 @@ enum weir_status temporal_signal(struct temporal_operator *operator, const char 
                execution_id, error);
 }
 
-enum weir_status temporal_terminate(struct temporal_operator *operator, const char *execution_id, const char *reason,
+enum weir_status temporal_terminate(struct temporal_operator *operator, const char * execution_id, const char *reason,
                                     struct weir_error *error)
 {
     char workflow_id[WORKFLOW_ID_MAX];
@@ -131,8 +134,8 @@ struct teller {
     void *context;
 };
 
-static void WEIR_PRINTF(4, 5) say(const struct teller *teller, enum finding finding, const char *check, const char *format,
-                                  ...)
+static void WEIR_PRINTF(4, 5)
+    say(const struct teller *teller, enum finding finding, const char *check, const char *format, ...)
 {
     char text[WEIR_ERROR_MESSAGE_MAX + WEIR_ERROR_HINT_MAX];
     va_list arguments;
@@ -142,19 +145,19 @@ static void WEIR_PRINTF(4, 5) say(const struct teller *teller, enum finding find
     teller->tell(teller->context, finding, check, text);
 }
 
-static bool examine_server(struct temporal_operator *operator, const struct teller *teller)
+static bool examine_server(struct temporal_operator *operator, const struct teller * teller)
 {
     struct waited waited;
     char version[SERVER_VERSION_MAX] = "";
     int64_t began_us = clock_boot(operator->clock);
     enum look_kind look = call_and_wait(operator, METHOD_SYSTEM_INFO, message_system_info(), &waited);
-    bool is_fine = look == LOOK_OK && answer_system_info(waited.response.data, waited.response.length, version,
-                                                         sizeof version) == WEIR_OK;
+    bool is_fine = look == LOOK_OK &&
+                   answer_system_info(waited.response.data, waited.response.length, version, sizeof version) == WEIR_OK;
     double ms = (double)(clock_boot(operator->clock) - began_us) / 1000.0;
     free(waited.response.data);
     if (is_fine) {
-        say(teller, FINDING_FINE, "temporal", "%s answers in %.1f ms, server %s, %s", operator->address, ms, version,
-            operator->tls ? "over TLS" : "without TLS");
+        say(teller, FINDING_FINE, "temporal", "%s answers in %.1f ms, server %s, %s", operator->address, ms,
+            version, operator->tls ? "over TLS" : "without TLS");
     } else {
         say(teller, FINDING_PROBLEM, "temporal", "%s: %s%s%s", operator->address,
             waited.error.message[0] == '\0' ? "what answers is no Temporal service" : waited.error.message,
@@ -163,15 +166,15 @@ static bool examine_server(struct temporal_operator *operator, const struct tell
     return is_fine;
 }
 
-static bool examine_namespace(struct temporal_operator *operator, const struct teller *teller)
+static bool examine_namespace(struct temporal_operator *operator, const struct teller * teller)
 {
     struct waited waited;
     struct namespace_answer answer = {.state = 0};
     char retention[DURATION_TEXT_MAX];
     enum look_kind look =
         call_and_wait(operator, METHOD_DESCRIBE_NAMESPACE, message_describe_namespace(operator->namespace_name), &waited);
-    bool is_fine = look == LOOK_OK &&
-                   answer_describe_namespace(waited.response.data, waited.response.length, &answer) == WEIR_OK;
+    bool is_fine =
+        look == LOOK_OK && answer_describe_namespace(waited.response.data, waited.response.length, &answer) == WEIR_OK;
     free(waited.response.data);
     if (!is_fine) {
         say(teller, FINDING_PROBLEM, "namespace", "%s: %s", operator->namespace_name, waited.error.message);
@@ -181,15 +184,15 @@ static bool examine_namespace(struct temporal_operator *operator, const struct t
     if (answer.state != 1) {
         say(teller, FINDING_PROBLEM, "namespace", "%s is not registered (any more)", operator->namespace_name);
     } else if (answer.retention_us == 0) {
-        say(teller, FINDING_WARNING, "namespace", "%s does not say how long closed workflows are kept",
-            operator->namespace_name);
+        say(teller, FINDING_WARNING, "namespace",
+            "%s does not say how long closed workflows are kept", operator->namespace_name);
     } else {
         say(teller, FINDING_FINE, "namespace", "%s keeps closed workflows for %s", operator->namespace_name, retention);
     }
     return true;
 }
 
-static void examine_queue(struct temporal_operator *operator, const char *queue, const struct teller *teller)
+static void examine_queue(struct temporal_operator *operator, const char * queue, const struct teller *teller)
 {
     struct waited waited;
     size_t pollers = 0;
@@ -201,18 +204,19 @@ static void examine_queue(struct temporal_operator *operator, const char *queue,
     if (!is_fine) {
         say(teller, FINDING_PROBLEM, "workers", "'%s': %s", queue, waited.error.message);
     } else if (pollers == 0) {
-        say(teller, FINDING_WARNING, "workers", "nobody polls '%s': its workflows are started and wait for a worker", queue);
+        say(teller, FINDING_WARNING, "workers", "nobody polls '%s': its workflows are started and wait for a worker",
+            queue);
     } else {
         say(teller, FINDING_FINE, "workers", "%zu worker%s poll%s '%s'", pollers, pollers == 1 ? "" : "s",
             pollers == 1 ? "s" : "", queue);
     }
 }
 
-void temporal_examine(struct temporal_operator *operator, const char *const *queues, size_t count, temporal_tell *tell,
+void temporal_examine(struct temporal_operator *operator, const char * const * queues, size_t count, temporal_tell *tell,
                       void *context)
 {
     struct teller teller = {.tell = tell, .context = context};
-    if (!examine_server(operator, &teller) || !examine_namespace(operator, &teller)) {
+    if (!examine_server(operator, & teller) || !examine_namespace(operator, & teller)) {
         return;
     }
     for (size_t i = 0; i < count; i++) {
@@ -234,21 +238,21 @@ void temporal_examine(struct temporal_operator *operator, const char *const *que
 enum weir_status temporal_operator_open(const struct temporal_options *options, int64_t timeout_us,
                                         struct temporal_operator **ret_operator, struct weir_error *error)
 {
-    struct temporal_operator *operator = calloc(1, sizeof *operator);
-    if (operator == NULL) {
+    struct temporal_operator *operator= calloc(1, sizeof *operator);
+    if (operator== NULL) {
         return error_out_of_memory(error);
     }
     operator->clock = options->clock == NULL ? clock_system() : options->clock;
     operator->timeout_us = timeout_us;
     operator->address = strdup(options->address == NULL ? TEMPORAL_ADDRESS_DEFAULT : options->address);
-    operator->namespace_name = strdup(options->namespace_name == NULL ? TEMPORAL_NAMESPACE_DEFAULT : options->namespace_name);
+    operator->namespace_name =
+        strdup(options->namespace_name == NULL ? TEMPORAL_NAMESPACE_DEFAULT : options->namespace_name);
     operator->encoding = strdup(options->encoding == NULL ? TEMPORAL_ENCODING_DEFAULT : options->encoding);
     operator->tls = options->tls || options->ca_file != NULL || options->certificate_file != NULL ||
-                    options->server_name != NULL || options->api_key_file != NULL;
-    enum weir_status status =
-        operator->address == NULL || operator->namespace_name == NULL || operator->encoding == NULL
-            ? error_out_of_memory(error)
-            : temporal_client_open(options, &operator->client, error);
+        options->server_name != NULL || options->api_key_file != NULL;
+    enum weir_status status = operator->address == NULL || operator->namespace_name == NULL || operator->encoding == NULL
+                                  ? error_out_of_memory(error)
+                                  : temporal_client_open(options, &operator->client, error);
     if (status != WEIR_OK) {
         temporal_operator_close(operator);
         return status;
@@ -259,7 +263,7 @@ enum weir_status temporal_operator_open(const struct temporal_options *options, 
 
 void temporal_operator_close(struct temporal_operator *operator)
 {
-    if (operator != NULL) {
+    if (operator!= NULL) {
         grpc_client_close(operator->client);
         free(operator->address);
         free(operator->namespace_name);

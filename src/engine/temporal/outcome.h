@@ -1,8 +1,8 @@
 /* What one call for a start means: the only place that turns transport and status into a decision. Pure.
  *
  * The rule behind every row: a start is released, refused or counted only when it is certain that nothing runs; whatever
- * may have arrived is sent again with the same bytes. Sources: the errors of Temporal's public API, gRPC's status codes, and
- * what a real server was seen to answer (docs/temporal.md has the table for people).
+ * may have arrived is sent again with the same bytes. Sources: the errors of Temporal's public API, gRPC's status codes,
+ * and what a real server was seen to answer (docs/temporal.md has the table for people).
  */
 #ifndef WEIR_ENGINE_TEMPORAL_OUTCOME_H
 #define WEIR_ENGINE_TEMPORAL_OUTCOME_H
@@ -26,6 +26,7 @@ struct outcome {
     struct detail detail;
 };
 
+/* Fills all of it. What no row knows is unknown. */
 void outcome_of_start(const struct grpc_result *result, struct outcome *ret_outcome);
 
 /* What a call that only looks (describe, history, list) or asks (cancel) came to. */

@@ -40,8 +40,8 @@ static void pass_time(struct pace *pace, int64_t now_us)
     }
     /* The longer nothing was refused, the further below its limit it may be. */
     double quiet = SECONDS(now_us - pace->cut_us);
-    pace->rate += pace->rate * PACE_GROWTH * (quiet < PACE_GROWTH_MOST ? quiet : PACE_GROWTH_MOST) *
-                  (seconds < 1 ? seconds : 1);
+    pace->rate +=
+        pace->rate * PACE_GROWTH * (quiet < PACE_GROWTH_MOST ? quiet : PACE_GROWTH_MOST) * (seconds < 1 ? seconds : 1);
     double most = pace->rate * BURST_SECONDS > 1 ? pace->rate * BURST_SECONDS : 1;
     pace->tokens += pace->rate * seconds;
     pace->tokens = pace->tokens < most ? pace->tokens : most;

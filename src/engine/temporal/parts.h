@@ -36,7 +36,7 @@
 /* Each run is looked at this often, or as often as LOOKS_PER_SECOND allows when there are many. */
 #define LOOK_INTERVAL_US (30 * MICROSECONDS_PER_SECOND)
 #define LOOKS_PER_SECOND 20.0
-#define LOOKS_SHARE 20.0 /* of the calls that a service takes, one in so many is a look */
+#define LOOKS_SHARE 20.0                            /* of the calls that a service takes, one in so many is a look */
 #define GONE_AGAIN_US (2 * MICROSECONDS_PER_SECOND) /* "not found" is believed when it is said twice */
 #define SWEEP_INTERVAL_US (1 * MICROSECONDS_PER_SECOND)
 #define SWEEP_RETRY_US (2 * MICROSECONDS_PER_SECOND)
@@ -66,24 +66,24 @@ struct run {
     int64_t backoff_us; /* of the next repetition; 0 = none failed lately */
 
     /* until it is known to run */
-    struct bytes message; /* of the start, the same every time */
-    int64_t first_us;     /* when it was first claimed, as far as this node can tell (boot clock) */
-    bool may_run;         /* a start of it may have arrived: nothing less than certainty ends it */
-    bool counts_as_start; /* in `starting` */
+    struct bytes message;   /* of the start, the same every time */
+    int64_t first_us;       /* when it was first claimed, as far as this node can tell (boot clock) */
+    bool may_run;           /* a start of it may have arrived: nothing less than certainty ends it */
+    bool counts_as_start;   /* in `starting` */
     struct report *refusal; /* to be reported once it is certain that nothing runs; owned */
 
     /* from then on */
-    bool started;      /* reported, or on record from before */
-    bool known;        /* the service has, or had, this workflow */
-    bool is_asked;     /* by engine_describe() only: ABSENT is an answer */
-    int not_found;     /* times in a row */
+    bool started;  /* reported, or on record from before */
+    bool known;    /* the service has, or had, this workflow */
+    bool is_asked; /* by engine_describe() only: ABSENT is an answer */
+    int not_found; /* times in a row */
     char run_id[RUN_ID_MAX];
     char closed_run_id[RUN_ID_MAX]; /* the last of the chain whose end was read ... */
     int64_t closed_us;              /* ... and when that was: the server's clock */
     struct closing closing;         /* TERMINATED: kept while it is asked whether the workflow was reset */
     bool has_closing;
     bool cancel_wanted;
-    bool cancel_asked; /* the service has the request */
+    bool cancel_asked;     /* the service has the request */
     const char *workspace; /* these two are in the same allocation */
     const char *task_queue;
     struct run *poll_next; /* in the queue of those that would like to be waited for */
@@ -107,11 +107,11 @@ enum { POLLED_BUCKETS = 256 };
 
 struct sweep {
     bool is_under_way;
-    bool is_anchored;    /* `latest_us` is known */
-    int64_t next_us;     /* boot clock */
-    int64_t latest_us;   /* the latest close time seen: the server's clock */
-    int64_t since_us;    /* of the sweep under way: the server's clock */
-    struct bytes token;  /* of its next page */
+    bool is_anchored;   /* `latest_us` is known */
+    int64_t next_us;    /* boot clock */
+    int64_t latest_us;  /* the latest close time seen: the server's clock */
+    int64_t since_us;   /* of the sweep under way: the server's clock */
+    struct bytes token; /* of its next page */
     int pages;
     unsigned count;
 };

@@ -341,10 +341,10 @@ static void ask_for_cancel(struct temporal *engine, struct run *run)
     if (run->cancel != NULL) {
         return;
     }
-    if (!call_send_own(engine, run, &run->cancel, METHOD_CANCEL,
-                       message_cancel(engine->namespace_name, workflow_id(run, name), run->id, engine->identity,
-                                      "asked for in weir"),
-                       CALL_TIMEOUT_US, cancel_done)) {
+    if (!call_send_own(
+            engine, run, &run->cancel, METHOD_CANCEL,
+            message_cancel(engine->namespace_name, workflow_id(run, name), run->id, engine->identity, "asked for in weir"),
+            CALL_TIMEOUT_US, cancel_done)) {
         run_due(engine, run, run_back_off(engine, run));
     }
 }

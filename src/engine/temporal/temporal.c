@@ -144,9 +144,10 @@ static struct run *run_of(struct temporal *engine, const struct engine_start *st
     run->first_us -= start->handovers > 0 ? start->age_us : 0;
     remember_run(run, start);
     if (temporal == NULL) {
-        refuse(run, "wrong_engine", false,
-               "this workflow has steps, and this node's engine is temporal: give it a `temporal:` section, or put it in an "
-               "executor group whose nodes run steps");
+        refuse(
+            run, "wrong_engine", false,
+            "this workflow has steps, and this node's engine is temporal: give it a `temporal:` section, or put it in an "
+            "executor group whose nodes run steps");
     } else if (queue[0] == '\0') {
         refuse(run, "no_task_queue", false,
                "neither the workflow's `temporal.task_queue` nor the node's setting of that name says on which task queue");
@@ -177,8 +178,7 @@ static enum weir_status temporal_start(struct engine *base, const struct engine_
 {
     struct temporal *engine = engine_of(base);
     struct kept_workflow *kept = NULL;
-    enum weir_status status =
-        definitions_get(&engine->definitions, start->definition_id, start->definition, &kept, error);
+    enum weir_status status = definitions_get(&engine->definitions, start->definition_id, start->definition, &kept, error);
     if (status != WEIR_OK) {
         return status;
     }
@@ -380,8 +380,8 @@ static void *run_loop(void *argument)
         int64_t next_us = turn(engine);
         struct epoll_event event;
         int64_t wait_us = next_us == TIME_NEVER ? -1 : next_us - temporal_now(engine);
-        int wait_ms = next_us == TIME_NEVER             ? -1
-                      : wait_us <= 0                    ? 0
+        int wait_ms = next_us == TIME_NEVER                    ? -1
+                      : wait_us <= 0                           ? 0
                       : wait_us > 60 * MICROSECONDS_PER_SECOND ? 60000
                                                                : (int)((wait_us + 999) / MICROSECONDS_PER_MS);
         (void)epoll_wait(engine->poll_fd, &event, 1, wait_ms);

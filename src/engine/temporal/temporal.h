@@ -12,8 +12,8 @@
  * became of it and follows on.
  *
  * The end is seen by a list query each second over what closed lately, by waiting calls for some (at most `polls_max`), and
- * by looking at each run now and then. All three only say "look at this run": its close event says how it ended, and whether
- * the chain goes on (continued as new, retried, cron).
+ * by looking at each run now and then. All three only say "look at this run": its close event says how it ended, and
+ * whether the chain goes on (continued as new, retried, cron).
  *
  * Threads: as engine.h; one of its own after engine_run_threads(), else the caller's in engine_step(). Nothing blocks.
  */
@@ -39,11 +39,11 @@ enum {
 
 /* Texts are copied. Zero or NULL is the default. */
 struct temporal_options {
-    const char *address; /* "host:port", several with ','; default "127.0.0.1:7233" */
+    const char *address;        /* "host:port", several with ','; default "127.0.0.1:7233" */
     const char *namespace_name; /* "default" */
-    const char *task_queue; /* of definitions that name none; "" = they are refused */
-    const char *identity;   /* told to the service; default "weir@HOST" */
-    const char *encoding;   /* of the input payload; "json/plain" */
+    const char *task_queue;     /* of definitions that name none; "" = they are refused */
+    const char *identity;       /* told to the service; default "weir@HOST" */
+    const char *encoding;       /* of the input payload; "json/plain" */
     bool tls;
     const char *ca_file;
     const char *certificate_file;

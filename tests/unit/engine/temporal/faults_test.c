@@ -1,5 +1,5 @@
-/* The engine over its real connection, before a scripted server that takes each start and then does what a healthy one never
- * does: every start is told once, none is let go while it runs, and all requests of an execution are equal. */
+/* The engine over its real connection, before a scripted server that takes each start and then does what a healthy one
+ * never does: every start is told once, none is let go while it runs, and all requests of an execution are equal. */
 #include "support/test.h"
 
 #include <poll.h>
@@ -52,7 +52,7 @@ static struct started *find(struct scene *scene, const char *workflow_id)
 
 static void take_start(struct scene *scene, const struct frontend_call *call, struct frontend_answer *answer)
 {
-    static const enum fate fates[] = {FATE_RESET, FATE_HEADERS_THEN_RESET, FATE_CUT,          FATE_CLOSE,
+    static const enum fate fates[] = {FATE_RESET,        FATE_HEADERS_THEN_RESET, FATE_CUT,         FATE_CLOSE,
                                       FATE_GOAWAY_BELOW, FATE_GOAWAY_THEN_ANSWER, FATE_NO_TRAILERS, FATE_HEADERS_ONLY};
     static uint8_t bytes[256];
     TemporalApi__StartWorkflowExecutionRequest *asked =

@@ -71,7 +71,8 @@ static void nothing_uncertain_is_ever_called_certain(void **state)
 {
     (void)state;
     for (int code = -1; code < 40; code++) {
-        struct grpc_result result = {.outcome = GRPC_UNKNOWN, .cause = GRPC_CAUSE_STREAM_RESET, .code = code, .message = ""};
+        struct grpc_result result = {
+            .outcome = GRPC_UNKNOWN, .cause = GRPC_CAUSE_STREAM_RESET, .code = code, .message = ""};
         struct outcome outcome;
         outcome_of_start(&result, &outcome);
         assert_int_equal(outcome.kind, OUTCOME_UNKNOWN);
