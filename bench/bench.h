@@ -82,5 +82,6 @@ void bench_latency(struct bench *bench);
 void bench_neighbour(struct bench *bench);
 void bench_idle(struct bench *bench);
 void bench_memory(struct bench *bench);
+void bench_grpc(struct bench *bench);
 
 #endif

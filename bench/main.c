@@ -25,6 +25,7 @@ static const struct group {
     {"neighbour", "what a small workspace feels of one with a large backlog", bench_neighbour},
     {"idle", "what a node writes and burns when there is nothing to do", bench_idle},
     {"memory", "of a node with a large backlog, and the time until it is ready", bench_memory},
+    {"grpc", "the gRPC client against a scripted server: CPU and rate of unary calls", bench_grpc},
 };
 enum { GROUP_COUNT = sizeof groups / sizeof groups[0] };
 

@@ -70,7 +70,7 @@ struct frontend {
     int port;
     char address[32];
     SSL_CTX *context;
-    char alpn[16];
+    unsigned char alpn[16]; /* its length, then the name */
     struct link *links[LINKS_MAX];
     size_t link_count;
     uint64_t tokens;
@@ -599,15 +599,12 @@ static int choose_alpn(SSL *tls, const unsigned char **chosen, unsigned char *ch
 {
     (void)tls;
     struct frontend *frontend = context;
-    unsigned char wanted[sizeof frontend->alpn + 1];
-    size_t length = strlen(frontend->alpn);
-    wanted[0] = (unsigned char)length;
-    memcpy(wanted + 1, frontend->alpn, length);
+    size_t length = frontend->alpn[0];
     if (length == 0) {
         return SSL_TLSEXT_ERR_NOACK;
     }
     unsigned char *found = NULL;
-    if (SSL_select_next_proto(&found, chosen_length, wanted, (unsigned)length + 1, offered, offered_length) !=
+    if (SSL_select_next_proto(&found, chosen_length, frontend->alpn, (unsigned)length + 1, offered, offered_length) !=
         OPENSSL_NPN_NEGOTIATED) {
         return SSL_TLSEXT_ERR_ALERT_FATAL;
     }
@@ -618,7 +615,10 @@ static int choose_alpn(SSL *tls, const unsigned char **chosen, unsigned char *ch
 static bool open_tls(struct frontend *frontend)
 {
     const struct frontend_options *options = &frontend->options;
-    (void)snprintf(frontend->alpn, sizeof frontend->alpn, "%s", options->alpn != NULL ? options->alpn : "h2");
+    const char *alpn = options->alpn != NULL ? options->alpn : "h2";
+    must(strlen(alpn) < sizeof frontend->alpn, "the name of a protocol is too long");
+    frontend->alpn[0] = (unsigned char)strlen(alpn);
+    memcpy(frontend->alpn + 1, alpn, strlen(alpn));
     frontend->context = SSL_CTX_new(TLS_server_method());
     must(frontend->context != NULL, "out of memory");
     (void)SSL_CTX_set_mode(frontend->context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);

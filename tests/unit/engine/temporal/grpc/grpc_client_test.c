@@ -2,6 +2,7 @@
 #include "engine/temporal/grpc/grpc_client.h"
 
 #include <netdb.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -584,6 +585,43 @@ static void closing_tells_every_call(void **state)
     grpc_fixture_close(&fixture);
 }
 
+/* As in a real program: the frontend in a thread, the machine's clock, a name to look up, and poll() on the client's fd. */
+static void a_loop_of_poll_and_step_is_all_it_needs(void **state)
+{
+    (void)state;
+    enum { CALLS = 500 };
+    struct frontend_options served = {.handler = echo};
+    struct frontend *frontend = frontend_open(&served);
+    struct grpc_fixture fixture = {.calls = 0};
+    char target[32];
+    assert_non_null(frontend);
+    assert_int_equal(frontend_run(frontend), 0);
+    (void)snprintf(target, sizeof target, "localhost:%d", frontend_port(frontend));
+    struct grpc_client_options options = {.targets = target};
+    fixture.ended = calloc(GRPC_OUTCOMES_MAX, sizeof *fixture.ended);
+    assert_non_null(fixture.ended);
+    assert_int_equal(grpc_client_open(&options, clock_system(), &fixture.client, NULL), WEIR_OK);
+    while (fixture.told < CALLS) {
+        while (fixture.calls < CALLS && fixture.calls - fixture.told < 20) {
+            (void)grpc_fixture_request(
+                &fixture, (struct grpc_request){.message = "x", .message_length = 1, .timeout_us = 60 * (int64_t)SECOND});
+        }
+        int64_t due_us = grpc_client_step(fixture.client);
+        int64_t wait_us = due_us == TIME_NEVER ? INT32_MAX : due_us - clock_boot(clock_system());
+        struct pollfd polled = {.fd = grpc_client_fd(fixture.client), .events = POLLIN};
+        if (fixture.calls - fixture.told == 20 || fixture.calls == CALLS) {
+            (void)poll(&polled, 1, wait_us <= 0 ? 0 : (int)(wait_us / 1000) + 1);
+        }
+    }
+    for (int i = 0; i < CALLS; i++) {
+        assert_int_equal(fixture.ended[i].outcome, GRPC_STATUS);
+        free(fixture.ended[i].response);
+    }
+    free(fixture.ended);
+    grpc_client_close(fixture.client);
+    frontend_close(frontend);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -608,6 +646,7 @@ int main(void)
         cmocka_unit_test(a_dead_address_beside_a_live_one_costs_no_call),
         cmocka_unit_test(calls_may_be_made_from_inside_done),
         cmocka_unit_test(closing_tells_every_call),
+        cmocka_unit_test(a_loop_of_poll_and_step_is_all_it_needs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
