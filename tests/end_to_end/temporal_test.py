@@ -1,97 +1,16 @@
 #!/usr/bin/env python3
-"""weir before a real Temporal service and a real worker: every kind of end, and every fault that can be made there. After
-each fault the service's own list must show exactly one chain of runs for each execution.
+"""weir before a real Temporal service and a real worker: every kind of end, what people ask, and what is missing.
 
 usage: temporal_test.py BINARY [TEST ...]
 """
 
 import json
-import subprocess
 import sys
-import time
 
 from harness import run_tests
-from temporal_parts import Server, skip_unless_installed, wait_for
-
-shared = {}
-TYPES = {'noop': 'Noop', 'fail': 'Fail', 'slow': 'Slow', 'signalled': 'Signalled', 'chain': 'Chain', 'big': 'Big'}
-
-
-def the_server():
-    """One server with one worker for all tests that do not hurt it."""
-    if 'server' not in shared:
-        shared['server'] = Server()
-        shared['worker'] = shared['server'].worker('q')
-    return shared['server']
-
-
-def prepare(home, server, queue='q', namespace='default', plan='enterprise', workspaces=('acme',), **settings):
-    home.good('store', 'init', '-q')
-    for workspace in workspaces:
-        home.good('workspace', 'set', workspace, '--plan', plan, '-q')
-    prepare_settings(home, server, namespace=namespace, task_queue=queue, **settings)
-    for name, kind in TYPES.items():
-        home.write(f'{name}.yaml', f'name: {name}\ntemporal: {{workflow_type: {kind}}}\n')
-        home.good('workflow', 'apply', f'{name}.yaml', '-q')
-
-
-def prepare_settings(home, server, **settings):
-    temporal = {'address': server.address, **settings}
-    home.write('weir.yaml', json.dumps({'engine': 'temporal', 'temporal': temporal, 'log.level': 'warn',
-                                        'node.lease': '1500ms'}))
-
-
-def serve(home, failpoint=None):
-    env = {'WEIR_FAILPOINT': failpoint} if failpoint else {}
-    return home.spawn('serve', env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-
-
-def enqueue(home, workflow, params=None, workspace='acme'):
-    words = ['-p', json.dumps(params)] if params is not None else []
-    return home.enqueue('-w', workspace, workflow, *words)
-
-
-def enqueue_many(home, count, workflow='noop', workspaces=('acme',)):
-    lines = [json.dumps({'workspace': workspaces[i % len(workspaces)], 'workflow': workflow}) for i in range(count)]
-    return home.good('enqueue', '-', '-q', stdin='\n'.join(lines) + '\n').out.split()
-
-
-def show(home, id):
-    return home.good('show', id, '--json').json()
-
-
-def ended(home, id, state, seconds=60):
-    execution = wait_for(f'the end of {id}', lambda: (lambda e: e if e['finished_at'] else None)(show(home, id)), seconds)
-    assert execution['status'] == state, execution
-    return execution
-
-
-def drain(home, ids, seconds=90):
-    """All have ended COMPLETED and none spent an attempt."""
-    def is_empty():
-        status = home.good('status', '--json').json()
-        return status['completed'] + status['failed'] + status['cancelled'] >= len(ids)
-    wait_for('the end of all', is_empty, seconds)
-    for item in all_items(home):
-        assert item['status'] == 'COMPLETED' and item['attempts'] == 0, item
-    problems = home.good('store', 'check', '--json').json()['problems']
-    assert problems == [], problems
-
-
-def all_items(home):
-    items, cursor = [], []
-    while True:
-        page = home.good('list', '--limit', '1000', '--json', *cursor).json()
-        items += page['items']
-        if page['next_cursor'] is None:
-            return items
-        cursor = ['--cursor', page['next_cursor']]
-
-
-def the_step(execution):
-    assert [step['step'] for step in execution['steps']] == ['workflow'], execution['steps']
-    return execution['steps'][0]
-
+from temporal_parts import skip_unless_installed, wait_for
+from temporal_scene import (all_items, drain, ended, enqueue, enqueue_many, prepare, prepare_settings, serve, shared, show,
+                            the_server, the_step)
 
 # --- every kind of end ---
 
@@ -267,104 +186,6 @@ def without_a_worker_executions_wait_in_the_service(weir):
     worker = server.worker('empty')
     drain(weir, ids)
     worker.close()
-
-
-# --- faults ---
-
-def a_service_that_is_killed_in_the_middle_of_starts_runs_each_once(weir):
-    server = Server(durable=True)
-    worker = server.worker('q')
-    workspaces = [f'w{i}' for i in range(10)]
-    prepare(weir, server, workspaces=workspaces)
-    serve(weir)
-    ids = enqueue_many(weir, 300, workspaces=workspaces)
-    for dispatched in (40, 120):
-        wait_for('some starts', lambda: weir.good('status', '--json').json()['completed'] >= dispatched)
-        server.kill()
-        time.sleep(2)  # how long the outage lasts; nothing depends on it
-        server.start()
-    drain(weir, ids)
-    server.check_one_chain_each(ids)
-    assert all(len(worker.runs_of(id)) == 1 for id in ids)
-    server.close()
-
-
-def a_frozen_service_loses_and_doubles_nothing(weir):
-    server = Server(durable=True)
-    server.worker('q')
-    prepare(weir, server)
-    serve(weir)
-    ids = enqueue_many(weir, 60)
-    wait_for('some starts', lambda: weir.good('status', '--json').json()['completed'] >= 5)
-    server.freeze(True)
-    time.sleep(12)  # longer than the deadline of a start
-    server.freeze(False)
-    drain(weir, ids)
-    server.check_one_chain_each(ids)
-    server.close()
-
-
-def a_node_that_is_killed_at_any_point_of_a_start_starts_none_twice(weir):
-    server = the_server()
-    prepare(weir, server)
-    ids = []
-    for point in ('after_claim', 'before_start', 'after_start', 'before_start_call', 'after_start_answer', 'before_record',
-                  'after_record'):
-        for passes in (1,) if point == 'after_claim' else (1, 3):
-            ids += enqueue_many(weir, 6)
-            node = serve(weir, f'{point}:kill:{passes}')
-            wait_for(f'the death at {point}', lambda: node.poll() is not None)
-            node = serve(weir)
-            drain(weir, ids)
-            node.kill()
-    server.check_one_chain_each(ids)
-    assert all(len(shared['worker'].runs_of(id)) == 1 for id in ids)
-
-
-def a_second_node_takes_over_what_a_dead_one_started(weir):
-    server = the_server()
-    prepare(weir, server)
-    first = serve(weir)
-    ids = [enqueue(weir, 'slow', {'seconds': 3}) for _ in range(10)]
-    wait_for('the starts', lambda: all(item['status'] == 'DISPATCHED' for item in all_items(weir)))
-    serve(weir)
-    first.kill()
-    drain(weir, ids)
-    server.check_one_chain_each(ids)
-
-
-def a_node_that_is_stopped_hands_over_at_once_what_runs(weir):
-    server = the_server()
-    prepare(weir, server)
-    first = serve(weir)
-    ids = [enqueue(weir, 'slow', {'seconds': 4}) for _ in range(5)]
-    wait_for('the starts', lambda: all(item['status'] == 'DISPATCHED' for item in all_items(weir)))
-    first.terminate()
-    assert first.wait(timeout=3) == 0  # before the workflows have ended
-    serve(weir)
-    drain(weir, ids)
-    server.check_one_chain_each(ids)
-
-
-def a_rate_limit_slows_starts_down_and_fails_none(weir):
-    limit = 50
-    server = Server(settings=[f'frontend.namespaceRPS={limit}', 'frontend.namespaceBurstRatio=1.0'])
-    prepare(weir, server, queue='nobody', waits_max=0)
-    weir.good('workspace', 'set', 'acme', '--max-concurrent', '1000', '-q')
-    ids = enqueue_many(weir, 600)
-    serve(weir)
-
-    def started():
-        return sum(item['status'] == 'DISPATCHED' for item in all_items(weir))
-    wait_for('the first 150', lambda: started() >= 150)
-    before, began = started(), time.monotonic()
-    wait_for('the first 500', lambda: started() >= 500)
-    rate = (started() - before) / (time.monotonic() - began)
-    print(f'# {rate:.1f} starts/s at a limit of {limit}', flush=True)
-    assert 0.6 * limit <= rate <= 1.1 * limit, rate
-    wait_for('all', lambda: started() == len(ids))
-    assert all(item['attempts'] == 0 for item in all_items(weir))
-    server.close()
 
 
 if __name__ == '__main__':

@@ -284,6 +284,9 @@ static void namespace_done(struct temporal *engine, struct run *run, const struc
     if (is_known && answer.retention_us > 0) {
         engine->retention_us = answer.retention_us;
     }
+    if (result->outcome == GRPC_STATUS && look_of(result) != LOOK_THROTTLED) {
+        engine->retention_is_asked = true;
+    }
     engine->namespace_due_us = time_add(temporal_now(engine), is_known ? NAMESPACE_INTERVAL_US : NAMESPACE_RETRY_US);
 }
 

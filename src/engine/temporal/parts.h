@@ -164,6 +164,7 @@ struct temporal {
     int64_t polls_fewer_until_us;
     int64_t polls_pause_until_us; /* no new ones: the last one failed */
     int64_t retention_us;
+    bool retention_is_asked; /* the service has told it, or has told that it does not */
     int64_t namespace_due_us;
     bool namespace_is_asked;
 };

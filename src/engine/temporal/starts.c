@@ -214,7 +214,11 @@ static void send_start(struct temporal *engine, struct run *run)
 {
     int64_t now_us = temporal_now(engine);
     if (run->may_run && is_too_old(engine, run)) {
-        start_ask(engine, run);
+        if (engine->retention_is_asked) {
+            start_ask(engine, run);
+        } else {
+            run_due(engine, run, run_back_off(engine, run)); /* what is too old is known in a moment */
+        }
         return;
     }
     if (!pace_take(&engine->pace, now_us)) {
@@ -273,7 +277,7 @@ static void not_found(struct temporal *engine, struct run *run)
         }
     } else if (run->refusal != NULL) {
         say_refusal(engine, run);
-    } else if (is_too_old(engine, run)) {
+    } else if (is_too_old(engine, run) && engine->retention_is_asked) {
         refuse_for_good(engine, run, "start_forgotten",
                         "whether it was started is not known, and the service may have forgotten it: look for it there, "
                         "then retry it");

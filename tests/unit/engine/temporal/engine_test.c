@@ -401,6 +401,21 @@ static void a_start_older_than_the_retention_is_never_sent_again(void **state)
     close_bench(&bench);
 }
 
+static void a_fresh_node_learns_the_retention_before_it_gives_up_a_start(void **state)
+{
+    struct bench bench;
+    (void)state;
+    open_bench(&bench);
+    struct engine_start again = start_of(ID_ONE);
+    again.handovers = 1;
+    again.age_us = 2 * HOUR_US; /* more than the least retention, less than this one's */
+    assert_int_equal(engine_start(bench.engine, &again, NULL), WEIR_OK);
+    pass(&bench, 10 * SECOND_US);
+    assert_int_equal(heard(&bench, REPORT_STARTED), 1);
+    assert_int_equal(heard(&bench, REPORT_REFUSED), 0);
+    close_bench(&bench);
+}
+
 static void a_start_that_stays_unanswered_is_given_up_before_the_retention_ends(void **state)
 {
     struct bench bench;
@@ -633,6 +648,32 @@ static void each_workspace_has_one_run_that_is_waited_for(void **state)
     close_bench(&bench);
 }
 
+static void ten_thousand_open_workflows_cost_few_calls(void **state)
+{
+    struct bench bench;
+    char id[UUID_TEXT_MAX];
+    int made = 0;
+    (void)state;
+    open_bench_with(&bench, (struct temporal_options){.starts_max = 1000, .max_running = 10000});
+    while (made < 10000) {
+        for (size_t room = engine_room(bench.engine); room > 0; room--, made++) {
+            (void)snprintf(id, sizeof id, "019aa000-0000-7000-8000-%012d", made);
+            start_one(&bench, id);
+        }
+        pass(&bench, SECOND_US / 10);
+    }
+    assert_int_equal(heard(&bench, REPORT_STARTED), 10000);
+    size_t lists = fake_temporal_calls(bench.service, FAKE_LIST);
+    size_t looks = fake_temporal_calls(bench.service, FAKE_DESCRIBE);
+    size_t polls = fake_temporal_calls(bench.service, FAKE_POLL);
+    pass(&bench, 100 * SECOND_US);
+    assert_in_range(fake_temporal_calls(bench.service, FAKE_LIST) - lists, 50, 105); /* of 10 a second */
+    assert_in_range(fake_temporal_calls(bench.service, FAKE_DESCRIBE) - looks, 1, 2700);
+    assert_in_range(fake_temporal_calls(bench.service, FAKE_POLL) - polls, 100, 1300); /* each waits for 20 s */
+    assert_in_range(fake_temporal_polls_waiting(bench.service), 100, 200);
+    close_bench(&bench);
+}
+
 static void refused_waits_leave_the_list(void **state)
 {
     struct bench bench;
@@ -665,6 +706,7 @@ int main(void)
         cmocka_unit_test(what_ran_already_is_asked_for_and_never_sent),
         cmocka_unit_test(what_the_service_has_forgotten_is_an_end_and_not_a_start),
         cmocka_unit_test(a_start_older_than_the_retention_is_never_sent_again),
+        cmocka_unit_test(a_fresh_node_learns_the_retention_before_it_gives_up_a_start),
         cmocka_unit_test(a_start_that_stays_unanswered_is_given_up_before_the_retention_ends),
         cmocka_unit_test(an_end_is_told_with_its_result),
         cmocka_unit_test(each_kind_of_end_has_its_state_and_words),
@@ -677,6 +719,7 @@ int main(void)
         cmocka_unit_test(a_cancel_that_overtakes_its_start_is_not_lost),
         cmocka_unit_test(a_stop_hands_over_at_once_what_runs),
         cmocka_unit_test(each_workspace_has_one_run_that_is_waited_for),
+        cmocka_unit_test(ten_thousand_open_workflows_cost_few_calls),
         cmocka_unit_test(refused_waits_leave_the_list),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
