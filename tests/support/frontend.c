@@ -579,10 +579,10 @@ static bool link_write(struct link *link)
 /* False: to be closed. */
 static bool link_turn(struct link *link, bool readable)
 {
-    if (link->frozen) {
+    if (link->frozen && !link->cut) {
         return true;
     }
-    if (readable && !link_read(link)) {
+    if (readable && !link->cut && !link_read(link)) {
         return false;
     }
     if (link->cut || !link_write(link) || link->cut) {

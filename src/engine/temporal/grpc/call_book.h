@@ -24,7 +24,6 @@ struct call {
     enum call_state state;
     enum grpc_class class;
     bool wait_for_connection;
-    bool cancelled;
     bool was_refused; /* at least once */
     int64_t deadline_us;
     size_t heap_at;

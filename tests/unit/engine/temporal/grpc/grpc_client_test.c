@@ -178,6 +178,7 @@ static void the_servers_limit_of_streams_is_obeyed_in_order(void **state)
     while (fixture.told < CALLS) {
         struct frontend_answer fine = {.fate = FATE_ANSWER};
         grpc_fixture_turn(&fixture);
+        assert_true(grpc_fixture_facts(&fixture).calls_under_way <= LIMIT); /* the rest is ours to keep, not nghttp2's */
         for (; keeper.held == LIMIT || (keeper.held > 0 && keeper.came == CALLS); keeper.held--) {
             assert_true(frontend_answer(fixture.frontend, keeper.tokens[keeper.held - 1], &fine));
         }
@@ -381,6 +382,28 @@ static void a_quiet_connection_is_pinged_and_kept(void **state)
     }
     assert_int_equal(frontend_counts(fixture.frontend).pings, 1);
     assert_int_equal(grpc_fixture_facts(&fixture).connections, 1);
+    grpc_fixture_close(&fixture);
+}
+
+static void a_server_that_complains_is_pinged_half_as_often(void **state)
+{
+    (void)state;
+    enum { ENHANCE_YOUR_CALM = 11 };
+    struct grpc_fixture fixture;
+    grpc_fixture_open(&fixture, NULL, NULL);
+    (void)grpc_fixture_run(&fixture);
+    frontend_goaway(fixture.frontend, ENHANCE_YOUR_CALM);
+    for (int i = 0; i < 5; i++) {
+        grpc_fixture_turn(&fixture);
+    }
+    (void)grpc_fixture_run(&fixture); /* on a new connection */
+    fixture.now_us += 2 * GRPC_KEEPALIVE_US - 1;
+    for (int i = 0; i < 5; i++) {
+        grpc_fixture_turn(&fixture);
+    }
+    assert_int_equal(frontend_counts(fixture.frontend).pings, 0);
+    fixture.now_us += 1;
+    grpc_fixture_until(&fixture, has_pinged);
     grpc_fixture_close(&fixture);
 }
 
@@ -609,7 +632,7 @@ static void a_loop_of_poll_and_step_is_all_it_needs(void **state)
         int64_t due_us = grpc_client_step(fixture.client);
         int64_t wait_us = due_us == TIME_NEVER ? INT32_MAX : due_us - clock_boot(clock_system());
         struct pollfd polled = {.fd = grpc_client_fd(fixture.client), .events = POLLIN};
-        if (fixture.calls - fixture.told == 20 || fixture.calls == CALLS) {
+        if (fixture.told < CALLS && (fixture.calls - fixture.told == 20 || fixture.calls == CALLS)) {
             (void)poll(&polled, 1, wait_us <= 0 ? 0 : (int)(wait_us / 1000) + 1);
         }
     }
@@ -639,6 +662,7 @@ int main(void)
         cmocka_unit_test(bad_calls_are_refused_at_once),
         cmocka_unit_test(bad_options_are_refused_with_a_reason),
         cmocka_unit_test(a_quiet_connection_is_pinged_and_kept),
+        cmocka_unit_test(a_server_that_complains_is_pinged_half_as_often),
         cmocka_unit_test(an_aged_connection_is_replaced_before_it_ends),
         cmocka_unit_test(after_a_goaway_running_calls_end_and_new_ones_go_elsewhere),
         cmocka_unit_test(a_useful_connection_is_replaced_at_once_after_its_goaway),
