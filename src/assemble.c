@@ -9,15 +9,70 @@
 
 const struct store_driver *const store_drivers[] = {&sqlite_store_driver, &postgres_store_driver, NULL};
 
-enum weir_status assemble_engine(const char *name, const struct in_process_options *options, struct engine **ret_engine,
+enum weir_status assemble_engine(const char *name, const struct engine_options *options, struct engine **ret_engine,
                                  struct weir_error *error)
 {
-    if (strcmp(name, "in_process") == 0) {
-        return in_process_open(options, ret_engine, error);
+    if (strcmp(name, "in_process") == 0 && options->in_process != NULL) {
+        return in_process_open(options->in_process, ret_engine, error);
+    }
+    if (strcmp(name, "temporal") == 0 && options->temporal != NULL) {
+        return temporal_open(options->temporal, ret_engine, error);
     }
     error_set(error, WEIR_INVALID_ARGUMENT, "there is no engine \"%s\"", name);
-    error_hint(error, "this build knows: in_process");
+    error_hint(error, "this build knows: in_process, temporal");
     return WEIR_INVALID_ARGUMENT;
+}
+
+static enum weir_status open_operator(const char *name, const struct engine_options *options, int64_t timeout_us,
+                                      const char *what, struct temporal_operator **ret_operator, struct weir_error *error)
+{
+    if (strcmp(name, "temporal") != 0) {
+        error_set(error, WEIR_INVALID_ARGUMENT, "engine %s has no %s", name, what);
+        error_hint(error, "where executions run on Temporal, weir.yaml says `engine: temporal`");
+        return WEIR_INVALID_ARGUMENT;
+    }
+    return temporal_operator_open(options->temporal, timeout_us, ret_operator, error);
+}
+
+enum weir_status assemble_signal(const char *name, const struct engine_options *options, int64_t timeout_us,
+                                 const char *execution_id, const char *signal, const char *input, const char *request_id,
+                                 struct weir_error *error)
+{
+    struct temporal_operator *operator= NULL;
+    enum weir_status status = open_operator(name, options, timeout_us, "signals", &operator, error);
+    if (status == WEIR_OK) {
+        status = temporal_signal(operator, execution_id, signal, input, request_id, error);
+        temporal_operator_close(operator);
+    }
+    return status;
+}
+
+enum weir_status assemble_terminate(const char *name, const struct engine_options *options, int64_t timeout_us,
+                                    const char *execution_id, const char *reason, struct weir_error *error)
+{
+    struct temporal_operator *operator= NULL;
+    enum weir_status status = open_operator(name, options, timeout_us, "terminations", &operator, error);
+    if (status == WEIR_OK) {
+        status = temporal_terminate(operator, execution_id, reason, error);
+        temporal_operator_close(operator);
+    }
+    return status;
+}
+
+enum weir_status assemble_examine(const char *name, const struct engine_options *options, int64_t timeout_us,
+                                  const char *const *queues, size_t count, temporal_tell *tell, void *context,
+                                  struct weir_error *error)
+{
+    struct temporal_operator *operator= NULL;
+    if (strcmp(name, "temporal") != 0) {
+        return WEIR_OK;
+    }
+    enum weir_status status = temporal_operator_open(options->temporal, timeout_us, &operator, error);
+    if (status == WEIR_OK) {
+        temporal_examine(operator, queues, count, tell, context);
+        temporal_operator_close(operator);
+    }
+    return status;
 }
 
 long assemble_keeper_pid(const struct engine *engine)

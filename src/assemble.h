@@ -6,14 +6,34 @@
 
 #include "engine/engine.h"
 #include "engine/in_process/in_process.h"
+#include "engine/temporal/operate.h"
+#include "engine/temporal/temporal.h"
 #include "store/store.h"
 
 struct pg_conn;
 struct sqlite3;
 
-/* "in_process"; WEIR_INVALID_ARGUMENT names the known engines. It may fork: before the process starts threads. */
-WEIR_MUST_CHECK enum weir_status assemble_engine(const char *name, const struct in_process_options *options,
+/* What each engine is opened with; only that of the one that is asked for is read, and must be there. */
+struct engine_options {
+    const struct in_process_options *in_process;
+    const struct temporal_options *temporal;
+};
+/* "in_process" or "temporal"; WEIR_INVALID_ARGUMENT names the known engines. It may fork: before the process starts
+ * threads. */
+WEIR_MUST_CHECK enum weir_status assemble_engine(const char *name, const struct engine_options *options,
                                                  struct engine **ret_engine, struct weir_error *error);
+/* What people ask of the engine directly, outside of any node. WEIR_INVALID_ARGUMENT when this engine has no such thing.
+ * `timeout_us` of the call. See engine/temporal/operate.h for the rest. */
+WEIR_MUST_CHECK enum weir_status assemble_signal(const char *name, const struct engine_options *options, int64_t timeout_us,
+                                                 const char *execution_id, const char *signal, const char *input,
+                                                 const char *request_id, struct weir_error *error);
+WEIR_MUST_CHECK enum weir_status assemble_terminate(const char *name, const struct engine_options *options,
+                                                    int64_t timeout_us, const char *execution_id, const char *reason,
+                                                    struct weir_error *error);
+/* Tells how the engine's service is; nothing for an engine without one. */
+WEIR_MUST_CHECK enum weir_status assemble_examine(const char *name, const struct engine_options *options,
+                                                  int64_t timeout_us, const char *const *queues, size_t count,
+                                                  temporal_tell *tell, void *context, struct weir_error *error);
 /* The process that outlives a dead node for a moment (struct node_settings); 0 when the engine has none. */
 long assemble_keeper_pid(const struct engine *engine);
 /* Enqueues in the caller's own open transaction, see weir_enqueue_sqlite(). */

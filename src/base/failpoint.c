@@ -19,6 +19,8 @@ static const char *const names[] = {
     "before_record",        /* reports are taken from the queue, nothing is written */
     "after_record",         /* reports are durable, the engine does not know it yet */
     "after_beat",           /* the lease was renewed */
+    "before_start_call",    /* a start is about to be handed to the connection */
+    "after_start_answer",   /* the service has answered a start, nobody was told yet */
     "before_process_start", /* the attempt of an exec step is durable, its process is not started */
     "before_step_report",   /* a step has ended, nobody was told yet */
 };

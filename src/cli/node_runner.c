@@ -11,6 +11,7 @@
 #include "cli/fields.h"
 #include "cli/interrupt.h"
 #include "cli/service_notice.h"
+#include "cli/temporal_settings.h"
 
 #define HEALTH_INTERVAL_US (250 * MICROSECONDS_PER_MS)
 #define STOP_LOOK_US (100 * MICROSECONDS_PER_MS)
@@ -22,12 +23,15 @@
 static enum weir_status open_engine(struct node_runner *runner, bool open_exec, struct weir_error *error)
 {
     const struct settings *settings = runner->invocation->settings;
-    struct in_process_options options = {
+    struct temporal_options temporal;
+    struct in_process_options in_process = {
         .max_running = (size_t)settings_number(settings, SETTING_EXECUTOR_MAX_RUNNING),
         .handler_threads = (size_t)settings_number(settings, SETTING_EXECUTOR_HANDLER_THREADS),
         .allow_exec = open_exec || settings_number(settings, SETTING_EXEC_ALLOW) != 0,
         .exec_allow_list = open_exec ? NULL : settings_list(settings, SETTING_EXEC_ALLOW),
     };
+    temporal_settings_read(settings, &temporal);
+    struct engine_options options = {.in_process = &in_process, .temporal = &temporal};
     return assemble_engine(settings_text(settings, SETTING_ENGINE), &options, &runner->engine, error);
 }
 

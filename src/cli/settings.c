@@ -28,7 +28,7 @@ static const struct setting table[SETTING_COUNT] = {
     .help = "where the queue is kept: sqlite:PATH, a path, or postgres://..."},
 [SETTING_ENGINE] = {
     .key = "engine", .type = SETTING_CHOICE, .default_text = "in_process", .environment = "WEIR_ENGINE",
-    .choices = "in_process", .help = "what runs executions"},
+    .choices = "in_process temporal", .help = "what runs executions"},
 [SETTING_DISPATCH_BATCH_SIZE] = {
     .key = "dispatch.batch_size", .type = SETTING_INTEGER, .default_text = "0", .environment = "WEIR_DISPATCH_BATCH_SIZE",
     .least = 0, .most = CLAIM_BATCH_MOST, .help = "items per claim at most; 0 = as many as the engine has room for"},
@@ -79,6 +79,49 @@ static const struct setting table[SETTING_COUNT] = {
 [SETTING_EXEC_ALLOW] = {
     .key = "exec.allow", .type = SETTING_ALLOW_LIST, .default_text = "false", .environment = "WEIR_EXEC_ALLOW",
     .help = "programs that steps may run: false, true, or a list"},
+[SETTING_TEMPORAL_ADDRESS] = {
+    .key = "temporal.address", .type = SETTING_TEXT, .default_text = "127.0.0.1:7233",
+    .environment = "WEIR_TEMPORAL_ADDRESS",
+    .help = "where the Temporal service is: host:port, several with commas"},
+[SETTING_TEMPORAL_NAMESPACE] = {
+    .key = "temporal.namespace", .type = SETTING_TEXT, .default_text = "default", .environment = "WEIR_TEMPORAL_NAMESPACE",
+    .help = "the namespace of its workflows"},
+[SETTING_TEMPORAL_TASK_QUEUE] = {
+    .key = "temporal.task_queue", .type = SETTING_TEXT, .default_text = "", .environment = "WEIR_TEMPORAL_TASK_QUEUE",
+    .help = "task queue of workflows that name none"},
+[SETTING_TEMPORAL_STARTS_MAX] = {
+    .key = "temporal.starts_max", .type = SETTING_INTEGER, .default_text = "64", .environment = "WEIR_TEMPORAL_STARTS_MAX",
+    .least = 1, .most = 10000, .help = "starts under way at once"},
+[SETTING_TEMPORAL_WAITS_MAX] = {
+    .key = "temporal.waits_max", .type = SETTING_INTEGER, .default_text = "200", .environment = "WEIR_TEMPORAL_WAITS_MAX",
+    .least = 0, .most = 1000, .help = "workflows whose end is waited for; the others are listed each second"},
+[SETTING_TEMPORAL_ENCODING] = {
+    .key = "temporal.encoding", .type = SETTING_TEXT, .default_text = "json/plain", .environment = "WEIR_TEMPORAL_ENCODING",
+    .help = "encoding that is told of the input payload"},
+[SETTING_TEMPORAL_UI_URL] = {
+    .key = "temporal.ui_url", .type = SETTING_TEXT, .default_text = "", .environment = "WEIR_TEMPORAL_UI_URL",
+    .help = "where the Temporal UI is: show prints links"},
+[SETTING_TEMPORAL_API_KEY_FILE] = {
+    .key = "temporal.api_key_file", .type = SETTING_TEXT, .default_text = "", .environment = "WEIR_TEMPORAL_API_KEY_FILE",
+    .help = "file with the API key; implies TLS"},
+[SETTING_TEMPORAL_TLS_ENABLED] = {
+    .key = "temporal.tls.enabled", .type = SETTING_BOOLEAN, .default_text = "false",
+    .environment = "WEIR_TEMPORAL_TLS_ENABLED",
+    .help = "speak TLS; the four below imply it"},
+[SETTING_TEMPORAL_TLS_CA_FILE] = {
+    .key = "temporal.tls.ca_file", .type = SETTING_TEXT, .default_text = "", .environment = "WEIR_TEMPORAL_TLS_CA_FILE",
+    .help = "authorities to trust (PEM); empty = the system's"},
+[SETTING_TEMPORAL_TLS_CERTIFICATE_FILE] = {
+    .key = "temporal.tls.certificate_file", .type = SETTING_TEXT, .default_text = "",
+    .environment = "WEIR_TEMPORAL_TLS_CERTIFICATE_FILE",
+    .help = "our certificate (PEM)"},
+[SETTING_TEMPORAL_TLS_KEY_FILE] = {
+    .key = "temporal.tls.key_file", .type = SETTING_TEXT, .default_text = "", .environment = "WEIR_TEMPORAL_TLS_KEY_FILE",
+    .help = "its key (PEM)"},
+[SETTING_TEMPORAL_TLS_SERVER_NAME] = {
+    .key = "temporal.tls.server_name", .type = SETTING_TEXT, .default_text = "",
+    .environment = "WEIR_TEMPORAL_TLS_SERVER_NAME",
+    .help = "name that the server's certificate must have"},
 [SETTING_LOG_FORMAT] = {
     .key = "log.format", .type = SETTING_CHOICE, .default_text = "auto", .environment = "WEIR_LOG_FORMAT",
     .choices = "auto text json", .help = "auto = text on a terminal, else JSON lines"},

@@ -15,6 +15,7 @@
 #include "cli/fields.h"
 #include "cli/filter.h"
 #include "cli/interrupt.h"
+#include "cli/temporal_settings.h"
 
 enum { BULK_CHUNK = 500, BULK_ASK_ABOVE = 100 };
 
@@ -346,9 +347,35 @@ static enum weir_status bulk_verb(struct invocation *invocation, enum bulk_act a
     return status;
 }
 
+/* Each was cancelled before: what had not started never will, and what is being started is cancelled by its node. */
+static enum weir_status terminate_named(struct invocation *invocation, struct weir_error *error)
+{
+    struct store *store = NULL;
+    const char *reason = invocation_text(invocation, "reason");
+    enum weir_status status = invocation_open_store(invocation, STORE_READ, &store, error);
+    for (size_t i = 0; status == WEIR_OK && i < invocation->argument_count; i++) {
+        json_t *execution = NULL;
+        status = store_show(store, invocation->arguments[i], &execution, error);
+        const char *state = json_string_value(json_object_get(execution, "status"));
+        if (status == WEIR_OK && state != NULL && strcmp(state, "DISPATCHED") == 0) {
+            status = temporal_settings_terminate(invocation, json_string_value(json_object_get(execution, "id")),
+                                                 reason == NULL ? "asked for in weir" : reason, error);
+        }
+        json_decref(execution);
+    }
+    store_close(store);
+    return status;
+}
+
 enum weir_status verb_cancel(struct invocation *invocation, struct weir_error *error)
 {
-    return bulk_verb(invocation, BULK_CANCEL, "cancelled", "cancelling", error);
+    bool terminates = invocation_has(invocation, "terminate");
+    if (terminates && invocation->argument_count == 0) {
+        return invocation_usage_error(invocation, error, "--terminate needs the ids of executions");
+    }
+    enum weir_status status = bulk_verb(invocation, BULK_CANCEL, "cancelled", "cancelling", error);
+    return status == WEIR_OK && terminates && !invocation_is_dry_run(invocation) ? terminate_named(invocation, error)
+                                                                                 : status;
 }
 
 enum weir_status verb_retry(struct invocation *invocation, struct weir_error *error)

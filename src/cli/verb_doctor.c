@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/fields.h"
+#include "cli/temporal_settings.h"
 
 #define CLOCK_SKEW_WARN_US (5 * MICROSECONDS_PER_SECOND)
 #define MEBIBYTE ((uint64_t)1024 * 1024)
@@ -251,6 +252,59 @@ static enum weir_status check_books(struct doctor *doctor, struct weir_error *er
     return WEIR_OK;
 }
 
+/* --- the engine's service --- */
+
+static void tell_finding(void *context, enum finding finding, const char *check, const char *text)
+{
+    static const enum sign signs[] = {
+        [FINDING_FINE] = SIGN_FINE, [FINDING_WARNING] = SIGN_WARN, [FINDING_PROBLEM] = SIGN_BAD};
+    tell(context, signs[finding], check, "%s", text);
+}
+
+enum { QUEUES_MAX = 100 };
+
+/* The task queues of the newest versions of workflows; the node's own where one names none. The names stay the page's. */
+static size_t name_queues(const char *own, const json_t *workflows, const char **queues)
+{
+    size_t count = 0;
+    size_t i;
+    json_t *workflow;
+    json_array_foreach(workflows, i, workflow)
+    {
+        const char *text = json_string_value(json_object_get(workflow, "definition"));
+        json_t *definition = text == NULL ? NULL : json_loads(text, 0, NULL);
+        const json_t *temporal = json_object_get(definition, "temporal");
+        const char *queue = json_string_value(json_object_get(temporal, "task_queue"));
+        if (temporal != NULL && (queue != NULL || own[0] != '\0') && count < QUEUES_MAX) {
+            queues[count++] = queue != NULL ? queue : own;
+        }
+        (void)json_object_set_new(workflow, "definition", definition); /* which keeps the name alive */
+    }
+    return count;
+}
+
+static enum weir_status check_service(struct doctor *doctor, struct weir_error *error)
+{
+    const struct settings *settings = doctor->invocation->settings;
+    struct temporal_options temporal;
+    struct engine_options options = {.temporal = &temporal};
+    const char *queues[QUEUES_MAX + 1];
+    json_t *page = NULL;
+    temporal_settings_read(settings, &temporal);
+    enum weir_status status = page_read(doctor->store, LIST_WORKFLOWS, NULL, &page, error);
+    if (status == WEIR_OK) {
+        size_t count = name_queues(temporal.task_queue, json_object_get(page, "items"), queues);
+        if (count == 0 && temporal.task_queue[0] != '\0') {
+            queues[count++] = temporal.task_queue;
+        }
+        status =
+            assemble_examine(settings_text(settings, SETTING_ENGINE), &options,
+                             temporal_settings_timeout(doctor->invocation), queues, count, tell_finding, doctor, error);
+    }
+    json_decref(page);
+    return status;
+}
+
 static enum weir_status check_all(struct doctor *doctor, struct weir_error *error)
 {
     enum weir_status status = check_store(doctor, error);
@@ -265,7 +319,10 @@ static enum weir_status check_all(struct doctor *doctor, struct weir_error *erro
     } else {
         tell(doctor, SIGN_FINE, "queue", "open");
     }
-    status = check_nodes(doctor, error);
+    status = check_service(doctor, error);
+    if (status == WEIR_OK) {
+        status = check_nodes(doctor, error);
+    }
     if (status == WEIR_OK) {
         status = check_executions(doctor, error);
     }

@@ -47,6 +47,28 @@ static void print_head(struct output *output, const json_t *execution)
     }
 }
 
+/* What the engine wrote down about its workflow. */
+static void print_workflow(struct output *output, const struct settings *settings, const json_t *steps)
+{
+    const json_t *step = json_array_get(steps, 0);
+    const json_t *facts = json_object_get(step, "variables");
+    const char *ui = settings_text(settings, SETTING_TEMPORAL_UI_URL);
+    if (json_array_size(steps) != 1 || json_string_value(json_object_get(facts, "workflow_id")) == NULL) {
+        return;
+    }
+    const char *workflow_id = field_text(output, facts, "workflow_id");
+    const char *run_id = field_text(output, facts, "run_id");
+    const char *space = field_text(output, facts, "namespace");
+    output_print(output, "  %-16s %s\n", "workflow id", workflow_id);
+    output_print(output, "  %-16s %s\n", "run id", run_id == NULL ? "-" : run_id);
+    output_print(output, "  %-16s %s\n", "namespace", space == NULL ? "-" : space);
+    print_line(output, facts, "task queue", "task_queue");
+    if (ui[0] != '\0' && run_id != NULL && space != NULL) {
+        output_print(output, "  %-16s %s%snamespaces/%s/workflows/%s/%s/history\n", "link", ui,
+                     ui[strlen(ui) - 1] == '/' ? "" : "/", space, workflow_id, run_id);
+    }
+}
+
 static void print_steps(struct output *output, const json_t *steps)
 {
     static const struct column columns[] = {
@@ -113,6 +135,7 @@ enum weir_status verb_show(struct invocation *invocation, struct weir_error *err
     }
     if (status == WEIR_OK && !output_object(invocation->output, execution)) {
         print_head(invocation->output, execution);
+        print_workflow(invocation->output, invocation->settings, json_object_get(execution, "steps"));
         print_steps(invocation->output, json_object_get(execution, "steps"));
         print_events(invocation->output, json_object_get(execution, "events"));
     }

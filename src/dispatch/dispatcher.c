@@ -116,6 +116,8 @@ static void send_start(struct node *node, struct arena *arena, const struct clai
             .attempt = item->attempts + 1,
             .handovers = item->handovers,
             .running_for_us = item->running_for_us,
+            .priority = item->priority,
+            .age_us = item->claimed_at_us - item->created_at_us,
             .cancel_requested = item->cancel_requested,
             .steps = item->steps,
             .step_count = item->step_count,

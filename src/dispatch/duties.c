@@ -3,6 +3,7 @@
  *
  * Recovery of dead nodes runs on every node without a lock: it is one guarded transaction, and whoever comes first does it.
  * What should happen once for all nodes is done under a lock of the shedlock table; correctness does not depend on it. */
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -104,6 +105,12 @@ static bool knows_claim(void *context, const char *id, int64_t fence)
     return known;
 }
 
+/* What runs outside of nodes does not kill them, and to call it poison would free the slot of something that runs. */
+static int handovers_max(const struct node *node)
+{
+    return engine_has(node->engine, ENGINE_DIES_WITH_NODE) ? node->settings.handovers_max : INT_MAX;
+}
+
 static enum weir_status recover(struct node *node, int64_t now_us, struct weir_error *error)
 {
     struct store *store = node->stores[LOOP_DUTIES];
@@ -114,7 +121,7 @@ static enum weir_status recover(struct node *node, int64_t now_us, struct weir_e
         .group = node->group,
         .boot_id = node->boot_id,
         .is_gone = node->clock == clock_system() ? nodes_process_is_gone : NULL,
-        .handovers_max = node->settings.handovers_max,
+        .handovers_max = handovers_max(node),
         .limit = RECOVER_BATCH,
         .knows = knows_claim,
         .knows_context = node,

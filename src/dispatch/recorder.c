@@ -153,12 +153,12 @@ bool in_flight_may_run(const struct node *node, const struct in_flight *entry, i
 }
 
 /* "Unreachable" speaks of one request. The item may be put back only when no other request of it can have arrived. */
-static bool plan_unreachable(struct node *node, struct in_flight *entry, struct record *record)
+static bool plan_unreachable(struct node *node, struct in_flight *entry, const struct report *report, struct record *record)
 {
     if (entry == NULL || entry->started) {
         return false;
     }
-    if (in_flight_may_run(node, entry, entry->sends)) {
+    if (report->may_run || in_flight_may_run(node, entry, entry->sends)) {
         note_unknown(node, entry);
         return false;
     }
@@ -181,7 +181,7 @@ static bool plan_record(struct node *node, const struct report *report, struct r
     case REPORT_REFUSED:
         return plan_refused(node, entry, report, record);
     case REPORT_UNREACHABLE:
-        return plan_unreachable(node, entry, record);
+        return plan_unreachable(node, entry, report, record);
     case REPORT_UNKNOWN:
     case REPORT_ABSENT:
         note_unknown(node, entry);

@@ -85,6 +85,8 @@ struct engine_start {
     int attempt;            /* this start, from 1 */
     int handovers;          /* how often its node died so far; > 0: `steps` holds what is finished */
     int64_t running_for_us; /* since it was first dispatched; 0 the first time. For the execution's own timeout */
+    int64_t age_us;         /* since it was enqueued: no start of it is older */
+    int priority;           /* as enqueued */
     bool cancel_requested;
     const struct step_record *steps; /* what is on record from before, when handovers > 0 */
     size_t step_count;
@@ -114,6 +116,7 @@ struct report {
     char id[UUID_TEXT_MAX];
     int64_t fence;
     bool permanent;           /* REFUSED: trying again cannot help */
+    bool may_run;             /* UNREACHABLE: an earlier request of this claim may have arrived: it keeps its slot */
     bool spends_attempt;      /* REFUSED: counts against attempts_max (false: put back with a delay, A53) */
     int64_t delay_us;         /* REFUSED and put back without an attempt: when to look again */
     enum end_state end_state; /* ENDED */

@@ -58,12 +58,13 @@ void wake_nodes(struct weir *weir)
 static enum weir_status open_engine(struct weir_node *node, const struct weir_node_options *options,
                                     struct weir_error *error)
 {
-    struct in_process_options engine_options = {.max_running = options->max_running,
-                                                .handler_threads = options->handler_threads,
-                                                .allow_exec = options->allow_exec,
-                                                .exec_allow_list = options->exec_allow_list,
-                                                .handlers = options->handlers,
-                                                .handler_count = options->handler_count};
+    struct in_process_options in_process = {.max_running = options->max_running,
+                                            .handler_threads = options->handler_threads,
+                                            .allow_exec = options->allow_exec,
+                                            .exec_allow_list = options->exec_allow_list,
+                                            .handlers = options->handlers,
+                                            .handler_count = options->handler_count};
+    struct engine_options engine_options = {.in_process = &in_process};
     return assemble_engine("in_process", &engine_options, &node->engine, error);
 }
 

@@ -109,13 +109,12 @@ struct step_retry step_retry_default(enum step_kind kind)
                                .max_us = is_handler ? HANDLER_BACKOFF_MAX_US_DEFAULT : STEP_BACKOFF_MAX_US_DEFAULT};
 }
 
-static bool put_retry(json_t *object, const struct step *step)
+static bool put_retry(json_t *object, const struct step_retry *retry, enum step_kind kind, bool always)
 {
-    const struct step_retry *retry = &step->retry;
-    const struct step_retry plain = step_retry_default(step->kind);
+    const struct step_retry plain = step_retry_default(kind);
     json_t *value = json_object();
     json_t *codes = json_array();
-    bool is_default = retry->attempts == plain.attempts && retry->backoff_us == plain.backoff_us &&
+    bool is_default = !always && retry->attempts == plain.attempts && retry->backoff_us == plain.backoff_us &&
                       retry->max_us == plain.max_us && retry->factor == plain.factor && retry->not_on_count == 0;
     bool is_fine = put(value, "attempts", json_integer(retry->attempts)) &&
                    put_duration(value, "backoff", retry->backoff_us, plain.backoff_us) &&
@@ -164,7 +163,7 @@ static bool put_step(json_t *steps, const struct definition *definition, const s
     json_t *object = json_object();
     if (!put(steps, step->id, object) || !put_needs(object, definition, step) ||
         !put_template(object, "when", step->when) || !put_duration(object, "timeout", step->timeout_us, 0) ||
-        !put_retry(object, step)) {
+        !put_retry(object, &step->retry, step->kind, false)) {
         return false;
     }
     switch (step->kind) {
@@ -179,6 +178,27 @@ static bool put_step(json_t *steps, const struct definition *definition, const s
     return false;
 }
 
+static bool put_name(json_t *object, const char *key, const char *name)
+{
+    return name == NULL || put(object, key, json_string(name));
+}
+
+static bool put_map(json_t *object, const char *key, const char *text)
+{
+    return text == NULL || put(object, key, json_loads(text, JSON_REJECT_DUPLICATES, NULL));
+}
+
+static bool put_temporal(json_t *root, const struct definition_temporal *temporal)
+{
+    json_t *object = json_object();
+    return put(root, "temporal", object) && put_name(object, "workflow_type", temporal->workflow_type) &&
+           put_name(object, "task_queue", temporal->task_queue) &&
+           put_duration(object, "run_timeout", temporal->run_timeout_us, 0) &&
+           put_duration(object, "task_timeout", temporal->task_timeout_us, 0) &&
+           (!temporal->has_retry || put_retry(object, &temporal->retry, STEP_EXEC, true)) &&
+           put_map(object, "memo", temporal->memo) && put_map(object, "search_attributes", temporal->search_attributes);
+}
+
 static bool put_all(json_t *root, const struct definition *definition)
 {
     bool is_fine = put(root, "name", json_string(definition->name)) &&
@@ -186,6 +206,9 @@ static bool put_all(json_t *root, const struct definition *definition)
                    put_duration(root, "timeout", definition->timeout_us, 0) &&
                    put_duration(root, "stuck_after", definition->stuck_after_us, 0) &&
                    (definition->attempts_max == 0 || put(root, "attempts", json_integer(definition->attempts_max)));
+    if (definition->temporal != NULL) {
+        return is_fine && put_temporal(root, definition->temporal);
+    }
     json_t *steps = json_object();
     is_fine = put(root, "steps", steps) && is_fine;
     for (size_t i = 0; i < definition->count && is_fine; i++) {

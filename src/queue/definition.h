@@ -33,6 +33,8 @@ enum {
     STEP_ARGUMENTS_MAX = 256,
     STEP_ENVIRONMENT_MAX = 128,
     STEP_ERROR_CODES_MAX = 32,
+    TEMPORAL_NAME_BYTES_MAX = 255, /* what every store of Temporal holds */
+    TEMPORAL_FIELDS_MAX = 32,      /* of a memo, and of the search attributes */
     STEP_ATTEMPTS_MAX = 100,
     STEP_FACTOR_MAX = 100
 };
@@ -102,13 +104,27 @@ struct step {
     };
 };
 
+/* What runs on Temporal instead of as steps: how its workflow is started there. 0 and NULL: not said. */
+struct definition_temporal {
+    const char *workflow_type; /* the definition's name */
+    const char *task_queue;    /* the node's `temporal.task_queue` */
+    int64_t execution_timeout_us;
+    int64_t run_timeout_us;
+    int64_t task_timeout_us;
+    bool has_retry; /* a workflow retry policy: `retry` is sent */
+    struct step_retry retry;
+    const char *memo;              /* JSON object text */
+    const char *search_attributes; /* JSON object text */
+};
+
 struct definition {
     const char *name;
-    const char *workspace;    /* its owner; NULL = every workspace may run it */
-    int64_t timeout_us;       /* of the whole execution; 0 = none */
-    int64_t stuck_after_us;   /* warn when it runs longer; 0 = the node's default */
-    int attempts_max;         /* starts of an execution; 0 = the node's default */
-    const struct step *steps; /* in file order; count >= 1 */
+    const char *workspace;                      /* its owner; NULL = every workspace may run it */
+    int64_t timeout_us;                         /* of the whole execution; 0 = none */
+    int64_t stuck_after_us;                     /* warn when it runs longer; 0 = the node's default */
+    int attempts_max;                           /* starts of an execution; 0 = the node's default */
+    const struct definition_temporal *temporal; /* NULL: it has steps, for the in-process engine */
+    const struct step *steps;                   /* in file order; count >= 1, or 0 with `temporal` */
     size_t count;
     const uint16_t *order;        /* `count` step indexes, each behind all that it needs */
     const uint64_t *predecessors; /* see definition_step_precedes() */

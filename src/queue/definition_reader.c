@@ -340,6 +340,15 @@ static enum weir_status read_steps(struct definition_reader *reader, const struc
                                    struct definition *definition)
 {
     const struct yaml_node *nodes = yaml_get(root, "steps");
+    const struct yaml_node *temporal = yaml_get(root, "temporal");
+    if (temporal != NULL && nodes != NULL) {
+        FAIL(reader, temporal, "a definition has \"steps\" or \"temporal\", not both");
+        error_hint(reader->error, "what a Temporal worker runs has its steps in the worker's code");
+        return reader->source.status;
+    }
+    if (temporal != NULL) {
+        return temporal_read(reader, temporal, definition);
+    }
     if (nodes == NULL) {
         return FAIL(reader, root, "the definition has no \"steps\"");
     }
@@ -393,7 +402,7 @@ static enum weir_status read_document(struct definition_reader *reader, const ch
                                       bool is_from_people, struct definition *definition)
 {
     static const char *const keys[] = {
-        "name", "workspace", "timeout", "stuck_after", "attempts", "release_slot_while_waiting", "steps"};
+        "name", "workspace", "timeout", "stuck_after", "attempts", "release_slot_while_waiting", "steps", "temporal"};
     const struct yaml_node *root = NULL;
     enum weir_status status = read_tree(reader, bytes, length, is_from_people, &root);
     if (status == WEIR_OK) {
@@ -401,7 +410,10 @@ static enum weir_status read_document(struct definition_reader *reader, const ch
     }
     status = status == WEIR_OK ? read_head(reader, root, definition) : status;
     status = status == WEIR_OK ? read_steps(reader, root, definition) : status;
-    status = status == WEIR_OK ? build_graph(reader, definition) : status;
+    if (status != WEIR_OK || definition->temporal != NULL) {
+        return status;
+    }
+    status = build_graph(reader, definition);
     status = status == WEIR_OK ? check_references(reader, definition) : status;
     return status == WEIR_OK ? check_programs(reader, is_from_people) : status;
 }

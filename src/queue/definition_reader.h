@@ -32,6 +32,13 @@ struct definition_reader {
 /* Fills `step` from the value at `index` of `step_nodes`. */
 WEIR_MUST_CHECK enum weir_status step_read(struct definition_reader *reader, size_t index, struct step *step);
 
+/* Reads the section `temporal` into definition->temporal; the head of the definition must have been read. */
+WEIR_MUST_CHECK enum weir_status temporal_read(struct definition_reader *reader, const struct yaml_node *node,
+                                               struct definition *definition);
+/* A map `retry`, over the defaults that `retry` holds. */
+WEIR_MUST_CHECK enum weir_status reader_take_retry(struct definition_reader *reader, const struct yaml_node *node,
+                                                   struct step_retry *retry);
+
 /* Shared pieces; each names the field in its message and takes a node that may be anything. */
 WEIR_MUST_CHECK enum weir_status reader_take_text(struct definition_reader *reader, const struct yaml_node *node,
                                                   const char *what, const char **ret_text);

@@ -233,7 +233,7 @@ static enum weir_status read_factor(struct definition_reader *reader, const stru
     return WEIR_OK;
 }
 
-static enum weir_status read_retry(struct definition_reader *reader, const struct yaml_node *node, struct step_retry *retry)
+enum weir_status reader_take_retry(struct definition_reader *reader, const struct yaml_node *node, struct step_retry *retry)
 {
     static const char *const keys[] = {"attempts", "backoff", "factor", "max", "not_on"};
     enum weir_status status =
@@ -578,7 +578,7 @@ static enum weir_status read_common(struct definition_reader *reader, size_t ind
     if (status == WEIR_OK && timeout != NULL) {
         status = reader_take_duration(reader, timeout, "\"timeout\"", &step->timeout_us);
     }
-    return status == WEIR_OK && retry != NULL ? read_retry(reader, retry, &step->retry) : status;
+    return status == WEIR_OK && retry != NULL ? reader_take_retry(reader, retry, &step->retry) : status;
 }
 
 enum weir_status step_read(struct definition_reader *reader, size_t index, struct step *step)

@@ -601,17 +601,23 @@ enum weir_status store_unlock(struct store *store, const struct lock_request *re
 /* --- reading --- */
 
 /* Drivers give what a step wrote as the JSON text that they keep; people and programs get the value. */
+static void open_value(json_t *step, const char *key)
+{
+    const json_t *text = json_object_get(step, key);
+    json_t *value = NULL;
+    if (json_is_string(text) && json_read(json_string_value(text), json_string_length(text), &value, NULL) == WEIR_OK) {
+        (void)json_object_set_new(step, key, value);
+    }
+}
+
 static void open_outputs(json_t *steps)
 {
     size_t i;
     json_t *step;
     json_array_foreach(steps, i, step)
     {
-        const json_t *text = json_object_get(step, "output");
-        json_t *value = NULL;
-        if (json_is_string(text) && json_read(json_string_value(text), json_string_length(text), &value, NULL) == WEIR_OK) {
-            (void)json_object_set_new(step, "output", value);
-        }
+        open_value(step, "output");
+        open_value(step, "variables");
     }
 }
 

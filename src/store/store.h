@@ -128,6 +128,7 @@ struct claimed_item {
     const char *params; /* never NULL */
     size_t params_length;
     int64_t fence;
+    int priority; /* as enqueued */
     int attempts; /* starts refused so far */
     int handovers;
     bool handed_over; /* this claim takes over from a dead node: `steps` is filled */

@@ -519,7 +519,8 @@ def the_list_of_points_is_whole(weir):
         text = file.read()
     block = text[text.index('names[] = {'):text.index('};')]
     known = {part.split('"')[0] for part in block.split('    "')[1:]}
-    assert known == set(KILL_POINTS), known ^ set(KILL_POINTS)
+    elsewhere = {'before_start_call', 'after_start_answer'}  # of another engine: temporal_faults_test.py
+    assert known == set(KILL_POINTS) | elsewhere, known ^ (set(KILL_POINTS) | elsewhere)
 
 
 if __name__ == '__main__':

@@ -262,6 +262,7 @@ static void answer_properly(struct stream *stream, const struct frontend_answer 
 static void apply(struct stream *stream, const struct frontend_answer *answer)
 {
     struct link *link = stream->link;
+    int32_t id = stream->id; /* sending may close it, when a GOAWAY below it goes first */
     link->drips |= answer->drip;
     switch (answer->fate) {
     case FATE_ANSWER:
@@ -276,7 +277,7 @@ static void apply(struct stream *stream, const struct frontend_answer *answer)
                                      (nghttp2_nv[]){field(":status", "200"), field("content-type", "application/grpc")}, 2,
                                      NULL);
         (void)nghttp2_session_send(link->session); /* a reset overtakes what is not sent yet */
-        (void)nghttp2_submit_rst_stream(link->session, NGHTTP2_FLAG_NONE, stream->id, answer->reset_code);
+        (void)nghttp2_submit_rst_stream(link->session, NGHTTP2_FLAG_NONE, id, answer->reset_code);
         break;
     case FATE_RESET:
         (void)nghttp2_submit_rst_stream(link->session, NGHTTP2_FLAG_NONE, stream->id, answer->reset_code);

@@ -184,6 +184,13 @@ static bool is_refused(struct execution *execution)
         refuse(execution, false, 0, "node_stopping", "this node takes no more executions");
         return true;
     }
+    if (execution->definition->definition->temporal != NULL) {
+        refuse(
+            execution, false, IN_PROCESS_REFUSAL_DELAY_US, "wrong_engine",
+            "this workflow runs on Temporal, and this node's engine is in_process: put it in an executor group whose nodes "
+            "have `engine: temporal`");
+        return true;
+    }
     if (execution->definition->unknown_handler != NULL) {
         char text[128];
         (void)snprintf(text, sizeof text, "this node has no handler \"%s\"", execution->definition->unknown_handler);

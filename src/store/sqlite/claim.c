@@ -175,6 +175,7 @@ static enum weir_status take_rows(struct claim *claim, sqlite3_stmt *statement, 
         item->claimed_at_us = claim->write.now_us;
         item->running_for_us =
             sqlite3_column_type(statement, 9) == SQLITE_NULL ? 0 : claim->write.now_us - sqlite3_column_int64(statement, 9);
+        item->priority = sqlite3_column_int(statement, 12);
         item->fence = claim->fence;
         item->handed_over = handed_over;
         claim->count++;

@@ -71,6 +71,47 @@ static void expect_refusal(const struct wrong *wrong)
         expect_refusal(&(table)[i]);                                                                                       \
     }
 
+static void a_workflow_on_temporal_is_read_and_keeps_its_meaning(void **state)
+{
+    (void)state;
+    expect_canonical("name: onboard\n"
+                     "timeout: 60m\n"
+                     "temporal:\n"
+                     "  workflow_type: Onboard Customer\n"
+                     "  task_queue: onboard\n"
+                     "  run_timeout: 90s\n"
+                     "  task_timeout: 0\n"
+                     "  retry: {attempts: 3, not_on: [Declined]}\n"
+                     "  memo: {team: billing, tags: [a, 1, 2.5, true, ~], deep: {x: y}}\n"
+                     "  search_attributes: {CustomKeyword: x}\n",
+                     "{\"name\":\"onboard\",\"timeout\":\"1h\",\"temporal\":{\"workflow_type\":\"Onboard Customer\","
+                     "\"task_queue\":\"onboard\",\"run_timeout\":\"1m30s\",\"retry\":{\"attempts\":3,\"not_on\":"
+                     "[\"Declined\"]},\"memo\":{\"team\":\"billing\",\"tags\":[\"a\",1,2.5,true,null],\"deep\":"
+                     "{\"x\":\"y\"}},\"search_attributes\":{\"CustomKeyword\":\"x\"}}}");
+    expect_canonical("name: a\ntemporal: {}\n", "{\"name\":\"a\",\"temporal\":{}}");
+    expect_canonical("name: a\ntemporal: {retry: {attempts: 1}}\n",
+                     "{\"name\":\"a\",\"temporal\":{\"retry\":{\"attempts\":1}}}");
+}
+
+static void faults_of_a_workflow_on_temporal_are_named(void **state)
+{
+    static const struct wrong table[] = {
+        {"name: a\ntemporal: {}\nsteps: {}\n", "f.yaml:2:11: a definition has \"steps\" or \"temporal\", not both", NULL},
+        {"name: a\ntemporal: q\n", "f.yaml:2:11: \"temporal\" must be a map, not text", NULL},
+        {"name: a\ntemporal: {task_que: q}\n", "f.yaml:2:12: unknown key \"task_que\" in \"temporal\"",
+         "did you mean \"task_queue\"?"},
+        {"name: a\ntemporal: {task_queue: ''}\n", "f.yaml:2:24: \"task_queue\" must have 1 to 255 bytes", NULL},
+        {"name: a\ntemporal: {run_timeout: soon}\n", "f.yaml:2:25: \"run_timeout\" must be a duration, not text \"soon\"",
+         NULL},
+        {"name: a\ntemporal: {retry: {}}\n", "f.yaml:2:19: \"retry\" needs \"attempts\"", NULL},
+        {"name: a\ntemporal: {memo: [a]}\n", "f.yaml:2:18: \"memo\" must be a map, not list", NULL},
+        {"name: a\ntemporal: {memo: {weir_execution: x}}\n",
+         "f.yaml:2:19: memo fields that begin with weir_ are weir's own", NULL},
+    };
+    (void)state;
+    REFUSE_ALL(table);
+}
+
 static void a_full_definition_is_read(void **state)
 {
     (void)state;
@@ -187,7 +228,7 @@ static void unknown_keys_are_refused_with_the_nearest_one(void **state)
          "did you mean \"attempts\"?"},
         {HEAD "  s: {sleep: {till: x}}\n", "f.yaml:3:15: unknown key \"till\" in \"sleep\"", NULL},
         {"name: a\nqqqqqqqq: 1\n", "f.yaml:2:1: unknown key \"qqqqqqqq\" in a definition",
-         "known keys: name, workspace, timeout, stuck_after, attempts, release_slot_while_waiting, steps"}};
+         "known keys: name, workspace, timeout, stuck_after, attempts, release_slot_while_waiting, steps, temporal"}};
     REFUSE_ALL(table)
 }
 
@@ -568,6 +609,8 @@ int main(void)
         cmocka_unit_test(input_never_becomes_code_of_a_shell),
         cmocka_unit_test(arguments_behind_a_script_and_its_own_variables_are_fine),
         cmocka_unit_test(limits_hold),
+        cmocka_unit_test(a_workflow_on_temporal_is_read_and_keeps_its_meaning),
+        cmocka_unit_test(faults_of_a_workflow_on_temporal_are_named),
         cmocka_unit_test(a_chain_of_all_steps_is_no_trap),
         cmocka_unit_test(every_cut_of_a_definition_is_an_error_or_a_definition),
         cmocka_unit_test(nothing_from_outside_is_part_of_the_language),

@@ -25,7 +25,8 @@ UPDATE workflow_execution_queue SET phase = 0, due_at = NULL WHERE id = ?1;
 UPDATE workflow_execution_queue SET node_id = ?1, fence = ?2, claimed_at = ?3, cancel_sent = 1
 WHERE id IN (SELECT q.id FROM workflow_execution_queue q JOIN lanes l ON l.id = q.lane_id
              WHERE q.phase = 2 AND q.node_id = 0 AND l.executor_group = ?4 LIMIT ?5)
-RETURNING id, rank, definition_id, attempts, interruptions, has_params, cancel_at, created_at, run_at, dispatched_at, workspace_id, number;
+RETURNING id, rank, definition_id, attempts, interruptions, has_params, cancel_at, created_at, run_at, dispatched_at, workspace_id,
+       number, priority;
 
 -- ?1 group, ?2 limit. Index: lanes_ready.
 -- name: ready_lanes
@@ -39,7 +40,8 @@ ORDER BY l.pass, l.id LIMIT ?2;
 -- item: RETURNING builds a temporary tree each time, which costs more than the change itself. The writer is alone, so nothing
 -- comes between the two. ?1 lane, ?2 limit. Index: queue_runnable.
 -- name: lane_head
-SELECT id, rank, definition_id, attempts, interruptions, has_params, cancel_at, created_at, run_at, dispatched_at, workspace_id, number
+SELECT id, rank, definition_id, attempts, interruptions, has_params, cancel_at, created_at, run_at, dispatched_at, workspace_id,
+       number, priority
 FROM workflow_execution_queue WHERE lane_id = ?1 AND phase = 0 ORDER BY rank, number LIMIT ?2;
 
 -- ?1 number of the row, ?2 node, ?3 fence, ?4 now

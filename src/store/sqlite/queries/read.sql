@@ -11,7 +11,8 @@ SELECT step, status, attempt, failures, exit_code, error_code, error,
        strftime('%Y-%m-%dT%H:%M:%S', due_at / 1000000, 'unixepoch') || printf('.%06dZ', due_at % 1000000) AS due_at,
        strftime('%Y-%m-%dT%H:%M:%S', started_at / 1000000, 'unixepoch') || printf('.%06dZ', started_at % 1000000) AS started_at,
        strftime('%Y-%m-%dT%H:%M:%S', finished_at / 1000000, 'unixepoch') || printf('.%06dZ', finished_at % 1000000) AS finished_at,
-       (SELECT n.name FROM nodes n WHERE n.id = node_id) AS node, fence, CAST(output AS TEXT) AS output
+       (SELECT n.name FROM nodes n WHERE n.id = node_id) AS node, fence, CAST(output AS TEXT) AS output,
+       CAST(variables AS TEXT) AS variables
 FROM workflow_node_executions WHERE execution_id = ?1 ORDER BY started_at, step;
 
 -- name: list_workspaces

@@ -1,0 +1,447 @@
+/* Reading what the service answers. Unpacking allocates in proportion to the bytes; the caller has bounded those. */
+#include <openssl/evp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "engine/temporal/messages.h"
+#include "engine/temporal/temporal.pb-c.h"
+
+enum {
+    EVENT_COMPLETED = 2,
+    EVENT_FAILED = 3,
+    EVENT_TIMED_OUT = 4,
+    EVENT_CANCELED = 21,
+    EVENT_TERMINATED = 27,
+    EVENT_CONTINUED_AS_NEW = 28
+};
+
+bool run_status_is_closed(int status)
+{
+    return status >= RUN_STATUS_COMPLETED && status <= RUN_STATUS_TIMED_OUT;
+}
+
+static int64_t time_of(const TemporalApi__Timestamp *timestamp)
+{
+    if (timestamp == NULL || timestamp->seconds < 0 || timestamp->seconds > INT64_MAX / MICROSECONDS_PER_SECOND / 2) {
+        return 0;
+    }
+    return timestamp->seconds * MICROSECONDS_PER_SECOND + timestamp->nanos / 1000;
+}
+
+static enum weir_status copy_bytes(const ProtobufCBinaryData *from, struct bytes *to)
+{
+    *to = (struct bytes){NULL, 0};
+    if (from->len == 0) {
+        return WEIR_OK;
+    }
+    to->data = malloc(from->len);
+    if (to->data == NULL) {
+        return WEIR_OUT_OF_MEMORY;
+    }
+    memcpy(to->data, from->data, from->len);
+    to->length = from->len;
+    return WEIR_OK;
+}
+
+/* --- short answers --- */
+
+enum weir_status answer_start(const uint8_t *data, size_t length, struct start_answer *ret_answer)
+{
+    TemporalApi__StartWorkflowExecutionResponse *answer =
+        temporal_api__start_workflow_execution_response__unpack(NULL, length, data);
+    if (answer == NULL || answer->run_id[0] == '\0') {
+        temporal_api__start_workflow_execution_response__free_unpacked(answer, NULL);
+        return WEIR_FAILED;
+    }
+    text_copy(ret_answer->run_id, sizeof ret_answer->run_id, answer->run_id);
+    ret_answer->status = answer->status;
+    temporal_api__start_workflow_execution_response__free_unpacked(answer, NULL);
+    return WEIR_OK;
+}
+
+/* The memo's text was written as a JSON string without escapes: an id. */
+static void read_memo(const TemporalApi__PayloadMap *memo, char *to, size_t size)
+{
+    for (size_t i = 0; memo != NULL && i < memo->n_fields; i++) {
+        const TemporalApi__PayloadEntry *entry = memo->fields[i];
+        const ProtobufCBinaryData *data = entry->value == NULL ? NULL : &entry->value->data;
+        if (strcmp(entry->key, "weir_execution") == 0 && data != NULL && data->len > 2 && data->len - 2 < size &&
+            data->data[0] == '"') {
+            memcpy(to, data->data + 1, data->len - 2);
+            to[data->len - 2] = '\0';
+        }
+    }
+}
+
+enum weir_status answer_describe(const uint8_t *data, size_t length, struct describe_answer *ret_answer)
+{
+    TemporalApi__DescribeWorkflowExecutionResponse *answer =
+        temporal_api__describe_workflow_execution_response__unpack(NULL, length, data);
+    const TemporalApi__WorkflowExecutionInfo *info = answer == NULL ? NULL : answer->workflow_execution_info;
+    if (info == NULL || info->execution == NULL || info->execution->run_id[0] == '\0') {
+        temporal_api__describe_workflow_execution_response__free_unpacked(answer, NULL);
+        return WEIR_FAILED;
+    }
+    *ret_answer = (struct describe_answer){.status = info->status};
+    text_copy(ret_answer->run_id, sizeof ret_answer->run_id, info->execution->run_id);
+    text_copy(ret_answer->first_run_id, sizeof ret_answer->first_run_id, info->first_run_id);
+    read_memo(info->memo, ret_answer->memo_execution, sizeof ret_answer->memo_execution);
+    temporal_api__describe_workflow_execution_response__free_unpacked(answer, NULL);
+    return WEIR_OK;
+}
+
+enum weir_status answer_list(const uint8_t *data, size_t length, void (*visit)(void *context, const struct list_row *row),
+                             void *context, struct list_answer *ret_answer)
+{
+    TemporalApi__ListWorkflowExecutionsResponse *answer =
+        temporal_api__list_workflow_executions_response__unpack(NULL, length, data);
+    if (answer == NULL) {
+        return WEIR_FAILED;
+    }
+    struct list_answer result = {.rows = answer->n_executions};
+    enum weir_status status = copy_bytes(&answer->next_page_token, &result.token);
+    for (size_t i = 0; status == WEIR_OK && i < answer->n_executions; i++) {
+        const TemporalApi__WorkflowExecutionInfo *info = answer->executions[i];
+        if (info->execution == NULL) {
+            continue;
+        }
+        struct list_row row = {.workflow_id = info->execution->workflow_id,
+                               .run_id = info->execution->run_id,
+                               .status = info->status,
+                               .close_us = time_of(info->close_time)};
+        if (row.close_us > result.latest_close_us) {
+            result.latest_close_us = row.close_us;
+        }
+        visit(context, &row);
+    }
+    temporal_api__list_workflow_executions_response__free_unpacked(answer, NULL);
+    if (status == WEIR_OK) {
+        *ret_answer = result;
+    }
+    return status;
+}
+
+/* --- results --- */
+
+static bool has_encoding(const TemporalApi__Payload *payload, const char *name)
+{
+    for (size_t i = 0; i < payload->n_metadata; i++) {
+        const ProtobufCBinaryData *value = &payload->metadata[i]->value;
+        if (strcmp(payload->metadata[i]->key, "encoding") == 0) {
+            return value->len == strlen(name) && memcmp(value->data, name, value->len) == 0;
+        }
+    }
+    return false;
+}
+
+/* Bytes that are no JSON, in a form that keeps them. NULL when out of memory. */
+static json_t *wrap_bytes(const ProtobufCBinaryData *data)
+{
+    INVARIANT(data->len <= STEP_OUTPUT_BYTES_MAX);
+    char *base64 = malloc(4 * ((data->len + 2) / 3) + 1);
+    if (base64 == NULL) {
+        return NULL;
+    }
+    (void)EVP_EncodeBlock((unsigned char *)base64, data->data, (int)data->len);
+    json_t *wrapped = json_pack("{s:s}", "base64", base64);
+    free(base64);
+    return wrapped;
+}
+
+/* NULL when out of memory. */
+static json_t *value_of(const TemporalApi__Payload *payload, bool *ret_is_json)
+{
+    json_t *value = NULL;
+    *ret_is_json = false;
+    if (has_encoding(payload, "binary/null")) {
+        return json_null();
+    }
+    if ((has_encoding(payload, "json/plain") || has_encoding(payload, "json/protobuf")) &&
+        json_read((const char *)payload->data.data, payload->data.len, &value, NULL) == WEIR_OK) {
+        *ret_is_json = true;
+        return value;
+    }
+    return wrap_bytes(&payload->data);
+}
+
+static size_t payload_bytes(const TemporalApi__Payloads *payloads)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; payloads != NULL && i < payloads->n_payloads; i++) {
+        bytes += payloads->payloads[i]->data.len;
+    }
+    return bytes;
+}
+
+/* One payload is its value, none is null, several are a list. A JSON result of one payload is kept byte for byte. */
+static enum weir_status read_result(const TemporalApi__Payloads *payloads, struct closing *closing)
+{
+    size_t count = payloads == NULL ? 0 : payloads->n_payloads;
+    closing->result_bytes = payload_bytes(payloads);
+    if (closing->result_bytes > STEP_OUTPUT_BYTES_MAX) {
+        return WEIR_OK;
+    }
+    bool is_json = false;
+    json_t *value = count == 1 ? value_of(payloads->payloads[0], &is_json) : count == 0 ? json_null() : json_array();
+    for (size_t i = 0; count > 1 && value != NULL && i < count; i++) {
+        (void)json_array_append_new(value, value_of(payloads->payloads[i], &is_json));
+    }
+    struct text text = {.max = STEP_OUTPUT_BYTES_MAX};
+    const ProtobufCBinaryData *only = count == 1 ? &payloads->payloads[0]->data : NULL;
+    enum weir_status status = value == NULL             ? WEIR_OUT_OF_MEMORY
+                              : only != NULL && is_json ? text_add(&text, (const char *)only->data, only->len)
+                                                        : json_write(value, &text, NULL);
+    json_decref(value);
+    if (status == WEIR_OK) {
+        closing->result = text.data;
+        closing->result_length = text.length;
+        return WEIR_OK;
+    }
+    text_close(&text);
+    return status == WEIR_OUT_OF_MEMORY ? status : WEIR_OK; /* too large once spelled: told by its size */
+}
+
+/* --- failures --- */
+
+static bool add_words(struct text *to, const char *words)
+{
+    size_t left = to->max - to->length;
+    size_t length = strlen(words);
+    return text_add(to, words, length < left ? length : left) == WEIR_OK && length < left;
+}
+
+static void note_type(const TemporalApi__Failure *failure, struct closing *closing)
+{
+    const TemporalApi__ApplicationFailureInfo *info = failure->application_failure_info;
+    if (closing->error_code[0] == '\0' && info != NULL && info->type[0] != '\0') {
+        text_copy(closing->error_code, sizeof closing->error_code, info->type);
+        text_make_safe(closing->error_code);
+    }
+}
+
+/* "message; caused by: Type: message; ..." from the outermost to the innermost. */
+static void read_failure(const TemporalApi__Failure *failure, struct closing *closing)
+{
+    struct text text = {.max = ERROR_TEXT_MAX};
+    TemporalApi__Failure *inner = NULL;
+    for (int depth = 0; failure != NULL && depth < FAILURE_DEPTH_MAX; depth++) {
+        const TemporalApi__ApplicationFailureInfo *info = failure->application_failure_info;
+        bool has_room = depth == 0 || add_words(&text, "; caused by: ");
+        if (has_room && info != NULL && info->type[0] != '\0') {
+            has_room = add_words(&text, info->type) && add_words(&text, ": ");
+        }
+        if (!has_room || !add_words(&text, failure->message)) {
+            break;
+        }
+        note_type(failure, closing);
+        TemporalApi__Failure *next =
+            failure->cause.len == 0 ? NULL : temporal_api__failure__unpack(NULL, failure->cause.len, failure->cause.data);
+        temporal_api__failure__free_unpacked(inner, NULL);
+        inner = next;
+        failure = next;
+    }
+    temporal_api__failure__free_unpacked(inner, NULL);
+    if (text.data != NULL) {
+        text_make_safe(text.data);
+    }
+    closing->error = text.data;
+}
+
+static void read_termination(const TemporalApi__TerminatedAttributes *terminated, struct closing *closing)
+{
+    struct text text = {.max = ERROR_TEXT_MAX};
+    if (terminated != NULL && add_words(&text, "terminated")) {
+        if (terminated->identity[0] != '\0') {
+            (void)(add_words(&text, " by ") && add_words(&text, terminated->identity));
+        }
+        if (terminated->reason[0] != '\0') {
+            (void)(add_words(&text, ": ") && add_words(&text, terminated->reason));
+        }
+        text_make_safe(text.data);
+    }
+    closing->error = text.data;
+}
+
+static void go_on_as(struct closing *closing, const char *run_id)
+{
+    text_copy(closing->next_run_id, sizeof closing->next_run_id, run_id);
+}
+
+static enum weir_status read_event(const TemporalApi__HistoryEvent *event, struct closing *closing)
+{
+    closing->at_us = time_of(event->event_time);
+    switch (event->event_type) {
+    case EVENT_COMPLETED:
+        closing->kind = CLOSING_COMPLETED;
+        if (event->completed != NULL) {
+            go_on_as(closing, event->completed->new_execution_run_id);
+        }
+        return read_result(event->completed == NULL ? NULL : event->completed->result, closing);
+    case EVENT_FAILED:
+        closing->kind = CLOSING_FAILED;
+        if (event->failed != NULL) {
+            go_on_as(closing, event->failed->new_execution_run_id);
+            read_failure(event->failed->failure, closing);
+        }
+        break;
+    case EVENT_TIMED_OUT:
+        closing->kind = CLOSING_TIMED_OUT;
+        if (event->timed_out != NULL) {
+            go_on_as(closing, event->timed_out->new_execution_run_id);
+        }
+        text_copy(closing->error_code, sizeof closing->error_code, "timed_out");
+        closing->error = strdup("the workflow's own time-out has passed");
+        break;
+    case EVENT_CANCELED:
+        closing->kind = CLOSING_CANCELED;
+        break;
+    case EVENT_TERMINATED:
+        closing->kind = CLOSING_TERMINATED;
+        text_copy(closing->error_code, sizeof closing->error_code, "terminated");
+        read_termination(event->terminated, closing);
+        break;
+    case EVENT_CONTINUED_AS_NEW:
+        closing->kind = CLOSING_CONTINUED;
+        if (event->continued_as_new != NULL) {
+            go_on_as(closing, event->continued_as_new->new_execution_run_id);
+        }
+        break;
+    default:
+        break; /* of an open run the last event may come: it does not close it */
+    }
+    if (closing->kind == CLOSING_FAILED && closing->error_code[0] == '\0') {
+        text_copy(closing->error_code, sizeof closing->error_code, "workflow_failed");
+    }
+    return WEIR_OK;
+}
+
+void closing_close(struct closing *closing)
+{
+    free(closing->result);
+    free(closing->error);
+    free(closing->token.data);
+    *closing = (struct closing){.kind = CLOSING_NONE};
+}
+
+enum weir_status answer_close_event(const uint8_t *data, size_t length, struct closing *ret_closing)
+{
+    TemporalApi__GetWorkflowExecutionHistoryResponse *answer =
+        temporal_api__get_workflow_execution_history_response__unpack(NULL, length, data);
+    struct closing closing = {.kind = CLOSING_NONE};
+    if (answer == NULL) {
+        return WEIR_FAILED;
+    }
+    enum weir_status status = copy_bytes(&answer->next_page_token, &closing.token);
+    size_t count = answer->history == NULL ? 0 : answer->history->n_events;
+    if (status == WEIR_OK && count > 0) {
+        status = read_event(answer->history->events[count - 1], &closing);
+    }
+    temporal_api__get_workflow_execution_history_response__free_unpacked(answer, NULL);
+    if (status != WEIR_OK) {
+        closing_close(&closing);
+        return status;
+    }
+    *ret_closing = closing;
+    return WEIR_OK;
+}
+
+/* --- the service --- */
+
+enum weir_status answer_system_info(const uint8_t *data, size_t length, char *ret_version, size_t size)
+{
+    TemporalApi__GetSystemInfoResponse *answer = temporal_api__get_system_info_response__unpack(NULL, length, data);
+    if (answer == NULL) {
+        return WEIR_FAILED;
+    }
+    text_copy(ret_version, size, answer->server_version);
+    text_make_safe(ret_version);
+    temporal_api__get_system_info_response__free_unpacked(answer, NULL);
+    return WEIR_OK;
+}
+
+enum weir_status answer_describe_namespace(const uint8_t *data, size_t length, struct namespace_answer *ret_answer)
+{
+    TemporalApi__DescribeNamespaceResponse *answer = temporal_api__describe_namespace_response__unpack(NULL, length, data);
+    if (answer == NULL || answer->namespace_info == NULL) {
+        temporal_api__describe_namespace_response__free_unpacked(answer, NULL);
+        return WEIR_FAILED;
+    }
+    const TemporalApi__Duration *retention =
+        answer->config == NULL ? NULL : answer->config->workflow_execution_retention_ttl;
+    ret_answer->state = answer->namespace_info->state;
+    ret_answer->retention_us = 0;
+    if (retention != NULL && retention->seconds > 0) {
+        int64_t most = INT64_MAX / MICROSECONDS_PER_SECOND / 2;
+        ret_answer->retention_us = (retention->seconds < most ? retention->seconds : most) * MICROSECONDS_PER_SECOND;
+    }
+    temporal_api__describe_namespace_response__free_unpacked(answer, NULL);
+    return WEIR_OK;
+}
+
+enum weir_status answer_describe_task_queue(const uint8_t *data, size_t length, size_t *ret_pollers)
+{
+    TemporalApi__DescribeTaskQueueResponse *answer = temporal_api__describe_task_queue_response__unpack(NULL, length, data);
+    if (answer == NULL) {
+        return WEIR_FAILED;
+    }
+    *ret_pollers = answer->n_pollers;
+    temporal_api__describe_task_queue_response__free_unpacked(answer, NULL);
+    return WEIR_OK;
+}
+
+/* --- the details of an error --- */
+
+static void read_already_started(const ProtobufCBinaryData *data, struct detail *detail)
+{
+    TemporalApi__WorkflowExecutionAlreadyStartedFailure *failure =
+        temporal_api__workflow_execution_already_started_failure__unpack(NULL, data->len, data->data);
+    if (failure != NULL) {
+        detail->kind = DETAIL_ALREADY_STARTED;
+        text_copy(detail->start_request_id, sizeof detail->start_request_id, failure->start_request_id);
+        text_copy(detail->run_id, sizeof detail->run_id, failure->run_id);
+        text_copy(detail->first_run_id, sizeof detail->first_run_id, failure->first_execution_run_id);
+        temporal_api__workflow_execution_already_started_failure__free_unpacked(failure, NULL);
+    }
+}
+
+static void read_exhausted(const ProtobufCBinaryData *data, struct detail *detail)
+{
+    TemporalApi__ResourceExhaustedFailure *failure =
+        temporal_api__resource_exhausted_failure__unpack(NULL, data->len, data->data);
+    if (failure != NULL) {
+        detail->kind = DETAIL_RESOURCE_EXHAUSTED;
+        detail->cause = failure->cause;
+        detail->scope = failure->scope;
+        temporal_api__resource_exhausted_failure__free_unpacked(failure, NULL);
+    }
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t length = strlen(text);
+    size_t end_length = strlen(end);
+    return length >= end_length && strcmp(text + length - end_length, end) == 0;
+}
+
+void detail_read(const uint8_t *data, size_t length, struct detail *ret_detail)
+{
+    *ret_detail = (struct detail){.kind = DETAIL_NONE};
+    TemporalApi__Status *status = length == 0 ? NULL : temporal_api__status__unpack(NULL, length, data);
+    for (size_t i = 0; status != NULL && i < status->n_details && ret_detail->kind == DETAIL_NONE; i++) {
+        const char *name = status->details[i]->type_url;
+        if (ends_with(name, ".WorkflowExecutionAlreadyStartedFailure")) {
+            read_already_started(&status->details[i]->value, ret_detail);
+        } else if (ends_with(name, ".ResourceExhaustedFailure")) {
+            read_exhausted(&status->details[i]->value, ret_detail);
+        } else if (ends_with(name, ".NamespaceNotFoundFailure")) {
+            ret_detail->kind = DETAIL_NAMESPACE_NOT_FOUND;
+        } else {
+            ret_detail->kind = DETAIL_OTHER;
+        }
+    }
+    temporal_api__status__free_unpacked(status, NULL);
+}

@@ -1,0 +1,105 @@
+/* One call each: who sent it, and who hears the answer. */
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "engine/temporal/parts.h"
+
+#define SERVICE "/temporal.api.workflowservice.v1.WorkflowService/"
+
+const char *method_path(enum method method)
+{
+    static const char *const paths[METHOD_COUNT] = {
+        [METHOD_START] = SERVICE "StartWorkflowExecution",
+        [METHOD_DESCRIBE] = SERVICE "DescribeWorkflowExecution",
+        [METHOD_LIST] = SERVICE "ListWorkflowExecutions",
+        [METHOD_HISTORY] = SERVICE "GetWorkflowExecutionHistory",
+        [METHOD_CANCEL] = SERVICE "RequestCancelWorkflowExecution",
+        [METHOD_TERMINATE] = SERVICE "TerminateWorkflowExecution",
+        [METHOD_SIGNAL] = SERVICE "SignalWorkflowExecution",
+        [METHOD_SYSTEM_INFO] = SERVICE "GetSystemInfo",
+        [METHOD_DESCRIBE_NAMESPACE] = SERVICE "DescribeNamespace",
+        [METHOD_DESCRIBE_TASK_QUEUE] = SERVICE "DescribeTaskQueue",
+    };
+    INVARIANT((unsigned)method < METHOD_COUNT);
+    return paths[method];
+}
+
+static void call_free(struct call *call)
+{
+    *call->link = call->next;
+    if (call->next != NULL) {
+        call->next->link = call->link;
+    }
+    if (call->slot != NULL) {
+        *call->slot = NULL;
+    }
+    free(call);
+}
+
+static void call_finished(void *context, const struct grpc_result *result)
+{
+    struct call *call = context;
+    struct temporal *engine = call->engine;
+    struct run *run = call->run;
+    call_done *done = call->done;
+    call_free(call);
+    done(engine, run, result);
+}
+
+bool call_send(struct temporal *engine, struct run *run, struct call **slot, enum method method, struct bytes message,
+               int64_t timeout_us, call_done *done)
+{
+    struct call *call = calloc(1, sizeof *call);
+    struct weir_error error;
+    if (call == NULL || message.data == NULL) {
+        free(call);
+        return false;
+    }
+    struct grpc_request request = {
+        .path = method_path(method),
+        .message = message.data,
+        .message_length = message.length,
+        .timeout_us = timeout_us,
+        .class = method == METHOD_HISTORY && timeout_us == POLL_TIMEOUT_US ? GRPC_LONG_POLL : GRPC_SHORT_CALL,
+        .done = call_finished,
+        .context = call,
+    };
+    *call = (struct call){
+        .next = engine->calls, .link = &engine->calls, .engine = engine, .run = run, .slot = slot, .done = done};
+    if (call->next != NULL) {
+        call->next->link = &call->next;
+    }
+    engine->calls = call;
+    if (slot != NULL) {
+        INVARIANT(*slot == NULL);
+        *slot = call;
+    }
+    if (engine->wire.call(engine->wire.context, &request, &call->id, &error) != WEIR_OK) {
+        call_free(call);
+        return false;
+    }
+    return true;
+}
+
+bool call_send_own(struct temporal *engine, struct run *run, struct call **slot, enum method method, struct bytes message,
+                   int64_t timeout_us, call_done *done)
+{
+    bool is_sent = call_send(engine, run, slot, method, message, timeout_us, done);
+    free(message.data);
+    return is_sent;
+}
+
+void call_forget(struct call *call, bool cancel)
+{
+    if (call == NULL) {
+        return;
+    }
+    if (call->slot != NULL) {
+        *call->slot = NULL;
+        call->slot = NULL;
+    }
+    call->run = NULL;
+    if (cancel) {
+        call->engine->wire.cancel(call->engine->wire.context, call->id);
+    }
+}

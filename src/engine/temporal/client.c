@@ -1,0 +1,77 @@
+/* The wire of a real node: the gRPC client, with the headers that the service wants. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "engine/temporal/client.h"
+#include "engine/temporal/parts.h"
+
+static enum weir_status client_call(void *context, const struct grpc_request *request, grpc_call_id *ret_id,
+                                    struct weir_error *error)
+{
+    return grpc_client_call(context, request, ret_id, error);
+}
+
+static void client_cancel(void *context, grpc_call_id id)
+{
+    grpc_client_cancel(context, id);
+}
+
+static int64_t client_step(void *context)
+{
+    return grpc_client_step(context);
+}
+
+static int client_fd(void *context)
+{
+    return grpc_client_fd(context);
+}
+
+static void client_close(void *context)
+{
+    grpc_client_close(context);
+}
+
+enum weir_status temporal_client_open(const struct temporal_options *options, struct grpc_client **ret_client,
+                                      struct weir_error *error)
+{
+    const char *namespace_name = options->namespace_name == NULL ? TEMPORAL_NAMESPACE_DEFAULT : options->namespace_name;
+    /* Without the last one, the service tells a retried run's end as if it had been continued as new. */
+    const struct grpc_header headers[] = {
+        {.name = "client-name", .value = "weir"},
+        {.name = "client-version", .value = WEIR_VERSION},
+        {.name = "temporal-namespace", .value = namespace_name},
+        {.name = "supported-features", .value = "follows-next-run-id"},
+    };
+    struct grpc_client_options client = {
+        .targets = options->address == NULL ? TEMPORAL_ADDRESS_DEFAULT : options->address,
+        .tls = options->tls,
+        .ca_file = options->ca_file,
+        .certificate_file = options->certificate_file,
+        .key_file = options->key_file,
+        .server_name = options->server_name,
+        .api_key_file = options->api_key_file,
+        .headers = headers,
+        .header_count = sizeof headers / sizeof headers[0],
+        .request_bytes_max = REQUEST_BYTES_MAX,
+        .calls_max = CALLS_MAX,
+    };
+    const struct clock *clock = options->clock == NULL ? clock_system() : options->clock;
+    return grpc_client_open(&client, clock, ret_client, error);
+}
+
+enum weir_status temporal_open(const struct temporal_options *options, struct engine **ret_engine, struct weir_error *error)
+{
+    struct grpc_client *client = NULL;
+    enum weir_status status = temporal_client_open(options, &client, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    struct temporal_wire wire = {.call = client_call,
+                                 .cancel = client_cancel,
+                                 .step = client_step,
+                                 .fd = client_fd,
+                                 .close = client_close,
+                                 .context = client};
+    return temporal_open_on(options, &wire, ret_engine, error);
+}

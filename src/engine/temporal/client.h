@@ -1,0 +1,16 @@
+/* The gRPC client as the service wants it; for the engine and for what people ask the service directly. */
+#ifndef WEIR_ENGINE_TEMPORAL_CLIENT_H
+#define WEIR_ENGINE_TEMPORAL_CLIENT_H
+
+#include "engine/temporal/temporal.h"
+
+enum {
+    CALLS_MAX = 4096,
+    REQUEST_BYTES_MAX = 256 * 1024 * 1024 /* of all calls under way: a window of large inputs */
+};
+
+/* WEIR_INVALID_CONFIG, WEIR_OUT_OF_MEMORY, WEIR_SYSTEM. */
+WEIR_MUST_CHECK enum weir_status temporal_client_open(const struct temporal_options *options,
+                                                      struct grpc_client **ret_client, struct weir_error *error);
+
+#endif

@@ -1,0 +1,400 @@
+/* Building requests. Every message lives on the stack and points at the caller's strings; packing makes the one copy. */
+#include "engine/temporal/messages.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "engine/temporal/temporal.pb-c.h"
+
+enum {
+    REUSE_REJECT_DUPLICATE = 3,
+    CONFLICT_FAIL = 1,
+    TASK_QUEUE_NORMAL = 1,
+    TASK_QUEUE_TYPE_WORKFLOW = 1,
+    FILTER_CLOSE_EVENT = 2,
+    MEMO_FIELDS_MAX = 64
+};
+
+/* protobuf-c never writes through these; its structs are made for reading, too. */
+static char *text_of(const char *text)
+{
+    return (char *)(uintptr_t)(text == NULL ? protobuf_c_empty_string : text);
+}
+
+static ProtobufCBinaryData data_of(const void *data, size_t length)
+{
+    return (ProtobufCBinaryData){.len = length, .data = (uint8_t *)(uintptr_t)data};
+}
+
+static struct bytes pack(const ProtobufCMessage *message)
+{
+    struct bytes bytes = {NULL, 0};
+    size_t length = protobuf_c_message_get_packed_size(message);
+    bytes.data = malloc(length > 0 ? length : 1);
+    if (bytes.data != NULL) {
+        bytes.length = protobuf_c_message_pack(message, bytes.data);
+    }
+    return bytes;
+}
+
+/* --- pieces --- */
+
+struct payload_parts {
+    TemporalApi__Payload payload;
+    TemporalApi__MetadataEntry entries[2];
+    TemporalApi__MetadataEntry *list[2];
+};
+
+static void payload_init(struct payload_parts *parts, const char *encoding, const char *data, size_t length)
+{
+    temporal_api__payload__init(&parts->payload);
+    temporal_api__metadata_entry__init(&parts->entries[0]);
+    parts->entries[0].key = text_of("encoding");
+    parts->entries[0].value = data_of(encoding, strlen(encoding));
+    parts->list[0] = &parts->entries[0];
+    parts->payload.metadata = parts->list;
+    parts->payload.n_metadata = 1;
+    parts->payload.data = data_of(data, length);
+}
+
+/* A search attribute tells its type in a second metadata entry; none is sent: the service knows it by name. */
+struct payload_map {
+    TemporalApi__PayloadMap map;
+    struct payload_parts payloads[MEMO_FIELDS_MAX];
+    TemporalApi__PayloadEntry entries[MEMO_FIELDS_MAX];
+    TemporalApi__PayloadEntry *list[MEMO_FIELDS_MAX];
+    char *texts[MEMO_FIELDS_MAX]; /* those that the map owns */
+    size_t count;
+};
+
+static void map_init(struct payload_map *map)
+{
+    temporal_api__payload_map__init(&map->map);
+    map->count = 0;
+    map->map.fields = map->list;
+}
+
+/* Takes `json`, malloc'ed or NULL; false when there is no room or no text. */
+static bool map_add(struct payload_map *map, const char *key, char *json)
+{
+    if (json == NULL || map->count == MEMO_FIELDS_MAX) {
+        free(json);
+        return false;
+    }
+    size_t i = map->count++;
+    map->texts[i] = json;
+    payload_init(&map->payloads[i], "json/plain", json, strlen(json));
+    temporal_api__payload_entry__init(&map->entries[i]);
+    map->entries[i].key = text_of(key);
+    map->entries[i].value = &map->payloads[i].payload;
+    map->list[i] = &map->entries[i];
+    map->map.n_fields = map->count;
+    return true;
+}
+
+static bool map_add_string(struct payload_map *map, const char *key, const char *value)
+{
+    json_t *string = json_string(value);
+    char *text = string == NULL ? NULL : json_dumps(string, JSON_ENCODE_ANY);
+    json_decref(string);
+    return map_add(map, key, text);
+}
+
+/* The keys stay in `object`. */
+static bool map_add_object(struct payload_map *map, json_t *object)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach(object, key, value)
+    {
+        if (!map_add(map, key, json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void map_close(struct payload_map *map)
+{
+    for (size_t i = 0; i < map->count; i++) {
+        free(map->texts[i]);
+    }
+}
+
+static TemporalApi__Duration *duration_of(TemporalApi__Duration *duration, int64_t us)
+{
+    if (us <= 0) {
+        return NULL;
+    }
+    temporal_api__duration__init(duration);
+    duration->seconds = us / MICROSECONDS_PER_SECOND;
+    duration->nanos = (int32_t)(us % MICROSECONDS_PER_SECOND * 1000);
+    return duration;
+}
+
+static void execution_init(TemporalApi__WorkflowExecution *execution, const char *workflow_id, const char *run_id)
+{
+    temporal_api__workflow_execution__init(execution);
+    execution->workflow_id = text_of(workflow_id);
+    execution->run_id = text_of(run_id);
+}
+
+static void task_queue_init(TemporalApi__TaskQueue *queue, const char *name)
+{
+    temporal_api__task_queue__init(queue);
+    queue->name = text_of(name);
+    queue->kind = TASK_QUEUE_NORMAL;
+}
+
+/* --- start --- */
+
+void fairness_key(const char *workspace, char *to)
+{
+    uint64_t hash = 14695981039346656037u; /* FNV-1a */
+    if (strlen(workspace) <= FAIRNESS_KEY_MAX) {
+        text_copy(to, FAIRNESS_KEY_MAX + 1, workspace);
+        return;
+    }
+    for (const char *at = workspace; *at != '\0'; at++) {
+        hash = (hash ^ (unsigned char)*at) * 1099511628211u;
+    }
+    (void)snprintf(to, FAIRNESS_KEY_MAX + 1, "workspace-%016" PRIx64, hash);
+}
+
+int priority_key(int priority)
+{
+    if (priority == 0) {
+        return 0;
+    }
+    bool is_far = priority >= PRIORITY_MOST / 2 || priority <= PRIORITY_LEAST / 2;
+    return priority > 0 ? (is_far ? 1 : 2) : (is_far ? 5 : 4);
+}
+
+struct start_parts {
+    TemporalApi__StartWorkflowExecutionRequest request;
+    char workflow_id[WORKFLOW_ID_MAX];
+    char fairness[FAIRNESS_KEY_MAX + 1];
+    TemporalApi__WorkflowType type;
+    TemporalApi__TaskQueue queue;
+    TemporalApi__Payloads input;
+    TemporalApi__Payload *input_list[1];
+    struct payload_parts payload;
+    TemporalApi__Priority priority;
+    TemporalApi__Duration times[5];
+    TemporalApi__RetryPolicy retry;
+    struct payload_map memo;
+    struct payload_map attributes;
+    json_t *memo_tree;
+    json_t *attribute_tree;
+};
+
+static json_t *load_object(const char *text)
+{
+    return text == NULL ? NULL : json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+}
+
+/* What the definition says beyond type and queue. False when out of memory. */
+static bool add_definition(struct start_parts *parts, const struct definition_temporal *definition)
+{
+    TemporalApi__StartWorkflowExecutionRequest *request = &parts->request;
+    request->workflow_execution_timeout = duration_of(&parts->times[0], definition->execution_timeout_us);
+    request->workflow_run_timeout = duration_of(&parts->times[1], definition->run_timeout_us);
+    request->workflow_task_timeout = duration_of(&parts->times[2], definition->task_timeout_us);
+    if (definition->has_retry) {
+        const struct step_retry *retry = &definition->retry;
+        temporal_api__retry_policy__init(&parts->retry);
+        parts->retry.initial_interval = duration_of(&parts->times[3], retry->backoff_us);
+        parts->retry.maximum_interval = duration_of(&parts->times[4], retry->max_us);
+        parts->retry.backoff_coefficient = retry->factor;
+        parts->retry.maximum_attempts = retry->attempts;
+        parts->retry.non_retryable_error_types = (char **)(uintptr_t)retry->not_on;
+        parts->retry.n_non_retryable_error_types = retry->not_on_count;
+        request->retry_policy = &parts->retry;
+    }
+    parts->memo_tree = load_object(definition->memo);
+    parts->attribute_tree = load_object(definition->search_attributes);
+    bool is_fine = (parts->memo_tree != NULL || definition->memo == NULL) &&
+                   (parts->attribute_tree != NULL || definition->search_attributes == NULL) &&
+                   map_add_object(&parts->memo, parts->memo_tree) &&
+                   map_add_object(&parts->attributes, parts->attribute_tree);
+    if (parts->attributes.count > 0) {
+        request->search_attributes = &parts->attributes.map;
+    }
+    return is_fine;
+}
+
+static bool start_fill(struct start_parts *parts, const struct start_message *start)
+{
+    TemporalApi__StartWorkflowExecutionRequest *request = &parts->request;
+    temporal_api__start_workflow_execution_request__init(request);
+    (void)snprintf(parts->workflow_id, sizeof parts->workflow_id, WORKFLOW_ID_PREFIX "%s", start->execution_id);
+    fairness_key(start->workspace, parts->fairness);
+    temporal_api__workflow_type__init(&parts->type);
+    parts->type.name = text_of(start->workflow_type);
+    task_queue_init(&parts->queue, start->task_queue);
+    payload_init(&parts->payload, start->encoding, start->input, start->input_length);
+    temporal_api__payloads__init(&parts->input);
+    parts->input_list[0] = &parts->payload.payload;
+    parts->input.payloads = parts->input_list;
+    parts->input.n_payloads = 1;
+    temporal_api__priority__init(&parts->priority);
+    parts->priority.priority_key = priority_key(start->priority);
+    parts->priority.fairness_key = parts->fairness;
+    request->namespace_ = text_of(start->namespace_name);
+    request->workflow_id = parts->workflow_id;
+    request->workflow_type = &parts->type;
+    request->task_queue = &parts->queue;
+    request->input = &parts->input;
+    request->identity = text_of(start->identity);
+    request->request_id = text_of(start->execution_id);
+    request->workflow_id_reuse_policy = REUSE_REJECT_DUPLICATE;
+    request->workflow_id_conflict_policy = CONFLICT_FAIL;
+    request->priority = &parts->priority;
+    map_init(&parts->memo);
+    map_init(&parts->attributes);
+    request->memo = &parts->memo.map;
+    return map_add_string(&parts->memo, "weir_execution", start->execution_id) &&
+           map_add_string(&parts->memo, "weir_workspace", start->workspace) &&
+           (start->definition == NULL || add_definition(parts, start->definition));
+}
+
+struct bytes message_start(const struct start_message *start)
+{
+    struct bytes bytes = {NULL, 0};
+    struct start_parts *parts = calloc(1, sizeof *parts);
+    if (parts == NULL) {
+        return bytes;
+    }
+    if (start_fill(parts, start)) {
+        bytes = pack(&parts->request.base);
+    }
+    map_close(&parts->memo);
+    map_close(&parts->attributes);
+    json_decref(parts->memo_tree);
+    json_decref(parts->attribute_tree);
+    free(parts);
+    return bytes;
+}
+
+/* --- looking --- */
+
+struct bytes message_describe(const char *namespace_name, const char *workflow_id, const char *run_id)
+{
+    TemporalApi__DescribeWorkflowExecutionRequest request = TEMPORAL_API__DESCRIBE_WORKFLOW_EXECUTION_REQUEST__INIT;
+    TemporalApi__WorkflowExecution execution;
+    execution_init(&execution, workflow_id, run_id);
+    request.namespace_ = text_of(namespace_name);
+    request.execution = &execution;
+    return pack(&request.base);
+}
+
+struct bytes message_list(const char *namespace_name, const char *query, int page_size, struct bytes token)
+{
+    TemporalApi__ListWorkflowExecutionsRequest request = TEMPORAL_API__LIST_WORKFLOW_EXECUTIONS_REQUEST__INIT;
+    request.namespace_ = text_of(namespace_name);
+    request.query = text_of(query);
+    request.page_size = page_size;
+    request.next_page_token = data_of(token.data, token.length);
+    return pack(&request.base);
+}
+
+struct bytes message_close_event(const char *namespace_name, const char *workflow_id, const char *run_id, bool wait,
+                                 struct bytes token)
+{
+    TemporalApi__GetWorkflowExecutionHistoryRequest request = TEMPORAL_API__GET_WORKFLOW_EXECUTION_HISTORY_REQUEST__INIT;
+    TemporalApi__WorkflowExecution execution;
+    execution_init(&execution, workflow_id, run_id);
+    request.namespace_ = text_of(namespace_name);
+    request.execution = &execution;
+    request.history_event_filter_type = FILTER_CLOSE_EVENT;
+    request.wait_new_event = wait;
+    request.skip_archival = 1;
+    request.next_page_token = data_of(token.data, token.length);
+    return pack(&request.base);
+}
+
+/* --- acting --- */
+
+struct bytes message_cancel(const char *namespace_name, const char *workflow_id, const char *request_id,
+                            const char *identity, const char *reason)
+{
+    TemporalApi__RequestCancelWorkflowExecutionRequest request =
+        TEMPORAL_API__REQUEST_CANCEL_WORKFLOW_EXECUTION_REQUEST__INIT;
+    TemporalApi__WorkflowExecution execution;
+    execution_init(&execution, workflow_id, NULL);
+    request.namespace_ = text_of(namespace_name);
+    request.workflow_execution = &execution;
+    request.identity = text_of(identity);
+    request.request_id = text_of(request_id);
+    request.reason = text_of(reason);
+    return pack(&request.base);
+}
+
+struct bytes message_terminate(const char *namespace_name, const char *workflow_id, const char *identity,
+                               const char *reason)
+{
+    TemporalApi__TerminateWorkflowExecutionRequest request = TEMPORAL_API__TERMINATE_WORKFLOW_EXECUTION_REQUEST__INIT;
+    TemporalApi__WorkflowExecution execution;
+    execution_init(&execution, workflow_id, NULL);
+    request.namespace_ = text_of(namespace_name);
+    request.workflow_execution = &execution;
+    request.identity = text_of(identity);
+    request.reason = text_of(reason);
+    return pack(&request.base);
+}
+
+struct bytes message_signal(const char *namespace_name, const char *workflow_id, const char *signal_name,
+                            const char *request_id, const char *identity, const char *encoding, const char *input,
+                            size_t input_length)
+{
+    TemporalApi__SignalWorkflowExecutionRequest request = TEMPORAL_API__SIGNAL_WORKFLOW_EXECUTION_REQUEST__INIT;
+    TemporalApi__WorkflowExecution execution;
+    TemporalApi__Payloads payloads = TEMPORAL_API__PAYLOADS__INIT;
+    TemporalApi__Payload *list[1];
+    struct payload_parts parts;
+    execution_init(&execution, workflow_id, NULL);
+    request.namespace_ = text_of(namespace_name);
+    request.workflow_execution = &execution;
+    request.signal_name = text_of(signal_name);
+    request.identity = text_of(identity);
+    request.request_id = text_of(request_id);
+    if (input != NULL) {
+        payload_init(&parts, encoding, input, input_length);
+        list[0] = &parts.payload;
+        payloads.payloads = list;
+        payloads.n_payloads = 1;
+        request.input = &payloads;
+    }
+    return pack(&request.base);
+}
+
+/* --- the service --- */
+
+struct bytes message_system_info(void)
+{
+    TemporalApi__GetSystemInfoRequest request = TEMPORAL_API__GET_SYSTEM_INFO_REQUEST__INIT;
+    return pack(&request.base);
+}
+
+struct bytes message_describe_namespace(const char *namespace_name)
+{
+    TemporalApi__DescribeNamespaceRequest request = TEMPORAL_API__DESCRIBE_NAMESPACE_REQUEST__INIT;
+    request.namespace_ = text_of(namespace_name);
+    return pack(&request.base);
+}
+
+struct bytes message_describe_task_queue(const char *namespace_name, const char *task_queue)
+{
+    TemporalApi__DescribeTaskQueueRequest request = TEMPORAL_API__DESCRIBE_TASK_QUEUE_REQUEST__INIT;
+    TemporalApi__TaskQueue queue;
+    task_queue_init(&queue, task_queue);
+    request.namespace_ = text_of(namespace_name);
+    request.task_queue = &queue;
+    request.task_queue_type = TASK_QUEUE_TYPE_WORKFLOW;
+    return pack(&request.base);
+}

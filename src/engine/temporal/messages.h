@@ -1,0 +1,178 @@
+/* Temporal's messages: building requests, reading answers. Pure; the only room that knows protobuf (temporal.proto).
+ *
+ * Requests come as malloc'ed bytes that the caller frees. Answers are read into plain structs; what was not understood is
+ * WEIR_FAILED, never a guess. Bytes come from a server that may be hostile: sizes were bounded by the caller, depth is
+ * bounded here.
+ *
+ * Threads: any. Source of the field numbers and meanings: the public API of Temporal (see temporal.proto).
+ */
+#ifndef WEIR_ENGINE_TEMPORAL_MESSAGES_H
+#define WEIR_ENGINE_TEMPORAL_MESSAGES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "queue/definition.h"
+#include "queue/limits.h"
+#include "weir/status.h"
+
+enum {
+    RUN_ID_MAX = 64,        /* bytes with the closing NUL; a UUID has 37 */
+    WORKFLOW_ID_MAX = 64,   /* "execution-" and a UUID */
+    FAIRNESS_KEY_MAX = 64,  /* bytes */
+    FAILURE_DEPTH_MAX = 16, /* causes that are told */
+    LIST_PAGE_SIZE = 1000,  /* rows of one list call: the service's own maximum */
+    SERVER_VERSION_MAX = 64,
+    POLLERS_TOLD_MAX = 100
+};
+
+#define WORKFLOW_ID_PREFIX "execution-"
+
+/* Of a workflow execution, as the service numbers it. */
+enum run_status {
+    RUN_STATUS_RUNNING = 1,
+    RUN_STATUS_COMPLETED = 2,
+    RUN_STATUS_FAILED = 3,
+    RUN_STATUS_CANCELED = 4,
+    RUN_STATUS_TERMINATED = 5,
+    RUN_STATUS_CONTINUED_AS_NEW = 6,
+    RUN_STATUS_TIMED_OUT = 7,
+    RUN_STATUS_PAUSED = 8
+};
+/* True for every status in which the run has ended, also when its chain goes on. */
+bool run_status_is_closed(int status);
+
+struct bytes {
+    uint8_t *data; /* malloc'ed */
+    size_t length;
+};
+
+/* --- requests: each returns {NULL, 0} when out of memory --- */
+
+struct start_message {
+    const char *namespace_name;
+    const char *execution_id; /* workflow id "execution-<id>", request id <id> */
+    const char *workspace;    /* fairness key and memo */
+    const char *identity;     /* who starts it, for people */
+    const char *workflow_type;
+    const char *task_queue;
+    const char *input; /* bytes as they were enqueued */
+    size_t input_length;
+    const char *encoding;                         /* of the input payload: "json/plain" */
+    int priority;                                 /* weir's, -100 to 100 */
+    const struct definition_temporal *definition; /* timeouts, retry, memo, search attributes; NULL = none */
+};
+/* The same struct gives the same bytes: what is sent again is what was sent. */
+struct bytes message_start(const struct start_message *start);
+struct bytes message_describe(const char *namespace_name, const char *workflow_id, const char *run_id);
+/* `token` of the page before; {NULL, 0} = the first page. */
+struct bytes message_list(const char *namespace_name, const char *query, int page_size, struct bytes token);
+/* The event that closes a run: asked for once, or waited for. `token` as given by the last answer. */
+struct bytes message_close_event(const char *namespace_name, const char *workflow_id, const char *run_id, bool wait,
+                                 struct bytes token);
+struct bytes message_cancel(const char *namespace_name, const char *workflow_id, const char *request_id,
+                            const char *identity, const char *reason);
+struct bytes message_terminate(const char *namespace_name, const char *workflow_id, const char *identity,
+                               const char *reason);
+/* `input` NULL = none. */
+struct bytes message_signal(const char *namespace_name, const char *workflow_id, const char *signal_name,
+                            const char *request_id, const char *identity, const char *encoding, const char *input,
+                            size_t input_length);
+struct bytes message_system_info(void);
+struct bytes message_describe_namespace(const char *namespace_name);
+/* Workflow pollers of a task queue. */
+struct bytes message_describe_task_queue(const char *namespace_name, const char *task_queue);
+
+/* The key that stands for a workspace in the service's fairness: its name, or a digest where the name is too long. `to`
+ * holds FAIRNESS_KEY_MAX + 1 bytes. */
+void fairness_key(const char *workspace, char *to);
+/* weir's priority as the service's 1 (first) to 5; 0 = its default, for 0. */
+int priority_key(int priority);
+
+/* --- answers: WEIR_FAILED when the bytes are none of that message, WEIR_OUT_OF_MEMORY --- */
+
+struct start_answer {
+    char run_id[RUN_ID_MAX];
+    int status; /* 0: an older server does not say */
+};
+WEIR_MUST_CHECK enum weir_status answer_start(const uint8_t *data, size_t length, struct start_answer *ret_answer);
+
+struct describe_answer {
+    char run_id[RUN_ID_MAX];
+    char first_run_id[RUN_ID_MAX]; /* "" when the server does not say */
+    int status;
+    char memo_execution[RUN_ID_MAX]; /* what weir wrote into the memo at the start; "" = nothing */
+};
+WEIR_MUST_CHECK enum weir_status answer_describe(const uint8_t *data, size_t length, struct describe_answer *ret_answer);
+
+struct list_row {
+    const char *workflow_id;
+    const char *run_id;
+    int status;
+    int64_t close_us; /* the server's clock; 0 = open */
+};
+struct list_answer {
+    size_t rows;
+    int64_t latest_close_us; /* 0 = none */
+    struct bytes token;      /* of the next page; the caller frees it. Empty on the last one */
+};
+/* `visit` is called once per row; its strings live as long as the call. */
+WEIR_MUST_CHECK enum weir_status answer_list(const uint8_t *data, size_t length,
+                                             void (*visit)(void *context, const struct list_row *row), void *context,
+                                             struct list_answer *ret_answer);
+
+enum closing_kind {
+    CLOSING_NONE, /* the run is open; ask again with `token` */
+    CLOSING_COMPLETED,
+    CLOSING_FAILED,
+    CLOSING_TIMED_OUT,
+    CLOSING_CANCELED,
+    CLOSING_TERMINATED,
+    CLOSING_CONTINUED
+};
+/* How a run ended. */
+struct closing {
+    enum closing_kind kind;
+    int64_t at_us;                /* the server's clock; 0 = not said */
+    char next_run_id[RUN_ID_MAX]; /* the chain goes on there (continued as new, workflow retry, cron); "" = it ends here */
+    char *result;                 /* JSON text, malloc'ed; NULL = none, or too large */
+    size_t result_length;
+    size_t result_bytes;                 /* as the service has it; > result_length when it was too large to keep */
+    char error_code[ERROR_CODE_MAX + 1]; /* the application's type of failure, or the kind's own word */
+    char *error;                         /* message and causes, malloc'ed, or NULL */
+    struct bytes token;                  /* CLOSING_NONE: for the next call */
+};
+WEIR_MUST_CHECK enum weir_status answer_close_event(const uint8_t *data, size_t length, struct closing *ret_closing);
+void closing_close(struct closing *closing);
+
+WEIR_MUST_CHECK enum weir_status answer_system_info(const uint8_t *data, size_t length, char *ret_version, size_t size);
+struct namespace_answer {
+    int state;            /* 1 = registered */
+    int64_t retention_us; /* how long closed runs are remembered */
+};
+WEIR_MUST_CHECK enum weir_status answer_describe_namespace(const uint8_t *data, size_t length,
+                                                           struct namespace_answer *ret_answer);
+WEIR_MUST_CHECK enum weir_status answer_describe_task_queue(const uint8_t *data, size_t length, size_t *ret_pollers);
+
+/* --- the details of an error (grpc-status-details-bin) --- */
+
+enum detail_kind {
+    DETAIL_NONE,
+    DETAIL_ALREADY_STARTED,
+    DETAIL_RESOURCE_EXHAUSTED,
+    DETAIL_NAMESPACE_NOT_FOUND,
+    DETAIL_OTHER
+};
+struct detail {
+    enum detail_kind kind;
+    char start_request_id[RUN_ID_MAX]; /* ALREADY_STARTED */
+    char run_id[RUN_ID_MAX];
+    char first_run_id[RUN_ID_MAX];
+    int cause; /* RESOURCE_EXHAUSTED */
+    int scope;
+};
+/* DETAIL_NONE for bytes that are no such thing. */
+void detail_read(const uint8_t *data, size_t length, struct detail *ret_detail);
+
+#endif

@@ -1,0 +1,273 @@
+#include "engine/temporal/operate.h"
+
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "engine/temporal/client.h"
+#include "engine/temporal/parts.h"
+
+struct temporal_operator {
+    struct grpc_client *client;
+    const struct clock *clock;
+    int64_t timeout_us;
+    char *address;
+    char *namespace_name;
+    char *encoding;
+    bool tls;
+};
+
+/* --- one call, waited for --- */
+
+struct waited {
+    bool is_done;
+    enum look_kind look;
+    struct weir_error error; /* what went wrong */
+    struct bytes response;   /* LOOK_OK */
+};
+
+static void note_answer(void *context, const struct grpc_result *result)
+{
+    struct waited *waited = context;
+    waited->is_done = true;
+    waited->look = look_of(result);
+    if (waited->look == LOOK_OK) {
+        waited->response.length = result->response_length;
+        waited->response.data = malloc(result->response_length + 1);
+        if (waited->response.data == NULL) {
+            waited->look = LOOK_FAILED;
+            error_out_of_memory(&waited->error);
+            return;
+        }
+        memcpy(waited->response.data, result->response, result->response_length);
+        return;
+    }
+    if (result->outcome != GRPC_STATUS && result->error != NULL) {
+        waited->error = *result->error;
+        return;
+    }
+    bool refused = result->code == GRPC_PERMISSION_DENIED || result->code == GRPC_UNAUTHENTICATED;
+    (void)error_set(&waited->error, refused ? WEIR_NOT_PERMITTED : WEIR_FAILED, "the Temporal service says: %s (%s)",
+                    outcome_text(result), grpc_code_name(result->code));
+}
+
+/* Takes the message. What is OK is in `waited->response`, which the caller frees. */
+static enum look_kind call_and_wait(struct temporal_operator *operator, enum method method, struct bytes message,
+                                    struct waited *waited)
+{
+    struct grpc_request request = {.path = method_path(method),
+                                   .message = message.data,
+                                   .message_length = message.length,
+                                   .timeout_us = operator->timeout_us,
+                                   .class = GRPC_SHORT_CALL,
+                                   .done = note_answer,
+                                   .context = waited};
+    *waited = (struct waited){.look = LOOK_FAILED};
+    enum weir_status status = message.data == NULL ? error_out_of_memory(&waited->error)
+                                                   : grpc_client_call(operator->client, &request, NULL, &waited->error);
+    free(message.data);
+    while (status == WEIR_OK && !waited->is_done) {
+        struct pollfd wanted = {.fd = grpc_client_fd(operator->client), .events = POLLIN};
+        int64_t next_us = grpc_client_step(operator->client);
+        int64_t wait_us = next_us - clock_boot(operator->clock);
+        int wait_ms = wait_us <= 0                        ? 0
+                      : wait_us > MICROSECONDS_PER_SECOND ? 1000
+                                                          : (int)(wait_us / MICROSECONDS_PER_MS) + 1;
+        if (!waited->is_done) {
+            (void)poll(&wanted, 1, wait_ms);
+        }
+    }
+    return waited->look;
+}
+
+/* --- acting --- */
+
+static enum weir_status act(struct temporal_operator *operator, enum method method, struct bytes message, const char *id,
+                            struct weir_error *error)
+{
+    struct waited waited;
+    enum look_kind look = call_and_wait(operator, method, message, &waited);
+    free(waited.response.data);
+    if (look == LOOK_OK) {
+        return WEIR_OK;
+    }
+    if (look == LOOK_NOT_FOUND) {
+        error_set(error, WEIR_EXECUTION_NOT_FOUND, "the Temporal service has no open workflow " WORKFLOW_ID_PREFIX "%s",
+                  id);
+        error_hint(error, "it has not been started yet, or has ended: `weir show %s`", id);
+        return WEIR_EXECUTION_NOT_FOUND;
+    }
+    if (error != NULL) {
+        *error = waited.error;
+    }
+    return waited.error.status == WEIR_OK ? WEIR_FAILED : waited.error.status;
+}
+
+enum weir_status temporal_signal(struct temporal_operator *operator, const char * execution_id, const char *name,
+                                 const char *input, const char *request_id, struct weir_error *error)
+{
+    char workflow_id[WORKFLOW_ID_MAX];
+    (void)snprintf(workflow_id, sizeof workflow_id, WORKFLOW_ID_PREFIX "%s", execution_id);
+    return act(operator, METHOD_SIGNAL,
+               message_signal(operator->namespace_name, workflow_id, name, request_id, "weir", operator->encoding, input,
+                              input == NULL ? 0 : strlen(input)),
+               execution_id, error);
+}
+
+enum weir_status temporal_terminate(struct temporal_operator *operator, const char * execution_id, const char *reason,
+                                    struct weir_error *error)
+{
+    char workflow_id[WORKFLOW_ID_MAX];
+    (void)snprintf(workflow_id, sizeof workflow_id, WORKFLOW_ID_PREFIX "%s", execution_id);
+    return act(operator, METHOD_TERMINATE, message_terminate(operator->namespace_name, workflow_id, "weir", reason),
+               execution_id, error);
+}
+
+/* --- examining --- */
+
+struct teller {
+    temporal_tell *tell;
+    void *context;
+};
+
+static void WEIR_PRINTF(4, 5)
+    say(const struct teller *teller, enum finding finding, const char *check, const char *format, ...)
+{
+    char text[WEIR_ERROR_MESSAGE_MAX + WEIR_ERROR_HINT_MAX];
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    teller->tell(teller->context, finding, check, text);
+}
+
+static bool examine_server(struct temporal_operator *operator, const struct teller * teller)
+{
+    struct waited waited;
+    char version[SERVER_VERSION_MAX] = "";
+    int64_t began_us = clock_boot(operator->clock);
+    enum look_kind look = call_and_wait(operator, METHOD_SYSTEM_INFO, message_system_info(), &waited);
+    bool is_fine = look == LOOK_OK &&
+                   answer_system_info(waited.response.data, waited.response.length, version, sizeof version) == WEIR_OK;
+    double ms = (double)(clock_boot(operator->clock) - began_us) / 1000.0;
+    free(waited.response.data);
+    if (is_fine) {
+        say(teller, FINDING_FINE, "temporal", "%s answers in %.1f ms, server %s, %s", operator->address, ms,
+            version, operator->tls ? "over TLS" : "without TLS");
+    } else {
+        say(teller, FINDING_PROBLEM, "temporal", "%s: %s%s%s", operator->address,
+            waited.error.message[0] == '\0' ? "what answers is no Temporal service" : waited.error.message,
+            waited.error.hint[0] == '\0' ? "" : "; ", waited.error.hint);
+    }
+    return is_fine;
+}
+
+static bool examine_namespace(struct temporal_operator *operator, const struct teller * teller)
+{
+    struct waited waited;
+    struct namespace_answer answer = {.state = 0};
+    char retention[DURATION_TEXT_MAX];
+    enum look_kind look =
+        call_and_wait(operator, METHOD_DESCRIBE_NAMESPACE, message_describe_namespace(operator->namespace_name), &waited);
+    bool is_fine =
+        look == LOOK_OK && answer_describe_namespace(waited.response.data, waited.response.length, &answer) == WEIR_OK;
+    free(waited.response.data);
+    if (!is_fine) {
+        say(teller, FINDING_PROBLEM, "namespace", "%s: %s", operator->namespace_name, waited.error.message);
+        return false;
+    }
+    duration_format(answer.retention_us, retention);
+    if (answer.state != 1) {
+        say(teller, FINDING_PROBLEM, "namespace", "%s is not registered (any more)", operator->namespace_name);
+    } else if (answer.retention_us == 0) {
+        say(teller, FINDING_WARNING, "namespace",
+            "%s does not say how long closed workflows are kept", operator->namespace_name);
+    } else {
+        say(teller, FINDING_FINE, "namespace", "%s keeps closed workflows for %s", operator->namespace_name, retention);
+    }
+    return true;
+}
+
+static void examine_queue(struct temporal_operator *operator, const char * queue, const struct teller *teller)
+{
+    struct waited waited;
+    size_t pollers = 0;
+    enum look_kind look = call_and_wait(operator, METHOD_DESCRIBE_TASK_QUEUE,
+                                        message_describe_task_queue(operator->namespace_name, queue), &waited);
+    bool is_fine =
+        look == LOOK_OK && answer_describe_task_queue(waited.response.data, waited.response.length, &pollers) == WEIR_OK;
+    free(waited.response.data);
+    if (!is_fine) {
+        say(teller, FINDING_PROBLEM, "workers", "'%s': %s", queue, waited.error.message);
+    } else if (pollers == 0) {
+        say(teller, FINDING_WARNING, "workers", "nobody polls '%s': its workflows are started and wait for a worker",
+            queue);
+    } else {
+        say(teller, FINDING_FINE, "workers", "%zu worker%s poll%s '%s'", pollers, pollers == 1 ? "" : "s",
+            pollers == 1 ? "s" : "", queue);
+    }
+}
+
+void temporal_examine(struct temporal_operator *operator, const char * const * queues, size_t count, temporal_tell *tell,
+                      void *context)
+{
+    struct teller teller = {.tell = tell, .context = context};
+    if (!examine_server(operator, & teller) || !examine_namespace(operator, & teller)) {
+        return;
+    }
+    for (size_t i = 0; i < count; i++) {
+        bool is_known = false;
+        for (size_t j = 0; j < i; j++) {
+            is_known = is_known || strcmp(queues[i], queues[j]) == 0;
+        }
+        if (!is_known) {
+            examine_queue(operator, queues[i], &teller);
+        }
+    }
+    if (count == 0) {
+        say(&teller, FINDING_WARNING, "workers", "no task queue is named, neither by the node nor by a workflow");
+    }
+}
+
+/* --- opening --- */
+
+enum weir_status temporal_operator_open(const struct temporal_options *options, int64_t timeout_us,
+                                        struct temporal_operator **ret_operator, struct weir_error *error)
+{
+    struct temporal_operator *operator= calloc(1, sizeof *operator);
+    if (operator== NULL) {
+        return error_out_of_memory(error);
+    }
+    operator->clock = options->clock == NULL ? clock_system() : options->clock;
+    operator->timeout_us = timeout_us;
+    operator->address = strdup(options->address == NULL ? TEMPORAL_ADDRESS_DEFAULT : options->address);
+    operator->namespace_name =
+        strdup(options->namespace_name == NULL ? TEMPORAL_NAMESPACE_DEFAULT : options->namespace_name);
+    operator->encoding = strdup(options->encoding == NULL ? TEMPORAL_ENCODING_DEFAULT : options->encoding);
+    operator->tls = options->tls || options->ca_file != NULL || options->certificate_file != NULL ||
+        options->server_name != NULL || options->api_key_file != NULL;
+    enum weir_status status = operator->address == NULL || operator->namespace_name == NULL || operator->encoding == NULL
+                                  ? error_out_of_memory(error)
+                                  : temporal_client_open(options, &operator->client, error);
+    if (status != WEIR_OK) {
+        temporal_operator_close(operator);
+        return status;
+    }
+    *ret_operator = operator;
+    return WEIR_OK;
+}
+
+void temporal_operator_close(struct temporal_operator *operator)
+{
+    if (operator!= NULL) {
+        grpc_client_close(operator->client);
+        free(operator->address);
+        free(operator->namespace_name);
+        free(operator->encoding);
+        free(operator);
+    }
+}

@@ -1,0 +1,272 @@
+/* The inside of the Temporal engine, shared by its files:
+ *
+ *   temporal.c  verbs and loop      runs.c    the table of executions, and what is due when
+ *   calls.c     one call each       starts.c  start and describe: what an execution's answers mean
+ *   follow.c    waiting, listing    ends.c    the close event, and the report of the end
+ *
+ * Everything here belongs to the engine's thread (or to whoever drives engine_step()), except what temporal.c says.
+ *
+ * The life of an execution in the engine:
+ *
+ *     WAITS -> STARTING -> FOLLOWED -> CLOSING -> ENDED -> forgotten when its end is durable
+ *       ^         |           |  ^        |
+ *       +---------+           v  |        +-> FOLLOWED (the chain goes on)
+ *     ASKING (describe) ------+--+
+ */
+#ifndef WEIR_ENGINE_TEMPORAL_PARTS_H
+#define WEIR_ENGINE_TEMPORAL_PARTS_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/random.h"
+#include "base/text.h"
+#include "engine/temporal/definitions.h"
+#include "engine/temporal/messages.h"
+#include "engine/temporal/outcome.h"
+#include "engine/temporal/pace.h"
+#include "engine/temporal/temporal.h"
+
+#define TEMPORAL_STEP "workflow" /* the one step of an execution as the store sees it */
+
+#define RETRY_FIRST_US (200 * MICROSECONDS_PER_MS)
+#define RETRY_MOST_US (5 * MICROSECONDS_PER_SECOND)
+#define CALL_TIMEOUT_US (10 * MICROSECONDS_PER_SECOND)
+#define POLL_TIMEOUT_US (60 * MICROSECONDS_PER_SECOND) /* the service answers after 20 s at most */
+/* Each run is looked at this often, or as often as LOOKS_PER_SECOND allows when there are many. */
+#define LOOK_INTERVAL_US (30 * MICROSECONDS_PER_SECOND)
+#define LOOKS_PER_SECOND 20.0
+#define LOOKS_SHARE 20.0                            /* of the calls that a service takes, one in so many is a look */
+#define GONE_AGAIN_US (2 * MICROSECONDS_PER_SECOND) /* "not found" is believed when it is said twice */
+#define SWEEP_INTERVAL_US (1 * MICROSECONDS_PER_SECOND)
+#define SWEEP_RETRY_US (2 * MICROSECONDS_PER_SECOND)
+/* The list lags behind by up to 3 s on a busy server, and its rows come out of order. */
+#define SWEEP_OVERLAP_US (10 * MICROSECONDS_PER_SECOND)
+#define SWEEP_WIDE_OVERLAP_US (120 * MICROSECONDS_PER_SECOND)
+#define NAMESPACE_INTERVAL_US (300 * MICROSECONDS_PER_SECOND)
+#define NAMESPACE_RETRY_US (10 * MICROSECONDS_PER_SECOND)
+/* A start that is older than the retention less this part of it is not sent again. */
+#define RETENTION_MARGIN_PART 10
+
+enum { BUCKETS_MIN = 1024, BUCKETS_MAX = 1 << 20, SWEEP_WIDE_EVERY = 15, SWEEP_PAGES_MAX = 50, QUERY_BYTES_MAX = 512 };
+
+enum run_state { RUN_WAITS, RUN_STARTING, RUN_ASKING, RUN_FOLLOWED, RUN_CLOSING, RUN_ENDED };
+
+struct call;
+
+/* One execution under one claim. */
+struct run {
+    struct run *next; /* in its bucket */
+    char id[UUID_TEXT_MAX];
+    int64_t fence;
+    enum run_state state;
+    size_t heap_place; /* 1 is the root; 0: nothing is due */
+    int64_t due_us;
+    uint64_t turn;      /* what is due at the same time goes in the order in which it was put there: claims come in order */
+    int64_t backoff_us; /* of the next repetition; 0 = none failed lately */
+
+    /* until it is known to run */
+    struct bytes message;   /* of the start, the same every time */
+    int64_t first_us;       /* when it was first claimed, as far as this node can tell (boot clock) */
+    bool may_run;           /* a start of it may have arrived: nothing less than certainty ends it */
+    bool counts_as_start;   /* in `starting` */
+    struct report *refusal; /* to be reported once it is certain that nothing runs; owned */
+
+    /* from then on */
+    bool started;  /* reported, or on record from before */
+    bool known;    /* the service has, or had, this workflow */
+    bool is_asked; /* by engine_describe() only: ABSENT is an answer */
+    int not_found; /* times in a row */
+    char run_id[RUN_ID_MAX];
+    char closed_run_id[RUN_ID_MAX]; /* the last of the chain whose end was read ... */
+    int64_t closed_us;              /* ... and when that was: the server's clock */
+    struct closing closing;         /* TERMINATED: kept while it is asked whether the workflow was reset */
+    bool has_closing;
+    bool cancel_wanted;
+    bool cancel_asked;     /* the service has the request */
+    const char *workspace; /* these two are in the same allocation */
+    const char *task_queue;
+    struct run *poll_next; /* in the queue of those that would like to be waited for */
+    struct run **poll_link;
+
+    /* under way */
+    struct call *call;
+    struct call *poll;
+    struct call *cancel;
+};
+
+struct definition_cache;
+
+/* How many runs of a workspace are waited for; there only while there are any. */
+struct polled_workspace {
+    struct polled_workspace *next;
+    size_t polls;
+    char name[];
+};
+enum { POLLED_BUCKETS = 256 };
+
+struct sweep {
+    bool is_under_way;
+    bool is_anchored;   /* `latest_us` is known */
+    int64_t next_us;    /* boot clock */
+    int64_t latest_us;  /* the latest close time seen: the server's clock */
+    int64_t since_us;   /* of the sweep under way: the server's clock */
+    struct bytes token; /* of its next page */
+    int pages;
+    unsigned count;
+};
+
+struct command;
+
+struct temporal {
+    struct engine base;
+    struct temporal_wire wire;
+    struct random random;
+    char *address;
+    char *namespace_name;
+    char *task_queue;
+    char *identity;
+    char *encoding;
+    size_t max_running;
+    size_t polls_max;
+    struct definitions definitions; /* has its own lock */
+
+    /* from other threads */
+    pthread_mutex_t lock; /* of the commands */
+    struct command *first;
+    struct command **last;
+    int bell_fd;
+    int poll_fd; /* epoll over the bell and the wire */
+    atomic_size_t admitted;
+    atomic_size_t followed; /* started and not durably ended */
+    atomic_size_t starting;
+    atomic_size_t window;
+    atomic_bool stopped;
+    atomic_bool closing;
+    pthread_t thread;
+    bool has_thread;
+
+    /* of the engine's thread */
+    struct run **buckets;
+    size_t bucket_count;
+    struct run **heap; /* [1..heap_count] */
+    size_t heap_count;
+    size_t heap_capacity;
+    uint64_t last_turn;
+    struct call *calls; /* every call under way */
+    struct pace pace;
+    struct sweep sweep;
+    size_t polls;
+    struct polled_workspace *polled[POLLED_BUCKETS];
+    struct run *poll_queue;
+    struct run **poll_queue_end;
+    size_t polls_now_max; /* fewer than polls_max while the service refuses some */
+    int64_t polls_fewer_until_us;
+    int64_t polls_pause_until_us; /* no new ones: the last one failed */
+    int64_t retention_us;
+    bool retention_is_asked; /* the service has told it, or has told that it does not */
+    int64_t namespace_due_us;
+    bool namespace_is_asked;
+};
+
+static inline int64_t temporal_now(const struct temporal *engine)
+{
+    return clock_boot(engine->base.clock);
+}
+
+/* --- runs.c --- */
+
+struct run *run_find(const struct temporal *engine, const char *id);
+/* In the table; room in the heap is made. False when out of memory. */
+bool run_insert(struct temporal *engine, struct run *run);
+/* Out of the table; its calls go on without it, its waiting ones are cancelled. */
+void run_remove(struct temporal *engine, struct run *run);
+void run_free(struct run *run);
+/* TIME_NEVER: nothing is due. */
+void run_due(struct temporal *engine, struct run *run, int64_t due_us);
+/* The first run that is due at `now_us`, taken off the heap; NULL when none is. */
+struct run *run_next_due(struct temporal *engine, int64_t now_us);
+/* TIME_NEVER when nothing is. */
+int64_t run_earliest(const struct temporal *engine);
+/* The next distance of a repetition, with jitter; grows. */
+int64_t run_back_off(struct temporal *engine, struct run *run);
+/* It no longer takes a place among the starts. */
+void run_start_is_over(struct temporal *engine, struct run *run);
+/* Aborts the process when memory is out: a report that is lost would leave an execution claimed for ever. */
+struct report *run_report(const struct run *run, enum report_kind kind);
+
+/* --- calls.c --- */
+
+enum method {
+    METHOD_START,
+    METHOD_DESCRIBE,
+    METHOD_LIST,
+    METHOD_HISTORY,
+    METHOD_CANCEL,
+    METHOD_TERMINATE,
+    METHOD_SIGNAL,
+    METHOD_SYSTEM_INFO,
+    METHOD_DESCRIBE_NAMESPACE,
+    METHOD_DESCRIBE_TASK_QUEUE,
+    METHOD_COUNT
+};
+const char *method_path(enum method method);
+
+/* `run` is NULL when it was forgotten meanwhile, or for a call of the engine itself. */
+typedef void call_done(struct temporal *engine, struct run *run, const struct grpc_result *result);
+
+struct call {
+    struct call *next;
+    struct call **link;
+    struct temporal *engine;
+    struct run *run;
+    struct call **slot; /* the run's pointer to this call */
+    call_done *done;
+    grpc_call_id id;
+};
+/* Sends; `slot` (may be NULL) points at the call until it is done. False when it could not be sent: then `done` is not
+ * called. The message stays the caller's. */
+bool call_send(struct temporal *engine, struct run *run, struct call **slot, enum method method, struct bytes message,
+               int64_t timeout_us, call_done *done);
+/* Same with a message made for this call, which is freed. */
+bool call_send_own(struct temporal *engine, struct run *run, struct call **slot, enum method method, struct bytes message,
+                   int64_t timeout_us, call_done *done);
+/* Forgets who waits for it; the service is told when `cancel`. Takes NULL. */
+void call_forget(struct call *call, bool cancel);
+
+/* --- starts.c --- */
+
+/* Does what is due for a run, by its state. */
+void start_due(struct temporal *engine, struct run *run);
+/* A new claim has come in. */
+void start_take(struct temporal *engine, struct run *run);
+void start_cancel(struct temporal *engine, struct run *run);
+/* Asks the service for the run's present state, now. */
+void start_ask(struct temporal *engine, struct run *run);
+/* It runs: says so once, and remembers which run it is. */
+void start_report(struct temporal *engine, struct run *run);
+
+/* --- follow.c --- */
+
+/* From now on its end is looked for. */
+void follow_begin(struct temporal *engine, struct run *run);
+/* It is not followed any more: gives its place among the waiting calls to another. */
+void follow_end(struct temporal *engine, struct run *run);
+/* Sweeps and the namespace; returns when it wants to be called again. */
+int64_t follow_step(struct temporal *engine, int64_t now_us);
+void follow_close(struct temporal *engine);
+
+/* --- ends.c --- */
+
+/* Reads the close event of run->run_id. */
+void end_read(struct temporal *engine, struct run *run);
+/* A close event has come, by whatever way. Takes what `closing` holds. */
+void end_take(struct temporal *engine, struct run *run, struct closing *closing);
+/* The service has forgotten a workflow that did run. */
+void end_gone(struct temporal *engine, struct run *run);
+/* It was asked after a termination: the workflow was not reset. */
+void end_confirmed(struct temporal *engine, struct run *run);
+/* The store's answer to the end. */
+void end_recorded(struct temporal *engine, struct run *run, enum weir_status status);
+
+#endif

@@ -1,0 +1,182 @@
+/* The table of executions, and the heap of what is due when. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "engine/temporal/parts.h"
+
+/* --- the table --- */
+
+static struct run **bucket_of(const struct temporal *engine, const char *id)
+{
+    uint64_t hash = 14695981039346656037u; /* FNV-1a */
+    for (; *id != '\0'; id++) {
+        hash = (hash ^ (unsigned char)*id) * 1099511628211u;
+    }
+    return &engine->buckets[(hash ^ (hash >> 32)) & (engine->bucket_count - 1)];
+}
+
+struct run *run_find(const struct temporal *engine, const char *id)
+{
+    struct run *run = *bucket_of(engine, id);
+    while (run != NULL && strcmp(run->id, id) != 0) {
+        run = run->next;
+    }
+    return run;
+}
+
+bool run_insert(struct temporal *engine, struct run *run)
+{
+    size_t count = atomic_load(&engine->admitted) + 1;
+    if (engine->heap_capacity < count + 1) {
+        size_t capacity = 2 * (count + 1);
+        struct run **heap = realloc(engine->heap, capacity * sizeof *heap);
+        if (heap == NULL) {
+            return false;
+        }
+        engine->heap = heap;
+        engine->heap_capacity = capacity;
+    }
+    struct run **bucket = bucket_of(engine, run->id);
+    run->next = *bucket;
+    *bucket = run;
+    return true;
+}
+
+void run_free(struct run *run)
+{
+    if (run != NULL) {
+        free(run->message.data);
+        report_free(run->refusal);
+        closing_close(&run->closing);
+        free(run);
+    }
+}
+
+void run_start_is_over(struct temporal *engine, struct run *run)
+{
+    free(run->message.data);
+    run->message = (struct bytes){NULL, 0};
+    if (run->counts_as_start) {
+        run->counts_as_start = false;
+        atomic_fetch_sub(&engine->starting, 1);
+    }
+}
+
+void run_remove(struct temporal *engine, struct run *run)
+{
+    struct run **link = bucket_of(engine, run->id);
+    while (*link != run) {
+        INVARIANT(*link != NULL);
+        link = &(*link)->next;
+    }
+    *link = run->next;
+    run_due(engine, run, TIME_NEVER);
+    follow_end(engine, run);
+    call_forget(run->call, false);
+    call_forget(run->cancel, false);
+    run_start_is_over(engine, run);
+    if (run->started) {
+        atomic_fetch_sub(&engine->followed, 1);
+    }
+    atomic_fetch_sub(&engine->admitted, 1);
+    run_free(run);
+}
+
+/* --- what is due --- */
+
+static bool is_before(const struct run *a, const struct run *b)
+{
+    return a->due_us != b->due_us ? a->due_us < b->due_us : a->turn < b->turn;
+}
+
+static void put(struct temporal *engine, size_t place, struct run *run)
+{
+    engine->heap[place] = run;
+    run->heap_place = place;
+}
+
+static void sift_up(struct temporal *engine, size_t place, struct run *run)
+{
+    while (place > 1 && is_before(run, engine->heap[place / 2])) {
+        put(engine, place, engine->heap[place / 2]);
+        place /= 2;
+    }
+    put(engine, place, run);
+}
+
+static void sift_down(struct temporal *engine, size_t place, struct run *run)
+{
+    for (;;) {
+        size_t child = 2 * place;
+        if (child > engine->heap_count) {
+            break;
+        }
+        if (child < engine->heap_count && is_before(engine->heap[child + 1], engine->heap[child])) {
+            child++;
+        }
+        if (!is_before(engine->heap[child], run)) {
+            break;
+        }
+        put(engine, place, engine->heap[child]);
+        place = child;
+    }
+    put(engine, place, run);
+}
+
+static void take_out(struct temporal *engine, struct run *run)
+{
+    size_t place = run->heap_place;
+    struct run *last = engine->heap[engine->heap_count--];
+    run->heap_place = 0;
+    if (last != run) {
+        if (place > 1 && is_before(last, engine->heap[place / 2])) {
+            sift_up(engine, place, last);
+        } else {
+            sift_down(engine, place, last);
+        }
+    }
+}
+
+void run_due(struct temporal *engine, struct run *run, int64_t due_us)
+{
+    if (run->heap_place != 0) {
+        take_out(engine, run);
+    }
+    run->due_us = due_us;
+    run->turn = ++engine->last_turn;
+    if (due_us != TIME_NEVER) {
+        INVARIANT(engine->heap_count + 1 < engine->heap_capacity);
+        sift_up(engine, ++engine->heap_count, run);
+    }
+}
+
+struct run *run_next_due(struct temporal *engine, int64_t now_us)
+{
+    if (engine->heap_count == 0 || engine->heap[1]->due_us > now_us) {
+        return NULL;
+    }
+    struct run *run = engine->heap[1];
+    take_out(engine, run);
+    return run;
+}
+
+int64_t run_earliest(const struct temporal *engine)
+{
+    return engine->heap_count == 0 ? TIME_NEVER : engine->heap[1]->due_us;
+}
+
+int64_t run_back_off(struct temporal *engine, struct run *run)
+{
+    run->backoff_us = run->backoff_us == 0 ? RETRY_FIRST_US : run->backoff_us * 2;
+    run->backoff_us = run->backoff_us > RETRY_MOST_US ? RETRY_MOST_US : run->backoff_us;
+    int64_t jitter_us = (int64_t)random_below(&engine->random, (uint64_t)run->backoff_us / 4 + 1);
+    return time_add(temporal_now(engine), run->backoff_us - jitter_us);
+}
+
+struct report *run_report(const struct run *run, enum report_kind kind)
+{
+    struct report *report = report_new(kind, run->id, run->fence);
+    INVARIANT(report != NULL);
+    return report;
+}

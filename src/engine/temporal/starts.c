@@ -1,0 +1,413 @@
+/* Starting, and asking what became of a start. The order of every function: what is certain is said; what is not is asked
+ * again. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/failpoint.h"
+#include "base/json.h"
+#include "engine/temporal/parts.h"
+
+static const char *workflow_id(const struct run *run, char *to)
+{
+    (void)snprintf(to, WORKFLOW_ID_MAX, WORKFLOW_ID_PREFIX "%s", run->id);
+    return to;
+}
+
+/* The service may have forgotten a run that was started and has ended: sending the start again could begin a second one. */
+static bool is_too_old(const struct temporal *engine, const struct run *run)
+{
+    int64_t window_us = engine->retention_us - engine->retention_us / RETENTION_MARGIN_PART;
+    return temporal_now(engine) - run->first_us >= window_us;
+}
+
+static void export_window(struct temporal *engine)
+{
+    atomic_store(&engine->window, pace_window(&engine->pace));
+}
+
+/* --- what is said --- */
+
+static void say_error(struct report *report, const char *code, const char *text)
+{
+    text_copy(report->error_code, sizeof report->error_code, code);
+    report->error = strdup(text);
+}
+
+static void refuse_for_good(struct temporal *engine, struct run *run, const char *code, const char *text)
+{
+    struct report *report = run_report(run, REPORT_REFUSED);
+    report->permanent = true;
+    report->spends_attempt = true;
+    say_error(report, code, text);
+    run_remove(engine, run);
+    engine_report(&engine->base, report);
+}
+
+static void say_refusal(struct temporal *engine, struct run *run)
+{
+    struct report *report = run->refusal;
+    run->refusal = NULL;
+    run_remove(engine, run);
+    engine_report(&engine->base, report);
+}
+
+/* Nothing came of this call and it is not this execution's fault. What may be running is kept and tried again. */
+static void say_unreachable(struct temporal *engine, struct run *run, const char *code, const char *text)
+{
+    struct report *report = run_report(run, REPORT_UNREACHABLE);
+    report->may_run = run->may_run || run->known;
+    say_error(report, code, text);
+    if (report->may_run) {
+        run_due(engine, run, run_back_off(engine, run));
+    } else {
+        run_remove(engine, run);
+    }
+    engine_report(&engine->base, report);
+}
+
+static struct report *step_report(const struct temporal *engine, const struct run *run)
+{
+    char name[WORKFLOW_ID_MAX];
+    struct report *report = run_report(run, REPORT_STEP);
+    report->has_step = true;
+    text_copy(report->step.step, sizeof report->step.step, TEMPORAL_STEP);
+    report->step.state = STEP_RUNNING;
+    report->step.attempt = 1;
+    json_t *facts = json_pack("{s:s, s:s, s:s, s:s}", "workflow_id", workflow_id(run, name), "run_id", run->run_id,
+                              "namespace", engine->namespace_name, "task_queue", run->task_queue);
+    report->step.variables = facts == NULL ? NULL : json_dumps(facts, JSON_COMPACT);
+    json_decref(facts);
+    return report;
+}
+
+void start_report(struct temporal *engine, struct run *run)
+{
+    run->known = true;
+    run->backoff_us = 0;
+    report_free(run->refusal);
+    run->refusal = NULL;
+    run_start_is_over(engine, run);
+    if (run->started) {
+        return;
+    }
+    run->started = true;
+    atomic_fetch_add(&engine->followed, 1);
+    engine_report(&engine->base, run_report(run, REPORT_STARTED));
+    engine_report(&engine->base, step_report(engine, run));
+}
+
+/* It runs or has run, and `status` says which. */
+static void go_on_with(struct temporal *engine, struct run *run, int status)
+{
+    start_report(engine, run);
+    if (run_status_is_closed(status)) {
+        end_read(engine, run);
+    } else {
+        follow_begin(engine, run);
+    }
+}
+
+/* --- start --- */
+
+static void wait_and_send_again(struct temporal *engine, struct run *run)
+{
+    run->state = RUN_WAITS;
+    run_due(engine, run, run_back_off(engine, run));
+}
+
+static void unknown_outcome(struct temporal *engine, struct run *run, const char *code, const char *text)
+{
+    struct report *report = run_report(run, REPORT_UNKNOWN);
+    say_error(report, code, text);
+    run->may_run = true;
+    wait_and_send_again(engine, run);
+    engine_report(&engine->base, report);
+}
+
+static void started(struct temporal *engine, struct run *run, const struct grpc_result *result)
+{
+    struct start_answer answer;
+    if (answer_start(result->response, result->response_length, &answer) != WEIR_OK) {
+        unknown_outcome(engine, run, "start_unknown", "the answer to the start could not be read");
+        return;
+    }
+    memcpy(run->run_id, answer.run_id, sizeof run->run_id);
+    go_on_with(engine, run, answer.status);
+}
+
+/* The workflow id exists. Ours when it began with our request id, or when its memo says so. */
+static void taken(struct temporal *engine, struct run *run, const struct outcome *outcome)
+{
+    run->may_run = true;
+    if (strcmp(outcome->detail.start_request_id, run->id) == 0) {
+        text_copy(run->run_id, sizeof run->run_id, outcome->detail.run_id);
+        start_report(engine, run);
+    }
+    start_ask(engine, run);
+}
+
+static void refused(struct temporal *engine, struct run *run, const char *code, const char *text)
+{
+    report_free(run->refusal);
+    run->refusal = run_report(run, REPORT_REFUSED);
+    run->refusal->permanent = true;
+    run->refusal->spends_attempt = true;
+    say_error(run->refusal, code, text);
+    if (run->may_run) {
+        start_ask(engine, run);
+    } else {
+        say_refusal(engine, run);
+    }
+}
+
+static void note_pace(struct temporal *engine, const struct outcome *outcome)
+{
+    int64_t now_us = temporal_now(engine);
+    if (outcome->kind == OUTCOME_OVERLOAD) {
+        pace_throttled(&engine->pace, now_us);
+    } else if (outcome->slow) {
+        pace_timed_out(&engine->pace, now_us);
+    } else if (outcome->kind != OUTCOME_UNREACHABLE && outcome->kind != OUTCOME_UNKNOWN) {
+        pace_accepted(&engine->pace, now_us);
+    }
+    export_window(engine);
+}
+
+static void start_done(struct temporal *engine, struct run *run, const struct grpc_result *result)
+{
+    struct outcome outcome;
+    FAILPOINT("after_start_answer");
+    outcome_of_start(result, &outcome);
+    note_pace(engine, &outcome);
+    if (run == NULL) {
+        return;
+    }
+    run->state = RUN_WAITS;
+    switch (outcome.kind) {
+    case OUTCOME_OK:
+        started(engine, run, result);
+        break;
+    case OUTCOME_TAKEN:
+        taken(engine, run, &outcome);
+        break;
+    case OUTCOME_PERMANENT:
+        refused(engine, run, outcome.code, outcome_text(result));
+        break;
+    case OUTCOME_UNREACHABLE:
+        say_unreachable(engine, run, outcome.code, outcome_text(result));
+        break;
+    case OUTCOME_OVERLOAD:
+        /* The code of throttling alone does not prove that it was said before the start was looked at. */
+        run->may_run = run->may_run || result->outcome == GRPC_STATUS;
+        run->backoff_us = 0; /* the pace of all starts says when, not this one's bad luck */
+        wait_and_send_again(engine, run);
+        break;
+    case OUTCOME_UNKNOWN:
+        unknown_outcome(engine, run, outcome.code, outcome_text(result));
+        break;
+    }
+}
+
+static void send_start(struct temporal *engine, struct run *run)
+{
+    int64_t now_us = temporal_now(engine);
+    if (run->may_run && is_too_old(engine, run)) {
+        if (engine->retention_is_asked) {
+            start_ask(engine, run);
+        } else {
+            run_due(engine, run, run_back_off(engine, run)); /* what is too old is known in a moment */
+        }
+        return;
+    }
+    if (!pace_take(&engine->pace, now_us)) {
+        run_due(engine, run, pace_next(&engine->pace, now_us));
+        return;
+    }
+    FAILPOINT("before_start_call");
+    if (call_send(engine, run, &run->call, METHOD_START, run->message, TEMPORAL_START_TIMEOUT_US, start_done)) {
+        run->state = RUN_STARTING;
+    } else {
+        run_due(engine, run, run_back_off(engine, run));
+    }
+}
+
+/* --- asking --- */
+
+static bool is_ours(const struct run *run, const struct describe_answer *answer)
+{
+    return run->started || strcmp(answer->memo_execution, run->id) == 0 ||
+           (run->run_id[0] != '\0' &&
+            (strcmp(run->run_id, answer->run_id) == 0 || strcmp(run->run_id, answer->first_run_id) == 0));
+}
+
+static void found(struct temporal *engine, struct run *run, const struct describe_answer *answer)
+{
+    run->not_found = 0;
+    if (!is_ours(run, answer)) {
+        refuse_for_good(engine, run, "workflow_id_taken",
+                        "a workflow that weir did not start has this execution's workflow id");
+        return;
+    }
+    bool was_reset = strcmp(answer->run_id, run->closed_run_id) != 0;
+    memcpy(run->run_id, answer->run_id, sizeof run->run_id);
+    if (run->has_closing && !was_reset) {
+        end_confirmed(engine, run);
+        return;
+    }
+    closing_close(&run->closing);
+    run->has_closing = false;
+    go_on_with(engine, run, answer->status);
+}
+
+static void not_found(struct temporal *engine, struct run *run)
+{
+    if (run->is_asked && !run->started) {
+        struct report *report = run_report(run, REPORT_ABSENT);
+        run_remove(engine, run);
+        engine_report(&engine->base, report);
+    } else if (run->has_closing) {
+        end_confirmed(engine, run);
+    } else if (run->known) {
+        if (++run->not_found < 2) {
+            run_due(engine, run, time_add(temporal_now(engine), GONE_AGAIN_US));
+        } else {
+            end_gone(engine, run);
+        }
+    } else if (run->refusal != NULL) {
+        say_refusal(engine, run);
+    } else if (is_too_old(engine, run) && engine->retention_is_asked) {
+        refuse_for_good(engine, run, "start_forgotten",
+                        "whether it was started is not known, and the service may have forgotten it: look for it there, "
+                        "then retry it");
+    } else {
+        wait_and_send_again(engine, run);
+    }
+}
+
+static void describe_done(struct temporal *engine, struct run *run, const struct grpc_result *result)
+{
+    struct describe_answer answer;
+    if (run == NULL || run->state == RUN_ENDED) {
+        return;
+    }
+    enum look_kind look = look_of(result);
+    if (look == LOOK_OK && answer_describe(result->response, result->response_length, &answer) == WEIR_OK) {
+        found(engine, run, &answer);
+    } else if (look == LOOK_NOT_FOUND) {
+        not_found(engine, run);
+    } else if (run->started) {
+        run_due(engine, run, run_back_off(engine, run));
+    } else {
+        run->may_run = true; /* it was asked because that is possible */
+        say_unreachable(engine, run, result->outcome == GRPC_STATUS ? "not_described" : "engine_unreachable",
+                        outcome_text(result));
+    }
+}
+
+void start_ask(struct temporal *engine, struct run *run)
+{
+    char name[WORKFLOW_ID_MAX];
+    if (run->state != RUN_FOLLOWED && run->state != RUN_CLOSING) {
+        run->state = RUN_ASKING;
+    }
+    call_forget(run->call, false);
+    if (!call_send_own(engine, run, &run->call, METHOD_DESCRIBE,
+                       message_describe(engine->namespace_name, workflow_id(run, name), NULL), CALL_TIMEOUT_US,
+                       describe_done)) {
+        run_due(engine, run, run_back_off(engine, run));
+    }
+}
+
+/* --- cancel --- */
+
+static void cancel_done(struct temporal *engine, struct run *run, const struct grpc_result *result)
+{
+    if (run == NULL || run->state == RUN_ENDED) {
+        return;
+    }
+    enum look_kind look = look_of(result);
+    if (look == LOOK_OK) {
+        run->cancel_asked = true;
+        run->backoff_us = 0;
+    } else if (run->state == RUN_FOLLOWED) {
+        run_due(engine, run, run_back_off(engine, run));
+    }
+    if (look == LOOK_NOT_FOUND && run->state == RUN_FOLLOWED) {
+        start_ask(engine, run);
+    }
+}
+
+static void ask_for_cancel(struct temporal *engine, struct run *run)
+{
+    char name[WORKFLOW_ID_MAX];
+    if (run->cancel != NULL) {
+        return;
+    }
+    if (!call_send_own(
+            engine, run, &run->cancel, METHOD_CANCEL,
+            message_cancel(engine->namespace_name, workflow_id(run, name), run->id, engine->identity, "asked for in weir"),
+            CALL_TIMEOUT_US, cancel_done)) {
+        run_due(engine, run, run_back_off(engine, run));
+    }
+}
+
+void start_cancel(struct temporal *engine, struct run *run)
+{
+    run->cancel_wanted = true;
+    if (run->state == RUN_WAITS && !run->may_run && !run->known) {
+        struct report *report = run_report(run, REPORT_REFUSED); /* the store knows of the cancel and ends it so */
+        say_error(report, "cancelled", "cancelled before it was started");
+        run_remove(engine, run);
+        engine_report(&engine->base, report);
+    } else if (run->state == RUN_FOLLOWED && !run->cancel_asked) {
+        ask_for_cancel(engine, run);
+    }
+}
+
+/* --- by state --- */
+
+void start_take(struct temporal *engine, struct run *run)
+{
+    if (run->refusal != NULL && !run->may_run && !run->known) {
+        say_refusal(engine, run);
+        return;
+    }
+    if (run->cancel_wanted && !run->may_run && !run->known) {
+        run->state = RUN_WAITS;
+        start_cancel(engine, run);
+        return;
+    }
+    /* What was on record as running is never sent again: it is asked for, and when it is gone, that is its end. */
+    run->state = run->known || run->refusal != NULL || run->is_asked ? RUN_ASKING : RUN_WAITS;
+    run_due(engine, run, temporal_now(engine));
+}
+
+void start_due(struct temporal *engine, struct run *run)
+{
+    switch (run->state) {
+    case RUN_WAITS:
+        send_start(engine, run);
+        break;
+    case RUN_ASKING:
+        start_ask(engine, run);
+        break;
+    case RUN_FOLLOWED:
+        if (run->cancel_wanted && !run->cancel_asked) {
+            ask_for_cancel(engine, run);
+        }
+        start_ask(engine, run);
+        break;
+    case RUN_CLOSING:
+        if (run->has_closing) {
+            start_ask(engine, run);
+        } else {
+            end_read(engine, run);
+        }
+        break;
+    case RUN_STARTING:
+    case RUN_ENDED:
+        break;
+    }
+}

@@ -1,0 +1,77 @@
+/* The engine on a Temporal service: executions are started there as workflows, once each, and followed to their real end.
+ *
+ *   weir's execution            the service
+ *   execution id            ->  workflow id "execution-<id>", request id "<id>", memo weir_execution
+ *   params, byte for byte   ->  the one input payload (json/plain)
+ *   workspace               ->  fairness key; memo weir_workspace
+ *   definition `temporal:`  ->  workflow type, task queue, time-outs, retry policy, memo, search attributes
+ *
+ * Once each: every start of an execution has the same bytes with REJECT_DUPLICATE and FAIL, so the service itself answers a
+ * second one with the first one's run. Whatever is not certain keeps its slot and is asked again; what the service may have
+ * forgotten (its retention) is never started again. A node's death changes nothing for what runs: the next node asks what
+ * became of it and follows on.
+ *
+ * The end is seen by a list query each second over what closed lately, by waiting calls for some (at most `polls_max`), and
+ * by looking at each run now and then. All three only say "look at this run": its close event says how it ended, and
+ * whether the chain goes on (continued as new, retried, cron).
+ *
+ * Threads: as engine.h; one of its own after engine_run_threads(), else the caller's in engine_step(). Nothing blocks.
+ */
+#ifndef WEIR_ENGINE_TEMPORAL_TEMPORAL_H
+#define WEIR_ENGINE_TEMPORAL_TEMPORAL_H
+
+#include <jansson.h>
+
+#include "engine/engine.h"
+#include "engine/temporal/grpc/grpc_client.h"
+
+enum {
+    TEMPORAL_MAX_RUNNING_DEFAULT = 10000, /* executions followed by a node at once */
+    TEMPORAL_STARTS_MAX_DEFAULT = 64,     /* starts under way at once */
+    TEMPORAL_POLLS_MAX_DEFAULT = 200      /* runs whose end is waited for, not only looked for */
+};
+#define TEMPORAL_ADDRESS_DEFAULT "127.0.0.1:7233"
+#define TEMPORAL_NAMESPACE_DEFAULT "default"
+#define TEMPORAL_ENCODING_DEFAULT "json/plain"
+#define TEMPORAL_START_TIMEOUT_US (10 * MICROSECONDS_PER_SECOND)
+/* What the service may keep closed runs for at least; used until it has told. */
+#define TEMPORAL_RETENTION_LEAST_US (3600 * MICROSECONDS_PER_SECOND)
+
+/* Texts are copied. Zero or NULL is the default. */
+struct temporal_options {
+    const char *address;        /* "host:port", several with ','; default "127.0.0.1:7233" */
+    const char *namespace_name; /* "default" */
+    const char *task_queue;     /* of definitions that name none; "" = they are refused */
+    const char *identity;       /* told to the service; default "weir@HOST" */
+    const char *encoding;       /* of the input payload; "json/plain" */
+    bool tls;
+    const char *ca_file;
+    const char *certificate_file;
+    const char *key_file;
+    const char *server_name;
+    const char *api_key_file;
+    size_t max_running;
+    size_t starts_max;
+    size_t polls_max; /* SIZE_MAX = none */
+    const struct clock *clock;
+};
+
+/* How calls leave: the gRPC client, or a test's script. `done` is called as grpc_client.h says. */
+struct temporal_wire {
+    enum weir_status (*call)(void *context, const struct grpc_request *request, grpc_call_id *ret_id,
+                             struct weir_error *error);
+    void (*cancel)(void *context, grpc_call_id id);
+    int64_t (*step)(void *context);
+    int (*fd)(void *context);
+    void (*close)(void *context);
+    void *context;
+};
+
+/* Reads the secret files; connects with the first call. WEIR_INVALID_CONFIG, WEIR_OUT_OF_MEMORY, WEIR_SYSTEM. */
+WEIR_MUST_CHECK enum weir_status temporal_open(const struct temporal_options *options, struct engine **ret_engine,
+                                               struct weir_error *error);
+/* For tests: with their own wire, which the engine closes. */
+WEIR_MUST_CHECK enum weir_status temporal_open_on(const struct temporal_options *options, const struct temporal_wire *wire,
+                                                  struct engine **ret_engine, struct weir_error *error);
+
+#endif

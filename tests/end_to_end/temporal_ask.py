@@ -1,0 +1,59 @@
+"""Asks a Temporal service with the official SDK, apart from weir: what does it have?
+
+usage: temporal_ask.py ADDRESS NAMESPACE runs      every run as a JSON line: {"id", "run", "status", "type"}
+       temporal_ask.py ADDRESS NAMESPACE create    makes the namespace
+       temporal_ask.py ADDRESS NAMESPACE start ID TYPE QUEUE       somebody else starts a workflow
+       temporal_ask.py ADDRESS NAMESPACE terminate ID | reset ID | memo ID | roots ID
+"""
+
+import asyncio
+import json
+import os
+import sys
+from datetime import timedelta
+
+from google.protobuf.duration_pb2 import Duration
+from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.workflowservice.v1 import RegisterNamespaceRequest, ResetWorkflowExecutionRequest
+from temporalio.client import Client
+
+
+async def main(address, namespace, what, *words):
+    client = await Client.connect(address, namespace=namespace)
+    if what == 'runs':
+        async for run in client.list_workflows("WorkflowId STARTS_WITH 'execution-'", page_size=1000):
+            print(json.dumps({'id': run.id, 'run': run.run_id, 'status': run.status.name, 'type': run.workflow_type}))
+    elif what == 'create':
+        await client.workflow_service.register_namespace(
+            RegisterNamespaceRequest(namespace=namespace, workflow_execution_retention_period=Duration(seconds=86400)))
+    elif what == 'start':
+        await client.start_workflow(words[1], {}, id=words[0], task_queue=words[2], run_timeout=timedelta(hours=1))
+    elif what == 'terminate':
+        await client.get_workflow_handle(words[0]).terminate(reason='by an operator')
+    elif what == 'reset':
+        await client.workflow_service.reset_workflow_execution(ResetWorkflowExecutionRequest(
+            namespace=namespace, workflow_execution=WorkflowExecution(workflow_id=words[0]), reason='again',
+            workflow_task_finish_event_id=3, request_id='reset-' + words[0]))
+    elif what == 'roots':
+        roots = 0
+        async for run in client.list_workflows(f"WorkflowId = '{words[0]}'"):
+            async for event in client.get_workflow_handle(run.id, run_id=run.run_id).fetch_history_events(page_size=1):
+                roots += event.workflow_execution_started_event_attributes.continued_execution_run_id == ''
+                break
+        print(roots)
+    elif what == 'memo':
+        description = await client.get_workflow_handle(words[0]).describe()
+        print(json.dumps({'memo': await description.memo(), 'priority': description.raw_description.
+                          workflow_execution_info.priority.priority_key,
+                          'fairness': description.raw_description.workflow_execution_info.priority.fairness_key}))
+
+
+if __name__ == '__main__':
+    code = 0
+    try:
+        asyncio.run(main(*sys.argv[1:]))
+    except Exception as problem:
+        print(f'{type(problem).__name__}: {problem}', file=sys.stderr)
+        code = 1
+    sys.stdout.flush()
+    os._exit(code)

@@ -1,0 +1,153 @@
+/* Lets a test see our messages from outside: writes each request as hex, and says what it reads in an answer.
+ *
+ * usage: temporal_bytes write             lines "NAME HEX"
+ *        temporal_bytes read KIND HEX     a JSON object
+ */
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/temporal/messages.h"
+
+#define ID "019aa000-0000-7000-8000-000000000001"
+#define RUN "019aa000-0000-4000-8000-000000000002"
+
+static void write_one(const char *name, struct bytes bytes)
+{
+    printf("%s ", name);
+    for (size_t i = 0; i < bytes.length; i++) {
+        printf("%02x", bytes.data[i]);
+    }
+    printf("\n");
+    free(bytes.data);
+}
+
+static void write_all(void)
+{
+    static const char *const not_on[] = {"BadInput", "Fraud"};
+    static const struct definition_temporal definition = {
+        .execution_timeout_us = 3600 * MICROSECONDS_PER_SECOND,
+        .run_timeout_us = 1500 * MICROSECONDS_PER_MS,
+        .task_timeout_us = 10 * MICROSECONDS_PER_SECOND,
+        .has_retry = true,
+        .retry = {.attempts = 5,
+                  .backoff_us = 250 * MICROSECONDS_PER_MS,
+                  .factor = 1.5,
+                  .max_us = 60 * MICROSECONDS_PER_SECOND,
+                  .not_on = not_on,
+                  .not_on_count = 2},
+        .memo = "{\"team\":\"billing\",\"n\":7}",
+        .search_attributes = "{\"CustomKeyword\":\"x\"}",
+    };
+    struct start_message start = {.namespace_name = "n\xc3\xa9",
+                                  .execution_id = ID,
+                                  .workspace = "acme",
+                                  .identity = "weir@host",
+                                  .workflow_type = "Onboard",
+                                  .task_queue = "q",
+                                  .input = "{\"x\": 1}",
+                                  .input_length = 8,
+                                  .encoding = "json/plain",
+                                  .priority = 80,
+                                  .definition = &definition};
+    write_one("StartWorkflowExecutionRequest", message_start(&start));
+    write_one("DescribeWorkflowExecutionRequest", message_describe("n", "w", RUN));
+    write_one("ListWorkflowExecutionsRequest",
+              message_list("n", "CloseTime > 'x'", 1000, (struct bytes){(uint8_t *)(uintptr_t) "tok", 3}));
+    write_one("GetWorkflowExecutionHistoryRequest",
+              message_close_event("n", "w", RUN, true, (struct bytes){(uint8_t *)(uintptr_t) "tok", 3}));
+    write_one("RequestCancelWorkflowExecutionRequest", message_cancel("n", "w", "r", "i", "because"));
+    write_one("TerminateWorkflowExecutionRequest", message_terminate("n", "w", "i", "because"));
+    write_one("SignalWorkflowExecutionRequest", message_signal("n", "w", "go", "r", "i", "json/plain", "{}", 2));
+    write_one("GetSystemInfoRequest", message_system_info());
+    write_one("DescribeNamespaceRequest", message_describe_namespace("n"));
+    write_one("DescribeTaskQueueRequest", message_describe_task_queue("n", "q"));
+}
+
+static void add_row(void *context, const struct list_row *row)
+{
+    (void)json_array_append_new(
+        context, json_pack("[s, s, i, I]", row->workflow_id, row->run_id, row->status, (json_int_t)row->close_us));
+}
+
+static json_t *read_closing(const uint8_t *data, size_t length)
+{
+    struct closing closing;
+    if (answer_close_event(data, length, &closing) != WEIR_OK) {
+        return NULL;
+    }
+    json_t *json = json_pack("{s:i, s:s, s:s?, s:s, s:s?, s:I, s:I}", "kind", (int)closing.kind, "next",
+                             closing.next_run_id, "result", closing.result, "code", closing.error_code, "error",
+                             closing.error, "at", (json_int_t)closing.at_us, "token", (json_int_t)closing.token.length);
+    closing_close(&closing);
+    return json;
+}
+
+static json_t *read_one(const char *kind, const uint8_t *data, size_t length)
+{
+    struct start_answer start;
+    struct describe_answer description;
+    struct namespace_answer space;
+    struct list_answer list;
+    struct detail detail;
+    char version[SERVER_VERSION_MAX];
+    size_t pollers;
+    if (strcmp(kind, "start") == 0 && answer_start(data, length, &start) == WEIR_OK) {
+        return json_pack("{s:s, s:i}", "run", start.run_id, "status", start.status);
+    }
+    if (strcmp(kind, "describe") == 0 && answer_describe(data, length, &description) == WEIR_OK) {
+        return json_pack("{s:s, s:s, s:i, s:s}", "run", description.run_id, "first", description.first_run_id, "status",
+                         description.status, "memo", description.memo_execution);
+    }
+    if (strcmp(kind, "namespace") == 0 && answer_describe_namespace(data, length, &space) == WEIR_OK) {
+        return json_pack("{s:i, s:I}", "state", space.state, "retention", (json_int_t)space.retention_us);
+    }
+    if (strcmp(kind, "queue") == 0 && answer_describe_task_queue(data, length, &pollers) == WEIR_OK) {
+        return json_pack("{s:I}", "pollers", (json_int_t)pollers);
+    }
+    if (strcmp(kind, "system") == 0 && answer_system_info(data, length, version, sizeof version) == WEIR_OK) {
+        return json_pack("{s:s}", "version", version);
+    }
+    if (strcmp(kind, "history") == 0) {
+        return read_closing(data, length);
+    }
+    if (strcmp(kind, "detail") == 0) {
+        detail_read(data, length, &detail);
+        return json_pack("{s:i, s:s, s:s, s:i, s:i}", "kind", (int)detail.kind, "request", detail.start_request_id, "run",
+                         detail.run_id, "cause", detail.cause, "scope", detail.scope);
+    }
+    json_t *rows = json_array();
+    if (strcmp(kind, "list") == 0 && answer_list(data, length, add_row, rows, &list) == WEIR_OK) {
+        json_t *json = json_pack("{s:o, s:I, s:s%}", "rows", rows, "latest", (json_int_t)list.latest_close_us, "token",
+                                 list.token.data == NULL ? "" : (const char *)list.token.data, list.token.length);
+        free(list.token.data);
+        return json;
+    }
+    json_decref(rows);
+    return NULL;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 2 && strcmp(argv[1], "write") == 0) {
+        write_all();
+        return 0;
+    }
+    if (argc != 4 || strcmp(argv[1], "read") != 0) {
+        return 2;
+    }
+    size_t length = strlen(argv[3]) / 2;
+    uint8_t *data = malloc(length + 1);
+    for (size_t i = 0; data != NULL && i < length; i++) {
+        char pair[3] = {argv[3][2 * i], argv[3][2 * i + 1], '\0'};
+        data[i] = (uint8_t)strtoul(pair, NULL, 16);
+    }
+    json_t *json = data == NULL ? NULL : read_one(argv[2], data, length);
+    char *text = json == NULL ? NULL : json_dumps(json, JSON_COMPACT);
+    puts(text == NULL ? "null" : text);
+    free(text);
+    json_decref(json);
+    free(data);
+    return 0;
+}

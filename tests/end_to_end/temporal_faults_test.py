@@ -1,0 +1,137 @@
+#!/usr/bin/env python3
+"""weir before a real Temporal service that is killed, frozen and throttled, with nodes that are killed at every point of a
+start. After each fault the service's own list must show exactly one run for each execution, and no attempt is spent.
+
+usage: temporal_faults_test.py BINARY [TEST ...]      WEIR_TEST_SEED replays the random kills
+"""
+
+import os
+import random
+import sys
+import time
+
+from harness import run_tests
+from temporal_parts import Server, skip_unless_installed, wait_for
+from temporal_scene import all_items, drain, enqueue, enqueue_many, prepare, serve, shared, the_server
+
+SEED = int(os.environ.get('WEIR_TEST_SEED') or random.SystemRandom().randrange(1 << 31))
+KILLS = int(os.environ.get('WEIR_TEST_KILLS') or 12)
+
+
+def a_service_that_is_killed_in_the_middle_of_starts_runs_each_once(weir):
+    server = Server(durable=True)
+    worker = server.worker('q')
+    workspaces = [f'w{i}' for i in range(10)]
+    prepare(weir, server, workspaces=workspaces)
+    serve(weir)
+    ids = enqueue_many(weir, 300, workspaces=workspaces)
+    for dispatched in (40, 120):
+        wait_for('some starts', lambda: weir.good('status', '--json').json()['completed'] >= dispatched)
+        server.kill()
+        time.sleep(2)  # how long the outage lasts; nothing depends on it
+        server.start()
+    drain(weir, ids)
+    server.check_one_chain_each(ids)
+    assert all(len(worker.runs_of(id)) == 1 for id in ids)
+    server.close()
+
+
+def a_frozen_service_loses_and_doubles_nothing(weir):
+    server = Server(durable=True)
+    server.worker('q')
+    prepare(weir, server)
+    serve(weir)
+    ids = enqueue_many(weir, 60)
+    wait_for('some starts', lambda: weir.good('status', '--json').json()['completed'] >= 5)
+    server.freeze(True)
+    time.sleep(12)  # longer than the deadline of a start
+    server.freeze(False)
+    drain(weir, ids)
+    server.check_one_chain_each(ids)
+    server.close()
+
+
+def a_node_that_is_killed_at_any_point_of_a_start_starts_none_twice(weir):
+    server = the_server()
+    prepare(weir, server)
+    ids = []
+    for point in ('after_claim', 'before_start', 'after_start', 'before_start_call', 'after_start_answer', 'before_record',
+                  'after_record'):
+        for passes in (1,) if point == 'after_claim' else (1, 3):
+            ids += enqueue_many(weir, 6)
+            node = serve(weir, f'{point}:kill:{passes}')
+            wait_for(f'the death at {point}', lambda: node.poll() is not None)
+            node = serve(weir)
+            drain(weir, ids)
+            node.kill()
+    server.check_one_chain_each(ids)
+    assert all(len(shared['worker'].runs_of(id)) == 1 for id in ids)
+
+
+def nodes_that_are_killed_at_random_moments_start_none_twice(weir):
+    server = the_server()
+    workspaces = [f'w{i}' for i in range(5)]
+    prepare(weir, server, workspaces=workspaces)
+    chance = random.Random(SEED)
+    print(f'# WEIR_TEST_SEED={SEED}', flush=True)
+    ids, node = [], serve(weir)
+    for _ in range(KILLS):
+        ids += enqueue_many(weir, 12, workspaces=workspaces)
+        time.sleep(chance.uniform(0, 0.6))  # when it dies
+        other = serve(weir)
+        node.kill()
+        node = other
+    drain(weir, ids)
+    server.check_one_chain_each(ids)
+    assert all(len(shared['worker'].runs_of(id)) == 1 for id in ids)
+
+
+def a_second_node_takes_over_what_a_dead_one_started(weir):
+    server = the_server()
+    prepare(weir, server)
+    first = serve(weir)
+    ids = [enqueue(weir, 'slow', {'seconds': 3}) for _ in range(10)]
+    wait_for('the starts', lambda: all(item['status'] == 'DISPATCHED' for item in all_items(weir)))
+    serve(weir)
+    first.kill()
+    drain(weir, ids)
+    server.check_one_chain_each(ids)
+
+
+def a_node_that_is_stopped_hands_over_at_once_what_runs(weir):
+    server = the_server()
+    prepare(weir, server)
+    first = serve(weir)
+    ids = [enqueue(weir, 'slow', {'seconds': 4}) for _ in range(5)]
+    wait_for('the starts', lambda: all(item['status'] == 'DISPATCHED' for item in all_items(weir)))
+    first.terminate()
+    assert first.wait(timeout=3) == 0  # before the workflows have ended
+    serve(weir)
+    drain(weir, ids)
+    server.check_one_chain_each(ids)
+
+
+def a_rate_limit_slows_starts_down_and_fails_none(weir):
+    limit = 50
+    server = Server(settings=[f'frontend.namespaceRPS={limit}', 'frontend.namespaceBurstRatio=1.0'])
+    prepare(weir, server, queue='nobody', waits_max=0)
+    weir.good('workspace', 'set', 'acme', '--max-concurrent', '1000', '-q')
+    ids = enqueue_many(weir, 600)
+    serve(weir)
+
+    def started():
+        return sum(item['status'] == 'DISPATCHED' for item in all_items(weir))
+    wait_for('the first 150', lambda: started() >= 150)
+    before, began = started(), time.monotonic()
+    wait_for('the first 500', lambda: started() >= 500)
+    rate = (started() - before) / (time.monotonic() - began)
+    print(f'# {rate:.1f} starts/s at a limit of {limit}', flush=True)
+    assert 0.6 * limit <= rate <= 1.1 * limit, rate
+    wait_for('all', lambda: started() == len(ids))
+    assert all(item['attempts'] == 0 for item in all_items(weir))
+    server.close()
+
+
+if __name__ == '__main__':
+    skip_unless_installed()
+    sys.exit(run_tests(sys.modules[__name__], sys.argv[1]))

@@ -1,0 +1,150 @@
+"""A real Temporal service and a real worker for tests: started on a free loopback port, stopped at the end by their process
+ids. Where they are not installed, the test programs that need them say so and run nothing."""
+
+import atexit
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+DEADLINE_SECONDS = 60
+
+
+def installed():
+    installer = os.path.join(ROOT, 'tools', 'install_temporal.sh')
+    folder = subprocess.run([installer, 'where'], stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
+    return folder if os.path.exists(os.path.join(folder, 'complete')) else None
+
+
+FOLDER = installed()
+
+
+def skip_unless_installed():
+    if FOLDER is None:
+        print('1..0 # SKIP no Temporal server is installed for tests; get it with: tools/install_temporal.sh')
+        sys.exit(0)
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(('127.0.0.1', 0))
+        return probe.getsockname()[1]
+
+
+def wait_for(what, condition, seconds=DEADLINE_SECONDS):
+    """The condition's first true value; waits for it with a generous deadline."""
+    deadline = time.monotonic() + seconds
+    while True:
+        value = condition()
+        if value:
+            return value
+        assert time.monotonic() < deadline, f'{what} did not happen within {seconds} s'
+        time.sleep(0.05)
+
+
+class Server:
+    """The development server; `durable` keeps its data over kill() and start()."""
+
+    def __init__(self, durable=False, settings=(), namespaces=()):
+        self.folder = tempfile.mkdtemp(prefix='weir-temporal-')
+        self.port = free_port()
+        self.address = f'127.0.0.1:{self.port}'
+        self.command = [os.path.join(FOLDER, 'bin', 'temporal'), 'server', 'start-dev', '--headless', '--ip', '127.0.0.1',
+                        '--port', str(self.port), '--log-level', 'error']
+        if durable:
+            self.command += ['--db-filename', os.path.join(self.folder, 'temporal.db'), '--sqlite-pragma',
+                             'journal_mode=WAL', '--sqlite-pragma', 'synchronous=NORMAL']
+        for namespace in namespaces:
+            self.command += ['--namespace', namespace]
+        for setting in settings:
+            self.command += ['--dynamic-config-value', setting]
+        self.process = None
+        self.workers = []
+        atexit.register(self.close)
+        self.start()
+
+    def start(self):
+        environment = {**os.environ, 'HOME': self.folder}
+        self.process = subprocess.Popen(self.command, cwd=self.folder, env=environment, stdin=subprocess.DEVNULL,
+                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        wait_for('the server', self.is_ready)
+
+    def is_ready(self):
+        assert self.process.poll() is None, f'the server ended with {self.process.returncode}'
+        return self.ask('runs', check=False).returncode == 0
+
+    def kill(self):
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    def freeze(self, frozen):
+        self.process.send_signal(signal.SIGSTOP if frozen else signal.SIGCONT)
+
+    def close(self):
+        for worker in self.workers:
+            worker.close()
+        if self.process is not None and self.process.poll() is None:
+            self.process.send_signal(signal.SIGCONT)
+            self.kill()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def worker(self, queue, namespace='default'):
+        worker = Worker(self, queue, namespace)
+        self.workers.append(worker)
+        return worker
+
+    def ask(self, what, *words, namespace='default', check=True):
+        result = subprocess.run([os.path.join(FOLDER, 'venv', 'bin', 'python'), os.path.join(HERE, 'temporal_ask.py'),
+                                 self.address, namespace, what, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                text=True, timeout=DEADLINE_SECONDS)
+        assert not check or result.returncode == 0, result.stderr
+        return result
+
+    def runs(self, namespace='default'):
+        return [json.loads(line) for line in self.ask('runs', namespace=namespace).stdout.splitlines()]
+
+    def roots(self, id):
+        """How many chains of runs the execution's workflow has: runs that no other run went on as."""
+        return int(self.ask('roots', 'execution-' + id).stdout)
+
+    def check_one_chain_each(self, ids, namespace='default'):
+        """By the server's own list: each execution has exactly one run. (Of workflows with several: roots().)"""
+        wanted = {'execution-' + id for id in ids}
+
+        def listed():
+            found = {}
+            for run in self.runs(namespace):
+                if run['id'] in wanted:
+                    found.setdefault(run['id'], set()).add(run['run'])
+            return found if set(found) == wanted else None
+        found = wait_for('every execution in the list', listed)
+        several = {id: runs for id, runs in found.items() if len(runs) != 1}
+        assert not several, f'more than one run: {several}'
+
+
+class Worker:
+    """A worker with the official SDK. It writes down each run that it begins."""
+
+    def __init__(self, server, queue, namespace):
+        self.records = os.path.join(server.folder, f'records-{queue}-{namespace}')
+        self.process = subprocess.Popen([os.path.join(FOLDER, 'venv', 'bin', 'python'),
+                                         os.path.join(HERE, 'temporal_worker.py'), server.address, namespace, queue,
+                                         self.records], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        stderr=subprocess.DEVNULL, text=True)
+        assert self.process.stdout.readline() == 'ready\n', 'the worker did not come up'
+
+    def runs_of(self, id):
+        with open(self.records) as file:
+            return {run for workflow, run in (line.split() for line in file) if workflow == 'execution-' + id}
+
+    def close(self):
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGKILL)
+        self.process.wait()

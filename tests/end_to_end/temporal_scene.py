@@ -1,0 +1,85 @@
+"""What the tests on a real Temporal service begin with: a store, workflows, nodes; and what they ask weir."""
+
+import json
+import subprocess
+
+from temporal_parts import Server, wait_for
+
+shared = {}
+TYPES = {'noop': 'Noop', 'fail': 'Fail', 'slow': 'Slow', 'signalled': 'Signalled', 'chain': 'Chain', 'big': 'Big'}
+
+
+def the_server():
+    """One server with one worker for all tests that do not hurt it."""
+    if 'server' not in shared:
+        shared['server'] = Server()
+        shared['worker'] = shared['server'].worker('q')
+    return shared['server']
+
+
+def prepare(home, server, queue='q', namespace='default', plan='enterprise', workspaces=('acme',), **settings):
+    home.good('store', 'init', '-q')
+    for workspace in workspaces:
+        home.good('workspace', 'set', workspace, '--plan', plan, '-q')
+    prepare_settings(home, server, namespace=namespace, task_queue=queue, **settings)
+    for name, kind in TYPES.items():
+        home.write(f'{name}.yaml', f'name: {name}\ntemporal: {{workflow_type: {kind}}}\n')
+        home.good('workflow', 'apply', f'{name}.yaml', '-q')
+
+
+def prepare_settings(home, server, **settings):
+    temporal = {'address': server.address, **settings}
+    home.write('weir.yaml', json.dumps({'engine': 'temporal', 'temporal': temporal, 'log.level': 'warn',
+                                        'node.lease': '1500ms'}))
+
+
+def serve(home, failpoint=None):
+    env = {'WEIR_FAILPOINT': failpoint} if failpoint else {}
+    return home.spawn('serve', env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def enqueue(home, workflow, params=None, workspace='acme'):
+    words = ['-p', json.dumps(params)] if params is not None else []
+    return home.enqueue('-w', workspace, workflow, *words)
+
+
+def enqueue_many(home, count, workflow='noop', workspaces=('acme',)):
+    lines = [json.dumps({'workspace': workspaces[i % len(workspaces)], 'workflow': workflow}) for i in range(count)]
+    return home.good('enqueue', '-', '-q', stdin='\n'.join(lines) + '\n').out.split()
+
+
+def show(home, id):
+    return home.good('show', id, '--json').json()
+
+
+def ended(home, id, state, seconds=60):
+    execution = wait_for(f'the end of {id}', lambda: (lambda e: e if e['finished_at'] else None)(show(home, id)), seconds)
+    assert execution['status'] == state, execution
+    return execution
+
+
+def drain(home, ids, seconds=90):
+    """All have ended COMPLETED and none spent an attempt."""
+    def is_empty():
+        status = home.good('status', '--json').json()
+        return status['completed'] + status['failed'] + status['cancelled'] >= len(ids)
+    wait_for('the end of all', is_empty, seconds)
+    for item in all_items(home):
+        assert item['status'] == 'COMPLETED' and item['attempts'] == 0, item
+    problems = home.good('store', 'check', '--json').json()['problems']
+    assert problems == [], problems
+
+
+def all_items(home):
+    items, cursor = [], []
+    while True:
+        page = home.good('list', '--limit', '1000', '--json', *cursor).json()
+        items += page['items']
+        if page['next_cursor'] is None:
+            return items
+        cursor = ['--cursor', page['next_cursor']]
+
+
+def the_step(execution):
+    assert [step['step'] for step in execution['steps']] == ['workflow'], execution['steps']
+    return execution['steps'][0]

@@ -1,0 +1,193 @@
+#!/usr/bin/env python3
+"""weir before a real Temporal service and a real worker: every kind of end, what people ask, and what is missing.
+
+usage: temporal_test.py BINARY [TEST ...]
+"""
+
+import json
+import sys
+
+from harness import run_tests
+from temporal_parts import skip_unless_installed, wait_for
+from temporal_scene import (all_items, drain, ended, enqueue, enqueue_many, prepare, prepare_settings, serve, shared, show,
+                            the_server, the_step)
+
+# --- every kind of end ---
+
+def a_workflow_runs_with_the_input_as_it_was_enqueued(weir):
+    server = the_server()
+    prepare(weir, server)
+    serve(weir)
+    given = {'customer': 7, 'name': 'Zoë', 'deep': [1, {'a': None}]}
+    id = weir.enqueue('-w', 'acme', 'noop', '-p', json.dumps(given), '--priority', '80')
+    execution = ended(weir, id, 'COMPLETED')
+    assert the_step(execution)['output'] == {'given': given}, execution
+    assert shared['worker'].runs_of(id) and len(shared['worker'].runs_of(id)) == 1
+    memo = json.loads(server.ask('memo', 'execution-' + id).stdout)
+    assert memo['memo'] == {'weir_execution': id, 'weir_workspace': 'acme'}, memo
+    assert memo['fairness'] == 'acme' and memo['priority'] == 1, memo
+    shown = weir.good('show', id).out
+    assert f'workflow id      execution-{id}' in shown and 'namespace        default' in shown, shown
+    assert the_step(execution)['variables']['run_id'] in shared['worker'].runs_of(id), execution
+
+
+def a_failure_comes_back_with_its_causes(weir):
+    prepare(weir, the_server())
+    serve(weir)
+    execution = ended(weir, enqueue(weir, 'fail'), 'FAILED')
+    assert execution['error_code'] == 'CardDeclined', execution
+    assert 'CardDeclined: the card was declined' in execution['error'], execution
+
+
+def a_chain_is_followed_to_its_end_and_a_retried_workflow_too(weir):
+    server = the_server()
+    prepare(weir, server)
+    weir.write('retried.yaml', 'name: retried\ntemporal:\n  workflow_type: Retried\n'
+               '  retry: {attempts: 5, backoff: 100ms, max: 1s}\n  memo: {team: billing}\n')
+    weir.good('workflow', 'apply', 'retried.yaml', '-q')
+    serve(weir)
+    chain, retried = enqueue(weir, 'chain', {'left': 3}), enqueue(weir, 'retried')
+    assert the_step(ended(weir, chain, 'COMPLETED'))['output'] == {'left': 0}
+    assert the_step(ended(weir, retried, 'COMPLETED'))['output'] == {'attempt': 3}
+    assert len(shared['worker'].runs_of(chain)) == 4
+    assert len(shared['worker'].runs_of(retried)) == 3
+    assert server.roots(chain) == 1 and server.roots(retried) == 1
+    assert json.loads(server.ask('memo', 'execution-' + retried).stdout)['memo']['team'] == 'billing'
+
+
+def a_result_that_is_too_large_stays_in_the_service(weir):
+    prepare(weir, the_server())
+    serve(weir)
+    small = the_step(ended(weir, enqueue(weir, 'big', {'bytes': 500000}), 'COMPLETED'))
+    large = the_step(ended(weir, enqueue(weir, 'big', {'bytes': 1500000}), 'COMPLETED'))
+    assert small['output'] == 'x' * 500000
+    assert large['output'] is None and large['error_code'] == 'result_too_large', large
+
+
+def an_operator_who_terminates_a_workflow_ends_it(weir):
+    server = the_server()
+    prepare(weir, server)
+    serve(weir)
+    id = enqueue(weir, 'signalled')
+    wait_for('the start', lambda: show(weir, id)['status'] == 'DISPATCHED')
+    server.ask('terminate', 'execution-' + id)
+    execution = ended(weir, id, 'FAILED')
+    assert execution['error_code'] == 'terminated' and 'by an operator' in execution['error'], execution
+
+
+def a_signal_is_passed_on_with_its_input(weir):
+    prepare(weir, the_server())
+    serve(weir)
+    id = enqueue(weir, 'signalled')
+    early = weir.run('signal', '01a00000-0000-7000-8000-000000000000', 'go')
+    assert early.code == 3, early
+    wait_for('the start', lambda: show(weir, id)['status'] == 'DISPATCHED')
+    assert weir.run('signal', id, 'go', '-p', '{oops').code == 2
+    weir.good('signal', id, 'go', '-p', '{"by": "eve"}')
+    assert the_step(ended(weir, id, 'COMPLETED'))['output'] == {'word': {'by': 'eve'}}
+    late = weir.run('signal', id, 'go')
+    assert late.code == 4 and 'has ended' in late.err, late
+
+
+def a_termination_does_not_ask_the_workflow(weir):
+    server = the_server()
+    prepare(weir, server)
+    serve(weir)
+    id = enqueue(weir, 'signalled')
+    wait_for('the start', lambda: show(weir, id)['status'] == 'DISPATCHED')
+    weir.good('cancel', id, '--terminate', '--reason', 'enough')
+    ended(weir, id, 'CANCELLED')
+    wait_for('the termination in the list',
+             lambda: [run for run in server.runs() if run['id'] == 'execution-' + id and run['status'] == 'TERMINATED'])
+
+
+def a_workflow_that_is_reset_is_followed_to_its_new_end(weir):
+    server = the_server()
+    prepare(weir, server)
+    serve(weir)
+    id = enqueue(weir, 'signalled')
+    wait_for('the first run', lambda: shared['worker'].runs_of(id))
+    server.ask('reset', 'execution-' + id)
+    weir.good('signal', id, 'go', '-p', '{"again": true}')
+    assert the_step(ended(weir, id, 'COMPLETED'))['output'] == {'word': {'again': True}}
+
+
+def the_doctor_looks_at_the_service(weir):
+    server = the_server()
+    prepare(weir, server, queue='nobody-here')
+    def lines():
+        result = weir.run('doctor', '--json')
+        return {line['check']: line for line in result.json()['items']}
+    found = lines()
+    assert 'server 1.' in found['temporal']['detail'] and 'without TLS' in found['temporal']['detail'], found
+    assert 'for 1d' in found['namespace']['detail'], found
+    assert found['workers']['result'] == 'warning' and "nobody polls 'nobody-here'" in found['workers']['detail'], found
+    weir.write('onboard.yaml', 'name: onboard\ntemporal: {task_queue: q}\n')
+    weir.good('workflow', 'apply', 'onboard.yaml', '-q')
+    text = weir.run('doctor').out
+    assert "1 worker polls 'q'" in text and "nobody polls 'nobody-here'" in text, text
+    prepare_settings(weir, server, namespace='missing')
+    assert 'missing' in lines()['namespace']['detail'] and lines()['namespace']['result'] == 'problem'
+    prepare_settings(weir, server, address='127.0.0.1:1')
+    assert lines()['temporal']['result'] == 'problem', lines()
+
+
+def a_cancel_reaches_the_workflow(weir):
+    prepare(weir, the_server())
+    serve(weir)
+    id = enqueue(weir, 'slow', {'seconds': 600})
+    wait_for('the start', lambda: show(weir, id)['status'] == 'DISPATCHED')
+    weir.good('cancel', id, '--yes')
+    ended(weir, id, 'CANCELLED')
+
+
+def a_slot_is_free_as_soon_as_its_workflow_has_ended(weir):
+    prepare(weir, the_server(), plan='free')
+    serve(weir)
+    ids = enqueue_many(weir, 10)
+    drain(weir, ids)
+    the_server().check_one_chain_each(ids)
+
+
+def an_id_that_somebody_else_has_taken_fails_with_its_own_code(weir):
+    server = the_server()
+    prepare(weir, server)
+    id = enqueue(weir, 'noop')
+    server.ask('start', 'execution-' + id, 'Slow', 'nobody')
+    serve(weir)
+    execution = ended(weir, id, 'FAILED')
+    assert execution['error_code'] == 'workflow_id_taken', execution
+
+
+# --- what is missing ---
+
+def a_namespace_that_is_missing_holds_executions_until_it_is_there(weir):
+    server = the_server()
+    prepare(weir, server, queue='late', namespace='late')
+    serve(weir)
+    ids = enqueue_many(weir, 5)
+    why = wait_for('the reason', lambda: (lambda w: w if w.get('pending_reason') == 'engine_unreachable' else None)(
+        weir.good('why', ids[0], '--json').json()))
+    assert why['attempts'] == 0, why
+    server.ask('create', namespace='late')
+    wait_for('the namespace', lambda: server.ask('runs', namespace='late', check=False).returncode == 0)
+    worker = server.worker('late', 'late')
+    drain(weir, ids)
+    server.check_one_chain_each(ids, 'late')
+    worker.close()
+
+
+def without_a_worker_executions_wait_in_the_service(weir):
+    server = the_server()
+    prepare(weir, server, queue='empty')
+    serve(weir)
+    ids = enqueue_many(weir, 5)
+    wait_for('the starts', lambda: all(item['status'] == 'DISPATCHED' for item in all_items(weir)))
+    worker = server.worker('empty')
+    drain(weir, ids)
+    worker.close()
+
+
+if __name__ == '__main__':
+    skip_unless_installed()
+    sys.exit(run_tests(sys.modules[__name__], sys.argv[1]))

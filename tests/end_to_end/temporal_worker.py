@@ -1,0 +1,118 @@
+"""A worker with the official SDK, as a user would write one. Every run of a workflow writes a line into the file of
+records: "workflow_id run_id". Runs until its standard input ends.
+
+usage: temporal_worker.py ADDRESS NAMESPACE TASK_QUEUE RECORDS      (with the Python of tools/install_temporal.sh)
+"""
+
+import asyncio
+import os
+import sys
+from datetime import timedelta
+
+from temporalio import activity, workflow
+from temporalio.client import Client
+from temporalio.exceptions import ApplicationError
+from temporalio.worker import UnsandboxedWorkflowRunner, Worker
+
+RECORDS = sys.argv[4]
+
+
+@activity.defn
+async def record() -> None:
+    info = activity.info()
+    with open(RECORDS, 'a') as file:
+        file.write(f'{info.workflow_id} {info.workflow_run_id}\n')
+
+
+@activity.defn
+async def break_down() -> None:
+    raise ApplicationError('the card was declined', type='CardDeclined', non_retryable=True)
+
+
+async def note_run():
+    await workflow.execute_local_activity(record, start_to_close_timeout=timedelta(seconds=30))
+
+
+@workflow.defn
+class Noop:
+    @workflow.run
+    async def run(self, given: dict) -> dict:
+        await note_run()
+        return {'given': given}
+
+
+@workflow.defn
+class Fail:
+    @workflow.run
+    async def run(self, given: dict) -> None:
+        await note_run()
+        await workflow.execute_activity(break_down, start_to_close_timeout=timedelta(seconds=30))
+
+
+@workflow.defn
+class Slow:
+    @workflow.run
+    async def run(self, given: dict) -> str:
+        await note_run()
+        await workflow.sleep(given.get('seconds', 1))
+        return 'slept'
+
+
+@workflow.defn
+class Signalled:
+    def __init__(self):
+        self.word = None
+
+    @workflow.run
+    async def run(self, given: dict) -> dict:
+        await note_run()
+        await workflow.wait_condition(lambda: self.word is not None)
+        return {'word': self.word}
+
+    @workflow.signal
+    def go(self, word: dict) -> None:
+        self.word = word
+
+
+@workflow.defn
+class Chain:
+    @workflow.run
+    async def run(self, given: dict) -> dict:
+        await note_run()
+        if given['left'] > 0:
+            workflow.continue_as_new({'left': given['left'] - 1})
+        return {'left': 0}
+
+
+@workflow.defn
+class Retried:
+    @workflow.run
+    async def run(self, given: dict) -> dict:
+        await note_run()
+        if workflow.info().attempt < 3:
+            raise ApplicationError('not yet', type='NotYet')
+        return {'attempt': workflow.info().attempt}
+
+
+@workflow.defn
+class Big:
+    @workflow.run
+    async def run(self, given: dict) -> str:
+        await note_run()
+        return 'x' * given['bytes']
+
+
+async def main():
+    client = await Client.connect(sys.argv[1], namespace=sys.argv[2])
+    worker = Worker(client, task_queue=sys.argv[3], workflows=[Noop, Fail, Slow, Signalled, Chain, Retried, Big],
+                    activities=[record, break_down], workflow_runner=UnsandboxedWorkflowRunner())
+    async with worker:
+        print('ready', flush=True)
+        await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
+
+
+if __name__ == '__main__':
+    try:
+        asyncio.run(main())
+    finally:
+        os._exit(0)  # the SDK's native part may abort when the interpreter takes it down

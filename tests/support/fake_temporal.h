@@ -1,0 +1,66 @@
+/* A Temporal service in memory, for unit tests of the engine on a virtual clock: what a real one was seen to do with
+ * starts, descriptions, lists, close events and cancels, and on request what a healthy one never does. It is a wire of the
+ * engine (temporal.h), so no byte of HTTP is involved. One thread.
+ */
+#ifndef WEIR_TESTS_SUPPORT_FAKE_TEMPORAL_H
+#define WEIR_TESTS_SUPPORT_FAKE_TEMPORAL_H
+
+#include "engine/temporal/messages.h"
+#include "engine/temporal/temporal.h"
+
+enum fake_fault {
+    FAKE_FINE,
+    FAKE_LOSE_ANSWER,  /* carried out, and nothing is heard: GRPC_UNKNOWN, connection lost */
+    FAKE_LOSE_REQUEST, /* not carried out, and nothing is heard */
+    FAKE_TIME_OUT,     /* carried out; GRPC_UNKNOWN for want of time */
+    FAKE_NOT_SENT,     /* GRPC_NOT_SENT */
+    FAKE_THROTTLE,     /* 8 with ResourceExhaustedFailure */
+    FAKE_INVALID,      /* 3 */
+    FAKE_TOO_LARGE,    /* 8 without a detail, "larger than max" */
+    FAKE_NAMESPACE,    /* 5 with NamespaceNotFoundFailure */
+    FAKE_DENIED,       /* 7 */
+    FAKE_UNAVAILABLE,  /* 14, not carried out */
+    FAKE_GARBAGE       /* carried out; the answer is no message */
+};
+
+struct fake_temporal;
+
+struct fake_temporal *fake_temporal_open(const struct clock *clock);
+/* Takes NULL. After the engine was closed. */
+void fake_temporal_close(struct fake_temporal *service);
+struct temporal_wire fake_temporal_wire(struct fake_temporal *service);
+
+/* The next start that has no fault yet gets this one. */
+void fake_temporal_push(struct fake_temporal *service, enum fake_fault fault);
+/* Every call is answered with this until FAKE_FINE. */
+void fake_temporal_set_fault(struct fake_temporal *service, enum fake_fault fault);
+/* Lists show nothing at all. */
+void fake_temporal_break_lists(struct fake_temporal *service, bool broken);
+/* Waiting calls are throttled. */
+void fake_temporal_refuse_polls(struct fake_temporal *service, bool refuse);
+
+/* --- what happens in the service; `id` is the execution's --- */
+
+/* Somebody else starts a workflow under the execution's workflow id. */
+void fake_temporal_take_id(struct fake_temporal *service, const char *id);
+/* Ends the newest run. `text` is the result's JSON, or the failure's message. */
+void fake_temporal_end(struct fake_temporal *service, const char *id, int status, const char *text);
+/* Ends the newest run in `status` and begins the next one of the chain. */
+void fake_temporal_go_on(struct fake_temporal *service, const char *id, int status);
+/* Terminates the newest run and begins another one that the close event does not name. */
+void fake_temporal_reset(struct fake_temporal *service, const char *id);
+/* As after retention, or a deletion. */
+void fake_temporal_forget(struct fake_temporal *service, const char *id);
+
+/* --- what was asked of it --- */
+
+enum fake_method { FAKE_START, FAKE_DESCRIBE, FAKE_LIST, FAKE_HISTORY, FAKE_POLL, FAKE_CANCEL, FAKE_OTHER, FAKE_METHODS };
+size_t fake_temporal_calls(const struct fake_temporal *service, enum fake_method method);
+/* Chains ever begun for the id: more than one is what must never be. */
+size_t fake_temporal_chains(const struct fake_temporal *service, const char *id);
+/* Whether all starts of each id had the same bytes. */
+bool fake_temporal_starts_are_equal(const struct fake_temporal *service);
+bool fake_temporal_cancel_was_asked(const struct fake_temporal *service, const char *id);
+size_t fake_temporal_polls_waiting(const struct fake_temporal *service);
+
+#endif
