@@ -37,6 +37,10 @@ FIGURES = {
         "weir serve: ready after", "weir: size when stripped", "weir serve, 1M pending: RSS while it works",
         "weir serve, 1M pending: of it its own memory", "weir serve, 1M pending: most RSS",
         "weir serve, 1M pending: ready after"],
+    "grpc": [
+        "grpc, %s: %s" % (load, kind)
+        for load in ("10 in flight", "64 in flight", "500 in flight", "64 in flight, TLS", "64 in flight, TLS, 1,000 polls")
+        for kind in ("client CPU per call", "calls")],
 }
 MAY_BE_ZERO = {
     "idle node: CPU share of one core", "idle node: writes beside heartbeats", "idle node: commits (floor: heartbeats)",
@@ -79,6 +83,13 @@ def run_group(program, group, folder):
         return problems_of(FIGURES[group], json.load(file))
 
 
+def untested_of(program):
+    """A new group must be listed here."""
+    told = subprocess.run([program, "--help"], capture_output=True, text=True, timeout=GROUP_SECONDS, check=True).stdout
+    groups = [line.split()[0] for line in told.splitlines() if line.startswith("  ")]
+    return [] if groups == list(FIGURES) else ["weir_bench has the groups %s, this test %s" % (groups, list(FIGURES))]
+
+
 def refusals_of(program, folder):
     """A wrong call is told apart from a failed measurement."""
     found = []
@@ -93,10 +104,11 @@ def main():
     program = sys.argv[1]
     failed = False
     print("TAP version 13")
-    print("1..%d" % (len(FIGURES) + 1), flush=True)
+    print("1..%d" % (len(FIGURES) + 2), flush=True)
     with tempfile.TemporaryDirectory(prefix="weir-bench-smoke-") as folder:
         results = [("the group %s reports its figures" % group, lambda group=group: run_group(program, group, folder))
                    for group in FIGURES]
+        results.append(("every group is tested here", lambda: untested_of(program)))
         results.append(("what it cannot do it refuses", lambda: refusals_of(program, folder)))
         for number, (claim, look) in enumerate(results, 1):
             try:
