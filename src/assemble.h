@@ -27,8 +27,7 @@ WEIR_MUST_CHECK enum weir_status assemble_grant_role(struct store *store, const 
 /* The same on a PostgreSQL connection, one request; see weir_enqueue_pq(). */
 WEIR_MUST_CHECK enum weir_status assemble_enqueue_on_postgres(struct pg_conn *connection, const char *schema,
                                                               const struct enqueue_request *request,
-                                                              struct enqueue_result *ret_result,
-                                                              struct weir_error *error);
+                                                              struct enqueue_result *ret_result, struct weir_error *error);
 
 /* For our own programs, first thing in main(): settings of the libraries below that concern the whole process. */
 void assemble_tune_process(void);

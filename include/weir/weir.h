@@ -138,12 +138,12 @@ WEIR_MUST_CHECK enum weir_status weir_enqueue_many(struct weir *weir, const stru
 WEIR_MUST_CHECK enum weir_status weir_enqueue_sqlite(struct sqlite3 *database, const struct weir_request *request,
                                                      char id[WEIR_ID_SIZE], struct weir_error *error);
 
-/* The same in PostgreSQL: `connection` is your own, with BEGIN done and client_encoding UTF8; its role needs the right to execute
- * try_enqueue() of the store (docs/sql.md). `schema` NULL = "weir". It may wait for another open transaction that enqueues
- * under the very same idempotency key, for nobody else. A refusal leaves your transaction as it was; what the server itself
- * refuses (WEIR_STORE_BUSY, WEIR_NOT_PERMITTED, WEIR_SCHEMA_MISSING ...) has failed it: roll back. Errors: as weir_enqueue();
- * WEIR_MISUSE without an open transaction, in pipeline mode, or with another encoding; WEIR_TIMED_OUT when no answer came
- * within 30 s: close the connection then. */
+/* The same in PostgreSQL: `connection` is your own, with BEGIN done and client_encoding UTF8; its role needs the right to
+ * execute try_enqueue() of the store (docs/sql.md). `schema` NULL = "weir". It may wait for another open transaction that
+ * enqueues under the very same idempotency key, for nobody else. A refusal leaves your transaction as it was; what the
+ * server itself refuses (WEIR_STORE_BUSY, WEIR_NOT_PERMITTED, WEIR_SCHEMA_MISSING ...) has failed it: roll back. Errors: as
+ * weir_enqueue(); WEIR_MISUSE without an open transaction, in pipeline mode, or with another encoding; WEIR_TIMED_OUT when
+ * no answer came within 30 s: close the connection then. */
 WEIR_MUST_CHECK enum weir_status weir_enqueue_pq(struct pg_conn *connection, const char *schema,
                                                  const struct weir_request *request, char id[WEIR_ID_SIZE],
                                                  struct weir_error *error);

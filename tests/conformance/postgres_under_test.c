@@ -33,8 +33,7 @@ static const char *const preparations[] = {
     "      AS $body$ SELECT now_us FROM public.clocks WHERE name = %L $body$', place, place); "
     "  END LOOP; "
     "END $take$",
-    "CREATE EVENT TRIGGER take_clock ON ddl_command_end WHEN TAG IN ('CREATE FUNCTION') "
-    "EXECUTE FUNCTION public.take_clock()",
+    "CREATE EVENT TRIGGER take_clock ON ddl_command_end EXECUTE FUNCTION public.take_clock()",
 };
 
 static PGconn *connect_as_owner(void)

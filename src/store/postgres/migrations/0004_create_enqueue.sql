@@ -108,17 +108,23 @@ $$;
 
 -- Wakes the nodes of a group when the transaction commits; PostgreSQL sends one notification however often it is called.
 CREATE FUNCTION :schema.notify_work(executor_group text) RETURNS void
-LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
-    SELECT pg_notify(:'schema', executor_group)
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM pg_notify(:'schema', executor_group);
+END
 $$;
 
 -- UUIDv7 (RFC 9562) of store time; `nth` keeps those of one call in their order. The 12 bits behind the milliseconds are the
 -- fraction of the millisecond.
 CREATE FUNCTION :schema.make_id(microseconds bigint, nth bigint) RETURNS uuid
-LANGUAGE sql VOLATILE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
-    SELECT encode(set_byte(set_byte(overlay(uuid_send(gen_random_uuid()) PLACING substring(int8send(t.ticks >> 12) FROM 3 FOR 6) FROM 1),
-                                    6, 112 | ((t.ticks >> 8) & 15)::integer), 7, (t.ticks & 255)::integer), 'hex')::uuid
-    FROM (SELECT microseconds / 1000 * 4096 + microseconds % 1000 * 4096 / 1000 + nth AS ticks) t
+LANGUAGE plpgsql VOLATILE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    ticks constant bigint := microseconds / 1000 * 4096 + microseconds % 1000 * 4096 / 1000 + nth;
+    bytes bytea := overlay(uuid_send(gen_random_uuid()) PLACING substring(int8send(ticks >> 12) FROM 3 FOR 6) FROM 1);
+BEGIN
+    bytes := set_byte(set_byte(bytes, 6, 112 | ((ticks >> 8) & 15)::integer), 7, (ticks & 255)::integer);
+    RETURN encode(bytes, 'hex')::uuid;
+END
 $$;
 
 -- The place of an item in its lane (item_rank() in queue/item.h): its time, an hour ahead for each level of priority.
@@ -240,11 +246,11 @@ $$;
 --   run_ats    microseconds; NULL = now
 -- A row per request, by its place (from 1): ok, or what refuses this request alone. Locks: see the top of this file.
 -- Sets are matched by hashed subplans and by place, never by joins: whatever number of requests the planner expects, the cost
--- must not be its square.
+-- must not be its square. So the plans are made once per connection (force_generic_plan): making them costs more than running them.
 CREATE FUNCTION :schema.enqueue_set(ids uuid[], given boolean[], workspaces text[], workflows text[], contents bytea[],
                                     idempotency_keys text[], executor_groups text[], priorities integer[], run_ats bigint[])
 RETURNS TABLE (place integer, status text, id uuid, duplicate boolean, message text, hint text)
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column
 DECLARE
     now_us         constant bigint := :schema.store_time();
@@ -345,6 +351,11 @@ BEGIN
     END IF;
 
     -- 4. The answers.
+    IF cardinality(inserted) = cardinality(ids) THEN
+        RETURN QUERY SELECT u.place::integer, 'ok', u.id, false, NULL::text, NULL::text
+                     FROM unnest(ids) WITH ORDINALITY u(id, place) ORDER BY u.place;
+        RETURN;
+    END IF;
     RETURN QUERY
         SELECT r.place, coalesce(a.status, 'ok'), coalesce(a.id, CASE WHEN r.is_new THEN r.id END), coalesce(a.duplicate, false),
                a.message, a.hint
@@ -353,8 +364,9 @@ BEGIN
                      AND (NOT any_given OR row_number() OVER (PARTITION BY u.id ORDER BY u.place) = 1) AS is_new
               FROM unnest(ids, workspaces, workflows, contents, idempotency_keys, workspace_ids, definition_ids) WITH ORDINALITY
                    u(id, workspace, workflow, content, key, workspace_id, definition_id, place)) r
-        LEFT JOIN LATERAL :schema.enqueue_answer(r.id, r.workspace, r.workflow, r.content, r.key, r.workspace_id, r.definition_id) a
-            ON NOT coalesce(r.is_new, false)
+        LEFT JOIN LATERAL (
+            SELECT e.* FROM :schema.enqueue_answer(r.id, r.workspace, r.workflow, r.content, r.key, r.workspace_id, r.definition_id) e
+            WHERE r.is_new IS NOT TRUE OFFSET 0) a ON true -- OFFSET: not even called for what is new
         ORDER BY r.place;
 END
 $$;
@@ -463,7 +475,8 @@ BEGIN
         hint := coalesce('did you mean "' || :schema.nearest(key, known) || '"?', 'it has ' || array_to_string(known, ', '));
         RETURN;
     END IF;
-    SELECT n.name INTO key FROM unnest(ARRAY['workspace', 'workflow', 'idempotency_key', 'run_at', 'executor_group', 'execution_id']) n(name)
+    SELECT n.name INTO key
+    FROM unnest(ARRAY['workspace', 'workflow', 'idempotency_key', 'run_at', 'executor_group', 'execution_id']) n(name)
     WHERE jsonb_typeof(request -> n.name) NOT IN ('string', 'null') LIMIT 1;
     IF key IS NOT NULL OR jsonb_typeof(request -> 'priority') NOT IN ('number', 'null') THEN
         message := format('"%s" must be a %s', coalesce(key, 'priority'), CASE WHEN key IS NULL THEN 'number' ELSE 'string' END);

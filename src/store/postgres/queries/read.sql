@@ -4,9 +4,9 @@
 -- name: begin_look
 BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
 
--- The executions of a page, newest first, chosen along the primary keys: one arm for the living, one for the ended.
--- $1 ids below, $2 ids from, $3 ids up to, $4 workspace or NULL, $5 state bits, $6 workflow or NULL, $7 group or NULL, $8 error code
--- or NULL, $9 idempotency key or NULL, $10 created since, $11 created before, $12 finished before, $13 limit
+-- The executions of a page, newest first. $1 ids below, $2 ids from, $3 ids up to, $4 workspace or NULL, $5 state bits, $6 workflow or
+-- NULL, $7 group or NULL, $8 error code or NULL, $9 idempotency key or NULL, $10 created since, $11 created before, $12 finished
+-- before, $13 limit.
 -- name: page_of_executions
 SELECT e.id, e.workspace, e.workflow, e.version, e.status, e.pending_reason, e.priority, :schema.rfc3339(e.run_at) AS run_at,
        e.attempts, e.deferrals, e.handovers, e.execution_id, e.node, e.fence, e.error_code, e.error,
@@ -14,50 +14,13 @@ SELECT e.id, e.workspace, e.workflow, e.version, e.status, e.pending_reason, e.p
        :schema.rfc3339(e.dispatched_at) AS dispatched_at, :schema.rfc3339(e.finished_at) AS finished_at, e.executor_group,
        e.idempotency_key, e.retry_of
 FROM :schema.executions e
-WHERE e.id = ANY (ARRAY(
-    SELECT i.id FROM (
-        (SELECT q.id FROM :schema.workflow_execution_queue q
-         WHERE q.id < $1 AND q.id >= $2 AND q.id <= $3 AND ($4 IS NULL OR q.workspace_id = (SELECT w.id FROM :schema.workspaces w WHERE w.name = $4))
-           AND (CASE q.status WHEN 'PENDING' THEN 1 WHEN 'CLAIMED' THEN 2 ELSE 4 END) & $5 <> 0
-           AND ($6 IS NULL OR q.definition_id IN (SELECT d.id FROM :schema.workflow_definitions d WHERE d.name = $6))
-           AND ($7 IS NULL OR q.lane_id >> 32 = (SELECT g.id FROM :schema.executor_groups g WHERE g.name = $7))
-           AND ($8 IS NULL OR q.error_code = $8) AND ($9 IS NULL OR q.idempotency_key = $9)
-           AND q.created_at >= $10 AND q.created_at < $11 AND $12 = 9223372036854775807
-         ORDER BY q.id DESC LIMIT $13)
-        UNION ALL
-        (SELECT h.id FROM :schema.workflow_executions h
-         WHERE h.id < $1 AND h.id >= $2 AND h.id <= $3 AND ($4 IS NULL OR h.workspace_id = (SELECT w.id FROM :schema.workspaces w WHERE w.name = $4))
-           AND (CASE h.status WHEN 'COMPLETED' THEN 8 WHEN 'FAILED' THEN 16 ELSE 32 END) & $5 <> 0
-           AND ($6 IS NULL OR h.definition_id IN (SELECT d.id FROM :schema.workflow_definitions d WHERE d.name = $6))
-           AND ($7 IS NULL OR h.lane_id >> 32 = (SELECT g.id FROM :schema.executor_groups g WHERE g.name = $7))
-           AND ($8 IS NULL OR h.error_code = $8) AND ($9 IS NULL OR h.idempotency_key = $9)
-           AND h.created_at >= $10 AND h.created_at < $11 AND h.finished_at < $12
-         ORDER BY h.id DESC LIMIT $13)) i
-    ORDER BY i.id DESC LIMIT $13))
+WHERE e.id = ANY (ARRAY(SELECT c.id FROM :schema.choose_executions($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) c(id)))
 ORDER BY e.id DESC;
 
 -- The same choice, counted up to the limit. $14 pending_reason or NULL.
 -- name: count_executions
 WITH chosen AS MATERIALIZED (
-    SELECT i.id FROM (
-        (SELECT q.id FROM :schema.workflow_execution_queue q
-         WHERE q.id < $1 AND q.id >= $2 AND q.id <= $3 AND ($4 IS NULL OR q.workspace_id = (SELECT w.id FROM :schema.workspaces w WHERE w.name = $4))
-           AND (CASE q.status WHEN 'PENDING' THEN 1 WHEN 'CLAIMED' THEN 2 ELSE 4 END) & $5 <> 0
-           AND ($6 IS NULL OR q.definition_id IN (SELECT d.id FROM :schema.workflow_definitions d WHERE d.name = $6))
-           AND ($7 IS NULL OR q.lane_id >> 32 = (SELECT g.id FROM :schema.executor_groups g WHERE g.name = $7))
-           AND ($8 IS NULL OR q.error_code = $8) AND ($9 IS NULL OR q.idempotency_key = $9)
-           AND q.created_at >= $10 AND q.created_at < $11 AND $12 = 9223372036854775807
-         ORDER BY q.id DESC LIMIT $13)
-        UNION ALL
-        (SELECT h.id FROM :schema.workflow_executions h
-         WHERE h.id < $1 AND h.id >= $2 AND h.id <= $3 AND ($4 IS NULL OR h.workspace_id = (SELECT w.id FROM :schema.workspaces w WHERE w.name = $4))
-           AND (CASE h.status WHEN 'COMPLETED' THEN 8 WHEN 'FAILED' THEN 16 ELSE 32 END) & $5 <> 0
-           AND ($6 IS NULL OR h.definition_id IN (SELECT d.id FROM :schema.workflow_definitions d WHERE d.name = $6))
-           AND ($7 IS NULL OR h.lane_id >> 32 = (SELECT g.id FROM :schema.executor_groups g WHERE g.name = $7))
-           AND ($8 IS NULL OR h.error_code = $8) AND ($9 IS NULL OR h.idempotency_key = $9)
-           AND h.created_at >= $10 AND h.created_at < $11 AND h.finished_at < $12
-         ORDER BY h.id DESC LIMIT $13)) i
-    ORDER BY i.id DESC LIMIT $13
+    SELECT c.id FROM :schema.choose_executions($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) c(id)
 )
 SELECT (SELECT count(*) FROM chosen),
        CASE WHEN $14 IS NULL THEN (SELECT count(*) FROM chosen)
