@@ -108,7 +108,7 @@ void driver_make(struct driver_under_test *driver)
     memset(driver, 0, sizeof *driver);
     driver->time.wall_us = clock_wall(clock_system());
     driver->time.boot_us = 1000000000;
-    driver->time.clock = (struct clock){read_wall, read_boot, &driver->time};
+    driver->time.clock = (struct clock){.wall_us = read_wall, .boot_us = read_boot, .context = &driver->time};
     (void)snprintf(driver->place, sizeof driver->place, "scene_%d", ++count);
     (void)snprintf(sql, sizeof sql, "INSERT INTO public.clocks VALUES ('%s', %lld)", driver->place,
                    (long long)driver->time.wall_us);
