@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The SQL functions and views of a PostgreSQL store, as programs of any language use them: from psql, in transactions of their
-own, several at once in a forced order.
+"""The SQL functions and views of a PostgreSQL store, as programs of any language use them: from psql, in transactions of
+their own, several at once in a forced order.
 
 usage: sql_test.py BINARY [TEST ...]      the sources are in WEIR_SOURCE_ROOT
 """
@@ -116,16 +116,16 @@ def what_sql_enqueues_runs_with_its_params(weir):
     node = _node(weir)
     ids = [SERVER.sql(call, name) for call in (
         "SELECT weir.enqueue('acme', 'hello')",
-        "SELECT weir.enqueue(workspace => 'acme', workflow => 'hello', params => ' {\"b\":1, \"a\":1.50}', idempotency_key => 'c42',"
-        " priority => 5, run_at => now())",
+        "SELECT weir.enqueue(workspace => 'acme', workflow => 'hello', params => ' {\"b\":1, \"a\":1.50}',"
+        " idempotency_key => 'c42', priority => 5, run_at => now())",
         "SELECT weir.enqueue('acme', 'hello', jsonb_build_object('customer', 42))",
         "SELECT weir.enqueue('acme', 'hello', json_build_object('customer', 42))",
         "SELECT id FROM weir.try_enqueue('acme', 'hello', '{\"customer\": 42}')")]
     for id in ids:
         assert UUID.match(id), id
         weir.good('wait', id)
-    assert SERVER.sql(f"SELECT '<' || convert_from(params, 'UTF8') FROM weir.execution_params WHERE id = '{ids[1]}'", name) \
-        == '< {"b":1, "a":1.50}'
+    assert SERVER.sql("SELECT '<' || convert_from(params, 'UTF8') FROM weir.execution_params"
+                      f" WHERE id = '{ids[1]}'", name) == '< {"b":1, "a":1.50}'
     for id in ids[2:]:
         assert weir.good('show', id, '--json').json()['params'] == {'customer': 42}
     assert sorted(ids) == ids
@@ -166,7 +166,7 @@ def an_open_transaction_blocks_nobody(weir):
     name = _use(weir)
     caller, other = Session(name), Session(name)
     caller.good('BEGIN')
-    late = caller.good("SELECT weir.enqueue('acme', 'hello', idempotency_key => 'mine')")  # the first ever: it makes the lane
+    late = caller.good("SELECT weir.enqueue('acme', 'hello', idempotency_key => 'mine')")  # the lane's first ever
     many = caller.good("SELECT id FROM weir.enqueue_many('[{\"workspace\": \"tiny\", \"workflow\": \"hello\"}]')")
     other.good("SET lock_timeout = '20s'")
     ids = [other.good("SELECT weir.enqueue('acme', 'hello', idempotency_key => 'another')"), weir.enqueue(),
@@ -258,9 +258,9 @@ def a_refusal_has_the_words_of_the_command_line_and_its_own_sqlstate(weir):
         ("'acme', 'helo'", ['-w', 'acme', 'helo'], 'WR009'),
         ("'acme', 'privat'", ['-w', 'acme', 'privat'], 'WR009'),
         ("'acme', 'private'", ['-w', 'acme', 'private'], 'WR018'),
-        ("'acme', 'hello', '{\"a\": 1}', 'used'", ['-w', 'acme', 'hello', '--idempotency-key', 'used', '--params', '{"a": 1}'], 'WR012'),
+        ("'acme', 'hello', '{\"a\": 1}', 'used'", ['-w', 'acme', 'hello', '-k', 'used', '--params', '{"a": 1}'], 'WR012'),
         ("'acme', 'hello', executor_group => repeat('g', 65)", ['-w', 'acme', 'hello', '--group', 'g' * 65], 'WR002'),
-        ("'acme', 'hello', idempotency_key => repeat('k', 256)", ['-w', 'acme', 'hello', '--idempotency-key', 'k' * 256], 'WR002'),
+        ("'acme', 'hello', idempotency_key => repeat('k', 256)", ['-w', 'acme', 'hello', '-k', 'k' * 256], 'WR002'),
     ]
     for arguments, words, sqlstate in cases:
         said = weir.run('enqueue', *words)
@@ -268,7 +268,8 @@ def a_refusal_has_the_words_of_the_command_line_and_its_own_sqlstate(weir):
         hint = re.search(r'^hint: (.*)$', said.err, re.MULTILINE)
         assert session.refused(f'SELECT weir.enqueue({arguments})') == \
             (sqlstate, message, code, hint.group(1) if hint else None), (arguments, said)
-        row = session.good(f'SELECT status, message, coalesce(hint, $$$$), id, duplicate FROM weir.try_enqueue({arguments})')
+        row = session.good('SELECT status, message, coalesce(hint, $$$$), id, duplicate'
+                           f' FROM weir.try_enqueue({arguments})')
         assert row == '|'.join([code, message, hint.group(1) if hint else '', '', 'f']), row
     for arguments, sqlstate, words in (("'acme', 'hello', '[]'", 'WR004', 'params are an array, not an object'),
                                        ("'acme', 'hello', '1'", 'WR004', 'params are an integer, not an object'),
@@ -276,7 +277,8 @@ def a_refusal_has_the_words_of_the_command_line_and_its_own_sqlstate(weir):
                                        ("'acme', 'hello', run_at => 'infinity'", 'WR002', 'never comes'),
                                        ("'acme', 'hello', run_at => '1960-01-01'", 'WR002', 'before 1970'),
                                        ("'', 'hello'", 'WR002', 'missing'), ("NULL, NULL", 'WR002', 'missing'),
-                                       ("'acme', 'hello', '{\"a\": \"' || repeat('x', 1048576) || '\"}'", 'WR005', 'the limit is')):
+                                       ("'acme', 'hello', '{\"a\": \"' || repeat('x', 1048576) || '\"}'", 'WR005',
+                                        'the limit is')):
         got = session.refused(f'SELECT weir.enqueue({arguments})')
         assert got[0] == sqlstate and words in got[1], got
     assert SERVER.sql('SELECT count(*) FROM weir.executions', name) == '1'
@@ -294,13 +296,15 @@ def a_refused_row_leaves_the_transaction_as_it_was(weir):
     session.close()
 
 
-PARAMS = ['{}', '{ }', ' {"a" : 1}\n', '{"a":1,"a":2}', '{"a":{"b":1,"b":2}}', '{"a":{"b":1},"c":{"b":1}}', '[]', '"x"', 'null', '1', '{',
-          '{"a":}', '{"a":1} x', '{"a":"\\u0000"}', '{"a\\u0000b":"\\\\u0000"}', '{"a":"\\ud800"}', '{"a":"\\ud83d\\ude00"}', '{"n":-0}',
-          '{"n":1e308}', '{"n":1e309}', '{"n":-1e400}', '{"n":9223372036854775807}', '{"n":9223372036854775808}',
-          '{"n":-9223372036854775809}', '{"n":"92233720368547758099"}', '{"n":92233720368547758080.0}', '{"x:y":":"}', '{"a:\\"":1}',
-          '{"a\\\\":{"a":1}}', "{'a':1}", '{"a":01}', '{"a":NaN}', '{"a":1,}', '{"\u00e9":"\U0001f600"}', '{"a":"tab\there"}',
-          '{"a":' * 63 + '{}' + '}' * 63, '{"a":' * 64 + '{}' + '}' * 64, '{"a":' * 64 + '1' + '}' * 64,
-          '{"a":' + '[' * 63 + ']' * 63 + '}', '{"a":' + '[' * 64 + ']' * 64 + '}', '{"a":' + '[' * 20000 + ']' * 20000 + '}']
+PARAMS = ['{}', '{ }', ' {"a" : 1}\n', '{"a":1,"a":2}', '{"a":{"b":1,"b":2}}', '{"a":{"b":1},"c":{"b":1}}', '[]',
+          '"x"', 'null', '1', '{', '{"a":}', '{"a":1} x', '{"a":"\\u0000"}', '{"a\\u0000b":"\\\\u0000"}',
+          '{"a":"\\ud800"}', '{"a":"\\ud83d\\ude00"}', '{"n":-0}', '{"n":1e308}', '{"n":1e309}', '{"n":-1e400}',
+          '{"n":9223372036854775807}', '{"n":9223372036854775808}', '{"n":-9223372036854775809}',
+          '{"n":"92233720368547758099"}', '{"n":92233720368547758080.0}', '{"x:y":":"}', '{"a:\\"":1}',
+          '{"a\\\\":{"a":1}}', "{'a':1}", '{"a":01}', '{"a":NaN}', '{"a":1,}', '{"\u00e9":"\U0001f600"}',
+          '{"a":"tab\there"}', '{"a":' * 63 + '{}' + '}' * 63, '{"a":' * 64 + '{}' + '}' * 64,
+          '{"a":' * 64 + '1' + '}' * 64, '{"a":' + '[' * 63 + ']' * 63 + '}', '{"a":' + '[' * 64 + ']' * 64 + '}',
+          '{"a":' + '[' * 20000 + ']' * 20000 + '}']
 
 
 def sql_takes_the_params_that_the_library_takes_and_no_others(weir):
@@ -313,7 +317,8 @@ def sql_takes_the_params_that_the_library_takes_and_no_others(weir):
         row = session.good(f"SELECT status, id FROM weir.try_enqueue('acme', 'hello', $params${params}$params$)")
         assert (row.split('|')[0] == 'ok') == (by_library.code == 0), (params[:80], row, by_library)
         if by_library.code == 0:
-            stored = [weir.good('show', id.strip(), '--json').json()['params'] for id in (by_library.out, row.split('|')[1])]
+            stored = [weir.good('show', id.strip(), '--json').json()['params']
+                      for id in (by_library.out, row.split('|')[1])]
             assert stored[0] == stored[1] == json.loads(params), params[:80]
     session.close()
 
@@ -323,7 +328,8 @@ def enqueue_many_answers_each_request_by_its_place(weir):
     session = Session(name)
     hello = {'workspace': 'acme', 'workflow': 'hello'}
     requests = [hello, {**hello, 'workspace': 'acm'}, 7, {**hello, 'parms': {}}, {**hello, 'params': [1]},
-                {**hello, 'idempotency_key': 'k', 'params': {'a': 1}}, {**hello, 'idempotency_key': 'k', 'params': {'a': 1}},
+                {**hello, 'idempotency_key': 'k', 'params': {'a': 1}},
+                {**hello, 'idempotency_key': 'k', 'params': {'a': 1}},
                 {**hello, 'idempotency_key': 'k'}, {**hello, 'run_at': 'soon'}, {**hello, 'run_at': '2100-01-01T00:00:00Z'},
                 {**hello, 'priority': 1.5}, {**hello, 'priority': 'high'}, {**hello, 'execution_id': 'x'},
                 {**hello, 'execution_id': '0198c2f1-0000-7000-8000-000000000001'},
@@ -335,8 +341,9 @@ def enqueue_many_answers_each_request_by_its_place(weir):
         f"SELECT place, status, duplicate, id IS NOT NULL, hint FROM weir.enqueue_many($${text}$$)").splitlines()]
     assert [row[0] for row in rows] == [str(place + 1) for place in range(len(requests))], rows
     assert [row[1] for row in rows] == [
-        'ok', 'workspace_not_found', 'invalid_argument', 'invalid_argument', 'params_invalid', 'ok', 'ok', 'idempotency_key_reused',
-        'invalid_argument', 'ok', 'invalid_argument', 'invalid_argument', 'invalid_argument', 'ok', 'ok', 'conflict', 'ok'], rows
+        'ok', 'workspace_not_found', 'invalid_argument', 'invalid_argument', 'params_invalid', 'ok', 'ok',
+        'idempotency_key_reused', 'invalid_argument', 'ok', 'invalid_argument', 'invalid_argument', 'invalid_argument',
+        'ok', 'ok', 'conflict', 'ok'], rows
     assert [row[0] for row in rows if row[2] == 't'] == ['7', '15'], rows
     assert all((row[1] == 'ok') == (row[3] == 't') for row in rows), rows
     assert rows[1][4] == 'did you mean "acme"?' and rows[3][4] == 'did you mean "params"?', rows
@@ -356,7 +363,8 @@ def executions_are_cancelled_released_and_retried_in_sql(weir):
     session = Session(name)
     id = session.good("SELECT weir.enqueue('acme', 'hello', run_at => now() + interval '1 hour')")
     session.good(f"SELECT weir.release('{id}', 'no time')")
-    assert session.good(f"SELECT run_at > now(), pending_reason FROM weir.executions WHERE id = '{id}'") == 't|no_node_in_group'
+    assert session.good(f"SELECT run_at > now(), pending_reason FROM weir.executions WHERE id = '{id}'") == \
+        't|no_node_in_group'
     assert session.refused(f"SELECT weir.release('{id}')") == \
         ('WR014', f'execution {id} is PENDING: only one that waits for a time can be released', 'illegal_state', None)
     assert session.refused(f"SELECT weir.retry('{id}')")[:2] == ('WR014', f'execution {id} is PENDING: it has not ended')
@@ -420,7 +428,8 @@ def workspaces_are_paused_and_looked_at_in_sql(weir):
 def a_role_needs_the_right_to_enqueue_and_nothing_else(weir):
     name = _use(weir)
     SERVER.sql('GRANT USAGE ON SCHEMA weir TO app', name)
-    SERVER.sql('GRANT EXECUTE ON FUNCTION weir.enqueue(text, text, text, text, integer, timestamptz, text, uuid) TO app', name)
+    SERVER.sql('GRANT EXECUTE ON FUNCTION weir.enqueue(text, text, text, text, integer, timestamptz, text, uuid) TO app',
+               name)
     SERVER.sql('GRANT CREATE ON DATABASE ' + name + ' TO app', name)
     session = Session(name, user='app')
     # What the caller finds first must not matter.
@@ -435,9 +444,10 @@ def a_role_needs_the_right_to_enqueue_and_nothing_else(weir):
     for statement in ("SELECT * FROM weir.workflow_execution_queue", "SELECT * FROM weir.executions", "SELECT weir.usage()",
                       "SELECT weir.cancel('0198c2f1-0000-7000-8000-000000000001')", "SELECT weir.pause_workspace('acme')",
                       "SELECT weir.enqueue_many('[]')", "SELECT weir.try_enqueue('acme', 'hello')",
-                      "SELECT weir.change_workspace('acme', NULL, 100, NULL, false)", "SELECT weir.change_plan('free', 100, 0)",
-                      "SELECT * FROM weir.enqueue_set(ARRAY[gen_random_uuid()], ARRAY[false], ARRAY['acme'], ARRAY['hello'],"
-                      " ARRAY[NULL::bytea], ARRAY[NULL], ARRAY['default'], ARRAY[0], ARRAY[0::bigint])"):
+                      "SELECT weir.change_workspace('acme', NULL, 100, NULL, false)",
+                      "SELECT weir.change_plan('free', 100, 0)",
+                      "SELECT * FROM weir.enqueue_set(ARRAY[gen_random_uuid()], ARRAY[false], ARRAY['acme'],"
+                      " ARRAY['hello'], ARRAY[NULL::bytea], ARRAY[NULL], ARRAY['default'], ARRAY[0], ARRAY[0::bigint])"):
         assert session.refused(statement)[0] == '42501', statement
     session.close()
     SERVER.sql('DROP OWNED BY app', name)
@@ -445,8 +455,9 @@ def a_role_needs_the_right_to_enqueue_and_nothing_else(weir):
 
 def functions_with_the_owners_rights_are_closed_and_find_nothing_by_a_path(weir):
     name = _use(weir)
-    rows = SERVER.sql("SELECT p.oid::regprocedure, has_function_privilege('app', p.oid, 'EXECUTE'), p.proconfig::text FROM pg_proc p"
-                      " JOIN pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = 'weir' AND p.prosecdef", name).splitlines()
+    rows = SERVER.sql("SELECT p.oid::regprocedure, has_function_privilege('app', p.oid, 'EXECUTE'), p.proconfig::text"
+                      " FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace"
+                      " WHERE n.nspname = 'weir' AND p.prosecdef", name).splitlines()
     assert len(rows) == 12, rows
     for row in rows:
         assert row.split('|')[1:] == ['f', '{"search_path=pg_catalog, pg_temp"}'], row
@@ -468,8 +479,8 @@ def the_views_have_the_columns_of_the_embedded_store(weir):
     weir.enqueue()
     assert SERVER.sql('SELECT DISTINCT pg_typeof(run_at), pg_typeof(created_at), pg_typeof(finished_at), pg_typeof(id) FROM'
                       ' weir.executions', name) == '|'.join(['timestamp with time zone'] * 3 + ['uuid'])
-    assert SERVER.sql('SELECT e.at = x.created_at FROM weir.execution_events e JOIN weir.executions x ON x.id = e.execution_id',
-                      name) == 't'
+    assert SERVER.sql('SELECT e.at = x.created_at FROM weir.execution_events e'
+                      ' JOIN weir.executions x ON x.id = e.execution_id', name) == 't'
 
 
 # --- poolers, other schemas ---
@@ -534,9 +545,10 @@ def every_function_and_view_for_callers_is_documented(weir):
                         " WHERE n.nspname = 'weir' AND p.prosecdef", name).splitlines()
     for function in public:
         assert f'`weir.{function}(' in text, function
-        for arguments in SERVER.sql("SELECT unnest(p.proargnames[1:p.pronargs]) FROM pg_proc p JOIN pg_namespace n ON"
-                                    f" n.oid = p.pronamespace WHERE n.nspname = 'weir' AND p.proname = '{function}'", name).split():
-            assert arguments in text, (function, arguments)
+        for argument in SERVER.sql("SELECT unnest(p.proargnames[1:p.pronargs]) FROM pg_proc p"
+                                   " JOIN pg_namespace n ON n.oid = p.pronamespace"
+                                   f" WHERE n.nspname = 'weir' AND p.proname = '{function}'", name).split():
+            assert argument in text, (function, argument)
     columns = SERVER.sql("SELECT column_name FROM information_schema.columns WHERE table_schema = 'weir' AND table_name IN"
                          " ('executions', 'execution_events')", name).split()
     for column in columns:

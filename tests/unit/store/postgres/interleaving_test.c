@@ -2,6 +2,7 @@
  * seen to wait, or to go round it, before the first one ends. */
 #include <errno.h>
 #include <libpq-fe.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -529,6 +530,61 @@ static void a_put_back_between_look_and_lock_is_still_cancelled(void **state)
     assert_string_equal(run(scene->a, "SELECT status FROM weir.workflow_executions"), "CANCELLED");
 }
 
+/* --- lost answers --- */
+
+struct lost_claim {
+    struct scene *scene;
+    enum weir_status status;
+};
+
+static void *claim_and_lose(void *argument)
+{
+    struct lost_claim *lost = argument;
+    struct claim_options options = {.node_id = lost->scene->node, .group = "default", .limit = 10, .attempts_max = 3};
+    struct claim_result result = {0};
+    lost->status = store_claim(lost->scene->store, &options, &lost->scene->arena, &result, &lost->scene->error);
+    return NULL;
+}
+
+static void await_waiting_claim(struct scene *scene)
+{
+    int64_t end_us = clock_boot(clock_system()) + WAIT_US;
+    while (number(run(scene->b, "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'")) == 0) {
+        assert_true(clock_boot(clock_system()) < end_us);
+    }
+}
+
+/* The connection dies while a claim is under way. What a claim of that moment took, another connection does here; the node
+ * must hear of it by itself, once, and go on. */
+static void a_claim_whose_answer_was_lost_is_asked_for_again(void **state)
+{
+    struct scene *scene = *state;
+    struct lost_claim lost = {.scene = scene};
+    pthread_t thread;
+    add_workspace(scene, "acme", 2);
+    const char *first = enqueue(scene, "acme", NULL);
+    (void)run(scene->a, "SELECT weir.freshen_lanes('0', 100)");
+    (void)run(scene->a, "BEGIN; SELECT 1 FROM weir.workspaces FOR UPDATE");
+    assert_int_equal(pthread_create(&thread, NULL, claim_and_lose, &lost), 0);
+    await_waiting_claim(scene);
+    (void)run(scene->b, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event_type = 'Lock'");
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(lost.status, WEIR_COMMIT_UNKNOWN);
+    (void)run(scene->a, "COMMIT");
+    assert_string_equal(run(scene->a, claim_sql, (long long)scene->node, "default"), "1");
+    struct next_work next = {0};
+    ok(store_next_work(scene->store, scene->node, "default", &next, &scene->error));
+    assert_true(next.ready);
+    struct claim_result again = claim(scene);
+    assert_int_equal(again.count, 1);
+    assert_string_equal(again.items[0].id, first);
+    const char *second = enqueue(scene, "acme", NULL);
+    struct claim_result next_claim = claim(scene);
+    assert_int_equal(next_claim.count, 1);
+    assert_string_equal(next_claim.items[0].id, second);
+    assert_int_equal(record(scene, RECORD_COMPLETED, &again.items[0]), WEIR_OK);
+}
+
 static int open_server(void **state)
 {
     (void)state;
@@ -565,6 +621,7 @@ int main(void)
         SCENE_TEST(a_cancel_under_way_keeps_its_item_from_claims),
         SCENE_TEST(a_cancel_waits_for_the_claim_and_is_passed_on),
         SCENE_TEST(a_put_back_between_look_and_lock_is_still_cancelled),
+        SCENE_TEST(a_claim_whose_answer_was_lost_is_asked_for_again),
     };
     return cmocka_run_group_tests(tests, open_server, close_server);
 }
