@@ -399,8 +399,8 @@ BEGIN
             )
             SELECT t.id, next_fence, t.name, d.name, d.version, t.definition_id,
                    CASE WHEN t.has_params THEN (SELECT p.params FROM :schema.execution_params p WHERE p.id = t.id) END,
-                   t.attempts, t.interruptions, false, t.cancel_at IS NOT NULL, t.created_at, t.run_at, t.dispatched_at, now_us, NULL::integer, NULL::boolean,
-                   NULL::bigint
+                   t.attempts, t.interruptions, false, t.cancel_at IS NOT NULL, t.created_at, t.run_at, t.dispatched_at, now_us,
+                   NULL::integer, NULL::boolean, NULL::bigint
             FROM taken t LEFT JOIN :schema.workflow_definitions d ON d.id = t.definition_id
             ORDER BY t.turn, t.id;
             GET DIAGNOSTICS part = ROW_COUNT;
