@@ -1,4 +1,4 @@
-"""A PostgreSQL server of a test program's own, and PgBouncer in front of it: made in a folder below /tmp, gone at the end."""
+"""A PostgreSQL server of a test program's own, and PgBouncer in front of it: in a folder below /tmp, gone at the end."""
 
 import atexit
 import ctypes
@@ -111,8 +111,8 @@ class PostgresServer:
 
     def sql(self, text, database='postgres', user='owner'):
         """Rows as lines of text, columns with |."""
-        answer = subprocess.run(['psql', '-qXAt', '-v', 'ON_ERROR_STOP=1', '-h', self.folder, '-p', str(self.port), '-U', user,
-                                 '-d', database, '-c', text], capture_output=True, text=True, check=False)
+        answer = subprocess.run(['psql', '-qXAt', '-v', 'ON_ERROR_STOP=1', '-h', self.folder, '-p', str(self.port),
+                                 '-U', user, '-d', database, '-c', text], capture_output=True, text=True, check=False)
         assert answer.returncode == 0, answer.stderr
         return answer.stdout.strip()
 

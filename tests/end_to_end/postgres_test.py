@@ -277,8 +277,8 @@ def a_role_may_run_everything_and_change_no_table(weir):
     id = weir.enqueue()
     weir.good('wait', id)
     weir.good('cancel', weir.enqueue('-w', 'acme', 'hello', '--at', '+1h'), '--yes')
-    for words in (('list',), ('status',), ('show', id), ('why', id), ('workspace', 'list'), ('node', 'list'), ('lock', 'list'),
-                  ('plan', 'list'), ('workflow', 'list'), ('store', 'check')):
+    for words in (('list',), ('status',), ('show', id), ('why', id), ('workspace', 'list'), ('node', 'list'),
+                  ('lock', 'list'), ('plan', 'list'), ('workflow', 'list'), ('store', 'check')):
         weir.good(*words)
     weir.good('purge', id, '--yes')
     node.send_signal(signal.SIGTERM)

@@ -38,17 +38,14 @@ static enum weir_status look_for_schema(struct link *link, struct applied *ret_a
     return WEIR_OK;
 }
 
-static enum weir_status read_applied(struct link *link, struct applied *ret_applied, struct weir_error *error)
+static enum weir_status list_applied(struct link *link, struct applied *ret_applied, struct weir_error *error)
 {
     PGresult *result = NULL;
-    enum weir_status status = look_for_schema(link, ret_applied, error);
-    if (status != WEIR_OK || ret_applied->count == 0) {
-        return status;
-    }
-    status = link_read(link, error, &result, QUERY_LIST_APPLIED, "");
+    enum weir_status status = link_read(link, error, &result, QUERY_LIST_APPLIED, "");
     if (status != WEIR_OK) {
         return status;
     }
+    *ret_applied = (struct applied){.is_ours = true};
     ret_applied->count = PQntuples(result);
     for (int i = 0; i < ret_applied->count && i < POSTGRES_MIGRATION_COUNT; i++) {
         ret_applied->is_ours = ret_applied->is_ours && result_int(result, i, 0) == postgres_migrations[i].version &&
@@ -56,6 +53,20 @@ static enum weir_status read_applied(struct link *link, struct applied *ret_appl
     }
     PQclear(result);
     return WEIR_OK;
+}
+
+/* In a transaction a list that is not there would end it, so there it is looked for first. Otherwise it is there nearly
+ * always, and asking for it alone saves every command a question. */
+static enum weir_status read_applied(struct link *link, struct applied *ret_applied, struct weir_error *error)
+{
+    if (!link->in_transaction) {
+        enum weir_status status = list_applied(link, ret_applied, error);
+        if (status != WEIR_SCHEMA_MISSING) {
+            return status;
+        }
+    }
+    enum weir_status status = look_for_schema(link, ret_applied, error);
+    return status == WEIR_OK && ret_applied->count > 0 ? list_applied(link, ret_applied, error) : status;
 }
 
 static enum weir_status refuse_newer(const struct link *link, const struct applied *applied, struct weir_error *error)

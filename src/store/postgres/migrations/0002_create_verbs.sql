@@ -323,8 +323,8 @@ BEGIN
                 RETURNING q.*
             )
             SELECT t.id, t.fence, w.name, d.name, d.version, t.definition_id, p.params, t.attempts, t.interruptions, true,
-                   t.cancel_at IS NOT NULL, t.created_at, t.run_at, t.dispatched_at, now_us, NULL::integer, NULL::boolean,
-                   NULL::bigint
+                   t.cancel_at IS NOT NULL, t.created_at, t.run_at, t.dispatched_at,
+                   now_us, NULL::integer, NULL::boolean, NULL::bigint
             FROM taken t JOIN :schema.workspaces w ON w.id = t.workspace_id
             LEFT JOIN :schema.workflow_definitions d ON d.id = t.definition_id
             LEFT JOIN :schema.execution_params p ON t.has_params AND p.id = t.id;
