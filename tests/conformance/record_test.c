@@ -370,8 +370,10 @@ static void an_empty_set_is_fine(void **state)
 static void a_step_keeps_output_variables_and_error_byte_for_byte(void **state)
 {
     struct scene *scene = *state;
-    (void)scene_enqueue(scene, "free-co");
+    const char *id = scene_enqueue_request(
+        scene, &(struct enqueue_request){.workspace = "free-co", .workflow = "hello", .priority = -3});
     struct claimed_item item = scene_claim_one(scene);
+    assert_int_equal(item.priority, -3);
     char output[] = "{\"a\":\"\\u0000 '\\\" %s $1 \xE2\x80\xAE \xF0\x9F\x98\x80\"}";
     char variables[] = "{\"n\": 1}";
     char error[] = "it's \"odd\" \xF0\x9F\x98\x80";
@@ -403,6 +405,12 @@ static void a_step_keeps_output_variables_and_error_byte_for_byte(void **state)
     assert_int_equal(kept->output_length, sizeof output - 1);
     assert_memory_equal(kept->output, output, sizeof output - 1);
     assert_string_equal(kept->variables, variables);
+    assert_int_equal(again.priority, -3);
+    json_t *shown = NULL;
+    scene_ok(scene, store_show(scene->store, id, &shown, &scene->error));
+    const json_t *step_shown = json_array_get(json_object_get(shown, "steps"), 0);
+    assert_int_equal(json_number_at(json_object_get(step_shown, "variables"), "n"), 1);
+    json_decref(shown);
     assert_string_equal(kept->error_code, "exit_code");
     assert_string_equal(kept->error, error);
 }

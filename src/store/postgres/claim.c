@@ -34,6 +34,7 @@ enum {
     ITEM_RUN_AT,
     ITEM_DISPATCHED_AT,
     ITEM_CLAIMED_AT,
+    ITEM_PRIORITY,
     ITEM_LANES,
     ITEM_MORE,
     ITEM_FIRST_PASS
@@ -98,6 +99,7 @@ static void read_item(const PGresult *result, int row, struct arena *arena, stru
     item->created_at_us = result_int(result, row, ITEM_CREATED_AT);
     item->run_at_us = result_int(result, row, ITEM_RUN_AT);
     item->claimed_at_us = result_int(result, row, ITEM_CLAIMED_AT);
+    item->priority = (int)result_int(result, row, ITEM_PRIORITY);
     item->running_for_us = dispatched_at_us == 0 ? 0 : item->claimed_at_us - dispatched_at_us;
     item->params = "{}";
     item->params_length = 2;

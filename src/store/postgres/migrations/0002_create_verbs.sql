@@ -67,7 +67,8 @@ $$;
 -- `since`: no row with a lower xid is unfolded. `seen` is that bound for the next look: the oldest transaction that was running.
 CREATE FUNCTION :schema.fold_wakeups(since xid8, most integer, OUT seen xid8, OUT left_over boolean)
 LANGUAGE plpgsql VOLATILE
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+SET plan_cache_mode = force_generic_plan SET jit = off
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
     horizon xid8;
     places tid[];
@@ -110,7 +111,8 @@ $$;
 -- Items whose time has come become runnable, whatever their group; at most `most`, but for those of lanes that are locked.
 CREATE FUNCTION :schema.promote_due(now_us bigint, most integer) RETURNS void
 LANGUAGE plpgsql VOLATILE
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+SET plan_cache_mode = force_generic_plan SET jit = off
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
     due uuid[];
     locked bigint[];
@@ -150,7 +152,8 @@ $$;
 CREATE FUNCTION :schema.look(looker bigint, look_group text, since xid8, from_pass bigint, OUT ready boolean, OUT handed_over boolean,
                              OUT due_at bigint, OUT requests boolean, OUT runs boolean, OUT paused boolean, OUT now_us bigint)
 LANGUAGE plpgsql VOLATILE
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+SET plan_cache_mode = force_generic_plan SET jit = off
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
     least_lane bigint;
     most_lane bigint;
@@ -237,7 +240,7 @@ $$;
 -- for is done then. The advisory lock is only for that; nothing goes wrong without it.
 CREATE FUNCTION :schema.freshen_lanes(since xid8, most integer, OUT seen xid8, OUT left_over boolean)
 LANGUAGE plpgsql VOLATILE
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+SET plan_cache_mode = force_generic_plan SET jit = off SET enable_seqscan = off AS $$
 DECLARE
     now_us bigint := :schema.store_time();
     folding constant bigint := hashtextextended(:'schema' || '.freshen_lanes', 0);
@@ -288,9 +291,11 @@ $$;
 CREATE FUNCTION :schema.claim(claimer bigint, claim_group text, most integer, since xid8, from_pass bigint)
 RETURNS TABLE (id uuid, fence bigint, workspace text, workflow text, version integer, definition_id bigint, params bytea,
                attempts integer, interruptions integer, handed_over boolean, cancel_requested boolean, created_at bigint,
-               run_at bigint, dispatched_at bigint, claimed_at bigint, lanes integer, more boolean, first_pass bigint)
+               run_at bigint, dispatched_at bigint, claimed_at bigint, priority integer, lanes integer, more boolean,
+               first_pass bigint)
 LANGUAGE plpgsql VOLATILE
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+SET plan_cache_mode = force_generic_plan SET jit = off
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 #variable_conflict use_column
 DECLARE
     now_us bigint := :schema.store_time();
@@ -324,7 +329,7 @@ BEGIN
             )
             SELECT t.id, t.fence, w.name, d.name, d.version, t.definition_id, p.params, t.attempts, t.interruptions, true,
                    t.cancel_at IS NOT NULL, t.created_at, t.run_at, t.dispatched_at,
-                   now_us, NULL::integer, NULL::boolean, NULL::bigint
+                   now_us, t.priority::integer, NULL::integer, NULL::boolean, NULL::bigint
             FROM taken t JOIN :schema.workspaces w ON w.id = t.workspace_id
             LEFT JOIN :schema.workflow_definitions d ON d.id = t.definition_id
             LEFT JOIN :schema.execution_params p ON t.has_params AND p.id = t.id;
@@ -369,7 +374,7 @@ BEGIN
                 SET status = 'CLAIMED', phase = 2, node_id = claimer, fence = next_fence, claimed_at = now_us
                 FROM picked p WHERE q.ctid = p.place AND q.phase + 0 = 0
                 RETURNING q.id, q.definition_id, q.attempts, q.interruptions, q.cancel_at, q.created_at, q.run_at, q.dispatched_at,
-                          q.has_params, q.rank, p.*
+                          q.has_params, q.rank, q.priority, p.*
             ), served AS MATERIALIZED (
                 SELECT t.lane_id, t.workspace_id, t.stride, t.free, t.turns, count(*)::integer AS items, max(t.rank) AS last_rank,
                        max(t.turn) AS last_turn
@@ -400,7 +405,7 @@ BEGIN
             SELECT t.id, next_fence, t.name, d.name, d.version, t.definition_id,
                    CASE WHEN t.has_params THEN (SELECT p.params FROM :schema.execution_params p WHERE p.id = t.id) END,
                    t.attempts, t.interruptions, false, t.cancel_at IS NOT NULL, t.created_at, t.run_at, t.dispatched_at, now_us,
-                   NULL::integer, NULL::boolean, NULL::bigint
+                   t.priority::integer, NULL::integer, NULL::boolean, NULL::bigint
             FROM taken t LEFT JOIN :schema.workflow_definitions d ON d.id = t.definition_id
             ORDER BY t.turn, t.id;
             GET DIAGNOSTICS part = ROW_COUNT;
@@ -463,7 +468,8 @@ CREATE FUNCTION :schema.record(recorder bigint, ids uuid[], fences bigint[], kin
                                outputs bytea[], variables bytea[], step_codes text[], step_errors text[])
 RETURNS TABLE (place integer, outcome text, slots_freed integer)
 LANGUAGE plpgsql VOLATILE
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+SET plan_cache_mode = force_generic_plan SET jit = off
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 #variable_conflict use_column
 DECLARE
     now_us bigint := :schema.store_time();
@@ -679,7 +685,8 @@ $$;
 CREATE FUNCTION :schema.recover(group_name text, gone bigint[], stale_ids uuid[], stale_fences bigint[], handovers_max integer,
                                 most integer, OUT handed_over integer, OUT poisoned integer, OUT nodes integer, OUT more boolean)
 LANGUAGE plpgsql VOLATILE
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+SET plan_cache_mode = force_generic_plan SET jit = off
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 #variable_conflict use_column
 DECLARE
     now_us bigint := :schema.store_time();
@@ -728,7 +735,8 @@ $$;
 -- The node is stopped, and recovered, by the call that finds nothing left.
 CREATE FUNCTION :schema.stop_node(leaver bigint, is_graceful boolean, most integer) RETURNS integer
 LANGUAGE plpgsql VOLATILE
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+SET plan_cache_mode = force_generic_plan SET jit = off
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
     now_us bigint := :schema.store_time();
     next_fence bigint;
@@ -778,7 +786,8 @@ $$;
 -- Pending ones never start; running ones are passed to their engine.
 CREATE FUNCTION :schema.cancel_items(ids uuid[], actor text, why text) RETURNS TABLE (item uuid, outcome text, detail text)
 LANGUAGE plpgsql VOLATILE
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+SET plan_cache_mode = force_generic_plan SET jit = off
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 #variable_conflict use_column
 DECLARE
     now_us bigint := :schema.store_time();
@@ -818,7 +827,8 @@ $$;
 -- A pending one starts now, whatever its run_at or backoff.
 CREATE FUNCTION :schema.release_items(ids uuid[], actor text, why text) RETURNS TABLE (item uuid, outcome text, detail text)
 LANGUAGE plpgsql VOLATILE
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+SET plan_cache_mode = force_generic_plan SET jit = off
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 #variable_conflict use_column
 DECLARE
     now_us bigint := :schema.store_time();
@@ -851,7 +861,8 @@ $$;
 -- A new execution of what FAILED or was CANCELLED; the ended row is never rewritten. new_ids: one per id.
 CREATE FUNCTION :schema.retry_items(ids uuid[], new_ids uuid[], actor text, why text) RETURNS TABLE (item uuid, outcome text, detail text)
 LANGUAGE plpgsql VOLATILE
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+SET plan_cache_mode = force_generic_plan SET jit = off
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 #variable_conflict use_column
 DECLARE
     now_us bigint := :schema.store_time();
@@ -894,7 +905,8 @@ $$;
 -- Ended ones are removed with all that belongs to them.
 CREATE FUNCTION :schema.purge_items(ids uuid[]) RETURNS TABLE (item uuid, outcome text, detail text)
 LANGUAGE plpgsql VOLATILE
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+SET plan_cache_mode = force_generic_plan SET jit = off
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 #variable_conflict use_column
 DECLARE
     gone uuid[];

@@ -11,7 +11,7 @@ SELECT f.seen, f.left_over FROM :schema.freshen_lanes($1::xid8, $2) f;
 -- $1 node, $2 group, $3 limit, $4 what is folded, $5 first pass
 -- name: claim_items
 SELECT c.id, c.fence, c.workspace, c.workflow, c.version, c.definition_id, c.params, c.attempts, c.interruptions, c.handed_over,
-       c.cancel_requested, c.created_at, c.run_at, c.dispatched_at, c.claimed_at, c.lanes, c.more, c.first_pass
+       c.cancel_requested, c.created_at, c.run_at, c.dispatched_at, c.claimed_at, c.priority, c.lanes, c.more, c.first_pass
 FROM :schema.claim($1, $2, $3, $4::xid8, $5) c;
 
 -- What this node claimed and was never told: its fences only grow. The same columns. $1 node, $2 last fence that it knows, $3 last
@@ -19,7 +19,7 @@ FROM :schema.claim($1, $2, $3, $4::xid8, $5) c;
 -- name: claims_in_doubt
 SELECT q.id, q.fence, w.name, d.name, d.version, q.definition_id, p.params, q.attempts, q.interruptions,
        q.dispatched_at IS NOT NULL OR q.interruptions > 0, q.cancel_at IS NOT NULL, q.created_at, q.run_at, q.dispatched_at, q.claimed_at,
-       NULL, NULL, NULL
+       q.priority, NULL, NULL, NULL
 FROM :schema.workflow_execution_queue q JOIN :schema.workspaces w ON w.id = q.workspace_id
 LEFT JOIN :schema.workflow_definitions d ON d.id = q.definition_id
 LEFT JOIN :schema.execution_params p ON p.id = q.id
