@@ -4,10 +4,12 @@
 A block fenced as ```console holds lines that begin with `$ ` (commands, run with sh in one temporary folder for the whole
 page) and the output that is promised. In promised output `...` stands for any text within a line; a line that is only
 `...` stands for any number of lines. `./dev demo` is run as the built binary itself; `./dev test`, which runs this test, is
-checked for the form of its last line only. A block fenced as ```yaml FILE or ```c FILE is written to that file first.
+checked for the form of its last line only. A block fenced as ```yaml FILE or ```c FILE is written to that file first. The
+database that the page names is a fresh one on a server of this test's own.
 
 usage: readme_test.py README WEIR_BINARY      prints TAP
 """
+import glob
 import os
 import re
 import signal
@@ -15,7 +17,10 @@ import subprocess
 import sys
 import tempfile
 
+from postgres_server import PostgresServer
+
 COMMAND_SECONDS = 60
+DATABASE = "postgres://weir@db.example/app"
 FENCE = re.compile(r"^```(\w+)?[ ]*(\S+)?\s*$")
 
 
@@ -88,9 +93,8 @@ def check(number, command, promised, folder, weir):
 
 
 def stop_nodes(folder):
-    """A block may leave a node running in the background, its pid in node.pid."""
-    path = os.path.join(folder, "node.pid")
-    if os.path.exists(path):
+    """A block may leave nodes running in the background, their pids in files NAME.pid."""
+    for path in glob.glob(os.path.join(folder, "*.pid")):
         with open(path, encoding="utf-8") as file:
             text = file.read().strip()
         if text.isdigit():
@@ -104,9 +108,14 @@ def main():
     readme, weir = sys.argv[1], os.path.abspath(sys.argv[2])
     count = 0
     failed = 0
+    server = database = None
     with tempfile.TemporaryDirectory() as folder:
         try:
             for first, language, argument, lines in blocks(readme):
+                if any(DATABASE in line for line in lines):
+                    server = server or PostgresServer()
+                    database = database or server.url(server.database())
+                    lines = [line.replace(DATABASE, database) for line in lines]
                 if language in ("yaml", "c") and argument:
                     with open(os.path.join(folder, argument), "w", encoding="utf-8") as file:
                         file.write("\n".join(lines) + "\n")
