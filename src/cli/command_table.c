@@ -381,7 +381,7 @@ static const struct command commands[] = {
 },
 {
     .name = "store check", .section = "Store and settings", .run = verb_store_check,
-    .summary = "Check the file and that the queue's books balance",
+    .summary = "Check the store and that the queue's books balance",
     .example = "weir store check\n",
 },
 {

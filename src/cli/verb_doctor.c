@@ -246,7 +246,7 @@ static enum weir_status check_books(struct doctor *doctor, struct weir_error *er
         tell(doctor, SIGN_BAD, "books", "%s", json_string_value(problem));
     }
     if (json_array_size(problems) == 0) {
-        tell(doctor, SIGN_FINE, "books", "the file is whole, counters equal rows");
+        tell(doctor, SIGN_FINE, "books", "the store is whole, counters equal rows");
     }
     json_decref(problems);
     return WEIR_OK;

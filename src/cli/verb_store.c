@@ -167,12 +167,12 @@ static enum weir_status tell_problems(struct invocation *invocation, const json_
                          output_safe(output, json_string_value(problem)));
         }
         if (count == 0) {
-            output_print(output, "%s the file is whole and the books balance\n", output_sign_coloured(output, SIGN_FINE));
+            output_print(output, "%s the store is whole and the books balance\n", output_sign_coloured(output, SIGN_FINE));
         }
     }
     if (count > 0) {
         error_set(error, WEIR_FAILED, "%zu %s", count, count == 1 ? "problem" : "problems");
-        error_hint(error, "stop all nodes, keep a copy of the file, and compare with the last backup");
+        error_hint(error, "stop all nodes, keep a copy of the store, and compare with the last backup");
         return WEIR_FAILED;
     }
     return WEIR_OK;
