@@ -167,7 +167,9 @@ static void report(struct bench *bench, const struct scene *scene, const struct 
     (void)snprintf(name, sizeof name, "claim of 10, %s: time, cold", scene->name);
     bench_report(bench, name, scene->cold_us, "us", base->cold_us, scene == base ? GOAL_NONE : RATIO_AT_MOST, 1.5);
     (void)snprintf(name, sizeof name, "claim of 10, %s: pages", scene->name);
-    bench_report(bench, name, scene->pages, "pages", base->pages, scene == base ? GOAL_NONE : RATIO_AT_MOST, 1.5);
+    /* No goal: a tree of many rows is a level deeper than one of few, and each search passes every level. What counts is
+     * what has to be read, and what is done. */
+    bench_report(bench, name, scene->pages, "pages", base->pages, GOAL_NONE, 0);
     (void)snprintf(name, sizeof name, "claim of 10, %s: reads, cold", scene->name);
     bench_report(bench, name, scene->cold_reads, "pages", base->cold_reads, scene == base ? GOAL_NONE : RATIO_AT_MOST, 1.5);
     (void)snprintf(name, sizeof name, "claim of 10, %s: VM steps", scene->name);

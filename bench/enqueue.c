@@ -95,9 +95,10 @@ void bench_enqueue(struct bench *bench)
     double floor = floor_enqueues(bench, count);
     double sets = in_sets(store, NULL, count);
     double with_params = in_sets(store, "{\"customer\": 4711, \"plan\": \"gold\", \"items\": [1, 2, 3]}", count / 2);
-    double fsyncs = 1e6 / machine_fsync_us(bench);
+    double before_us = machine_fsync_us(bench);
     double single = one_by_one(store, singles);
     double own = in_own_transaction(store, singles);
+    double fsyncs = 2e6 / (before_us + machine_fsync_us(bench)); /* before and after: the disk has other users */
     bench_report(bench, "enqueue, sets of 1000", sets, "items/s", floor, VALUE_AT_LEAST, 100000);
     bench_report(bench, "enqueue, sets of 1000, with params", with_params, "items/s", floor, GOAL_NONE, 0);
     bench_note(bench, "fsyncs per second of this disk just now", fsyncs, "fsync/s");

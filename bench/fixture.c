@@ -130,6 +130,27 @@ int64_t fixture_count(const struct store *store, const char *sql)
     return value;
 }
 
+struct writer_counts fixture_writer_counts(struct store *store)
+{
+    struct writer_counts counts = {0};
+    struct connection *writer = NULL;
+    struct sqlite_file *file = sqlite_of(store)->file;
+    int written = 0;
+    int high = 0;
+    BENCH_OK(write_reserve(file, STORE_DEADLINE_US, &writer, &fault), &fault);
+    (void)sqlite3_db_status(writer->database, SQLITE_DBSTATUS_CACHE_WRITE, &written, &high, 1);
+    counts.pages_written = written;
+    for (int i = 0; i < QUERY_COUNT; i++) {
+        sqlite3_stmt *statement = writer->statements[i];
+        if (statement != NULL) {
+            counts.vm_steps += sqlite3_stmt_status(statement, SQLITE_STMTSTATUS_VM_STEP, 1);
+            counts.statements += sqlite3_stmt_status(statement, SQLITE_STMTSTATUS_RUN, 1);
+        }
+    }
+    write_cancel(file);
+    return counts;
+}
+
 void fixture_check(struct store *store)
 {
     json_t *problems = NULL;

@@ -37,6 +37,13 @@ void fixture_stop(struct fixture_node *node);
 
 /* An integer that one SQL statement gives, read on a connection of its own. */
 int64_t fixture_count(const struct store *store, const char *sql);
+/* What the writer of this process did since the last call. */
+struct writer_counts {
+    int64_t pages_written; /* to the log */
+    int64_t vm_steps;
+    int64_t statements;
+};
+struct writer_counts fixture_writer_counts(struct store *store);
 /* store_check() must find nothing. */
 void fixture_check(struct store *store);
 void fixture_no_op(struct weir_call *call, void *context);

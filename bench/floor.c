@@ -5,6 +5,7 @@
 
 #include "base/uuid.h"
 #include "fixture.h"
+#include "store/sqlite/connection.h"
 
 enum { FLOOR_SET = 100 };
 
@@ -34,12 +35,15 @@ static sqlite3 *open_floor(struct bench *bench, const char *name)
 {
     sqlite3 *database = NULL;
     char path[BENCH_PATH_MAX + 32];
+    char settings[256];
     (void)snprintf(path, sizeof path, "%s/%s.db", bench->folder, name);
+    (void)snprintf(settings, sizeof settings,
+                   "PRAGMA journal_mode=wal; PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=%d; PRAGMA cache_size=-%d",
+                   (int)LOG_PAGES, (int)WRITER_CACHE_KIB);
     BENCH_CHECK(sqlite3_open_v2(path, &database, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL) ==
                 SQLITE_OK);
-    run(database, "PRAGMA journal_mode=wal; PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=2000; "
-                  "PRAGMA cache_size=-8192;"
-                  "CREATE TABLE jobs (id TEXT NOT NULL PRIMARY KEY, state INTEGER NOT NULL, workspace INTEGER NOT NULL, "
+    run(database, settings);
+    run(database, "CREATE TABLE jobs (id TEXT NOT NULL PRIMARY KEY, state INTEGER NOT NULL, workspace INTEGER NOT NULL, "
                   "created_at INTEGER NOT NULL, started_at INTEGER) WITHOUT ROWID;"
                   "CREATE INDEX jobs_waiting ON jobs (created_at) WHERE state = 0;"
                   "CREATE INDEX jobs_taken ON jobs (created_at) WHERE state = 1;"

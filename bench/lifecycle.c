@@ -36,7 +36,7 @@ static void await_drain(const struct store *store, size_t count)
 }
 
 /* Lifecycles per second of one drain. Engine NULL: the in-process one. */
-static double drain(struct bench *bench, const char *name, struct engine *echo, size_t count)
+static double drain(struct bench *bench, const char *name, struct engine *echo, size_t count, struct writer_counts *counts)
 {
     struct fixture_node node = {.engine = echo};
     struct store *store = fixture_store(bench, name);
@@ -45,10 +45,12 @@ static double drain(struct bench *bench, const char *name, struct engine *echo, 
     if (echo == NULL) {
         fixture_engine(&node, fixture_no_op, NULL);
     }
+    (void)fixture_writer_counts(store);
     double began = bench_now();
     fixture_start(&node, store);
     await_drain(store, count);
     double seconds = bench_now() - began;
+    *counts = fixture_writer_counts(store);
     fixture_stop(&node);
     fixture_check(store);
     BENCH_CHECK(fixture_count(store, "SELECT count(*) FROM workflow_executions WHERE status = 'COMPLETED'") ==
@@ -61,14 +63,18 @@ static double drain(struct bench *bench, const char *name, struct engine *echo, 
 void bench_lifecycle(struct bench *bench)
 {
     size_t count = bench->quick ? 5000 : 100000;
+    struct writer_counts counts;
     /* The floor before and after: what the neighbours on this machine do meanwhile shows in their difference. */
     double before = floor_lifecycles(bench, "floor-before", count);
-    double alone = drain(bench, "lifecycle-echo", echo_engine_open(IN_PROCESS_RUNNING_DEFAULT), count);
-    double whole = drain(bench, "lifecycle", NULL, count);
+    double alone = drain(bench, "lifecycle-echo", echo_engine_open(IN_PROCESS_RUNNING_DEFAULT), count, &counts);
+    double whole = drain(bench, "lifecycle", NULL, count, &counts);
     double after = floor_lifecycles(bench, "floor-after", count);
     double floor = (before + after) / 2;
     bench_note(bench, "floor: mark 100, commit, move 100, commit", floor, "items/s");
     bench_note(bench, "floor: first run to second run", before / after, "x");
     bench_report(bench, "lifecycles, 1000 workspaces", whole, "items/s", floor, RATIO_AT_LEAST, 0.3);
     bench_report(bench, "lifecycles, engine that does nothing", alone, "items/s", floor, GOAL_NONE, 0);
+    bench_note(bench, "of each: pages written to the log", (double)counts.pages_written / (double)count, "pages");
+    bench_note(bench, "of each: statements of the writer", (double)counts.statements / (double)count, "runs");
+    bench_note(bench, "of each: VM steps of the writer", (double)counts.vm_steps / (double)count, "steps");
 }

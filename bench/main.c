@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "assemble.h"
 #include "base/text.h"
 #include "bench.h"
 #include "machine.h"
@@ -266,6 +267,7 @@ int main(int argc, char **argv)
     if (code >= 0) {
         return code;
     }
+    assemble_tune_process(); /* as the daemon does */
     (void)setlinebuf(stdout);
     bench.quick = choice.quick;
     (void)snprintf(bench.folder, sizeof bench.folder, "%s/weir-bench-XXXXXX", choice.folder);

@@ -4,9 +4,10 @@
 
 #include "base/error.h"
 #include "store/driver.h"
+#include "store/postgres/postgres.h"
 #include "store/sqlite/sqlite_store.h"
 
-const struct store_driver *const store_drivers[] = {&sqlite_store_driver, NULL};
+const struct store_driver *const store_drivers[] = {&sqlite_store_driver, &postgres_store_driver, NULL};
 
 enum weir_status assemble_engine(const char *name, const struct engine_options *options, struct engine **ret_engine,
                                  struct weir_error *error)
@@ -83,6 +84,18 @@ enum weir_status assemble_enqueue_on_sqlite(struct sqlite3 *database, const stru
                                             struct enqueue_result *results, struct weir_error *error)
 {
     return sqlite_store_enqueue_on(database, requests, count, results, error);
+}
+
+enum weir_status assemble_grant_role(struct store *store, const char *role, struct weir_error *error)
+{
+    return postgres_store_grant(store, role, error);
+}
+
+enum weir_status assemble_enqueue_on_postgres(struct pg_conn *connection, const char *schema,
+                                              const struct enqueue_request *request, struct enqueue_result *ret_result,
+                                              struct weir_error *error)
+{
+    return postgres_store_enqueue_on(connection, schema, request, ret_result, error);
 }
 
 void assemble_tune_process(void)

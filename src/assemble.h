@@ -10,6 +10,7 @@
 #include "engine/temporal/temporal.h"
 #include "store/store.h"
 
+struct pg_conn;
 struct sqlite3;
 
 /* What each engine is opened with; only that of the one that is asked for is read, and must be there. */
@@ -39,6 +40,14 @@ long assemble_keeper_pid(const struct engine *engine);
 WEIR_MUST_CHECK enum weir_status assemble_enqueue_on_sqlite(struct sqlite3 *database,
                                                             const struct enqueue_request *requests, size_t count,
                                                             struct enqueue_result *results, struct weir_error *error);
+
+/* Gives a database role what a node and the command line need of the store; WEIR_INVALID_ARGUMENT where stores have none.
+ */
+WEIR_MUST_CHECK enum weir_status assemble_grant_role(struct store *store, const char *role, struct weir_error *error);
+/* The same on a PostgreSQL connection, one request; see weir_enqueue_pq(). */
+WEIR_MUST_CHECK enum weir_status assemble_enqueue_on_postgres(struct pg_conn *connection, const char *schema,
+                                                              const struct enqueue_request *request,
+                                                              struct enqueue_result *ret_result, struct weir_error *error);
 
 /* For our own programs, first thing in main(): settings of the libraries below that concern the whole process. */
 void assemble_tune_process(void);

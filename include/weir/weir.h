@@ -2,7 +2,7 @@
  *
  *     weir_migrate()                                     make the store, or bring its schema up to this version
  *     weir_open() .. weir_enqueue() .. weir_close()      ask for executions, look at them
- *     weir_enqueue_sqlite()                              the same inside your own SQLite transaction
+ *     weir_enqueue_sqlite(), weir_enqueue_pq()           the same inside your own database transaction
  *     weir_node_open() .. weir_node_start() or weir_node_step() .. weir_node_close()      run them here
  *
  * - Statuses: every call that can fail returns an enum weir_status, which must be looked at, and fills the caller's struct
@@ -35,6 +35,7 @@ extern "C" {
 struct weir;      /* an open store */
 struct weir_node; /* what takes executions from a store and runs them */
 struct sqlite3;   /* of sqlite3.h */
+struct pg_conn;   /* libpq-fe.h calls it PGconn */
 
 /* The version of the library that runs, "0.1.0"; weir/status.h and this header are of the same one. */
 const char *weir_version(void);
@@ -136,6 +137,16 @@ WEIR_MUST_CHECK enum weir_status weir_enqueue_many(struct weir *weir, const stru
  * Errors: as weir_enqueue(); WEIR_MISUSE without an open transaction. A refusal leaves your transaction as it was. */
 WEIR_MUST_CHECK enum weir_status weir_enqueue_sqlite(struct sqlite3 *database, const struct weir_request *request,
                                                      char id[WEIR_ID_SIZE], struct weir_error *error);
+
+/* The same in PostgreSQL: `connection` is your own, with BEGIN done and client_encoding UTF8; its role needs the right to
+ * execute try_enqueue() of the store (docs/sql.md). `schema` NULL = "weir". It may wait for another open transaction that
+ * enqueues under the very same idempotency key, for nobody else. A refusal leaves your transaction as it was; what the
+ * server itself refuses (WEIR_STORE_BUSY, WEIR_NOT_PERMITTED, WEIR_SCHEMA_MISSING ...) has failed it: roll back. Errors: as
+ * weir_enqueue(); WEIR_MISUSE without an open transaction, in pipeline mode, or with another encoding; WEIR_TIMED_OUT when
+ * no answer came within 30 s: close the connection then. */
+WEIR_MUST_CHECK enum weir_status weir_enqueue_pq(struct pg_conn *connection, const char *schema,
+                                                 const struct weir_request *request, char id[WEIR_ID_SIZE],
+                                                 struct weir_error *error);
 
 /* --- workflows, workspaces, plans: data, changed without a restart --- */
 

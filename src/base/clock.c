@@ -36,7 +36,7 @@ static int64_t system_boot_us(void *context)
 
 const struct clock *clock_system(void)
 {
-    static const struct clock system = {system_wall_us, system_boot_us, NULL};
+    static const struct clock system = {.wall_us = system_wall_us, .boot_us = system_boot_us};
     return &system;
 }
 

@@ -23,6 +23,8 @@ struct clock {
     /* Since the machine started, sleeping included; never goes back. For leases, deadlines and durations. */
     int64_t (*boot_us)(void *context);
     void *context;
+    /* Of a simulated clock: which start of the simulated machine boot_us counts from. NULL = its only one. */
+    const char *boot_id;
 };
 
 /* The clocks of this machine: CLOCK_REALTIME and CLOCK_BOOTTIME. Static, never freed. */

@@ -8,7 +8,7 @@ static const struct flag global_flags[] = {
     {.name = "store",
      .type = VALUE_TEXT,
      .value = "URL",
-     .help = "where the queue is kept, sqlite:PATH or a path",
+     .help = "where the queue is kept: sqlite:PATH, a path, or postgres://...",
      .has_setting = true,
      .setting = SETTING_STORE},
     {.name = "config", .type = VALUE_TEXT, .value = "FILE", .help = "the only weir.yaml to read"},
@@ -92,7 +92,8 @@ static const struct command commands[] = {
 {
     .name = "serve", .section = "Start here", .run = verb_serve, .marks = COMMAND_NO_DRY_RUN,
     .summary = "Run a node",
-    .example = "weir serve --store sqlite:/var/lib/weir/weir.db\nweir serve --group reports --allow-exec\n",
+    .example = "weir serve --store sqlite:/var/lib/weir/weir.db\nweir serve --store postgres://weir@db.example/app\n"
+               "weir serve --group reports --allow-exec\n",
     .details = "Takes work from the store and runs it until it is told to stop: SIGTERM or Ctrl-C waits for what runs"
                " (stop.grace), a second one does not. The store must exist and be migrated. Steps that run programs are"
                " refused unless exec.allow or --allow-exec opens them.",
@@ -367,8 +368,11 @@ static const struct command commands[] = {
 {
     .name = "store init", .section = "Store and settings", .run = verb_store_init, .marks = COMMAND_CHANGES,
     .summary = "Make the store and migrate it",
-    .example = "weir store init\nweir store init --store sqlite:/var/lib/weir/weir.db\n",
-    .details = "Does nothing to a store that is there and up to date.",
+    .example = "weir store init\nweir store init --store postgres://owner@db.example/app --role weir_node\n",
+    .details = "Does nothing to a store that is there and up to date. On PostgreSQL the tables are made in a schema of"
+               " their own (weir, or ?schema=NAME in the URL), and --role gives a role what nodes and commands need at"
+               " run time, without the right to change tables.",
+    .flags = {{.name = "role", .type = VALUE_TEXT, .value = "NAME", .help = "PostgreSQL: grant this role its rights"}},
 },
 {
     .name = "store migrate", .section = "Store and settings", .run = verb_store_migrate, .marks = COMMAND_CHANGES,

@@ -56,7 +56,9 @@ static enum weir_status open_store(struct node_runner *runner, const struct node
         .url = options->store_url, .create = options->create_store, .events = &runner->events};
     enum weir_status status = store_open(&store_options, &runner->store, error);
     if (status == WEIR_STORE_UNREACHABLE && error->hint[0] == '\0') {
-        error_hint(error, "make it with: weir store init --store %s; or try `weir dev`", options->store_url);
+        char url[128];
+        store_url_shown(options->store_url, url, sizeof url);
+        error_hint(error, "make it with: weir store init --store '%s'; or try `weir dev`", url);
     }
     if (status == WEIR_OK && options->create_store) {
         status = store_migrate(runner->store, NULL, error);

@@ -25,7 +25,7 @@ enum { SETTINGS_FILE_BYTES_MAX = 64 * 1024, SETTINGS_LIST_MAX = 256, SETTING_TEX
 static const struct setting table[SETTING_COUNT] = {
 [SETTING_STORE] = {
     .key = "store", .type = SETTING_TEXT, .default_text = "sqlite:./weir.db", .environment = "WEIR_STORE",
-    .help = "where the queue is kept: sqlite:PATH, or a path"},
+    .help = "where the queue is kept: sqlite:PATH, a path, or postgres://..."},
 [SETTING_ENGINE] = {
     .key = "engine", .type = SETTING_CHOICE, .default_text = "in_process", .environment = "WEIR_ENGINE",
     .choices = "in_process temporal", .help = "what runs executions"},

@@ -6,6 +6,19 @@
 
 extern char **environ;
 
+/* The value as it may be shown: a store's URL without its password. Lives in the invocation's arena. */
+static const char *shown_value(struct invocation *invocation, unsigned id)
+{
+    const char *text = invocation->settings->values[id].text;
+    char url[512];
+    if (id != SETTING_STORE) {
+        return text;
+    }
+    store_url_shown(text, url, sizeof url);
+    const char *copy = arena_copy_string(invocation->arena, url);
+    return copy == NULL ? "" : copy;
+}
+
 static enum weir_status print_json(struct invocation *invocation, struct weir_error *error)
 {
     json_t *items = json_array();
@@ -13,8 +26,9 @@ static enum weir_status print_json(struct invocation *invocation, struct weir_er
         const struct setting *setting = &settings_table()[id];
         const struct setting_value *value = &invocation->settings->values[id];
         (void)json_array_append_new(items, json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "key", setting->key, "value",
-                                                     value->text, "origin", value->origin, "default", setting->default_text,
-                                                     "environment", setting->environment, "help", setting->help));
+                                                     shown_value(invocation, id), "origin", value->origin, "default",
+                                                     setting->default_text, "environment", setting->environment, "help",
+                                                     setting->help));
     }
     json_t *page =
         json_pack("{s:o, s:n, s:i, s:b}", "items", items, "next_cursor", "count", SETTING_COUNT, "count_is_exact", 1);
@@ -40,17 +54,18 @@ enum weir_status verb_config_show(struct invocation *invocation, struct weir_err
     table_open(&table, output, columns, sizeof columns / sizeof columns[0]);
     for (unsigned id = 0; id < SETTING_COUNT; id++) {
         const struct setting_value *value = &invocation->settings->values[id];
+        const char *text = shown_value(invocation, id);
         if (with_origin) {
             table_cell(&table, settings_table()[id].key);
-            table_cell(&table, value->text);
+            table_cell(&table, text);
             table_cell(&table, value->origin);
         } else if (value->list != NULL) {
-            output_print(output, "%s: [%s]\n", settings_table()[id].key, output_safe(output, value->text));
+            output_print(output, "%s: [%s]\n", settings_table()[id].key, output_safe(output, text));
         } else {
-            bool is_plain = value->text[0] != '\0' && strpbrk(value->text, "#{}[],&*!|>'\"%@`") == NULL &&
-                            strstr(value->text, ": ") == NULL && strchr("-? ", value->text[0]) == NULL;
+            bool is_plain = text[0] != '\0' && strpbrk(text, "#{}[],&*!|>'\"%@`") == NULL && strstr(text, ": ") == NULL &&
+                            strchr("-? ", text[0]) == NULL;
             output_print(output, is_plain ? "%s: %s\n" : "%s: \"%s\"\n", settings_table()[id].key,
-                         output_safe(output, value->text));
+                         output_safe(output, text));
         }
     }
     if (with_origin) {

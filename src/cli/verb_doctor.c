@@ -84,9 +84,35 @@ static const char *file_of(const struct doctor *doctor)
     return strncmp(url, "sqlite:", 7) == 0 ? url + 7 : NULL;
 }
 
+/* What the server does before it says that something is committed: without it acknowledged work can be lost. */
+static void check_server(struct doctor *doctor, const json_t *server)
+{
+    struct output *output = doctor->invocation->output;
+    const char *version = field_text(output, server, "version");
+    const char *commit = json_string_value(json_object_get(server, "synchronous_commit"));
+    const char *standbys = json_string_value(json_object_get(server, "synchronous_standby_names"));
+    if (!field_is_true(server, "fsync") || !field_is_true(server, "full_page_writes")) {
+        tell(doctor, SIGN_BAD, "mode",
+             "PostgreSQL %s with fsync or full_page_writes off: a crash of its machine may destroy the store", version);
+    } else if (commit != NULL && strcmp(commit, "off") == 0) {
+        tell(doctor, SIGN_BAD, "mode",
+             "PostgreSQL %s with synchronous_commit off for this role: its crash loses work that was acknowledged",
+             version);
+    } else {
+        tell(doctor, SIGN_FINE, "mode", "PostgreSQL %s; a commit waits for the disk%s", version,
+             standbys != NULL && standbys[0] != '\0' ? " and for a standby"
+                                                     : ", for no standby: failing over to one may lose the newest");
+    }
+}
+
 static void check_mode(struct doctor *doctor)
 {
     unsigned char mode = 0;
+    const json_t *server = json_object_get(doctor->status, "server");
+    if (server != NULL) {
+        check_server(doctor, server);
+        return;
+    }
     const char *path = file_of(doctor);
     int fd = path == NULL ? -1 : open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) {

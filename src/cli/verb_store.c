@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "assemble.h"
 #include "base/error.h"
 #include "cli/command.h"
 
@@ -60,14 +61,21 @@ enum weir_status verb_store_init(struct invocation *invocation, struct weir_erro
 {
     struct store *store = NULL;
     int applied = 0;
+    const char *role = invocation_text(invocation, "role");
     if (invocation_is_dry_run(invocation)) {
-        output_say(invocation->output, "would make %s where it is missing, and migrate it",
-                   output_safe(invocation->output, settings_text(invocation->settings, SETTING_STORE)));
+        char url[512];
+        store_url_shown(settings_text(invocation->settings, SETTING_STORE), url, sizeof url);
+        output_say(invocation->output, "would make %s where it is missing, and migrate it%s%s",
+                   output_safe(invocation->output, url), role == NULL ? "" : "; would give its rights to ",
+                   role == NULL ? "" : output_safe(invocation->output, role));
         return WEIR_OK;
     }
     enum weir_status status = invocation_open_store(invocation, STORE_CREATE, &store, error);
     if (status == WEIR_OK) {
         status = migrate(invocation, store, &applied, error);
+    }
+    if (status == WEIR_OK && role != NULL) {
+        status = assemble_grant_role(store, role, error);
     }
     if (status == WEIR_OK) {
         output_say_sign(invocation->output, SIGN_FINE,

@@ -123,12 +123,13 @@ static void send_start(struct node *node, struct arena *arena, const struct clai
             .step_count = item->step_count,
         };
         memcpy(start.id, item->id, sizeof start.id);
-        if (!note_sending(node, item, kept, sends)) {
-            return;
+        pthread_mutex_lock(&node->start_lock);
+        if (note_sending(node, item, kept, sends)) {
+            FAILPOINT("before_start");
+            status = engine_start(node->engine, &start, &error);
+            FAILPOINT("after_start");
         }
-        FAILPOINT("before_start");
-        status = engine_start(node->engine, &start, &error);
-        FAILPOINT("after_start");
+        pthread_mutex_unlock(&node->start_lock);
     }
     if (status != WEIR_OK) {
         not_sent(node, item, sends, status, &error);
@@ -154,12 +155,15 @@ static void drop_older_claims(struct node *node, const struct claimed_item *item
     } while (older != 0);
 }
 
-static void start_items(struct node *node, struct claim_batch *batch, const struct claim_result *result)
+/* What was claimed under `node_id`. If the lease was lost before the claim's answer came, others have it: then the node has
+ * another id by now, or none, and nothing may be started. */
+static void start_items(struct node *node, int64_t node_id, struct claim_batch *batch, const struct claim_result *result)
 {
     int64_t now_us = node_now(node);
     size_t added = 0;
     pthread_mutex_lock(&node->lock);
-    for (; added < result->count; added++) {
+    bool ours = atomic_load(&node->id) == node_id && !atomic_load(&node->lease_lost);
+    for (; added < result->count && ours; added++) {
         const struct claimed_item *item = &result->items[added];
         struct in_flight *entry = in_flight_add(&node->in_flight, item, batch);
         if (entry == NULL) {
@@ -291,9 +295,11 @@ static enum weir_status claim(struct node *node, size_t limit, bool *ret_more, s
     enum weir_status status = store_claim(node->stores[LOOP_DISPATCH], &options, &batch->arena, &result, error);
     if (status == WEIR_OK && result.count > 0) {
         FAILPOINT("after_claim");
-        start_items(node, batch, &result);
+        node->lost_races = 0;
+        start_items(node, options.node_id, batch, &result);
     } else if (status == WEIR_OK) {
         struct event event = {.type = EVENT_RACE_LOST};
+        node->lost_races++;
         event_emit(node->events, &event);
     }
     pthread_mutex_lock(&node->lock);
@@ -315,6 +321,19 @@ static int64_t next_poll(struct node *node, int64_t now_us)
     return node->next_poll_boot_us;
 }
 
+/* No room: the recorder wakes us when it has given some back. The engine hears of that in a thread of its own, so it may
+ * not have let go yet what is on record already; nobody wakes us when it has. An open breaker names the time. */
+static void await_room(struct node *node, int64_t now_us, int64_t *ret_next_us)
+{
+    size_t running = engine_running(node->engine);
+    pthread_mutex_lock(&node->lock);
+    *ret_next_us = earlier(*ret_next_us, breaker_next(&node->breaker));
+    if (running > node->in_flight.count) {
+        *ret_next_us = earlier(*ret_next_us, time_add(now_us, ROOM_LOOK_US));
+    }
+    pthread_mutex_unlock(&node->lock);
+}
+
 static enum weir_status look_and_claim(struct node *node, int64_t now_us, int64_t *ret_next_us, struct weir_error *error)
 {
     struct next_work work;
@@ -327,7 +346,11 @@ static enum weir_status look_and_claim(struct node *node, int64_t now_us, int64_
     if (status != WEIR_OK) {
         return status;
     }
-    *ret_next_us = earlier(*ret_next_us, time_add(now_us, work.due_in_us));
+    /* What is due already sets no timer: it is ready, and whatever keeps this node from claiming it wakes us at its end. */
+    *ret_next_us = earlier(*ret_next_us, work.due_in_us > 0 ? time_add(now_us, work.due_in_us) : TIME_NEVER);
+    if (!work.ready) {
+        node->lost_races = 0;
+    }
     if (!work.ready || !may_claim(node)) {
         return WEIR_OK;
     }
@@ -337,15 +360,12 @@ static enum weir_status look_and_claim(struct node *node, int64_t now_us, int64_
     }
     size_t limit = wanted(node, now_us);
     if (limit == 0) {
-        /* No room: the recorder wakes us when there is some. An open breaker: it names the time. */
-        pthread_mutex_lock(&node->lock);
-        *ret_next_us = earlier(*ret_next_us, breaker_next(&node->breaker));
-        pthread_mutex_unlock(&node->lock);
+        await_room(node, now_us, ret_next_us);
         return WEIR_OK;
     }
     status = claim(node, limit, &more, error);
-    if (more) {
-        *ret_next_us = now_us;
+    if (more || work.due_in_us == 0) {
+        *ret_next_us = now_us; /* also: what was due hid when the next one is */
     }
     return status;
 }
@@ -422,6 +442,21 @@ static int64_t stop_step(struct node *node, int64_t now_us, enum node_stop_kind 
 
 /* --- the loop --- */
 
+/* Whoever loses race after race backs off at random: others are faster, or something is marked as ready that nobody can
+ * take (rows that were changed by hand). The first two cost nothing. */
+static void back_off_from_races(struct node *node, int64_t now_us)
+{
+    if (node->lost_races <= LOST_RACES_FREE) {
+        return;
+    }
+    int doublings = node->lost_races - LOST_RACES_FREE;
+    int64_t most_us = LOST_RACE_FIRST_US << (doublings < LOST_RACE_DOUBLINGS ? doublings : LOST_RACE_DOUBLINGS);
+    pthread_mutex_lock(&node->lock);
+    int64_t delay_us = most_us / 2 + (int64_t)random_below(&node->random, (uint64_t)most_us / 2 + 1);
+    pthread_mutex_unlock(&node->lock);
+    node->retry_us[LOOP_DISPATCH] = time_add(now_us, delay_us);
+}
+
 int64_t dispatcher_step(struct node *node)
 {
     int64_t now_us = node_now(node);
@@ -443,5 +478,7 @@ int64_t dispatcher_step(struct node *node)
         return loop_failed(node, LOOP_DISPATCH, now_us, status, &error);
     }
     loop_succeeded(node, LOOP_DISPATCH);
-    return earlier(next_us, send_again(node, now_us));
+    next_us = earlier(next_us, send_again(node, now_us));
+    back_off_from_races(node, now_us);
+    return next_us > node->retry_us[LOOP_DISPATCH] ? next_us : node->retry_us[LOOP_DISPATCH];
 }

@@ -146,6 +146,7 @@ enum weir_status node_open(struct store *store, struct engine *engine, struct ev
     node->events = events;
     node->group_fd = -1;
     memset(node->wake_fds, 0xFF, sizeof node->wake_fds);
+    (void)pthread_mutex_init(&node->start_lock, NULL);
     (void)pthread_mutex_init(&node->lock, NULL);
     (void)pthread_mutex_init(&node->reports.lock, NULL);
     node->reports.last = &node->reports.first;
@@ -193,15 +194,18 @@ int64_t node_duties_step(struct node *node)
     return duties_step(node);
 }
 
-static void forget_wakes(struct node *node)
+unsigned node_take_wakes(struct node *node)
 {
+    unsigned woken = 0;
     for (int i = 0; i < LOOP_COUNT; i++) {
         uint64_t count;
         if (atomic_exchange(&node->woken[i], false)) {
             ssize_t got = read(node->wake_fds[i], &count, sizeof count);
             (void)got;
+            woken |= 1U << i;
         }
     }
+    return woken;
 }
 
 int64_t node_step(struct node *node)
@@ -209,7 +213,7 @@ int64_t node_step(struct node *node)
     int64_t again_us = TIME_NEVER;
     int64_t now_us = node_now(node);
     (void)store_wake_drain(node->stores[LOOP_DISPATCH], &again_us);
-    forget_wakes(node);
+    (void)node_take_wakes(node); /* every loop is called now */
     int64_t next_us = time_add(now_us, again_us);
     next_us = earlier(next_us, nodes_step(node));
     next_us = earlier(next_us, duties_step(node));
@@ -403,6 +407,7 @@ void node_close(struct node *node)
     free(node->record_of);
     free(node->answers);
     loop_fds_close(node);
+    (void)pthread_mutex_destroy(&node->start_lock);
     (void)pthread_mutex_destroy(&node->lock);
     (void)pthread_mutex_destroy(&node->reports.lock);
     free(node);

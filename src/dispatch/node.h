@@ -68,6 +68,9 @@ int64_t node_dispatch_step(struct node *node);
 int64_t node_record_step(struct node *node);
 int64_t node_heartbeat_step(struct node *node);
 int64_t node_duties_step(struct node *node);
+/* Which of the four have been woken since the last call: bits 1 dispatch, 2 record, 4 heartbeat, 8 duties. Whoever steps
+ * them one by one must call these, whatever time they named. */
+unsigned node_take_wakes(struct node *node);
 /* Readable when node_step() has something to do before its time. */
 int node_fd(struct node *node);
 

@@ -2,6 +2,8 @@
  *
  * Locks: `lock` protects the table of what is in flight, the breaker and the flags below it; it is never held during a call
  * of the store or the engine. The queue of reports has a lock of its own, because engines report while they hold theirs.
+ * `start_lock` makes one of "is this claim still ours?" and the start that follows, so that whoever finds the lease lost
+ * abandons every start of the time before; it is taken before `lock` and never held during a call of the store.
  */
 #ifndef WEIR_DISPATCH_NODE_PARTS_H
 #define WEIR_DISPATCH_NODE_PARTS_H
@@ -17,10 +19,14 @@
 enum {
     DEFINITIONS_MOST = 64,                 /* texts kept by the dispatcher */
     CLAIM_ARENA_BYTES = 256 * 1024 * 1024, /* one claim's items with their params */
-    HOLDER_MAX = 256
+    HOLDER_MAX = 256,
+    LOST_RACES_FREE = 2,    /* claims in a row that found nothing, before the dispatcher backs off ... */
+    LOST_RACE_DOUBLINGS = 7 /* ... up to LOST_RACE_FIRST_US * 128 */
 };
+#define LOST_RACE_FIRST_US ((int64_t)1000)
 #define LOOP_RETRY_FIRST_US ((int64_t)50000)
 #define LOOP_RETRY_MOST_US ((int64_t)1000000)
+#define ROOM_LOOK_US ((int64_t)500)      /* to the engine that is about to let go what has ended */
 #define STOP_LAST_US ((int64_t)10000000) /* after an interrupt: then what is left is handed over */
 
 enum loop { LOOP_DISPATCH, LOOP_RECORD, LOOP_HEARTBEAT, LOOP_DUTIES, LOOP_COUNT };
@@ -61,6 +67,7 @@ struct node {
     struct store *stores[LOOP_COUNT];
     _Atomic int64_t id;
 
+    pthread_mutex_t start_lock;
     pthread_mutex_t lock;
     struct in_flight_table in_flight;
     struct breaker breaker;
@@ -84,6 +91,7 @@ struct node {
     struct kept_definition definitions[DEFINITIONS_MOST];
     struct held_lock exclusive;
     int64_t next_poll_boot_us;
+    int lost_races; /* claims in a row that took nothing although there was something */
     int64_t stop_began_boot_us;
     int64_t interrupt_began_boot_us;
 

@@ -99,12 +99,14 @@ enum weir_status nodes_register(struct node *node, struct store *store, struct w
 static void lose_lease(struct node *node)
 {
     struct event event = {.type = EVENT_LEASE_LOST, .node = node->name};
+    pthread_mutex_lock(&node->start_lock); /* a start that was still allowed is abandoned with the others */
     atomic_store(&node->lease_lost, true);
-    event_emit(node->events, &event);
     engine_abandon(node->engine, NULL, 0);
     pthread_mutex_lock(&node->lock);
     in_flight_clear(&node->in_flight);
     pthread_mutex_unlock(&node->lock);
+    pthread_mutex_unlock(&node->start_lock);
+    event_emit(node->events, &event);
 }
 
 static int64_t stand_up(struct node *node, int64_t now_us)

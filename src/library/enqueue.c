@@ -1,4 +1,4 @@
-/* Enqueueing: alone, in sets, and inside the caller's own SQLite transaction. */
+/* Enqueueing: alone, in sets, and inside the caller's own SQLite or PostgreSQL transaction. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -84,6 +84,22 @@ enum weir_status weir_enqueue_sqlite(struct sqlite3 *database, const struct weir
     }
     struct enqueue_request inner = request_of(request);
     status = assemble_enqueue_on_sqlite(database, &inner, 1, &result, error);
+    return outcome_of(status, &result, id, error);
+}
+
+enum weir_status weir_enqueue_pq(struct pg_conn *connection, const char *schema, const struct weir_request *request,
+                                 char id[WEIR_ID_SIZE], struct weir_error *error)
+{
+    struct enqueue_result result = {.status = WEIR_OK};
+    if (connection == NULL) {
+        return error_set(error, WEIR_MISUSE, "weir_enqueue_pq needs an open connection");
+    }
+    enum weir_status status = request_check(request, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    struct enqueue_request inner = request_of(request);
+    status = assemble_enqueue_on_postgres(connection, schema, &inner, &result, error);
     return outcome_of(status, &result, id, error);
 }
 

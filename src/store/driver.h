@@ -17,7 +17,8 @@ struct named_migration {
 
 /* The verbs of store.h with the same contracts; arguments are already checked. Events are store.c's business. */
 struct store_driver {
-    const char *scheme; /* "sqlite" */
+    const char *scheme;       /* "sqlite" */
+    const char *other_scheme; /* another name for it in URLs, or NULL */
     unsigned features;
     enum weir_status (*open)(const struct store_options *options, const char *location, struct store **ret_store,
                              struct weir_error *error);
@@ -74,6 +75,14 @@ struct store {
     int64_t deadline_us;
     char url[512];
 };
+
+/* --- what drivers share --- */
+
+/* Whether one request to enqueue is well-formed; whether its workspace and workflow exist is the driver's to say. Errors:
+ * WEIR_INVALID_ARGUMENT, WEIR_INVALID_PARAMS, WEIR_PARAMS_TOO_LARGE, WEIR_OUT_OF_MEMORY. */
+WEIR_MUST_CHECK enum weir_status enqueue_request_check(const struct enqueue_request *request, struct weir_error *error);
+/* No params and {} are the same, and nothing is kept of them. */
+bool enqueue_has_no_params(const struct enqueue_request *request);
 
 /* The drivers that this build knows, NULL-terminated; defined in assemble.c, the only file that names them. */
 extern const struct store_driver *const store_drivers[];

@@ -10,6 +10,8 @@
 #include "observe/event.h"
 #include "store/driver.h"
 
+enum { STORE_URL_MAX = 1024 };
+
 /* --- names --- */
 
 static const char *const record_kind_names[] = {
@@ -91,12 +93,17 @@ static enum weir_status end(struct call *call, enum weir_status status)
 
 /* --- opening --- */
 
+static bool is_scheme(const char *scheme, const char *url, size_t length)
+{
+    return scheme != NULL && strlen(scheme) == length && strncmp(url, scheme, length) == 0;
+}
+
 static const struct store_driver *driver_of(const char *url, const char **ret_location, struct weir_error *error)
 {
     const char *colon = strchr(url, ':');
     size_t length = colon == NULL ? 0 : (size_t)(colon - url);
     for (size_t i = 0; store_drivers[i] != NULL; i++) {
-        if (strlen(store_drivers[i]->scheme) == length && strncmp(url, store_drivers[i]->scheme, length) == 0) {
+        if (is_scheme(store_drivers[i]->scheme, url, length) || is_scheme(store_drivers[i]->other_scheme, url, length)) {
             *ret_location = colon + 1;
             return store_drivers[i];
         }
@@ -107,7 +114,7 @@ static const struct store_driver *driver_of(const char *url, const char **ret_lo
     }
     error_set(error, WEIR_INVALID_ARGUMENT, "the store's URL begins with \"%.*s:\", which this build does not know",
               (int)length, url);
-    error_hint(error, "for example sqlite:./weir.db");
+    error_hint(error, "for example sqlite:./weir.db or postgres://user@host/database");
     return NULL;
 }
 
@@ -146,6 +153,40 @@ void store_close(struct store *store)
 const char *store_url(const struct store *store)
 {
     return store->url;
+}
+
+/* Puts "***" in place of what lies between two places of `to`. */
+static void mask(char *to, size_t size, size_t from, size_t until)
+{
+    char rest[STORE_URL_MAX];
+    text_copy(rest, sizeof rest, to + until);
+    (void)snprintf(to + from, size - from, "***%s", rest);
+}
+
+void store_url_shown(const char *url, char *to, size_t size)
+{
+    char shown[STORE_URL_MAX];
+    text_copy(shown, sizeof shown, url);
+    /* The last @ before the query ends the password; one behind it does when the password has a ? in it. */
+    const char *slashes = strstr(shown, "://");
+    size_t begin = slashes == NULL ? 0 : (size_t)(slashes + 3 - shown);
+    size_t end = begin + strcspn(shown + begin, "?");
+    size_t colon = begin + strcspn(shown + begin, ":");
+    end = memrchr(shown + begin, '@', end - begin) == NULL ? strlen(shown) : end;
+    while (end > begin && shown[end] != '@') {
+        end--;
+    }
+    if (slashes != NULL && colon < end) {
+        mask(shown, sizeof shown, colon + 1, end);
+    }
+    static const char *const secrets[] = {"password="}; /* sslpassword= ends the same way */
+    for (size_t i = 0; i < sizeof secrets / sizeof secrets[0]; i++) {
+        for (char *at = strstr(shown, secrets[i]); at != NULL; at = strstr(at + 1, secrets[i])) {
+            size_t from = (size_t)(at - shown) + strlen(secrets[i]);
+            mask(shown, sizeof shown, from, from + strcspn(shown + from, "& "));
+        }
+    }
+    text_copy(to, size, shown);
 }
 
 unsigned store_features(const struct store *store)

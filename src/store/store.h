@@ -31,7 +31,7 @@ struct store;
 struct event_bus;
 
 struct store_options {
-    const char *url; /* "sqlite:PATH"; a bare path is taken as SQLite */
+    const char *url; /* "sqlite:PATH", "postgres://..."; a bare path is taken as SQLite */
     bool create;     /* make the file when it is missing (the schema is migrate's business) */
     bool read_only;
     int64_t deadline_us;       /* of every call; 0 = STORE_DEADLINE_US */
@@ -59,6 +59,8 @@ WEIR_MUST_CHECK enum weir_status store_open_again(const struct store *store, str
 void store_close(struct store *store);
 /* "sqlite:/abs/path", without secrets. */
 const char *store_url(const struct store *store);
+/* Any URL of a store as it may be shown: without its password, whatever else is wrong with it. Cut when `size` is short. */
+void store_url_shown(const char *url, char *to, size_t size);
 unsigned store_features(const struct store *store);
 /* Fails with WEIR_SCHEMA_MISSING, _OLDER, _NEWER and says which command mends it. */
 WEIR_MUST_CHECK enum weir_status store_require_schema(struct store *store, struct weir_error *error);

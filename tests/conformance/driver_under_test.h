@@ -26,6 +26,8 @@ struct driver_under_test {
 void driver_make(struct driver_under_test *driver);
 /* Removes all of it. */
 void driver_remove(struct driver_under_test *driver);
+/* Lets store time pass, and both clocks with it. */
+void driver_pass(struct driver_under_test *driver, int64_t duration_us);
 /* Opens a handle of its own on the place, on the virtual clock. `events` may be NULL. */
 struct store *driver_open(struct driver_under_test *driver, struct event_bus *events);
 /* The rows of a query as an array of objects (NULL columns are null, bytes are strings). For tables and views whose columns

@@ -41,8 +41,7 @@ int scene_close(void **state)
 
 void scene_pass(struct scene *scene, int64_t duration_us)
 {
-    scene->driver.time.boot_us += duration_us;
-    scene->driver.time.wall_us += duration_us;
+    driver_pass(&scene->driver, duration_us);
 }
 
 int64_t scene_now(struct scene *scene)

@@ -22,7 +22,13 @@ static void start_clock(struct virtual_clock *time)
 {
     time->wall_us = clock_wall(clock_system()); /* the views ask the machine's own clock who is alive */
     time->boot_us = 1000000000;
-    time->clock = (struct clock){read_wall, read_boot, time};
+    time->clock = (struct clock){.wall_us = read_wall, .boot_us = read_boot, .context = time};
+}
+
+void driver_pass(struct driver_under_test *driver, int64_t duration_us)
+{
+    driver->time.boot_us += duration_us;
+    driver->time.wall_us += duration_us;
 }
 
 void driver_make(struct driver_under_test *driver)

@@ -141,7 +141,7 @@ def a_store_locked_by_another_program_is_told_within_the_deadline(weir):
     for words in (('cancel', '0198c2f1-0000-7000-8000-000000000000'), ('workspace', 'set', 'new')):
         result = weir.run(*words, '--timeout', '300ms')
         assert result.code == 6 and 'store_busy' in result.err, repr(result)
-        assert 0.2 < result.seconds < 2.5
+        assert 0.2 < result.seconds < 4.5  # without the option it would be 5 s
     other.execute('ROLLBACK')
     weir.good('workspace', 'set', 'new')
 
@@ -357,9 +357,9 @@ def a_slow_producer_gets_its_ids_at_once(weir):
         process.stdin.flush()
         began = time.monotonic()
         assert UUID.match(process.stdout.readline().decode().strip())
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 20  # the end of the input never comes
     process.stdin.close()
-    assert process.wait(10) == 0
+    assert process.wait(30) == 0
 
 
 def a_stopped_producer_is_told_how_far_it_got(weir):
@@ -459,19 +459,25 @@ def wait_has_four_ends(weir):
     execution = weir.enqueue()
     late = weir.run('wait', execution, '--timeout', '200ms')
     _error(late, 7, 'timed_out', 'PENDING (no_node_in_group)', 'weir why')
-    assert 0.15 < late.seconds < 3
+    assert 0.15 < late.seconds < 30
     late = weir.run('enqueue', '-w', 'acme', 'hello', '--wait', '--timeout', '100ms')
     assert late.code == 7 and UUID.match(late.out.strip())
     process = weir.spawn('wait', execution)
-    time.sleep(0.3)
+    _until(lambda: _catches(process, signal.SIGINT))
     process.send_signal(signal.SIGINT)
-    assert process.wait(10) == 130 and b'goes on' in process.stderr.read()
+    assert process.wait(30) == 130 and b'goes on' in process.stderr.read()
     process = weir.spawn('wait', execution, '--json')
-    time.sleep(0.1)
     weir.good('cancel', execution)
-    assert process.wait(10) == 1
+    assert process.wait(30) == 1
     assert json.loads(process.stdout.read())['status'] == 'CANCELLED'
     _error(weir.run('wait', execution), 1, 'failed', 'CANCELLED')
+
+
+def _catches(process, number):
+    """The program has put its own handler in the place of the default."""
+    with open(f'/proc/{process.pid}/status') as file:
+        caught = next(line for line in file if line.startswith('SigCgt:'))
+    return int(caught.split()[1], 16) >> (number - 1) & 1 == 1
 
 
 # --- acting ---
@@ -545,12 +551,14 @@ def more_than_a_hundred_ask(weir):
 def an_interrupted_act_says_how_far_it_got(weir):
     weir.make_store()
     weir.enqueue_many(30000)
-    process = weir.spawn('cancel', '-w', 'acme', '--yes')
+    # It stands still after a commit until it is told to go on: the signal never comes too late.
+    process = weir.spawn('cancel', '-w', 'acme', '--yes', env={'WEIR_FAILPOINT': 'after_commit:stop:1'})
     watcher = weir.database()
     while watcher.execute("SELECT cancelled FROM workspaces WHERE name = 'acme'").fetchone()[0] == 0:
         assert process.poll() is None
         time.sleep(0.005)
     process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGCONT)
     assert process.wait(30) == 130
     said = process.stderr.read().decode()
     done = watcher.execute("SELECT cancelled FROM workspaces WHERE name = 'acme'").fetchone()[0]
@@ -640,7 +648,7 @@ def settings_are_shown_with_their_origin_and_checked(weir):
 
 def _start_node(weir, *words):
     node = weir.spawn('dev', *words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 45
     while time.monotonic() < deadline:
         assert node.poll() is None
         if any(row['state'] == 'alive' for row in weir.items('node', 'list')):
@@ -655,7 +663,7 @@ def _publish(weir, name, program):
 
 
 def _until(claim):
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 45
     while not claim():
         assert time.monotonic() < deadline
         time.sleep(0.02)
@@ -666,7 +674,7 @@ def an_execution_runs_and_its_end_is_told(weir):
     _publish(weir, 'good', 'printf \'{"id": 7}\'')
     _publish(weir, 'bad', 'echo "it broke" >&2; exit 3')
     _start_node(weir)
-    fine = weir.good('enqueue', '-w', 'acme', 'good', '--wait', '--timeout', '20s')
+    fine = weir.good('enqueue', '-w', 'acme', 'good', '--wait', '--timeout', '45s')
     execution = fine.out.strip()
     assert UUID.match(execution) and 'COMPLETED' in fine.err
     assert weir.good('wait', execution, '--json').json()['status'] == 'COMPLETED'
@@ -677,12 +685,12 @@ def an_execution_runs_and_its_end_is_told(weir):
     story = [event['event'] for event in weir.good('show', execution, '--json').json()['events']]
     assert story[0] == 'enqueue' and story[-1] == 'complete' and 'step_end' in story
     assert 'ended' in weir.good('why', execution, '--json').json()['because']
-    broken = weir.run('enqueue', '-w', 'acme', 'bad', '--wait', '--timeout', '20s')
+    broken = weir.run('enqueue', '-w', 'acme', 'bad', '--wait', '--timeout', '45s')
     assert broken.code == 1 and 'FAILED' in broken.err and 'it broke' in broken.err, repr(broken)
     failed = weir.items('list', '--where', 'state=failed error_code=exit_3')
     assert [row['id'] for row in failed] == [broken.out.strip()]
     again = weir.good('retry', broken.out.strip(), '-q').out.strip()
-    assert weir.run('wait', again, '--timeout', '20s').code == 1
+    assert weir.run('wait', again, '--timeout', '45s').code == 1
 
 
 def a_full_workspace_is_explained_and_running_work_is_cancelled(weir):
@@ -697,7 +705,7 @@ def a_full_workspace_is_explained_and_running_work_is_cancelled(weir):
     text = weir.good('why', waiting)
     assert f'slot 1         {running}' in text.out and 'weir workspace set tiny' in text.err
     weir.good('cancel', running)
-    assert weir.run('wait', running, '--timeout', '20s').code == 1
+    assert weir.run('wait', running, '--timeout', '45s').code == 1
     assert weir.good('show', running, '--json').json()['status'] == 'CANCELLED'
     _until(lambda: weir.good('show', waiting, '--json').json()['status'] == 'DISPATCHED')
 
@@ -713,7 +721,7 @@ def nodes_are_listed_paused_and_resumed(weir):
     execution = weir.enqueue()
     assert weir.run('wait', execution, '--timeout', '500ms').code == 7
     weir.good('node', 'resume', name)
-    weir.good('wait', execution, '--timeout', '20s')
+    weir.good('wait', execution, '--timeout', '45s')
     _error(weir.run('node', 'pause', 'nobody'), 3, 'not_found')
     assert 'alive' in weir.good('doctor').out
     node.send_signal(signal.SIGTERM)

@@ -12,6 +12,7 @@ import subprocess
 import sys
 
 from harness import run_tests
+from postgres_server import PostgresServer
 
 ROOT = os.environ.get('WEIR_SOURCE_ROOT') or os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PROGRAMS = os.path.abspath(os.environ.get('WEIR_EXAMPLES') or os.path.join(ROOT, 'build', 'examples'))
@@ -34,6 +35,18 @@ def an_order_and_its_work_share_one_transaction(weir):
     items = weir.items('list', '--store', 'shop.db')
     assert [item['workflow'] for item in items] == ['send-invoice']
     assert weir.good('store', 'check', '--store', 'shop.db', '--json').json()['problems'] == []
+
+
+def an_order_and_its_work_share_one_postgres_transaction(weir):
+    server = PostgresServer()
+    out, _ = _run(weir, 'enqueue_in_postgres', server.url())
+    assert out == ('order 1, rolled back: execution_not_found\na slip: workflow_not_found, did you mean "send-invoice"?\n'
+                   'order 2, committed: enqueued\n'), out
+    assert server.sql('SELECT number FROM orders') == '2'
+    items = weir.items('list', '--store', server.url())
+    assert [item['workflow'] for item in items] == ['send-invoice']
+    assert weir.good('store', 'check', '--store', server.url(), '--json').json()['problems'] == []
+    server.close()
 
 
 def handlers_in_c_run_in_the_programs_own_process(weir):

@@ -21,7 +21,7 @@ import time
 import traceback
 
 UUID = re.compile(r'^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}$')
-TIMEOUT_SECONDS = 60
+TIMEOUT_SECONDS = 100
 
 
 class Result:
@@ -150,12 +150,13 @@ class Weir:
                         pass  # what was still to be written to a dead process
 
 
-def run_tests(module, binary):
-    """Runs all functions of the module whose names begin with a lower-case letter and that take `weir`."""
+def run_tests(module, binary, prepare=None):
+    """Runs all functions of the module whose names begin with a lower-case letter and that take `weir`. `prepare` is called
+    with each test's Weir before it."""
     tests = [function for name, function in vars(module).items()
              if inspect.isfunction(function) and function.__module__ == module.__name__ and
              function.__code__.co_varnames[:1] == ('weir',) and not name.startswith('_')]
-    wanted = sys.argv[2:]
+    wanted = [name for name in sys.argv[2:] if not name.startswith('--')]
     tests = [test for test in tests if not wanted or test.__name__ in wanted]
     print(f'1..{len(tests)}', flush=True)
     failed = 0
@@ -164,6 +165,8 @@ def run_tests(module, binary):
         os.mkdir(os.path.join(folder, 'home'))
         weir = Weir(os.path.abspath(binary), folder)
         try:
+            if prepare is not None:
+                prepare(weir)
             test(weir)
             print(f'ok {number} - {test.__name__}', flush=True)
         except Exception:

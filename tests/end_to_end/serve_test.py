@@ -37,7 +37,21 @@ def _sleeper(weir, seconds='30', name='sleeper'):
     weir.good('workflow', 'apply', f'{name}.yaml', '-q')
 
 
-def _await_status(weir, id, *wanted, seconds=30):
+def _gated(weir, name='gated'):
+    """A workflow whose step runs until the file `go` is there: no test depends on how fast the machine is."""
+    weir.write(f'{name}.yaml', f'name: {name}\nsteps:\n  only:\n    exec: [sh, -c, "until [ -e \\"$0\\" ]; do sleep 0.05; '
+                               f'done", "{weir.path("go")}"]\n')
+    weir.good('workflow', 'apply', f'{name}.yaml', '-q')
+
+
+def _read_until(stream, words):
+    line = stream.readline()
+    while line and words not in line:
+        line = stream.readline()
+    assert line, f'it never said {words}'
+
+
+def _await_status(weir, id, *wanted, seconds=45):
     deadline = time.monotonic() + seconds
     while True:
         execution = weir.good('show', id, '--json').json()
@@ -49,13 +63,13 @@ def _await_status(weir, id, *wanted, seconds=30):
 
 def it_is_ready_within_50_ms(weir):
     weir.make_store()
-    best = 1
-    for _ in range(5):
+    limit = 1 if 'ASAN_OPTIONS' in os.environ or 'TSAN_OPTIONS' in os.environ else 0.05
+    best, deadline = limit, time.monotonic() + 60  # on a busy machine one start of many is undisturbed
+    while best >= limit and time.monotonic() < deadline:
         began = time.monotonic()
         process = _start(weir)
         best = min(best, time.monotonic() - began)
         assert _stop(process) == 0
-    limit = 1 if 'ASAN_OPTIONS' in os.environ or 'TSAN_OPTIONS' in os.environ else 0.05
     assert best < limit, f'{best * 1000:.0f} ms'
 
 
@@ -104,7 +118,7 @@ def the_log_is_readable_on_request_and_has_levels(weir):
     assert quiet.stdout.read() == b''
 
 
-def _await_node(weir, seconds=20):
+def _await_node(weir, seconds=45):
     deadline = time.monotonic() + seconds
     while weir.good('status', '--json').json()['nodes'] == 0:
         assert time.monotonic() < deadline, 'no node came'
@@ -133,29 +147,30 @@ def listed_programs_alone_may_run(weir):
 
 def a_first_signal_waits_for_what_runs_and_says_so(weir):
     weir.make_store()
-    _sleeper(weir, '1.5')
+    _gated(weir)
     process = _start(weir, '--allow-exec')
-    id = weir.enqueue('-w', 'acme', 'sleeper')
+    id = weir.enqueue('-w', 'acme', 'gated')
     _await_status(weir, id, 'DISPATCHED')
-    began = time.monotonic()
-    assert _stop(process) == 0
-    assert time.monotonic() - began > 0.5
-    assert b'waiting up to 25s for 1 running execution' in process.stderr.read()
+    process.send_signal(signal.SIGTERM)
+    _read_until(process.stderr, b'waiting up to 25s for 1 running execution')
+    assert process.poll() is None
+    weir.write('go', '')
+    assert process.wait(30) == 0
     assert weir.good('show', id, '--json').json()['status'] == 'COMPLETED'
 
 
 def a_second_signal_interrupts_and_the_work_goes_on_elsewhere(weir):
     weir.make_store()
-    _sleeper(weir, '3')
+    _gated(weir)
     process = _start(weir, '--allow-exec')
-    id = weir.enqueue('-w', 'acme', 'sleeper')
+    id = weir.enqueue('-w', 'acme', 'gated')
     _await_status(weir, id, 'DISPATCHED')
     process.send_signal(signal.SIGINT)
-    while b'stopping' not in process.stderr.readline():
-        pass
-    assert _stop(process, signal.SIGINT, 10) == 130
+    _read_until(process.stderr, b'stopping')
+    assert _stop(process, signal.SIGINT, 20) == 130  # without waiting out the grace of 25 s
     execution = weir.good('show', id, '--json').json()
     assert execution['pending_reason'] == 'handed_over', execution
+    weir.write('go', '')
     second = _start(weir, '--allow-exec')
     _await_status(weir, id, 'COMPLETED')
     assert _stop(second) == 0
@@ -175,31 +190,30 @@ def the_end_of_the_grace_is_told_from_a_graceful_stop(weir):
 def a_waiting_node_stops_at_once(weir):
     weir.make_store()
     process = _start(weir)
-    began = time.monotonic()
-    assert _stop(process, signal.SIGINT) == 0
-    assert time.monotonic() - began < 2
+    assert _stop(process, signal.SIGINT, 20) == 0  # the grace would be 25 s
 
 
 def a_closed_terminal_is_a_graceful_stop_and_nohup_is_kept(weir):
     weir.make_store()
-    assert _stop(_start(weir), signal.SIGHUP) == 0
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # this test itself may run under nohup
     try:
-        process = _start(weir)
+        closed = _start(weir)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        process = _start(weir, '--allow-exec')
     finally:
         signal.signal(signal.SIGHUP, before)
+    assert _stop(closed, signal.SIGHUP) == 0
     process.send_signal(signal.SIGHUP)
-    time.sleep(0.3)
-    assert process.poll() is None
+    weir.good('enqueue', '-w', 'acme', 'hello', '--wait')  # it goes on working
     assert _stop(process) == 0
 
 
 def an_enqueue_of_another_process_starts_at_once(weir):
     weir.make_store()
-    process = _start(weir, '--allow-exec')
-    time.sleep(0.3)
-    waits = []
-    for _ in range(5):
+    process = _start(weir, '--allow-exec', env={'WEIR_DISPATCH_POLL_INTERVAL': '1h'})  # no poll helps
+    waits = [1]
+    deadline = time.monotonic() + 60  # on a busy machine one of many is undisturbed
+    while min(waits) >= 0.05 and time.monotonic() < deadline:
         id = weir.enqueue()
         execution = _await_status(weir, id, 'COMPLETED')
         with weir.database() as database:
@@ -208,6 +222,36 @@ def an_enqueue_of_another_process_starts_at_once(weir):
         assert execution['workspace'] == 'acme'
     assert min(waits) < 0.05, waits
     assert _stop(process) == 0
+
+
+def a_secret_in_params_is_in_no_log_no_metric_and_no_command_line(weir):
+    """What a customer sends may be secret: it belongs to the store and to the step that asks for it, and to nobody else."""
+    weir.make_store()
+    canary = 'canary-7f3a91'
+    weir.write('careful.json', json.dumps({'name': 'careful', 'steps': {
+        'reads': {'exec': ['sh', '-c', 'cat >/dev/null; cat /proc/*/cmdline 2>/dev/null | tr "\\0" " "; env'],
+                  'stdin': '${.input}'},
+        'fails': {'needs': ['reads'], 'exec': ['sh', '-c', 'exit 3'], 'stdin': '${.input.token}'}}}))
+    weir.good('workflow', 'apply', 'careful.json', '-q')
+    with open(weir.path('log'), 'wb') as log:
+        process = weir.spawn('serve', '--allow-exec', env={'WEIR_LOG_LEVEL': 'debug'}, stdout=log)
+    _await_node(weir)
+    params = weir.write('params', json.dumps({'token': canary}))
+    result = weir.run('enqueue', '-w', 'acme', 'careful', '-p', f'@{params}', '--wait')
+    assert result.code == 1, repr(result)
+    id = result.out.strip()
+    said = [result.out + result.err]
+    said += [weir.good(*words).out for words in (('status', '--metrics'), ('status', '--json'), ('list', '--json'),
+                                                 ('why', id), ('doctor',), ('logs', id))]
+    refused = weir.run('enqueue', '-w', 'nobody', 'careful', '-p', f'@{params}', '--wait')
+    said.append(refused.out + refused.err)
+    assert refused.code == 3, repr(refused)
+    assert _stop(process) == 0
+    with open(weir.path('log')) as log:
+        said += [log.read(), process.stderr.read().decode()]
+    assert 'store.called' in said[-2]
+    assert not any(canary in text for text in said), [text for text in said if canary in text]
+    assert canary in json.dumps(weir.good('show', id, '--json').json()['params'])  # it is where it belongs
 
 
 def a_closed_stdout_does_not_stop_the_node(weir):
@@ -237,7 +281,7 @@ def a_service_manager_is_told(weir):
     path = weir.path('notify.socket')
     manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     manager.bind(path)
-    manager.settimeout(10)
+    manager.settimeout(45)
     process = weir.spawn('serve', env={'NOTIFY_SOCKET': path, 'WATCHDOG_USEC': '200000'})
     assert manager.recv(1000) == b'READY=1'
     assert manager.recv(1000) == b'WATCHDOG=1'

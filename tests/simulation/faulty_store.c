@@ -74,8 +74,9 @@ static enum fate before(const char *verb, struct weir_error *error, enum weir_st
         return GOES_THROUGH;
     }
     if (drawn(owner, owner->profile.store_fails)) {
+        static const enum weir_status transient[] = {WEIR_STORE_BUSY, WEIR_STORE_FULL, WEIR_STORE_UNREACHABLE};
         owner->result->faults++;
-        *ret_status = error_set(error, WEIR_STORE_BUSY, "simulated: nothing was changed");
+        *ret_status = error_set(error, transient[draw(owner, 3)], "simulated: nothing was changed");
         return FAILS_BEFORE;
     }
     return drawn(owner, owner->profile.store_unknown) ? IS_LOST_AFTER : GOES_THROUGH;
@@ -165,6 +166,10 @@ static enum weir_status faulty_claim(struct store *store, const struct claim_opt
 static enum weir_status faulty_next_work(struct store *store, int64_t node_id, const char *group,
                                          struct next_work *ret_next, struct weir_error *error)
 {
+    const struct mutant *mutant = owner->options.mutant;
+    if (mutant != NULL && mutant->next_work != NULL) {
+        READS("next_work", mutant->next_work(owner, store, node_id, group, ret_next, error));
+    }
     READS("next_work", real->next_work(store, node_id, group, ret_next, error));
 }
 

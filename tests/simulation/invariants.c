@@ -120,12 +120,13 @@ void check_claim(struct simulation *simulation, const struct model_item *item, i
             continue;
         }
         lane->claimed++;
+        simulation->last_claim_us[lane->group] = simulation->boot_us;
         if (lane->group != simulation->nodes[simulation->actor].group || simulation->group_paused[lane->group]) {
             fail(simulation, THE_MODEL_HOLDS, "%s was claimed by a node of another group, or its group is paused",
                  item->id);
         }
         if (lane->worst == NULL || item->rank > lane->worst->rank ||
-            (item->rank == lane->worst->rank && strcmp(item->id, lane->worst->id) > 0)) {
+            (item->rank == lane->worst->rank && item->entered > lane->worst->entered)) {
             lane->worst = item;
         }
     }
@@ -135,7 +136,7 @@ void check_claim(struct simulation *simulation, const struct model_item *item, i
 
 static bool goes_before(const struct model_item *left, const struct model_item *right)
 {
-    return left->rank != right->rank ? left->rank < right->rank : strcmp(left->id, right->id) < 0;
+    return left->rank != right->rank ? left->rank < right->rank : left->entered < right->entered;
 }
 
 static void check_lane_order(struct simulation *simulation, const struct model_lane *lane)
@@ -201,6 +202,18 @@ void check_order(struct simulation *simulation)
 
 /* --- 2, 6, 10: an end has a cause --- */
 
+/* Nothing fails for a reason that the engine has not given, except what keeps losing its nodes. */
+static void check_failure(struct simulation *simulation, const struct model_item *item)
+{
+    if (strcmp(item->error_code, "poison") == 0) {
+        if (simulation->profile.kind == SCRIPTED_SHARED || item->hand_overs < HANDOVERS_MAX_DEFAULT - 1) {
+            fail(simulation, THE_MODEL_HOLDS, "%s is poison after %d handovers", item->id, item->hand_overs);
+        }
+    } else if (strcmp(item->error_code, "scripted_failure") != 0 && strcmp(item->error_code, "scripted_refusal") != 0) {
+        fail(simulation, THE_MODEL_HOLDS, "%s is FAILED as %s, which the engine never said", item->id, item->error_code);
+    }
+}
+
 void check_end(struct simulation *simulation, const struct model_item *item)
 {
     const struct scripted_entry *entry = scripted_world_entry(simulation->engine_world, item->id);
@@ -220,6 +233,8 @@ void check_end(struct simulation *simulation, const struct model_item *item)
                !entry->refused_for_good && entry->refusals < simulation->profile.attempts_max) {
         fail(simulation, THE_MODEL_HOLDS, "%s is FAILED after %d refusals of %d", item->id, entry->refusals,
              simulation->profile.attempts_max);
+    } else if (item->state == ITEM_FAILED) {
+        check_failure(simulation, item);
     }
 }
 
@@ -265,6 +280,43 @@ void check_everything_ended(struct simulation *simulation)
     if (scripted_world_open_runs(simulation->engine_world, NULL) > 0) {
         fail(simulation, ONE_RUN_PER_ITEM, "something still runs though everything has ended");
     }
+}
+
+/* --- 10 and 11: store time --- */
+
+static void check_times_of(struct simulation *simulation, sqlite3_stmt *row)
+{
+    const struct model_item *item = observer_find(simulation, (const char *)sqlite3_column_text(row, 0));
+    int64_t created_us = sqlite3_column_int64(row, 1);
+    int64_t claimed_us = sqlite3_column_int64(row, 2);
+    int64_t dispatched_us = sqlite3_column_int64(row, 3);
+    int64_t finished_us = sqlite3_column_int64(row, 4);
+    /* After a handover the claim is the last node's, the dispatch still the first one's. */
+    bool swapped = dispatched_us < claimed_us && item != NULL && item->take_overs == 0;
+    if (claimed_us < created_us || dispatched_us < created_us || finished_us < claimed_us || finished_us < dispatched_us ||
+        swapped) {
+        fail(simulation, WALL_CLOCKS_DECIDE_NOTHING,
+             "time went back for %s: claimed %lld us, dispatched %lld us, ended %lld us after its enqueue",
+             (const char *)sqlite3_column_text(row, 0), (long long)(claimed_us - created_us),
+             (long long)(dispatched_us - created_us), (long long)(finished_us - created_us));
+    }
+}
+
+void check_times(struct simulation *simulation)
+{
+    sqlite3_stmt *rows = NULL;
+    static const char stamps[] = "SELECT id, created_at, coalesce(claimed_at, created_at),"
+                                 " coalesce(dispatched_at, claimed_at, created_at), finished_at FROM workflow_executions";
+    if (failed(simulation)) {
+        return;
+    }
+    if (sqlite3_prepare_v2(simulation->reader, stamps, -1, &rows, NULL) != SQLITE_OK) {
+        fail(simulation, THE_MODEL_HOLDS, "time stamps: %s", sqlite3_errmsg(simulation->reader));
+    }
+    while (!failed(simulation) && sqlite3_step(rows) == SQLITE_ROW) {
+        check_times_of(simulation, rows);
+    }
+    (void)sqlite3_finalize(rows);
 }
 
 /* --- 12: the story that people read --- */

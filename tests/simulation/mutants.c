@@ -96,6 +96,42 @@ static bool let_one_jump_the_queue(struct simulation *simulation, sqlite3 *datab
                                                  " (SELECT id FROM workflow_execution_queue WHERE phase = 0 LIMIT 1)");
 }
 
+/* A ready item goes to the waiting ones, with the books in order. */
+static bool put_one_off(struct simulation *simulation, sqlite3 *database)
+{
+    (void)change(database, "DROP TABLE IF EXISTS temp.late; CREATE TEMP TABLE late AS SELECT q.id, q.lane_id"
+                           " FROM workflow_execution_queue q JOIN lanes l ON l.id = q.lane_id"
+                           " WHERE q.phase = 0 AND l.runnable > 1 LIMIT 1");
+    if (!later(simulation) || !change(database, "UPDATE workflow_execution_queue SET phase = 1, due_at = rank + 600000000"
+                                                " WHERE id IN (SELECT id FROM late)")) {
+        return false;
+    }
+    (void)change(database, "UPDATE lanes SET runnable = runnable - 1, waiting = waiting + 1"
+                           " WHERE id IN (SELECT lane_id FROM late)");
+    return true;
+}
+
+static bool charge_one_that_waits(struct simulation *simulation, sqlite3 *database)
+{
+    return later(simulation) && change(database, "UPDATE workflow_execution_queue SET attempts = attempts + 1 WHERE id ="
+                                                 " (SELECT id FROM workflow_execution_queue WHERE phase = 0 LIMIT 1)");
+}
+
+static bool rewrite_a_step(struct simulation *simulation, sqlite3 *database)
+{
+    return later(simulation) &&
+           change(database, "UPDATE workflow_node_executions SET output = '1' WHERE (execution_id, step) IN"
+                            " (SELECT execution_id, step FROM workflow_node_executions"
+                            "  WHERE finished_at IS NOT NULL LIMIT 1)");
+}
+
+static bool turn_the_clock_back(struct simulation *simulation, sqlite3 *database)
+{
+    return later(simulation) && change(database, "UPDATE store_state SET clock_offset = clock_offset - 2000000,"
+                                                 " clock_high = clock_high - 10000000 WHERE EXISTS"
+                                                 " (SELECT 1 FROM workflow_execution_queue)");
+}
+
 static bool drop_the_record(struct simulation *simulation, sqlite3 *database)
 {
     return later(simulation) && change(database, "DELETE FROM workflow_execution_events WHERE seq = 1 AND execution_id IN"
@@ -135,6 +171,18 @@ static enum weir_status record_under_any_fence(struct simulation *simulation, st
         records[i].status = forged[i].status;
     }
     free(forged);
+    return status;
+}
+
+/* Every other minute nobody hears that there is work. */
+static enum weir_status miss_the_wake_up(struct simulation *simulation, struct store *store, int64_t node_id,
+                                         const char *group, struct next_work *ret_next, struct weir_error *error)
+{
+    enum weir_status status = real_driver()->next_work(store, node_id, group, ret_next, error);
+    if (status == WEIR_OK && simulation->boot_us / (60 * MICROSECONDS_PER_SECOND) % 2 != 0) {
+        simulation->result->tampered = true;
+        ret_next->ready = false;
+    }
     return status;
 }
 
@@ -181,13 +229,12 @@ static enum weir_status claim_without_the_head(struct simulation *simulation, st
                                                const struct claim_options *options, struct arena *arena,
                                                struct claim_result *ret_result, struct weir_error *error)
 {
-    return claim_between(
-        simulation,
-        "UPDATE workflow_execution_queue SET phase = 1, due_at = 9000000000000000 WHERE phase = 0 AND id IN"
-        " (SELECT (SELECT q.id FROM workflow_execution_queue q WHERE q.lane_id = l.id AND q.phase = 0"
-        "  ORDER BY q.rank, q.id LIMIT 1) FROM lanes l WHERE l.runnable > 2)",
-        "UPDATE workflow_execution_queue SET phase = 0, due_at = NULL WHERE due_at = 9000000000000000", store, options,
-        arena, ret_result, error);
+    return claim_between(simulation,
+                         "UPDATE workflow_execution_queue SET lane_id = -lane_id WHERE phase = 0 AND id IN"
+                         " (SELECT (SELECT q.id FROM workflow_execution_queue q WHERE q.lane_id = l.id AND q.phase = 0"
+                         "  ORDER BY q.rank, q.number LIMIT 1) FROM lanes l WHERE l.runnable > 2)",
+                         "UPDATE workflow_execution_queue SET lane_id = -lane_id WHERE lane_id < 0", store, options, arena,
+                         ret_result, error);
 }
 
 /* Nodes are declared dead while their lease still runs. */
@@ -257,6 +304,11 @@ static const struct mutant mutants[] = {
      .caught_by = CAUGHT_BY(ONE_RUN_PER_ITEM) | CAUGHT_BY(STALE_FENCES_ARE_DEAF) | CAUGHT_BY(THE_MODEL_HOLDS),
      .tamper = put_back_the_claimed},
     {.name = "a ready lane is forgotten", .caught_by = CAUGHT_BY(NOBODY_STARVES), .tamper = forget_a_lane},
+    {.name = "a ready item is put off", .caught_by = CAUGHT_BY(NOBODY_STARVES), .tamper = put_one_off},
+    {.name = "a wake-up is missed", .caught_by = CAUGHT_BY(NOBODY_STARVES), .next_work = miss_the_wake_up},
+    {.name = "waiting costs an attempt", .caught_by = CAUGHT_BY(THE_MODEL_HOLDS), .tamper = charge_one_that_waits},
+    {.name = "a finished step is rewritten", .caught_by = CAUGHT_BY(EVERYTHING_IS_ON_RECORD), .tamper = rewrite_a_step},
+    {.name = "store time goes back", .caught_by = CAUGHT_BY(WALL_CLOCKS_DECIDE_NOTHING), .tamper = turn_the_clock_back},
     {.name = "one item jumps the queue", .caught_by = CAUGHT_BY(FIRST_IN_FIRST_OUT), .tamper = let_one_jump_the_queue},
     {.name = "the head of a lane is overlooked",
      .caught_by = CAUGHT_BY(FIRST_IN_FIRST_OUT),

@@ -250,6 +250,7 @@ static void row_appeared(struct simulation *simulation, const struct change *cha
     INVARIANT(item->workspace >= 0);
     item->state = ITEM_PENDING;
     item->has_row = true;
+    item->changed_us = simulation->boot_us;
     item->entered = change->seq;
     take_columns(item, change);
     text_copy(item->key, sizeof item->key, change->extra == NULL ? "" : change->extra);
@@ -314,6 +315,26 @@ static void note_move(struct simulation *simulation, struct model_item *item, en
     }
 }
 
+/* The three counters only grow, one at a time; what waits for its turn is not put off; attempts have their bound. */
+static void check_counters_of(struct simulation *simulation, const struct model_item *item, enum item_state to,
+                              const struct change *change)
+{
+    int grown =
+        (change->attempts - item->attempts) + (change->deferrals - item->deferrals) + (change->handovers - item->handovers);
+    if (change->attempts < item->attempts || change->deferrals < item->deferrals || change->handovers < item->handovers ||
+        grown > 1 || (grown == 1 && item->phase != 2)) {
+        fail(simulation, THE_MODEL_HOLDS, "the counters of %s went from %d/%d/%d to %d/%d/%d", item->id, item->attempts,
+             item->deferrals, item->handovers, change->attempts, change->deferrals, change->handovers);
+    }
+    if (change->attempts >= simulation->profile.attempts_max) {
+        fail(simulation, THE_MODEL_HOLDS, "%s waits for its start number %d of %d", item->id, change->attempts + 1,
+             simulation->profile.attempts_max);
+    }
+    if (item->state == ITEM_PENDING && to == ITEM_PENDING && item->phase == 0 && change->phase == 1) {
+        fail(simulation, NOBODY_STARVES, "%s was put off by %s though nobody had claimed it", item->id, simulation->verb);
+    }
+}
+
 static void row_changed(struct simulation *simulation, const struct change *change)
 {
     struct model_item *item = observer_find(simulation, change->id);
@@ -346,10 +367,9 @@ static void row_changed(struct simulation *simulation, const struct change *chan
     if (from == ITEM_PENDING && to == ITEM_CLAIMED) {
         simulation->workspaces[item->workspace].held--;
     }
-    if (item->phase != 0 && change->phase == 0) {
-        item->entered = change->seq;
-    }
+    check_counters_of(simulation, item, to, change);
     take_columns(item, change);
+    item->changed_us = simulation->boot_us;
     item->state = to;
     count_row(simulation, item, 1);
     simulation->result->transitions += from != to;

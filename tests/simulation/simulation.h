@@ -1,10 +1,12 @@
 /* A fleet of nodes over one real store, in one thread, on a virtual clock, with faults drawn from a seed.
  *
- *   world.c         the virtual clocks, the nodes' lives (start, crash, pause, stop), the scheduler
+ *   profile.c       what kind of fleet a seed makes
+ *   world.c         the virtual clocks, the nodes' lives (start, crash, pause, stop, reboot), the scheduler
  *   workload.c      what clients and operators do: enqueue, cancel, retry, pause, plans, ...
  *   faulty_store.c  a store driver between the node and the real one: lost answers, deaths and pauses at every call
  *   observer.c      every changed row, in order, through triggers; replayed into a model of the queue
  *   invariants.c    what must always be true (design 6), checked on the model, the ledger of the engine and the store
+ *   promptness.c    when all is calm, what may go on does so soon
  *   simulation.c    the program: seeds, TAP, replay
  *   mutants.c       broken variants; each must be caught, or the checker is worth nothing
  *
@@ -65,6 +67,8 @@ struct mutant {
     /* Around the store's verbs; each may be NULL. */
     enum weir_status (*claim)(struct simulation *, struct store *, const struct claim_options *, struct arena *,
                               struct claim_result *, struct weir_error *);
+    enum weir_status (*next_work)(struct simulation *, struct store *, int64_t, const char *, struct next_work *,
+                                  struct weir_error *);
     enum weir_status (*record)(struct simulation *, struct store *, int64_t, struct record *, size_t,
                                struct record_summary *, struct weir_error *);
     enum weir_status (*recover)(struct simulation *, struct store *, const struct recover_options *,
@@ -115,8 +119,9 @@ struct model_item {
     int64_t run_at;
     int priority;
     int attempts, deferrals, handovers;
-    int64_t entered; /* change number at which it became runnable */
-    bool has_row;    /* in the queue */
+    int64_t changed_us; /* true time */
+    int64_t entered;    /* change number of its enqueueing: the order among equal ranks */
+    bool has_row;       /* in the queue */
     bool acknowledged;
     bool cancel_asked;
     int64_t finished_at;
@@ -148,6 +153,7 @@ struct model_lane {
     int64_t runnable;
     int64_t waiting;
     bool was_ready;
+    int64_t idle_since_us;          /* promptness.c: ready since then, and no claim in its group */
     int64_t claimed;                /* by the call that is being looked at */
     const struct model_item *worst; /* of these, the last in order */
     int64_t passed_over;            /* items of other lanes of the group that were claimed while this one was ready */
@@ -173,12 +179,14 @@ struct simulated_node {
     struct node *node;
     struct event_bus events;
     int64_t due_us[LOOP_COUNT];
-    enum node_wish wish;   /* what an operator has set and nobody took back */
-    int64_t wakes_at_us;   /* NODE_ASLEEP */
-    bool died;             /* inside the call that runs now */
-    bool busy[LOOP_COUNT]; /* loops that are inside a call now: a thread of the node each */
-    int depth;             /* how many of them */
-    bool frozen;           /* the whole process is stopped inside a call, not only the thread */
+    enum node_wish wish;     /* what an operator has set and nobody took back */
+    int64_t wakes_at_us;     /* NODE_ASLEEP */
+    bool died;               /* inside the call that runs now */
+    bool busy[LOOP_COUNT];   /* loops that are inside a call now: a thread of the node each */
+    int depth;               /* how many of them */
+    int64_t steady_since_us; /* promptness.c: able to claim since then */
+    unsigned woken;          /* bits of the loops that were woken and have not run since */
+    bool frozen;             /* the whole process is stopped inside a call, not only the thread */
 };
 
 struct profile {
@@ -186,7 +194,7 @@ struct profile {
     int nodes, workspaces, groups;
     struct scripted_plan plan;
     /* Chances per ten thousand scheduler steps, or store calls. */
-    int enqueue, act, crash, pause, stop, cut, jump, node_wish;
+    int enqueue, act, crash, pause, stop, cut, jump, reboot;
     int store_fails, store_unknown, dies_in_call, sleeps_in_call;
     int64_t pause_most_us;
     int batch_most;
@@ -205,10 +213,14 @@ struct simulation {
     struct profile profile;
     char folder[64];
     char path[96];
-    int64_t boot_us;
+    int64_t boot_us;       /* true time; goes on over a reboot */
+    int64_t wall_error_us; /* of all wall clocks alike: what the store takes for the time after a reboot */
+    int boots;
+    char boot_id[24];
     int64_t step;
     bool calm;
-    struct clock clock; /* of those outside */
+    int64_t last_death_us; /* of a node */
+    struct clock clock;    /* of those outside */
     struct uuid_source uuids;
     struct store *outside;
     struct scripted_world *engine_world;
@@ -236,6 +248,7 @@ struct simulation {
     struct model_workspace workspaces[WORKSPACES_MOST];
     struct model_lane lanes[LANES_MOST];
     size_t lane_count;
+    int64_t last_claim_us[GROUPS_MOST]; /* true time */
     bool group_paused[GROUPS_MOST];
     bool queue_paused;
     int64_t plan_max[4];
@@ -257,6 +270,10 @@ void world_wake_nodes(struct simulation *simulation);
 void fail(struct simulation *simulation, enum invariant invariant, const char *format, ...) WEIR_PRINTF(3, 4);
 bool failed(const struct simulation *simulation);
 void say(struct simulation *simulation, const char *format, ...) WEIR_PRINTF(2, 3);
+
+/* --- profile.c --- */
+
+void profile_draw(struct simulation *simulation);
 
 /* --- workload.c --- */
 
@@ -298,6 +315,14 @@ void check_end(struct simulation *simulation, const struct model_item *item);
 void check_store(struct simulation *simulation);
 void check_everything_ended(struct simulation *simulation);
 void check_story(struct simulation *simulation);
+/* The time stamps of what has ended stand in order. */
+void check_times(struct simulation *simulation);
 bool lane_is_ready(const struct simulation *simulation, const struct model_lane *lane);
+
+/* --- promptness.c --- */
+
+void promptness_begin(struct simulation *simulation);
+/* After each calm step: nothing that a node may claim, promote or take over waits for longer than a few polls. */
+void check_promptness(struct simulation *simulation);
 
 #endif

@@ -17,6 +17,7 @@
 /* How long after the last fault everything must have ended: the latest run_at, the longest backoff, the safety net of five
  * minutes looked at each minute, and some handovers of runs that are cut short. */
 #define SETTLE_US (3600 * SECOND_US)
+#define WALL_ERROR_MOST_US (600 * SECOND_US)
 
 enum { NESTED_STEPS_MOST = 40, CHECK_EVERY = 256, TEN_THOUSAND = 10000 };
 
@@ -73,7 +74,8 @@ static int64_t outside_boot(void *context)
 
 static int64_t outside_wall(void *context)
 {
-    return WALL_START_US + ((struct simulation *)context)->boot_us;
+    const struct simulation *simulation = context;
+    return WALL_START_US + simulation->boot_us + simulation->wall_error_us;
 }
 
 static int64_t node_boot(void *context)
@@ -84,7 +86,7 @@ static int64_t node_boot(void *context)
 static int64_t node_wall(void *context)
 {
     const struct simulated_node *node = context;
-    return WALL_START_US + node->simulation->boot_us + node->wall_skew_us;
+    return outside_wall(node->simulation) + node->wall_skew_us;
 }
 
 static void skew_wall(struct simulation *simulation, struct simulated_node *node)
@@ -149,6 +151,7 @@ void world_kill(struct simulation *simulation, struct simulated_node *node)
         return;
     }
     say(simulation, "%s dies%s", node->name, node->depth > 0 ? " in a call" : "");
+    simulation->last_death_us = simulation->boot_us;
     simulation->result->crashes++;
     node->died = true;
     scripted_crash(node->engine, drawn(simulation, TEN_THOUSAND / 2));
@@ -194,11 +197,13 @@ static void start_node(struct simulation *simulation, struct simulated_node *nod
     node->generation++;
     node->group = node->index % simulation->profile.groups;
     (void)snprintf(node->name, sizeof node->name, "n%d.%d", node->index, node->generation);
-    node->clock = (struct clock){.wall_us = node_wall, .boot_us = node_boot, .context = node};
+    node->clock =
+        (struct clock){.wall_us = node_wall, .boot_us = node_boot, .context = node, .boot_id = simulation->clock.boot_id};
     /* A node that starts alone takes its wall clock for the store's, on purpose: run_at is wall time. So clocks are right
      * at that moment, and wrong from then on. */
     node->wall_skew_us = 0;
     node->wish = NODE_RUN;
+    node->woken = 0;
     node->uuids = (struct uuid_source){.random_state = random_next(&simulation->random), .seeded = true};
     memset(&node->events, 0, sizeof node->events);
     (void)event_subscribe(&node->events, hear_event, node);
@@ -232,7 +237,7 @@ static void after_loop(struct simulation *simulation, struct simulated_node *nod
     }
     if (node->died) {
         bury(node);
-    } else if (node->life == NODE_LEAVING && node_is_stopped(node->node)) {
+    } else if (node_is_stopped(node->node)) { /* begun here, or wished by an operator */
         say(simulation, "%s has stopped", node->name);
         node_close(node->node);
         node->node = NULL;
@@ -252,8 +257,6 @@ static void step_loop(struct simulation *simulation, struct simulated_node *node
         [LOOP_DUTIES] = node_duties_step,
     };
     int actor = simulation->actor;
-    int64_t changes = simulation->changes_seen;
-    uint64_t reports = scripted_reports(node->engine);
     simulation->actor = node->index;
     node->depth++;
     node->busy[loop] = true;
@@ -262,13 +265,6 @@ static void step_loop(struct simulation *simulation, struct simulated_node *node
     node->depth--;
     observe(simulation);
     node->due_us[loop] = due_us;
-    /* What the loops of a node tell each other by waking. */
-    if (node->engine != NULL && scripted_reports(node->engine) != reports) {
-        node->due_us[LOOP_RECORD] = simulation->boot_us;
-    }
-    if (loop == LOOP_RECORD && simulation->changes_seen != changes && drawn(simulation, 8000)) {
-        node->due_us[LOOP_DISPATCH] = simulation->boot_us;
-    }
     check_engine(simulation);
     after_loop(simulation, node);
     simulation->actor = actor;
@@ -295,6 +291,22 @@ static bool may_step(const struct simulated_node *node, int loop)
 static int64_t due_of(const struct simulated_node *node, enum node_loop loop)
 {
     return loop == LOOP_ENGINE ? scripted_next(node->engine) : node->due_us[loop];
+}
+
+/* What the loops of a node, and its engine, tell each other is never lost; how soon it is heard is chance. */
+static void hear_wakes(struct simulation *simulation)
+{
+    for (int i = 0; i < simulation->profile.nodes; i++) {
+        struct simulated_node *node = &simulation->nodes[i];
+        node->woken |= node->node == NULL || node->died ? 0 : node_take_wakes(node->node);
+        for (int loop = LOOP_DISPATCH; loop <= LOOP_DUTIES; loop++) {
+            unsigned bit = 1U << loop;
+            if ((node->woken & bit) != 0 && !node->busy[loop]) {
+                node->due_us[loop] = simulation->boot_us;
+                node->woken &= ~bit;
+            }
+        }
+    }
 }
 
 /* One of the loops that are due, all with the same chance; with `any`, one of all. False when there is none. */
@@ -342,6 +354,7 @@ void world_step(struct simulation *simulation)
     if (drawn(simulation, 500)) {
         pass_time_to(simulation, simulation->boot_us + draw(simulation, 200000));
     }
+    hear_wakes(simulation);
     if (pick_loop(simulation, drawn(simulation, simulation->calm ? 20 : 1000), &index, &loop)) {
         step_loop(simulation, &simulation->nodes[index], loop);
         return;
@@ -359,6 +372,35 @@ static struct simulated_node *pick_node(struct simulation *simulation, enum node
 {
     struct simulated_node *node = &simulation->nodes[draw(simulation, simulation->profile.nodes)];
     return node->life == life && node->depth == 0 ? node : NULL;
+}
+
+/* The machine starts anew: every process dies at once, and the wall clock may come back wrong (no battery, a correction).
+ * Not how far its clock since boot goes back: the store only ever uses it together with the boot's name. */
+static void reboot(struct simulation *simulation)
+{
+    for (int i = 0; i < simulation->profile.nodes; i++) {
+        if (simulation->nodes[i].depth > 0) {
+            return;
+        }
+    }
+    simulation->actor = OUTSIDE;
+    for (int i = 0; i < simulation->profile.nodes; i++) {
+        struct simulated_node *node = &simulation->nodes[i];
+        if (node->life != NODE_ABSENT) {
+            simulation->result->crashes++;
+            node->died = true;
+            scripted_crash(node->engine, false);
+            bury(node);
+        }
+    }
+    scripted_world_reboot(simulation->engine_world);
+    pass_time_to(simulation, simulation->boot_us + draw(simulation, 20 * SECOND_US));
+    if (drawn(simulation, 5000)) {
+        simulation->wall_error_us += draw(simulation, 2 * WALL_ERROR_MOST_US) - WALL_ERROR_MOST_US;
+    }
+    (void)snprintf(simulation->boot_id, sizeof simulation->boot_id, "boot-%d", ++simulation->boots + 1);
+    say(simulation, "the machine starts anew as %s, its wall clock %lld us wrong", simulation->boot_id,
+        (long long)simulation->wall_error_us);
 }
 
 static void maybe_fault(struct simulation *simulation)
@@ -391,62 +433,12 @@ static void maybe_fault(struct simulation *simulation)
         skew_wall(simulation, alive);
     } else if (absent != NULL && drawn(simulation, 200)) {
         start_node(simulation, absent);
+    } else if (drawn(simulation, profile->reboot)) {
+        reboot(simulation);
     }
 }
 
 /* --- one run --- */
-
-static int some(struct simulation *simulation, int most)
-{
-    return drawn(simulation, 3500) ? 0 : (int)draw(simulation, most + 1);
-}
-
-static void draw_profile(struct simulation *simulation)
-{
-    struct profile *profile = &simulation->profile;
-    profile->kind = drawn(simulation, 6500) ? SCRIPTED_IN_NODE : SCRIPTED_SHARED;
-    profile->nodes = 1 + (int)draw(simulation, NODES_MOST);
-    profile->groups = profile->nodes > 1 && drawn(simulation, 3000) ? 2 : 1;
-    profile->workspaces = 1 + (int)draw(simulation, WORKSPACES_MOST);
-    /* One statement each: the order of the draws must not depend on the compiler. */
-    struct scripted_plan *plan = &profile->plan;
-    plan->refuse = some(simulation, 100);
-    plan->defer = some(simulation, 50);
-    plan->refuse_for_good = some(simulation, 30);
-    plan->unreachable = some(simulation, 80);
-    plan->lose_request = some(simulation, 50);
-    plan->lose_answer = some(simulation, 80);
-    plan->fail = some(simulation, 200);
-    plan->never_end = some(simulation, 30);
-    plan->answer_twice = some(simulation, 100);
-    plan->end_twice = some(simulation, 100);
-    plan->end_before_answer = some(simulation, 100);
-    plan->deaf_to_cancel = some(simulation, 100);
-    plan->late = some(simulation, 50);
-    plan->steps_most = (int)draw(simulation, 4);
-    plan->answer_most_us = 1 + draw(simulation, 20000);
-    plan->late_most_us = 1 + draw(simulation, 20 * SECOND_US);
-    plan->run_most_us = 1 + draw(simulation, 3 * SECOND_US);
-    plan->cancel_most_us = 1 + draw(simulation, 3 * SECOND_US);
-    profile->enqueue = 200 + (int)draw(simulation, 600);
-    profile->act = some(simulation, 500);
-    profile->crash = some(simulation, 120);
-    profile->pause = some(simulation, 120);
-    profile->stop = some(simulation, 80);
-    profile->cut = some(simulation, 80);
-    profile->jump = some(simulation, 200);
-    profile->store_fails = some(simulation, 400);
-    profile->store_unknown = some(simulation, 250);
-    profile->dies_in_call = some(simulation, 80);
-    profile->sleeps_in_call = some(simulation, 800);
-    profile->lease_us = (2 + draw(simulation, 8)) * SECOND_US;
-    profile->pause_most_us = 1 + draw(simulation, 4 * profile->lease_us);
-    profile->batch_most = (int)draw(simulation, 3) * 8;
-    profile->attempts_max = 1 + (int)draw(simulation, 4);
-    profile->exclusive = drawn(simulation, 1000);
-    profile->room = (size_t)(1 + draw(simulation, 30));
-    profile->retention_us = drawn(simulation, 3000) ? (30 + draw(simulation, 120)) * SECOND_US : 0;
-}
 
 static void open_world(struct simulation *simulation)
 {
@@ -457,7 +449,9 @@ static void open_world(struct simulation *simulation)
     INVARIANT(mkdtemp(simulation->folder) != NULL);
     (void)snprintf(simulation->path, sizeof simulation->path, "%s/weir.db", simulation->folder);
     (void)snprintf(url, sizeof url, "sqlite:%s", simulation->path);
-    simulation->clock = (struct clock){.wall_us = outside_wall, .boot_us = outside_boot, .context = simulation};
+    (void)snprintf(simulation->boot_id, sizeof simulation->boot_id, "boot-1");
+    simulation->clock = (struct clock){
+        .wall_us = outside_wall, .boot_us = outside_boot, .context = simulation, .boot_id = simulation->boot_id};
     simulation->uuids = (struct uuid_source){.random_state = random_next(&simulation->random), .seeded = true};
     struct store_options options = {.url = url, .create = true, .clock = &simulation->clock, .uuids = &simulation->uuids};
     if (store_open(&options, &simulation->outside, &error) != WEIR_OK ||
@@ -544,6 +538,7 @@ static void run_to_the_end(struct simulation *simulation)
 {
     simulation->actor = OUTSIDE;
     simulation->calm = true;
+    promptness_begin(simulation);
     scripted_world_calm(simulation->engine_world);
     say(simulation, "all is calm from here");
     int64_t end_us = simulation->boot_us + SETTLE_US;
@@ -558,11 +553,13 @@ static void run_to_the_end(struct simulation *simulation)
         }
         simulation->step++;
         world_step(simulation);
+        check_promptness(simulation);
     }
     if (!failed(simulation)) {
         check_everything_ended(simulation);
         check_store(simulation);
         check_story(simulation);
+        check_times(simulation);
     }
 }
 
@@ -577,7 +574,7 @@ void simulation_run(const struct simulation_options *options, struct simulation_
     simulation->actor = OUTSIDE;
     random_seed(&simulation->random, options->seed);
     random_seed(&simulation->skew, options->skew);
-    draw_profile(simulation);
+    profile_draw(simulation);
     open_world(simulation);
     workload_prepare(simulation);
     for (int i = 0; i < simulation->profile.nodes; i++) {

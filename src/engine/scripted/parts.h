@@ -57,7 +57,6 @@ struct handle {
     size_t room;
     int64_t lease_end_us;
     int64_t cut_until_us;
-    uint64_t reports;
     bool stopping;
     bool crashed;
 };

@@ -82,7 +82,6 @@ static void report_twice(struct handle *handle, const struct report *first, int6
 static void report_now(struct handle *handle, struct report *report)
 {
     INVARIANT(handle != NULL);
-    handle->reports++;
     engine_report(&handle->base, report);
 }
 

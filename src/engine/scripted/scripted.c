@@ -363,11 +363,6 @@ int64_t scripted_next(const struct engine *engine)
     return event == NULL || handle->crashed ? TIME_NEVER : event->at_us;
 }
 
-uint64_t scripted_reports(const struct engine *engine)
-{
-    return ((const struct handle *)engine)->reports;
-}
-
 void scripted_cut(struct engine *engine, int64_t until_us)
 {
     handle_of(engine)->cut_until_us = until_us;
@@ -465,6 +460,16 @@ int64_t scripted_world_pass_time(struct scripted_world *world)
     }
     int64_t own_us = scripted_drain(world, NULL);
     return own_us < next_us ? own_us : next_us;
+}
+
+void scripted_world_reboot(struct scripted_world *world)
+{
+    for (struct run *run = world->runs, *next; run != NULL && world->kind == SCRIPTED_IN_NODE; run = next) {
+        next = run->next;
+        if (run->handle == NULL) {
+            scripted_remove_run(world, run);
+        }
+    }
 }
 
 const struct scripted_entry *scripted_world_entry(const struct scripted_world *world, const char *id)

@@ -117,6 +117,9 @@ void scripted_world_cut(struct scripted_world *world, int64_t until_us);
 /* Call whenever the clock has moved: kills what runs under an ended lease, and lets the runs of a shared world go on.
  * Returns when something happens next (boot clock; TIME_NEVER: nothing). */
 int64_t scripted_world_pass_time(struct scripted_world *world);
+/* SCRIPTED_IN_NODE: the machine of the nodes starts anew. What a slow keeper still let run (scripted_crash()) is gone at
+ * once; nodes that live are crashed before. */
+void scripted_world_reboot(struct scripted_world *world);
 /* The id's entry, or NULL when no start was ever asked for. */
 const struct scripted_entry *scripted_world_entry(const struct scripted_world *world, const char *id);
 /* All entries, one after the other, in the order of their first start; NULL after the last. */
@@ -133,8 +136,6 @@ WEIR_MUST_CHECK enum weir_status scripted_open(struct scripted_world *world, siz
                                                struct weir_error *error);
 /* When engine_step() has something to do (boot clock; TIME_NEVER: nothing is ahead). */
 int64_t scripted_next(const struct engine *engine);
-/* How many reports the handle has given to its sink so far. */
-uint64_t scripted_reports(const struct engine *engine);
 /* No start of this node reaches the engine before this time. */
 void scripted_cut(struct engine *engine, int64_t until_us);
 /* The node has died: the handle is deaf and dumb from now on, and only good for engine_close(). Its runs (SCRIPTED_IN_NODE)

@@ -104,7 +104,8 @@ static enum weir_status release_one(struct bulk *bulk, const char *id, struct we
         lane_changes_lane(&bulk->write.changes, bulk->write.connection, item.lane_id, &status, error);
     lane->waiting -= 1;
     lane->runnable += 1;
-    (void)lane_changes_workspace(&bulk->write.changes, bulk->write.connection, item.workspace_id, &status, error);
+    (void)lane_changes_workspace(&bulk->write.changes, bulk->write.connection, item.workspace_id, LOOK_ALWAYS, &status,
+                                 error);
     return status == WEIR_OK ? note(bulk, id, "release", NULL, error) : status;
 }
 

@@ -9,7 +9,7 @@
 #include "queue/fair_share.h"
 #include "store/sqlite/sqlite_store.h"
 
-enum { DEFINITION_CACHE = 64, SPREAD_FROM = 64, SPREAD_TURNS = 8 };
+enum { DEFINITION_CACHE = 64 };
 
 struct claim {
     struct write write;
@@ -17,6 +17,7 @@ struct claim {
     struct arena *arena;
     struct claimed_item *items;
     int64_t *ranks;
+    int64_t *row_numbers;
     size_t count;
     int64_t fence;
     struct {
@@ -110,7 +111,7 @@ static enum weir_status promote_due(struct claim *claim, struct weir_error *erro
         struct lane_change *lane = lane_changes_lane(&claim->write.changes, connection, due[i].lane_id, &status, error);
         lane->waiting -= 1;
         lane->runnable += 1;
-        (void)lane_changes_workspace(&claim->write.changes, connection, due[i].workspace_id, &status, error);
+        (void)lane_changes_workspace(&claim->write.changes, connection, due[i].workspace_id, LOOK_ALWAYS, &status, error);
     }
     /* The lanes must be ready before they are dealt turns. */
     return status == WEIR_OK ? lane_changes_write(&claim->write.changes, connection, error) : status;
@@ -158,6 +159,7 @@ static enum weir_status take_rows(struct claim *claim, sqlite3_stmt *statement, 
         INVARIANT(claim->count < claim->options->limit);
         struct claimed_item *item = &claim->items[claim->count];
         claim->ranks[claim->count] = sqlite3_column_int64(statement, 1);
+        claim->row_numbers[claim->count] = sqlite3_column_int64(statement, 11);
         if (workspace_ids != NULL) {
             workspace_ids[claim->count] = sqlite3_column_int64(statement, 10);
         }
@@ -173,7 +175,7 @@ static enum weir_status take_rows(struct claim *claim, sqlite3_stmt *statement, 
         item->claimed_at_us = claim->write.now_us;
         item->running_for_us =
             sqlite3_column_type(statement, 9) == SQLITE_NULL ? 0 : claim->write.now_us - sqlite3_column_int64(statement, 9);
-        item->priority = sqlite3_column_int(statement, 11);
+        item->priority = sqlite3_column_int(statement, 12);
         item->fence = claim->fence;
         item->handed_over = handed_over;
         claim->count++;
@@ -247,6 +249,8 @@ static enum weir_status sort_items(struct claim *claim, size_t first, struct wei
 struct ready_lane {
     struct lane_share share;
     int64_t workspace_id;
+    int64_t free_slots;
+    bool is_only_one; /* of its workspace */
     const char *workspace;
 };
 
@@ -264,13 +268,14 @@ static enum weir_status read_lanes(struct claim *claim, size_t limit, struct rea
     }
     while (count < limit && connection_step(connection, statement, &status, error)) {
         struct ready_lane *lane = &lanes[count++];
-        int64_t free_slots = sqlite3_column_int64(statement, 4);
         int64_t runnable = sqlite3_column_int64(statement, 5);
         lane->share.lane_id = sqlite3_column_int64(statement, 0);
         lane->workspace_id = sqlite3_column_int64(statement, 1);
         lane->share.pass = sqlite3_column_int64(statement, 2);
         lane->share.weight = sqlite3_column_int(statement, 3);
-        lane->share.room = free_slots < runnable ? free_slots : runnable;
+        lane->free_slots = sqlite3_column_int64(statement, 4);
+        lane->is_only_one = sqlite3_column_int(statement, 7) != 0;
+        lane->share.room = lane->free_slots < runnable ? lane->free_slots : runnable;
         lane->workspace = column_copy(statement, 6, claim->arena, &failed);
         status = WEIR_OK;
     }
@@ -284,7 +289,7 @@ static enum weir_status mark_claimed(struct claim *claim, size_t first, struct w
     enum weir_status status = WEIR_OK;
     for (size_t i = first; i < claim->count && status == WEIR_OK; i++) {
         int64_t changes = 0;
-        status = connection_run(claim->write.connection, error, &changes, QUERY_CLAIM_ITEM, "tiii", claim->items[i].id,
+        status = connection_run(claim->write.connection, error, &changes, QUERY_CLAIM_ITEM, "iiii", claim->row_numbers[i],
                                 claim->options->node_id, claim->fence, claim->write.now_us);
         INVARIANT(status != WEIR_OK || changes == 1);
     }
@@ -314,10 +319,13 @@ static enum weir_status serve_lane(struct claim *claim, const struct lane_share 
         claim->ranks[i] = fair_share_give_back(lane->share.pass, lane->share.weight, -(int64_t)(i - first));
     }
     if (status == WEIR_OK) {
-        status = connection_run(connection, error, NULL, QUERY_CHARGE_LANE, "iii", share->lane_id, pass, taken);
+        status = connection_run(connection, error, NULL, QUERY_CHARGE_LANE, "iiid", share->lane_id, pass, taken,
+                                taken < lane->free_slots ? 1 : 0);
     }
+    /* The charge has closed the lane itself when its workspace is full now. */
+    enum lane_look look = lane->is_only_one ? LOOK_NEVER : LOOK_IF_FILLS;
     struct workspace_counts *counts =
-        lane_changes_slots(&claim->write.changes, connection, lane->workspace_id, &status, error);
+        lane_changes_workspace(&claim->write.changes, connection, lane->workspace_id, look, &status, error);
     counts->slots += taken;
     counts->pending -= taken;
     return status;
@@ -336,24 +344,6 @@ static const struct ready_lane *find_lane(const struct ready_lane *lanes, size_t
     return bsearch(&key, lanes, count, sizeof key, compare_lane_ids);
 }
 
-/* A large claim takes several turns of a lane at a time: a lane's rows lie together, so that writes a fraction of the pages
- * that one turn of each would. The lanes that are left out stand first in the next claim, so nobody is more than
- * SPREAD_TURNS ahead. Returns how many of the first lanes can fill the claim. */
-static size_t lanes_for(const struct ready_lane *lanes, size_t count, size_t limit)
-{
-    size_t turns = 0;
-    size_t used = 0;
-    if (limit < SPREAD_FROM) {
-        return count;
-    }
-    while (used < count && turns < limit) {
-        int64_t room = lanes[used].share.room;
-        turns += (size_t)(room < SPREAD_TURNS ? room : SPREAD_TURNS);
-        used++;
-    }
-    return used;
-}
-
 static enum weir_status take_from_lanes(struct claim *claim, struct claim_result *result, struct weir_error *error)
 {
     size_t limit = claim->options->limit - claim->count;
@@ -367,7 +357,6 @@ static enum weir_status take_from_lanes(struct claim *claim, struct claim_result
     if (status != WEIR_OK || count == 0) {
         return status;
     }
-    count = lanes_for(lanes, count, limit);
     for (size_t i = 0; i < count; i++) {
         shares[i] = lanes[i].share;
     }
@@ -535,8 +524,10 @@ enum weir_status sqlite_claim(struct store *store, const struct claim_options *o
     claim->arena = arena;
     claim->items = arena_allocate(arena, options->limit * sizeof *claim->items);
     claim->ranks = arena_allocate(arena, options->limit * sizeof *claim->ranks);
-    status =
-        claim->items == NULL || claim->ranks == NULL ? error_out_of_memory(error) : write_open(store, &claim->write, error);
+    claim->row_numbers = arena_allocate(arena, options->limit * sizeof *claim->row_numbers);
+    status = claim->items == NULL || claim->ranks == NULL || claim->row_numbers == NULL
+                 ? error_out_of_memory(error)
+                 : write_open(store, &claim->write, error);
     if (status != WEIR_OK) {
         free(claim);
         return status;

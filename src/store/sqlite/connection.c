@@ -212,9 +212,15 @@ static enum weir_status set_pragmas(struct connection *connection, const struct 
         }
     }
     char cache[64];
+    char log[64];
     (void)snprintf(cache, sizeof cache, "PRAGMA cache_size=-%d", options->cache_kib);
-    const char *const wanted[] = {"PRAGMA synchronous=FULL",   "PRAGMA foreign_keys=OFF",        "PRAGMA secure_delete=OFF",
-                                  "PRAGMA trusted_schema=OFF", "PRAGMA wal_autocheckpoint=4000", cache};
+    (void)snprintf(log, sizeof log, "PRAGMA wal_autocheckpoint=%d", (int)LOG_PAGES);
+    const char *const wanted[] = {"PRAGMA synchronous=FULL",
+                                  "PRAGMA foreign_keys=OFF",
+                                  "PRAGMA secure_delete=OFF",
+                                  "PRAGMA trusted_schema=OFF",
+                                  cache,
+                                  log};
     for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
         enum weir_status status = connection_execute(connection, wanted[i], error);
         if (status != WEIR_OK) {
@@ -432,7 +438,7 @@ const char *connection_boot_id(const struct clock *clock)
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static char boot_id[BOOT_ID_MAX];
     if (clock != clock_system()) {
-        return "simulated";
+        return clock->boot_id == NULL ? "simulated" : clock->boot_id;
     }
     (void)pthread_mutex_lock(&lock);
     if (boot_id[0] == '\0') {
@@ -466,6 +472,9 @@ enum weir_status connection_store_time(struct connection *connection, int64_t *r
     const char *boot_id = column_text(statement, 0);
     bool same_boot = boot_id != NULL && strcmp(boot_id, connection_boot_id(connection->clock)) == 0;
     int64_t high_us = sqlite3_column_int64(statement, 2);
+    if (!same_boot && high_us > 0) {
+        high_us += CLOCK_MARK_US; /* the last mark may be that old */
+    }
     int64_t now_us =
         same_boot ? clock_boot(connection->clock) + sqlite3_column_int64(statement, 1) : clock_wall(connection->clock);
     *ret_now_us = now_us > high_us ? now_us : high_us;
@@ -482,8 +491,23 @@ enum weir_status connection_set_clock(struct connection *connection, bool force,
     }
     int64_t wall_us = clock_wall(connection->clock);
     int64_t start_us = force && wall_us > now_us ? wall_us : now_us;
-    return connection_run(connection, error, NULL, force ? QUERY_FORCE_CLOCK : QUERY_SET_CLOCK, "tii",
-                          connection_boot_id(connection->clock), start_us - clock_boot(connection->clock), start_us);
+    return connection_run(connection, error, NULL, force ? QUERY_FORCE_CLOCK : QUERY_SET_CLOCK, "tiii",
+                          connection_boot_id(connection->clock), start_us - clock_boot(connection->clock), start_us,
+                          start_us - wall_us);
+}
+
+enum weir_status connection_mark_clock(struct connection *connection, int64_t now_us, struct weir_error *error)
+{
+    if (now_us - connection->clock_marked_us < CLOCK_MARK_US && now_us >= connection->clock_marked_us) {
+        return WEIR_OK;
+    }
+    enum weir_status status = connection_set_clock(connection, false, error);
+    if (status == WEIR_OK) {
+        status = connection_run(connection, error, NULL, QUERY_RAISE_CLOCK, "ii", now_us,
+                                now_us - clock_wall(connection->clock));
+    }
+    connection->clock_marking_us = now_us;
+    return status;
 }
 
 /* --- the shared writer --- */
@@ -653,6 +677,10 @@ enum weir_status write_commit(struct sqlite_file *file, struct weir_error *error
     enum weir_status status = connection_run(&file->writer, error, NULL, QUERY_COMMIT, "");
     if (status == WEIR_OK) {
         FAILPOINT("after_commit");
+        if (file->writer.clock_marking_us != 0) {
+            file->writer.clock_marked_us = file->writer.clock_marking_us;
+        }
+        file->writer.clock_marking_us = 0;
         file->in_transaction = false;
         turn_lock_release(&file->writer_lock);
         return WEIR_OK;
@@ -674,6 +702,7 @@ void write_cancel(struct sqlite_file *file)
     if (file->in_transaction && sqlite3_get_autocommit(file->writer.database) == 0) {
         (void)connection_run(&file->writer, NULL, NULL, QUERY_ROLLBACK, "");
     }
+    file->writer.clock_marking_us = 0;
     file->in_transaction = false;
     turn_lock_release(&file->writer_lock);
 }

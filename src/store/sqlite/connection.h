@@ -21,14 +21,20 @@
 enum {
     APPLICATION_ID = 0x77656972, /* "weir": tells our files from others */
     READER_CACHE_KIB = 1024,
-    WRITER_CACHE_KIB = 8 * 1024
+    WRITER_CACHE_KIB = 8 * 1024,
+    /* Pages of the log before a commit copies them to the database: 40 MB. The same pages are written again and again, so a
+     * longer log is copied less often per page; a longer one than this would take too long to read after a crash. */
+    LOG_PAGES = 10000
 };
+#define CLOCK_MARK_US MICROSECONDS_PER_SECOND /* what was written after the last mark is not older than this */
 
 struct connection {
     sqlite3 *database;
     sqlite3_stmt *statements[QUERY_COUNT];
     const struct clock *clock;
     int64_t deadline_boot_us; /* of the call that runs now; the busy handler obeys it */
+    int64_t clock_marked_us;  /* the last store time that this connection has noted in the file */
+    int64_t clock_marking_us; /* noted by the transaction that is open; 0 = not */
     bool borrowed;            /* the caller's own database: never closed, no transaction control by us */
 };
 
@@ -109,6 +115,9 @@ enum weir_status write_reserve(struct sqlite_file *file, int64_t deadline_us, st
 
 /* Store time by the clock of the store (see the table store_state); inside or outside of a transaction. */
 enum weir_status connection_store_time(struct connection *connection, int64_t *ret_now_us, struct weir_error *error);
+/* Near the end of each write transaction: after a boot the first writer sets the clock, and once a second the time is noted
+ * in the file, so that it does not go back over a boot whose wall clock is wrong. */
+enum weir_status connection_mark_clock(struct connection *connection, int64_t now_us, struct weir_error *error);
 /* Sets the clock after a boot, inside a write transaction: wall time, but never below what was used before. */
 enum weir_status connection_set_clock(struct connection *connection, bool force, struct weir_error *error);
 /* The id of this boot of the machine; "simulated" when the clock is not the machine's. */

@@ -5,11 +5,20 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/json.h"
 
 enum { NAMES_MAX = 1000 };
 
 /* --- look-ups --- */
+
+/* FNV-1a. */
+static uint64_t name_hash(const char *name)
+{
+    uint64_t hash = 14695981039346656037U;
+    for (; *name != '\0'; name++) {
+        hash = (hash ^ (unsigned char)*name) * 1099511628211U;
+    }
+    return hash;
+}
 
 /* "did you mean": the nearest of the names that a query returns. */
 static void suggest(struct connection *connection, sqlite3_stmt *names, const char *wanted, struct weir_error *error)
@@ -37,8 +46,9 @@ static void suggest(struct connection *connection, sqlite3_stmt *names, const ch
 static enum weir_status find_workspace(struct enqueue_context *context, const char *name, int64_t *ret_id,
                                        struct weir_error *error)
 {
-    if (strcmp(context->workspace.name, name) == 0) {
-        *ret_id = context->workspace.id;
+    struct kept_workspace *kept = &context->workspaces[name_hash(name) % ENQUEUE_KEPT];
+    if (strcmp(kept->name, name) == 0) {
+        *ret_id = kept->id;
         return WEIR_OK;
     }
     enum weir_status status = connection_read_integer(context->connection, error, ret_id, QUERY_FIND_WORKSPACE, "t", name);
@@ -49,8 +59,8 @@ static enum weir_status find_workspace(struct enqueue_context *context, const ch
         return WEIR_WORKSPACE_NOT_FOUND;
     }
     if (status == WEIR_OK) {
-        text_copy(context->workspace.name, sizeof context->workspace.name, name);
-        context->workspace.id = *ret_id;
+        text_copy(kept->name, sizeof kept->name, name);
+        kept->id = *ret_id;
     }
     return status;
 }
@@ -75,8 +85,9 @@ static enum weir_status refuse_workflow(struct enqueue_context *context, const c
 static enum weir_status find_workflow(struct enqueue_context *context, const char *workspace, int64_t workspace_id,
                                       const char *name, int64_t *ret_id, struct weir_error *error)
 {
-    if (context->workflow.workspace_id == workspace_id && strcmp(context->workflow.name, name) == 0) {
-        *ret_id = context->workflow.id;
+    struct kept_workflow *kept = &context->workflows[(name_hash(name) + (uint64_t)workspace_id) % ENQUEUE_KEPT];
+    if (kept->workspace_id == workspace_id && strcmp(kept->name, name) == 0) {
+        *ret_id = kept->id;
         return WEIR_OK;
     }
     enum weir_status status =
@@ -85,9 +96,9 @@ static enum weir_status find_workflow(struct enqueue_context *context, const cha
         return refuse_workflow(context, workspace, workspace_id, name, error);
     }
     if (status == WEIR_OK) {
-        text_copy(context->workflow.name, sizeof context->workflow.name, name);
-        context->workflow.workspace_id = workspace_id;
-        context->workflow.id = *ret_id;
+        text_copy(kept->name, sizeof kept->name, name);
+        kept->workspace_id = workspace_id;
+        kept->id = *ret_id;
     }
     return status;
 }
@@ -95,8 +106,9 @@ static enum weir_status find_workflow(struct enqueue_context *context, const cha
 static enum weir_status find_lane(struct enqueue_context *context, int64_t workspace_id, const char *group, int64_t *ret_id,
                                   struct weir_error *error)
 {
-    if (context->lane.workspace_id == workspace_id && strcmp(context->lane.group, group) == 0) {
-        *ret_id = context->lane.id;
+    struct kept_lane *kept = &context->lanes[(name_hash(group) + (uint64_t)workspace_id) % ENQUEUE_KEPT];
+    if (kept->workspace_id == workspace_id && strcmp(kept->group, group) == 0) {
+        *ret_id = kept->id;
         return WEIR_OK;
     }
     enum weir_status status =
@@ -109,9 +121,9 @@ static enum weir_status find_lane(struct enqueue_context *context, int64_t works
         }
     }
     if (status == WEIR_OK) {
-        text_copy(context->lane.group, sizeof context->lane.group, group);
-        context->lane.workspace_id = workspace_id;
-        context->lane.id = *ret_id;
+        text_copy(kept->group, sizeof kept->group, group);
+        kept->workspace_id = workspace_id;
+        kept->id = *ret_id;
     }
     return status;
 }
@@ -148,87 +160,12 @@ enum weir_status enqueue_item(struct enqueue_context *context, const struct new_
     struct lane_change *lane = lane_changes_lane(context->changes, context->connection, lane_id, &status, error);
     lane->runnable += waits ? 0 : 1;
     lane->waiting += waits ? 1 : 0;
-    lane_changes_workspace(context->changes, context->connection, item->workspace_id, &status, error)->pending += 1;
+    lane_changes_workspace(context->changes, context->connection, item->workspace_id, LOOK_ALWAYS, &status, error)
+        ->pending += 1;
     return status;
 }
 
 /* --- one request --- */
-
-static bool is_empty_object(const char *bytes, size_t length)
-{
-    return bytes == NULL || (length == 2 && memcmp(bytes, "{}", 2) == 0);
-}
-
-static enum weir_status check_params(const struct enqueue_request *request, struct weir_error *error)
-{
-    if (is_empty_object(request->params, request->params_length)) {
-        return WEIR_OK;
-    }
-    if (request->params_length > PARAMS_BYTES_MAX) {
-        error_set(error, WEIR_PARAMS_TOO_LARGE, "params are %zu bytes, the limit is %d", request->params_length,
-                  PARAMS_BYTES_MAX);
-        error_hint(error, "store the data elsewhere and pass a reference to it");
-        return WEIR_PARAMS_TOO_LARGE;
-    }
-    json_t *value = NULL;
-    enum weir_status status = json_read(request->params, request->params_length, &value, error);
-    if (status == WEIR_OUT_OF_MEMORY) {
-        return status;
-    }
-    if (status != WEIR_OK) {
-        error_prefix(error, "params");
-        if (error != NULL) {
-            error->status = WEIR_INVALID_PARAMS;
-        }
-        error_hint(error, "params are a JSON object, for example {\"customer\": 42}");
-        return WEIR_INVALID_PARAMS;
-    }
-    if (!json_is_object(value)) {
-        status = error_set(error, WEIR_INVALID_PARAMS, "params are %s %s, not an object",
-                           strchr("aeio", json_type_name(value)[0]) != NULL ? "an" : "a", json_type_name(value));
-        error_hint(error, "params are a JSON object, for example {\"customer\": 42}");
-    }
-    json_decref(value);
-    return status;
-}
-
-static enum weir_status check_text(const char *what, const char *text, size_t most, struct weir_error *error)
-{
-    size_t length = text == NULL ? 0 : strlen(text);
-    if (length == 0 || length > most || !text_is_utf8(text, length)) {
-        return error_set(error, WEIR_INVALID_ARGUMENT, "%s %s", what,
-                         length == 0     ? "is missing"
-                         : length > most ? "is too long"
-                                         : "is not UTF-8");
-    }
-    return WEIR_OK;
-}
-
-static enum weir_status check_request(const struct enqueue_request *request, struct weir_error *error)
-{
-    enum weir_status status = check_text("the workspace's name", request->workspace, WORKSPACE_NAME_MAX, error);
-    if (status == WEIR_OK) {
-        status = check_text("the workflow's name", request->workflow, WORKFLOW_NAME_MAX, error);
-    }
-    if (status == WEIR_OK && request->idempotency_key != NULL) {
-        status = check_text("the idempotency key", request->idempotency_key, IDEMPOTENCY_KEY_MAX, error);
-    }
-    if (status == WEIR_OK && request->group != NULL) {
-        status = check_text("the executor group's name", request->group, GROUP_NAME_MAX, error);
-    }
-    if (status == WEIR_OK && request->id != NULL && !uuid_is_valid(request->id)) {
-        status = error_set(error, WEIR_INVALID_ARGUMENT, "\"%s\" is not an execution id", request->id);
-        error_hint(error, "an id looks like 01939b7e-7a5c-7c3e-8b3a-2f1d4c5b6a79");
-    }
-    if (status == WEIR_OK && (request->priority < PRIORITY_LEAST || request->priority > PRIORITY_MOST)) {
-        status = error_set(error, WEIR_INVALID_ARGUMENT, "priority %d is outside of %d to %d", request->priority,
-                           PRIORITY_LEAST, PRIORITY_MOST);
-    }
-    if (status == WEIR_OK && request->run_at_us < 0) {
-        status = error_set(error, WEIR_INVALID_ARGUMENT, "run_at is before 1970");
-    }
-    return status == WEIR_OK ? check_params(request, error) : status;
-}
 
 /* The same key again: the first id when workflow and params are the same, a refusal when not. WEIR_NOT_FOUND: a new key. */
 static enum weir_status answer_known_key(struct enqueue_context *context, const struct enqueue_request *request,
@@ -246,7 +183,7 @@ static enum weir_status answer_known_key(struct enqueue_context *context, const 
     const char *workflow = column_text(find, 2);
     const char *params = (const char *)sqlite3_column_blob(find, 3);
     size_t length = (size_t)sqlite3_column_bytes(find, 3);
-    bool empty = is_empty_object(request->params, request->params_length);
+    bool empty = enqueue_has_no_params(request);
     bool same =
         workflow != NULL && strcmp(workflow, request->workflow) == 0 &&
         (empty ? params == NULL
@@ -305,7 +242,7 @@ enum weir_status enqueue_request(struct enqueue_context *context, const struct e
     int64_t workspace_id = 0;
     int64_t definition_id = 0;
     *result = (struct enqueue_result){.status = WEIR_OK};
-    enum weir_status status = check_request(request, &own);
+    enum weir_status status = enqueue_request_check(request, &own);
     if (status == WEIR_OK) {
         status = find_workspace(context, request->workspace, &workspace_id, &own);
     }
@@ -336,7 +273,7 @@ enum weir_status enqueue_request(struct enqueue_context *context, const struct e
     } else {
         uuid_make(context->wall_us, result->id);
     }
-    bool empty = is_empty_object(request->params, request->params_length);
+    bool empty = enqueue_has_no_params(request);
     struct new_item item = {
         .id = result->id,
         .workspace_id = workspace_id,
@@ -409,6 +346,9 @@ enum weir_status sqlite_store_enqueue_on(sqlite3 *database, const struct enqueue
     }
     if (status == WEIR_OK) {
         status = lane_changes_write(changes, &connection, error);
+    }
+    if (status == WEIR_OK) {
+        status = connection_mark_clock(&connection, context.now_us, error);
     }
     connection_close(&connection);
     free(changes);

@@ -4,27 +4,34 @@
 
 #include "store/sqlite/sqlite_store.h"
 
-/* Sets are often of one workspace and workflow: what was looked up last is kept for the next request. */
+/* Sets often go round a few workspaces: what was looked up is kept for the requests that follow, each in the place that its
+ * key points to; a newer one takes the place of an older one. */
+enum { ENQUEUE_KEPT = 128 };
+
+struct kept_workspace {
+    char name[WORKSPACE_NAME_MAX + 1];
+    int64_t id;
+};
+struct kept_workflow {
+    char name[WORKFLOW_NAME_MAX + 1];
+    int64_t workspace_id;
+    int64_t id;
+};
+struct kept_lane {
+    char group[GROUP_NAME_MAX + 1];
+    int64_t workspace_id;
+    int64_t id;
+};
+
 struct enqueue_context {
     struct connection *connection;
     struct lane_changes *changes;
     struct uuid_source *uuids;
     int64_t now_us;
     int64_t wall_us;
-    struct {
-        char name[WORKSPACE_NAME_MAX + 1];
-        int64_t id;
-    } workspace;
-    struct {
-        char name[WORKFLOW_NAME_MAX + 1];
-        int64_t workspace_id;
-        int64_t id;
-    } workflow;
-    struct {
-        char group[GROUP_NAME_MAX + 1];
-        int64_t workspace_id;
-        int64_t id;
-    } lane;
+    struct kept_workspace workspaces[ENQUEUE_KEPT];
+    struct kept_workflow workflows[ENQUEUE_KEPT];
+    struct kept_lane lanes[ENQUEUE_KEPT];
 };
 
 /* A row that is ready to go in: what a request amounts to, or what a retry copies. */

@@ -12,12 +12,22 @@
 
 #include "store/sqlite/connection.h"
 
-enum { LANE_CHANGES_MAX = 512 };
+enum {
+    LANE_CHANGES_MAX = 512,
+    LANE_CHANGES_SLOTS = 2048 /* of the two hash tables: a power of two, large enough that they stay mostly empty */
+};
 
 struct lane_change {
     int64_t id;
     int64_t runnable;
     int64_t waiting;
+};
+
+/* When the ready flags of a workspace's lanes must be looked at; the most that was asked for counts. */
+enum lane_look {
+    LOOK_NEVER,    /* whoever changed it has set them himself */
+    LOOK_IF_FILLS, /* only slots were taken or given back: when it becomes full, or stops being full */
+    LOOK_ALWAYS    /* runnable items or limits may have changed */
 };
 
 struct workspace_counts {
@@ -27,7 +37,7 @@ struct workspace_counts {
     int64_t completed;
     int64_t failed;
     int64_t cancelled;
-    bool look; /* runnable items or limits may have changed: look at its lanes whatever the slots say */
+    enum lane_look look;
 };
 
 struct lane_changes {
@@ -36,23 +46,19 @@ struct lane_changes {
     size_t lane_count;
     size_t workspace_count;
     int64_t slots_freed; /* over all workspaces and writes */
-    /* Where the last look-ups ended: sets are often of few workspaces, or run through them in order. */
-    size_t last_lane;
-    size_t last_workspace;
+    /* Hash tables with open addressing: 1 + the index of an entry above, 0 = free. */
+    uint16_t lane_slots[LANE_CHANGES_SLOTS];
+    uint16_t workspace_slots[LANE_CHANGES_SLOTS];
 };
 
 void lane_changes_init(struct lane_changes *changes);
 /* The entry of the lane / the workspace, made when new. Never NULL: a full table is written first; a failure of that write
- * is kept in *ret_status and the entry is then a scratch one. */
+ * is kept in *ret_status. */
 struct lane_change *lane_changes_lane(struct lane_changes *changes, struct connection *connection, int64_t lane_id,
                                       enum weir_status *ret_status, struct weir_error *error);
 struct workspace_counts *lane_changes_workspace(struct lane_changes *changes, struct connection *connection,
-                                                int64_t workspace_id, enum weir_status *ret_status,
+                                                int64_t workspace_id, enum lane_look look, enum weir_status *ret_status,
                                                 struct weir_error *error);
-/* The same for who only takes or gives back slots: its lanes are looked at only when it becomes full, or stops being full.
- */
-struct workspace_counts *lane_changes_slots(struct lane_changes *changes, struct connection *connection,
-                                            int64_t workspace_id, enum weir_status *ret_status, struct weir_error *error);
 /* Writes everything and empties the tables. */
 enum weir_status lane_changes_write(struct lane_changes *changes, struct connection *connection, struct weir_error *error);
 

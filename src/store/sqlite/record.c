@@ -89,9 +89,8 @@ static enum weir_status note_end(struct write *write, int64_t workspace_id, enum
                                  struct weir_error *error)
 {
     enum weir_status status = WEIR_OK;
-    struct workspace_counts *counts =
-        held ? lane_changes_slots(&write->changes, write->connection, workspace_id, &status, error)
-             : lane_changes_workspace(&write->changes, write->connection, workspace_id, &status, error);
+    struct workspace_counts *counts = lane_changes_workspace(&write->changes, write->connection, workspace_id,
+                                                             held ? LOOK_IF_FILLS : LOOK_ALWAYS, &status, error);
     counts->slots -= held ? 1 : 0;
     counts->pending -= held ? 0 : 1;
     counts->completed += state == ITEM_COMPLETED;
@@ -103,21 +102,40 @@ static enum weir_status note_end(struct write *write, int64_t workspace_id, enum
 /* What a row must be to be ended; the numbers are those of the statement. */
 enum must_be { MUST_BE_PENDING = 0, MUST_BE_HELD = 1, MUST_BE_CLAIMED = 2 };
 
+/* The row that may be ended: its number and workspace; WEIR_NOT_FOUND without one. */
+static enum weir_status find_row(struct connection *connection, const struct record *record, enum must_be must_be,
+                                 int64_t *ret_row, int64_t *ret_workspace_id, struct weir_error *error)
+{
+    sqlite3_stmt *statement =
+        connection_bind(connection, error, QUERY_MAY_END_ITEM, "tid", record->id, record->fence, (int)must_be);
+    enum weir_status status = WEIR_OK;
+    if (statement == NULL) {
+        return statement_failure(error);
+    }
+    if (!connection_step(connection, statement, &status, error)) {
+        return status == WEIR_OK ? WEIR_NOT_FOUND : status;
+    }
+    *ret_row = sqlite3_column_int64(statement, 0);
+    *ret_workspace_id = sqlite3_column_int64(statement, 1);
+    (void)sqlite3_reset(statement);
+    return WEIR_OK;
+}
+
 /* Moves the row to the history when the fence is right; *ret_moved tells whether there was one. */
 static enum weir_status move_to_history(struct write *write, const struct record *record, enum item_state state,
                                         enum must_be must_be, int64_t *ret_workspace_id, bool *ret_moved,
                                         struct weir_error *error)
 {
-    enum weir_status status = connection_read_integer(write->connection, error, ret_workspace_id, QUERY_MAY_END_ITEM, "tid",
-                                                      record->id, record->fence, (int)must_be);
+    int64_t row = 0;
+    enum weir_status status = find_row(write->connection, record, must_be, &row, ret_workspace_id, error);
     *ret_moved = status == WEIR_OK;
     if (status != WEIR_OK) {
         return status == WEIR_NOT_FOUND ? WEIR_OK : status;
     }
-    status = connection_run(write->connection, error, NULL, QUERY_END_ITEM, "ttittdd", record->id, item_state_name(state),
+    status = connection_run(write->connection, error, NULL, QUERY_END_ITEM, "itittdd", row, item_state_name(state),
                             write->now_us, record->error_code, record->error, record->dispatched_first ? 1 : 0,
                             record->kind == RECORD_REFUSED ? 1 : 0);
-    return status == WEIR_OK ? connection_run(write->connection, error, NULL, QUERY_DELETE_ITEM, "t", record->id) : status;
+    return status == WEIR_OK ? connection_run(write->connection, error, NULL, QUERY_DELETE_ITEM, "i", row) : status;
 }
 
 enum weir_status item_end(struct write *write, const struct ending *ending, struct weir_error *error)
@@ -205,7 +223,7 @@ static enum weir_status record_put_back(struct write *write, int64_t node_id, st
     lane->runnable += waits ? 0 : 1;
     lane->waiting += waits ? 1 : 0;
     struct workspace_counts *counts =
-        lane_changes_workspace(&write->changes, write->connection, item.workspace_id, &status, error);
+        lane_changes_workspace(&write->changes, write->connection, item.workspace_id, LOOK_ALWAYS, &status, error);
     counts->slots -= 1;
     counts->pending += 1;
     return status;

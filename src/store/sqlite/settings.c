@@ -21,7 +21,7 @@ static enum weir_status resolve(struct write *write, int64_t workspace_id, struc
 {
     enum weir_status status = connection_run(write->connection, error, NULL, QUERY_RESOLVE_WORKSPACE, "i", workspace_id);
     if (status == WEIR_OK) {
-        (void)lane_changes_workspace(&write->changes, write->connection, workspace_id, &status, error);
+        (void)lane_changes_workspace(&write->changes, write->connection, workspace_id, LOOK_ALWAYS, &status, error);
     }
     return status;
 }

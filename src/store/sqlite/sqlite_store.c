@@ -140,6 +140,9 @@ enum weir_status write_open(struct store *store, struct write *write, struct wei
 enum weir_status write_finish(struct write *write, struct weir_error *error)
 {
     enum weir_status status = lane_changes_write(&write->changes, write->connection, error);
+    if (status == WEIR_OK) {
+        status = connection_mark_clock(write->connection, write->now_us, error);
+    }
     if (status != WEIR_OK) {
         write_undo(write);
         return status;

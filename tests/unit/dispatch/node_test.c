@@ -2,168 +2,10 @@
  * with whole fleets and at random; here each promise of the node has a test of its own. */
 #include "dispatch/node.h"
 
-#include <sqlite3.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
+#include <stdatomic.h>
+#include <time.h>
 
-#include "engine/scripted/scripted.h"
-#include "support/test.h"
-
-#define SECOND MICROSECONDS_PER_SECOND
-#define MINUTE (60 * SECOND)
-#define START_WALL_US ((int64_t)1800000000 * SECOND)
-
-enum { ROOM = 4, EVENTS_MOST = 4096 };
-
-struct bench {
-    struct clock clock;
-    int64_t now_us;
-    char folder[64];
-    char url[96];
-    struct store *store;
-    struct scripted_world *world;
-    struct engine *engine;
-    struct node *node;
-    struct node_settings settings;
-    struct event_bus events;
-    int counts[EVENT_TYPE_COUNT];
-    struct event last[EVENT_TYPE_COUNT];
-    int hooked;
-    int steps;
-};
-
-static int64_t bench_boot(void *context)
-{
-    return ((struct bench *)context)->now_us;
-}
-
-static int64_t bench_wall(void *context)
-{
-    return START_WALL_US + ((struct bench *)context)->now_us;
-}
-
-static void count_event(void *context, const struct event *event)
-{
-    struct bench *bench = context;
-    bench->counts[event->type]++;
-    bench->last[event->type] = *event; /* its strings are gone after the call; only numbers are looked at */
-}
-
-static int open_bench(void **state)
-{
-    struct bench *bench = calloc(1, sizeof *bench);
-    assert_non_null(bench);
-    bench->now_us = MINUTE;
-    bench->clock = (struct clock){.wall_us = bench_wall, .boot_us = bench_boot, .context = bench};
-    (void)snprintf(bench->folder, sizeof bench->folder, "%s/weir-node-XXXXXX",
-                   access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
-    assert_non_null(mkdtemp(bench->folder));
-    (void)snprintf(bench->url, sizeof bench->url, "sqlite:%s/weir.db", bench->folder);
-    assert_true(event_subscribe(&bench->events, count_event, bench));
-    struct store_options options = {.url = bench->url, .create = true, .clock = &bench->clock};
-    struct workspace_change solo = {.name = "solo", .plan = "free", .paused = -1, .create = true};
-    struct workspace_change many = {.name = "many", .plan = "enterprise", .paused = -1, .create = true};
-    struct published published;
-    assert_int_equal(store_open(&options, &bench->store, NULL), WEIR_OK);
-    assert_int_equal(store_migrate(bench->store, NULL, NULL), WEIR_OK);
-    assert_int_equal(store_set_workspace(bench->store, &solo, NULL), WEIR_OK);
-    assert_int_equal(store_set_workspace(bench->store, &many, NULL), WEIR_OK);
-    assert_int_equal(store_publish(bench->store, "plain", NULL, "{\"name\":\"plain\"}", &published, NULL), WEIR_OK);
-    assert_int_equal(
-        store_publish(bench->store, "patient", NULL, "{\"name\":\"patient\",\"stuck_after\":\"10m\"}", &published, NULL),
-        WEIR_OK);
-    bench->world = scripted_world_open(SCRIPTED_SHARED, &bench->clock, NULL, 1);
-    assert_non_null(bench->world);
-    assert_int_equal(scripted_open(bench->world, ROOM, &bench->engine, NULL), WEIR_OK);
-    /* The poll is out of the way: what starts in a test was started by a wake-up. */
-    bench->settings =
-        (struct node_settings){.name = "node", .poll_interval_us = 3600 * SECOND, .seed = 7, .clock = &bench->clock};
-    *state = bench;
-    return 0;
-}
-
-static void start_node(struct bench *bench)
-{
-    assert_int_equal(node_open(bench->store, bench->engine, &bench->events, &bench->settings, &bench->node, NULL), WEIR_OK);
-}
-
-static int close_bench(void **state)
-{
-    struct bench *bench = *state;
-    char path[128];
-    node_close(bench->node);
-    engine_close(bench->engine);
-    scripted_world_close(bench->world);
-    store_close(bench->store);
-    static const char *const endings[] = {"", "-wal", "-shm"};
-    for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
-        (void)snprintf(path, sizeof path, "%s/weir.db%s", bench->folder, endings[i]);
-        (void)unlink(path);
-    }
-    assert_int_equal(rmdir(bench->folder), 0);
-    free(bench);
-    return 0;
-}
-
-/* Lets the time pass as the node wants to be called, at least each second. */
-static void pass(struct bench *bench, int64_t us)
-{
-    int64_t end_us = bench->now_us + us;
-    for (;;) {
-        (void)scripted_world_pass_time(bench->world);
-        bench->steps++;
-        int64_t next_us = bench->node == NULL ? TIME_NEVER : node_step(bench->node);
-        if (bench->now_us >= end_us) {
-            return;
-        }
-        int64_t soon_us = bench->now_us + SECOND < end_us ? bench->now_us + SECOND : end_us;
-        int64_t ahead_us = scripted_next(bench->engine);
-        next_us = ahead_us < next_us ? ahead_us : next_us;
-        next_us = next_us < soon_us ? next_us : soon_us;
-        bench->now_us = next_us > bench->now_us ? next_us : bench->now_us + 10;
-    }
-}
-
-static void enqueue_at(struct bench *bench, const char *workspace, const char *workflow, int64_t run_at_us, char *ret_id)
-{
-    struct enqueue_request request = {.workspace = workspace, .workflow = workflow, .run_at_us = run_at_us};
-    struct enqueue_result result;
-    assert_int_equal(store_enqueue(bench->store, &request, 1, &result, NULL), WEIR_OK);
-    assert_int_equal(result.status, WEIR_OK);
-    memcpy(ret_id, result.id, UUID_TEXT_MAX);
-}
-
-static void enqueue(struct bench *bench, const char *workspace, char *ret_id)
-{
-    enqueue_at(bench, workspace, "plain", 0, ret_id);
-    if (bench->node != NULL) {
-        node_wake(bench->node);
-    }
-}
-
-static void push(struct bench *bench, struct scripted_fate fate)
-{
-    scripted_world_push(bench->world, &fate);
-}
-
-/* "PENDING" ...; the answer lives until the next call. */
-static const char *text_of(struct bench *bench, const char *id, const char *key)
-{
-    static char text[64];
-    json_t *answer = NULL;
-    assert_int_equal(store_why(bench->store, id, &answer, NULL), WEIR_OK);
-    const char *value = json_string_value(json_object_get(answer, key));
-    (void)snprintf(text, sizeof text, "%s", value == NULL ? "" : value);
-    json_decref(answer);
-    return text;
-}
-
-static int runs_begun(struct bench *bench, const char *id)
-{
-    const struct scripted_entry *entry = scripted_world_entry(bench->world, id);
-    return entry == NULL ? 0 : entry->runs_begun;
-}
+#include "unit/dispatch/bench.h"
 
 /* --- starting --- */
 
@@ -312,6 +154,26 @@ static void an_engine_that_is_away_for_long_fails_nothing(void **state)
     assert_int_equal(bench->counts[EVENT_DISPATCH_FAILED] + bench->counts[EVENT_EXECUTION_RETRYING], 0);
 }
 
+/* It is promoted by a claim, and there is none while the engine is full: that must be waited for, not asked for. */
+static void a_due_item_that_finds_no_room_makes_no_busy_loop(void **state)
+{
+    struct bench *bench = *state;
+    char id[UUID_TEXT_MAX];
+    start_node(bench);
+    for (int i = 0; i < ROOM; i++) {
+        push(bench, (struct scripted_fate){.run_us = 2 * MINUTE});
+        enqueue(bench, "many", id);
+    }
+    enqueue_at(bench, "many", "plain", START_WALL_US + bench->now_us + 5 * SECOND, id);
+    pass(bench, 10 * SECOND);
+    bench->steps = 0;
+    pass(bench, MINUTE);
+    assert_string_equal(text_of(bench, id, "status"), "PENDING");
+    assert_true(bench->steps < 1000);
+    pass(bench, MINUTE);
+    assert_int_equal(runs_begun(bench, id), 1);
+}
+
 static void a_cancel_reaches_the_engine(void **state)
 {
     struct bench *bench = *state;
@@ -365,6 +227,26 @@ static bool cancel_it(void *context, const char *execution_id, int64_t age_us)
     return true;
 }
 
+/* The look-out waits for nothing: not for room in the engine, not for the end of a pause. */
+static void every_stuck_execution_is_named_with_a_full_engine_and_a_paused_node(void **state)
+{
+    struct bench *bench = *state;
+    char id[UUID_TEXT_MAX];
+    bench->settings.stuck_after_us = 10 * SECOND;
+    for (int i = 0; i < ROOM + 1; i++) {
+        push(bench, (struct scripted_fate){.never_ends = true, .run_us = MINUTE});
+        enqueue_at(bench, "many", "plain", 0, id);
+    }
+    start_node(bench);
+    pass(bench, SECOND);
+    assert_int_equal(engine_room(bench->engine), 0);
+    node_pause(bench->node);
+    pass(bench, 8 * SECOND);
+    assert_int_equal(bench->counts[EVENT_EXECUTION_STUCK], 0);
+    pass(bench, 2 * SECOND);
+    assert_int_equal(bench->counts[EVENT_EXECUTION_STUCK], ROOM);
+}
+
 static void the_stuck_hook_may_cancel(void **state)
 {
     struct bench *bench = *state;
@@ -399,6 +281,117 @@ static void a_paused_node_claims_nothing_and_keeps_its_lease(void **state)
     node_resume(bench->node);
     pass(bench, SECOND);
     assert_int_equal(runs_begun(bench, after), 1);
+}
+
+/* --- a lease that is lost while another thread of the node is at work --- */
+
+static struct bench *interrupted; /* the bench of the calls below */
+static const struct store_driver *real_driver;
+static const struct engine_operations *real_operations;
+static struct store_driver slow_driver;
+static struct engine_operations slow_operations;
+
+/* What the other threads of a node do when it has not been heard of for longer than its lease: it is declared dead, finds
+ * that out, and stands up again under a new id. */
+static void lose_the_lease(struct bench *bench)
+{
+    bench->now_us += MINUTE;
+    (void)scripted_world_pass_time(bench->world);
+    (void)node_duties_step(bench->node);
+    (void)node_heartbeat_step(bench->node);
+    (void)node_heartbeat_step(bench->node);
+}
+
+static enum weir_status claim_and_wait(struct store *store, const struct claim_options *options, struct arena *arena,
+                                       struct claim_result *ret_result, struct weir_error *error)
+{
+    enum weir_status status = real_driver->claim(store, options, arena, ret_result, error);
+    if (interrupted != NULL && status == WEIR_OK && ret_result->count > 0) {
+        struct bench *bench = interrupted;
+        interrupted = NULL;
+        lose_the_lease(bench);
+    }
+    return status;
+}
+
+static void a_claim_whose_answer_comes_after_the_lease_is_lost_starts_nothing(void **state)
+{
+    struct bench *bench = *state;
+    char id[UUID_TEXT_MAX];
+    real_driver = bench->store->driver;
+    slow_driver = *real_driver;
+    slow_driver.claim = claim_and_wait;
+    bench->store->driver = &slow_driver;
+    bench->settings.handovers_max =
+        1; /* so the recovery ends it, and a start would be a run of something that has FAILED */
+    start_node(bench);
+    interrupted = bench;
+    enqueue(bench, "solo", id);
+    (void)node_dispatch_step(bench->node);
+    assert_null(interrupted);
+    pass(bench, MINUTE);
+    assert_int_equal(bench->counts[EVENT_LEASE_LOST], 1);
+    assert_string_equal(text_of(bench, id, "status"), "FAILED");
+    assert_int_equal(runs_begun(bench, id), 0);
+}
+
+/* Runs live and die with the node, as those of the in-process engine do. */
+static void live_in_the_node(struct bench *bench)
+{
+    engine_close(bench->engine);
+    scripted_world_close(bench->world);
+    bench->world = scripted_world_open(SCRIPTED_IN_NODE, &bench->clock, NULL, 1);
+    assert_non_null(bench->world);
+    assert_int_equal(scripted_open(bench->world, ROOM, &bench->engine, NULL), WEIR_OK);
+}
+
+static atomic_bool other_thread_is_done;
+
+static void *lose_the_lease_in_a_thread(void *context)
+{
+    lose_the_lease(context);
+    atomic_store(&other_thread_is_done, true);
+    return NULL;
+}
+
+/* The dispatcher has seen that the lease is valid, and is interrupted right there. Without a lock the other thread finishes
+ * at once; with it, it waits for the start, which is why there is nothing better to wait for than a while. */
+static enum weir_status wait_and_start(struct engine *engine, const struct engine_start *start, struct weir_error *error)
+{
+    struct bench *bench = interrupted;
+    interrupted = NULL;
+    if (bench == NULL) {
+        return real_operations->start(engine, start, error);
+    }
+    assert_int_equal(pthread_create(&bench->thread, NULL, lose_the_lease_in_a_thread, bench), 0);
+    for (int i = 0; i < 300 && !atomic_load(&other_thread_is_done); i++) {
+        (void)nanosleep(&(struct timespec){.tv_nsec = 1000 * 1000}, NULL);
+    }
+    return real_operations->start(engine, start, error);
+}
+
+static void a_start_that_was_still_allowed_ends_with_the_lease(void **state)
+{
+    struct bench *bench = *state;
+    char id[UUID_TEXT_MAX];
+    live_in_the_node(bench);
+    push(bench, (struct scripted_fate){.run_us = 10 * SECOND});
+    start_node(bench);
+    real_operations = bench->engine->operations;
+    slow_operations = *real_operations;
+    slow_operations.start = wait_and_start;
+    bench->engine->operations = &slow_operations;
+    interrupted = bench;
+    enqueue(bench, "solo", id);
+    (void)node_dispatch_step(bench->node);
+    assert_int_equal(pthread_join(bench->thread, NULL), 0);
+    bench->now_us += SECOND;
+    (void)engine_step(bench->engine);
+    assert_int_equal(scripted_world_open_runs(bench->world, NULL), 0);
+    pass(bench, MINUTE);
+    assert_int_equal(runs_begun(bench, id), 1);
+    assert_null(scripted_world_broken(bench->world));
+    assert_string_equal(text_of(bench, id, "status"), "COMPLETED"); /* taken over under a new claim */
 }
 
 static void an_operators_wish_reaches_the_node(void **state)
@@ -553,10 +546,14 @@ int main(void)
         TEST(a_refused_start_is_tried_exactly_three_times),
         TEST(a_permanent_refusal_fails_at_once),
         TEST(an_engine_that_is_away_for_long_fails_nothing),
+        TEST(a_due_item_that_finds_no_room_makes_no_busy_loop),
         TEST(a_cancel_reaches_the_engine),
         TEST(a_stuck_execution_is_named_once_a_period),
+        TEST(every_stuck_execution_is_named_with_a_full_engine_and_a_paused_node),
         TEST(the_stuck_hook_may_cancel),
         TEST(a_paused_node_claims_nothing_and_keeps_its_lease),
+        TEST(a_claim_whose_answer_comes_after_the_lease_is_lost_starts_nothing),
+        TEST(a_start_that_was_still_allowed_ends_with_the_lease),
         TEST(an_operators_wish_reaches_the_node),
         TEST(a_graceful_stop_awaits_what_runs),
         TEST(a_stop_that_waited_long_enough_gives_back_what_runs),

@@ -166,12 +166,15 @@ static int64_t now_ms(void)
 static void a_program_is_compiled_once(void **state)
 {
     expect_answer(*state, "[.[] | . * 2] | add", "[1]", "2", "");
-    int64_t before_ms = now_ms();
-    for (int i = 0; i < 200; i++) {
-        expect_answer(*state, "[.[] | . * 2] | add", "[1]", "2", "");
+    bool fast = false;
+    for (int round = 0; round < 50 && !fast; round++) { /* on a busy machine one round of many is undisturbed */
+        int64_t before_ms = now_ms();
+        for (int i = 0; i < 40; i++) {
+            expect_answer(*state, "[.[] | . * 2] | add", "[1]", "2", "");
+        }
+        fast = now_ms() - before_ms < 400; /* one compilation takes some 40 ms */
     }
-    /* 200 compilations take seconds. */
-    assert_true(now_ms() - before_ms < 1000);
+    assert_true(fast);
 }
 
 static void answers_come_in_the_order_of_the_requests(void **state)

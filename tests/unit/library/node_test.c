@@ -107,6 +107,7 @@ static int tear_down(void **state)
 static void open_node(void)
 {
     struct weir_node_options options = {.handlers = handlers, .handler_count = 4, .handler_threads = 4, .name = "tested"};
+    options.poll_interval_us = 3600 * SECOND_US; /* what starts in a test was started by a wake-up */
     enum weir_status status = weir_node_open(weir, &options, &node, &error);
     if (status != WEIR_OK) {
         fail_msg("weir_node_open: %s", error.message);
@@ -131,7 +132,7 @@ static void await(const char *id, enum weir_end expected, char **ret_json)
 
 static void await_calls(int expected)
 {
-    for (int i = 0; i < 10000 && calls < expected; i++) {
+    for (int i = 0; i < 30000 && calls < expected; i++) {
         (void)nanosleep(&(struct timespec){.tv_nsec = 1000 * 1000}, NULL);
     }
     assert_int_equal(calls, expected);
@@ -154,7 +155,7 @@ static void handlers_run_on_the_nodes_threads(void **state)
     assert_non_null(strstr(json, "\"output\":[1,\"two\"]"));
     weir_free(json);
     assert_int_equal(calls, 2);
-    assert_int_equal(weir_node_stop(node, SECOND_US, &graceful, &error), WEIR_OK);
+    assert_int_equal(weir_node_stop(node, 30 * SECOND_US, &graceful, &error), WEIR_OK);
     assert_true(graceful);
     assert_true(weir_node_is_stopped(node));
 }
@@ -183,7 +184,7 @@ static void a_node_can_be_stepped_in_the_callers_loop(void **state)
     enqueue("work", id);
     step_until_ended(id);
     assert_int_equal(calls, 2);
-    assert_int_equal(weir_node_stop(node, SECOND_US, &graceful, &error), WEIR_OK);
+    assert_int_equal(weir_node_stop(node, 30 * SECOND_US, &graceful, &error), WEIR_OK);
     assert_true(graceful);
 }
 
@@ -204,16 +205,9 @@ static void a_commit_in_the_callers_transaction_wakes_the_node(void **state)
     char id[WEIR_ID_SIZE];
     open_node();
     assert_int_equal(weir_node_start(node, &error), WEIR_OK);
-    (void)nanosleep(&(struct timespec){.tv_nsec = 200 * 1000 * 1000},
-                    NULL); /* idle by now: only a wake-up starts it soon */
-    struct timespec from;
-    struct timespec to;
-    (void)clock_gettime(CLOCK_MONOTONIC, &from);
+    (void)nanosleep(&(struct timespec){.tv_nsec = 200 * 1000 * 1000}, NULL); /* idle by now: only a wake-up starts it */
     enqueue("work", id);
     await(id, WEIR_END_COMPLETED, NULL);
-    (void)clock_gettime(CLOCK_MONOTONIC, &to);
-    int64_t took_us = (to.tv_sec - from.tv_sec) * SECOND_US + (to.tv_nsec - from.tv_nsec) / 1000;
-    assert_true(took_us < 2 * SECOND_US); /* the poll interval is 5 s */
 }
 
 static void what_a_handler_says_is_on_record(void **state)
@@ -246,7 +240,7 @@ static void an_unknown_handler_waits_and_is_visible(void **state)
     assert_int_equal(weir_node_start(node, &error), WEIR_OK);
     enqueue("unknown", id);
     bool is_seen = false;
-    for (int i = 0; i < 200 && !is_seen; i++) {
+    for (int i = 0; i < 3000 && !is_seen; i++) {
         assert_int_equal(weir_why(weir, id, &why, &error), WEIR_OK);
         is_seen = strstr(why, "\"pending_reason\":\"backing_off\"") != NULL && strstr(why, "nobody_registered_me") != NULL;
         weir_free(why);

@@ -1,15 +1,18 @@
 -- The queue on SQLite. Times are microseconds since 1970 in store time; ids are UUIDv7 text. Tables of the specification keep
--- its names. WITHOUT ROWID where the row is found by its own key: one tree instead of two.
+-- its names. WITHOUT ROWID where the row is found by its own key: one tree instead of two. Checks have no IN with three values
+-- or more: for such a list SQLite builds a temporary tree each time that a row is written.
 
 -- One row: the store's clock and its counters.
 --   clock: store time = boot clock of the machine + clock_offset. All processes of the machine share it, whatever their wall
 --   clocks say; the offset is set by the first process after a boot and never lets time go back below clock_high.
+--   wall_offset: store time less the wall clock, as the last writer saw them: for the views, which have no boot clock.
 --   fence: grows with every batch of claims and every handover; the only source of fences.
 CREATE TABLE store_state (
     id             INTEGER PRIMARY KEY CHECK (id = 1),
     boot_id        TEXT    NOT NULL DEFAULT '',
     clock_offset   INTEGER NOT NULL DEFAULT 0,
     clock_high     INTEGER NOT NULL DEFAULT 0,
+    wall_offset    INTEGER NOT NULL DEFAULT 0,
     fence          INTEGER NOT NULL DEFAULT 0,
     queue_paused   INTEGER NOT NULL DEFAULT 0 CHECK (queue_paused IN (0, 1))
 );
@@ -79,13 +82,16 @@ CREATE TABLE workflow_definitions (
 
 -- One row per execution while it lives. phase says which index holds it: 0 runnable, 1 waiting for due_at, 2 held (CLAIMED or
 -- DISPATCHED). CLAIMED -> DISPATCHED changes no index. node_id 0 = nobody (pending, or handed over and waiting for a claim).
+-- Equal ranks go in the order of enqueueing, by number and not by id: the entries of queue_runnable, which end with the number, are a
+-- third as long. The lanes of a claim lie far apart there, so its pages are most of what a claim writes.
 CREATE TABLE workflow_execution_queue (
-    id             TEXT    NOT NULL PRIMARY KEY,
+    number         INTEGER PRIMARY KEY, -- the order of enqueueing
+    id             TEXT    NOT NULL UNIQUE,
     lane_id        INTEGER NOT NULL REFERENCES lanes (id),
     workspace_id   INTEGER NOT NULL REFERENCES workspaces (id),
     definition_id  INTEGER NOT NULL REFERENCES workflow_definitions (id),
-    status         TEXT    NOT NULL CHECK (status IN ('PENDING', 'CLAIMED', 'DISPATCHED')),
-    phase          INTEGER NOT NULL CHECK (phase = 2 AND status <> 'PENDING' OR phase IN (0, 1) AND status = 'PENDING'),
+    status         TEXT    NOT NULL CHECK (status = 'PENDING' OR status = 'CLAIMED' OR status = 'DISPATCHED'),
+    phase          INTEGER NOT NULL CHECK (phase = 2 AND status <> 'PENDING' OR (phase = 0 OR phase = 1) AND status = 'PENDING'),
     rank           INTEGER NOT NULL,
     priority       INTEGER NOT NULL,
     run_at         INTEGER NOT NULL,
@@ -106,8 +112,8 @@ CREATE TABLE workflow_execution_queue (
     retry_of       TEXT,
     error_code     TEXT,
     error          TEXT
-) WITHOUT ROWID;
-CREATE INDEX queue_runnable ON workflow_execution_queue (lane_id, rank, id) WHERE phase = 0;
+);
+CREATE INDEX queue_runnable ON workflow_execution_queue (lane_id, rank) WHERE phase = 0;
 CREATE INDEX queue_waiting ON workflow_execution_queue (due_at, lane_id) WHERE phase = 1;
 CREATE INDEX queue_held ON workflow_execution_queue (node_id, lane_id) WHERE phase = 2;
 CREATE INDEX queue_requests ON workflow_execution_queue (node_id) WHERE cancel_at IS NOT NULL AND cancel_sent = 0;
@@ -118,7 +124,7 @@ CREATE TABLE workflow_executions (
     lane_id        INTEGER NOT NULL,
     workspace_id   INTEGER NOT NULL,
     definition_id  INTEGER NOT NULL,
-    status         TEXT    NOT NULL CHECK (status IN ('COMPLETED', 'FAILED', 'CANCELLED')),
+    status         TEXT    NOT NULL CHECK (status = 'COMPLETED' OR status = 'FAILED' OR status = 'CANCELLED'),
     priority       INTEGER NOT NULL,
     run_at         INTEGER NOT NULL,
     attempts       INTEGER NOT NULL,
@@ -200,7 +206,7 @@ CREATE TABLE nodes (
     version        TEXT    NOT NULL,
     engine         TEXT    NOT NULL,
     engine_reachable INTEGER NOT NULL DEFAULT 1,
-    wish           TEXT    NOT NULL DEFAULT 'run' CHECK (wish IN ('run', 'pause', 'drain', 'stop')),
+    wish           TEXT    NOT NULL DEFAULT 'run' CHECK (wish = 'run' OR wish = 'pause' OR wish = 'drain' OR wish = 'stop'),
     running        INTEGER NOT NULL DEFAULT 0,
     stuck          INTEGER NOT NULL DEFAULT 0,
     lease          INTEGER NOT NULL,

@@ -1,6 +1,7 @@
 -- The two views that people may query: one row per execution, live or ended; and the story of each.
 -- execution_id is the id again once the item was claimed (one id on every surface); engines know it as execution-<id>.
--- pending_reason is worked out here as in queue/item.h; a node counts as alive by the wall clock of whoever asks.
+-- pending_reason is worked out here as in queue/item.h; store time is the wall clock of whoever asks and the distance
+-- that the last writer has noted.
 
 CREATE VIEW executions AS
 SELECT q.id AS id, w.name AS workspace, d.name AS workflow, d.version AS version, q.status AS status,
@@ -13,10 +14,13 @@ SELECT q.id AS id, w.name AS workspace, d.name AS workflow, d.version AS version
            WHEN s.queue_paused = 1 OR g.paused = 1 THEN 'queue_paused'
            WHEN NOT EXISTS (SELECT 1 FROM nodes n WHERE n.recovered_at IS NULL AND n.executor_group = l.executor_group
                             AND n.dead_at IS NULL AND n.stopped_at IS NULL
-                            AND n.expires_at > CAST((julianday('now') - 2440587.5) * 86400000000.0 AS INTEGER))
+                            AND n.expires_at >
+                                CAST((julianday('now') - 2440587.5) * 86400000000.0 AS INTEGER) + s.wall_offset)
                 THEN 'no_node_in_group'
            WHEN NOT EXISTS (SELECT 1 FROM nodes n WHERE n.recovered_at IS NULL AND n.executor_group = l.executor_group
-                            AND n.dead_at IS NULL AND n.stopped_at IS NULL AND n.engine_reachable = 1)
+                            AND n.dead_at IS NULL AND n.stopped_at IS NULL AND n.engine_reachable = 1
+                            AND n.expires_at >
+                                CAST((julianday('now') - 2440587.5) * 86400000000.0 AS INTEGER) + s.wall_offset)
                 THEN 'engine_unreachable'
            WHEN w.slots_used >= w.slots_max THEN 'workspace_at_capacity'
            ELSE 'ready'

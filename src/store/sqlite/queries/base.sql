@@ -17,14 +17,15 @@ SELECT boot_id, clock_offset, clock_high FROM store_state WHERE id = 1;
 
 -- After a boot (?1 is the boot's id): the first process sets the clock; later ones find it set.
 -- name: set_clock
-UPDATE store_state SET boot_id = ?1, clock_offset = ?2, clock_high = max(clock_high, ?3) WHERE id = 1 AND boot_id <> ?1;
+UPDATE store_state SET boot_id = ?1, clock_offset = ?2, clock_high = max(clock_high, ?3), wall_offset = ?4
+WHERE id = 1 AND boot_id <> ?1;
 
 -- A node that starts while no other lives takes the wall clock again.
 -- name: force_clock
-UPDATE store_state SET boot_id = ?1, clock_offset = ?2, clock_high = max(clock_high, ?3) WHERE id = 1;
+UPDATE store_state SET boot_id = ?1, clock_offset = ?2, clock_high = max(clock_high, ?3), wall_offset = ?4 WHERE id = 1;
 
 -- name: raise_clock
-UPDATE store_state SET clock_high = max(clock_high, ?1) WHERE id = 1;
+UPDATE store_state SET clock_high = max(clock_high, ?1), wall_offset = ?2 WHERE id = 1;
 
 -- The next fence; every caller takes one per batch.
 -- name: next_fence

@@ -36,11 +36,16 @@ SELECT printf('execution %s is live and ended at once', q.id) FROM workflow_exec
 -- name: check_references
 SELECT printf('execution %s refers to what is not there', q.id) FROM workflow_execution_queue q
 WHERE NOT EXISTS (SELECT 1 FROM lanes l WHERE l.id = q.lane_id AND l.workspace_id = q.workspace_id)
+   OR NOT EXISTS (SELECT 1 FROM workspaces w WHERE w.id = q.workspace_id)
    OR NOT EXISTS (SELECT 1 FROM workflow_definitions d WHERE d.id = q.definition_id)
    OR q.has_params <> EXISTS (SELECT 1 FROM execution_params p WHERE p.id = q.id)
    OR q.phase = 2 AND q.fence = 0
    OR q.phase <> 2 AND q.node_id <> 0
-   OR q.phase = 1 AND q.due_at IS NULL;
+   OR q.phase = 1 AND q.due_at IS NULL
+UNION ALL
+SELECT printf('ended execution %s refers to what is not there', h.id) FROM workflow_executions h
+WHERE NOT EXISTS (SELECT 1 FROM workspaces w WHERE w.id = h.workspace_id)
+   OR NOT EXISTS (SELECT 1 FROM workflow_definitions d WHERE d.id = h.definition_id);
 
 -- name: check_fences
 SELECT printf('execution %s has fence %d, the store gave out %d', q.id, q.fence, s.fence)

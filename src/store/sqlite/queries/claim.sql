@@ -25,12 +25,13 @@ UPDATE workflow_execution_queue SET phase = 0, due_at = NULL WHERE id = ?1;
 UPDATE workflow_execution_queue SET node_id = ?1, fence = ?2, claimed_at = ?3, cancel_sent = 1
 WHERE id IN (SELECT q.id FROM workflow_execution_queue q JOIN lanes l ON l.id = q.lane_id
              WHERE q.phase = 2 AND q.node_id = 0 AND l.executor_group = ?4 LIMIT ?5)
-RETURNING id, rank, definition_id, attempts, interruptions, has_params, cancel_at, created_at, run_at, dispatched_at, workspace_id,
+RETURNING id, rank, definition_id, attempts, interruptions, has_params, cancel_at, created_at, run_at, dispatched_at, workspace_id, number,
           priority;
 
 -- ?1 group, ?2 limit. Index: lanes_ready.
 -- name: ready_lanes
-SELECT l.id, l.workspace_id, l.pass, w.weight, w.slots_max - w.slots_used, l.runnable, w.name
+SELECT l.id, l.workspace_id, l.pass, w.weight, w.slots_max - w.slots_used, l.runnable, w.name,
+       NOT EXISTS (SELECT 1 FROM lanes o WHERE o.workspace_id = l.workspace_id AND o.id <> l.id)
 FROM lanes l JOIN workspaces w ON w.id = l.workspace_id
 WHERE l.executor_group = ?1 AND l.ready = 1
 ORDER BY l.pass, l.id LIMIT ?2;
@@ -39,18 +40,19 @@ ORDER BY l.pass, l.id LIMIT ?2;
 -- item: RETURNING builds a temporary tree each time, which costs more than the change itself. The writer is alone, so nothing
 -- comes between the two. ?1 lane, ?2 limit. Index: queue_runnable.
 -- name: lane_head
-SELECT id, rank, definition_id, attempts, interruptions, has_params, cancel_at, created_at, run_at, dispatched_at, workspace_id,
+SELECT id, rank, definition_id, attempts, interruptions, has_params, cancel_at, created_at, run_at, dispatched_at, workspace_id, number,
        priority
-FROM workflow_execution_queue WHERE lane_id = ?1 AND phase = 0 ORDER BY rank, id LIMIT ?2;
+FROM workflow_execution_queue WHERE lane_id = ?1 AND phase = 0 ORDER BY rank, number LIMIT ?2;
 
--- ?2 node, ?3 fence, ?4 now
+-- ?1 number of the row, ?2 node, ?3 fence, ?4 now
 -- name: claim_item
 UPDATE workflow_execution_queue SET status = 'CLAIMED', phase = 2, node_id = ?2, fence = ?3, claimed_at = ?4
-WHERE id = ?1 AND phase = 0;
+WHERE number = ?1 AND phase = 0;
 
--- After its turns: where the lane stands. ?2 pass, ?3 taken. A lane that ran dry is not ready; a full workspace closes its lanes.
+-- After its turns: where the lane stands. ?2 pass, ?3 taken, ?4 whether its workspace has a slot left. A lane that ran dry is not
+-- ready, nor is one of a full workspace.
 -- name: charge_lane
-UPDATE lanes SET pass = ?2, runnable = runnable - ?3, ready = (runnable > ?3) WHERE id = ?1;
+UPDATE lanes SET pass = ?2, runnable = runnable - ?3, ready = (runnable > ?3 AND ?4) WHERE id = ?1;
 
 -- name: advance_group
 UPDATE executor_groups SET pass = max(pass, ?2) WHERE name = ?1;

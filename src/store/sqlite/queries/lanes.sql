@@ -12,15 +12,16 @@ SET slots_used = slots_used + ?2, pending = pending + ?3,
     completed = completed + ?4, failed = failed + ?5, cancelled = cancelled + ?6
 WHERE id = ?1;
 
--- A lane becomes ready where its group's stride stands, so it cannot have saved up turns.
+-- Only for a workspace with a free slot that is not paused. A lane becomes ready where its group's stride stands, so it cannot have
+-- saved up turns.
 -- name: open_lanes
 UPDATE lanes
 SET ready = 1, pass = max(pass, (SELECT g.pass FROM executor_groups g WHERE g.name = lanes.executor_group))
-WHERE workspace_id = ?1 AND ready = 0 AND runnable > 0
-  AND EXISTS (SELECT 1 FROM workspaces w WHERE w.id = ?1 AND w.paused = 0 AND w.slots_used < w.slots_max);
+WHERE workspace_id = ?1 AND ready = 0 AND runnable > 0;
 
+-- ?2 whether the workspace is full or paused.
 -- name: close_lanes
 UPDATE lanes
 SET ready = 0
 WHERE workspace_id = ?1 AND ready = 1
-  AND (runnable = 0 OR EXISTS (SELECT 1 FROM workspaces w WHERE w.id = ?1 AND (w.paused = 1 OR w.slots_used >= w.slots_max)));
+  AND (?2 OR runnable = 0);

@@ -84,7 +84,8 @@ WHERE q.id = ?1;
 -- How many go before it, counted up to a bound. Index: queue_runnable.
 -- name: place_in_lane
 SELECT count(*) FROM (SELECT 1 FROM workflow_execution_queue
-                      WHERE lane_id = ?1 AND phase = 0 AND (rank, id) < (?2, ?3) LIMIT ?4);
+                      WHERE lane_id = ?1 AND phase = 0
+                        AND (rank, number) < (?2, (SELECT number FROM workflow_execution_queue WHERE id = ?3)) LIMIT ?4);
 
 -- Who has the slots. Index: queue_held, by node.
 -- name: slot_holders

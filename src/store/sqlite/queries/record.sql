@@ -27,11 +27,11 @@ WHERE id = ?1 AND fence = ?2 AND phase = 2;
 
 -- May this row be ended? ?3 which it must be: 0 pending, 1 held, 2 CLAIMED.
 -- name: may_end_item
-SELECT workspace_id FROM workflow_execution_queue
+SELECT number, workspace_id FROM workflow_execution_queue
 WHERE id = ?1 AND fence = ?2 AND CASE ?3 WHEN 0 THEN phase <> 2 WHEN 1 THEN phase = 2 ELSE status = 'CLAIMED' END;
 
--- The move to the history, in one statement each way. ?2 status, ?3 now, ?4 code, ?5 error, ?6 dispatched in the same set,
--- ?7 attempts to add.
+-- The move to the history, in one statement each way. ?1 number of the row, ?2 status, ?3 now, ?4 code, ?5 error, ?6 dispatched in
+-- the same set, ?7 attempts to add.
 -- name: end_item
 INSERT INTO workflow_executions
     (id, lane_id, workspace_id, definition_id, status, priority, run_at, attempts, deferrals, handovers, interruptions, fence,
@@ -40,10 +40,10 @@ SELECT id, lane_id, workspace_id, definition_id, ?2, priority, run_at, attempts 
        node_id, has_params, created_at, claimed_at, CASE WHEN ?6 THEN coalesce(dispatched_at, ?3) ELSE dispatched_at END, ?3,
        idempotency_key, retry_of, CASE WHEN ?2 = 'COMPLETED' THEN NULL ELSE coalesce(?4, error_code) END,
        CASE WHEN ?2 = 'COMPLETED' THEN NULL ELSE coalesce(?5, error) END
-FROM workflow_execution_queue WHERE id = ?1;
+FROM workflow_execution_queue WHERE number = ?1;
 
 -- name: delete_item
-DELETE FROM workflow_execution_queue WHERE id = ?1;
+DELETE FROM workflow_execution_queue WHERE number = ?1;
 
 -- name: holds_item
 SELECT 1 FROM workflow_execution_queue WHERE id = ?1 AND fence = ?2 AND phase = 2;

@@ -329,6 +329,60 @@ static void an_idle_store_is_not_written(void **state)
     assert_int_equal(before.st_mtim.tv_nsec, after.st_mtim.tv_nsec);
 }
 
+static int64_t store_now(struct scene *scene)
+{
+    int64_t now_us = 0;
+    scene_ok(scene, store_time(scene->store, &now_us, &scene->error));
+    return now_us;
+}
+
+/* A machine without a battery: its wall clock comes back an hour late, its clock since boot from zero. */
+static void time_never_goes_back_over_a_boot(void **state)
+{
+    struct scene *scene = *state;
+    (void)scene_enqueue(scene, "free-co");
+    scene_pass(scene, SECONDS(600)); /* nobody beats: nothing but the enqueues tells the time */
+    (void)scene_enqueue(scene, "free-co");
+    int64_t before_us = store_now(scene);
+    scene->driver.time.clock.boot_id = "second";
+    scene->driver.time.boot_us = SECONDS(3);
+    scene->driver.time.wall_us -= SECONDS(3600);
+    int64_t after_us = store_now(scene);
+    assert_true(after_us >= before_us && after_us <= before_us + SECONDS(2));
+    (void)scene_enqueue(scene, "free-co"); /* the first that writes after a boot sets the clock; it goes on from there */
+    scene_pass(scene, SECONDS(10));
+    assert_true(store_now(scene) >= after_us + SECONDS(10) && store_now(scene) <= after_us + SECONDS(12));
+}
+
+/* The reason that the view gives; the same as why's, or the test ends. */
+static void assert_reason(struct scene *scene, const char *id, const char *reason)
+{
+    json_t *shown = NULL;
+    json_t *why = NULL;
+    scene_ok(scene, store_show(scene->store, id, &shown, &scene->error));
+    scene_ok(scene, store_why(scene->store, id, &why, &scene->error));
+    assert_string_equal(json_text_at(why, "pending_reason"), reason);
+    assert_string_equal(json_text_at(shown, "pending_reason"), reason);
+    json_decref(shown);
+    json_decref(why);
+}
+
+/* The machine boots with a wall clock two hours ahead, which is put right later: store time stays where it is, and the view
+ * must not take that for the age of a heartbeat. The view reads the real clock of the machine, as this test's does. */
+static void the_view_and_why_agree_about_who_is_alive(void **state)
+{
+    struct scene *scene = *state;
+    scene->driver.time.clock.boot_id = "second";
+    scene->driver.time.wall_us += SECONDS(7200);
+    const char *id = scene_enqueue(scene, "pro-co"); /* sets the clock */
+    scene->driver.time.wall_us -= SECONDS(7200);
+    (void)scene_add_node(scene, "second", "default");
+    assert_reason(scene, id, "ready");
+    scene->driver.time.boot_us += SECONDS(60); /* it beats no more */
+    (void)scene_enqueue(scene, "pro-co");
+    assert_reason(scene, id, "no_node_in_group");
+}
+
 static void a_backup_is_whole_and_never_overwrites(void **state)
 {
     struct scene *scene = *state;
@@ -369,6 +423,8 @@ int main(void)
         cmocka_unit_test(a_file_deleted_under_a_node_never_crashes_it),
         SCENE_TEST(a_missing_lock_table_is_told_by_name),
         SCENE_TEST(an_idle_store_is_not_written),
+        SCENE_TEST(time_never_goes_back_over_a_boot),
+        SCENE_TEST(the_view_and_why_agree_about_who_is_alive),
         SCENE_TEST(a_backup_is_whole_and_never_overwrites),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

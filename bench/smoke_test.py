@@ -1,0 +1,114 @@
+#!/usr/bin/env python3
+"""Runs weir_bench --quick and asserts that each group ran to its end and reported its figures. No time is judged.
+
+usage: smoke_test.py WEIR_BENCH      prints TAP
+"""
+import json
+import math
+import subprocess
+import sys
+import tempfile
+
+GROUP_SECONDS = 120
+
+SCENES = ("small queue", "300k of a full one", "20k full ones", "1k pending", "100k pending", "1M pending")
+KINDS = ("time", "time, cold", "pages", "reads, cold", "VM steps")
+
+# What each group reports, in its order.
+FIGURES = {
+    "lifecycle": [
+        "floor: mark 100, commit, move 100, commit", "floor: first run to second run", "lifecycles, 1000 workspaces",
+        "lifecycles, engine that does nothing", "of each: pages written to the log", "of each: statements of the writer",
+        "of each: VM steps of the writer"],
+    "enqueue": [
+        "enqueue, sets of 1000", "enqueue, sets of 1000, with params", "fsyncs per second of this disk just now",
+        ("enqueue, one by one", "enqueue, one by one (slow disk)"), "enqueue, in the caller's transaction"],
+    "claim": ["claim of 10, %s: %s" % (scene, kind) for scene in SCENES for kind in KINDS],
+    "latency": [
+        "start delay, %s process: %s" % (where, share) for where in ("same", "other") for share in ("p50", "p99")],
+    "neighbour": [
+        "small workspaces, quiet node: start p50", "small workspaces, quiet node: start p99",
+        "small workspaces, noisy neighbour: start p50", "small workspaces, noisy neighbour: start p99",
+        "the neighbour's backlog, meanwhile drained from", "the neighbour's backlog, meanwhile drained to"],
+    "idle": [
+        "idle node: CPU share of one core", "idle node: writes beside heartbeats",
+        "idle node: commits (floor: heartbeats)"],
+    "memory": [
+        "weir serve: ready after", "weir: size when stripped", "weir serve, 1M pending: RSS while it works",
+        "weir serve, 1M pending: of it its own memory", "weir serve, 1M pending: most RSS",
+        "weir serve, 1M pending: ready after"],
+}
+MAY_BE_ZERO = {
+    "idle node: CPU share of one core", "idle node: writes beside heartbeats", "idle node: commits (floor: heartbeats)",
+    "the neighbour's backlog, meanwhile drained to", "weir: size when stripped"}
+KEYS = {"name", "value", "unit", "floor", "ratio", "goal", "met", "machine"}
+
+
+def problem_of(figure):
+    """What is wrong with one entry of the list, or None."""
+    if not KEYS <= figure.keys():
+        return "has no " + ", ".join(sorted(KEYS - figure.keys()))
+    value = figure["value"]
+    if not math.isfinite(value) or value < 0 or (value == 0 and figure["name"] not in MAY_BE_ZERO):
+        return "is %r" % value
+    if figure["floor"] is not None and not (math.isfinite(figure["ratio"]) and figure["floor"] > 0):
+        return "has the ratio %r to the floor %r" % (figure["ratio"], figure["floor"])
+    return "is judged, though a quick run says nothing" if figure["met"] is not None else None
+
+
+def problems_of(expected, figures):
+    names = [figure["name"] for figure in figures]
+    found = []
+    if len(names) != len(expected) or not all(
+            name in wanted if isinstance(wanted, tuple) else name == wanted for name, wanted in zip(names, expected)):
+        found.append("expected the figures %s and got %s" % (expected, names))
+    for figure in figures:
+        problem = problem_of(figure)
+        if problem:
+            found.append("\"%s\" %s" % (figure["name"], problem))
+    return found
+
+
+def run_group(program, group, folder):
+    target = "%s/%s.json" % (folder, group)
+    done = subprocess.run([program, "--quick", "--json", target, "--dir", folder, group], capture_output=True, text=True,
+                          timeout=GROUP_SECONDS)
+    if done.returncode != 0:
+        return ["weir_bench ended with %d: %s" % (done.returncode, done.stderr.strip())]
+    with open(target, encoding="utf-8") as file:
+        return problems_of(FIGURES[group], json.load(file))
+
+
+def refusals_of(program, folder):
+    """A wrong call is told apart from a failed measurement."""
+    found = []
+    for words, code in ((["no-such-group"], 2), (["--dir", folder + "/none", "idle"], 1)):
+        done = subprocess.run([program, *words], capture_output=True, text=True, timeout=GROUP_SECONDS)
+        if done.returncode != code or not done.stderr.startswith("weir_bench: "):
+            found.append("%s ended with %d: %s" % (" ".join(words), done.returncode, done.stderr.strip()))
+    return found
+
+
+def main():
+    program = sys.argv[1]
+    failed = False
+    print("TAP version 13")
+    print("1..%d" % (len(FIGURES) + 1), flush=True)
+    with tempfile.TemporaryDirectory(prefix="weir-bench-smoke-") as folder:
+        results = [("the group %s reports its figures" % group, lambda group=group: run_group(program, group, folder))
+                   for group in FIGURES]
+        results.append(("what it cannot do it refuses", lambda: refusals_of(program, folder)))
+        for number, (claim, look) in enumerate(results, 1):
+            try:
+                problems = look()
+            except subprocess.TimeoutExpired as error:
+                problems = [str(error)]
+            for problem in problems:
+                print("# " + problem.replace("\n", "\n# "))
+            print("%s %d - %s" % ("not ok" if problems else "ok", number, claim), flush=True)
+            failed = failed or bool(problems)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,61 @@
+/* Where a PostgreSQL store is: the parsed URL, the name of its schema, and every query's text with that name in place.
+ *
+ * An address is made once per store_open() and shared by the handles of that store; it never changes, but for what a
+ * connection finds out about a pooler (atomic). A password is only handed to libpq: address_shown() has none.
+ *
+ * The URL is libpq's (postgres:// or postgresql://, all its parameters, several hosts). Parameters of our own:
+ *   schema=NAME          the schema that holds the store (default weir); [a-z_][a-z0-9_]*
+ *   pooler=transaction   a pooler in transaction mode stands between (PgBouncer): no server-side prepared statements, no
+ *                        startup options, no LISTEN. Found out by itself in most cases; saying it saves the attempts.
+ *   listen=off           poll only
+ *
+ * In .sql files the schema is written :schema (becomes "weir", quoted) and :'schema' (becomes 'weir', for to_regclass and
+ * channel names); both also inside of function bodies. */
+#ifndef WEIR_STORE_POSTGRES_ADDRESS_H
+#define WEIR_STORE_POSTGRES_ADDRESS_H
+
+#include <libpq-fe.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "postgres_queries.h"
+#include "weir/status.h"
+
+enum {
+    SCHEMA_NAME_MAX = 48, /* identifiers end at 63 bytes; we derive names from it */
+    ADDRESS_HOSTS_MOST = 8
+};
+
+/* One server of the URL. "" where the URL says nothing: then libpq's own defaults count (PGHOST, the local socket). */
+struct address_host {
+    char host[256];
+    char hostaddr[64];
+    char port[8];
+};
+
+struct address {
+    atomic_int references;
+    char schema[SCHEMA_NAME_MAX];
+    char shown[512]; /* the URL without secrets */
+    struct address_host hosts[ADDRESS_HOSTS_MOST];
+    size_t host_count;
+    atomic_size_t host_first;  /* the one that answered last */
+    PQconninfoOption *options; /* what the URL says, in libpq's words */
+    bool listen;
+    atomic_bool pooled;       /* a pooler in transaction mode is between */
+    char *texts[QUERY_COUNT]; /* postgres_queries[] with the schema in place */
+};
+
+/* `location` is the URL behind "postgres:". Errors: WEIR_INVALID_ARGUMENT, with words that quote no password. */
+WEIR_MUST_CHECK enum weir_status address_parse(const char *location, struct address **ret_address,
+                                               struct weir_error *error);
+struct address *address_share(struct address *address);
+/* Takes NULL. */
+void address_release(struct address *address);
+/* A copy of `sql` with the schema's name in place; free() it. NULL when memory ran out. */
+char *address_fill(const struct address *address, const char *sql);
+/* What the URL says for one of libpq's keywords, or NULL. */
+const char *address_option(const struct address *address, const char *keyword);
+
+#endif

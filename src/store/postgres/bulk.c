@@ -1,0 +1,218 @@
+/* Operators' acts: cancel, retry, release, purge; by filter, in chunks. The acts are functions over sets of ids. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "store/postgres/postgres_store.h"
+
+#define FIRST_ID "00000000-0000-0000-0000-000000000000"
+
+enum { ALL_STATES = 63, ENDED_STATES = 56 };
+
+struct bulk {
+    struct store *store;
+    enum bulk_act act;
+    const struct execution_filter *filter;
+    const char *actor;
+    const char *why;
+    struct arena arena;
+    const char **ids;
+    size_t count;
+    const char **new_ids;
+    struct bulk_result result;
+};
+
+enum { BULK_BYTES_MAX = 64 * 1024 * 1024 };
+
+/* --- which --- */
+
+static enum weir_status keep_ids(struct bulk *bulk, const PGresult *result, size_t limit, struct weir_error *error)
+{
+    size_t count = (size_t)PQntuples(result);
+    bool failed = false;
+    bulk->result.more = count > limit;
+    bulk->count = count > limit ? limit : count;
+    bulk->ids = arena_allocate(&bulk->arena, (bulk->count + 1) * sizeof *bulk->ids);
+    for (size_t i = 0; i < bulk->count && bulk->ids != NULL; i++) {
+        bulk->ids[i] = result_copy(result, (int)i, 0, &bulk->arena, &failed);
+    }
+    if (bulk->ids == NULL || failed) {
+        return error_out_of_memory(error);
+    }
+    if (bulk->count > 0) {
+        text_copy(bulk->result.last_id, sizeof bulk->result.last_id, bulk->ids[bulk->count - 1]);
+    }
+    return WEIR_OK;
+}
+
+static enum weir_status select_ids(struct link *link, struct bulk *bulk, const char *after, size_t limit,
+                                   struct weir_error *error)
+{
+    const struct execution_filter *filter = bulk->filter;
+    char one[UUID_TEXT_MAX];
+    PGresult *result = NULL;
+    enum weir_status status = WEIR_OK;
+    unsigned states = filter->states == 0 ? ALL_STATES : filter->states;
+    states &= filter->finished_before_us == 0 ? ALL_STATES : ENDED_STATES;
+    /* An act on one must not become an act on all whose ids begin alike. */
+    if (filter->id != NULL) {
+        status = find_execution(link, filter->id, one, error);
+    }
+    if (status == WEIR_OK) {
+        status = link_read(link, error, &result, QUERY_BULK_IDS, "utdttttiiiiu", after[0] == '\0' ? FIRST_ID : after,
+                           filter->workspace, (int)states, filter->workflow, filter->group, filter->error_code,
+                           filter->idempotency_key, filter->created_since_us,
+                           filter->created_before_us == 0 ? INT64_MAX : filter->created_before_us,
+                           filter->finished_before_us == 0 ? INT64_MAX : filter->finished_before_us, (int64_t)limit + 1,
+                           filter->id == NULL ? NULL : one);
+    }
+    if (status == WEIR_OK) {
+        status = keep_ids(bulk, result, limit, error);
+    }
+    PQclear(result);
+    return status;
+}
+
+static enum weir_status keep_reason(struct link *link, struct bulk *bulk, struct weir_error *error)
+{
+    PGresult *result = NULL;
+    if (bulk->filter->reason == NULL || bulk->count == 0) {
+        return WEIR_OK;
+    }
+    enum weir_status status =
+        link_read(link, error, &result, QUERY_WITH_REASON, "Ut", bulk->ids, bulk->count, bulk->filter->reason);
+    if (status == WEIR_OK) {
+        struct bulk_result before = bulk->result;
+        status = keep_ids(bulk, result, bulk->count, error);
+        bulk->result = before;
+    }
+    PQclear(result);
+    return status;
+}
+
+/* --- the act --- */
+
+static enum weir_status make_ids(struct bulk *bulk, struct link *link, struct weir_error *error)
+{
+    int64_t now_us = 0;
+    char *texts = arena_allocate(&bulk->arena, (bulk->count + 1) * UUID_TEXT_MAX);
+    bulk->new_ids = arena_allocate(&bulk->arena, (bulk->count + 1) * sizeof *bulk->new_ids);
+    if (texts == NULL || bulk->new_ids == NULL) {
+        return error_out_of_memory(error);
+    }
+    enum weir_status status = link_read_integer(link, error, &now_us, QUERY_READ_CLOCK, "");
+    for (size_t i = 0; i < bulk->count && status == WEIR_OK; i++) {
+        char *id = texts + i * UUID_TEXT_MAX;
+        if (bulk->store->uuids != NULL) {
+            uuid_make_from(bulk->store->uuids, now_us, id);
+        } else {
+            uuid_make(now_us, id);
+        }
+        bulk->new_ids[i] = id;
+    }
+    return status;
+}
+
+static enum weir_status act_on_all(struct link *link, struct bulk *bulk, PGresult **ret_result, struct weir_error *error)
+{
+    enum weir_status status;
+    switch (bulk->act) {
+    case BULK_CANCEL:
+    case BULK_RELEASE:
+        return link_write(link, error, ret_result, bulk->act == BULK_CANCEL ? QUERY_CANCEL_ITEMS : QUERY_RELEASE_ITEMS,
+                          "Utt", bulk->ids, bulk->count, bulk->actor, bulk->why);
+    case BULK_RETRY:
+        status = make_ids(bulk, link, error);
+        return status != WEIR_OK ? status
+                                 : link_write(link, error, ret_result, QUERY_RETRY_ITEMS, "UttU", bulk->ids, bulk->count,
+                                              bulk->actor, bulk->why, bulk->new_ids, bulk->count);
+    case BULK_PURGE:
+        return link_write(link, error, ret_result, QUERY_PURGE_ITEMS, "U", bulk->ids, bulk->count);
+    }
+    return error_set(error, WEIR_MISUSE, "no such act");
+}
+
+/* Why not, in words. `outcome` and `state` are the function's. */
+static const char *why_not(enum bulk_act act, const char *outcome, const char *state)
+{
+    bool lives = strcmp(state, "PENDING") == 0 || strcmp(state, "CLAIMED") == 0 || strcmp(state, "DISPATCHED") == 0;
+    if (strcmp(outcome, "retried") == 0) {
+        return "it was retried already, as";
+    }
+    switch (act) {
+    case BULK_CANCEL:
+        return "it has ended and cannot be cancelled";
+    case BULK_RELEASE:
+        return lives ? "only one that waits for a time can be released" : "it has ended; weir retry runs it again";
+    case BULK_RETRY:
+        return lives ? "it has not ended" : "only a FAILED or CANCELLED one can be retried";
+    case BULK_PURGE:
+        break;
+    }
+    return "only ended executions can be purged";
+}
+
+static void note_refusal(struct bulk *bulk, const char *id, const char *outcome, const char *state)
+{
+    bool retried = strcmp(outcome, "retried") == 0;
+    bulk->result.refused++;
+    if (bulk->result.first_refusal == WEIR_OK) {
+        bulk->result.first_refusal = error_set(
+            &bulk->result.refusal, retried ? WEIR_CONFLICT : WEIR_ILLEGAL_STATE, "execution %s is %s: %s%s%s", id,
+            retried ? "retried" : state, why_not(bulk->act, outcome, state), retried ? " " : "", retried ? state : "");
+    }
+}
+
+static void read_outcomes(struct bulk *bulk, const PGresult *result)
+{
+    for (int row = 0; row < PQntuples(result); row++) {
+        const char *outcome = result_text(result, row, 1);
+        if (strcmp(outcome, "changed") == 0) {
+            bulk->result.changed++;
+            if (bulk->act == BULK_RETRY) {
+                text_copy(bulk->result.new_id, sizeof bulk->result.new_id, result_text(result, row, 2));
+            }
+        } else {
+            note_refusal(bulk, result_text(result, row, 0), outcome, result_text(result, row, 2));
+        }
+    }
+}
+
+static enum weir_status act(struct link *link, struct bulk *bulk, struct weir_error *error)
+{
+    PGresult *result = NULL;
+    bulk->result.matched = bulk->count;
+    if (bulk->count == 0) {
+        return WEIR_OK;
+    }
+    enum weir_status status = act_on_all(link, bulk, &result, error);
+    if (status == WEIR_OK) {
+        read_outcomes(bulk, result);
+    }
+    PQclear(result);
+    return status;
+}
+
+enum weir_status postgres_bulk(struct store *store, enum bulk_act wanted, const struct execution_filter *filter,
+                               const char *after, size_t limit, const char *actor, const char *why,
+                               struct bulk_result *ret_result, struct weir_error *error)
+{
+    struct bulk bulk = {.store = store, .act = wanted, .filter = filter, .actor = actor, .why = why};
+    struct link *link = link_of(store);
+    enum weir_status status = require_writable(store, error);
+    arena_init(&bulk.arena, BULK_BYTES_MAX);
+    if (status == WEIR_OK) {
+        status = select_ids(link, &bulk, after, limit, error);
+    }
+    if (status == WEIR_OK) {
+        status = keep_reason(link, &bulk, error);
+    }
+    if (status == WEIR_OK) {
+        status = act(link, &bulk, error);
+    }
+    arena_close(&bulk.arena);
+    if (status == WEIR_OK) {
+        *ret_result = bulk.result;
+    }
+    return status;
+}

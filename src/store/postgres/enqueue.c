@@ -1,0 +1,267 @@
+/* Enqueueing a set: one statement per chunk, a row per request (0004_create_enqueue.sql). */
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "store/postgres/names.h"
+#include "store/postgres/postgres_store.h"
+
+/* A larger set is still one transaction; a chunk is one message and one array of each kind. */
+enum { CHUNK_REQUESTS = 1000, CHUNK_BYTES = 4 * 1024 * 1024 };
+
+/* The arrays of one statement; `places` says which request each element is. */
+struct chunk {
+    size_t count;
+    size_t bytes;
+    size_t places[CHUNK_REQUESTS];
+    const char *ids[CHUNK_REQUESTS];
+    bool given[CHUNK_REQUESTS];
+    const char *workspaces[CHUNK_REQUESTS];
+    const char *workflows[CHUNK_REQUESTS];
+    struct link_bytes params[CHUNK_REQUESTS];
+    const char *keys[CHUNK_REQUESTS];
+    const char *groups[CHUNK_REQUESTS];
+    int priorities[CHUNK_REQUESTS];
+    int64_t run_ats[CHUNK_REQUESTS];
+};
+
+struct enqueue {
+    struct postgres_store *store;
+    const struct enqueue_request *requests;
+    struct enqueue_result *results;
+    char (*ids)[UUID_TEXT_MAX]; /* of each request; "" = it is not well-formed and its result says so */
+    size_t count;
+    bool repeated; /* what was sent before may have been committed */
+    struct chunk chunk;
+};
+
+/* --- ids --- */
+
+/* Ids begin with their time, and people read lists by id: so it is the store's time, as far as the last answer told it. */
+static enum weir_status learn_time(struct postgres_store *store, struct weir_error *error)
+{
+    int64_t now_us = 0;
+    if (store->time_is_known) {
+        return WEIR_OK;
+    }
+    enum weir_status status = link_read_integer(&store->link, error, &now_us, QUERY_READ_CLOCK, "");
+    if (status == WEIR_OK) {
+        store->time_is_known = true;
+        store->time_ahead_us = now_us - clock_boot(clock_system());
+    }
+    return status;
+}
+
+/* Ids are made here and not by the server: a set whose answer was lost is sent again with the same ones. */
+static void make_ids(struct enqueue *enqueue)
+{
+    struct uuid_source *uuids = enqueue->store->store.uuids;
+    int64_t now_us = clock_boot(clock_system()) + enqueue->store->time_ahead_us;
+    for (size_t i = 0; i < enqueue->count; i++) {
+        const char *given = enqueue->requests[i].id;
+        char *id = enqueue->ids[i];
+        if (enqueue->results[i].status != WEIR_OK) {
+            continue;
+        }
+        if (given == NULL && uuids != NULL) {
+            uuid_make_from(uuids, now_us, id);
+        } else if (given == NULL) {
+            uuid_make(now_us, id);
+        }
+        for (size_t c = 0; given != NULL && c < UUID_TEXT_MAX; c++) {
+            id[c] = (char)tolower((unsigned char)given[c]);
+        }
+    }
+}
+
+/* --- one chunk --- */
+
+static void add_request(struct enqueue *enqueue, size_t place)
+{
+    struct chunk *chunk = &enqueue->chunk;
+    const struct enqueue_request *request = &enqueue->requests[place];
+    size_t at = chunk->count++;
+    bool empty = enqueue_has_no_params(request);
+    chunk->places[at] = place;
+    chunk->ids[at] = enqueue->ids[place];
+    chunk->given[at] = request->id != NULL || enqueue->repeated;
+    chunk->workspaces[at] = request->workspace;
+    chunk->workflows[at] = request->workflow;
+    chunk->params[at] = empty ? (struct link_bytes){.data = NULL}
+                              : (struct link_bytes){.data = request->params, .length = request->params_length};
+    chunk->keys[at] = request->idempotency_key;
+    chunk->groups[at] = request->group == NULL ? "default" : request->group;
+    chunk->priorities[at] = request->priority;
+    chunk->run_ats[at] = request->run_at_us;
+    chunk->bytes += chunk->params[at].length;
+}
+
+/* Fills the chunk from request `from` on; the place behind its last one. */
+static size_t fill_chunk(struct enqueue *enqueue, size_t from)
+{
+    size_t place = from;
+    enqueue->chunk.count = 0;
+    enqueue->chunk.bytes = 0;
+    while (place < enqueue->count && enqueue->chunk.count < CHUNK_REQUESTS && enqueue->chunk.bytes < CHUNK_BYTES) {
+        if (enqueue->ids[place][0] != '\0') {
+            add_request(enqueue, place);
+        }
+        place++;
+    }
+    return place;
+}
+
+static void take_answer(const struct enqueue *enqueue, size_t at, const PGresult *result)
+{
+    int row = (int)at;
+    struct enqueue_result *answer = &enqueue->results[enqueue->chunk.places[at]];
+    const char *id = result_text(result, row, 1);
+    const char *hint = result_text(result, row, 4);
+    *answer = (struct enqueue_result){.status = status_of_name(result_text(result, row, 0))};
+    if (answer->status != WEIR_OK) {
+        error_set(&answer->error, answer->status, "%s", result_text(result, row, 3));
+        if (hint != NULL) {
+            error_hint(&answer->error, "%s", hint);
+        }
+        return;
+    }
+    /* Its own id, made by this very call: the first sending went through, and this one is no duplicate. */
+    bool own = enqueue->requests[enqueue->chunk.places[at]].id == NULL && strcmp(id, enqueue->chunk.ids[at]) == 0;
+    answer->duplicate = result_bool(result, row, 2) && !own;
+    text_copy(answer->id, sizeof answer->id, id);
+}
+
+static enum weir_status send_chunk(struct enqueue *enqueue, struct link *link, struct weir_error *error)
+{
+    const struct chunk *chunk = &enqueue->chunk;
+    PGresult *result = NULL;
+    if (chunk->count == 0) {
+        return WEIR_OK;
+    }
+    enum weir_status status = link_write(
+        link, error, &result, QUERY_ENQUEUE_SET, "UOTTBTTDI", chunk->ids, chunk->count, chunk->given, chunk->count,
+        chunk->workspaces, chunk->count, chunk->workflows, chunk->count, chunk->params, chunk->count, chunk->keys,
+        chunk->count, chunk->groups, chunk->count, chunk->priorities, chunk->count, chunk->run_ats, chunk->count);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    INVARIANT(PQntuples(result) == (int)chunk->count);
+    for (size_t i = 0; i < chunk->count; i++) {
+        take_answer(enqueue, i, result);
+    }
+    enqueue->store->time_ahead_us = result_int(result, 0, 5) - clock_boot(clock_system());
+    PQclear(result);
+    return WEIR_OK;
+}
+
+/* --- the set --- */
+
+/* Called again when the transaction lost against another one; every answer is then taken anew. */
+static enum weir_status send_all(struct link *link, void *context, struct weir_error *error)
+{
+    struct enqueue *enqueue = context;
+    enum weir_status status = WEIR_OK;
+    for (size_t from = 0; from < enqueue->count && status == WEIR_OK;) {
+        from = fill_chunk(enqueue, from);
+        status = send_chunk(enqueue, link, error);
+    }
+    return status;
+}
+
+static enum weir_status send_set(struct enqueue *enqueue, struct weir_error *error)
+{
+    struct link *link = &enqueue->store->link;
+    if (fill_chunk(enqueue, 0) == enqueue->count) {
+        return send_chunk(enqueue, link, error); /* a statement on its own is a transaction */
+    }
+    return link_transaction(link, send_all, enqueue, error);
+}
+
+static bool check_requests(struct enqueue *enqueue, enum weir_status *ret_status, struct weir_error *error)
+{
+    size_t fine = 0;
+    *ret_status = WEIR_OK;
+    for (size_t i = 0; i < enqueue->count; i++) {
+        struct enqueue_result *result = &enqueue->results[i];
+        *result = (struct enqueue_result){.status = WEIR_OK};
+        result->status = enqueue_request_check(&enqueue->requests[i], &result->error);
+        if (result->status == WEIR_OUT_OF_MEMORY) {
+            *ret_status = error_out_of_memory(error);
+            return false;
+        }
+        fine += result->status == WEIR_OK;
+    }
+    return fine > 0;
+}
+
+/* "did you mean", for what the store does not know. The lists are read once for a set, best effort. */
+static void suggest_names(struct enqueue *enqueue)
+{
+    struct link *link = &enqueue->store->link;
+    struct name_list workspaces = {.names = NULL};
+    for (size_t i = 0; i < enqueue->count; i++) {
+        const struct enqueue_request *request = &enqueue->requests[i];
+        struct weir_error *error = &enqueue->results[i].error;
+        if (enqueue->results[i].status == WEIR_WORKSPACE_NOT_FOUND) {
+            if (workspaces.names == NULL) {
+                name_list_read(&workspaces, link, QUERY_WORKSPACE_NAMES, NULL);
+            }
+            name_list_suggest(&workspaces, request->workspace, error);
+        } else if (enqueue->results[i].status == WEIR_WORKFLOW_NOT_FOUND) {
+            struct name_list workflows = {.names = NULL};
+            name_list_read(&workflows, link, QUERY_WORKFLOW_NAMES, request->workspace);
+            name_list_suggest(&workflows, request->workflow, error);
+            name_list_close(&workflows);
+        }
+    }
+    name_list_close(&workspaces);
+}
+
+static enum weir_status enqueue_all(struct enqueue *enqueue, struct weir_error *error)
+{
+    enum weir_status status = WEIR_OK;
+    if (!check_requests(enqueue, &status, error)) {
+        return status;
+    }
+    status = learn_time(enqueue->store, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    make_ids(enqueue);
+    status = send_set(enqueue, error);
+    if (status == WEIR_COMMIT_UNKNOWN) {
+        enqueue->repeated = true;
+        status = send_set(enqueue, error);
+    }
+    if (status == WEIR_OK) {
+        suggest_names(enqueue);
+    }
+    return status;
+}
+
+enum weir_status postgres_enqueue(struct store *store, const struct enqueue_request *requests, size_t count,
+                                  struct enqueue_result *results, struct weir_error *error)
+{
+    enum weir_status status = require_writable(store, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    (void)link_of(store);
+    struct enqueue *enqueue = malloc(sizeof *enqueue);
+    char(*ids)[UUID_TEXT_MAX] = calloc(count, UUID_TEXT_MAX);
+    if (enqueue == NULL || ids == NULL) {
+        status = error_out_of_memory(error);
+    } else {
+        enqueue->store = postgres_of(store);
+        enqueue->requests = requests;
+        enqueue->results = results;
+        enqueue->ids = ids;
+        enqueue->count = count;
+        enqueue->repeated = false;
+        status = enqueue_all(enqueue, error);
+    }
+    free(ids);
+    free(enqueue);
+    return status;
+}

@@ -1,0 +1,187 @@
+/* Enqueueing on a connection that belongs to the caller. */
+#include <errno.h>
+#include <libpq-fe.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "store/postgres/failure.h"
+#include "store/postgres/names.h"
+#include "store/postgres/postgres_store.h"
+
+static const char DOING[] = "enqueue";
+static const char SHOWN[] = "of this connection";
+
+/* --- the connection --- */
+
+static enum weir_status check_connection(PGconn *connection, struct weir_error *error)
+{
+    if (PQstatus(connection) != CONNECTION_OK) {
+        return error_set(error, WEIR_STORE_UNREACHABLE, "the connection is not open");
+    }
+    if (PQpipelineStatus(connection) != PQ_PIPELINE_OFF) {
+        error_set(error, WEIR_MISUSE, "the connection is in pipeline mode");
+        error_hint(error, "leave it with PQexitPipelineMode() before enqueueing");
+        return WEIR_MISUSE;
+    }
+    if (PQtransactionStatus(connection) != PQTRANS_INTRANS) {
+        error_set(error, WEIR_MISUSE, "there is no open transaction on this connection, or it has failed");
+        error_hint(error, "begin one (BEGIN), enqueue, do your own writes, then commit");
+        return WEIR_MISUSE;
+    }
+    const char *encoding = PQparameterStatus(connection, "client_encoding");
+    if (encoding == NULL || strcmp(encoding, "UTF8") != 0) {
+        error_set(error, WEIR_MISUSE, "the connection's client_encoding is %s", encoding == NULL ? "unknown" : encoding);
+        error_hint(error, "weir's text is UTF-8: PQsetClientEncoding(connection, \"UTF8\")");
+        return WEIR_MISUSE;
+    }
+    return WEIR_OK;
+}
+
+/* Waits until the socket can be read, or written to when `sends`. */
+static bool wait_for(PGconn *connection, bool sends, int64_t deadline_boot_us)
+{
+    struct pollfd fd = {.fd = PQsocket(connection), .events = (short)(sends ? POLLIN | POLLOUT : POLLIN)};
+    for (;;) {
+        int64_t left_us = deadline_boot_us - clock_boot(clock_system());
+        int ready = left_us <= 0 ? 0 : poll(&fd, 1, (int)(left_us / 1000) + 1);
+        if (ready >= 0 || errno != EINTR) {
+            return ready > 0;
+        }
+    }
+}
+
+/* The answer to what was sent, or NULL: then nothing came before the deadline, or the connection is lost. */
+static PGresult *take_answer(PGconn *connection, int64_t deadline_boot_us)
+{
+    int unsent;
+    while ((unsent = PQflush(connection)) == 1) {
+        if (!wait_for(connection, true, deadline_boot_us) || PQconsumeInput(connection) == 0) {
+            return NULL;
+        }
+    }
+    PGresult *answer = NULL;
+    for (;;) {
+        while (PQisBusy(connection) == 1) {
+            if (unsent != 0 || !wait_for(connection, false, deadline_boot_us) || PQconsumeInput(connection) == 0) {
+                PQclear(answer);
+                return NULL;
+            }
+        }
+        PGresult *next = PQgetResult(connection);
+        if (next == NULL) {
+            return answer;
+        }
+        PQclear(answer);
+        answer = next;
+    }
+}
+
+static PGresult *ask(PGconn *connection, const char *sql, const struct enqueue_request *request, const char *params)
+{
+    enum { TEXT = 25, INTEGER = 23, BIGINT = 20, UUID = 2950, PARAMETERS = 8 };
+    static const Oid types[PARAMETERS] = {TEXT, TEXT, TEXT, TEXT, INTEGER, BIGINT, TEXT, UUID};
+    char priority[16];
+    char run_at[24];
+    (void)snprintf(priority, sizeof priority, "%d", request->priority);
+    (void)snprintf(run_at, sizeof run_at, "%lld", (long long)request->run_at_us);
+    const char *values[PARAMETERS] = {request->workspace,       request->workflow, params,
+                                      request->idempotency_key, priority,          run_at,
+                                      request->group,           request->id};
+    bool blocking = PQisnonblocking(connection) == 0;
+    if (blocking && PQsetnonblocking(connection, 1) != 0) {
+        return NULL;
+    }
+    int64_t deadline_boot_us = clock_boot(clock_system()) + ENQUEUE_ON_DEADLINE_US;
+    PGresult *answer = PQsendQueryParams(connection, sql, PARAMETERS, types, values, NULL, NULL, 0) == 1
+                           ? take_answer(connection, deadline_boot_us)
+                           : NULL;
+    if (blocking && (answer != NULL || PQstatus(connection) != CONNECTION_OK)) {
+        (void)PQsetnonblocking(connection, 0); /* it would wait for what is unsent */
+    }
+    return answer;
+}
+
+/* --- the request --- */
+
+static enum weir_status fill_statement(const char *schema, char **ret_sql, struct weir_error *error)
+{
+    struct address address = {.schema = "weir"};
+    size_t length = schema == NULL ? 0 : strspn(schema, "abcdefghijklmnopqrstuvwxyz0123456789_");
+    if (schema != NULL && (length == 0 || schema[length] != '\0' || length >= sizeof address.schema ||
+                           (schema[0] >= '0' && schema[0] <= '9'))) {
+        error_set(error, WEIR_INVALID_ARGUMENT, "\"%s\" is not the name of a store's schema", schema);
+        error_hint(error, "a name has small letters, digits and _, and begins with a letter or _");
+        return WEIR_INVALID_ARGUMENT;
+    }
+    if (schema != NULL) {
+        text_copy(address.schema, sizeof address.schema, schema);
+    }
+    *ret_sql = address_fill(&address, postgres_queries[QUERY_TRY_ENQUEUE].sql);
+    return *ret_sql == NULL ? error_out_of_memory(error) : WEIR_OK;
+}
+
+static void read_result(const PGresult *answer, struct enqueue_result *result)
+{
+    const char *id = result_text(answer, 0, 1);
+    const char *hint = result_text(answer, 0, 4);
+    result->status = status_of_name(result_text(answer, 0, 0));
+    result->duplicate = result_bool(answer, 0, 2);
+    if (result->status == WEIR_OK) {
+        text_copy(result->id, sizeof result->id, id);
+        return;
+    }
+    error_set(&result->error, result->status, "%s", result_text(answer, 0, 3));
+    if (hint != NULL) {
+        error_hint(&result->error, "%s", hint);
+    }
+}
+
+static enum weir_status send_request(PGconn *connection, const char *sql, const struct enqueue_request *request,
+                                     struct enqueue_result *result, struct weir_error *error)
+{
+    char *params = enqueue_has_no_params(request) ? NULL : strndup(request->params, request->params_length);
+    if (params == NULL && !enqueue_has_no_params(request)) {
+        return error_out_of_memory(error);
+    }
+    PGresult *answer = ask(connection, sql, request, params);
+    enum weir_status status = WEIR_OK;
+    if (answer != NULL && PQresultStatus(answer) == PGRES_TUPLES_OK) {
+        read_result(answer, result);
+    } else if (answer != NULL && PQstatus(connection) == CONNECTION_OK) {
+        status = failure_of_answer(answer, SHOWN, DOING, error);
+    } else if (PQstatus(connection) != CONNECTION_OK) {
+        status = error_set(error, WEIR_STORE_UNREACHABLE, "the connection was lost; its transaction is undone");
+    } else {
+        status = error_set(error, WEIR_TIMED_OUT, "the server did not answer within 30 s");
+        error_hint(error, "close the connection; somebody may hold the same idempotency key in an open transaction");
+    }
+    PQclear(answer);
+    free(params);
+    return status;
+}
+
+enum weir_status postgres_store_enqueue_on(struct pg_conn *connection, const char *schema,
+                                           const struct enqueue_request *request, struct enqueue_result *ret_result,
+                                           struct weir_error *error)
+{
+    char *sql = NULL;
+    struct enqueue_result result = {.status = WEIR_OK};
+    enum weir_status status = check_connection(connection, error);
+    if (status == WEIR_OK) {
+        status = fill_statement(schema, &sql, error);
+    }
+    if (status == WEIR_OK) {
+        result.status = enqueue_request_check(request, &result.error);
+        if (result.status == WEIR_OK) {
+            status = send_request(connection, sql, request, &result, error);
+        }
+    }
+    free(sql);
+    if (status == WEIR_OK) {
+        *ret_result = result;
+    }
+    return status;
+}

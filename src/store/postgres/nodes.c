@@ -1,0 +1,108 @@
+/* Nodes: start, heartbeat, stop, what an operator wants of them. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "store/postgres/postgres_store.h"
+
+enum weir_status postgres_node_start(struct store *store, const struct node_options *options, int64_t *ret_node_id,
+                                     struct weir_error *error)
+{
+    PGresult *result = NULL;
+    enum weir_status status = require_writable(store, error);
+    if (status == WEIR_OK) {
+        status = link_write(link_of(store), error, &result, QUERY_START_NODE, "ttttiittii", options->name, options->group,
+                            options->host, options->boot_id, (int64_t)options->pid, (int64_t)options->keeper_pid,
+                            options->version, options->engine, options->lease_us, NODE_ROW_KEPT_US);
+    }
+    if (status == WEIR_OK) {
+        *ret_node_id = result_int(result, 0, 0);
+        PQclear(result);
+    }
+    return status;
+}
+
+static const char *const wish_names[] = {
+    [NODE_RUN] = "run", [NODE_PAUSE] = "pause", [NODE_DRAIN] = "drain", [NODE_STOP] = "stop"};
+
+static enum node_wish parse_wish(const char *name)
+{
+    for (size_t i = 0; i < sizeof wish_names / sizeof wish_names[0]; i++) {
+        if (name != NULL && strcmp(name, wish_names[i]) == 0) {
+            return (enum node_wish)i;
+        }
+    }
+    return NODE_RUN;
+}
+
+enum weir_status postgres_node_beat(struct store *store, int64_t node_id, struct node_beat *beat, struct weir_error *error)
+{
+    PGresult *result = NULL;
+    enum weir_status status = require_writable(store, error);
+    if (status == WEIR_OK) {
+        status = link_write(link_of(store), error, &result, QUERY_BEAT_NODE, "ioii", node_id,
+                            beat->engine_reachable ? 1 : 0, (int64_t)beat->running, (int64_t)beat->stuck);
+    }
+    if (status != WEIR_OK) {
+        return status;
+    }
+    if (PQntuples(result) == 0) {
+        status = error_set(error, WEIR_STALE_FENCE, "the lease of node %lld is lost", (long long)node_id);
+    } else {
+        beat->wish = parse_wish(result_text(result, 0, 0));
+        beat->queue_paused = result_bool(result, 0, 1);
+        beat->now_us = result_int(result, 0, 2);
+    }
+    PQclear(result);
+    return status;
+}
+
+enum weir_status postgres_node_stop(struct store *store, int64_t node_id, bool graceful, struct weir_error *error)
+{
+    int64_t count = RECOVER_BATCH;
+    enum weir_status status = require_writable(store, error);
+    while (status == WEIR_OK && count == RECOVER_BATCH) {
+        PGresult *result = NULL;
+        status = link_write(link_of(store), error, &result, QUERY_STOP_NODE, "iod", node_id, graceful ? 1 : 0,
+                            (int)RECOVER_BATCH);
+        count = status == WEIR_OK ? result_int(result, 0, 0) : 0;
+        PQclear(result);
+    }
+    return status;
+}
+
+/* Names the live nodes in the hint. */
+static void name_live_nodes(struct store *store, struct weir_error *error)
+{
+    char names[WEIR_ERROR_HINT_MAX / 2] = "";
+    size_t used = 0;
+    PGresult *result = NULL;
+    if (link_read(link_of(store), NULL, &result, QUERY_LIVE_NODE_NAMES, "") != WEIR_OK) {
+        return;
+    }
+    for (int row = 0; row < PQntuples(result) && used < sizeof names; row++) {
+        int length =
+            snprintf(names + used, sizeof names - used, "%s%s", used == 0 ? "" : ", ", result_text(result, row, 0));
+        used += length > 0 ? (size_t)length : 0;
+    }
+    PQclear(result);
+    if (used == 0) {
+        error_hint(error, "no node is alive");
+    } else {
+        error_hint(error, "alive are: %s%s", names, used >= sizeof names ? " ..." : "");
+    }
+}
+
+enum weir_status postgres_node_wish(struct store *store, const char *name, enum node_wish wish, struct weir_error *error)
+{
+    int64_t changes = 0;
+    enum weir_status status = require_writable(store, error);
+    if (status == WEIR_OK) {
+        status = link_run(link_of(store), error, &changes, QUERY_WISH_NODE, "tt", name, wish_names[wish]);
+    }
+    if (status == WEIR_OK && changes == 0) {
+        status = error_set(error, WEIR_NOT_FOUND, "there is no live node \"%s\"", name);
+        name_live_nodes(store, error);
+    }
+    return status;
+}

@@ -1,0 +1,148 @@
+/* The PostgreSQL driver: opening, and the table of its verbs. */
+#include "store/postgres/postgres_store.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "store/postgres/listen.h"
+
+static struct postgres_store *new_store(struct address *address, const struct store *facts)
+{
+    struct postgres_store *store = calloc(1, sizeof *store);
+    if (store != NULL) {
+        store->store = *facts;
+        store->store.driver = &postgres_store_driver;
+        store->address = address_share(address);
+        text_copy(store->store.url, sizeof store->store.url, address->shown);
+        link_init(&store->link, address, facts->deadline_us, "weir");
+    }
+    return store;
+}
+
+static enum weir_status postgres_open(const struct store_options *options, const char *location, struct store **ret_store,
+                                      struct weir_error *error)
+{
+    struct address *address = NULL;
+    struct store facts = {.clock = options->clock == NULL ? clock_system() : options->clock,
+                          .events = options->events,
+                          .uuids = options->uuids,
+                          .deadline_us = options->deadline_us > 0 ? options->deadline_us : STORE_DEADLINE_US};
+    enum weir_status status = address_parse(location, &address, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    struct postgres_store *store = new_store(address, &facts);
+    address_release(address);
+    if (store == NULL) {
+        return error_out_of_memory(error);
+    }
+    store->read_only = options->read_only;
+    /* A wrong address or password is told now, not at the first verb. */
+    status = link_connect(link_of(&store->store), error);
+    if (status != WEIR_OK) {
+        store->store.driver->close(&store->store);
+        return status;
+    }
+    *ret_store = &store->store;
+    return WEIR_OK;
+}
+
+static enum weir_status postgres_open_again(const struct store *store, struct store **ret_store, struct weir_error *error)
+{
+    const struct postgres_store *from = (const struct postgres_store *)store;
+    struct postgres_store *again = new_store(from->address, store);
+    if (again == NULL) {
+        return error_out_of_memory(error);
+    }
+    again->read_only = from->read_only;
+    *ret_store = &again->store;
+    return WEIR_OK;
+}
+
+static void postgres_close(struct store *store)
+{
+    struct postgres_store *self = postgres_of(store);
+    listener_leave(self->subscription);
+    link_close(&self->link);
+    address_release(self->address);
+    free(self);
+}
+
+enum weir_status require_writable(struct store *store, struct weir_error *error)
+{
+    if (postgres_of(store)->read_only) {
+        return error_set(error, WEIR_NOT_PERMITTED, "the store %s was opened for reading only", store->url);
+    }
+    return WEIR_OK;
+}
+
+static enum weir_status postgres_time(struct store *store, int64_t *ret_now_us, struct weir_error *error)
+{
+    return link_read_integer(link_of(store), error, ret_now_us, QUERY_READ_CLOCK, "");
+}
+
+static enum weir_status postgres_backup(struct store *store, const char *path, struct weir_error *error)
+{
+    const char *schema = postgres_of(store)->address->schema;
+    error_set(error, WEIR_INVALID_ARGUMENT, "weir does not copy a PostgreSQL store; the server's own tools do");
+    error_hint(error, "pg_dump --format=custom --schema=%s --file='%.60s' '%.100s'", schema, path, store->url);
+    return WEIR_INVALID_ARGUMENT;
+}
+
+/* --- wake-ups --- */
+
+int postgres_wake_fd(struct store *store)
+{
+    struct postgres_store *self = postgres_of(store);
+    if (self->subscription == NULL) {
+        self->subscription = listener_join(self->address);
+    }
+    return subscription_fd(self->subscription);
+}
+
+bool postgres_wake_drain(struct store *store, int64_t *ret_again_us)
+{
+    *ret_again_us = TIME_NEVER;
+    return subscription_drain(postgres_of(store)->subscription);
+}
+
+const struct store_driver postgres_store_driver = {
+    .scheme = "postgres",
+    .other_scheme = "postgresql",
+    .features = STORE_SHARED | STORE_WAKES,
+    .open = postgres_open,
+    .open_again = postgres_open_again,
+    .close = postgres_close,
+    .require_schema = postgres_require_schema,
+    .plan = postgres_plan,
+    .migrate = postgres_migrate,
+    .check = postgres_check,
+    .backup = postgres_backup,
+    .time = postgres_time,
+    .enqueue = postgres_enqueue,
+    .claim = postgres_claim,
+    .next_work = postgres_next_work,
+    .read_definition = postgres_read_definition,
+    .record = postgres_record,
+    .node_start = postgres_node_start,
+    .node_beat = postgres_node_beat,
+    .node_stop = postgres_node_stop,
+    .node_wish = postgres_node_wish,
+    .recover = postgres_recover,
+    .take_requests = postgres_take_requests,
+    .bulk = postgres_bulk,
+    .set_plan = postgres_set_plan,
+    .set_workspace = postgres_set_workspace,
+    .set_paused = postgres_set_paused,
+    .publish = postgres_publish,
+    .lock = postgres_lock,
+    .lock_extend = postgres_lock_extend,
+    .unlock = postgres_unlock,
+    .list = postgres_list,
+    .show = postgres_show,
+    .why = postgres_why,
+    .status = postgres_status,
+    .wake_fd = postgres_wake_fd,
+    .wake_drain = postgres_wake_drain,
+};

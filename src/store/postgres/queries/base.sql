@@ -1,0 +1,79 @@
+-- Transactions, schema and clock.
+
+-- name: begin
+BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
+
+-- name: commit
+COMMIT;
+
+-- name: rollback
+ROLLBACK;
+
+-- Microseconds since 1970; every statement that needs "now" calls this function.
+-- name: read_clock
+SELECT :schema.store_time();
+
+-- Whether the schema is there, and whether it is ours.
+-- name: find_schema
+SELECT EXISTS (SELECT 1 FROM pg_catalog.pg_namespace n WHERE n.nspname = :'schema'),
+  EXISTS (SELECT 1 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+    WHERE n.nspname = :'schema' AND c.relname = 'schema_migrations'),
+  EXISTS (SELECT 1 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+    WHERE n.nspname = :'schema');
+
+-- name: list_applied
+SELECT version, name FROM :schema.schema_migrations ORDER BY version;
+
+-- name: listen
+LISTEN :schema;
+
+-- Nothing but a sign of life.
+-- name: look
+SELECT 1;
+
+-- name: begin_migration
+BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
+SET LOCAL statement_timeout = 0;
+SET LOCAL lock_timeout = '60s';
+SET LOCAL idle_in_transaction_session_timeout = '15min';
+SET LOCAL search_path = pg_catalog;
+SET LOCAL check_function_bodies = on;
+SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended('weir migrate ' || :'schema', 0));
+
+-- name: create_ledger
+CREATE SCHEMA :schema;
+CREATE TABLE :schema.schema_migrations (
+    version    integer NOT NULL PRIMARY KEY,
+    name       text    NOT NULL,
+    program    text    NOT NULL,
+    applied_at timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+
+-- A schema that somebody else made for us and that is empty.
+-- name: create_ledger_in_schema
+CREATE TABLE :schema.schema_migrations (
+    version    integer NOT NULL PRIMARY KEY,
+    name       text    NOT NULL,
+    program    text    NOT NULL,
+    applied_at timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+
+-- name: note_applied
+INSERT INTO :schema.schema_migrations (version, name, program) VALUES ($1, $2, $3);
+
+-- name: find_role
+SELECT 1 FROM pg_catalog.pg_roles WHERE rolname = $1;
+
+-- What a node and the command line need of the schema, as statements: rows, no right to change tables, and not the list of
+-- migrations. What later migrations make is granted as well, as long as the same owner applies them.
+-- name: grants
+SELECT format(s.statement, $1) FROM (VALUES
+  (1, 'GRANT USAGE ON SCHEMA :schema TO %I'),
+  (2, 'GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA :schema TO %I'),
+  (3, 'REVOKE INSERT, UPDATE, DELETE ON :schema.schema_migrations FROM %I'),
+  (4, 'GRANT USAGE, SELECT ON ALL SEQUENCES IN SCHEMA :schema TO %I'),
+  (5, 'GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA :schema TO %I'),
+  (6, 'ALTER DEFAULT PRIVILEGES IN SCHEMA :schema GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO %I'),
+  (7, 'ALTER DEFAULT PRIVILEGES IN SCHEMA :schema GRANT USAGE, SELECT ON SEQUENCES TO %I'),
+  (8, 'ALTER DEFAULT PRIVILEGES IN SCHEMA :schema GRANT EXECUTE ON FUNCTIONS TO %I')
+) s(place, statement) ORDER BY s.place;

@@ -1,0 +1,39 @@
+-- Claim. The work is done by functions (migrations/0002), one round trip each.
+
+-- $1 node, $2 group, $3 what is folded, $4 first pass
+-- name: next_work
+SELECT k.ready, k.handed_over, k.due_at, k.requests, k.runs, k.paused, k.now_us FROM :schema.look($1, $2, $3::xid8, $4) k;
+
+-- $1 what is folded, $2 at most so many wake-ups
+-- name: freshen_lanes
+SELECT f.seen, f.left_over FROM :schema.freshen_lanes($1::xid8, $2) f;
+
+-- $1 node, $2 group, $3 limit, $4 what is folded, $5 first pass
+-- name: claim_items
+SELECT c.id, c.fence, c.workspace, c.workflow, c.version, c.definition_id, c.params, c.attempts, c.interruptions, c.handed_over,
+       c.cancel_requested, c.created_at, c.run_at, c.dispatched_at, c.claimed_at, c.lanes, c.more, c.first_pass
+FROM :schema.claim($1, $2, $3, $4::xid8, $5) c;
+
+-- What this node claimed and was never told: its fences only grow. The same columns. $1 node, $2 last fence that it knows, $3 last
+-- id of that fence, $4 limit. Index: queue_held.
+-- name: claims_in_doubt
+SELECT q.id, q.fence, w.name, d.name, d.version, q.definition_id, p.params, q.attempts, q.interruptions,
+       q.dispatched_at IS NOT NULL OR q.interruptions > 0, q.cancel_at IS NOT NULL, q.created_at, q.run_at, q.dispatched_at, q.claimed_at,
+       NULL, NULL, NULL
+FROM :schema.workflow_execution_queue q JOIN :schema.workspaces w ON w.id = q.workspace_id
+LEFT JOIN :schema.workflow_definitions d ON d.id = q.definition_id
+LEFT JOIN :schema.execution_params p ON p.id = q.id
+WHERE q.phase = 2 AND q.node_id = $1 AND (q.fence, q.id) > ($2, $3) ORDER BY q.fence, q.id LIMIT $4;
+
+-- name: read_steps
+SELECT s.execution_id, s.step, s.status, s.attempt, s.failures, s.exit_code, s.due_at, s.output, s.variables, s.error_code, s.error
+FROM :schema.workflow_node_executions s WHERE s.execution_id = ANY ($1) ORDER BY s.execution_id, s.step;
+
+-- $2: also those that were passed on already, because the answer that passed them on was lost. What another has locked is passed
+-- on the next time. Index: queue_requests, queue_held.
+-- name: take_requests
+UPDATE :schema.workflow_execution_queue q SET cancel_sent = true
+WHERE q.id = ANY (ARRAY(
+    SELECT r.id FROM :schema.workflow_execution_queue r
+    WHERE r.node_id = $1 AND r.cancel_at IS NOT NULL AND (NOT r.cancel_sent OR $2) FOR NO KEY UPDATE SKIP LOCKED))
+RETURNING q.id, q.fence;

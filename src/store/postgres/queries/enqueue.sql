@@ -1,0 +1,21 @@
+-- Enqueue: the functions of 0004_create_enqueue.sql.
+
+-- $1 ids, $2 which of them were given, $3 workspaces, $4 workflows, $5 params, $6 keys, $7 groups, $8 priorities, $9 run_at (0 = now)
+-- name: enqueue_set
+SELECT e.status, e.id, e.duplicate, e.message, e.hint, :schema.store_time()
+FROM :schema.enqueue_set($1, $2, $3, $4, $5, $6, $7, $8, ARRAY(SELECT nullif(u.run_at, 0) FROM unnest($9) WITH ORDINALITY u(run_at, place)
+                                                          ORDER BY u.place)) e
+ORDER BY e.place;
+
+-- On a caller's own connection. $6 microseconds, 0 = now.
+-- name: try_enqueue
+SELECT e.status, e.id, e.duplicate, e.message, e.hint
+FROM :schema.try_enqueue($1, $2, $3, $4, $5, CASE WHEN $6 <> 0 THEN :schema.time_of($6) END, $7, $8) e;
+
+-- Names for "did you mean".
+-- name: workspace_names
+SELECT name FROM :schema.workspaces ORDER BY id LIMIT 1000;
+
+-- name: workflow_names
+SELECT DISTINCT name FROM :schema.workflow_definitions
+WHERE workspace_id IN (0, (SELECT w.id FROM :schema.workspaces w WHERE w.name = $1)) LIMIT 1000;

@@ -1,0 +1,65 @@
+-- Nodes, leases, recovery.
+
+-- A process that stands up again after a lost lease keeps what an operator wants of it. Nodes that are long gone and recovered are
+-- forgotten (nFlow keeps them for a year). $1 name, $2 group, $3 host, $4 boot id, $5 pid, $6 keeper's pid, $7 version, $8 engine,
+-- $9 lease, $10 how long rows are kept
+-- name: start_node
+WITH forgotten AS (
+    DELETE FROM :schema.nodes n WHERE n.recovered_at IS NOT NULL AND n.recovered_at < :schema.store_time() - $10
+), made AS (
+    INSERT INTO :schema.executor_groups (name)
+    SELECT $2 WHERE NOT EXISTS (SELECT 1 FROM :schema.executor_groups g WHERE g.name = $2) ON CONFLICT DO NOTHING
+)
+INSERT INTO :schema.nodes (name, executor_group, host, boot_id, pid, keeper_pid, version, engine, lease, started_at, active_at,
+                           expires_at, wish)
+SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, t.now_us, t.now_us, t.now_us + $9,
+       coalesce((SELECT CASE WHEN n.stopped_at IS NULL THEN n.wish END FROM :schema.nodes n
+                 WHERE n.name = $1 AND n.boot_id = $4 AND n.pid = $5 ORDER BY n.id DESC LIMIT 1), 'run')
+FROM (SELECT :schema.store_time() AS now_us) t
+RETURNING id;
+
+-- $1 node, $2 engine reachable, $3 running, $4 stuck
+-- name: beat_node
+UPDATE :schema.nodes n
+SET active_at = t.now_us, expires_at = t.now_us + n.lease, engine_reachable = $2, running = $3, stuck = $4
+FROM (SELECT :schema.store_time() AS now_us OFFSET 0) t
+WHERE n.id = $1 AND n.dead_at IS NULL AND n.stopped_at IS NULL
+RETURNING n.wish, (SELECT s.queue_paused FROM :schema.store_state s WHERE s.id = 1)
+                  OR coalesce((SELECT g.paused FROM :schema.executor_groups g WHERE g.name = n.executor_group), false),
+          n.active_at;
+
+-- $1 node, $2 graceful, $3 limit
+-- name: stop_node
+SELECT :schema.stop_node($1, $2, $3);
+
+-- name: wish_node
+UPDATE :schema.nodes n SET wish = $2 WHERE (n.name = $1 OR n.id::text = $1) AND n.stopped_at IS NULL AND n.dead_at IS NULL;
+
+-- name: live_node_names
+SELECT n.name FROM :schema.nodes n WHERE n.recovered_at IS NULL AND n.stopped_at IS NULL AND n.dead_at IS NULL ORDER BY n.id LIMIT 100;
+
+-- Live nodes of one machine. $1 boot id, $2 not this one, $3 group or NULL. Index: nodes_unrecovered.
+-- name: nodes_of_machine
+SELECT n.id, n.pid, n.keeper_pid FROM :schema.nodes n
+WHERE n.recovered_at IS NULL AND n.dead_at IS NULL AND n.stopped_at IS NULL AND n.boot_id = $1 AND n.id <> $2
+  AND ($3::text IS NULL OR n.executor_group = $3) ORDER BY n.id LIMIT 100;
+
+-- Is there anything that recover would change, but for stale claims? $1 group or NULL. Index: nodes_unrecovered.
+-- name: needs_recovery
+SELECT count(*) FROM :schema.nodes n
+WHERE n.recovered_at IS NULL AND ($1::text IS NULL OR n.executor_group = $1)
+  AND (n.dead_at IS NOT NULL OR n.stopped_at IS NOT NULL OR n.expires_at <= :schema.store_time());
+
+-- The safety net of the specification: CLAIMED for too long, by $1 itself, or by a node that does not live; $1 = 0: by any.
+-- $2 for how long, $3 group or NULL, $4 limit. Index: queue_held, by node.
+-- name: stale_claims
+SELECT q.id, q.fence FROM :schema.workflow_execution_queue q
+WHERE q.phase = 2 AND q.node_id > 0 AND q.status = 'CLAIMED' AND q.claimed_at <= :schema.store_time() - $2
+  AND ($1 = 0 OR q.node_id = $1
+       OR NOT EXISTS (SELECT 1 FROM :schema.nodes n WHERE n.id = q.node_id AND n.dead_at IS NULL AND n.stopped_at IS NULL))
+  AND ($3::text IS NULL OR EXISTS (SELECT 1 FROM :schema.lanes l WHERE l.id = q.lane_id AND l.executor_group = $3))
+LIMIT $4;
+
+-- $1 group or NULL, $2 nodes whose processes are gone, $3 $4 stale claims, $5 most handovers, $6 limit
+-- name: recover_items
+SELECT r.handed_over, r.poisoned, r.nodes, r.more FROM :schema.recover($1, $2, $3, $4, $5, $6) r;

@@ -1,0 +1,165 @@
+-- Reading for people: the columns are the keys of the answers. Each statement sees one state of the store; those that belong
+-- together run in one transaction.
+
+-- name: begin_look
+BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
+
+-- The executions of a page, newest first. $1 ids below, $2 ids from, $3 ids up to, $4 workspace or NULL, $5 state bits, $6 workflow or
+-- NULL, $7 group or NULL, $8 error code or NULL, $9 idempotency key or NULL, $10 created since, $11 created before, $12 finished
+-- before, $13 limit.
+-- name: page_of_executions
+SELECT e.id, e.workspace, e.workflow, e.version, e.status, e.pending_reason, e.priority, :schema.rfc3339(e.run_at) AS run_at,
+       e.attempts, e.deferrals, e.handovers, e.execution_id, e.node, e.fence, e.error_code, e.error,
+       :schema.rfc3339(e.created_at) AS created_at, :schema.rfc3339(e.claimed_at) AS claimed_at,
+       :schema.rfc3339(e.dispatched_at) AS dispatched_at, :schema.rfc3339(e.finished_at) AS finished_at, e.executor_group,
+       e.idempotency_key, e.retry_of
+FROM :schema.executions e
+WHERE e.id = ANY (ARRAY(SELECT c.id FROM :schema.choose_executions($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) c(id)))
+ORDER BY e.id DESC;
+
+-- The same choice, counted up to the limit. $14 pending_reason or NULL.
+-- name: count_executions
+WITH chosen AS MATERIALIZED (
+    SELECT c.id FROM :schema.choose_executions($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) c(id)
+)
+SELECT (SELECT count(*) FROM chosen),
+       CASE WHEN $14 IS NULL THEN (SELECT count(*) FROM chosen)
+            ELSE (SELECT count(*) FROM :schema.executions e
+                  WHERE e.id = ANY (ARRAY(SELECT c.id FROM chosen c)) AND e.pending_reason = $14) END;
+
+-- Whose id begins like that: at most two. $1 the first possible id, $2 the last one.
+-- name: ids_that_begin
+SELECT i.id FROM (
+    (SELECT q.id FROM :schema.workflow_execution_queue q WHERE q.id >= $1 AND q.id <= $2 ORDER BY q.id LIMIT 2)
+    UNION ALL
+    (SELECT h.id FROM :schema.workflow_executions h WHERE h.id >= $1 AND h.id <= $2 ORDER BY h.id LIMIT 2)) i
+ORDER BY i.id LIMIT 2;
+
+-- name: read_execution
+SELECT :schema.execution_json(e) FROM :schema.executions e WHERE e.id = $1;
+
+-- name: read_event_rows
+SELECT e.execution_id, :schema.rfc3339(e.at) AS at, e.event, e.node, e.fence, e.actor, e.reason, e.detail
+FROM :schema.execution_events e WHERE e.execution_id = $1;
+
+-- name: read_step_rows
+SELECT s.step, s.status, s.attempt, s.failures, s.exit_code, s.error_code, s.error, :schema.rfc3339(s.due_at) AS due_at,
+       :schema.rfc3339(s.started_at) AS started_at, :schema.rfc3339(s.finished_at) AS finished_at,
+       (SELECT n.name FROM :schema.nodes n WHERE n.id = s.node_id) AS node, s.fence, s.output, s.variables
+FROM :schema.workflow_node_executions s WHERE s.execution_id = $1 ORDER BY s.started_at, s.step;
+
+-- name: read_params
+SELECT params FROM :schema.execution_params WHERE id = $1;
+
+-- Lists by name: $1 one name or NULL, $2 behind this cursor, $3 limit.
+-- name: list_workspaces
+SELECT w.name, w.plan, w.slots_used, w.slots_max, w.max_concurrent, w.weight, w.paused,
+       coalesce((SELECT sum(b.runnable + b.waiting)::bigint FROM :schema.lane_books b WHERE b.workspace_id = w.id), 0) AS pending,
+       w.completed, w.failed, w.cancelled, :schema.rfc3339(w.created_at) AS created_at
+FROM :schema.workspaces w WHERE ($1 IS NULL OR w.name = $1) AND w.name > $2 ORDER BY w.name LIMIT $3;
+
+-- name: list_plans
+SELECT p.name, p.max_concurrent, p.weight, (SELECT count(*) FROM :schema.workspaces w WHERE w.plan = p.name) AS workspaces
+FROM :schema.plans p WHERE ($1 IS NULL OR p.name = $1) AND p.name > $2 ORDER BY p.name LIMIT $3;
+
+-- The newest version of each, or all versions of the one that is named. Cursor: the definition's id.
+-- name: list_workflows
+SELECT d.name, w.name AS workspace, d.version, :schema.rfc3339(d.created_at) AS created_at, d.definition,
+       lpad(d.id::text, 20, '0') AS cursor_key
+FROM :schema.workflow_definitions d LEFT JOIN :schema.workspaces w ON w.id = d.workspace_id
+WHERE ($1 IS NULL OR d.name = $1) AND lpad(d.id::text, 20, '0') COLLATE "C" > $2
+  AND ($1 IS NOT NULL OR d.version = (SELECT max(v.version) FROM :schema.workflow_definitions v
+                                      WHERE v.name = d.name AND v.workspace_id = d.workspace_id))
+ORDER BY d.id LIMIT $3;
+
+-- name: list_nodes
+SELECT n.id, n.name, n.executor_group, n.host, n.pid, n.version, n.engine, n.engine_reachable, n.wish,
+       CASE WHEN n.stopped_at IS NOT NULL THEN 'stopped' WHEN n.dead_at IS NOT NULL THEN 'dead'
+            WHEN n.expires_at <= (SELECT :schema.store_time()) THEN 'expired' WHEN n.wish = 'pause' THEN 'paused'
+            WHEN n.wish = 'drain' THEN 'draining' ELSE 'alive' END AS state,
+       n.graceful, n.running, n.stuck,
+       (SELECT count(*) FROM :schema.workflow_execution_queue q WHERE q.phase = 2 AND q.node_id = n.id) AS holds,
+       :schema.rfc3339(n.started_at) AS started, :schema.rfc3339(n.active_at) AS active, :schema.rfc3339(n.expires_at) AS expires,
+       :schema.rfc3339(n.stopped_at) AS stopped, :schema.rfc3339(n.recovered_at) AS recovered,
+       n.boot_id, n.keeper_pid, lpad(n.id::text, 20, '0') AS cursor_key
+FROM :schema.nodes n WHERE ($1 IS NULL OR n.name = $1) AND lpad(n.id::text, 20, '0') COLLATE "C" > $2 ORDER BY n.id LIMIT $3;
+
+-- shedlock keeps UTC without a zone.
+-- name: list_locks
+SELECT l.name, l.locked_by AS holder, l.lock_until > t.now AS held, :schema.rfc3339(l.locked_at AT TIME ZONE 'UTC') AS locked_at,
+       :schema.rfc3339(l.lock_until AT TIME ZONE 'UTC') AS lock_until,
+       greatest(0, extract(epoch FROM l.lock_until - t.now))::double precision AS seconds_left
+FROM :schema.shedlock l CROSS JOIN (SELECT :schema.time_of(:schema.store_time()) AT TIME ZONE 'UTC' AS now) t
+WHERE ($1 IS NULL OR l.name = $1) AND l.name COLLATE "C" > $2 ORDER BY l.name COLLATE "C" LIMIT $3;
+
+-- name: list_groups
+SELECT g.name, g.paused FROM :schema.executor_groups g WHERE ($1 IS NULL OR g.name = $1) AND g.name > $2 ORDER BY g.name LIMIT $3;
+
+-- One statement: one state. NULL: it does not live.
+-- name: why_living
+SELECT :schema.why_living($1), :schema.place_of($1);
+
+-- The counters, from lanes, wake-ups, workspaces and nodes; of the queue only indexes. $1 how many workspaces, $2 how many of the
+-- waiting rows are looked at: beyond it a row that backs off counts as scheduled.
+-- name: status
+WITH books AS MATERIALIZED (SELECT * FROM :schema.lane_books),
+now AS MATERIALIZED (SELECT :schema.store_time() AS us),
+backing_off AS (
+    SELECT count(*) AS n FROM (SELECT q.due_at, q.run_at FROM :schema.workflow_execution_queue q WHERE q.phase = 1
+                               ORDER BY q.due_at LIMIT $2) f
+    WHERE f.due_at > f.run_at
+),
+reasons AS (
+    SELECT :schema.lane_reason(w.paused, s.queue_paused OR g.paused, a.executor_group IS NOT NULL, a.engine_reachable,
+                               w.slots_used >= w.slots_max) AS reason, b.runnable AS n
+    FROM books b JOIN :schema.workspaces w ON w.id = b.workspace_id JOIN :schema.executor_groups g ON g.id = b.group_id
+    CROSS JOIN :schema.store_state s LEFT JOIN :schema.served_groups a ON a.executor_group = g.name
+    WHERE b.runnable > 0
+    UNION ALL SELECT 'backing_off', f.n FROM backing_off f
+    UNION ALL SELECT 'scheduled', (SELECT coalesce(sum(b.waiting), 0) FROM books b) - f.n FROM backing_off f
+    UNION ALL SELECT 'handed_over', count(*) FROM :schema.workflow_execution_queue q WHERE q.phase = 2 AND q.node_id = 0
+),
+totals AS (
+    SELECT coalesce(sum(w.slots_used), 0) AS slots_used, coalesce(sum(w.completed), 0) AS completed,
+           coalesce(sum(w.failed), 0) AS failed, coalesce(sum(w.cancelled), 0) AS cancelled, count(*) AS workspace_count
+    FROM :schema.workspaces w
+),
+live AS (
+    SELECT count(*) AS nodes, coalesce(sum(n.running), 0) AS running, coalesce(sum(n.stuck), 0) AS stuck,
+           coalesce(bool_and(n.engine_reachable), true) AS engine_reachable
+    FROM :schema.nodes n
+    WHERE n.recovered_at IS NULL AND n.stopped_at IS NULL AND n.dead_at IS NULL AND n.expires_at > (SELECT us FROM now)
+),
+pressed AS (
+    SELECT w.*, coalesce(b.pending, 0) AS pending, coalesce(b.waiting, 0) AS waiting
+    FROM :schema.workspaces w
+    LEFT JOIN (SELECT k.workspace_id, sum(k.runnable + k.waiting) AS pending, sum(k.waiting) AS waiting FROM books k
+               GROUP BY k.workspace_id) b ON b.workspace_id = w.id
+    ORDER BY coalesce(b.pending, 0) * 1.0 / w.slots_max DESC, w.name LIMIT $1
+)
+SELECT json_build_object(
+    'pending', (SELECT coalesce(sum(b.runnable + b.waiting), 0) FROM books b), 'slots_used', t.slots_used, 'completed', t.completed,
+    'failed', t.failed, 'cancelled', t.cancelled, 'workspace_count', t.workspace_count,
+    'queue_paused', (SELECT s.queue_paused FROM :schema.store_state s WHERE s.id = 1),
+    'nodes', l.nodes, 'running', l.running, 'stuck', l.stuck, 'engine_reachable', l.engine_reachable,
+    'server', json_build_object(
+        'version', current_setting('server_version'), 'fsync', current_setting('fsync')::boolean,
+        'full_page_writes', current_setting('full_page_writes')::boolean,
+        'synchronous_commit', current_setting('synchronous_commit'),
+        'synchronous_standby_names', current_setting('synchronous_standby_names')),
+    'pending_reasons', (SELECT json_object_agg(r.reason, r.n) FROM (SELECT r.reason, sum(r.n) AS n FROM reasons r GROUP BY r.reason) r),
+    'oldest_pending_age_us', coalesce((SELECT us FROM now) - (SELECT q.created_at FROM :schema.workflow_execution_queue q
+                                                              WHERE q.phase <> 2 ORDER BY q.id LIMIT 1), 0),
+    'workspaces', (
+        SELECT coalesce(json_agg(json_build_object(
+            'name', p.name, 'plan', p.plan, 'slots_used', p.slots_used, 'slots_max', p.slots_max, 'paused', p.paused,
+            'pending', p.pending, 'completed', p.completed, 'failed', p.failed, 'cancelled', p.cancelled, 'waiting', p.waiting,
+            'oldest_pending_age_us', (
+                SELECT max((SELECT us FROM now) - h.created_at) FROM books b
+                CROSS JOIN LATERAL (SELECT q.created_at FROM :schema.workflow_execution_queue q
+                                    WHERE q.lane_id = b.lane_id AND q.phase = 0 ORDER BY q.rank, q.id LIMIT 1) h
+                WHERE b.workspace_id = p.id))
+            ORDER BY p.pending * 1.0 / p.slots_max DESC, p.name), '[]')
+        FROM pressed p),
+    'now_us', (SELECT us FROM now))
+FROM totals t CROSS JOIN live l;

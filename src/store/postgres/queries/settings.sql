@@ -1,0 +1,24 @@
+-- Plans, workspaces, pauses, definitions: the functions of 0005_create_settings.sql.
+
+-- name: change_plan
+SELECT :schema.change_plan($1, $2, $3);
+
+-- name: plan_names
+SELECT name FROM :schema.plans ORDER BY name LIMIT 1000;
+
+-- $2 plan or NULL, $3 limit, $4 paused: -1 = leave, $5 make it
+-- name: change_workspace
+SELECT :schema.change_workspace($1, $2, $3, CASE $4 WHEN -1 THEN NULL ELSE $4 = 1 END, $5);
+
+-- name: change_pause
+SELECT :schema.change_pause($1, $2);
+
+-- name: group_names
+SELECT name FROM :schema.executor_groups ORDER BY name LIMIT 1000;
+
+-- name: publish_definition
+SELECT p.status, p.definition_id, p.version, p.unchanged FROM :schema.publish_definition($1, $2, $3, $4) p;
+
+-- name: read_definition
+SELECT d.id, d.name, d.definition, d.version, w.name
+FROM :schema.workflow_definitions d LEFT JOIN :schema.workspaces w ON w.id = d.workspace_id WHERE d.id = $1;

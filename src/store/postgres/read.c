@@ -1,0 +1,519 @@
+/* Reading for people: lists, one execution, why, status, check. Rows become JSON; the column names are the keys. */
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "queue/item.h"
+#include "store/postgres/postgres_store.h"
+#include "store/postgres/rows.h"
+
+enum { BACKING_OFF_MOST = 10000, PREFIX_LEAST = 6, ALL_STATES = 63 };
+
+#define FIRST_ID "00000000-0000-0000-0000-000000000000"
+#define LAST_ID "ffffffff-ffff-ffff-ffff-ffffffffffff"
+
+static enum weir_status packed(json_t *value, json_t **ret_value, struct weir_error *error)
+{
+    if (value == NULL) {
+        return error_out_of_memory(error);
+    }
+    *ret_value = value;
+    return WEIR_OK;
+}
+
+/* One state of the store for all that a look of several statements reads: what changes meanwhile is seen before or after,
+ * never half or twice. Ends with link_transaction_rollback(). */
+static enum weir_status look_begin(struct link *link, struct weir_error *error)
+{
+    return link_transaction_begin_with(link, QUERY_BEGIN_LOOK, error);
+}
+
+/* A look that was lost on the way is repeated on a new connection, as a reading statement is. */
+typedef enum weir_status (*look_body)(struct link *link, const void *what, json_t **ret_value, struct weir_error *error);
+static enum weir_status look_at(struct link *link, look_body body, const void *what, json_t **ret_value,
+                                struct weir_error *error)
+{
+    enum weir_status status = WEIR_OK;
+    for (int tries = 0; tries < 2; tries++) {
+        status = look_begin(link, error);
+        if (status == WEIR_OK) {
+            status = body(link, what, ret_value, error);
+        }
+        bool lost = status == WEIR_STORE_UNREACHABLE;
+        link_transaction_rollback(link);
+        if (!lost) {
+            break;
+        }
+    }
+    return status;
+}
+
+/* All rows of a query about one id. */
+static enum weir_status rows_of(struct link *link, enum postgres_query query, const char *id, json_t **ret_rows,
+                                struct weir_error *error)
+{
+    PGresult *result = NULL;
+    enum weir_status status = link_read(link, error, &result, query, "u", id);
+    return status == WEIR_OK ? rows_json(result, ret_rows, error) : status;
+}
+
+/* --- ids --- */
+
+/* An id of which only the beginning is known, made whole with `rest`; false when it is no beginning of an id. */
+static bool complete_id(const char *prefix, const char *rest, char *to)
+{
+    size_t length = strlen(prefix);
+    if (length > UUID_TEXT_LENGTH) {
+        return false;
+    }
+    memcpy(to, rest, UUID_TEXT_MAX);
+    for (size_t i = 0; i < length; i++) {
+        bool dash = i == 8 || i == 13 || i == 18 || i == 23;
+        if (dash ? prefix[i] != '-' : isxdigit((unsigned char)prefix[i]) == 0) {
+            return false;
+        }
+        to[i] = (char)tolower((unsigned char)prefix[i]);
+    }
+    return true;
+}
+
+/* The whole id that begins with `prefix`. */
+enum weir_status find_execution(struct link *link, const char *prefix, char *ret_id, struct weir_error *error)
+{
+    char first[UUID_TEXT_MAX];
+    char last[UUID_TEXT_MAX];
+    PGresult *result = NULL;
+    if (strlen(prefix) < PREFIX_LEAST || !complete_id(prefix, FIRST_ID, first) || !complete_id(prefix, LAST_ID, last)) {
+        error_set(error, WEIR_INVALID_ARGUMENT, "\"%s\" is not an execution id", prefix);
+        error_hint(error, "give the whole id or its first %d or more characters, as weir list shows them", PREFIX_LEAST);
+        return WEIR_INVALID_ARGUMENT;
+    }
+    enum weir_status status = link_read(link, error, &result, QUERY_IDS_THAT_BEGIN, "uu", first, last);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    if (PQntuples(result) == 1) {
+        text_copy(ret_id, UUID_TEXT_MAX, result_text(result, 0, 0));
+    } else if (PQntuples(result) == 0) {
+        first[strlen(prefix)] = '\0';
+        status = error_set(error, WEIR_EXECUTION_NOT_FOUND, "there is no execution %s", first);
+        error_hint(error, "weir list shows what there is; ended ones are removed after the retention time");
+    } else {
+        first[strlen(prefix)] = '\0';
+        status = error_set(error, WEIR_INVALID_ARGUMENT, "more than one execution begins with %s", first);
+        error_hint(error, "give more characters of the id");
+    }
+    PQclear(result);
+    return status;
+}
+
+/* --- lists of executions --- */
+
+/* What page_of_executions and count_executions take. */
+struct bounds {
+    char first[UUID_TEXT_MAX];
+    char last[UUID_TEXT_MAX];
+    int states;
+    int64_t created_before_us;
+    int64_t finished_before_us;
+};
+
+/* False: the beginning of an id that is none matches nothing. */
+static bool bounds_of(const struct execution_filter *filter, struct bounds *ret_bounds)
+{
+    const char *prefix = filter->id == NULL ? "" : filter->id;
+    ret_bounds->states = filter->states == 0 ? ALL_STATES : (int)filter->states;
+    ret_bounds->created_before_us = filter->created_before_us == 0 ? INT64_MAX : filter->created_before_us;
+    ret_bounds->finished_before_us = filter->finished_before_us == 0 ? INT64_MAX : filter->finished_before_us;
+    return complete_id(prefix, FIRST_ID, ret_bounds->first) && complete_id(prefix, LAST_ID, ret_bounds->last);
+}
+
+static enum weir_status read_page(struct link *link, const struct execution_filter *filter, const char *below, size_t limit,
+                                  json_t **ret_rows, struct weir_error *error)
+{
+    struct bounds bounds;
+    PGresult *result = NULL;
+    if (!bounds_of(filter, &bounds)) {
+        return packed(json_array(), ret_rows, error);
+    }
+    enum weir_status status = link_read(
+        link, error, &result, QUERY_PAGE_OF_EXECUTIONS, "uuutdttttiiii", below, bounds.first, bounds.last,
+        filter->workspace, bounds.states, filter->workflow, filter->group, filter->error_code, filter->idempotency_key,
+        filter->created_since_us, bounds.created_before_us, bounds.finished_before_us, (int64_t)limit);
+    return status == WEIR_OK ? rows_json(result, ret_rows, error) : status;
+}
+
+/* Takes the rows that have the reason over to the page, until it is full; the cursor follows the last row looked at. */
+static void take_rows(const json_t *rows, const struct list_options *options, size_t limit, json_t *items, char *cursor,
+                      bool *ret_more)
+{
+    const char *reason = options->filter.reason;
+    for (size_t i = 0; i < json_array_size(rows) && i < limit; i++) {
+        json_t *row = json_array_get(rows, i);
+        const char *its = json_string_value(json_object_get(row, "pending_reason"));
+        if (reason == NULL || (its != NULL && strcmp(its, reason) == 0)) {
+            (void)json_array_append(items, row);
+        }
+        text_copy(cursor, UUID_TEXT_MAX, json_string_value(json_object_get(row, "id")));
+        if (json_array_size(items) == limit) {
+            *ret_more = *ret_more || i + 1 < json_array_size(rows);
+            return;
+        }
+    }
+}
+
+/* One page: with a filter by reason several selections may be needed until the page is full. */
+static enum weir_status fill_page(struct link *link, const struct list_options *options, size_t limit, json_t *items,
+                                  char *cursor, bool *ret_more, struct weir_error *error)
+{
+    enum weir_status status = WEIR_OK;
+    *ret_more = true;
+    while (status == WEIR_OK && *ret_more && json_array_size(items) < limit) {
+        json_t *rows = NULL;
+        status = read_page(link, &options->filter, cursor, limit + 1, &rows, error);
+        if (status == WEIR_OK) {
+            *ret_more = json_array_size(rows) > limit;
+            take_rows(rows, options, limit, items, cursor, ret_more);
+        }
+        json_decref(rows);
+    }
+    return status;
+}
+
+static enum weir_status count_executions(struct link *link, const struct list_options *options, json_int_t *ret_count,
+                                         bool *ret_exact, struct weir_error *error)
+{
+    const struct execution_filter *filter = &options->filter;
+    struct bounds bounds;
+    PGresult *result = NULL;
+    *ret_count = 0;
+    *ret_exact = true;
+    if (!bounds_of(filter, &bounds)) {
+        return WEIR_OK;
+    }
+    enum weir_status status =
+        link_read(link, error, &result, QUERY_COUNT_EXECUTIONS, "uuutdttttiiiit", LAST_ID, bounds.first, bounds.last,
+                  filter->workspace, bounds.states, filter->workflow, filter->group, filter->error_code,
+                  filter->idempotency_key, filter->created_since_us, bounds.created_before_us, bounds.finished_before_us,
+                  (int64_t)LIST_COUNT_MOST + 1, filter->reason);
+    if (status == WEIR_OK) {
+        json_int_t seen = result_int(result, 0, 0);
+        json_int_t count = result_int(result, 0, 1);
+        *ret_exact = seen <= LIST_COUNT_MOST;
+        *ret_count = count < LIST_COUNT_MOST ? count : LIST_COUNT_MOST;
+        PQclear(result);
+    }
+    return status;
+}
+
+static enum weir_status list_executions(struct link *link, const void *what, json_t **ret_page, struct weir_error *error)
+{
+    const struct list_options *options = what;
+    size_t limit = options->limit == 0 ? LIST_LIMIT_DEFAULT : options->limit;
+    char cursor[UUID_TEXT_MAX] = LAST_ID;
+    bool more = false;
+    bool exact = false;
+    json_int_t count = 0;
+    json_t *items = json_array();
+    enum weir_status status = items == NULL ? error_out_of_memory(error) : WEIR_OK;
+    if (options->cursor != NULL && options->cursor[0] != '\0') {
+        text_copy(cursor, sizeof cursor, options->cursor);
+    }
+    if (status == WEIR_OK && !uuid_is_valid(cursor)) {
+        status = error_set(error, WEIR_INVALID_ARGUMENT, "\"%s\" is not a cursor", cursor);
+        error_hint(error, "a cursor is the next_cursor of the page before");
+    }
+    if (status == WEIR_OK) {
+        status = fill_page(link, options, limit, items, cursor, &more, error);
+    }
+    if (status == WEIR_OK && options->count) {
+        status = count_executions(link, options, &count, &exact, error);
+    }
+    if (status != WEIR_OK) {
+        json_decref(items);
+        return status;
+    }
+    return packed(json_pack("{s:o, s:o, s:o, s:b}", "items", items, "next_cursor", more ? json_string(cursor) : json_null(),
+                            "count", options->count ? json_integer(count) : json_null(), "count_is_exact", (int)exact),
+                  ret_page, error);
+}
+
+/* --- other lists --- */
+
+static enum weir_status list_story(struct link *link, const void *what, json_t **ret_page, struct weir_error *error)
+{
+    const struct list_options *options = what;
+    char id[UUID_TEXT_MAX];
+    json_t *items = NULL;
+    enum weir_status status = find_execution(link, options->filter.id, id, error);
+    if (status == WEIR_OK) {
+        status =
+            rows_of(link, options->kind == LIST_EVENTS ? QUERY_READ_EVENT_ROWS : QUERY_READ_STEP_ROWS, id, &items, error);
+    }
+    if (status != WEIR_OK) {
+        return status;
+    }
+    return packed(json_pack("{s:o, s:n, s:I, s:b}", "items", items, "next_cursor", "count",
+                            (json_int_t)json_array_size(items), "count_is_exact", 1),
+                  ret_page, error);
+}
+
+/* Lists that go on behind a name, or behind a column cursor_key that is taken out again. One statement each. */
+static enum weir_status list_named(struct link *link, enum postgres_query query, const struct list_options *options,
+                                   json_t **ret_page, struct weir_error *error)
+{
+    size_t limit = options->limit == 0 ? LIST_LIMIT_DEFAULT : options->limit;
+    const char *cursor = options->cursor == NULL ? "" : options->cursor;
+    PGresult *result = NULL;
+    json_t *items = NULL;
+    enum weir_status status = link_read(link, error, &result, query, "tti", options->name, cursor, (int64_t)limit + 1);
+    if (status == WEIR_OK) {
+        status = rows_json(result, &items, error);
+    }
+    if (status != WEIR_OK) {
+        return status;
+    }
+    bool more = json_array_size(items) > limit;
+    if (more) {
+        (void)json_array_remove(items, limit);
+    }
+    json_t *last = json_array_get(items, json_array_size(items) - 1);
+    const char *key =
+        json_string_value(json_object_get(last, json_object_get(last, "cursor_key") != NULL ? "cursor_key" : "name"));
+    json_t *next = more && key != NULL ? json_string(key) : json_null();
+    size_t i;
+    json_t *row;
+    json_array_foreach(items, i, row)
+    {
+        (void)json_object_del(row, "cursor_key");
+    }
+    return packed(json_pack("{s:o, s:o, s:I, s:b}", "items", items, "next_cursor", next, "count",
+                            (json_int_t)json_array_size(items), "count_is_exact", !more && cursor[0] == '\0'),
+                  ret_page, error);
+}
+
+enum weir_status postgres_list(struct store *store, const struct list_options *options, json_t **ret_page,
+                               struct weir_error *error)
+{
+    struct link *link = link_of(store);
+    switch (options->kind) {
+    case LIST_EXECUTIONS:
+        return look_at(link, list_executions, options, ret_page, error);
+    case LIST_EVENTS:
+    case LIST_STEPS:
+        return options->filter.id == NULL
+                   ? error_set(error, WEIR_INVALID_ARGUMENT, "events and steps are listed of one execution: give its id")
+                   : look_at(link, list_story, options, ret_page, error);
+    case LIST_WORKSPACES:
+        return list_named(link, QUERY_LIST_WORKSPACES, options, ret_page, error);
+    case LIST_PLANS:
+        return list_named(link, QUERY_LIST_PLANS, options, ret_page, error);
+    case LIST_WORKFLOWS:
+        return list_named(link, QUERY_LIST_WORKFLOWS, options, ret_page, error);
+    case LIST_NODES:
+        return list_named(link, QUERY_LIST_NODES, options, ret_page, error);
+    case LIST_LOCKS:
+        return list_named(link, QUERY_LIST_LOCKS, options, ret_page, error);
+    case LIST_GROUPS:
+        return list_named(link, QUERY_LIST_GROUPS, options, ret_page, error);
+    }
+    return error_set(error, WEIR_MISUSE, "no such list");
+}
+
+/* --- one execution --- */
+
+/* The row of the view, as an object; NULL without an error when there is none. */
+static enum weir_status read_execution(struct link *link, const char *id, json_t **ret_execution, struct weir_error *error)
+{
+    PGresult *result = NULL;
+    enum weir_status status = link_read(link, error, &result, QUERY_READ_EXECUTION, "u", id);
+    json_t *execution = NULL;
+    if (status == WEIR_OK && PQntuples(result) == 1) {
+        execution = result_json(result, 0, 0);
+        status = execution == NULL ? error_out_of_memory(error) : WEIR_OK;
+    }
+    PQclear(result);
+    if (status == WEIR_OK) {
+        *ret_execution = execution;
+    }
+    return status;
+}
+
+static enum weir_status refuse_missing(const char *id, struct weir_error *error)
+{
+    return error_set(error, WEIR_EXECUTION_NOT_FOUND, "there is no execution %s", id);
+}
+
+static enum weir_status add_params(struct link *link, json_t *execution, const char *id, struct weir_error *error)
+{
+    PGresult *result = NULL;
+    json_t *params = NULL;
+    enum weir_status status = link_read(link, error, &result, QUERY_READ_PARAMS, "u", id);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    if (PQntuples(result) == 0) {
+        params = json_object();
+    } else {
+        size_t length = 0;
+        unsigned char *bytes = PQunescapeBytea((const unsigned char *)PQgetvalue(result, 0, 0), &length);
+        status = bytes == NULL ? error_out_of_memory(error) : json_read((const char *)bytes, length, &params, error);
+        PQfreemem(bytes);
+    }
+    PQclear(result);
+    if (status == WEIR_OK && json_object_set_new(execution, "params", params) != 0) {
+        status = error_out_of_memory(error);
+    }
+    return status;
+}
+
+static enum weir_status add_part(struct link *link, json_t *execution, const char *key, enum postgres_query query,
+                                 const char *id, struct weir_error *error)
+{
+    json_t *rows = NULL;
+    enum weir_status status = rows_of(link, query, id, &rows, error);
+    if (status == WEIR_OK && json_object_set_new(execution, key, rows) != 0) {
+        status = error_out_of_memory(error);
+    }
+    return status;
+}
+
+static enum weir_status show_one(struct link *link, const void *what, json_t **ret_execution, struct weir_error *error)
+{
+    char id[UUID_TEXT_MAX];
+    json_t *execution = NULL;
+    enum weir_status status = find_execution(link, what, id, error);
+    if (status == WEIR_OK) {
+        status = read_execution(link, id, &execution, error);
+    }
+    if (status == WEIR_OK && execution == NULL) {
+        status = refuse_missing(id, error);
+    }
+    if (status == WEIR_OK) {
+        status = add_params(link, execution, id, error);
+    }
+    if (status == WEIR_OK) {
+        status = add_part(link, execution, "steps", QUERY_READ_STEP_ROWS, id, error);
+    }
+    if (status == WEIR_OK) {
+        status = add_part(link, execution, "events", QUERY_READ_EVENT_ROWS, id, error);
+    }
+    if (status != WEIR_OK) {
+        json_decref(execution);
+        return status;
+    }
+    *ret_execution = execution;
+    return WEIR_OK;
+}
+
+enum weir_status postgres_show(struct store *store, const char *id, json_t **ret_execution, struct weir_error *error)
+{
+    return look_at(link_of(store), show_one, id, ret_execution, error);
+}
+
+/* --- why --- */
+
+static enum weir_status why_living(struct link *link, const char *id, json_t **ret_why, struct weir_error *error)
+{
+    PGresult *result = NULL;
+    json_t *answer = NULL;
+    enum weir_status status = link_read(link, error, &result, QUERY_WHY_LIVING, "u", id);
+    if (status == WEIR_OK && !result_null(result, 0, 0)) {
+        answer = result_json(result, 0, 0);
+        json_t *place = result_json(result, 0, 1);
+        status = answer == NULL || place == NULL || (json_is_object(place) && json_object_update(answer, place) != 0)
+                     ? error_out_of_memory(error)
+                     : WEIR_OK;
+        json_decref(place);
+    }
+    PQclear(result);
+    if (status != WEIR_OK) {
+        json_decref(answer);
+        return status;
+    }
+    *ret_why = answer;
+    return WEIR_OK;
+}
+
+static enum weir_status why_one(struct link *link, const void *what, json_t **ret_why, struct weir_error *error)
+{
+    char id[UUID_TEXT_MAX];
+    json_t *answer = NULL;
+    enum weir_status status = find_execution(link, what, id, error);
+    if (status == WEIR_OK) {
+        status = why_living(link, id, &answer, error);
+    }
+    if (status == WEIR_OK && answer == NULL) {
+        status = read_execution(link, id, &answer, error);
+        if (status == WEIR_OK && answer != NULL) {
+            (void)json_object_set_new(answer, "because", json_string("it has ended"));
+        }
+    }
+    if (status == WEIR_OK && answer == NULL) {
+        status = refuse_missing(id, error);
+    }
+    if (status == WEIR_OK) {
+        *ret_why = answer;
+    }
+    return status;
+}
+
+enum weir_status postgres_why(struct store *store, const char *id, json_t **ret_why, struct weir_error *error)
+{
+    return look_at(link_of(store), why_one, id, ret_why, error);
+}
+
+/* --- status and check --- */
+
+/* All reasons of the closed list, also those that hold nothing back. */
+static enum weir_status add_reasons(json_t *status_json, struct weir_error *error)
+{
+    json_t *counted = json_object_get(status_json, "pending_reasons");
+    json_t *reasons = json_object();
+    for (unsigned i = 0; i < PENDING_REASON_COUNT; i++) {
+        const char *name = pending_reason_name((enum pending_reason)i);
+        json_t *count = json_object_get(counted, name);
+        (void)json_object_set_new(reasons, name, count == NULL ? json_integer(0) : json_incref(count));
+    }
+    return json_object_set_new(status_json, "pending_reasons", reasons) == 0 ? WEIR_OK : error_out_of_memory(error);
+}
+
+enum weir_status postgres_status(struct store *store, size_t workspaces_max, json_t **ret_status, struct weir_error *error)
+{
+    PGresult *result = NULL;
+    enum weir_status status =
+        link_read(link_of(store), error, &result, QUERY_STATUS, "ii", (int64_t)workspaces_max, (int64_t)BACKING_OFF_MOST);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    json_t *answer = result_json(result, 0, 0);
+    PQclear(result);
+    status = answer == NULL ? error_out_of_memory(error) : add_reasons(answer, error);
+    if (status == WEIR_OK && (json_object_set_new(answer, "store", json_string(store->url)) != 0 ||
+                              json_object_set_new(answer, "schema", json_integer(POSTGRES_MIGRATION_COUNT)) != 0)) {
+        status = error_out_of_memory(error);
+    }
+    if (status != WEIR_OK) {
+        json_decref(answer);
+        return status;
+    }
+    *ret_status = answer;
+    return WEIR_OK;
+}
+
+enum weir_status postgres_check(struct store *store, json_t **ret_problems, struct weir_error *error)
+{
+    PGresult *result = NULL;
+    enum weir_status status = link_read(link_of(store), error, &result, QUERY_CHECK, "");
+    if (status != WEIR_OK) {
+        return status;
+    }
+    json_t *problems = json_array();
+    for (int i = 0; i < PQntuples(result) && problems != NULL; i++) {
+        (void)json_array_append_new(problems, result_json(result, i, 0));
+    }
+    PQclear(result);
+    return packed(problems, ret_problems, error);
+}

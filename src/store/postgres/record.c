@@ -1,0 +1,378 @@
+/* Record: what engines reported, as sets.
+ *
+ * A set goes to the server as arrays, one statement per kind over all of them (function record, migrations/0002). The kinds
+ * are done in the order of an item's life: dispatched, steps, ends. Where the set has an item twice in another order, what
+ * comes too late for that is left for another round in the same transaction, so that the outcome of each record is the one
+ * that it would have had alone, after those before it.
+ *
+ * What one write can carry costs one: DISPATCHED and steps of an item that ends in the same round go with its end, and of
+ * several states of one step only the last one is written. Such a record is carried: its outcome is its carrier's. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "store/postgres/postgres_store.h"
+
+enum { SET_BYTES_MAX = 256 * 1024 * 1024 };
+enum stage { STAGE_DISPATCH, STAGE_STEP, STAGE_END };
+
+/* Far beyond any life, and far from the end of bigint. */
+#define DELAY_MOST_US ((int64_t)1 << 60)
+
+/* One record, and where it is done. */
+struct entry {
+    struct record *record;
+    size_t index; /* in the caller's array */
+    size_t round;
+    struct entry *carrier; /* NULL = it is written itself */
+    bool was_started;      /* of an end: it carries DISPATCHED */
+    bool writes_step;      /* its step is the one that is written */
+    int place;             /* in the arrays of its round, from 1 */
+};
+
+struct set {
+    struct arena arena;
+    int64_t node_id;
+    struct record *records;
+    size_t count;
+    struct entry *entries; /* sorted by id, then as they came */
+    size_t entry_count;
+    size_t rounds;
+    struct record_summary summary;
+};
+
+/* --- what is done when --- */
+
+static enum stage stage_of(enum record_kind kind)
+{
+    return kind == RECORD_DISPATCHED ? STAGE_DISPATCH : kind == RECORD_STEP ? STAGE_STEP : STAGE_END;
+}
+
+static int compare_entries(const void *a, const void *b)
+{
+    const struct entry *x = a;
+    const struct entry *y = b;
+    int order = strcmp(x->record->id, y->record->id);
+    return order != 0 ? order : x->index < y->index ? -1 : 1;
+}
+
+static bool follows(const struct entry *before, const struct entry *entry)
+{
+    enum stage stage = stage_of(entry->record->kind);
+    enum stage last = stage_of(before->record->kind);
+    return before->record->fence == entry->record->fence && (stage > last || (stage == STAGE_STEP && last == STAGE_STEP));
+}
+
+/* Ends that any state of a held item may have. */
+static bool carries(enum record_kind kind)
+{
+    return kind == RECORD_COMPLETED || kind == RECORD_FAILED || kind == RECORD_CANCELLED;
+}
+
+static bool has_step(const struct entry *entry, const char *step)
+{
+    return entry->record->step != NULL && strcmp(entry->record->step->step, step) == 0;
+}
+
+/* Of several states of one step the first final one stands, else the last. */
+static struct entry *step_that_stands(struct entry *first, struct entry *end)
+{
+    struct entry *stands = first;
+    for (struct entry *entry = first + 1; entry < end && !step_state_is_final(stands->record->step->state); entry++) {
+        stands = has_step(entry, first->record->step->step) ? entry : stands;
+    }
+    return stands;
+}
+
+/* One round's records of one item, in the order of its life. */
+static void carry(struct entry *first, struct entry *end)
+{
+    struct entry *last = end - 1;
+    for (struct entry *entry = first; entry < end; entry++) {
+        if (entry->record->step == NULL || entry->carrier != NULL || entry->writes_step) {
+            continue;
+        }
+        struct entry *stands = step_that_stands(entry, end);
+        stands->writes_step = true;
+        for (struct entry *other = entry; other < end; other++) {
+            if (other != stands && other->record->kind == RECORD_STEP && has_step(other, entry->record->step->step)) {
+                other->carrier = stands;
+            }
+        }
+    }
+    for (struct entry *entry = first; entry < last && carries(last->record->kind); entry++) {
+        entry->carrier = last;
+        last->was_started = last->was_started || entry->record->kind == RECORD_DISPATCHED;
+    }
+}
+
+static void plan(struct set *set)
+{
+    struct entry *end = set->entries + set->entry_count;
+    struct entry *first = set->entries;
+    qsort(set->entries, set->entry_count, sizeof *set->entries, compare_entries);
+    for (struct entry *entry = set->entries; entry < end; entry++) {
+        bool same = entry > set->entries && strcmp(entry[-1].record->id, entry->record->id) == 0;
+        entry->round = !same ? 0 : follows(entry - 1, entry) ? entry[-1].round : entry[-1].round + 1;
+        if (!same || entry->round != entry[-1].round) {
+            if (entry > first) {
+                carry(first, entry);
+            }
+            first = entry;
+        }
+        set->rounds = entry->round >= set->rounds ? entry->round + 1 : set->rounds;
+    }
+    carry(first, end);
+}
+
+/* The record whose outcome it shares, or NULL. A step may be carried by another one that an end carries. */
+static const struct entry *carrier_of(const struct entry *entry)
+{
+    const struct entry *carrier = entry->carrier;
+    while (carrier != NULL && carrier->carrier != NULL) {
+        carrier = carrier->carrier;
+    }
+    return carrier;
+}
+
+/* --- one round as arrays --- */
+
+struct arrays {
+    struct entry **entries; /* at each place */
+    const char **ids;
+    int64_t *fences;
+    int *kinds;
+    int64_t *delays;
+    bool *was_started;
+    const char **codes;
+    const char **errors;
+    size_t count;
+    int *step_records;
+    const char **steps;
+    const char **step_states;
+    int *step_attempts;
+    int *step_failures;
+    int *exit_codes;
+    int64_t *due_ins;
+    bool *step_ends;
+    struct link_bytes *outputs;
+    struct link_bytes *variables;
+    const char **step_codes;
+    const char **step_errors;
+    size_t step_count;
+};
+
+static bool allocate_arrays(struct arena *arena, size_t most, struct arrays *arrays)
+{
+    struct {
+        void *at;
+        size_t size;
+    } wanted[] = {{&arrays->entries, sizeof *arrays->entries},
+                  {&arrays->ids, sizeof *arrays->ids},
+                  {&arrays->fences, sizeof *arrays->fences},
+                  {&arrays->kinds, sizeof *arrays->kinds},
+                  {&arrays->delays, sizeof *arrays->delays},
+                  {&arrays->was_started, sizeof *arrays->was_started},
+                  {&arrays->codes, sizeof *arrays->codes},
+                  {&arrays->errors, sizeof *arrays->errors},
+                  {&arrays->step_records, sizeof *arrays->step_records},
+                  {&arrays->steps, sizeof *arrays->steps},
+                  {&arrays->step_states, sizeof *arrays->step_states},
+                  {&arrays->step_attempts, sizeof *arrays->step_attempts},
+                  {&arrays->step_failures, sizeof *arrays->step_failures},
+                  {&arrays->exit_codes, sizeof *arrays->exit_codes},
+                  {&arrays->due_ins, sizeof *arrays->due_ins},
+                  {&arrays->step_ends, sizeof *arrays->step_ends},
+                  {&arrays->outputs, sizeof *arrays->outputs},
+                  {&arrays->variables, sizeof *arrays->variables},
+                  {&arrays->step_codes, sizeof *arrays->step_codes},
+                  {&arrays->step_errors, sizeof *arrays->step_errors}};
+    for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
+        void *array = arena_allocate(arena, (most + 1) * wanted[i].size);
+        if (array == NULL) {
+            return false;
+        }
+        memcpy(wanted[i].at, &array, sizeof array);
+    }
+    return true;
+}
+
+static int64_t bounded(int64_t delay_us)
+{
+    return delay_us < 0 ? 0 : delay_us > DELAY_MOST_US ? DELAY_MOST_US : delay_us;
+}
+
+/* A message with bytes that are no text would be refused by the server, and the end of an execution with it. */
+static const char *safe(struct arena *arena, const char *words, bool *ret_failed)
+{
+    if (words == NULL || text_is_utf8(words, strlen(words))) {
+        return words;
+    }
+    char *copy = arena_copy_string(arena, words);
+    *ret_failed = *ret_failed || copy == NULL;
+    if (copy != NULL) {
+        text_make_safe(copy);
+    }
+    return copy;
+}
+
+static void add_step(struct arena *arena, const struct step_record *step, int place, struct arrays *to, bool *ret_failed)
+{
+    size_t at = to->step_count++;
+    to->step_records[at] = place;
+    to->steps[at] = step->step;
+    to->step_states[at] = step_state_name(step->state);
+    to->step_attempts[at] = step->attempt;
+    to->step_failures[at] = step->failures;
+    to->exit_codes[at] = step->exit_code;
+    to->due_ins[at] = step->state == STEP_WAITING ? bounded(step->due_in_us) : -1;
+    to->step_ends[at] = step_state_is_final(step->state);
+    to->outputs[at] = (struct link_bytes){step->output, step->output_length};
+    to->variables[at] = (struct link_bytes){step->variables, step->variables == NULL ? 0 : strlen(step->variables)};
+    to->step_codes[at] = step->error_code[0] == '\0' ? NULL : safe(arena, step->error_code, ret_failed);
+    to->step_errors[at] = safe(arena, step->error, ret_failed);
+}
+
+static void add_record(struct set *set, struct entry *entry, struct arrays *to, bool *ret_failed)
+{
+    const struct record *record = entry->record;
+    size_t at = to->count++;
+    entry->place = (int)at + 1; /* as the server counts */
+    to->entries[at] = entry;
+    to->ids[at] = record->id;
+    to->fences[at] = record->fence;
+    to->kinds[at] = (int)record->kind;
+    to->delays[at] = bounded(record->delay_us);
+    to->was_started[at] = record->dispatched_first || entry->was_started;
+    to->codes[at] = safe(&set->arena, record->error_code, ret_failed);
+    to->errors[at] = safe(&set->arena, record->error, ret_failed);
+}
+
+/* A step that goes with an end is written when the end was. */
+static bool fill_arrays(struct set *set, size_t round, struct arrays *to)
+{
+    bool failed = false;
+    for (size_t i = 0; i < set->entry_count; i++) {
+        if (set->entries[i].round == round && set->entries[i].carrier == NULL) {
+            add_record(set, &set->entries[i], to, &failed);
+        }
+    }
+    for (size_t i = 0; i < set->entry_count; i++) {
+        const struct entry *entry = &set->entries[i];
+        if (entry->round == round && entry->writes_step) {
+            const struct entry *written = entry->carrier == NULL ? entry : entry->carrier;
+            add_step(&set->arena, entry->record->step, written->place, to, &failed);
+        }
+    }
+    return !failed;
+}
+
+static enum weir_status parse_outcome(const char *word, bool *ret_repeated)
+{
+    *ret_repeated = strcmp(word, "repeated") == 0;
+    return *ret_repeated                      ? WEIR_OK
+           : strcmp(word, "stale_fence") == 0 ? WEIR_STALE_FENCE
+           : strcmp(word, "not_found") == 0   ? WEIR_EXECUTION_NOT_FOUND
+                                              : WEIR_ILLEGAL_STATE;
+}
+
+static void read_outcomes(struct set *set, const PGresult *result, const struct arrays *arrays)
+{
+    for (size_t i = 0; i < arrays->count; i++) {
+        arrays->entries[i]->record->status = WEIR_OK;
+    }
+    set->summary.changed += arrays->count;
+    for (int row = 0; row < PQntuples(result); row++) {
+        if (result_null(result, row, 0)) {
+            set->summary.slots_freed += (size_t)result_int(result, row, 2);
+        } else {
+            bool repeated;
+            int64_t place = result_int(result, row, 0);
+            INVARIANT(place >= 1 && (size_t)place <= arrays->count);
+            arrays->entries[place - 1]->record->status = parse_outcome(result_text(result, row, 1), &repeated);
+            set->summary.changed--;
+        }
+    }
+}
+
+static enum weir_status write_round(struct link *link, struct set *set, size_t round, struct weir_error *error)
+{
+    struct arrays a = {0};
+    PGresult *result = NULL;
+    if (!allocate_arrays(&set->arena, set->entry_count, &a) || !fill_arrays(set, round, &a)) {
+        return error_out_of_memory(error);
+    }
+    enum weir_status status = link_write(
+        link, error, &result, QUERY_RECORD_SET, "iUIDIOTTDTTDDDIOBBTT", set->node_id, a.ids, a.count, a.fences, a.count,
+        a.kinds, a.count, a.delays, a.count, a.was_started, a.count, a.codes, a.count, a.errors, a.count, a.step_records,
+        a.step_count, a.steps, a.step_count, a.step_states, a.step_count, a.step_attempts, a.step_count, a.step_failures,
+        a.step_count, a.exit_codes, a.step_count, a.due_ins, a.step_count, a.step_ends, a.step_count, a.outputs,
+        a.step_count, a.variables, a.step_count, a.step_codes, a.step_count, a.step_errors, a.step_count);
+    if (status == WEIR_OK) {
+        read_outcomes(set, result, &a);
+    }
+    PQclear(result);
+    return status;
+}
+
+/* --- the verb --- */
+
+static enum weir_status write_rounds(struct link *link, void *context, struct weir_error *error)
+{
+    struct set *set = context;
+    enum weir_status status = WEIR_OK;
+    set->summary = (struct record_summary){0};
+    for (size_t round = 0; round < set->rounds && status == WEIR_OK; round++) {
+        status = write_round(link, set, round, error);
+    }
+    return status;
+}
+
+static enum weir_status open_set(struct set *set, struct weir_error *error)
+{
+    arena_init(&set->arena, SET_BYTES_MAX);
+    set->entries = arena_allocate(&set->arena, (set->count + 1) * sizeof *set->entries);
+    if (set->entries == NULL) {
+        return error_out_of_memory(error);
+    }
+    for (size_t i = 0; i < set->count; i++) {
+        struct record *record = &set->records[i];
+        if (!uuid_is_valid(record->id)) {
+            record->status = WEIR_EXECUTION_NOT_FOUND;
+        } else if (record->step != NULL && record->step->output_length > STEP_OUTPUT_BYTES_MAX) {
+            record->status = WEIR_INVALID_ARGUMENT;
+        } else {
+            set->entries[set->entry_count++] = (struct entry){.record = record, .index = i};
+        }
+    }
+    return WEIR_OK;
+}
+
+enum weir_status postgres_record(struct store *store, int64_t node_id, struct record *records, size_t count,
+                                 struct record_summary *ret_summary, struct weir_error *error)
+{
+    struct set set = {.node_id = node_id, .records = records, .count = count};
+    struct link *link = link_of(store);
+    enum weir_status status = require_writable(store, error);
+    if (status == WEIR_OK) {
+        status = open_set(&set, error);
+    }
+    if (status == WEIR_OK && set.entry_count > 0) {
+        plan(&set);
+        /* One round is a transaction by itself: no trip for BEGIN and COMMIT. */
+        status = set.rounds == 1 ? write_rounds(link, &set, error) : link_transaction(link, write_rounds, &set, error);
+    }
+    for (size_t i = 0; i < set.entry_count && status == WEIR_OK; i++) {
+        const struct entry *carrier = carrier_of(&set.entries[i]);
+        if (carrier != NULL) {
+            set.entries[i].record->status = carrier->record->status;
+            set.summary.changed += carrier->record->status == WEIR_OK;
+        }
+    }
+    arena_close(&set.arena);
+    if (status == WEIR_OK) {
+        set.summary.work_waits = set.summary.slots_freed > 0;
+        *ret_summary = set.summary;
+    }
+    return status;
+}

@@ -1,0 +1,121 @@
+/* Recovery: what dead nodes hold is handed over, by anybody, in chunks, without a lock of its own (function recover,
+ * migrations/0002). */
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "store/postgres/postgres_store.h"
+
+enum { NODES_PER_CALL = 100, STALE_LOOK_MOST = 10000 };
+
+/* What a call found out before it writes. */
+struct findings {
+    int64_t gone[NODES_PER_CALL]; /* nodes of this machine whose processes have died: their lease need not be waited for */
+    size_t gone_count;
+    PGresult *stale; /* claims that the safety net looks at */
+    const char **stale_ids;
+    int64_t *stale_fences;
+    size_t stale_count; /* of them, those that the node does not know */
+    bool needed;
+};
+
+static enum weir_status find_gone(struct link *link, const struct recover_options *options, struct findings *findings,
+                                  struct weir_error *error)
+{
+    PGresult *result = NULL;
+    if (options->boot_id == NULL || options->is_gone == NULL) {
+        return WEIR_OK;
+    }
+    enum weir_status status =
+        link_read(link, error, &result, QUERY_NODES_OF_MACHINE, "tit", options->boot_id, options->node_id, options->group);
+    for (int row = 0; status == WEIR_OK && row < PQntuples(result); row++) {
+        if (options->is_gone((long)result_int(result, row, 1), (long)result_int(result, row, 2))) {
+            findings->gone[findings->gone_count++] = result_int(result, row, 0);
+        }
+    }
+    PQclear(result);
+    return status;
+}
+
+/* Leaves out what the node knows to be its own. */
+static enum weir_status find_stale(struct link *link, const struct recover_options *options, struct findings *findings,
+                                   struct weir_error *error)
+{
+    if (options->stale_claim_us <= 0) {
+        return WEIR_OK;
+    }
+    enum weir_status status = link_read(link, error, &findings->stale, QUERY_STALE_CLAIMS, "iiti", options->node_id,
+                                        options->stale_claim_us, options->group, (int64_t)STALE_LOOK_MOST);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    findings->stale_ids = calloc(options->limit, sizeof *findings->stale_ids);
+    findings->stale_fences = calloc(options->limit, sizeof *findings->stale_fences);
+    if (findings->stale_ids == NULL || findings->stale_fences == NULL) {
+        return error_out_of_memory(error);
+    }
+    for (int row = 0; row < PQntuples(findings->stale) && findings->stale_count < options->limit; row++) {
+        const char *id = result_text(findings->stale, row, 0);
+        int64_t fence = result_int(findings->stale, row, 1);
+        if (options->knows == NULL || !options->knows(options->knows_context, id, fence)) {
+            findings->stale_ids[findings->stale_count] = id;
+            findings->stale_fences[findings->stale_count++] = fence;
+        }
+    }
+    return WEIR_OK;
+}
+
+/* Nothing to recover must cost no write: a look first. */
+static enum weir_status look(struct link *link, const struct recover_options *options, struct findings *findings,
+                             struct weir_error *error)
+{
+    int64_t nodes = 0;
+    enum weir_status status = link_read_integer(link, error, &nodes, QUERY_NEEDS_RECOVERY, "t", options->group);
+    if (status == WEIR_OK) {
+        status = find_gone(link, options, findings, error);
+    }
+    if (status == WEIR_OK) {
+        status = find_stale(link, options, findings, error);
+    }
+    findings->needed = nodes > 0 || findings->gone_count > 0 || findings->stale_count > 0;
+    return status;
+}
+
+static enum weir_status recover_items(struct link *link, const struct recover_options *options,
+                                      const struct findings *findings, struct recover_result *ret_result,
+                                      struct weir_error *error)
+{
+    PGresult *result = NULL;
+    enum weir_status status =
+        link_write(link, error, &result, QUERY_RECOVER_ITEMS, "tIUIdd", options->group, findings->gone,
+                   findings->gone_count, findings->stale_ids, findings->stale_count, findings->stale_fences,
+                   findings->stale_count, options->handovers_max, (int)options->limit);
+    if (status == WEIR_OK) {
+        *ret_result = (struct recover_result){
+            .handed_over = (size_t)result_int(result, 0, 0),
+            .poisoned = (size_t)result_int(result, 0, 1),
+            .nodes = (size_t)result_int(result, 0, 2),
+            .more = result_bool(result, 0, 3) || (findings->stale_count > 0 && findings->stale_count == options->limit)};
+        PQclear(result);
+    }
+    return status;
+}
+
+enum weir_status postgres_recover(struct store *store, const struct recover_options *options,
+                                  struct recover_result *ret_result, struct weir_error *error)
+{
+    struct findings findings = {0};
+    struct link *link = link_of(store);
+    enum weir_status status = require_writable(store, error);
+    if (status == WEIR_OK) {
+        status = look(link, options, &findings, error);
+    }
+    if (status == WEIR_OK && (!findings.needed || options->look_only)) {
+        *ret_result = (struct recover_result){.more = findings.needed};
+    } else if (status == WEIR_OK) {
+        status = recover_items(link, options, &findings, ret_result, error);
+    }
+    free(findings.stale_ids);
+    free(findings.stale_fences);
+    PQclear(findings.stale);
+    return status;
+}

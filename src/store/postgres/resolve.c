@@ -1,0 +1,142 @@
+#include "store/postgres/resolve.h"
+
+#include <netdb.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/text.h"
+
+/* One question. A resolver cannot be interrupted, so it is asked by a thread that nobody has to wait for; who leaves last
+ * frees the question. */
+struct question {
+    pthread_mutex_t lock;
+    pthread_cond_t answered;
+    bool done;
+    int references;
+    int code;
+    struct resolved resolved;
+    char host[256];
+};
+
+static void question_leave(struct question *question)
+{
+    (void)pthread_mutex_lock(&question->lock);
+    bool last = --question->references == 0;
+    (void)pthread_mutex_unlock(&question->lock);
+    if (last) {
+        (void)pthread_cond_destroy(&question->answered);
+        (void)pthread_mutex_destroy(&question->lock);
+        free(question);
+    }
+}
+
+static void take_addresses(const struct addrinfo *from, struct resolved *to)
+{
+    for (; from != NULL && to->count < RESOLVED_MOST; from = from->ai_next) {
+        if (getnameinfo(from->ai_addr, from->ai_addrlen, to->addresses[to->count], RESOLVED_TEXT_MAX, NULL, 0,
+                        NI_NUMERICHOST) == 0) {
+            to->count++;
+        }
+    }
+}
+
+static void *ask(void *argument)
+{
+    struct question *question = argument;
+    struct addrinfo wanted = {.ai_socktype = SOCK_STREAM};
+    struct addrinfo *found = NULL;
+    struct resolved resolved = {.count = 0};
+    int code = getaddrinfo(question->host, NULL, &wanted, &found);
+    if (code == 0) {
+        take_addresses(found, &resolved);
+        freeaddrinfo(found);
+    }
+    (void)pthread_mutex_lock(&question->lock);
+    question->resolved = resolved;
+    question->code = code;
+    question->done = true;
+    (void)pthread_cond_signal(&question->answered);
+    (void)pthread_mutex_unlock(&question->lock);
+    question_leave(question);
+    return NULL;
+}
+
+static struct question *question_open(const char *host)
+{
+    struct question *question = calloc(1, sizeof *question);
+    if (question == NULL) {
+        return NULL;
+    }
+    pthread_condattr_t attributes;
+    (void)pthread_condattr_init(&attributes);
+    (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(&question->answered, &attributes);
+    (void)pthread_condattr_destroy(&attributes);
+    (void)pthread_mutex_init(&question->lock, NULL);
+    text_copy(question->host, sizeof question->host, host);
+    question->references = 1;
+    return question;
+}
+
+static bool start_asking(struct question *question)
+{
+    pthread_t thread;
+    pthread_attr_t attributes;
+    (void)pthread_attr_init(&attributes);
+    (void)pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    question->references = 2;
+    bool started = pthread_create(&thread, &attributes, ask, question) == 0;
+    (void)pthread_attr_destroy(&attributes);
+    question->references = started ? question->references : 1;
+    return started;
+}
+
+static bool await(struct question *question, int64_t until_us)
+{
+    struct timespec end;
+    int64_t left_us = until_us - clock_boot(clock_system());
+    left_us = left_us < 0 ? 0 : left_us;
+    (void)clock_gettime(CLOCK_MONOTONIC, &end);
+    end.tv_sec += left_us / MICROSECONDS_PER_SECOND;
+    end.tv_nsec += (long)(left_us % MICROSECONDS_PER_SECOND) * 1000;
+    end.tv_sec += end.tv_nsec / 1000000000;
+    end.tv_nsec %= 1000000000;
+    (void)pthread_mutex_lock(&question->lock);
+    int code = 0;
+    while (!question->done && code == 0) {
+        code = pthread_cond_timedwait(&question->answered, &question->lock, &end);
+    }
+    bool done = question->done;
+    (void)pthread_mutex_unlock(&question->lock);
+    return done;
+}
+
+enum weir_status resolve_name(const char *host, int64_t until_us, struct resolved *ret_resolved, struct weir_error *error)
+{
+    struct question *question = question_open(host);
+    if (question == NULL) {
+        return error_out_of_memory(error);
+    }
+    enum weir_status status = WEIR_OK;
+    if (!start_asking(question)) {
+        status = error_set(error, WEIR_SYSTEM, "no thread to look up the host name");
+    } else if (!await(question, until_us)) {
+        status = error_set(error, WEIR_STORE_UNREACHABLE, "the host \"%s\" could not be looked up in time", host);
+        error_hint(error, "look at the name servers of this machine, or write the server's address in the URL");
+    } else if (question->code != 0 || question->resolved.count == 0) {
+        status = error_set(error, WEIR_STORE_UNREACHABLE, "the host \"%s\" is not known: %s", host,
+                           gai_strerror(question->code));
+        error_hint(error, "look at the host of the store's URL");
+    } else {
+        *ret_resolved = question->resolved;
+    }
+    question_leave(question);
+    return status;
+}

@@ -1,0 +1,238 @@
+/* The schema: whether it is there and fits, how it comes to be, and who may use it. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "store/postgres/postgres_store.h"
+
+#define MIGRATION_DEADLINE_US (15 * 60 * MICROSECONDS_PER_SECOND) /* an index on a large table takes its time */
+
+/* --- what is applied --- */
+
+struct applied {
+    int count;      /* 0 = nothing is there */
+    bool is_ours;   /* the names are those of our files, without a gap */
+    bool has_place; /* the schema exists, empty */
+};
+
+/* A schema without our table of migrations is empty, missing, or somebody else's. */
+static enum weir_status look_for_schema(struct link *link, struct applied *ret_applied, struct weir_error *error)
+{
+    PGresult *result = NULL;
+    enum weir_status status = link_read(link, error, &result, QUERY_FIND_SCHEMA, "");
+    if (status != WEIR_OK) {
+        return status;
+    }
+    *ret_applied = (struct applied){.count = result_bool(result, 0, 1) ? 1 : 0,
+                                    .has_place = result_bool(result, 0, 0),
+                                    .is_ours = result_bool(result, 0, 1) || !result_bool(result, 0, 2)};
+    PQclear(result);
+    if (!ret_applied->is_ours) {
+        error_set(error, WEIR_STORE_NOT_WEIR,
+                  "the schema \"%s\" of %s is not a weir store: it has tables of something else", link->address->schema,
+                  link->address->shown);
+        error_hint(error, "give another schema in the URL (?schema=NAME); this one was not touched");
+        return WEIR_STORE_NOT_WEIR;
+    }
+    return WEIR_OK;
+}
+
+static enum weir_status read_applied(struct link *link, struct applied *ret_applied, struct weir_error *error)
+{
+    PGresult *result = NULL;
+    enum weir_status status = look_for_schema(link, ret_applied, error);
+    if (status != WEIR_OK || ret_applied->count == 0) {
+        return status;
+    }
+    status = link_read(link, error, &result, QUERY_LIST_APPLIED, "");
+    if (status != WEIR_OK) {
+        return status;
+    }
+    ret_applied->count = PQntuples(result);
+    for (int i = 0; i < ret_applied->count && i < POSTGRES_MIGRATION_COUNT; i++) {
+        ret_applied->is_ours = ret_applied->is_ours && result_int(result, i, 0) == postgres_migrations[i].version &&
+                               strcmp(result_text(result, i, 1), postgres_migrations[i].name) == 0;
+    }
+    PQclear(result);
+    return WEIR_OK;
+}
+
+static enum weir_status refuse_newer(const struct link *link, const struct applied *applied, struct weir_error *error)
+{
+    if (!applied->is_ours) {
+        error_set(error, WEIR_SCHEMA_NEWER, "the store %s has migrations that this program does not know",
+                  link->address->shown);
+    } else {
+        error_set(error, WEIR_SCHEMA_NEWER, "the store %s has schema %d, this program knows up to %d", link->address->shown,
+                  applied->count, POSTGRES_MIGRATION_COUNT);
+    }
+    error_hint(error, "it was used by a newer weir: install that version; nothing was changed");
+    return WEIR_SCHEMA_NEWER;
+}
+
+static bool is_newer(const struct applied *applied)
+{
+    return applied->count > POSTGRES_MIGRATION_COUNT || (applied->count > 0 && !applied->is_ours);
+}
+
+enum weir_status postgres_require_schema(struct store *store, struct weir_error *error)
+{
+    struct link *link = link_of(store);
+    struct applied applied;
+    enum weir_status status = read_applied(link, &applied, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    if (is_newer(&applied)) {
+        return refuse_newer(link, &applied, error);
+    }
+    if (applied.count == 0) {
+        error_set(error, WEIR_SCHEMA_MISSING, "the store %s has no tables yet", store->url);
+        error_hint(error, "make them with: weir store init --store '%s'", store->url);
+        return WEIR_SCHEMA_MISSING;
+    }
+    if (applied.count < POSTGRES_MIGRATION_COUNT) {
+        error_set(error, WEIR_SCHEMA_OLDER, "the store %s has schema %d, this program needs %d", store->url, applied.count,
+                  POSTGRES_MIGRATION_COUNT);
+        error_hint(error, "see what will change with: weir store plan; then: weir store migrate");
+        return WEIR_SCHEMA_OLDER;
+    }
+    return WEIR_OK;
+}
+
+enum weir_status postgres_plan(struct store *store, struct arena *arena, const struct store_migration **ret_migrations,
+                               size_t *ret_count, struct weir_error *error)
+{
+    struct link *link = link_of(store);
+    struct applied applied;
+    enum weir_status status = read_applied(link, &applied, error);
+    if (status == WEIR_OK && is_newer(&applied)) {
+        status = refuse_newer(link, &applied, error);
+    }
+    if (status != WEIR_OK) {
+        return status;
+    }
+    struct store_migration *migrations = arena_allocate(arena, (POSTGRES_MIGRATION_COUNT + 1) * sizeof *migrations);
+    for (int i = 0; migrations != NULL && i < POSTGRES_MIGRATION_COUNT; i++) {
+        char *sql = address_fill(link->address, postgres_migrations[i].sql);
+        migrations[i] = (struct store_migration){.version = postgres_migrations[i].version,
+                                                 .name = postgres_migrations[i].name,
+                                                 .sql = sql == NULL ? NULL : arena_copy_string(arena, sql),
+                                                 .applied = postgres_migrations[i].version <= applied.count};
+        free(sql);
+        if (migrations[i].sql == NULL) {
+            return error_out_of_memory(error);
+        }
+    }
+    if (migrations == NULL) {
+        return error_out_of_memory(error);
+    }
+    *ret_migrations = migrations;
+    *ret_count = POSTGRES_MIGRATION_COUNT;
+    return WEIR_OK;
+}
+
+/* --- migrating --- */
+
+static enum weir_status apply(struct link *link, const struct named_migration *migration, struct weir_error *error)
+{
+    char *sql = address_fill(link->address, migration->sql);
+    if (sql == NULL) {
+        return error_out_of_memory(error);
+    }
+    enum weir_status status = link_execute(link, sql, error);
+    free(sql);
+    if (status == WEIR_OK) {
+        status = link_run(link, error, NULL, QUERY_NOTE_APPLIED, "dtt", migration->version, migration->name, WEIR_VERSION);
+    }
+    if (status != WEIR_OK) {
+        error_prefix(error, "migration %s", migration->name);
+    }
+    return status;
+}
+
+/* One migration and its row in one transaction, under a lock that others who migrate wait for: a crash leaves it done or
+ * not begun. Looks again under the lock, since somebody may have been faster. */
+static enum weir_status migrate_next(struct link *link, bool *ret_done, struct weir_error *error)
+{
+    struct applied applied;
+    enum weir_status status = link_transaction_begin_with(link, QUERY_BEGIN_MIGRATION, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    status = read_applied(link, &applied, error);
+    if (status == WEIR_OK && is_newer(&applied)) {
+        status = refuse_newer(link, &applied, error);
+    }
+    if (status == WEIR_OK && applied.count == 0) {
+        status = link_execute(
+            link, link->address->texts[applied.has_place ? QUERY_CREATE_LEDGER_IN_SCHEMA : QUERY_CREATE_LEDGER], error);
+    }
+    if (status == WEIR_OK && applied.count < POSTGRES_MIGRATION_COUNT) {
+        status = apply(link, &postgres_migrations[applied.count], error);
+    }
+    if (status != WEIR_OK) {
+        link_transaction_rollback(link);
+        return status;
+    }
+    *ret_done = applied.count >= POSTGRES_MIGRATION_COUNT;
+    return link_transaction_commit(link, error);
+}
+
+enum weir_status postgres_migrate(struct store *store, int *ret_applied, struct weir_error *error)
+{
+    struct link *link = link_of(store);
+    bool done = false;
+    int applied = 0;
+    enum weir_status status = require_writable(store, error);
+    while (status == WEIR_OK && !done) {
+        link_start_long(link, MIGRATION_DEADLINE_US);
+        status = migrate_next(link, &done, error);
+        applied += status == WEIR_OK && !done;
+    }
+    if (status == WEIR_NOT_PERMITTED) {
+        error_hint(error, "migrate with a role that may make tables there (the schema's owner); nodes need less");
+    }
+    /* What was prepared before may have another meaning now. */
+    link_drop(link);
+    if (ret_applied != NULL) {
+        *ret_applied = applied;
+    }
+    return status;
+}
+
+/* --- rights --- */
+
+static enum weir_status grant_all(struct link *link, void *context, struct weir_error *error)
+{
+    const char *role = context;
+    PGresult *statements = NULL;
+    enum weir_status status = link_read(link, error, &statements, QUERY_GRANTS, "t", role);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    for (int i = 0; i < PQntuples(statements) && status == WEIR_OK; i++) {
+        status = link_execute(link, result_text(statements, i, 0), error);
+    }
+    PQclear(statements);
+    return status;
+}
+
+enum weir_status postgres_store_grant(struct store *store, const char *role, struct weir_error *error)
+{
+    if (store->driver->open != postgres_store_driver.open) {
+        error_set(error, WEIR_INVALID_ARGUMENT, "the store %s has no roles", store->url);
+        error_hint(error, "--role is for postgres:// stores");
+        return WEIR_INVALID_ARGUMENT;
+    }
+    struct link *link = link_of(store);
+    int64_t found = 0;
+    enum weir_status status = link_read_integer(link, error, &found, QUERY_FIND_ROLE, "t", role);
+    if (status == WEIR_NOT_FOUND) {
+        error_set(error, WEIR_NOT_FOUND, "the server of %s has no role \"%.64s\"", store->url, role);
+        error_hint(error, "make it first: CREATE ROLE name LOGIN PASSWORD '...'");
+        return WEIR_NOT_FOUND;
+    }
+    return status == WEIR_OK ? link_transaction(link, grant_all, (void *)(uintptr_t)role, error) : status;
+}

@@ -1,0 +1,140 @@
+/* Plans, workspaces, pauses and published definitions: each a function of 0005_create_settings.sql. */
+#include <string.h>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "store/postgres/names.h"
+#include "store/postgres/postgres_store.h"
+
+/* The status that the function answered, in its first column. */
+static enum weir_status take_status(enum weir_status status, PGresult *result)
+{
+    if (status == WEIR_OK) {
+        status = status_of_name(result_text(result, 0, 0));
+    }
+    PQclear(result);
+    return status;
+}
+
+enum weir_status postgres_set_plan(struct store *store, const struct plan_change *change, struct weir_error *error)
+{
+    PGresult *result = NULL;
+    enum weir_status status = require_writable(store, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    status = link_write(link_of(store), error, &result, QUERY_CHANGE_PLAN, "tid", change->name, change->max_concurrent,
+                        change->weight);
+    status = take_status(status, result);
+    if (status == WEIR_PLAN_NOT_FOUND) {
+        error_set(error, WEIR_PLAN_NOT_FOUND, "there is no plan \"%s\"", change->name);
+        error_hint(error, "a new plan needs its limit: weir plan set %s --max-concurrent 5", change->name);
+    }
+    return status;
+}
+
+enum weir_status postgres_set_workspace(struct store *store, const struct workspace_change *change,
+                                        struct weir_error *error)
+{
+    PGresult *result = NULL;
+    enum weir_status status = require_writable(store, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    struct link *link = link_of(store);
+    status = link_write(link, error, &result, QUERY_CHANGE_WORKSPACE, "ttido", change->name, change->plan,
+                        change->max_concurrent, change->paused, (int)change->create);
+    status = take_status(status, result);
+    if (status == WEIR_PLAN_NOT_FOUND) {
+        return refuse_name(link, QUERY_PLAN_NAMES, status, "plan", change->plan == NULL ? "free" : change->plan,
+                           "weir plan list shows them; weir plan set makes one", error);
+    }
+    if (status == WEIR_WORKSPACE_NOT_FOUND) {
+        return refuse_name(link, QUERY_WORKSPACE_NAMES, status, "workspace", change->name,
+                           "weir workspace list shows them; weir workspace set makes one", error);
+    }
+    return status;
+}
+
+enum weir_status postgres_set_paused(struct store *store, const char *group, bool paused, struct weir_error *error)
+{
+    PGresult *result = NULL;
+    enum weir_status status = require_writable(store, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    struct link *link = link_of(store);
+    status = link_write(link, error, &result, QUERY_CHANGE_PAUSE, "to", group, (int)paused);
+    status = take_status(status, result);
+    if (status == WEIR_NOT_FOUND) {
+        return refuse_name(link, QUERY_GROUP_NAMES, status, "executor group", group,
+                           "a group exists once a node or an execution has named it", error);
+    }
+    return status;
+}
+
+/* --- definitions --- */
+
+static int attempts_of(const char *text)
+{
+    json_t *value = NULL;
+    int attempts = 0;
+    if (json_read(text, strlen(text), &value, NULL) == WEIR_OK) {
+        attempts = (int)json_integer_value(json_object_get(value, "attempts"));
+        json_decref(value);
+    }
+    return attempts;
+}
+
+enum weir_status postgres_publish(struct store *store, const char *name, const char *workspace, const char *text,
+                                  struct published *ret_published, struct weir_error *error)
+{
+    PGresult *result = NULL;
+    enum weir_status status = require_writable(store, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    struct link *link = link_of(store);
+    status = link_write(link, error, &result, QUERY_PUBLISH_DEFINITION, "tttd", name, workspace, text, attempts_of(text));
+    if (status != WEIR_OK) {
+        return status;
+    }
+    struct published published = {.definition_id = result_int(result, 0, 1),
+                                  .version = (int)result_int(result, 0, 2),
+                                  .unchanged = result_bool(result, 0, 3)};
+    status = take_status(status, result);
+    if (status == WEIR_WORKSPACE_NOT_FOUND) {
+        return refuse_name(link, QUERY_WORKSPACE_NAMES, status, "workspace", workspace,
+                           "make it with: weir workspace set NAME", error);
+    }
+    if (status == WEIR_OK) {
+        *ret_published = published;
+    }
+    return status;
+}
+
+enum weir_status postgres_read_definition(struct store *store, int64_t definition_id, struct arena *arena,
+                                          struct definition_text *ret_definition, struct weir_error *error)
+{
+    PGresult *result = NULL;
+    bool failed = false;
+    enum weir_status status = link_read(link_of(store), error, &result, QUERY_READ_DEFINITION, "i", definition_id);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    if (PQntuples(result) == 0) {
+        PQclear(result);
+        return error_set(error, WEIR_WORKFLOW_NOT_FOUND, "the workflow definition %lld is gone", (long long)definition_id);
+    }
+    struct definition_text definition = {.id = result_int(result, 0, 0),
+                                         .name = result_copy(result, 0, 1, arena, &failed),
+                                         .text = result_copy(result, 0, 2, arena, &failed),
+                                         .version = (int)result_int(result, 0, 3),
+                                         .workspace = result_copy(result, 0, 4, arena, &failed)};
+    PQclear(result);
+    if (failed) {
+        return error_out_of_memory(error);
+    }
+    *ret_definition = definition;
+    return WEIR_OK;
+}

@@ -1,0 +1,83 @@
+/* What a request to enqueue must be, whatever the store. */
+#include <string.h>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/uuid.h"
+#include "store/driver.h"
+
+bool enqueue_has_no_params(const struct enqueue_request *request)
+{
+    return request->params == NULL || (request->params_length == 2 && memcmp(request->params, "{}", 2) == 0);
+}
+
+static enum weir_status check_params(const struct enqueue_request *request, struct weir_error *error)
+{
+    if (enqueue_has_no_params(request)) {
+        return WEIR_OK;
+    }
+    if (request->params_length > PARAMS_BYTES_MAX) {
+        error_set(error, WEIR_PARAMS_TOO_LARGE, "params are %zu bytes, the limit is %d", request->params_length,
+                  PARAMS_BYTES_MAX);
+        error_hint(error, "store the data elsewhere and pass a reference to it");
+        return WEIR_PARAMS_TOO_LARGE;
+    }
+    json_t *value = NULL;
+    enum weir_status status = json_read(request->params, request->params_length, &value, error);
+    if (status == WEIR_OUT_OF_MEMORY) {
+        return status;
+    }
+    if (status != WEIR_OK) {
+        error_prefix(error, "params");
+        if (error != NULL) {
+            error->status = WEIR_INVALID_PARAMS;
+        }
+        error_hint(error, "params are a JSON object, for example {\"customer\": 42}");
+        return WEIR_INVALID_PARAMS;
+    }
+    if (!json_is_object(value)) {
+        status = error_set(error, WEIR_INVALID_PARAMS, "params are %s %s, not an object",
+                           strchr("aeio", json_type_name(value)[0]) != NULL ? "an" : "a", json_type_name(value));
+        error_hint(error, "params are a JSON object, for example {\"customer\": 42}");
+    }
+    json_decref(value);
+    return status;
+}
+
+static enum weir_status check_text(const char *what, const char *text, size_t most, struct weir_error *error)
+{
+    size_t length = text == NULL ? 0 : strlen(text);
+    if (length == 0 || length > most || !text_is_utf8(text, length)) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "%s %s", what,
+                         length == 0     ? "is missing"
+                         : length > most ? "is too long"
+                                         : "is not UTF-8");
+    }
+    return WEIR_OK;
+}
+
+enum weir_status enqueue_request_check(const struct enqueue_request *request, struct weir_error *error)
+{
+    enum weir_status status = check_text("the workspace's name", request->workspace, WORKSPACE_NAME_MAX, error);
+    if (status == WEIR_OK) {
+        status = check_text("the workflow's name", request->workflow, WORKFLOW_NAME_MAX, error);
+    }
+    if (status == WEIR_OK && request->idempotency_key != NULL) {
+        status = check_text("the idempotency key", request->idempotency_key, IDEMPOTENCY_KEY_MAX, error);
+    }
+    if (status == WEIR_OK && request->group != NULL) {
+        status = check_text("the executor group's name", request->group, GROUP_NAME_MAX, error);
+    }
+    if (status == WEIR_OK && request->id != NULL && !uuid_is_valid(request->id)) {
+        status = error_set(error, WEIR_INVALID_ARGUMENT, "\"%s\" is not an execution id", request->id);
+        error_hint(error, "an id looks like 01939b7e-7a5c-7c3e-8b3a-2f1d4c5b6a79");
+    }
+    if (status == WEIR_OK && (request->priority < PRIORITY_LEAST || request->priority > PRIORITY_MOST)) {
+        status = error_set(error, WEIR_INVALID_ARGUMENT, "priority %d is outside of %d to %d", request->priority,
+                           PRIORITY_LEAST, PRIORITY_MOST);
+    }
+    if (status == WEIR_OK && request->run_at_us < 0) {
+        status = error_set(error, WEIR_INVALID_ARGUMENT, "run_at is before 1970");
+    }
+    return status == WEIR_OK ? check_params(request, error) : status;
+}

@@ -1,0 +1,212 @@
+/* The PostgreSQL driver for the conformance suite: one server per program, one schema per scene.
+ *
+ * The server runs with fsync off: these programs test what the statements mean, and thousands of commits a second are what
+ * makes them quick. What survives a crash is tested with fsync on, by the programs of their own
+ * (tests/unit/store/postgres).
+ *
+ * The virtual clock: store time is the server's, so :schema.store_time() is replaced, as soon as a migration makes it, by
+ * one that reads the scene's row of a table. */
+#include <libpq-fe.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "conformance/driver_under_test.h"
+#include "support/postgres_server.h"
+#include "support/test.h"
+
+enum { SQL_MAX_BYTES = 8192 };
+
+static struct postgres_server server;
+
+/* --- the server --- */
+
+static const char *const preparations[] = {
+    "CREATE TABLE public.clocks (name text PRIMARY KEY, now_us bigint NOT NULL)",
+    /* Ours is replaced again and again: the trigger meets its own work, and knows it by its text. */
+    "CREATE FUNCTION public.take_clock() RETURNS event_trigger LANGUAGE plpgsql AS $take$ "
+    "DECLARE place text; "
+    "BEGIN "
+    "  FOR place IN SELECT n.nspname FROM pg_event_trigger_ddl_commands() d JOIN pg_proc p ON p.oid = d.objid "
+    "    JOIN pg_namespace n ON n.oid = p.pronamespace "
+    "    WHERE d.classid = 'pg_proc'::regclass AND p.proname = 'store_time' AND p.prosrc NOT LIKE '%public.clocks%' LOOP "
+    "    EXECUTE format('CREATE OR REPLACE FUNCTION %I.store_time() RETURNS bigint LANGUAGE sql VOLATILE PARALLEL SAFE "
+    "      AS $body$ SELECT now_us FROM public.clocks WHERE name = %L $body$', place, place); "
+    "  END LOOP; "
+    "END $take$",
+    "CREATE EVENT TRIGGER take_clock ON ddl_command_end EXECUTE FUNCTION public.take_clock()",
+};
+
+static PGconn *connect_as_owner(void)
+{
+    char url[200];
+    postgres_server_url(&server, "postgres", url, sizeof url);
+    PGconn *connection = PQconnectdb(url);
+    if (PQstatus(connection) != CONNECTION_OK) {
+        fail_msg("%s", PQerrorMessage(connection));
+    }
+    return connection;
+}
+
+static PGresult *ask(PGconn *connection, const char *sql)
+{
+    PGresult *result = PQexec(connection, sql);
+    ExecStatusType status = PQresultStatus(result);
+    if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK && status != PGRES_EMPTY_QUERY) {
+        fail_msg("%s: %s", sql, PQerrorMessage(connection));
+    }
+    return result;
+}
+
+static void run(PGconn *connection, const char *sql)
+{
+    PQclear(ask(connection, sql));
+}
+
+static PGconn *owner(void)
+{
+    static PGconn *connection;
+    if (server.guard == 0) {
+        postgres_server_open(&server, "fsync = off\nsynchronous_commit = off\nfull_page_writes = off\n", false);
+        connection = connect_as_owner();
+        for (size_t i = 0; i < sizeof preparations / sizeof preparations[0]; i++) {
+            run(connection, preparations[i]);
+        }
+        run(connection, "SET client_min_messages = warning");
+    }
+    return connection;
+}
+
+/* --- the clock --- */
+
+static int64_t read_wall(void *context)
+{
+    return ((struct virtual_clock *)context)->wall_us;
+}
+
+static int64_t read_boot(void *context)
+{
+    return ((struct virtual_clock *)context)->boot_us;
+}
+
+void driver_pass(struct driver_under_test *driver, int64_t duration_us)
+{
+    char sql[200];
+    driver->time.wall_us += duration_us;
+    driver->time.boot_us += duration_us;
+    (void)snprintf(sql, sizeof sql, "UPDATE public.clocks SET now_us = now_us + %lld WHERE name = '%s'",
+                   (long long)duration_us, driver->place);
+    run(owner(), sql);
+}
+
+/* --- the scene's schema --- */
+
+void driver_make(struct driver_under_test *driver)
+{
+    static int count;
+    char sql[200];
+    char url[160];
+    memset(driver, 0, sizeof *driver);
+    driver->time.wall_us = clock_wall(clock_system());
+    driver->time.boot_us = 1000000000;
+    driver->time.clock = (struct clock){.wall_us = read_wall, .boot_us = read_boot, .context = &driver->time};
+    (void)snprintf(driver->place, sizeof driver->place, "scene_%d", ++count);
+    (void)snprintf(sql, sizeof sql, "INSERT INTO public.clocks VALUES ('%s', %lld)", driver->place,
+                   (long long)driver->time.wall_us);
+    run(owner(), sql);
+    postgres_server_url(&server, "postgres", url, sizeof url);
+    (void)snprintf(driver->url, sizeof driver->url, "%s&schema=%s", url, driver->place);
+}
+
+void driver_remove(struct driver_under_test *driver)
+{
+    char sql[300];
+    (void)snprintf(sql, sizeof sql, "DROP SCHEMA IF EXISTS %s CASCADE; DELETE FROM public.clocks WHERE name = '%s'",
+                   driver->place, driver->place);
+    run(owner(), sql);
+}
+
+struct store *driver_open(struct driver_under_test *driver, struct event_bus *events)
+{
+    struct store_options options = {.url = driver->url, .create = true, .clock = &driver->time.clock, .events = events};
+    struct store *store = NULL;
+    struct weir_error error = {0};
+    if (store_open(&options, &store, &error) != WEIR_OK) {
+        fail_msg("cannot open %s: %s", driver->url, error.message);
+    }
+    return store;
+}
+
+/* --- looking --- */
+
+enum { TYPE_BOOL = 16, TYPE_BYTEA = 17, TYPE_INT8 = 20, TYPE_INT2 = 21, TYPE_INT4 = 23, TYPE_NUMERIC = 1700 };
+
+static json_t *bytes_value(const char *text)
+{
+    size_t length = 0;
+    unsigned char *bytes = PQunescapeBytea((const unsigned char *)text, &length);
+    json_t *value = json_stringn_nocheck((const char *)bytes, length);
+    PQfreemem(bytes);
+    return value;
+}
+
+static json_t *column_value(const PGresult *result, int row, int column)
+{
+    const char *text = PQgetvalue(result, row, column);
+    if (PQgetisnull(result, row, column) != 0) {
+        return json_null();
+    }
+    switch (PQftype(result, column)) {
+    case TYPE_BOOL:
+        return json_integer(text[0] == 't'); /* as SQLite has it */
+    case TYPE_INT2:
+    case TYPE_INT4:
+    case TYPE_INT8:
+        return json_integer(strtoll(text, NULL, 10));
+    case TYPE_NUMERIC: /* the sum of big integers */
+        return strchr(text, '.') == NULL ? json_integer(strtoll(text, NULL, 10)) : json_real(strtod(text, NULL));
+    case TYPE_BYTEA:
+        return bytes_value(text);
+    default:
+        return json_stringn_nocheck(text, (size_t)PQgetlength(result, row, column));
+    }
+}
+
+json_t *driver_rows(struct driver_under_test *driver, const char *sql)
+{
+    char place[200];
+    json_t *rows = json_array();
+    PGconn *connection = connect_as_owner(); /* tests look from several threads */
+    /* Bytes as text, also in a CAST: tests of what is stored read ASCII. */
+    (void)snprintf(place, sizeof place, "SET search_path = %s; SET bytea_output = escape", driver->place);
+    run(connection, place);
+    PGresult *result = ask(connection, sql);
+    for (int i = 0; i < PQntuples(result); i++) {
+        json_t *row = json_object();
+        for (int column = 0; column < PQnfields(result); column++) {
+            (void)json_object_set_new_nocheck(row, PQfname(result, column), column_value(result, i, column));
+        }
+        (void)json_array_append_new(rows, row);
+    }
+    PQclear(result);
+    PQfinish(connection);
+    return rows;
+}
+
+void driver_guard_caps(struct driver_under_test *driver)
+{
+    char sql[SQL_MAX_BYTES];
+    (void)snprintf(sql, sizeof sql,
+                   "CREATE FUNCTION %1$s.guard_caps() RETURNS trigger LANGUAGE plpgsql AS $guard$ BEGIN "
+                   "  IF NEW.slots_used > NEW.slots_max AND NEW.slots_used > OLD.slots_used THEN "
+                   "    RAISE EXCEPTION 'more slots taken than there are'; END IF; "
+                   "  IF NEW.slots_used <> (SELECT count(*) FROM %1$s.workflow_execution_queue q "
+                   "      WHERE q.workspace_id = NEW.id AND q.status <> 'PENDING') THEN "
+                   "    RAISE EXCEPTION 'slots are not the held items'; END IF; "
+                   "  RETURN NULL; END $guard$; "
+                   /* Deferred to the end of the transaction: one statement may change items and slots in any order, and
+                    * what others hold and have not committed is not seen. */
+                   "CREATE CONSTRAINT TRIGGER guard_caps AFTER UPDATE ON %1$s.workspaces DEFERRABLE INITIALLY DEFERRED "
+                   "FOR EACH ROW WHEN (NEW.slots_used IS DISTINCT FROM OLD.slots_used) EXECUTE FUNCTION %1$s.guard_caps()",
+                   driver->place);
+    run(owner(), sql);
+}

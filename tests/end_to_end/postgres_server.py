@@ -1,0 +1,129 @@
+"""A PostgreSQL server of a test program's own, and PgBouncer in front of it: made in a folder below /tmp, gone at the end."""
+
+import atexit
+import ctypes
+import glob
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+
+PR_SET_PDEATHSIG = 1
+START_SECONDS = 60
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(('127.0.0.1', 0))
+        return listener.getsockname()[1]
+
+
+def _become_another_user():
+    """The server refuses to run as root. It dies with the test program."""
+    if os.geteuid() == 0:
+        try:
+            user = pwd.getpwnam('postgres')
+        except KeyError:
+            user = pwd.getpwnam('nobody')
+        os.setgid(user.pw_gid)
+        os.setuid(user.pw_uid)
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGQUIT)
+
+
+class PostgresServer:
+    def __init__(self, settings=''):
+        programs = sorted(glob.glob('/usr/lib/postgresql/*/bin'), key=lambda path: int(path.split('/')[-2]))
+        assert programs, 'there is no PostgreSQL server: install the package postgresql (./dev test does)'
+        self.programs, self.port, self.process = programs[-1], free_port(), None
+        self.folder = tempfile.mkdtemp(prefix='weir-pg-', dir='/tmp')
+        if os.geteuid() == 0:
+            shutil.chown(self.folder, 'postgres')
+        atexit.register(self.close)
+        self.call('initdb', '-D', self.path('data'), '-U', 'owner', '-A', 'trust', '-E', 'UTF8', '--locale=C.UTF-8',
+                  '--no-sync', '--no-instructions')
+        with open(self.path('data/postgresql.conf'), 'a') as file:
+            file.write(f"\nport = {self.port}\nunix_socket_directories = '{self.folder}'\n"
+                       f"listen_addresses = '127.0.0.1'\nlog_min_messages = warning\n{settings}\n")
+        self.start()
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def _spawn(self, *words):
+        with open(self.path('log'), 'ab') as log:
+            return subprocess.Popen(words, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                    start_new_session=True, env={'PATH': '/usr/bin:/bin', 'LC_ALL': 'C'},
+                                    preexec_fn=_become_another_user)
+
+    def log(self):
+        with open(self.path('log'), errors='replace') as log:
+            return log.read()
+
+    def call(self, program, *words):
+        assert self._spawn(os.path.join(self.programs, program), *words).wait() == 0, self.log()
+
+    def _await(self, process, port):
+        deadline = time.monotonic() + START_SECONDS
+        ready = os.path.join(self.programs, 'pg_isready')
+        while subprocess.run([ready, '-q', '-h', '127.0.0.1', '-p', str(port), '-U', 'owner', '-d', 'postgres'],
+                             check=False).returncode != 0:
+            assert process.poll() is None and time.monotonic() < deadline, self.log()
+            time.sleep(0.02)
+
+    def start(self):
+        self.process = self._spawn(os.path.join(self.programs, 'postgres'), '-D', self.path('data'))
+        self._await(self.process, self.port)
+
+    def stop(self, number=signal.SIGINT):
+        self.process.send_signal(number)
+        self.process.wait(START_SECONDS)
+
+    def pool(self, more=''):
+        """Starts PgBouncer in transaction mode; its port."""
+        port = free_port()
+        with open(self.path('users.txt'), 'w') as file:
+            file.write('"owner" ""\n"node" ""\n')
+        ini = self.path(f'pgbouncer-{port}.ini')
+        with open(ini, 'w') as file:
+            file.write(f'[databases]\n* = host={self.folder} port={self.port}\n[pgbouncer]\nlisten_addr = 127.0.0.1\n'
+                       f'listen_port = {port}\nunix_socket_dir =\nauth_type = trust\n'
+                       f'auth_file = {self.path("users.txt")}\npool_mode = transaction\n{more}\n')
+        self._await(self._spawn('/usr/sbin/pgbouncer', ini), port)
+        return port
+
+    def signal_all(self, number):
+        """To the postmaster and all its children (SIGSTOP, SIGCONT)."""
+        children = subprocess.run(['ps', '-o', 'pid=', '--ppid', str(self.process.pid)], capture_output=True, text=True,
+                                  check=False).stdout.split()
+        for pid in [self.process.pid, *map(int, children)]:
+            try:
+                os.kill(pid, number)
+            except ProcessLookupError:
+                pass
+
+    def url(self, database='postgres', user='owner', password='', port=None, more=''):
+        secret = f':{password}' if password else ''
+        return f'postgres://{user}{secret}@127.0.0.1:{port or self.port}/{database}{more}'
+
+    def sql(self, text, database='postgres', user='owner'):
+        """Rows as lines of text, columns with |."""
+        answer = subprocess.run(['psql', '-qXAt', '-v', 'ON_ERROR_STOP=1', '-h', self.folder, '-p', str(self.port), '-U', user,
+                                 '-d', database, '-c', text], capture_output=True, text=True, check=False)
+        assert answer.returncode == 0, answer.stderr
+        return answer.stdout.strip()
+
+    def database(self):
+        """A fresh database for one test."""
+        name = f'test_{time.monotonic_ns()}'
+        self.sql(f'CREATE DATABASE {name}')
+        return name
+
+    def close(self):
+        if self.process is not None and self.process.poll() is None:
+            self.signal_all(signal.SIGCONT)
+            self.stop(signal.SIGQUIT)
+        shutil.rmtree(self.folder, ignore_errors=True)

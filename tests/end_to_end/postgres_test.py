@@ -1,0 +1,384 @@
+#!/usr/bin/env python3
+"""The store on PostgreSQL as people meet it: what they may get wrong, rights, poolers, and nodes that share one database.
+
+usage: postgres_test.py BINARY [TEST ...]
+"""
+
+import json
+import os
+import signal
+import socket
+import struct
+import sys
+import threading
+import time
+
+from harness import UUID, run_tests
+from postgres_server import PostgresServer, free_port
+
+SECRET = 'hunter2hunter2'
+SERVER = None
+
+
+def _server():
+    """One for all tests: they take a database each."""
+    global SERVER
+    if SERVER is None:
+        SERVER = PostgresServer()
+        with open(SERVER.path('data/pg_hba.conf'), 'w') as file:
+            file.write('local all all trust\nhost all locked 127.0.0.1/32 scram-sha-256\nhost all all 127.0.0.1/32 trust\n')
+        SERVER.sql(f"CREATE ROLE locked LOGIN PASSWORD '{SECRET}'")
+        SERVER.sql('CREATE ROLE node LOGIN')
+        SERVER.sql('SELECT pg_reload_conf()')
+    return SERVER
+
+
+def _use(weir, **options):
+    """Every command of this test works on a fresh database."""
+    server = _server()
+    name = server.database()
+    weir.environment['WEIR_STORE'] = server.url(name, **options)
+    return name
+
+
+def _node(weir, *words, **options):
+    process = weir.spawn('serve', '--allow-exec', *words, **options)
+    line = process.stdout.readline()
+    assert line, process.stderr.read()
+    assert json.loads(line)['event'] == 'node.started', line
+    return process
+
+
+def _await(claim, seconds=60, what='it'):
+    deadline = time.monotonic() + seconds
+    while True:
+        value = claim()
+        if value:
+            return value
+        assert time.monotonic() < deadline, f'{what} did not happen in {seconds} s'
+        time.sleep(0.02)
+
+
+def _status_of(weir, id):
+    return weir.good('show', id, '--json').json()['status']
+
+
+# --- what people may get wrong ---
+
+
+def _refuses(weir, url, code, *words, hint=None, verb=('list',)):
+    """One line with the address, one with what to do; never the password; soon."""
+    result = weir.run(*verb, '--store', url, code=code)
+    lines = result.err.splitlines()
+    assert result.seconds < 3 or 'ASAN_OPTIONS' in os.environ or 'TSAN_OPTIONS' in os.environ, result.seconds
+    assert len(lines) == 2 and lines[0].startswith('weir: ') and lines[1].startswith('hint: '), result
+    assert SECRET not in result.out + result.err, result
+    for word in words:
+        assert word in lines[0], (word, lines[0])
+    assert hint is None or hint in lines[1], (hint, lines[1])
+
+
+def a_url_that_cannot_be_read_is_told_without_its_password(weir):
+    for url in (f'postgres://u:{SECRET}@h:54x/db', f'postgres://u:{SECRET}/x@h/db', f'postgres://u:{SECRET}%zz@h/db',
+                f'postgres:u:{SECRET}@h', f'postgres://u:x@{SECRET}@h/db'):
+        _refuses(weir, url, 2, 'cannot be read', hint='%2F')
+    _refuses(weir, f'postgres://u:{SECRET}@h/db?sslmod=require', 2, 'sslmod')
+    _refuses(weir, f'postgres://u:{SECRET}@h/db?schema=No', 2, '"No"', hint='small letters')
+    _refuses(weir, f'postgres://u:{SECRET}@h/db?pooler=session', 2, 'pooler=session', hint='transaction')
+
+
+def a_server_that_is_not_there_is_told(weir):
+    port = free_port()
+    _refuses(weir, f'postgres://u:{SECRET}@127.0.0.1:{port}/db', 6, f'postgres://u@127.0.0.1:{port}/db', 'refused',
+             hint='running')
+    _refuses(weir, f'postgres://u:{SECRET}@no-such-host.invalid/db', 6, 'no-such-host.invalid', hint='host')
+    _refuses(weir, 'postgres:///db?host=/nonexistent', 6, '/nonexistent')
+
+
+def a_server_that_says_nothing_is_told_in_time(weir):
+    with socket.create_server(('127.0.0.1', 0)) as silent:
+        _refuses(weir, f'postgres://u:{SECRET}@127.0.0.1:{silent.getsockname()[1]}/db', 6, 'no answer in time')
+
+
+def a_paused_server_is_told_in_time(weir):
+    _use(weir)
+    weir.good('store', 'init', '-q')
+    _server().signal_all(signal.SIGSTOP)
+    try:
+        _refuses(weir, weir.environment['WEIR_STORE'], 6, 'no answer in time')
+    finally:
+        _server().signal_all(signal.SIGCONT)
+
+
+def a_wrong_password_is_told(weir):
+    server = _server()
+    _refuses(weir, server.url(user='locked', password=SECRET + 'x'), 5, 'locked', 'password', hint='PGPASSWORD')
+    _refuses(weir, server.url(user='locked'), 6, 'password')
+
+
+def a_wrong_role_or_database_is_told(weir):
+    server = _server()
+    _refuses(weir, server.url(user='nobody_here', password=SECRET), 5, 'nobody_here')
+    _refuses(weir, server.url('no_such_database', password=SECRET), 6, 'no_such_database', hint='createdb')
+
+
+def tls_that_is_demanded_and_not_offered_is_told(weir):
+    _refuses(weir, _server().url(password=SECRET, more='?sslmode=require'), 6, 'SSL', hint='sslmode')
+
+
+def _old_server(listener):
+    """Speaks as much of the protocol as a server needs to say that it is PostgreSQL 12."""
+    def message(kind, body):
+        return kind + struct.pack('!i', len(body) + 4) + body
+
+    while True:
+        try:
+            client, _ = listener.accept()
+        except OSError:
+            return
+        with client:
+            while True:
+                head = client.recv(8)
+                if len(head) < 8:
+                    break
+                length, code = struct.unpack('!ii', head)
+                if code in (80877103, 80877104):  # TLS? GSS?
+                    client.sendall(b'N')
+                    continue
+                client.recv(length - 8)
+                client.sendall(message(b'R', struct.pack('!i', 0)) + message(b'S', b'server_version\x0012.22\0') +
+                               message(b'S', b'client_encoding\0UTF8\0') + message(b'K', struct.pack('!ii', 1, 2)) +
+                               message(b'Z', b'I'))
+                client.settimeout(5)
+                while True:  # libpq may ask whether it takes writes
+                    kind = client.recv(1)
+                    if kind != b'Q':
+                        break
+                    client.recv(struct.unpack('!i', client.recv(4))[0] - 4)
+                    client.sendall(message(b'T', struct.pack('!h', 1) + b'transaction_read_only\0' +
+                                           struct.pack('!ihihih', 0, 0, 25, -1, -1, 0)) +
+                                   message(b'D', struct.pack('!hi', 1, 3) + b'off') + message(b'C', b'SHOW\0') +
+                                   message(b'Z', b'I'))
+                break
+
+
+def a_server_that_is_too_old_is_refused(weir):
+    with socket.create_server(('127.0.0.1', 0)) as listener:
+        threading.Thread(target=_old_server, args=(listener,), daemon=True).start()
+        port = listener.getsockname()[1]
+        _refuses(weir, f'postgres://u:{SECRET}@127.0.0.1:{port}/db', 6, 'PostgreSQL 12', 'too old', hint='13')
+
+
+def a_schema_that_is_missing_older_newer_or_somebody_elses_is_told(weir):
+    server = _server()
+    name = _use(weir)
+    url = server.url(name, password=SECRET)
+    _refuses(weir, url, 6, 'no tables yet', hint='weir store init')
+    weir.good('store', 'init', '-q')
+    newest = int(server.sql('SELECT max(version) FROM weir.schema_migrations', name))
+
+    server.sql(f"INSERT INTO weir.schema_migrations VALUES ({newest + 1}, '{newest + 1:04}_from_tomorrow', '9.9')", name)
+    _refuses(weir, url, 6, f'schema {newest + 1}', f'up to {newest}', hint='install that version')
+    _refuses(weir, url, 6, f'schema {newest + 1}', verb=('store', 'migrate'))
+    server.sql(f'DELETE FROM weir.schema_migrations WHERE version > {newest}', name)
+
+    server.sql("UPDATE weir.schema_migrations SET name = '0002_other' WHERE version = 2", name)
+    _refuses(weir, url, 6, 'does not know')
+
+    server.sql('DELETE FROM weir.schema_migrations WHERE version > 1', name)
+    _refuses(weir, url, 6, 'has schema 1', f'needs {newest}', hint='weir store migrate')
+
+    server.sql('CREATE SCHEMA taken; CREATE TABLE taken.something ()', name)
+    _refuses(weir, url + '?schema=taken', 6, 'not a weir store', hint='schema=NAME')
+    _refuses(weir, url + '?schema=taken', 6, 'not a weir store', verb=('store', 'init'))
+
+
+def a_migration_that_stopped_half_way_goes_on(weir):
+    server = _server()
+    name = _use(weir)
+    # The second one meets a table of its own name and fails; the first one stays.
+    server.sql("""CREATE FUNCTION public.stop() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN
+        IF (SELECT count(*) FROM weir.schema_migrations) = 1 THEN RAISE 'no more today'; END IF;
+        EXCEPTION WHEN undefined_table THEN NULL; END $$;
+        CREATE EVENT TRIGGER stop ON ddl_command_start EXECUTE FUNCTION public.stop()""", name)
+    result = weir.run('store', 'init')
+    assert result.code != 0 and 'migration 0002' in result.err and 'no more today' in result.err, result
+    assert server.sql('SELECT count(*) FROM weir.schema_migrations', name) == '1'
+    server.sql('DROP EVENT TRIGGER stop', name)
+    assert 'applying 0002' in weir.good('store', 'migrate').err
+    assert weir.good('store', 'check').code == 0
+
+
+def migrations_at_the_same_time_wait_for_each_other(weir):
+    server = _server()
+    name = _use(weir)
+    racers = [weir.start('store', 'init', '-q') for _ in range(6)]
+    assert [racer.wait(60) for racer in racers] == [0] * 6, [racer.stderr.read() for racer in racers]
+    assert server.sql('SELECT count(*) = max(version) FROM weir.schema_migrations', name) == 't'
+
+
+def the_plan_shows_what_will_be_run(weir):
+    _use(weir, more='?schema=queue')
+    plan = weir.items('store', 'plan')
+    assert plan and not any(item['applied'] for item in plan)
+    assert 'CREATE TABLE "queue".' in plan[0]['sql'] and ':schema' not in plan[0]['sql']
+    weir.good('store', 'init', '-q')
+    assert all(item['applied'] for item in weir.items('store', 'plan'))
+    assert weir.good('store', 'migrate').err.count('applying') == 0
+
+
+def a_backup_names_the_tool_of_the_server(weir):
+    _use(weir, password=SECRET)
+    weir.good('store', 'init', '-q')
+    result = weir.run('store', 'backup', 'copy', code=2)
+    assert 'pg_dump --format=custom --schema=weir' in result.err and SECRET not in result.err, result
+
+
+def a_url_is_never_shown_with_its_password(weir):
+    _use(weir, password=SECRET)
+    for words in (('store', 'init'), ('config', 'show'), ('config', 'show', '--json'), ('config', 'show', '--origin'),
+                  ('store', 'init', '-n'), ('doctor',), ('status',), ('store', 'plan'), ('list',)):
+        result = weir.run(*words)
+        assert SECRET not in result.out + result.err, (words, result)
+
+
+def the_doctor_says_when_acknowledged_work_can_be_lost(weir):
+    server = _server()
+    name = _use(weir)
+    weir.good('store', 'init', '-q')
+    checks = {item['check']: item for item in weir.items('doctor')}
+    assert checks['mode']['result'] == 'ok' and 'waits for the disk' in checks['mode']['detail'], checks
+    assert checks['books']['result'] == 'ok', checks
+    server.sql(f'ALTER DATABASE {name} SET synchronous_commit = off')
+    checks = {item['check']: item for item in weir.run('doctor', '--json', code=1).json()['items']}
+    assert checks['mode']['result'] == 'problem' and 'acknowledged' in checks['mode']['detail'], checks
+
+
+# --- rights ---
+
+
+def a_role_without_rights_is_told_how_to_get_them(weir):
+    server = _server()
+    name = _use(weir)
+    weir.good('store', 'init', '-q')
+    _refuses(weir, server.url(name, user='node', password=SECRET), 5, 'permission denied', hint='--role')
+    result = weir.run('store', 'init', '--role', 'no_such_role', code=3)
+    assert 'no_such_role' in result.err and 'CREATE ROLE' in result.err, result
+
+
+def a_role_may_run_everything_and_change_no_table(weir):
+    server = _server()
+    name = _use(weir)
+    weir.good('store', 'init', '--role', 'node', '-q')
+    weir.good('store', 'init', '--role', 'node', '-q')
+    weir.environment['WEIR_STORE'] = server.url(name, user='node')
+    weir.make_store()
+    node = _node(weir)
+    id = weir.enqueue()
+    weir.good('wait', id)
+    weir.good('cancel', weir.enqueue('-w', 'acme', 'hello', '--at', '+1h'), '--yes')
+    for words in (('list',), ('status',), ('show', id), ('why', id), ('workspace', 'list'), ('node', 'list'), ('lock', 'list'),
+                  ('plan', 'list'), ('workflow', 'list'), ('store', 'check')):
+        weir.good(*words)
+    weir.good('purge', id, '--yes')
+    node.send_signal(signal.SIGTERM)
+    assert node.wait(30) == 0
+    for statement in ('CREATE TABLE weir.mine ()', 'DROP TABLE weir.workflow_execution_queue',
+                      'ALTER TABLE weir.workspaces ADD COLUMN mine int', "DELETE FROM weir.schema_migrations",
+                      'CREATE OR REPLACE FUNCTION weir.store_time() RETURNS bigint LANGUAGE sql AS $$ SELECT 1::bigint $$'):
+        try:
+            server.sql(statement, name, user='node')
+        except AssertionError as refusal:
+            assert 'permission denied' in str(refusal) or 'must be owner' in str(refusal), refusal
+        else:
+            raise AssertionError(f'the role could do: {statement}')
+
+
+# --- nodes ---
+
+
+def two_nodes_share_one_database(weir):
+    server = _server()
+    name = _use(weir)
+    weir.make_store()
+    weir.good('workspace', 'set', 'acme', '--plan', 'enterprise', '-q')
+    nodes = [_node(weir, env={'WEIR_NODE_NAME': f'node-{i}', 'WEIR_EXECUTOR_MAX_RUNNING': '5'}) for i in range(2)]
+    names = {node['name'] for node in weir.items('node', 'list') if node['state'] == 'alive'}
+    assert names == {'node-0', 'node-1'}, weir.items('node', 'list')
+    ids = weir.enqueue_many(300)
+    assert len(set(ids)) == 300 and all(UUID.match(id) for id in ids)
+    _await(lambda: int(server.sql("SELECT count(*) FROM weir.workflow_executions WHERE status = 'COMPLETED'", name)) == 300)
+    workers = server.sql('SELECT count(DISTINCT node_id) FROM weir.workflow_executions', name)
+    assert workers == '2', workers
+    for node in nodes:
+        node.send_signal(signal.SIGTERM)
+        assert node.wait(30) == 0
+    weir.good('store', 'check')
+
+
+def an_enqueue_wakes_a_node_of_another_process(weir):
+    _use(weir)
+    weir.make_store()
+    _node(weir, env={'WEIR_DISPATCH_POLL_INTERVAL': '10m'})
+    for _ in range(5):
+        began = time.monotonic()
+        weir.good('wait', weir.enqueue())
+        assert time.monotonic() - began < 30  # long before the next poll
+
+
+def without_listening_a_node_polls(weir):
+    _use(weir, more='?listen=off')
+    weir.make_store()
+    _node(weir, env={'WEIR_DISPATCH_POLL_INTERVAL': '200ms'})
+    weir.good('wait', weir.enqueue())
+
+
+def a_node_works_behind_a_pooler_in_transaction_mode(weir):
+    server = _server()
+    name = _use(weir)
+    weir.make_store()
+    port = server.pool('default_pool_size = 4')
+    weir.environment['WEIR_STORE'] = server.url(name, port=port)
+    nodes = [_node(weir, env={'WEIR_DISPATCH_POLL_INTERVAL': '200ms'}) for _ in range(2)]
+    for id in weir.enqueue_many(50):
+        weir.good('wait', id)
+    weir.good('store', 'check')
+    for node in nodes:
+        node.send_signal(signal.SIGTERM)
+        assert node.wait(30) == 0
+
+
+def what_a_killed_node_ran_is_taken_over(weir):
+    _use(weir)
+    weir.make_store()
+    weir.write('slow.yaml', 'name: slow\nsteps:\n  only:\n    exec: [sleep, "3"]\n')
+    weir.good('workflow', 'apply', 'slow.yaml', '-q')
+    first = _node(weir, env={'WEIR_NODE_NAME': 'first', 'WEIR_NODE_LEASE': '2s'})
+    id = weir.enqueue('-w', 'acme', 'slow')
+    _await(lambda: _status_of(weir, id) == 'DISPATCHED')
+    _node(weir, env={'WEIR_NODE_NAME': 'second', 'WEIR_NODE_LEASE': '2s'})
+    first.send_signal(signal.SIGKILL)
+    weir.good('wait', id)
+    execution = weir.good('show', id, '--json').json()
+    assert execution['status'] == 'COMPLETED' and execution['handovers'] == 1, execution
+
+
+def nodes_survive_the_servers_restart(weir):
+    server = _server()
+    name = _use(weir)
+    weir.make_store()
+    node = _node(weir)
+    for how in (signal.SIGKILL, signal.SIGQUIT, signal.SIGINT):
+        before = weir.enqueue_many(20)
+        server.stop(how)
+        time.sleep(0.2)  # the node meets it while it is away
+        server.start()
+        for id in before + weir.enqueue_many(20):
+            weir.good('wait', id)
+        assert node.poll() is None, node.stderr.read()
+    weir.good('store', 'check')
+    assert server.sql("SELECT count(*) FROM weir.workflow_executions WHERE status = 'COMPLETED'", name) == '120'
+
+
+if __name__ == '__main__':
+    sys.exit(run_tests(sys.modules[__name__], sys.argv[1]))

@@ -1,0 +1,57 @@
+/* What kind of fleet a seed makes, and how often what goes wrong in it. */
+#include "simulation/simulation.h"
+
+#define SECOND_US MICROSECONDS_PER_SECOND
+
+static int some(struct simulation *simulation, int most)
+{
+    return drawn(simulation, 3500) ? 0 : (int)draw(simulation, most + 1);
+}
+
+void profile_draw(struct simulation *simulation)
+{
+    struct profile *profile = &simulation->profile;
+    profile->kind = drawn(simulation, 6500) ? SCRIPTED_IN_NODE : SCRIPTED_SHARED;
+    profile->nodes = 1 + (int)draw(simulation, NODES_MOST);
+    profile->groups = profile->nodes > 1 && drawn(simulation, 3000) ? 2 : 1;
+    profile->workspaces = 1 + (int)draw(simulation, WORKSPACES_MOST);
+    /* One statement each: the order of the draws must not depend on the compiler. */
+    struct scripted_plan *plan = &profile->plan;
+    plan->refuse = some(simulation, 100);
+    plan->defer = some(simulation, 50);
+    plan->refuse_for_good = some(simulation, 30);
+    plan->unreachable = some(simulation, 80);
+    plan->lose_request = some(simulation, 50);
+    plan->lose_answer = some(simulation, 80);
+    plan->fail = some(simulation, 200);
+    plan->never_end = some(simulation, 30);
+    plan->answer_twice = some(simulation, 100);
+    plan->end_twice = some(simulation, 100);
+    plan->end_before_answer = some(simulation, 100);
+    plan->deaf_to_cancel = some(simulation, 100);
+    plan->late = some(simulation, 50);
+    plan->steps_most = (int)draw(simulation, 4);
+    plan->answer_most_us = 1 + draw(simulation, 20000);
+    plan->late_most_us = 1 + draw(simulation, 20 * SECOND_US);
+    plan->run_most_us = 1 + draw(simulation, 3 * SECOND_US);
+    plan->cancel_most_us = 1 + draw(simulation, 3 * SECOND_US);
+    profile->enqueue = 200 + (int)draw(simulation, 600);
+    profile->act = some(simulation, 500);
+    profile->crash = some(simulation, 120);
+    profile->pause = some(simulation, 120);
+    profile->stop = some(simulation, 80);
+    profile->cut = some(simulation, 80);
+    profile->jump = some(simulation, 200);
+    profile->store_fails = some(simulation, 400);
+    profile->store_unknown = some(simulation, 250);
+    profile->dies_in_call = some(simulation, 80);
+    profile->sleeps_in_call = some(simulation, 800);
+    profile->lease_us = (2 + draw(simulation, 8)) * SECOND_US;
+    profile->pause_most_us = 1 + draw(simulation, 4 * profile->lease_us);
+    profile->batch_most = (int)draw(simulation, 3) * 8;
+    profile->attempts_max = 1 + (int)draw(simulation, 4);
+    profile->exclusive = drawn(simulation, 1000);
+    profile->room = (size_t)(1 + draw(simulation, 30));
+    profile->retention_us = drawn(simulation, 3000) ? (30 + draw(simulation, 120)) * SECOND_US : 0;
+    profile->reboot = drawn(simulation, 3000) ? 1 + (int)draw(simulation, 40) : 0;
+}

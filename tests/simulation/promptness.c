@@ -1,0 +1,138 @@
+/* When all is calm, what may go on does so soon. That everything ends at last (invariant 6) is not enough: the safety nets
+ * and the polls would hide a lost wake-up, a timer that was not set, a dead node that nobody looks for.
+ *
+ * A node counts as steady when it could claim at every look for a while. A thing that only waits for a steady node of its
+ * group, and for longer than a few polls, has been forgotten. */
+#include "simulation/simulation.h"
+
+#define SECOND_US MICROSECONDS_PER_SECOND
+#define PROMPT_US (20 * SECOND_US) /* four polls; a heartbeat brings an operator's wish, the breaker tries after 5 s */
+#define DEATH_US (2 * SECOND_US)   /* somebody looks for dead nodes each second */
+
+enum { ITEMS_EVERY = 16 };
+
+void promptness_begin(struct simulation *simulation)
+{
+    for (int i = 0; i < simulation->profile.nodes; i++) {
+        simulation->nodes[i].steady_since_us = simulation->boot_us;
+    }
+    for (size_t i = 0; i < simulation->lane_count; i++) {
+        simulation->lanes[i].idle_since_us = simulation->boot_us;
+    }
+}
+
+static bool engine_is_reachable(const struct simulated_node *node)
+{
+    json_t *facts = node_status(node->node);
+    bool reachable = json_is_true(json_object_get(facts, "engine_reachable"));
+    json_decref(facts);
+    return reachable;
+}
+
+static bool is_able(const struct simulation *simulation, const struct simulated_node *node)
+{
+    return node->life == NODE_ALIVE && !node->died && node->wish == NODE_RUN && !simulation->queue_paused &&
+           !simulation->group_paused[node->group] && engine_room(node->engine) > 0 && engine_is_reachable(node);
+}
+
+/* Some node of the group was able at every look since then; the latest time when there is none. */
+static int64_t steady_since(const struct simulation *simulation, int group)
+{
+    int64_t since_us = TIME_NEVER;
+    for (int i = 0; i < simulation->profile.nodes; i++) {
+        const struct simulated_node *node = &simulation->nodes[i];
+        if (node->group == group && node->steady_since_us < since_us) {
+            since_us = node->steady_since_us;
+        }
+    }
+    return since_us;
+}
+
+static void look_at_nodes(struct simulation *simulation)
+{
+    for (int i = 0; i < simulation->profile.nodes; i++) {
+        struct simulated_node *node = &simulation->nodes[i];
+        if (!is_able(simulation, node)) {
+            node->steady_since_us = simulation->boot_us;
+        }
+    }
+}
+
+static bool is_overdue(const struct simulation *simulation, int group, int64_t since_us, int64_t patience_us)
+{
+    int64_t steady_us = steady_since(simulation, group);
+    since_us = steady_us > since_us ? steady_us : since_us;
+    return since_us != TIME_NEVER && simulation->boot_us - since_us > patience_us;
+}
+
+static void look_at_lane(struct simulation *simulation, struct model_lane *lane)
+{
+    if (!lane_is_ready(simulation, lane) || simulation->last_claim_us[lane->group] == simulation->boot_us) {
+        lane->idle_since_us = simulation->boot_us;
+    }
+    if (is_overdue(simulation, lane->group, lane->idle_since_us, PROMPT_US)) {
+        fail(simulation, NOBODY_STARVES, "lane %lld of %s has been ready for %lld ms, with a node that is able to claim",
+             (long long)lane->row_id, simulation->workspaces[lane->workspace].name,
+             (long long)(simulation->boot_us - lane->idle_since_us) / MICROSECONDS_PER_MS);
+    }
+}
+
+static bool owner_lives(const struct simulation *simulation, int64_t id)
+{
+    for (int i = 0; i < simulation->profile.nodes; i++) {
+        const struct simulated_node *node = &simulation->nodes[i];
+        if (node->node != NULL && !node->died && node_id(node->node) == id) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int group_of(const struct simulation *simulation, const struct model_item *item)
+{
+    for (size_t i = 0; i < simulation->lane_count; i++) {
+        if (simulation->lanes[i].row_id == item->lane_id) {
+            return simulation->lanes[i].group;
+        }
+    }
+    return 0;
+}
+
+static void look_at_item(struct simulation *simulation, const struct model_item *item, int64_t now_us)
+{
+    int group = group_of(simulation, item);
+    int64_t orphaned_us = item->changed_us > simulation->last_death_us ? item->changed_us : simulation->last_death_us;
+    int64_t lease_us = simulation->profile.lease_us + DEATH_US + PROMPT_US;
+    if (item->phase == 1 && now_us - item->due_at > PROMPT_US &&
+        is_overdue(simulation, group, item->changed_us, PROMPT_US)) {
+        fail(simulation, NOBODY_STARVES, "%s was due %lld ms ago and is not promoted", item->id,
+             (long long)(now_us - item->due_at) / MICROSECONDS_PER_MS);
+    } else if (item->phase == 2 && item->node_id == 0 && is_overdue(simulation, group, item->changed_us, PROMPT_US)) {
+        fail(simulation, EVERY_CLAIM_ENDS, "%s was handed over %lld ms ago and nobody takes it", item->id,
+             (long long)(simulation->boot_us - item->changed_us) / MICROSECONDS_PER_MS);
+    } else if (item->phase == 2 && item->node_id != 0 && !owner_lives(simulation, item->node_id) &&
+               is_overdue(simulation, group, orphaned_us, lease_us)) {
+        fail(simulation, EVERY_CLAIM_ENDS, "%s is held by the dead node %lld since %lld ms", item->id,
+             (long long)item->node_id, (long long)(simulation->boot_us - orphaned_us) / MICROSECONDS_PER_MS);
+    }
+}
+
+void check_promptness(struct simulation *simulation)
+{
+    if (failed(simulation) || simulation->profile.exclusive) {
+        return; /* exclusive: a dead holder's lock keeps all away for its four minutes, as the specification has it */
+    }
+    look_at_nodes(simulation);
+    for (size_t i = 0; i < simulation->lane_count; i++) {
+        look_at_lane(simulation, &simulation->lanes[i]);
+    }
+    if (simulation->step % ITEMS_EVERY != 0) {
+        return;
+    }
+    int64_t now_us = observer_store_time(simulation);
+    for (size_t i = 0; i < simulation->item_count; i++) {
+        if (simulation->items[i].place == PLACE_LIVE) {
+            look_at_item(simulation, &simulation->items[i], now_us);
+        }
+    }
+}

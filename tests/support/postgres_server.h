@@ -1,0 +1,46 @@
+/* A PostgreSQL server of a test program's own: made with initdb in a folder below /tmp, reached by a socket in that folder,
+ * gone when the program ends, whatever its end: a guard process waits for that. As root it runs as another user.
+ *
+ * Everything asserts; the server's log is shown when it does not start. Threads: the main one. */
+#ifndef WEIR_TESTS_SUPPORT_POSTGRES_SERVER_H
+#define WEIR_TESTS_SUPPORT_POSTGRES_SERVER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+struct postgres_server {
+    char folder[64];    /* holds data/, log and the socket */
+    char programs[128]; /* the server's bin/ */
+    int port;           /* of the socket's name; of 127.0.0.1 as well when `tcp` */
+    bool tcp;
+    pid_t pid; /* of the postmaster; 0 = not running */
+    pid_t guard;
+    int guard_fd;
+    const char *settings; /* see postgres_server_open() */
+};
+
+/* Makes and starts it. `settings` is appended to postgresql.conf ("fsync = off\n"); NULL = PostgreSQL's own, with fsync on.
+ * `tcp`: listen on 127.0.0.1 too. */
+void postgres_server_open(struct postgres_server *server, const char *settings, bool tcp);
+/* Also called at exit. Takes a closed one. */
+void postgres_server_close(struct postgres_server *server);
+
+/* The URL of a database by the socket, as the superuser "weir". */
+void postgres_server_url(const struct postgres_server *server, const char *database, char *to, size_t size);
+/* Starts a stopped one and waits until it answers. */
+void postgres_server_start(struct postgres_server *server);
+/* Sends `signal` to the postmaster and waits for its end: SIGTERM smart, SIGINT fast, SIGQUIT immediate, SIGKILL. */
+void postgres_server_stop(struct postgres_server *server, int signal);
+/* Sends a signal to the postmaster and every server process (SIGSTOP, SIGCONT). */
+void postgres_server_signal_all(const struct postgres_server *server, int signal);
+/* Runs SQL as the superuser on a connection of its own; the first column of the first row, or "" (static buffer). */
+const char *postgres_server_ask(const struct postgres_server *server, const char *database, const char *sql);
+/* Runs another program beside the server, as its user, with its output in the same log; it dies with the test program. */
+pid_t postgres_server_run(const struct postgres_server *server, char *const arguments[]);
+/* A free port of 127.0.0.1. */
+int postgres_server_free_port(void);
+/* Replaces pg_hba.conf and reloads. */
+void postgres_server_allow(const struct postgres_server *server, const char *hba);
+
+#endif

@@ -1,0 +1,464 @@
+/* The 16 testing scenarios of the specification's "Flow: Queue Processing", in its order, on one node. Where weir answers
+ * otherwise than the specification, for a reason of design 3, the comment says so. And two promises of the dispatcher that
+ * are about what it does between the scenarios: how it polls, and that nothing is locked while an engine is called. */
+#include "base/error.h"
+#include "unit/dispatch/bench.h"
+
+enum { BATCH = 10, PENDING = 15, WIDE = 20 };
+
+/* What the tests see of, and do to, the calls between the node and its neighbours. */
+static const struct store_driver *real_driver;
+static const struct engine_operations *real_operations;
+static struct store_driver watched_driver;
+static struct engine_operations watched_operations;
+static int claims_to_fail;
+static int starts_seen;
+static int locked_starts;
+static const char *database_path;
+static char seen_params[256];
+static char seen_workflow[64];
+static int seen_version;
+
+static enum weir_status watched_claim(struct store *store, const struct claim_options *options, struct arena *arena,
+                                      struct claim_result *ret_result, struct weir_error *error)
+{
+    if (claims_to_fail > 0) {
+        claims_to_fail--;
+        return error_set(error, WEIR_STORE_UNREACHABLE, "the connection is lost");
+    }
+    return real_driver->claim(store, options, arena, ret_result, error);
+}
+
+/* Another program tries to write to the store at once, without waiting. */
+static bool is_locked(void)
+{
+    sqlite3 *database = NULL;
+    assert_int_equal(sqlite3_open(database_path, &database), SQLITE_OK);
+    bool locked = sqlite3_exec(database, "BEGIN IMMEDIATE; ROLLBACK", NULL, NULL, NULL) != SQLITE_OK;
+    (void)sqlite3_close(database);
+    return locked;
+}
+
+static enum weir_status watched_start(struct engine *engine, const struct engine_start *start, struct weir_error *error)
+{
+    starts_seen++;
+    locked_starts += is_locked();
+    (void)snprintf(seen_params, sizeof seen_params, "%.*s", (int)start->params_length, start->params);
+    (void)snprintf(seen_workflow, sizeof seen_workflow, "%s", start->workflow);
+    seen_version = start->version;
+    return real_operations->start(engine, start, error);
+}
+
+static int open_flow(void **state)
+{
+    (void)open_bench(state);
+    struct bench *bench = *state;
+    real_driver = bench->store->driver;
+    watched_driver = *real_driver;
+    watched_driver.claim = watched_claim;
+    bench->store->driver = &watched_driver;
+    engine_close(bench->engine);
+    assert_int_equal(scripted_open(bench->world, WIDE, &bench->engine, NULL), WEIR_OK);
+    real_operations = bench->engine->operations;
+    watched_operations = *real_operations;
+    watched_operations.start = watched_start;
+    bench->engine->operations = &watched_operations;
+    database_path = bench->url + strlen("sqlite:");
+    claims_to_fail = starts_seen = locked_starts = seen_version = 0;
+    bench->settings.claim_batch = BATCH;
+    return 0;
+}
+
+static int count_in(struct bench *bench, enum item_state state)
+{
+    json_t *page = NULL;
+    struct list_options options = {.kind = LIST_EXECUTIONS, .limit = 100, .filter = {.states = 1U << state}};
+    assert_int_equal(store_list(bench->store, &options, &page, NULL), WEIR_OK);
+    int count = (int)json_array_size(json_object_get(page, "items"));
+    json_decref(page);
+    return count;
+}
+
+/* Fifteen wait, each would run for a minute; the node has started and not yet looked. */
+static void fifteen_wait(struct bench *bench)
+{
+    char id[UUID_TEXT_MAX];
+    for (int i = 0; i < PENDING; i++) {
+        push(bench, (struct scripted_fate){.run_us = MINUTE});
+        enqueue_at(bench, "many", "plain", 0, id);
+    }
+    start_node(bench);
+}
+
+static void run_sql(const char *sql)
+{
+    sqlite3 *database = NULL;
+    assert_int_equal(sqlite3_open(database_path, &database), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(database, sql, NULL, NULL, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_close(database), SQLITE_OK);
+}
+
+static int count_rows(const char *sql)
+{
+    sqlite3 *database = NULL;
+    sqlite3_stmt *row = NULL;
+    assert_int_equal(sqlite3_open(database_path, &database), SQLITE_OK);
+    assert_int_equal(sqlite3_prepare_v2(database, sql, -1, &row, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_step(row), SQLITE_ROW);
+    int count = sqlite3_column_int(row, 0);
+    (void)sqlite3_finalize(row);
+    (void)sqlite3_close(database);
+    return count;
+}
+
+/* --- happy path --- */
+
+static void scenario_1_a_batch_of_ten_is_claimed_of_fifteen(void **state)
+{
+    struct bench *bench = *state;
+    fifteen_wait(bench);
+    (void)node_dispatch_step(bench->node);
+    assert_int_equal(count_in(bench, ITEM_CLAIMED), BATCH);
+    assert_int_equal(count_in(bench, ITEM_PENDING), PENDING - BATCH);
+}
+
+static void scenario_2_all_are_processed_while_there_is_capacity(void **state)
+{
+    struct bench *bench = *state;
+    fifteen_wait(bench);
+    pass(bench, 2 * MINUTE);
+    assert_int_equal(count_in(bench, ITEM_COMPLETED), PENDING);
+}
+
+static void scenario_3_what_was_started_is_marked_dispatched(void **state)
+{
+    struct bench *bench = *state;
+    fifteen_wait(bench);
+    (void)node_dispatch_step(bench->node);
+    (void)engine_step(bench->engine);
+    (void)node_record_step(bench->node);
+    assert_int_equal(count_in(bench, ITEM_DISPATCHED), BATCH);
+}
+
+static void scenario_4_the_engine_gets_the_input_that_was_enqueued(void **state)
+{
+    struct bench *bench = *state;
+    static const char params[] = "{\"n\": [1,  2], \"text\":\"\\u00fc\"}";
+    struct enqueue_request request = {
+        .workspace = "many", .workflow = "plain", .params = params, .params_length = strlen(params)};
+    struct enqueue_result result;
+    struct published published;
+    assert_int_equal(store_enqueue(bench->store, &request, 1, &result, NULL), WEIR_OK);
+    /* An edit while it is queued changes nothing for it. */
+    assert_int_equal(store_publish(bench->store, "plain", NULL, "{\"name\":\"plain\",\"attempts\":2}", &published, NULL),
+                     WEIR_OK);
+    start_node(bench);
+    pass(bench, SECOND);
+    assert_string_equal(seen_params, params);
+    assert_string_equal(seen_workflow, "plain");
+    assert_int_equal(seen_version, 1);
+}
+
+static void scenario_5_the_next_cycle_claims_the_other_five(void **state)
+{
+    struct bench *bench = *state;
+    fifteen_wait(bench);
+    (void)node_dispatch_step(bench->node);
+    int64_t next_us = node_dispatch_step(bench->node); /* the first named no time but "now" */
+    assert_int_equal(count_in(bench, ITEM_CLAIMED), PENDING);
+    assert_int_equal(count_in(bench, ITEM_PENDING), 0);
+    assert_true(next_us > bench->now_us);
+}
+
+/* --- edge cases --- */
+
+static void scenario_6_an_empty_queue_is_looked_at_and_left(void **state)
+{
+    struct bench *bench = *state;
+    start_node(bench);
+    claims_to_fail = 1; /* would be noticed */
+    for (int i = 0; i < 5; i++) {
+        assert_true(node_dispatch_step(bench->node) > bench->now_us);
+    }
+    assert_int_equal(claims_to_fail, 1);
+}
+
+/* The specification claims them and puts them back; weir does not claim them at all (design 3.4). */
+static void scenario_7_what_finds_no_capacity_stays_pending(void **state)
+{
+    struct bench *bench = *state;
+    char first[UUID_TEXT_MAX];
+    char second[UUID_TEXT_MAX];
+    push(bench, (struct scripted_fate){.run_us = MINUTE});
+    enqueue_at(bench, "solo", "plain", 0, first);
+    enqueue_at(bench, "solo", "plain", 0, second);
+    start_node(bench);
+    pass(bench, SECOND);
+    assert_string_equal(text_of(bench, first, "status"), "DISPATCHED");
+    assert_string_equal(text_of(bench, second, "status"), "PENDING");
+    assert_string_equal(text_of(bench, second, "pending_reason"), "workspace_at_capacity");
+    pass(bench, 2 * MINUTE);
+    assert_string_equal(text_of(bench, second, "status"), "COMPLETED");
+}
+
+static void scenario_8_a_second_start_has_the_id_of_the_first(void **state)
+{
+    struct bench *bench = *state;
+    char id[UUID_TEXT_MAX];
+    push(bench, (struct scripted_fate){.answer = SCRIPTED_REFUSE});
+    enqueue_at(bench, "many", "plain", 0, id);
+    start_node(bench);
+    pass(bench, MINUTE);
+    const struct scripted_entry *entry = scripted_world_entry(bench->world, id);
+    assert_non_null(entry);
+    assert_int_equal(entry->starts_asked, 2);
+    assert_null(scripted_world_entry_at(bench->world, 1)); /* no other id was ever used */
+    assert_string_equal(text_of(bench, id, "status"), "COMPLETED");
+}
+
+static bool check_names(struct bench *bench, const char *id)
+{
+    json_t *problems = NULL;
+    assert_int_equal(store_check(bench->store, &problems, NULL), WEIR_OK);
+    char *text = json_dumps(problems, JSON_COMPACT);
+    bool named = text != NULL && strstr(text, id) != NULL;
+    free(text);
+    json_decref(problems);
+    return named;
+}
+
+/* No verb deletes a workspace. One that was deleted by hand takes what it had along, and stops nobody else. */
+static void scenario_9_a_deleted_workspace_stops_nobody_else(void **state)
+{
+    struct bench *bench = *state;
+    char lost[UUID_TEXT_MAX];
+    char other[UUID_TEXT_MAX];
+    enqueue_at(bench, "solo", "plain", 0, lost);
+    enqueue_at(bench, "many", "plain", 0, other);
+    start_node(bench);
+    run_sql("DELETE FROM workspaces WHERE name = 'solo'");
+    bench->steps = 0;
+    pass(bench, MINUTE);
+    assert_true(bench->steps < 5000); /* and is not looked at without end */
+    assert_string_equal(text_of(bench, other, "status"), "COMPLETED");
+    assert_int_equal(runs_begun(bench, lost), 0);
+    assert_true(node_is_healthy(bench->node, NULL));
+    assert_true(check_names(bench, lost));
+}
+
+/* No verb deletes a definition either, and the views do not show what has none. */
+static void scenario_10_a_deleted_definition_fails_its_item_and_no_other(void **state)
+{
+    struct bench *bench = *state;
+    char lost[UUID_TEXT_MAX];
+    char other[UUID_TEXT_MAX];
+    enqueue_at(bench, "many", "patient", 0, lost);
+    enqueue_at(bench, "many", "plain", 0, other);
+    start_node(bench);
+    run_sql("DELETE FROM workflow_definitions WHERE name = 'patient'");
+    pass(bench, MINUTE);
+    assert_int_equal(runs_begun(bench, lost), 0);
+    assert_string_equal(text_of(bench, other, "status"), "COMPLETED");
+    assert_int_equal(bench->counts[EVENT_DISPATCH_FAILED], 1);
+    assert_int_equal(count_rows("SELECT count(*) FROM workflow_executions WHERE status = 'FAILED'"), 1);
+    assert_true(check_names(bench, lost));
+}
+
+static void hold_the_lock(struct bench *bench, int64_t at_most_us)
+{
+    struct lock_request request = {.name = "processExecutionQueue", .holder = "riven", .at_most_us = at_most_us};
+    assert_int_equal(store_lock(bench->store, &request, NULL), WEIR_OK);
+}
+
+/* With dispatch.exclusive alone: weir needs no lock (design 3.11). */
+static void scenario_11_without_the_lock_nothing_is_claimed_until_it_is_free(void **state)
+{
+    struct bench *bench = *state;
+    char id[UUID_TEXT_MAX];
+    struct lock_request request = {.name = "processExecutionQueue", .holder = "riven", .at_most_us = 4 * MINUTE};
+    bench->settings.exclusive = true;
+    hold_the_lock(bench, 4 * MINUTE);
+    start_node(bench);
+    enqueue(bench, "many", id);
+    pass(bench, MINUTE);
+    assert_string_equal(text_of(bench, id, "status"), "PENDING");
+    assert_int_equal(store_unlock(bench->store, &request, NULL), WEIR_OK);
+    pass(bench, 5 * SECOND);
+    assert_string_equal(text_of(bench, id, "status"), "COMPLETED");
+}
+
+/* --- injected failures --- */
+
+/* The specification releases them up to its attempts_max and then fails them; in weir an outage costs no attempt, however
+ * long it is (design 3.9). */
+static void scenario_12_an_engine_that_is_down_fails_nothing(void **state)
+{
+    struct bench *bench = *state;
+    char id[UUID_TEXT_MAX];
+    scripted_world_cut(bench->world, bench->now_us + 10 * MINUTE);
+    enqueue_at(bench, "many", "plain", 0, id);
+    start_node(bench);
+    pass(bench, 9 * MINUTE);
+    assert_string_equal(text_of(bench, id, "status"), "PENDING");
+    assert_string_equal(text_of(bench, id, "pending_reason"), "engine_unreachable");
+    pass(bench, 2 * MINUTE);
+    assert_string_equal(text_of(bench, id, "status"), "COMPLETED");
+}
+
+static void scenario_13_a_claim_that_loses_its_connection_is_tried_again(void **state)
+{
+    struct bench *bench = *state;
+    char id[UUID_TEXT_MAX];
+    claims_to_fail = 3;
+    enqueue_at(bench, "many", "plain", 0, id);
+    start_node(bench);
+    (void)node_dispatch_step(bench->node);
+    assert_string_equal(text_of(bench, id, "status"), "PENDING");
+    pass(bench, 10 * SECOND);
+    assert_int_equal(claims_to_fail, 0);
+    assert_string_equal(text_of(bench, id, "status"), "COMPLETED");
+    assert_true(node_is_healthy(bench->node, NULL));
+}
+
+/* The specification waits five minutes and puts them back; weir hands them over with their ids and slots as soon as the
+ * lease of the dead node is over (design 3.2, 3.10). */
+static void scenario_14_what_a_dead_dispatcher_had_claimed_runs_once(void **state)
+{
+    struct bench *bench = *state;
+    char id[UUID_TEXT_MAX];
+    push(bench, (struct scripted_fate){.answer = SCRIPTED_LOSE_REQUEST});
+    enqueue_at(bench, "solo", "plain", 0, id);
+    start_node(bench);
+    (void)node_dispatch_step(bench->node);
+    assert_string_equal(text_of(bench, id, "status"), "CLAIMED");
+    node_close(bench->node); /* it dies: nothing is given back */
+    bench->node = NULL;
+    bench->settings.name = "second";
+    start_node(bench);
+    pass(bench, 20 * SECOND);
+    assert_string_equal(text_of(bench, id, "status"), "COMPLETED");
+    assert_int_equal(runs_begun(bench, id), 1);
+}
+
+static void scenario_15_what_one_item_cannot_be_recorded_for_keeps_no_other_back(void **state)
+{
+    struct bench *bench = *state;
+    char ids[3][UUID_TEXT_MAX];
+    for (int i = 0; i < 3; i++) {
+        push(bench, (struct scripted_fate){.run_us = SECOND});
+        enqueue_at(bench, "many", "plain", 0, ids[i]);
+    }
+    start_node(bench);
+    (void)node_dispatch_step(bench->node);
+    char sql[256];
+    (void)snprintf(sql, sizeof sql,
+                   "CREATE TRIGGER refused BEFORE UPDATE ON workflow_execution_queue WHEN NEW.id = '%s' AND NEW.status ="
+                   " 'DISPATCHED' BEGIN SELECT raise(ABORT, 'refused'); END",
+                   ids[1]);
+    run_sql(sql);
+    (void)engine_step(bench->engine);
+    (void)node_record_step(bench->node);
+    assert_string_equal(text_of(bench, ids[0], "status"), "DISPATCHED");
+    assert_string_equal(text_of(bench, ids[1], "status"), "CLAIMED");
+    assert_string_equal(text_of(bench, ids[2], "status"), "DISPATCHED");
+}
+
+static void scenario_16_a_lock_whose_holder_died_is_free_after_four_minutes(void **state)
+{
+    struct bench *bench = *state;
+    char id[UUID_TEXT_MAX];
+    bench->settings.exclusive = true;
+    hold_the_lock(bench, 4 * MINUTE);
+    start_node(bench);
+    enqueue(bench, "many", id);
+    pass(bench, 4 * MINUTE - SECOND);
+    assert_string_equal(text_of(bench, id, "status"), "PENDING");
+    pass(bench, 6 * SECOND);
+    assert_string_equal(text_of(bench, id, "status"), "COMPLETED");
+}
+
+/* --- between the scenarios --- */
+
+static void no_transaction_is_open_while_the_engine_is_called(void **state)
+{
+    struct bench *bench = *state;
+    char id[UUID_TEXT_MAX];
+    push(bench, (struct scripted_fate){.answer = SCRIPTED_LOSE_ANSWER, .run_us = 5 * MINUTE}); /* so it is sent again */
+    enqueue_at(bench, "many", "plain", 0, id);
+    enqueue_at(bench, "many", "plain", 0, id);
+    start_node(bench);
+    pass(bench, 2 * MINUTE);
+    assert_true(starts_seen > 2);
+    assert_int_equal(locked_starts, 0);
+    sqlite3 *other = NULL; /* a transaction would have been noticed */
+    assert_int_equal(sqlite3_open(database_path, &other), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(other, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+    assert_true(is_locked());
+    assert_int_equal(sqlite3_close(other), SQLITE_OK);
+}
+
+/* When the node polls, over an idle time. */
+static void collect_polls(struct bench *bench, int64_t *distances_us, int count)
+{
+    int64_t next_us = node_dispatch_step(bench->node);
+    for (int i = 0; i < count; i++) {
+        distances_us[i] = next_us - bench->now_us;
+        bench->now_us = next_us;
+        (void)node_heartbeat_step(bench->node);
+        next_us = node_dispatch_step(bench->node);
+    }
+}
+
+static void polls_come_at_random_distances(void **state)
+{
+    enum { POLLS = 200 };
+    struct bench *bench = *state;
+    int64_t first_us[POLLS];
+    int64_t second_us[POLLS];
+    int64_t least_us = TIME_NEVER;
+    int64_t most_us = 0;
+    int alike = 0;
+    bench->settings.poll_interval_us = 5 * SECOND;
+    start_node(bench);
+    collect_polls(bench, first_us, POLLS);
+    node_close(bench->node);
+    bench->settings.seed = 8;
+    start_node(bench);
+    collect_polls(bench, second_us, POLLS);
+    for (int i = 0; i < POLLS; i++) {
+        least_us = first_us[i] < least_us ? first_us[i] : least_us;
+        most_us = first_us[i] > most_us ? first_us[i] : most_us;
+        alike += first_us[i] - second_us[i] < SECOND / 10 && second_us[i] - first_us[i] < SECOND / 10;
+    }
+    /* Between half the interval and all of it, and over most of that range; two nodes do not poll in step. */
+    assert_true(least_us >= 5 * SECOND / 2 && least_us < 3 * SECOND);
+    assert_true(most_us <= 5 * SECOND && most_us > 9 * SECOND / 2);
+    assert_true(alike < POLLS / 4);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, open_flow, close_bench)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(scenario_1_a_batch_of_ten_is_claimed_of_fifteen),
+        TEST(scenario_2_all_are_processed_while_there_is_capacity),
+        TEST(scenario_3_what_was_started_is_marked_dispatched),
+        TEST(scenario_4_the_engine_gets_the_input_that_was_enqueued),
+        TEST(scenario_5_the_next_cycle_claims_the_other_five),
+        TEST(scenario_6_an_empty_queue_is_looked_at_and_left),
+        TEST(scenario_7_what_finds_no_capacity_stays_pending),
+        TEST(scenario_8_a_second_start_has_the_id_of_the_first),
+        TEST(scenario_9_a_deleted_workspace_stops_nobody_else),
+        TEST(scenario_10_a_deleted_definition_fails_its_item_and_no_other),
+        TEST(scenario_11_without_the_lock_nothing_is_claimed_until_it_is_free),
+        TEST(scenario_12_an_engine_that_is_down_fails_nothing),
+        TEST(scenario_13_a_claim_that_loses_its_connection_is_tried_again),
+        TEST(scenario_14_what_a_dead_dispatcher_had_claimed_runs_once),
+        TEST(scenario_15_what_one_item_cannot_be_recorded_for_keeps_no_other_back),
+        TEST(scenario_16_a_lock_whose_holder_died_is_free_after_four_minutes),
+        TEST(no_transaction_is_open_while_the_engine_is_called),
+        TEST(polls_come_at_random_distances),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

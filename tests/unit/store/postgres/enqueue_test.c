@@ -1,0 +1,290 @@
+/* Enqueueing from C on PostgreSQL: sets whose answer is lost or whose statement fails, and a caller's own connection. */
+#include <libpq-fe.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "store/postgres/postgres.h"
+#include "support/postgres_server.h"
+#include "support/proxy.h"
+#include "support/test.h"
+#include "weir/weir.h"
+
+#define PATIENT_US (60 * MICROSECONDS_PER_SECOND)
+enum { URL_SIZE = 256, LARGE = 2500 };
+
+static struct postgres_server server;
+
+struct scene {
+    struct proxy *proxy;
+    struct store *store;
+    PGconn *connection; /* a caller's own */
+    struct weir_error error;
+};
+
+static int open_server(void **state)
+{
+    (void)state;
+    postgres_server_open(&server, NULL, true);
+    return 0;
+}
+
+static int close_server(void **state)
+{
+    (void)state;
+    postgres_server_close(&server);
+    return 0;
+}
+
+static const char *ask(const char *sql)
+{
+    return postgres_server_ask(&server, "postgres", sql);
+}
+
+static void prepare(struct scene *scene)
+{
+    struct workspace_change workspace = {.name = "acme", .paused = -1, .create = true};
+    struct published published;
+    assert_int_equal(store_migrate(scene->store, NULL, &scene->error), WEIR_OK);
+    assert_int_equal(store_set_workspace(scene->store, &workspace, &scene->error), WEIR_OK);
+    assert_int_equal(store_publish(scene->store, "hello", NULL, "{\"name\":\"hello\"}", &published, &scene->error),
+                     WEIR_OK);
+}
+
+static int open_scene(void **state)
+{
+    struct scene *scene = calloc(1, sizeof *scene);
+    char url[URL_SIZE];
+    assert_non_null(scene);
+    (void)ask("DROP SCHEMA IF EXISTS weir CASCADE");
+    scene->proxy = proxy_open(server.port);
+    (void)snprintf(url, sizeof url, "postgres://weir@127.0.0.1:%d/postgres?sslmode=disable", proxy_port(scene->proxy));
+    struct store_options options = {.url = url, .deadline_us = PATIENT_US};
+    if (store_open(&options, &scene->store, &scene->error) != WEIR_OK) {
+        fail_msg("%s", scene->error.message);
+    }
+    prepare(scene);
+    (void)snprintf(url, sizeof url, "postgres://weir@127.0.0.1:%d/postgres?client_encoding=UTF8", server.port);
+    scene->connection = PQconnectdb(url);
+    assert_int_equal(PQstatus(scene->connection), CONNECTION_OK);
+    *state = scene;
+    return 0;
+}
+
+static int close_scene(void **state)
+{
+    struct scene *scene = *state;
+    json_t *problems = NULL;
+    assert_int_equal(store_check(scene->store, &problems, &scene->error), WEIR_OK);
+    assert_int_equal(json_array_size(problems), 0);
+    json_decref(problems);
+    PQfinish(scene->connection);
+    store_close(scene->store);
+    proxy_close(scene->proxy);
+    free(scene);
+    return 0;
+}
+
+/* --- sets --- */
+
+struct sending {
+    struct store *store;
+    const struct enqueue_request *requests;
+    struct enqueue_result *results;
+    size_t count;
+    enum weir_status status;
+    struct weir_error error;
+};
+
+static void *send(void *context)
+{
+    struct sending *sending = context;
+    sending->status = store_enqueue(sending->store, sending->requests, sending->count, sending->results, &sending->error);
+    return NULL;
+}
+
+static void await_answer(const char *sql, const char *answer)
+{
+    int64_t until_us = clock_boot(clock_system()) + PATIENT_US;
+    while (strcmp(ask(sql), answer) != 0) {
+        struct timespec pause = {.tv_nsec = 5 * 1000 * 1000};
+        if (clock_boot(clock_system()) > until_us) {
+            fail_msg("%s never answered %s", sql, answer);
+        }
+        (void)nanosleep(&pause, NULL);
+    }
+}
+
+static void a_set_whose_answer_was_lost_is_enqueued_once(void **state)
+{
+    struct scene *scene = *state;
+    struct enqueue_request requests[] = {
+        {.workspace = "acme", .workflow = "hello"},
+        {.workspace = "acme", .workflow = "hello", .idempotency_key = "key", .params = "{\"a\":1}", .params_length = 7},
+        {.workspace = "nobody", .workflow = "hello"},
+    };
+    struct enqueue_result results[3];
+    struct sending sending = {.store = scene->store, .requests = requests, .results = results, .count = 3};
+    /* Known to the connection from now on. */
+    assert_int_equal(store_enqueue(scene->store, requests, 1, results, &scene->error), WEIR_OK);
+    pthread_t thread;
+    proxy_set_mode(scene->proxy, PROXY_SWALLOWS_ANSWERS);
+    assert_int_equal(pthread_create(&thread, NULL, send, &sending), 0);
+    await_answer("SELECT count(*) FROM weir.workflow_execution_queue", "3"); /* committed, and nobody was told */
+    /* One of them has even ended before it is sent again. */
+    (void)ask("SELECT weir.cancel(q.id) FROM weir.workflow_execution_queue q WHERE q.idempotency_key IS NULL");
+    proxy_set_mode(scene->proxy, PROXY_PASSES);
+    proxy_cut(scene->proxy);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(sending.status, WEIR_OK);
+    assert_string_equal(ask("SELECT count(*) FROM weir.executions"), "3");
+    for (int i = 0; i < 2; i++) {
+        char sql[128];
+        assert_int_equal(results[i].status, WEIR_OK);
+        assert_false(results[i].duplicate);
+        (void)snprintf(sql, sizeof sql, "SELECT count(*) FROM weir.executions WHERE id = '%s'", results[i].id);
+        assert_string_equal(ask(sql), "1");
+    }
+    assert_int_equal(results[2].status, WEIR_WORKSPACE_NOT_FOUND);
+}
+
+static void a_large_set_is_one_transaction(void **state)
+{
+    struct scene *scene = *state;
+    struct enqueue_request *requests = calloc(LARGE, sizeof *requests);
+    struct enqueue_result *results = calloc(LARGE, sizeof *results);
+    assert_true(requests != NULL && results != NULL);
+    for (size_t i = 0; i < LARGE; i++) {
+        requests[i] = (struct enqueue_request){.workspace = "acme", .workflow = "hello"};
+    }
+    requests[7].workflow = "helo";
+    requests[LARGE - 1].idempotency_key = "poison";
+    (void)ask("CREATE FUNCTION weir.refuse_poison() RETURNS trigger LANGUAGE plpgsql AS"
+              " $$ BEGIN RAISE check_violation USING MESSAGE = 'poison'; END $$;"
+              "CREATE TRIGGER poison BEFORE INSERT ON weir.idempotency_keys FOR EACH ROW WHEN (NEW.key = 'poison')"
+              " EXECUTE FUNCTION weir.refuse_poison()");
+    assert_int_not_equal(store_enqueue(scene->store, requests, LARGE, results, &scene->error), WEIR_OK);
+    assert_string_equal(ask("SELECT count(*) FROM weir.workflow_execution_queue"), "0");
+    requests[LARGE - 1].idempotency_key = "sound";
+    assert_int_equal(store_enqueue(scene->store, requests, LARGE, results, &scene->error), WEIR_OK);
+    assert_string_equal(ask("SELECT count(*) FROM weir.workflow_execution_queue"), "2499");
+    assert_int_equal(results[7].status, WEIR_WORKFLOW_NOT_FOUND);
+    assert_string_equal(results[7].error.hint, "did you mean \"hello\"?");
+    for (size_t i = 1; i < LARGE; i++) {
+        assert_true(i == 7 || i == 8 || strcmp(results[i - 1].id, results[i].id) < 0);
+    }
+    free(requests);
+    free(results);
+}
+
+/* --- a caller's own connection --- */
+
+static void run(struct scene *scene, const char *sql)
+{
+    PGresult *result = PQexec(scene->connection, sql);
+    if (PQresultStatus(result) != PGRES_COMMAND_OK) {
+        fail_msg("%s: %s", sql, PQerrorMessage(scene->connection));
+    }
+    PQclear(result);
+}
+
+static enum weir_status enqueue_pq(struct scene *scene, const char *schema, const char *params, char id[WEIR_ID_SIZE])
+{
+    struct weir_request request = {.workspace = "acme", .workflow = "hello", .params = params};
+    return weir_enqueue_pq(scene->connection, schema, &request, id, &scene->error);
+}
+
+static void a_connection_that_cannot_carry_it_is_refused_and_left_alone(void **state)
+{
+    struct scene *scene = *state;
+    char id[WEIR_ID_SIZE] = "untouched";
+    struct weir_request request = {.workspace = "acme", .workflow = "hello"};
+    assert_int_equal(weir_enqueue_pq(NULL, NULL, &request, id, &scene->error), WEIR_MISUSE);
+    assert_int_equal(enqueue_pq(scene, NULL, NULL, id), WEIR_MISUSE); /* no transaction */
+    assert_non_null(strstr(scene->error.hint, "BEGIN"));
+    run(scene, "BEGIN");
+    assert_int_equal(PQsetClientEncoding(scene->connection, "LATIN1"), 0);
+    assert_int_equal(enqueue_pq(scene, NULL, NULL, id), WEIR_MISUSE);
+    assert_non_null(strstr(scene->error.message, "LATIN1"));
+    assert_int_equal(PQsetClientEncoding(scene->connection, "UTF8"), 0);
+    assert_int_equal(PQenterPipelineMode(scene->connection), 1);
+    assert_int_equal(enqueue_pq(scene, NULL, NULL, id), WEIR_MISUSE);
+    assert_int_equal(PQexitPipelineMode(scene->connection), 1);
+    static const char *const schemas[] = {
+        "", "Weir", "9weir", "weir; DROP SCHEMA weir", "weir\"", "a_name_that_is_much_longer_than_a_schema_of_weir_may_be"};
+    for (size_t i = 0; i < sizeof schemas / sizeof schemas[0]; i++) {
+        assert_int_equal(enqueue_pq(scene, schemas[i], NULL, id), WEIR_INVALID_ARGUMENT);
+    }
+    request.workflow = NULL;
+    assert_int_equal(weir_enqueue_pq(scene->connection, NULL, &request, id, &scene->error), WEIR_INVALID_ARGUMENT);
+    assert_string_equal(id, "untouched");
+    assert_int_equal(PQtransactionStatus(scene->connection), PQTRANS_INTRANS);
+    assert_int_equal(enqueue_pq(scene, "weir", NULL, id), WEIR_OK);
+    run(scene, "COMMIT");
+    assert_string_equal(ask("SELECT count(*) FROM weir.executions"), "1");
+}
+
+static void a_refusal_leaves_the_transaction_and_a_failure_ends_it(void **state)
+{
+    struct scene *scene = *state;
+    char id[WEIR_ID_SIZE] = "untouched";
+    run(scene, "BEGIN");
+    assert_int_equal(enqueue_pq(scene, NULL, "[1]", id), WEIR_INVALID_PARAMS);
+    struct weir_request request = {.workspace = "acm", .workflow = "hello"};
+    assert_int_equal(weir_enqueue_pq(scene->connection, NULL, &request, id, &scene->error), WEIR_WORKSPACE_NOT_FOUND);
+    assert_string_equal(scene->error.hint, "did you mean \"acme\"?");
+    assert_int_equal(PQtransactionStatus(scene->connection), PQTRANS_INTRANS);
+    assert_int_equal(enqueue_pq(scene, "no_such_schema", NULL, id), WEIR_SCHEMA_MISSING);
+    assert_int_equal(PQtransactionStatus(scene->connection), PQTRANS_INERROR);
+    assert_int_equal(enqueue_pq(scene, NULL, NULL, id), WEIR_MISUSE);
+    run(scene, "ROLLBACK");
+    assert_string_equal(id, "untouched");
+    assert_string_equal(ask("SELECT count(*) FROM weir.executions"), "0");
+}
+
+static void all_of_a_request_arrives_also_without_blocking(void **state)
+{
+    struct scene *scene = *state;
+    enum { SIZE = 1024 * 1024 };
+    char id[WEIR_ID_SIZE];
+    char first[WEIR_ID_SIZE];
+    char *params = malloc(SIZE + 1);
+    assert_non_null(params);
+    memset(params, 'x', SIZE);
+    memcpy(params, "{\"a\":\"", 6);
+    memcpy(params + SIZE - 2, "\"}", 3);
+    struct weir_request request = {.workspace = "acme",
+                                   .workflow = "hello",
+                                   .params = params,
+                                   .idempotency_key = "it's \"key\" $1",
+                                   .group = "batch",
+                                   .priority = -7,
+                                   .run_at_us = 4102444800000001};
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(PQsetnonblocking(scene->connection, i), 0);
+        run(scene, "BEGIN");
+        assert_int_equal(weir_enqueue_pq(scene->connection, NULL, &request, i == 0 ? first : id, &scene->error), WEIR_OK);
+        assert_int_equal(PQisnonblocking(scene->connection), i);
+        run(scene, "COMMIT");
+    }
+    assert_string_equal(id, first); /* the same key */
+    assert_string_equal(ask("SELECT idempotency_key || executor_group || priority || extract(epoch FROM run_at)"
+                            " FROM weir.executions"),
+                        "it's \"key\" $1batch-74102444800.000001");
+    assert_string_equal(ask("SELECT length(params) FROM weir.execution_params"), "1048576");
+    free(params);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_set_whose_answer_was_lost_is_enqueued_once, open_scene, close_scene),
+        cmocka_unit_test_setup_teardown(a_large_set_is_one_transaction, open_scene, close_scene),
+        cmocka_unit_test_setup_teardown(a_connection_that_cannot_carry_it_is_refused_and_left_alone, open_scene,
+                                        close_scene),
+        cmocka_unit_test_setup_teardown(a_refusal_leaves_the_transaction_and_a_failure_ends_it, open_scene, close_scene),
+        cmocka_unit_test_setup_teardown(all_of_a_request_arrives_also_without_blocking, open_scene, close_scene),
+    };
+    return cmocka_run_group_tests(tests, open_server, close_server);
+}

@@ -1,0 +1,570 @@
+/* What happens when two transactions meet, each order forced: one is held open by hand, the other one runs into it, and is
+ * seen to wait, or to go round it, before the first one ends. */
+#include <errno.h>
+#include <libpq-fe.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/arena.h"
+#include "store/store.h"
+#include "support/postgres_server.h"
+#include "support/test.h"
+
+#define WAIT_US (20 * MICROSECONDS_PER_SECOND) /* until another connection is seen to wait; fails the test */
+#define LEASE_US (3600 * MICROSECONDS_PER_SECOND)
+
+enum { SQL_SIZE = 1000, URL_SIZE = 256, ARENA_BYTES = 16 * 1024 * 1024 };
+
+static struct postgres_server server;
+
+struct scene {
+    struct store *store;
+    PGconn *a;
+    PGconn *b;
+    int64_t node;
+    struct arena arena;
+    struct weir_error error;
+};
+
+#define ok(call)                                                                                                           \
+    do {                                                                                                                   \
+        if ((call) != WEIR_OK) {                                                                                           \
+            fail_msg("%s: %s (%s)", #call, scene->error.message, scene->error.hint);                                       \
+        }                                                                                                                  \
+    } while (false)
+
+/* --- the scene --- */
+
+static PGconn *join_server(void)
+{
+    char url[URL_SIZE];
+    postgres_server_url(&server, "postgres", url, sizeof url);
+    PGconn *connection = PQconnectdb(url);
+    if (PQstatus(connection) != CONNECTION_OK) {
+        fail_msg("%s", PQerrorMessage(connection));
+    }
+    return connection;
+}
+
+static int64_t add_node(struct scene *scene, const char *name, const char *group)
+{
+    struct node_options options = {.name = name,
+                                   .group = group,
+                                   .host = "host",
+                                   .boot_id = name,
+                                   .pid = 1,
+                                   .version = "test",
+                                   .engine = "none",
+                                   .lease_us = LEASE_US};
+    int64_t node = 0;
+    ok(store_node_start(scene->store, &options, &node, &scene->error));
+    return node;
+}
+
+static void add_workspace(struct scene *scene, const char *name, int64_t cap)
+{
+    struct workspace_change change = {.name = name, .max_concurrent = cap, .paused = -1, .create = true};
+    ok(store_set_workspace(scene->store, &change, &scene->error));
+}
+
+static int open_scene(void **state)
+{
+    struct scene *scene = calloc(1, sizeof *scene);
+    char url[URL_SIZE];
+    struct published published;
+    assert_non_null(scene);
+    arena_init(&scene->arena, ARENA_BYTES);
+    (void)postgres_server_ask(&server, "postgres", "DROP SCHEMA IF EXISTS weir CASCADE");
+    postgres_server_url(&server, "postgres", url, sizeof url);
+    struct store_options options = {.url = url, .create = true, .deadline_us = WAIT_US};
+    ok(store_open(&options, &scene->store, &scene->error));
+    ok(store_migrate(scene->store, NULL, &scene->error));
+    ok(store_publish(scene->store, "hello", NULL, "{\"name\":\"hello\",\"steps\":{\"one\":{\"handler\":\"noop\"}}}",
+                     &published, &scene->error));
+    add_workspace(scene, "acme", 1);
+    add_workspace(scene, "beta", 1);
+    scene->node = add_node(scene, "node-1", "default");
+    scene->a = join_server();
+    scene->b = join_server();
+    *state = scene;
+    return 0;
+}
+
+static int close_scene(void **state)
+{
+    struct scene *scene = *state;
+    json_t *problems = NULL;
+    PQfinish(scene->a);
+    PQfinish(scene->b);
+    ok(store_check(scene->store, &problems, &scene->error));
+    if (json_array_size(problems) > 0) {
+        fail_msg("%s", json_string_value(json_array_get(problems, 0)));
+    }
+    json_decref(problems);
+    store_close(scene->store);
+    arena_close(&scene->arena);
+    free(scene);
+    return 0;
+}
+
+/* --- SQL in a given order --- */
+
+/* The first column of the first row, "" when there is none; static buffer. */
+static const char *result_of(PGconn *connection, PGresult *result, const char *sql)
+{
+    static char value[SQL_SIZE];
+    ExecStatusType status = PQresultStatus(result);
+    if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK) {
+        fail_msg("%s: %s", sql, PQerrorMessage(connection));
+    }
+    bool has = PQntuples(result) > 0 && !PQgetisnull(result, 0, 0);
+    (void)snprintf(value, sizeof value, "%s", has ? PQgetvalue(result, 0, 0) : "");
+    PQclear(result);
+    return value;
+}
+
+static const char *run(PGconn *connection, const char *format, ...) WEIR_PRINTF(2, 3);
+static const char *run(PGconn *connection, const char *format, ...)
+{
+    char sql[SQL_SIZE];
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(sql, sizeof sql, format, arguments);
+    va_end(arguments);
+    return result_of(connection, PQexec(connection, sql), sql);
+}
+
+static long long number(const char *digits)
+{
+    char *end = NULL;
+    errno = 0;
+    long long value = strtoll(digits, &end, 10);
+    assert_true(errno == 0 && end != digits && *end == '\0');
+    return value;
+}
+
+/* Starts it and returns when the server says that it waits for a lock. */
+static void run_into(PGconn *connection, const char *format, ...) WEIR_PRINTF(2, 3);
+static void run_into(PGconn *connection, const char *format, ...)
+{
+    char sql[SQL_SIZE];
+    char waits[SQL_SIZE];
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(sql, sizeof sql, format, arguments);
+    va_end(arguments);
+    assert_int_equal(PQsendQuery(connection, sql), 1);
+    (void)snprintf(waits, sizeof waits, "SELECT count(*) FROM pg_stat_activity WHERE pid = %d AND wait_event_type = 'Lock'",
+                   PQbackendPID(connection));
+    int64_t end_us = clock_boot(clock_system()) + WAIT_US;
+    while (strcmp(postgres_server_ask(&server, "postgres", waits), "1") != 0) {
+        if (clock_boot(clock_system()) > end_us) {
+            fail_msg("%s does not wait", sql);
+        }
+    }
+}
+
+/* What that one answers in the end. */
+static const char *answer(PGconn *connection)
+{
+    const char *value = result_of(connection, PQgetResult(connection), "the one that waited");
+    assert_null(PQgetResult(connection));
+    return value;
+}
+
+static const char *const claim_sql = "SELECT count(*) FROM weir.claim(%lld, '%s', 10, '0', -1) c WHERE c.id IS NOT NULL";
+
+/* --- verbs --- */
+
+static const char *enqueue(struct scene *scene, const char *workspace, const char *group)
+{
+    struct enqueue_request request = {.workspace = workspace, .workflow = "hello", .group = group};
+    struct enqueue_result result = {.status = WEIR_FAILED};
+    ok(store_enqueue(scene->store, &request, 1, &result, &scene->error));
+    assert_int_equal(result.status, WEIR_OK);
+    return arena_copy_string(&scene->arena, result.id);
+}
+
+static struct claim_result claim_as(struct scene *scene, int64_t node, const char *group)
+{
+    struct claim_options options = {.node_id = node, .group = group, .limit = 10, .attempts_max = 3};
+    struct claim_result result = {0};
+    ok(store_claim(scene->store, &options, &scene->arena, &result, &scene->error));
+    return result;
+}
+
+static struct claim_result claim(struct scene *scene)
+{
+    return claim_as(scene, scene->node, "default");
+}
+
+static enum weir_status record(struct scene *scene, enum record_kind kind, const struct claimed_item *item)
+{
+    struct record record = {.kind = kind, .fence = item->fence};
+    struct record_summary summary = {0};
+    memcpy(record.id, item->id, sizeof record.id);
+    ok(store_record(scene->store, scene->node, &record, 1, &summary, &scene->error));
+    return record.status;
+}
+
+static struct recover_result recover(struct scene *scene)
+{
+    struct recover_options options = {.handovers_max = 5, .limit = RECOVER_BATCH};
+    struct recover_result result = {0};
+    ok(store_recover(scene->store, &options, &result, &scene->error));
+    return result;
+}
+
+static void end_lease(struct scene *scene)
+{
+    (void)run(scene->b, "UPDATE weir.nodes SET expires_at = 0 WHERE id = %lld", (long long)scene->node);
+}
+
+/* record() of the old fence, by SQL: COMPLETED. */
+static const char *const complete_sql =
+    "SELECT coalesce(max(r.outcome), 'done') FROM weir.record(%lld, ARRAY['%s'::uuid], ARRAY[%lld], ARRAY[6], ARRAY[0], "
+    "ARRAY[false], ARRAY[NULL], ARRAY[NULL], '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}') r";
+
+/* --- claim against claim --- */
+
+static void a_claim_goes_round_the_lanes_of_another_one(void **state)
+{
+    struct scene *scene = *state;
+    (void)enqueue(scene, "acme", NULL);
+    (void)enqueue(scene, "acme", NULL);
+    (void)run(scene->a, "SELECT weir.freshen_lanes('0', 100)");
+    (void)run(scene->a, "BEGIN");
+    assert_string_equal(run(scene->a, claim_sql, (long long)scene->node, "default"), "1");
+    const char *other = enqueue(scene, "beta", NULL);
+    struct claim_result second = claim(scene); /* neither waits nor takes what is taken */
+    assert_int_equal(second.count, 1);
+    assert_string_equal(second.items[0].id, other);
+    assert_true(second.more); /* a lane was passed over: come again */
+    (void)run(scene->a, "COMMIT");
+    assert_int_equal(claim(scene).count, 0);
+}
+
+static void a_claim_that_is_undone_leaves_everything_to_the_next(void **state)
+{
+    struct scene *scene = *state;
+    const char *id = enqueue(scene, "acme", NULL);
+    (void)run(scene->a, "BEGIN");
+    (void)run(scene->a, "SELECT weir.freshen_lanes('0', 100)");
+    assert_string_equal(run(scene->a, claim_sql, (long long)scene->node, "default"), "1");
+    struct claim_result between = claim(scene);
+    assert_int_equal(between.count, 0);
+    assert_true(between.more);
+    (void)run(scene->a, "ROLLBACK");
+    struct claim_result after = claim(scene);
+    assert_int_equal(after.count, 1);
+    assert_string_equal(after.items[0].id, id);
+}
+
+/* Two lanes of one workspace: the slots are one row, and the second claim waits for it. */
+static void two_groups_never_take_one_slot_twice(void **state)
+{
+    struct scene *scene = *state;
+    int64_t other = add_node(scene, "node-2", "batch");
+    for (int round = 0; round < 2; round++) {
+        bool undone = round == 0;
+        (void)enqueue(scene, "acme", NULL);
+        (void)enqueue(scene, "acme", "batch");
+        (void)run(scene->a, "SELECT weir.freshen_lanes('0', 100)");
+        (void)run(scene->a, "BEGIN");
+        assert_string_equal(run(scene->a, claim_sql, (long long)scene->node, "default"), "1");
+        run_into(scene->b, claim_sql, (long long)other, "batch");
+        (void)run(scene->a, undone ? "ROLLBACK" : "COMMIT");
+        assert_string_equal(answer(scene->b), undone ? "1" : "0");
+        assert_string_equal(run(scene->a, "SELECT slots_used FROM weir.workspaces WHERE name = 'acme'"), "1");
+        if (undone) {
+            (void)run(scene->a, "SELECT weir.cancel_items(ARRAY(SELECT id FROM weir.workflow_execution_queue), 'x', 'x')");
+            (void)run(scene->a, complete_sql, (long long)other,
+                      run(scene->b, "SELECT id FROM weir.workflow_execution_queue WHERE phase = 2"),
+                      number(run(scene->b, "SELECT fence FROM weir.workflow_execution_queue WHERE phase = 2")));
+        }
+    }
+}
+
+/* --- claim against enqueue --- */
+
+/* The wake-up of an old transaction is found although younger ones were folded long before it was committed. */
+static void a_long_enqueue_blocks_nobody_and_is_not_forgotten(void **state)
+{
+    struct scene *scene = *state;
+    add_workspace(scene, "acme", 10);
+    (void)run(scene->a, "BEGIN");
+    char late[UUID_TEXT_MAX];
+    text_copy(late, sizeof late, run(scene->a, "SELECT weir.enqueue(workspace => 'acme', workflow => 'hello')"));
+    assert_int_equal(claim(scene).count, 0);
+    for (int i = 0; i < 3; i++) {
+        const char *id = enqueue(scene, "acme", NULL);
+        struct claim_result result = claim(scene);
+        assert_int_equal(result.count, 1);
+        assert_string_equal(result.items[0].id, id);
+    }
+    (void)run(scene->a, "COMMIT");
+    struct next_work next = {0};
+    ok(store_next_work(scene->store, scene->node, "default", &next, &scene->error));
+    assert_true(next.ready);
+    struct claim_result last = claim(scene);
+    assert_int_equal(last.count, 1);
+    assert_string_equal(last.items[0].id, late);
+}
+
+static void an_enqueue_that_is_undone_leaves_nothing(void **state)
+{
+    struct scene *scene = *state;
+    (void)run(scene->a, "BEGIN");
+    (void)run(scene->a, "SELECT weir.enqueue(workspace => 'acme', workflow => 'hello')");
+    assert_int_equal(claim(scene).count, 0);
+    (void)run(scene->a, "ROLLBACK");
+    assert_int_equal(claim(scene).count, 0);
+    assert_string_equal(run(scene->a, "SELECT count(*) FROM weir.lane_wakeups"), "0");
+}
+
+/* An enqueue is folded while the workspace looks full, though its slot is being freed. */
+static void a_slot_freed_during_a_fold_opens_the_lane(void **state)
+{
+    struct scene *scene = *state;
+    (void)enqueue(scene, "acme", NULL);
+    struct claim_result first = claim(scene);
+    assert_int_equal(first.count, 1);
+    (void)run(scene->a, "BEGIN");
+    assert_string_equal(
+        run(scene->a, complete_sql, (long long)scene->node, first.items[0].id, (long long)first.items[0].fence), "done");
+    const char *next = enqueue(scene, "acme", NULL);
+    assert_int_equal(claim(scene).count, 0); /* folds; sees a full workspace */
+    (void)run(scene->a, "COMMIT");
+    struct claim_result second = claim(scene);
+    assert_int_equal(second.count, 1);
+    assert_string_equal(second.items[0].id, next);
+}
+
+/* --- caps --- */
+
+static void a_cap_lowered_before_the_claim_reads_it_counts(void **state)
+{
+    struct scene *scene = *state;
+    add_workspace(scene, "acme", 5);
+    for (int i = 0; i < 5; i++) {
+        (void)enqueue(scene, "acme", NULL);
+    }
+    (void)run(scene->b, "SELECT weir.freshen_lanes('0', 100)");
+    (void)run(scene->a, "BEGIN");
+    (void)run(scene->a, "SELECT weir.change_workspace('acme', NULL, 2, NULL, false)");
+    run_into(scene->b, claim_sql, (long long)scene->node, "default");
+    (void)run(scene->a, "COMMIT");
+    assert_string_equal(answer(scene->b), "2");
+}
+
+static void a_cap_lowered_during_a_claim_waits_and_counts_afterwards(void **state)
+{
+    struct scene *scene = *state;
+    add_workspace(scene, "acme", 2);
+    for (int i = 0; i < 5; i++) {
+        (void)enqueue(scene, "acme", NULL);
+    }
+    (void)run(scene->a, "SELECT weir.freshen_lanes('0', 100)");
+    (void)run(scene->a, "BEGIN");
+    assert_string_equal(run(scene->a, claim_sql, (long long)scene->node, "default"), "2");
+    run_into(scene->b, "SELECT weir.change_workspace('acme', NULL, 1, NULL, false)");
+    (void)run(scene->a, "COMMIT");
+    (void)answer(scene->b);
+    assert_int_equal(claim(scene).count, 0);
+    (void)run(scene->a, complete_sql, (long long)scene->node,
+              run(scene->b, "SELECT id FROM weir.workflow_execution_queue WHERE phase = 2 ORDER BY id LIMIT 1"),
+              number(run(scene->b, "SELECT max(fence) FROM weir.workflow_execution_queue")));
+    assert_int_equal(claim(scene).count, 0); /* one runs still, and one is what the cap allows */
+}
+
+/* --- complete against recover --- */
+
+static void an_end_that_comes_during_a_handover_is_refused(void **state)
+{
+    struct scene *scene = *state;
+    (void)enqueue(scene, "acme", NULL);
+    struct claim_result held = claim(scene);
+    end_lease(scene);
+    (void)run(scene->a, "BEGIN");
+    assert_string_equal(run(scene->a, "SELECT r.handed_over FROM weir.recover(NULL, '{}', '{}', '{}', 5, 500) r"), "1");
+    run_into(scene->b, complete_sql, (long long)scene->node, held.items[0].id, (long long)held.items[0].fence);
+    (void)run(scene->a, "COMMIT");
+    assert_string_equal(answer(scene->b), "stale_fence");
+    assert_string_equal(run(scene->a, "SELECT count(*) FROM weir.workflow_executions"), "0");
+    assert_string_equal(run(scene->a, "SELECT slots_used FROM weir.workspaces WHERE name = 'acme'"), "1");
+}
+
+static void an_end_under_way_is_not_handed_over(void **state)
+{
+    struct scene *scene = *state;
+    (void)enqueue(scene, "acme", NULL);
+    struct claim_result held = claim(scene);
+    end_lease(scene);
+    (void)run(scene->a, "BEGIN");
+    assert_string_equal(
+        run(scene->a, complete_sql, (long long)scene->node, held.items[0].id, (long long)held.items[0].fence), "done");
+    struct recover_result first = recover(scene);
+    assert_int_equal(first.nodes, 1);
+    assert_int_equal(first.handed_over, 0);
+    assert_true(first.more); /* the node is not recovered while something of it may be left */
+    (void)run(scene->a, "COMMIT");
+    struct recover_result second = recover(scene);
+    assert_int_equal(second.handed_over, 0);
+    assert_false(second.more);
+    assert_string_equal(run(scene->a, "SELECT status FROM weir.workflow_executions"), "COMPLETED");
+}
+
+static void a_step_under_way_is_on_record_before_the_handover(void **state)
+{
+    struct scene *scene = *state;
+    (void)enqueue(scene, "acme", NULL);
+    struct claim_result held = claim(scene);
+    end_lease(scene);
+    (void)run(scene->a, "BEGIN");
+    (void)run(
+        scene->a,
+        "SELECT weir.record(%lld, ARRAY['%s'::uuid], ARRAY[%lld], ARRAY[5], ARRAY[0], ARRAY[false], ARRAY[NULL], "
+        "ARRAY[NULL], ARRAY[1], ARRAY['one'], ARRAY['completed'], ARRAY[1], ARRAY[0], ARRAY[-1], ARRAY[-1], ARRAY[true], "
+        "ARRAY[NULL::bytea], ARRAY[NULL::bytea], ARRAY[NULL], ARRAY[NULL])",
+        (long long)scene->node, held.items[0].id, (long long)held.items[0].fence);
+    assert_int_equal(recover(scene).handed_over, 0);
+    (void)run(scene->a, "COMMIT");
+    assert_int_equal(recover(scene).handed_over, 1);
+    assert_string_equal(run(scene->a, "SELECT count(*) FROM weir.workflow_node_executions"), "1");
+}
+
+/* --- a claim against the death of its node --- */
+
+static void a_node_is_not_declared_dead_during_its_claim(void **state)
+{
+    struct scene *scene = *state;
+    (void)enqueue(scene, "acme", NULL);
+    (void)run(scene->a, "SELECT weir.freshen_lanes('0', 100)");
+    end_lease(scene);
+    (void)run(scene->a, "BEGIN");
+    assert_string_equal(run(scene->a, claim_sql, (long long)scene->node, "default"), "1");
+    assert_int_equal(recover(scene).nodes, 0);
+    (void)run(scene->a, "COMMIT");
+    struct recover_result after = recover(scene);
+    assert_int_equal(after.nodes, 1);
+    assert_int_equal(after.handed_over, 1);
+}
+
+static void a_claim_of_a_node_that_is_declared_dead_meanwhile_takes_nothing(void **state)
+{
+    struct scene *scene = *state;
+    (void)enqueue(scene, "acme", NULL);
+    (void)run(scene->a, "SELECT weir.freshen_lanes('0', 100)");
+    end_lease(scene);
+    (void)run(scene->a, "BEGIN");
+    (void)run(scene->a, "SELECT weir.recover(NULL, '{}', '{}', '{}', 5, 500)");
+    run_into(scene->b, claim_sql, (long long)scene->node, "default");
+    (void)run(scene->a, "COMMIT");
+    assert_string_equal(answer(scene->b), "0");
+}
+
+/* A heartbeat never waits for a claim. */
+static void a_heartbeat_goes_on_during_a_claim(void **state)
+{
+    struct scene *scene = *state;
+    struct node_beat beat = {.engine_reachable = true};
+    (void)enqueue(scene, "acme", NULL);
+    (void)run(scene->a, "SELECT weir.freshen_lanes('0', 100)");
+    (void)run(scene->a, "BEGIN");
+    assert_string_equal(run(scene->a, claim_sql, (long long)scene->node, "default"), "1");
+    (void)run(scene->b, "SET lock_timeout = 1000"); /* of the server: what waits fails */
+    (void)run(scene->b, "UPDATE weir.nodes SET expires_at = expires_at + 1 WHERE id = %lld", (long long)scene->node);
+    ok(store_node_beat(scene->store, scene->node, &beat, &scene->error));
+    (void)run(scene->a, "COMMIT");
+}
+
+/* --- operators --- */
+
+static void a_cancel_under_way_keeps_its_item_from_claims(void **state)
+{
+    struct scene *scene = *state;
+    const char *id = enqueue(scene, "acme", NULL);
+    (void)run(scene->a, "BEGIN");
+    (void)run(scene->a, "SELECT weir.cancel_items(ARRAY['%s'::uuid], 'me', 'why')", id);
+    assert_int_equal(claim(scene).count, 0);
+    (void)run(scene->a, "ROLLBACK");
+    struct claim_result result = claim(scene);
+    assert_int_equal(result.count, 1);
+    assert_string_equal(result.items[0].id, id);
+}
+
+static void a_cancel_waits_for_the_claim_and_is_passed_on(void **state)
+{
+    struct scene *scene = *state;
+    const char *id = enqueue(scene, "acme", NULL);
+    (void)run(scene->a, "SELECT weir.freshen_lanes('0', 100)");
+    (void)run(scene->a, "BEGIN");
+    assert_string_equal(run(scene->a, claim_sql, (long long)scene->node, "default"), "1");
+    run_into(scene->b, "SELECT weir.cancel_items(ARRAY['%s'::uuid], 'me', 'why')", id);
+    (void)run(scene->a, "COMMIT");
+    (void)answer(scene->b);
+    struct node_request *requests = NULL;
+    size_t count = 0;
+    ok(store_take_requests(scene->store, scene->node, &scene->arena, &requests, &count, &scene->error));
+    assert_int_equal(count, 1);
+    assert_string_equal(requests[0].id, id);
+}
+
+/* The order of locks holds: a put-back and a cancel of the same workspace's items end, whoever is first. */
+static void a_put_back_between_look_and_lock_is_still_cancelled(void **state)
+{
+    struct scene *scene = *state;
+    (void)enqueue(scene, "acme", NULL);
+    struct claim_result held = claim(scene);
+    (void)run(scene->a, "BEGIN");
+    (void)run(scene->a,
+              "SELECT weir.record(%lld, ARRAY['%s'::uuid], ARRAY[%lld], ARRAY[3], ARRAY[0], ARRAY[false], ARRAY[NULL], "
+              "ARRAY[NULL], '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}')",
+              (long long)scene->node, held.items[0].id, (long long)held.items[0].fence);
+    run_into(scene->b, "SELECT c.outcome FROM weir.cancel_items(ARRAY['%s'::uuid], 'me', 'why') c", held.items[0].id);
+    (void)run(scene->a, "COMMIT");
+    assert_string_equal(answer(scene->b), "changed");
+    assert_int_equal(record(scene, RECORD_COMPLETED, &held.items[0]), WEIR_EXECUTION_NOT_FOUND);
+    assert_string_equal(run(scene->a, "SELECT status FROM weir.workflow_executions"), "CANCELLED");
+}
+
+static int open_server(void **state)
+{
+    (void)state;
+    postgres_server_open(&server, NULL, false);
+    return 0;
+}
+
+static int close_server(void **state)
+{
+    (void)state;
+    postgres_server_close(&server);
+    return 0;
+}
+
+#define SCENE_TEST(name) cmocka_unit_test_setup_teardown(name, open_scene, close_scene)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        SCENE_TEST(a_claim_goes_round_the_lanes_of_another_one),
+        SCENE_TEST(a_claim_that_is_undone_leaves_everything_to_the_next),
+        SCENE_TEST(two_groups_never_take_one_slot_twice),
+        SCENE_TEST(a_long_enqueue_blocks_nobody_and_is_not_forgotten),
+        SCENE_TEST(an_enqueue_that_is_undone_leaves_nothing),
+        SCENE_TEST(a_slot_freed_during_a_fold_opens_the_lane),
+        SCENE_TEST(a_cap_lowered_before_the_claim_reads_it_counts),
+        SCENE_TEST(a_cap_lowered_during_a_claim_waits_and_counts_afterwards),
+        SCENE_TEST(an_end_that_comes_during_a_handover_is_refused),
+        SCENE_TEST(an_end_under_way_is_not_handed_over),
+        SCENE_TEST(a_step_under_way_is_on_record_before_the_handover),
+        SCENE_TEST(a_node_is_not_declared_dead_during_its_claim),
+        SCENE_TEST(a_claim_of_a_node_that_is_declared_dead_meanwhile_takes_nothing),
+        SCENE_TEST(a_heartbeat_goes_on_during_a_claim),
+        SCENE_TEST(a_cancel_under_way_keeps_its_item_from_claims),
+        SCENE_TEST(a_cancel_waits_for_the_claim_and_is_passed_on),
+        SCENE_TEST(a_put_back_between_look_and_lock_is_still_cancelled),
+    };
+    return cmocka_run_group_tests(tests, open_server, close_server);
+}

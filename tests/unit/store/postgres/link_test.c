@@ -1,0 +1,579 @@
+/* The connection to PostgreSQL: whatever happens to the server or the way to it, a call ends in time and says truly whether
+ * something was changed. The server runs with its own defaults, fsync on. */
+#include "store/postgres/link.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/error.h"
+#include "support/postgres_server.h"
+#include "support/proxy.h"
+#include "support/test.h"
+
+#define CALL_US (700 * MICROSECONDS_PER_MS)       /* the deadline of the calls that must meet it */
+#define PATIENT_US (20 * MICROSECONDS_PER_SECOND) /* of the calls that must succeed, and of every wait here */
+#define HANG_US (10 * MICROSECONDS_PER_SECOND)    /* a call that takes longer did not see its deadline */
+
+enum { URL_SIZE = 256 };
+
+static struct postgres_server server;
+
+struct scene {
+    struct address *address;
+    struct link link;
+    struct proxy *proxy;
+    struct weir_error error;
+    int64_t began_us;
+};
+
+static const char *const tables =
+    "DROP SCHEMA IF EXISTS weir CASCADE; CREATE SCHEMA weir;"
+    "CREATE TABLE weir.schema_migrations (version integer PRIMARY KEY, name text NOT NULL, program text NOT NULL)";
+
+static int open_server(void **state)
+{
+    (void)state;
+    postgres_server_open(&server, "deadlock_timeout = 50ms\n", true);
+    return 0;
+}
+
+static int close_server(void **state)
+{
+    (void)state;
+    postgres_server_close(&server);
+    return 0;
+}
+
+static void connect_scene(struct scene *scene, const char *url, int64_t deadline_us)
+{
+    if (address_parse(url + strlen("postgres:"), &scene->address, &scene->error) != WEIR_OK) {
+        fail_msg("%s: %s", url, scene->error.message);
+    }
+    link_init(&scene->link, scene->address, deadline_us, "link_test");
+    link_start_long(&scene->link, PATIENT_US);
+    if (link_connect(&scene->link, &scene->error) != WEIR_OK) {
+        fail_msg("%s: %s", url, scene->error.message);
+    }
+}
+
+static int open_scene(void **state)
+{
+    struct scene *scene = calloc(1, sizeof *scene);
+    char url[URL_SIZE];
+    assert_non_null(scene);
+    (void)postgres_server_ask(&server, "postgres", tables);
+    (void)snprintf(url, sizeof url, "postgres://weir@127.0.0.1:%d/postgres", server.port);
+    connect_scene(scene, url, CALL_US);
+    *state = scene;
+    return 0;
+}
+
+/* The same with a proxy on the way. */
+static int open_scene_behind_proxy(void **state)
+{
+    struct scene *scene = calloc(1, sizeof *scene);
+    char url[URL_SIZE];
+    assert_non_null(scene);
+    (void)postgres_server_ask(&server, "postgres", tables);
+    scene->proxy = proxy_open(server.port);
+    (void)snprintf(url, sizeof url, "postgres://weir@127.0.0.1:%d/postgres?sslmode=disable", proxy_port(scene->proxy));
+    connect_scene(scene, url, CALL_US);
+    *state = scene;
+    return 0;
+}
+
+static int close_scene(void **state)
+{
+    struct scene *scene = *state;
+    link_close(&scene->link);
+    address_release(scene->address);
+    if (scene->proxy != NULL) {
+        proxy_close(scene->proxy);
+    }
+    free(scene);
+    return 0;
+}
+
+/* --- short words --- */
+
+static void start(struct scene *scene)
+{
+    scene->began_us = clock_boot(clock_system());
+    link_start(&scene->link);
+}
+
+static void start_patient(struct scene *scene)
+{
+    scene->began_us = clock_boot(clock_system());
+    link_start_long(&scene->link, PATIENT_US);
+}
+
+static void assert_in_time(const struct scene *scene)
+{
+    assert_true(clock_boot(clock_system()) - scene->began_us < HANG_US);
+}
+
+static enum weir_status look(struct scene *scene)
+{
+    int64_t one = 0;
+    enum weir_status status = link_read_integer(&scene->link, &scene->error, &one, QUERY_LOOK, "");
+    if (status == WEIR_OK) {
+        assert_int_equal(one, 1);
+    }
+    return status;
+}
+
+static enum weir_status insert(struct scene *scene, int version)
+{
+    return link_run(&scene->link, &scene->error, NULL, QUERY_NOTE_APPLIED, "dtt", version, "name", "program");
+}
+
+static int rows(void)
+{
+    return (int)strtol(postgres_server_ask(&server, "postgres", "SELECT count(*) FROM weir.schema_migrations"), NULL, 10);
+}
+
+/* Until the link works again: after a failed attempt to connect it pauses. */
+static void await_recovery(struct scene *scene)
+{
+    int64_t until_us = clock_boot(clock_system()) + PATIENT_US;
+    enum weir_status status = WEIR_FAILED;
+    while (status != WEIR_OK) {
+        struct timespec pause = {.tv_sec = 0, .tv_nsec = 5 * 1000 * 1000};
+        if (clock_boot(clock_system()) > until_us) {
+            fail_msg("does not come back: %s", scene->error.message);
+        }
+        link_start_long(&scene->link, PATIENT_US);
+        status = look(scene);
+        (void)nanosleep(&pause, NULL);
+    }
+}
+
+/* --- a server that does not answer --- */
+
+static void a_paused_server_does_not_hang_a_read(void **state)
+{
+    struct scene *scene = *state;
+    postgres_server_signal_all(&server, SIGSTOP);
+    start(scene);
+    enum weir_status status = look(scene);
+    postgres_server_signal_all(&server, SIGCONT);
+    assert_int_equal(status, WEIR_STORE_UNREACHABLE);
+    assert_in_time(scene);
+    assert_non_null(strstr(scene->error.message, "no answer in time"));
+    await_recovery(scene);
+}
+
+static void a_write_that_a_paused_server_may_have_is_unknown(void **state)
+{
+    struct scene *scene = *state;
+    start_patient(scene);
+    assert_int_equal(insert(scene, 1), WEIR_OK);
+    postgres_server_signal_all(&server, SIGSTOP);
+    start(scene);
+    enum weir_status status = insert(scene, 2);
+    postgres_server_signal_all(&server, SIGCONT);
+    assert_int_equal(status, WEIR_COMMIT_UNKNOWN);
+    assert_int_equal(weir_status_kind(status), WEIR_KIND_UNKNOWN);
+    assert_in_time(scene);
+    await_recovery(scene);
+}
+
+static void a_half_open_link_does_not_hang_a_call(void **state)
+{
+    struct scene *scene = *state;
+    proxy_set_mode(scene->proxy, PROXY_SWALLOWS);
+    start(scene);
+    assert_int_equal(look(scene), WEIR_STORE_UNREACHABLE);
+    assert_in_time(scene);
+    proxy_set_mode(scene->proxy, PROXY_PASSES);
+    await_recovery(scene);
+}
+
+static void a_server_that_accepts_and_is_silent_does_not_hang_connecting(void **state)
+{
+    struct scene *scene = *state;
+    link_drop(&scene->link);
+    proxy_set_mode(scene->proxy, PROXY_SWALLOWS);
+    start_patient(scene);
+    assert_int_equal(link_connect(&scene->link, &scene->error), WEIR_STORE_UNREACHABLE);
+    assert_true(clock_boot(clock_system()) - scene->began_us < 5 * MICROSECONDS_PER_SECOND);
+    proxy_set_mode(scene->proxy, PROXY_PASSES);
+    proxy_cut(scene->proxy);
+    await_recovery(scene);
+}
+
+static void a_statement_that_takes_too_long_is_ended_by_the_server_and_the_link_lives(void **state)
+{
+    struct scene *scene = *state;
+    start(scene);
+    assert_int_equal(link_execute(&scene->link, "SELECT pg_sleep(60)", &scene->error), WEIR_STORE_BUSY);
+    assert_in_time(scene);
+    assert_string_equal(scene->link.sqlstate, "57014");
+    assert_non_null(scene->link.connection);
+    start_patient(scene);
+    assert_int_equal(look(scene), WEIR_OK);
+}
+
+static void a_lock_of_somebody_else_is_not_awaited_for_ever(void **state)
+{
+    struct scene *scene = *state;
+    struct link other;
+    link_init(&other, scene->address, PATIENT_US, "other");
+    link_start(&other);
+    assert_int_equal(link_transaction_begin(&other, &scene->error), WEIR_OK);
+    assert_int_equal(link_execute(&other, "LOCK TABLE weir.schema_migrations", &scene->error), WEIR_OK);
+    start(scene);
+    assert_int_equal(insert(scene, 1), WEIR_STORE_BUSY);
+    assert_string_equal(scene->link.sqlstate, "55P03");
+    assert_in_time(scene);
+    link_transaction_rollback(&other);
+    link_close(&other);
+    start_patient(scene);
+    assert_int_equal(insert(scene, 1), WEIR_OK);
+}
+
+/* --- a server that goes away --- */
+
+static void a_connection_that_was_ended_between_two_calls_is_made_anew(void **state)
+{
+    struct scene *scene = *state;
+    (void)postgres_server_ask(&server, "postgres",
+                              "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity"
+                              " WHERE application_name = 'link_test'");
+    start_patient(scene);
+    assert_int_equal(insert(scene, 1), WEIR_OK);
+    assert_int_equal(rows(), 1);
+}
+
+static void a_transaction_that_was_ended_on_the_way_changed_nothing(void **state)
+{
+    struct scene *scene = *state;
+    start_patient(scene);
+    assert_int_equal(link_transaction_begin(&scene->link, &scene->error), WEIR_OK);
+    assert_int_equal(insert(scene, 1), WEIR_OK);
+    (void)postgres_server_ask(&server, "postgres",
+                              "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity"
+                              " WHERE application_name = 'link_test'");
+    assert_int_equal(insert(scene, 2), WEIR_STORE_UNREACHABLE);
+    link_transaction_rollback(&scene->link);
+    assert_int_equal(rows(), 0);
+    start_patient(scene);
+    assert_int_equal(insert(scene, 1), WEIR_OK);
+}
+
+static void a_commit_after_the_connection_was_lost_is_refused(void **state)
+{
+    struct scene *scene = *state;
+    start_patient(scene);
+    assert_int_equal(link_transaction_begin(&scene->link, &scene->error), WEIR_OK);
+    assert_int_equal(insert(scene, 1), WEIR_OK);
+    link_drop(&scene->link);
+    assert_int_equal(link_transaction_commit(&scene->link, &scene->error), WEIR_STORE_UNREACHABLE);
+    assert_int_equal(rows(), 0);
+}
+
+static void a_killed_server_is_told_and_found_again(void **state)
+{
+    static const int signals[] = {SIGQUIT, SIGINT, SIGKILL};
+    struct scene *scene = *state;
+    for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {
+        postgres_server_stop(&server, signals[i]);
+        start(scene);
+        assert_int_equal(look(scene), WEIR_STORE_UNREACHABLE);
+        assert_in_time(scene);
+        postgres_server_start(&server);
+        await_recovery(scene);
+    }
+}
+
+static void calls_inside_of_a_pause_fail_at_once(void **state)
+{
+    struct scene *scene = *state;
+    postgres_server_stop(&server, SIGINT);
+    for (int i = 0; i < 8; i++) {
+        scene->link.pause_until_us = 0;
+        start(scene);
+        assert_int_equal(look(scene), WEIR_STORE_UNREACHABLE);
+    }
+    assert_int_equal(scene->link.failures, 8);
+    int64_t pause_us = scene->link.pause_until_us - clock_boot(clock_system());
+    assert_true(pause_us > 500 * MICROSECONDS_PER_MS && pause_us <= 3 * MICROSECONDS_PER_SECOND);
+    start(scene);
+    assert_int_equal(look(scene), WEIR_STORE_UNREACHABLE);
+    assert_int_equal(scene->link.failures, 8); /* nobody was asked */
+    postgres_server_start(&server);
+    await_recovery(scene);
+    assert_int_equal(scene->link.failures, 0);
+}
+
+/* --- a commit whose answer is lost --- */
+
+static void a_commit_without_an_answer_is_unknown_and_may_be_done(void **state)
+{
+    struct scene *scene = *state;
+    start_patient(scene);
+    assert_int_equal(link_transaction_begin(&scene->link, &scene->error), WEIR_OK);
+    assert_int_equal(insert(scene, 1), WEIR_OK);
+    proxy_set_mode(scene->proxy, PROXY_SWALLOWS_ANSWERS);
+    start(scene);
+    assert_int_equal(link_transaction_commit(&scene->link, &scene->error), WEIR_COMMIT_UNKNOWN);
+    assert_in_time(scene);
+    proxy_set_mode(scene->proxy, PROXY_PASSES);
+    assert_int_equal(rows(), 1);
+    await_recovery(scene);
+}
+
+static void a_commit_that_never_arrived_is_unknown_too(void **state)
+{
+    struct scene *scene = *state;
+    start_patient(scene);
+    assert_int_equal(link_transaction_begin(&scene->link, &scene->error), WEIR_OK);
+    assert_int_equal(insert(scene, 1), WEIR_OK);
+    proxy_set_mode(scene->proxy, PROXY_SWALLOWS);
+    start(scene);
+    assert_int_equal(link_transaction_commit(&scene->link, &scene->error), WEIR_COMMIT_UNKNOWN);
+    proxy_set_mode(scene->proxy, PROXY_PASSES);
+    await_recovery(scene);
+    assert_int_equal(rows(), 0);
+}
+
+static void a_single_write_without_an_answer_is_unknown_and_not_repeated(void **state)
+{
+    struct scene *scene = *state;
+    start_patient(scene);
+    assert_int_equal(insert(scene, 1), WEIR_OK); /* prepared now */
+    proxy_set_mode(scene->proxy, PROXY_SWALLOWS_ANSWERS);
+    start(scene);
+    assert_int_equal(insert(scene, 2), WEIR_COMMIT_UNKNOWN);
+    proxy_set_mode(scene->proxy, PROXY_PASSES);
+    assert_int_equal(rows(), 2);
+    await_recovery(scene);
+}
+
+/* The link is cut while the server has the question: a read is asked again on a new link. */
+static void a_read_whose_answer_was_cut_off_is_repeated(void **state)
+{
+    struct scene *scene = *state;
+    start_patient(scene);
+    assert_int_equal(look(scene), WEIR_OK);
+    proxy_cut(scene->proxy);
+    start_patient(scene);
+    assert_int_equal(look(scene), WEIR_OK);
+}
+
+/* --- races --- */
+
+struct swap {
+    struct scene *scene;
+    int first;
+    int second;
+    int runs;
+    enum weir_status status;
+    pthread_barrier_t *barrier;
+};
+
+static enum weir_status touch_two(struct link *link, void *context, struct weir_error *error)
+{
+    struct swap *swap = context;
+    char sql[120];
+    (void)snprintf(sql, sizeof sql, "UPDATE weir.schema_migrations SET name = 'touched' WHERE version = %d", swap->first);
+    enum weir_status status = link_execute(link, sql, error);
+    if (swap->runs == 0 && status == WEIR_OK) {
+        (void)pthread_barrier_wait(swap->barrier); /* both hold their first row: now they meet */
+    }
+    swap->runs++;
+    if (status == WEIR_OK) {
+        (void)snprintf(sql, sizeof sql, "UPDATE weir.schema_migrations SET name = 'touched' WHERE version = %d",
+                       swap->second);
+        status = link_execute(link, sql, error);
+    }
+    return status;
+}
+
+static void *run_swap(void *context)
+{
+    struct swap *swap = context;
+    struct weir_error error = {0};
+    struct link link;
+    link_init(&link, swap->scene->address, PATIENT_US, "swap");
+    link_start(&link);
+    swap->status = link_transaction(&link, touch_two, swap, &error);
+    link_close(&link);
+    return NULL;
+}
+
+static void a_deadlock_is_repeated(void **state)
+{
+    struct scene *scene = *state;
+    pthread_barrier_t barrier;
+    pthread_t thread;
+    start_patient(scene);
+    assert_int_equal(insert(scene, 1), WEIR_OK);
+    assert_int_equal(insert(scene, 2), WEIR_OK);
+    assert_int_equal(pthread_barrier_init(&barrier, NULL, 2), 0);
+    struct swap one = {.scene = scene, .first = 1, .second = 2, .barrier = &barrier};
+    struct swap two = {.scene = scene, .first = 2, .second = 1, .barrier = &barrier};
+    assert_int_equal(pthread_create(&thread, NULL, run_swap, &one), 0);
+    (void)run_swap(&two);
+    (void)pthread_join(thread, NULL);
+    (void)pthread_barrier_destroy(&barrier);
+    assert_int_equal(one.status, WEIR_OK);
+    assert_int_equal(two.status, WEIR_OK);
+    assert_int_equal(one.runs + two.runs, 3);
+}
+
+static void a_plan_that_a_migration_outdated_is_made_anew(void **state)
+{
+    struct scene *scene = *state;
+    PGresult *result = NULL;
+    start_patient(scene);
+    assert_int_equal(link_read(&scene->link, &scene->error, &result, QUERY_LIST_APPLIED, ""), WEIR_OK);
+    PQclear(result);
+    result = NULL;
+    (void)postgres_server_ask(&server, "postgres", "ALTER TABLE weir.schema_migrations ALTER COLUMN version TYPE bigint");
+    assert_int_equal(link_read(&scene->link, &scene->error, &result, QUERY_LIST_APPLIED, ""), WEIR_OK);
+    PQclear(result);
+}
+
+/* --- connecting --- */
+
+static void a_server_without_room_is_busy(void **state)
+{
+    struct scene *scene = *state;
+    struct link others[8];
+    enum weir_status status = WEIR_OK;
+    size_t count = 0;
+    (void)postgres_server_ask(&server, "postgres",
+                              "ALTER ROLE weir CONNECTION LIMIT -1; CREATE ROLE narrow LOGIN"
+                              " CONNECTION LIMIT 3; GRANT ALL ON DATABASE postgres TO narrow");
+    char url[URL_SIZE];
+    struct address *address = NULL;
+    (void)snprintf(url, sizeof url, "//narrow@127.0.0.1:%d/postgres", server.port);
+    assert_int_equal(address_parse(url, &address, &scene->error), WEIR_OK);
+    while (status == WEIR_OK && count < 8) {
+        link_init(&others[count], address, PATIENT_US, "narrow");
+        link_start(&others[count]);
+        status = link_connect(&others[count], &scene->error);
+        count++;
+    }
+    assert_int_equal(count, 4);
+    assert_int_equal(status, WEIR_STORE_BUSY);
+    assert_string_equal(others[3].sqlstate, "53300");
+    assert_true(scene->error.hint[0] != '\0');
+    link_close(&others[0]);
+    int64_t until_us = clock_boot(clock_system()) + PATIENT_US;
+    while (status != WEIR_OK) {
+        assert_true(clock_boot(clock_system()) < until_us);
+        link_start(&others[3]);
+        status = link_connect(&others[3], &scene->error);
+    }
+    for (size_t i = 1; i < count; i++) {
+        link_close(&others[i]);
+    }
+    address_release(address);
+    (void)postgres_server_ask(&server, "postgres", "REVOKE ALL ON DATABASE postgres FROM narrow; DROP ROLE narrow");
+}
+
+static void of_several_hosts_the_one_that_answers_is_taken(void **state)
+{
+    struct scene *scene = *state;
+    char url[URL_SIZE];
+    struct address *address = NULL;
+    struct link link;
+    (void)snprintf(url, sizeof url, "//weir@127.0.0.1:1,127.0.0.1:%d/postgres", server.port);
+    assert_int_equal(address_parse(url, &address, &scene->error), WEIR_OK);
+    link_init(&link, address, PATIENT_US, "hosts");
+    link_start(&link);
+    assert_int_equal(link_connect(&link, &scene->error), WEIR_OK);
+    assert_int_equal(address->host_first, 1);
+    link_close(&link);
+    address_release(address);
+}
+
+static void a_silent_first_host_leaves_time_for_the_second(void **state)
+{
+    struct scene *scene = *state;
+    char url[URL_SIZE];
+    struct address *address = NULL;
+    struct link link;
+    proxy_set_mode(scene->proxy, PROXY_SWALLOWS);
+    (void)snprintf(url, sizeof url, "//weir@127.0.0.1:%d,127.0.0.1:%d/postgres", proxy_port(scene->proxy), server.port);
+    assert_int_equal(address_parse(url, &address, &scene->error), WEIR_OK);
+    link_init(&link, address, PATIENT_US, "hosts");
+    link_start(&link);
+    assert_int_equal(link_connect(&link, &scene->error), WEIR_OK);
+    link_close(&link);
+    address_release(address);
+}
+
+static void a_name_of_this_machine_is_looked_up(void **state)
+{
+    struct scene *scene = *state;
+    char url[URL_SIZE];
+    struct address *address = NULL;
+    struct link link;
+    (void)snprintf(url, sizeof url, "//weir@localhost:%d/postgres", server.port);
+    assert_int_equal(address_parse(url, &address, &scene->error), WEIR_OK);
+    link_init(&link, address, PATIENT_US, "name");
+    link_start(&link);
+    assert_int_equal(link_connect(&link, &scene->error), WEIR_OK);
+    link_close(&link);
+    address_release(address);
+}
+
+/* What a role has as its defaults does not change what statements mean. */
+static void settings_of_the_role_do_not_count(void **state)
+{
+    struct scene *scene = *state;
+    link_drop(&scene->link);
+    (void)postgres_server_ask(&server, "postgres",
+                              "ALTER ROLE weir SET default_transaction_isolation = 'serializable';"
+                              "ALTER ROLE weir SET search_path = 'public'; ALTER ROLE weir SET bytea_output = 'escape'");
+    start_patient(scene);
+    assert_int_equal(link_execute(&scene->link,
+                                  "SELECT 1 / (current_setting('transaction_isolation') = 'read committed')::int,"
+                                  " 1 / (current_setting('search_path') = 'pg_catalog')::int,"
+                                  " 1 / (current_setting('statement_timeout') <> '0')::int,"
+                                  " 1 / (current_setting('lock_timeout') <> '0')::int,"
+                                  " 1 / (current_setting('idle_in_transaction_session_timeout') <> '0')::int,"
+                                  " 1 / (current_setting('application_name') = 'link_test')::int",
+                                  &scene->error),
+                     WEIR_OK);
+    (void)postgres_server_ask(&server, "postgres", "ALTER ROLE weir RESET ALL");
+}
+
+#define DIRECT(name) cmocka_unit_test_setup_teardown(name, open_scene, close_scene)
+#define PROXIED(name) cmocka_unit_test_setup_teardown(name, open_scene_behind_proxy, close_scene)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        DIRECT(a_paused_server_does_not_hang_a_read),
+        DIRECT(a_write_that_a_paused_server_may_have_is_unknown),
+        PROXIED(a_half_open_link_does_not_hang_a_call),
+        PROXIED(a_server_that_accepts_and_is_silent_does_not_hang_connecting),
+        DIRECT(a_statement_that_takes_too_long_is_ended_by_the_server_and_the_link_lives),
+        DIRECT(a_lock_of_somebody_else_is_not_awaited_for_ever),
+        DIRECT(a_connection_that_was_ended_between_two_calls_is_made_anew),
+        DIRECT(a_transaction_that_was_ended_on_the_way_changed_nothing),
+        DIRECT(a_commit_after_the_connection_was_lost_is_refused),
+        DIRECT(a_killed_server_is_told_and_found_again),
+        DIRECT(calls_inside_of_a_pause_fail_at_once),
+        PROXIED(a_commit_without_an_answer_is_unknown_and_may_be_done),
+        PROXIED(a_commit_that_never_arrived_is_unknown_too),
+        PROXIED(a_single_write_without_an_answer_is_unknown_and_not_repeated),
+        PROXIED(a_read_whose_answer_was_cut_off_is_repeated),
+        DIRECT(a_deadlock_is_repeated),
+        DIRECT(a_plan_that_a_migration_outdated_is_made_anew),
+        DIRECT(a_server_without_room_is_busy),
+        DIRECT(of_several_hosts_the_one_that_answers_is_taken),
+        PROXIED(a_silent_first_host_leaves_time_for_the_second),
+        DIRECT(a_name_of_this_machine_is_looked_up),
+        DIRECT(settings_of_the_role_do_not_count),
+    };
+    return cmocka_run_group_tests(tests, open_server, close_server);
+}

@@ -1,0 +1,226 @@
+/* PgBouncer in transaction mode between us and the server: each transaction may meet another server connection, so neither
+ * prepared statements nor settings of the session can be relied upon. */
+#include <libpq-fe.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "store/postgres/link.h"
+#include "store/postgres/listen.h"
+#include "support/postgres_server.h"
+#include "support/test.h"
+
+#define PATIENT_US (20 * MICROSECONDS_PER_SECOND)
+enum { URL_SIZE = 256, INI_SIZE = 200 };
+
+static struct postgres_server server;
+
+struct pooler {
+    pid_t pid;
+    int port;
+    struct address *address;
+    struct link one;
+    struct link two;
+    struct weir_error error;
+};
+
+static int open_server(void **state)
+{
+    (void)state;
+    postgres_server_open(&server, NULL, false);
+    (void)postgres_server_ask(&server, "postgres",
+                              "CREATE SCHEMA weir; CREATE TABLE weir.schema_migrations (version integer PRIMARY KEY,"
+                              " name text NOT NULL, program text NOT NULL)");
+    return 0;
+}
+
+static int close_server(void **state)
+{
+    (void)state;
+    postgres_server_close(&server);
+    return 0;
+}
+
+static void write_file(const char *name, const char *content, char *to_path, size_t size)
+{
+    (void)snprintf(to_path, size, "%s/%s", server.folder, name);
+    FILE *file = fopen(to_path, "w");
+    assert_non_null(file);
+    (void)fputs(content, file);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void start_pooler(struct pooler *pooler, const char *more)
+{
+    char users[INI_SIZE];
+    char path[INI_SIZE];
+    char ini[1024];
+    char place[INI_SIZE];
+    pooler->port = postgres_server_free_port();
+    write_file("users.txt", "\"weir\" \"\"\n", users, sizeof users);
+    (void)snprintf(ini, sizeof ini,
+                   "[databases]\n* = host=%s port=%d\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = %d\n"
+                   "unix_socket_dir =\nauth_type = trust\nauth_file = %s\npool_mode = transaction\n"
+                   "default_pool_size = 2\n%s\n",
+                   server.folder, server.port, pooler->port, users, more);
+    write_file("pgbouncer.ini", ini, path, sizeof path);
+    char program[] = "/usr/sbin/pgbouncer";
+    char *const arguments[] = {program, path, NULL};
+    pooler->pid = postgres_server_run(&server, arguments);
+    (void)snprintf(place, sizeof place, "host=127.0.0.1 port=%d user=weir dbname=postgres", pooler->port);
+    int64_t until_us = clock_boot(clock_system()) + PATIENT_US;
+    while (PQping(place) != PQPING_OK) {
+        struct timespec pause = {.tv_sec = 0, .tv_nsec = 10 * 1000 * 1000};
+        if (waitpid(pooler->pid, NULL, WNOHANG) != 0 || clock_boot(clock_system()) > until_us) {
+            fail_msg("pgbouncer does not start; is the package installed? (./dev test does that)");
+        }
+        (void)nanosleep(&pause, NULL);
+    }
+}
+
+static void open_links(struct pooler *pooler, const char *parameters)
+{
+    char url[URL_SIZE];
+    (void)snprintf(url, sizeof url, "//weir@127.0.0.1:%d/postgres%s", pooler->port, parameters);
+    assert_int_equal(address_parse(url, &pooler->address, &pooler->error), WEIR_OK);
+    link_init(&pooler->one, pooler->address, PATIENT_US, "one");
+    link_init(&pooler->two, pooler->address, PATIENT_US, "two");
+    link_start(&pooler->one);
+    link_start(&pooler->two);
+    if (link_connect(&pooler->one, &pooler->error) != WEIR_OK || link_connect(&pooler->two, &pooler->error) != WEIR_OK) {
+        fail_msg("%s", pooler->error.message);
+    }
+}
+
+static int open_plain(void **state)
+{
+    struct pooler *pooler = calloc(1, sizeof *pooler);
+    assert_non_null(pooler);
+    (void)postgres_server_ask(&server, "postgres", "TRUNCATE weir.schema_migrations");
+    start_pooler(pooler, "");
+    *state = pooler;
+    return 0;
+}
+
+/* A pooler that takes the startup options of a client and forgets them. */
+static int open_forgetful(void **state)
+{
+    struct pooler *pooler = calloc(1, sizeof *pooler);
+    assert_non_null(pooler);
+    (void)postgres_server_ask(&server, "postgres", "TRUNCATE weir.schema_migrations");
+    start_pooler(pooler, "ignore_startup_parameters = options");
+    *state = pooler;
+    return 0;
+}
+
+static int close_pooler(void **state)
+{
+    struct pooler *pooler = *state;
+    link_close(&pooler->one);
+    link_close(&pooler->two);
+    address_release(pooler->address);
+    (void)kill(pooler->pid, SIGKILL);
+    (void)waitpid(pooler->pid, NULL, 0);
+    free(pooler);
+    return 0;
+}
+
+static int64_t look(struct pooler *pooler, struct link *link)
+{
+    int64_t one = 0;
+    if (link_read_integer(link, &pooler->error, &one, QUERY_LOOK, "") != WEIR_OK) {
+        fail_msg("%s", pooler->error.message);
+    }
+    return one;
+}
+
+static void insert(struct pooler *pooler, struct link *link, int version)
+{
+    if (link_run(link, &pooler->error, NULL, QUERY_NOTE_APPLIED, "dtt", version, "name", "program") != WEIR_OK) {
+        fail_msg("%s", pooler->error.message);
+    }
+}
+
+/* Each link meets both server connections: while one holds the first in a transaction, the other gets the second. */
+static void cross(struct pooler *pooler)
+{
+    struct link *const links[] = {&pooler->one, &pooler->two};
+    for (int round = 0; round < 4; round++) {
+        struct link *holder = links[round % 2];
+        struct link *other = links[(round + 1) % 2];
+        assert_int_equal(link_transaction_begin(holder, &pooler->error), WEIR_OK);
+        assert_int_equal(look(pooler, other), 1);
+        insert(pooler, other, 10 * round);
+        assert_int_equal(link_transaction_commit(holder, &pooler->error), WEIR_OK);
+        assert_int_equal(look(pooler, holder), 1);
+        insert(pooler, holder, 10 * round + 1);
+    }
+    assert_string_equal(postgres_server_ask(&server, "postgres", "SELECT count(*) FROM weir.schema_migrations"), "8");
+}
+
+static void a_pooler_that_refuses_our_options_is_found_out(void **state)
+{
+    struct pooler *pooler = *state;
+    open_links(pooler, "");
+    assert_true(pooler->address->pooled);
+    cross(pooler);
+}
+
+static void a_pooler_that_forgets_our_options_is_found_out_by_its_answers(void **state)
+{
+    struct pooler *pooler = *state;
+    open_links(pooler, "");
+    assert_false(pooler->address->pooled);
+    assert_int_equal(look(pooler, &pooler->one), 1); /* prepared on the first server connection */
+    assert_int_equal(link_transaction_begin(&pooler->two, &pooler->error), WEIR_OK);
+    assert_int_equal(look(pooler, &pooler->one), 1); /* the other has that one now */
+    assert_int_equal(link_transaction_commit(&pooler->two, &pooler->error), WEIR_OK);
+    assert_true(pooler->address->pooled);
+    cross(pooler);
+}
+
+static enum weir_status insert_in_transaction(struct link *link, void *context, struct weir_error *error)
+{
+    return link_run(link, error, NULL, QUERY_NOTE_APPLIED, "dtt", *(int *)context, "name", "program");
+}
+
+/* The statement that fails is inside of a transaction: all of that is done again. */
+static void a_transaction_that_meets_a_strange_connection_is_repeated(void **state)
+{
+    struct pooler *pooler = *state;
+    int versions[] = {1, 2};
+    open_links(pooler, "");
+    insert(pooler, &pooler->one, 100); /* prepared on the first server connection */
+    assert_int_equal(link_transaction_begin(&pooler->two, &pooler->error), WEIR_OK);
+    assert_int_equal(look(pooler, &pooler->two), 1); /* holds that one */
+    assert_int_equal(link_transaction(&pooler->one, insert_in_transaction, &versions[0], &pooler->error), WEIR_OK);
+    assert_true(pooler->address->pooled);
+    assert_int_equal(link_transaction_commit(&pooler->two, &pooler->error), WEIR_OK);
+    assert_int_equal(link_transaction(&pooler->two, insert_in_transaction, &versions[1], &pooler->error), WEIR_OK);
+    assert_string_equal(postgres_server_ask(&server, "postgres", "SELECT count(*) FROM weir.schema_migrations"), "3");
+}
+
+static void said_in_the_url_it_costs_no_attempt_and_nobody_listens(void **state)
+{
+    struct pooler *pooler = *state;
+    open_links(pooler, "?pooler=transaction");
+    assert_true(pooler->address->pooled);
+    assert_null(listener_join(pooler->address));
+    cross(pooler);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_pooler_that_refuses_our_options_is_found_out, open_plain, close_pooler),
+        cmocka_unit_test_setup_teardown(a_pooler_that_forgets_our_options_is_found_out_by_its_answers, open_forgetful,
+                                        close_pooler),
+        cmocka_unit_test_setup_teardown(a_transaction_that_meets_a_strange_connection_is_repeated, open_forgetful,
+                                        close_pooler),
+        cmocka_unit_test_setup_teardown(said_in_the_url_it_costs_no_attempt_and_nobody_listens, open_plain, close_pooler),
+    };
+    return cmocka_run_group_tests(tests, open_server, close_server);
+}

@@ -1,0 +1,218 @@
+/* Every statement is one that the server understands, and every kind of argument arrives as it was given. */
+#include <libpq-fe.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "store/postgres/parameters.h"
+#include "store/store.h"
+#include "support/postgres_server.h"
+#include "support/test.h"
+
+enum { URL_SIZE = 256 };
+
+static struct postgres_server server;
+static struct address *address;
+static PGconn *connection;
+
+static int open_server(void **state)
+{
+    char url[URL_SIZE];
+    struct weir_error error = {0};
+    struct store *store = NULL;
+    (void)state;
+    postgres_server_open(&server, "fsync = off\n", false);
+    postgres_server_url(&server, "postgres", url, sizeof url);
+    struct store_options options = {.url = url, .create = true};
+    if (store_open(&options, &store, &error) != WEIR_OK || store_migrate(store, NULL, &error) != WEIR_OK ||
+        address_parse(url + strlen("postgres:"), &address, &error) != WEIR_OK) {
+        fail_msg("%s", error.message);
+    }
+    store_close(store);
+    connection = PQconnectdb(url);
+    assert_int_equal(PQstatus(connection), CONNECTION_OK);
+    /* As a link has it: what is not qualified is not found. */
+    PQclear(PQexec(connection, "SET search_path = pg_catalog; SET client_min_messages = warning"));
+    return 0;
+}
+
+static int close_server(void **state)
+{
+    (void)state;
+    PQfinish(connection);
+    address_release(address);
+    postgres_server_close(&server);
+    return 0;
+}
+
+/* Statements of several commands are sent by the simple protocol, never prepared. */
+static bool is_a_batch(enum postgres_query query)
+{
+    return query == QUERY_BEGIN_MIGRATION || query == QUERY_CREATE_LEDGER || query == QUERY_CREATE_LEDGER_IN_SCHEMA;
+}
+
+/* The types of the parameters come with the arguments, so here the server has to guess, and sometimes cannot. */
+static bool is_a_guess(const PGresult *result)
+{
+    const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+    const char *words = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
+    return sqlstate != NULL && words != NULL &&
+           (strcmp(sqlstate, "42P18") == 0 || strcmp(sqlstate, "42P08") == 0 || strcmp(sqlstate, "42725") == 0 ||
+            (strcmp(sqlstate, "42883") == 0 && strncmp(words, "operator does not exist", 23) == 0));
+}
+
+static void every_statement_is_one_of_the_server(void **state)
+{
+    int failures = 0;
+    (void)state;
+    for (int i = 0; i < QUERY_COUNT; i++) {
+        if (is_a_batch((enum postgres_query)i)) {
+            continue;
+        }
+        assert_null(strstr(address->texts[i], ":schema"));
+        PGresult *result = PQprepare(connection, postgres_queries[i].name, address->texts[i], 0, NULL);
+        if (PQresultStatus(result) != PGRES_COMMAND_OK && !is_a_guess(result)) {
+            print_error("%s: %s", postgres_queries[i].name, PQresultErrorMessage(result));
+            failures++;
+        }
+        PQclear(result);
+    }
+    assert_int_equal(failures, 0);
+}
+
+/* --- arguments --- */
+
+static PGresult *ask(const char *sql, const char *types, ...)
+{
+    struct text scratch = {.max = 1024 * 1024};
+    struct parameters parameters;
+    struct weir_error error = {0};
+    va_list values;
+    va_start(values, types);
+    enum weir_status status = parameters_encode(&parameters, &scratch, types, values, &error);
+    va_end(values);
+    if (status != WEIR_OK) {
+        fail_msg("%s", error.message);
+    }
+    PGresult *result = PQexecParams(connection, sql, parameters.count, parameters.types, parameters.values,
+                                    parameters.lengths, parameters.formats, 0);
+    if (PQresultStatus(result) != PGRES_TUPLES_OK) {
+        fail_msg("%s: %s", sql, PQresultErrorMessage(result));
+    }
+    text_close(&scratch);
+    return result;
+}
+
+static void single_arguments_arrive(void **state)
+{
+    struct arena arena;
+    bool failed = false;
+    size_t length = 0;
+    int64_t number = -7;
+    (void)state;
+    arena_init(&arena, 65536);
+    PGresult *result = ask("SELECT $1, $2, $3, $4, $5, $6, $7, $8", "txuipdob", "it's \\ \"text\"", "cut here", (size_t)3,
+                           "01a1fd35-85c1-7000-9d6c-9c973e18bc4f", INT64_MIN, &number, -42, 1, "a\0b", (size_t)3);
+    assert_string_equal(result_text(result, 0, 0), "it's \\ \"text\"");
+    assert_string_equal(result_text(result, 0, 1), "cut");
+    assert_string_equal(result_text(result, 0, 2), "01a1fd35-85c1-7000-9d6c-9c973e18bc4f");
+    assert_true(result_int(result, 0, 3) == INT64_MIN);
+    assert_int_equal(result_int(result, 0, 4), -7);
+    assert_int_equal(result_int(result, 0, 5), -42);
+    assert_true(result_bool(result, 0, 6));
+    assert_memory_equal(result_bytes(result, 0, 7, &arena, &length, &failed), "a\0b", 3);
+    assert_int_equal(length, 3);
+    assert_false(failed);
+    PQclear(result);
+    arena_close(&arena);
+}
+
+static void absent_arguments_are_null(void **state)
+{
+    (void)state;
+    PGresult *result = ask("SELECT $1, $2, $3, $4, $5", "txupb", NULL, NULL, (size_t)0, NULL, NULL, NULL, (size_t)0);
+    for (int i = 0; i < 5; i++) {
+        assert_true(result_null(result, 0, i));
+        assert_null(result_text(result, 0, i));
+    }
+    PQclear(result);
+}
+
+static void arrays_arrive_in_their_order(void **state)
+{
+    static const char *const texts[] = {"a,b", NULL, "{\"x\"}", ""};
+    static const char *const ids[] = {"01a1fd35-85c1-7000-9d6c-9c973e18bc4f", NULL, NULL, NULL};
+    static const int64_t numbers[] = {INT64_MAX, 0, -1, INT64_MIN};
+    static const int small[] = {INT32_MAX, 0, -1, INT32_MIN};
+    static const bool flags[] = {true, false, true, true};
+    static const struct link_bytes bytes[] = {{"\0\1", 2}, {NULL, 0}, {"", 0}, {"x", 1}};
+    static const struct link_bytes cut[] = {{"cut here", 3}, {NULL, 0}, {"", 0}, {"x", 1}};
+    (void)state;
+    PGresult *result = ask("SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7)", "TUIDOBX", texts, (size_t)4, ids, (size_t)4,
+                           numbers, (size_t)4, small, (size_t)4, flags, (size_t)4, bytes, (size_t)4, cut, (size_t)4);
+    static const char *const expected[4][7] = {
+        {"a,b", "01a1fd35-85c1-7000-9d6c-9c973e18bc4f", "9223372036854775807", "2147483647", "t", "\\x0001", "cut"},
+        {NULL, NULL, "0", "0", "f", NULL, NULL},
+        {"{\"x\"}", NULL, "-1", "-1", "t", "\\x", ""},
+        {"", NULL, "-9223372036854775808", "-2147483648", "t", "\\x78", "x"}};
+    assert_int_equal(PQntuples(result), 4);
+    for (int row = 0; row < 4; row++) {
+        for (int column = 0; column < 7; column++) {
+            const char *text = result_text(result, row, column);
+            if (expected[row][column] == NULL) {
+                assert_null(text);
+            } else {
+                assert_non_null(text);
+                assert_string_equal(text, expected[row][column]);
+            }
+        }
+    }
+    PQclear(result);
+}
+
+static void empty_arrays_are_empty(void **state)
+{
+    (void)state;
+    PGresult *result = ask("SELECT cardinality($1), cardinality($2), cardinality($3), cardinality($4)", "TUIB", NULL,
+                           (size_t)0, NULL, (size_t)0, NULL, (size_t)0, NULL, (size_t)0);
+    for (int i = 0; i < 4; i++) {
+        assert_string_equal(result_text(result, 0, i), "0");
+    }
+    PQclear(result);
+}
+
+static enum weir_status encode(const char *types, ...)
+{
+    struct text scratch = {.max = 64};
+    struct parameters parameters;
+    struct weir_error error = {0};
+    va_list values;
+    va_start(values, types);
+    enum weir_status status = parameters_encode(&parameters, &scratch, types, values, &error);
+    va_end(values);
+    text_close(&scratch);
+    return status;
+}
+
+static void what_cannot_be_sent_is_refused(void **state)
+{
+    static const char *const wrong[] = {"not-an-id"};
+    static const int64_t numbers[20] = {0};
+    (void)state;
+    assert_int_equal(encode("u", "not-an-id"), WEIR_INVALID_ARGUMENT);
+    assert_int_equal(encode("U", wrong, (size_t)1), WEIR_INVALID_ARGUMENT);
+    assert_int_equal(encode("I", numbers, (size_t)20), WEIR_OUT_OF_MEMORY);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_statement_is_one_of_the_server),
+        cmocka_unit_test(single_arguments_arrive),
+        cmocka_unit_test(absent_arguments_are_null),
+        cmocka_unit_test(arrays_arrive_in_their_order),
+        cmocka_unit_test(empty_arrays_are_empty),
+        cmocka_unit_test(what_cannot_be_sent_is_refused),
+    };
+    return cmocka_run_group_tests(tests, open_server, close_server);
+}
