@@ -10,9 +10,10 @@ TYPES = {'noop': 'Noop', 'fail': 'Fail', 'slow': 'Slow', 'signalled': 'Signalled
 
 
 def the_server():
-    """One server with one worker for all tests that do not hurt it."""
+    """One server with one worker for all tests that do not hurt it. Its data are on a file: in memory, a busy one was seen
+    to lose them all."""
     if 'server' not in shared:
-        shared['server'] = Server()
+        shared['server'] = Server(durable=True)
         shared['worker'] = shared['server'].worker('q')
     return shared['server']
 
