@@ -11,6 +11,7 @@ import sys
 import time
 
 from harness import run_tests
+from postgres_server import PostgresServer
 from temporal_parts import Server, skip_unless_installed, wait_for
 from temporal_scene import all_items, drain, enqueue, enqueue_many, prepare, serve, shared, the_server
 
@@ -96,6 +97,24 @@ def a_second_node_takes_over_what_a_dead_one_started(weir):
     first.kill()
     drain(weir, ids)
     server.check_one_chain_each(ids)
+
+
+def on_postgresql_too_a_second_node_goes_on_with_what_a_dead_one_started(weir):
+    server, postgres = the_server(), PostgresServer()
+    try:
+        weir.environment['WEIR_STORE'] = postgres.url(database=postgres.database())
+        prepare(weir, server, workspaces=['a', 'b'])
+        first = serve(weir)
+        ids = enqueue_many(weir, 60, workspaces=['a', 'b'])
+        wait_for('some starts', lambda: weir.good('status', '--json').json()['completed'] >= 3)
+        serve(weir)
+        first.kill()
+        drain(weir, ids)
+        server.check_one_chain_each(ids)
+        assert all(len(shared['worker'].runs_of(id)) == 1 for id in ids)
+    finally:
+        weir.close()
+        postgres.close()
 
 
 def a_node_that_is_stopped_hands_over_at_once_what_runs(weir):

