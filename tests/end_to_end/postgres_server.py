@@ -9,6 +9,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -43,6 +44,7 @@ class PostgresServer:
         if os.geteuid() == 0:
             shutil.chown(self.folder, 'postgres')
         atexit.register(self.close)
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # a test that took too long cleans up as well
         self.call('initdb', '-D', self.path('data'), '-U', 'owner', '-A', 'trust', '-E', 'UTF8', '--locale=C.UTF-8',
                   '--no-sync', '--no-instructions')
         with open(self.path('data/postgresql.conf'), 'a') as file:
