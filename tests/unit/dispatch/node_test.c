@@ -313,6 +313,16 @@ static enum weir_status claim_and_wait(struct store *store, const struct claim_o
     return status;
 }
 
+/* Runs live and die with the node, as those of the in-process engine do. */
+static void live_in_the_node(struct bench *bench)
+{
+    engine_close(bench->engine);
+    scripted_world_close(bench->world);
+    bench->world = scripted_world_open(SCRIPTED_IN_NODE, &bench->clock, NULL, 1);
+    assert_non_null(bench->world);
+    assert_int_equal(scripted_open(bench->world, ROOM, &bench->engine, NULL), WEIR_OK);
+}
+
 static void a_claim_whose_answer_comes_after_the_lease_is_lost_starts_nothing(void **state)
 {
     struct bench *bench = *state;
@@ -321,8 +331,9 @@ static void a_claim_whose_answer_comes_after_the_lease_is_lost_starts_nothing(vo
     slow_driver = *real_driver;
     slow_driver.claim = claim_and_wait;
     bench->store->driver = &slow_driver;
-    bench->settings.handovers_max =
-        1; /* so the recovery ends it, and a start would be a run of something that has FAILED */
+    /* So the recovery ends it, and a start would be a run of something that has FAILED. */
+    live_in_the_node(bench);
+    bench->settings.handovers_max = 1;
     start_node(bench);
     interrupted = bench;
     enqueue(bench, "solo", id);
@@ -332,16 +343,6 @@ static void a_claim_whose_answer_comes_after_the_lease_is_lost_starts_nothing(vo
     assert_int_equal(bench->counts[EVENT_LEASE_LOST], 1);
     assert_string_equal(text_of(bench, id, "status"), "FAILED");
     assert_int_equal(runs_begun(bench, id), 0);
-}
-
-/* Runs live and die with the node, as those of the in-process engine do. */
-static void live_in_the_node(struct bench *bench)
-{
-    engine_close(bench->engine);
-    scripted_world_close(bench->world);
-    bench->world = scripted_world_open(SCRIPTED_IN_NODE, &bench->clock, NULL, 1);
-    assert_non_null(bench->world);
-    assert_int_equal(scripted_open(bench->world, ROOM, &bench->engine, NULL), WEIR_OK);
 }
 
 static atomic_bool other_thread_is_done;
