@@ -480,7 +480,8 @@ static int64_t kill_what_is_due(void)
 
 static void arm_timer(int64_t next_us)
 {
-    if (keeper.sweep_again) {
+    /* Without its node the keeper ends when its last child has: it looks for itself too, since nobody else would notice. */
+    if (keeper.sweep_again || keeper.node_is_gone) {
         int64_t again_us = boot_now() + SWEEP_INTERVAL_US;
         next_us = again_us < next_us ? again_us : next_us;
     }
