@@ -7,5 +7,6 @@ build=$(cd "$1" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cp "$here/pom.xml" "$here/ShedLockRace.java" "$work"
-(cd "$work" && mvn -q -B dependency:copy-dependencies -DoutputDirectory=lib && javac -cp 'lib/*' -d . ShedLockRace.java)
+# Standard output belongs to the test program.
+(cd "$work" && mvn -q -B dependency:copy-dependencies -DoutputDirectory=lib >&2 && javac -cp 'lib/*' -d . ShedLockRace.java)
 SHEDLOCK_CLASSPATH="$work:$work/lib/*" "$build/tests/interop/shedlock_race"
