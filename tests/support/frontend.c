@@ -56,6 +56,8 @@ struct link {
     bool frozen;
     bool dies; /* closed when its output is out */
     bool cut;
+    bool leaves; /* a GOAWAY is under way: streams above last_taken are not looked at, as it says */
+    int32_t last_taken;
 };
 
 struct frontend {
@@ -259,6 +261,13 @@ static void answer_properly(struct stream *stream, const struct frontend_answer 
     }
 }
 
+static void leave(struct link *link, int32_t last_taken, uint32_t code)
+{
+    link->last_taken = !link->leaves || last_taken < link->last_taken ? last_taken : link->last_taken;
+    link->leaves = true;
+    (void)nghttp2_submit_goaway(link->session, NGHTTP2_FLAG_NONE, link->last_taken, code, NULL, 0);
+}
+
 static void apply(struct stream *stream, const struct frontend_answer *answer)
 {
     struct link *link = stream->link;
@@ -289,11 +298,10 @@ static void apply(struct stream *stream, const struct frontend_answer *answer)
         link->dies = true;
         break;
     case FATE_GOAWAY_BELOW:
-        (void)nghttp2_submit_goaway(link->session, NGHTTP2_FLAG_NONE, stream->id > 1 ? stream->id - 2 : 0,
-                                    answer->reset_code, NULL, 0);
+        leave(link, stream->id > 1 ? stream->id - 2 : 0, answer->reset_code);
         break;
     case FATE_GOAWAY_THEN_ANSWER:
-        (void)nghttp2_submit_goaway(link->session, NGHTTP2_FLAG_NONE, stream->id, answer->reset_code, NULL, 0);
+        leave(link, stream->id, answer->reset_code);
         answer_properly(stream, answer);
         break;
     case FATE_RAW:
@@ -309,6 +317,9 @@ static void ask(struct stream *stream)
 {
     struct frontend *frontend = stream->link->frontend;
     struct frontend_answer answer = {.fate = FATE_ANSWER};
+    if (stream->link->leaves && stream->id > stream->link->last_taken) {
+        return;
+    }
     const char *path = header_of(stream, ":path");
     struct frontend_call call = {.token = stream->token,
                                  .path = path != NULL ? path : "",
