@@ -94,7 +94,9 @@ static bool start_asking(struct question *question)
     question->references = 2;
     bool started = pthread_create(&thread, &attributes, ask, question) == 0;
     (void)pthread_attr_destroy(&attributes);
-    question->references = started ? question->references : 1;
+    if (!started) { /* else the thread may be about to change it */
+        question->references = 1;
+    }
     return started;
 }
 
