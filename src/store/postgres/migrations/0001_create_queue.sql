@@ -80,6 +80,8 @@ $$;
 -- ready: a claim has to look at the lane. It is true whenever runnable > 0 and the workspace has a free slot and is not paused,
 -- but for what a wake-up that waits will change. It may be true though the workspace is full (slots that another group took,
 -- a lowered cap): the claim that looks at it, with the workspace locked, clears it.
+-- No index leads from a workspace to its lanes: their ids follow from it and the groups, which are few. Every claim moves a lane in
+-- lanes_ready, so each further index would be written by every claim.
 -- head_rank: no item of phase 0 that is folded has a lower rank. A scan begins there and not in the dead entries of what was
 -- claimed before, which nobody can remove while some old transaction is open.
 CREATE TABLE :schema.lanes (
@@ -91,8 +93,7 @@ CREATE TABLE :schema.lanes (
     pass           bigint  NOT NULL DEFAULT 0,
     runnable       bigint  NOT NULL DEFAULT 0,
     waiting        bigint  NOT NULL DEFAULT 0,
-    head_rank      bigint  NOT NULL DEFAULT -9223372036854775808,
-    UNIQUE (workspace_id, executor_group, limit_key)
+    head_rank      bigint  NOT NULL DEFAULT -9223372036854775808
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 500);
 CREATE INDEX lanes_ready ON :schema.lanes (executor_group, pass, id) WHERE ready;
 
