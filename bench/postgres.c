@@ -175,10 +175,10 @@ static void fill_slots(const struct postgres_scene *scene, int64_t node_id)
     } while (result.count > 0 || result.more);
 }
 
-/* `full` workspaces of one slot that is taken, with `pending` rows behind; with `small`, ten workspaces with free slots
- * too. */
+/* `full` workspaces of one slot that is taken, with `pending` rows behind, and `small` ones with free slots and a thousand
+ * rows. */
 static int64_t open_full(struct postgres_scene *scene, struct postgres_server *server, const char *name, size_t full,
-                         size_t pending, bool small)
+                         size_t pending, size_t small)
 {
     postgres_scene_open(scene, server, name, true);
     postgres_scene_hurry(scene, true);
@@ -188,9 +188,9 @@ static int64_t open_full(struct postgres_scene *scene, struct postgres_server *s
         fixture_fill(scene->store, 0, full, pending);
         fill_slots(scene, node_id);
     }
-    if (small) {
-        fixture_workspaces(scene->store, 90000, 10, "enterprise");
-        fixture_fill(scene->store, 90000, 10, 100);
+    if (small > 0) {
+        fixture_workspaces(scene->store, 90000, small, "enterprise");
+        fixture_fill(scene->store, 90000, small, 1000);
     }
     postgres_scene_run(scene, "SELECT freshen_lanes('0', 1000000)");
     postgres_scene_hurry(scene, false);
@@ -234,27 +234,44 @@ static struct explained explain_claim(const struct bench *bench, const struct po
     return explain(bench, scene, sql);
 }
 
+static struct explained measure_claim(struct bench *bench, struct postgres_server *server, const char *name, size_t full,
+                                      size_t pending, size_t small)
+{
+    struct postgres_scene scene;
+    int64_t node_id = open_full(&scene, server, name, full, pending, small);
+    struct explained explained = explain_claim(bench, &scene, node_id);
+    postgres_scene_close(&scene);
+    return explained;
+}
+
+static struct explained measure_poll(struct bench *bench, struct postgres_server *server, size_t full)
+{
+    struct postgres_scene scene;
+    char sql[128];
+    int64_t node_id = open_full(&scene, server, "poll_full", full, 3 * full, 0);
+    (void)snprintf(sql, sizeof sql, "SELECT * FROM look(%lld, 'default', '%s', %lld)", (long long)node_id,
+                   postgres_scene_text(&scene, "SELECT pg_snapshot_xmin(pg_current_snapshot())"), (long long)INT64_MIN);
+    struct explained explained = explain(bench, &scene, sql);
+    postgres_scene_close(&scene);
+    return explained;
+}
+
+/* What is claimed lies in ten workspaces, an item of each, or in one: each workspace that a claim serves is locked, looked
+ * at and written. */
 static void measure_claims(struct bench *bench, struct postgres_server *server)
 {
     size_t shrink = bench->quick ? 100 : 1;
-    struct postgres_scene scene;
-    char sql[128];
-    int64_t node_id = open_full(&scene, server, "claim_small", 0, 0, true);
-    struct explained base = explain_claim(bench, &scene, node_id);
-    postgres_scene_close(&scene);
-    node_id = open_full(&scene, server, "claim_full", 1, 300000 / shrink, true);
-    struct explained full = explain_claim(bench, &scene, node_id);
-    postgres_scene_close(&scene);
-    node_id = open_full(&scene, server, "poll_full", 20000 / shrink, 60000 / shrink, false);
-    (void)snprintf(sql, sizeof sql, "SELECT * FROM look(%lld, 'default', '%s', %lld)", (long long)node_id,
-                   postgres_scene_text(&scene, "SELECT pg_snapshot_xmin(pg_current_snapshot())"), (long long)INT64_MIN);
-    struct explained poll = explain(bench, &scene, sql);
-    postgres_scene_close(&scene);
+    struct explained base = measure_claim(bench, server, "claim_small", 0, 0, 10);
+    struct explained full = measure_claim(bench, server, "claim_full", 1, 300000 / shrink, 10);
+    struct explained one = measure_claim(bench, server, "claim_one", 1, 300000 / shrink, 1);
+    struct explained poll = measure_poll(bench, server, 20000 / shrink);
     bench_note(bench, "pg claim of 10, small queue: time", base.us, "us");
     bench_note(bench, "pg claim of 10, small queue: buffers", base.buffers, "buffers");
     bench_report(bench, "pg claim of 10, 300k of a full one: time", full.us, "us", base.us, VALUE_AT_MOST, 2000);
     bench_report(bench, "pg claim of 10, 300k of a full one: buffers", full.buffers, "buffers", base.buffers, VALUE_AT_MOST,
                  200);
+    bench_report(bench, "pg claim of 10 of one, 300k behind: time", one.us, "us", 0, VALUE_AT_MOST, 2000);
+    bench_report(bench, "pg claim of 10 of one, 300k behind: buffers", one.buffers, "buffers", 0, VALUE_AT_MOST, 200);
     bench_report(bench, "pg poll, 20k full ones: time", poll.us, "us", 0, VALUE_AT_MOST, 500);
     bench_report(bench, "pg poll, 20k full ones: buffers", poll.buffers, "buffers", 0, VALUE_AT_MOST, 10);
 }

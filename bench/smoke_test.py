@@ -50,6 +50,7 @@ FIGURES = {
         "pg lifecycles, nodes: 4 (floor: the best)", "pg lifecycles, nodes: 8 (floor: the best)",
         "pg deadlocks of 1, 2, 4, 8 nodes", "pg claim of 10, small queue: time", "pg claim of 10, small queue: buffers",
         "pg claim of 10, 300k of a full one: time", "pg claim of 10, 300k of a full one: buffers",
+        "pg claim of 10 of one, 300k behind: time", "pg claim of 10 of one, 300k behind: buffers",
         "pg poll, 20k full ones: time", "pg poll, 20k full ones: buffers", "pg start delay, other process: p50",
         "pg start delay, other process: p99"],
 }
