@@ -17,7 +17,7 @@
 #include "base/error.h"
 #include "store/store.h"
 
-enum { FIGURES_MAX = 96, FIGURE_NAME_MAX = 64, BENCH_PATH_MAX = 512 };
+enum { FIGURES_MAX = 128, FIGURE_NAME_MAX = 64, BENCH_PATH_MAX = 512 };
 
 /* What a goal is about: the value itself, or its ratio to the floor. */
 enum goal_kind { GOAL_NONE, VALUE_AT_LEAST, VALUE_AT_MOST, RATIO_AT_LEAST, RATIO_AT_MOST };
@@ -83,5 +83,7 @@ void bench_neighbour(struct bench *bench);
 void bench_idle(struct bench *bench);
 void bench_memory(struct bench *bench);
 void bench_grpc(struct bench *bench);
+/* Left out, in words, where the server's programs are missing. */
+void bench_postgres(struct bench *bench);
 
 #endif

@@ -29,9 +29,14 @@ void fixture_publish(struct store *store, const char *name, const char *source)
 struct store *fixture_store(struct bench *bench, const char *name)
 {
     char url[BENCH_PATH_MAX + 64];
+    (void)snprintf(url, sizeof url, "sqlite:%s/%s.db", bench->folder, name);
+    return fixture_store_at(url);
+}
+
+struct store *fixture_store_at(const char *url)
+{
     struct store *store = NULL;
     int applied = 0;
-    (void)snprintf(url, sizeof url, "sqlite:%s/%s.db", bench->folder, name);
     struct store_options options = {.url = url, .create = true, .deadline_us = 60 * MICROSECONDS_PER_SECOND};
     BENCH_OK(store_open(&options, &store, &fault), &fault);
     BENCH_OK(store_migrate(store, &applied, &fault), &fault);
@@ -56,6 +61,9 @@ const char *fixture_workspace(size_t number)
 void fixture_hurry(struct store *store, bool hurry)
 {
     struct connection *writer = NULL;
+    if (strncmp(store_url(store), "sqlite:", strlen("sqlite:")) != 0) {
+        return;
+    }
     struct sqlite_file *file = sqlite_of(store)->file;
     BENCH_OK(write_reserve(file, STORE_DEADLINE_US, &writer, &fault), &fault);
     BENCH_OK(connection_execute(writer, hurry ? "PRAGMA synchronous=OFF" : "PRAGMA wal_checkpoint(TRUNCATE)", &fault),

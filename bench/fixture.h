@@ -11,6 +11,8 @@ enum { FIXTURE_BATCH = 1000 };
 
 /* A new, migrated store `name`.db in the run's folder with the workflow "noop" (one step, handler "noop"). */
 struct store *fixture_store(struct bench *bench, const char *name);
+/* The same at a URL of any driver. */
+struct store *fixture_store_at(const char *url);
 /* Path of the store's file, from its URL. */
 const char *fixture_path(const struct store *store);
 /* "w00000" ... by number; the text is overwritten by the eighth call after it. */
@@ -22,7 +24,7 @@ void fixture_fill(struct store *store, size_t first, size_t workspaces, size_t c
 void fixture_fill_with(struct store *store, const char *workflow, size_t first, size_t workspaces, size_t count);
 /* Publishes a workflow for everybody. */
 void fixture_publish(struct store *store, const char *name, const char *source);
-/* While filling: commits need not reach the disk. Ends with everything in the main file. */
+/* While filling: commits need not reach the disk. Ends with everything in the main file. Only SQLite hurries. */
 void fixture_hurry(struct store *store, bool hurry);
 
 /* A node of the real kind: in-process engine with `handler` behind the name "noop", threads running. */

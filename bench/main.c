@@ -27,6 +27,7 @@ static const struct group {
     {"idle", "what a node writes and burns when there is nothing to do", bench_idle},
     {"memory", "of a node with a large backlog, and the time until it is ready", bench_memory},
     {"grpc", "the gRPC client against a scripted server: CPU and rate of unary calls", bench_grpc},
+    {"postgres", "lifecycles, nodes, claims, polls and starts on a PostgreSQL server of its own", bench_postgres},
 };
 enum { GROUP_COUNT = sizeof groups / sizeof groups[0] };
 

@@ -23,6 +23,7 @@
 #include "support/test.h"
 
 #define START_DEADLINE_US (60 * MICROSECONDS_PER_SECOND)
+#define INITDB_PATTERN "/usr/lib/postgresql/*/bin/initdb"
 enum { SERVERS_MOST = 4, PATH_SIZE = 256, ANSWER_SIZE = 4096 };
 
 static struct postgres_server *servers[SERVERS_MOST];
@@ -159,7 +160,7 @@ static pid_t start_guard(const char *folder, int *ret_fd)
 static void find_programs(struct postgres_server *server)
 {
     glob_t found = {0};
-    if (glob("/usr/lib/postgresql/*/bin/initdb", 0, NULL, &found) != 0 || found.gl_pathc == 0) {
+    if (glob(INITDB_PATTERN, 0, NULL, &found) != 0 || found.gl_pathc == 0) {
         fail_msg("there is no PostgreSQL server: install the package postgresql (./dev test does)");
     }
     (void)snprintf(server->programs, sizeof server->programs, "%s", found.gl_pathv[found.gl_pathc - 1]);
@@ -232,13 +233,29 @@ static void note_server(struct postgres_server *server)
     fail_msg("more than %d servers", SERVERS_MOST);
 }
 
+bool postgres_server_is_installed(void)
+{
+    glob_t found = {0};
+    bool is_there = glob(INITDB_PATTERN, 0, NULL, &found) == 0 && found.gl_pathc > 0;
+    globfree(&found);
+    return is_there;
+}
+
 void postgres_server_open(struct postgres_server *server, const char *settings, bool tcp)
+{
+    postgres_server_open_below(server, "/tmp", settings, tcp);
+}
+
+void postgres_server_open_below(struct postgres_server *server, const char *parent, const char *settings, bool tcp)
 {
     memset(server, 0, sizeof *server);
     server->settings = settings;
     server->tcp = tcp;
     find_programs(server);
-    (void)snprintf(server->folder, sizeof server->folder, "/tmp/weir-pg-XXXXXX");
+    int length = snprintf(server->folder, sizeof server->folder, "%s/weir-pg-XXXXXX", parent);
+    if (length < 0 || (size_t)length >= sizeof server->folder) {
+        fail_msg("the name of the folder is too long for a server's socket: %s", parent);
+    }
     assert_non_null(mkdtemp(server->folder));
     server->guard = start_guard(server->folder, &server->guard_fd);
     note_server(server);

@@ -23,6 +23,10 @@ struct postgres_server {
 /* Makes and starts it. `settings` is appended to postgresql.conf ("fsync = off\n"); NULL = PostgreSQL's own, with fsync on.
  * `tcp`: listen on 127.0.0.1 too. */
 void postgres_server_open(struct postgres_server *server, const char *settings, bool tcp);
+/* The same in a folder below `parent` instead of /tmp; the server's user must be able to enter it. */
+void postgres_server_open_below(struct postgres_server *server, const char *parent, const char *settings, bool tcp);
+/* Whether the server's programs are there. */
+bool postgres_server_is_installed(void);
 /* Also called at exit. Takes a closed one. */
 void postgres_server_close(struct postgres_server *server);
 

@@ -198,8 +198,13 @@ $$;
 --   most < 64    as many lanes as items: every lane gets its turn in order
 --   else         as many as fill the claim with 8 turns each: a lane's rows lie together, so that a large claim touches a
 --                fraction of the pages. The lanes left out stand first in the next claim.
+-- What is told of a lane is what its locked version says (a row that somebody changed meanwhile is read again when it is locked),
+-- so nobody need look it up again: it stands at its place, unchanged, until this transaction ends. Of the workspace that is not
+-- so: it is not locked, and only good for a guess of how many lanes are needed.
 CREATE FUNCTION :schema.lock_ready_lanes(claim_group text, from_pass bigint, most integer, OUT lane_ids bigint[],
-                                         OUT workspace_ids integer[], OUT first_pass bigint, OUT left_over boolean)
+                                         OUT lane_places tid[], OUT workspace_ids integer[], OUT passes bigint[],
+                                         OUT runnables bigint[], OUT head_ranks bigint[], OUT first_pass bigint,
+                                         OUT left_over boolean)
 LANGUAGE plpgsql VOLATILE
 SET enable_sort = off AS $$
 DECLARE
@@ -210,10 +215,9 @@ DECLARE
     looked_most constant integer := 4 * most + 100;
 BEGIN
     lane_ids := '{}';
-    workspace_ids := '{}';
     left_over := true;
     FOR lane IN
-        SELECT l.id, l.workspace_id, l.pass,
+        SELECT l.id, l.ctid AS place, l.workspace_id, l.pass, l.runnable, l.head_rank,
                least(l.runnable, spread, CASE WHEN w.paused THEN 0 ELSE w.slots_max - w.slots_used END) AS room
         FROM :schema.lanes l JOIN :schema.workspaces w ON w.id = l.workspace_id
         WHERE l.executor_group = claim_group AND l.ready AND l.pass >= from_pass
@@ -221,7 +225,11 @@ BEGIN
     LOOP
         first_pass := coalesce(first_pass, lane.pass);
         lane_ids := lane_ids || lane.id;
+        lane_places := lane_places || lane.place;
         workspace_ids := workspace_ids || lane.workspace_id;
+        passes := passes || lane.pass;
+        runnables := runnables || lane.runnable;
+        head_ranks := head_ranks || lane.head_rank;
         turns := turns + greatest(lane.room, 0);
         looked := looked + 1;
         IF turns >= most OR looked = looked_most THEN
@@ -302,8 +310,16 @@ DECLARE
     work record;
     own_group record;
     passed_over boolean := false;
+    ready record;
     lane_ids bigint[] := '{}';
-    workspace_ids integer[];
+    lane_places tid[];
+    workspace_places tid[];
+    names text[];
+    passes bigint[];
+    strides integer[];
+    runnables bigint[];
+    head_ranks bigint[];
+    frees integer[];
     next_fence bigint;
     taken integer := 0;
     part integer;
@@ -336,19 +352,29 @@ BEGIN
             GET DIAGNOSTICS taken = ROW_COUNT;
         END IF;
         IF taken < most AND NOT work.paused THEN
-            SELECT r.lane_ids, r.workspace_ids, r.first_pass, r.left_over INTO lane_ids, workspace_ids, first_pass, passed_over
-            FROM :schema.lock_ready_lanes(claim_group, from_pass, most - taken) r;
+            SELECT * INTO ready FROM :schema.lock_ready_lanes(claim_group, from_pass, most - taken);
+            lane_ids := ready.lane_ids;
+            first_pass := ready.first_pass;
+            passed_over := ready.left_over;
         END IF;
         IF cardinality(lane_ids) > 0 THEN
             next_fence := coalesce(next_fence, nextval(':schema.fences'));
-            PERFORM 1 FROM :schema.workspaces w WHERE w.id = ANY (workspace_ids) ORDER BY w.id FOR NO KEY UPDATE;
+            -- The locked version of a workspace, after whatever was waited for, each beside its lane. From here on lanes and
+            -- workspaces stand still, and are found by their places.
+            SELECT array_agg(o.lane_id), array_agg(o.lane_place), array_agg(o.place), array_agg(o.name), array_agg(o.pass),
+                   array_agg(720720 / o.weight), array_agg(o.runnable), array_agg(o.head_rank), array_agg(o.free)
+            INTO lane_ids, lane_places, workspace_places, names, passes, strides, runnables, head_ranks, frees
+            FROM (SELECT u.lane_id, u.lane_place, u.pass, u.runnable, u.head_rank, w.ctid AS place, w.name, w.weight,
+                         CASE WHEN w.paused THEN 0 ELSE w.slots_max - w.slots_used END AS free
+                  FROM unnest(ready.lane_ids, ready.lane_places, ready.workspace_ids, ready.passes, ready.runnables,
+                              ready.head_ranks) u (lane_id, lane_place, workspace_id, pass, runnable, head_rank)
+                  JOIN :schema.workspaces w ON w.id = u.workspace_id
+                  ORDER BY w.id FOR NO KEY UPDATE OF w) o;
             RETURN QUERY
             WITH offer AS MATERIALIZED (
-                SELECT l.id AS lane_id, l.workspace_id, w.name, l.pass, 720720 / w.weight AS stride, l.head_rank, l.runnable, v.free,
-                       greatest(least(v.free, l.runnable, most - taken), 0)::integer AS room
-                FROM unnest(lane_ids) u (lane_id) JOIN :schema.lanes l ON l.id = u.lane_id
-                JOIN :schema.workspaces w ON w.id = l.workspace_id
-                CROSS JOIN LATERAL (SELECT CASE WHEN w.paused THEN 0 ELSE w.slots_max - w.slots_used END AS free) v
+                SELECT u.*, greatest(least(u.free, u.runnable, most - taken), 0)::integer AS room
+                FROM unnest(lane_ids, lane_places, workspace_places, names, passes, strides, runnables, head_ranks, frees)
+                     u (lane_id, lane_place, workspace_place, name, pass, stride, runnable, head_rank, free)
             ), depth AS MATERIALIZED (
                 SELECT max(o.pass + least(o.room, d.turns) * o.stride) AS last_pass
                 FROM offer o, (SELECT CASE WHEN sum(least(e.room, 1)) >= most - taken THEN 1
@@ -357,17 +383,20 @@ BEGIN
                                FROM offer e) d
                 WHERE o.room > 0
             ), dealt AS MATERIALIZED (
-                SELECT t.lane_id, t.workspace_id, t.name, t.pass, t.stride, t.head_rank, t.free, count(*)::integer AS turns
+                SELECT t.lane_id, t.lane_place, t.workspace_place, t.name, t.pass, t.stride, t.head_rank, t.free,
+                       count(*)::integer AS turns
                 FROM (SELECT o.* FROM offer o, depth d, generate_series(0, least(o.room - 1, (d.last_pass - o.pass) / o.stride)) k
                       ORDER BY o.pass + k * o.stride, o.lane_id LIMIT most - taken) t
-                GROUP BY t.lane_id, t.workspace_id, t.name, t.pass, t.stride, t.head_rank, t.free
+                GROUP BY t.lane_id, t.lane_place, t.workspace_place, t.name, t.pass, t.stride, t.head_rank, t.free
             ), picked AS MATERIALIZED (
-                SELECT h.place, d.lane_id, d.workspace_id, d.name, d.stride, d.free, d.turns, d.pass + h.k * d.stride AS turn
+                -- Numbered after the LIMIT: a window over all of them would read one item ahead.
+                SELECT h.place, d.lane_id, d.lane_place, d.workspace_place, d.name, d.stride, d.free, d.turns,
+                       d.pass + h.k * d.stride AS turn
                 FROM dealt d CROSS JOIN LATERAL (
-                    SELECT q.ctid AS place, row_number() OVER (ORDER BY q.rank, q.id) - 1 AS k
-                    FROM :schema.workflow_execution_queue q
-                    WHERE q.lane_id = d.lane_id AND q.phase = 0 AND q.rank >= d.head_rank
-                    ORDER BY q.rank, q.id LIMIT d.turns) h
+                    SELECT s.place, row_number() OVER (ORDER BY s.rank, s.id) - 1 AS k
+                    FROM (SELECT q.ctid AS place, q.rank, q.id FROM :schema.workflow_execution_queue q
+                          WHERE q.lane_id = d.lane_id AND q.phase = 0 AND q.rank >= d.head_rank
+                          ORDER BY q.rank, q.id LIMIT d.turns) s) h
             ), taken AS (
                 -- Found again by their place: whoever might move a PENDING row needs its lane, which is ours.
                 UPDATE :schema.workflow_execution_queue q
@@ -376,24 +405,24 @@ BEGIN
                 RETURNING q.id, q.definition_id, q.attempts, q.interruptions, q.cancel_at, q.created_at, q.run_at, q.dispatched_at,
                           q.has_params, q.rank, q.priority, p.*
             ), served AS MATERIALIZED (
-                SELECT t.lane_id, t.workspace_id, t.stride, t.free, t.turns, count(*)::integer AS items, max(t.rank) AS last_rank,
-                       max(t.turn) AS last_turn
-                FROM taken t GROUP BY t.lane_id, t.workspace_id, t.stride, t.free, t.turns
+                SELECT t.lane_id, t.lane_place, t.workspace_place, t.stride, t.free, t.turns, count(*)::integer AS items,
+                       max(t.rank) AS last_rank, max(t.turn) AS last_turn
+                FROM taken t GROUP BY t.lane_id, t.lane_place, t.workspace_place, t.stride, t.free, t.turns
             ), charged AS (
                 -- What was found counts, not what was planned. A lane is closed when it ran dry or its workspace is full.
                 UPDATE :schema.lanes l
                 SET runnable = l.runnable - s.items, pass = l.pass + s.items * s.stride,
                     head_rank = CASE WHEN s.items = s.turns THEN greatest(l.head_rank, s.last_rank) ELSE -9223372036854775808 END,
                     ready = s.items = s.turns AND l.runnable > s.items AND s.free > s.items
-                FROM served s WHERE l.id = s.lane_id
+                FROM served s WHERE l.ctid = s.lane_place
             ), closed AS (
                 UPDATE :schema.lanes l SET ready = false, head_rank = -9223372036854775808
                 FROM offer o
-                WHERE l.id = o.lane_id AND (o.room = 0 OR (o.lane_id IN (SELECT d.lane_id FROM dealt d)) IS TRUE)
+                WHERE l.ctid = o.lane_place AND (o.room = 0 OR (o.lane_id IN (SELECT d.lane_id FROM dealt d)) IS TRUE)
                   AND (o.lane_id IN (SELECT s.lane_id FROM served s)) IS NOT TRUE
             ), filled AS (
                 -- One lane per workspace, since a claim is of one group.
-                UPDATE :schema.workspaces w SET slots_used = w.slots_used + s.items FROM served s WHERE w.id = s.workspace_id
+                UPDATE :schema.workspaces w SET slots_used = w.slots_used + s.items FROM served s WHERE w.ctid = s.workspace_place
             ), advanced AS (
                 -- The group stands where its last turn began. Another claim that is just moving it is not waited for.
                 UPDATE :schema.executor_groups g SET pass = s.last_turn
@@ -446,7 +475,9 @@ BEGIN
     )
     SELECT array_agg(c.id) INTO reopened FROM changed c WHERE c.reopens;
     IF reopened IS NOT NULL THEN
-        INSERT INTO :schema.lane_wakeups (lane_id) SELECT l.id FROM :schema.lanes l WHERE l.workspace_id = ANY (reopened);
+        INSERT INTO :schema.lane_wakeups (lane_id)
+        SELECT l.id FROM unnest(reopened) r (id) CROSS JOIN :schema.executor_groups g
+        JOIN :schema.lanes l ON l.id = :schema.lane_id(g.id, r.id);
     END IF;
 END
 $$;

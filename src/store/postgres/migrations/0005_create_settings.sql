@@ -10,7 +10,8 @@ CREATE FUNCTION :schema.wake_workspaces(workspace_ids integer[]) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     INSERT INTO :schema.lane_wakeups (lane_id)
-    SELECT l.id FROM :schema.lanes l WHERE l.workspace_id = ANY (workspace_ids) ORDER BY l.id;
+    SELECT l.id FROM unnest(workspace_ids) w (id) CROSS JOIN :schema.executor_groups g
+    JOIN :schema.lanes l ON l.id = :schema.lane_id(g.id, w.id) ORDER BY l.id;
     -- All groups: where nothing was claimed yet there is no lane, but a wake-up that waits.
     PERFORM :schema.notify_work(g.name) FROM :schema.executor_groups g;
 END

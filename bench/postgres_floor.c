@@ -1,0 +1,104 @@
+#include "postgres_floor.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { FLOOR_CLIENTS = 2 };
+
+static const char tables[] =
+    "CREATE TABLE jobs (id uuid NOT NULL PRIMARY KEY, state smallint NOT NULL, workspace integer NOT NULL, created_at "
+    "bigint NOT NULL, "
+    "                   started_at bigint) WITH (fillfactor = 80);"
+    "CREATE INDEX jobs_waiting ON jobs (created_at) WHERE state = 0;"
+    "CREATE TABLE history (id uuid NOT NULL PRIMARY KEY, workspace integer NOT NULL, created_at bigint NOT NULL, "
+    "                      started_at bigint, ended_at bigint)";
+
+static const char mark[] =
+    "UPDATE jobs SET state = 1, started_at = 1 WHERE id = ANY (ARRAY("
+    "    SELECT id FROM jobs WHERE state = 0 ORDER BY created_at LIMIT 500 FOR UPDATE SKIP LOCKED)) RETURNING id";
+
+static const char move[] =
+    "WITH ended AS (DELETE FROM jobs WHERE id = ANY ($1::uuid[]) RETURNING id, workspace, created_at, started_at) "
+    "INSERT INTO history SELECT id, workspace, created_at, started_at, 2 FROM ended";
+
+/* {"a","b" ...}; the caller frees it. */
+static char *ids_of(const PGresult *result)
+{
+    size_t size = (size_t)PQntuples(result) * 40 + 3;
+    char *ids = malloc(size);
+    BENCH_CHECK(ids != NULL);
+    size_t length = 0;
+    ids[length++] = '{';
+    for (int i = 0; i < PQntuples(result); i++) {
+        length += (size_t)snprintf(ids + length, size - length, "%s%s", i == 0 ? "" : ",", PQgetvalue(result, i, 0));
+    }
+    (void)snprintf(ids + length, size - length, "}");
+    return ids;
+}
+
+static void prepare(PGconn *connection, const char *name, const char *sql)
+{
+    PGresult *result = PQprepare(connection, name, sql, 0, NULL);
+    BENCH_CHECK(PQresultStatus(result) == PGRES_COMMAND_OK);
+    PQclear(result);
+}
+
+/* Until nothing is left. */
+static _Noreturn void run_client(const char *url)
+{
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    PGconn *connection = PQconnectdb(url);
+    BENCH_CHECK(PQstatus(connection) == CONNECTION_OK);
+    prepare(connection, "mark", mark);
+    prepare(connection, "move", move);
+    for (;;) {
+        PGresult *marked = PQexecPrepared(connection, "mark", 0, NULL, NULL, NULL, 0);
+        BENCH_CHECK(PQresultStatus(marked) == PGRES_TUPLES_OK);
+        if (PQntuples(marked) == 0) {
+            PQfinish(connection);
+            _exit(0);
+        }
+        char *ids = ids_of(marked);
+        const char *const values[] = {ids};
+        PGresult *moved = PQexecPrepared(connection, "move", 1, values, NULL, NULL, 0);
+        BENCH_CHECK(PQresultStatus(moved) == PGRES_COMMAND_OK);
+        PQclear(moved);
+        PQclear(marked);
+        free(ids);
+    }
+}
+
+double postgres_floor_lifecycles(struct postgres_server *server, const char *name, size_t rows)
+{
+    struct postgres_scene scene;
+    char sql[256];
+    pid_t clients[FLOOR_CLIENTS];
+    postgres_scene_open(&scene, server, name, false);
+    postgres_scene_run(&scene, tables);
+    postgres_scene_hurry(&scene, true);
+    (void)snprintf(sql, sizeof sql,
+                   "INSERT INTO jobs SELECT gen_random_uuid(), 0, n %% 1000, n FROM generate_series(1, %zu) n", rows);
+    postgres_scene_run(&scene, sql);
+    postgres_scene_hurry(&scene, false);
+    double began = bench_now();
+    for (size_t i = 0; i < FLOOR_CLIENTS; i++) {
+        fflush(NULL);
+        clients[i] = fork();
+        BENCH_CHECK(clients[i] >= 0);
+        if (clients[i] == 0) {
+            run_client(scene.url);
+        }
+    }
+    for (size_t i = 0; i < FLOOR_CLIENTS; i++) {
+        int how = 0;
+        BENCH_CHECK(waitpid(clients[i], &how, 0) == clients[i] && WIFEXITED(how) && WEXITSTATUS(how) == 0);
+    }
+    double seconds = bench_now() - began;
+    BENCH_CHECK(postgres_scene_number(&scene, "SELECT count(*) FROM history") == (int64_t)rows);
+    postgres_scene_close(&scene);
+    return (double)rows / seconds;
+}

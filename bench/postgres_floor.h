@@ -1,0 +1,11 @@
+/* The floor on PostgreSQL: the plainest batch loop that could be called a durable queue. One table, no workspaces, no caps,
+ * no fairness, no fences; two clients, each marks 500 rows, commits, moves 500 rows to a history table, commits. */
+#ifndef WEIR_BENCH_POSTGRES_FLOOR_H
+#define WEIR_BENCH_POSTGRES_FLOOR_H
+
+#include "postgres_scene.h"
+
+/* Rows per second that went all the way, in a database of its own. */
+double postgres_floor_lifecycles(struct postgres_server *server, const char *name, size_t rows);
+
+#endif

@@ -1,0 +1,175 @@
+#include "postgres_scene.h"
+
+#include <jansson.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/text.h"
+
+static struct weir_error fault;
+
+/* --- databases --- */
+
+static PGresult *ask(const struct postgres_scene *scene, const char *sql)
+{
+    PGresult *result = PQexec(scene->connection, sql);
+    ExecStatusType status = PQresultStatus(result);
+    if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK && status != PGRES_EMPTY_QUERY) {
+        bench_fail(__FILE__, __LINE__, PQerrorMessage(scene->connection));
+    }
+    return result;
+}
+
+void postgres_scene_run(const struct postgres_scene *scene, const char *sql)
+{
+    PQclear(ask(scene, sql));
+}
+
+const char *postgres_scene_text(const struct postgres_scene *scene, const char *sql)
+{
+    static char text[256];
+    PGresult *result = ask(scene, sql);
+    BENCH_CHECK(PQntuples(result) == 1);
+    text_copy(text, sizeof text, PQgetvalue(result, 0, 0));
+    PQclear(result);
+    return text;
+}
+
+int64_t postgres_scene_number(const struct postgres_scene *scene, const char *sql)
+{
+    return strtoll(postgres_scene_text(scene, sql), NULL, 10);
+}
+
+void postgres_scene_open(struct postgres_scene *scene, struct postgres_server *server, const char *name, bool has_store)
+{
+    char sql[128];
+    *scene = (struct postgres_scene){.server = server};
+    text_copy(scene->name, sizeof scene->name, name);
+    (void)snprintf(sql, sizeof sql, "CREATE DATABASE %s", name);
+    (void)postgres_server_ask(server, "postgres", sql);
+    postgres_server_url(server, name, scene->url, sizeof scene->url);
+    scene->connection = PQconnectdb(scene->url);
+    if (PQstatus(scene->connection) != CONNECTION_OK) {
+        bench_fail(__FILE__, __LINE__, PQerrorMessage(scene->connection));
+    }
+    postgres_scene_run(scene, "SET client_min_messages = error; SET search_path = weir, public");
+    scene->store = has_store ? fixture_store_at(scene->url) : NULL;
+}
+
+void postgres_scene_close(struct postgres_scene *scene)
+{
+    char sql[128];
+    if (scene->store != NULL) {
+        fixture_check(scene->store);
+        store_close(scene->store);
+    }
+    PQfinish(scene->connection);
+    (void)snprintf(sql, sizeof sql, "DROP DATABASE %s WITH (FORCE)", scene->name);
+    (void)postgres_server_ask(scene->server, "postgres", sql);
+}
+
+void postgres_scene_hurry(const struct postgres_scene *scene, bool hurry)
+{
+    postgres_scene_run(scene, hurry ? "ALTER SYSTEM SET fsync = off" : "ALTER SYSTEM RESET fsync");
+    postgres_scene_run(scene, "SELECT pg_reload_conf()");
+    if (!hurry) {
+        postgres_scene_run(scene, "VACUUM ANALYZE");
+        /* What was written without a sync is on the disk before anything is measured. */
+        sync();
+        postgres_scene_run(scene, "CHECKPOINT");
+        double end = bench_now() + 60;
+        while (strcmp(postgres_scene_text(scene, "SHOW fsync"), "on") != 0) {
+            BENCH_CHECK(bench_now() < end);
+        }
+    }
+}
+
+struct explained postgres_scene_explain(const struct postgres_scene *scene, const char *sql)
+{
+    struct explained explained;
+    char whole[1024];
+    json_error_t wrong;
+    int length = snprintf(whole, sizeof whole, "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) %s", sql);
+    BENCH_CHECK(length > 0 && (size_t)length < sizeof whole);
+    postgres_scene_run(scene, "BEGIN");
+    PGresult *result = ask(scene, whole);
+    json_t *told = json_loads(PQgetvalue(result, 0, 0), 0, &wrong);
+    json_t *top = json_array_get(told, 0);
+    const json_t *plan = json_object_get(top, "Plan");
+    BENCH_CHECK(plan != NULL && json_is_number(json_object_get(top, "Execution Time")));
+    explained.us = json_number_value(json_object_get(top, "Execution Time")) * 1000;
+    explained.buffers = json_number_value(json_object_get(plan, "Shared Hit Blocks")) +
+                        json_number_value(json_object_get(plan, "Shared Read Blocks"));
+    json_decref(told);
+    PQclear(result);
+    postgres_scene_run(scene, "ROLLBACK");
+    return explained;
+}
+
+/* --- nodes --- */
+
+static _Noreturn void run_node(const char *url, struct starts *starts, int channel)
+{
+    struct fixture_node node = {0};
+    struct store *store = NULL;
+    struct store_options options = {.url = url};
+    char byte = 'r';
+    fixture_engine(&node, starts == NULL ? fixture_no_op : starts_handler, starts);
+    BENCH_OK(store_open(&options, &store, &fault), &fault);
+    BENCH_CHECK(write(channel, &byte, 1) == 1);
+    BENCH_CHECK(read(channel, &byte, 1) == 1);
+    fixture_start(&node, store);
+    (void)!read(channel, &byte, 1); /* its end: stop */
+    fixture_stop(&node);
+    store_close(store);
+    _exit(0);
+}
+
+void postgres_nodes_make(const struct postgres_scene *scene, struct starts *starts, struct postgres_process *nodes,
+                         size_t count)
+{
+    char byte = 0;
+    for (size_t i = 0; i < count; i++) {
+        int ends[2];
+        BENCH_CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
+        fflush(NULL);
+        nodes[i].pid = fork();
+        BENCH_CHECK(nodes[i].pid >= 0);
+        if (nodes[i].pid == 0) {
+            (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+            for (size_t k = 0; k < i; k++) {
+                (void)close(nodes[k].channel); /* else their ends would not be seen */
+            }
+            (void)close(ends[0]);
+            run_node(scene->url, starts, ends[1]);
+        }
+        (void)close(ends[1]);
+        nodes[i].channel = ends[0];
+    }
+    for (size_t i = 0; i < count; i++) {
+        BENCH_CHECK(read(nodes[i].channel, &byte, 1) == 1);
+    }
+}
+
+void postgres_nodes_go(const struct postgres_process *nodes, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        BENCH_CHECK(write(nodes[i].channel, "g", 1) == 1);
+    }
+}
+
+void postgres_nodes_stop(struct postgres_process *nodes, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        (void)close(nodes[i].channel);
+    }
+    for (size_t i = 0; i < count; i++) {
+        int how = 0;
+        BENCH_CHECK(waitpid(nodes[i].pid, &how, 0) == nodes[i].pid && WIFEXITED(how) && WEXITSTATUS(how) == 0);
+    }
+}

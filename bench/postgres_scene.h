@@ -1,0 +1,60 @@
+/* A private PostgreSQL server, databases on it to measure in, and processes that use them.
+ *
+ * The server has fsync and synchronous_commit on, as installed; only its memory is set (settings below), the same for the
+ * floor and for weir. It lies in the folder that --dir names. Threads: the group's process has one; whatever runs beside it
+ * is a process. */
+#ifndef WEIR_BENCH_POSTGRES_SCENE_H
+#define WEIR_BENCH_POSTGRES_SCENE_H
+
+#include <libpq-fe.h>
+#include <sys/types.h>
+
+#include "fixture.h"
+#include "starts.h"
+#include "support/postgres_server.h"
+
+#define POSTGRES_SETTINGS "shared_buffers = 256MB\nmax_wal_size = 4GB\n"
+
+enum { SCENE_NAME_MAX = 32, SCENE_URL_MAX = 256, NODES_MAX = 8 };
+
+struct postgres_scene {
+    struct postgres_server *server;
+    char name[SCENE_NAME_MAX]; /* of the database */
+    char url[SCENE_URL_MAX];
+    PGconn *connection;  /* the superuser's, search_path weir */
+    struct store *store; /* NULL: an empty database */
+};
+
+void postgres_scene_open(struct postgres_scene *scene, struct postgres_server *server, const char *name, bool has_store);
+/* Checks the store and drops the database. */
+void postgres_scene_close(struct postgres_scene *scene);
+void postgres_scene_run(const struct postgres_scene *scene, const char *sql);
+/* An integer that one statement gives. */
+int64_t postgres_scene_number(const struct postgres_scene *scene, const char *sql);
+/* A text that one statement gives (static buffer). */
+const char *postgres_scene_text(const struct postgres_scene *scene, const char *sql);
+/* While filling: commits need not reach the disk. Ends vacuumed, analysed and with everything on the disk. */
+void postgres_scene_hurry(const struct postgres_scene *scene, bool hurry);
+
+/* What one EXPLAIN (ANALYZE, BUFFERS) of `sql` tells, rolled back: microseconds, and blocks that were looked at in the
+ * cache or read into it, each look counted. */
+struct explained {
+    double us;
+    double buffers;
+};
+struct explained postgres_scene_explain(const struct postgres_scene *scene, const char *sql);
+
+/* A process of the group's. It is killed should the group's process end. */
+struct postgres_process {
+    pid_t pid;
+    int channel;
+};
+/* Nodes of the real kind, each a process: in-process engine, handler "noop" that fills `starts` (NULL: does nothing). They
+ * are ready, and start with postgres_nodes_go(). */
+void postgres_nodes_make(const struct postgres_scene *scene, struct starts *starts, struct postgres_process *nodes,
+                         size_t count);
+void postgres_nodes_go(const struct postgres_process *nodes, size_t count);
+/* Gracefully, and waits for their ends. */
+void postgres_nodes_stop(struct postgres_process *nodes, size_t count);
+
+#endif
