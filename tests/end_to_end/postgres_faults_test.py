@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What happens to a PostgreSQL server in its life, while nodes work on it: a standby takes over, the disk runs full, a
-table or a right is taken away, connections run out. Nodes say what is wrong, and go on without a restart when it is mended (see
-crash_test.py for what must hold of the executions).
+table or a right is taken away, connections run out. Nodes say what is wrong, and go on without a restart when it is
+mended (see crash_test.py for what must hold of the executions).
 
 usage: postgres_faults_test.py BINARY [TEST ...]
 """

@@ -64,8 +64,8 @@ class PostgresServer:
     def _spawn(self, *words):
         with open(self.path('log'), 'ab') as log:
             return subprocess.Popen(words, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                                    start_new_session=True, env={'PATH': '/usr/bin:/bin', 'LC_ALL': 'C', **self.environment},
-                                    preexec_fn=_become_another_user)
+                                    env={'PATH': '/usr/bin:/bin', 'LC_ALL': 'C', **self.environment},
+                                    start_new_session=True, preexec_fn=_become_another_user)
 
     def log(self):
         with open(self.path('log'), errors='replace') as log:
