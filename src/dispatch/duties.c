@@ -111,6 +111,32 @@ static int handovers_max(const struct node *node)
     return engine_has(node->engine, ENGINE_DIES_WITH_NODE) ? node->settings.handovers_max : INT_MAX;
 }
 
+static bool neighbour_is_gone(struct node *node)
+{
+    bool gone = false;
+    pthread_mutex_lock(&node->lock);
+    for (size_t i = 0; i < node->neighbour_count && !gone && node->clock == clock_system(); i++) {
+        gone = nodes_process_is_gone(node->neighbours[i].pid, node->neighbours[i].keeper_pid);
+    }
+    pthread_mutex_unlock(&node->lock);
+    return gone;
+}
+
+/* A store that is shared is not asked again and again: the heartbeat's answers tell. What can be seen on this machine is
+ * looked at all the same. */
+static bool should_recover(struct node *node, int64_t now_us)
+{
+    if (atomic_load(&node->others_lost)) {
+        return true;
+    }
+    if (now_us < node->next_recovery_us) {
+        return false;
+    }
+    node->next_recovery_us = time_add(now_us, RECOVERY_INTERVAL_US);
+    return (store_features(node->stores[LOOP_DUTIES]) & STORE_SHARED) == 0 || now_us >= node->next_stale_us ||
+           now_us >= time_add(atomic_load(&node->told_of_others_us), RECOVERY_UNTOLD_US) || neighbour_is_gone(node);
+}
+
 static enum weir_status recover(struct node *node, int64_t now_us, struct weir_error *error)
 {
     struct store *store = node->stores[LOOP_DUTIES];
@@ -128,17 +154,23 @@ static enum weir_status recover(struct node *node, int64_t now_us, struct weir_e
     };
     enum weir_status status = wants_stale(node, options, now_us, &stale, error);
     if (status == WEIR_OK) {
+        atomic_store(&node->others_lost, false);
         options.stale_claim_us = stale ? node->settings.stale_claim_us : 0;
         status = store_recover(store, &options, &result, error);
     }
     if (status != WEIR_OK) {
+        atomic_store(&node->others_lost, true); /* or it may be: it is looked at again */
         return status;
     }
     if (now_us >= node->next_stale_us && !(stale && result.more)) {
         lock_drop(node, store, &node->stale_lock);
         node->next_stale_us = time_add(now_us, node->settings.stale_check_us);
     }
+    atomic_store(&node->told_of_others_us, now_us);
     node->next_recovery_us = result.more ? now_us : time_add(now_us, RECOVERY_INTERVAL_US);
+    if (result.more) {
+        atomic_store(&node->others_lost, true);
+    }
     if (result.handed_over > 0) {
         loop_wake(node, LOOP_DISPATCH);
     }
@@ -304,7 +336,7 @@ int64_t duties_step(struct node *node)
     if (loop_is_backing_off(node, LOOP_DUTIES, now_us, &next_us) || atomic_load(&node->lease_lost)) {
         return node->next_stuck_us;
     }
-    if (now_us >= node->next_recovery_us && !node->settings.no_dispatch) {
+    if (!node->settings.no_dispatch && should_recover(node, now_us)) {
         status = recover(node, now_us, &error);
     }
     if (status == WEIR_OK && now_us >= node->next_retention_us && node->settings.retention_us > 0) {

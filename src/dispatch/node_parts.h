@@ -74,6 +74,8 @@ struct node {
     struct random random;
     struct weir_error failure; /* why it is not healthy */
     bool unhealthy;
+    struct node_neighbour neighbours[NODE_NEIGHBOURS_MOST]; /* as the last heartbeat's answer told */
+    size_t neighbour_count;
 
     struct report_queue reports;
 
@@ -85,6 +87,8 @@ struct node {
     atomic_bool stopped;
     atomic_bool interrupted;
     atomic_size_t stuck;
+    atomic_bool others_lost;           /* there is something to recover */
+    _Atomic int64_t told_of_others_us; /* boot time of the last answer about the others */
     _Atomic int64_t lease_end_boot_us;
 
     /* of the dispatcher's loop alone */

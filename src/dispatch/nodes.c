@@ -139,6 +139,23 @@ static void obey(struct node *node, enum node_wish wish)
     loop_wake(node, LOOP_DISPATCH);
 }
 
+/* What the duties' loop would otherwise have to ask the store for. */
+static void hear_of_others(struct node *node, const struct node_beat *beat, int64_t now_us)
+{
+    if ((store_features(node->stores[LOOP_HEARTBEAT]) & STORE_SHARED) == 0) {
+        return;
+    }
+    pthread_mutex_lock(&node->lock);
+    memcpy(node->neighbours, beat->neighbours, beat->neighbour_count * sizeof beat->neighbours[0]);
+    node->neighbour_count = beat->neighbour_count;
+    pthread_mutex_unlock(&node->lock);
+    atomic_store(&node->told_of_others_us, now_us);
+    if (beat->others_lost) {
+        atomic_store(&node->others_lost, true);
+        loop_wake(node, LOOP_DUTIES);
+    }
+}
+
 int64_t nodes_step(struct node *node)
 {
     int64_t now_us = node_now(node);
@@ -176,6 +193,7 @@ int64_t nodes_step(struct node *node)
     }
     atomic_store(&node->lease_end_boot_us, time_add(now_us, node->settings.lease_us - keeper_margin(node)));
     engine_lease(node->engine, atomic_load(&node->lease_end_boot_us));
+    hear_of_others(node, &beat, now_us);
     obey(node, beat.wish);
     next_us = time_add(now_us, node->settings.lease_us / BEATS_PER_LEASE);
     atomic_store(&node->next_beat_us, next_us);

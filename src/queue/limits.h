@@ -56,8 +56,11 @@ enum {
 #define KEEPER_MARGIN_PART 6
 #define KEEPER_MARGIN_US (1 * MICROSECONDS_PER_SECOND)
 #define RECOVERY_INTERVAL_US (1 * MICROSECONDS_PER_SECOND) /* look for dead nodes */
-#define STALE_CLAIM_US (300 * MICROSECONDS_PER_SECOND)     /* spec 1: the safety net, five minutes ... */
-#define STALE_CHECK_US (60 * MICROSECONDS_PER_SECOND)      /* ... looked at each minute */
+/* A node of a shared store looks when its heartbeat's answer tells it to, and by itself when none came for so long: with
+ * the lease of 6 s, work is taken over within 10 s also by a node with a long lease of its own. */
+#define RECOVERY_UNTOLD_US (3 * MICROSECONDS_PER_SECOND)
+#define STALE_CLAIM_US (300 * MICROSECONDS_PER_SECOND) /* spec 1: the safety net, five minutes ... */
+#define STALE_CHECK_US (60 * MICROSECONDS_PER_SECOND)  /* ... looked at each minute */
 #define START_DEADLINE_US                                                                                                  \
     (10 * MICROSECONDS_PER_SECOND) /* then an unanswered start is asked again; below NODE_LEASE + margin */
 #define STORE_DEADLINE_US (5 * MICROSECONDS_PER_SECOND) /* every store call answers within this */

@@ -57,11 +57,12 @@ static struct call begin(struct store *store, const char *verb, struct weir_erro
     return call;
 }
 
-/* A refusal that is an answer (busy lock, unknown name) is not a failure of the store. */
+/* A refusal that is an answer (busy lock, unknown name) is not a failure of the store. A missing right is one: a node that
+ * tries again and again must say so. */
 static bool is_store_failure(enum weir_status status)
 {
     return (weir_status_exit(status) == 6 && status != WEIR_ENGINE_UNREACHABLE) || status == WEIR_FAILED ||
-           status == WEIR_OUT_OF_MEMORY || status == WEIR_SYSTEM;
+           status == WEIR_OUT_OF_MEMORY || status == WEIR_SYSTEM || status == WEIR_NOT_PERMITTED;
 }
 
 static enum weir_status end(struct call *call, enum weir_status status)

@@ -244,6 +244,15 @@ WEIR_MUST_CHECK enum weir_status store_node_start(struct store *store, const str
 enum node_wish { NODE_RUN, NODE_PAUSE, NODE_DRAIN, NODE_STOP };
 const char *node_wish_name(enum node_wish wish);
 
+enum { NODE_NEIGHBOURS_MOST = 100 };
+
+/* A live node of the same group and machine: once its processes are gone it is dead before its lease ends. */
+struct node_neighbour {
+    int64_t id;
+    long pid;
+    long keeper_pid;
+};
+
 struct node_beat {
     bool engine_reachable; /* in: what the breaker says */
     size_t running;        /* in: executions in the engine */
@@ -251,6 +260,10 @@ struct node_beat {
     enum node_wish wish;   /* out */
     bool queue_paused;     /* out: the queue or the group is paused */
     int64_t now_us;        /* out */
+    /* Out, and only of a store that is STORE_SHARED: what a node must know of the others in order not to ask for it. */
+    bool others_lost; /* a node of the group is dead, or left something behind: store_recover has something to do */
+    size_t neighbour_count;
+    struct node_neighbour neighbours[NODE_NEIGHBOURS_MOST];
 };
 /* Renews the lease in store time. WEIR_STALE_FENCE when the lease was lost (the node was declared dead): its claims belong
  * to others, it must abandon everything and start again with a new id. */

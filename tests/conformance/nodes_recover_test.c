@@ -57,6 +57,36 @@ static void a_beat_renews_the_lease_in_store_time(void **state)
     }
 }
 
+/* Where it spares the nodes the asking; elsewhere nothing is said. */
+static void a_beat_on_a_shared_store_tells_of_the_other_nodes_of_its_group(void **state)
+{
+    struct scene *scene = *state;
+    bool tells = (store_features(scene->store) & STORE_SHARED) != 0;
+    struct node_beat beat = {0};
+    assert_int_equal(try_beat(scene, scene->node, &beat), WEIR_OK);
+    assert_int_equal(beat.neighbour_count, 0); /* it is no neighbour of itself */
+    int64_t other = scene_add_node(scene, "node-2", "default");
+    (void)scene_add_node(scene, "node-3", "another");
+    assert_int_equal(try_beat(scene, scene->node, &beat), WEIR_OK);
+    assert_false(beat.others_lost);
+    assert_int_equal(beat.neighbour_count, tells ? 1 : 0);
+    if (tells) {
+        assert_int_equal(beat.neighbours[0].id, other);
+        assert_int_equal(beat.neighbours[0].pid, 4242);
+    }
+    /* Late, but nobody has noticed: then it is not lost itself. */
+    scene_pass(scene, NODE_LEASE_US + 1);
+    assert_int_equal(try_beat(scene, other, &beat), WEIR_OK);
+    assert_int_equal(beat.others_lost, tells);
+    assert_int_equal(try_beat(scene, scene->node, &beat), WEIR_OK);
+    assert_false(beat.others_lost);
+    scene_pass(scene, NODE_LEASE_US / 2);
+    scene_ok(scene, store_node_stop(scene->store, other, true, &scene->error));
+    assert_int_equal(try_beat(scene, scene->node, &beat), WEIR_OK);
+    assert_false(beat.others_lost); /* it left nothing behind */
+    assert_int_equal(beat.neighbour_count, 0);
+}
+
 static void a_live_nodes_claims_are_left_alone(void **state)
 {
     struct scene *scene = *state;
@@ -494,6 +524,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         SCENE_TEST(a_node_is_registered_with_all_that_is_known_of_it),
         SCENE_TEST(a_beat_renews_the_lease_in_store_time),
+        SCENE_TEST(a_beat_on_a_shared_store_tells_of_the_other_nodes_of_its_group),
         SCENE_TEST(a_live_nodes_claims_are_left_alone),
         SCENE_TEST(a_dead_nodes_items_are_handed_over_with_their_slots),
         SCENE_TEST(a_zombies_late_words_change_nothing),

@@ -78,14 +78,14 @@ class Scene:
         assert len(ids) == len(lines), (len(ids), len(lines))
         self.workspace_of.update(zip(ids, (workspace for workspace, _ in lines)))
 
-    def node(self, failpoint=None, lease=None, name=None):
+    def node(self, failpoint=None, lease=None, name=None, log=subprocess.DEVNULL):
         env = {'WEIR_LOG_LEVEL': 'warn'}
         if failpoint:
             env['WEIR_FAILPOINT'] = failpoint
         if lease:
             env['WEIR_NODE_LEASE'] = lease
         words = ['--node', name] if name else []
-        return self.weir.spawn('serve', '--allow-exec', *words, env=env, stdout=subprocess.DEVNULL)
+        return self.weir.spawn('serve', '--allow-exec', *words, env=env, stdout=log)
 
     def drain(self, seconds=END_SECONDS):
         deadline = time.monotonic() + seconds
@@ -410,16 +410,25 @@ def _pause_outside_a_commit(weir, node):
         _await(lambda: _state(node.pid) == 'T', 'the node did not stop')
 
 
-def _stopped_at(weir, name):
-    """The node stands still at the point for longer than its lease; another takes over; then the first wakes up again."""
+def _read(path):
+    with open(path) as file:
+        return file.read()
+
+
+def _stopped_at(weir, name, says=()):
+    """The node stands still at the point for longer than its lease; another takes over; then the first wakes up again, and
+    `says` these words."""
     scene = Scene(weir)
-    paused = scene.node(f'{name}:stop:2', lease=SHORT_LEASE, name='paused')
+    with open(weir.path('paused.log'), 'wb') as log:
+        paused = scene.node(f'{name}:stop:2', lease=SHORT_LEASE, name='paused', log=log)
     scene.enqueue(pro_co=6, free_co=2)
     _await(lambda: _state(paused.pid) == 'T', f'{name} was not passed')
     _pause_outside_a_commit(weir, paused)
     other = scene.node(lease=SHORT_LEASE, name='other')
     scene.drain()
     paused.send_signal(signal.SIGCONT)
+    for word in says:
+        _await(lambda word=word: word in _read(weir.path('paused.log')), f'the node said {word}')
     scene.enqueue(pro_co=6)
     scene.drain()
     assert _stop(other) == 0
@@ -440,7 +449,7 @@ def paused_after_a_start(weir):
 
 
 def paused_before_a_record(weir):
-    _stopped_at(weir, 'before_record')
+    _stopped_at(weir, 'before_record', says=('stale_write.refused', 'lease.lost'))
 
 
 def paused_after_a_record(weir):

@@ -36,17 +36,23 @@ def _become_another_user():
 
 
 class PostgresServer:
-    def __init__(self, settings=''):
+    def __init__(self, settings='', initdb=(), environment=None, primary=None):
+        """`initdb`: more words for it; `environment`: more of it for the server; `primary`: be a standby of this one."""
         programs = sorted(glob.glob('/usr/lib/postgresql/*/bin'), key=lambda path: int(path.split('/')[-2]))
         assert programs, 'there is no PostgreSQL server: install the package postgresql (./dev test does)'
         self.programs, self.port, self.process = programs[-1], free_port(), None
+        self.environment = environment or {}
         self.folder = tempfile.mkdtemp(prefix='weir-pg-', dir='/tmp')
         if os.geteuid() == 0:
             shutil.chown(self.folder, 'postgres')
         atexit.register(self.close)
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # a test that took too long cleans up as well
-        self.call('initdb', '-D', self.path('data'), '-U', 'owner', '-A', 'trust', '-E', 'UTF8', '--locale=C.UTF-8',
-                  '--no-sync', '--no-instructions')
+        if primary is None:
+            self.call('initdb', '-D', self.path('data'), '-U', 'owner', '-A', 'trust', '-E', 'UTF8',
+                      '--locale=C.UTF-8', '--no-sync', '--no-instructions', *initdb)
+        else:
+            self.call('pg_basebackup', '-D', self.path('data'), '-h', primary.folder, '-p', str(primary.port),
+                      '-U', 'owner', '--write-recovery-conf', '--checkpoint=fast', '--no-sync')
         with open(self.path('data/postgresql.conf'), 'a') as file:
             file.write(f"\nport = {self.port}\nunix_socket_directories = '{self.folder}'\n"
                        f"listen_addresses = '127.0.0.1'\nlog_min_messages = warning\n{settings}\n")
@@ -58,8 +64,8 @@ class PostgresServer:
     def _spawn(self, *words):
         with open(self.path('log'), 'ab') as log:
             return subprocess.Popen(words, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                                    start_new_session=True, env={'PATH': '/usr/bin:/bin', 'LC_ALL': 'C'},
-                                    preexec_fn=_become_another_user)
+                                    env={'PATH': '/usr/bin:/bin', 'LC_ALL': 'C', **self.environment},
+                                    start_new_session=True, preexec_fn=_become_another_user)
 
     def log(self):
         with open(self.path('log'), errors='replace') as log:

@@ -6,6 +6,7 @@ usage: postgres_test.py BINARY [TEST ...]
 
 import json
 import os
+import re
 import signal
 import socket
 import struct
@@ -361,6 +362,61 @@ def what_a_killed_node_ran_is_taken_over(weir):
     weir.good('wait', id)
     execution = weir.good('show', id, '--json').json()
     assert execution['status'] == 'COMPLETED' and execution['handovers'] == 1, execution
+
+
+def _statements(server, offset):
+    """The names of the statements that were run on databases with log_statement on."""
+    lines = re.findall(r'LOG:  (?:execute ([^:]+)|statement): (.*)', server.log()[offset:])
+    return [name or text for name, text in lines]
+
+
+def an_idle_node_asks_less_than_two_statements_per_heartbeat_and_writes_nothing_else(weir):
+    """At defaults a node beats 30 times a minute: fewer than 60 statements a minute. Here both intervals are half of it."""
+    server = _server()
+    name = _use(weir)
+    weir.make_store()
+    server.sql('ALTER SYSTEM SET autovacuum = off')  # it takes transaction ids as well
+    server.sql('SELECT pg_reload_conf()')
+    server.sql(f"ALTER DATABASE {name} SET log_statement = 'all'")
+    offset = len(server.log())
+    _node(weir, env={'WEIR_NODE_LEASE': '3s', 'WEIR_DISPATCH_POLL_INTERVAL': '2500ms'})
+
+    def await_beats(count):
+        _await(lambda: _statements(server, offset).count('beat_node') >= count, what=f'heartbeat {count}')
+        return len(_statements(server, offset)), int(server.sql('SELECT pg_snapshot_xmax(pg_current_snapshot())'))
+
+    before, first_write = await_beats(1)
+    _, last_write = await_beats(9)
+    asked = _statements(server, offset)[before:]
+    beats = asked.count('beat_node')
+    assert len(asked) < 2 * beats, asked
+    assert set(asked) == {'beat_node', 'next_work'}, asked
+    assert last_write - first_write <= beats + 1, (first_write, last_write, beats)
+
+
+def a_node_that_is_silent_is_taken_over_by_the_second_heartbeat_after_its_lease(weir):
+    """At defaults the lease is 6 s and the others beat every 2 s, so it happens within 10 s. Here all is half of that."""
+    server = _server()
+    name = _use(weir)
+    weir.make_store()
+    weir.write('slow.yaml', 'name: slow\nsteps:\n  only:\n    exec: [sleep, "1"]\n')
+    weir.good('workflow', 'apply', 'slow.yaml', '-q')
+    silent = _node(weir, env={'WEIR_NODE_NAME': 'silent', 'WEIR_NODE_LEASE': '3s'})
+    id = weir.enqueue('-w', 'acme', 'slow')
+    _await(lambda: _status_of(weir, id) == 'DISPATCHED')
+    silent.send_signal(signal.SIGSTOP)  # its process is there, so only its lease tells
+    server.sql(f"ALTER DATABASE {name} SET log_statement = 'all'")
+    offset = len(server.log())
+    _node(weir, env={'WEIR_NODE_NAME': 'other', 'WEIR_NODE_LEASE': '3s'})
+    expires_at = int(server.sql("SELECT expires_at FROM weir.nodes WHERE name = 'silent'", name))
+    _await(lambda: 'recover_items' in _statements(server, offset), what='the takeover')
+    weir.good('wait', id)
+    asked = _statements(server, offset)
+    until = asked[:asked.index('recover_items')]
+    dead_at = int(server.sql("SELECT dead_at FROM weir.nodes WHERE name = 'silent'", name))
+    assert dead_at > expires_at, (expires_at, dead_at)
+    assert until.count('beat_node') <= 5 and until.count('nodes_to_recover') <= 3, until
+    silent.send_signal(signal.SIGKILL)
 
 
 def nodes_survive_the_servers_restart(weir):

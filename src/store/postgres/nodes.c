@@ -35,13 +35,35 @@ static enum node_wish parse_wish(const char *name)
     return NODE_RUN;
 }
 
+enum { BEAT_WISH, BEAT_PAUSED, BEAT_NOW, BEAT_OTHER_LOST, BEAT_OTHER_ID, BEAT_OTHER_PID, BEAT_OTHER_KEEPER };
+
+static void read_beat(const PGresult *result, struct node_beat *beat)
+{
+    beat->wish = parse_wish(result_text(result, 0, BEAT_WISH));
+    beat->queue_paused = result_bool(result, 0, BEAT_PAUSED);
+    beat->now_us = result_int(result, 0, BEAT_NOW);
+    beat->others_lost = false;
+    beat->neighbour_count = 0;
+    for (int row = 0; row < PQntuples(result) && !result_null(result, row, BEAT_OTHER_ID); row++) {
+        if (result_bool(result, row, BEAT_OTHER_LOST)) {
+            beat->others_lost = true;
+        } else {
+            beat->neighbours[beat->neighbour_count++] =
+                (struct node_neighbour){.id = result_int(result, row, BEAT_OTHER_ID),
+                                        .pid = (long)result_int(result, row, BEAT_OTHER_PID),
+                                        .keeper_pid = (long)result_int(result, row, BEAT_OTHER_KEEPER)};
+        }
+    }
+}
+
 enum weir_status postgres_node_beat(struct store *store, int64_t node_id, struct node_beat *beat, struct weir_error *error)
 {
     PGresult *result = NULL;
     enum weir_status status = require_writable(store, error);
     if (status == WEIR_OK) {
-        status = link_write(link_of(store), error, &result, QUERY_BEAT_NODE, "ioii", node_id,
-                            beat->engine_reachable ? 1 : 0, (int64_t)beat->running, (int64_t)beat->stuck);
+        status =
+            link_write(link_of(store), error, &result, QUERY_BEAT_NODE, "ioiid", node_id, beat->engine_reachable ? 1 : 0,
+                       (int64_t)beat->running, (int64_t)beat->stuck, (int)NODE_NEIGHBOURS_MOST);
     }
     if (status != WEIR_OK) {
         return status;
@@ -49,9 +71,7 @@ enum weir_status postgres_node_beat(struct store *store, int64_t node_id, struct
     if (PQntuples(result) == 0) {
         status = error_set(error, WEIR_STALE_FENCE, "the lease of node %lld is lost", (long long)node_id);
     } else {
-        beat->wish = parse_wish(result_text(result, 0, 0));
-        beat->queue_paused = result_bool(result, 0, 1);
-        beat->now_us = result_int(result, 0, 2);
+        read_beat(result, beat);
     }
     PQclear(result);
     return status;

@@ -5,11 +5,14 @@
 #include "base/error.h"
 #include "store/postgres/postgres_store.h"
 
-enum { NODES_PER_CALL = 100, STALE_LOOK_MOST = 10000 };
+enum { STALE_LOOK_MOST = 10000 };
+enum { NODE_LOST, NODE_ID, NODE_PID, NODE_KEEPER_PID }; /* columns */
 
 /* What a call found out before it writes. */
 struct findings {
-    int64_t gone[NODES_PER_CALL]; /* nodes of this machine whose processes have died: their lease need not be waited for */
+    bool lost;                          /* there are nodes that are dead, or have left something behind */
+    int64_t gone[NODE_NEIGHBOURS_MOST]; /* nodes of this machine whose processes have died: their lease need not be waited
+                                           for */
     size_t gone_count;
     PGresult *stale; /* claims that the safety net looks at */
     const char **stale_ids;
@@ -18,18 +21,19 @@ struct findings {
     bool needed;
 };
 
-static enum weir_status find_gone(struct link *link, const struct recover_options *options, struct findings *findings,
-                                  struct weir_error *error)
+static enum weir_status find_nodes(struct link *link, const struct recover_options *options, struct findings *findings,
+                                   struct weir_error *error)
 {
     PGresult *result = NULL;
-    if (options->boot_id == NULL || options->is_gone == NULL) {
-        return WEIR_OK;
-    }
-    enum weir_status status =
-        link_read(link, error, &result, QUERY_NODES_OF_MACHINE, "tit", options->boot_id, options->node_id, options->group);
+    bool looks = options->boot_id != NULL && options->is_gone != NULL;
+    enum weir_status status = link_read(link, error, &result, QUERY_NODES_TO_RECOVER, "ttid", options->group,
+                                        looks ? options->boot_id : NULL, options->node_id, (int)NODE_NEIGHBOURS_MOST);
     for (int row = 0; status == WEIR_OK && row < PQntuples(result); row++) {
-        if (options->is_gone((long)result_int(result, row, 1), (long)result_int(result, row, 2))) {
-            findings->gone[findings->gone_count++] = result_int(result, row, 0);
+        bool lost = result_bool(result, row, NODE_LOST);
+        findings->lost = findings->lost || lost;
+        if (!lost &&
+            options->is_gone((long)result_int(result, row, NODE_PID), (long)result_int(result, row, NODE_KEEPER_PID))) {
+            findings->gone[findings->gone_count++] = result_int(result, row, NODE_ID);
         }
     }
     PQclear(result);
@@ -68,15 +72,11 @@ static enum weir_status find_stale(struct link *link, const struct recover_optio
 static enum weir_status look(struct link *link, const struct recover_options *options, struct findings *findings,
                              struct weir_error *error)
 {
-    int64_t nodes = 0;
-    enum weir_status status = link_read_integer(link, error, &nodes, QUERY_NEEDS_RECOVERY, "t", options->group);
-    if (status == WEIR_OK) {
-        status = find_gone(link, options, findings, error);
-    }
+    enum weir_status status = find_nodes(link, options, findings, error);
     if (status == WEIR_OK) {
         status = find_stale(link, options, findings, error);
     }
-    findings->needed = nodes > 0 || findings->gone_count > 0 || findings->stale_count > 0;
+    findings->needed = findings->lost || findings->gone_count > 0 || findings->stale_count > 0;
     return status;
 }
 

@@ -18,15 +18,26 @@ SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, t.now_us, t.now_us, t.now_us + $9,
 FROM (SELECT :schema.store_time() AS now_us) t
 RETURNING id;
 
--- $1 node, $2 engine reachable, $3 running, $4 stuck
+-- The answer tells what recovery wants to know of the other nodes of the group, so that nobody asks for it: a row for each that
+-- is lost (first), and for each that lives on the same machine; at least one row. $1 node, $2 engine reachable, $3 running,
+-- $4 stuck, $5 at most so many rows. Index: nodes_unrecovered.
 -- name: beat_node
-UPDATE :schema.nodes n
-SET active_at = t.now_us, expires_at = t.now_us + n.lease, engine_reachable = $2, running = $3, stuck = $4
-FROM (SELECT :schema.store_time() AS now_us OFFSET 0) t
-WHERE n.id = $1 AND n.dead_at IS NULL AND n.stopped_at IS NULL
-RETURNING n.wish, (SELECT s.queue_paused FROM :schema.store_state s WHERE s.id = 1)
-                  OR coalesce((SELECT g.paused FROM :schema.executor_groups g WHERE g.name = n.executor_group), false),
-          n.active_at;
+WITH beat AS (
+    UPDATE :schema.nodes n
+    SET active_at = t.now_us, expires_at = t.now_us + n.lease, engine_reachable = $2, running = $3, stuck = $4
+    FROM (SELECT :schema.store_time() AS now_us OFFSET 0) t
+    WHERE n.id = $1 AND n.dead_at IS NULL AND n.stopped_at IS NULL
+    RETURNING n.id, n.wish, n.active_at, n.executor_group, n.boot_id
+), others AS (
+    SELECT o.id, o.pid, o.keeper_pid, o.dead_at IS NOT NULL OR o.stopped_at IS NOT NULL OR o.expires_at <= b.active_at AS lost,
+           o.boot_id = b.boot_id AS is_here
+    FROM beat b JOIN :schema.nodes o ON o.recovered_at IS NULL AND o.id <> b.id AND o.executor_group = b.executor_group
+)
+SELECT b.wish, (SELECT s.queue_paused FROM :schema.store_state s WHERE s.id = 1)
+               OR coalesce((SELECT g.paused FROM :schema.executor_groups g WHERE g.name = b.executor_group), false),
+       b.active_at, o.lost, o.id, o.pid, o.keeper_pid
+FROM beat b LEFT JOIN others o ON o.lost OR o.is_here
+ORDER BY o.lost DESC NULLS LAST, o.id LIMIT $5;
 
 -- $1 node, $2 graceful, $3 limit
 -- name: stop_node
@@ -38,17 +49,16 @@ UPDATE :schema.nodes n SET wish = $2 WHERE (n.name = $1 OR n.id::text = $1) AND 
 -- name: live_node_names
 SELECT n.name FROM :schema.nodes n WHERE n.recovered_at IS NULL AND n.stopped_at IS NULL AND n.dead_at IS NULL ORDER BY n.id LIMIT 100;
 
--- Live nodes of one machine. $1 boot id, $2 not this one, $3 group or NULL. Index: nodes_unrecovered.
--- name: nodes_of_machine
-SELECT n.id, n.pid, n.keeper_pid FROM :schema.nodes n
-WHERE n.recovered_at IS NULL AND n.dead_at IS NULL AND n.stopped_at IS NULL AND n.boot_id = $1 AND n.id <> $2
-  AND ($3::text IS NULL OR n.executor_group = $3) ORDER BY n.id LIMIT 100;
-
--- Is there anything that recover would change, but for stale claims? $1 group or NULL. Index: nodes_unrecovered.
--- name: needs_recovery
-SELECT count(*) FROM :schema.nodes n
-WHERE n.recovered_at IS NULL AND ($1::text IS NULL OR n.executor_group = $1)
-  AND (n.dead_at IS NOT NULL OR n.stopped_at IS NOT NULL OR n.expires_at <= :schema.store_time());
+-- The nodes that recover would change, but for stale claims, and those of one machine that may have died before their lease
+-- ends. $1 group or NULL, $2 boot id of the machine or NULL, $3 who asks, $4 limit. Index: nodes_unrecovered.
+-- name: nodes_to_recover
+SELECT k.lost, k.id, k.pid, k.keeper_pid
+FROM (SELECT n.id, n.pid, n.keeper_pid,
+             n.dead_at IS NOT NULL OR n.stopped_at IS NOT NULL OR n.expires_at <= t.now_us AS lost,
+             coalesce(n.boot_id = $2, false) AND n.id <> $3 AS is_neighbour
+      FROM (SELECT :schema.store_time() AS now_us OFFSET 0) t, :schema.nodes n
+      WHERE n.recovered_at IS NULL AND ($1::text IS NULL OR n.executor_group = $1)) k
+WHERE k.lost OR k.is_neighbour ORDER BY k.lost DESC, k.id LIMIT $4;
 
 -- The safety net of the specification: CLAIMED for too long, by $1 itself, or by a node that does not live; $1 = 0: by any.
 -- $2 for how long, $3 group or NULL, $4 limit. Index: queue_held, by node.

@@ -1,0 +1,231 @@
+#!/usr/bin/env python3
+"""What happens to a PostgreSQL server in its life, while nodes work on it: a standby takes over, the disk runs full, a
+table or a right is taken away, connections run out. Nodes say what is wrong, and go on without a restart when it is
+mended (see crash_test.py for what must hold of the executions).
+
+usage: postgres_faults_test.py BINARY [TEST ...]
+"""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import crash_test
+from crash_test import ROOT, Scene
+from harness import run_tests
+from postgres_server import PostgresServer
+
+FULL_DISK = os.path.abspath(os.environ.get('WEIR_FULL_DISK_LIBRARY') or
+                            os.path.join(ROOT, 'build', 'tests', 'end_to_end', 'full_disk.so'))
+LONG_LEASE = '60s'  # the fault shall not be mistaken for the node's death
+SERVER = None
+
+
+def _server():
+    """One for the tests that leave it as they found it."""
+    global SERVER
+    SERVER = SERVER or PostgresServer()
+    return SERVER
+
+
+def _await(claim, what, seconds=60):
+    deadline = time.monotonic() + seconds
+    while True:
+        value = claim()
+        if value:
+            return value
+        assert time.monotonic() < deadline, f'{what}: not within {seconds} s'
+        time.sleep(0.02)
+
+
+class Node:
+    """A node whose words are kept."""
+
+    def __init__(self, weir, name, **environment):
+        self.log = weir.path(f'{name}.log')
+        with open(self.log, 'w') as log:
+            self.process = weir.spawn('serve', '--allow-exec', '--node', name, env=environment, stdout=log, stderr=log)
+
+    def said(self):
+        with open(self.log) as log:
+            return log.read()
+
+    def await_word(self, pattern, since=0):
+        _await(lambda: re.search(pattern, self.said()[since:]), f'"{pattern}" in the log of the node')
+
+    def ready(self):
+        self.await_word('node.started')
+        return self
+
+    def stop(self):
+        assert self.process.poll() is None, self.said()[-3000:]
+        self.process.send_signal(signal.SIGTERM)
+        code = self.process.wait(40)
+        assert code == 0, (code, self.said()[-3000:])
+
+
+def _finish(scene, nodes):
+    scene.drain(120)
+    for node in nodes:
+        node.stop()
+    scene.check()
+
+
+def a_standby_is_promoted_under_load(weir):
+    primary = PostgresServer()
+    standby = PostgresServer("synchronous_standby_names = ''", primary=primary)
+    # What is acknowledged is on both.
+    primary.sql("ALTER SYSTEM SET synchronous_standby_names = '*'")
+    primary.sql('SELECT pg_reload_conf()')
+    _await(lambda: primary.sql('SELECT sync_state FROM pg_stat_replication') == 'sync', 'a synchronous standby')
+    name = primary.database()
+    weir.environment['WEIR_STORE'] = f'postgres://owner@127.0.0.1:{primary.port},127.0.0.1:{standby.port}/{name}'
+    scene = Scene(weir)
+    scene.enqueue(pro_co=100, free_co=12)
+    nodes = [Node(weir, f'node-{i}', WEIR_NODE_LEASE=LONG_LEASE).ready() for i in range(2)]
+    _await(lambda: len(scene.runs()) >= 20, 'steps at work')
+    scene.enqueue(pro_co=10)
+    primary.stop(signal.SIGKILL)
+    for node in nodes:
+        node.await_word('store_unreachable')
+    assert standby.sql('SELECT pg_promote()') == 't'
+    scene.enqueue(pro_co=10, free_co=2)
+    _finish(scene, nodes)
+    assert standby.sql("SELECT count(*) FROM weir.workflow_executions WHERE status = 'COMPLETED'", name) == '134'
+    standby.close()
+
+
+def _enqueue_until_refused(weir, scene):
+    """What is acknowledged on the way counts; the answer of the one that was refused."""
+    for _ in range(30):
+        text = os.urandom(100000).hex()  # which cannot be made much smaller
+        line = json.dumps({'workspace': 'pro-co', 'workflow': 'recorded', 'params': {'text': text}}) + '\n'
+        result = weir.run('enqueue', '-', '-q', stdin=line * 2)
+        scene.workspace_of.update((id, 'pro-co') for id in result.out.split())
+        if result.code != 0:
+            return result
+    raise AssertionError('nothing was refused')
+
+
+def the_servers_disk_runs_full(weir):
+    """First where the tables are: statements are refused. Then where the write-ahead log is: the server falls."""
+    flag = weir.path('full')
+    os.chmod(weir.folder, 0o755)
+    server = PostgresServer('wal_recycle = off\nmin_wal_size = 2MB\nfull_page_writes = on', initdb=['--wal-segsize=1'],
+                            environment={'LD_PRELOAD': FULL_DISK, 'WEIR_FULL_DISK': flag})
+    weir.environment['WEIR_STORE'] = server.url(server.database())
+    scene = Scene(weir)
+    node = Node(weir, 'node', WEIR_NODE_LEASE=LONG_LEASE).ready()
+    scene.enqueue(pro_co=20, free_co=4)
+    _await(lambda: len(scene.runs()) >= 5, 'steps at work')
+
+    open(flag + '.data', 'w').close()
+    refused = _enqueue_until_refused(weir, scene)
+    assert 'store_full' in refused.err and 'No space left' in refused.err, refused
+    os.remove(flag + '.data')
+    scene.enqueue(pro_co=5)
+
+    said = len(node.said())
+    open(flag + '.wal', 'w').close()
+    refused = _enqueue_until_refused(weir, scene)
+    assert refused.code != 0 and 'weir: ' in refused.err and 'hint: ' in refused.err, refused
+    node.await_word('store_unreachable|store_full|commit_unknown', said)
+    assert re.search('PANIC: .*No space left on device', server.log()), server.log()[-3000:]
+    os.remove(flag + '.wal')
+    if not _answers(server):  # it may have given up, and then it is its operator's
+        server.stop(signal.SIGKILL)
+        server.start()
+    scene.enqueue(pro_co=5)
+    # What was not acknowledged may have been stored: then it runs like the others.
+    scene.workspace_of.update((item['id'], item['workspace']) for item in weir.items('list', '--limit', '1000'))
+    assert len(scene.workspace_of) < 1000
+    _finish(scene, [node])
+    server.close()
+
+
+def _answers(server, seconds=10):
+    deadline = time.monotonic() + seconds
+    while server.process.poll() is None and time.monotonic() < deadline:
+        try:
+            server.sql('SELECT 1')
+            return True
+        except AssertionError:
+            time.sleep(0.05)
+    return False
+
+
+def the_table_of_locks_is_dropped(weir):
+    server = _server()
+    name = server.database()
+    weir.environment['WEIR_STORE'] = server.url(name)
+    scene = Scene(weir)
+    node = Node(weir, 'node').ready()
+    server.sql('CREATE TABLE public.kept (LIKE weir.shedlock INCLUDING ALL); DROP TABLE weir.shedlock', name)
+    scene.enqueue(pro_co=5, free_co=1)
+    scene.drain()  # what needs no lock needs no table
+    listed = weir.run('lock', 'list')
+    assert listed.code != 0 and 'shedlock' in listed.err and 'hint: ' in listed.err, listed
+    # A node that must hold the lock of the dispatcher cannot work, says why, and begins as soon as it can.
+    node.stop()
+    alone = Node(weir, 'alone', WEIR_DISPATCH_EXCLUSIVE='true', WEIR_DISPATCH_POLL_INTERVAL='200ms').ready()
+    scene.enqueue(pro_co=5)
+    alone.await_word('weir.shedlock is missing')
+    assert weir.good('status', '--json').json()['pending'] == 5
+    server.sql('ALTER TABLE public.kept SET SCHEMA weir; ALTER TABLE weir.kept RENAME TO shedlock', name)
+    _finish(scene, [alone])
+
+
+def a_role_loses_a_right_while_its_node_runs(weir):
+    server = _server()
+    name = server.database()
+    weir.environment['WEIR_STORE'] = server.url(name)
+    scene = Scene(weir)
+    server.sql('DROP ROLE IF EXISTS worker')
+    server.sql('CREATE ROLE worker LOGIN')
+    weir.good('store', 'init', '--role', 'worker', '-q')
+    node = Node(weir, 'node', WEIR_STORE=server.url(name, user='worker'), WEIR_NODE_LEASE=LONG_LEASE).ready()
+    scene.enqueue(pro_co=5)
+    _await(lambda: len(scene.runs()) >= 5, 'steps at work')
+    server.sql('REVOKE UPDATE ON weir.workflow_execution_queue FROM worker', name)
+    scene.enqueue(pro_co=5, free_co=2)
+    node.await_word('permission denied for table workflow_execution_queue')
+    assert node.process.poll() is None
+    weir.good('store', 'init', '--role', 'worker', '-q')
+    _finish(scene, [node])
+    server.sql('DROP OWNED BY worker; DROP ROLE worker', name)
+
+
+def the_server_has_no_connection_left_for_another_node(weir):
+    server = PostgresServer('max_connections = 12\nsuperuser_reserved_connections = 0')
+    name = server.database()
+    weir.environment['WEIR_STORE'] = server.url(name)
+    scene = Scene(weir)
+    first = Node(weir, 'first', WEIR_NODE_LEASE=LONG_LEASE).ready()
+    scene.enqueue(pro_co=3)
+    scene.drain()  # it has all the connections that it needs
+    holders = []
+    for _ in range(12):
+        words = ['psql', '-qX', '-h', server.folder, '-p', str(server.port), '-U', 'owner', '-d', name]
+        holders.append(subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE))
+    _await(lambda: weir.run('list').code != 0, 'the last connection is taken')
+    result = weir.run('serve', '--node', 'second')
+    assert result.code != 0 and result.seconds < 10 or 'ASAN_OPTIONS' in os.environ, result
+    assert 'too many clients' in result.err and 'max_connections' in result.err, result
+    for holder in holders:
+        holder.stdin.close()
+        holder.wait()
+        holder.stderr.close()
+    second = Node(weir, 'second', WEIR_NODE_LEASE=LONG_LEASE)
+    second.ready()
+    scene.enqueue(pro_co=20, free_co=3)
+    _finish(scene, [first, second])
+    server.close()
+
+
+if __name__ == '__main__':
+    crash_test.POSTGRES = True
+    sys.exit(run_tests(sys.modules[__name__], sys.argv[1]))
