@@ -198,6 +198,9 @@ static bool plan_record(struct node *node, const struct report *report, struct r
     case REPORT_GIVEN_BACK:
         record->kind = RECORD_GIVEN_BACK;
         return true;
+    case REPORT_ENGINE_DOWN:
+    case REPORT_ENGINE_UP:
+        return false; /* the breaker hears of them */
     }
     return false;
 }
@@ -227,7 +230,10 @@ static void tell_breaker(struct node *node, const struct report *report)
     if (report->kind == REPORT_UNREACHABLE) {
         event.type = EVENT_ENGINE_DOWN;
         tell = breaker_unreachable(&node->breaker, now_us, &node->random);
-    } else if (report->kind == REPORT_STARTED || report->kind == REPORT_REFUSED) {
+    } else if (report->kind == REPORT_ENGINE_DOWN) {
+        event.type = EVENT_ENGINE_DOWN;
+        tell = breaker_open(&node->breaker, now_us);
+    } else if (report->kind == REPORT_STARTED || report->kind == REPORT_REFUSED || report->kind == REPORT_ENGINE_UP) {
         event.type = EVENT_ENGINE_UP;
         event.duration_us = now_us - node->breaker.opened_at_us;
         tell = breaker_reached(&node->breaker);

@@ -37,6 +37,26 @@ def a_service_that_is_killed_in_the_middle_of_starts_runs_each_once(weir):
     server.close()
 
 
+def an_outage_is_told_though_there_is_nothing_to_start(weir):
+    server = Server(durable=True)
+    server.worker('q')
+    prepare(weir, server)
+    weir.good('workspace', 'set', 'acme', '--max-concurrent', '1', '-q')
+    serve(weir)
+    ids = [enqueue(weir, 'slow', {'seconds': 2})]
+    wait_for('the start', lambda: all_items(weir)[0]['status'] == 'DISPATCHED')
+    ids.append(enqueue(weir, 'noop'))
+    assert weir.good('why', ids[1], '--json').json()['pending_reason'] == 'workspace_at_capacity'
+    server.kill()
+    wait_for('the reason', lambda: weir.good('why', ids[1], '--json').json()['pending_reason'] == 'engine_unreachable')
+    assert weir.good('status', '--json').json()['engine_reachable'] is False
+    server.start()
+    drain(weir, ids)
+    assert weir.good('status', '--json').json()['engine_reachable'] is True
+    server.check_one_chain_each(ids)
+    server.close()
+
+
 def a_frozen_service_loses_and_doubles_nothing(weir):
     server = Server(durable=True)
     server.worker('q')
