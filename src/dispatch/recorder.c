@@ -221,6 +221,18 @@ static size_t plan_batch(struct node *node)
 
 /* --- after it is durable --- */
 
+/* Under the node's lock. What a service says may be anything, and a store takes text only. */
+static void note_engine_error(struct node *node, const struct report *report)
+{
+    const char *error = report->error == NULL ? report->error_code : report->error;
+    if (node->breaker.state == BREAKER_CLOSED) {
+        node->engine_error[0] = '\0';
+    } else if (report->kind == REPORT_UNREACHABLE || report->kind == REPORT_ENGINE_DOWN) {
+        text_copy(node->engine_error, sizeof node->engine_error, error);
+        text_make_safe(node->engine_error);
+    }
+}
+
 static void tell_breaker(struct node *node, const struct report *report)
 {
     struct event event = {.node = node->name, .error = report->error, .code = report->error_code};
@@ -238,6 +250,7 @@ static void tell_breaker(struct node *node, const struct report *report)
         event.duration_us = now_us - node->breaker.opened_at_us;
         tell = breaker_reached(&node->breaker);
     }
+    note_engine_error(node, report);
     pthread_mutex_unlock(&node->lock);
     if (tell) {
         event_emit(node->events, &event);

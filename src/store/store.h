@@ -245,12 +245,13 @@ enum node_wish { NODE_RUN, NODE_PAUSE, NODE_DRAIN, NODE_STOP };
 const char *node_wish_name(enum node_wish wish);
 
 struct node_beat {
-    bool engine_reachable; /* in: what the breaker says */
-    size_t running;        /* in: executions in the engine */
-    size_t stuck;          /* in: of these, stuck */
-    enum node_wish wish;   /* out */
-    bool queue_paused;     /* out: the queue or the group is paused */
-    int64_t now_us;        /* out */
+    bool engine_reachable;    /* in: what the breaker says */
+    const char *engine_error; /* in: why it is not, UTF-8; NULL = not known */
+    size_t running;           /* in: executions in the engine */
+    size_t stuck;             /* in: of these, stuck */
+    enum node_wish wish;      /* out */
+    bool queue_paused;        /* out: the queue or the group is paused */
+    int64_t now_us;           /* out */
 };
 /* Renews the lease in store time. WEIR_STALE_FENCE when the lease was lost (the node was declared dead): its claims belong
  * to others, it must abandon everything and start again with a new id. */

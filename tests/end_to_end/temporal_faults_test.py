@@ -49,10 +49,16 @@ def an_outage_is_told_though_there_is_nothing_to_start(weir):
     assert weir.good('why', ids[1], '--json').json()['pending_reason'] == 'workspace_at_capacity'
     server.kill()
     wait_for('the reason', lambda: weir.good('why', ids[1], '--json').json()['pending_reason'] == 'engine_unreachable')
+    for verb in (('why', ids[1]), ('status',)):
+        assert server.address in weir.good(*verb, '--json').json()['engine_error']
+        assert server.address in weir.good(*verb).out
     assert weir.good('status', '--json').json()['engine_reachable'] is False
+    engine = [line['detail'] for line in weir.run('doctor', '--json').json()['items'] if line['check'] == 'engine']
+    assert len(engine) == 1 and 'not reachable' in engine[0] and server.address in engine[0], engine
     server.start()
     drain(weir, ids)
-    assert weir.good('status', '--json').json()['engine_reachable'] is True
+    status = weir.good('status', '--json').json()
+    assert status['engine_reachable'] is True and status['engine_error'] is None, status
     server.check_one_chain_each(ids)
     server.close()
 

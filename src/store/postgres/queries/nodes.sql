@@ -18,10 +18,10 @@ SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, t.now_us, t.now_us, t.now_us + $9,
 FROM (SELECT :schema.store_time() AS now_us) t
 RETURNING id;
 
--- $1 node, $2 engine reachable, $3 running, $4 stuck
+-- $1 node, $2 engine reachable, $3 running, $4 stuck, $5 the engine's last error
 -- name: beat_node
 UPDATE :schema.nodes n
-SET active_at = t.now_us, expires_at = t.now_us + n.lease, engine_reachable = $2, running = $3, stuck = $4
+SET active_at = t.now_us, expires_at = t.now_us + n.lease, engine_reachable = $2, running = $3, stuck = $4, engine_error = $5
 FROM (SELECT :schema.store_time() AS now_us OFFSET 0) t
 WHERE n.id = $1 AND n.dead_at IS NULL AND n.stopped_at IS NULL
 RETURNING n.wish, (SELECT s.queue_paused FROM :schema.store_state s WHERE s.id = 1)
