@@ -41,6 +41,9 @@ FIGURES = {
         "grpc, %s: %s" % (load, kind)
         for load in ("10 in flight", "64 in flight", "500 in flight", "64 in flight, TLS", "64 in flight, TLS, 1,000 polls")
         for kind in ("client CPU per call", "calls")],
+    "temporal": [
+        "temporal: client CPU per start", "temporal: starts of the client alone",
+        "temporal: starts through weir, SQLite"],
 }
 MAY_BE_ZERO = {
     "idle node: CPU share of one core", "idle node: writes beside heartbeats", "idle node: commits (floor: heartbeats)",

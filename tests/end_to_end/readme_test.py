@@ -6,8 +6,8 @@ page) and the output that is promised. In promised output `...` stands for any t
 `...` stands for any number of lines. `./dev demo` is run as the built binary itself; `./dev test`, which runs this test, is
 checked for the form of its last line only. A block fenced as ```yaml FILE, ```c FILE or
 ```python FILE is written to that file first. The database that the page names is a fresh one on a server of this test's
-own. The port of the Temporal service is a free one; where tools/install_temporal.sh has not been run, the commands of the block
-that starts one are skipped.
+own. The port of the Temporal service is a free one; where tools/install_temporal.sh has not been run, the commands of
+the block that starts one are skipped.
 
 usage: readme_test.py README WEIR_BINARY      prints TAP
 """
