@@ -55,6 +55,8 @@ void bench_note(struct bench *bench, const char *name, double value, const char 
 
 /* Seconds of a clock that never goes back. */
 double bench_now(void);
+/* Microseconds of a core that the calling thread has used. */
+double bench_thread_cpu_us(void);
 /* Sorts, and returns the value below which `share` (0 to 1) of the samples lie. */
 double bench_percentile(double *samples, size_t count, double share);
 /* Prints where and why, and ends the process. */
@@ -85,5 +87,6 @@ void bench_memory(struct bench *bench);
 void bench_grpc(struct bench *bench);
 /* Left out, in words, where the server's programs are missing. */
 void bench_postgres(struct bench *bench);
+void bench_temporal(struct bench *bench);
 
 #endif

@@ -4,7 +4,6 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "bench.h"
 #include "engine/temporal/grpc/grpc_client.h"
@@ -80,13 +79,6 @@ static void wait_for(struct grpc_client *client, int64_t due_us)
     }
 }
 
-static double thread_cpu_us(void)
-{
-    struct timespec used;
-    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
-    return (double)used.tv_sec * 1e6 + (double)used.tv_nsec / 1e3;
-}
-
 static void run_load(struct load *load, int calls, int width)
 {
     load->left = calls;
@@ -135,9 +127,9 @@ static void measure(struct bench *bench, const char *name, int width, bool polls
         open_polls(&load, frontend, width);
     }
     double began = bench_now();
-    double cpu_us = thread_cpu_us();
+    double cpu_us = bench_thread_cpu_us();
     run_load(&load, calls, width);
-    cpu_us = thread_cpu_us() - cpu_us;
+    cpu_us = bench_thread_cpu_us() - cpu_us;
     double passed = bench_now() - began;
     (void)snprintf(figure, sizeof figure, "grpc, %s: client CPU per call", name);
     bench_report(bench, figure, cpu_us / calls, "us", 0, VALUE_AT_MOST, 15);

@@ -28,6 +28,7 @@ static const struct group {
     {"memory", "of a node with a large backlog, and the time until it is ready", bench_memory},
     {"grpc", "the gRPC client against a scripted server: CPU and rate of unary calls", bench_grpc},
     {"postgres", "lifecycles, nodes, claims, polls and starts on a PostgreSQL server of its own", bench_postgres},
+    {"temporal", "starts on Temporal against a scripted server: the client alone, and through weir", bench_temporal},
 };
 enum { GROUP_COUNT = sizeof groups / sizeof groups[0] };
 
@@ -38,6 +39,13 @@ double bench_now(void)
     struct timespec now;
     (void)clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+double bench_thread_cpu_us(void)
+{
+    struct timespec used;
+    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+    return (double)used.tv_sec * 1e6 + (double)used.tv_nsec / 1e3;
 }
 
 static int compare_doubles(const void *a, const void *b)

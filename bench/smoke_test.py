@@ -53,6 +53,9 @@ FIGURES = {
         "pg claim of 10 of one, 300k behind: time", "pg claim of 10 of one, 300k behind: buffers",
         "pg poll, 20k full ones: time", "pg poll, 20k full ones: buffers", "pg start delay, other process: p50",
         "pg start delay, other process: p99"],
+    "temporal": [
+        "temporal: client CPU per start", "temporal: starts of the client alone",
+        "temporal: starts through weir, SQLite"],
 }
 MAY_BE_ZERO = {
     "idle node: CPU share of one core", "idle node: writes beside heartbeats", "idle node: commits (floor: heartbeats)",

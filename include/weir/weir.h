@@ -193,6 +193,22 @@ WEIR_MUST_CHECK enum weir_status weir_wait(struct weir *weir, const char *id, in
 WEIR_MUST_CHECK enum weir_status weir_cancel(struct weir *weir, const char *id, const char *reason,
                                              struct weir_error *error);
 
+/* How an execution ended. */
+struct weir_outcome {
+    enum weir_end end;
+    const char *result;     /* JSON text, at most 1 MiB; NULL = none */
+    const char *error_code; /* of WEIR_END_FAILED: at most 64 bytes; NULL = none */
+    const char *error;      /* in words; NULL = none */
+};
+
+/* For the worker of a workflow that runs on Temporal: tells the end before weir has seen it, so that the slot is free at
+ * once. Call it as the workflow's last act; it may come before weir knows of the start. `outcome` NULL = completed without
+ * a result. What the service says afterwards changes nothing; the same end again is WEIR_OK. Errors:
+ * WEIR_EXECUTION_NOT_FOUND; WEIR_ILLEGAL_STATE (never started, ended in another way, or the workflow's steps run in a
+ * node); WEIR_INVALID_ARGUMENT. */
+WEIR_MUST_CHECK enum weir_status weir_complete(struct weir *weir, const char *id, const struct weir_outcome *outcome,
+                                               struct weir_error *error);
+
 /* The store's and this process's metrics as Prometheus text (docs/metrics.md). */
 WEIR_MUST_CHECK enum weir_status weir_metrics(struct weir *weir, char **ret_text, struct weir_error *error);
 

@@ -198,6 +198,21 @@ static const struct command commands[] = {
                .help = "the signal's input: JSON, @FILE, or - for stdin"}},
 },
 {
+    .name = "complete", .section = "Executions", .run = verb_complete, .marks = COMMAND_CHANGES,
+    .summary = "Tell the end of an execution whose workflow runs on Temporal",
+    .example = "weir complete 0198c2f1-7a3b-7c01 --result '{\"invoice\":7}'\n"
+               "weir complete 0198c2f1-7a3b-7c01 --failed --error-code CardDeclined --error 'the card was declined'\n",
+    .details = "For its worker, as the last act of the workflow: the slot is free at once. It may come before weir knows\n"
+               "of the start; what the service says later changes nothing, and the same end again is no failure.\n",
+    .arguments = {{.name = "ID", .help = "id of an execution, or its first characters"}},
+    .flags = {{.name = "result", .letter = 'r', .type = VALUE_TEXT, .value = "JSON",
+               .help = "its result: JSON, @FILE, or - for stdin"},
+              {.name = "failed", .help = "it has failed"},
+              {.name = "error-code", .type = VALUE_TEXT, .value = "CODE", .help = "why it failed, for programs"},
+              {.name = "error", .type = VALUE_TEXT, .value = "TEXT", .help = "why it failed, in words"},
+              {.name = "cancelled", .help = "it was cancelled"}},
+},
+{
     .name = "retry", .section = "Executions", .run = verb_retry, .marks = COMMAND_CHANGES,
     .summary = "Enqueue failed or cancelled executions again",
     .example = "weir retry 0198c2f1-7a3b-7c01\n"

@@ -186,8 +186,13 @@ static enum weir_status check_nodes(struct doctor *doctor, struct weir_error *er
     }
     if (alive > 0) {
         bool is_up = field_is_true(doctor->status, "engine_reachable");
-        tell(doctor, is_up ? SIGN_FINE : SIGN_BAD, "engine",
-             is_up ? "reachable from every node" : "not reachable from some node");
+        const char *engine_error = field_text(doctor->invocation->output, doctor->status, "engine_error");
+        if (is_up || engine_error == NULL) {
+            tell(doctor, is_up ? SIGN_FINE : SIGN_BAD, "engine",
+                 is_up ? "reachable from every node" : "not reachable from some node");
+        } else {
+            tell(doctor, SIGN_BAD, "engine", "not reachable from some node: %s", engine_error);
+        }
     }
     return WEIR_OK;
 }

@@ -27,6 +27,10 @@ static void print_totals(struct output *output, const json_t *answer)
                  nodes == 0                                  ? "none"
                  : field_is_true(answer, "engine_reachable") ? "up"
                                                              : "not reachable");
+    const char *engine_error = field_text(output, answer, "engine_error");
+    if (engine_error != NULL) {
+        output_print(output, "%s engine    %s\n", output_sign_coloured(output, SIGN_WARN), engine_error);
+    }
     if (stuck > 0) {
         output_print(output, "%s stuck     %" PRId64 " run longer than they should\n",
                      output_sign_coloured(output, SIGN_WARN), stuck);

@@ -45,6 +45,10 @@ static void print_numbers(struct output *output, const json_t *why, int64_t now_
     if (node != NULL) {
         output_print(output, "  node             %s\n", node);
     }
+    const char *engine_error = field_text(output, why, "engine_error");
+    if (engine_error != NULL) {
+        output_print(output, "  engine           %s\n", engine_error);
+    }
     const char *code = field_text(output, why, "error_code");
     if (code != NULL) {
         const char *text = field_text(output, why, "error");

@@ -174,10 +174,14 @@ int64_t nodes_step(struct node *node)
         return atomic_load(&node->next_beat_us);
     }
     pthread_mutex_lock(&node->lock);
+    char engine_error[sizeof node->engine_error];
     bool reachable = node->breaker.state == BREAKER_CLOSED;
+    memcpy(engine_error, node->engine_error, sizeof engine_error);
     pthread_mutex_unlock(&node->lock);
-    struct node_beat beat = {
-        .engine_reachable = reachable, .running = engine_running(node->engine), .stuck = atomic_load(&node->stuck)};
+    struct node_beat beat = {.engine_reachable = reachable,
+                             .engine_error = engine_error[0] == '\0' ? NULL : engine_error,
+                             .running = engine_running(node->engine),
+                             .stuck = atomic_load(&node->stuck)};
     enum weir_status status = store_node_beat(node->stores[LOOP_HEARTBEAT], atomic_load(&node->id), &beat, &error);
     if (status == WEIR_STALE_FENCE && !atomic_load(&node->stopped)) {
         lose_lease(node);

@@ -198,6 +198,9 @@ static bool plan_record(struct node *node, const struct report *report, struct r
     case REPORT_GIVEN_BACK:
         record->kind = RECORD_GIVEN_BACK;
         return true;
+    case REPORT_ENGINE_DOWN:
+    case REPORT_ENGINE_UP:
+        return false; /* the breaker hears of them */
     }
     return false;
 }
@@ -218,6 +221,18 @@ static size_t plan_batch(struct node *node)
 
 /* --- after it is durable --- */
 
+/* Under the node's lock. What a service says may be anything, and a store takes text only. */
+static void note_engine_error(struct node *node, const struct report *report)
+{
+    const char *error = report->error == NULL ? report->error_code : report->error;
+    if (node->breaker.state == BREAKER_CLOSED) {
+        node->engine_error[0] = '\0';
+    } else if (report->kind == REPORT_UNREACHABLE || report->kind == REPORT_ENGINE_DOWN) {
+        text_copy(node->engine_error, sizeof node->engine_error, error);
+        text_make_safe(node->engine_error);
+    }
+}
+
 static void tell_breaker(struct node *node, const struct report *report)
 {
     struct event event = {.node = node->name, .error = report->error, .code = report->error_code};
@@ -227,11 +242,15 @@ static void tell_breaker(struct node *node, const struct report *report)
     if (report->kind == REPORT_UNREACHABLE) {
         event.type = EVENT_ENGINE_DOWN;
         tell = breaker_unreachable(&node->breaker, now_us, &node->random);
-    } else if (report->kind == REPORT_STARTED || report->kind == REPORT_REFUSED) {
+    } else if (report->kind == REPORT_ENGINE_DOWN) {
+        event.type = EVENT_ENGINE_DOWN;
+        tell = breaker_open(&node->breaker, now_us);
+    } else if (report->kind == REPORT_STARTED || report->kind == REPORT_REFUSED || report->kind == REPORT_ENGINE_UP) {
         event.type = EVENT_ENGINE_UP;
         event.duration_us = now_us - node->breaker.opened_at_us;
         tell = breaker_reached(&node->breaker);
     }
+    note_engine_error(node, report);
     pthread_mutex_unlock(&node->lock);
     if (tell) {
         event_emit(node->events, &event);

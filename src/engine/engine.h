@@ -103,7 +103,10 @@ enum report_kind {
     REPORT_STEP,        /* `step` changed; wants an answer by `recorded` */
     REPORT_ENDED,       /* the execution ended in `end_state`; may carry the last `step`; wants an answer by `recorded` */
     REPORT_GIVEN_BACK,  /* stopped before its end because the node stops: others may have it at once; wants `recorded` */
-    REPORT_ABSENT       /* answer to describe: the engine does not know it */
+    REPORT_ABSENT,      /* answer to describe: the engine does not know it */
+    REPORT_ENGINE_DOWN, /* of no execution (its id is empty): what runs executions cannot be reached; says so again and
+                           again until REPORT_ENGINE_UP. Opens the breaker */
+    REPORT_ENGINE_UP    /* of no execution: it is there again. Closes the breaker */
 };
 
 enum end_state { END_COMPLETED, END_FAILED, END_CANCELLED };
@@ -123,7 +126,7 @@ struct report {
     bool has_step;
     struct step_record step;             /* STEP; ENDED when has_step */
     int step_index;                      /* handed back by `recorded` */
-    char error_code[ERROR_CODE_MAX + 1]; /* REFUSED, UNREACHABLE, UNKNOWN, ENDED+END_FAILED */
+    char error_code[ERROR_CODE_MAX + 1]; /* REFUSED, UNREACHABLE, UNKNOWN, ENDED+END_FAILED, ENGINE_DOWN */
     char *error;                         /* malloc'ed or NULL */
 };
 /* NULL when out of memory. report_free() takes NULL. */

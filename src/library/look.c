@@ -1,4 +1,4 @@
-/* Looking at executions, waiting for their end, cancelling. */
+/* Looking at executions, waiting for their end, cancelling, telling an end. */
 #include <poll.h>
 #include <string.h>
 
@@ -162,5 +162,37 @@ enum weir_status weir_cancel(struct weir *weir, const char *id, const char *reas
         }
         return result.first_refusal == WEIR_OK ? WEIR_ILLEGAL_STATE : result.first_refusal;
     }
+    return status;
+}
+
+/* --- telling an end --- */
+
+enum weir_status weir_complete(struct weir *weir, const char *id, const struct weir_outcome *outcome,
+                               struct weir_error *error)
+{
+    static const enum record_kind kinds[] = {[WEIR_END_COMPLETED] = RECORD_COMPLETED,
+                                             [WEIR_END_FAILED] = RECORD_FAILED,
+                                             [WEIR_END_CANCELLED] = RECORD_CANCELLED};
+    struct store *handle = NULL;
+    struct completion completion = {.id = id, .kind = RECORD_COMPLETED};
+    enum weir_status status = need_id(id, "", error);
+    if (status == WEIR_OK && outcome != NULL && (unsigned)outcome->end >= sizeof kinds / sizeof kinds[0]) {
+        status = error_set(error, WEIR_INVALID_ARGUMENT, "%d is no end", (int)outcome->end);
+    }
+    if (status == WEIR_OK && outcome != NULL) {
+        completion.kind = kinds[outcome->end];
+        completion.result = outcome->result;
+        completion.error_code = outcome->error_code;
+        completion.error = outcome->error;
+    }
+    if (status == WEIR_OK) {
+        status = handle_borrow(weir, &handle, error);
+    }
+    if (status != WEIR_OK) {
+        return status;
+    }
+    status = store_complete(handle, &completion, error);
+    handle_give_back(weir, handle);
+    wake_nodes(weir);
     return status;
 }

@@ -43,6 +43,18 @@ bool breaker_unreachable(struct breaker *breaker, int64_t now_us, struct random 
     return opened;
 }
 
+bool breaker_open(struct breaker *breaker, int64_t now_us)
+{
+    if (breaker->state != BREAKER_CLOSED) {
+        return false; /* also while a start probes: its own answer counts */
+    }
+    breaker->state = BREAKER_OPEN;
+    breaker->opened_at_us = now_us;
+    breaker->delay_us = BREAKER_FIRST_DELAY_US;
+    breaker->retry_at_us = time_add(now_us, BREAKER_MAX_DELAY_US); /* the engine says when it is there again */
+    return true;
+}
+
 bool breaker_reached(struct breaker *breaker)
 {
     bool closed = breaker->state != BREAKER_CLOSED;

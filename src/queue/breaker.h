@@ -31,6 +31,8 @@ int64_t breaker_allows(struct breaker *breaker, int64_t wanted, int64_t now_us);
 /* True when this answer opened it / closed it, for the event. */
 bool breaker_unreachable(struct breaker *breaker, int64_t now_us, struct random *random);
 bool breaker_reached(struct breaker *breaker);
+/* The engine itself says that it is away: opens at once. True when that opened it. */
+bool breaker_open(struct breaker *breaker, int64_t now_us);
 /* When to ask again; TIME_NEVER while closed. */
 int64_t breaker_next(const struct breaker *breaker);
 

@@ -224,6 +224,21 @@ struct record_summary {
 WEIR_MUST_CHECK enum weir_status store_record(struct store *store, int64_t node_id, struct record *records, size_t count,
                                               struct record_summary *ret_summary, struct weir_error *error);
 
+/* The end of an execution as its own worker tells it, before the engine or instead of it. */
+struct completion {
+    const char *id;         /* or its first 6 or more characters */
+    enum record_kind kind;  /* RECORD_COMPLETED, _FAILED or _CANCELLED */
+    const char *result;     /* JSON text, at most STEP_OUTPUT_BYTES_MAX bytes, or NULL: the output of the step `workflow` */
+    const char *error_code; /* at most ERROR_CODE_MAX bytes, or NULL */
+    const char *error;      /* or NULL */
+};
+/* Ends a claimed or running execution whose workflow has a `temporal:` section, also when its start is not on record yet;
+ * its slot is free at once. What its node or the engine say afterwards changes nothing, and the same end again is WEIR_OK.
+ * Made of the other verbs. WEIR_EXECUTION_NOT_FOUND; WEIR_ILLEGAL_STATE (not started, ended otherwise, or run by a node);
+ * WEIR_INVALID_ARGUMENT (the result or the error). */
+WEIR_MUST_CHECK enum weir_status store_complete(struct store *store, const struct completion *completion,
+                                                struct weir_error *error);
+
 /* --- nodes and recovery --- */
 
 struct node_options {
@@ -254,12 +269,13 @@ struct node_neighbour {
 };
 
 struct node_beat {
-    bool engine_reachable; /* in: what the breaker says */
-    size_t running;        /* in: executions in the engine */
-    size_t stuck;          /* in: of these, stuck */
-    enum node_wish wish;   /* out */
-    bool queue_paused;     /* out: the queue or the group is paused */
-    int64_t now_us;        /* out */
+    bool engine_reachable;    /* in: what the breaker says */
+    const char *engine_error; /* in: why it is not, UTF-8; NULL = not known */
+    size_t running;           /* in: executions in the engine */
+    size_t stuck;             /* in: of these, stuck */
+    enum node_wish wish;      /* out */
+    bool queue_paused;        /* out: the queue or the group is paused */
+    int64_t now_us;           /* out */
     /* Out, and only of a store that is STORE_SHARED: what a node must know of the others in order not to ask for it. */
     bool others_lost; /* a node of the group is dead, or left something behind: store_recover has something to do */
     size_t neighbour_count;

@@ -389,14 +389,33 @@ static void assert_why(struct scene *scene, const char *id, const char *reason)
     json_decref(answer);
 }
 
+/* By why and by status; NULL: neither tells one. */
+static void assert_engine_error(struct scene *scene, const char *id, const char *error)
+{
+    json_t *answer = why(scene, id);
+    json_t *status = NULL;
+    scene_ok(scene, store_status(scene->store, 1, &status, &scene->error));
+    const json_t *told[] = {json_object_get(answer, "engine_error"), json_object_get(status, "engine_error")};
+    for (size_t i = 0; i < sizeof told / sizeof told[0]; i++) {
+        assert_non_null(told[i]);
+        assert_true(error == NULL ? json_is_null(told[i]) : json_is_string(told[i]));
+        if (error != NULL) {
+            assert_string_equal(json_string_value(told[i]), error);
+        }
+    }
+    json_decref(answer);
+    json_decref(status);
+}
+
 /* In the order of the list in queue/item.h: the first that applies is told. */
 static void pauses_nodes_and_engines_are_reasons(void **state)
 {
     struct scene *scene = *state;
     const char *id = scene_enqueue(scene, "pro-co");
-    struct node_beat beat = {.engine_reachable = false};
+    struct node_beat beat = {.engine_reachable = false, .engine_error = "127.0.0.1:7233 refuses connections"};
     scene_ok(scene, store_node_beat(scene->store, scene->node, &beat, &scene->error));
     assert_reason(scene, id, "engine_unreachable");
+    assert_engine_error(scene, id, beat.engine_error);
     scene_pass(scene, NODE_LEASE_US + 1);
     assert_why(scene, id, "no_node_in_group"); /* by store time */
     scene_ok(scene, store_set_paused(scene->store, NULL, true, &scene->error));

@@ -532,6 +532,84 @@ static void one_row_while_it_lives_and_one_after_never_both(void **state)
     }
 }
 
+/* --- the end as its worker tells it --- */
+
+static struct claimed_item claimed_outside(struct scene *scene)
+{
+    struct published published;
+    struct enqueue_request request = {.workspace = "solo", .workflow = "outside"};
+    scene_workspace(scene, "solo", "free");
+    scene_cap(scene, "solo", 1);
+    scene_ok(scene, store_publish(scene->store, "outside", NULL,
+                                  "{\"name\":\"outside\",\"temporal\":{\"task_queue\":\"q\"}}", &published, &scene->error));
+    (void)scene_enqueue_request(scene, &request);
+    return scene_claim_one(scene);
+}
+
+static enum weir_status complete(struct scene *scene, const char *id, enum record_kind kind, const char *result)
+{
+    struct completion completion = {.id = id, .kind = kind, .result = result};
+    return store_complete(scene->store, &completion, &scene->error);
+}
+
+static void a_worker_ends_what_runs_and_nothing_said_later_changes_it(void **state)
+{
+    static const enum record_kind late[] = {RECORD_DISPATCHED, RECORD_STEP, RECORD_FAILED, RECORD_COMPLETED,
+                                            RECORD_RELEASED};
+    struct scene *scene = *state;
+    for (int before_the_start = 0; before_the_start < 2; before_the_start++) {
+        struct claimed_item item = claimed_outside(scene);
+        if (!before_the_start) {
+            assert_int_equal(scene_record(scene, RECORD_DISPATCHED, &item), WEIR_OK);
+        }
+        assert_int_equal(complete(scene, item.id, RECORD_COMPLETED, "{\"invoice\":7}"), WEIR_OK);
+        for (size_t i = 0; i < sizeof late / sizeof late[0]; i++) {
+            assert_int_equal(scene_record(scene, late[i], &item), WEIR_EXECUTION_NOT_FOUND);
+        }
+        assert_int_equal(complete(scene, item.id, RECORD_COMPLETED, "8"), WEIR_OK);
+        assert_int_equal(complete(scene, item.id, RECORD_FAILED, NULL), WEIR_ILLEGAL_STATE);
+        json_t *execution = NULL;
+        scene_ok(scene, store_show(scene->store, item.id, &execution, &scene->error));
+        assert_string_equal(json_text_at(execution, "status"), "COMPLETED");
+        assert_true(json_is_string(json_object_get(execution, "dispatched_at")));
+        const json_t *step = json_array_get(json_object_get(execution, "steps"), 0);
+        assert_string_equal(json_text_at(step, "step"), "workflow");
+        assert_int_equal(json_number_at(json_object_get(step, "output"), "invoice"), 7);
+        json_decref(execution);
+        scene_check(scene);
+    } /* the second one was claimed: the only slot was free */
+}
+
+static void a_worker_ends_what_was_handed_over(void **state)
+{
+    struct scene *scene = *state;
+    struct claimed_item item = claimed_outside(scene);
+    struct completion failed = {.id = item.id, .kind = RECORD_FAILED, .error_code = "CardDeclined", .error = "declined"};
+    assert_int_equal(scene_record(scene, RECORD_GIVEN_BACK, &item), WEIR_OK);
+    scene_ok(scene, store_complete(scene->store, &failed, &scene->error));
+    json_t *rows = row_of(scene, item.id);
+    assert_string_equal(json_text_at(json_array_get(rows, 0), "status"), "FAILED");
+    assert_string_equal(json_text_at(json_array_get(rows, 0), "error_code"), "CardDeclined");
+    json_decref(rows);
+}
+
+static void a_worker_ends_neither_what_waits_nor_what_a_node_runs(void **state)
+{
+    struct scene *scene = *state;
+    struct claimed_item own = item_in_state(scene, ITEM_DISPATCHED);
+    struct claimed_item item = claimed_outside(scene);
+    struct enqueue_request request = {.workspace = "solo", .workflow = "outside"};
+    const char *waiting = scene_enqueue_request(scene, &request);
+    assert_int_equal(complete(scene, own.id, RECORD_COMPLETED, NULL), WEIR_ILLEGAL_STATE);
+    assert_int_equal(complete(scene, waiting, RECORD_COMPLETED, NULL), WEIR_ILLEGAL_STATE);
+    assert_int_equal(complete(scene, item.id, RECORD_COMPLETED, "{oops"), WEIR_INVALID_ARGUMENT);
+    assert_int_equal(complete(scene, "01a00000-0000-7000-8000-000000000000", RECORD_COMPLETED, NULL),
+                     WEIR_EXECUTION_NOT_FOUND);
+    assert_string_equal(scene_status_of(scene, own.id), "DISPATCHED");
+    assert_string_equal(scene_status_of(scene, waiting), "PENDING");
+    assert_string_equal(scene_status_of(scene, item.id), "CLAIMED");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -556,6 +634,9 @@ int main(void)
         SCENE_TEST(a_long_error_is_cut_and_not_refused),
         SCENE_TEST(what_the_time_stamps_cannot_tell_is_an_event),
         SCENE_TEST(one_row_while_it_lives_and_one_after_never_both),
+        SCENE_TEST(a_worker_ends_what_runs_and_nothing_said_later_changes_it),
+        SCENE_TEST(a_worker_ends_what_was_handed_over),
+        SCENE_TEST(a_worker_ends_neither_what_waits_nor_what_a_node_runs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,8 +4,10 @@
 A block fenced as ```console holds lines that begin with `$ ` (commands, run with sh in one temporary folder for the whole
 page) and the output that is promised. In promised output `...` stands for any text within a line; a line that is only
 `...` stands for any number of lines. `./dev demo` is run as the built binary itself; `./dev test`, which runs this test, is
-checked for the form of its last line only. A block fenced as ```yaml FILE or ```c FILE is written to that file first. The
-database that the page names is a fresh one on a server of this test's own.
+checked for the form of its last line only. A block fenced as ```yaml FILE, ```c FILE or
+```python FILE is written to that file first. The database that the page names is a fresh one on a server of this test's
+own. The port of the Temporal service is a free one; where tools/install_temporal.sh has not been run, the commands of
+the block that starts one are skipped.
 
 usage: readme_test.py README WEIR_BINARY      prints TAP
 """
@@ -17,10 +19,12 @@ import subprocess
 import sys
 import tempfile
 
+import temporal_parts
 from postgres_server import PostgresServer
 
 COMMAND_SECONDS = 60
 DATABASE = "postgres://weir@db.example/app"
+TEMPORAL_PORT = "7233"
 FENCE = re.compile(r"^```(\w+)?[ ]*(\S+)?\s*$")
 
 
@@ -66,7 +70,10 @@ def pattern(promised):
 
 
 def run(command, folder, weir):
-    path = os.path.dirname(weir) + os.pathsep + os.environ.get("PATH", "")
+    folders = [os.path.dirname(weir)]
+    if temporal_parts.FOLDER is not None:
+        folders += [os.path.join(temporal_parts.FOLDER, "bin"), os.path.join(temporal_parts.FOLDER, "venv", "bin")]
+    path = os.pathsep.join(folders + [os.environ.get("PATH", "")])
     environment = dict(os.environ, PATH=path, NO_COLOR="1", COLUMNS="80", LC_ALL="C.UTF-8")
     environment.pop("WEIR_STORE", None)
     command = command.replace("./dev demo", "weir demo")
@@ -109,6 +116,7 @@ def main():
     count = 0
     failed = 0
     server = database = None
+    port = str(temporal_parts.free_port())
     with tempfile.TemporaryDirectory() as folder:
         try:
             for first, language, argument, lines in blocks(readme):
@@ -116,13 +124,18 @@ def main():
                     server = server or PostgresServer()
                     database = database or server.url(server.database())
                     lines = [line.replace(DATABASE, database) for line in lines]
-                if language in ("yaml", "c") and argument:
+                lines = [line.replace(TEMPORAL_PORT, port) for line in lines]
+                if language in ("yaml", "c", "python") and argument:
                     with open(os.path.join(folder, argument), "w", encoding="utf-8") as file:
                         file.write("\n".join(lines) + "\n")
                 if language != "console":
                     continue
+                skipped = temporal_parts.FOLDER is None and any("temporal server" in line for line in lines)
                 for number, command, promised in commands(first, lines):
                     count += 1
+                    if skipped:
+                        print(f"ok {count} - {command} # SKIP no Temporal server: tools/install_temporal.sh")
+                        continue
                     problem = check(number, command, promised, folder, weir)
                     failed += problem != ""
                     print(f"{'not ok' if problem else 'ok'} {count} - {command}")

@@ -37,6 +37,32 @@ def a_service_that_is_killed_in_the_middle_of_starts_runs_each_once(weir):
     server.close()
 
 
+def an_outage_is_told_though_there_is_nothing_to_start(weir):
+    server = Server(durable=True)
+    server.worker('q')
+    prepare(weir, server)
+    weir.good('workspace', 'set', 'acme', '--max-concurrent', '1', '-q')
+    serve(weir)
+    ids = [enqueue(weir, 'slow', {'seconds': 2})]
+    wait_for('the start', lambda: all_items(weir)[0]['status'] == 'DISPATCHED')
+    ids.append(enqueue(weir, 'noop'))
+    assert weir.good('why', ids[1], '--json').json()['pending_reason'] == 'workspace_at_capacity'
+    server.kill()
+    wait_for('the reason', lambda: weir.good('why', ids[1], '--json').json()['pending_reason'] == 'engine_unreachable')
+    for verb in (('why', ids[1]), ('status',)):
+        assert server.address in weir.good(*verb, '--json').json()['engine_error']
+        assert server.address in weir.good(*verb).out
+    assert weir.good('status', '--json').json()['engine_reachable'] is False
+    engine = [line['detail'] for line in weir.run('doctor', '--json').json()['items'] if line['check'] == 'engine']
+    assert len(engine) == 1 and 'not reachable' in engine[0] and server.address in engine[0], engine
+    server.start()
+    drain(weir, ids)
+    status = weir.good('status', '--json').json()
+    assert status['engine_reachable'] is True and status['engine_error'] is None, status
+    server.check_one_chain_each(ids)
+    server.close()
+
+
 def a_frozen_service_loses_and_doubles_nothing(weir):
     server = Server(durable=True)
     server.worker('q')

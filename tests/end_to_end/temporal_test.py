@@ -64,6 +64,26 @@ def a_result_that_is_too_large_stays_in_the_service(weir):
     assert large['output'] is None and large['error_code'] == 'result_too_large', large
 
 
+def a_worker_may_tell_the_end_before_the_service_does(weir):
+    server = the_server()
+    prepare(weir, server)
+    weir.good('workspace', 'set', 'acme', '--max-concurrent', '1', '-q')
+    serve(weir)
+    first, second = enqueue(weir, 'signalled'), enqueue(weir, 'noop')
+    wait_for('the first run', lambda: shared['worker'].runs_of(first))
+    assert weir.run('complete', second).code == 4
+    assert weir.run('complete', first, '--error', 'oops').code == 2
+    weir.good('complete', first, '--result', '{"invoice": 7}')
+    ended(weir, second, 'COMPLETED')  # the slot is free though the workflow is still open
+    server.ask('terminate', 'execution-' + first)
+    weir.good('complete', first)
+    assert weir.run('complete', first, '--failed').code == 4
+    wait_for('the node to let go of it', lambda: weir.good('status', '--json').json()['running'] == 0)
+    execution = ended(weir, first, 'COMPLETED')
+    assert the_step(execution)['output'] == {'invoice': 7} and the_step(execution)['variables']['run_id'], execution
+    assert weir.good('store', 'check', '--json').json()['problems'] == []
+
+
 def an_operator_who_terminates_a_workflow_ends_it(weir):
     server = the_server()
     prepare(weir, server)

@@ -42,7 +42,10 @@ static void call_finished(void *context, const struct grpc_result *result)
     struct temporal *engine = call->engine;
     struct run *run = call->run;
     call_done *done = call->done;
+    enum method method = call->method;
+    bool is_probe = call == engine->reach.probe;
     call_free(call);
+    reach_hear(engine, method, is_probe, result);
     done(engine, run, result);
 }
 
@@ -64,8 +67,13 @@ bool call_send(struct temporal *engine, struct run *run, struct call **slot, enu
         .done = call_finished,
         .context = call,
     };
-    *call = (struct call){
-        .next = engine->calls, .link = &engine->calls, .engine = engine, .run = run, .slot = slot, .done = done};
+    *call = (struct call){.next = engine->calls,
+                          .link = &engine->calls,
+                          .engine = engine,
+                          .run = run,
+                          .slot = slot,
+                          .done = done,
+                          .method = method};
     if (call->next != NULL) {
         call->next->link = &call->next;
     }

@@ -3,6 +3,7 @@
  *   temporal.c  verbs and loop      runs.c    the table of executions, and what is due when
  *   calls.c     one call each       starts.c  start and describe: what an execution's answers mean
  *   follow.c    waiting, listing    ends.c    the close event, and the report of the end
+ *   reach.c     whether the service is there
  *
  * Everything here belongs to the engine's thread (or to whoever drives engine_step()), except what temporal.c says.
  *
@@ -45,10 +46,17 @@
 #define SWEEP_WIDE_OVERLAP_US (120 * MICROSECONDS_PER_SECOND)
 #define NAMESPACE_INTERVAL_US (300 * MICROSECONDS_PER_SECOND)
 #define NAMESPACE_RETRY_US (10 * MICROSECONDS_PER_SECOND)
+/* Nothing heard for this long: the service is asked whether it is there. */
+#define REACH_QUIET_US (10 * MICROSECONDS_PER_SECOND)
+/* While it may be away: work resumes within 2 s of its return, of which the next connection takes up to
+ * GRPC_BACKOFF_MAX_US. */
+#define REACH_PROBE_INTERVAL_US (250 * MICROSECONDS_PER_MS)
+#define REACH_PROBE_TIMEOUT_US (2 * MICROSECONDS_PER_SECOND)
 /* A start that is older than the retention less this part of it is not sent again. */
 #define RETENTION_MARGIN_PART 10
 
 enum { BUCKETS_MIN = 1024, BUCKETS_MAX = 1 << 20, SWEEP_WIDE_EVERY = 15, SWEEP_PAGES_MAX = 50, QUERY_BYTES_MAX = 512 };
+enum { REACH_FAILURES_MAX = 3 }; /* the first one of any call, then of probes: the service is away */
 
 enum run_state { RUN_WAITS, RUN_STARTING, RUN_ASKING, RUN_FOLLOWED, RUN_CLOSING, RUN_ENDED };
 
@@ -116,6 +124,13 @@ struct sweep {
     unsigned count;
 };
 
+/* Whether the service is there. */
+struct reach {
+    int failures; /* in a row; REACH_FAILURES_MAX: it is away */
+    int64_t due_us;
+    struct call *probe;
+};
+
 struct command;
 
 struct temporal {
@@ -156,6 +171,7 @@ struct temporal {
     struct call *calls; /* every call under way */
     struct pace pace;
     struct sweep sweep;
+    struct reach reach;
     size_t polls;
     struct polled_workspace *polled[POLLED_BUCKETS];
     struct run *poll_queue;
@@ -222,6 +238,7 @@ struct call {
     struct run *run;
     struct call **slot; /* the run's pointer to this call */
     call_done *done;
+    enum method method;
     grpc_call_id id;
 };
 /* Sends; `slot` (may be NULL) points at the call until it is done. False when it could not be sent: then `done` is not
@@ -255,6 +272,13 @@ void follow_end(struct temporal *engine, struct run *run);
 /* Sweeps and the namespace; returns when it wants to be called again. */
 int64_t follow_step(struct temporal *engine, int64_t now_us);
 void follow_close(struct temporal *engine);
+
+/* --- reach.c --- */
+
+/* Every call's result, before its `done`. */
+void reach_hear(struct temporal *engine, enum method method, bool is_probe, const struct grpc_result *result);
+/* Returns when it wants to be called again. */
+int64_t reach_step(struct temporal *engine, int64_t now_us);
 
 /* --- ends.c --- */
 

@@ -383,6 +383,8 @@ static int64_t turn(struct temporal *engine)
         give_back(engine, false);
     }
     int64_t next_us = follow_step(engine, now_us);
+    int64_t reach_us = reach_step(engine, now_us);
+    next_us = reach_us < next_us ? reach_us : next_us;
     /* What was sent just now leaves in this step. */
     int64_t sent_us = engine->wire.step(engine->wire.context);
     wire_us = sent_us < wire_us ? sent_us : wire_us;
@@ -624,6 +626,7 @@ enum weir_status temporal_open_on(const struct temporal_options *options, const 
                                                          : options->polls_max;
     engine->polls_now_max = engine->polls_max;
     engine->retention_us = TEMPORAL_RETENTION_LEAST_US;
+    engine->reach.due_us = time_add(temporal_now(engine), REACH_QUIET_US);
     (void)pthread_mutex_init(&engine->lock, NULL);
     definitions_init(&engine->definitions);
     random_seed_from_system(&engine->random);

@@ -448,7 +448,7 @@ static json_t *facts_of(sqlite3_stmt *item, const char *id, int64_t now_us)
     enum pending_reason reason = reason_of(item);
     return json_pack(
         "{s:s, s:s, s:s?, s:s, s:s, s:s, s:s, s:i, s:I, s:I, s:i, s:i, s:i, s:o, s:o, s:o, s:o, s:s?, s:s, s:b, s:s?, "
-        "s:s?, s:I}",
+        "s:s?, s:s?, s:I}",
         "id", id, "status", column_text(item, 0), "pending_reason", waits ? pending_reason_name(reason) : NULL, "because",
         waits                                          ? pending_reason_meaning(reason)
         : sqlite3_column_type(item, 11) == SQLITE_NULL ? "its node has claimed it and starts it"
@@ -460,7 +460,8 @@ static json_t *facts_of(sqlite3_stmt *item, const char *id, int64_t now_us)
         time_json(item, 6), "claimed_at", time_json(item, 10), "dispatched_at", time_json(item, 11), "node",
         column_text(item, 21), "executor_group", column_text(item, 22), "cancel_requested",
         sqlite3_column_type(item, 24) != SQLITE_NULL, "error_code", column_text(item, 25), "error", column_text(item, 26),
-        "waiting_us", (json_int_t)(now_us - sqlite3_column_int64(item, 12)));
+        "engine_error", waits && reason == REASON_ENGINE_UNREACHABLE ? column_text(item, 31) : NULL, "waiting_us",
+        (json_int_t)(now_us - sqlite3_column_int64(item, 12)));
 }
 
 static enum weir_status why_living(struct why *why, struct weir_error *error)
@@ -575,6 +576,9 @@ static enum weir_status read_node_totals(struct connection *connection, int64_t 
         (void)json_object_set_new(status_json, "running", json_integer(sqlite3_column_int64(statement, 1)));
         (void)json_object_set_new(status_json, "stuck", json_integer(sqlite3_column_int64(statement, 2)));
         (void)json_object_set_new(status_json, "engine_reachable", json_boolean(sqlite3_column_int(statement, 3) != 0));
+        const char *engine_error = column_text(statement, 4);
+        (void)json_object_set_new(status_json, "engine_error",
+                                  engine_error == NULL ? json_null() : json_string(engine_error));
         (void)sqlite3_reset(statement);
     }
     return status;

@@ -154,6 +154,35 @@ static void an_engine_that_is_away_for_long_fails_nothing(void **state)
     assert_int_equal(bench->counts[EVENT_DISPATCH_FAILED] + bench->counts[EVENT_EXECUTION_RETRYING], 0);
 }
 
+static void say(struct bench *bench, enum report_kind kind)
+{
+    struct report *report = report_new(kind, "", 0);
+    assert_non_null(report);
+    report->error = strdup("127.0.0.1:7233 refuses connections");
+    engine_report(bench->engine, report);
+}
+
+static void an_engine_that_says_it_is_away_is_believed_until_it_says_it_is_back(void **state)
+{
+    struct bench *bench = *state;
+    char id[UUID_TEXT_MAX];
+    start_node(bench);
+    pass(bench, SECOND);
+    say(bench, REPORT_ENGINE_DOWN); /* there is nothing to start */
+    pass(bench, SECOND);
+    assert_int_equal(bench->counts[EVENT_ENGINE_DOWN], 1);
+    enqueue(bench, "solo", id);
+    say(bench, REPORT_ENGINE_DOWN);
+    pass(bench, 2 * SECOND);
+    assert_string_equal(text_of(bench, id, "pending_reason"), "engine_unreachable");
+    assert_null(scripted_world_entry(bench->world, id)); /* never sent */
+    say(bench, REPORT_ENGINE_UP);
+    pass(bench, 2 * SECOND);
+    assert_string_equal(text_of(bench, id, "status"), "COMPLETED");
+    assert_int_equal(bench->counts[EVENT_ENGINE_DOWN], 1);
+    assert_int_equal(bench->counts[EVENT_ENGINE_UP], 1);
+}
+
 /* It is promoted by a claim, and there is none while the engine is full: that must be waited for, not asked for. */
 static void a_due_item_that_finds_no_room_makes_no_busy_loop(void **state)
 {
@@ -553,6 +582,7 @@ int main(void)
         TEST(a_refused_start_is_tried_exactly_three_times),
         TEST(a_permanent_refusal_fails_at_once),
         TEST(an_engine_that_is_away_for_long_fails_nothing),
+        TEST(an_engine_that_says_it_is_away_is_believed_until_it_says_it_is_back),
         TEST(a_due_item_that_finds_no_room_makes_no_busy_loop),
         TEST(a_cancel_reaches_the_engine),
         TEST(a_stuck_execution_is_named_once_a_period),

@@ -305,6 +305,8 @@ static void unknown_ids_are_not_found(void **state)
     assert_int_equal(weir_show(weir, UNKNOWN_ID, &json, &error), WEIR_EXECUTION_NOT_FOUND);
     assert_int_equal(weir_why(weir, UNKNOWN_ID, &json, &error), WEIR_EXECUTION_NOT_FOUND);
     assert_int_equal(weir_cancel(weir, UNKNOWN_ID, NULL, &error), WEIR_EXECUTION_NOT_FOUND);
+    assert_int_equal(weir_complete(weir, UNKNOWN_ID, NULL, &error), WEIR_EXECUTION_NOT_FOUND);
+    assert_int_equal(weir_complete(weir, NULL, NULL, &error), WEIR_MISUSE);
     assert_int_equal(weir_wait(weir, UNKNOWN_ID, 0, NULL, NULL, &error), WEIR_EXECUTION_NOT_FOUND);
     assert_int_equal(weir_show(weir, "zz", &json, &error), WEIR_INVALID_ARGUMENT);
     assert_null(json);

@@ -113,6 +113,21 @@ static void work_resumes_within_the_ceiling_after_any_outage(void **state)
     }
 }
 
+static void the_engines_own_word_opens_it_at_once(void **state)
+{
+    (void)state;
+    struct breaker breaker;
+    breaker_init(&breaker);
+    assert_true(breaker_open(&breaker, 1000));
+    assert_false(breaker_open(&breaker, 2000));
+    assert_int_equal(breaker.opened_at_us, 1000);
+    assert_int_equal(breaker_allows(&breaker, 50, 1000 + BREAKER_MAX_DELAY_US - 1), 0);
+    assert_int_equal(breaker_allows(&breaker, 50, 1000 + BREAKER_MAX_DELAY_US), 1); /* should its word never come */
+    assert_false(breaker_open(&breaker, 2000));
+    assert_true(breaker_reached(&breaker));
+    assert_int_equal(breaker_allows(&breaker, 50, 3000), 50);
+}
+
 int main(void)
 {
     test_seed(&random_numbers, "breaker");
@@ -124,6 +139,7 @@ int main(void)
         cmocka_unit_test(late_answers_from_before_it_opened_change_nothing),
         cmocka_unit_test(a_probe_without_an_answer_is_followed_by_another),
         cmocka_unit_test(work_resumes_within_the_ceiling_after_any_outage),
+        cmocka_unit_test(the_engines_own_word_opens_it_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

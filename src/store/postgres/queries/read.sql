@@ -73,7 +73,7 @@ WHERE ($1 IS NULL OR d.name = $1) AND lpad(d.id::text, 20, '0') COLLATE "C" > $2
 ORDER BY d.id LIMIT $3;
 
 -- name: list_nodes
-SELECT n.id, n.name, n.executor_group, n.host, n.pid, n.version, n.engine, n.engine_reachable, n.wish,
+SELECT n.id, n.name, n.executor_group, n.host, n.pid, n.version, n.engine, n.engine_reachable, n.engine_error, n.wish,
        CASE WHEN n.stopped_at IS NOT NULL THEN 'stopped' WHEN n.dead_at IS NOT NULL THEN 'dead'
             WHEN n.expires_at <= (SELECT :schema.store_time()) THEN 'expired' WHEN n.wish = 'pause' THEN 'paused'
             WHEN n.wish = 'drain' THEN 'draining' ELSE 'alive' END AS state,
@@ -142,6 +142,7 @@ SELECT json_build_object(
     'failed', t.failed, 'cancelled', t.cancelled, 'workspace_count', t.workspace_count,
     'queue_paused', (SELECT s.queue_paused FROM :schema.store_state s WHERE s.id = 1),
     'nodes', l.nodes, 'running', l.running, 'stuck', l.stuck, 'engine_reachable', l.engine_reachable,
+    'engine_error', :schema.engine_error(NULL),
     'server', json_build_object(
         'version', current_setting('server_version'), 'fsync', current_setting('fsync')::boolean,
         'full_page_writes', current_setting('full_page_writes')::boolean,

@@ -39,7 +39,8 @@ ORDER BY d.id LIMIT ?3;
 -- ?4 = store time.
 -- name: list_nodes
 SELECT n.id AS id, n.name AS name, n.executor_group AS executor_group, n.host AS host, n.pid AS pid, n.version AS version,
-       n.engine AS engine, json(CASE n.engine_reachable WHEN 1 THEN 'true' ELSE 'false' END) AS engine_reachable, n.wish AS wish,
+       n.engine AS engine, json(CASE n.engine_reachable WHEN 1 THEN 'true' ELSE 'false' END) AS engine_reachable,
+       n.engine_error AS engine_error, n.wish AS wish,
        CASE WHEN n.stopped_at IS NOT NULL THEN 'stopped' WHEN n.dead_at IS NOT NULL THEN 'dead'
             WHEN n.expires_at <= ?4 THEN 'expired' WHEN n.wish = 'pause' THEN 'paused' WHEN n.wish = 'drain' THEN 'draining'
             ELSE 'alive' END AS state,
@@ -75,7 +76,9 @@ SELECT q.status, q.phase, q.node_id, q.rank, q.lane_id, q.run_at, q.due_at, q.at
        EXISTS (SELECT 1 FROM nodes n WHERE n.recovered_at IS NULL AND n.executor_group = l.executor_group AND n.dead_at IS NULL
                AND n.stopped_at IS NULL AND n.expires_at > ?2 AND n.engine_reachable = 1),
        (SELECT n.name FROM nodes n WHERE n.id = q.node_id), l.executor_group, q.workspace_id, q.cancel_at, q.error_code, q.error,
-       d.name, d.version, l.runnable, d.attempts_max
+       d.name, d.version, l.runnable, d.attempts_max,
+       (SELECT max(n.engine_error) FROM nodes n WHERE n.recovered_at IS NULL AND n.executor_group = l.executor_group
+        AND n.dead_at IS NULL AND n.stopped_at IS NULL AND n.expires_at > ?2 AND n.engine_reachable = 0)
 FROM workflow_execution_queue q JOIN workspaces w ON w.id = q.workspace_id JOIN lanes l ON l.id = q.lane_id
 JOIN executor_groups g ON g.name = l.executor_group JOIN workflow_definitions d ON d.id = q.definition_id
 JOIN store_state s ON s.id = 1
@@ -115,7 +118,8 @@ SELECT w.name AS name, w.plan AS plan, w.slots_used AS slots_used, w.slots_max A
 FROM workspaces w ORDER BY w.pending * 1.0 / w.slots_max DESC, w.name LIMIT ?1;
 
 -- name: status_nodes
-SELECT count(*), coalesce(sum(running), 0), coalesce(sum(stuck), 0), coalesce(min(engine_reachable), 1)
+SELECT count(*), coalesce(sum(running), 0), coalesce(sum(stuck), 0), coalesce(min(engine_reachable), 1),
+       max(CASE engine_reachable WHEN 0 THEN engine_error END)
 FROM nodes WHERE recovered_at IS NULL AND stopped_at IS NULL AND dead_at IS NULL AND expires_at > ?1;
 
 -- What waits, by the reason that holds it back (queue/item.h). ?1 = store time; ?2 = how many of the waiting rows are looked at:

@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "engine/temporal/pace.h"
+#include "engine/temporal/parts.h"
 #include "support/fake_temporal.h"
 
-enum { REPORT_KINDS = REPORT_ABSENT + 1 };
+enum { REPORT_KINDS = REPORT_ENGINE_UP + 1 };
 #define ID_ONE "019aa000-0000-7000-8000-000000000001"
 #define ID_TWO "019aa000-0000-7000-8000-000000000002"
 #define SECOND_US MICROSECONDS_PER_SECOND
@@ -572,6 +572,71 @@ static void an_outage_while_runs_are_followed_ends_none(void **state)
 
 /* --- cancel, stop --- */
 
+static void an_outage_is_told_though_nothing_is_started(void **state)
+{
+    struct bench bench;
+    (void)state;
+    open_bench(&bench);
+    pass(&bench, HOUR_US);
+    assert_int_equal(heard_in_all(&bench), 0);
+    fake_temporal_set_fault(bench.service, FAKE_NOT_SENT);
+    pass(&bench, 12 * SECOND_US);
+    assert_true(heard(&bench, REPORT_ENGINE_DOWN) > 1); /* again and again */
+    assert_string_equal(last(&bench, REPORT_ENGINE_DOWN)->id, "");
+    assert_string_equal(last(&bench, REPORT_ENGINE_DOWN)->error_code, "engine_unreachable");
+    assert_non_null(last(&bench, REPORT_ENGINE_DOWN)->error);
+    assert_int_equal(heard(&bench, REPORT_ENGINE_UP), 0);
+    fake_temporal_set_fault(bench.service, FAKE_FINE);
+    pass(&bench, SECOND_US / 2);
+    assert_int_equal(heard(&bench, REPORT_ENGINE_UP), 1);
+    pass(&bench, HOUR_US);
+    assert_int_equal(heard(&bench, REPORT_ENGINE_UP), 1);
+    close_bench(&bench);
+}
+
+static void an_outage_is_told_soon_by_what_is_followed(void **state)
+{
+    static const enum fake_fault faults[] = {FAKE_NOT_SENT, FAKE_UNAVAILABLE, FAKE_LOSE_REQUEST, FAKE_NAMESPACE};
+    (void)state;
+    for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
+        struct bench bench;
+        open_bench(&bench);
+        start_and_follow(&bench, ID_ONE);
+        pass(&bench, 5 * SECOND_US);
+        fake_temporal_set_fault(bench.service, faults[i]);
+        pass(&bench, 3 * SECOND_US);
+        assert_true(heard(&bench, REPORT_ENGINE_DOWN) > 0);
+        fake_temporal_set_fault(bench.service, FAKE_FINE);
+        pass(&bench, SECOND_US / 2);
+        assert_int_equal(heard(&bench, REPORT_ENGINE_UP), 1);
+        close_bench(&bench);
+    }
+}
+
+/* Answers that only say no come from a service that is there. */
+static void a_failed_call_or_a_refusal_is_no_outage(void **state)
+{
+    static const enum fake_fault faults[] = {FAKE_THROTTLE, FAKE_DENIED, FAKE_INVALID};
+    struct bench bench;
+    (void)state;
+    open_bench(&bench);
+    start_and_follow(&bench, ID_ONE);
+    for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
+        fake_temporal_set_fault(bench.service, faults[i]);
+        pass(&bench, 30 * SECOND_US);
+    }
+    fake_temporal_set_fault(bench.service, FAKE_FINE);
+    for (int i = 0; i < 20; i++) {
+        pass(&bench, 10 * SECOND_US);
+        fake_temporal_set_fault(bench.service, FAKE_NOT_SENT);
+        pass(&bench, REACH_PROBE_INTERVAL_US - 1); /* too short for three failures */
+        fake_temporal_set_fault(bench.service, FAKE_FINE);
+    }
+    assert_int_equal(heard(&bench, REPORT_ENGINE_DOWN), 0);
+    assert_int_equal(heard(&bench, REPORT_ENGINE_UP), 0);
+    close_bench(&bench);
+}
+
 static void a_cancel_is_passed_on_once(void **state)
 {
     struct bench bench;
@@ -750,6 +815,9 @@ int main(void)
         cmocka_unit_test(a_workflow_that_was_reset_is_followed_on),
         cmocka_unit_test(a_workflow_that_is_deleted_does_not_hold_its_slot),
         cmocka_unit_test(an_outage_while_runs_are_followed_ends_none),
+        cmocka_unit_test(an_outage_is_told_though_nothing_is_started),
+        cmocka_unit_test(an_outage_is_told_soon_by_what_is_followed),
+        cmocka_unit_test(a_failed_call_or_a_refusal_is_no_outage),
         cmocka_unit_test(a_cancel_is_passed_on_once),
         cmocka_unit_test(a_cancel_that_overtakes_its_start_is_not_lost),
         cmocka_unit_test(a_stop_hands_over_at_once_what_runs),

@@ -101,6 +101,10 @@ static void hear(void *context, struct report *report)
 {
     struct scene *scene = context;
     char workflow_id[64];
+    if (report->kind == REPORT_ENGINE_DOWN || report->kind == REPORT_ENGINE_UP) {
+        report_free(report); /* of no start */
+        return;
+    }
     (void)snprintf(workflow_id, sizeof workflow_id, "execution-%s", report->id);
     const struct started *started = find(scene, workflow_id);
     bool gives_back = report->kind == REPORT_REFUSED || (report->kind == REPORT_UNREACHABLE && !report->may_run);

@@ -1,0 +1,60 @@
+/* weir complete: the end of an execution, told by whoever ran it. */
+#include <string.h>
+
+#include "base/error.h"
+#include "cli/command.h"
+#include "cli/fields.h"
+#include "cli/input.h"
+
+/* --result: the text itself, @FILE, or - for stdin; the store checks it. */
+static enum weir_status read_result(const struct invocation *invocation, struct text *to, struct weir_error *error)
+{
+    const char *result = invocation_text(invocation, "result");
+    if (result == NULL) {
+        return WEIR_OK;
+    }
+    return result[0] == '@' || strcmp(result, "-") == 0 ? input_read(result[0] == '@' ? result + 1 : result, to, error)
+                                                        : text_add_string(to, result);
+}
+
+static enum weir_status read_end(const struct invocation *invocation, struct completion *ret_completion,
+                                 struct weir_error *error)
+{
+    bool failed = invocation_has(invocation, "failed");
+    bool cancelled = invocation_has(invocation, "cancelled");
+    if (failed && cancelled) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "--failed and --cancelled exclude each other");
+    }
+    ret_completion->kind = failed ? RECORD_FAILED : cancelled ? RECORD_CANCELLED : RECORD_COMPLETED;
+    ret_completion->error_code = invocation_text(invocation, "error-code");
+    ret_completion->error = invocation_text(invocation, "error");
+    if (!failed && (ret_completion->error_code != NULL || ret_completion->error != NULL)) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "--error-code and --error belong to --failed");
+    }
+    return WEIR_OK;
+}
+
+enum weir_status verb_complete(struct invocation *invocation, struct weir_error *error)
+{
+    struct store *store = NULL;
+    struct text result = {.max = STEP_OUTPUT_BYTES_MAX + 1};
+    struct completion completion = {.id = invocation_argument(invocation, 0)};
+    enum weir_status status = read_end(invocation, &completion, error);
+    if (status == WEIR_OK) {
+        status = read_result(invocation, &result, error);
+        completion.result = result.length == 0 ? NULL : result.data;
+    }
+    if (status == WEIR_OK) {
+        status = invocation_open_store(invocation, STORE_CHANGE, &store, error);
+    }
+    if (status == WEIR_OK && !invocation_is_dry_run(invocation)) {
+        status = store_complete(store, &completion, error);
+    }
+    if (status == WEIR_OK) {
+        output_say(invocation->output, "%s %s", completion.id,
+                   invocation_is_dry_run(invocation) ? "would be ended" : "has ended");
+    }
+    text_close(&result);
+    store_close(store);
+    return status;
+}

@@ -1,0 +1,190 @@
+/* The end of an execution as its own worker tells it: made of the verbs that are there, so that no driver has a say. What
+ * decides is the record, which is conditional on the fence. */
+#include <string.h>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "store/store.h"
+
+#define WORKFLOW_STEP "workflow" /* the one step of an execution that an engine outside of the node runs */
+
+enum { TRIES_MAX = 5 }; /* an execution is handed over as many times while we look */
+
+static const char *text_at(const json_t *object, const char *key)
+{
+    return json_string_value(json_object_get(object, key));
+}
+
+/* --- may it be told? --- */
+
+static bool is_run_outside(const json_t *workflow)
+{
+    const char *text = text_at(workflow, "definition");
+    json_t *definition = NULL;
+    bool is_outside = text != NULL && json_read(text, strlen(text), &definition, NULL) == WEIR_OK &&
+                      json_is_object(json_object_get(definition, "temporal"));
+    json_decref(definition);
+    return is_outside;
+}
+
+/* Steps run inside a node, which alone knows when they have ended. Several versions may fit, by the workspace's own
+ * workflow and by everybody's: then all must be run outside. */
+static enum weir_status need_outside(struct store *store, const json_t *execution, struct weir_error *error)
+{
+    const char *workspace = text_at(execution, "workspace");
+    json_int_t version = json_integer_value(json_object_get(execution, "version"));
+    struct list_options options = {
+        .kind = LIST_WORKFLOWS, .name = text_at(execution, "workflow"), .limit = LIST_LIMIT_MOST};
+    json_t *page = NULL;
+    size_t fit = 0;
+    size_t outside = 0;
+    enum weir_status status = WEIR_OK;
+    do {
+        json_t *next = NULL;
+        const json_t *row;
+        size_t i;
+        status = store_list(store, &options, &next, error);
+        json_decref(page);
+        page = next;
+        options.cursor = status == WEIR_OK ? text_at(page, "next_cursor") : NULL;
+        json_array_foreach(json_object_get(page, "items"), i, row)
+        {
+            const char *owner = text_at(row, "workspace"); /* NULL: everybody's */
+            if (json_integer_value(json_object_get(row, "version")) == version &&
+                (owner == NULL || (workspace != NULL && strcmp(owner, workspace) == 0))) {
+                fit++;
+                outside += is_run_outside(row);
+            }
+        }
+    } while (options.cursor != NULL);
+    json_decref(page);
+    if (status == WEIR_OK && (fit == 0 || fit != outside)) {
+        status = error_set(error, WEIR_ILLEGAL_STATE, "workflow '%s' runs inside a node, which tells its end itself",
+                           options.name);
+        error_hint(error,
+                   "only workflows with a `temporal:` section may be ended by their worker; `weir cancel` stops others");
+    }
+    return status;
+}
+
+/* --- one try --- */
+
+static enum item_state state_of(enum record_kind kind)
+{
+    return kind == RECORD_COMPLETED ? ITEM_COMPLETED : kind == RECORD_FAILED ? ITEM_FAILED : ITEM_CANCELLED;
+}
+
+/* Said before, by whomever: the same end is no failure. */
+static enum weir_status compare_ends(const json_t *execution, enum record_kind kind, struct weir_error *error)
+{
+    const char *state = text_at(execution, "status");
+    if (state != NULL && strcmp(state, item_state_name(state_of(kind))) == 0) {
+        return WEIR_OK;
+    }
+    return error_set(error, WEIR_ILLEGAL_STATE, "the execution has ended already: %s", state == NULL ? "" : state);
+}
+
+/* What the node noted at the start (run id and the like) stays. NULL when it noted nothing. */
+static char *noted_at_start(const json_t *execution)
+{
+    size_t i;
+    const json_t *step;
+    json_array_foreach(json_object_get(execution, "steps"), i, step)
+    {
+        const char *name = text_at(step, "step");
+        const json_t *variables = json_object_get(step, "variables");
+        if (name != NULL && strcmp(name, WORKFLOW_STEP) == 0 && json_is_object(variables)) {
+            return json_dumps(variables, JSON_COMPACT);
+        }
+    }
+    return NULL;
+}
+
+static enum weir_status record_completion(struct store *store, const json_t *execution, const struct completion *completion,
+                                          enum weir_status *ret_outcome, struct weir_error *error)
+{
+    static const enum step_state states[] = {
+        [ITEM_COMPLETED] = STEP_COMPLETED, [ITEM_FAILED] = STEP_FAILED, [ITEM_CANCELLED] = STEP_CANCELLED};
+    struct step_record step = {.step = WORKFLOW_STEP,
+                               .state = states[state_of(completion->kind)],
+                               .attempt = 1,
+                               .failures = completion->kind == RECORD_FAILED,
+                               .exit_code = -1,
+                               .variables = noted_at_start(execution)};
+    struct record record = {.kind = completion->kind,
+                            .fence = json_integer_value(json_object_get(execution, "fence")),
+                            .dispatched_first = true,
+                            .step = &step,
+                            .error_code = completion->error_code,
+                            .error = completion->error};
+    struct record_summary summary;
+    text_copy(record.id, sizeof record.id, text_at(execution, "id"));
+    text_copy(step.error_code, sizeof step.error_code, completion->error_code == NULL ? "" : completion->error_code);
+    step.error = completion->error == NULL ? NULL : strdup(completion->error);
+    if (completion->result != NULL) {
+        step.output = strdup(completion->result);
+        step.output_length = strlen(completion->result);
+    }
+    enum weir_status status =
+        (completion->error != NULL && step.error == NULL) || (completion->result != NULL && step.output == NULL)
+            ? error_out_of_memory(error)
+            : store_record(store, 0, &record, 1, &summary, error);
+    step_record_close(&step);
+    *ret_outcome = record.status;
+    return status;
+}
+
+/* *ret_outcome tells what became of it when the status is fine: WEIR_OK, or somebody was faster and it must be looked at
+ * again. */
+static enum weir_status complete_once(struct store *store, const struct completion *completion,
+                                      enum weir_status *ret_outcome, struct weir_error *error)
+{
+    json_t *execution = NULL;
+    enum weir_status status = store_show(store, completion->id, &execution, error);
+    const char *state = status == WEIR_OK ? text_at(execution, "status") : NULL;
+    *ret_outcome = WEIR_OK;
+    if (status == WEIR_OK && !json_is_null(json_object_get(execution, "finished_at"))) {
+        status = compare_ends(execution, completion->kind, error);
+    } else if (status == WEIR_OK) {
+        status = need_outside(store, execution, error);
+        if (status == WEIR_OK && state != NULL && strcmp(state, item_state_name(ITEM_PENDING)) == 0) {
+            status = error_set(error, WEIR_ILLEGAL_STATE, "the execution has not been started");
+            error_hint(error, "`weir why %s` says what it waits for; `weir cancel` ends what waits", completion->id);
+        }
+        if (status == WEIR_OK) {
+            status = record_completion(store, execution, completion, ret_outcome, error);
+        }
+    }
+    json_decref(execution);
+    return status;
+}
+
+enum weir_status store_complete(struct store *store, const struct completion *completion, struct weir_error *error)
+{
+    enum weir_status outcome = WEIR_OK;
+    json_t *result = NULL;
+    INVARIANT(completion->kind == RECORD_COMPLETED || completion->kind == RECORD_FAILED ||
+              completion->kind == RECORD_CANCELLED);
+    if (completion->error_code != NULL && strlen(completion->error_code) > ERROR_CODE_MAX) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "an error code holds at most %d bytes", ERROR_CODE_MAX);
+    }
+    if (completion->result != NULL && strlen(completion->result) > STEP_OUTPUT_BYTES_MAX) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "a result holds at most %d bytes", STEP_OUTPUT_BYTES_MAX);
+    }
+    if (completion->result != NULL &&
+        json_read(completion->result, strlen(completion->result), &result, error) != WEIR_OK) {
+        error_prefix(error, "the result is no JSON");
+        return error == NULL ? WEIR_INVALID_ARGUMENT : (error->status = WEIR_INVALID_ARGUMENT);
+    }
+    json_decref(result);
+    for (int i = 0; i < TRIES_MAX; i++) {
+        enum weir_status status = complete_once(store, completion, &outcome, error);
+        if (status != WEIR_OK || outcome == WEIR_OK) {
+            return status;
+        }
+        if (outcome == WEIR_INVALID_ARGUMENT) {
+            return error_set(error, outcome, "the store does not take this result or error");
+        }
+    }
+    return error_set(error, WEIR_STORE_BUSY, "the execution was handed over again and again; try it once more");
+}
