@@ -9,6 +9,7 @@ usage: postgres_faults_test.py BINARY [TEST ...]
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -115,8 +116,10 @@ def the_servers_disk_runs_full(weir):
     """First where the tables are: statements are refused. Then where the write-ahead log is: the server falls."""
     flag = weir.path('full')
     os.chmod(weir.folder, 0o755)
+    library = shutil.copy(FULL_DISK, weir.path('full_disk.so'))  # where the server's user can read it
+    os.chmod(library, 0o755)
     server = PostgresServer('wal_recycle = off\nmin_wal_size = 2MB\nfull_page_writes = on', initdb=['--wal-segsize=1'],
-                            environment={'LD_PRELOAD': FULL_DISK, 'WEIR_FULL_DISK': flag})
+                            environment={'LD_PRELOAD': library, 'WEIR_FULL_DISK': flag})
     weir.environment['WEIR_STORE'] = server.url(server.database())
     scene = Scene(weir)
     node = Node(weir, 'node', WEIR_NODE_LEASE=LONG_LEASE).ready()
