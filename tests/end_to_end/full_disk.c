@@ -2,7 +2,6 @@
  * full disk does; what is there can be read and written. Needs no right to mount anything.
  *
  * WEIR_FULL_DISK names the file: "PATH.data" is for everything but the write-ahead log, "PATH.wal" is for that. */
-#undef _FILE_OFFSET_BITS /* it would make one name of pwrite and pwrite64; a server may call either */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
