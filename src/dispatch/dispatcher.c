@@ -268,8 +268,8 @@ static bool may_claim(struct node *node)
            !atomic_load(&node->lease_lost) && lease_is_valid(node) && atomic_load(&node->stop_kind) == 0;
 }
 
-/* A claim takes a part of what the engine can hold: while it is started, run and recorded, the next ones follow. One that took all
- * of it would leave the recorder without work until its own comes back, and then the dispatcher. */
+/* A claim takes a part of what the engine can hold: while it is started, run and recorded, the next ones follow. One that
+ * took all of it would leave the recorder without work until its own comes back, and then the dispatcher. */
 enum { CLAIM_PARTS = 3, CLAIM_PART_LEAST = 64 };
 
 /* How many to claim: the engine's room, one batch, and what the breaker lets through. */
