@@ -86,7 +86,7 @@ static long blocks_of_a_record(int kind)
 static void a_record_reads_its_set_and_no_backlog(void **state)
 {
     static const int kinds[] = {0, 1, 4, 5, 6, 9};
-    enum { BACKLOG = 2000, BLOCKS_MOST = 200 };
+    enum { BACKLOG = 2000, BLOCKS_MOST = 20 };
     (void)state;
     run("ALTER TABLE weir.workflow_execution_queue SET (autovacuum_enabled = off)");
     run("VACUUM ANALYZE weir.workflow_execution_queue");
