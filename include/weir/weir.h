@@ -106,7 +106,7 @@ struct weir_request {
     const char *params;          /* JSON object text, at most 1 MiB; NULL = {} */
     size_t params_length;        /* bytes; 0 = up to the NUL */
     const char *idempotency_key; /* the same key of a workspace gives the first one's id and enqueues nothing */
-    const char *group;           /* of nodes that may run it; NULL = "default" */
+    const char *group;           /* of nodes that may run it; NULL = the workflow's `executor_group`, else "default" */
     int priority;                /* -100 to 100, higher goes first */
     int64_t run_at_us;           /* not before, since 1970; 0 = now */
     const char *id;              /* NULL = made here; your own UUIDv7 makes a call repeatable after WEIR_COMMIT_UNKNOWN */

@@ -121,6 +121,7 @@ static const struct command commands[] = {
                " --priority, --at and --group fill what a line leaves out. Ids come out in the order of the lines; a"
                " refused line has none, its number and the reason go to stderr, the others are enqueued all the same, and"
                " the exit code is 1 at the end.\n"
+               "Without a group it goes to the nodes of the workflow's executor_group, else of executor.group.\n"
                "The same idempotency key again gives the first execution's id and changes nothing.",
     .arguments = {{.name = "WORKFLOW", .help = "name of the workflow; \"-\" reads JSON lines"}},
     .flags = {
@@ -132,7 +133,7 @@ static const struct command commands[] = {
         {.name = "priority", .type = VALUE_INTEGER, .value = "N", .least = PRIORITY_LEAST, .most = PRIORITY_MOST,
          .help = "-100 to 100, higher goes first; 0 by default"},
         {.name = "at", .type = VALUE_TIME, .value = "TIME", .help = "not before 2026-11-21T10:00:00Z, or +10m"},
-        FLAG_GROUP("for the nodes of this group (executor.group)"),
+        FLAG_GROUP("for the nodes of this group, whatever the workflow says"),
         {.name = "wait", .help = "wait for the end, as `weir wait` does"},
     },
 },

@@ -50,7 +50,7 @@ static const struct setting table[SETTING_COUNT] = {
     .least = 1, .most = 100, .help = "starts of an execution before it fails"},
 [SETTING_EXECUTOR_GROUP] = {
     .key = "executor.group", .type = SETTING_TEXT, .default_text = "default", .environment = "WEIR_EXECUTOR_GROUP",
-    .help = "the group that a node serves and `enqueue` asks for"},
+    .help = "the group that a node serves; `enqueue` asks for it where the workflow names none"},
 [SETTING_EXECUTOR_STUCK_AFTER] = {
     .key = "executor.stuck_after", .type = SETTING_DURATION, .default_text = "60s",
     .environment = "WEIR_EXECUTOR_STUCK_AFTER", .least = 10 * MICROSECONDS_PER_MS, .most = YEAR_US,

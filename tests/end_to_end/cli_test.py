@@ -298,6 +298,28 @@ def times_and_groups_are_kept(weir):
     assert weir.good('show', configured, '--json').json()['executor_group'] == 'slow'
 
 
+def a_workflow_says_where_its_executions_go(weir):
+    weir.make_store()
+    weir.write('bill.yaml', 'name: bill\nexecutor_group: billing\nsteps: {s: {sleep: 1s}}\n')
+    weir.good('workflow', 'apply', 'bill.yaml')
+    setting = {'WEIR_EXECUTOR_GROUP': 'slow'}
+
+    def group(*arguments, env=None, stdin=None):
+        id = weir.good('enqueue', '-q', *arguments, env=env, stdin=stdin).out.strip()
+        return weir.good('show', id, '--json').json()['executor_group']
+    assert group('-w', 'acme', 'bill') == 'billing'
+    assert group('-w', 'acme', 'bill', env=setting) == 'billing' and group('-w', 'acme', 'hello', env=setting) == 'slow'
+    assert group('-w', 'acme', 'bill', '--group', 'mine', env=setting) == 'mine'
+    line = {'workspace': 'acme', 'workflow': 'bill'}
+    assert group('-', stdin=json.dumps(line)) == 'billing'
+    assert group('-', '--group', 'flag', stdin=json.dumps(line)) == 'flag'
+    assert group('-', '--group', 'flag', stdin=json.dumps({**line, 'group': 'line'})) == 'line'
+    assert 'bill v1, for every workspace, executor group billing, published' in weir.good('workflow', 'show', 'bill').out
+    assert weir.items('workflow', 'show', 'bill')[0]['definition']['executor_group'] == 'billing'
+    rows = {line.split()[0]: line.split()[3] for line in weir.good('workflow', 'list').out.splitlines()}
+    assert rows['bill'] == 'billing' and rows['hello'] == '-', rows
+
+
 def lines_give_ids_in_their_order_and_refusals_by_number(weir):
     weir.make_store()
     lines = [{'workspace': 'acme', 'workflow': 'hello', 'params': {'n': n}} for n in range(2500)]
