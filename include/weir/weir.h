@@ -218,7 +218,7 @@ WEIR_MUST_CHECK enum weir_status weir_metrics(struct weir *weir, char **ret_text
  * own loop, handlers included, from one thread at a time. weir_node_wake(), _pause(), _resume() and _begin_stop() may be
  * called from any thread, _wake() from a signal handler too. */
 struct weir_node_options {
-    const char *name;                    /* NULL = host name and process id */
+    const char *name;                    /* NULL = host name and process id, then the group unless it is "default" */
     const char *group;                   /* whose executions it runs; NULL = "default" */
     const struct weir_handler *handlers; /* copied; their names and contexts must outlive the node */
     size_t handler_count;

@@ -96,11 +96,12 @@ static const struct command commands[] = {
                "weir serve --group reports --allow-exec\n",
     .details = "Takes work from the store and runs it until it is told to stop: SIGTERM or Ctrl-C waits for what runs"
                " (stop.grace), a second one does not. The store must exist and be migrated. Steps that run programs are"
-               " refused unless exec.allow or --allow-exec opens them.",
+               " refused unless exec.allow or --allow-exec opens them.\n"
+               "A list `nodes` in weir.yaml makes it several nodes, each with an executor group and an engine of its own.",
     .flags = {
         {.name = "node", .type = VALUE_TEXT, .value = "NAME", .help = "name of this node; host and process by default",
          .has_setting = true, .setting = SETTING_NODE_NAME},
-        {.name = "group", .letter = 'g', .type = VALUE_TEXT, .value = "GROUP", .help = "serve this executor group",
+        {.name = "group", .letter = 'g', .type = VALUE_TEXT, .value = "GROUP", .help = "serve this executor group; of `nodes`, only its node",
          .has_setting = true, .setting = SETTING_EXECUTOR_GROUP},
         {.name = "allow-exec", .help = "let steps run any program", .has_setting = true, .setting = SETTING_EXEC_ALLOW},
         {.name = "engine", .type = VALUE_CHOICE, .value = "ENGINE", .choices = "in_process temporal",

@@ -6,6 +6,7 @@ usage: cli_test.py BINARY [TEST ...]
 
 import json
 import os
+import re
 import signal
 import sqlite3
 import subprocess
@@ -296,6 +297,21 @@ def times_and_groups_are_kept(weir):
     assert weir.good('show', past, '--json').json()['run_at'].startswith('2020-01-01T00:00:00')
     configured = weir.good('enqueue', '-q', '-w', 'acme', 'hello', env={'WEIR_EXECUTOR_GROUP': 'slow'}).out.strip()
     assert weir.good('show', configured, '--json').json()['executor_group'] == 'slow'
+
+
+def nodes_are_shown_as_they_can_be_written(weir):
+    weir.write('weir.yaml', 'nodes:\n  - executor.group: steps\n    exec.allow: [sh, wc]\n'
+               '  - {executor: {group: "b: c"}, engine: temporal, temporal.namespace: billing}\n')
+    shown = weir.good('config', 'show').out
+    assert shown.endswith('nodes:\n  - executor.group: steps\n    exec.allow: [sh,wc]\n  - engine: temporal\n'
+                          '    executor.group: "b: c"\n    temporal.namespace: billing\n'), shown
+    weir.write('again.yaml', shown)
+    assert weir.good('config', 'show', '--config', 'again.yaml').out == shown
+    items = {item['key']: item for item in weir.items('config', 'show')}
+    assert items['nodes[1].temporal.namespace']['value'] == 'billing', items
+    assert items['nodes[1].temporal.namespace']['origin'] == './weir.yaml:4', items
+    assert 'nodes[0].engine' not in items
+    assert re.search(r'nodes\[1\]\.engine +temporal +\./weir\.yaml:4', weir.good('config', 'show', '--origin').out)
 
 
 def a_workflow_says_where_its_executions_go(weir):
