@@ -101,7 +101,8 @@ static const struct command commands[] = {
     .flags = {
         {.name = "node", .type = VALUE_TEXT, .value = "NAME", .help = "name of this node; host and process by default",
          .has_setting = true, .setting = SETTING_NODE_NAME},
-        {.name = "group", .letter = 'g', .type = VALUE_TEXT, .value = "GROUP", .help = "serve this executor group; of `nodes`, only its node",
+        {.name = "group", .letter = 'g', .type = VALUE_TEXT, .value = "GROUP",
+         .help = "serve this executor group; of `nodes`, only its node",
          .has_setting = true, .setting = SETTING_EXECUTOR_GROUP},
         {.name = "allow-exec", .help = "let steps run any program", .has_setting = true, .setting = SETTING_EXEC_ALLOW},
         {.name = "engine", .type = VALUE_CHOICE, .value = "ENGINE", .choices = "in_process temporal",

@@ -407,8 +407,8 @@ static enum weir_status read_document(struct definition_reader *reader, const ch
                                       bool is_from_people, struct definition *definition)
 {
     static const char *const keys[] = {
-        "name",     "workspace",                  "executor_group", "timeout", "stuck_after",
-        "attempts", "release_slot_while_waiting", "steps",          "temporal"};
+        "name",  "workspace", "executor_group", "timeout", "stuck_after", "attempts", "release_slot_while_waiting",
+        "steps", "temporal"};
     const struct yaml_node *root = NULL;
     enum weir_status status = read_tree(reader, bytes, length, is_from_people, &root);
     if (status == WEIR_OK) {

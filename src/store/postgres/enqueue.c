@@ -141,11 +141,11 @@ static enum weir_status send_chunk(struct enqueue *enqueue, struct link *link, s
     if (chunk->count == 0) {
         return WEIR_OK;
     }
-    enum weir_status status = link_write(
-        link, error, &result, QUERY_ENQUEUE_SET, "UOTTBTTDIT", chunk->ids, chunk->count, chunk->given, chunk->count,
-        chunk->workspaces, chunk->count, chunk->workflows, chunk->count, chunk->params, chunk->count, chunk->keys,
-        chunk->count, chunk->groups, chunk->count, chunk->priorities, chunk->count, chunk->run_ats, chunk->count,
-        chunk->default_groups, chunk->count);
+    enum weir_status status =
+        link_write(link, error, &result, QUERY_ENQUEUE_SET, "UOTTBTTDIT", chunk->ids, chunk->count, chunk->given,
+                   chunk->count, chunk->workspaces, chunk->count, chunk->workflows, chunk->count, chunk->params,
+                   chunk->count, chunk->keys, chunk->count, chunk->groups, chunk->count, chunk->priorities, chunk->count,
+                   chunk->run_ats, chunk->count, chunk->default_groups, chunk->count);
     if (status != WEIR_OK) {
         return status;
     }

@@ -209,7 +209,8 @@ static void the_canonical_text_keeps_everything(void **state)
         "\"\\x7f\\u0085\"]}\n"
         "    output_max: 100\n    retry: {attempts: 9, backoff: 2m, factor: 3.5, not_on: [exit_3, timeout]}\n"
         "  t: {sleep: {until: 2026-11-21T10:00:00Z}}\n  u: {handler: h, input: null}\n",
-        "{\"name\":\"a\",\"workspace\":\"ü ✓\",\"executor_group\":\"grün\",\"stuck_after\":\"1h\",\"attempts\":2,\"steps\":{\"s\":{\"when\":\"${ "
+        "{\"name\":\"a\",\"workspace\":\"ü "
+        "✓\",\"executor_group\":\"grün\",\"stuck_after\":\"1h\",\"attempts\":2,\"steps\":{\"s\":{\"when\":\"${ "
         ".input.a | "
         "not "
         "}\",\"retry\":{\"attempts\":9,\"backoff\":\"2m\",\"factor\":3.5,\"max\":\"2m\",\"not_on\":[\"exit_3\",\"timeout\"]"
@@ -231,7 +232,8 @@ static void unknown_keys_are_refused_with_the_nearest_one(void **state)
          "did you mean \"attempts\"?"},
         {HEAD "  s: {sleep: {till: x}}\n", "f.yaml:3:15: unknown key \"till\" in \"sleep\"", NULL},
         {"name: a\nqqqqqqqq: 1\n", "f.yaml:2:1: unknown key \"qqqqqqqq\" in a definition",
-         "known keys: name, workspace, executor_group, timeout, stuck_after, attempts, release_slot_while_waiting, steps, temporal"}};
+         "known keys: name, workspace, executor_group, timeout, stuck_after, attempts, release_slot_while_waiting, steps, "
+         "temporal"}};
     REFUSE_ALL(table)
 }
 
