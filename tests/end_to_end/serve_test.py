@@ -373,11 +373,20 @@ def a_process_has_a_node_for_each_group_of_its_settings(weir):
     _await_status(weir, weir.enqueue('-w', 'acme', 'gated-left'), 'COMPLETED')
     weir.good('node', 'resume', 'both-right')
     _await_status(weir, late, 'COMPLETED')
-    assert _stop(process) == 0
+    os.remove(weir.path('go-right'))
+    last = weir.enqueue('-w', 'acme', 'gated-right')
+    _await_status(weir, last, 'DISPATCHED')
+    process.send_signal(signal.SIGTERM)
+    said = io.TextIOWrapper(process.stderr)
+    _read_until(said, '- 2 nodes')
+    _read_until(said, 'group left - engine in_process - exec open')
+    _read_until(said, 'for 1 running execution;')
+    weir.write('go-right', '')
+    assert process.wait(30) == 0
+    execution = weir.good('show', last, '--json').json()
+    assert execution['status'] == 'COMPLETED' and execution['handovers'] == 0, execution
     stopped = [event['node'] for event in _events(process) if event['event'] == 'node.stopped']
     assert sorted(stopped) == names, stopped
-    said = process.stderr.read().decode()
-    assert '- 2 nodes' in said and 'group left - engine in_process - exec open' in said, said
     assert weir.items('node', 'list') == []
 
 
