@@ -358,8 +358,8 @@ static enum weir_status terminate_named(struct invocation *invocation, struct we
         status = store_show(store, invocation->arguments[i], &execution, error);
         const char *state = json_string_value(json_object_get(execution, "status"));
         if (status == WEIR_OK && state != NULL && strcmp(state, "DISPATCHED") == 0) {
-            status = temporal_settings_terminate(invocation, json_string_value(json_object_get(execution, "id")),
-                                                 reason == NULL ? "asked for in weir" : reason, error);
+            status =
+                temporal_settings_terminate(invocation, execution, reason == NULL ? "asked for in weir" : reason, error);
         }
         json_decref(execution);
     }

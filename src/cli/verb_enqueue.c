@@ -13,11 +13,11 @@ static enum weir_status request_of_flags(const struct invocation *invocation, st
 {
     int64_t now_us = 0;
     enum weir_status status = store_time(store, &now_us, error);
-    const char *group = invocation_text(invocation, "group");
     *request = (struct enqueue_request){
         .workspace = invocation_text(invocation, "workspace"),
         .idempotency_key = invocation_text(invocation, "idempotency-key"),
-        .group = group != NULL ? group : settings_text(invocation->settings, SETTING_EXECUTOR_GROUP),
+        .group = invocation_text(invocation, "group"),
+        .default_group = settings_text(invocation->settings, SETTING_EXECUTOR_GROUP),
         .priority = (int)invocation_number(invocation, "priority", 0),
         .run_at_us = invocation_time(invocation, "at", now_us, 0),
     };

@@ -305,7 +305,7 @@ static enum weir_status claim(struct node *node, size_t limit, bool *ret_more, s
         node->lost_races = 0;
         start_items(node, options.node_id, batch, &result);
     } else if (status == WEIR_OK) {
-        struct event event = {.type = EVENT_RACE_LOST};
+        struct event event = {.type = EVENT_RACE_LOST, .node = node->name};
         node->lost_races++;
         event_emit(node->events, &event);
     }

@@ -93,7 +93,8 @@ struct enqueue_request {
     const char *params; /* JSON object text; NULL = {} */
     size_t params_length;
     const char *idempotency_key; /* NULL = none */
-    const char *group;           /* executor group; NULL = "default" */
+    const char *group;           /* executor group; NULL = the definition's */
+    const char *default_group;   /* where neither names one; NULL = "default" */
     int priority;
     int64_t run_at_us; /* 0 = now; a past time counts as it is */
     const char *id;    /* NULL = made here; given when a lost answer is repeated */

@@ -6,6 +6,7 @@ usage: cli_test.py BINARY [TEST ...]
 
 import json
 import os
+import re
 import signal
 import sqlite3
 import subprocess
@@ -296,6 +297,43 @@ def times_and_groups_are_kept(weir):
     assert weir.good('show', past, '--json').json()['run_at'].startswith('2020-01-01T00:00:00')
     configured = weir.good('enqueue', '-q', '-w', 'acme', 'hello', env={'WEIR_EXECUTOR_GROUP': 'slow'}).out.strip()
     assert weir.good('show', configured, '--json').json()['executor_group'] == 'slow'
+
+
+def nodes_are_shown_as_they_can_be_written(weir):
+    weir.write('weir.yaml', 'nodes:\n  - executor.group: steps\n    exec.allow: [sh, wc]\n'
+               '  - {executor: {group: "b: c"}, engine: temporal, temporal.namespace: billing}\n')
+    shown = weir.good('config', 'show').out
+    assert shown.endswith('nodes:\n  - executor.group: steps\n    exec.allow: [sh,wc]\n  - engine: temporal\n'
+                          '    executor.group: "b: c"\n    temporal.namespace: billing\n'), shown
+    weir.write('again.yaml', shown)
+    assert weir.good('config', 'show', '--config', 'again.yaml').out == shown
+    items = {item['key']: item for item in weir.items('config', 'show')}
+    assert items['nodes[1].temporal.namespace']['value'] == 'billing', items
+    assert items['nodes[1].temporal.namespace']['origin'] == './weir.yaml:4', items
+    assert 'nodes[0].engine' not in items
+    assert re.search(r'nodes\[1\]\.engine +temporal +\./weir\.yaml:4', weir.good('config', 'show', '--origin').out)
+
+
+def a_workflow_says_where_its_executions_go(weir):
+    weir.make_store()
+    weir.write('bill.yaml', 'name: bill\nexecutor_group: billing\nsteps: {s: {sleep: 1s}}\n')
+    weir.good('workflow', 'apply', 'bill.yaml')
+    setting = {'WEIR_EXECUTOR_GROUP': 'slow'}
+
+    def group(*arguments, env=None, stdin=None):
+        id = weir.good('enqueue', '-q', *arguments, env=env, stdin=stdin).out.strip()
+        return weir.good('show', id, '--json').json()['executor_group']
+    assert group('-w', 'acme', 'bill') == 'billing'
+    assert group('-w', 'acme', 'bill', env=setting) == 'billing' and group('-w', 'acme', 'hello', env=setting) == 'slow'
+    assert group('-w', 'acme', 'bill', '--group', 'mine', env=setting) == 'mine'
+    line = {'workspace': 'acme', 'workflow': 'bill'}
+    assert group('-', stdin=json.dumps(line)) == 'billing'
+    assert group('-', '--group', 'flag', stdin=json.dumps(line)) == 'flag'
+    assert group('-', '--group', 'flag', stdin=json.dumps({**line, 'group': 'line'})) == 'line'
+    assert 'bill v1, for every workspace, executor group billing, published' in weir.good('workflow', 'show', 'bill').out
+    assert weir.items('workflow', 'show', 'bill')[0]['definition']['executor_group'] == 'billing'
+    rows = {line.split()[0]: line.split()[3] for line in weir.good('workflow', 'list').out.splitlines()}
+    assert rows['bill'] == 'billing' and rows['hello'] == '-', rows
 
 
 def lines_give_ids_in_their_order_and_refusals_by_number(weir):
