@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/failpoint.h"
 #include "base/turn_lock.h"
+#include "store/sqlite/file_identity.h"
 
 enum { BUSY_FIRST_US = 100, BUSY_MOST_US = 5000, BOOT_ID_MAX = 64 };
 
@@ -519,6 +520,7 @@ struct sqlite_file {
     int references;
     struct turn_lock writer_lock;
     struct connection writer;
+    struct file_identity identity; /* guarded by writer_lock */
     bool in_transaction;
     bool read_only; /* then its writer cannot write, and is shared by such handles alone */
     char path[];
@@ -554,6 +556,18 @@ static struct sqlite_file *find_file(const struct connection_options *options)
     return NULL;
 }
 
+/* Whoever finds his files gone must not clean up either: the log under that name may be another database's by now. */
+static enum weir_status check_files(struct sqlite_file *file, struct weir_error *error)
+{
+    sqlite3 *database = file->writer.database;
+    enum weir_status status =
+        file_identity_check(&file->identity, file->path, sqlite3_db_filename(database, "main"), error);
+    if (status != WEIR_OK && file->identity.known) {
+        (void)sqlite3_db_config(database, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+    }
+    return status;
+}
+
 static enum weir_status open_file(const struct connection_options *options, struct sqlite_file **ret_file,
                                   struct weir_error *error)
 {
@@ -579,6 +593,7 @@ static enum weir_status open_file(const struct connection_options *options, stru
     file->inode = facts.st_ino;
     file->references = 1;
     turn_lock_init(&file->writer_lock);
+    (void)check_files(file, NULL); /* notes them; of a new store the log comes with the first write */
     file->next = files;
     files = file;
     *ret_file = file;
@@ -660,6 +675,9 @@ enum weir_status write_begin(struct sqlite_file *file, int64_t deadline_us, stru
     status = connection_run(connection, error, NULL, QUERY_BEGIN_IMMEDIATE, "");
     if (status == WEIR_OK) {
         file->in_transaction = true;
+        status = check_files(file, error);
+    }
+    if (status == WEIR_OK) {
         status = connection_store_time(connection, ret_now_us, error);
     }
     if (status != WEIR_OK) {

@@ -261,33 +261,6 @@ static void a_busy_handle_of_the_same_process_waits_its_turn(void **state)
     assert_int_equal(scene_number(scene, "SELECT count(*) FROM executions"), 50);
 }
 
-static void a_file_deleted_under_a_node_never_crashes_it(void **state)
-{
-    (void)state;
-    struct driver_under_test driver;
-    char path[300];
-    struct weir_error error = {0};
-    driver_make(&driver);
-    struct store *store = driver_open(&driver, NULL);
-    assert_int_equal(store_migrate(store, NULL, &error), WEIR_OK);
-    struct workspace_change change = {.name = "a-co", .paused = -1, .create = true};
-    struct published published;
-    assert_int_equal(store_set_workspace(store, &change, &error), WEIR_OK);
-    assert_int_equal(store_publish(store, "hello", NULL, "{}", &published, &error), WEIR_OK);
-    (void)snprintf(path, sizeof path, "%s", driver.url + strlen("sqlite:"));
-    assert_int_equal(unlink(path), 0);
-    struct enqueue_request request = {.workspace = "a-co", .workflow = "hello"};
-    struct enqueue_result result;
-    for (int i = 0; i < 3; i++) {
-        (void)(store_enqueue(store, &request, 1, &result, &error) == WEIR_OK);
-        json_t *status = NULL;
-        (void)(store_status(store, 1, &status, &error) == WEIR_OK);
-        json_decref(status);
-    }
-    store_close(store);
-    driver_remove(&driver);
-}
-
 static void a_missing_lock_table_is_told_by_name(void **state)
 {
     struct scene *scene = *state;
@@ -420,7 +393,6 @@ int main(void)
         SCENE_TEST(a_corrupt_file_is_told_and_never_crashes),
         SCENE_TEST(a_locked_file_is_busy_within_the_deadline),
         SCENE_TEST(a_busy_handle_of_the_same_process_waits_its_turn),
-        cmocka_unit_test(a_file_deleted_under_a_node_never_crashes_it),
         SCENE_TEST(a_missing_lock_table_is_told_by_name),
         SCENE_TEST(an_idle_store_is_not_written),
         SCENE_TEST(time_never_goes_back_over_a_boot),
