@@ -135,6 +135,22 @@ def exec_is_closed_unless_allowed(weir):
     assert _stop(process) == 0
 
 
+def steps_run_in_the_folder_of_the_node_unless_they_name_one(weir):
+    weir.make_store()
+    os.mkdir(weir.path('below'))
+    weir.write('where.yaml', 'name: where\nsteps:\n  here: {exec: [pwd]}\n  there: {exec: [pwd], cwd: below}\n'
+                             '  elsewhere: {exec: [pwd], cwd: /}\n')
+    weir.good('workflow', 'apply', 'where.yaml', '-q')
+    process = _start(weir, '--allow-exec')
+    id = weir.good('enqueue', '-w', 'acme', 'where', '--wait', '-q').out.strip()
+    steps = {step['step']: step for step in weir.good('logs', id, '--json').json()['items']}
+    folder = os.path.realpath(weir.folder)
+    assert steps['here']['output'].strip() == folder, steps
+    assert steps['there']['output'].strip() == folder + '/below', steps
+    assert steps['elsewhere']['output'].strip() == '/', steps
+    assert _stop(process) == 0
+
+
 def listed_programs_alone_may_run(weir):
     weir.make_store()
     weir.write('other.yaml', 'name: other\nsteps:\n  only:\n    exec: [ls]\n')
