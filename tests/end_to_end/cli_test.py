@@ -528,6 +528,40 @@ def dry_runs_and_wrong_expectations_change_nothing(weir):
     assert len(weir.items('list', '--state', 'cancelled')) == 7
 
 
+def a_dry_run_tells_what_would_be_refused(weir):
+    weir.make_store()
+    waiting, ended = weir.enqueue(), weir.enqueue()
+    weir.good('cancel', ended, '-q')
+    assert 'would cancel 1, 0 refused' in weir.good('cancel', waiting, '-n').err
+    _error(weir.run('cancel', ended, '-n', '-q'), 4, 'illegal_state', 'is CANCELLED')
+    both = weir.run('cancel', waiting, ended, '-n')
+    assert both.code == 4 and 'would cancel 1, 1 refused' in both.err and ended in both.err, repr(both)
+    _error(weir.run('purge', '0198c2f1-7a3b-7c01-8000-000000000000', '-n', '-q'), 3, 'execution_not_found')
+    assert weir.good('purge', '--where', 'state=pending', '-n', '--json').json()['refused'] == 1
+    assert weir.good('purge', '--where', 'state=pending,cancelled', '-n', '--json').json()['refused'] == 1
+    assert weir.good('purge', '--where', f'id={waiting}', '-n', '--json').json()['refused'] == 1
+    assert weir.good('purge', '--where', f'id={ended}', '-n', '--json').json()['refused'] == 0
+    assert len(weir.items('list', '--state', 'pending')) == 1 and len(weir.items('list')) == 2
+
+
+def refusals_are_told_once_and_name_what_can_be_done(weir):
+    weir.make_store()
+    ids = weir.enqueue_many(2)
+    weir.good('cancel', *ids, '-q')
+    said = weir.run('cancel', *ids, code=4).err
+    assert '2 refused, the first: execution' in said, said
+    released = weir.run('release', ids[0], code=4).err
+    assert 'it has ended' in released and 'weir retry' not in released, released
+
+
+def a_time_that_no_answer_could_tell_is_refused(weir):
+    weir.make_store()
+    for time_text in ('9999-12-31T23:59:60Z', '9999-12-31T23:59:59-23:59'):
+        _error(weir.run('enqueue', '-w', 'acme', 'hello', '--at', time_text), 2, 'invalid_argument', 'after the year 9999')
+    id = weir.enqueue('-w', 'acme', 'hello', '--at', '9999-12-31T23:59:59Z')
+    assert weir.good('show', id, '--json').json()['run_at'] == '9999-12-31T23:59:59.000000Z'
+
+
 def more_than_a_hundred_ask(weir):
     weir.make_store()
     weir.enqueue_many(101)
