@@ -326,6 +326,22 @@ def a_node_whose_store_is_destroyed_ends_with_a_message(weir):
     assert b'weir: ' in process.stderr.read()
 
 
+def why_names_the_node_whose_pause_holds_all_back(weir):
+    weir.make_store()
+    process = _start(weir, '--node', 'n1')
+    weir.good('node', 'pause', 'n1')
+    _read_until(process.stdout, b'node.paused')
+    id = weir.enqueue()
+    said = weir.good('why', id)
+    assert 'every node of its group is paused or draining, n1 is one' in said.out, repr(said)
+    assert 'weir node resume n1' in said.err, repr(said)
+    weir.good('node', 'drain', 'n1')
+    assert 'weir node resume n1' in weir.good('why', id).err
+    weir.good('node', 'resume', 'n1')
+    assert 'paused or draining' not in weir.good('why', id).out
+    assert _stop(process) == 0
+
+
 def two_nodes_share_a_store_and_its_limits(weir):
     weir.make_store()
     _sleeper(weir, '0.05', 'nap')
