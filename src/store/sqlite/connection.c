@@ -90,6 +90,13 @@ static bool is_out_of_room(sqlite3 *database)
     return false;
 }
 
+/* SQLite says no more than "unable to open database file"; the system knows whether it is for want of descriptors. */
+static bool is_out_of_descriptors(sqlite3 *database, int code)
+{
+    int native = (code & 0xFF) == SQLITE_CANTOPEN ? sqlite3_system_errno(database) : 0;
+    return native == EMFILE || native == ENFILE;
+}
+
 enum weir_status connection_failure(const struct connection *connection, const char *doing, struct weir_error *error)
 {
     int code = sqlite3_extended_errcode(connection->database);
@@ -103,6 +110,10 @@ enum weir_status connection_failure(const struct connection *connection, const c
     }
     error_set_native(error, status, code, "%s: %s", doing, sqlite3_errmsg(connection->database));
     error_hint(error, "%s", hint_of_status(status, code));
+    if (is_out_of_descriptors(connection->database, code)) {
+        error_prefix(error, "too many open files");
+        error_hint(error, "raise the limit of open files (ulimit -n; LimitNOFILE= in a unit of systemd)");
+    }
     return status;
 }
 
