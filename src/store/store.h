@@ -109,6 +109,9 @@ struct enqueue_result {
     struct weir_error error;
 };
 
+/* Whether one request to enqueue is well-formed; whether its workspace and workflow exist is the driver's to say. Errors:
+ * WEIR_INVALID_ARGUMENT, WEIR_INVALID_PARAMS, WEIR_PARAMS_TOO_LARGE, WEIR_OUT_OF_MEMORY. */
+WEIR_MUST_CHECK enum weir_status enqueue_request_check(const struct enqueue_request *request, struct weir_error *error);
 /* One transaction for the whole set; a refused request leaves the others alone. WEIR_OK when the set was committed. */
 WEIR_MUST_CHECK enum weir_status store_enqueue(struct store *store, const struct enqueue_request *requests, size_t count,
                                                struct enqueue_result *results, struct weir_error *error);

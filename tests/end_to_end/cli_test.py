@@ -284,6 +284,16 @@ def enqueue_dry_changes_nothing(weir):
     lines = '{"workspace":"acme","workflow":"hello"}\n{"workspace":"acme"}\n'
     dry = weir.run('enqueue', '-', '-n', stdin=lines, code=1)
     assert dry.out == '' and 'line 2' in dry.err
+    lines = ''.join('{"workspace":"%s","workflow":"%s","run_at":"%s"}\n' % line for line in
+                    [('acme', 'hello', '2030-01-01T00:00:00Z'), ('acmi', 'hello', '2030-01-01T00:00:00Z'),
+                     ('acme', 'helo', '2030-01-01T00:00:00Z'), ('acme', 'hello', '1960-01-01T00:00:00Z')])
+    dry = weir.run('enqueue', '-', '-n', stdin=lines, code=1)
+    assert '3 of 4 executions would be refused, 1 would be enqueued' in dry.err, repr(dry)
+    for words in ('line 2: there is no workspace "acmi"', 'line 3: there is no workflow "helo"', 'line 4: run_at is before'):
+        assert words in dry.err, repr(dry)
+    told = [json.loads(line) for line in weir.run('enqueue', '-', '-n', '--json', stdin=lines, code=1).err.splitlines()]
+    assert told[0]['error']['hint'] == 'did you mean "acme"?', told
+    _error(weir.run('enqueue', '-w', 'acme', 'hello', '-n', '--at', '1960-01-01T00:00:00Z'), 2, 'invalid_argument', '1970')
     assert weir.items('list') == []
 
 

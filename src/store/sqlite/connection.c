@@ -153,7 +153,8 @@ static enum weir_status look_at_path(const struct connection_options *options, s
     if (!S_ISREG(facts.st_mode)) {
         error_set(error, WEIR_STORE_UNREACHABLE, "cannot open the store %s: it is %s, not a file", options->path,
                   S_ISDIR(facts.st_mode) ? "a folder" : "something else");
-        error_hint(error, "give the path of a file, for example sqlite:%s/weir.db", options->path);
+        error_hint(error, "give the path of a file, for example sqlite:%s/weir.db",
+                   S_ISDIR(facts.st_mode) ? options->path : ".");
         return WEIR_STORE_UNREACHABLE;
     }
     return WEIR_OK;
