@@ -218,6 +218,8 @@ def a_wrong_definition_is_told_with_its_line(weir):
     _error(weir.run('workflow', 'apply', 'bad.yaml'), 2, 'definition_invalid', 'bad.yaml:5:5', 'needs')
     weir.write('good.yaml', 'name: w\nsteps:\n  a:\n    exec: [echo]\n')
     assert 'is right' in weir.good('workflow', 'apply', 'good.yaml', '--dry-run').err
+    weir.write('outside.yaml', 'name: outside\ntemporal: {}\n')
+    assert 'outside, a workflow on Temporal' in weir.good('workflow', 'apply', 'outside.yaml', '--dry-run').err
     _error(weir.run('workflow', 'apply', 'none.yaml'), 3, 'not_found', 'none.yaml')
     assert os.path.exists(weir.path('weir.db')) is False
 
