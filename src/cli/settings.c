@@ -235,7 +235,8 @@ static enum weir_status check_choice(struct settings *settings, const struct set
     return WEIR_INVALID_CONFIG;
 }
 
-/* Words that other programs take for true or false; here they would be the name of a program, and nothing else would run. */
+/* Words that other programs take for true or false; here they would be the name of a program, and nothing else would run.
+ */
 static bool is_other_boolean(const char *text)
 {
     static const char *const words[] = {"true", "false", "yes", "no", "on", "off", "1", "0"};

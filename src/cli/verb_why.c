@@ -56,8 +56,8 @@ static void print_numbers(struct output *output, const json_t *why, int64_t now_
     }
 }
 
-/* The one node of the group that was told to pause or drain, when there is no other that claims; NULL otherwise. Such a group is
- * served, so the reason stays `ready`, but the turn never comes. */
+/* The one node of the group that was told to pause or drain, when there is no other that claims; NULL otherwise. Such a
+ * group is served, so the reason stays `ready`, but the turn never comes. */
 static const char *node_that_holds_back(struct output *output, const json_t *why, const json_t *nodes)
 {
     const char *reason = field_text(output, why, "pending_reason");

@@ -10,7 +10,6 @@
 #include "observe/event.h"
 #include "store/driver.h"
 
-
 /* --- names --- */
 
 static const char *const record_kind_names[] = {

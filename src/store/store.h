@@ -61,8 +61,8 @@ void store_close(struct store *store);
 const char *store_url(const struct store *store);
 /* Any URL of a store as it may be shown: without its password, whatever else is wrong with it. Cut when `size` is short. */
 void store_url_shown(const char *url, char *to, size_t size);
-/* Whether something without a scheme is meant as anything but a path: libpq's keyword form, a URL that lost its colon (both may
- * hold a password, which must not become the name of a file), or SQLite's ":memory:" and "file:". */
+/* Whether something without a scheme is meant as anything but a path: libpq's keyword form, a URL that lost its colon (both
+ * may hold a password, which must not become the name of a file), or SQLite's ":memory:" and "file:". */
 bool store_url_is_no_path(const char *url);
 unsigned store_features(const struct store *store);
 /* Fails with WEIR_SCHEMA_MISSING, _OLDER, _NEWER and says which command mends it. */

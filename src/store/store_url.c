@@ -36,8 +36,7 @@ static bool is_secret(const char *key, size_t length)
 {
     static const char word[] = "password";
     size_t letters = sizeof word - 1;
-    return memchr(key, '%', length) != NULL ||
-           (length >= letters && strncmp(key + length - letters, word, letters) == 0);
+    return memchr(key, '%', length) != NULL || (length >= letters && strncmp(key + length - letters, word, letters) == 0);
 }
 
 static void mask_values(char *shown, size_t size)

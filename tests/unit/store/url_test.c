@@ -38,8 +38,9 @@ static void what_holds_no_secret_is_shown_as_it_is(void **state)
 static void what_is_meant_as_something_else_is_never_a_file(void **state)
 {
     (void)state;
-    static const char *const refused[] = {"host=h dbname=app", "user=u password=pw", "x host=h", "postgres//u:pw@h/db",
-                                          "./u:pw@h/db",       ":memory:",          "file:x.db?mode=memory"};
+    static const char *const refused[] = {
+        "host=h dbname=app", "user=u password=pw",   "x host=h", "postgres//u:pw@h/db", "./u:pw@h/db",
+        ":memory:",          "file:x.db?mode=memory"};
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
         struct store_options options = {.url = refused[i], .create = true};
         struct store *store = NULL;
