@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -233,11 +234,30 @@ static enum weir_status check_choice(struct settings *settings, const struct set
     return WEIR_INVALID_CONFIG;
 }
 
+/* Words that other programs take for true or false; here they would be the name of a program, and nothing else would run.
+ */
+static bool is_other_boolean(const char *text)
+{
+    static const char *const words[] = {"true", "false", "yes", "no", "on", "off", "1", "0"};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        if (strcasecmp(words[i], text) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static enum weir_status read_allow_list(struct settings *settings, struct setting_value *value, struct weir_error *error)
 {
     if (strcmp(value->text, "false") == 0 || strcmp(value->text, "true") == 0) {
         value->number = value->text[0] == 't';
         return WEIR_OK;
+    }
+    if (is_other_boolean(value->text)) {
+        error_set(error, WEIR_INVALID_CONFIG, "exec.allow: \"%s\" is neither true nor false nor a list of programs",
+                  value->text);
+        error_hint(error, "true allows all programs, false none, [wc, /usr/bin/env] these");
+        return WEIR_INVALID_CONFIG;
     }
     const char **words = cut_words(settings->arena, value->text, ", ");
     if (words == NULL) {
@@ -263,6 +283,9 @@ enum weir_status settings_set(struct settings *settings, enum setting_id id, con
         if (!text_is_utf8(text, strlen(text)) || strlen(text) > SETTING_TEXT_BYTES_MAX) {
             status = error_set(error, WEIR_INVALID_CONFIG, "%s: not UTF-8, or longer than %d bytes", setting->key,
                                SETTING_TEXT_BYTES_MAX);
+        } else if (text[0] == '\0' && setting->default_text[0] != '\0') {
+            status = error_set(error, WEIR_INVALID_CONFIG, "%s is empty", setting->key);
+            error_hint(error, "leave it out for its default, %s", setting->default_text);
         }
         break;
     case SETTING_INTEGER:

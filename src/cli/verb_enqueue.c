@@ -74,11 +74,7 @@ static enum weir_status print_result(const struct invocation *invocation, const 
 static enum weir_status dry_run(const struct invocation *invocation, struct store *store,
                                 const struct enqueue_request *request, struct weir_error *error)
 {
-    enum weir_status status =
-        filter_require_name(store, LIST_WORKSPACES, request->workspace, WEIR_WORKSPACE_NOT_FOUND, error);
-    if (status == WEIR_OK) {
-        status = filter_require_name(store, LIST_WORKFLOWS, request->workflow, WEIR_WORKFLOW_NOT_FOUND, error);
-    }
+    enum weir_status status = enqueue_rehearse(store, request, error);
     if (status == WEIR_OK) {
         output_say_sign(invocation->output, SIGN_FINE, "would enqueue one execution of %s for %s", request->workflow,
                         request->workspace);

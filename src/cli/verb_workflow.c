@@ -58,9 +58,11 @@ enum weir_status verb_workflow_apply(struct invocation *invocation, struct weir_
         status = definition_write(definition, &canonical, error);
     }
     if (status == WEIR_OK && invocation_is_dry_run(invocation)) {
-        output_say_sign(invocation->output, SIGN_FINE, "%s is right: %s, %zu %s; not published",
-                        output_safe(invocation->output, path), definition->name, definition->count,
-                        definition->count == 1 ? "step" : "steps");
+        char steps[32];
+        (void)snprintf(steps, sizeof steps, "%zu %s", definition->count, definition->count == 1 ? "step" : "steps");
+        output_say_sign(invocation->output, SIGN_FINE, "%s is right: %s, %s; not published",
+                        output_safe(invocation->output, path), definition->name,
+                        definition->temporal != NULL ? "a workflow on Temporal" : steps);
     } else if (status == WEIR_OK) {
         status = publish(invocation, definition, canonical.data, error);
     }

@@ -78,9 +78,6 @@ struct store {
 
 /* --- what drivers share --- */
 
-/* Whether one request to enqueue is well-formed; whether its workspace and workflow exist is the driver's to say. Errors:
- * WEIR_INVALID_ARGUMENT, WEIR_INVALID_PARAMS, WEIR_PARAMS_TOO_LARGE, WEIR_OUT_OF_MEMORY. */
-WEIR_MUST_CHECK enum weir_status enqueue_request_check(const struct enqueue_request *request, struct weir_error *error);
 /* No params and {} are the same, and nothing is kept of them. */
 bool enqueue_has_no_params(const struct enqueue_request *request);
 

@@ -83,6 +83,9 @@ enum weir_status enqueue_request_check(const struct enqueue_request *request, st
     if (status == WEIR_OK && request->run_at_us < 0) {
         status = error_set(error, WEIR_INVALID_ARGUMENT, "run_at is before 1970");
     }
+    if (status == WEIR_OK && request->run_at_us > RUN_AT_MOST_US) {
+        status = error_set(error, WEIR_INVALID_ARGUMENT, "run_at is after the year 9999");
+    }
     return status == WEIR_OK ? check_params(request, error) : status;
 }
 

@@ -137,6 +137,22 @@ def exec_is_closed_unless_allowed(weir):
     assert _stop(process) == 0
 
 
+def steps_run_in_the_folder_of_the_node_unless_they_name_one(weir):
+    weir.make_store()
+    os.mkdir(weir.path('below'))
+    weir.write('where.yaml', 'name: where\nsteps:\n  here: {exec: [pwd]}\n  there: {exec: [pwd], cwd: below}\n'
+                             '  elsewhere: {exec: [pwd], cwd: /}\n')
+    weir.good('workflow', 'apply', 'where.yaml', '-q')
+    process = _start(weir, '--allow-exec')
+    id = weir.good('enqueue', '-w', 'acme', 'where', '--wait', '-q').out.strip()
+    steps = {step['step']: step for step in weir.good('logs', id, '--json').json()['items']}
+    folder = os.path.realpath(weir.folder)
+    assert steps['here']['output'].strip() == folder, steps
+    assert steps['there']['output'].strip() == folder + '/below', steps
+    assert steps['elsewhere']['output'].strip() == '/', steps
+    assert _stop(process) == 0
+
+
 def listed_programs_alone_may_run(weir):
     weir.make_store()
     weir.write('other.yaml', 'name: other\nsteps:\n  only:\n    exec: [ls]\n')
@@ -310,6 +326,22 @@ def a_node_whose_store_is_destroyed_ends_with_a_message(weir):
             file.write(b'\0' * os.path.getsize(weir.path(name)))
     assert process.wait(60) == 1
     assert b'weir: ' in process.stderr.read()
+
+
+def why_names_the_node_whose_pause_holds_all_back(weir):
+    weir.make_store()
+    process = _start(weir, '--node', 'n1')
+    weir.good('node', 'pause', 'n1')
+    _read_until(process.stdout, b'node.paused')
+    id = weir.enqueue()
+    said = weir.good('why', id)
+    assert 'every node of its group is paused or draining, n1 is one' in said.out, repr(said)
+    assert 'weir node resume n1' in said.err, repr(said)
+    weir.good('node', 'drain', 'n1')
+    assert 'weir node resume n1' in weir.good('why', id).err
+    weir.good('node', 'resume', 'n1')
+    assert 'paused or draining' not in weir.good('why', id).out
+    assert _stop(process) == 0
 
 
 def two_nodes_share_a_store_and_its_limits(weir):

@@ -109,6 +109,9 @@ static void one_named_file_replaces_the_three(void **state)
 static void a_wrong_file_is_refused_with_its_line(void **state)
 {
     (void)state;
+    refuses("store: ''\n", "store is empty", "sqlite:./weir.db");
+    refuses("exec.allow: yes\n", "neither true nor false nor a list", "true allows all");
+    refuses("exec.allow: [on]\n", "neither true nor false nor a list", "true allows all");
     refuses("attempts.max: 3\ndispatch.batchsize: 3\n", "./weir.yaml:2:1: unknown key \"dispatch.batchsize\"",
             "did you mean \"dispatch.batch_size\"?");
     refuses("dispatch:\n  pol_interval: 3s\n", "./weir.yaml:2:3: unknown key", "dispatch.poll_interval");
