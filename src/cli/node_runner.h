@@ -17,6 +17,9 @@
 
 struct node_runner {
     const struct invocation *invocation;
+    const struct settings *settings; /* those of the start, or of the last reload */
+    struct settings reloaded;
+    struct arena reload_arenas[2]; /* of the last reload, and for the next one */
     struct event_bus events;
     struct log log;
     bool has_log;
@@ -38,7 +41,8 @@ WEIR_MUST_CHECK enum weir_status node_runner_open(struct node_runner *runner, co
                                                   const struct node_runner_options *options, struct weir_error *error);
 /* Registers the node and runs its threads. */
 WEIR_MUST_CHECK enum weir_status node_runner_start(struct node_runner *runner, struct weir_error *error);
-/* Waits for a signal (WEIR_OK), for an operator's stop (WEIR_OK), or until the node is not healthy (its status). */
+/* Meanwhile a SIGHUP reads the settings again (reload.h), if interrupt_reloads() was called.
+ * Waits for a signal (WEIR_OK), for an operator's stop (WEIR_OK), or until the node is not healthy (its status). */
 WEIR_MUST_CHECK enum weir_status node_runner_await(struct node_runner *runner, struct weir_error *error);
 /* Stops: waits for what runs and says so; a further signal interrupts it (WEIR_INTERRUPTED); so does the end of stop.grace
  * (WEIR_FAILED, with the message). */

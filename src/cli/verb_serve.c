@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "cli/command.h"
+#include "cli/interrupt.h"
 #include "cli/node_runner.h"
 #include "cli/service_notice.h"
 #include "weir/weir.h"
@@ -44,6 +45,7 @@ enum weir_status verb_serve(struct invocation *invocation, struct weir_error *er
     struct node_runner_options options = {.store_url = settings_text(invocation->settings, SETTING_STORE),
                                           .log_fd = STDOUT_FILENO};
     enum weir_status status = node_runner_open(&runner, invocation, &options, error);
+    interrupt_reloads();
     if (status == WEIR_OK) {
         output_say(invocation->output, "weir %s - store %s - engine %s - %s", weir_version(), store_url(runner.store),
                    engine_name(runner.engine), exec_words(invocation->settings, false));
