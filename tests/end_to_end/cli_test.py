@@ -6,6 +6,9 @@ usage: cli_test.py BINARY [TEST ...]
 
 import json
 import os
+import pty
+import re
+import select
 import signal
 import sqlite3
 import subprocess
@@ -560,6 +563,46 @@ def an_interrupted_act_says_how_far_it_got(weir):
     weir.good('cancel', '-w', 'acme', '--yes', '--expect', str(30000 - done))
 
 
+def _await_stopped(process):
+    """It stands still at its failpoint."""
+    deadline = time.monotonic() + 60
+    while True:
+        with open(f'/proc/{process.pid}/stat') as file:
+            if file.read().rsplit(')', 1)[1].split()[0] == 'T':
+                return
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def long_calls_on_the_store_show_how_far_they_are(weir):
+    weir.make_store()
+    fresh = ('--store', 'sqlite:./fresh.db')
+    weir.write('fresh.db', b'')
+    for words, line in ((('store', 'backup', 'copy.db'), rb'copying pages +(\d+)/\1  100 %'),
+                        (('store', 'check'), rb'checking +\d+/\d+  \d+ %'),
+                        (('store', 'migrate', *fresh), rb'migrating +\d+/\d+  \d+ %')):
+        quick = weir.good(*words[:2], *(('quick.db',) if 'backup' in words else ()))
+        assert '%' not in quick.err, 'below a second there is nothing to show'
+        process = weir.spawn(*words, env={'WEIR_FAILPOINT': 'in_progress:stop:2'})
+        _await_stopped(process)
+        time.sleep(1.1)  # what it lasts is what is shown
+        process.send_signal(signal.SIGCONT)
+        assert process.wait(60) == 0
+        said = process.stderr.read()
+        assert re.search(line, said), said
+
+
+def an_interrupted_backup_leaves_no_file(weir):
+    weir.make_store()
+    process = weir.spawn('store', 'backup', 'copy.db', env={'WEIR_FAILPOINT': 'in_progress:stop:1'})
+    _await_stopped(process)
+    assert os.path.exists(weir.path('copy.db'))
+    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGCONT)
+    assert process.wait(60) == 130
+    assert b'interrupted' in process.stderr.read() and not os.path.exists(weir.path('copy.db'))
+
+
 # --- operating ---
 
 def the_queue_and_a_group_pause(weir):
@@ -881,8 +924,66 @@ def completion_knows_verbs_and_flags(weir):
     assert complete('weir', 'list', '-o', 'js') == ['json', 'jsonl']
     assert complete('weir', '--js') == ['--json']
     assert complete('weir', 'completion', 'z') == ['zsh']
-    for shell in ('zsh', 'fish'):
-        assert 'workspace' in weir.good('completion', shell).out
+
+
+COMPLETIONS = (('weir enq', {'enqueue'}), ('weir workflow ', {'apply', 'list', 'show'}),
+               ('weir workspace set x --max', {'--max-concurrent'}), ('weir enqueue --idem', {'--idempotency-key'}),
+               ('weir list -o js', {'json', 'jsonl'}), ('weir --js', {'--json'}), ('weir completion z', {'zsh'}))
+
+
+def fish_completes(weir):
+    script = weir.write('weir.fish', weir.good('completion', 'fish').out)
+    for typed, wanted in COMPLETIONS:
+        answer = subprocess.run(['fish', '--no-config', '-c', f"source {script}; complete -C '{typed}'"], check=True,
+                                capture_output=True, text=True, env={**os.environ, 'HOME': weir.folder})
+        assert {line.split('\t')[0] for line in answer.stdout.splitlines()} == wanted, (typed, answer)
+        assert answer.stderr == '', answer.stderr
+
+
+class _Zsh:
+    """An interactive zsh on a terminal: its completion knows no other way."""
+
+    def __init__(self, weir, setup):
+        self.child, self.terminal = pty.fork()
+        if self.child == 0:
+            os.chdir(weir.folder)
+            os.execvpe('zsh', ['zsh', '-f', '-i'], {'HOME': weir.folder, 'TERM': 'dumb', 'PATH': '/usr/bin:/bin', 'LANG': 'C'})
+        weir.write('setup.zsh', f'PROMPT=; unset zle_bracketed_paste\n{setup}\nprint -r -- "<ready>"\n')
+        self.ask('. ./setup.zsh\n', '<ready>')
+
+    def ask(self, typed, end):
+        os.write(self.terminal, typed.encode())
+        said, deadline = '', time.monotonic() + 60
+        while end not in said:
+            assert time.monotonic() < deadline, f'{typed!r}: never {end!r} in {said!r}'
+            if select.select([self.terminal], [], [], 1)[0]:
+                said += os.read(self.terminal, 65536).decode(errors='replace')
+        return said
+
+    def close(self):
+        os.kill(self.child, signal.SIGKILL)
+        os.waitpid(self.child, 0)
+        os.close(self.terminal)
+
+
+def zsh_completes_from_the_first_word_on(weir):
+    """Sourced, and as the help says: from a folder of $fpath, where the first use loads the file."""
+    os.mkdir(weir.path('functions'))
+    weir.write('functions/_weir', weir.good('completion', 'zsh').out)
+    # Instead of a menu, whatever matches is printed, and what was typed is forgotten.
+    show = """
+        compadd() { local -a found; builtin compadd -O found "$@"; (( $#found )) && print -r -- "<$found>"; }
+        show() { zle complete-word; zle kill-whole-line; print -r -- "<end>"; }
+        zle -N show
+        bindkey '^I' show
+    """
+    for setup in ('compinit -u -D; source functions/_weir', 'fpath=($PWD/functions $fpath); compinit -u -D'):
+        for typed, wanted in COMPLETIONS:
+            zsh = _Zsh(weir, f'autoload -U compinit; {setup}\n{show}')
+            said = zsh.ask(typed + '\t', '<end>')
+            zsh.close()
+            found = {word for words in re.findall('<([^<>]+)>', said) for word in words.split()} - {'end'}
+            assert found == wanted, (setup, typed, said)
 
 
 def man_pages_are_made_from_the_table(weir):
