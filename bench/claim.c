@@ -209,6 +209,32 @@ static void open_scenes(struct bench *bench, struct scene *scenes)
     }
 }
 
+enum { WHY_CALLS = 200 };
+
+/* What `weir why` asks, of executions all over the backlog (checklist B16). */
+static void report_why(struct bench *bench, struct store *store)
+{
+    double *times = calloc(WHY_CALLS, sizeof *times);
+    json_t *page = NULL;
+    struct list_options options = {.kind = LIST_EXECUTIONS, .limit = WHY_CALLS};
+    BENCH_CHECK(times != NULL);
+    BENCH_OK(store_list(store, &options, &page, &fault), &fault);
+    const json_t *items = json_object_get(page, "items");
+    BENCH_CHECK(json_array_size(items) == WHY_CALLS);
+    for (size_t i = 0; i < WHY_CALLS; i++) {
+        json_t *why = NULL;
+        const char *id = json_string_value(json_object_get(json_array_get(items, i), "id"));
+        double began = bench_now();
+        BENCH_OK(store_why(store, id, &why, &fault), &fault);
+        times[i] = (bench_now() - began) * 1e3;
+        json_decref(why);
+    }
+    bench_report(bench, "why, 1M pending: p50", bench_percentile(times, WHY_CALLS, 0.5), "ms", 0, VALUE_AT_MOST, 50);
+    bench_note(bench, "why, 1M pending: p99", bench_percentile(times, WHY_CALLS, 0.99), "ms");
+    json_decref(page);
+    free(times);
+}
+
 void bench_claim(struct bench *bench)
 {
     struct scene *scenes = calloc(SCENE_COUNT, sizeof *scenes);
@@ -230,6 +256,7 @@ void bench_claim(struct bench *bench)
     for (size_t i = 0; i < SCENE_COUNT; i++) {
         report(bench, &scenes[i], &scenes[i < SCENE_1K ? SCENE_SMALL : SCENE_1K]);
     }
+    report_why(bench, scenes[SCENE_1M].store);
     for (size_t i = 0; i < SCENE_COUNT; i++) {
         fixture_check(scenes[i].store);
         store_close(scenes[i].store);

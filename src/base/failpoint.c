@@ -23,6 +23,7 @@ static const char *const names[] = {
     "after_start_answer",   /* the service has answered a start, nobody was told yet */
     "before_process_start", /* the attempt of an exec step is durable, its process is not started */
     "before_step_report",   /* a step has ended, nobody was told yet */
+    "in_progress",          /* a migration, check or backup tells how far it is */
 };
 
 enum { NAME_MAX_BYTES = 64 };

@@ -95,7 +95,8 @@ static const struct command commands[] = {
     .example = "weir serve --store sqlite:/var/lib/weir/weir.db\nweir serve --store postgres://weir@db.example/app\n"
                "weir serve --group reports --allow-exec\n",
     .details = "Takes work from the store and runs it until it is told to stop: SIGTERM or Ctrl-C waits for what runs"
-               " (stop.grace), a second one does not. The store must exist and be migrated. Steps that run programs are"
+               " (stop.grace), a second one does not. SIGHUP reads the settings again: those that may change while it runs"
+               " take effect, the log names the others. The store must exist and be migrated. Steps that run programs are"
                " refused unless exec.allow or --allow-exec opens them.\n"
                "A list `nodes` in weir.yaml makes it several nodes, each with an executor group and an engine of its own.",
     .flags = {

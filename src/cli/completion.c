@@ -78,8 +78,9 @@ static void add_bash(struct page *page)
     page_add(page, "# bash completion of weir\n"
                    "_weir() {\n"
                    "    local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]}\n"
-                   "    local first= second= words= flags= word\n"
-                   "    for word in \"${COMP_WORDS[@]:1:COMP_CWORD-1}\"; do\n"
+                   "    local first= second= words= flags= word= i=1\n"
+                   "    while [ $i -lt $COMP_CWORD ]; do\n" /* what zsh understands, too: no slices */
+                   "        word=${COMP_WORDS[$i]} i=$((i + 1))\n"
                    "        case $word in -*) ;; *) if [ -z \"$first\" ]; then first=$word; elif [ -z \"$second\" ]; then"
                    " second=$word; fi ;; esac\n"
                    "    done\n"
@@ -123,6 +124,8 @@ static void add_zsh(struct page *page)
     page_add(page, "#compdef weir\n"
                    "autoload -U +X bashcompinit && bashcompinit\n");
     add_bash(page);
+    /* From a folder of $fpath, this file is run as the function _weir at its first use, and must answer that as well. */
+    page_add(page, "if [ \"${funcstack[1]}\" = _weir ]; then _bash_complete -F _weir; fi\n");
 }
 
 static void add_quoted(struct page *page, const char *text)

@@ -12,6 +12,8 @@
 
 static volatile sig_atomic_t signal_count;
 static volatile sig_atomic_t last_signal;
+static volatile sig_atomic_t reload_wanted;
+static bool had_terminal;
 static int wake_fd = -1;
 
 static void on_signal(int number)
@@ -39,6 +41,56 @@ void interrupt_watch(void)
     if (sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler == SIG_DFL) {
         (void)sigaction(SIGHUP, &action, NULL);
     }
+}
+
+/* Whether this process has a controlling terminal that is still there. Safe in a signal handler. */
+static bool terminal_is_there(void)
+{
+    int terminal = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK);
+    if (terminal >= 0) {
+        (void)close(terminal);
+    }
+    return terminal >= 0;
+}
+
+static void on_hangup(int number)
+{
+    int saved = errno;
+    if (had_terminal && !terminal_is_there()) {
+        on_signal(number);
+    } else {
+        const uint64_t one = 1;
+        reload_wanted = 1;
+        (void)!write(wake_fd, &one, sizeof one);
+    }
+    errno = saved;
+}
+
+void interrupt_reloads(void)
+{
+    struct sigaction now;
+    had_terminal = terminal_is_there();
+    if (sigaction(SIGHUP, NULL, &now) == 0 && now.sa_handler == on_signal) {
+        now.sa_handler = on_hangup;
+        (void)sigaction(SIGHUP, &now, NULL);
+    }
+}
+
+bool interrupt_take_reload(void)
+{
+    uint64_t count;
+    if (reload_wanted == 0) {
+        return false;
+    }
+    /* In this order: a signal that comes between the two is seen at the next look, and never leaves the fd readable for
+     * nothing. A stop must leave it readable. */
+    reload_wanted = 0;
+    (void)!read(wake_fd, &count, sizeof count);
+    if (signal_count > 0) {
+        const uint64_t one = 1;
+        (void)!write(wake_fd, &one, sizeof one);
+    }
+    return true;
 }
 
 int interrupt_count(void)

@@ -3,16 +3,22 @@
 #ifndef WEIR_CLI_INTERRUPT_H
 #define WEIR_CLI_INTERRUPT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* From now on SIGINT, SIGTERM and SIGHUP (unless it is ignored, as under nohup) only count. Once per process is enough;
  * again does nothing. */
 void interrupt_watch(void);
+/* From now on SIGHUP asks for a reload instead, unless it was ignored before, or the terminal that this process was started
+ * in is gone: then it counts as before. After interrupt_watch(). */
+void interrupt_reloads(void);
+/* True once after a SIGHUP that asked for a reload. interrupt_sleep() returns for it, too. */
+bool interrupt_take_reload(void);
 /* How many signals have come. */
 int interrupt_count(void);
 /* The last one (SIGINT, SIGTERM, SIGHUP); 0 when none came. */
 int interrupt_signal(void);
-/* Readable once a signal has come, for poll(); never read it empty. -1 before interrupt_watch(). */
+/* Readable once a signal has come, for poll(); nobody else reads it. -1 before interrupt_watch(). */
 int interrupt_fd(void);
 /* Sleeps; returns early when a signal came. */
 void interrupt_sleep(int64_t duration_us);

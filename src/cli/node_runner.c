@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "assemble.h"
@@ -12,15 +13,25 @@
 #include "base/error.h"
 #include "cli/fields.h"
 #include "cli/interrupt.h"
+#include "cli/reload.h"
 #include "cli/service_notice.h"
 #include "cli/temporal_settings.h"
 
 #define HEALTH_INTERVAL_US (250 * MICROSECONDS_PER_MS)
 #define STOP_LOOK_US (100 * MICROSECONDS_PER_MS)
+enum { RELOAD_MEMORY_MAX = 16 * 1024 * 1024 };
 /* What runs is killed and given back within this, or the store does not answer. */
 #define INTERRUPT_DEADLINE_US (15 * MICROSECONDS_PER_SECOND)
 
 /* --- opening --- */
+
+/* A node knows the store's password and params of customers. Its steps run as the same user: they shall not read its memory
+ * or its environment, and no core shall hold them. At the end it is as before, for tools that look at a process that leaves
+ * (leak detection). */
+static void guard_memory(bool guard)
+{
+    (void)prctl(PR_SET_DUMPABLE, guard ? 0 : 1, 0, 0, 0);
+}
 
 static enum weir_status open_engine(struct running_node *running, bool open_exec, struct weir_error *error)
 {
@@ -117,8 +128,12 @@ static enum weir_status open_store(struct node_runner *runner, const struct node
 enum weir_status node_runner_open(struct node_runner *runner, const struct invocation *invocation,
                                   const struct node_runner_options *options, struct weir_error *error)
 {
-    *runner = (struct node_runner){.invocation = invocation};
+    *runner = (struct node_runner){.invocation = invocation, .settings = invocation->settings};
+    for (size_t i = 0; i < 2; i++) {
+        arena_init(&runner->reload_arenas[i], RELOAD_MEMORY_MAX);
+    }
     interrupt_watch();
+    guard_memory(true);
     enum weir_status status = choose_nodes(runner, options, error);
     for (size_t i = 0; i < runner->count && status == WEIR_OK; i++) {
         status = open_engine(&runner->nodes[i], options->open_exec, error);
@@ -136,10 +151,10 @@ static const char *text_or_null(const struct settings *settings, enum setting_id
     return text[0] == '\0' ? NULL : text;
 }
 
-static enum weir_status start_node(struct node_runner *runner, struct running_node *running, struct weir_error *error)
+static struct node_settings node_settings_of(const struct running_node *running)
 {
     const struct settings *settings = &running->settings;
-    struct node_settings node_settings = {
+    return (struct node_settings){
         .name = text_or_null(settings, SETTING_NODE_NAME),
         .group = text_or_null(settings, SETTING_EXECUTOR_GROUP),
         .claim_batch = (size_t)settings_number(settings, SETTING_DISPATCH_BATCH_SIZE),
@@ -154,6 +169,11 @@ static enum weir_status start_node(struct node_runner *runner, struct running_no
         .exclusive = settings_number(settings, SETTING_DISPATCH_EXCLUSIVE) != 0,
         .keeper_pid = assemble_keeper_pid(running->engine),
     };
+}
+
+static enum weir_status start_node(struct node_runner *runner, struct running_node *running, struct weir_error *error)
+{
+    struct node_settings node_settings = node_settings_of(running);
     enum weir_status status =
         node_open(runner->store, running->engine, &runner->events, &node_settings, &running->node, error);
     return status == WEIR_OK ? node_run_threads(running->node, error) : status;
@@ -192,6 +212,57 @@ static bool all_are_stopped(const struct node_runner *runner)
     return stopped == runner->count;
 }
 
+static void tune_log(struct node_runner *runner, const struct settings *settings, bool only_if_more)
+{
+    enum log_format format;
+    enum event_level least;
+    bool known = log_format_parse(settings_text(settings, SETTING_LOG_FORMAT), &format) &&
+                 log_level_parse(settings_text(settings, SETTING_LOG_LEVEL), &least);
+    INVARIANT(known); /* settings allow no other words */
+    if (runner->has_log && !(only_if_more && least >= runner->log.least)) {
+        log_tune(&runner->log, format, least);
+    }
+}
+
+/* The log tells what has changed by the more talkative of its two levels. */
+static void take_over(struct node_runner *runner, struct settings *fresh)
+{
+    tune_log(runner, fresh, true);
+    size_t changed = reload_tell(runner->invocation->settings, runner->settings, fresh, &runner->events);
+    runner->reloaded = *fresh;
+    runner->settings = &runner->reloaded;
+    for (size_t i = 0; i < runner->count; i++) {
+        struct running_node *running = &runner->nodes[i];
+        changed += reload_node(&running->settings, runner->settings, &runner->events);
+        struct node_settings node_settings = node_settings_of(running);
+        node_tune(running->node, &node_settings);
+    }
+    struct event event = {.type = EVENT_SETTINGS_RELOADED, .count = (int64_t)changed};
+    event_emit(&runner->events, &event);
+    tune_log(runner, runner->settings, false);
+}
+
+static void reload(struct node_runner *runner)
+{
+    struct weir_error error = {.status = WEIR_OK};
+    struct settings fresh;
+    struct arena *unused = &runner->reload_arenas[1];
+    const char *config_file = invocation_text(runner->invocation, "config");
+    service_reloading();
+    enum weir_status status = reload_read(runner->invocation->settings, config_file, unused, &fresh, &error);
+    if (status == WEIR_OK) {
+        struct arena last = runner->reload_arenas[0];
+        take_over(runner, &fresh);
+        runner->reload_arenas[0] = *unused;
+        *unused = last;
+    } else {
+        struct event event = {.type = EVENT_SETTINGS_REFUSED, .code = weir_status_name(status), .error = error.message};
+        event_emit(&runner->events, &event);
+    }
+    arena_reset(unused);
+    service_notice("READY=1");
+}
+
 enum weir_status node_runner_await(struct node_runner *runner, struct weir_error *error)
 {
     int64_t watchdog_us = service_watchdog_interval_us();
@@ -200,6 +271,9 @@ enum weir_status node_runner_await(struct node_runner *runner, struct weir_error
     while (interrupt_count() == 0 && !all_are_stopped(runner)) {
         if (!node_runner_is_healthy(runner, error)) {
             return error->status;
+        }
+        if (interrupt_take_reload()) {
+            reload(runner);
         }
         int64_t now_us = clock_boot(clock_system());
         if (watchdog_us > 0 && now_us - watched_us >= watchdog_us) {
@@ -227,7 +301,7 @@ static int64_t running_of(const struct node_runner *runner)
 static void say_awaited(const struct node_runner *runner, int64_t running)
 {
     char grace[DURATION_TEXT_MAX];
-    duration_format(settings_number(runner->invocation->settings, SETTING_STOP_GRACE), grace);
+    duration_format(settings_number(runner->settings, SETTING_STOP_GRACE), grace);
     output_say(runner->invocation->output,
                "stopping: waiting up to %s for %" PRId64 " running execution%s; again interrupts", grace, running,
                running == 1 ? "" : "s");
@@ -275,7 +349,7 @@ static enum weir_status interrupt(struct node_runner *runner, bool by_signal, st
 
 enum weir_status node_runner_stop(struct node_runner *runner, struct weir_error *error)
 {
-    int64_t grace_us = settings_number(runner->invocation->settings, SETTING_STOP_GRACE);
+    int64_t grace_us = settings_number(runner->settings, SETTING_STOP_GRACE);
     int64_t until_us = clock_boot(clock_system()) + grace_us;
     int64_t said = 0;
     bool graceful = true;
@@ -315,5 +389,9 @@ void node_runner_close(struct node_runner *runner)
     store_close(runner->store);
     if (runner->has_log) {
         log_close(&runner->log);
+    }
+    guard_memory(false);
+    for (size_t i = 0; i < 2; i++) {
+        arena_close(&runner->reload_arenas[i]);
     }
 }

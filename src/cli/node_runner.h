@@ -26,6 +26,9 @@ struct running_node {
 
 struct node_runner {
     const struct invocation *invocation;
+    const struct settings *settings; /* those of the start, or of the last reload */
+    struct settings reloaded;
+    struct arena reload_arenas[2]; /* of the last reload, and for the next one */
     struct event_bus events;
     struct log log;
     bool has_log;
@@ -49,7 +52,8 @@ WEIR_MUST_CHECK enum weir_status node_runner_open(struct node_runner *runner, co
                                                   const struct node_runner_options *options, struct weir_error *error);
 /* Registers the nodes and runs their threads. */
 WEIR_MUST_CHECK enum weir_status node_runner_start(struct node_runner *runner, struct weir_error *error);
-/* Waits for a signal (WEIR_OK), until operators have stopped every node (WEIR_OK), or until one is not healthy (its
+/* Meanwhile a SIGHUP reads the settings again (reload.h), if interrupt_reloads() was called.
+ * Waits for a signal (WEIR_OK), until operators have stopped every node (WEIR_OK), or until one is not healthy (its
  * status). */
 WEIR_MUST_CHECK enum weir_status node_runner_await(struct node_runner *runner, struct weir_error *error);
 /* Stops: waits for what runs and says so; a further signal interrupts it (WEIR_INTERRUPTED); so does the end of stop.grace

@@ -2,10 +2,12 @@
 
 #include <errno.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 void service_notice(const char *state)
@@ -39,4 +41,14 @@ int64_t service_watchdog_interval_us(void)
     errno = 0;
     long long number = strtoll(text, &end, 10);
     return errno == 0 && *end == '\0' && number > 1 ? (int64_t)(number / 2) : 0;
+}
+
+void service_reloading(void)
+{
+    char state[64];
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    (void)snprintf(state, sizeof state, "RELOADING=1\nMONOTONIC_USEC=%lld",
+                   (long long)now.tv_sec * 1000000 + now.tv_nsec / 1000);
+    service_notice(state);
 }

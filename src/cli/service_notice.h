@@ -9,6 +9,8 @@
 /* "READY=1", "STOPPING=1", "STATUS=...", "WATCHDOG=1"; several are separated by '\n'. A manager that does not listen is
  * nobody's failure. */
 void service_notice(const char *state);
+/* Tells that the settings are read again (Type=notify-reload wants to know when); READY=1 ends it. */
+void service_reloading(void);
 /* How often WATCHDOG=1 is expected (WATCHDOG_USEC, halved), 0 = never. */
 int64_t service_watchdog_interval_us(void);
 

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "cli/command.h"
+#include "cli/interrupt.h"
 #include "cli/node_runner.h"
 #include "cli/service_notice.h"
 #include "weir/weir.h"
@@ -69,6 +70,7 @@ enum weir_status verb_serve(struct invocation *invocation, struct weir_error *er
                                           .group = invocation_text(invocation, "group"),
                                           .log_fd = STDOUT_FILENO};
     enum weir_status status = node_runner_open(&runner, invocation, &options, error);
+    interrupt_reloads();
     if (status == WEIR_OK) {
         say_what_runs(invocation->output, &runner);
         status = run_until_told(&runner, error);

@@ -5,6 +5,22 @@
 #include "assemble.h"
 #include "base/error.h"
 #include "cli/command.h"
+#include "cli/interrupt.h"
+
+/* --- progress --- */
+
+struct long_call {
+    struct output *output;
+    const char *what; /* "checking" */
+    bool may_stop;    /* Ctrl-C ends it between two of its parts */
+};
+
+static bool tell_progress(void *context, int64_t done, int64_t total)
+{
+    const struct long_call *call = context;
+    output_progress(call->output, call->what, done, total);
+    return !call->may_stop || interrupt_count() == 0;
+}
 
 /* --- migrations --- */
 
@@ -38,7 +54,11 @@ static enum weir_status migrate(struct invocation *invocation, struct store *sto
     }
     *ret_applied = 0;
     if (status == WEIR_OK && missing > 0 && !invocation_is_dry_run(invocation)) {
+        struct long_call call = {.output = invocation->output, .what = "migrating"};
+        store_set_progress(store, tell_progress, &call);
         status = store_migrate(store, ret_applied, error);
+        store_set_progress(store, NULL, NULL);
+        output_progress_end(invocation->output);
     }
     return status;
 }
@@ -190,7 +210,10 @@ enum weir_status verb_store_check(struct invocation *invocation, struct weir_err
         status = store_require_schema(store, error);
     }
     if (status == WEIR_OK) {
+        struct long_call call = {.output = invocation->output, .what = "checking"};
+        store_set_progress(store, tell_progress, &call);
         status = store_check(store, &problems, error);
+        output_progress_end(invocation->output);
     }
     if (status == WEIR_OK) {
         status = tell_problems(invocation, problems, error);
@@ -208,7 +231,11 @@ enum weir_status verb_store_backup(struct invocation *invocation, struct weir_er
     if (status == WEIR_OK && invocation_is_dry_run(invocation)) {
         output_say(invocation->output, "would copy %s to %s", store_url(store), output_safe(invocation->output, path));
     } else if (status == WEIR_OK) {
+        struct long_call call = {.output = invocation->output, .what = "copying pages", .may_stop = true};
+        interrupt_watch(); /* half a copy must not stay, since it looks like a whole one */
+        store_set_progress(store, tell_progress, &call);
         status = store_backup(store, path, error);
+        output_progress_end(invocation->output);
         if (status == WEIR_OK) {
             output_say_sign(invocation->output, SIGN_FINE, "copied to %s", output_safe(invocation->output, path));
         }

@@ -75,8 +75,8 @@ static bool note_sending(struct node *node, const struct claimed_item *item, con
     if (ours) {
         entry->sends = sends;
         entry->resend_boot_us = time_add(node_now(node), node->settings.start_deadline_us);
-        entry->attempts_max = kept->attempts_max > 0 ? kept->attempts_max : node->settings.attempts_max;
-        entry->stuck_after_us = kept->stuck_after_us > 0 ? kept->stuck_after_us : node->settings.stuck_after_us;
+        entry->attempts_max = kept->attempts_max > 0 ? kept->attempts_max : node->tuning.attempts_max;
+        entry->stuck_after_us = kept->stuck_after_us > 0 ? kept->stuck_after_us : node->tuning.stuck_after_us;
     }
     pthread_mutex_unlock(&node->lock);
     return ours;
@@ -173,8 +173,8 @@ static void start_items(struct node *node, int64_t node_id, struct claim_batch *
         entry->claimed_boot_us = now_us;
         entry->waited_us = item->claimed_at_us > since_us ? item->claimed_at_us - since_us : 0;
         entry->resend_boot_us = time_add(now_us, node->settings.start_deadline_us);
-        entry->attempts_max = node->settings.attempts_max;
-        entry->stuck_after_us = node->settings.stuck_after_us;
+        entry->attempts_max = node->tuning.attempts_max;
+        entry->stuck_after_us = node->tuning.stuck_after_us;
     }
     pthread_mutex_unlock(&node->lock);
     for (size_t i = 0; i < added; i++) {
@@ -279,7 +279,8 @@ static size_t wanted(struct node *node, int64_t now_us)
     size_t part = (room + engine_running(node->engine)) / CLAIM_PARTS;
     part = part > CLAIM_PART_LEAST ? part : CLAIM_PART_LEAST;
     room = room < part ? room : part;
-    room = room < node->settings.claim_batch ? room : node->settings.claim_batch;
+    size_t batch = node->tuning.claim_batch;
+    room = room < batch ? room : batch;
     pthread_mutex_lock(&node->lock);
     int64_t allowed = breaker_allows(&node->breaker, (int64_t)room, now_us);
     pthread_mutex_unlock(&node->lock);
@@ -290,10 +291,8 @@ static enum weir_status claim(struct node *node, size_t limit, bool *ret_more, s
 {
     struct claim_batch *batch = calloc(1, sizeof *batch);
     struct claim_result result = {0};
-    struct claim_options options = {.node_id = atomic_load(&node->id),
-                                    .group = node->group,
-                                    .limit = limit,
-                                    .attempts_max = node->settings.attempts_max};
+    struct claim_options options = {
+        .node_id = atomic_load(&node->id), .group = node->group, .limit = limit, .attempts_max = node->tuning.attempts_max};
     if (batch == NULL) {
         return error_out_of_memory(error);
     }
@@ -319,9 +318,10 @@ static enum weir_status claim(struct node *node, size_t limit, bool *ret_more, s
 /* The base under all wake-ups, at a random distance (nFlow), so that nodes do not poll in step. */
 static int64_t next_poll(struct node *node, int64_t now_us)
 {
-    if (now_us >= node->next_poll_boot_us) {
+    int64_t interval_us = node->tuning.poll_interval_us;
+    if (now_us >= node->next_poll_boot_us || node->next_poll_boot_us > time_add(now_us, interval_us)) {
         pthread_mutex_lock(&node->lock);
-        int64_t half_us = node->settings.poll_interval_us / 2;
+        int64_t half_us = interval_us / 2;
         node->next_poll_boot_us = time_add(now_us, half_us + (int64_t)random_below(&node->random, (uint64_t)half_us + 1));
         pthread_mutex_unlock(&node->lock);
     }
@@ -412,7 +412,7 @@ static int64_t finish_stop(struct node *node, int64_t now_us)
     lock_drop(node, node->stores[LOOP_DISPATCH], &node->exclusive);
     enum weir_status status = store_node_stop(node->stores[LOOP_DISPATCH], atomic_load(&node->id), graceful, &error);
     if (status != WEIR_OK &&
-        now_us - node->stop_began_boot_us < node->settings.stop_grace_us + STOP_LAST_US + STORE_DEADLINE_US) {
+        now_us - node->stop_began_boot_us < node->tuning.stop_grace_us + STOP_LAST_US + STORE_DEADLINE_US) {
         return loop_failed(node, LOOP_DISPATCH, now_us, status, &error);
     }
     struct event event = {.type = EVENT_NODE_STOPPED, .node = node->name, .reason = graceful ? "graceful" : "interrupted"};
@@ -434,7 +434,7 @@ static int64_t stop_step(struct node *node, int64_t now_us, enum node_stop_kind 
         begin_stop(node, now_us);
     }
     int64_t interrupt_at_us =
-        kind == NODE_STOP_INTERRUPT ? now_us : time_add(node->stop_began_boot_us, node->settings.stop_grace_us);
+        kind == NODE_STOP_INTERRUPT ? now_us : time_add(node->stop_began_boot_us, node->tuning.stop_grace_us);
     if (now_us >= interrupt_at_us && node->interrupt_began_boot_us == 0) {
         interrupt(node, now_us);
     }

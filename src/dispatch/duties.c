@@ -86,7 +86,7 @@ static enum weir_status wants_stale(struct node *node, struct recover_options op
     if (now_us < node->next_stale_us) {
         return WEIR_OK;
     }
-    options.stale_claim_us = node->settings.stale_claim_us;
+    options.stale_claim_us = node->tuning.stale_claim_us;
     options.look_only = true;
     enum weir_status status = store_recover(node->stores[LOOP_DUTIES], &options, &look, error);
     if (status == WEIR_OK && look.more) {
@@ -155,7 +155,7 @@ static enum weir_status recover(struct node *node, int64_t now_us, struct weir_e
     enum weir_status status = wants_stale(node, options, now_us, &stale, error);
     if (status == WEIR_OK) {
         atomic_store(&node->others_lost, false);
-        options.stale_claim_us = stale ? node->settings.stale_claim_us : 0;
+        options.stale_claim_us = stale ? node->tuning.stale_claim_us : 0;
         status = store_recover(store, &options, &result, error);
     }
     if (status != WEIR_OK) {
@@ -164,7 +164,7 @@ static enum weir_status recover(struct node *node, int64_t now_us, struct weir_e
     }
     if (now_us >= node->next_stale_us && !(stale && result.more)) {
         lock_drop(node, store, &node->stale_lock);
-        node->next_stale_us = time_add(now_us, node->settings.stale_check_us);
+        node->next_stale_us = time_add(now_us, node->tuning.stale_check_us);
     }
     atomic_store(&node->told_of_others_us, now_us);
     node->next_recovery_us = result.more ? now_us : time_add(now_us, RECOVERY_INTERVAL_US);
@@ -250,12 +250,13 @@ static enum weir_status purge_chunk(struct node *node, size_t limit, struct bulk
 {
     struct store *store = node->stores[LOOP_DUTIES];
     int64_t store_now_us = 0;
+    int64_t retention_us = node->tuning.retention_us; /* once: it may become "for ever" at any moment */
     enum weir_status status = store_time(store, &store_now_us, error);
     struct execution_filter filter = {
         .states = 1U << ITEM_COMPLETED | 1U << ITEM_FAILED | 1U << ITEM_CANCELLED,
-        .finished_before_us = store_now_us - node->settings.retention_us,
+        .finished_before_us = store_now_us - retention_us,
     };
-    if (status != WEIR_OK || filter.finished_before_us <= 0) {
+    if (status != WEIR_OK || retention_us <= 0 || filter.finished_before_us <= 0) {
         return status;
     }
     /* Ids begin with their time: nothing that was made later can have ended before. */
@@ -330,6 +331,7 @@ int64_t duties_step(struct node *node)
     if (atomic_load(&node->stopped)) {
         return TIME_NEVER;
     }
+    node->next_stale_us = earlier(node->next_stale_us, time_add(now_us, node->tuning.stale_check_us)); /* node_tune() */
     if (now_us >= node->next_stuck_us) {
         warn_of_stuck(node, now_us);
     }
@@ -339,7 +341,7 @@ int64_t duties_step(struct node *node)
     if (!node->settings.no_dispatch && should_recover(node, now_us)) {
         status = recover(node, now_us, &error);
     }
-    if (status == WEIR_OK && now_us >= node->next_retention_us && node->settings.retention_us > 0) {
+    if (status == WEIR_OK && now_us >= node->next_retention_us && node->tuning.retention_us > 0) {
         status = purge(node, now_us, &error);
     }
     if (status == WEIR_OK && now_us >= node->next_capacity_us) {
@@ -353,7 +355,7 @@ int64_t duties_step(struct node *node)
     if (!node->settings.no_dispatch) {
         next_us = earlier(next_us, node->next_recovery_us);
     }
-    if (node->settings.retention_us > 0) {
+    if (node->tuning.retention_us > 0) {
         next_us = earlier(next_us, node->next_retention_us);
     }
     return earlier(next_us, node->next_capacity_us);

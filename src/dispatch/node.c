@@ -60,6 +60,21 @@ void loop_succeeded(struct node *node, enum loop loop)
 
 /* --- opening --- */
 
+/* With the defaults filled in. */
+static void take_tuning(struct node *node, const struct node_settings *s)
+{
+    struct node_tuning *tuning = &node->tuning;
+    atomic_store(&tuning->claim_batch,
+                 s->claim_batch == 0 || s->claim_batch > CLAIM_BATCH_MOST ? CLAIM_BATCH_MOST : s->claim_batch);
+    atomic_store(&tuning->poll_interval_us, s->poll_interval_us <= 0 ? POLL_INTERVAL_US : s->poll_interval_us);
+    atomic_store(&tuning->stuck_after_us, s->stuck_after_us <= 0 ? STUCK_AFTER_US : s->stuck_after_us);
+    atomic_store(&tuning->stale_claim_us, s->stale_claim_us <= 0 ? STALE_CLAIM_US : s->stale_claim_us);
+    atomic_store(&tuning->stale_check_us, s->stale_check_us <= 0 ? STALE_CHECK_US : s->stale_check_us);
+    atomic_store(&tuning->retention_us, s->retention_us == 0 ? RETENTION_US : s->retention_us);
+    atomic_store(&tuning->stop_grace_us, s->stop_grace_us <= 0 ? STOP_GRACE_US : s->stop_grace_us);
+    atomic_store(&tuning->attempts_max, s->attempts_max <= 0 ? ATTEMPTS_MAX_DEFAULT : s->attempts_max);
+}
+
 static void fill_settings(struct node *node, const struct node_settings *settings)
 {
     struct node_settings *s = &node->settings;
@@ -75,16 +90,9 @@ static void fill_settings(struct node *node, const struct node_settings *setting
         (void)snprintf(node->name, sizeof node->name, "%.*s-%ld-%s", NODE_NAME_MAX - 24 - GROUP_NAME_MAX, host,
                        (long)getpid(), node->group);
     }
-    s->claim_batch = s->claim_batch == 0 || s->claim_batch > CLAIM_BATCH_MOST ? CLAIM_BATCH_MOST : s->claim_batch;
-    s->poll_interval_us = s->poll_interval_us <= 0 ? POLL_INTERVAL_US : s->poll_interval_us;
+    take_tuning(node, settings);
     s->lease_us = s->lease_us <= 0 ? NODE_LEASE_US : s->lease_us;
     s->start_deadline_us = s->start_deadline_us <= 0 ? START_DEADLINE_US : s->start_deadline_us;
-    s->stuck_after_us = s->stuck_after_us <= 0 ? STUCK_AFTER_US : s->stuck_after_us;
-    s->stale_claim_us = s->stale_claim_us <= 0 ? STALE_CLAIM_US : s->stale_claim_us;
-    s->stale_check_us = s->stale_check_us <= 0 ? STALE_CHECK_US : s->stale_check_us;
-    s->retention_us = s->retention_us == 0 ? RETENTION_US : s->retention_us;
-    s->stop_grace_us = s->stop_grace_us <= 0 ? STOP_GRACE_US : s->stop_grace_us;
-    s->attempts_max = s->attempts_max <= 0 ? ATTEMPTS_MAX_DEFAULT : s->attempts_max;
     s->handovers_max = s->handovers_max <= 0 ? HANDOVERS_MAX_DEFAULT : s->handovers_max;
     node->clock = s->clock == NULL ? clock_system() : s->clock;
     if (s->seed != 0) {
@@ -158,7 +166,7 @@ enum weir_status node_open(struct store *store, struct engine *engine, struct ev
     set_up_locks(node);
     nodes_machine_id(node->boot_id, sizeof node->boot_id);
     int64_t now_us = node_now(node);
-    node->next_stale_us = time_add(now_us, node->settings.stale_check_us);
+    node->next_stale_us = time_add(now_us, node->tuning.stale_check_us);
     node->next_capacity_us = time_add(now_us, 60 * MICROSECONDS_PER_SECOND);
     atomic_store(&node->next_beat_us, time_add(now_us, node->settings.lease_us / 3));
     enum weir_status status = open_parts(node, store, error);
@@ -282,6 +290,13 @@ enum weir_status node_run_threads(struct node *node, struct weir_error *error)
 void node_wake(struct node *node)
 {
     loop_wake(node, LOOP_DISPATCH);
+}
+
+void node_tune(struct node *node, const struct node_settings *settings)
+{
+    take_tuning(node, settings);
+    loop_wake(node, LOOP_DISPATCH);
+    loop_wake(node, LOOP_DUTIES);
 }
 
 void node_pause(struct node *node)

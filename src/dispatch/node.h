@@ -85,6 +85,9 @@ void node_wake(struct node *node);
 /* No new claims; what runs goes on; heartbeats go on. Also an operator's `weir node pause`. */
 void node_pause(struct node *node);
 void node_resume(struct node *node);
+/* Takes over, while the node runs, from now on and for what it claims from now on: claim_batch, poll_interval_us,
+ * stuck_after_us, stale_claim_us, stale_check_us, retention_us, stop_grace_us, attempts_max. The others are not read. */
+void node_tune(struct node *node, const struct node_settings *settings);
 /* {"id", "name", "group", "state", "running", "room", "in_flight", "stuck", "engine", "engine_reachable", "lease_age_us",
  * "loops": {...}}. The caller releases it. NULL when out of memory. */
 json_t *node_status(struct node *node);

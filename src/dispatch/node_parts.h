@@ -56,8 +56,21 @@ struct report_queue {
     size_t count;
 };
 
+/* The settings that node_tune() may change while the loops read them. */
+struct node_tuning {
+    atomic_size_t claim_batch;
+    _Atomic int64_t poll_interval_us;
+    _Atomic int64_t stuck_after_us;
+    _Atomic int64_t stale_claim_us;
+    _Atomic int64_t stale_check_us;
+    _Atomic int64_t retention_us;
+    _Atomic int64_t stop_grace_us;
+    atomic_int attempts_max;
+};
+
 struct node {
-    struct node_settings settings; /* with the defaults filled in */
+    struct node_settings settings; /* with the defaults filled in; what `tuning` holds is not read here */
+    struct node_tuning tuning;
     char name[NODE_NAME_MAX + 1];
     char group[GROUP_NAME_MAX + 1];
     char boot_id[128];

@@ -46,10 +46,14 @@ enum event_level { EVENT_DEBUG, EVENT_INFO, EVENT_WARN, EVENT_ERROR };
     X(EVENT_LOCK_ACQUIRED, "lock.acquired", EVENT_DEBUG)                                                                   \
     X(EVENT_LOCK_BUSY, "lock.busy", EVENT_DEBUG) /* feeds shedlock_acquisition_failures */                                 \
     X(EVENT_LOCK_LOST, "lock.lost", EVENT_WARN)                                                                            \
-    X(EVENT_STORE_FAILED, "store.failed", EVENT_ERROR)        /* a store call failed; reason = verb, code, error */        \
-    X(EVENT_STORE_CALLED, "store.called", EVENT_DEBUG)        /* every store call; reason = verb, duration */              \
-    X(EVENT_RETENTION_PURGED, "retention.purged", EVENT_INFO) /* count */                                                  \
-    X(EVENT_LOOP_FAILED, "loop.failed", EVENT_ERROR)          /* a node loop hit what it cannot handle */
+    X(EVENT_STORE_FAILED, "store.failed", EVENT_ERROR)          /* a store call failed; reason = verb, code, error */      \
+    X(EVENT_STORE_CALLED, "store.called", EVENT_DEBUG)          /* every store call; reason = verb, duration */            \
+    X(EVENT_RETENTION_PURGED, "retention.purged", EVENT_INFO)   /* count */                                                \
+    X(EVENT_LOOP_FAILED, "loop.failed", EVENT_ERROR)            /* a node loop hit what it cannot handle */                \
+    X(EVENT_SETTING_CHANGED, "setting.changed", EVENT_INFO)     /* while it runs; reason = "KEY: OLD -> NEW" */            \
+    X(EVENT_SETTING_WAITS, "setting.waits", EVENT_WARN)         /* it would need a restart; reason = KEY */                \
+    X(EVENT_SETTINGS_RELOADED, "settings.reloaded", EVENT_INFO) /* count = changed */                                      \
+    X(EVENT_SETTINGS_REFUSED, "settings.refused", EVENT_ERROR)  /* code, error: what is wrong and where */
 
 enum event_type {
 #define EVENT_ENUM(id, name, level) id,

@@ -47,6 +47,10 @@ static const char *const messages[EVENT_TYPE_COUNT] = {
     [EVENT_STORE_CALLED] = "Store called",
     [EVENT_RETENTION_PURGED] = "Removed ended executions past their retention",
     [EVENT_LOOP_FAILED] = "A loop of this node failed",
+    [EVENT_SETTING_CHANGED] = "Setting changed",
+    [EVENT_SETTING_WAITS] = "Setting changed in its file; it needs a restart",
+    [EVENT_SETTINGS_RELOADED] = "Settings read again",
+    [EVENT_SETTINGS_REFUSED] = "Settings not read again; the old ones stay",
 };
 
 /* The fields of struct event, in the order of a line. */
@@ -110,16 +114,17 @@ void log_init(struct log *log, const struct log_options *options)
     bool is_terminal = isatty(options->fd) == 1;
     const char *no_colour = getenv("NO_COLOR");
     const char *term = getenv("TERM");
-    *log = (struct log){.fd = options->fd,
-                        .format = options->format,
-                        .least = options->least,
-                        .clock = options->clock != NULL ? options->clock : clock_system()};
-    if (log->format == LOG_AUTO) {
-        log->format = is_terminal ? LOG_TEXT : LOG_JSON;
-    }
+    *log = (struct log){.fd = options->fd, .clock = options->clock != NULL ? options->clock : clock_system()};
+    log_tune(log, options->format, options->least);
     log->colour = is_terminal && !options->no_colour && (no_colour == NULL || no_colour[0] == '\0') && term != NULL &&
                   strcmp(term, "dumb") != 0;
     (void)pthread_mutex_init(&log->lock, NULL);
+}
+
+void log_tune(struct log *log, enum log_format format, enum event_level least)
+{
+    log->format = format != LOG_AUTO ? format : isatty(log->fd) == 1 ? LOG_TEXT : LOG_JSON;
+    log->least = least;
 }
 
 void log_close(struct log *log)
@@ -253,14 +258,14 @@ static const char *level_colour(enum event_level level)
     return colours[level];
 }
 
-static void line_begin(struct line *line, const struct log *log, const struct event *event, int64_t wall_us)
+static void line_begin(struct line *line, const struct log *log, bool as_json, const struct event *event, int64_t wall_us)
 {
     enum event_level level = event_level(event->type);
     char time[TIME_TEXT_MAX];
     char head[256];
     int length = 0;
     time_format(wall_us, time);
-    if (log->format == LOG_JSON) {
+    if (as_json) {
         length = snprintf(head, sizeof head, "{\"ts\":\"%s\",\"level\":\"%s\",\"event\":\"%s\",\"msg\":\"%s\"", time,
                           event_level_name(level), event_name(event->type), log_message(event->type));
     } else {
@@ -274,8 +279,8 @@ static void line_begin(struct line *line, const struct log *log, const struct ev
 size_t log_line(const struct log *log, const struct event *event, int64_t wall_us, char *to)
 {
     struct line line = {.to = to};
-    bool as_json = log->format == LOG_JSON;
-    line_begin(&line, log, event, wall_us);
+    bool as_json = log->format == LOG_JSON; /* once: log_tune() may change it meanwhile */
+    line_begin(&line, log, as_json, event, wall_us);
     for (size_t i = 0; i < FIELD_COUNT; i++) {
         line_add_field(&line, as_json, i, event);
     }

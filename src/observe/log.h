@@ -29,8 +29,8 @@ enum log_format { LOG_AUTO, LOG_TEXT, LOG_JSON };
 
 struct log {
     int fd;
-    enum log_format format; /* LOG_TEXT or LOG_JSON */
-    enum event_level least;
+    _Atomic enum log_format format; /* LOG_TEXT or LOG_JSON */
+    _Atomic enum event_level least;
     bool colour;
     const struct clock *clock; /* its wall time is printed */
     pthread_mutex_t lock;
@@ -48,6 +48,8 @@ struct log_options {
 
 void log_init(struct log *log, const struct log_options *options);
 void log_close(struct log *log);
+/* Takes another format (LOG_AUTO: as in log_init()) and level from the next line on. Any thread. */
+void log_tune(struct log *log, enum log_format format, enum event_level least);
 /* The subscriber: event_subscribe(bus, log_event, log). */
 void log_event(void *context, const struct event *event);
 

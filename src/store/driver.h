@@ -73,10 +73,17 @@ struct store {
     const struct clock *clock;
     struct uuid_source *uuids;
     int64_t deadline_us;
+    store_progress *progress; /* NULL = nobody listens */
+    void *progress_context;
     char url[512];
 };
 
 /* --- what drivers share --- */
+
+/* Tells whoever wants to know how far a call is. WEIR_INTERRUPTED: he wants no more of it. */
+WEIR_MUST_CHECK enum weir_status store_tell_progress(const struct store *store, int64_t done, int64_t total,
+                                                     struct weir_error *error);
+void store_tell_migrated(const struct store *store, int64_t done, int64_t total);
 
 /* No params and {} are the same, and nothing is kept of them. */
 bool enqueue_has_no_params(const struct enqueue_request *request);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/failpoint.h"
 #include "base/json.h"
 #include "observe/event.h"
 #include "store/driver.h"
@@ -174,6 +175,28 @@ enum weir_status store_plan(struct store *store, struct arena *arena, const stru
                             size_t *ret_count, struct weir_error *error)
 {
     CALL(store, "plan", error, store->driver->plan(store, arena, ret_migrations, ret_count, detail));
+}
+
+void store_set_progress(struct store *store, store_progress *progress, void *context)
+{
+    store->progress = progress;
+    store->progress_context = context;
+}
+
+enum weir_status store_tell_progress(const struct store *store, int64_t done, int64_t total, struct weir_error *error)
+{
+    if (store->progress != NULL) {
+        FAILPOINT("in_progress");
+        if (!store->progress(store->progress_context, done, total)) {
+            return error_set(error, WEIR_INTERRUPTED, "interrupted: nothing was changed");
+        }
+    }
+    return WEIR_OK;
+}
+
+void store_tell_migrated(const struct store *store, int64_t done, int64_t total)
+{
+    (void)(store_tell_progress(store, done, total, NULL) == WEIR_OK); /* a migration goes on to its end */
 }
 
 enum weir_status store_migrate(struct store *store, int *ret_applied, struct weir_error *error)

@@ -74,6 +74,13 @@ struct store_migration {
     const char *sql;
     bool applied;
 };
+/* How far a call that may take long is: `done` of `total` pages, checks or migrations, beginning with 0 and ending with all
+ * of them. In the caller's thread; must be quick and leave the store alone. False: stop; a check and a backup then answer
+ * WEIR_INTERRUPTED and leave nothing behind. A migration goes on to its end. */
+typedef bool store_progress(void *context, int64_t done, int64_t total);
+/* For store_migrate(), store_check() and store_backup() of this handle. NULL: nobody wants to know. */
+void store_set_progress(struct store *store, store_progress *progress, void *context);
+
 /* The migrations and which of them are applied; never changes anything. */
 WEIR_MUST_CHECK enum weir_status store_plan(struct store *store, struct arena *arena,
                                             const struct store_migration **ret_migrations, size_t *ret_count,

@@ -187,6 +187,65 @@ static void migrating_again_does_nothing(void **state)
     scene_ok(scene, store_require_schema(scene->store, &scene->error));
 }
 
+struct heard {
+    int64_t calls;
+    int64_t done;
+    int64_t total;
+    int64_t stop_at; /* the call that answers no; 0 = none */
+};
+
+static bool hear(void *context, int64_t done, int64_t total)
+{
+    struct heard *heard = context;
+    assert_true(heard->calls > 0 || done == 0);
+    assert_true(total > 1 && (heard->calls == 0 || total == heard->total));
+    assert_in_range(done, heard->done, total);
+    heard->calls++;
+    heard->done = done;
+    heard->total = total;
+    return heard->calls != heard->stop_at;
+}
+
+static void a_migration_and_a_check_tell_how_far_they_are(void **state)
+{
+    (void)state;
+    struct driver_under_test driver;
+    struct weir_error error = {0};
+    struct heard heard = {.stop_at = 1}; /* a migration goes on to its end */
+    json_t *problems = NULL;
+    driver_make(&driver);
+    struct store *store = driver_open(&driver, NULL);
+    store_set_progress(store, hear, &heard);
+    assert_int_equal(store_migrate(store, NULL, &error), WEIR_OK);
+    assert_true(heard.calls > heard.total && heard.done == heard.total);
+    heard = (struct heard){0};
+    assert_int_equal(store_check(store, &problems, &error), WEIR_OK);
+    assert_true(heard.calls > heard.total && heard.done == heard.total);
+    json_decref(problems);
+    store_set_progress(store, NULL, NULL);
+    store_close(store);
+    driver_remove(&driver);
+}
+
+static void a_check_can_be_stopped_at_each_of_its_parts(void **state)
+{
+    struct scene *scene = *state;
+    struct heard heard = {0};
+    json_t *problems = NULL;
+    store_set_progress(scene->store, hear, &heard);
+    scene_ok(scene, store_check(scene->store, &problems, &scene->error));
+    json_decref(problems);
+    for (int64_t at = 1, calls = heard.calls; at <= calls; at++) {
+        heard = (struct heard){.stop_at = at};
+        problems = NULL;
+        assert_int_equal(store_check(scene->store, &problems, &scene->error), WEIR_INTERRUPTED);
+        assert_null(problems);
+        assert_int_equal(heard.calls, at);
+    }
+    store_set_progress(scene->store, NULL, NULL);
+    (void)scene_enqueue(scene, "pro-co"); /* the handle is as good as before */
+}
+
 static void a_plan_shows_what_would_be_done_and_does_nothing(void **state)
 {
     (void)state;
@@ -282,6 +341,8 @@ int main(void)
         SCENE_TEST(versions_count_from_one_and_never_change),
         SCENE_TEST(a_definition_for_nobody_is_refused),
         SCENE_TEST(migrating_again_does_nothing),
+        cmocka_unit_test(a_migration_and_a_check_tell_how_far_they_are),
+        SCENE_TEST(a_check_can_be_stopped_at_each_of_its_parts),
         cmocka_unit_test(a_plan_shows_what_would_be_done_and_does_nothing),
         cmocka_unit_test(verbs_on_a_store_without_a_schema_say_so),
         cmocka_unit_test(a_url_without_a_driver_is_refused),

@@ -644,6 +644,46 @@ def an_interrupted_act_says_how_far_it_got(weir):
     weir.good('cancel', '-w', 'acme', '--yes', '--expect', str(30000 - done))
 
 
+def _await_stopped(process):
+    """It stands still at its failpoint."""
+    deadline = time.monotonic() + 60
+    while True:
+        with open(f'/proc/{process.pid}/stat') as file:
+            if file.read().rsplit(')', 1)[1].split()[0] == 'T':
+                return
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def long_calls_on_the_store_show_how_far_they_are(weir):
+    weir.make_store()
+    fresh = ('--store', 'sqlite:./fresh.db')
+    weir.write('fresh.db', b'')
+    for words, line in ((('store', 'backup', 'copy.db'), rb'copying pages +(\d+)/\1  100 %'),
+                        (('store', 'check'), rb'checking +\d+/\d+  \d+ %'),
+                        (('store', 'migrate', *fresh), rb'migrating +\d+/\d+  \d+ %')):
+        quick = weir.good(*words[:2], *(('quick.db',) if 'backup' in words else ()))
+        assert '%' not in quick.err, 'below a second there is nothing to show'
+        process = weir.spawn(*words, env={'WEIR_FAILPOINT': 'in_progress:stop:2'})
+        _await_stopped(process)
+        time.sleep(1.1)  # what it lasts is what is shown
+        process.send_signal(signal.SIGCONT)
+        assert process.wait(60) == 0
+        said = process.stderr.read()
+        assert re.search(line, said), said
+
+
+def an_interrupted_backup_leaves_no_file(weir):
+    weir.make_store()
+    process = weir.spawn('store', 'backup', 'copy.db', env={'WEIR_FAILPOINT': 'in_progress:stop:1'})
+    _await_stopped(process)
+    assert os.path.exists(weir.path('copy.db'))
+    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGCONT)
+    assert process.wait(60) == 130
+    assert b'interrupted' in process.stderr.read() and not os.path.exists(weir.path('copy.db'))
+
+
 # --- operating ---
 
 def the_queue_and_a_group_pause(weir):
@@ -947,26 +987,6 @@ def slips_are_met_with_the_nearest(weir):
 def the_command_reference_is_current(weir):
     with open(os.path.join(ROOT, 'docs', 'commands.md')) as file:
         assert weir.good('help', '--markdown').out == file.read(), 'renew it: weir help --markdown > docs/commands.md'
-
-
-def completion_knows_verbs_and_flags(weir):
-    script = weir.write('completion.bash', weir.good('completion', 'bash').out)
-
-    def complete(*words):
-        quoted = ' '.join(f"'{word}'" for word in words)
-        program = (f'. {script}; COMP_WORDS=({quoted}); COMP_CWORD={len(words) - 1}; _weir; '
-                   'printf "%s\\n" "${COMPREPLY[@]}"')
-        return subprocess.run(['bash', '-c', program], check=True, capture_output=True, text=True).stdout.split()
-
-    assert complete('weir', 'enq') == ['enqueue']
-    assert complete('weir', 'workflow', '') == ['apply', 'list', 'show']
-    assert complete('weir', 'workspace', 'set', 'x', '--max') == ['--max-concurrent']
-    assert complete('weir', 'enqueue', '--idem') == ['--idempotency-key']
-    assert complete('weir', 'list', '-o', 'js') == ['json', 'jsonl']
-    assert complete('weir', '--js') == ['--json']
-    assert complete('weir', 'completion', 'z') == ['zsh']
-    for shell in ('zsh', 'fish'):
-        assert 'workspace' in weir.good('completion', shell).out
 
 
 def man_pages_are_made_from_the_table(weir):

@@ -4,6 +4,7 @@ A test is a function whose name is its claim; it gets a Weir, a fresh folder wit
 reads the user's own settings: HOME and the environment are made anew.
 """
 
+import fcntl
 import inspect
 import json
 import os
@@ -17,6 +18,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 import traceback
 
@@ -58,10 +60,16 @@ class Weir:
             file.write(content)
         return self.path(name)
 
-    def start(self, *words, env=None, limit_file=None, **pipes):
+    def start(self, *words, env=None, limit_file=None, terminal=None, **pipes):
+        """`terminal`: one end of it becomes its controlling terminal and its stdin."""
         def limit():
             if limit_file is not None:
                 resource.setrlimit(resource.RLIMIT_FSIZE, (limit_file, limit_file))
+            if terminal is not None:
+                os.setsid()
+                fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
+        if terminal is not None:
+            pipes['stdin'] = terminal
         pipes.setdefault('stdin', subprocess.DEVNULL)
         pipes.setdefault('stdout', subprocess.PIPE)
         pipes.setdefault('stderr', subprocess.PIPE)

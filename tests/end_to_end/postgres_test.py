@@ -7,9 +7,11 @@ usage: postgres_test.py BINARY [TEST ...]
 import json
 import os
 import re
+import resource
 import signal
 import socket
 import struct
+import subprocess
 import sys
 import threading
 import time
@@ -241,6 +243,60 @@ def a_url_is_never_shown_with_its_password(weir):
                   ('store', 'init', '-n'), ('doctor',), ('status',), ('store', 'plan'), ('list',)):
         result = weir.run(*words)
         assert SECRET not in result.out + result.err, (words, result)
+
+
+def a_password_is_in_no_log_no_metric_no_step_and_no_command_line(weir):
+    _use(weir, password=SECRET, user='locked')
+    _server().sql(f'GRANT CREATE ON DATABASE {weir.environment["WEIR_STORE"].rsplit("/", 1)[1]} TO locked')
+    weir.good('store', 'init', '-q')
+    weir.good('workspace', 'set', 'acme', '-q')
+    weir.write('nosy.json', json.dumps({'name': 'nosy', 'steps': {
+        'looks': {'exec': ['sh', '-c', 'env; cat /proc/*/cmdline 2>/dev/null | tr "\\0" " "']}}}))
+    weir.good('workflow', 'apply', 'nosy.json', '-q')
+    with open(weir.path('log'), 'wb') as log:
+        process = weir.spawn('serve', '--allow-exec', env={'WEIR_LOG_LEVEL': 'debug'}, stdout=log)
+    id = weir.good('enqueue', '-w', 'acme', 'nosy', '--wait').out.strip()
+    execution = weir.good('show', id, '--json').json()
+    assert 'WEIR_EXECUTION_ID' in json.dumps(execution), execution  # the step has looked
+    said = [json.dumps(execution)] + [weir.good(*words).out + weir.good(*words).err for words in (
+        ('status', '--metrics'), ('status', '--json'), ('list', '--json'), ('why', id), ('logs', id), ('node', 'list'))]
+    _server().sql("ALTER ROLE locked PASSWORD 'another'")
+    try:
+        _server().sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'locked'")
+        _await(lambda: b'store.failed' in open(weir.path('log'), 'rb').read(), what='a refused password')
+    finally:
+        _server().sql(f"ALTER ROLE locked PASSWORD '{SECRET}'")
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(60) == 0
+    with open(weir.path('log')) as log:
+        said += [log.read(), process.stderr.read().decode()]
+    assert 'store.called' in said[-2] and 'store.failed' in said[-2]
+    assert not any(SECRET in text for text in said), [text for text in said if SECRET in text]
+
+
+def _ends_with_a_core(process):
+    """A signal whose default is a core; whether there was one is in the status of its end."""
+    resource.prlimit(process.pid, resource.RLIMIT_CORE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    process.send_signal(signal.SIGQUIT)
+    _, status = os.waitpid(process.pid, 0)
+    process.returncode = -signal.SIGQUIT
+    assert os.WTERMSIG(status) == signal.SIGQUIT
+    return os.WCOREDUMP(status)
+
+
+def a_node_leaves_no_core_with_its_password(weir):
+    _use(weir, password=SECRET)
+    weir.good('store', 'init', '-q')
+    process = _node(weir)
+    assert not _ends_with_a_core(process)
+    # The same signal to a program that guards nothing, to see that this machine writes cores at all.
+    other = subprocess.Popen(['sleep', '1000'], cwd=weir.folder)
+    assert _ends_with_a_core(other) or not os.access(weir.folder, os.W_OK) or _core_pattern() != 'core'
+
+
+def _core_pattern():
+    with open('/proc/sys/kernel/core_pattern') as file:
+        return file.read().strip()
 
 
 def the_doctor_says_when_acknowledged_work_can_be_lost(weir):

@@ -211,19 +211,128 @@ def a_waiting_node_stops_at_once(weir):
     assert _stop(process, signal.SIGINT, 20) == 0  # the grace would be 25 s
 
 
-def a_closed_terminal_is_a_graceful_stop_and_nohup_is_kept(weir):
+class _hangups:
+    """SIGHUP as children shall find it: this test itself may run under nohup."""
+
+    def __init__(self, how):
+        self.how = how
+
+    def __enter__(self):
+        self.before = signal.signal(signal.SIGHUP, self.how)
+
+    def __exit__(self, *_):
+        signal.signal(signal.SIGHUP, self.before)
+
+
+def a_closed_terminal_is_a_graceful_stop(weir):
     weir.make_store()
-    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # this test itself may run under nohup
-    try:
-        closed = _start(weir)
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    for verb in ('serve', 'dev'):
+        with _hangups(signal.SIG_DFL):
+            process, terminal = _on_a_terminal(weir, verb)
+        os.close(terminal)
+        assert process.wait(30) == 0, verb
+        assert weir.database().execute('SELECT graceful FROM nodes ORDER BY id DESC LIMIT 1').fetchone() == (1,)
+
+
+def _on_a_terminal(weir, *words):
+    """A node whose controlling terminal is a new one, and our end of it."""
+    master, slave = os.openpty()
+    process = weir.spawn(*words, terminal=slave)
+    os.close(slave)
+    _read_until(process.stdout, b'node.started')
+    return process, master
+
+
+def under_nohup_a_hangup_does_nothing(weir):
+    weir.make_store()
+    weir.write('weir.yaml', 'log.level: info\n')
+    with _hangups(signal.SIG_IGN):
         process = _start(weir, '--allow-exec')
-    finally:
-        signal.signal(signal.SIGHUP, before)
-    assert _stop(closed, signal.SIGHUP) == 0
+    weir.write('weir.yaml', 'log.level: warn\n')
     process.send_signal(signal.SIGHUP)
     weir.good('enqueue', '-w', 'acme', 'hello', '--wait')  # it goes on working
     assert _stop(process) == 0
+    names = [event['event'] for event in _events(process)]
+    assert 'execution.completed' in names and 'settings.reloaded' not in names
+
+
+def _reload(process, end='settings.reloaded'):
+    """The events up to the answer."""
+    events = []
+    process.send_signal(signal.SIGHUP)
+    while not events or events[-1]['event'] != end:
+        line = process.stdout.readline()
+        assert line, process.stderr.read()
+        events.append(json.loads(line))
+    return events
+
+
+def a_hangup_reloads_what_may_change_and_names_what_needs_a_restart(weir):
+    weir.make_store()
+    weir.write('weir.yaml', 'dispatch.poll_interval: 1h\nlog.level: info\nretention: 14d\n')
+    with _hangups(signal.SIG_DFL):
+        process = _start(weir, '--allow-exec', '--max-running', '7')
+    weir.write('weir.yaml', 'dispatch.poll_interval: 2s\nlog.level: debug\nretention: forever\nnode.lease: 9s\n'
+                            'store: postgres://eve:hunter2@db.example/app\nexecutor.max_running: 8\n')
+    events = _reload(process)
+    changed = {event['reason'] for event in events if event['event'] == 'setting.changed'}
+    assert changed == {'dispatch.poll_interval: 1h -> 2s', 'log.level: info -> debug', 'retention: 14d -> forever'}, changed
+    waits = {event['reason'] for event in events if event['event'] == 'setting.waits'}
+    assert waits == {'store', 'node.lease'}, waits  # --max-running goes before the file
+    assert events[-1]['count'] == 3 and 'hunter2' not in json.dumps(events)
+    weir.good('enqueue', '--store', 'sqlite:./weir.db', '-w', 'acme', 'hello', '--wait')
+    _read_until(process.stdout, b'execution.dispatching')  # a line of level debug: the log has its new level
+
+    events = _reload(process)  # the same file again: nothing changes, and what waits is told again
+    assert events[-1].get('count', 0) == 0 and sum(event['event'] == 'setting.waits' for event in events) == 2
+    weir.write('weir.yaml', 'dispatch.poll_interval: 2s\nretention: forever\nlog.level: info\n')
+    events = _reload(process)
+    assert [event['reason'] for event in events if event['event'].startswith('setting.')] == ['log.level: debug -> info']
+    assert _stop(process) == 0
+
+
+def the_new_settings_hold_for_what_is_claimed_from_then_on(weir):
+    weir.make_store()
+    _gated(weir)
+    weir.write('weir.yaml', 'executor.stuck_after: 1h\nstop.grace: 10m\n')
+    with _hangups(signal.SIG_DFL):
+        process = _start(weir, '--allow-exec')
+    weir.write('weir.yaml', 'executor.stuck_after: 10ms\nstop.grace: 100ms\n')
+    _reload(process)
+    weir.good('enqueue', '-w', 'acme', 'gated')
+    _read_until(process.stdout, b'execution.stuck')
+    assert _stop(process) == 1  # the old grace would outlast this test
+    assert b'stop.grace is over' in process.stderr.read()
+
+
+def a_broken_file_is_refused_with_its_line_and_the_old_settings_stay(weir):
+    weir.make_store()
+    weir.write('weir.yaml', 'log.level: info\n')
+    with _hangups(signal.SIG_DFL):
+        process = _start(weir, '--allow-exec')
+    for text, line, word in (('log.level: debug\nretention: 3 parsecs\n', 'weir.yaml:2', 'retention'),
+                             ('log.level: debug\n\nlog: [\n', 'weir.yaml:', ''),
+                             ('log.level: debug\nlog.lewel: info\n', 'weir.yaml:2', 'log.lewel')):
+        weir.write('weir.yaml', text)
+        refused = _reload(process, 'settings.refused')[-1]
+        assert line in refused['error'] and word in refused['error'], refused
+        assert refused['level'] == 'error' and refused['code'] == 'invalid_config'
+    weir.good('enqueue', '--config', '/dev/null', '-w', 'acme', 'hello', '--wait')
+    assert _stop(process) == 0
+    assert {event['level'] for event in _events(process)} == {'info'}  # nothing of debug
+
+
+def the_service_manager_is_told_of_a_reload(weir):
+    weir.make_store()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager, _hangups(signal.SIG_DFL):
+        manager.bind(str(weir.path('notify')))
+        manager.settimeout(30)
+        process = _start(weir, env={'NOTIFY_SOCKET': str(weir.path('notify'))})
+        assert manager.recv(200) == b'READY=1'
+        process.send_signal(signal.SIGHUP)
+        assert manager.recv(200).startswith(b'RELOADING=1\nMONOTONIC_USEC=')
+        assert manager.recv(200) == b'READY=1'
+        assert _stop(process) == 0
 
 
 def an_enqueue_of_another_process_starts_at_once(weir):

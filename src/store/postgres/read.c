@@ -503,17 +503,36 @@ enum weir_status postgres_status(struct store *store, size_t workspaces_max, jso
     return WEIR_OK;
 }
 
-enum weir_status postgres_check(struct store *store, json_t **ret_problems, struct weir_error *error)
+/* The parts of a check, each with a deadline of its own. */
+static enum weir_status check_body(struct link *link, const void *what, json_t **ret_problems, struct weir_error *error)
 {
-    PGresult *result = NULL;
-    enum weir_status status = link_read(link_of(store), error, &result, QUERY_CHECK, "");
+    static const enum postgres_query checks[] = {QUERY_CHECK_SLOTS, QUERY_CHECK_LANES,  QUERY_CHECK_LIMITS,
+                                                 QUERY_CHECK_LIVE,  QUERY_CHECK_COUNTS, QUERY_CHECK_PARAMS,
+                                                 QUERY_CHECK_STEPS, QUERY_CHECK_KEYS,   QUERY_CHECK_INDEXES};
+    const struct store *store = what;
+    const int64_t total = sizeof checks / sizeof checks[0];
+    json_t *problems = json_array();
+    enum weir_status status = store_tell_progress(store, 0, total, error);
+    for (int64_t i = 0; i < total && status == WEIR_OK; i++) {
+        PGresult *result = NULL;
+        link_start(link);
+        status = link_read(link, error, &result, checks[i], "");
+        for (int row = 0; status == WEIR_OK && row < PQntuples(result); row++) {
+            (void)json_array_append_new(problems, result_json(result, row, 0));
+        }
+        PQclear(result);
+        if (status == WEIR_OK) {
+            status = store_tell_progress(store, i + 1, total, error);
+        }
+    }
     if (status != WEIR_OK) {
+        json_decref(problems);
         return status;
     }
-    json_t *problems = json_array();
-    for (int i = 0; i < PQntuples(result) && problems != NULL; i++) {
-        (void)json_array_append_new(problems, result_json(result, i, 0));
-    }
-    PQclear(result);
     return packed(problems, ret_problems, error);
+}
+
+enum weir_status postgres_check(struct store *store, json_t **ret_problems, struct weir_error *error)
+{
+    return look_at(link_of(store), check_body, store, ret_problems, error);
 }

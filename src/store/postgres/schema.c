@@ -165,7 +165,7 @@ static enum weir_status apply(struct link *link, const struct named_migration *m
 
 /* One migration and its row in one transaction, under a lock that others who migrate wait for: a crash leaves it done or
  * not begun. Looks again under the lock, since somebody may have been faster. */
-static enum weir_status migrate_next(struct link *link, bool *ret_done, struct weir_error *error)
+static enum weir_status migrate_next(const struct store *store, struct link *link, bool *ret_done, struct weir_error *error)
 {
     struct applied applied;
     enum weir_status status = link_transaction_begin_with(link, QUERY_BEGIN_MIGRATION, error);
@@ -175,6 +175,9 @@ static enum weir_status migrate_next(struct link *link, bool *ret_done, struct w
     status = read_applied(link, &applied, error);
     if (status == WEIR_OK && is_newer(&applied)) {
         status = refuse_newer(link, &applied, error);
+    }
+    if (status == WEIR_OK) {
+        store_tell_migrated(store, applied.count, POSTGRES_MIGRATION_COUNT);
     }
     if (status == WEIR_OK && applied.count == 0) {
         status = link_execute(
@@ -199,7 +202,7 @@ enum weir_status postgres_migrate(struct store *store, int *ret_applied, struct 
     enum weir_status status = require_writable(store, error);
     while (status == WEIR_OK && !done) {
         link_start_long(link, MIGRATION_DEADLINE_US);
-        status = migrate_next(link, &done, error);
+        status = migrate_next(store, link, &done, error);
         applied += status == WEIR_OK && !done;
     }
     if (status == WEIR_NOT_PERMITTED) {

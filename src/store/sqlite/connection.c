@@ -13,6 +13,7 @@
 #include "base/failpoint.h"
 #include "base/turn_lock.h"
 #include "store/sqlite/file_identity.h"
+#include "store/sqlite/log_room.h"
 
 enum { BUSY_FIRST_US = 100, BUSY_MOST_US = 5000, BOOT_ID_MAX = 64 };
 
@@ -591,6 +592,9 @@ static enum weir_status open_file(const struct connection_options *options, stru
     memcpy(file->path, options->path, length);
     enum weir_status status = connection_open(options, &file->writer, error);
     struct stat facts;
+    if (status == WEIR_OK && !options->read_only && (status = log_room_watch(&file->writer, error)) != WEIR_OK) {
+        connection_close(&file->writer);
+    }
     if (status == WEIR_OK && stat(options->path, &facts) != 0) {
         status = error_set_native(error, WEIR_STORE_UNREACHABLE, errno, "the store %s vanished", options->path);
         connection_close(&file->writer);
@@ -704,6 +708,7 @@ enum weir_status write_commit(struct sqlite_file *file, struct weir_error *error
 {
     INVARIANT(file->in_transaction);
     FAILPOINT("before_commit");
+    log_room_make(&file->writer);
     enum weir_status status = connection_run(&file->writer, error, NULL, QUERY_COMMIT, "");
     if (status == WEIR_OK) {
         FAILPOINT("after_commit");

@@ -61,6 +61,20 @@ static size_t merge(char (*ids)[UUID_TEXT_MAX], size_t first, char (*other)[UUID
     return count;
 }
 
+/* The nearest point before all ids that begin with `prefix`, in the direction of the walk. SQLite walks from the first
+ * bound of the key that a statement has, and that is the cursor: without this each look at one id would pass all that are
+ * older. */
+static const char *before_prefix(const char *prefix, bool descending, char *to, size_t size)
+{
+    size_t length = strlen(prefix);
+    text_copy(to, size - 1, prefix);
+    if (!descending) {
+        to[length - 1] = (char)(to[length - 1] - 1); /* what begins so, and goes on with any digit or dash, is less */
+    }
+    memcpy(to + strlen(to), LAST_ID, sizeof LAST_ID);
+    return to;
+}
+
 enum weir_status select_ids(struct connection *connection, const struct execution_filter *filter, const char *after,
                             bool descending, size_t limit, struct selection *ret_selection, struct weir_error *error)
 {
@@ -77,6 +91,12 @@ enum weir_status select_ids(struct connection *connection, const struct executio
     }
     size_t arm = limit + 1;
     after = descending && after[0] == '\0' ? LAST_ID : after; /* so that the key is always a bound of the walk */
+    char nearest[UUID_TEXT_MAX + 2];
+    if (filter->id != NULL && filter->id[0] != '\0') {
+        const char *bound = before_prefix(filter->id, descending, nearest, sizeof nearest);
+        bool is_nearer = descending ? strcmp(bound, after) < 0 : strcmp(bound, after) > 0;
+        after = is_nearer ? bound : after;
+    }
     char(*ids)[UUID_TEXT_MAX] = calloc(3 * arm, UUID_TEXT_MAX);
     size_t live = 0;
     size_t ended = 0;

@@ -9,6 +9,8 @@
 
 #include "base/error.h"
 
+enum { BACKUP_STEP_PAGES = 1024 };
+
 /* --- opening --- */
 
 static struct connection_options options_of(const struct sqlite_store *store, int cache_kib)
@@ -288,6 +290,9 @@ static enum weir_status migrate_next(struct connection *connection, const struct
         status = refuse_newer(store, version, error);
     }
     *ret_done = version >= SQLITE_MIGRATION_COUNT;
+    if (status == WEIR_OK) {
+        store_tell_migrated(store, version, SQLITE_MIGRATION_COUNT);
+    }
     if (status == WEIR_OK && !*ret_done) {
         status = apply(connection, &sqlite_migrations[version], error);
     }
@@ -323,19 +328,29 @@ static enum weir_status sqlite_migrate(struct store *store, int *ret_applied, st
 
 /* --- backup --- */
 
-static enum weir_status copy_pages(sqlite3 *from, sqlite3 *to, struct weir_error *error)
+static enum weir_status copy_pages(const struct store *store, sqlite3 *from, sqlite3 *to, struct weir_error *error)
 {
     sqlite3_backup *backup = sqlite3_backup_init(to, "main", from, "main");
     if (backup == NULL) {
         return error_set(error, WEIR_FAILED, "the backup cannot start: %s", sqlite3_errmsg(to));
     }
-    int code;
-    /* A reading connection sees one state for the whole copy; writers go on. */
-    do {
-        code = sqlite3_backup_step(backup, 1024);
-    } while (code == SQLITE_OK || code == SQLITE_BUSY || code == SQLITE_LOCKED);
+    /* The first step copies nothing and counts the pages. A reading connection sees one state for the whole copy; writers
+     * go on. */
+    int code = sqlite3_backup_step(backup, 0);
+    enum weir_status status = WEIR_OK;
+    while (status == WEIR_OK && (code == SQLITE_OK || code == SQLITE_BUSY || code == SQLITE_LOCKED)) {
+        int total = sqlite3_backup_pagecount(backup);
+        status = store_tell_progress(store, total - sqlite3_backup_remaining(backup), total, error);
+        if (status == WEIR_OK) {
+            code = sqlite3_backup_step(backup, BACKUP_STEP_PAGES);
+        }
+    }
+    int total = sqlite3_backup_pagecount(backup);
     (void)sqlite3_backup_finish(backup);
-    return code == SQLITE_DONE ? WEIR_OK : error_set(error, WEIR_FAILED, "the backup failed: %s", sqlite3_errstr(code));
+    if (status == WEIR_OK && code != SQLITE_DONE) {
+        return error_set(error, WEIR_FAILED, "the backup failed: %s", sqlite3_errstr(code));
+    }
+    return status == WEIR_OK ? store_tell_progress(store, total, total, error) : status;
 }
 
 static enum weir_status sqlite_backup(struct store *store, const char *path, struct weir_error *error)
@@ -357,7 +372,7 @@ static enum weir_status sqlite_backup(struct store *store, const char *path, str
     } else {
         status = connection_run(connection, error, NULL, QUERY_BEGIN_READ, "");
         if (status == WEIR_OK) {
-            status = copy_pages(connection->database, target, error);
+            status = copy_pages(store, connection->database, target, error);
             (void)connection_run(connection, NULL, NULL, QUERY_ROLLBACK, "");
         }
     }

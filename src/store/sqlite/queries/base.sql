@@ -37,3 +37,6 @@ PRAGMA data_version;
 
 -- name: read_schema_version
 PRAGMA user_version;
+
+-- name: page_size
+PRAGMA page_size;

@@ -402,6 +402,30 @@ static void a_backup_is_whole_and_never_overwrites(void **state)
     json_decref(rows);
 }
 
+static bool hear(void *context, int64_t done, int64_t total)
+{
+    int64_t *left = context;
+    assert_true(done <= total && total > 10); /* pages */
+    return --*left > 0;
+}
+
+/* Half a copy looks like a whole one. */
+static void a_backup_that_is_stopped_leaves_no_file(void **state)
+{
+    struct scene *scene = *state;
+    char path[300];
+    scene_enqueue_many(scene, "pro-co", 100);
+    (void)snprintf(path, sizeof path, "%s/weir.db.backup", scene->driver.place);
+    for (int64_t calls = 1; calls <= 2; calls++) {
+        int64_t left = calls;
+        store_set_progress(scene->store, hear, &left);
+        assert_int_equal(store_backup(scene->store, path, &scene->error), WEIR_INTERRUPTED);
+        assert_int_equal(access(path, F_OK), -1);
+    }
+    store_set_progress(scene->store, NULL, NULL);
+    scene_ok(scene, store_backup(scene->store, path, &scene->error));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -420,6 +444,7 @@ int main(void)
         SCENE_TEST(time_never_goes_back_over_a_boot),
         SCENE_TEST(the_view_and_why_agree_about_who_is_alive),
         SCENE_TEST(a_backup_is_whole_and_never_overwrites),
+        SCENE_TEST(a_backup_that_is_stopped_leaves_no_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

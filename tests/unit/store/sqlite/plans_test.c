@@ -5,6 +5,7 @@
 
 #include "conformance/scene.h"
 #include "sqlite_queries.h"
+#include "store/sqlite/sqlite_store.h"
 
 /* Statements that may, and why. A name that ends with '*' stands for all that begin so. */
 static const struct {
@@ -151,10 +152,45 @@ static void the_old_claims_fail_this_check(void **state)
     (void)sqlite3_close(database);
 }
 
+static int64_t steps_of_why(struct scene *scene, const char *id)
+{
+    struct connection *reader = &sqlite_of(scene->store)->reader;
+    int64_t steps = 0;
+    json_t *why = NULL;
+    for (int i = 0; i < 2; i++) { /* the first call prepares */
+        steps = 0;
+        scene_ok(scene, store_why(scene->store, id, &why, &scene->error));
+        json_decref(why);
+        for (int k = 0; k < QUERY_COUNT; k++) {
+            if (reader->statements[k] != NULL) {
+                steps += sqlite3_stmt_status(reader->statements[k], SQLITE_STMTSTATUS_VM_STEP, 1);
+            }
+        }
+    }
+    return steps;
+}
+
+/* Also by a beginning of its id, and whether it came first or last. */
+static void one_execution_is_found_at_once_whatever_waits(void **state)
+{
+    struct scene *scene = *state;
+    char first[UUID_TEXT_MAX];
+    char last[UUID_TEXT_MAX];
+    (void)snprintf(first, sizeof first, "%s", scene_enqueue(scene, "pro-co"));
+    int64_t alone = steps_of_why(scene, first);
+    scene_enqueue_many(scene, "big-co", 5000);
+    (void)snprintf(last, sizeof last, "%s", scene_enqueue(scene, "free-co"));
+    print_message("# alone %lld, first %lld, last %lld steps\n", (long long)alone, (long long)steps_of_why(scene, first),
+                  (long long)steps_of_why(scene, last));
+    assert_in_range(steps_of_why(scene, first), 1, alone + 100);
+    assert_in_range(steps_of_why(scene, last), 1, alone + 100);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_statement_scans_or_sorts_a_table_of_executions),
+        SCENE_TEST(one_execution_is_found_at_once_whatever_waits),
         cmocka_unit_test(every_exception_is_still_needed),
         cmocka_unit_test(the_old_claims_fail_this_check),
     };

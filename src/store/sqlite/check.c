@@ -1,0 +1,83 @@
+/* What must always be true (design 6), read from the file: the queries of check.sql one after the other. */
+#include <string.h>
+
+#include "base/error.h"
+#include "store/sqlite/sqlite_store.h"
+
+enum { PROBLEMS_MOST = 1000, CHECK_TELL_STEPS = 1000000 }; /* some 10 ms of SQLite's machine */
+
+struct check_progress {
+    const struct store *store;
+    int64_t done;
+    int64_t total;
+    bool stopped;
+    struct weir_error *error;
+};
+
+/* While one check runs: whoever listens may draw again, or stop it. */
+static int tell_check(void *context)
+{
+    struct check_progress *progress = context;
+    progress->stopped = store_tell_progress(progress->store, progress->done, progress->total, progress->error) != WEIR_OK;
+    return progress->stopped;
+}
+
+static enum weir_status run_check(struct connection *connection, enum sqlite_query query, json_t *problems,
+                                  struct weir_error *error)
+{
+    sqlite3_stmt *statement = connection_bind(connection, error, query, "");
+    enum weir_status status = WEIR_OK;
+    if (statement == NULL) {
+        return statement_failure(error);
+    }
+    while (connection_step(connection, statement, &status, error)) {
+        const char *problem = column_text(statement, 0);
+        if (problem != NULL && strcmp(problem, "ok") != 0 && json_array_size(problems) < PROBLEMS_MOST) {
+            (void)json_array_append_new(problems, json_string(problem));
+        }
+    }
+    return status;
+}
+
+static enum weir_status check_all(const struct store *store, struct connection *connection, json_t *problems,
+                                  struct weir_error *error)
+{
+    static const enum sqlite_query checks[] = {QUERY_CHECK_SLOTS,   QUERY_CHECK_PENDING,    QUERY_CHECK_LANES,
+                                               QUERY_CHECK_READY,   QUERY_CHECK_LIMITS,     QUERY_CHECK_BOTH,
+                                               QUERY_CHECK_FENCES,  QUERY_CHECK_REFERENCES, QUERY_CHECK_COUNTS,
+                                               QUERY_CHECK_ORPHANS, QUERY_CHECK_INTEGRITY};
+    struct check_progress progress = {.store = store, .total = sizeof checks / sizeof checks[0], .error = error};
+    enum weir_status status = WEIR_OK;
+    sqlite3_progress_handler(connection->database, CHECK_TELL_STEPS, tell_check, &progress);
+    while (status == WEIR_OK && progress.done < progress.total) {
+        status = store_tell_progress(store, progress.done, progress.total, error);
+        if (status == WEIR_OK) {
+            status = run_check(connection, checks[progress.done++], problems, error);
+        }
+    }
+    sqlite3_progress_handler(connection->database, 0, NULL, NULL);
+    if (progress.stopped) {
+        return error_set(error, WEIR_INTERRUPTED, "interrupted: nothing was changed"); /* in SQLite's words before */
+    }
+    return status == WEIR_OK ? store_tell_progress(store, progress.total, progress.total, error) : status;
+}
+
+enum weir_status sqlite_check(struct store *store, json_t **ret_problems, struct weir_error *error)
+{
+    struct connection *connection;
+    json_t *problems = json_array();
+    enum weir_status status = problems == NULL ? error_out_of_memory(error) : reader_of(store, &connection, error);
+    if (status == WEIR_OK) {
+        status = connection_run(connection, error, NULL, QUERY_BEGIN_READ, "");
+    }
+    if (status == WEIR_OK) {
+        status = check_all(store, connection, problems, error);
+        (void)connection_run(connection, NULL, NULL, QUERY_ROLLBACK, "");
+    }
+    if (status != WEIR_OK) {
+        json_decref(problems);
+        return status;
+    }
+    *ret_problems = problems;
+    return WEIR_OK;
+}
