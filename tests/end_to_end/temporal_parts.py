@@ -124,14 +124,15 @@ class Server:
         return int(self.ask('roots', 'execution-' + id).stdout)
 
     def check_one_chain_each(self, ids, namespace='default'):
-        """By the server's own list: each execution has exactly one run. (Of workflows with several: roots().)"""
-        wanted = {'execution-' + id for id in ids}
+        """By the server's own list: each execution has exactly one run, whatever its workflow id is. (Of workflows with
+        several: roots().)"""
+        wanted = set(ids)
 
         def listed():
             found = {}
             for run in self.runs(namespace):
-                if run['id'] in wanted:
-                    found.setdefault(run['id'], set()).add(run['run'])
+                if run['execution'] in wanted:
+                    found.setdefault(run['execution'], set()).add((run['id'], run['run']))
             return found if set(found) == wanted else None
         found = wait_for('every execution in the list', listed)
         several = {id: runs for id, runs in found.items() if len(runs) != 1}
