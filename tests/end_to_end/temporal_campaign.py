@@ -65,7 +65,7 @@ class Campaign:
     def node(self):
         log = open(os.path.join(self.folder, 'log'), 'ab')
         with log:
-            return self.weir.spawn('serve', '--name', f'node-{next(self.names)}', stdout=log, stderr=log)
+            return self.weir.spawn('serve', '--node', f'node-{next(self.names)}', stdout=log, stderr=log)
 
     def ask(self, sql):
         return self.postgres.sql('SET search_path = weir;' + sql, self.database)
@@ -78,6 +78,7 @@ class Campaign:
     def kill_node(self):
         at = self.chance.randrange(len(self.nodes))
         dead = self.nodes[at]
+        assert dead.poll() is None, f'a node ended by itself with {dead.returncode}'
         dead.send_signal(signal.SIGKILL)
         dead.wait()
         self.kills += 1
@@ -187,9 +188,7 @@ class Campaign:
             assert time.monotonic() - at < STALL_SECONDS, f'{done} of {self.count} have ended, and no more come'
             say(f'{done} of {self.count} ended')
             self.server.mend()
-            for i, node in enumerate(self.nodes):
-                if node.poll() is not None:  # it found its lease lost, and ended itself
-                    self.nodes[i] = self.node()
+            assert all(node.poll() is None for node in self.nodes), 'a node ended by itself'
             time.sleep(10)
 
     # --- the end ---
