@@ -58,7 +58,7 @@ def _runs(weir, count=20):
 def executions_run_through_tls(weir):
     _, gate = _gate(weir, 'tls')
     code, result, detail = _finding(weir)
-    assert result == 'ok' and 'with TLS' in detail, (code, result, detail)
+    assert result == 'ok' and 'over TLS' in detail, (code, result, detail)
     serve(weir)
     _runs(weir)
     weir.close()
