@@ -15,6 +15,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 DEADLINE_SECONDS = 60
+START_SECONDS = 300  # of the server: on a machine that is busy with other things
 
 
 def installed():
@@ -74,7 +75,7 @@ class Server:
         environment = {**os.environ, 'HOME': self.folder}
         self.process = subprocess.Popen(self.command, cwd=self.folder, env=environment, stdin=subprocess.DEVNULL,
                                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        wait_for('the server', self.is_ready)
+        wait_for('the server', self.is_ready, START_SECONDS)
 
     def is_ready(self):
         assert self.process.poll() is None, f'the server ended with {self.process.returncode}'

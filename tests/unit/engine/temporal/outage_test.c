@@ -155,7 +155,7 @@ static void finish(struct scene *scene)
 }
 
 /* Half of what runs ends while nobody can hear of it; what waits has slots again once the service is back. */
-static void be_away(enum fake_fault fault)
+static void be_away(enum fake_fault fault, int64_t outage_us)
 {
     struct scene scene;
     open_scene(&scene);
@@ -165,7 +165,7 @@ static void be_away(enum fake_fault fault)
     fake_temporal_set_fault(scene.service, fault); /* the freed slot's start meets it */
     pass(&scene, SECOND_US);
     end_what_runs(&scene, SLOTS / 2);
-    pass(&scene, OUTAGE_US);
+    pass(&scene, outage_us);
     fake_temporal_set_fault(scene.service, FAKE_FINE);
     size_t before = scene.dispatched;
     pass(&scene, RESUME_US);
@@ -181,7 +181,9 @@ static void after_ten_minutes_without_the_service_all_goes_on_within_two_seconds
     (void)state;
     for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
         print_message("# fault %d\n", (int)faults[i]);
-        be_away(faults[i]);
+        for (int64_t later_us = 0; later_us < 3 * SECOND_US; later_us += SECOND_US * 7 / 10) {
+            be_away(faults[i], OUTAGE_US + later_us); /* whatever was to be tried again when */
+        }
     }
 }
 
