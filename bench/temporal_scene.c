@@ -24,10 +24,17 @@ static void count_dispatched(void *context, const struct event *event)
 
 void temporal_scene_start(struct temporal_scene *scene, struct store *store, struct engine *engine)
 {
+    temporal_scene_start_with(scene, store, engine, NULL, NULL);
+}
+
+void temporal_scene_start_with(struct temporal_scene *scene, struct store *store, struct engine *engine,
+                               event_subscriber *hear, void *context)
+{
     struct node_settings settings = {.name = "bench"};
     memset(scene, 0, sizeof *scene);
     scene->node.engine = engine;
     BENCH_CHECK(event_subscribe(&scene->events, count_dispatched, &scene->dispatched));
+    BENCH_CHECK(hear == NULL || event_subscribe(&scene->events, hear, context));
     BENCH_OK(node_open(store, engine, &scene->events, &settings, &scene->node.node, &fault), &fault);
     BENCH_OK(node_run_threads(scene->node.node, &fault), &fault);
 }

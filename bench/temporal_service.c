@@ -1,9 +1,12 @@
-/* Starts through weir against a plain loop of the same calls, on one real Temporal server (tools/install_temporal.sh) in the
- * same run. The server is the limit of both; what weir does beside (queue, caps, fairness, records, following) must not
- * show.
+/* On one real Temporal server (tools/install_temporal.sh):
  *
- * The server gets slower the more it holds and the machine's speed drifts, so the two take turns: loop, weir, weir, loop. */
+ * - Starts through weir against a plain loop of the same calls. The server is the limit of both; what weir does beside
+ *   (queue, caps, fairness, records, following) must not show. The server gets slower the more it holds and the machine's
+ *   speed drifts, so the two take turns: loop, weir, weir, loop.
+ * - With a worker, from the close of a workflow to the start of the next one of a workspace that has one slot, both by the
+ *   server's own clock: with waiting calls, and by the list alone. */
 #include <fcntl.h>
+#include <jansson.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -14,12 +17,14 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "engine/temporal/messages.h"
 #include "engine/temporal/temporal.h"
 #include "support/postgres_server.h"
 #include "temporal_scene.h"
 
 enum { STARTS = 400, STARTS_QUICK = 40, TURNS = 4, WIDTH = 64, READY_SECONDS_MAX = 60, RUN_SECONDS_MAX = 300 };
+enum { FULL_WORKSPACES = 10, IN_TURN = 20, IN_TURN_QUICK = 3, GAPS_MAX = FULL_WORKSPACES * IN_TURN };
 #define CALL_TIMEOUT_US (30 * MICROSECONDS_PER_SECOND)
 
 static struct weir_error fault;
@@ -27,22 +32,22 @@ static struct weir_error fault;
 /* --- the server --- */
 
 /* Where the installer puts it; false when it has not. */
-static bool find_server(char *to, size_t size)
+static bool find_installed(char *folder, size_t size)
 {
-    char folder[BENCH_PATH_MAX] = "";
-    FILE *installer = popen("sh '" WEIR_INSTALL_TEMPORAL "' where", "r");
+    char complete[BENCH_PATH_MAX + 16];
+    FILE *installer = popen("sh '" WEIR_SOURCE_ROOT "/tools/install_temporal.sh' where", "r");
     BENCH_CHECK(installer != NULL);
-    BENCH_CHECK(fgets(folder, sizeof folder, installer) != NULL);
+    BENCH_CHECK(fgets(folder, (int)size, installer) != NULL);
     (void)pclose(installer);
     folder[strcspn(folder, "\n")] = '\0';
-    (void)snprintf(to, size, "%s/complete", folder);
-    bool is_there = access(to, R_OK) == 0;
-    (void)snprintf(to, size, "%s/bin/temporal", folder);
-    return is_there;
+    (void)snprintf(complete, sizeof complete, "%s/complete", folder);
+    return access(complete, R_OK) == 0;
 }
 
-static pid_t start_server(const struct bench *bench, const char *binary, int port)
+static pid_t start_server(const struct bench *bench, const char *installed, int port)
 {
+    char binary[BENCH_PATH_MAX + 16];
+    (void)snprintf(binary, sizeof binary, "%s/bin/temporal", installed);
     char port_text[16];
     char file[BENCH_PATH_MAX + 16];
     (void)snprintf(port_text, sizeof port_text, "%d", port);
@@ -56,8 +61,8 @@ static pid_t start_server(const struct bench *bench, const char *binary, int por
         BENCH_CHECK(null >= 0 && dup2(null, 0) == 0 && dup2(null, 1) == 1 && dup2(null, 2) == 2);
         (void)setenv("HOME", bench->folder, 1);
         (void)execl(binary, binary, "server", "start-dev", "--headless", "--ip", "127.0.0.1", "--port", port_text,
-                    "--log-level", "error", "--db-filename", file, "--sqlite-pragma", "journal_mode=WAL",
-                    "--sqlite-pragma", "synchronous=NORMAL", (char *)NULL);
+                    "--log-level", "error", "--db-filename", file, "--sqlite-pragma", "journal_mode=WAL", "--sqlite-pragma",
+                    "synchronous=NORMAL", (char *)NULL);
         _exit(127);
     }
     return child;
@@ -192,22 +197,180 @@ static void take_turns(struct bench *bench, struct loop *loop, const char *addre
     store_close(store);
 }
 
+/* --- the next one --- */
+
+/* A worker of the tests; it has come up when it says so, and ends with its standard input. */
+struct worker {
+    pid_t pid;
+    int input;
+};
+
+static struct worker start_worker(const struct bench *bench, const char *installed, const char *address)
+{
+    int input[2];
+    int output[2];
+    char python[BENCH_PATH_MAX + 32];
+    char records[BENCH_PATH_MAX + 16];
+    char ready[8] = "";
+    (void)snprintf(python, sizeof python, "%s/venv/bin/python", installed);
+    (void)snprintf(records, sizeof records, "%s/records", bench->folder);
+    BENCH_CHECK(pipe2(input, O_CLOEXEC) == 0 && pipe2(output, O_CLOEXEC) == 0);
+    pid_t child = fork();
+    BENCH_CHECK(child >= 0);
+    if (child == 0) {
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        BENCH_CHECK(dup2(input[0], 0) == 0 && dup2(output[1], 1) == 1);
+        (void)execl(python, python, WEIR_SOURCE_ROOT "/tests/end_to_end/temporal_worker.py", address,
+                    TEMPORAL_NAMESPACE_DEFAULT, "worked", records, (char *)NULL);
+        _exit(127);
+    }
+    (void)close(input[0]);
+    (void)close(output[1]);
+    BENCH_CHECK(read(output[0], ready, sizeof ready) == 6 && memcmp(ready, "ready\n", 6) == 0);
+    (void)close(output[0]);
+    return (struct worker){child, input[1]};
+}
+
+static void stop_worker(const struct worker *worker)
+{
+    (void)kill(worker->pid, SIGKILL);
+    BENCH_CHECK(waitpid(worker->pid, NULL, 0) == worker->pid);
+    (void)close(worker->input);
+}
+
+static void count_completed(void *context, const struct event *event)
+{
+    if (event->type == EVENT_EXECUTION_COMPLETED) {
+        atomic_fetch_add((atomic_size_t *)context, 1);
+    }
+}
+
+struct open_time {
+    char workspace[32];
+    double started;
+    double closed;
+};
+
+static int compare_times(const void *a, const void *b)
+{
+    const struct open_time *x = a;
+    const struct open_time *y = b;
+    int by_name = strcmp(x->workspace, y->workspace);
+    return by_name != 0 ? by_name : x->started < y->started ? -1 : x->started > y->started;
+}
+
+/* Of the workspaces whose names begin with `prefix`, by the server's list. */
+static size_t read_times(const char *installed, const char *address, const char *prefix, struct open_time *times)
+{
+    char command[2 * BENCH_PATH_MAX];
+    char line[1024];
+    size_t count = 0;
+    (void)snprintf(command, sizeof command,
+                   "'%s/venv/bin/python' '" WEIR_SOURCE_ROOT "/tests/end_to_end/temporal_ask.py' %s %s runs", installed,
+                   address, TEMPORAL_NAMESPACE_DEFAULT);
+    FILE *asked = popen(command, "r");
+    BENCH_CHECK(asked != NULL);
+    while (fgets(line, sizeof line, asked) != NULL) {
+        json_t *run = json_loads(line, 0, NULL);
+        const char *workspace = json_string_value(json_object_get(run, "workspace"));
+        if (workspace != NULL && strncmp(workspace, prefix, strlen(prefix)) == 0) {
+            BENCH_CHECK(count < GAPS_MAX);
+            text_copy(times[count].workspace, sizeof times[count].workspace, workspace);
+            times[count].started = json_number_value(json_object_get(run, "started"));
+            times[count].closed = json_number_value(json_object_get(run, "closed"));
+            count++;
+        }
+        json_decref(run);
+    }
+    BENCH_CHECK(pclose(asked) == 0);
+    return count;
+}
+
+/* Runs them all, one after the other in each workspace; the gaps in seconds. */
+static size_t measure_gaps(struct bench *bench, const char *installed, const char *address, const char *prefix,
+                           size_t polls_max, double *gaps)
+{
+    static struct open_time times[GAPS_MAX];
+    struct temporal_scene scene;
+    struct engine *engine = NULL;
+    atomic_size_t completed = 0;
+    size_t in_turn = bench->quick ? IN_TURN_QUICK : IN_TURN;
+    size_t all = in_turn * FULL_WORKSPACES;
+    struct store *store = fixture_store(bench, prefix);
+    struct plan_change plan = {.name = "one", .max_concurrent = 1};
+    BENCH_OK(store_set_plan(store, &plan, &fault), &fault);
+    fixture_publish(store, "worked",
+                    "{\"name\":\"worked\",\"temporal\":{\"task_queue\":\"worked\",\"workflow_type\":\"Noop\"}}");
+    for (size_t i = 0; i < FULL_WORKSPACES; i++) {
+        char name[32];
+        (void)snprintf(name, sizeof name, "%s-%zu", prefix, i);
+        struct workspace_change workspace = {.name = name, .plan = plan.name, .paused = -1, .create = true};
+        BENCH_OK(store_set_workspace(store, &workspace, &fault), &fault);
+        for (size_t turn = 0; turn < in_turn; turn++) {
+            struct enqueue_request request = {.workspace = name, .workflow = "worked"};
+            struct enqueue_result result;
+            BENCH_OK(store_enqueue(store, &request, 1, &result, &fault), &fault);
+        }
+    }
+    struct temporal_options options = {.address = address, .polls_max = polls_max};
+    BENCH_OK(temporal_open(&options, &engine, &fault), &fault);
+    temporal_scene_start_with(&scene, store, engine, count_completed, &completed);
+    double end = bench_now() + RUN_SECONDS_MAX;
+    while (atomic_load(&completed) < all) {
+        struct timespec pause = {.tv_sec = 0, .tv_nsec = 10000000};
+        BENCH_CHECK(bench_now() < end);
+        (void)nanosleep(&pause, NULL);
+    }
+    temporal_scene_stop(&scene);
+    store_close(store);
+    end = bench_now() + RUN_SECONDS_MAX;
+    while (read_times(installed, address, prefix, times) < all) {
+        BENCH_CHECK(bench_now() < end);
+    }
+    qsort(times, all, sizeof *times, compare_times);
+    size_t count = 0;
+    for (size_t i = 1; i < all; i++) {
+        if (strcmp(times[i].workspace, times[i - 1].workspace) == 0) {
+            gaps[count] = times[i].started - times[i - 1].closed;
+            BENCH_CHECK(gaps[count] > 0); /* never two at once */
+            count++;
+        }
+    }
+    return count;
+}
+
+static void measure_next(struct bench *bench, const char *installed, const char *address)
+{
+    double gaps[GAPS_MAX];
+    struct worker worker = start_worker(bench, installed, address);
+    size_t count = measure_gaps(bench, installed, address, "waited", 0, gaps);
+    bench_report(bench, "temporal service: close to next start, p50", bench_percentile(gaps, count, 0.5) * 1000, "ms", 0,
+                 VALUE_AT_MOST, 100);
+    bench_report(bench, "temporal service: close to next start, p99", bench_percentile(gaps, count, 0.99) * 1000, "ms", 0,
+                 VALUE_AT_MOST, 5000);
+    count = measure_gaps(bench, installed, address, "listed", SIZE_MAX, gaps);
+    bench_report(bench, "temporal service: by the list alone, p99", bench_percentile(gaps, count, 0.99) * 1000, "ms", 0,
+                 VALUE_AT_MOST, 5000);
+    stop_worker(&worker);
+}
+
 void bench_temporal_service(struct bench *bench)
 {
-    char binary[BENCH_PATH_MAX + 32];
+    char installed[BENCH_PATH_MAX];
     char address[32];
-    if (!find_server(binary, sizeof binary)) {
+    if (!find_installed(installed, sizeof installed)) {
         printf("temporal_service: left out: there is no Temporal server here (get it with: tools/install_temporal.sh)\n");
         return;
     }
     int port = postgres_server_free_port();
-    pid_t server = start_server(bench, binary, port);
+    pid_t server = start_server(bench, installed, port);
     (void)snprintf(address, sizeof address, "127.0.0.1:%d", port);
     struct loop loop = {.left = 0};
     struct grpc_client_options options = {.targets = address};
     BENCH_OK(grpc_client_open(&options, clock_system(), &loop.client, &fault), &fault);
     await_server(&loop);
     take_turns(bench, &loop, address, bench->quick ? STARTS_QUICK : STARTS);
+    measure_next(bench, installed, address);
     grpc_client_close(loop.client);
     (void)kill(server, SIGKILL);
     BENCH_CHECK(waitpid(server, NULL, 0) == server);

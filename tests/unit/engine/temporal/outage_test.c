@@ -1,5 +1,5 @@
-/* A whole node before a service that is away for ten minutes, and before one that holds ten thousand of its executions: real
- * SQLite store, Temporal engine, service in memory, virtual clock. */
+/* A whole node before a service that is away for ten minutes, and before one that holds ten thousand of its executions:
+ * real SQLite store, Temporal engine, service in memory, virtual clock. */
 #include "support/test.h"
 
 #include <stdio.h>
