@@ -32,6 +32,7 @@ SEED = int(os.environ.get('WEIR_TEST_SEED') or random.SystemRandom().randrange(1
 WORKSPACES = [f'w{i:02}' for i in range(100)]
 CAPS = (1, 2, 5, 20)
 OUTAGE_SECONDS = 60
+STILL_SECONDS = 45   # nothing has ended for so long: the worker is started anew
 STALL_SECONDS = 600  # nothing has ended for so long without a fault: something is stuck
 RESUME_SECONDS = 2   # the goal of the resumption after an outage
 BEGAN = time.monotonic()
@@ -61,6 +62,7 @@ class Campaign:
         self.names = itertools.count(1)
         self.nodes = [self.node(), self.node()]
         self.kills, self.faults, self.resumed = 0, {}, []
+        self.seen, self.seen_at = 0, time.monotonic()
 
     def node(self):
         log = open(os.path.join(self.folder, 'log'), 'ab')
@@ -72,6 +74,19 @@ class Campaign:
 
     def ended(self):
         return int(self.ask('SELECT count(*) FROM workflow_executions'))
+
+    def tend(self):
+        """What whoever runs the service and the worker does: a worker that has ended, or stands still, is started anew (the
+        SDK's gives up after an outage), and so is a service that has forgotten its namespace."""
+        done = self.ended()
+        if done > self.seen:
+            self.seen, self.seen_at = done, time.monotonic()
+        if self.worker.process.poll() is not None or time.monotonic() - self.seen_at > STILL_SECONDS:
+            say(f'{done} of {self.count} ended; the worker stands still, or has ended: another one')
+            self.server.mend()
+            self.kill_worker()
+            self.seen_at = time.monotonic()
+        return done
 
     # --- faults ---
 
@@ -138,6 +153,7 @@ class Campaign:
                 SELECT claimed_at, dispatched_at FROM workflow_execution_queue
                 UNION ALL SELECT claimed_at, dispatched_at FROM workflow_executions) AS both_tables
                 WHERE claimed_at > {int(moment * 1e6)}''')
+            self.tend()
             return int(found) / 1e6 if found else None
         seconds = wait_for('a start after the ' + what, first, 300) - moment
         self.resumed.append((what, seconds))
@@ -160,10 +176,9 @@ class Campaign:
             time.sleep(self.chance.uniform(0, 4) if fault == self.kill_node else 0)
             if time.monotonic() - told > 15:
                 told = time.monotonic()
-                done = self.ended()
+                done = self.tend()
                 say(f'{done} of {self.count} ended, {self.kills} nodes killed, {self.proxy.starts} starts sent, '
                     f'{sum(self.proxy.lost.values())} answers lost')
-                self.server.mend()
                 if done > self.count - 200:
                     self.enqueue(500)
 
@@ -180,14 +195,13 @@ class Campaign:
         self.proxy.loses, self.proxy.delay_seconds = 0.0, 0.0
         seen, at = -1, time.monotonic()
         while True:
-            done = self.ended()
+            done = self.tend()
             if done >= self.count:
                 return
             if done > seen:
                 seen, at = done, time.monotonic()
             assert time.monotonic() - at < STALL_SECONDS, f'{done} of {self.count} have ended, and no more come'
             say(f'{done} of {self.count} ended')
-            self.server.mend()
             assert all(node.poll() is None for node in self.nodes), 'a node ended by itself'
             time.sleep(10)
 
