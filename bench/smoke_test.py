@@ -55,7 +55,8 @@ FIGURES = {
         "pg start delay, other process: p99"],
     "temporal": [
         "temporal: RSS more with 10,000 open", "temporal: client CPU per start", "temporal: starts of the client alone",
-        "temporal: starts through weir, SQLite", "temporal: starts through weir, PostgreSQL"],
+        "temporal: starts through weir, SQLite", "temporal: CPU per start through weir, SQLite",
+        "temporal: starts through weir, PostgreSQL", "temporal: CPU per start through weir, PostgreSQL"],
     "temporal_service": [
         "temporal service: starts through weir", "temporal service: close to next start, p50",
         "temporal service: close to next start, p99", "temporal service: by the list alone, p99"],

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -42,11 +43,10 @@ static struct frontend *open_frontend(void)
     return frontend;
 }
 
-static struct engine *open_engine(const struct frontend *frontend, size_t starts, size_t polls_max)
+static struct engine *open_engine(const char *address, size_t starts, size_t polls_max)
 {
     struct engine *engine = NULL;
-    struct temporal_options options = {
-        .address = frontend_address(frontend), .max_running = starts, .starts_max = 64, .polls_max = polls_max};
+    struct temporal_options options = {.address = address, .max_running = starts, .starts_max = 64, .polls_max = polls_max};
     BENCH_OK(temporal_open(&options, &engine, &fault), &fault);
     return engine;
 }
@@ -91,7 +91,7 @@ static void measure_client(struct bench *bench, size_t starts)
     size_t started = 0;
     size_t warm = starts / 10;
     struct frontend *frontend = open_frontend();
-    struct engine *engine = open_engine(frontend, starts + warm, SIZE_MAX);
+    struct engine *engine = open_engine(frontend_address(frontend), starts + warm, SIZE_MAX);
     engine_set_sink(engine, (struct report_sink){count_started, &started});
     run_starts(engine, &sent, &started, warm); /* connects, and fills the caches of header compression */
     double began = bench_now();
@@ -105,26 +105,70 @@ static void measure_client(struct bench *bench, size_t starts)
     frontend_close(frontend);
 }
 
+/* The frontend is a process of its own here, so that its memory and its CPU are not taken for weir's. Returns its pid. */
+static pid_t fork_frontend(char *ret_address, size_t size)
+{
+    int port;
+    int ends[2];
+    BENCH_CHECK(pipe(ends) == 0);
+    pid_t child = fork();
+    BENCH_CHECK(child >= 0);
+    if (child == 0) {
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        struct frontend *frontend = open_frontend();
+        port = frontend_port(frontend);
+        BENCH_CHECK(write(ends[1], &port, sizeof port) == sizeof port);
+        for (;;) {
+            (void)pause();
+        }
+    }
+    BENCH_CHECK(read(ends[0], &port, sizeof port) == sizeof port);
+    (void)close(ends[0]);
+    (void)close(ends[1]);
+    (void)snprintf(ret_address, size, "127.0.0.1:%d", port);
+    return child;
+}
+
+static void end_frontend(pid_t child)
+{
+    (void)kill(child, SIGKILL);
+    BENCH_CHECK(waitpid(child, NULL, 0) == child);
+}
+
 /* --- through weir --- */
+
+/* Of all threads of this process. */
+static double own_cpu_us(void)
+{
+    struct rusage used;
+    BENCH_CHECK(getrusage(RUSAGE_SELF, &used) == 0);
+    return (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) * 1e6 +
+           (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
+}
 
 /* `running` counts by the rows themselves what is on record as running. */
 static void measure_whole(struct bench *bench, struct store *store, const char *name, size_t starts, double goal,
                           int64_t (*running)(const void *context), const void *context)
 {
     char figure[FIGURE_NAME_MAX];
+    char address[32];
     struct temporal_scene scene;
     temporal_scene_prepare(store);
     fixture_fill_with(store, TEMPORAL_WORKFLOW, 0, TEMPORAL_WORKSPACES, starts);
-    struct frontend *frontend = open_frontend();
+    pid_t frontend = fork_frontend(address, sizeof address);
     double began = bench_now();
-    temporal_scene_start(&scene, store, open_engine(frontend, starts, 0));
+    double cpu_us = own_cpu_us();
+    temporal_scene_start(&scene, store, open_engine(address, starts, 0));
     temporal_scene_await(&scene, starts);
     double seconds = bench_now() - began;
+    cpu_us = own_cpu_us() - cpu_us;
     (void)snprintf(figure, sizeof figure, "temporal: starts through weir, %s", name);
     bench_report(bench, figure, (double)starts / seconds, "starts/s", 0, VALUE_AT_LEAST, goal);
+    (void)snprintf(figure, sizeof figure, "temporal: CPU per start through weir, %s", name);
+    bench_note(bench, figure, cpu_us / (double)starts, "us");
     BENCH_CHECK(running(context) == (int64_t)starts);
     temporal_scene_stop(&scene);
-    frontend_close(frontend);
+    end_frontend(frontend);
 }
 
 #define COUNT_RUNNING "SELECT count(*) FROM workflow_execution_queue WHERE status = 'DISPATCHED'"
@@ -182,41 +226,17 @@ static double own_mib(void)
     return kib / 1024;
 }
 
-/* The frontend is a process of its own here, so that its memory is not taken for weir's. Returns its pid. */
-static pid_t fork_frontend(int *ret_port)
-{
-    int ends[2];
-    BENCH_CHECK(pipe(ends) == 0);
-    pid_t child = fork();
-    BENCH_CHECK(child >= 0);
-    if (child == 0) {
-        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-        struct frontend *frontend = open_frontend();
-        int port = frontend_port(frontend);
-        BENCH_CHECK(write(ends[1], &port, sizeof port) == sizeof port);
-        for (;;) {
-            (void)pause();
-        }
-    }
-    BENCH_CHECK(read(ends[0], ret_port, sizeof *ret_port) == sizeof *ret_port);
-    (void)close(ends[0]);
-    (void)close(ends[1]);
-    return child;
-}
-
 /* What the process grows by from the moment before the first start until all are open and followed: engine, claims, their
  * records and the store's caches. */
 static void measure_open(struct bench *bench, size_t starts)
 {
-    int port;
     char address[32];
     struct temporal_scene scene;
     struct engine *engine = NULL;
-    pid_t child = fork_frontend(&port);
+    pid_t child = fork_frontend(address, sizeof address);
     struct store *store = fixture_store(bench, "open");
     temporal_scene_prepare(store);
     fixture_fill_with(store, TEMPORAL_WORKFLOW, 0, TEMPORAL_WORKSPACES, starts);
-    (void)snprintf(address, sizeof address, "127.0.0.1:%d", port);
     struct temporal_options options = {.address = address, .max_running = starts};
     BENCH_OK(temporal_open(&options, &engine, &fault), &fault);
     double before_mib = own_mib();
@@ -225,8 +245,7 @@ static void measure_open(struct bench *bench, size_t starts)
     bench_report(bench, "temporal: RSS more with 10,000 open", own_mib() - before_mib, "MiB", 0, VALUE_AT_MOST, 30);
     temporal_scene_stop(&scene);
     store_close(store);
-    (void)kill(child, SIGKILL);
-    BENCH_CHECK(waitpid(child, NULL, 0) == child);
+    end_frontend(child);
 }
 
 void bench_temporal(struct bench *bench)

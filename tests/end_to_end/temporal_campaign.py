@@ -152,7 +152,7 @@ class Campaign:
             found = self.ask(f'''SELECT min(dispatched_at) FROM (
                 SELECT claimed_at, dispatched_at FROM workflow_execution_queue
                 UNION ALL SELECT claimed_at, dispatched_at FROM workflow_executions) AS both_tables
-                WHERE claimed_at > {int(moment * 1e6)}''')
+                WHERE least(claimed_at, dispatched_at) > {int(moment * 1e6)}''')
             self.tend()
             return int(found) / 1e6 if found else None
         seconds = wait_for('a start after the ' + what, first, 300) - moment
