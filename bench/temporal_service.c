@@ -31,14 +31,46 @@ static struct weir_error fault;
 
 /* --- the server --- */
 
+/* A program whose output is read to its end; then end_program(). */
+struct program {
+    pid_t pid;
+    FILE *output;
+};
+
+static struct program start_program(const char *const *words)
+{
+    int ends[2];
+    BENCH_CHECK(pipe2(ends, O_CLOEXEC) == 0);
+    fflush(NULL);
+    pid_t child = fork();
+    BENCH_CHECK(child >= 0);
+    if (child == 0) {
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        BENCH_CHECK(dup2(ends[1], 1) == 1);
+        (void)execvp(words[0], (char *const *)(uintptr_t)words);
+        _exit(127);
+    }
+    (void)close(ends[1]);
+    struct program program = {child, fdopen(ends[0], "r")};
+    BENCH_CHECK(program.output != NULL);
+    return program;
+}
+
+static void end_program(struct program *program)
+{
+    int how = 0;
+    (void)fclose(program->output);
+    BENCH_CHECK(waitpid(program->pid, &how, 0) == program->pid && WIFEXITED(how) && WEXITSTATUS(how) == 0);
+}
+
 /* Where the installer puts it; false when it has not. */
 static bool find_installed(char *folder, size_t size)
 {
+    static const char *const words[] = {"sh", WEIR_SOURCE_ROOT "/tools/install_temporal.sh", "where", NULL};
     char complete[BENCH_PATH_MAX + 16];
-    FILE *installer = popen("sh '" WEIR_SOURCE_ROOT "/tools/install_temporal.sh' where", "r");
-    BENCH_CHECK(installer != NULL);
-    BENCH_CHECK(fgets(folder, (int)size, installer) != NULL);
-    (void)pclose(installer);
+    struct program installer = start_program(words);
+    BENCH_CHECK(fgets(folder, (int)size, installer.output) != NULL);
+    end_program(&installer);
     folder[strcspn(folder, "\n")] = '\0';
     (void)snprintf(complete, sizeof complete, "%s/complete", folder);
     return access(complete, R_OK) == 0;
@@ -262,15 +294,14 @@ static int compare_times(const void *a, const void *b)
 /* Of the workspaces whose names begin with `prefix`, by the server's list. */
 static size_t read_times(const char *installed, const char *address, const char *prefix, struct open_time *times)
 {
-    char command[2 * BENCH_PATH_MAX];
+    char python[BENCH_PATH_MAX + 32];
     char line[1024];
     size_t count = 0;
-    (void)snprintf(command, sizeof command,
-                   "'%s/venv/bin/python' '" WEIR_SOURCE_ROOT "/tests/end_to_end/temporal_ask.py' %s %s runs", installed,
-                   address, TEMPORAL_NAMESPACE_DEFAULT);
-    FILE *asked = popen(command, "r");
-    BENCH_CHECK(asked != NULL);
-    while (fgets(line, sizeof line, asked) != NULL) {
+    (void)snprintf(python, sizeof python, "%s/venv/bin/python", installed);
+    const char *const words[] = {
+        python, WEIR_SOURCE_ROOT "/tests/end_to_end/temporal_ask.py", address, TEMPORAL_NAMESPACE_DEFAULT, "runs", NULL};
+    struct program asked = start_program(words);
+    while (fgets(line, sizeof line, asked.output) != NULL) {
         json_t *run = json_loads(line, 0, NULL);
         const char *workspace = json_string_value(json_object_get(run, "workspace"));
         if (workspace != NULL && strncmp(workspace, prefix, strlen(prefix)) == 0) {
@@ -282,7 +313,7 @@ static size_t read_times(const char *installed, const char *address, const char 
         }
         json_decref(run);
     }
-    BENCH_CHECK(pclose(asked) == 0);
+    end_program(&asked);
     return count;
 }
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """A campaign on a real Temporal service: two nodes on PostgreSQL, a worker with the official SDK, and a proxy before the
-service. Nodes are killed at random, the service is killed, frozen and kept away, the network loses answers of a third of the
-starts, cuts, delays and falls silent. At the end the service's own list is asked: every execution has exactly one chain of
-runs, every one has ended, no workspace ever had more runs open than its cap, and no attempt was spent.
+service. Nodes are killed at random, the service is killed, frozen and kept away, the network loses answers of a third
+of the starts, cuts, delays and falls silent. At the end the service's own list is asked: every execution has exactly
+one chain of runs, every one has ended, no workspace ever had more runs open than its cap, and no attempt was spent.
 
 usage: temporal_campaign.py BINARY MINUTES [EXECUTIONS]      WEIR_TEST_SEED replays the random choices
 
@@ -186,8 +186,8 @@ class Campaign:
         """Most do nothing; some take their time, and some go on as new."""
         for workflow, part in (('noop', count * 8 // 10), ('slow', count // 10), ('chain', count // 10)):
             params = {'slow': {'seconds': 1}, 'chain': {'left': 2}}.get(workflow)
-            lines = [json.dumps({'workspace': WORKSPACES[i % len(WORKSPACES)], 'workflow': workflow, 'params': params or {}})
-                     for i in range(part)]
+            lines = [json.dumps({'workspace': WORKSPACES[i % len(WORKSPACES)], 'workflow': workflow,
+                                 'params': params or {}}) for i in range(part)]
             self.ids += self.weir.good('enqueue', '-', '-q', stdin='\n'.join(lines) + '\n').out.split()
         self.count = len(self.ids)
 
@@ -253,7 +253,7 @@ class Campaign:
         self.enqueue(count)
         self.proxy.loses = 1 / 3
         self.disturb()
-        say(f'faults: {self.faults}; answers lost: {dict(self.proxy.lost)} of {self.proxy.starts} starts; the rest in peace')
+        say(f'faults: {self.faults}; of {self.proxy.starts} starts answers lost: {dict(self.proxy.lost)}; now in peace')
         self.drain()
         self.check()
         for what, seconds in self.resumed:

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""weir before a real Temporal service, with a network between them that loses answers after the service has given them, cuts,
-delays, and falls silent. The service's own list must show exactly one run for each execution, and no attempt is spent.
+"""weir before a real Temporal service, with a network between them that loses answers after the service has given them,
+cuts, delays, and falls silent. The service's own list must show exactly one run for each execution, and no attempt is
+spent.
 
 usage: temporal_network_test.py BINARY [TEST ...]      WEIR_TEST_SEED replays the random choices
 """
