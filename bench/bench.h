@@ -88,5 +88,7 @@ void bench_grpc(struct bench *bench);
 /* Left out, in words, where the server's programs are missing. */
 void bench_postgres(struct bench *bench);
 void bench_temporal(struct bench *bench);
+/* Left out, in words, where the Temporal server of the tests is not installed. */
+void bench_temporal_service(struct bench *bench);
 
 #endif

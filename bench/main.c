@@ -29,6 +29,8 @@ static const struct group {
     {"grpc", "the gRPC client against a scripted server: CPU and rate of unary calls", bench_grpc},
     {"postgres", "lifecycles, nodes, claims, polls and starts on a PostgreSQL server of its own", bench_postgres},
     {"temporal", "starts on Temporal against a scripted server: the client alone, and through weir", bench_temporal},
+    {"temporal_service", "starts through weir beside a plain loop of them, on a real Temporal server",
+     bench_temporal_service},
 };
 enum { GROUP_COUNT = sizeof groups / sizeof groups[0] };
 
@@ -219,7 +221,7 @@ static int usage(FILE *to, int code)
     fprintf(to, "usage: weir_bench [--quick] [--json FILE] [--dir FOLDER] [GROUP...]\n\n"
                 "Measures weir on the disk of FOLDER (default /var/tmp). The groups, all of them when none is named:\n");
     for (size_t i = 0; i < GROUP_COUNT; i++) {
-        fprintf(to, "  %-10s %s\n", groups[i].name, groups[i].about);
+        fprintf(to, "  %-16s %s\n", groups[i].name, groups[i].about);
     }
     return code;
 }

@@ -54,8 +54,12 @@ FIGURES = {
         "pg poll, 20k full ones: time", "pg poll, 20k full ones: buffers", "pg start delay, other process: p50",
         "pg start delay, other process: p99"],
     "temporal": [
-        "temporal: client CPU per start", "temporal: starts of the client alone",
-        "temporal: starts through weir, SQLite"],
+        "temporal: RSS more with 10,000 open", "temporal: client CPU per start", "temporal: starts of the client alone",
+        "temporal: starts through weir, SQLite", "temporal: CPU per start through weir, SQLite",
+        "temporal: starts through weir, PostgreSQL", "temporal: CPU per start through weir, PostgreSQL"],
+    "temporal_service": [
+        "temporal service: starts through weir", "temporal service: close to next start, p50",
+        "temporal service: close to next start, p99", "temporal service: by the list alone, p99"],
 }
 MAY_BE_ZERO = {
     "idle node: CPU share of one core", "idle node: writes beside heartbeats", "idle node: commits (floor: heartbeats)",

@@ -1,24 +1,22 @@
 /* The Temporal engine against the scripted frontend, which has a thread of its own: what a start costs in the client, and
  * how many a second go through the whole of weir: enqueued, within their caps, sent, and on record as running. */
+#include <libgen.h>
 #include <poll.h>
-#include <stdatomic.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "engine/temporal/temporal.h"
-#include "fixture.h"
+#include "postgres_scene.h"
 #include "support/frontend.h"
+#include "temporal_scene.h"
 
-enum {
-    STARTS = 50000,
-    STARTS_QUICK = 1000,
-    TEMPORAL_WORKSPACES = 1000, /* with as many slots each as all starts need */
-    SLOTS = 100,
-    WAIT_SECONDS_MAX = 300
-};
-#define DEFINITION "{\"name\":\"outside\",\"temporal\":{\"task_queue\":\"q\"}}"
+enum { STARTS = 50000, STARTS_QUICK = 1000, OPEN = 10000, WAIT_SECONDS_MAX = 300 };
 
 static struct weir_error fault;
 
@@ -45,11 +43,10 @@ static struct frontend *open_frontend(void)
     return frontend;
 }
 
-static struct engine *open_engine(const struct frontend *frontend, size_t starts, size_t polls_max)
+static struct engine *open_engine(const char *address, size_t starts, size_t polls_max)
 {
     struct engine *engine = NULL;
-    struct temporal_options options = {
-        .address = frontend_address(frontend), .max_running = starts, .starts_max = 64, .polls_max = polls_max};
+    struct temporal_options options = {.address = address, .max_running = starts, .starts_max = 64, .polls_max = polls_max};
     BENCH_OK(temporal_open(&options, &engine, &fault), &fault);
     return engine;
 }
@@ -68,10 +65,10 @@ static void run_starts(struct engine *engine, size_t *sent, const size_t *starte
     while (*started < until) {
         for (size_t room = engine_room(engine); room > 0 && *sent < until; room--, (*sent)++) {
             struct engine_start start = {.workspace = "acme",
-                                         .workflow = "outside",
+                                         .workflow = TEMPORAL_WORKFLOW,
                                          .version = 1,
                                          .definition_id = 1,
-                                         .definition = DEFINITION,
+                                         .definition = TEMPORAL_DEFINITION,
                                          .params = "{\"customer\": 7}",
                                          .params_length = strlen("{\"customer\": 7}"),
                                          .fence = 1,
@@ -94,7 +91,7 @@ static void measure_client(struct bench *bench, size_t starts)
     size_t started = 0;
     size_t warm = starts / 10;
     struct frontend *frontend = open_frontend();
-    struct engine *engine = open_engine(frontend, starts + warm, SIZE_MAX);
+    struct engine *engine = open_engine(frontend_address(frontend), starts + warm, SIZE_MAX);
     engine_set_sink(engine, (struct report_sink){count_started, &started});
     run_starts(engine, &sent, &started, warm); /* connects, and fills the caches of header compression */
     double began = bench_now();
@@ -108,59 +105,154 @@ static void measure_client(struct bench *bench, size_t starts)
     frontend_close(frontend);
 }
 
+/* The frontend is a process of its own here, so that its memory and its CPU are not taken for weir's. Returns its pid. */
+static pid_t fork_frontend(char *ret_address, size_t size)
+{
+    int port;
+    int ends[2];
+    BENCH_CHECK(pipe(ends) == 0);
+    pid_t child = fork();
+    BENCH_CHECK(child >= 0);
+    if (child == 0) {
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        struct frontend *frontend = open_frontend();
+        port = frontend_port(frontend);
+        BENCH_CHECK(write(ends[1], &port, sizeof port) == sizeof port);
+        for (;;) {
+            (void)pause();
+        }
+    }
+    BENCH_CHECK(read(ends[0], &port, sizeof port) == sizeof port);
+    (void)close(ends[0]);
+    (void)close(ends[1]);
+    (void)snprintf(ret_address, size, "127.0.0.1:%d", port);
+    return child;
+}
+
+static void end_frontend(pid_t child)
+{
+    (void)kill(child, SIGKILL);
+    BENCH_CHECK(waitpid(child, NULL, 0) == child);
+}
+
 /* --- through weir --- */
 
-/* Told once it is on record. */
-static void count_dispatched(void *context, const struct event *event)
+/* Of all threads of this process. */
+static double own_cpu_us(void)
 {
-    if (event->type == EVENT_EXECUTION_DISPATCHED) {
-        atomic_fetch_add((atomic_size_t *)context, 1);
-    }
+    struct rusage used;
+    BENCH_CHECK(getrusage(RUSAGE_SELF, &used) == 0);
+    return (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) * 1e6 +
+           (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
 }
 
-static void await_dispatched(atomic_size_t *dispatched, size_t count)
+/* `running` counts by the rows themselves what is on record as running. */
+static void measure_whole(struct bench *bench, struct store *store, const char *name, size_t starts, double goal,
+                          int64_t (*running)(const void *context), const void *context)
 {
-    double end = bench_now() + WAIT_SECONDS_MAX;
-    while (atomic_load(dispatched) < count) {
-        struct timespec pause = {.tv_sec = 0, .tv_nsec = 1000000};
-        BENCH_CHECK(bench_now() < end);
-        (void)nanosleep(&pause, NULL);
-    }
+    char figure[FIGURE_NAME_MAX];
+    char address[32];
+    struct temporal_scene scene;
+    temporal_scene_prepare(store);
+    fixture_fill_with(store, TEMPORAL_WORKFLOW, 0, TEMPORAL_WORKSPACES, starts);
+    pid_t frontend = fork_frontend(address, sizeof address);
+    double began = bench_now();
+    double cpu_us = own_cpu_us();
+    temporal_scene_start(&scene, store, open_engine(address, starts, 0));
+    temporal_scene_await(&scene, starts);
+    double seconds = bench_now() - began;
+    cpu_us = own_cpu_us() - cpu_us;
+    (void)snprintf(figure, sizeof figure, "temporal: starts through weir, %s", name);
+    bench_report(bench, figure, (double)starts / seconds, "starts/s", 0, VALUE_AT_LEAST, goal);
+    (void)snprintf(figure, sizeof figure, "temporal: CPU per start through weir, %s", name);
+    bench_note(bench, figure, cpu_us / (double)starts, "us");
+    BENCH_CHECK(running(context) == (int64_t)starts);
+    temporal_scene_stop(&scene);
+    end_frontend(frontend);
 }
 
-static void measure_whole(struct bench *bench, size_t starts)
+#define COUNT_RUNNING "SELECT count(*) FROM workflow_execution_queue WHERE status = 'DISPATCHED'"
+
+static int64_t running_of_sqlite(const void *context)
+{
+    return fixture_count(context, COUNT_RUNNING);
+}
+
+static int64_t running_of_postgres(const void *context)
+{
+    return postgres_scene_number(context, COUNT_RUNNING);
+}
+
+static void measure_sqlite(struct bench *bench, size_t starts)
 {
     struct store *store = fixture_store(bench, "temporal");
-    struct plan_change plan = {.name = "wide", .max_concurrent = SLOTS};
-    BENCH_OK(store_set_plan(store, &plan, &fault), &fault);
-    fixture_publish(store, "outside", DEFINITION);
-    fixture_workspaces(store, 0, TEMPORAL_WORKSPACES, plan.name);
-    fixture_fill_with(store, "outside", 0, TEMPORAL_WORKSPACES, starts);
-    struct frontend *frontend = open_frontend();
-    struct engine *engine = open_engine(frontend, starts, 0);
-    struct node_settings settings = {.name = "bench"};
-    struct fixture_node node = {.engine = engine};
-    struct event_bus events = {0};
-    atomic_size_t dispatched = 0;
-    BENCH_CHECK(event_subscribe(&events, count_dispatched, &dispatched));
-    double began = bench_now();
-    BENCH_OK(node_open(store, engine, &events, &settings, &node.node, &fault), &fault);
-    BENCH_OK(node_run_threads(node.node, &fault), &fault);
-    await_dispatched(&dispatched, starts);
-    double seconds = bench_now() - began;
-    bench_report(bench, "temporal: starts through weir, SQLite", (double)starts / seconds, "starts/s", 0, VALUE_AT_LEAST,
-                 10000);
-    BENCH_CHECK(fixture_count(store, "SELECT count(*) FROM workflow_execution_queue WHERE status = 'DISPATCHED'") ==
-                (int64_t)starts);
-    fixture_stop(&node);
+    measure_whole(bench, store, "SQLite", starts, 10000, running_of_sqlite, store);
     fixture_check(store);
     store_close(store);
-    frontend_close(frontend);
+}
+
+static void measure_postgres(struct bench *bench, size_t starts)
+{
+    struct postgres_server server;
+    struct postgres_scene database;
+    char folder[BENCH_PATH_MAX];
+    if (!postgres_server_is_installed()) {
+        printf("temporal: left out: starts with PostgreSQL behind: it is not installed (Debian: the package postgresql)\n");
+        return;
+    }
+    text_copy(folder, sizeof folder, bench->folder); /* beside it: the server's user cannot enter it */
+    postgres_server_open_below(&server, dirname(folder), POSTGRES_SETTINGS, false);
+    postgres_scene_open(&database, &server, "temporal", true);
+    measure_whole(bench, database.store, "PostgreSQL", starts, 5000, running_of_postgres, &database);
+    postgres_scene_close(&database);
+    postgres_server_close(&server);
+}
+
+/* --- many open ones --- */
+
+static double own_mib(void)
+{
+    double kib = 0;
+    char line[128];
+    FILE *file = fopen("/proc/self/status", "r");
+    BENCH_CHECK(file != NULL);
+    while (fgets(line, sizeof line, file) != NULL) {
+        if (strncmp(line, "VmRSS:", 6) == 0) {
+            kib = strtod(line + 6, NULL);
+        }
+    }
+    (void)fclose(file);
+    BENCH_CHECK(kib > 0);
+    return kib / 1024;
+}
+
+/* What the process grows by from the moment before the first start until all are open and followed: engine, claims, their
+ * records and the store's caches. */
+static void measure_open(struct bench *bench, size_t starts)
+{
+    char address[32];
+    struct temporal_scene scene;
+    struct engine *engine = NULL;
+    pid_t child = fork_frontend(address, sizeof address);
+    struct store *store = fixture_store(bench, "open");
+    temporal_scene_prepare(store);
+    fixture_fill_with(store, TEMPORAL_WORKFLOW, 0, TEMPORAL_WORKSPACES, starts);
+    struct temporal_options options = {.address = address, .max_running = starts};
+    BENCH_OK(temporal_open(&options, &engine, &fault), &fault);
+    double before_mib = own_mib();
+    temporal_scene_start(&scene, store, engine);
+    temporal_scene_await(&scene, starts);
+    bench_report(bench, "temporal: RSS more with 10,000 open", own_mib() - before_mib, "MiB", 0, VALUE_AT_MOST, 30);
+    temporal_scene_stop(&scene);
+    store_close(store);
+    end_frontend(child);
 }
 
 void bench_temporal(struct bench *bench)
 {
     size_t starts = bench->quick ? STARTS_QUICK : STARTS;
+    measure_open(bench, bench->quick ? STARTS_QUICK : OPEN); /* first: nothing else has grown yet */
     measure_client(bench, starts);
-    measure_whole(bench, starts);
+    measure_sqlite(bench, starts);
+    measure_postgres(bench, starts);
 }

@@ -119,6 +119,9 @@ int64_t invocation_time(const struct invocation *invocation, const char *name, i
 /* The n-th word behind the verb, NULL when it is not there. */
 const char *invocation_argument(const struct invocation *invocation, size_t n);
 bool invocation_is_dry_run(const struct invocation *invocation);
+/* Who acts, "cli:USER@HOST", for the record; `to` holds ACTOR_MAX bytes. */
+enum { ACTOR_MAX = 128 };
+void invocation_actor(char *to, size_t size);
 
 /* WEIR_INVALID_ARGUMENT with the message, and the command's usage line as the hint. */
 enum weir_status invocation_usage_error(const struct invocation *invocation, struct weir_error *error, const char *format,

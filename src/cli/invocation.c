@@ -1,7 +1,9 @@
 /* What a verb asks its invocation. */
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -122,4 +124,12 @@ enum weir_status invocation_open_store(const struct invocation *invocation, enum
     }
     *ret_store = store;
     return WEIR_OK;
+}
+
+void invocation_actor(char *to, size_t size)
+{
+    char host[64] = "";
+    const char *user = getenv("USER");
+    (void)gethostname(host, sizeof host - 1);
+    (void)snprintf(to, size, "cli:%s@%s", user != NULL && user[0] != '\0' ? user : "-", host);
 }

@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/error.h"
 #include "cli/fields.h"
@@ -26,7 +25,7 @@ struct bulk {
     const char *done_word;  /* "cancelled" */
     const char *doing_word; /* "cancelling" */
     struct execution_filter filter;
-    char actor[128];
+    char actor[ACTOR_MAX];
     const char *why;
     int64_t matched; /* counted before anything is done */
     bool matched_is_exact;
@@ -51,15 +50,6 @@ static unsigned states_of(enum bulk_act act)
         return BIT(ITEM_COMPLETED) | BIT(ITEM_FAILED) | BIT(ITEM_CANCELLED);
     }
     return 0;
-}
-
-/* "cli:USER@HOST", for the record. */
-static void name_actor(char *to, size_t size)
-{
-    char host[64] = "";
-    const char *user = getenv("USER");
-    (void)gethostname(host, sizeof host - 1);
-    (void)snprintf(to, size, "cli:%s@%s", user != NULL && user[0] != '\0' ? user : "-", host);
 }
 
 /* --- before --- */
@@ -412,7 +402,7 @@ static enum weir_status bulk_verb(struct invocation *invocation, enum bulk_act a
                         .done_word = done_word,
                         .doing_word = doing_word,
                         .why = invocation_text(invocation, "reason")};
-    name_actor(bulk.actor, sizeof bulk.actor);
+    invocation_actor(bulk.actor, sizeof bulk.actor);
     enum weir_status status = run_bulk(&bulk, error);
     store_close(bulk.store);
     return status;

@@ -38,7 +38,9 @@ enum weir_status verb_complete(struct invocation *invocation, struct weir_error 
 {
     struct store *store = NULL;
     struct text result = {.max = STEP_OUTPUT_BYTES_MAX + 1};
-    struct completion completion = {.id = invocation_argument(invocation, 0)};
+    char actor[ACTOR_MAX];
+    struct completion completion = {.id = invocation_argument(invocation, 0), .actor = actor};
+    invocation_actor(actor, sizeof actor);
     enum weir_status status = read_end(invocation, &completion, error);
     if (status == WEIR_OK) {
         status = read_result(invocation, &result, error);

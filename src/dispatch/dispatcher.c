@@ -224,9 +224,7 @@ static int64_t send_again(struct node *node, int64_t now_us)
 {
     struct unanswered due = {.node = node, .now_us = now_us, .next_us = TIME_NEVER};
     pthread_mutex_lock(&node->lock);
-    if (node->in_flight.unanswered > 0) {
-        in_flight_each(&node->in_flight, collect_unanswered, &due);
-    }
+    in_flight_each_unanswered(&node->in_flight, collect_unanswered, &due);
     pthread_mutex_unlock(&node->lock);
     for (size_t i = 0; i < due.count; i++) {
         struct event event = {.type = EVENT_START_UNKNOWN,

@@ -43,6 +43,12 @@ struct in_flight *in_flight_add(struct in_flight_table *table, const struct clai
     entry->next = *bucket;
     *bucket = entry;
     table->count++;
+    entry->unanswered_next = table->unanswered_first;
+    entry->unanswered_link = &table->unanswered_first;
+    if (entry->unanswered_next != NULL) {
+        entry->unanswered_next->unanswered_link = &entry->unanswered_next;
+    }
+    table->unanswered_first = entry;
     table->unanswered++;
     return entry;
 }
@@ -73,6 +79,11 @@ void in_flight_answered(struct in_flight_table *table, struct in_flight *entry)
         claim_batch_release(entry->batch);
         entry->batch = NULL;
         entry->item = NULL;
+        *entry->unanswered_link = entry->unanswered_next;
+        if (entry->unanswered_next != NULL) {
+            entry->unanswered_next->unanswered_link = entry->unanswered_link;
+        }
+        entry->unanswered_link = NULL;
         table->unanswered--;
     }
 }
@@ -110,5 +121,15 @@ void in_flight_each(const struct in_flight_table *table, void (*visit)(void *con
             next = entry->next;
             visit(context, entry);
         }
+    }
+}
+
+void in_flight_each_unanswered(const struct in_flight_table *table, void (*visit)(void *context, struct in_flight *entry),
+                               void *context)
+{
+    struct in_flight *next;
+    for (struct in_flight *entry = table->unanswered_first; entry != NULL; entry = next) {
+        next = entry->unanswered_next;
+        visit(context, entry);
     }
 }

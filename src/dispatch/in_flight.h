@@ -18,6 +18,8 @@ struct claim_batch {
 
 struct in_flight {
     struct in_flight *next; /* in its bucket */
+    struct in_flight *unanswered_next;
+    struct in_flight **unanswered_link; /* NULL once it was answered */
     char id[UUID_TEXT_MAX];
     int64_t fence;
     int attempts; /* refused starts before this one */
@@ -45,7 +47,8 @@ enum { IN_FLIGHT_BUCKETS = 4096 };
 struct in_flight_table {
     struct in_flight *buckets[IN_FLIGHT_BUCKETS];
     size_t count;
-    size_t unanswered; /* starts without an answer */
+    size_t unanswered; /* starts without an answer: few, however many are held */
+    struct in_flight *unanswered_first;
 };
 
 /* Takes a reference on the batch. NULL when out of memory. The item must not be in the table. */
@@ -62,6 +65,9 @@ void in_flight_clear(struct in_flight_table *table);
 /* Calls for each; the callback must not change the table. */
 void in_flight_each(const struct in_flight_table *table, void (*visit)(void *context, struct in_flight *entry),
                     void *context);
+/* The same for those whose start was not answered. */
+void in_flight_each_unanswered(const struct in_flight_table *table, void (*visit)(void *context, struct in_flight *entry),
+                               void *context);
 
 /* Drops one reference; the last one frees the claim's memory. Takes NULL. */
 void claim_batch_release(struct claim_batch *batch);

@@ -174,7 +174,7 @@ enum weir_status weir_complete(struct weir *weir, const char *id, const struct w
                                              [WEIR_END_FAILED] = RECORD_FAILED,
                                              [WEIR_END_CANCELLED] = RECORD_CANCELLED};
     struct store *handle = NULL;
-    struct completion completion = {.id = id, .kind = RECORD_COMPLETED};
+    struct completion completion = {.id = id, .kind = RECORD_COMPLETED, .actor = "library"};
     enum weir_status status = need_id(id, "", error);
     if (status == WEIR_OK && outcome != NULL && (unsigned)outcome->end >= sizeof kinds / sizeof kinds[0]) {
         status = error_set(error, WEIR_INVALID_ARGUMENT, "%d is no end", (int)outcome->end);

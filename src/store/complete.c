@@ -116,7 +116,8 @@ static enum weir_status record_completion(struct store *store, const json_t *exe
                             .dispatched_first = true,
                             .step = &step,
                             .error_code = completion->error_code,
-                            .error = completion->error};
+                            .error = completion->error,
+                            .actor = completion->actor};
     struct record_summary summary;
     text_copy(record.id, sizeof record.id, text_at(execution, "id"));
     text_copy(step.error_code, sizeof step.error_code, completion->error_code == NULL ? "" : completion->error_code);

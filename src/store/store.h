@@ -222,6 +222,7 @@ struct record {
     const struct step_record *step; /* STEP; the ends may carry the last one; else NULL */
     const char *error_code;         /* or NULL */
     const char *error;              /* or NULL */
+    const char *actor;              /* of an end, alone in its set: who tells it, for its event; NULL = the engine */
     enum weir_status status;        /* out: WEIR_OK, WEIR_STALE_FENCE, WEIR_EXECUTION_NOT_FOUND, WEIR_ILLEGAL_STATE,
                                        WEIR_INVALID_ARGUMENT */
 };
@@ -245,6 +246,7 @@ struct completion {
     const char *result;     /* JSON text, at most STEP_OUTPUT_BYTES_MAX bytes, or NULL: the output of the step `workflow` */
     const char *error_code; /* at most ERROR_CODE_MAX bytes, or NULL */
     const char *error;      /* or NULL */
+    const char *actor;      /* who tells it, for the event that is left in the same transaction */
 };
 /* Ends a claimed or running execution whose workflow has a `temporal:` section, also when its start is not on record yet;
  * its slot is free at once. What its node or the engine say afterwards changes nothing, and the same end again is WEIR_OK.

@@ -548,8 +548,24 @@ static struct claimed_item claimed_outside(struct scene *scene)
 
 static enum weir_status complete(struct scene *scene, const char *id, enum record_kind kind, const char *result)
 {
-    struct completion completion = {.id = id, .kind = kind, .result = result};
+    struct completion completion = {.id = id, .kind = kind, .result = result, .actor = "eve"};
     return store_complete(scene->store, &completion, &scene->error);
+}
+
+static const json_t *only_event(const json_t *execution, const char *name)
+{
+    const json_t *found = NULL;
+    const json_t *event;
+    size_t i;
+    json_array_foreach(json_object_get(execution, "events"), i, event)
+    {
+        if (strcmp(json_text_at(event, "event"), name) == 0) {
+            assert_null(found);
+            found = event;
+        }
+    }
+    assert_non_null(found);
+    return found;
 }
 
 static void a_worker_ends_what_runs_and_nothing_said_later_changes_it(void **state)
@@ -575,6 +591,9 @@ static void a_worker_ends_what_runs_and_nothing_said_later_changes_it(void **sta
         const json_t *step = json_array_get(json_object_get(execution, "steps"), 0);
         assert_string_equal(json_text_at(step, "step"), "workflow");
         assert_int_equal(json_number_at(json_object_get(step, "output"), "invoice"), 7);
+        const json_t *told = only_event(execution, "tell_end"); /* of the one that took effect */
+        assert_string_equal(json_text_at(told, "actor"), "eve");
+        assert_string_equal(json_text_at(told, "detail"), "COMPLETED");
         json_decref(execution);
         scene_check(scene);
     } /* the second one was claimed: the only slot was free */

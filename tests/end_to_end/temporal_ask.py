@@ -1,6 +1,7 @@
 """Asks a Temporal service with the official SDK, apart from weir: what does it have?
 
-usage: temporal_ask.py ADDRESS NAMESPACE runs      every run as a JSON line: {"id", "run", "status", "type"}
+usage: temporal_ask.py ADDRESS NAMESPACE runs      every run as a JSON line: {"id", "run", "status", "type", "execution",
+                                                   "workspace", "started", "closed"}; the times in seconds, or null
        temporal_ask.py ADDRESS NAMESPACE create    makes the namespace
        temporal_ask.py ADDRESS NAMESPACE start ID TYPE QUEUE       somebody else starts a workflow
        temporal_ask.py ADDRESS NAMESPACE terminate ID | reset ID | memo ID | roots ID
@@ -22,7 +23,11 @@ async def main(address, namespace, what, *words):
     client = await Client.connect(address, namespace=namespace)
     if what == 'runs':
         async for run in client.list_workflows("WorkflowId STARTS_WITH 'execution-'", page_size=1000):
-            print(json.dumps({'id': run.id, 'run': run.run_id, 'status': run.status.name, 'type': run.workflow_type}))
+            memo = {name: json.loads(payload.data) for name, payload in run.raw_info.memo.fields.items()}
+            print(json.dumps({'id': run.id, 'run': run.run_id, 'status': run.status.name, 'type': run.workflow_type,
+                              'execution': memo.get('weir_execution'), 'workspace': memo.get('weir_workspace'),
+                              'started': run.start_time.timestamp(),
+                              'closed': run.close_time.timestamp() if run.close_time else None}))
     elif what == 'create':
         await client.workflow_service.register_namespace(
             RegisterNamespaceRequest(namespace=namespace, workflow_execution_retention_period=Duration(seconds=86400)))

@@ -15,6 +15,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 DEADLINE_SECONDS = 60
+START_SECONDS = 300  # of the server: on a machine that is busy with other things
 
 
 def installed():
@@ -74,7 +75,7 @@ class Server:
         environment = {**os.environ, 'HOME': self.folder}
         self.process = subprocess.Popen(self.command, cwd=self.folder, env=environment, stdin=subprocess.DEVNULL,
                                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        wait_for('the server', self.is_ready)
+        wait_for('the server', self.is_ready, START_SECONDS)
 
     def is_ready(self):
         assert self.process.poll() is None, f'the server ended with {self.process.returncode}'
@@ -124,14 +125,15 @@ class Server:
         return int(self.ask('roots', 'execution-' + id).stdout)
 
     def check_one_chain_each(self, ids, namespace='default'):
-        """By the server's own list: each execution has exactly one run. (Of workflows with several: roots().)"""
-        wanted = {'execution-' + id for id in ids}
+        """By the server's own list: each execution has exactly one run, whatever its workflow id is. (Of workflows with
+        several: roots().)"""
+        wanted = set(ids)
 
         def listed():
             found = {}
             for run in self.runs(namespace):
-                if run['id'] in wanted:
-                    found.setdefault(run['id'], set()).add(run['run'])
+                if run['execution'] in wanted:
+                    found.setdefault(run['execution'], set()).add((run['id'], run['run']))
             return found if set(found) == wanted else None
         found = wait_for('every execution in the list', listed)
         several = {id: runs for id, runs in found.items() if len(runs) != 1}

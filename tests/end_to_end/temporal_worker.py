@@ -106,9 +106,10 @@ async def main():
     client = await Client.connect(sys.argv[1], namespace=sys.argv[2])
     worker = Worker(client, task_queue=sys.argv[3], workflows=[Noop, Fail, Slow, Signalled, Chain, Retried, Big],
                     activities=[record, break_down], workflow_runner=UnsandboxedWorkflowRunner())
-    async with worker:
-        print('ready', flush=True)
-        await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
+    running = asyncio.create_task(worker.run())  # it ends by itself when the service was away for too long
+    print('ready', flush=True)
+    end = asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
+    await asyncio.wait([running, end], return_when=asyncio.FIRST_COMPLETED)
 
 
 if __name__ == '__main__':

@@ -302,6 +302,15 @@ static void ask_namespace(struct temporal *engine, int64_t now_us)
 
 /* --- the loop's part --- */
 
+void follow_hurry(struct temporal *engine)
+{
+    int64_t now_us = temporal_now(engine);
+    engine->polls_pause_until_us = now_us;
+    if (!engine->sweep.is_under_way && engine->sweep.next_us > now_us) {
+        engine->sweep.next_us = now_us;
+    }
+}
+
 int64_t follow_step(struct temporal *engine, int64_t now_us)
 {
     if (atomic_load(&engine->admitted) == 0) {

@@ -206,6 +206,8 @@ struct run *run_next_due(struct temporal *engine, int64_t now_us);
 int64_t run_earliest(const struct temporal *engine);
 /* The next distance of a repetition, with jitter; grows. */
 int64_t run_back_off(struct temporal *engine, struct run *run);
+/* The service is back: what an outage has put off is due at once. Mere looks at what is followed are not. */
+void run_hurry_all(struct temporal *engine);
 /* It no longer takes a place among the starts. */
 void run_start_is_over(struct temporal *engine, struct run *run);
 /* Aborts the process when memory is out: a report that is lost would leave an execution claimed for ever. */
@@ -269,6 +271,8 @@ void start_report(struct temporal *engine, struct run *run);
 void follow_begin(struct temporal *engine, struct run *run);
 /* It is not followed any more: gives its place among the waiting calls to another. */
 void follow_end(struct temporal *engine, struct run *run);
+/* The service is back: lists and waits again at once. */
+void follow_hurry(struct temporal *engine);
 /* Sweeps and the namespace; returns when it wants to be called again. */
 int64_t follow_step(struct temporal *engine, int64_t now_us);
 void follow_close(struct temporal *engine);

@@ -69,6 +69,8 @@ void reach_hear(struct temporal *engine, enum method method, bool is_probe, cons
         reach->due_us = time_add(now_us, REACH_QUIET_US);
         if (was_down) {
             say(engine, REPORT_ENGINE_UP, NULL);
+            run_hurry_all(engine);
+            follow_hurry(engine);
         }
     } else if (is_probe) {
         reach->due_us = time_add(now_us, REACH_PROBE_INTERVAL_US);

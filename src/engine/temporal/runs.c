@@ -174,6 +174,20 @@ int64_t run_back_off(struct temporal *engine, struct run *run)
     return time_add(temporal_now(engine), run->backoff_us - jitter_us);
 }
 
+void run_hurry_all(struct temporal *engine)
+{
+    int64_t now_us = temporal_now(engine);
+    for (size_t i = 0; i < engine->bucket_count; i++) {
+        for (struct run *run = engine->buckets[i]; run != NULL; run = run->next) {
+            bool was_put_off = run->backoff_us > 0 && run->state != RUN_FOLLOWED && run->state != RUN_ENDED;
+            run->backoff_us = was_put_off ? 0 : run->backoff_us; /* also of what is just being asked: a late failure */
+            if (was_put_off && run->heap_place != 0 && run->due_us > now_us) {
+                run_due(engine, run, now_us);
+            }
+        }
+    }
+}
+
 struct report *run_report(const struct run *run, enum report_kind kind)
 {
     struct report *report = report_new(kind, run->id, run->fence);

@@ -317,6 +317,22 @@ static enum weir_status write_round(struct link *link, struct set *set, size_t r
 
 /* --- the verb --- */
 
+/* An end that somebody tells is alone in its set. */
+static bool is_told(const struct set *set)
+{
+    return set->count == 1 && set->records[0].actor != NULL;
+}
+
+static enum weir_status note_teller(struct link *link, const struct set *set, struct weir_error *error)
+{
+    const struct record *record = &set->records[0];
+    const char *state = record->kind == RECORD_COMPLETED ? "COMPLETED"
+                        : record->kind == RECORD_FAILED  ? "FAILED"
+                                                         : "CANCELLED";
+    return link_run(link, error, NULL, QUERY_NOTE_TELLER, "uiittt", record->id, set->node_id, record->fence, record->actor,
+                    record->error_code, state);
+}
+
 static enum weir_status write_rounds(struct link *link, void *context, struct weir_error *error)
 {
     struct set *set = context;
@@ -324,6 +340,9 @@ static enum weir_status write_rounds(struct link *link, void *context, struct we
     set->summary = (struct record_summary){0};
     for (size_t round = 0; round < set->rounds && status == WEIR_OK; round++) {
         status = write_round(link, set, round, error);
+    }
+    if (status == WEIR_OK && is_told(set) && set->summary.changed > 0) {
+        status = note_teller(link, set, error);
     }
     return status;
 }
@@ -360,7 +379,8 @@ enum weir_status postgres_record(struct store *store, int64_t node_id, struct re
     if (status == WEIR_OK && set.entry_count > 0) {
         plan(&set);
         /* One round is a transaction by itself: no trip for BEGIN and COMMIT. */
-        status = set.rounds == 1 ? write_rounds(link, &set, error) : link_transaction(link, write_rounds, &set, error);
+        status = set.rounds == 1 && !is_told(&set) ? write_rounds(link, &set, error)
+                                                   : link_transaction(link, write_rounds, &set, error);
     }
     for (size_t i = 0; i < set.entry_count && status == WEIR_OK; i++) {
         const struct entry *carrier = carrier_of(&set.entries[i]);

@@ -186,6 +186,10 @@ static enum weir_status record_end(struct write *write, int64_t node_id, struct 
         status = event_add(write->connection, record->id, write->now_us, "refuse", node_id, record->fence, NULL,
                            record->error_code, record->error, error);
     }
+    if (status == WEIR_OK && record->actor != NULL) {
+        status = event_add(write->connection, record->id, write->now_us, "tell_end", node_id, record->fence, record->actor,
+                           record->error_code, item_state_name(state), error);
+    }
     if (status == WEIR_OK) {
         status = note_end(write, workspace_id, state, true, error);
     }

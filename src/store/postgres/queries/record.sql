@@ -1,5 +1,10 @@
 -- Record: what engines reported, one function per set (migrations/0002). Arrays sorted by id.
 
+-- Who told an end that took effect, in the same transaction.
+-- name: note_teller
+INSERT INTO :schema.workflow_execution_events (execution_id, at, event, node_id, fence, actor, reason, detail)
+VALUES ($1, (SELECT :schema.store_time()), 'tell_end', $2, $3, $4, $5, $6);
+
 -- name: record_set
 SELECT r.place, r.outcome, r.slots_freed
 FROM :schema.record($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20) r;

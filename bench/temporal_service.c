@@ -1,0 +1,408 @@
+/* On one real Temporal server (tools/install_temporal.sh):
+ *
+ * - Starts through weir against a plain loop of the same calls. The server is the limit of both; what weir does beside
+ *   (queue, caps, fairness, records, following) must not show. The server gets slower the more it holds and the machine's
+ *   speed drifts, so the two take turns: loop, weir, weir, loop.
+ * - With a worker, from the close of a workflow to the start of the next one of a workspace that has one slot, both by the
+ *   server's own clock: with waiting calls, and by the list alone. */
+#include <fcntl.h>
+#include <jansson.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "engine/temporal/messages.h"
+#include "engine/temporal/temporal.h"
+#include "support/postgres_server.h"
+#include "temporal_scene.h"
+
+enum { STARTS = 400, STARTS_QUICK = 40, TURNS = 4, WIDTH = 64, READY_SECONDS_MAX = 60, RUN_SECONDS_MAX = 300 };
+enum { FULL_WORKSPACES = 10, IN_TURN = 20, IN_TURN_QUICK = 3, GAPS_MAX = FULL_WORKSPACES * IN_TURN };
+#define CALL_TIMEOUT_US (30 * MICROSECONDS_PER_SECOND)
+
+static struct weir_error fault;
+
+/* --- the server --- */
+
+/* A program whose output is read to its end; then end_program(). */
+struct program {
+    pid_t pid;
+    FILE *output;
+};
+
+static struct program start_program(const char *const *words)
+{
+    int ends[2];
+    BENCH_CHECK(pipe2(ends, O_CLOEXEC) == 0);
+    fflush(NULL);
+    pid_t child = fork();
+    BENCH_CHECK(child >= 0);
+    if (child == 0) {
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        BENCH_CHECK(dup2(ends[1], 1) == 1);
+        (void)execvp(words[0], (char *const *)(uintptr_t)words);
+        _exit(127);
+    }
+    (void)close(ends[1]);
+    struct program program = {child, fdopen(ends[0], "r")};
+    BENCH_CHECK(program.output != NULL);
+    return program;
+}
+
+static void end_program(struct program *program)
+{
+    int how = 0;
+    (void)fclose(program->output);
+    BENCH_CHECK(waitpid(program->pid, &how, 0) == program->pid && WIFEXITED(how) && WEXITSTATUS(how) == 0);
+}
+
+/* Where the installer puts it; false when it has not. */
+static bool find_installed(char *folder, size_t size)
+{
+    static const char *const words[] = {"sh", WEIR_SOURCE_ROOT "/tools/install_temporal.sh", "where", NULL};
+    char complete[BENCH_PATH_MAX + 16];
+    struct program installer = start_program(words);
+    BENCH_CHECK(fgets(folder, (int)size, installer.output) != NULL);
+    end_program(&installer);
+    folder[strcspn(folder, "\n")] = '\0';
+    (void)snprintf(complete, sizeof complete, "%s/complete", folder);
+    return access(complete, R_OK) == 0;
+}
+
+static pid_t start_server(const struct bench *bench, const char *installed, int port)
+{
+    char binary[BENCH_PATH_MAX + 16];
+    (void)snprintf(binary, sizeof binary, "%s/bin/temporal", installed);
+    char port_text[16];
+    char file[BENCH_PATH_MAX + 16];
+    (void)snprintf(port_text, sizeof port_text, "%d", port);
+    (void)snprintf(file, sizeof file, "%s/temporal.db", bench->folder);
+    fflush(NULL);
+    pid_t child = fork();
+    BENCH_CHECK(child >= 0);
+    if (child == 0) {
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+        BENCH_CHECK(null >= 0 && dup2(null, 0) == 0 && dup2(null, 1) == 1 && dup2(null, 2) == 2);
+        (void)setenv("HOME", bench->folder, 1);
+        (void)execl(binary, binary, "server", "start-dev", "--headless", "--ip", "127.0.0.1", "--port", port_text,
+                    "--log-level", "error", "--db-filename", file, "--sqlite-pragma", "journal_mode=WAL", "--sqlite-pragma",
+                    "synchronous=NORMAL", (char *)NULL);
+        _exit(127);
+    }
+    return child;
+}
+
+/* --- the plain loop --- */
+
+struct loop {
+    struct grpc_client *client;
+    size_t next; /* number of the next start, never used twice */
+    size_t left;
+    size_t under_way;
+    size_t fine;
+};
+
+static void start_one(struct loop *loop);
+
+static void count(void *context, const struct grpc_result *result)
+{
+    struct loop *loop = context;
+    loop->under_way--;
+    loop->fine += result->outcome == GRPC_STATUS && result->code == GRPC_OK;
+    if (loop->left > 0) {
+        start_one(loop);
+    }
+}
+
+static void start_one(struct loop *loop)
+{
+    char id[UUID_TEXT_MAX];
+    (void)snprintf(id, sizeof id, "019aa000-0000-7000-8000-%012zu", loop->next++);
+    struct start_message message = {.namespace_name = TEMPORAL_NAMESPACE_DEFAULT,
+                                    .execution_id = id,
+                                    .workspace = fixture_workspace(loop->next % TEMPORAL_WORKSPACES),
+                                    .identity = "loop",
+                                    .workflow_type = TEMPORAL_WORKFLOW,
+                                    .task_queue = "q",
+                                    .input = "{}",
+                                    .input_length = 2,
+                                    .encoding = TEMPORAL_ENCODING_DEFAULT};
+    struct bytes bytes = message_start(&message);
+    BENCH_CHECK(bytes.data != NULL);
+    struct grpc_request request = {.path = "/temporal.api.workflowservice.v1.WorkflowService/StartWorkflowExecution",
+                                   .message = bytes.data,
+                                   .message_length = bytes.length,
+                                   .timeout_us = CALL_TIMEOUT_US,
+                                   .done = count,
+                                   .context = loop};
+    BENCH_OK(grpc_client_call(loop->client, &request, NULL, &fault), &fault);
+    free(bytes.data);
+    loop->left--;
+    loop->under_way++;
+}
+
+/* True when all were started. */
+static bool run_loop(struct loop *loop, size_t starts)
+{
+    double end = bench_now() + RUN_SECONDS_MAX;
+    loop->left = starts;
+    loop->fine = 0;
+    while (loop->left > 0 && loop->under_way < WIDTH) {
+        start_one(loop);
+    }
+    while (loop->under_way > 0) {
+        int64_t due_us = grpc_client_step(loop->client);
+        int64_t wait_us = due_us == TIME_NEVER ? MICROSECONDS_PER_SECOND : due_us - clock_boot(clock_system());
+        struct pollfd polled = {.fd = grpc_client_fd(loop->client), .events = POLLIN};
+        if (loop->under_way > 0 && wait_us > 0) {
+            (void)poll(&polled, 1, wait_us < MICROSECONDS_PER_SECOND ? (int)(wait_us / MICROSECONDS_PER_MS) + 1 : 1000);
+        }
+        BENCH_CHECK(bench_now() < end);
+    }
+    return loop->fine == starts;
+}
+
+static void await_server(struct loop *loop)
+{
+    double end = bench_now() + READY_SECONDS_MAX;
+    while (!run_loop(loop, 1)) {
+        struct timespec pause = {.tv_sec = 0, .tv_nsec = 100000000};
+        BENCH_CHECK(bench_now() < end);
+        (void)nanosleep(&pause, NULL);
+    }
+}
+
+/* --- the turns --- */
+
+static double time_loop(struct loop *loop, size_t starts)
+{
+    double began = bench_now();
+    BENCH_CHECK(run_loop(loop, starts));
+    return bench_now() - began;
+}
+
+/* From the enqueue to the last record. */
+static double time_weir(struct temporal_scene *scene, struct store *store, size_t starts)
+{
+    size_t before = atomic_load(&scene->dispatched);
+    double began = bench_now();
+    fixture_fill_with(store, TEMPORAL_WORKFLOW, 0, TEMPORAL_WORKSPACES, starts);
+    temporal_scene_await(scene, before + starts);
+    return bench_now() - began;
+}
+
+static void take_turns(struct bench *bench, struct loop *loop, const char *address, size_t starts)
+{
+    struct temporal_scene scene;
+    struct engine *engine = NULL;
+    struct store *store = fixture_store(bench, "service");
+    temporal_scene_prepare(store);
+    struct temporal_options options = {.address = address, .starts_max = WIDTH};
+    BENCH_OK(temporal_open(&options, &engine, &fault), &fault);
+    temporal_scene_start(&scene, store, engine);
+    double loop_seconds = 0;
+    double weir_seconds = 0;
+    (void)time_loop(loop, starts / 2); /* both are warm before anything counts */
+    (void)time_weir(&scene, store, starts / 2);
+    for (int turn = 0; turn < TURNS; turn++) {
+        if (turn % 2 == 0) {
+            loop_seconds += time_loop(loop, starts);
+            weir_seconds += time_weir(&scene, store, starts);
+        } else {
+            weir_seconds += time_weir(&scene, store, starts);
+            loop_seconds += time_loop(loop, starts);
+        }
+    }
+    double all = (double)(TURNS * starts);
+    bench_report(bench, "temporal service: starts through weir", all / weir_seconds, "starts/s", all / loop_seconds,
+                 RATIO_AT_LEAST, 0.95);
+    temporal_scene_stop(&scene);
+    fixture_check(store);
+    store_close(store);
+}
+
+/* --- the next one --- */
+
+/* A worker of the tests; it has come up when it says so, and ends with its standard input. */
+struct worker {
+    pid_t pid;
+    int input;
+};
+
+static struct worker start_worker(const struct bench *bench, const char *installed, const char *address)
+{
+    int input[2];
+    int output[2];
+    char python[BENCH_PATH_MAX + 32];
+    char records[BENCH_PATH_MAX + 16];
+    char ready[8] = "";
+    (void)snprintf(python, sizeof python, "%s/venv/bin/python", installed);
+    (void)snprintf(records, sizeof records, "%s/records", bench->folder);
+    BENCH_CHECK(pipe2(input, O_CLOEXEC) == 0 && pipe2(output, O_CLOEXEC) == 0);
+    pid_t child = fork();
+    BENCH_CHECK(child >= 0);
+    if (child == 0) {
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        BENCH_CHECK(dup2(input[0], 0) == 0 && dup2(output[1], 1) == 1);
+        (void)execl(python, python, WEIR_SOURCE_ROOT "/tests/end_to_end/temporal_worker.py", address,
+                    TEMPORAL_NAMESPACE_DEFAULT, "worked", records, (char *)NULL);
+        _exit(127);
+    }
+    (void)close(input[0]);
+    (void)close(output[1]);
+    BENCH_CHECK(read(output[0], ready, sizeof ready) == 6 && memcmp(ready, "ready\n", 6) == 0);
+    (void)close(output[0]);
+    return (struct worker){child, input[1]};
+}
+
+static void stop_worker(const struct worker *worker)
+{
+    (void)kill(worker->pid, SIGKILL);
+    BENCH_CHECK(waitpid(worker->pid, NULL, 0) == worker->pid);
+    (void)close(worker->input);
+}
+
+static void count_completed(void *context, const struct event *event)
+{
+    if (event->type == EVENT_EXECUTION_COMPLETED) {
+        atomic_fetch_add((atomic_size_t *)context, 1);
+    }
+}
+
+struct open_time {
+    char workspace[32];
+    double started;
+    double closed;
+};
+
+static int compare_times(const void *a, const void *b)
+{
+    const struct open_time *x = a;
+    const struct open_time *y = b;
+    int by_name = strcmp(x->workspace, y->workspace);
+    return by_name != 0 ? by_name : x->started < y->started ? -1 : x->started > y->started;
+}
+
+/* Of the workspaces whose names begin with `prefix`, by the server's list. */
+static size_t read_times(const char *installed, const char *address, const char *prefix, struct open_time *times)
+{
+    char python[BENCH_PATH_MAX + 32];
+    char line[1024];
+    size_t count = 0;
+    (void)snprintf(python, sizeof python, "%s/venv/bin/python", installed);
+    const char *const words[] = {
+        python, WEIR_SOURCE_ROOT "/tests/end_to_end/temporal_ask.py", address, TEMPORAL_NAMESPACE_DEFAULT, "runs", NULL};
+    struct program asked = start_program(words);
+    while (fgets(line, sizeof line, asked.output) != NULL) {
+        json_t *run = json_loads(line, 0, NULL);
+        const char *workspace = json_string_value(json_object_get(run, "workspace"));
+        if (workspace != NULL && strncmp(workspace, prefix, strlen(prefix)) == 0) {
+            BENCH_CHECK(count < GAPS_MAX);
+            text_copy(times[count].workspace, sizeof times[count].workspace, workspace);
+            times[count].started = json_number_value(json_object_get(run, "started"));
+            times[count].closed = json_number_value(json_object_get(run, "closed"));
+            count++;
+        }
+        json_decref(run);
+    }
+    end_program(&asked);
+    return count;
+}
+
+/* Runs them all, one after the other in each workspace; the gaps in seconds. */
+static size_t measure_gaps(struct bench *bench, const char *installed, const char *address, const char *prefix,
+                           size_t polls_max, double *gaps)
+{
+    static struct open_time times[GAPS_MAX];
+    struct temporal_scene scene;
+    struct engine *engine = NULL;
+    atomic_size_t completed = 0;
+    size_t in_turn = bench->quick ? IN_TURN_QUICK : IN_TURN;
+    size_t all = in_turn * FULL_WORKSPACES;
+    struct store *store = fixture_store(bench, prefix);
+    struct plan_change plan = {.name = "one", .max_concurrent = 1};
+    BENCH_OK(store_set_plan(store, &plan, &fault), &fault);
+    fixture_publish(store, "worked",
+                    "{\"name\":\"worked\",\"temporal\":{\"task_queue\":\"worked\",\"workflow_type\":\"Noop\"}}");
+    for (size_t i = 0; i < FULL_WORKSPACES; i++) {
+        char name[32];
+        (void)snprintf(name, sizeof name, "%s-%zu", prefix, i);
+        struct workspace_change workspace = {.name = name, .plan = plan.name, .paused = -1, .create = true};
+        BENCH_OK(store_set_workspace(store, &workspace, &fault), &fault);
+        for (size_t turn = 0; turn < in_turn; turn++) {
+            struct enqueue_request request = {.workspace = name, .workflow = "worked"};
+            struct enqueue_result result;
+            BENCH_OK(store_enqueue(store, &request, 1, &result, &fault), &fault);
+        }
+    }
+    struct temporal_options options = {.address = address, .polls_max = polls_max};
+    BENCH_OK(temporal_open(&options, &engine, &fault), &fault);
+    temporal_scene_start_with(&scene, store, engine, count_completed, &completed);
+    double end = bench_now() + RUN_SECONDS_MAX;
+    while (atomic_load(&completed) < all) {
+        struct timespec pause = {.tv_sec = 0, .tv_nsec = 10000000};
+        BENCH_CHECK(bench_now() < end);
+        (void)nanosleep(&pause, NULL);
+    }
+    temporal_scene_stop(&scene);
+    store_close(store);
+    end = bench_now() + RUN_SECONDS_MAX;
+    while (read_times(installed, address, prefix, times) < all) {
+        BENCH_CHECK(bench_now() < end);
+    }
+    qsort(times, all, sizeof *times, compare_times);
+    size_t count = 0;
+    for (size_t i = 1; i < all; i++) {
+        if (strcmp(times[i].workspace, times[i - 1].workspace) == 0) {
+            gaps[count] = times[i].started - times[i - 1].closed;
+            BENCH_CHECK(gaps[count] > 0); /* never two at once */
+            count++;
+        }
+    }
+    return count;
+}
+
+static void measure_next(struct bench *bench, const char *installed, const char *address)
+{
+    double gaps[GAPS_MAX];
+    struct worker worker = start_worker(bench, installed, address);
+    size_t count = measure_gaps(bench, installed, address, "waited", 0, gaps);
+    bench_report(bench, "temporal service: close to next start, p50", bench_percentile(gaps, count, 0.5) * 1000, "ms", 0,
+                 VALUE_AT_MOST, 100);
+    bench_report(bench, "temporal service: close to next start, p99", bench_percentile(gaps, count, 0.99) * 1000, "ms", 0,
+                 VALUE_AT_MOST, 5000);
+    count = measure_gaps(bench, installed, address, "listed", SIZE_MAX, gaps);
+    bench_report(bench, "temporal service: by the list alone, p99", bench_percentile(gaps, count, 0.99) * 1000, "ms", 0,
+                 VALUE_AT_MOST, 5000);
+    stop_worker(&worker);
+}
+
+void bench_temporal_service(struct bench *bench)
+{
+    char installed[BENCH_PATH_MAX];
+    char address[32];
+    if (!find_installed(installed, sizeof installed)) {
+        printf("temporal_service: left out: there is no Temporal server here (get it with: tools/install_temporal.sh)\n");
+        return;
+    }
+    int port = postgres_server_free_port();
+    pid_t server = start_server(bench, installed, port);
+    (void)snprintf(address, sizeof address, "127.0.0.1:%d", port);
+    struct loop loop = {.left = 0};
+    struct grpc_client_options options = {.targets = address};
+    BENCH_OK(grpc_client_open(&options, clock_system(), &loop.client, &fault), &fault);
+    await_server(&loop);
+    take_turns(bench, &loop, address, bench->quick ? STARTS_QUICK : STARTS);
+    measure_next(bench, installed, address);
+    grpc_client_close(loop.client);
+    (void)kill(server, SIGKILL);
+    BENCH_CHECK(waitpid(server, NULL, 0) == server);
+}

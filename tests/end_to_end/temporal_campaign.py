@@ -1,0 +1,286 @@
+#!/usr/bin/env python3
+"""A campaign on a real Temporal service: two nodes on PostgreSQL, a worker with the official SDK, and a proxy before the
+service. Nodes are killed at random, the service is killed, frozen and kept away, the network loses answers of a third
+of the starts, cuts, delays and falls silent. At the end the service's own list is asked: every execution has exactly
+one chain of runs, every one has ended, no workspace ever had more runs open than its cap, and no attempt was spent.
+
+usage: temporal_campaign.py BINARY MINUTES [EXECUTIONS]      WEIR_TEST_SEED replays the random choices
+
+EXECUTIONS (1000 a minute when left out) are enqueued at once; faults go on for MINUTES, and then until the last one ends
+there are none. The times that it prints are told, not judged.
+"""
+
+import itertools
+import json
+import os
+import random
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+import threading
+import time
+
+from harness import Weir
+from postgres_server import PostgresServer
+from temporal_parts import FOLDER, Server, wait_for
+from temporal_proxy import Proxy
+from temporal_scene import prepare
+
+SEED = int(os.environ.get('WEIR_TEST_SEED') or random.SystemRandom().randrange(1 << 31))
+WORKSPACES = [f'w{i:02}' for i in range(100)]
+CAPS = (1, 2, 5, 20)
+OUTAGE_SECONDS = 60
+STILL_SECONDS = 45   # nothing has ended for so long: the worker is started anew
+STALL_SECONDS = 600  # nothing has ended for so long without a fault: something is stuck
+RESUME_SECONDS = 2   # the goal of the resumption after an outage
+BEGAN = time.monotonic()
+
+
+def say(text):
+    print(f'{time.monotonic() - BEGAN:7.1f} s  {text}', flush=True)
+
+
+class Campaign:
+    def __init__(self, binary, minutes, count):
+        self.chance = random.Random(SEED)
+        self.minutes, self.count = minutes, count
+        self.folder = tempfile.mkdtemp(prefix='weir-campaign-')
+        os.mkdir(os.path.join(self.folder, 'home'))
+        self.weir = Weir(os.path.abspath(binary), self.folder)
+        self.postgres = PostgresServer()
+        self.server = Server(durable=True)
+        self.worker = self.server.worker('q')
+        self.proxy = Proxy(self.server.port, SEED)
+        self.database = self.postgres.database()
+        self.weir.environment['WEIR_STORE'] = self.postgres.url(database=self.database)
+        prepare(self.weir, self.server, workspaces=WORKSPACES, address=self.proxy.address)
+        self.caps = {name: CAPS[i % len(CAPS)] for i, name in enumerate(WORKSPACES)}
+        for name, cap in self.caps.items():
+            self.weir.good('workspace', 'set', name, '--max-concurrent', str(cap), '-q')
+        self.names = itertools.count(1)
+        self.nodes = [self.node(), self.node()]
+        self.kills, self.faults, self.resumed = 0, {}, []
+        self.seen, self.seen_at = 0, time.monotonic()
+
+    def node(self):
+        log = open(os.path.join(self.folder, 'log'), 'ab')
+        with log:
+            return self.weir.spawn('serve', '--node', f'node-{next(self.names)}', stdout=log, stderr=log)
+
+    def ask(self, sql):
+        return self.postgres.sql('SET search_path = weir;' + sql, self.database)
+
+    def ended(self):
+        return int(self.ask('SELECT count(*) FROM workflow_executions'))
+
+    def tend(self):
+        """What whoever runs the service and the worker does: a worker that has ended, or stands still, is started anew (the
+        SDK's gives up after an outage), and so is a service that has forgotten its namespace."""
+        done = self.ended()
+        if done > self.seen:
+            self.seen, self.seen_at = done, time.monotonic()
+        if self.worker.process.poll() is not None or time.monotonic() - self.seen_at > STILL_SECONDS:
+            say(f'{done} of {self.count} ended; the worker stands still, or has ended: another one')
+            self.server.mend()
+            self.kill_worker()
+            self.seen_at = time.monotonic()
+        return done
+
+    # --- faults ---
+
+    def kill_node(self):
+        at = self.chance.randrange(len(self.nodes))
+        dead = self.nodes[at]
+        assert dead.poll() is None, f'a node ended by itself with {dead.returncode}'
+        dead.send_signal(signal.SIGKILL)
+        dead.wait()
+        self.kills += 1
+        self.nodes[at] = self.node()
+
+    def kill_server(self):
+        self.server.kill()
+        time.sleep(self.chance.uniform(0, 5))
+        self.server.start()
+
+    def cut(self):
+        self.proxy.cut()
+
+    def half_open(self):
+        self.proxy.half_open()
+
+    def refuse(self):
+        self.proxy.refuses = True
+        self.proxy.cut()
+        time.sleep(self.chance.uniform(0.5, 4))
+        self.proxy.refuses = False
+
+    def slow_down(self):
+        self.proxy.delay_seconds = 0 if self.proxy.delay_seconds else 0.05
+
+    def kill_worker(self):
+        self.worker.close()
+        self.worker = self.server.worker('q')
+
+    def freeze(self):
+        self.server.freeze(True)
+        time.sleep(OUTAGE_SECONDS)
+        self.server.freeze(False)
+        self.watch_resumption('freeze', time.time())
+
+    def outage(self):
+        self.server.kill()
+        time.sleep(OUTAGE_SECONDS)
+        listening = threading.Thread(target=self.watch_port)
+        listening.start()
+        self.server.start()
+        listening.join()
+
+    def watch_port(self):
+        """The moment at which the service takes connections again."""
+        while True:
+            with socket.socket() as probe:
+                if probe.connect_ex(('127.0.0.1', self.server.port)) == 0:
+                    break
+            time.sleep(0.005)
+        self.watch_resumption('outage', time.time())
+
+    def watch_resumption(self, what, moment):
+        """From the service's return to the first start that was not yet under way then, by the claim's time."""
+        def first():
+            found = self.ask(f'''SELECT min(dispatched_at) FROM (
+                SELECT claimed_at, dispatched_at FROM workflow_execution_queue
+                UNION ALL SELECT claimed_at, dispatched_at FROM workflow_executions) AS both_tables
+                WHERE least(claimed_at, dispatched_at) > {int(moment * 1e6)}''')
+            self.tend()
+            return int(found) / 1e6 if found else None
+        seconds = wait_for('a start after the ' + what, first, 300) - moment
+        self.resumed.append((what, seconds))
+        say(f'{seconds:.2f} s after the end of the {what} of {OUTAGE_SECONDS} s a new start is on record')
+
+    def disturb(self):
+        """One fault after the other until the time is over. Nodes are killed about every three seconds."""
+        end = time.monotonic() + self.minutes * 60
+        long_ones = [(0.3, self.outage), (0.6, self.freeze)] if self.minutes >= 6 else []
+        more = [self.kill_server, self.cut, self.cut, self.half_open, self.refuse, self.slow_down, self.kill_worker]
+        told = 0
+        while time.monotonic() < end:
+            passed = 1 - (end - time.monotonic()) / (self.minutes * 60)
+            if long_ones and passed > long_ones[0][0]:
+                fault = long_ones.pop(0)[1]
+            else:
+                fault = self.kill_node if self.chance.random() < 0.8 else self.chance.choice(more)
+            self.faults[fault.__name__] = self.faults.get(fault.__name__, 0) + 1
+            fault()
+            time.sleep(self.chance.uniform(0, 4) if fault == self.kill_node else 0)
+            if time.monotonic() - told > 15:
+                told = time.monotonic()
+                done = self.tend()
+                say(f'{done} of {self.count} ended, {self.kills} nodes killed, {self.proxy.starts} starts sent, '
+                    f'{sum(self.proxy.lost.values())} answers lost')
+                if done > self.count - 200:
+                    self.enqueue(500)
+
+    def enqueue(self, count):
+        """Most do nothing; some take their time, and some go on as new."""
+        for workflow, part in (('noop', count * 8 // 10), ('slow', count // 10), ('chain', count // 10)):
+            params = {'slow': {'seconds': 1}, 'chain': {'left': 2}}.get(workflow)
+            lines = [json.dumps({'workspace': WORKSPACES[i % len(WORKSPACES)], 'workflow': workflow,
+                                 'params': params or {}}) for i in range(part)]
+            self.ids += self.weir.good('enqueue', '-', '-q', stdin='\n'.join(lines) + '\n').out.split()
+        self.count = len(self.ids)
+
+    def drain(self):
+        self.proxy.loses, self.proxy.delay_seconds = 0.0, 0.0
+        seen, at = -1, time.monotonic()
+        while True:
+            done = self.tend()
+            if done >= self.count:
+                return
+            if done > seen:
+                seen, at = done, time.monotonic()
+            assert time.monotonic() - at < STALL_SECONDS, f'{done} of {self.count} have ended, and no more come'
+            say(f'{done} of {self.count} ended')
+            assert all(node.poll() is None for node in self.nodes), 'a node ended by itself'
+            time.sleep(10)
+
+    # --- the end ---
+
+    def check(self):
+        states = self.ask('SELECT status, attempts, count(*) FROM workflow_executions GROUP BY 1, 2')
+        assert states == f'COMPLETED|0|{self.count}', states
+        assert self.ask('SELECT count(*) FROM workflow_execution_queue') == '0'
+        assert self.weir.good('store', 'check', '--json').json()['problems'] == []
+        chains = self.check_chains()
+        self.check_caps(chains)
+
+    def check_chains(self):
+        """A chain has one run that did not go on as another; so a second chain would show as a second such run."""
+        def listed():
+            found = {}
+            for run in self.server.runs():
+                found.setdefault(run['execution'], []).append(run)
+            return found if len(found) >= self.count else None
+        found = wait_for('every execution in the list', listed)
+        assert set(found) == set(self.ids), set(found) ^ set(self.ids)
+        for id, runs in found.items():
+            last = [run for run in runs if run['status'] != 'CONTINUED_AS_NEW']
+            assert len(last) == 1 and last[0]['status'] == 'COMPLETED', runs
+            assert all(run['id'] == 'execution-' + id for run in runs), runs
+        say(f"the service's list: {len(found)} executions, {sum(map(len, found.values()))} runs, one chain each, all ended")
+        return found
+
+    def check_caps(self, chains):
+        """By the service's own times: a chain is open from its first start to its last close. Its times are written with
+        microseconds, and a close and the next start may fall on the same one."""
+        moments = []
+        for runs in chains.values():
+            moments.append((min(run['started'] for run in runs), 1, runs[0]['workspace']))
+            moments.append((max(run['closed'] for run in runs), -1, runs[0]['workspace']))
+        open_now, most = {}, {}
+        for _, change, workspace in sorted(moments):
+            open_now[workspace] = open_now.get(workspace, 0) + change
+            most[workspace] = max(most.get(workspace, 0), open_now[workspace])
+        passed = {name: (count, self.caps[name]) for name, count in most.items() if count > self.caps[name]}
+        assert not passed, f'more open than the cap (most, cap): {passed}'
+        full = sum(most[name] == self.caps[name] for name in most)
+        say(f'caps held; {full} of {len(most)} workspaces were full at some time')
+
+    def run(self):
+        say(f'WEIR_TEST_SEED={SEED}, {self.count} executions, faults for {self.minutes} minutes')
+        self.ids, count = [], self.count
+        self.enqueue(count)
+        self.proxy.loses = 1 / 3
+        self.disturb()
+        say(f'faults: {self.faults}; of {self.proxy.starts} starts answers lost: {dict(self.proxy.lost)}; now in peace')
+        self.drain()
+        self.check()
+        for what, seconds in self.resumed:
+            say(f'resumed {seconds:.2f} s after the {what} (goal {RESUME_SECONDS} s)')
+
+    def close(self):
+        self.weir.close()
+        self.proxy.close()
+        self.server.close()
+        self.postgres.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def main(binary, minutes, count=None):
+    if FOLDER is None:
+        sys.exit('there is no Temporal server for tests here; get it with: tools/install_temporal.sh')
+    campaign = Campaign(binary, float(minutes), int(count or 1000 * float(minutes)))
+    try:
+        campaign.run()
+    except BaseException:
+        print(f'failed; WEIR_TEST_SEED={SEED}. The last words of the nodes:', flush=True)
+        with open(os.path.join(campaign.folder, 'log'), errors='replace') as log:
+            print(''.join(log.readlines()[-40:]), flush=True)
+        raise
+    finally:
+        campaign.close()
+
+
+if __name__ == '__main__':
+    main(*sys.argv[1:])

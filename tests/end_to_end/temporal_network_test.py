@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+"""weir before a real Temporal service, with a network between them that loses answers after the service has given them,
+cuts, delays, and falls silent. The service's own list must show exactly one run for each execution, and no attempt is
+spent.
+
+usage: temporal_network_test.py BINARY [TEST ...]      WEIR_TEST_SEED replays the random choices
+"""
+
+import os
+import random
+import sys
+
+from harness import run_tests
+from temporal_parts import Server, skip_unless_installed, wait_for
+from temporal_proxy import FATES, Proxy
+from temporal_scene import drain, enqueue_many, prepare, serve
+
+SEED = int(os.environ.get('WEIR_TEST_SEED') or random.SystemRandom().randrange(1 << 31))
+WORKSPACES = [f'w{i}' for i in range(10)]
+
+
+def _begin(weir, fates=FATES):
+    """The answer of a start that is lost in silence is missed when its deadline is over: ten seconds later."""
+    print(f'# WEIR_TEST_SEED={SEED}', flush=True)
+    server = Server(durable=True)
+    worker = server.worker('q')
+    proxy = Proxy(server.port, SEED, fates)
+    prepare(weir, server, workspaces=WORKSPACES, address=proxy.address)
+    return server, worker, proxy
+
+
+def _end(weir, server, worker, proxy, ids):
+    drain(weir, ids, 180)
+    weir.close()  # before what it is connected to
+    server.check_one_chain_each(ids)
+    assert all(len(worker.runs_of(id)) == 1 for id in ids)
+    proxy.close()
+    server.close()
+
+
+def _completed(weir, count):
+    wait_for(f'{count} ends', lambda: weir.good('status', '--json').json()['completed'] >= count)
+
+
+def starts_whose_answers_are_lost_are_not_started_twice(weir):
+    server, worker, proxy = _begin(weir)
+    proxy.loses = 1 / 3
+    ids = enqueue_many(weir, 300, workspaces=WORKSPACES)
+    serve(weir)
+    _end(weir, server, worker, proxy, ids)
+    print(f'# of {proxy.starts} starts the answers of {sum(proxy.lost.values())} were lost: {dict(proxy.lost)}', flush=True)
+    assert set(proxy.lost) == set(FATES), proxy.lost
+    assert sum(proxy.lost.values()) >= len(ids) // 5 and proxy.starts >= len(ids) + sum(proxy.lost.values()) // 2
+
+
+def connections_that_are_cut_refused_and_slow_start_none_twice(weir):
+    server, worker, proxy = _begin(weir)
+    proxy.delay_seconds = 0.05
+    ids = enqueue_many(weir, 200, workspaces=WORKSPACES)
+    serve(weir)
+    for completed in (5, 20, 40, 60):
+        _completed(weir, completed)
+        proxy.refuses = completed % 20 == 0
+        proxy.cut()
+        if proxy.refuses:
+            wait_for('the outage to be told', lambda: weir.good('status', '--json').json()['engine_reachable'] is False)
+            proxy.refuses = False
+    _end(weir, server, worker, proxy, ids)
+
+
+def connections_that_are_half_open_are_given_up(weir):
+    server, worker, proxy = _begin(weir)
+    ids = enqueue_many(weir, 150, workspaces=WORKSPACES)
+    serve(weir)
+    _completed(weir, 10)
+    proxy.half_open()
+    _end(weir, server, worker, proxy, ids)
+
+
+if __name__ == '__main__':
+    skip_unless_installed()
+    sys.exit(run_tests(sys.modules[__name__], sys.argv[1]))
