@@ -17,9 +17,9 @@
 /* Wake-ups that one claim folds: a claim of few is quick, a large one clears the way. */
 enum { WAKEUPS_LEAST = 100, WAKEUPS_PER_ITEM = 10 };
 
-/* A lane that a record opens stands where its group stood when the record looked, which may be before where it stands when the
- * record commits. So lanes are looked for from where they began this long ago. A record that takes longer is found by the full
- * look. */
+/* A lane that a record opens stands where its group stood when the record looked, which may be before where it stands when
+ * the record commits. So lanes are looked for from where they began this long ago. A record that takes longer is found by
+ * the full look. */
 #define FIRST_PASS_LAG_US MICROSECONDS_PER_SECOND
 
 /* The columns of claim_items and claims_in_doubt. */
@@ -74,8 +74,8 @@ enum weir_status postgres_next_work(struct store *store, int64_t node_id, const 
 {
     const struct claim_memory *memory = remember(store, node_id);
     PGresult *result = NULL;
-    enum weir_status status = link_read(link_of(store), error, &result, QUERY_NEXT_WORK, "itti", node_id, group,
-                                        memory->seen, from_pass(memory));
+    enum weir_status status =
+        link_read(link_of(store), error, &result, QUERY_NEXT_WORK, "itti", node_id, group, memory->seen, from_pass(memory));
     if (status != WEIR_OK) {
         return status;
     }
