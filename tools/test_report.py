@@ -5,8 +5,9 @@ It reads meson's log of the run (BUILD/meson-logs/testlog.json) and the TAP line
 cases that a program reported, but not that the program crashed after its last report, ran fewer cases than it announced,
 or said nothing at all; and it takes cmocka's way of reporting a skip ("not ok 3 # SKIP") for a failure.
 
-usage: test_report.py BUILD [--meson-status N] [--plain] | --self-test
-Ends with 1 when a case failed, a program crashed or took too long, or no case was executed.
+usage: test_report.py BUILD [--meson-status N] [--plain] [--no-skips] | --self-test
+Ends with 1 when a case failed, a program crashed or took too long, or no case was executed; with --no-skips also when one
+was skipped.
 """
 
 import argparse
@@ -200,6 +201,7 @@ def main():
     arguments.add_argument('build', nargs='?')
     arguments.add_argument('--meson-status', type=int, default=0, help='what `meson test` ended with')
     arguments.add_argument('--plain', action='store_true', help='counts in other words than the closing line of a test run')
+    arguments.add_argument('--no-skips', action='store_true', help='a skipped case is a failure')
     arguments.add_argument('--self-test', action='store_true')
     options = arguments.parse_args()
     if options.self_test:
@@ -209,7 +211,7 @@ def main():
         arguments.error('which build folder?')
     report = report_of(read_log(options.build), options.meson_status)
     report.print(options.plain)
-    return 1 if report.failed else 0
+    return 1 if report.failed or (options.no_skips and report.skipped) else 0
 
 
 if __name__ == '__main__':

@@ -83,7 +83,12 @@ class Weir:
             stdin = stdin.encode()
         process = self.start(*words, env=env, limit_file=limit_file,
                              stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE)
-        out, err = process.communicate(stdin, timeout=TIMEOUT_SECONDS)
+        try:
+            out, err = process.communicate(stdin, timeout=TIMEOUT_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()  # nobody else knows of it
+            process.communicate()
+            raise
         result = Result(process.returncode, out.decode('utf-8', 'surrogateescape'), err.decode('utf-8', 'surrogateescape'),
                         time.monotonic() - began)
         if code is not None:

@@ -35,12 +35,21 @@ def _become_another_user():
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGQUIT)
 
 
+def _programs():
+    """The folder with initdb and postgres: what WEIR_POSTGRES_PROGRAMS names, or else the newest of the Debian packages."""
+    named = os.environ.get('WEIR_POSTGRES_PROGRAMS')
+    if named is not None:
+        assert os.access(os.path.join(named, 'initdb'), os.X_OK), f'WEIR_POSTGRES_PROGRAMS: there is no initdb in {named}'
+        return named
+    found = sorted(glob.glob('/usr/lib/postgresql/*/bin'), key=lambda path: int(path.split('/')[-2]))
+    assert found, 'there is no PostgreSQL server: install the package postgresql (./dev test does)'
+    return found[-1]
+
+
 class PostgresServer:
     def __init__(self, settings='', initdb=(), environment=None, primary=None):
         """`initdb`: more words for it; `environment`: more of it for the server; `primary`: be a standby of this one."""
-        programs = sorted(glob.glob('/usr/lib/postgresql/*/bin'), key=lambda path: int(path.split('/')[-2]))
-        assert programs, 'there is no PostgreSQL server: install the package postgresql (./dev test does)'
-        self.programs, self.port, self.process = programs[-1], free_port(), None
+        self.programs, self.port, self.process = _programs(), free_port(), None
         self.environment = environment or {}
         self.folder = tempfile.mkdtemp(prefix='weir-pg-', dir='/tmp')
         if os.geteuid() == 0:
@@ -49,7 +58,7 @@ class PostgresServer:
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # a test that took too long cleans up as well
         if primary is None:
             self.call('initdb', '-D', self.path('data'), '-U', 'owner', '-A', 'trust', '-E', 'UTF8',
-                      '--locale=C.UTF-8', '--no-sync', '--no-instructions', *initdb)
+                      '--locale=C.UTF-8', '--no-sync', *initdb)
         else:
             self.call('pg_basebackup', '-D', self.path('data'), '-h', primary.folder, '-p', str(primary.port),
                       '-U', 'owner', '--write-recovery-conf', '--checkpoint=fast', '--no-sync')
@@ -76,8 +85,8 @@ class PostgresServer:
 
     def _await(self, process, port):
         deadline = time.monotonic() + START_SECONDS
-        ready = os.path.join(self.programs, 'pg_isready')
-        while subprocess.run([ready, '-q', '-h', '127.0.0.1', '-p', str(port), '-U', 'owner', '-d', 'postgres'],
+        # The client's programs are the installed ones, whatever the server: not every set of them has its own.
+        while subprocess.run(['pg_isready', '-q', '-h', '127.0.0.1', '-p', str(port), '-U', 'owner', '-d', 'postgres'],
                              check=False).returncode != 0:
             assert process.poll() is None and time.monotonic() < deadline, self.log()
             time.sleep(0.02)

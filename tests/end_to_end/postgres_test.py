@@ -212,6 +212,36 @@ def a_migration_that_stopped_half_way_goes_on(weir):
     assert weir.good('store', 'check').code == 0
 
 
+def a_migration_waits_for_a_table_in_short_turns(weir):
+    """Each turn is a transaction of its own; what others ask of the table meanwhile is answered between two of them."""
+    server = _server()
+    name = _use(weir)
+    # A migration that needs a table which somebody reads; a sequence counts its turns, since no rollback undoes it.
+    server.sql("""CREATE TABLE public.wanted (); CREATE SEQUENCE public.turns;
+        CREATE FUNCTION public.want() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN
+        IF (SELECT count(*) FROM weir.schema_migrations) = 1 THEN
+            PERFORM nextval('public.turns'); LOCK TABLE public.wanted;
+        END IF;
+        EXCEPTION WHEN undefined_table THEN NULL; END $$;
+        CREATE EVENT TRIGGER want ON ddl_command_start EXECUTE FUNCTION public.want()""", name)
+    reader = subprocess.Popen(['psql', '-qXAt', '-h', server.folder, '-p', str(server.port), '-U', 'owner', '-d', name],
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        reader.stdin.write('BEGIN; SELECT count(*) FROM public.wanted;\n')
+        reader.stdin.flush()
+        assert reader.stdout.readline() == '0\n'
+        process = weir.spawn('store', 'init', '-q')
+        _await(lambda: process.poll() is not None or int(server.sql('SELECT last_value FROM public.turns', name)) > 2,
+               what='a third turn')
+        assert process.poll() is None, process.stderr.read()
+        assert server.sql('SELECT count(*) FROM public.wanted', name) == '0'
+    finally:
+        reader.communicate('COMMIT;\n')
+    assert process.wait(60) == 0, process.stderr.read()
+    server.sql('DROP EVENT TRIGGER want', name)
+    assert weir.good('store', 'check').code == 0
+
+
 def migrations_at_the_same_time_wait_for_each_other(weir):
     server = _server()
     name = _use(weir)

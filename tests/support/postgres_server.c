@@ -24,6 +24,7 @@
 
 #define START_DEADLINE_US (60 * MICROSECONDS_PER_SECOND)
 #define INITDB_PATTERN "/usr/lib/postgresql/*/bin/initdb"
+#define PROGRAMS_VARIABLE "WEIR_POSTGRES_PROGRAMS"
 enum { SERVERS_MOST = 4, PATH_SIZE = 256, ANSWER_SIZE = 4096 };
 
 static struct postgres_server *servers[SERVERS_MOST];
@@ -157,15 +158,31 @@ static pid_t start_guard(const char *folder, int *ret_fd)
 
 /* --- making one --- */
 
+/* A folder that is named is the only one that counts: tests of another version must not go to the installed server. */
+static bool find_initdb(char *to, size_t size)
+{
+    const char *named = getenv(PROGRAMS_VARIABLE);
+    if (named != NULL) {
+        int length = snprintf(to, size, "%s/initdb", named);
+        return length > 0 && (size_t)length < size && access(to, X_OK) == 0;
+    }
+    glob_t found = {0};
+    bool is_there = glob(INITDB_PATTERN, 0, NULL, &found) == 0 && found.gl_pathc > 0;
+    if (is_there) {
+        (void)snprintf(to, size, "%s", found.gl_pathv[found.gl_pathc - 1]);
+    }
+    globfree(&found);
+    return is_there;
+}
+
 static void find_programs(struct postgres_server *server)
 {
-    glob_t found = {0};
-    if (glob(INITDB_PATTERN, 0, NULL, &found) != 0 || found.gl_pathc == 0) {
-        fail_msg("there is no PostgreSQL server: install the package postgresql (./dev test does)");
+    if (!find_initdb(server->programs, sizeof server->programs)) {
+        fail_msg(
+            "there is no PostgreSQL server: install the package postgresql (./dev test does), or let " PROGRAMS_VARIABLE
+            " name the folder of its initdb");
     }
-    (void)snprintf(server->programs, sizeof server->programs, "%s", found.gl_pathv[found.gl_pathc - 1]);
     *strrchr(server->programs, '/') = '\0';
-    globfree(&found);
 }
 
 int postgres_server_free_port(void)
@@ -186,13 +203,8 @@ static void make_cluster(struct postgres_server *server)
     char data[PATH_SIZE];
     (void)snprintf(program, sizeof program, "%s/initdb", server->programs);
     (void)snprintf(data, sizeof data, "%s/data", server->folder);
-    char *const arguments[] = {program,     "-D",
-                               data,        "-U",
-                               "weir",      "-A",
-                               "trust",     "-E",
-                               "UTF8",      "--locale=C.UTF-8",
-                               "--no-sync", "--no-instructions",
-                               NULL};
+    char *const arguments[] = {program,     "-D", data, "-U", "weir", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8",
+                               "--no-sync", NULL};
     run_program(server, arguments);
 }
 
@@ -235,10 +247,8 @@ static void note_server(struct postgres_server *server)
 
 bool postgres_server_is_installed(void)
 {
-    glob_t found = {0};
-    bool is_there = glob(INITDB_PATTERN, 0, NULL, &found) == 0 && found.gl_pathc > 0;
-    globfree(&found);
-    return is_there;
+    char program[PATH_SIZE];
+    return find_initdb(program, sizeof program);
 }
 
 void postgres_server_open(struct postgres_server *server, const char *settings, bool tcp)
@@ -390,6 +400,26 @@ const char *postgres_server_ask(const struct postgres_server *server, const char
     PQclear(result);
     PQfinish(connection);
     return answer;
+}
+
+void postgres_server_end_connections(const struct postgres_server *server, const char *application)
+{
+    char sql[PATH_SIZE + ANSWER_SIZE];
+    int64_t until_us = clock_boot(clock_system()) + START_DEADLINE_US;
+    (void)snprintf(sql, sizeof sql,
+                   "WITH found AS MATERIALIZED (SELECT pid FROM pg_stat_activity WHERE application_name = '%s')"
+                   " SELECT array_agg(pid) FROM found WHERE pg_terminate_backend(pid)",
+                   application);
+    char *pids = strdup(postgres_server_ask(server, "postgres", sql));
+    assert_non_null(pids);
+    (void)snprintf(sql, sizeof sql, "SELECT count(*) FROM pg_stat_activity WHERE pid = ANY ('%s'::integer[])",
+                   *pids == '\0' ? "{}" : pids);
+    free(pids);
+    /* The server's own waiting is only there from version 14 on. */
+    while (strcmp(postgres_server_ask(server, "postgres", sql), "0") != 0) {
+        assert_true(clock_boot(clock_system()) < until_us);
+        nap();
+    }
 }
 
 void postgres_server_allow(const struct postgres_server *server, const char *hba)

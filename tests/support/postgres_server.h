@@ -1,6 +1,9 @@
 /* A PostgreSQL server of a test program's own: made with initdb in a folder below /tmp, reached by a socket in that folder,
  * gone when the program ends, whatever its end: a guard process waits for that. As root it runs as another user.
  *
+ * It is the newest server of the Debian packages, or the one whose programs are in the folder WEIR_POSTGRES_PROGRAMS
+ * (`./dev check versions` tests others that way); as root, a folder that the other user may enter.
+ *
  * Everything asserts; the server's log is shown when it does not start. Threads: the main one. */
 #ifndef WEIR_TESTS_SUPPORT_POSTGRES_SERVER_H
 #define WEIR_TESTS_SUPPORT_POSTGRES_SERVER_H
@@ -40,6 +43,8 @@ void postgres_server_stop(struct postgres_server *server, int signal);
 void postgres_server_signal_all(const struct postgres_server *server, int signal);
 /* Runs SQL as the superuser on a connection of its own; the first column of the first row, or "" (static buffer). */
 const char *postgres_server_ask(const struct postgres_server *server, const char *database, const char *sql);
+/* Ends the connections of this application_name that are there now, and waits until they are gone. */
+void postgres_server_end_connections(const struct postgres_server *server, const char *application);
 /* Runs another program beside the server, as its user, with its output in the same log; it dies with the test program. */
 pid_t postgres_server_run(const struct postgres_server *server, char *const arguments[]);
 /* A free port of 127.0.0.1. */

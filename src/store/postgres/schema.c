@@ -2,11 +2,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/error.h"
 #include "store/postgres/postgres_store.h"
 
 #define MIGRATION_DEADLINE_US (15 * 60 * MICROSECONDS_PER_SECOND) /* an index on a large table takes its time */
+#define LOCKS_DEADLINE_US (120 * MICROSECONDS_PER_SECOND)
+#define LOCKS_PAUSE_S 1
+#define LOCK_NOT_AVAILABLE "55P03"
 
 /* --- what is applied --- */
 
@@ -194,6 +198,21 @@ static enum weir_status migrate_next(const struct store *store, struct link *lin
     return link_transaction_commit(link, error);
 }
 
+/* A table that others hold is tried for again and again, and between two turns the nodes behind us get theirs. */
+static enum weir_status migrate_next_in_turns(const struct store *store, struct link *link, bool *ret_done,
+                                              struct weir_error *error)
+{
+    int64_t until_us = time_add(clock_boot(clock_system()), LOCKS_DEADLINE_US);
+    enum weir_status status;
+    while ((status = migrate_next(store, link, ret_done, error)) == WEIR_STORE_BUSY &&
+           (strcmp(link->sqlstate, LOCK_NOT_AVAILABLE) == 0 || link_lost_a_race(link)) &&
+           clock_boot(clock_system()) < until_us) {
+        struct timespec pause = {.tv_sec = LOCKS_PAUSE_S};
+        (void)nanosleep(&pause, NULL);
+    }
+    return status;
+}
+
 enum weir_status postgres_migrate(struct store *store, int *ret_applied, struct weir_error *error)
 {
     struct link *link = link_of(store);
@@ -202,7 +221,7 @@ enum weir_status postgres_migrate(struct store *store, int *ret_applied, struct 
     enum weir_status status = require_writable(store, error);
     while (status == WEIR_OK && !done) {
         link_start_long(link, MIGRATION_DEADLINE_US);
-        status = migrate_next(store, link, &done, error);
+        status = migrate_next_in_turns(store, link, &done, error);
         applied += status == WEIR_OK && !done;
     }
     if (status == WEIR_NOT_PERMITTED) {

@@ -31,6 +31,8 @@ LISTEN :schema;
 -- name: look
 SELECT 1;
 
+-- Another who migrates may take long. A table is waited for in short turns: behind a lock that is waited for, everybody waits.
+-- A turn is longer than deadlock_timeout, after which the server's own vacuum makes way.
 -- name: begin_migration
 BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
 SET LOCAL statement_timeout = 0;
@@ -39,6 +41,7 @@ SET LOCAL idle_in_transaction_session_timeout = '15min';
 SET LOCAL search_path = pg_catalog;
 SET LOCAL check_function_bodies = on;
 SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended('weir migrate ' || :'schema', 0));
+SET LOCAL lock_timeout = '2s';
 
 -- name: create_ledger
 CREATE SCHEMA :schema;

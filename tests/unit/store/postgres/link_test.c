@@ -241,9 +241,7 @@ static void a_lock_of_somebody_else_is_not_awaited_for_ever(void **state)
 static void a_connection_that_was_ended_between_two_calls_is_made_anew(void **state)
 {
     struct scene *scene = *state;
-    (void)postgres_server_ask(&server, "postgres",
-                              "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity"
-                              " WHERE application_name = 'link_test'");
+    postgres_server_end_connections(&server, "link_test");
     start_patient(scene);
     assert_int_equal(insert(scene, 1), WEIR_OK);
     assert_int_equal(rows(), 1);
@@ -255,9 +253,7 @@ static void a_transaction_that_was_ended_on_the_way_changed_nothing(void **state
     start_patient(scene);
     assert_int_equal(link_transaction_begin(&scene->link, &scene->error), WEIR_OK);
     assert_int_equal(insert(scene, 1), WEIR_OK);
-    (void)postgres_server_ask(&server, "postgres",
-                              "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity"
-                              " WHERE application_name = 'link_test'");
+    postgres_server_end_connections(&server, "link_test");
     assert_int_equal(insert(scene, 2), WEIR_STORE_UNREACHABLE);
     link_transaction_rollback(&scene->link);
     assert_int_equal(rows(), 0);

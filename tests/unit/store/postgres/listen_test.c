@@ -113,9 +113,7 @@ static void a_lost_connection_is_made_anew_and_wakes(void **state)
     struct subscription *subscription = listener_join(address);
     (void)state;
     await_listening(subscription);
-    (void)postgres_server_ask(
-        &server, "postgres",
-        "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name = 'weir listen'");
+    postgres_server_end_connections(&server, "weir listen");
     await_listening(subscription);
     notify("weir", 1);
     assert_true(wakes_within(subscription, PATIENT_MS));
