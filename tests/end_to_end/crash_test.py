@@ -177,19 +177,23 @@ class Scene:
         return False
 
     def check_slots(self, runs):
-        """An execution has its slot from its first step's begin to its last one's end, whoever dies in between."""
+        """Under one claim an execution has its slot from its first step's begin to its last one's end. Between two claims
+        it may have been deferred by a node that could not start it, and then it waits for a slot as any other."""
         first, last = {}, {}
         for run in runs:
-            first.setdefault(run.execution, run.begin)  # they are in the order in which they began
-            last[run.execution] = max(run.last, last.get(run.execution, 0))
-        changes = [(at, 1, execution) for execution, at in first.items()]
-        changes += [(at, -1, execution) for execution, at in last.items()]
-        busy = collections.Counter()
-        for _, change, execution in sorted(changes):
-            workspace = self.workspace_of[execution]
-            busy[workspace] += change
-            assert busy[workspace] <= self.slots[workspace], \
-                f'{workspace} had {busy[workspace]} executions at work, it has {self.slots[workspace]} slots'
+            claim = (run.execution, run.fence)
+            first.setdefault(claim, run.begin)  # they are in the order in which they began
+            last[claim] = max(run.last, last.get(claim, 0))
+        changes = [(at, True, claim) for claim, at in first.items()]
+        changes += [(at + 1, False, claim) for claim, at in last.items()]
+        busy = collections.defaultdict(set)
+        for _, begins, claim in sorted(changes):
+            workspace = self.workspace_of[claim[0]]
+            claims = busy[workspace]
+            (claims.add if begins else claims.discard)(claim)
+            at_work = {execution for execution, _ in claims}
+            assert len(at_work) <= self.slots[workspace], \
+                f'{workspace} has {self.slots[workspace]} slots and had {len(at_work)} executions at work: {claims}'
 
     def await_children_gone(self, seconds=DEATH_SECONDS):
         """Every process of a step that has begun and not ended must be gone soon."""

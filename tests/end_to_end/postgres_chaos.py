@@ -425,6 +425,10 @@ class Campaign(Scene):
             assert run.execution in self.workspace_of, f'nobody asked for it: {run}'
             late_us = run.last + wall_us - self.ends[run.execution][3]
             assert late_us < SECOND_US, f'{late_us} us after the end of its execution: {run}'
+        for line in self.server.sql("SELECT event, count(*) FROM weir.workflow_execution_events WHERE event <> 'cancel'"
+                                    ' GROUP BY event', self.database).splitlines():
+            event, count = line.split('|')
+            self.count[f'events {event}'] = int(count)
         self.count['steps run'] = len(runs)
         self.count['runs cut short'] = sum(1 for run in runs if not run.ended)
 

@@ -109,8 +109,9 @@ class PostgresServer:
         return port
 
     def _children(self):
-        return [int(pid) for pid in subprocess.run(['ps', '-o', 'pid=', '--ppid', str(self.process.pid)], capture_output=True,
-                                                   text=True, check=False).stdout.split()]
+        listed = subprocess.run(['ps', '-o', 'pid=', '--ppid', str(self.process.pid)], capture_output=True, text=True,
+                                check=False)
+        return [int(pid) for pid in listed.stdout.split()]
 
     def signal_all(self, number):
         """To the postmaster and all its children (SIGSTOP, SIGCONT)."""
