@@ -118,6 +118,7 @@ static void send_start(struct node *node, struct arena *arena, const struct clai
             .running_for_us = item->running_for_us,
             .priority = item->priority,
             .age_us = item->claimed_at_us - item->created_at_us,
+            .store_ahead_us = node->store_ahead_us,
             .cancel_requested = item->cancel_requested,
             .steps = item->steps,
             .step_count = item->step_count,
@@ -161,6 +162,7 @@ static void start_items(struct node *node, int64_t node_id, struct claim_batch *
 {
     int64_t now_us = node_now(node);
     size_t added = 0;
+    node->store_ahead_us = result->now_us - now_us; /* the answer took a while: rather too little than too much */
     pthread_mutex_lock(&node->lock);
     bool ours = atomic_load(&node->id) == node_id && !atomic_load(&node->lease_lost);
     for (; added < result->count && ours; added++) {

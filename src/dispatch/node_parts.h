@@ -108,6 +108,7 @@ struct node {
     /* of the dispatcher's loop alone */
     struct kept_definition definitions[DEFINITIONS_MOST];
     struct held_lock exclusive;
+    int64_t store_ahead_us; /* store time minus boot clock, as the last claim showed it */
     int64_t next_poll_boot_us;
     int lost_races; /* claims in a row that took nothing although there was something */
     int64_t stop_began_boot_us;

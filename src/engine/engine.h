@@ -86,6 +86,7 @@ struct engine_start {
     int handovers;          /* how often its node died so far; > 0: `steps` holds what is finished */
     int64_t running_for_us; /* since it was first dispatched; 0 the first time. For the execution's own timeout */
     int64_t age_us;         /* since it was enqueued: no start of it is older */
+    int64_t store_ahead_us; /* store time minus this node's boot clock: what a time that a person wrote is compared with */
     int priority;           /* as enqueued */
     bool cancel_requested;
     const struct step_record *steps; /* what is on record from before, when handovers > 0 */

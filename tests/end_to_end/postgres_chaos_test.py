@@ -1,104 +1,53 @@
 #!/usr/bin/env python3
-"""Several nodes on one PostgreSQL, killed and paused at random, and the server with them; then the steps' own records are
-asked what really happened (see crash_test.py for what must hold).
+"""Short campaigns of postgres_chaos.py; `./dev check chaos` runs long ones. With those of crash_test.py on PostgreSQL they
+kill more than 200 nodes.
 
-usage: postgres_chaos_test.py BINARY [TEST ...]      WEIR_TEST_SEED replays the random ones
+usage: postgres_chaos_test.py BINARY [TEST ...]      WEIR_TEST_SEED replays the choice of faults
 """
 
-import random
-import signal
 import sys
-import threading
-import time
 
 import crash_test
-from crash_test import SEED, SHORT_LEASE, Scene
+from crash_test import SEED
 from harness import run_tests
+from postgres_chaos import FAULTS, Campaign
 from postgres_server import PostgresServer
 
+KILLS = 160
 SERVER = None
-DRAIN_SECONDS = 180
 
 
-def _prepare(weir):
+def _server():
     global SERVER
     SERVER = SERVER or PostgresServer()
-    weir.environment['WEIR_STORE'] = SERVER.url(SERVER.database())
+    return SERVER
 
 
-def _fleet(scene, chance, rounds, disturb):
-    """Three nodes, one of which is killed and replaced in each round, while `disturb(round)` does something else."""
-    nodes = [scene.node(lease=SHORT_LEASE, name=f'node-{i}') for i in range(3)]
-    for number in range(rounds):
-        time.sleep(0.3 + chance.random() * 0.5)
-        at = chance.randrange(len(nodes))
-        nodes[at].send_signal(signal.SIGKILL)
-        nodes[at].wait()
-        disturb(number)
-        nodes[at] = scene.node(lease=SHORT_LEASE, name=f'node-{number + 3}')
-    return nodes
-
-
-def _finish(scene, nodes):
-    # A node that found its lease lost has ended by itself, so a last one is there in any case.
-    nodes.append(scene.node(name='last'))
-    scene.drain(DRAIN_SECONDS)
-    for node in nodes:
-        if node.poll() is None:
-            node.send_signal(signal.SIGTERM)
-            node.wait(40)
-    scene.check()
-
-
-def nodes_are_killed_under_load(weir):
-    chance = random.Random(SEED)
-    print(f'# WEIR_TEST_SEED={SEED}', flush=True)
-    scene = Scene(weir)
-    scene.enqueue(pro_co=150, free_co=20)
-    _finish(scene, _fleet(scene, chance, 12, lambda number: None))
-
-
-def nodes_and_the_server_are_killed_under_load(weir):
-    chance = random.Random(SEED + 1)
-    scene = Scene(weir)
-    scene.enqueue(pro_co=150, free_co=20)
-
-    def disturb(number):
-        if number % 3 == 2:
-            SERVER.stop(chance.choice((signal.SIGKILL, signal.SIGQUIT)))
-            time.sleep(chance.random())
-            SERVER.start()
-
-    _finish(scene, _fleet(scene, chance, 9, disturb))
-
-
-def connections_are_ended_and_nodes_paused_under_load(weir):
-    chance = random.Random(SEED + 2)
-    scene = Scene(weir)
-    scene.enqueue(pro_co=120, free_co=15)
-    done = threading.Event()
-
-    def end_connections():
-        while not done.wait(0.15):
-            SERVER.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'weir'"
-                       " ORDER BY random() LIMIT 2")
-
-    thread = threading.Thread(target=end_connections)
-    nodes = [scene.node(lease=SHORT_LEASE, name=f'node-{i}') for i in range(3)]
-    thread.start()
+def _run(campaign, goes_on):
     try:
-        for _ in range(4):
-            time.sleep(0.3 + chance.random() * 0.5)
-            node = chance.choice(nodes)
-            node.send_signal(signal.SIGSTOP)
-            time.sleep(0.2 + chance.random() * 3)  # often longer than its lease
-            node.send_signal(signal.SIGCONT)
+        while goes_on(campaign.count):
+            campaign.wave()
+        campaign.end()
     finally:
-        done.set()
-        thread.join()
-    _finish(scene, nodes)
+        campaign.close()
+    for line in campaign.summary():
+        print(f'# {line}', flush=True)
+
+
+def a_hundred_and_sixty_nodes_are_killed_under_load(weir):
+    campaign = Campaign(weir, _server(), SEED, nodes=10, faults={'kill': 1}, most_at_once=9)
+    _run(campaign, lambda count: count['nodes killed'] < KILLS)
+    assert campaign.count['runs cut short'] > 0, 'no node was at work when it was killed'
+
+
+def every_fault_comes_at_least_once_under_load(weir):
+    campaign = Campaign(weir, _server(), SEED + 1)
+    _run(campaign, lambda count: count['waves'] < sum(FAULTS.values()))
+    for what in ('nodes killed', 'nodes paused beyond the lease', 'links cut', 'links half open', 'server killed',
+                 'server shut down at once', 'server restarted'):
+        assert campaign.count[what] > 0, f'{what}: none'
 
 
 if __name__ == '__main__':
     crash_test.POSTGRES = True
-    sys.exit(run_tests(sys.modules[__name__], sys.argv[1], _prepare))
+    sys.exit(run_tests(sys.modules[__name__], sys.argv[1]))

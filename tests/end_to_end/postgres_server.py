@@ -96,8 +96,13 @@ class PostgresServer:
         self._await(self.process, self.port)
 
     def stop(self, number=signal.SIGINT):
+        children = self._children()
         self.process.send_signal(number)
         self.process.wait(START_SECONDS)
+        # Those of a killed one end by themselves, and before that no new one starts.
+        deadline = time.monotonic() + START_SECONDS
+        while any(os.path.exists(f'/proc/{pid}') for pid in children) and time.monotonic() < deadline:
+            time.sleep(0.01)
 
     def pool(self, more=''):
         """Starts PgBouncer in transaction mode; its port."""
@@ -112,11 +117,14 @@ class PostgresServer:
         self._await(self._spawn('/usr/sbin/pgbouncer', ini), port)
         return port
 
+    def _children(self):
+        listed = subprocess.run(['ps', '-o', 'pid=', '--ppid', str(self.process.pid)], capture_output=True, text=True,
+                                check=False)
+        return [int(pid) for pid in listed.stdout.split()]
+
     def signal_all(self, number):
         """To the postmaster and all its children (SIGSTOP, SIGCONT)."""
-        children = subprocess.run(['ps', '-o', 'pid=', '--ppid', str(self.process.pid)], capture_output=True, text=True,
-                                  check=False).stdout.split()
-        for pid in [self.process.pid, *map(int, children)]:
+        for pid in [self.process.pid, *self._children()]:
             try:
                 os.kill(pid, number)
             except ProcessLookupError:

@@ -1,10 +1,11 @@
 /* A step that tells what it really did: the crash tests believe nobody else.
  *
- * usage: step_recorder FILE FOLDER MILLISECONDS
+ * usage: step_recorder FILE FOLDER MILLISECONDS [FAILURES]
  *
  * Appends lines "KIND ID STEP ATTEMPT FENCE BOOT_US PID" to FILE, each with one write(): `begin`, a `tick` every TICK_MS
- * while it lives, `end`. While it runs it holds a lock on FOLDER/ID-STEP, which only its death or its end gives back; when
- * another run of the same step holds that lock the first line is `overlap`. Prints its attempt as JSON.
+ * while it lives, `end`; or `fail`, when its attempt number is not above FAILURES, and its exit code is 1. While it runs it
+ * holds a lock on FOLDER/ID-STEP, which only its death or its end gives back; when another run of the same step holds that
+ * lock the first line is `overlap`. Prints its attempt as JSON.
  */
 #include <fcntl.h>
 #include <inttypes.h>
@@ -50,7 +51,7 @@ static bool lock_step(const char *folder)
 
 int main(int argc, char **argv)
 {
-    if (argc != 4) {
+    if (argc != 4 && argc != 5) {
         return 2;
     }
     int fd = open(argv[1], O_WRONLY | O_APPEND | O_CREAT, 0600);
@@ -65,6 +66,9 @@ int main(int argc, char **argv)
         if (tell(fd, "tick") != 0) {
             return 3;
         }
+    }
+    if (argc == 5 && strtol(variable("WEIR_ATTEMPT"), NULL, 10) <= strtol(argv[4], NULL, 10)) {
+        return tell(fd, "fail") == 0 ? 1 : 3;
     }
     printf("{\"attempt\": %s}", variable("WEIR_ATTEMPT"));
     return tell(fd, "end") == 0 && fflush(stdout) == 0 ? 0 : 3;

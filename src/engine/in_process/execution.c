@@ -27,6 +27,7 @@ static void fill(struct execution *execution, const struct engine_start *start, 
     execution->handovers = start->handovers;
     execution->version = start->version;
     execution->running_for_us = start->running_for_us;
+    execution->store_ahead_us = start->store_ahead_us;
     execution->cancel_requested = start->cancel_requested;
     const char *workspace = start->workspace != NULL ? start->workspace : "";
     const char *workflow = start->workflow != NULL ? start->workflow : "";

@@ -86,6 +86,7 @@ struct execution {
     const char *params;
     size_t params_length;
     int64_t running_for_us; /* at started_us */
+    int64_t store_ahead_us; /* of the boot clock */
     int64_t started_us;
     enum ending ending;
     bool in_table;

@@ -308,8 +308,9 @@ static enum weir_status prepare_sleep(struct preparation *preparation, const str
     if (status == WEIR_OK && is_duration) {
         status = duration_parse(value.data != NULL ? value.data : "", &preparation->delay_us, &preparation->message);
     } else if (status == WEIR_OK) {
-        /* A time that a person wrote: the only place where the engine looks at the wall clock. */
-        int64_t now_us = clock_wall(preparation->run->execution->runner->base.clock);
+        /* A time that a person wrote is meant in store time, as every other: this node's wall clock may be wrong. */
+        const struct execution *execution = preparation->run->execution;
+        int64_t now_us = time_add(clock_boot(execution->runner->base.clock), execution->store_ahead_us);
         int64_t until_us;
         status = time_parse(value.data != NULL ? value.data : "", now_us, &until_us, &preparation->message);
         if (status == WEIR_OK) {

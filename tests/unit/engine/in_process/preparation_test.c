@@ -72,6 +72,21 @@ static void failing_expression_fails_its_step_and_says_where(void **state)
     assert_string_equal(engine_fixture_expect_end(&fixture, 3, END_FAILED)->error_code, "expression_error");
 }
 
+/* By the wall clock it would be years. */
+static void sleep_until_a_time_ends_at_that_time_of_the_store(void **state)
+{
+    (void)state;
+    int64_t until_us;
+    int64_t boot_us = clock_boot(clock_system());
+    assert_int_equal(time_parse("2100-01-01T00:00:00Z", 0, &until_us, NULL), WEIR_OK);
+    struct engine_start start = engine_fixture_start_of(
+        1, "{\"name\":\"t\",\"steps\":{\"a\":{\"sleep\":{\"until\":\"2100-01-01T00:00:00Z\"}}}}", "{}");
+    start.store_ahead_us = until_us - boot_us - 100 * MICROSECONDS_PER_MS;
+    engine_fixture_start_with(&fixture, &start);
+    (void)engine_fixture_expect_end(&fixture, 1, END_COMPLETED);
+    assert_true(clock_boot(clock_system()) - boot_us >= 100 * MICROSECONDS_PER_MS);
+}
+
 static void runaway_expression_is_killed_and_the_next_one_is_answered(void **state)
 {
     (void)state;
@@ -140,6 +155,7 @@ int main(void)
         CLAIM(jq_programs_are_answered_by_evaluators),
         CLAIM(expression_sees_only_the_steps_before_its_own),
         CLAIM(failing_expression_fails_its_step_and_says_where),
+        CLAIM(sleep_until_a_time_ends_at_that_time_of_the_store),
         CLAIM(runaway_expression_is_killed_and_the_next_one_is_answered),
         CLAIM(expression_that_never_ends_fails_with_a_code_of_its_own),
         CLAIM(execution_cancelled_while_it_evaluates_ends_at_once),

@@ -1,0 +1,487 @@
+#!/usr/bin/env python3
+"""A campaign: nodes on one PostgreSQL with a load that goes on, and faults by chance until the time or the waves are over.
+Then every rule is looked up in what the executions really did (crash_test.py lists the rules).
+
+usage: postgres_chaos.py BINARY --minutes N [--seed N]        ./dev check chaos --chaos MINUTES
+
+The seed decides which fault hits which node when; it is printed, and WEIR_TEST_SEED or --seed replays it.
+"""
+
+import argparse
+import collections
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+import crash_test
+from crash_test import RECORDER, ROOT, SEED, Scene
+from harness import Weir, catches
+from postgres_server import PostgresServer
+
+PROXY = os.path.abspath(os.environ.get('WEIR_PROXY_PROGRAM') or
+                        os.path.join(ROOT, 'build', 'tests', 'end_to_end', 'proxy_program'))
+LEASE_SECONDS = 2
+PROGRESS_SECONDS = 120  # with no step at all in so long a time something hangs
+DRAIN_SECONDS = 300
+HANDOVERS_MAX = 5  # queue/limits.h: an execution whose node died that often is poison
+BATCH = 40
+SECOND_US = 1000000
+PLANS = {'free': 1, 'pro': 5, 'enterprise': 20}
+
+# A deck: so many cards of each kind are dealt in an order of chance, and then dealt again.
+FAULTS = {'kill': 10, 'stop': 2, 'pause': 3, 'terminate': 3, 'cut': 2, 'half_open': 2, 'kill_producer': 1, 'server_kill': 1,
+          'server_immediate': 1, 'server_restart': 1}
+
+# Recorded steps: what each needs, how long it takes, and how many of its first attempts fail.
+Step = collections.namedtuple('Step', 'needs milliseconds failures', defaults=((), 30, 0))
+WORKFLOWS = {
+    'diamond': {'a': Step(), 'b': Step(('a',)), 'c': Step(('a',)), 'd': Step(('b', 'c'))},
+    'single': {'only': Step(milliseconds=60)},
+    'flaky': {'first': Step(failures=1), 'second': Step(('first',))},
+    # Lives when the lease of a paused node ends: if nobody killed it, it would meet its own second run.
+    'long': {'only': Step(milliseconds=LEASE_SECONDS * 2000)},
+}
+SHARES = {'diamond': 12, 'single': 6, 'flaky': 4, 'long': 2}
+
+
+class Proxy:
+    """Between one node and the server."""
+
+    def __init__(self, server_port):
+        self.process = subprocess.Popen([PROXY, str(server_port)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.port = int(self.process.stdout.readline())
+
+    def do(self, word):
+        self.process.stdin.write(word + '\n')
+        self.process.stdin.flush()
+        assert self.process.stdout.readline() == word + '\n', f'the proxy ended: {self.process.poll()}'
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.stdout.close()
+        self.process.wait()
+
+
+class Place:
+    """Where a node runs; when it dies another takes its place. Every other one reaches the server through a proxy."""
+
+    def __init__(self, campaign, number):
+        self.campaign, self.number, self.starts = campaign, number, 0
+        self.proxy = Proxy(campaign.server.port) if number % 2 else None
+        self.process, self.log, self.is_paused, self.was_told_to_stop = None, None, False, False
+        self.start()
+
+    def start(self):
+        self.starts += 1
+        self.is_paused = self.was_told_to_stop = False
+        self.log = self.campaign.weir.path(f'node-{self.number}-{self.starts}.log')
+        url = self.campaign.url(self.proxy.port if self.proxy else None)
+        with open(self.log, 'w') as log:
+            self.process = self.campaign.weir.start(
+                'serve', '--allow-exec', '--node', f'node-{self.number}-{self.starts}', stdout=log, stderr=log,
+                env={'WEIR_STORE': url, 'WEIR_NODE_LEASE': f'{LEASE_SECONDS}s', 'WEIR_LOG_LEVEL': 'info',
+                     'WEIR_DISPATCH_POLL_INTERVAL': '1s',
+                     # With room for more, all would be claimed and none short-lived, and many would be poison.
+                     'WEIR_EXECUTOR_MAX_RUNNING': '8'})
+
+    def is_alive(self):
+        return self.process.poll() is None
+
+    def said(self):
+        with open(self.log, errors='replace') as log:
+            return log.read()
+
+    def signal(self, number):
+        if self.is_alive():
+            self.process.send_signal(number)
+
+    def kill(self):
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+        os.remove(self.log)
+
+    def look_after(self):
+        """Fills the place again. A node may end because it was told to, or because it met no server when it began."""
+        code = self.process.poll()
+        if code is None:
+            return
+        if not (self.was_told_to_stop and code == 0):
+            said = self.said()
+            assert code == 6 and 'node.started' not in said, f'a node ended by itself: exit {code}\n{said[-3000:]}'
+            self.campaign.count['starts without a server'] += 1
+        os.remove(self.log)
+        self.start()
+
+
+class Producer(threading.Thread):
+    """Keeps so many executions waiting that there is always work, and asks as people do: what was not acknowledged it asks
+    for again under the same key. Meanwhile it looks whether a workspace has more claims than slots."""
+
+    def __init__(self, campaign, backlog):
+        super().__init__()
+        self.campaign, self.backlog = campaign, backlog
+        self.chance = random.Random(campaign.seed + 1)
+        self.ended_in_store = self.asked = 0
+        self.process, self.done, self.failure = None, threading.Event(), None
+
+    def run(self):
+        try:
+            while not self.done.is_set():
+                self.look()
+                if self.asked - self.ended_in_store < self.backlog:
+                    self.enqueue()
+                    self.cancel()
+                self.done.wait(0.2)
+        except Exception as failure:  # pylint: disable=broad-except
+            self.failure = failure
+
+    def look(self):
+        found = self.campaign.ask(
+            "SELECT (SELECT count(*) FROM weir.workflow_executions), (SELECT string_agg(concat_ws(' ', o.*), ', ') FROM"
+            ' (SELECT w.name, count(*), w.slots_max FROM weir.workflow_execution_queue q JOIN weir.workspaces w'
+            "  ON w.id = q.workspace_id WHERE q.status <> 'PENDING' GROUP BY w.id HAVING count(*) > w.slots_max) o)")
+        if found is not None:
+            ended, over = found.split('|')
+            assert over == '', f'more claims than slots: {over}'
+            self.ended_in_store = int(ended)
+
+    def enqueue(self):
+        names = self.chance.choices(list(SHARES), list(SHARES.values()), k=BATCH)
+        lines = [{'workspace': self.chance.choice(self.campaign.workspaces), 'workflow': name,
+                  'idempotency_key': f'key-{self.asked + at}', 'priority': self.chance.choice((0, 0, 0, 1))}
+                 for at, name in enumerate(names)]
+        text = ''.join(json.dumps(line) + '\n' for line in lines).encode()
+        self.asked += BATCH
+        while True:
+            self.process = self.campaign.weir.start('enqueue', '-', '-q', stdin=subprocess.PIPE)
+            out, err = self.process.communicate(text, timeout=100)
+            ids = out.decode().split('\n')[:-1]
+            if self.process.returncode == 0:
+                break
+            assert self.process.returncode in (6, -signal.SIGKILL), (self.process.returncode, err)
+            # Ids come in the order of the lines: what is acknowledged before the end of the producer counts as well.
+            self.campaign.acknowledge(zip(ids, lines))
+            self.campaign.count['asked again'] += 1
+            time.sleep(0.1)
+        assert len(ids) == BATCH, (len(ids), err)
+        self.campaign.acknowledge(zip(ids, lines))
+
+    def cancel(self):
+        ids = list(self.campaign.workspace_of)[-BATCH:]
+        chosen = self.chance.sample(ids, 2)
+        self.campaign.maybe_cancelled.update(chosen)
+        self.campaign.weir.run('cancel', *chosen, '--yes', '-q')  # which may fail when the server is away
+
+
+class Campaign(Scene):
+    """A store, its server, a fleet of nodes and a producer. Used as: open, waves, end (which checks)."""
+
+    def __init__(self, weir, server, seed=SEED, nodes=6, faults=None, most_at_once=None, backlog=160, tenants=(20, 12, 4)):
+        self.weir, self.server, self.seed = weir, server, seed
+        self.chance = random.Random(seed)
+        self.faults, self.deck, self.most_at_once = faults or FAULTS, [], most_at_once or max(1, nodes // 2)
+        self.database = server.database()
+        weir.environment['WEIR_STORE'] = self.url()
+        self.records, self.count = weir.path('records'), collections.Counter()
+        self.workspace_of, self.workflow_of, self.maybe_cancelled, self.ends = {}, {}, set(), {}
+        self.slots = {f'{plan}-{number}': PLANS[plan] for plan, many in zip(PLANS, tenants) for number in range(many)}
+        self.workspaces = list(self.slots)
+        self.later, self.began = [], time.monotonic()
+        self._make_store()
+        self.places = [Place(self, number) for number in range(nodes)]
+        self.producer = Producer(self, backlog)
+        self.producer.start()
+        self.progress_at = 0
+
+    def url(self, port=None):
+        return self.server.url(self.database, port=port)
+
+    def _make_store(self):
+        os.mkdir(self.weir.path('locks'))
+        self.weir.good('store', 'init', '-q')
+        rows = ', '.join(f"('{name}', '{name.split('-')[0]}', {slots}, weir.store_time())"
+                         for name, slots in self.slots.items())
+        self.server.sql(f'INSERT INTO weir.workspaces (name, plan, slots_max, created_at) VALUES {rows}', self.database)
+        for name, steps in WORKFLOWS.items():
+            words = {}
+            for step, plan in steps.items():
+                words[step] = {'exec': [RECORDER, self.records, self.weir.path('locks'), str(plan.milliseconds),
+                                        str(plan.failures)],
+                               'timeout': '60s', 'retry': {'attempts': 3, 'backoff': '50ms'}}
+                if plan.needs:
+                    words[step]['needs'] = list(plan.needs)
+            self.weir.write(f'{name}.json', json.dumps({'name': name, 'steps': words}))
+            self.weir.good('workflow', 'apply', f'{name}.json', '-q')
+        # An end is written once: whoever changes or removes one is on record.
+        self.server.sql("""CREATE TABLE public.rewritten (what text, before text);
+            CREATE FUNCTION public.note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+                INSERT INTO public.rewritten VALUES (TG_OP, OLD::text); RETURN NULL; END $$;
+            CREATE TRIGGER note AFTER UPDATE OR DELETE ON weir.workflow_executions
+                FOR EACH ROW EXECUTE FUNCTION public.note()""", self.database)
+
+    def ask(self, text):
+        """What the server answers, or None while it is away."""
+        try:
+            return self.server.sql(text, self.database)
+        except AssertionError:
+            return None
+
+    def acknowledge(self, answers):
+        for id, line in answers:
+            assert self.workspace_of.setdefault(id, line['workspace']) == line['workspace'], f'one id for two: {line}'
+            assert self.workflow_of.setdefault(id, line['workflow']) == line['workflow'], f'one id for two: {line}'
+
+    # --- the faults; the seed alone decides what is drawn ---
+
+    def wave(self):
+        """One fault, as soon as steps have gone on after the last one."""
+        chance = self.chance
+        pause = 0.02 + chance.random() * 0.25
+        if not self.deck:
+            self.deck = [kind for kind, cards in self.faults.items() for _ in range(cards)]
+            chance.shuffle(self.deck)
+        order = chance.sample(range(len(self.places)), len(self.places))
+        many, seconds = chance.randint(1, self.most_at_once), chance.random()
+        word = chance.choice(('swallows', 'swallows_answers'))
+        self.await_progress()
+        self._sleep(pause)
+        getattr(self, '_' + self.deck.pop())([self.places[at] for at in order], many, seconds, word)
+        for place in self.places:
+            place.look_after()
+        assert self.producer.failure is None, self.producer.failure
+        self.count['waves'] += 1
+
+    def await_progress(self):
+        deadline = time.monotonic() + PROGRESS_SECONDS
+        while True:
+            size = os.path.getsize(self.records) if os.path.exists(self.records) else 0
+            if size > self.progress_at:
+                self.progress_at = size
+                return
+            assert self.producer.failure is None, self.producer.failure
+            assert time.monotonic() < deadline, f'no step in {PROGRESS_SECONDS} s: {self.explain()}'
+            self._sleep(0.02)
+            for place in self.places:
+                place.look_after()
+
+    def _sleep(self, seconds):
+        """Meanwhile ends what was to last for some time."""
+        until = time.monotonic() + seconds
+        while True:
+            now = time.monotonic()
+            for item in [item for item in self.later if item[0] <= now]:
+                self.later.remove(item)
+                item[1]()
+            if now >= until:
+                return
+            time.sleep(min(0.02, until - now))
+
+    def _do_later(self, seconds, act):
+        self.later.append((time.monotonic() + seconds, act))
+
+    def _kill(self, places, many, seconds, word):
+        for place in places[:many]:
+            if place.is_alive():
+                self.count['nodes killed'] += 1
+                self.count['nodes killed while paused'] += place.is_paused
+                place.kill()
+                place.start()
+
+    def _stop(self, places, many, seconds, word):
+        # One that is still coming up would just die of it.
+        ready = (place for place in places if place.is_alive() and not place.is_paused and
+                 catches(place.process, signal.SIGTERM))
+        place = next(ready, None)
+        if place is not None:
+            place.was_told_to_stop = True
+            place.signal(signal.SIGTERM)
+            self.count['nodes stopped'] += 1
+
+    def _pause(self, places, many, seconds, word):
+        for place in [place for place in places if not place.is_paused][:1 + many // 2]:
+            if place.is_alive():
+                process = place.process
+                place.is_paused = True
+                place.signal(signal.SIGSTOP)
+                self.count['nodes paused beyond the lease'] += 1
+                self._do_later(LEASE_SECONDS * (1.1 + seconds),
+                               lambda place=place, process=process: self._go_on(place, process))
+
+    @staticmethod
+    def _go_on(place, process):
+        if place.process is process and place.is_paused:
+            place.is_paused = False
+            place.signal(signal.SIGCONT)
+
+    def _terminate(self, places, many, seconds, word):
+        ended = self.ask("SELECT count(pg_terminate_backend(pid)) FROM (SELECT pid FROM pg_stat_activity WHERE datname ="
+                         f" '{self.database}' AND application_name = 'weir' ORDER BY random() LIMIT {many * 3}) o")
+        self.count['connections ended'] += int(ended or 0)
+
+    def _with_proxy(self, places, many):
+        return [place for place in places if place.proxy is not None][:many]
+
+    def _cut(self, places, many, seconds, word):
+        for place in self._with_proxy(places, many):
+            place.proxy.do('cut')
+            self.count['links cut'] += 1
+
+    def _half_open(self, places, many, seconds, word):
+        for place in self._with_proxy(places, many):
+            place.proxy.do(word)
+            self.count['links half open'] += 1
+            self._do_later(0.3 + seconds * 2.5 * LEASE_SECONDS, lambda place=place: place.proxy.do('passes'))
+
+    def _kill_producer(self, places, many, seconds, word):
+        process = self.producer.process
+        if process is not None and process.poll() is None:
+            process.send_signal(signal.SIGKILL)
+            self.count['producers killed'] += 1
+
+    def _restart_server(self, what, number, seconds):
+        self.server.stop(number)
+        self._sleep(seconds)
+        self.server.start()
+        self.count[f'server {what}'] += 1
+
+    def _server_kill(self, places, many, seconds, word):
+        self._restart_server('killed', signal.SIGKILL, seconds)
+
+    def _server_immediate(self, places, many, seconds, word):
+        self._restart_server('shut down at once', signal.SIGQUIT, seconds)
+
+    def _server_restart(self, places, many, seconds, word):
+        self._restart_server('restarted', signal.SIGINT, seconds)
+
+    # --- the end ---
+
+    def end(self):
+        self.producer.done.set()
+        self.producer.join()
+        assert self.producer.failure is None, self.producer.failure
+        while self.later:
+            self._sleep(0.1)
+        self._drain()
+        for place in self.places:
+            place.look_after()
+            place.was_told_to_stop = True
+        for place in self.places:
+            deadline = time.monotonic() + 60
+            while place.is_alive() and not catches(place.process, signal.SIGTERM):
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+            place.signal(signal.SIGTERM)
+        for place in self.places:
+            code = place.process.wait(60)
+            assert code == 0, f'a node that was told to stop: exit {code}\n{place.said()[-3000:]}'
+        self.check()
+
+    def _drain(self):
+        """Every key is one item in the store; nodes have to come back by themselves, only dead ones are replaced."""
+        asked, deadline = self.producer.asked, time.monotonic() + DRAIN_SECONDS
+        while True:
+            for place in self.places:
+                place.look_after()
+            ended, waiting = (int(self.server.sql(f'SELECT count(*) FROM weir.{table}', self.database))
+                              for table in ('workflow_executions', 'workflow_execution_queue'))
+            if ended == asked and waiting == 0:
+                return
+            assert time.monotonic() < deadline, f'asked for {asked}, {ended} ended, {waiting} wait: {self.explain()}'
+            time.sleep(0.05)
+
+    def check_none_lost(self):
+        assert len(self.workspace_of) == self.producer.asked, (len(self.workspace_of), self.producer.asked)
+        rows = self.server.sql("SELECT id, status, coalesce(error_code, '-'), handovers, finished_at FROM"
+                               ' weir.workflow_executions', self.database).splitlines()
+        self.ends = {id: (status, code, int(handovers), int(at)) for id, status, code, handovers, at in
+                     (row.split('|') for row in rows)}
+        lost = set(self.workspace_of) ^ set(self.ends)
+        assert not lost, f'{len(lost)} were lost, or were never asked for: {sorted(lost)[:5]}'
+        for id, (status, code, handovers, _) in self.ends.items():
+            explained = status == 'COMPLETED' or (status == 'CANCELLED' and id in self.maybe_cancelled) or \
+                (status == 'FAILED' and code == 'poison' and handovers >= HANDOVERS_MAX)
+            assert explained, f'{id} is {status} ({code}) after {handovers} handovers'
+        rewritten = self.server.sql('SELECT * FROM public.rewritten LIMIT 5', self.database)
+        assert rewritten == '', f'ends were written again: {rewritten}'
+
+    def needs_of(self, execution):
+        return {step: plan.needs for step, plan in WORKFLOWS[self.workflow_of[execution]].items()}
+
+    def is_cut_short(self, execution):
+        return self.ends[execution][0] != 'COMPLETED'
+
+    def check_steps(self, runs):
+        super().check_steps(runs)
+        # Server and steps have the clocks of one machine; the second is for a wall clock that is being set.
+        wall_us = time.time_ns() // 1000 - time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000
+        for run in runs:
+            assert run.execution in self.workspace_of, f'nobody asked for it: {run}'
+            late_us = run.last + wall_us - self.ends[run.execution][3]
+            assert late_us < SECOND_US, f'{late_us} us after the end of its execution: {run}'
+        for line in self.server.sql("SELECT event, count(*) FROM weir.workflow_execution_events WHERE event <> 'cancel'"
+                                    ' GROUP BY event', self.database).splitlines():
+            event, count = line.split('|')
+            self.count[f'events {event}'] = int(count)
+        self.count['steps run'] = len(runs)
+        self.count['runs cut short'] = sum(1 for run in runs if not run.ended)
+
+    def summary(self):
+        ended = collections.Counter(status.lower() for status, *_ in self.ends.values())
+        ended['poison'] = sum(1 for _, code, *_ in self.ends.values() if code == 'poison')
+        handed_over = sum(handovers for _, _, handovers, _ in self.ends.values())
+        return [f'seed {self.seed}: {len(self.places)} nodes, {len(self.slots)} workspaces, {len(self.ends)} executions in'
+                f' {time.monotonic() - self.began:.0f} s; {handed_over} handovers',
+                ', '.join(f'{what}: {count}' for what, count in sorted(self.count.items()) if count),
+                ', '.join(f'{what}: {count}' for what, count in ended.items() if count)]
+
+    def close(self):
+        self.producer.done.set()
+        self.producer.join()
+        for place in self.places:
+            if place.is_alive():
+                place.process.send_signal(signal.SIGKILL)
+            place.process.wait()
+            if place.proxy is not None:
+                place.proxy.close()
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument('binary')
+    parser.add_argument('--minutes', type=float, required=True)
+    parser.add_argument('--seed', type=int, default=SEED)
+    parser.add_argument('--nodes', type=int, default=8)
+    options = parser.parse_args()
+    print(f'# seed {options.seed}', flush=True)
+    folder = tempfile.mkdtemp(prefix='weir-chaos-')
+    os.mkdir(os.path.join(folder, 'home'))
+    server = PostgresServer()
+    campaign = Campaign(Weir(os.path.abspath(options.binary), folder), server, options.seed, options.nodes, backlog=400,
+                        tenants=(60, 30, 10))
+    until = time.monotonic() + options.minutes * 60
+    try:
+        while time.monotonic() < until:
+            campaign.wave()
+        campaign.end()
+    except BaseException:
+        print('\n'.join(f'# {line}' for line in campaign.summary()) +
+              f'\n# what the nodes and the steps said is in {folder}', flush=True)
+        raise
+    finally:
+        campaign.close()
+    shutil.rmtree(folder, ignore_errors=True)
+    for line in campaign.summary():
+        print(f'# {line}', flush=True)
+    return 0
+
+
+if __name__ == '__main__':
+    crash_test.POSTGRES = True
+    sys.exit(main())

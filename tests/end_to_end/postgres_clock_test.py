@@ -1,0 +1,256 @@
+#!/usr/bin/env python3
+"""Nodes and commands whose wall clocks are ten minutes wrong, on one PostgreSQL: every time on record is store time, what
+has a time happens at that time, and nobody takes a node for dead. libfaketime shifts CLOCK_REALTIME of a process and leaves
+its other clocks alone, as a machine with a wrong date does; the steps of a node do not inherit it.
+
+usage: postgres_clock_test.py BINARY [TEST ...]
+"""
+
+import atexit
+import calendar
+import glob
+import json
+import os
+import signal
+import sys
+import time
+
+import crash_test
+from crash_test import RECORDER, Scene
+from harness import run_tests
+from postgres_server import PostgresServer
+
+SECOND_US = 1000000
+SKEW_US = 600 * SECOND_US
+# Whatever is this far from where it belongs is not slowness.
+WRONG_US = 300 * SECOND_US
+WRONG_CLOCKS = {'ahead': 600, 'behind': -600}
+SERVER = None
+
+
+def _library():
+    found = glob.glob('/usr/lib/*/faketime/libfaketimeMT.so.1') + glob.glob('/usr/lib*/faketime/libfaketimeMT.so.1')
+    assert found, 'libfaketime is not there: install the package libfaketime (./dev test does)'
+    return found[0]
+
+
+def _clock(seconds):
+    """The environment of a process whose wall clock is wrong by so much."""
+    # The last one: its repair for old versions of libc shifts the ends of waits on the monotonic clock in newer ones.
+    return {'LD_PRELOAD': _library(), 'FAKETIME': f'{seconds:+d}s', 'FAKETIME_DONT_FAKE_MONOTONIC': '1',
+            'FAKETIME_FORCE_MONOTONIC_FIX': '0'}
+
+
+def _tidy_up(pid):
+    """What libfaketime leaves behind of a process that was killed."""
+    for path in (f'/dev/shm/faketime_shm_{pid}', f'/dev/shm/sem.faketime_sem_{pid}'):
+        if os.path.exists(path):
+            os.remove(path)
+
+
+def _prepare(weir):
+    global SERVER
+    SERVER = SERVER or PostgresServer()
+    weir.environment['WEIR_STORE'] = SERVER.url(SERVER.database())
+
+
+def _sql(weir, text):
+    return SERVER.sql(text, weir.environment['WEIR_STORE'].rpartition('/')[2])
+
+
+def _store_time(weir):
+    return int(_sql(weir, 'SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint'))
+
+
+def _await(claim, what, seconds=90):
+    deadline = time.monotonic() + seconds
+    while True:
+        value = claim()
+        if value:
+            return value
+        assert time.monotonic() < deadline, f'{what}: not within {seconds} s'
+        time.sleep(0.05)
+
+
+def _node(weir, name, seconds, **environment):
+    """A node that has come up; its log shows that its wall clock is wrong indeed."""
+    log = weir.path(f'{name}.log')
+    with open(log, 'w') as file:
+        process = weir.spawn('serve', '--allow-exec', '--node', name, stdout=file, stderr=file,
+                             env={**_clock(seconds), **environment})
+    atexit.register(_tidy_up, process.pid)
+    line = _await(lambda: next((line for line in _read(log).splitlines() if 'node.started' in line), None), 'the start')
+    told_us = _micros(json.loads(line)['ts'])
+    off_us = told_us - time.time_ns() // 1000
+    assert abs(off_us - seconds * SECOND_US) < WRONG_US, f'the clock of {name} is wrong by {off_us} us'
+    return process
+
+
+def _read(path):
+    with open(path, errors='replace') as file:
+        return file.read()
+
+
+def _micros(text):
+    whole, _, fraction = text.rstrip('Z').partition('.')
+    return calendar.timegm(time.strptime(whole, '%Y-%m-%dT%H:%M:%S')) * SECOND_US + int(fraction.ljust(6, '0') or 0)
+
+
+def _text(at_us):
+    return time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(at_us // SECOND_US)) + f'.{at_us % SECOND_US:06}Z'
+
+
+def _stop(process):
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(60) == 0
+
+
+def _check_all_times(weir, began_us):
+    """Every column of every table that holds a time, and the times within ids."""
+    ended_us = _store_time(weir) + 120 * SECOND_US  # leases and locks end later
+    columns = _sql(weir, "SELECT table_name, column_name FROM information_schema.columns JOIN information_schema.tables"
+                         " USING (table_schema, table_name) WHERE table_schema = 'weir' AND table_type = 'BASE TABLE'"
+                         " AND data_type = 'bigint' AND column_name LIKE '%\\_at'").splitlines()
+    seen = 0
+    for table, column in (line.split('|') for line in columns):
+        least, most = _sql(weir, f'SELECT coalesce(min({column}), 0), coalesce(max({column}), 0) FROM weir.{table}'
+                                 f' WHERE {column} > 0').split('|')
+        if int(most) > 0:
+            seen += 1
+            assert began_us <= int(least) and int(most) <= ended_us, \
+                f'{table}.{column}: {least} to {most}, the test ran from {began_us} to {ended_us}'
+    assert seen >= 10, f'only {seen} columns of {columns} hold a time'
+    for id in _sql(weir, 'SELECT id FROM weir.workflow_executions').split():
+        made_us = int(id.replace('-', '')[:12], 16) * 1000
+        assert began_us - SECOND_US <= made_us <= ended_us, (id, made_us)
+
+
+def _leases(weir):
+    return _sql(weir, 'SELECT expires_at FROM weir.nodes ORDER BY id').splitlines()
+
+
+def _work_for_both(weir, scene):
+    """Rounds of work, asked for by commands with wrong clocks, until each node has ended some of it."""
+    deadline = time.monotonic() + 120
+    while True:
+        for seconds in WRONG_CLOCKS.values():
+            weir.environment.update(_clock(seconds))
+            scene.enqueue(pro_co=8, free_co=2)
+            for name in _clock(seconds):
+                del weir.environment[name]
+        scene.drain()
+        if _sql(weir, 'SELECT count(DISTINCT node_id) FROM weir.workflow_executions') == '2':
+            return
+        assert time.monotonic() < deadline, 'one of the nodes does nothing'
+
+
+def nodes_with_wrong_clocks_work_side_by_side_and_write_store_time(weir):
+    began_us = _store_time(weir)
+    scene = Scene(weir)
+    nodes = [_node(weir, name, seconds, WEIR_EXECUTOR_MAX_RUNNING='2') for name, seconds in WRONG_CLOCKS.items()]
+    _work_for_both(weir, scene)
+    # Each renews its lease, which would be over at once, or never, if a wall clock had a say.
+    leases = _leases(weir)
+    _await(lambda: all(old != new for old, new in zip(leases, _leases(weir))), 'heartbeats')
+    for node in nodes:
+        _stop(node)
+    scene.check()
+    assert all(run.attempt == 1 for run in scene.runs()), 'a step was interrupted'
+    assert _sql(weir, 'SELECT count(*), count(dead_at) FROM weir.nodes') == '2|0'
+    assert _sql(weir, 'SELECT sum(handovers) + sum(deferrals) + sum(interruptions) FROM weir.workflow_executions') == '0'
+    for name in WRONG_CLOCKS:
+        assert 'lease.lost' not in _read(weir.path(f'{name}.log')), name
+    _check_all_times(weir, began_us)
+
+
+def _ended(weir, condition, column='finished_at'):
+    """The column of the one that has ended and meets the condition, once there is one."""
+    return int(_await(lambda: _sql(weir, f'SELECT {column} FROM weir.workflow_executions WHERE {condition}'), condition))
+
+
+def _check_run_at(weir, clock):
+    """In three spellings; two count from the moment of the call."""
+    for spelling in ('time of day', 'flag', 'line'):
+        asked_us = _store_time(weir) + SECOND_US
+        if spelling == 'line':
+            line = json.dumps({'workspace': 'pro-co', 'workflow': 'recorded', 'run_at': '+1s'}) + '\n'
+            result = weir.good('enqueue', '-', '-q', stdin=line, env=clock)
+        else:
+            at = '+1s' if spelling == 'flag' else _text(asked_us)
+            result = weir.good('enqueue', '-q', '-w', 'pro-co', 'recorded', '--at', at, env=clock)
+        id = result.out.strip()
+        run_at, claimed_at = _ended(weir, f"id = '{id}'", 'run_at'), _ended(weir, f"id = '{id}'", 'claimed_at')
+        assert 0 <= run_at - asked_us < WRONG_US, (spelling, run_at, asked_us)
+        assert 0 <= claimed_at - run_at < WRONG_US, (spelling, run_at, claimed_at)
+
+
+def what_is_to_happen_later_happens_in_store_time(weir):
+    """Each node alone, each command with a wrong clock: run_at, the back-off of a step, a sleep until a time, a retry."""
+    began_us = _store_time(weir)
+    scene = Scene(weir)
+    weir.write('flaky.json', json.dumps({'name': 'flaky', 'steps': {'only': {
+        'exec': [RECORDER, scene.records, weir.path('locks'), '10', '1'], 'retry': {'attempts': 2, 'backoff': '1s'}}}}))
+    weir.write('until.yaml', 'name: until\nsteps:\n  nap: {sleep: {until: "${.input.at}"}}\n')
+    weir.write('failing.yaml', 'name: failing\nsteps:\n  only: {exec: ["false"]}\n')
+    for file in ('flaky.json', 'until.yaml', 'failing.yaml'):
+        weir.good('workflow', 'apply', file, '-q')
+    for name, seconds in WRONG_CLOCKS.items():
+        node, clock = _node(weir, name, seconds), _clock(seconds)
+        at_us = _store_time(weir) + 2 * SECOND_US
+        until, flaky, failing = (weir.good('enqueue', '-q', '-w', 'pro-co', *words, env=clock).out.strip() for words in (
+            ('until', '-p', json.dumps({'at': _text(at_us)})), ('flaky',), ('failing',)))
+        _check_run_at(weir, clock)
+        ended_us = _ended(weir, f"id = '{until}'")
+        assert -SECOND_US < ended_us - at_us < WRONG_US, f'it slept until {ended_us} instead of {at_us}'
+        _ended(weir, f"id = '{flaky}' AND status = 'COMPLETED'")
+        first, second = [run for run in scene.runs() if run.execution == flaky]
+        assert SECOND_US // 2 < second.begin - first.last < WRONG_US, (first, second)  # back-offs jitter
+        failed_us = _ended(weir, f"id = '{failing}' AND status = 'FAILED'")
+        weir.good('retry', failing, '--yes', '-q', env=clock)
+        assert 0 <= _ended(weir, f"retry_of = '{failing}'") - failed_us < WRONG_US
+        _stop(node)
+    _check_all_times(weir, began_us)
+
+
+def _taken_over_when_dead(weir, victim, heir):
+    scene = Scene(weir, milliseconds=1500)
+    dying = _node(weir, victim, WRONG_CLOCKS[victim])
+    scene.enqueue(pro_co=3)
+    _await(lambda: len(scene.runs()) >= 3, 'steps at work')
+    other = _node(weir, heir, WRONG_CLOCKS[heir])
+    leases = _leases(weir)
+    _await(lambda: all(old != new for old, new in zip(leases, _leases(weir))), 'heartbeats')
+    assert _sql(weir, 'SELECT count(*), count(dead_at) FROM weir.nodes') == '2|0'
+    dying.send_signal(signal.SIGKILL)
+    dying.wait()
+    scene.drain()
+    _stop(other)
+    scene.check()
+    assert _sql(weir, 'SELECT name FROM weir.nodes WHERE dead_at IS NOT NULL') == victim
+    assert _sql(weir, 'SELECT DISTINCT handovers FROM weir.workflow_executions') == '1'
+
+
+def a_node_that_is_behind_is_taken_over_by_one_that_is_ahead_when_it_is_dead(weir):
+    _taken_over_when_dead(weir, 'behind', 'ahead')
+
+
+def a_node_that_is_ahead_is_taken_over_by_one_that_is_behind_when_it_is_dead(weir):
+    _taken_over_when_dead(weir, 'ahead', 'behind')
+
+
+def steps_have_the_clock_of_the_machine_and_nothing_of_their_nodes_environment(weir):
+    weir.make_store()
+    weir.write('look.yaml', 'name: look\nsteps:\n  clock: {exec: [date, "+%s"]}\n  environment: {exec: [env]}\n')
+    weir.good('workflow', 'apply', 'look.yaml', '-q')
+    node = _node(weir, 'ahead', 600)
+    id = weir.enqueue('-w', 'acme', 'look')
+    weir.good('wait', id)
+    steps = {step['step']: step['output'] for step in weir.good('show', id, '--json').json()['steps']}
+    assert abs(int(steps['clock']) - time.time()) < WRONG_US / SECOND_US, steps
+    assert 'FAKETIME' not in steps['environment'] and 'LD_PRELOAD' not in steps['environment'], steps
+    _stop(node)
+
+
+if __name__ == '__main__':
+    crash_test.POSTGRES = True
+    sys.exit(run_tests(sys.modules[__name__], sys.argv[1], _prepare))
