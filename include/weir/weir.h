@@ -106,7 +106,7 @@ struct weir_request {
     const char *params;          /* JSON object text, at most 1 MiB; NULL = {} */
     size_t params_length;        /* bytes; 0 = up to the NUL */
     const char *idempotency_key; /* the same key of a workspace gives the first one's id and enqueues nothing */
-    const char *group;           /* of nodes that may run it; NULL = "default" */
+    const char *group;           /* of nodes that may run it; NULL = the workflow's `executor_group`, else "default" */
     int priority;                /* -100 to 100, higher goes first */
     int64_t run_at_us;           /* not before, since 1970; 0 = now */
     const char *id;              /* NULL = made here; your own UUIDv7 makes a call repeatable after WEIR_COMMIT_UNKNOWN */
@@ -218,7 +218,7 @@ WEIR_MUST_CHECK enum weir_status weir_metrics(struct weir *weir, char **ret_text
  * own loop, handlers included, from one thread at a time. weir_node_wake(), _pause(), _resume() and _begin_stop() may be
  * called from any thread, _wake() from a signal handler too. */
 struct weir_node_options {
-    const char *name;                    /* NULL = host name and process id */
+    const char *name;                    /* NULL = host name and process id, then the group unless it is "default" */
     const char *group;                   /* whose executions it runs; NULL = "default" */
     const struct weir_handler *handlers; /* copied; their names and contexts must outlive the node */
     size_t handler_count;

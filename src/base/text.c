@@ -5,8 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <wchar.h>
 
-enum { TEXT_FIRST_CAPACITY = 64, NEAREST_WORD_MAX = 64 };
+enum { TEXT_FIRST_CAPACITY = 64, NEAREST_WORD_MAX = 64, CHARACTER_BYTES_MAX = 4 };
 
 static enum weir_status reserve(struct text *text, size_t more)
 {
@@ -172,13 +173,41 @@ bool text_is_utf8(const char *bytes, size_t length)
     return true;
 }
 
+/* The columns of the first character, and its length in bytes; what is no character is one byte in one column. */
+static size_t character_columns(const char *string, size_t *ret_length)
+{
+    uint32_t point = 0;
+    size_t length = read_character((const unsigned char *)string, strnlen(string, CHARACTER_BYTES_MAX), &point);
+    int columns = length == 0 ? 1 : wcwidth((wchar_t)point);
+    *ret_length = length == 0 ? 1 : length;
+    return columns < 0 ? 1 : (size_t)columns;
+}
+
 size_t text_columns(const char *string)
 {
     size_t columns = 0;
-    for (; *string != '\0'; string++) {
-        columns += ((unsigned char)*string & 0xC0) != 0x80;
+    size_t length;
+    for (; *string != '\0'; string += length) {
+        columns += character_columns(string, &length);
     }
     return columns;
+}
+
+size_t text_bytes_of_columns(const char *string, size_t columns, size_t *ret_used)
+{
+    size_t used = 0;
+    size_t at = 0;
+    size_t length;
+    while (string[at] != '\0') {
+        size_t more = character_columns(string + at, &length);
+        if (used + more > columns) {
+            break;
+        }
+        used += more;
+        at += length;
+    }
+    *ret_used = used;
+    return at;
 }
 
 /* Restricted Damerau-Levenshtein distance over bytes; both words are shorter than NEAREST_WORD_MAX. */

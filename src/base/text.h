@@ -28,8 +28,13 @@ void text_close(struct text *text);
 void text_make_safe(char *string);
 /* True when the bytes are valid UTF-8 (RFC 3629: no overlong form, no surrogate). NULs are valid. */
 bool text_is_utf8(const char *bytes, size_t length);
-/* How many terminal columns the string takes, counting one per code point. */
+/* How many terminal columns the string takes: none for what combines with the character before it, two for the wide ones of
+ * East Asian scripts and emoji, one for all others. The locale of the process must be one in UTF-8 for that; else each
+ * counts as one. */
 size_t text_columns(const char *string);
+/* The bytes of the longest beginning that takes no more than so many columns, and how many it takes: a wide character that
+ * only half fits is left out. */
+size_t text_bytes_of_columns(const char *string, size_t columns, size_t *ret_used);
 
 /* The candidate that is nearest to `word` (edits of one letter, a swap counts one), or NULL when none is near enough to be
  * what was meant. `candidates` has `count` entries; entries may be NULL. */

@@ -96,11 +96,13 @@ static const struct command commands[] = {
                "weir serve --group reports --allow-exec\n",
     .details = "Takes work from the store and runs it until it is told to stop: SIGTERM or Ctrl-C waits for what runs"
                " (stop.grace), a second one does not. The store must exist and be migrated. Steps that run programs are"
-               " refused unless exec.allow or --allow-exec opens them.",
+               " refused unless exec.allow or --allow-exec opens them.\n"
+               "A list `nodes` in weir.yaml makes it several nodes, each with an executor group and an engine of its own.",
     .flags = {
         {.name = "node", .type = VALUE_TEXT, .value = "NAME", .help = "name of this node; host and process by default",
          .has_setting = true, .setting = SETTING_NODE_NAME},
-        {.name = "group", .letter = 'g', .type = VALUE_TEXT, .value = "GROUP", .help = "serve this executor group",
+        {.name = "group", .letter = 'g', .type = VALUE_TEXT, .value = "GROUP",
+         .help = "serve this executor group; of `nodes`, only its node",
          .has_setting = true, .setting = SETTING_EXECUTOR_GROUP},
         {.name = "allow-exec", .help = "let steps run any program", .has_setting = true, .setting = SETTING_EXEC_ALLOW},
         {.name = "engine", .type = VALUE_CHOICE, .value = "ENGINE", .choices = "in_process temporal",
@@ -121,6 +123,7 @@ static const struct command commands[] = {
                " --priority, --at and --group fill what a line leaves out. Ids come out in the order of the lines; a"
                " refused line has none, its number and the reason go to stderr, the others are enqueued all the same, and"
                " the exit code is 1 at the end.\n"
+               "Without a group it goes to the nodes of the workflow's executor_group, else of executor.group.\n"
                "The same idempotency key again gives the first execution's id and changes nothing.",
     .arguments = {{.name = "WORKFLOW", .help = "name of the workflow; \"-\" reads JSON lines"}},
     .flags = {
@@ -132,7 +135,7 @@ static const struct command commands[] = {
         {.name = "priority", .type = VALUE_INTEGER, .value = "N", .least = PRIORITY_LEAST, .most = PRIORITY_MOST,
          .help = "-100 to 100, higher goes first; 0 by default"},
         {.name = "at", .type = VALUE_TIME, .value = "TIME", .help = "not before 2026-11-21T10:00:00Z, or +10m"},
-        FLAG_GROUP("for the nodes of this group (executor.group)"),
+        FLAG_GROUP("for the nodes of this group, whatever the workflow says"),
         {.name = "wait", .help = "wait for the end, as `weir wait` does"},
     },
 },

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "cli/filter.h"
 #include "cli/interrupt.h"
 #include "cli/json_line.h"
 
@@ -47,8 +48,9 @@ static void refuse(struct intake *intake, int64_t line, enum weir_status status,
     struct output *output = intake->invocation->output;
     intake->refused++;
     if (output->format != OUTPUT_TABLE) {
-        json_t *body = json_pack("{s:I, s:{s:s, s:s}}", "line", (json_int_t)line, "error", "code", weir_status_name(status),
-                                 "message", error->message);
+        const char *hint = error->hint[0] != '\0' ? error->hint : NULL;
+        json_t *body = json_pack("{s:I, s:{s:s, s:s, s:s*}}", "line", (json_int_t)line, "error", "code",
+                                 weir_status_name(status), "message", error->message, "hint", hint);
         char *text = body == NULL ? NULL : json_dumps(body, JSON_COMPACT);
         output_progress_end(output);
         (void)fprintf(output->talk, "%s\n", text != NULL ? text : "{}");
@@ -88,6 +90,35 @@ static void settle(struct intake *intake)
     }
 }
 
+enum weir_status enqueue_rehearse(struct store *store, const struct enqueue_request *request, struct weir_error *error)
+{
+    enum weir_status status = enqueue_request_check(request, error);
+    if (status == WEIR_OK) {
+        status = filter_require_name(store, LIST_WORKSPACES, request->workspace, WEIR_WORKSPACE_NOT_FOUND, error);
+    }
+    if (status == WEIR_OK) {
+        status = filter_require_name(store, LIST_WORKFLOWS, request->workflow, WEIR_WORKFLOW_NOT_FOUND, error);
+    }
+    return status;
+}
+
+/* --dry-run: what would be refused by what is there now. Stops only when the store cannot be asked. */
+static enum weir_status rehearse_set(struct intake *intake, struct weir_error *error)
+{
+    for (size_t i = 0; i < intake->count; i++) {
+        enum weir_status status = enqueue_rehearse(intake->store, &intake->requests[i], error);
+        if (status != WEIR_OK && weir_status_exit(status) >= 5) {
+            return status;
+        }
+        if (status == WEIR_OK) {
+            intake->enqueued++;
+        } else {
+            refuse(intake, intake->lines[i], status, error);
+        }
+    }
+    return WEIR_OK;
+}
+
 /* Sends the open set. An answer that was lost is asked for once more: the ids are the same, so nothing is done twice. */
 static enum weir_status send_set(struct intake *intake, struct weir_error *error)
 {
@@ -106,7 +137,10 @@ static enum weir_status send_set(struct intake *intake, struct weir_error *error
         settle(intake);
         output_flush(intake->invocation->output); /* who reads our ids may count on them */
     } else if (intake->is_dry_run) {
-        intake->enqueued += (int64_t)intake->count;
+        status = rehearse_set(intake, error);
+        if (status != WEIR_OK) {
+            return status;
+        }
     }
     intake->settled_line = intake->line;
     intake->count = 0;

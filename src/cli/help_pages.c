@@ -97,7 +97,8 @@ static void add_roff_tail(struct page *page)
     }
     page_add(page,
              ".SH SETTINGS\nFlags, environment, ./weir.yaml, ~/.config/weir/weir.yaml, /etc/weir/weir.yaml: the first that"
-             " has a value wins.\n");
+             " has a value wins. In a file, the list \\fBnodes\\fR makes one process several nodes: each entry is a map of"
+             " these settings for one of them.\n");
     for (size_t i = 0; i < SETTING_COUNT; i++) {
         const struct setting *setting = &settings_table()[i];
         page_add(page, ".TP\n\\fB%s\\fR, %s (default \\(lq", setting->key, setting->environment);
@@ -190,7 +191,9 @@ static void add_markdown_settings(struct page *page)
     page_add(page,
              "\n## Settings\n\nA value may come from a flag, the environment, `./weir.yaml`, `~/.config/weir/weir.yaml`"
              " (`$XDG_CONFIG_HOME`) or `/etc/weir/weir.yaml`; the first that has it wins. `weir config show --origin` tells"
-             " which one did.\n\n| key | environment | default | meaning |\n|---|---|---|---|\n");
+             " which one did. In a file, the list `nodes` makes one process several nodes: each entry is a map of these"
+             " settings for one of them ([operations.md](operations.md#settings)).\n\n| key | environment | default | "
+             "meaning |\n|---|---|---|---|\n");
     for (size_t i = 0; i < SETTING_COUNT; i++) {
         const struct setting *setting = &settings_table()[i];
         page_add(page, "| `%s` | `%s` | %s%s%s | ", setting->key, setting->environment,

@@ -1,4 +1,5 @@
 /* The door of the command line: words -> invocation -> verb -> exit code. Nothing else happens here. */
+#include <locale.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -88,6 +89,7 @@ int main(int argc, char **argv)
     const char *const *words = (const char *const *)argv + (argc > 0 ? 1 : 0);
 
     assemble_tune_process();
+    (void)setlocale(LC_CTYPE, "C.UTF-8"); /* how wide characters are: our text is UTF-8 whatever the user's locale is */
     /* A closed stdout and a file at its limit are error codes to us, never a death in the middle of a transaction. */
     (void)signal(SIGPIPE, SIG_IGN);
     (void)signal(SIGXFSZ, SIG_IGN);

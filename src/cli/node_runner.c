@@ -3,6 +3,8 @@
 #include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "assemble.h"
@@ -20,9 +22,9 @@
 
 /* --- opening --- */
 
-static enum weir_status open_engine(struct node_runner *runner, bool open_exec, struct weir_error *error)
+static enum weir_status open_engine(struct running_node *running, bool open_exec, struct weir_error *error)
 {
-    const struct settings *settings = runner->invocation->settings;
+    const struct settings *settings = &running->settings;
     struct temporal_options temporal;
     struct in_process_options in_process = {
         .max_running = (size_t)settings_number(settings, SETTING_EXECUTOR_MAX_RUNNING),
@@ -32,7 +34,51 @@ static enum weir_status open_engine(struct node_runner *runner, bool open_exec, 
     };
     temporal_settings_read(settings, &temporal);
     struct engine_options options = {.in_process = &in_process, .temporal = &temporal};
-    return assemble_engine(settings_text(settings, SETTING_ENGINE), &options, &runner->engine, error);
+    return assemble_engine(settings_text(settings, SETTING_ENGINE), &options, &running->engine, error);
+}
+
+/* One of them has a name of its own, or all have the process's and are told apart by their groups. */
+static enum weir_status name_node(struct node_runner *runner, struct settings *settings, bool is_own,
+                                  struct weir_error *error)
+{
+    char name[NODE_NAME_MAX + 1];
+    const char *base = settings_text(settings, SETTING_NODE_NAME);
+    const char *group = settings_text(settings, SETTING_EXECUTOR_GROUP);
+    if (is_own || base[0] == '\0') {
+        return WEIR_OK; /* without any name the node makes one in the same way */
+    }
+    (void)snprintf(name, sizeof name, "%.*s-%s", NODE_NAME_MAX - 1 - (int)strlen(group), base, group);
+    return settings_set(settings, SETTING_NODE_NAME, name, runner->invocation->settings->values[SETTING_NODE_NAME].origin,
+                        error);
+}
+
+/* Which nodes the process is. */
+static enum weir_status choose_nodes(struct node_runner *runner, const struct node_runner_options *options,
+                                     struct weir_error *error)
+{
+    const struct settings *all = runner->invocation->settings;
+    const char *only = options->group;
+    if (options->one_node || all->node_count == 0) {
+        runner->nodes[runner->count++].settings = settings_of_group(all, NULL);
+        return WEIR_OK;
+    }
+    for (size_t i = 0; i < all->node_count; i++) {
+        struct settings settings = settings_of_node(all, i);
+        bool is_own = all->nodes[i].values[SETTING_NODE_NAME].text != NULL;
+        if (only == NULL || strcmp(settings_text(&settings, SETTING_EXECUTOR_GROUP), only) == 0) {
+            enum weir_status status = name_node(runner, &settings, is_own, error);
+            if (status != WEIR_OK) {
+                return status;
+            }
+            runner->nodes[runner->count++].settings = settings;
+        }
+    }
+    if (runner->count == 0) {
+        error_set(error, WEIR_INVALID_CONFIG, "none of the %zu `nodes` serves the group \"%s\"", all->node_count, only);
+        error_hint(error, "`weir config show` lists them; --config names another file");
+        return WEIR_INVALID_CONFIG;
+    }
+    return WEIR_OK;
 }
 
 static void open_log(struct node_runner *runner, int fd)
@@ -73,7 +119,10 @@ enum weir_status node_runner_open(struct node_runner *runner, const struct invoc
 {
     *runner = (struct node_runner){.invocation = invocation};
     interrupt_watch();
-    enum weir_status status = open_engine(runner, options->open_exec, error);
+    enum weir_status status = choose_nodes(runner, options, error);
+    for (size_t i = 0; i < runner->count && status == WEIR_OK; i++) {
+        status = open_engine(&runner->nodes[i], options->open_exec, error);
+    }
     if (status == WEIR_OK) {
         open_log(runner, options->log_fd);
         status = open_store(runner, options, error);
@@ -87,9 +136,9 @@ static const char *text_or_null(const struct settings *settings, enum setting_id
     return text[0] == '\0' ? NULL : text;
 }
 
-enum weir_status node_runner_start(struct node_runner *runner, struct weir_error *error)
+static enum weir_status start_node(struct node_runner *runner, struct running_node *running, struct weir_error *error)
 {
-    const struct settings *settings = runner->invocation->settings;
+    const struct settings *settings = &running->settings;
     struct node_settings node_settings = {
         .name = text_or_null(settings, SETTING_NODE_NAME),
         .group = text_or_null(settings, SETTING_EXECUTOR_GROUP),
@@ -103,23 +152,54 @@ enum weir_status node_runner_start(struct node_runner *runner, struct weir_error
         .stop_grace_us = settings_number(settings, SETTING_STOP_GRACE),
         .attempts_max = (int)settings_number(settings, SETTING_ATTEMPTS_MAX),
         .exclusive = settings_number(settings, SETTING_DISPATCH_EXCLUSIVE) != 0,
-        .keeper_pid = assemble_keeper_pid(runner->engine),
+        .keeper_pid = assemble_keeper_pid(running->engine),
     };
     enum weir_status status =
-        node_open(runner->store, runner->engine, &runner->events, &node_settings, &runner->node, error);
-    return status == WEIR_OK ? node_run_threads(runner->node, error) : status;
+        node_open(runner->store, running->engine, &runner->events, &node_settings, &running->node, error);
+    return status == WEIR_OK ? node_run_threads(running->node, error) : status;
 }
 
-/* --- while it runs --- */
+enum weir_status node_runner_start(struct node_runner *runner, struct weir_error *error)
+{
+    enum weir_status status = WEIR_OK;
+    for (size_t i = 0; i < runner->count && status == WEIR_OK; i++) {
+        status = start_node(runner, &runner->nodes[i], error);
+    }
+    return status;
+}
+
+/* --- while they run --- */
+
+bool node_runner_is_healthy(const struct node_runner *runner, struct weir_error *error)
+{
+    for (size_t i = 0; i < runner->count; i++) {
+        if (!node_is_healthy(runner->nodes[i].node, error)) {
+            if (error->status == WEIR_OK) {
+                (void)error_set(error, WEIR_STOPPED, "the node cannot go on");
+            }
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool all_are_stopped(const struct node_runner *runner)
+{
+    size_t stopped = 0;
+    for (size_t i = 0; i < runner->count; i++) {
+        stopped += node_is_stopped(runner->nodes[i].node);
+    }
+    return stopped == runner->count;
+}
 
 enum weir_status node_runner_await(struct node_runner *runner, struct weir_error *error)
 {
     int64_t watchdog_us = service_watchdog_interval_us();
     int64_t look_us = watchdog_us > 0 && watchdog_us < HEALTH_INTERVAL_US ? watchdog_us : HEALTH_INTERVAL_US;
     int64_t watched_us = 0;
-    while (interrupt_count() == 0 && !node_is_stopped(runner->node)) {
-        if (!node_is_healthy(runner->node, error)) {
-            return error->status == WEIR_OK ? error_set(error, WEIR_STOPPED, "the node cannot go on") : error->status;
+    while (interrupt_count() == 0 && !all_are_stopped(runner)) {
+        if (!node_runner_is_healthy(runner, error)) {
+            return error->status;
         }
         int64_t now_us = clock_boot(clock_system());
         if (watchdog_us > 0 && now_us - watched_us >= watchdog_us) {
@@ -131,11 +211,16 @@ enum weir_status node_runner_await(struct node_runner *runner, struct weir_error
     return WEIR_OK;
 }
 
-static int64_t running_of(struct node *node)
+/* --- the end --- */
+
+static int64_t running_of(const struct node_runner *runner)
 {
-    json_t *status = node_status(node);
-    int64_t running = field_number(status, "running", 0);
-    json_decref(status);
+    int64_t running = 0;
+    for (size_t i = 0; i < runner->count; i++) {
+        json_t *status = node_status(runner->nodes[i].node);
+        running += field_number(status, "running", 0);
+        json_decref(status);
+    }
     return running;
 }
 
@@ -148,11 +233,37 @@ static void say_awaited(const struct node_runner *runner, int64_t running)
                running == 1 ? "" : "s");
 }
 
+static void begin_stop(struct node_runner *runner, enum node_stop_kind kind)
+{
+    for (size_t i = 0; i < runner->count; i++) {
+        node_begin_stop(runner->nodes[i].node, kind);
+    }
+}
+
+/* Until all have stopped, `deadline_us` for them together. *ret_graceful: whether none had to be interrupted. */
+static enum weir_status await_stop(struct node_runner *runner, int64_t deadline_us, bool *ret_graceful,
+                                   struct weir_error *error)
+{
+    int64_t until_us = clock_boot(clock_system()) + deadline_us;
+    bool all_graceful = true;
+    for (size_t i = 0; i < runner->count; i++) {
+        bool graceful = true;
+        int64_t left_us = until_us - clock_boot(clock_system());
+        enum weir_status status = node_await_stop(runner->nodes[i].node, left_us > 0 ? left_us : 0, &graceful, error);
+        if (status != WEIR_OK) {
+            return status;
+        }
+        all_graceful = all_graceful && graceful;
+    }
+    *ret_graceful = all_graceful;
+    return WEIR_OK;
+}
+
 static enum weir_status interrupt(struct node_runner *runner, bool by_signal, struct weir_error *error)
 {
     bool graceful = false;
-    node_begin_stop(runner->node, NODE_STOP_INTERRUPT);
-    enum weir_status status = node_await_stop(runner->node, INTERRUPT_DEADLINE_US, &graceful, error);
+    begin_stop(runner, NODE_STOP_INTERRUPT);
+    enum weir_status status = await_stop(runner, INTERRUPT_DEADLINE_US, &graceful, error);
     if (status != WEIR_OK) {
         return status;
     }
@@ -170,9 +281,9 @@ enum weir_status node_runner_stop(struct node_runner *runner, struct weir_error 
     bool graceful = true;
     int signals_seen = interrupt_count();
     service_notice("STOPPING=1");
-    node_begin_stop(runner->node, NODE_STOP_GRACEFUL);
+    begin_stop(runner, NODE_STOP_GRACEFUL);
     for (;;) {
-        enum weir_status status = node_await_stop(runner->node, STOP_LOOK_US, &graceful, error);
+        enum weir_status status = await_stop(runner, STOP_LOOK_US, &graceful, error);
         if (status == WEIR_OK) {
             return graceful
                        ? WEIR_OK
@@ -187,7 +298,7 @@ enum weir_status node_runner_stop(struct node_runner *runner, struct weir_error 
         if (clock_boot(clock_system()) >= until_us) {
             return interrupt(runner, false, error);
         }
-        int64_t running = running_of(runner->node);
+        int64_t running = running_of(runner);
         if (running > 0 && running != said) {
             say_awaited(runner, running);
             said = running;
@@ -197,8 +308,10 @@ enum weir_status node_runner_stop(struct node_runner *runner, struct weir_error 
 
 void node_runner_close(struct node_runner *runner)
 {
-    node_close(runner->node);
-    engine_close(runner->engine);
+    for (size_t i = 0; i < runner->count; i++) {
+        node_close(runner->nodes[i].node);
+        engine_close(runner->nodes[i].engine);
+    }
     store_close(runner->store);
     if (runner->has_log) {
         log_close(&runner->log);

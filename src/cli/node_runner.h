@@ -1,10 +1,13 @@
-/* A node in a process of the command line: what serve, dev and demo share.
+/* The nodes of a process of the command line: what serve, dev and demo share. One, or one for each entry of `nodes` in the
+ * settings: each a whole node with an engine, a lease and threads of its own, so that an engine that is down holds up
+ * nobody else. They begin and stop together; one that cannot go on ends the process.
  *
  *     node_runner_open() -> node_runner_start() -> (until a signal or a failure) -> node_runner_stop() ->
  * node_runner_close()
  *
- * The order inside matters: the engine comes first, because its keeper is forked and must be forked while the process has
- * one thread and no open store. Threads: one; the node has its own. */
+ * The order inside matters: the engines come first, because their keepers are forked and must be forked while the process
+ * has one thread and no open store. (Each keeper lets go of what it inherits of the others'.) Threads: one; the nodes have
+ * their own. */
 #ifndef WEIR_CLI_NODE_RUNNER_H
 #define WEIR_CLI_NODE_RUNNER_H
 
@@ -15,34 +18,45 @@
 #include "observe/log.h"
 #include "store/store.h"
 
+struct running_node {
+    struct settings settings;
+    struct engine *engine;
+    struct node *node;
+};
+
 struct node_runner {
     const struct invocation *invocation;
     struct event_bus events;
     struct log log;
     bool has_log;
-    struct engine *engine;
     struct store *store;
-    struct node *node;
-    int signals_seen; /* of interrupt_count(), when the stop began */
+    struct running_node nodes[SETTINGS_NODES_MAX];
+    size_t count;
 };
 
 struct node_runner_options {
     const char *store_url;
     bool create_store; /* make and migrate it */
     bool open_exec;    /* whatever exec.allow says */
+    bool one_node;     /* whatever `nodes` say */
+    const char *group; /* of `nodes` only the one of this group; NULL = all */
     int log_fd;        /* -1 = no log */
 };
 
-/* Everything but the node itself, so that the caller can prepare the store. node_runner_close() undoes a half of it too. */
+/* Everything but the nodes themselves, so that the caller can prepare the store. node_runner_close() undoes a half of it
+ * too. */
 WEIR_MUST_CHECK enum weir_status node_runner_open(struct node_runner *runner, const struct invocation *invocation,
                                                   const struct node_runner_options *options, struct weir_error *error);
-/* Registers the node and runs its threads. */
+/* Registers the nodes and runs their threads. */
 WEIR_MUST_CHECK enum weir_status node_runner_start(struct node_runner *runner, struct weir_error *error);
-/* Waits for a signal (WEIR_OK), for an operator's stop (WEIR_OK), or until the node is not healthy (its status). */
+/* Waits for a signal (WEIR_OK), until operators have stopped every node (WEIR_OK), or until one is not healthy (its
+ * status). */
 WEIR_MUST_CHECK enum weir_status node_runner_await(struct node_runner *runner, struct weir_error *error);
 /* Stops: waits for what runs and says so; a further signal interrupts it (WEIR_INTERRUPTED); so does the end of stop.grace
  * (WEIR_FAILED, with the message). */
 WEIR_MUST_CHECK enum weir_status node_runner_stop(struct node_runner *runner, struct weir_error *error);
+/* Whether all nodes can go on; `error` says why one cannot. */
+bool node_runner_is_healthy(const struct node_runner *runner, struct weir_error *error);
 /* Takes a zeroed one. */
 void node_runner_close(struct node_runner *runner);
 

@@ -1,21 +1,19 @@
 #include "cli/settings.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include <strings.h>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/text.h"
-#include "base/yaml.h"
+#include "cli/settings_file.h"
 #include "queue/limits.h"
 
-enum { SETTINGS_FILE_BYTES_MAX = 64 * 1024, SETTINGS_LIST_MAX = 256, SETTING_TEXT_BYTES_MAX = 4096, KEY_BYTES_MAX = 128 };
+enum { SETTING_TEXT_BYTES_MAX = 4096 };
 
 #define MINUTE_US (60 * MICROSECONDS_PER_SECOND)
 #define DAY_US (24 * 60 * MINUTE_US)
@@ -25,7 +23,7 @@ enum { SETTINGS_FILE_BYTES_MAX = 64 * 1024, SETTINGS_LIST_MAX = 256, SETTING_TEX
 static const struct setting table[SETTING_COUNT] = {
 [SETTING_STORE] = {
     .key = "store", .type = SETTING_TEXT, .default_text = "sqlite:./weir.db", .environment = "WEIR_STORE",
-    .help = "where the queue is kept: sqlite:PATH, a path, or postgres://..."},
+    .of_process = true, .help = "where the queue is kept: sqlite:PATH, a path, or postgres://..."},
 [SETTING_ENGINE] = {
     .key = "engine", .type = SETTING_CHOICE, .default_text = "in_process", .environment = "WEIR_ENGINE",
     .choices = "in_process temporal", .help = "what runs executions"},
@@ -38,19 +36,21 @@ static const struct setting table[SETTING_COUNT] = {
     .help = "look for work at least this often; wake-ups come at once"},
 [SETTING_DISPATCH_EXCLUSIVE] = {
     .key = "dispatch.exclusive", .type = SETTING_BOOLEAN, .default_text = "false", .environment = "WEIR_DISPATCH_EXCLUSIVE",
-    .help = "claim only while holding the lock processExecutionQueue"},
+    .of_process = true, .help = "claim only while holding the lock processExecutionQueue"},
 [SETTING_CLAIM_TIMEOUT] = {
     .key = "claim.timeout", .type = SETTING_DURATION, .default_text = "5m", .environment = "WEIR_CLAIM_TIMEOUT",
-    .least = 10 * MICROSECONDS_PER_SECOND, .most = DAY_US, .help = "a claim that is older and not started is given back"},
+    .least = 10 * MICROSECONDS_PER_SECOND, .most = DAY_US, .of_process = true,
+    .help = "a claim that is older and not started is given back"},
 [SETTING_RECOVERY_INTERVAL] = {
     .key = "recovery.interval", .type = SETTING_DURATION, .default_text = "1m", .environment = "WEIR_RECOVERY_INTERVAL",
-    .least = MICROSECONDS_PER_SECOND, .most = 60 * MINUTE_US, .help = "how often such claims are looked for"},
+    .least = MICROSECONDS_PER_SECOND, .most = 60 * MINUTE_US, .of_process = true,
+    .help = "how often such claims are looked for"},
 [SETTING_ATTEMPTS_MAX] = {
     .key = "attempts.max", .type = SETTING_INTEGER, .default_text = "3", .environment = "WEIR_ATTEMPTS_MAX",
     .least = 1, .most = 100, .help = "starts of an execution before it fails"},
 [SETTING_EXECUTOR_GROUP] = {
     .key = "executor.group", .type = SETTING_TEXT, .default_text = "default", .environment = "WEIR_EXECUTOR_GROUP",
-    .help = "the group that a node serves and `enqueue` asks for"},
+    .help = "the group that a node serves; `enqueue` asks for it where the workflow names none"},
 [SETTING_EXECUTOR_STUCK_AFTER] = {
     .key = "executor.stuck_after", .type = SETTING_DURATION, .default_text = "60s",
     .environment = "WEIR_EXECUTOR_STUCK_AFTER", .least = 10 * MICROSECONDS_PER_MS, .most = YEAR_US,
@@ -65,17 +65,17 @@ static const struct setting table[SETTING_COUNT] = {
     .help = "threads for handlers in C; 0 = one per processor"},
 [SETTING_NODE_NAME] = {
     .key = "node.name", .type = SETTING_TEXT, .default_text = "", .environment = "WEIR_NODE_NAME",
-    .help = "name of the node; empty = host and process"},
+    .help = "name of the node; empty = host and process; nodes of several groups add theirs"},
 [SETTING_NODE_LEASE] = {
     .key = "node.lease", .type = SETTING_DURATION, .default_text = "6s", .environment = "WEIR_NODE_LEASE",
     .least = 500 * MICROSECONDS_PER_MS, .most = 10 * MINUTE_US, .help = "a node that is silent for longer is dead"},
 [SETTING_STOP_GRACE] = {
     .key = "stop.grace", .type = SETTING_DURATION, .default_text = "25s", .environment = "WEIR_STOP_GRACE",
-    .least = 0, .most = DAY_US, .help = "a stopping node waits this long for what runs"},
+    .least = 0, .most = DAY_US, .of_process = true, .help = "a stopping node waits this long for what runs"},
 [SETTING_RETENTION] = {
     .key = "retention", .type = SETTING_DURATION, .default_text = "14d", .environment = "WEIR_RETENTION",
     .least = MICROSECONDS_PER_SECOND, .most = 100 * YEAR_US, .forever_ok = true,
-    .help = "how long ended executions are kept, or forever"},
+    .of_process = true, .help = "how long ended executions are kept, or forever"},
 [SETTING_EXEC_ALLOW] = {
     .key = "exec.allow", .type = SETTING_ALLOW_LIST, .default_text = "false", .environment = "WEIR_EXEC_ALLOW",
     .help = "programs that steps may run: false, true, or a list"},
@@ -124,10 +124,10 @@ static const struct setting table[SETTING_COUNT] = {
     .help = "name that the server's certificate must have"},
 [SETTING_LOG_FORMAT] = {
     .key = "log.format", .type = SETTING_CHOICE, .default_text = "auto", .environment = "WEIR_LOG_FORMAT",
-    .choices = "auto text json", .help = "auto = text on a terminal, else JSON lines"},
+    .choices = "auto text json", .of_process = true, .help = "auto = text on a terminal, else JSON lines"},
 [SETTING_LOG_LEVEL] = {
     .key = "log.level", .type = SETTING_CHOICE, .default_text = "info", .environment = "WEIR_LOG_LEVEL",
-    .choices = "debug info warn error", .help = "the least that is logged"},
+    .choices = "debug info warn error", .of_process = true, .help = "the least that is logged"},
 };
 /* clang-format on */
 
@@ -234,11 +234,30 @@ static enum weir_status check_choice(struct settings *settings, const struct set
     return WEIR_INVALID_CONFIG;
 }
 
+/* Words that other programs take for true or false; here they would be the name of a program, and nothing else would run.
+ */
+static bool is_other_boolean(const char *text)
+{
+    static const char *const words[] = {"true", "false", "yes", "no", "on", "off", "1", "0"};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        if (strcasecmp(words[i], text) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static enum weir_status read_allow_list(struct settings *settings, struct setting_value *value, struct weir_error *error)
 {
     if (strcmp(value->text, "false") == 0 || strcmp(value->text, "true") == 0) {
         value->number = value->text[0] == 't';
         return WEIR_OK;
+    }
+    if (is_other_boolean(value->text)) {
+        error_set(error, WEIR_INVALID_CONFIG, "exec.allow: \"%s\" is neither true nor false nor a list of programs",
+                  value->text);
+        error_hint(error, "true allows all programs, false none, [wc, /usr/bin/env] these");
+        return WEIR_INVALID_CONFIG;
     }
     const char **words = cut_words(settings->arena, value->text, ", ");
     if (words == NULL) {
@@ -264,6 +283,9 @@ enum weir_status settings_set(struct settings *settings, enum setting_id id, con
         if (!text_is_utf8(text, strlen(text)) || strlen(text) > SETTING_TEXT_BYTES_MAX) {
             status = error_set(error, WEIR_INVALID_CONFIG, "%s: not UTF-8, or longer than %d bytes", setting->key,
                                SETTING_TEXT_BYTES_MAX);
+        } else if (text[0] == '\0' && setting->default_text[0] != '\0') {
+            status = error_set(error, WEIR_INVALID_CONFIG, "%s is empty", setting->key);
+            error_hint(error, "leave it out for its default, %s", setting->default_text);
         }
         break;
     case SETTING_INTEGER:
@@ -286,205 +308,6 @@ enum weir_status settings_set(struct settings *settings, enum setting_id id, con
         settings->values[id] = value;
     }
     return status;
-}
-
-/* --- a file --- */
-
-struct settings_file {
-    struct settings *settings;
-    struct yaml_source source;
-    bool seen[SETTING_COUNT];
-};
-
-static const char *origin_of(struct settings_file *file, const struct yaml_node *node)
-{
-    char text[512];
-    (void)snprintf(text, sizeof text, "%s:%d", file->source.name, node->line);
-    return arena_copy_string(file->settings->arena, text);
-}
-
-static const char *join_list(struct settings_file *file, const struct yaml_node *node, struct weir_error *error)
-{
-    struct text joined = {.max = SETTINGS_FILE_BYTES_MAX};
-    const char *copy = NULL;
-    for (size_t i = 0; i < node->count; i++) {
-        const struct yaml_node *item = node->values[i];
-        bool is_word = item->kind == YAML_STRING && item->length > 0 && strpbrk(item->text, ", ") == NULL;
-        if (!is_word || i == SETTINGS_LIST_MAX) {
-            (void)yaml_error(&file->source, item, error, is_word ? "more than %d programs" : "not the name of a program",
-                             SETTINGS_LIST_MAX);
-            goto done;
-        }
-        if ((i > 0 && text_add_string(&joined, ",") != WEIR_OK) || text_add(&joined, item->text, item->length) != WEIR_OK) {
-            error_out_of_memory(error);
-            goto done;
-        }
-    }
-    copy = arena_copy_string(file->settings->arena, joined.data != NULL ? joined.data : "false");
-    if (copy == NULL) {
-        error_out_of_memory(error);
-    }
-done:
-    text_close(&joined);
-    return copy;
-}
-
-static enum weir_status take_value(struct settings_file *file, enum setting_id id, const struct yaml_node *node,
-                                   struct weir_error *error)
-{
-    const char *text = node->text;
-    if (file->seen[id]) {
-        return yaml_error(&file->source, node, error, "%s is set twice", table[id].key);
-    }
-    if (table[id].type == SETTING_ALLOW_LIST && node->kind == YAML_LIST) {
-        text = join_list(file, node, error);
-        if (text == NULL) {
-            return error->status;
-        }
-    } else if (node->kind == YAML_LIST || node->kind == YAML_MAP || node->kind == YAML_NULL) {
-        return yaml_error(&file->source, node, error, "%s cannot be a %s", table[id].key, yaml_kind_name(node->kind));
-    } else if (strlen(text) != node->length) {
-        return yaml_error(&file->source, node, error, "%s has a NUL in it", table[id].key);
-    }
-    const char *origin = origin_of(file, node);
-    if (origin == NULL) {
-        return error_out_of_memory(error);
-    }
-    enum weir_status status = settings_set(file->settings, id, text, origin, error);
-    if (status == WEIR_INVALID_CONFIG) {
-        error_prefix(error, "%s:%d:%d", file->source.name, node->line, node->column);
-    }
-    file->seen[id] = true;
-    return status;
-}
-
-static bool begins_a_key(const char *prefix)
-{
-    size_t length = strlen(prefix);
-    for (size_t id = 0; id < SETTING_COUNT; id++) {
-        if (strncmp(table[id].key, prefix, length) == 0 && table[id].key[length] == '.') {
-            return true;
-        }
-    }
-    return false;
-}
-
-static enum weir_status unknown_key(struct settings_file *file, const struct yaml_node *key, const char *name,
-                                    struct weir_error *error)
-{
-    const char *names[SETTING_COUNT];
-    for (size_t id = 0; id < SETTING_COUNT; id++) {
-        names[id] = table[id].key;
-    }
-    const char *nearest = text_nearest(name, names, SETTING_COUNT);
-    enum weir_status status = yaml_error(&file->source, key, error, "unknown key \"%s\"", name);
-    if (nearest != NULL) {
-        error_hint(error, "did you mean \"%s\"?", nearest);
-    } else {
-        error_hint(error, "`weir config show` lists the keys");
-    }
-    return status;
-}
-
-static enum weir_status take_map(struct settings_file *file, const struct yaml_node *map, const char *prefix,
-                                 struct weir_error *error)
-{
-    for (size_t i = 0; i < map->count; i++) {
-        char name[KEY_BYTES_MAX];
-        (void)snprintf(name, sizeof name, "%s%s%s", prefix, prefix[0] != '\0' ? "." : "", map->keys[i]->text);
-        enum setting_id id = settings_find(name);
-        enum weir_status status;
-        if (id < SETTING_COUNT) {
-            status = take_value(file, id, map->values[i], error);
-        } else if (map->values[i]->kind == YAML_MAP && begins_a_key(name)) {
-            status = take_map(file, map->values[i], name, error);
-        } else {
-            status = unknown_key(file, map->keys[i], name, error);
-        }
-        if (status != WEIR_OK) {
-            return status;
-        }
-    }
-    return WEIR_OK;
-}
-
-/* Reads the whole file. `*ret_bytes` stays NULL when it is not there and `may_miss`. */
-static enum weir_status slurp(const char *path, bool may_miss, char **ret_bytes, size_t *ret_length,
-                              struct weir_error *error)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-    if (fd < 0) {
-        if (may_miss && (errno == ENOENT || errno == ENOTDIR)) {
-            return WEIR_OK;
-        }
-        return error_set_native(error, WEIR_INVALID_CONFIG, errno, "cannot read %s: %s", path, strerror(errno));
-    }
-    char *bytes = malloc(SETTINGS_FILE_BYTES_MAX + 1);
-    size_t length = 0;
-    ssize_t got = bytes != NULL ? 1 : 0;
-    while (got > 0 && length <= SETTINGS_FILE_BYTES_MAX) {
-        got = read(fd, bytes + length, SETTINGS_FILE_BYTES_MAX + 1 - length);
-        length += got > 0 ? (size_t)got : 0;
-    }
-    int read_errno = got < 0 ? errno : 0;
-    (void)close(fd);
-    if (bytes == NULL) {
-        return error_out_of_memory(error);
-    }
-    if (read_errno != 0 || length > SETTINGS_FILE_BYTES_MAX) {
-        free(bytes);
-        return error_set_native(error, WEIR_INVALID_CONFIG, read_errno, "cannot read %s: %s", path,
-                                read_errno != 0 ? strerror(read_errno) : "larger than 64 KiB");
-    }
-    *ret_bytes = bytes;
-    *ret_length = length;
-    return WEIR_OK;
-}
-
-/* Nothing but blanks and comments: a weir.yaml that somebody has just begun. */
-static bool says_nothing(const char *bytes, size_t length)
-{
-    bool is_comment = false;
-    for (size_t i = 0; i < length; i++) {
-        is_comment = bytes[i] == '#' || (is_comment && bytes[i] != '\n');
-        if (!is_comment && (bytes[i] == '\0' || strchr(" \t\r\n", bytes[i]) == NULL)) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* *ret_found tells whether the file was there. */
-static enum weir_status read_file(struct settings *settings, const char *path, bool may_miss, bool *ret_found,
-                                  struct weir_error *error)
-{
-    char *bytes = NULL;
-    size_t length = 0;
-    *ret_found = false;
-    enum weir_status status = slurp(path, may_miss, &bytes, &length, error);
-    if (status != WEIR_OK || bytes == NULL) {
-        return status;
-    }
-    struct settings_file file = {.settings = settings, .source = {.name = path, .status = WEIR_INVALID_CONFIG}};
-    const struct yaml_node *root = NULL;
-    if (says_nothing(bytes, length)) {
-        free(bytes);
-        *ret_found = true;
-        return WEIR_OK;
-    }
-    status = yaml_read(bytes, length, &file.source, settings->arena, &root, error);
-    free(bytes);
-    if (status != WEIR_OK) {
-        return status;
-    }
-    *ret_found = true;
-    if (root == NULL || root->kind == YAML_NULL) {
-        return WEIR_OK;
-    }
-    if (root->kind != YAML_MAP) {
-        return yaml_error(&file.source, root, error, "settings are a map of keys, not a %s", yaml_kind_name(root->kind));
-    }
-    return take_map(&file, root, "", error);
 }
 
 /* --- everything --- */
@@ -514,11 +337,12 @@ static enum weir_status read_files(struct settings *settings, const char *config
     }
     if (config_file != NULL && config_file[0] != '\0') {
         settings->files[0] = config_file;
-        return read_file(settings, config_file, false, &found, error);
+        return settings_file_read(settings, config_file, false, &found, error);
     }
     bool is_there[3] = {false, false, false};
     for (size_t i = 3; i-- > 0;) {
-        enum weir_status status = places[i] == NULL ? WEIR_OK : read_file(settings, places[i], true, &is_there[i], error);
+        enum weir_status status =
+            places[i] == NULL ? WEIR_OK : settings_file_read(settings, places[i], true, &is_there[i], error);
         if (status != WEIR_OK) {
             return status;
         }
@@ -551,7 +375,39 @@ enum weir_status settings_load(struct settings *settings, struct arena *arena, c
             }
         }
     }
+    if (status == WEIR_OK && settings->node_count > 1 && settings->values[SETTING_DISPATCH_EXCLUSIVE].number != 0) {
+        status = error_set(error, WEIR_INVALID_CONFIG,
+                           "dispatch.exclusive lets one node claim, the others of `nodes` never would");
+        error_hint(error, "run one node, or leave dispatch.exclusive out");
+    }
     return status;
+}
+
+struct settings settings_of_node(const struct settings *settings, size_t index)
+{
+    struct settings own = *settings;
+    INVARIANT(index < settings->node_count);
+    own.nodes = NULL;
+    own.node_count = 0;
+    for (size_t id = 0; id < SETTING_COUNT; id++) {
+        if (settings->nodes[index].values[id].text != NULL) {
+            own.values[id] = settings->nodes[index].values[id];
+        }
+    }
+    return own;
+}
+
+struct settings settings_of_group(const struct settings *settings, const char *group)
+{
+    struct settings own = *settings;
+    for (size_t i = 0; i < settings->node_count && group != NULL; i++) {
+        if (strcmp(settings->nodes[i].values[SETTING_EXECUTOR_GROUP].text, group) == 0) {
+            return settings_of_node(settings, i);
+        }
+    }
+    own.nodes = NULL;
+    own.node_count = 0;
+    return own;
 }
 
 const char *settings_text(const struct settings *settings, enum setting_id id)

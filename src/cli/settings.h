@@ -8,6 +8,14 @@
  *
  * Keys are written nested or with dots:   dispatch: {poll_interval: 5s}   or   dispatch.poll_interval: 5s
  *
+ * The list `nodes` makes one process several nodes, each of a group of its own. An entry has the same keys; what it says
+ * goes before everything else, because nothing else names one node, and for the rest it is as the settings beside `nodes`
+ * say: nodes:
+ *       - executor.group: steps
+ *       - executor.group: billing
+ *         engine: temporal
+ *         temporal: {namespace: billing}
+ *
  * Owner: the caller's arena. Threads: one while loading; any afterwards, nothing changes.
  */
 #ifndef WEIR_CLI_SETTINGS_H
@@ -75,6 +83,7 @@ struct setting {
     int64_t least;       /* SETTING_INTEGER; SETTING_DURATION in microseconds */
     int64_t most;
     bool forever_ok;
+    bool of_process; /* cannot differ between the nodes of one process */
 };
 
 struct setting_value {
@@ -84,10 +93,19 @@ struct setting_value {
     const char *const *list; /* ALLOW_LIST: NULL-terminated; NULL = all or none */
 };
 
+enum { SETTINGS_NODES_MAX = 16, SETTINGS_LIST_MAX = 256 };
+
+/* One entry of `nodes`. */
+struct settings_node {
+    struct setting_value values[SETTING_COUNT]; /* text NULL: it does not say */
+};
+
 struct settings {
     struct arena *arena;
     struct setting_value values[SETTING_COUNT];
-    const char *files[3]; /* that were read, the strongest first; NULL = none */
+    struct settings_node *nodes; /* as many as node_count, each with an executor.group of its own */
+    size_t node_count;           /* 0 = the process is one node, as `values` say */
+    const char *files[3];        /* that were read, the strongest first; NULL = none */
 };
 
 /* The table; SETTING_COUNT rows, index = id. */
@@ -101,6 +119,11 @@ WEIR_MUST_CHECK enum weir_status settings_load(struct settings *settings, struct
 /* Overrides one value, checked like any other; `origin` is kept by pointer. */
 WEIR_MUST_CHECK enum weir_status settings_set(struct settings *settings, enum setting_id id, const char *text,
                                               const char *origin, struct weir_error *error);
+
+/* The settings of one entry of `nodes`, complete: they have no nodes themselves. `index` < node_count. */
+struct settings settings_of_node(const struct settings *settings, size_t index);
+/* Of the entry that serves the group; where none does, the settings beside `nodes`. `group` may be NULL. */
+struct settings settings_of_group(const struct settings *settings, const char *group);
 
 const char *settings_text(const struct settings *settings, enum setting_id id); /* "" when empty */
 int64_t settings_number(const struct settings *settings, enum setting_id id);

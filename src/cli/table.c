@@ -133,18 +133,6 @@ static void fit(const struct table *table, size_t *widths, size_t total)
     }
 }
 
-static size_t bytes_of_columns(const char *text, size_t columns)
-{
-    size_t at = 0;
-    while (text[at] != '\0') {
-        if (((unsigned char)text[at] & 0xC0) != 0x80 && columns-- == 0) {
-            break;
-        }
-        at++;
-    }
-    return at;
-}
-
 static void print_cell(const struct table *table, size_t c, const char *text, size_t width, bool last)
 {
     size_t columns = text_columns(text);
@@ -153,8 +141,8 @@ static void print_cell(const struct table *table, size_t c, const char *text, si
     if (columns > width) {
         bool dots = !table->columns[c].is_id;
         end = dots ? (table->output->utf8 ? "…" : ".") : "";
-        bytes = bytes_of_columns(text, dots ? width - 1 : width);
-        columns = width;
+        bytes = text_bytes_of_columns(text, dots ? width - 1 : width, &columns);
+        columns += dots ? 1 : 0;
     }
     int padding = (int)(width - columns);
     bool right = table->columns[c].align == COLUMN_RIGHT;

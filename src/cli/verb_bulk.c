@@ -179,6 +179,66 @@ static enum weir_status act_on_id(struct bulk *bulk, const char *id, struct weir
     return WEIR_OK;
 }
 
+/* Whether the act could be done, as far as the state says; for --dry-run. */
+static enum weir_status look_at_id(struct bulk *bulk, const char *id, struct weir_error *error)
+{
+    json_t *execution = NULL;
+    enum item_state state = ITEM_PENDING;
+    enum weir_status status = store_show(bulk->store, id, &execution, error);
+    if (status == WEIR_OK) {
+        const char *name = json_string_value(json_object_get(execution, "status"));
+        INVARIANT(name != NULL && item_state_parse(name, &state));
+        if ((states_of(bulk->act) & BIT(state)) == 0) {
+            error_set(error, WEIR_ILLEGAL_STATE, "execution %s is %s: %s could do nothing",
+                      json_string_value(json_object_get(execution, "id")), name, bulk_act_name(bulk->act));
+            status = WEIR_ILLEGAL_STATE;
+        }
+    }
+    json_decref(execution);
+    return status;
+}
+
+static enum weir_status look_at_ids(struct bulk *bulk, struct weir_error *error)
+{
+    for (size_t i = 0; i < bulk->invocation->argument_count; i++) {
+        const char *id = bulk->invocation->arguments[i];
+        enum weir_status status = look_at_id(bulk, id, error);
+        if (status != WEIR_OK && weir_status_exit(status) >= 5) {
+            return status;
+        }
+        if (status != WEIR_OK) {
+            add_result(bulk, &(struct bulk_result){.refused = 1, .first_refusal = status, .refusal = *error});
+        }
+        if (status != WEIR_OK && bulk->invocation->argument_count > 1) {
+            output_say_sign(bulk->invocation->output, SIGN_BAD, "%s: %s", output_safe(bulk->invocation->output, id),
+                            error->message);
+        }
+    }
+    return WEIR_OK;
+}
+
+/* Of what the filter matches, what is in a state that the act cannot be done in. */
+static enum weir_status look_at_matches(struct bulk *bulk, struct weir_error *error)
+{
+    int64_t matched = bulk->matched;
+    bool is_exact = bulk->matched_is_exact;
+    unsigned possible = states_of(bulk->act);
+    unsigned wanted = bulk->filter.states; /* 0 = any, of one that is named by its id */
+    if (wanted != 0 && (wanted & ~possible) == 0) {
+        return WEIR_OK;
+    }
+    enum weir_status status = WEIR_OK;
+    bulk->matched = 0;
+    bulk->filter.states = wanted == 0 ? possible : wanted & possible;
+    if (bulk->filter.states != 0) {
+        status = count_matches(bulk, error);
+    }
+    bulk->refused = matched - bulk->matched;
+    bulk->matched = matched;
+    bulk->matched_is_exact = is_exact;
+    return status;
+}
+
 static enum weir_status act_on_ids(struct bulk *bulk, struct weir_error *error)
 {
     for (size_t i = 0; i < bulk->invocation->argument_count; i++) {
@@ -200,7 +260,8 @@ static enum weir_status print_summary(struct bulk *bulk, bool is_dry, struct wei
     struct output *output = bulk->invocation->output;
     if (output->format == OUTPUT_TABLE) {
         if (is_dry) {
-            output_say(output, "would %s them: nothing was changed", bulk_act_name(bulk->act));
+            output_say(output, "would %s %" PRId64 "%s, %" PRId64 " refused: nothing was changed", bulk_act_name(bulk->act),
+                       bulk->matched - bulk->refused, bulk->matched_is_exact ? "" : "+", bulk->refused);
         } else if (bulk->changed > 0) {
             output_say_sign(output, SIGN_FINE, "%" PRId64 " %s, %" PRId64 " refused", bulk->changed, bulk->done_word,
                             bulk->refused);
@@ -230,7 +291,7 @@ static enum weir_status judge(const struct bulk *bulk, struct weir_error *error)
     }
     *error = bulk->refusal;
     if (bulk->refused > 1) {
-        error_prefix(error, "%" PRId64 " refused, the first: ", bulk->refused);
+        error_prefix(error, "%" PRId64 " refused, the first", bulk->refused);
     }
     if (error->message[0] == '\0') {
         error_set(error, bulk->first_refusal, "its state does not allow it");
@@ -288,6 +349,16 @@ static enum weir_status prepare(struct bulk *bulk, struct weir_error *error)
     return count_matches(bulk, error);
 }
 
+static enum weir_status run_dry(struct bulk *bulk, struct weir_error *error)
+{
+    bool by_ids = bulk->invocation->argument_count > 0;
+    enum weir_status status = by_ids ? look_at_ids(bulk, error) : look_at_matches(bulk, error);
+    if (status == WEIR_OK) {
+        status = print_summary(bulk, true, error);
+    }
+    return status == WEIR_OK && by_ids ? judge(bulk, error) : status;
+}
+
 static enum weir_status run_bulk(struct bulk *bulk, struct weir_error *error)
 {
     const struct invocation *invocation = bulk->invocation;
@@ -296,7 +367,7 @@ static enum weir_status run_bulk(struct bulk *bulk, struct weir_error *error)
     if (status != WEIR_OK) {
         return status;
     }
-    if (!by_ids || invocation_is_dry_run(invocation)) {
+    if (!by_ids) {
         output_say(invocation->output, "%" PRId64 "%s %s", bulk->matched, bulk->matched_is_exact ? "" : "+",
                    bulk->matched == 1 ? "execution matches" : "executions match");
     }
@@ -305,7 +376,7 @@ static enum weir_status run_bulk(struct bulk *bulk, struct weir_error *error)
         return status;
     }
     if (invocation_is_dry_run(invocation)) {
-        return print_summary(bulk, true, error);
+        return run_dry(bulk, error);
     }
     if (bulk->matched == 0) {
         return print_summary(bulk, false, error);
@@ -348,8 +419,8 @@ static enum weir_status terminate_named(struct invocation *invocation, struct we
         status = store_show(store, invocation->arguments[i], &execution, error);
         const char *state = json_string_value(json_object_get(execution, "status"));
         if (status == WEIR_OK && state != NULL && strcmp(state, "DISPATCHED") == 0) {
-            status = temporal_settings_terminate(invocation, json_string_value(json_object_get(execution, "id")),
-                                                 reason == NULL ? "asked for in weir" : reason, error);
+            status =
+                temporal_settings_terminate(invocation, execution, reason == NULL ? "asked for in weir" : reason, error);
         }
         json_decref(execution);
     }

@@ -1,3 +1,4 @@
+#include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -19,19 +20,39 @@ static const char *shown_value(struct invocation *invocation, unsigned id)
     return copy == NULL ? "" : copy;
 }
 
+static void add_item(json_t *items, const char *key, const char *value, const char *origin, const struct setting *setting)
+{
+    (void)json_array_append_new(items, json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "key", key, "value", value, "origin",
+                                                 origin, "default", setting->default_text, "environment",
+                                                 setting->environment, "help", setting->help));
+}
+
+/* "nodes[1].engine". Lives until the next call. */
+static const char *key_of_node(size_t index, unsigned id)
+{
+    static char key[128];
+    (void)snprintf(key, sizeof key, "nodes[%zu].%s", index, settings_table()[id].key);
+    return key;
+}
+
 static enum weir_status print_json(struct invocation *invocation, struct weir_error *error)
 {
+    const struct settings *settings = invocation->settings;
     json_t *items = json_array();
     for (unsigned id = 0; id < SETTING_COUNT; id++) {
         const struct setting *setting = &settings_table()[id];
-        const struct setting_value *value = &invocation->settings->values[id];
-        (void)json_array_append_new(items, json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "key", setting->key, "value",
-                                                     shown_value(invocation, id), "origin", value->origin, "default",
-                                                     setting->default_text, "environment", setting->environment, "help",
-                                                     setting->help));
+        add_item(items, setting->key, shown_value(invocation, id), settings->values[id].origin, setting);
     }
-    json_t *page =
-        json_pack("{s:o, s:n, s:i, s:b}", "items", items, "next_cursor", "count", SETTING_COUNT, "count_is_exact", 1);
+    for (size_t i = 0; i < settings->node_count; i++) {
+        for (unsigned id = 0; id < SETTING_COUNT; id++) {
+            const struct setting_value *value = &settings->nodes[i].values[id];
+            if (value->text != NULL) {
+                add_item(items, key_of_node(i, id), value->text, value->origin, &settings_table()[id]);
+            }
+        }
+    }
+    json_t *page = json_pack("{s:o, s:n, s:i, s:b}", "items", items, "next_cursor", "count", (int)json_array_size(items),
+                             "count_is_exact", 1);
     if (page == NULL) {
         return error_out_of_memory(error);
     }
@@ -40,36 +61,75 @@ static enum weir_status print_json(struct invocation *invocation, struct weir_er
     return WEIR_OK;
 }
 
-/* Without --origin the output is a weir.yaml. */
-enum weir_status verb_config_show(struct invocation *invocation, struct weir_error *error)
+/* One line of a weir.yaml. */
+static void print_line(struct output *output, const char *indent, unsigned id, const struct setting_value *value,
+                       const char *text)
+{
+    const char *key = settings_table()[id].key;
+    bool is_plain = text[0] != '\0' && strpbrk(text, "#{}[],&*!|>'\"%@`") == NULL && strstr(text, ": ") == NULL &&
+                    strchr("-? ", text[0]) == NULL;
+    const char *open = value->list != NULL ? "[" : is_plain ? "" : "\"";
+    const char *close = value->list != NULL ? "]" : open;
+    output_print(output, "%s%s: %s%s%s\n", indent, key, open, output_safe(output, text), close);
+}
+
+static void print_yaml(struct invocation *invocation)
+{
+    const struct settings *settings = invocation->settings;
+    struct output *output = invocation->output;
+    for (unsigned id = 0; id < SETTING_COUNT; id++) {
+        print_line(output, "", id, &settings->values[id], shown_value(invocation, id));
+    }
+    if (settings->node_count > 0) {
+        output_print(output, "nodes:\n");
+    }
+    for (size_t i = 0; i < settings->node_count; i++) {
+        const char *indent = "  - ";
+        for (unsigned id = 0; id < SETTING_COUNT; id++) {
+            const struct setting_value *value = &settings->nodes[i].values[id];
+            if (value->text != NULL) {
+                print_line(output, indent, id, value, value->text);
+                indent = "    ";
+            }
+        }
+    }
+}
+
+static void print_origins(struct invocation *invocation)
 {
     static const struct column columns[] = {
         {.title = "KEY"}, {.title = "VALUE", .least = 12}, {.title = "ORIGIN", .least = 12}};
-    struct output *output = invocation->output;
+    const struct settings *settings = invocation->settings;
     struct table table;
-    if (output->format != OUTPUT_TABLE) {
-        return print_json(invocation, error);
-    }
-    bool with_origin = invocation_has(invocation, "origin");
-    table_open(&table, output, columns, sizeof columns / sizeof columns[0]);
+    table_open(&table, invocation->output, columns, sizeof columns / sizeof columns[0]);
     for (unsigned id = 0; id < SETTING_COUNT; id++) {
-        const struct setting_value *value = &invocation->settings->values[id];
-        const char *text = shown_value(invocation, id);
-        if (with_origin) {
-            table_cell(&table, settings_table()[id].key);
-            table_cell(&table, text);
-            table_cell(&table, value->origin);
-        } else if (value->list != NULL) {
-            output_print(output, "%s: [%s]\n", settings_table()[id].key, output_safe(output, text));
-        } else {
-            bool is_plain = text[0] != '\0' && strpbrk(text, "#{}[],&*!|>'\"%@`") == NULL && strstr(text, ": ") == NULL &&
-                            strchr("-? ", text[0]) == NULL;
-            output_print(output, is_plain ? "%s: %s\n" : "%s: \"%s\"\n", settings_table()[id].key,
-                         output_safe(output, text));
+        table_cell(&table, settings_table()[id].key);
+        table_cell(&table, shown_value(invocation, id));
+        table_cell(&table, settings->values[id].origin);
+    }
+    for (size_t i = 0; i < settings->node_count; i++) {
+        for (unsigned id = 0; id < SETTING_COUNT; id++) {
+            const struct setting_value *value = &settings->nodes[i].values[id];
+            if (value->text != NULL) {
+                table_cell(&table, key_of_node(i, id));
+                table_cell(&table, value->text);
+                table_cell(&table, value->origin);
+            }
         }
     }
-    if (with_origin) {
-        table_close(&table);
+    table_close(&table);
+}
+
+/* Without --origin the output is a weir.yaml. */
+enum weir_status verb_config_show(struct invocation *invocation, struct weir_error *error)
+{
+    if (invocation->output->format != OUTPUT_TABLE) {
+        return print_json(invocation, error);
+    }
+    if (invocation_has(invocation, "origin")) {
+        print_origins(invocation);
+    } else {
+        print_yaml(invocation);
     }
     return WEIR_OK;
 }

@@ -189,7 +189,7 @@ static enum weir_status enqueue_all(struct demo *demo, struct weir_error *error)
 static enum weir_status prepare(struct demo *demo, struct weir_error *error)
 {
     struct node_runner_options options = {
-        .store_url = "sqlite:" DEMO_STORE, .create_store = true, .open_exec = true, .log_fd = -1};
+        .store_url = "sqlite:" DEMO_STORE, .create_store = true, .open_exec = true, .one_node = true, .log_fd = -1};
     enum weir_status status = node_runner_open(&demo->runner, demo->invocation, &options, error);
     for (size_t w = 0; w < CAST_COUNT && status == WEIR_OK; w++) {
         struct workspace_change change = {.name = cast[w].name, .plan = cast[w].plan, .paused = -1, .create = true};
@@ -425,8 +425,8 @@ static enum weir_status watch(struct demo *demo, bool once, struct weir_error *e
     bool was_drained = false;
     while (interrupt_count() == 0) {
         json_t *answer = NULL;
-        if (!node_is_healthy(demo->runner.node, error)) {
-            return error->status == WEIR_OK ? error_set(error, WEIR_STOPPED, "the node cannot go on") : error->status;
+        if (!node_runner_is_healthy(&demo->runner, error)) {
+            return error->status;
         }
         enum weir_status status = look(demo, &answer, error);
         if (status != WEIR_OK) {
@@ -497,7 +497,7 @@ static enum weir_status run(struct demo *demo, bool once, struct weir_error *err
     enum weir_status status = prepare(demo, error);
     if (status == WEIR_OK) {
         output_say(demo->output, "weir %s %s store ./%s (SQLite) %s engine %s", weir_version(), dot(demo->output),
-                   DEMO_STORE, dot(demo->output), engine_name(demo->runner.engine));
+                   DEMO_STORE, dot(demo->output), engine_name(demo->runner.nodes[0].engine));
         output_say(demo->output,
                    "workflow %s (2 steps that run programs) %s %d workspaces %s enqueued %" PRId64 " executions",
                    DEMO_WORKFLOW, dot(demo->output), CAST_COUNT, dot(demo->output), demo->total);

@@ -259,52 +259,90 @@ static enum weir_status check_books(struct doctor *doctor, struct weir_error *er
 
 /* --- the engine's service --- */
 
+struct examination {
+    struct doctor *doctor;
+    const char *group; /* NULL when the process is one node: then nobody asks whose it is */
+};
+
 static void tell_finding(void *context, enum finding finding, const char *check, const char *text)
 {
     static const enum sign signs[] = {
         [FINDING_FINE] = SIGN_FINE, [FINDING_WARNING] = SIGN_WARN, [FINDING_PROBLEM] = SIGN_BAD};
-    tell(context, signs[finding], check, "%s", text);
+    const struct examination *examination = context;
+    const char *group = examination->group;
+    tell(examination->doctor, signs[finding], check, "%s%s%s%s", group != NULL ? "group " : "", group != NULL ? group : "",
+         group != NULL ? ": " : "", text);
 }
 
 enum { QUEUES_MAX = 100 };
 
-/* The task queues of the newest versions of workflows; the node's own where one names none. The names stay the page's. */
-static size_t name_queues(const char *own, const json_t *workflows, const char **queues)
+/* The definitions of the newest versions of workflows become JSON, so that names in them live as long as the page. */
+static void read_definitions(const json_t *workflows)
 {
-    size_t count = 0;
     size_t i;
     json_t *workflow;
     json_array_foreach(workflows, i, workflow)
     {
         const char *text = json_string_value(json_object_get(workflow, "definition"));
-        json_t *definition = text == NULL ? NULL : json_loads(text, 0, NULL);
+        (void)json_object_set_new(workflow, "definition", text == NULL ? json_null() : json_loads(text, 0, NULL));
+    }
+}
+
+/* The task queues of the workflows whose executions come to the group; the node's own where one names none. */
+static size_t name_queues(const struct settings *settings, const char *default_group, const json_t *workflows,
+                          const char **queues)
+{
+    const char *own = settings_text(settings, SETTING_TEMPORAL_TASK_QUEUE);
+    size_t count = 0;
+    size_t i;
+    json_t *workflow;
+    json_array_foreach(workflows, i, workflow)
+    {
+        const json_t *definition = json_object_get(workflow, "definition");
         const json_t *temporal = json_object_get(definition, "temporal");
         const char *queue = json_string_value(json_object_get(temporal, "task_queue"));
-        if (temporal != NULL && (queue != NULL || own[0] != '\0') && count < QUEUES_MAX) {
+        const char *group = json_string_value(json_object_get(definition, "executor_group"));
+        group = group != NULL ? group : default_group;
+        if (temporal != NULL && strcmp(group, settings_text(settings, SETTING_EXECUTOR_GROUP)) == 0 &&
+            (queue != NULL || own[0] != '\0') && count < QUEUES_MAX) {
             queues[count++] = queue != NULL ? queue : own;
         }
-        (void)json_object_set_new(workflow, "definition", definition); /* which keeps the name alive */
+    }
+    if (count == 0 && own[0] != '\0') {
+        queues[count++] = own;
     }
     return count;
 }
 
-static enum weir_status check_service(struct doctor *doctor, struct weir_error *error)
+static enum weir_status check_service_of(struct doctor *doctor, const struct settings *settings, bool is_one,
+                                         const json_t *workflows, struct weir_error *error)
 {
-    const struct settings *settings = doctor->invocation->settings;
     struct temporal_options temporal;
     struct engine_options options = {.temporal = &temporal};
+    struct examination examination = {.doctor = doctor,
+                                      .group = is_one ? NULL : settings_text(settings, SETTING_EXECUTOR_GROUP)};
     const char *queues[QUEUES_MAX + 1];
-    json_t *page = NULL;
     temporal_settings_read(settings, &temporal);
+    size_t count =
+        name_queues(settings, settings_text(doctor->invocation->settings, SETTING_EXECUTOR_GROUP), workflows, queues);
+    return assemble_examine(settings_text(settings, SETTING_ENGINE), &options,
+                            temporal_settings_timeout(doctor->invocation), queues, count, tell_finding, &examination,
+                            error);
+}
+
+static enum weir_status check_services(struct doctor *doctor, struct weir_error *error)
+{
+    const struct settings *settings = doctor->invocation->settings;
+    json_t *page = NULL;
     enum weir_status status = page_read(doctor->store, LIST_WORKFLOWS, NULL, &page, error);
-    if (status == WEIR_OK) {
-        size_t count = name_queues(temporal.task_queue, json_object_get(page, "items"), queues);
-        if (count == 0 && temporal.task_queue[0] != '\0') {
-            queues[count++] = temporal.task_queue;
-        }
-        status =
-            assemble_examine(settings_text(settings, SETTING_ENGINE), &options,
-                             temporal_settings_timeout(doctor->invocation), queues, count, tell_finding, doctor, error);
+    const json_t *workflows = json_object_get(page, "items");
+    read_definitions(workflows);
+    if (status == WEIR_OK && settings->node_count == 0) {
+        status = check_service_of(doctor, settings, true, workflows, error);
+    }
+    for (size_t i = 0; i < settings->node_count && status == WEIR_OK; i++) {
+        struct settings own = settings_of_node(settings, i);
+        status = check_service_of(doctor, &own, false, workflows, error);
     }
     json_decref(page);
     return status;
@@ -324,7 +362,7 @@ static enum weir_status check_all(struct doctor *doctor, struct weir_error *erro
     } else {
         tell(doctor, SIGN_FINE, "queue", "open");
     }
-    status = check_service(doctor, error);
+    status = check_services(doctor, error);
     if (status == WEIR_OK) {
         status = check_nodes(doctor, error);
     }

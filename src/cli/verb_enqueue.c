@@ -13,11 +13,11 @@ static enum weir_status request_of_flags(const struct invocation *invocation, st
 {
     int64_t now_us = 0;
     enum weir_status status = store_time(store, &now_us, error);
-    const char *group = invocation_text(invocation, "group");
     *request = (struct enqueue_request){
         .workspace = invocation_text(invocation, "workspace"),
         .idempotency_key = invocation_text(invocation, "idempotency-key"),
-        .group = group != NULL ? group : settings_text(invocation->settings, SETTING_EXECUTOR_GROUP),
+        .group = invocation_text(invocation, "group"),
+        .default_group = settings_text(invocation->settings, SETTING_EXECUTOR_GROUP),
         .priority = (int)invocation_number(invocation, "priority", 0),
         .run_at_us = invocation_time(invocation, "at", now_us, 0),
     };
@@ -74,11 +74,7 @@ static enum weir_status print_result(const struct invocation *invocation, const 
 static enum weir_status dry_run(const struct invocation *invocation, struct store *store,
                                 const struct enqueue_request *request, struct weir_error *error)
 {
-    enum weir_status status =
-        filter_require_name(store, LIST_WORKSPACES, request->workspace, WEIR_WORKSPACE_NOT_FOUND, error);
-    if (status == WEIR_OK) {
-        status = filter_require_name(store, LIST_WORKFLOWS, request->workflow, WEIR_WORKFLOW_NOT_FOUND, error);
-    }
+    enum weir_status status = enqueue_rehearse(store, request, error);
     if (status == WEIR_OK) {
         output_say_sign(invocation->output, SIGN_FINE, "would enqueue one execution of %s for %s", request->workflow,
                         request->workspace);

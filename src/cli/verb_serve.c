@@ -1,4 +1,5 @@
 /* serve and dev: a node as a process. Its data on stdout is the log; everything else is talk on stderr. */
+#include <string.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -18,6 +19,29 @@ static const char *exec_words(const struct settings *settings, bool open_exec)
         return "exec open";
     }
     return settings_number(settings, SETTING_EXEC_ALLOW) != 0 ? "exec for listed programs" : "exec closed";
+}
+
+static void say_what_runs(struct output *output, const struct node_runner *runner)
+{
+    const struct running_node *first = &runner->nodes[0];
+    if (runner->count == 1) {
+        output_say(output, "weir %s - store %s - engine %s - %s", weir_version(), store_url(runner->store),
+                   engine_name(first->engine), exec_words(&first->settings, false));
+        return;
+    }
+    output_say(output, "weir %s - store %s - %zu nodes", weir_version(), store_url(runner->store), runner->count);
+    for (size_t i = 0; i < runner->count; i++) {
+        const struct running_node *running = &runner->nodes[i];
+        const char *group = output_safe(output, settings_text(&running->settings, SETTING_EXECUTOR_GROUP));
+        if (strcmp(engine_name(running->engine), "temporal") == 0) {
+            output_say(output, "group %s - engine temporal - namespace %s at %s", group,
+                       output_safe(output, settings_text(&running->settings, SETTING_TEMPORAL_NAMESPACE)),
+                       output_safe(output, settings_text(&running->settings, SETTING_TEMPORAL_ADDRESS)));
+        } else {
+            output_say(output, "group %s - engine %s - %s", group, engine_name(running->engine),
+                       exec_words(&running->settings, false));
+        }
+    }
 }
 
 static enum weir_status run_until_told(struct node_runner *runner, struct weir_error *error)
@@ -42,11 +66,11 @@ enum weir_status verb_serve(struct invocation *invocation, struct weir_error *er
 {
     struct node_runner runner;
     struct node_runner_options options = {.store_url = settings_text(invocation->settings, SETTING_STORE),
+                                          .group = invocation_text(invocation, "group"),
                                           .log_fd = STDOUT_FILENO};
     enum weir_status status = node_runner_open(&runner, invocation, &options, error);
     if (status == WEIR_OK) {
-        output_say(invocation->output, "weir %s - store %s - engine %s - %s", weir_version(), store_url(runner.store),
-                   engine_name(runner.engine), exec_words(invocation->settings, false));
+        say_what_runs(invocation->output, &runner);
         status = run_until_told(&runner, error);
     }
     node_runner_close(&runner);

@@ -135,7 +135,9 @@ enum weir_status verb_show(struct invocation *invocation, struct weir_error *err
     }
     if (status == WEIR_OK && !output_object(invocation->output, execution)) {
         print_head(invocation->output, execution);
-        print_workflow(invocation->output, invocation->settings, json_object_get(execution, "steps"));
+        struct settings settings =
+            settings_of_group(invocation->settings, json_string_value(json_object_get(execution, "executor_group")));
+        print_workflow(invocation->output, &settings, json_object_get(execution, "steps"));
         print_steps(invocation->output, json_object_get(execution, "steps"));
         print_events(invocation->output, json_object_get(execution, "events"));
     }

@@ -38,17 +38,19 @@ static enum weir_status refuse_ended(const json_t *execution, struct weir_error 
     return WEIR_OK;
 }
 
-static enum weir_status send_signal(const struct invocation *invocation, const char *id, const char *input,
+static enum weir_status send_signal(const struct invocation *invocation, const json_t *execution, const char *input,
                                     struct weir_error *error)
 {
     struct temporal_options temporal;
     char request_id[UUID_TEXT_MAX];
-    temporal_settings_read(invocation->settings, &temporal);
+    const char *id = json_string_value(json_object_get(execution, "id"));
+    const char *group = json_string_value(json_object_get(execution, "executor_group"));
+    struct settings settings = settings_of_group(invocation->settings, group);
+    temporal_settings_read(&settings, &temporal);
     uuid_make(clock_wall(clock_system()), request_id);
     struct engine_options options = {.temporal = &temporal};
-    return assemble_signal(settings_text(invocation->settings, SETTING_ENGINE), &options,
-                           temporal_settings_timeout(invocation), id, invocation_argument(invocation, 1), input, request_id,
-                           error);
+    return assemble_signal(settings_text(&settings, SETTING_ENGINE), &options, temporal_settings_timeout(invocation), id,
+                           invocation_argument(invocation, 1), input, request_id, error);
 }
 
 enum weir_status verb_signal(struct invocation *invocation, struct weir_error *error)
@@ -68,7 +70,7 @@ enum weir_status verb_signal(struct invocation *invocation, struct weir_error *e
     }
     const char *id = status == WEIR_OK ? json_string_value(json_object_get(execution, "id")) : NULL;
     if (id != NULL && !invocation_is_dry_run(invocation)) {
-        status = send_signal(invocation, id, input.data, error);
+        status = send_signal(invocation, execution, input.data, error);
     }
     if (status == WEIR_OK) {
         output_say(invocation->output, "signal %s %s %s", invocation_argument(invocation, 1),

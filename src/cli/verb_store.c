@@ -33,6 +33,9 @@ static enum weir_status migrate(struct invocation *invocation, struct store *sto
                        migrations[i].name);
         }
     }
+    if (status == WEIR_OK && missing == 0 && invocation_is_dry_run(invocation)) {
+        output_say(invocation->output, "nothing to apply: the store is up to date");
+    }
     *ret_applied = 0;
     if (status == WEIR_OK && missing > 0 && !invocation_is_dry_run(invocation)) {
         status = store_migrate(store, ret_applied, error);

@@ -56,8 +56,37 @@ static void print_numbers(struct output *output, const json_t *why, int64_t now_
     }
 }
 
+/* The one node of the group that was told to pause or drain, when there is no other that claims; NULL otherwise. Such a
+ * group is served, so the reason stays `ready`, but the turn never comes. */
+static const char *node_that_holds_back(struct output *output, const json_t *why, const json_t *nodes)
+{
+    const char *reason = field_text(output, why, "pending_reason");
+    const char *group = field_text(output, why, "executor_group");
+    const char *held = NULL;
+    size_t i;
+    json_t *node;
+    if (reason == NULL || strcmp(reason, "ready") != 0 || group == NULL) {
+        return NULL;
+    }
+    json_array_foreach(json_object_get(nodes, "items"), i, node)
+    {
+        const char *its_group = field_text(output, node, "executor_group");
+        const char *state = field_text(output, node, "state");
+        if (its_group == NULL || state == NULL || strcmp(its_group, group) != 0) {
+            continue;
+        }
+        if (strcmp(state, "alive") == 0) {
+            return NULL;
+        }
+        if (strcmp(state, "paused") == 0 || strcmp(state, "draining") == 0) {
+            held = field_text(output, node, "name");
+        }
+    }
+    return held;
+}
+
 /* The command that helps, by reason. */
-static void suggest(struct output *output, const json_t *why)
+static void suggest(struct output *output, const json_t *why, const char *held)
 {
     const char *reason = field_text(output, why, "pending_reason");
     const char *workspace = field_text(output, why, "workspace");
@@ -66,7 +95,9 @@ static void suggest(struct output *output, const json_t *why)
     if (reason == NULL) {
         return;
     }
-    if (strcmp(reason, "workspace_at_capacity") == 0) {
+    if (held != NULL) {
+        output_say(output, "now: weir node resume %s", held);
+    } else if (strcmp(reason, "workspace_at_capacity") == 0) {
         output_say(output, "now: weir workspace set %s --max-concurrent N", workspace);
     } else if (strcmp(reason, "workspace_paused") == 0) {
         output_say(output, "now: weir workspace resume %s", workspace);
@@ -80,8 +111,9 @@ static void suggest(struct output *output, const json_t *why)
     }
 }
 
-static void print_why(struct output *output, const json_t *why, int64_t now_us)
+static void print_why(struct output *output, const json_t *why, const json_t *nodes, int64_t now_us)
 {
+    const char *held = node_that_holds_back(output, why, nodes);
     const char *state = field_text(output, why, "status");
     const char *reason = field_text(output, why, "pending_reason");
     const char *because = field_text(output, why, "because");
@@ -102,14 +134,18 @@ static void print_why(struct output *output, const json_t *why, int64_t now_us)
     } else if (because != NULL) {
         output_print(output, "  %s\n", because);
     }
+    if (held != NULL) {
+        output_print(output, "  but              every node of its group is paused or draining, %s is one\n", held);
+    }
     print_numbers(output, why, now_us);
-    suggest(output, why);
+    suggest(output, why, held);
 }
 
 enum weir_status verb_why(struct invocation *invocation, struct weir_error *error)
 {
     struct store *store = NULL;
     json_t *why = NULL;
+    json_t *nodes = NULL;
     int64_t now_us = 0;
     enum weir_status status = invocation_open_store(invocation, STORE_READ, &store, error);
     if (status == WEIR_OK) {
@@ -118,10 +154,14 @@ enum weir_status verb_why(struct invocation *invocation, struct weir_error *erro
     if (status == WEIR_OK) {
         status = store_time(store, &now_us, error);
     }
+    if (status == WEIR_OK) {
+        status = page_read(store, LIST_NODES, NULL, &nodes, error);
+    }
     if (status == WEIR_OK && !output_object(invocation->output, why)) {
-        print_why(invocation->output, why, now_us);
+        print_why(invocation->output, why, nodes, now_us);
     }
     json_decref(why);
+    json_decref(nodes);
     store_close(store);
     return status;
 }

@@ -58,9 +58,11 @@ enum weir_status verb_workflow_apply(struct invocation *invocation, struct weir_
         status = definition_write(definition, &canonical, error);
     }
     if (status == WEIR_OK && invocation_is_dry_run(invocation)) {
-        output_say_sign(invocation->output, SIGN_FINE, "%s is right: %s, %zu %s; not published",
-                        output_safe(invocation->output, path), definition->name, definition->count,
-                        definition->count == 1 ? "step" : "steps");
+        char steps[32];
+        (void)snprintf(steps, sizeof steps, "%zu %s", definition->count, definition->count == 1 ? "step" : "steps");
+        output_say_sign(invocation->output, SIGN_FINE, "%s is right: %s, %s; not published",
+                        output_safe(invocation->output, path), definition->name,
+                        definition->temporal != NULL ? "a workflow on Temporal" : steps);
     } else if (status == WEIR_OK) {
         status = publish(invocation, definition, canonical.data, error);
     }
@@ -78,6 +80,7 @@ static void print_table(struct output *output, const json_t *page, int64_t now_u
         {.title = "WORKFLOW", .least = 10},
         {.title = "VERSION", .align = COLUMN_RIGHT},
         {.title = "OWNER", .least = 8},
+        {.title = "GROUP", .least = 7},
         {.title = "PUBLISHED"},
     };
     struct table table;
@@ -90,6 +93,7 @@ static void print_table(struct output *output, const json_t *page, int64_t now_u
         table_cell(&table, field_text(output, item, "name"));
         table_cell(&table, field_text(output, item, "version"));
         table_cell(&table, owner != NULL ? owner : "(all)");
+        table_cell(&table, field_text(output, json_object_get(item, "definition"), "executor_group"));
         table_cell(&table, output_ago(output, field_text(output, item, "created_at"), now_us));
     }
     table_close(&table);
@@ -160,9 +164,11 @@ enum weir_status verb_workflow_list(struct invocation *invocation, struct weir_e
 static void print_definition(struct output *output, const json_t *item)
 {
     const char *owner = field_text(output, item, "workspace");
-    output_print(output, "%s v%s, %s%s, published %s\n", field_text(output, item, "name"),
+    const char *group = field_text(output, json_object_get(item, "definition"), "executor_group");
+    output_print(output, "%s v%s, %s%s%s%s, published %s\n", field_text(output, item, "name"),
                  field_text(output, item, "version"), owner != NULL ? "owned by " : "for every workspace",
-                 owner != NULL ? owner : "", field_text(output, item, "created_at"));
+                 owner != NULL ? owner : "", group != NULL ? ", executor group " : "", group != NULL ? group : "",
+                 field_text(output, item, "created_at"));
     char *text = json_dumps(json_object_get(item, "definition"), JSON_INDENT(2) | JSON_ENCODE_ANY);
     for (char *line = text; line != NULL && *line != '\0';) {
         char *end = line + strcspn(line, "\n");

@@ -266,10 +266,17 @@ static bool may_claim(struct node *node)
            !atomic_load(&node->lease_lost) && lease_is_valid(node) && atomic_load(&node->stop_kind) == 0;
 }
 
+/* A claim takes a part of what the engine can hold: while it is started, run and recorded, the next ones follow. One that
+ * took all of it would leave the recorder without work until its own comes back, and then the dispatcher. */
+enum { CLAIM_PARTS = 3, CLAIM_PART_LEAST = 64 };
+
 /* How many to claim: the engine's room, one batch, and what the breaker lets through. */
 static size_t wanted(struct node *node, int64_t now_us)
 {
     size_t room = engine_room(node->engine);
+    size_t part = (room + engine_running(node->engine)) / CLAIM_PARTS;
+    part = part > CLAIM_PART_LEAST ? part : CLAIM_PART_LEAST;
+    room = room < part ? room : part;
     room = room < node->settings.claim_batch ? room : node->settings.claim_batch;
     pthread_mutex_lock(&node->lock);
     int64_t allowed = breaker_allows(&node->breaker, (int64_t)room, now_us);
@@ -296,7 +303,7 @@ static enum weir_status claim(struct node *node, size_t limit, bool *ret_more, s
         node->lost_races = 0;
         start_items(node, options.node_id, batch, &result);
     } else if (status == WEIR_OK) {
-        struct event event = {.type = EVENT_RACE_LOST};
+        struct event event = {.type = EVENT_RACE_LOST, .node = node->name};
         node->lost_races++;
         event_emit(node->events, &event);
     }

@@ -66,12 +66,15 @@ static void fill_settings(struct node *node, const struct node_settings *setting
     char host[128] = "node";
     *s = *settings;
     (void)gethostname(host, sizeof host - 1);
+    text_copy(node->group, sizeof node->group, settings->group == NULL ? "default" : settings->group);
     if (settings->name != NULL) {
         text_copy(node->name, sizeof node->name, settings->name);
-    } else {
+    } else if (strcmp(node->group, "default") == 0) {
         (void)snprintf(node->name, sizeof node->name, "%.*s-%ld", NODE_NAME_MAX - 24, host, (long)getpid());
+    } else { /* a process may have nodes of several groups */
+        (void)snprintf(node->name, sizeof node->name, "%.*s-%ld-%s", NODE_NAME_MAX - 24 - GROUP_NAME_MAX, host,
+                       (long)getpid(), node->group);
     }
-    text_copy(node->group, sizeof node->group, settings->group == NULL ? "default" : settings->group);
     s->claim_batch = s->claim_batch == 0 || s->claim_batch > CLAIM_BATCH_MOST ? CLAIM_BATCH_MOST : s->claim_batch;
     s->poll_interval_us = s->poll_interval_us <= 0 ? POLL_INTERVAL_US : s->poll_interval_us;
     s->lease_us = s->lease_us <= 0 ? NODE_LEASE_US : s->lease_us;

@@ -28,7 +28,7 @@
 #include "store/store.h"
 
 struct node_settings {
-    const char *name;          /* NULL = host name and pid */
+    const char *name;          /* NULL = host name and pid, and the group when it is not "default" */
     const char *group;         /* NULL = "default" */
     size_t claim_batch;        /* items per claim at most; 0 = CLAIM_BATCH_MOST: natural batching up to the engine's room */
     int64_t poll_interval_us;  /* 0 = POLL_INTERVAL_US */

@@ -201,8 +201,8 @@ static bool put_temporal(json_t *root, const struct definition_temporal *tempora
 
 static bool put_all(json_t *root, const struct definition *definition)
 {
-    bool is_fine = put(root, "name", json_string(definition->name)) &&
-                   (definition->workspace == NULL || put(root, "workspace", json_string(definition->workspace))) &&
+    bool is_fine = put(root, "name", json_string(definition->name)) && put_name(root, "workspace", definition->workspace) &&
+                   put_name(root, "executor_group", definition->executor_group) &&
                    put_duration(root, "timeout", definition->timeout_us, 0) &&
                    put_duration(root, "stuck_after", definition->stuck_after_us, 0) &&
                    (definition->attempts_max == 0 || put(root, "attempts", json_integer(definition->attempts_max)));

@@ -120,6 +120,7 @@ struct definition_temporal {
 struct definition {
     const char *name;
     const char *workspace;                      /* its owner; NULL = every workspace may run it */
+    const char *executor_group;                 /* where an enqueue that names none goes; NULL = not said */
     int64_t timeout_us;                         /* of the whole execution; 0 = none */
     int64_t stuck_after_us;                     /* warn when it runs longer; 0 = the node's default */
     int attempts_max;                           /* starts of an execution; 0 = the node's default */

@@ -286,13 +286,14 @@ static enum weir_status check_programs(struct definition_reader *reader, bool is
 
 /* --- the file as a whole --- */
 
-static enum weir_status read_workspace(struct definition_reader *reader, const struct yaml_node *node,
-                                       const char **ret_name)
+/* Names that are made elsewhere: of workspaces and executor groups. */
+static enum weir_status read_label(struct definition_reader *reader, const struct yaml_node *node, const char *what,
+                                   int bytes_max, const char **ret_name)
 {
     const char *name = NULL;
-    enum weir_status status = reader_take_text(reader, node, "\"workspace\"", &name);
-    if (status == WEIR_OK && (node->length == 0 || node->length > WORKSPACE_NAME_MAX)) {
-        return FAIL(reader, node, "\"workspace\" must have 1 to %d bytes", WORKSPACE_NAME_MAX);
+    enum weir_status status = reader_take_text(reader, node, what, &name);
+    if (status == WEIR_OK && (node->length == 0 || node->length > (size_t)bytes_max)) {
+        return FAIL(reader, node, "%s must have 1 to %d bytes", what, bytes_max);
     }
     *ret_name = status == WEIR_OK ? name : *ret_name;
     return status;
@@ -311,6 +312,7 @@ static enum weir_status read_head(struct definition_reader *reader, const struct
 {
     const struct yaml_node *name = yaml_get(root, "name");
     const struct yaml_node *workspace = yaml_get(root, "workspace");
+    const struct yaml_node *group = yaml_get(root, "executor_group");
     const struct yaml_node *timeout = yaml_get(root, "timeout");
     const struct yaml_node *stuck_after = yaml_get(root, "stuck_after");
     const struct yaml_node *attempts = yaml_get(root, "attempts");
@@ -320,7 +322,10 @@ static enum weir_status read_head(struct definition_reader *reader, const struct
     }
     enum weir_status status = reader_take_name(reader, name, "\"name\"", &definition->name);
     if (status == WEIR_OK && workspace != NULL) {
-        status = read_workspace(reader, workspace, &definition->workspace);
+        status = read_label(reader, workspace, "\"workspace\"", WORKSPACE_NAME_MAX, &definition->workspace);
+    }
+    if (status == WEIR_OK && group != NULL) {
+        status = read_label(reader, group, "\"executor_group\"", GROUP_NAME_MAX, &definition->executor_group);
     }
     if (status == WEIR_OK && timeout != NULL) {
         status = reader_take_duration(reader, timeout, "\"timeout\"", &definition->timeout_us);
@@ -402,7 +407,8 @@ static enum weir_status read_document(struct definition_reader *reader, const ch
                                       bool is_from_people, struct definition *definition)
 {
     static const char *const keys[] = {
-        "name", "workspace", "timeout", "stuck_after", "attempts", "release_slot_while_waiting", "steps", "temporal"};
+        "name",  "workspace", "executor_group", "timeout", "stuck_after", "attempts", "release_slot_while_waiting",
+        "steps", "temporal"};
     const struct yaml_node *root = NULL;
     enum weir_status status = read_tree(reader, bytes, length, is_from_people, &root);
     if (status == WEIR_OK) {

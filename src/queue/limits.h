@@ -8,6 +8,9 @@
 
 #include "base/clock.h"
 
+/* The last microsecond of the year 9999: RFC 3339 has four digits for the year, so a later run_at could not be told. */
+#define RUN_AT_MOST_US INT64_C(253402300799999999)
+
 /* --- names and payloads --- */
 enum {
     WORKSPACE_NAME_MAX = 128,            /* bytes of UTF-8 */

@@ -78,11 +78,15 @@ struct store {
 
 /* --- what drivers share --- */
 
-/* Whether one request to enqueue is well-formed; whether its workspace and workflow exist is the driver's to say. Errors:
- * WEIR_INVALID_ARGUMENT, WEIR_INVALID_PARAMS, WEIR_PARAMS_TOO_LARGE, WEIR_OUT_OF_MEMORY. */
-WEIR_MUST_CHECK enum weir_status enqueue_request_check(const struct enqueue_request *request, struct weir_error *error);
 /* No params and {} are the same, and nothing is kept of them. */
 bool enqueue_has_no_params(const struct enqueue_request *request);
+
+/* What the rows of a definition say besides its text, so that enqueues and claims need not read it. */
+struct definition_facts {
+    int attempts_max;                        /* 0 = not said */
+    char executor_group[GROUP_NAME_MAX + 1]; /* "" = not said */
+};
+void definition_facts_read(const char *text, struct definition_facts *ret_facts);
 
 /* The drivers that this build knows, NULL-terminated; defined in assemble.c, the only file that names them. */
 extern const struct store_driver *const store_drivers[];

@@ -1,8 +1,9 @@
-/* What a request to enqueue must be, whatever the store. */
+/* What a request to enqueue must be, and what is kept of a definition, whatever the store. */
 #include <string.h>
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "base/uuid.h"
 #include "store/driver.h"
 
@@ -68,6 +69,9 @@ enum weir_status enqueue_request_check(const struct enqueue_request *request, st
     if (status == WEIR_OK && request->group != NULL) {
         status = check_text("the executor group's name", request->group, GROUP_NAME_MAX, error);
     }
+    if (status == WEIR_OK && request->default_group != NULL) {
+        status = check_text("the default executor group's name", request->default_group, GROUP_NAME_MAX, error);
+    }
     if (status == WEIR_OK && request->id != NULL && !uuid_is_valid(request->id)) {
         status = error_set(error, WEIR_INVALID_ARGUMENT, "\"%s\" is not an execution id", request->id);
         error_hint(error, "an id looks like 01939b7e-7a5c-7c3e-8b3a-2f1d4c5b6a79");
@@ -79,5 +83,20 @@ enum weir_status enqueue_request_check(const struct enqueue_request *request, st
     if (status == WEIR_OK && request->run_at_us < 0) {
         status = error_set(error, WEIR_INVALID_ARGUMENT, "run_at is before 1970");
     }
+    if (status == WEIR_OK && request->run_at_us > RUN_AT_MOST_US) {
+        status = error_set(error, WEIR_INVALID_ARGUMENT, "run_at is after the year 9999");
+    }
     return status == WEIR_OK ? check_params(request, error) : status;
+}
+
+void definition_facts_read(const char *text, struct definition_facts *ret_facts)
+{
+    json_t *value = NULL;
+    *ret_facts = (struct definition_facts){.attempts_max = 0};
+    if (json_read(text, strlen(text), &value, NULL) == WEIR_OK) {
+        const char *group = json_string_value(json_object_get(value, "executor_group"));
+        ret_facts->attempts_max = (int)json_integer_value(json_object_get(value, "attempts"));
+        text_copy(ret_facts->executor_group, sizeof ret_facts->executor_group, group != NULL ? group : "");
+        json_decref(value);
+    }
 }

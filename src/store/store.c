@@ -10,8 +10,6 @@
 #include "observe/event.h"
 #include "store/driver.h"
 
-enum { STORE_URL_MAX = 1024 };
-
 /* --- names --- */
 
 static const char *const record_kind_names[] = {
@@ -109,6 +107,12 @@ static const struct store_driver *driver_of(const char *url, const char **ret_lo
             return store_drivers[i];
         }
     }
+    if (store_url_is_no_path(url)) {
+        error_set(error, WEIR_INVALID_ARGUMENT, "the store is neither a URL nor the path of a file");
+        error_hint(error, "for example postgres://user@host:5432/database; a file whose name looks like this one's is "
+                          "given as sqlite:PATH");
+        return NULL;
+    }
     if (colon == NULL || strchr(url, '/') == NULL || strchr(url, '/') < colon || colon == url) {
         *ret_location = url;
         return store_drivers[0];
@@ -154,40 +158,6 @@ void store_close(struct store *store)
 const char *store_url(const struct store *store)
 {
     return store->url;
-}
-
-/* Puts "***" in place of what lies between two places of `to`. */
-static void mask(char *to, size_t size, size_t from, size_t until)
-{
-    char rest[STORE_URL_MAX];
-    text_copy(rest, sizeof rest, to + until);
-    (void)snprintf(to + from, size - from, "***%s", rest);
-}
-
-void store_url_shown(const char *url, char *to, size_t size)
-{
-    char shown[STORE_URL_MAX];
-    text_copy(shown, sizeof shown, url);
-    /* The last @ before the query ends the password; one behind it does when the password has a ? in it. */
-    const char *slashes = strstr(shown, "://");
-    size_t begin = slashes == NULL ? 0 : (size_t)(slashes + 3 - shown);
-    size_t end = begin + strcspn(shown + begin, "?");
-    size_t colon = begin + strcspn(shown + begin, ":");
-    end = memrchr(shown + begin, '@', end - begin) == NULL ? strlen(shown) : end;
-    while (end > begin && shown[end] != '@') {
-        end--;
-    }
-    if (slashes != NULL && colon < end) {
-        mask(shown, sizeof shown, colon + 1, end);
-    }
-    static const char *const secrets[] = {"password="}; /* sslpassword= ends the same way */
-    for (size_t i = 0; i < sizeof secrets / sizeof secrets[0]; i++) {
-        for (char *at = strstr(shown, secrets[i]); at != NULL; at = strstr(at + 1, secrets[i])) {
-            size_t from = (size_t)(at - shown) + strlen(secrets[i]);
-            mask(shown, sizeof shown, from, from + strcspn(shown + from, "& "));
-        }
-    }
-    text_copy(to, size, shown);
 }
 
 unsigned store_features(const struct store *store)

@@ -61,6 +61,9 @@ void store_close(struct store *store);
 const char *store_url(const struct store *store);
 /* Any URL of a store as it may be shown: without its password, whatever else is wrong with it. Cut when `size` is short. */
 void store_url_shown(const char *url, char *to, size_t size);
+/* Whether something without a scheme is meant as anything but a path: libpq's keyword form, a URL that lost its colon (both
+ * may hold a password, which must not become the name of a file), or SQLite's ":memory:" and "file:". */
+bool store_url_is_no_path(const char *url);
 unsigned store_features(const struct store *store);
 /* Fails with WEIR_SCHEMA_MISSING, _OLDER, _NEWER and says which command mends it. */
 WEIR_MUST_CHECK enum weir_status store_require_schema(struct store *store, struct weir_error *error);
@@ -93,7 +96,8 @@ struct enqueue_request {
     const char *params; /* JSON object text; NULL = {} */
     size_t params_length;
     const char *idempotency_key; /* NULL = none */
-    const char *group;           /* executor group; NULL = "default" */
+    const char *group;           /* executor group; NULL = the definition's */
+    const char *default_group;   /* where neither names one; NULL = "default" */
     int priority;
     int64_t run_at_us; /* 0 = now; a past time counts as it is */
     const char *id;    /* NULL = made here; given when a lost answer is repeated */
@@ -106,6 +110,9 @@ struct enqueue_result {
     struct weir_error error;
 };
 
+/* Whether one request to enqueue is well-formed; whether its workspace and workflow exist is the driver's to say. Errors:
+ * WEIR_INVALID_ARGUMENT, WEIR_INVALID_PARAMS, WEIR_PARAMS_TOO_LARGE, WEIR_OUT_OF_MEMORY. */
+WEIR_MUST_CHECK enum weir_status enqueue_request_check(const struct enqueue_request *request, struct weir_error *error);
 /* One transaction for the whole set; a refused request leaves the others alone. WEIR_OK when the set was committed. */
 WEIR_MUST_CHECK enum weir_status store_enqueue(struct store *store, const struct enqueue_request *requests, size_t count,
                                                struct enqueue_result *results, struct weir_error *error);

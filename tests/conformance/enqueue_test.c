@@ -96,6 +96,111 @@ static void an_item_keeps_the_version_of_its_enqueue(void **state)
     assert_true(claim.items[0].definition_id != published.definition_id);
 }
 
+/* --- the executor group --- */
+
+static void publish_for_group(struct scene *scene, const char *name, const char *workspace, const char *group)
+{
+    char text[256];
+    struct published published = {0};
+    (void)snprintf(text, sizeof text, "{\"name\":\"%s\",%s%s%s\"steps\":{\"one\":{\"handler\":\"noop\"}}}", name,
+                   group != NULL ? "\"executor_group\":\"" : "", group != NULL ? group : "", group != NULL ? "\"," : "");
+    scene_ok(scene, store_publish(scene->store, name, workspace, text, &published, &scene->error));
+}
+
+static const char *group_of(struct scene *scene, const char *id)
+{
+    return scene_text(scene, "SELECT executor_group FROM executions WHERE id = '%s'", id);
+}
+
+static void an_enqueue_without_a_group_goes_where_its_definition_says(void **state)
+{
+    struct scene *scene = *state;
+    publish_for_group(scene, "bill", NULL, "billing");
+    struct enqueue_request bill = {.workspace = "pro-co", .workflow = "bill"};
+    const char *id = scene_enqueue_request(scene, &bill);
+    assert_string_equal(group_of(scene, id), "billing");
+    assert_int_equal(scene_claim(scene, 10).count, 0);
+    int64_t node = scene_add_node(scene, "biller", "billing");
+    struct claim_result claim = scene_claim_as(scene, node, "billing", 10);
+    assert_int_equal(claim.count, 1);
+    assert_string_equal(claim.items[0].id, id);
+}
+
+static void a_group_is_named_by_the_request_else_the_definition_else_the_default(void **state)
+{
+    struct scene *scene = *state;
+    publish_for_group(scene, "bill", NULL, "billing");
+    const struct {
+        struct enqueue_request request;
+        const char *group;
+    } table[] = {
+        {{.workflow = "bill", .group = "mine", .default_group = "ours"}, "mine"},
+        {{.workflow = "bill", .group = "default", .default_group = "ours"}, "default"},
+        {{.workflow = "bill", .default_group = "ours"}, "billing"},
+        {{.workflow = "bill"}, "billing"},
+        {{.workflow = "hello", .group = "mine", .default_group = "ours"}, "mine"},
+        {{.workflow = "hello", .default_group = "ours"}, "ours"},
+        {{.workflow = "hello"}, "default"},
+    };
+    enum { ROWS = sizeof table / sizeof table[0] };
+    struct enqueue_request requests[ROWS];
+    struct enqueue_result results[ROWS];
+    for (size_t i = 0; i < ROWS; i++) {
+        requests[i] = table[i].request;
+        requests[i].workspace = "pro-co";
+    }
+    scene_ok(scene, store_enqueue(scene->store, requests, ROWS, results, &scene->error)); /* as a set */
+    for (size_t i = 0; i < ROWS; i++) {
+        assert_int_equal(results[i].status, WEIR_OK);
+        assert_string_equal(group_of(scene, results[i].id), table[i].group);
+        assert_string_equal(group_of(scene, scene_enqueue_request(scene, &requests[i])), table[i].group);
+    }
+}
+
+static void a_group_belongs_to_the_version_of_a_definition(void **state)
+{
+    struct scene *scene = *state;
+    struct enqueue_request bill = {.workspace = "pro-co", .workflow = "bill"};
+    publish_for_group(scene, "bill", NULL, "first");
+    const char *first = scene_enqueue_request(scene, &bill);
+    publish_for_group(scene, "bill", NULL, "second");
+    const char *second = scene_enqueue_request(scene, &bill);
+    publish_for_group(scene, "bill", NULL, NULL);
+    const char *third = scene_enqueue_request(scene, &bill);
+    assert_string_equal(group_of(scene, first), "first");
+    assert_string_equal(group_of(scene, second), "second");
+    assert_string_equal(group_of(scene, third), "default");
+}
+
+static void a_group_is_that_of_the_definition_which_the_workspace_runs(void **state)
+{
+    struct scene *scene = *state;
+    publish_for_group(scene, "bill", NULL, "everybodys");
+    publish_for_group(scene, "bill", "big-co", "its-own");
+    struct enqueue_request requests[] = {{.workspace = "pro-co", .workflow = "bill"},
+                                         {.workspace = "big-co", .workflow = "bill"},
+                                         {.workspace = "pro-co", .workflow = "hello"},
+                                         {.workspace = "pro-co", .workflow = "bill"}};
+    struct enqueue_result results[4];
+    scene_ok(scene, store_enqueue(scene->store, requests, 4, results, &scene->error));
+    assert_string_equal(group_of(scene, results[0].id), "everybodys");
+    assert_string_equal(group_of(scene, results[1].id), "its-own");
+    assert_string_equal(group_of(scene, results[2].id), "default");
+    assert_string_equal(group_of(scene, results[3].id), "everybodys");
+}
+
+static void a_default_group_is_checked_like_any_other(void **state)
+{
+    struct scene *scene = *state;
+    char name[GROUP_NAME_MAX + 2];
+    memset(name, 'g', sizeof name - 1);
+    name[sizeof name - 1] = '\0';
+    struct enqueue_request request = {.workspace = "pro-co", .workflow = "hello", .default_group = name};
+    assert_int_equal(scene_try(scene, &request).status, WEIR_INVALID_ARGUMENT);
+    name[GROUP_NAME_MAX] = '\0';
+    assert_string_equal(group_of(scene, scene_enqueue_request(scene, &request)), name);
+}
+
 static void params_that_are_not_json_are_refused_with_their_place(void **state)
 {
     struct scene *scene = *state;
@@ -514,6 +619,11 @@ int main(void)
         SCENE_TEST(a_hint_never_names_the_workflow_of_another_workspace),
         SCENE_TEST(a_workspaces_own_workflow_goes_before_everybodys),
         SCENE_TEST(an_item_keeps_the_version_of_its_enqueue),
+        SCENE_TEST(an_enqueue_without_a_group_goes_where_its_definition_says),
+        SCENE_TEST(a_group_is_named_by_the_request_else_the_definition_else_the_default),
+        SCENE_TEST(a_group_belongs_to_the_version_of_a_definition),
+        SCENE_TEST(a_group_is_that_of_the_definition_which_the_workspace_runs),
+        SCENE_TEST(a_default_group_is_checked_like_any_other),
         SCENE_TEST(params_that_are_not_json_are_refused_with_their_place),
         SCENE_TEST(params_that_are_no_object_are_refused_by_their_type),
         SCENE_TEST(params_may_be_a_mebibyte_and_not_a_byte_more),

@@ -6,6 +6,7 @@ usage: cli_test.py BINARY [TEST ...]
 
 import json
 import os
+import re
 import signal
 import sqlite3
 import subprocess
@@ -218,6 +219,8 @@ def a_wrong_definition_is_told_with_its_line(weir):
     _error(weir.run('workflow', 'apply', 'bad.yaml'), 2, 'definition_invalid', 'bad.yaml:5:5', 'needs')
     weir.write('good.yaml', 'name: w\nsteps:\n  a:\n    exec: [echo]\n')
     assert 'is right' in weir.good('workflow', 'apply', 'good.yaml', '--dry-run').err
+    weir.write('outside.yaml', 'name: outside\ntemporal: {}\n')
+    assert 'outside, a workflow on Temporal' in weir.good('workflow', 'apply', 'outside.yaml', '--dry-run').err
     _error(weir.run('workflow', 'apply', 'none.yaml'), 3, 'not_found', 'none.yaml')
     assert os.path.exists(weir.path('weir.db')) is False
 
@@ -284,6 +287,16 @@ def enqueue_dry_changes_nothing(weir):
     lines = '{"workspace":"acme","workflow":"hello"}\n{"workspace":"acme"}\n'
     dry = weir.run('enqueue', '-', '-n', stdin=lines, code=1)
     assert dry.out == '' and 'line 2' in dry.err
+    lines = ''.join('{"workspace":"%s","workflow":"%s","run_at":"%s"}\n' % line for line in
+                    [('acme', 'hello', '2030-01-01T00:00:00Z'), ('acmi', 'hello', '2030-01-01T00:00:00Z'),
+                     ('acme', 'helo', '2030-01-01T00:00:00Z'), ('acme', 'hello', '1960-01-01T00:00:00Z')])
+    dry = weir.run('enqueue', '-', '-n', stdin=lines, code=1)
+    assert '3 of 4 executions would be refused, 1 would be enqueued' in dry.err, repr(dry)
+    for words in ('line 2: there is no workspace "acmi"', 'line 3: there is no workflow "helo"', 'line 4: run_at is'):
+        assert words in dry.err, repr(dry)
+    told = [json.loads(line) for line in weir.run('enqueue', '-', '-n', '--json', stdin=lines, code=1).err.splitlines()]
+    assert told[0]['error']['hint'] == 'did you mean "acme"?', told
+    _error(weir.run('enqueue', '-w', 'acme', 'hello', '-n', '--at', '1960-01-01T00:00:00Z'), 2, 'invalid_argument', '1970')
     assert weir.items('list') == []
 
 
@@ -296,6 +309,43 @@ def times_and_groups_are_kept(weir):
     assert weir.good('show', past, '--json').json()['run_at'].startswith('2020-01-01T00:00:00')
     configured = weir.good('enqueue', '-q', '-w', 'acme', 'hello', env={'WEIR_EXECUTOR_GROUP': 'slow'}).out.strip()
     assert weir.good('show', configured, '--json').json()['executor_group'] == 'slow'
+
+
+def nodes_are_shown_as_they_can_be_written(weir):
+    weir.write('weir.yaml', 'nodes:\n  - executor.group: steps\n    exec.allow: [sh, wc]\n'
+               '  - {executor: {group: "b: c"}, engine: temporal, temporal.namespace: billing}\n')
+    shown = weir.good('config', 'show').out
+    assert shown.endswith('nodes:\n  - executor.group: steps\n    exec.allow: [sh,wc]\n  - engine: temporal\n'
+                          '    executor.group: "b: c"\n    temporal.namespace: billing\n'), shown
+    weir.write('again.yaml', shown)
+    assert weir.good('config', 'show', '--config', 'again.yaml').out == shown
+    items = {item['key']: item for item in weir.items('config', 'show')}
+    assert items['nodes[1].temporal.namespace']['value'] == 'billing', items
+    assert items['nodes[1].temporal.namespace']['origin'] == './weir.yaml:4', items
+    assert 'nodes[0].engine' not in items
+    assert re.search(r'nodes\[1\]\.engine +temporal +\./weir\.yaml:4', weir.good('config', 'show', '--origin').out)
+
+
+def a_workflow_says_where_its_executions_go(weir):
+    weir.make_store()
+    weir.write('bill.yaml', 'name: bill\nexecutor_group: billing\nsteps: {s: {sleep: 1s}}\n')
+    weir.good('workflow', 'apply', 'bill.yaml')
+    setting = {'WEIR_EXECUTOR_GROUP': 'slow'}
+
+    def group(*arguments, env=None, stdin=None):
+        id = weir.good('enqueue', '-q', *arguments, env=env, stdin=stdin).out.strip()
+        return weir.good('show', id, '--json').json()['executor_group']
+    assert group('-w', 'acme', 'bill') == 'billing'
+    assert group('-w', 'acme', 'bill', env=setting) == 'billing' and group('-w', 'acme', 'hello', env=setting) == 'slow'
+    assert group('-w', 'acme', 'bill', '--group', 'mine', env=setting) == 'mine'
+    line = {'workspace': 'acme', 'workflow': 'bill'}
+    assert group('-', stdin=json.dumps(line)) == 'billing'
+    assert group('-', '--group', 'flag', stdin=json.dumps(line)) == 'flag'
+    assert group('-', '--group', 'flag', stdin=json.dumps({**line, 'group': 'line'})) == 'line'
+    assert 'bill v1, for every workspace, executor group billing, published' in weir.good('workflow', 'show', 'bill').out
+    assert weir.items('workflow', 'show', 'bill')[0]['definition']['executor_group'] == 'billing'
+    rows = {line.split()[0]: line.split()[3] for line in weir.good('workflow', 'list').out.splitlines()}
+    assert rows['bill'] == 'billing' and rows['hello'] == '-', rows
 
 
 def lines_give_ids_in_their_order_and_refusals_by_number(weir):
@@ -526,6 +576,40 @@ def dry_runs_and_wrong_expectations_change_nothing(weir):
     assert len(weir.items('list', '--state', 'pending')) == 7
     weir.good('cancel', '-w', 'acme', '--expect', '7')
     assert len(weir.items('list', '--state', 'cancelled')) == 7
+
+
+def a_dry_run_tells_what_would_be_refused(weir):
+    weir.make_store()
+    waiting, ended = weir.enqueue(), weir.enqueue()
+    weir.good('cancel', ended, '-q')
+    assert 'would cancel 1, 0 refused' in weir.good('cancel', waiting, '-n').err
+    _error(weir.run('cancel', ended, '-n', '-q'), 4, 'illegal_state', 'is CANCELLED')
+    both = weir.run('cancel', waiting, ended, '-n')
+    assert both.code == 4 and 'would cancel 1, 1 refused' in both.err and ended in both.err, repr(both)
+    _error(weir.run('purge', '0198c2f1-7a3b-7c01-8000-000000000000', '-n', '-q'), 3, 'execution_not_found')
+    assert weir.good('purge', '--where', 'state=pending', '-n', '--json').json()['refused'] == 1
+    assert weir.good('purge', '--where', 'state=pending,cancelled', '-n', '--json').json()['refused'] == 1
+    assert weir.good('purge', '--where', f'id={waiting}', '-n', '--json').json()['refused'] == 1
+    assert weir.good('purge', '--where', f'id={ended}', '-n', '--json').json()['refused'] == 0
+    assert len(weir.items('list', '--state', 'pending')) == 1 and len(weir.items('list')) == 2
+
+
+def refusals_are_told_once_and_name_what_can_be_done(weir):
+    weir.make_store()
+    ids = weir.enqueue_many(2)
+    weir.good('cancel', *ids, '-q')
+    said = weir.run('cancel', *ids, code=4).err
+    assert '2 refused, the first: execution' in said, said
+    released = weir.run('release', ids[0], code=4).err
+    assert 'it has ended' in released and 'weir retry' not in released, released
+
+
+def a_time_that_no_answer_could_tell_is_refused(weir):
+    weir.make_store()
+    for time_text in ('9999-12-31T23:59:60Z', '9999-12-31T23:59:59-23:59'):
+        _error(weir.run('enqueue', '-w', 'acme', 'hello', '--at', time_text), 2, 'invalid_argument', 'after the year 9999')
+    id = weir.enqueue('-w', 'acme', 'hello', '--at', '9999-12-31T23:59:59Z')
+    assert weir.good('show', id, '--json').json()['run_at'] == '9999-12-31T23:59:59.000000Z'
 
 
 def more_than_a_hundred_ask(weir):

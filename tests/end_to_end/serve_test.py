@@ -4,10 +4,12 @@
 usage: serve_test.py BINARY [TEST ...]
 """
 
+import io
 import json
 import os
 import signal
 import socket
+import subprocess
 import sys
 import time
 
@@ -132,6 +134,22 @@ def exec_is_closed_unless_allowed(weir):
     assert result.code == 1, repr(result)
     execution = weir.good('show', result.out.strip(), '--json').json()
     assert execution['status'] == 'FAILED' and 'exec_not_allowed' in json.dumps(execution), execution
+    assert _stop(process) == 0
+
+
+def steps_run_in_the_folder_of_the_node_unless_they_name_one(weir):
+    weir.make_store()
+    os.mkdir(weir.path('below'))
+    weir.write('where.yaml', 'name: where\nsteps:\n  here: {exec: [pwd]}\n  there: {exec: [pwd], cwd: below}\n'
+                             '  elsewhere: {exec: [pwd], cwd: /}\n')
+    weir.good('workflow', 'apply', 'where.yaml', '-q')
+    process = _start(weir, '--allow-exec')
+    id = weir.good('enqueue', '-w', 'acme', 'where', '--wait', '-q').out.strip()
+    steps = {step['step']: step for step in weir.good('logs', id, '--json').json()['items']}
+    folder = os.path.realpath(weir.folder)
+    assert steps['here']['output'].strip() == folder, steps
+    assert steps['there']['output'].strip() == folder + '/below', steps
+    assert steps['elsewhere']['output'].strip() == '/', steps
     assert _stop(process) == 0
 
 
@@ -310,6 +328,22 @@ def a_node_whose_store_is_destroyed_ends_with_a_message(weir):
     assert b'weir: ' in process.stderr.read()
 
 
+def why_names_the_node_whose_pause_holds_all_back(weir):
+    weir.make_store()
+    process = _start(weir, '--node', 'n1')
+    weir.good('node', 'pause', 'n1')
+    _read_until(process.stdout, b'node.paused')
+    id = weir.enqueue()
+    said = weir.good('why', id)
+    assert 'every node of its group is paused or draining, n1 is one' in said.out, repr(said)
+    assert 'weir node resume n1' in said.err, repr(said)
+    weir.good('node', 'drain', 'n1')
+    assert 'weir node resume n1' in weir.good('why', id).err
+    weir.good('node', 'resume', 'n1')
+    assert 'paused or draining' not in weir.good('why', id).out
+    assert _stop(process) == 0
+
+
 def two_nodes_share_a_store_and_its_limits(weir):
     weir.make_store()
     _sleeper(weir, '0.05', 'nap')
@@ -332,6 +366,123 @@ def two_nodes_share_a_store_and_its_limits(weir):
                 peak = max(peak, held)
             assert peak <= limit, (name, peak)
     assert weir.good('store', 'check', '--json').json()['problems'] == []
+
+
+def _serve_groups(weir, *words, groups=('left', 'right'), **options):
+    """One process with a node for each group; each has a workflow `gated-GROUP` of its own."""
+    nodes = [{'executor.group': group} for group in groups]
+    weir.write('weir.yaml', json.dumps({'exec.allow': True, 'node.lease': '1500ms', 'nodes': nodes}))
+    weir.make_store()
+    for group in groups:
+        weir.write('gated.yaml', f'name: gated-{group}\nexecutor_group: {group}\nsteps:\n  only:\n    exec: '
+                   f'[sh, -c, "until [ -e \\"$0\\" ]; do sleep 0.05; done", "{weir.path("go-" + group)}"]\n')
+        weir.good('workflow', 'apply', 'gated.yaml', '-q')
+    process = weir.spawn('serve', *words, **options)
+    started = [json.loads(process.stdout.readline()) for _ in groups]
+    assert [(line['event'], line['group']) for line in started] == [('node.started', group) for group in groups], started
+    return process, [line['node'] for line in started]
+
+
+def a_process_has_a_node_for_each_group_of_its_settings(weir):
+    process, names = _serve_groups(weir, '--node', 'both')
+    assert names == ['both-left', 'both-right'], names
+    assert [(item['name'], item['executor_group'], item['state']) for item in weir.items('node', 'list')] == \
+        [('both-left', 'left', 'alive'), ('both-right', 'right', 'alive')]
+    ids = [weir.enqueue('-w', 'acme', f'gated-{group}') for group in ('left', 'right')]
+    running = [_await_status(weir, id, 'DISPATCHED') for id in ids]
+    assert [execution['node'] for execution in running] == names, running
+    weir.write('go-right', '')
+    _await_status(weir, ids[1], 'COMPLETED')
+    weir.good('node', 'pause', 'both-right')
+    late = weir.enqueue('-w', 'acme', 'gated-right')
+    # The pause has arrived once the node says so; the other one goes on.
+    line = process.stdout.readline()
+    while line and json.loads(line)['event'] != 'node.paused':
+        line = process.stdout.readline()
+    assert json.loads(line)['node'] == 'both-right', line
+    weir.write('go-left', '')
+    _await_status(weir, ids[0], 'COMPLETED')
+    _await_status(weir, weir.enqueue('-w', 'acme', 'gated-left'), 'COMPLETED')
+    weir.good('node', 'resume', 'both-right')
+    _await_status(weir, late, 'COMPLETED')
+    os.remove(weir.path('go-right'))
+    last = weir.enqueue('-w', 'acme', 'gated-right')
+    _await_status(weir, last, 'DISPATCHED')
+    process.send_signal(signal.SIGTERM)
+    said = io.TextIOWrapper(process.stderr)
+    _read_until(said, '- 2 nodes')
+    _read_until(said, 'group left - engine in_process - exec open')
+    _read_until(said, 'for 1 running execution;')
+    weir.write('go-right', '')
+    assert process.wait(30) == 0
+    execution = weir.good('show', last, '--json').json()
+    assert execution['status'] == 'COMPLETED' and execution['handovers'] == 0, execution
+    stopped = [event['node'] for event in _events(process) if event['event'] == 'node.stopped']
+    assert sorted(stopped) == names, stopped
+    assert weir.items('node', 'list') == []
+
+
+def all_nodes_of_a_process_wait_for_what_runs_and_are_interrupted_together(weir):
+    process, names = _serve_groups(weir)
+    assert names[0].endswith('-left') and names[1].endswith('-right') and names[0] != names[1], names
+    ids = [weir.enqueue('-w', 'acme', f'gated-{group}') for group in ('left', 'right')]
+    for id in ids:
+        _await_status(weir, id, 'DISPATCHED')
+    process.send_signal(signal.SIGTERM)
+    _read_until(io.TextIOWrapper(process.stderr), 'for 2 running executions')
+    assert process.poll() is None
+    assert _stop(process) == 130
+    for group in ('left', 'right'):
+        weir.write(f'go-{group}', '')
+    process = weir.spawn('serve', stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    for id in ids:
+        _await_status(weir, id, 'COMPLETED')
+    assert _stop(process) == 0
+
+
+def one_group_of_the_settings_can_be_served_alone(weir):
+    process, names = _serve_groups(weir)
+    assert _stop(process) == 0
+    process = _start(weir, '--group', 'right')
+    assert [item['executor_group'] for item in weir.items('node', 'list')] == ['right']
+    assert _stop(process) == 0
+    refused = weir.run('serve', '--group', 'middle', code=2)
+    assert 'none of the 2 `nodes` serves the group "middle"' in refused.err, refused
+
+
+def _is_running(argument):
+    """A process with this argument."""
+    for id in filter(str.isdigit, os.listdir('/proc')):
+        try:
+            with open(f'/proc/{id}/cmdline', 'rb') as file:
+                if argument.encode() in file.read().split(b'\0'):
+                    return True
+        except OSError:
+            pass  # it has just ended
+    return False
+
+
+def a_killed_process_leaves_no_step_of_any_of_its_nodes(weir):
+    process, _ = _serve_groups(weir)
+    ids = [weir.enqueue('-w', 'acme', f'gated-{group}') for group in ('left', 'right')]
+    for id in ids:
+        _await_status(weir, id, 'DISPATCHED')
+    gates = [weir.path(f'go-{group}') for group in ('left', 'right')]
+    deadline = time.monotonic() + 45
+    while not all(map(_is_running, gates)):
+        assert time.monotonic() < deadline, 'a step did not begin'
+        time.sleep(0.02)
+    process.kill()  # both keepers must see it and kill what they watch over
+    process.wait()
+    while any(map(_is_running, gates)):
+        assert time.monotonic() < deadline, 'a step has outlived its node'
+        time.sleep(0.02)
+    for group in ('left', 'right'):
+        weir.write(f'go-{group}', '')
+    process = weir.spawn('serve', stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    for id in ids:
+        assert _await_status(weir, id, 'COMPLETED')['handovers'] == 1
+    assert _stop(process) == 0
 
 
 if __name__ == '__main__':

@@ -355,6 +355,28 @@ def enqueue_many_answers_each_request_by_its_place(weir):
     session.close()
 
 
+def a_workflow_says_where_its_executions_go(weir):
+    name = _use(weir)
+    weir.write('bill.yaml', 'name: bill\nexecutor_group: billing\nsteps: {s: {sleep: 1s}}\n')
+    weir.good('workflow', 'apply', 'bill.yaml')
+    session = Session(name)
+
+    def group(call):
+        id = session.good(f'SELECT {call}')
+        return session.good(f"SELECT executor_group FROM weir.executions WHERE id = '{id}'")
+    assert group("weir.enqueue('acme', 'bill')") == 'billing'
+    assert group("weir.enqueue('acme', 'bill', NULL::jsonb)") == 'billing'
+    assert group("weir.enqueue('acme', 'hello')") == 'default'
+    assert group("weir.enqueue('acme', 'bill', executor_group => 'mine')") == 'mine'
+    assert group("id FROM weir.try_enqueue('acme', 'bill')") == 'billing'
+    requests = [{'workspace': 'acme', 'workflow': workflow, 'executor_group': wanted}
+                for workflow, wanted in (('bill', None), ('hello', None), ('bill', 'mine'))]
+    ids = session.good(f"SELECT id FROM weir.enqueue_many($${json.dumps(requests)}$$) ORDER BY place").split()
+    assert [session.good(f"SELECT executor_group FROM weir.executions WHERE id = '{id}'") for id in ids] == \
+        ['billing', 'default', 'mine']
+    session.close()
+
+
 # --- acts and answers ---
 
 

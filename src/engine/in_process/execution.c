@@ -185,10 +185,9 @@ static bool is_refused(struct execution *execution)
         return true;
     }
     if (execution->definition->definition->temporal != NULL) {
-        refuse(
-            execution, false, IN_PROCESS_REFUSAL_DELAY_US, "wrong_engine",
-            "this workflow runs on Temporal, and this node's engine is in_process: put it in an executor group whose nodes "
-            "have `engine: temporal`");
+        refuse(execution, false, IN_PROCESS_REFUSAL_DELAY_US, "wrong_engine",
+               "this workflow runs on Temporal, and this node's engine is in_process: give the workflow the "
+               "`executor_group` of a node with `engine: temporal`");
         return true;
     }
     if (execution->definition->unknown_handler != NULL) {

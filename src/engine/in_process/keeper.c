@@ -544,7 +544,7 @@ _Noreturn void keeper_main(int socket)
     keeper.pid = getpid();
     keeper.lease_end_us = TIME_NEVER;
     take_signals_and_names();
-    if (keeper.signals < 0 || keeper.timer < 0 || chdir("/") != 0) {
+    if (keeper.signals < 0 || keeper.timer < 0) {
         _exit(1);
     }
     struct keeper_report ready = {.kind = KEEPER_READY, .pid = keeper.pid};

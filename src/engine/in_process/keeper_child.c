@@ -104,7 +104,7 @@ static bool place_fds(const int fds[3])
 struct plan {
     char *argv[KEEPER_STRINGS_MAX + 1];
     char *envp[KEEPER_STRINGS_MAX + 2];
-    const char *cwd;
+    const char *cwd; /* "" = stay in the keeper's, which is the node's */
     char mark[MARK_BYTES_MAX];
 };
 
@@ -157,7 +157,7 @@ static bool read_command(int fd)
     if (!take_string(&at, end, &cwd)) {
         return false;
     }
-    plan.cwd = *cwd == '\0' ? "/" : cwd;
+    plan.cwd = cwd;
     return true;
 }
 
@@ -180,7 +180,7 @@ _Noreturn void keeper_child_run_step(pid_t keeper_pid, int socket, uint64_t tick
     if (close_range(3, ~0U, CLOSE_RANGE_CLOEXEC) != 0) {
         fail(report, ticket, KEEPER_STAGE_SETUP, errno);
     }
-    if (chdir(plan.cwd) != 0) {
+    if (*plan.cwd != '\0' && chdir(plan.cwd) != 0) {
         fail(report, ticket, KEEPER_STAGE_CWD, errno);
     }
     environ = plan.envp; /* execvp() looks the program up in the step's own PATH */

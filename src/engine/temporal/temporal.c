@@ -144,10 +144,9 @@ static struct run *run_of(struct temporal *engine, const struct engine_start *st
     run->first_us -= start->handovers > 0 ? start->age_us : 0;
     remember_run(run, start);
     if (temporal == NULL) {
-        refuse(
-            run, "wrong_engine", false,
-            "this workflow has steps, and this node's engine is temporal: give it a `temporal:` section, or put it in an "
-            "executor group whose nodes run steps");
+        refuse(run, "wrong_engine", false,
+               "this workflow has steps, and this node's engine is temporal: give it a `temporal:` section, or the "
+               "`executor_group` of a node that runs steps");
     } else if (queue[0] == '\0') {
         refuse(run, "no_task_queue", false,
                "neither the workflow's `temporal.task_queue` nor the node's setting of that name says on which task queue");

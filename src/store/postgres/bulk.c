@@ -143,7 +143,7 @@ static const char *why_not(enum bulk_act act, const char *outcome, const char *s
     case BULK_CANCEL:
         return "it has ended and cannot be cancelled";
     case BULK_RELEASE:
-        return lives ? "only one that waits for a time can be released" : "it has ended; weir retry runs it again";
+        return lives ? "only one that waits for a time can be released" : "it has ended, so nothing can be released";
     case BULK_RETRY:
         return lives ? "it has not ended" : "only a FAILED or CANCELLED one can be retried";
     case BULK_PURGE:

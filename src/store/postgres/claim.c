@@ -17,6 +17,11 @@
 /* Wake-ups that one claim folds: a claim of few is quick, a large one clears the way. */
 enum { WAKEUPS_LEAST = 100, WAKEUPS_PER_ITEM = 10 };
 
+/* A lane that a record opens stands where its group stood when the record looked, which may be before where it stands when
+ * the record commits. So lanes are looked for from where they began this long ago. A record that takes longer is found by
+ * the full look. */
+#define FIRST_PASS_LAG_US MICROSECONDS_PER_SECOND
+
 /* The columns of claim_items and claims_in_doubt. */
 enum {
     ITEM_ID,
@@ -47,14 +52,21 @@ static struct claim_memory *remember(struct store *store, int64_t node_id)
     if (memory->node_id != node_id) {
         memset(memory, 0, sizeof *memory);
         memory->node_id = node_id;
+        memory->first_pass = INT64_MIN;
+        memory->next_first_pass = INT64_MIN;
     }
     if (memory->seen[0] == '\0' || memory->drops != postgres_of(store)->link.drops || now_us >= memory->full_look_boot_us) {
         text_copy(memory->seen, sizeof memory->seen, "0");
-        memory->first_pass = INT64_MIN;
+        memory->looks_at_all = true;
         memory->drops = postgres_of(store)->link.drops;
         memory->full_look_boot_us = time_add(now_us, FULL_LOOK_US);
     }
     return memory;
+}
+
+static int64_t from_pass(const struct claim_memory *memory)
+{
+    return memory->looks_at_all ? INT64_MIN : memory->first_pass;
 }
 
 enum weir_status postgres_next_work(struct store *store, int64_t node_id, const char *group, struct next_work *ret_next,
@@ -62,8 +74,8 @@ enum weir_status postgres_next_work(struct store *store, int64_t node_id, const 
 {
     const struct claim_memory *memory = remember(store, node_id);
     PGresult *result = NULL;
-    enum weir_status status = link_read(link_of(store), error, &result, QUERY_NEXT_WORK, "itti", node_id, group,
-                                        memory->seen, memory->first_pass);
+    enum weir_status status =
+        link_read(link_of(store), error, &result, QUERY_NEXT_WORK, "itti", node_id, group, memory->seen, from_pass(memory));
     if (status != WEIR_OK) {
         return status;
     }
@@ -243,6 +255,20 @@ static enum weir_status claim_again(struct store *store, struct claim_memory *me
     return status;
 }
 
+static void note_first_pass(struct claim_memory *memory, int64_t first_pass)
+{
+    int64_t now_us = clock_boot(clock_system());
+    memory->looks_at_all = false;
+    if (first_pass < memory->first_pass) {
+        memory->first_pass = first_pass;
+        memory->next_first_pass = first_pass;
+    } else if (now_us >= memory->next_pass_boot_us) {
+        memory->first_pass = memory->next_first_pass;
+        memory->next_first_pass = first_pass;
+        memory->next_pass_boot_us = time_add(now_us, FIRST_PASS_LAG_US);
+    }
+}
+
 /* Lanes first: what is new in them, and what has become due. A lost answer does no harm. */
 static enum weir_status freshen(struct link *link, struct claim_memory *memory, size_t limit, bool *ret_left_over,
                                 struct weir_error *error)
@@ -269,7 +295,7 @@ static enum weir_status claim_new(struct store *store, struct claim_memory *memo
         return status;
     }
     status = link_write(link, error, &result, QUERY_CLAIM_ITEMS, "itdti", options->node_id, options->group,
-                        (int)options->limit, memory->seen, memory->first_pass);
+                        (int)options->limit, memory->seen, from_pass(memory));
     memory->in_doubt = status == WEIR_COMMIT_UNKNOWN;
     if (status != WEIR_OK) {
         return status;
@@ -280,7 +306,7 @@ static enum weir_status claim_new(struct store *store, struct claim_memory *memo
     claim->lanes = (size_t)result_int(result, last, ITEM_LANES);
     claim->more = left_over || result_bool(result, last, ITEM_MORE);
     if (!result_null(result, last, ITEM_FIRST_PASS)) {
-        memory->first_pass = result_int(result, last, ITEM_FIRST_PASS);
+        note_first_pass(memory, result_int(result, last, ITEM_FIRST_PASS));
     }
     bool fits = read_items(result, arena, claim);
     PQclear(result);

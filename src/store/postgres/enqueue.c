@@ -1,4 +1,4 @@
-/* Enqueueing a set: one statement per chunk, a row per request (0004_create_enqueue.sql). */
+/* Enqueueing a set: one statement per chunk, a row per request (enqueue_set in migrations/). */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +22,7 @@ struct chunk {
     struct link_bytes params[CHUNK_REQUESTS];
     const char *keys[CHUNK_REQUESTS];
     const char *groups[CHUNK_REQUESTS];
+    const char *default_groups[CHUNK_REQUESTS];
     int priorities[CHUNK_REQUESTS];
     int64_t run_ats[CHUNK_REQUESTS];
 };
@@ -91,7 +92,8 @@ static void add_request(struct enqueue *enqueue, size_t place)
     chunk->params[at] = empty ? (struct link_bytes){.data = NULL}
                               : (struct link_bytes){.data = request->params, .length = request->params_length};
     chunk->keys[at] = request->idempotency_key;
-    chunk->groups[at] = request->group == NULL ? "default" : request->group;
+    chunk->groups[at] = request->group;
+    chunk->default_groups[at] = request->default_group;
     chunk->priorities[at] = request->priority;
     chunk->run_ats[at] = request->run_at_us;
     chunk->bytes += chunk->params[at].length;
@@ -139,10 +141,11 @@ static enum weir_status send_chunk(struct enqueue *enqueue, struct link *link, s
     if (chunk->count == 0) {
         return WEIR_OK;
     }
-    enum weir_status status = link_write(
-        link, error, &result, QUERY_ENQUEUE_SET, "UOTTBTTDI", chunk->ids, chunk->count, chunk->given, chunk->count,
-        chunk->workspaces, chunk->count, chunk->workflows, chunk->count, chunk->params, chunk->count, chunk->keys,
-        chunk->count, chunk->groups, chunk->count, chunk->priorities, chunk->count, chunk->run_ats, chunk->count);
+    enum weir_status status =
+        link_write(link, error, &result, QUERY_ENQUEUE_SET, "UOTTBTTDIT", chunk->ids, chunk->count, chunk->given,
+                   chunk->count, chunk->workspaces, chunk->count, chunk->workflows, chunk->count, chunk->params,
+                   chunk->count, chunk->keys, chunk->count, chunk->groups, chunk->count, chunk->priorities, chunk->count,
+                   chunk->run_ats, chunk->count, chunk->default_groups, chunk->count);
     if (status != WEIR_OK) {
         return status;
     }

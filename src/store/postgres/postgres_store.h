@@ -19,11 +19,14 @@
 
 /* What a handle that claims remembers between two claims. Only hints and doubts: all of it may be forgotten. */
 struct claim_memory {
-    int64_t node_id;             /* whose it is */
-    unsigned drops;              /* of the connection that told it */
-    int64_t full_look_boot_us;   /* then everything is looked at again */
-    char seen[24];               /* wake-ups below this transaction are folded (xid8) */
-    int64_t first_pass;          /* no lane below this pass was ready */
+    int64_t node_id;           /* whose it is */
+    unsigned drops;            /* of the connection that told it */
+    int64_t full_look_boot_us; /* then everything is looked at again */
+    char seen[24];             /* wake-ups below this transaction are folded (xid8) */
+    int64_t first_pass;        /* no lane below this pass was ready a while ago */
+    int64_t next_first_pass;   /* the same of a later look, that counts from next_pass_boot_us on */
+    int64_t next_pass_boot_us;
+    bool looks_at_all;           /* the next claim also looks at lanes below first_pass */
     int64_t last_fence;          /* the newest claim that arrived here ... */
     char last_id[UUID_TEXT_MAX]; /* ... up to this item */
     size_t fits;                 /* of what is in doubt so many may fit into memory; 0 = not tried */

@@ -75,17 +75,6 @@ enum weir_status postgres_set_paused(struct store *store, const char *group, boo
 
 /* --- definitions --- */
 
-static int attempts_of(const char *text)
-{
-    json_t *value = NULL;
-    int attempts = 0;
-    if (json_read(text, strlen(text), &value, NULL) == WEIR_OK) {
-        attempts = (int)json_integer_value(json_object_get(value, "attempts"));
-        json_decref(value);
-    }
-    return attempts;
-}
-
 enum weir_status postgres_publish(struct store *store, const char *name, const char *workspace, const char *text,
                                   struct published *ret_published, struct weir_error *error)
 {
@@ -95,7 +84,10 @@ enum weir_status postgres_publish(struct store *store, const char *name, const c
         return status;
     }
     struct link *link = link_of(store);
-    status = link_write(link, error, &result, QUERY_PUBLISH_DEFINITION, "tttd", name, workspace, text, attempts_of(text));
+    struct definition_facts facts;
+    definition_facts_read(text, &facts);
+    status = link_write(link, error, &result, QUERY_PUBLISH_DEFINITION, "tttdt", name, workspace, text, facts.attempts_max,
+                        facts.executor_group);
     if (status != WEIR_OK) {
         return status;
     }

@@ -90,7 +90,7 @@ static enum weir_status release_one(struct bulk *bulk, const char *id, struct we
     struct ending item = {.id = id};
     enum weir_status status = read_living(bulk, id, &item, error);
     if (status == WEIR_NOT_FOUND) {
-        return refuse_ended(bulk, id, "it has ended; weir retry runs it again", error);
+        return refuse_ended(bulk, id, "it has ended, so nothing can be released", error);
     }
     if (status != WEIR_OK) {
         return status;

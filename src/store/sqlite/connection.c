@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/failpoint.h"
 #include "base/turn_lock.h"
+#include "store/sqlite/file_identity.h"
 
 enum { BUSY_FIRST_US = 100, BUSY_MOST_US = 5000, BOOT_ID_MAX = 64 };
 
@@ -89,6 +90,13 @@ static bool is_out_of_room(sqlite3 *database)
     return false;
 }
 
+/* SQLite says no more than "unable to open database file"; the system knows whether it is for want of descriptors. */
+static bool is_out_of_descriptors(sqlite3 *database, int code)
+{
+    int native = (code & 0xFF) == SQLITE_CANTOPEN ? sqlite3_system_errno(database) : 0;
+    return native == EMFILE || native == ENFILE;
+}
+
 enum weir_status connection_failure(const struct connection *connection, const char *doing, struct weir_error *error)
 {
     int code = sqlite3_extended_errcode(connection->database);
@@ -102,6 +110,10 @@ enum weir_status connection_failure(const struct connection *connection, const c
     }
     error_set_native(error, status, code, "%s: %s", doing, sqlite3_errmsg(connection->database));
     error_hint(error, "%s", hint_of_status(status, code));
+    if (is_out_of_descriptors(connection->database, code)) {
+        error_prefix(error, "too many open files");
+        error_hint(error, "raise the limit of open files (ulimit -n; LimitNOFILE= in a unit of systemd)");
+    }
     return status;
 }
 
@@ -141,7 +153,8 @@ static enum weir_status look_at_path(const struct connection_options *options, s
     if (!S_ISREG(facts.st_mode)) {
         error_set(error, WEIR_STORE_UNREACHABLE, "cannot open the store %s: it is %s, not a file", options->path,
                   S_ISDIR(facts.st_mode) ? "a folder" : "something else");
-        error_hint(error, "give the path of a file, for example sqlite:%s/weir.db", options->path);
+        error_hint(error, "give the path of a file, for example sqlite:%s/weir.db",
+                   S_ISDIR(facts.st_mode) ? options->path : ".");
         return WEIR_STORE_UNREACHABLE;
     }
     return WEIR_OK;
@@ -519,6 +532,7 @@ struct sqlite_file {
     int references;
     struct turn_lock writer_lock;
     struct connection writer;
+    struct file_identity identity; /* guarded by writer_lock */
     bool in_transaction;
     bool read_only; /* then its writer cannot write, and is shared by such handles alone */
     char path[];
@@ -554,6 +568,18 @@ static struct sqlite_file *find_file(const struct connection_options *options)
     return NULL;
 }
 
+/* Whoever finds his files gone must not clean up either: the log under that name may be another database's by now. */
+static enum weir_status check_files(struct sqlite_file *file, struct weir_error *error)
+{
+    sqlite3 *database = file->writer.database;
+    enum weir_status status =
+        file_identity_check(&file->identity, file->path, sqlite3_db_filename(database, "main"), error);
+    if (status != WEIR_OK && file->identity.known) {
+        (void)sqlite3_db_config(database, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+    }
+    return status;
+}
+
 static enum weir_status open_file(const struct connection_options *options, struct sqlite_file **ret_file,
                                   struct weir_error *error)
 {
@@ -579,6 +605,7 @@ static enum weir_status open_file(const struct connection_options *options, stru
     file->inode = facts.st_ino;
     file->references = 1;
     turn_lock_init(&file->writer_lock);
+    (void)check_files(file, NULL); /* notes them; of a new store the log comes with the first write */
     file->next = files;
     files = file;
     *ret_file = file;
@@ -660,6 +687,9 @@ enum weir_status write_begin(struct sqlite_file *file, int64_t deadline_us, stru
     status = connection_run(connection, error, NULL, QUERY_BEGIN_IMMEDIATE, "");
     if (status == WEIR_OK) {
         file->in_transaction = true;
+        status = check_files(file, error);
+    }
+    if (status == WEIR_OK) {
         status = connection_store_time(connection, ret_now_us, error);
     }
     if (status != WEIR_OK) {

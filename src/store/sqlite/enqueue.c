@@ -82,25 +82,30 @@ static enum weir_status refuse_workflow(struct enqueue_context *context, const c
     return WEIR_WORKFLOW_NOT_FOUND;
 }
 
+/* *ret_workflow points into the context and holds until the next look-up. */
 static enum weir_status find_workflow(struct enqueue_context *context, const char *workspace, int64_t workspace_id,
-                                      const char *name, int64_t *ret_id, struct weir_error *error)
+                                      const char *name, const struct kept_workflow **ret_workflow, struct weir_error *error)
 {
     struct kept_workflow *kept = &context->workflows[(name_hash(name) + (uint64_t)workspace_id) % ENQUEUE_KEPT];
+    enum weir_status status = WEIR_OK;
+    *ret_workflow = kept;
     if (kept->workspace_id == workspace_id && strcmp(kept->name, name) == 0) {
-        *ret_id = kept->id;
         return WEIR_OK;
     }
-    enum weir_status status =
-        connection_read_integer(context->connection, error, ret_id, QUERY_FIND_DEFINITION, "ti", name, workspace_id);
-    if (status == WEIR_NOT_FOUND) {
-        return refuse_workflow(context, workspace, workspace_id, name, error);
+    sqlite3_stmt *find = connection_bind(context->connection, error, QUERY_FIND_DEFINITION, "ti", name, workspace_id);
+    if (find == NULL) {
+        return statement_failure(error);
     }
-    if (status == WEIR_OK) {
-        text_copy(kept->name, sizeof kept->name, name);
-        kept->workspace_id = workspace_id;
-        kept->id = *ret_id;
+    if (!connection_step(context->connection, find, &status, error)) {
+        return status == WEIR_OK ? refuse_workflow(context, workspace, workspace_id, name, error) : status;
     }
-    return status;
+    const char *group = column_text(find, 1);
+    text_copy(kept->name, sizeof kept->name, name);
+    text_copy(kept->group, sizeof kept->group, group != NULL ? group : "");
+    kept->workspace_id = workspace_id;
+    kept->id = sqlite3_column_int64(find, 0);
+    (void)sqlite3_reset(find);
+    return WEIR_OK;
 }
 
 static enum weir_status find_lane(struct enqueue_context *context, int64_t workspace_id, const char *group, int64_t *ret_id,
@@ -235,19 +240,31 @@ static enum weir_status answer_known_id(struct enqueue_context *context, const c
     return status;
 }
 
+/* The request's own, the definition's, the caller's default, and at last everybody's. */
+static const char *group_of(const struct enqueue_request *request, const struct kept_workflow *workflow)
+{
+    if (request->group != NULL) {
+        return request->group;
+    }
+    if (workflow->group[0] != '\0') {
+        return workflow->group;
+    }
+    return request->default_group != NULL ? request->default_group : "default";
+}
+
 enum weir_status enqueue_request(struct enqueue_context *context, const struct enqueue_request *request,
                                  struct enqueue_result *result, struct weir_error *error)
 {
     struct weir_error own = {.status = WEIR_OK};
     int64_t workspace_id = 0;
-    int64_t definition_id = 0;
+    const struct kept_workflow *workflow = NULL;
     *result = (struct enqueue_result){.status = WEIR_OK};
     enum weir_status status = enqueue_request_check(request, &own);
     if (status == WEIR_OK) {
         status = find_workspace(context, request->workspace, &workspace_id, &own);
     }
     if (status == WEIR_OK) {
-        status = find_workflow(context, request->workspace, workspace_id, request->workflow, &definition_id, &own);
+        status = find_workflow(context, request->workspace, workspace_id, request->workflow, &workflow, &own);
     }
     if (status != WEIR_OK) {
         return refuse(result, status, &own, error);
@@ -277,8 +294,8 @@ enum weir_status enqueue_request(struct enqueue_context *context, const struct e
     struct new_item item = {
         .id = result->id,
         .workspace_id = workspace_id,
-        .definition_id = definition_id,
-        .group = request->group == NULL ? "default" : request->group,
+        .definition_id = workflow->id,
+        .group = group_of(request, workflow),
         .priority = request->priority,
         .run_at_us = request->run_at_us == 0 ? context->now_us : request->run_at_us,
         .params = empty ? NULL : request->params,

@@ -16,6 +16,7 @@ struct kept_workflow {
     char name[WORKFLOW_NAME_MAX + 1];
     int64_t workspace_id;
     int64_t id;
+    char group[GROUP_NAME_MAX + 1]; /* of the definition; "" = it names none */
 };
 struct kept_lane {
     char group[GROUP_NAME_MAX + 1];

@@ -252,14 +252,11 @@ static enum weir_status publish(struct write *write, const char *name, const cha
         return status;
     }
     published->version += 1;
-    int attempts_max = 0;
-    json_t *value = NULL;
-    if (json_read(text, strlen(text), &value, NULL) == WEIR_OK) {
-        attempts_max = (int)json_integer_value(json_object_get(value, "attempts"));
-        json_decref(value);
-    }
-    return connection_read_integer(write->connection, error, &published->definition_id, QUERY_INSERT_DEFINITION, "itdtdi",
-                                   workspace_id, name, published->version, text, attempts_max, write->now_us);
+    struct definition_facts facts;
+    definition_facts_read(text, &facts);
+    return connection_read_integer(write->connection, error, &published->definition_id, QUERY_INSERT_DEFINITION, "itdtdit",
+                                   workspace_id, name, published->version, text, facts.attempts_max, write->now_us,
+                                   facts.executor_group);
 }
 
 enum weir_status sqlite_publish(struct store *store, const char *name, const char *workspace, const char *text,

@@ -1,5 +1,6 @@
 #include "base/text.h"
 
+#include <locale.h>
 #include <stdlib.h>
 
 #include "support/seed.h"
@@ -128,6 +129,25 @@ static void columns_count_characters(void **state)
     assert_int_equal(text_columns(""), 0);
     assert_int_equal(text_columns("abc"), 3);
     assert_int_equal(text_columns("\xC3\xA9\xE2\x82\xAC"), 2);
+    assert_non_null(setlocale(LC_CTYPE, "C.UTF-8"));
+    assert_int_equal(text_columns("\xC3\xA9\xE2\x82\xAC"), 2);
+    assert_int_equal(text_columns("\xE6\x97\xA5\xE6\x9C\xAC"), 4);
+    assert_int_equal(text_columns("e\xCC\x81"), 1);
+    assert_int_equal(text_columns("\xF0\x9F\x9A\x80"), 2);
+    assert_int_equal(text_columns("a\xFF"), 2);
+}
+
+static void a_cut_never_splits_a_character(void **state)
+{
+    size_t used = 0;
+    (void)state;
+    assert_non_null(setlocale(LC_CTYPE, "C.UTF-8"));
+    assert_int_equal(text_bytes_of_columns("\xE6\x97\xA5\xE6\x9C\xAC", 3, &used), 3);
+    assert_int_equal(used, 2);
+    assert_int_equal(text_bytes_of_columns("e\xCC\x81x", 1, &used), 3);
+    assert_int_equal(used, 1);
+    assert_int_equal(text_bytes_of_columns("abc", 9, &used), 3);
+    assert_int_equal(used, 3);
 }
 
 static void the_nearest_word_is_what_was_meant(void **state)
@@ -170,6 +190,7 @@ int main(void)
         cmocka_unit_test(only_a_split_character_is_cut_at_the_end),
         cmocka_unit_test(any_bytes_become_a_safe_line),
         cmocka_unit_test(columns_count_characters),
+        cmocka_unit_test(a_cut_never_splits_a_character),
         cmocka_unit_test(the_nearest_word_is_what_was_meant),
         cmocka_unit_test(a_copy_is_cut_and_terminated),
     };

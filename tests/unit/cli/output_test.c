@@ -1,5 +1,6 @@
 #include "cli/output.h"
 
+#include <locale.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -63,6 +64,31 @@ static void tables_shorten_ids_first_and_fit(void **state)
     assert_string_equal(fixture.out, "ID                  NAME               N\n"
                                      "0198c2f1-7a3b-7c01  a name that is \xe2\x80\xa6   7\n"
                                      "0198c2f1-7a3b-7c02  -                 10\n");
+    close_fixture(&fixture);
+}
+
+static void wide_characters_take_two_columns(void **state)
+{
+    struct fixture fixture;
+    struct table table;
+    (void)state;
+    static const struct column columns[] = {{.title = "NAME", .least = 4}, {.title = "STATE"}};
+    assert_non_null(setlocale(LC_CTYPE, "C.UTF-8"));
+    open_fixture(&fixture);
+    fixture.output.columns = 14;
+    table_open(&table, &fixture.output, columns, 2);
+    table_cell(&table, "acme");
+    table_cell(&table, "open");
+    table_cell(&table, "\xE6\x97\xA5\xE6\x9C\xAC");
+    table_cell(&table, "open");
+    table_cell(&table, "\xE6\x97\xA5\xE6\x9C\xAC\xE6\x97\xA5\xE6\x9C\xAC");
+    table_cell(&table, "open");
+    table_close(&table);
+    (void)fflush(fixture.out_file);
+    assert_string_equal(fixture.out, "NAME     STATE\n"
+                                     "acme     open\n"
+                                     "\xE6\x97\xA5\xE6\x9C\xAC     open\n"
+                                     "\xE6\x97\xA5\xE6\x9C\xAC\xE6\x97\xA5\xE2\x80\xA6  open\n");
     close_fixture(&fixture);
 }
 
@@ -185,6 +211,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tables_shorten_ids_first_and_fit),
+        cmocka_unit_test(wide_characters_take_two_columns),
         cmocka_unit_test(strangers_cannot_write_to_the_terminal),
         cmocka_unit_test(errors_are_one_line_and_a_hint),
         cmocka_unit_test(quiet_silences_talk_but_not_errors),

@@ -1,5 +1,6 @@
 #include "cli/settings.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -108,6 +109,9 @@ static void one_named_file_replaces_the_three(void **state)
 static void a_wrong_file_is_refused_with_its_line(void **state)
 {
     (void)state;
+    refuses("store: ''\n", "store is empty", "sqlite:./weir.db");
+    refuses("exec.allow: yes\n", "neither true nor false nor a list", "true allows all");
+    refuses("exec.allow: [on]\n", "neither true nor false nor a list", "true allows all");
     refuses("attempts.max: 3\ndispatch.batchsize: 3\n", "./weir.yaml:2:1: unknown key \"dispatch.batchsize\"",
             "did you mean \"dispatch.batch_size\"?");
     refuses("dispatch:\n  pol_interval: 3s\n", "./weir.yaml:2:3: unknown key", "dispatch.poll_interval");
@@ -170,6 +174,88 @@ static void a_wrong_variable_is_named(void **state)
     assert_int_equal(unsetenv("WEIR_NODE_LEASE"), 0);
 }
 
+/* --- nodes --- */
+
+static void nodes_have_the_settings_beside_them_and_their_own(void **state)
+{
+    struct fixture fixture;
+    (void)state;
+    write_file("weir.yaml", "engine: temporal\nexec.allow: [wc]\ntemporal: {namespace: all, task_queue: q}\nnodes:\n"
+                            "  - {executor.group: steps, engine: in_process}\n"
+                            "  - executor: {group: billing, max_running: 7}\n    temporal.namespace: billing\n");
+    assert_int_equal(setenv("WEIR_TEMPORAL_NAMESPACE", "everywhere", 1), 0);
+    assert_int_equal(setenv("WEIR_TEMPORAL_TASK_QUEUE", "r", 1), 0);
+    assert_int_equal(load(&fixture, NULL), WEIR_OK);
+    assert_int_equal(fixture.settings.node_count, 2);
+    struct settings steps = settings_of_node(&fixture.settings, 0);
+    struct settings billing = settings_of_group(&fixture.settings, "billing");
+    struct settings other = settings_of_group(&fixture.settings, "other");
+    assert_int_equal(steps.node_count, 0);
+    assert_string_equal(settings_text(&steps, SETTING_ENGINE), "in_process");
+    assert_string_equal(settings_text(&steps, SETTING_TEMPORAL_NAMESPACE), "everywhere");
+    assert_string_equal(settings_list(&steps, SETTING_EXEC_ALLOW)[0], "wc");
+    assert_string_equal(settings_text(&billing, SETTING_ENGINE), "temporal");
+    assert_string_equal(settings_text(&billing, SETTING_TEMPORAL_NAMESPACE), "billing"); /* nothing else names the node */
+    assert_string_equal(billing.values[SETTING_TEMPORAL_NAMESPACE].origin, "./weir.yaml:7");
+    assert_string_equal(settings_text(&billing, SETTING_TEMPORAL_TASK_QUEUE), "r");
+    assert_int_equal(settings_number(&billing, SETTING_EXECUTOR_MAX_RUNNING), 7);
+    assert_int_equal(settings_number(&steps, SETTING_EXECUTOR_MAX_RUNNING), 1000);
+    assert_string_equal(settings_text(&other, SETTING_ENGINE), "temporal");
+    assert_string_equal(settings_text(&other, SETTING_EXECUTOR_GROUP), "default");
+    assert_int_equal(settings_of_group(&fixture.settings, NULL).node_count, 0);
+    arena_close(&fixture.arena);
+    assert_int_equal(unsetenv("WEIR_TEMPORAL_NAMESPACE"), 0);
+    assert_int_equal(unsetenv("WEIR_TEMPORAL_TASK_QUEUE"), 0);
+    assert_int_equal(remove("weir.yaml"), 0);
+}
+
+static void the_nearest_list_of_nodes_wins_as_a_whole(void **state)
+{
+    struct fixture fixture;
+    (void)state;
+    assert_int_equal(setenv("XDG_CONFIG_HOME", folder, 1), 0);
+    assert_int_equal(mkdir("weir", 0700) == 0 || errno == EEXIST, 1);
+    write_file("weir/weir.yaml", "nodes: [{executor.group: a, engine: temporal}, {executor.group: b}]\n");
+    write_file("weir.yaml", "nodes: [{executor.group: c}]\n");
+    assert_int_equal(load(&fixture, NULL), WEIR_OK);
+    assert_int_equal(fixture.settings.node_count, 1);
+    struct settings only = settings_of_node(&fixture.settings, 0);
+    assert_string_equal(settings_text(&only, SETTING_EXECUTOR_GROUP), "c");
+    assert_string_equal(settings_text(&only, SETTING_ENGINE), "in_process");
+    arena_close(&fixture.arena);
+    assert_int_equal(unsetenv("XDG_CONFIG_HOME"), 0);
+    assert_int_equal(remove("weir.yaml"), 0);
+    assert_int_equal(remove("weir/weir.yaml"), 0);
+}
+
+static void wrong_nodes_are_refused_with_their_line(void **state)
+{
+    char many[1024] = "nodes:\n";
+    (void)state;
+    refuses("nodes: {executor.group: a}\n", "./weir.yaml:1:8: nodes must be a list of 1 to 16 maps", "");
+    refuses("nodes: []\n", "nodes must be a list of 1 to 16 maps", "");
+    refuses("nodes: [a]\n", "./weir.yaml:1:9: a node is a map of keys, not a text", "");
+    refuses("nodes:\n  - engine: temporal\n", "./weir.yaml:2:5: a node needs its executor.group", "executor.group: NAME");
+    refuses("nodes: [{executor.group: ''}]\n", "must have 1 to 64 bytes", "");
+    refuses("nodes: [{executor.group: g1234567890123456789012345678901234567890123456789012345678901234}]\n",
+            "must have 1 to 64 bytes", "");
+    refuses("nodes:\n  - executor.group: a\n  - executor: {group: a}\n",
+            "./weir.yaml:3:5: another node serves the group \"a\" already", "");
+    refuses("nodes:\n  - {executor.group: a, store: x}\n", "./weir.yaml:2:32: store cannot be the setting of one node",
+            "beside \"nodes\"");
+    refuses("nodes: [{executor.group: a, log: {level: debug}}]\n", "log.level cannot be", "");
+    refuses("nodes: [{executor.group: a, engin: temporal}]\n", "unknown key \"engin\"", "did you mean \"engine\"?");
+    refuses("nodes: [{executor.group: a, engine: temporl}]\n", "./weir.yaml:1:37: engine", "did you mean temporal?");
+    refuses("nodes: [{executor.group: a, nodes: []}]\n", "unknown key \"nodes\"", "");
+    refuses("nods: []\n", "unknown key \"nods\"", "did you mean \"nodes\"?");
+    refuses("dispatch.exclusive: true\nnodes: [{executor.group: a}, {executor.group: b}]\n",
+            "dispatch.exclusive lets one node claim", "run one node");
+    for (int i = 0; i < 17; i++) {
+        (void)snprintf(many + strlen(many), sizeof many - strlen(many), "  - executor.group: g%d\n", i);
+    }
+    refuses(many, "nodes must be a list of 1 to 16 maps", "");
+}
+
 static int enter_folder(void **state)
 {
     (void)state;
@@ -200,6 +286,9 @@ int main(void)
         cmocka_unit_test(an_empty_file_is_right),
         cmocka_unit_test(exec_allow_is_false_true_or_a_list),
         cmocka_unit_test(a_wrong_variable_is_named),
+        cmocka_unit_test(nodes_have_the_settings_beside_them_and_their_own),
+        cmocka_unit_test(the_nearest_list_of_nodes_wins_as_a_whole),
+        cmocka_unit_test(wrong_nodes_are_refused_with_their_line),
     };
     return cmocka_run_group_tests(tests, enter_folder, leave_folder);
 }

@@ -262,6 +262,41 @@ static void a_running_execution_is_cancelled(void **state)
     assert_int_equal(cancelled_calls, 1);
 }
 
+/* Each with an engine of its own, of which each has a keeper. */
+static void a_program_may_have_nodes_of_several_groups(void **state)
+{
+    (void)state;
+    static const char *const groups[] = {"left", "right"};
+    static const char *const workflows[] = {
+        "{name: to-left, executor_group: left, steps: {s: {handler: echo}, t: {exec: ['true']}}}",
+        "{name: to-right, executor_group: right, steps: {s: {handler: echo}, t: {exec: ['true']}}}"};
+    struct weir_node *nodes[2];
+    char ids[2][WEIR_ID_SIZE];
+    for (size_t i = 0; i < 2; i++) {
+        struct weir_node_options options = {
+            .handlers = handlers, .handler_count = 4, .group = groups[i], .allow_exec = true, .name = NULL};
+        assert_int_equal(weir_node_open(weir, &options, &nodes[i], &error), WEIR_OK);
+        assert_int_equal(weir_publish_workflow(weir, workflows[i], 0, NULL, NULL, &error), WEIR_OK);
+    }
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(weir_node_start(nodes[i], &error), WEIR_OK);
+    }
+    enqueue("to-left", ids[0]);
+    enqueue("to-right", ids[1]);
+    for (size_t i = 0; i < 2; i++) {
+        char *json = NULL;
+        char name[32];
+        (void)snprintf(name, sizeof name, "-%ld-%s\",", (long)getpid(), groups[i]);
+        await(ids[i], WEIR_END_COMPLETED, &json);
+        assert_non_null(strstr(json, name)); /* the node's */
+        weir_free(json);
+    }
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(weir_node_stop(nodes[i], 30 * SECOND_US, NULL, &error), WEIR_OK);
+        weir_node_close(nodes[i]);
+    }
+}
+
 static void a_paused_node_claims_nothing(void **state)
 {
     (void)state;
@@ -333,6 +368,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_a_handler_says_is_on_record, set_up, tear_down),
         cmocka_unit_test_setup_teardown(an_unknown_handler_waits_and_is_visible, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_running_execution_is_cancelled, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_program_may_have_nodes_of_several_groups, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_paused_node_claims_nothing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_graceful_stop_waits_for_what_runs, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_stop_without_patience_gives_work_back, set_up, tear_down),

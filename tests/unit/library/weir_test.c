@@ -245,6 +245,36 @@ static void a_refusal_leaves_the_callers_transaction_as_it_was(void **state)
     (void)sqlite3_close(database);
 }
 
+static void expect_group(const char *id, const char *group)
+{
+    char wanted[96];
+    char *json = NULL;
+    (void)snprintf(wanted, sizeof wanted, "\"executor_group\":\"%s\"", group);
+    assert_int_equal(weir_show(weir, id, &json, &error), WEIR_OK);
+    assert_non_null(strstr(json, wanted));
+    weir_free(json);
+}
+
+static void a_request_without_a_group_goes_where_its_definition_says(void **state)
+{
+    (void)state;
+    static const char bill[] = "{name: bill, executor_group: billing, steps: {s: {sleep: 1s}}}";
+    char id[WEIR_ID_SIZE];
+    struct weir_request request = {.workspace = "acme", .workflow = "bill"};
+    assert_int_equal(weir_publish_workflow(weir, bill, sizeof bill - 1, "bill.yaml", NULL, &error), WEIR_OK);
+    assert_int_equal(weir_enqueue(weir, &request, id, &error), WEIR_OK);
+    expect_group(id, "billing");
+    sqlite3 *database = open_own();
+    run_sql(database, "BEGIN IMMEDIATE");
+    assert_int_equal(weir_enqueue_sqlite(database, &request, id, &error), WEIR_OK);
+    run_sql(database, "COMMIT");
+    expect_group(id, "billing");
+    (void)sqlite3_close(database);
+    request.group = "mine";
+    assert_int_equal(weir_enqueue(weir, &request, id, &error), WEIR_OK);
+    expect_group(id, "mine");
+}
+
 static void a_database_that_is_no_store_is_refused(void **state)
 {
     (void)state;
@@ -398,6 +428,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_refused_request_leaves_the_rest_of_its_set_alone, set_up, tear_down),
         cmocka_unit_test_setup_teardown(rollback_leaves_nothing_and_commit_enqueues, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_refusal_leaves_the_callers_transaction_as_it_was, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_request_without_a_group_goes_where_its_definition_says, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_database_that_is_no_store_is_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_wrong_definition_is_refused_with_its_place, set_up, tear_down),
         cmocka_unit_test_setup_teardown(plans_and_workspaces_are_data, set_up, tear_down),

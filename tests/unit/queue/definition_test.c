@@ -118,6 +118,7 @@ static void a_full_definition_is_read(void **state)
     struct definition *definition =
         read_fine("name: onboard-customer\n"
                   "workspace: Acme GmbH\n"
+                  "executor_group: billing\n"
                   "timeout: 1h\n"
                   "stuck_after: 10m\n"
                   "attempts: 5\n"
@@ -139,6 +140,7 @@ static void a_full_definition_is_read(void **state)
                   "    input: {total: \"${.steps.fetch.output | length}\", list: [1, 2.5, null, true, x]}\n");
     assert_string_equal(definition->name, "onboard-customer");
     assert_string_equal(definition->workspace, "Acme GmbH");
+    assert_string_equal(definition->executor_group, "billing");
     assert_int_equal(definition->timeout_us, 3600 * MICROSECONDS_PER_SECOND);
     assert_int_equal(definition->stuck_after_us, 600 * MICROSECONDS_PER_SECOND);
     assert_int_equal(definition->attempts_max, 5);
@@ -174,6 +176,7 @@ static void defaults_are_filled_in(void **state)
     struct definition *definition = read_fine("{name: a, steps: {s: {exec: [x]}, h: {handler: b}}}");
     const struct step *step = &definition->steps[0];
     assert_null(definition->workspace);
+    assert_null(definition->executor_group);
     assert_int_equal(definition->timeout_us, 0);
     assert_int_equal(step->retry.attempts, 1);
     assert_int_equal(step->retry.backoff_us, STEP_BACKOFF_US_DEFAULT);
@@ -200,13 +203,14 @@ static void the_canonical_text_keeps_everything(void **state)
 {
     (void)state;
     expect_canonical(
-        "name: a\nworkspace: ü ✓\nstuck_after: 1h\nattempts: 2\nsteps:\n"
+        "name: a\nexecutor_group: grün\nworkspace: ü ✓\nstuck_after: 1h\nattempts: 2\nsteps:\n"
         "  s:\n    when: ${ .input.a | not }\n    exec: [sh, -c, \"echo $${x} ${HOME}\\n\", \"$${.a}\", '']\n"
         "    env: {Z: '1', A: \"${.input.x}\"}\n    cwd: \"/a b\"\n    stdin: {a: [\"${.input.b}\", 1.5, null, "
         "\"\\x7f\\u0085\"]}\n"
         "    output_max: 100\n    retry: {attempts: 9, backoff: 2m, factor: 3.5, not_on: [exit_3, timeout]}\n"
         "  t: {sleep: {until: 2026-11-21T10:00:00Z}}\n  u: {handler: h, input: null}\n",
-        "{\"name\":\"a\",\"workspace\":\"ü ✓\",\"stuck_after\":\"1h\",\"attempts\":2,\"steps\":{\"s\":{\"when\":\"${ "
+        "{\"name\":\"a\",\"workspace\":\"ü "
+        "✓\",\"executor_group\":\"grün\",\"stuck_after\":\"1h\",\"attempts\":2,\"steps\":{\"s\":{\"when\":\"${ "
         ".input.a | "
         "not "
         "}\",\"retry\":{\"attempts\":9,\"backoff\":\"2m\",\"factor\":3.5,\"max\":\"2m\",\"not_on\":[\"exit_3\",\"timeout\"]"
@@ -228,7 +232,8 @@ static void unknown_keys_are_refused_with_the_nearest_one(void **state)
          "did you mean \"attempts\"?"},
         {HEAD "  s: {sleep: {till: x}}\n", "f.yaml:3:15: unknown key \"till\" in \"sleep\"", NULL},
         {"name: a\nqqqqqqqq: 1\n", "f.yaml:2:1: unknown key \"qqqqqqqq\" in a definition",
-         "known keys: name, workspace, timeout, stuck_after, attempts, release_slot_while_waiting, steps, temporal"}};
+         "known keys: name, workspace, executor_group, timeout, stuck_after, attempts, release_slot_while_waiting, steps, "
+         "temporal"}};
     REFUSE_ALL(table)
 }
 
@@ -246,6 +251,12 @@ static void wrong_types_are_refused(void **state)
          "a name has 1 to 64 of a-z, 0-9, _ and -, and starts with a letter or digit"},
         {"name: _a\nsteps: {}\n", "f.yaml:1:7: \"name\" \"_a\" is no valid name", NULL},
         {"name: a\nworkspace: ''\nsteps: {}\n", "f.yaml:2:12: \"workspace\" must have 1 to 128 bytes", NULL},
+        {"name: a\nexecutor_group: ''\nsteps: {}\n", "f.yaml:2:17: \"executor_group\" must have 1 to 64 bytes", NULL},
+        {"name: a\nexecutor_group: 0123456789012345678901234567890123456789012345678901234567890123x\nsteps: {}\n",
+         "f.yaml:2:17: \"executor_group\" must have 1 to 64 bytes", NULL},
+        {"name: a\nexecutor_group: 7\nsteps: {}\n", "f.yaml:2:17: \"executor_group\" must be text, not integer",
+         "put it in quotes: \"7\""},
+        {"name: a\nexecutor_group: \"a\\0b\"\nsteps: {}\n", "f.yaml:2:17: \"executor_group\" must not hold a NUL", NULL},
         {"name: a\ntimeout: 10\nsteps: {}\n", "f.yaml:2:10: \"timeout\" must be a duration, not integer \"10\"",
          "a duration looks like 250ms, 10s, 1h30m or 2d"},
         {"name: a\ntimeout: [1]\nsteps: {}\n", "f.yaml:2:10: \"timeout\" must be a duration, not list", NULL},

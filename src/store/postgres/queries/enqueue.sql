@@ -1,10 +1,11 @@
--- Enqueue: the functions of 0004_create_enqueue.sql.
+-- Enqueue: the functions of create_enqueue and add_definition_group.
 
--- $1 ids, $2 which of them were given, $3 workspaces, $4 workflows, $5 params, $6 keys, $7 groups, $8 priorities, $9 run_at (0 = now)
+-- $1 ids, $2 which of them were given, $3 workspaces, $4 workflows, $5 params, $6 keys, $7 groups, $8 priorities, $9 run_at (0 = now),
+-- $10 groups where neither $7 nor the definition names one
 -- name: enqueue_set
 SELECT e.status, e.id, e.duplicate, e.message, e.hint, :schema.store_time()
 FROM :schema.enqueue_set($1, $2, $3, $4, $5, $6, $7, $8, ARRAY(SELECT nullif(u.run_at, 0) FROM unnest($9) WITH ORDINALITY u(run_at, place)
-                                                          ORDER BY u.place)) e
+                                                          ORDER BY u.place), $10) e
 ORDER BY e.place;
 
 -- On a caller's own connection. $6 microseconds, 0 = now.

@@ -16,8 +16,9 @@ SELECT :schema.change_pause($1, $2);
 -- name: group_names
 SELECT name FROM :schema.executor_groups ORDER BY name LIMIT 1000;
 
+-- $5 = '' when the definition names no group.
 -- name: publish_definition
-SELECT p.status, p.definition_id, p.version, p.unchanged FROM :schema.publish_definition($1, $2, $3, $4) p;
+SELECT p.status, p.definition_id, p.version, p.unchanged FROM :schema.publish_definition($1, $2, $3, $4, nullif($5, '')) p;
 
 -- name: read_definition
 SELECT d.id, d.name, d.definition, d.version, w.name

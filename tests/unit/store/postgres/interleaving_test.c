@@ -342,6 +342,100 @@ static void a_slot_freed_during_a_fold_opens_the_lane(void **state)
     assert_string_equal(second.items[0].id, next);
 }
 
+/* A large claim leaves the lane of a workspace that it fills ready; a small one closes it. */
+static struct claim_result claim_many(struct scene *scene)
+{
+    struct claim_options options = {.node_id = scene->node, .group = "default", .limit = 64, .attempts_max = 3};
+    struct claim_result result = {0};
+    ok(store_claim(scene->store, &options, &scene->arena, &result, &scene->error));
+    return result;
+}
+
+static const char *const ready_sql = "SELECT l.ready FROM weir.lanes l JOIN weir.workspaces w ON w.id = l.workspace_id "
+                                     "WHERE w.name = 'acme'";
+
+static void an_end_before_the_lanes_next_turn_needs_no_wake_up(void **state)
+{
+    struct scene *scene = *state;
+    (void)enqueue(scene, "acme", NULL);
+    const char *next = enqueue(scene, "acme", NULL);
+    struct claim_result first = claim_many(scene);
+    assert_int_equal(first.count, 1);
+    assert_string_equal(run(scene->a, ready_sql), "t");
+    assert_int_equal(record(scene, RECORD_COMPLETED, &first.items[0]), WEIR_OK);
+    assert_string_equal(run(scene->a, "SELECT count(*) FROM weir.lane_wakeups"), "0");
+    struct claim_result second = claim_many(scene);
+    assert_int_equal(second.count, 1);
+    assert_string_equal(second.items[0].id, next);
+}
+
+/* The claim has the workspace and sees it full; who frees the slot waits for the claim and then sees the lane closed. */
+static void a_slot_freed_while_its_lane_is_closed_opens_it(void **state)
+{
+    struct scene *scene = *state;
+    (void)enqueue(scene, "acme", NULL);
+    (void)enqueue(scene, "acme", NULL);
+    struct claim_result first = claim_many(scene);
+    assert_int_equal(first.count, 1);
+    (void)run(scene->a, "BEGIN");
+    assert_string_equal(run(scene->a, claim_sql, (long long)scene->node, "default"), "0");
+    assert_string_equal(run(scene->a, ready_sql), "f");
+    run_into(scene->b, complete_sql, (long long)scene->node, first.items[0].id, (long long)first.items[0].fence);
+    (void)run(scene->a, "COMMIT");
+    assert_string_equal(answer(scene->b), "done");
+    assert_string_equal(run(scene->a, ready_sql), "t");
+    assert_int_equal(claim(scene).count, 1);
+}
+
+/* The slot is being freed while a claim finds the workspace full: the claim neither waits long nor closes the lane. */
+static void a_lane_is_not_closed_while_its_slot_is_being_freed(void **state)
+{
+    struct scene *scene = *state;
+    (void)enqueue(scene, "acme", NULL);
+    (void)enqueue(scene, "acme", NULL);
+    struct claim_result first = claim_many(scene);
+    assert_int_equal(first.count, 1);
+    (void)run(scene->a, "BEGIN");
+    assert_string_equal(
+        run(scene->a, complete_sql, (long long)scene->node, first.items[0].id, (long long)first.items[0].fence), "done");
+    assert_int_equal(claim(scene).count, 0);
+    (void)run(scene->a, "COMMIT");
+    assert_string_equal(run(scene->a, ready_sql), "t");
+    assert_string_equal(run(scene->a, "SELECT count(*) FROM weir.lane_wakeups"), "0");
+    assert_int_equal(claim(scene).count, 1);
+}
+
+/* Who frees a slot waits for no lane: one that somebody holds gets a wake-up. */
+static void a_slot_freed_while_its_lane_is_held_leaves_a_wake_up(void **state)
+{
+    struct scene *scene = *state;
+    (void)enqueue(scene, "acme", NULL);
+    (void)enqueue(scene, "acme", NULL);
+    struct claim_result first = claim(scene);
+    assert_int_equal(first.count, 1);
+    assert_string_equal(run(scene->a, ready_sql), "f");
+    (void)run(scene->a, "BEGIN");
+    (void)run(scene->a, "SELECT id FROM weir.lanes FOR UPDATE");
+    assert_int_equal(record(scene, RECORD_COMPLETED, &first.items[0]), WEIR_OK);
+    assert_string_equal(run(scene->b, "SELECT count(*) FROM weir.lane_wakeups"), "1");
+    (void)run(scene->a, "COMMIT");
+    assert_int_equal(claim(scene).count, 1);
+}
+
+/* Nothing makes a lane count what is not there; should it be so, the slots go back and the claim comes to an end. */
+static void slots_for_items_that_are_not_there_go_back(void **state)
+{
+    struct scene *scene = *state;
+    add_workspace(scene, "acme", 5);
+    (void)enqueue(scene, "acme", NULL);
+    (void)run(scene->a, "SELECT weir.freshen_lanes('0', 100)");
+    (void)run(scene->a, "UPDATE weir.lanes SET runnable = runnable + 3");
+    assert_int_equal(claim(scene).count, 1);
+    assert_string_equal(run(scene->a, "SELECT slots_used FROM weir.workspaces WHERE name = 'acme'"), "1");
+    assert_string_equal(run(scene->a, ready_sql), "f");
+    (void)run(scene->a, "UPDATE weir.lanes SET runnable = runnable - 3");
+}
+
 /* --- caps --- */
 
 static void a_cap_lowered_before_the_claim_reads_it_counts(void **state)
@@ -610,6 +704,11 @@ int main(void)
         SCENE_TEST(a_long_enqueue_blocks_nobody_and_is_not_forgotten),
         SCENE_TEST(an_enqueue_that_is_undone_leaves_nothing),
         SCENE_TEST(a_slot_freed_during_a_fold_opens_the_lane),
+        SCENE_TEST(an_end_before_the_lanes_next_turn_needs_no_wake_up),
+        SCENE_TEST(a_slot_freed_while_its_lane_is_closed_opens_it),
+        SCENE_TEST(a_lane_is_not_closed_while_its_slot_is_being_freed),
+        SCENE_TEST(a_slot_freed_while_its_lane_is_held_leaves_a_wake_up),
+        SCENE_TEST(slots_for_items_that_are_not_there_go_back),
         SCENE_TEST(a_cap_lowered_before_the_claim_reads_it_counts),
         SCENE_TEST(a_cap_lowered_during_a_claim_waits_and_counts_afterwards),
         SCENE_TEST(an_end_that_comes_during_a_handover_is_refused),

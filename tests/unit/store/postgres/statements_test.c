@@ -20,11 +20,16 @@ static int open_server(void **state)
     char url[URL_SIZE];
     struct weir_error error = {0};
     struct store *store = NULL;
+    struct published published;
+    struct workspace_change change = {.name = "acme", .paused = -1, .create = true};
     (void)state;
     postgres_server_open(&server, "fsync = off\n", false);
     postgres_server_url(&server, "postgres", url, sizeof url);
     struct store_options options = {.url = url, .create = true};
     if (store_open(&options, &store, &error) != WEIR_OK || store_migrate(store, NULL, &error) != WEIR_OK ||
+        store_publish(store, "hello", NULL, "{\"name\":\"hello\",\"steps\":{\"one\":{\"handler\":\"noop\"}}}", &published,
+                      &error) != WEIR_OK ||
+        store_set_workspace(store, &change, &error) != WEIR_OK ||
         address_parse(url + strlen("postgres:"), &address, &error) != WEIR_OK) {
         fail_msg("%s", error.message);
     }
@@ -44,6 +49,60 @@ static int close_server(void **state)
     postgres_server_close(&server);
     return 0;
 }
+
+/* --- plans --- */
+
+static void run(const char *sql)
+{
+    PGresult *result = PQexec(connection, sql);
+    if (PQresultStatus(result) != PGRES_TUPLES_OK && PQresultStatus(result) != PGRES_COMMAND_OK) {
+        fail_msg("%s: %s", sql, PQerrorMessage(connection));
+    }
+    PQclear(result);
+}
+
+/* Blocks that the server looks at for the record of one item that is not there. */
+static long blocks_of_a_record(int kind)
+{
+    char sql[512];
+    (void)snprintf(sql, sizeof sql,
+                   "EXPLAIN (ANALYZE, BUFFERS, COSTS OFF, TIMING OFF) SELECT * FROM weir.record(1, "
+                   "ARRAY['00000000-0000-7000-8000-000000000000'::uuid], '{1}', '{%d}', '{0}', '{f}', '{NULL}', '{NULL}', "
+                   "'{}', '{}', '{}', "
+                   "'{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}')",
+                   kind);
+    PGresult *result = PQexec(connection, sql);
+    long blocks = -1;
+    for (int row = 0; PQresultStatus(result) == PGRES_TUPLES_OK && row < PQntuples(result) && blocks < 0; row++) {
+        const char *hit = strstr(PQgetvalue(result, row, 0), "Buffers: shared hit=");
+        blocks = hit == NULL ? -1 : strtol(hit + strlen("Buffers: shared hit="), NULL, 10);
+    }
+    PQclear(result);
+    assert_true(blocks >= 0);
+    return blocks;
+}
+
+/* The plans are made while the queue is empty, and stay until the server looks at the table again. */
+static void a_record_reads_its_set_and_no_backlog(void **state)
+{
+    static const int kinds[] = {0, 1, 4, 5, 6, 9};
+    enum { BACKLOG = 2000, BLOCKS_MOST = 20 };
+    (void)state;
+    run("ALTER TABLE weir.workflow_execution_queue SET (autovacuum_enabled = off)");
+    run("VACUUM ANALYZE weir.workflow_execution_queue");
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        (void)blocks_of_a_record(kinds[i]);
+    }
+    run("SELECT count(weir.enqueue('acme', 'hello')) FROM generate_series(1, 2000)");
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        long blocks = blocks_of_a_record(kinds[i]);
+        if (blocks > BLOCKS_MOST) {
+            fail_msg("a record of kind %d looks at %ld blocks beside %d items that wait", kinds[i], blocks, BACKLOG);
+        }
+    }
+}
+
+/* --- statements --- */
 
 /* Statements of several commands are sent by the simple protocol, never prepared. */
 static bool is_a_batch(enum postgres_query query)
@@ -208,6 +267,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_statement_is_one_of_the_server),
+        cmocka_unit_test(a_record_reads_its_set_and_no_backlog),
         cmocka_unit_test(single_arguments_arrive),
         cmocka_unit_test(absent_arguments_are_null),
         cmocka_unit_test(arrays_arrive_in_their_order),

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sqlite3.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -261,31 +262,24 @@ static void a_busy_handle_of_the_same_process_waits_its_turn(void **state)
     assert_int_equal(scene_number(scene, "SELECT count(*) FROM executions"), 50);
 }
 
-static void a_file_deleted_under_a_node_never_crashes_it(void **state)
+static void too_few_descriptors_are_told_as_such(void **state)
 {
-    (void)state;
-    struct driver_under_test driver;
+    struct scene *scene = *state;
     char path[300];
+    struct rlimit before;
+    path_in(scene, "weir.db", path, sizeof path);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    int next = open("/dev/null", O_RDONLY);
+    assert_true(next >= 0);
+    struct rlimit low = {.rlim_cur = (rlim_t)next, .rlim_max = before.rlim_max};
+    (void)close(next);
     struct weir_error error = {0};
-    driver_make(&driver);
-    struct store *store = driver_open(&driver, NULL);
-    assert_int_equal(store_migrate(store, NULL, &error), WEIR_OK);
-    struct workspace_change change = {.name = "a-co", .paused = -1, .create = true};
-    struct published published;
-    assert_int_equal(store_set_workspace(store, &change, &error), WEIR_OK);
-    assert_int_equal(store_publish(store, "hello", NULL, "{}", &published, &error), WEIR_OK);
-    (void)snprintf(path, sizeof path, "%s", driver.url + strlen("sqlite:"));
-    assert_int_equal(unlink(path), 0);
-    struct enqueue_request request = {.workspace = "a-co", .workflow = "hello"};
-    struct enqueue_result result;
-    for (int i = 0; i < 3; i++) {
-        (void)(store_enqueue(store, &request, 1, &result, &error) == WEIR_OK);
-        json_t *status = NULL;
-        (void)(store_status(store, 1, &status, &error) == WEIR_OK);
-        json_decref(status);
-    }
-    store_close(store);
-    driver_remove(&driver);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
+    enum weir_status status = open_at(path, false, &error);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(status, WEIR_STORE_UNREACHABLE);
+    assert_non_null(strstr(error.message, "too many open files"));
+    assert_non_null(strstr(error.hint, "ulimit -n"));
 }
 
 static void a_missing_lock_table_is_told_by_name(void **state)
@@ -420,7 +414,7 @@ int main(void)
         SCENE_TEST(a_corrupt_file_is_told_and_never_crashes),
         SCENE_TEST(a_locked_file_is_busy_within_the_deadline),
         SCENE_TEST(a_busy_handle_of_the_same_process_waits_its_turn),
-        cmocka_unit_test(a_file_deleted_under_a_node_never_crashes_it),
+        SCENE_TEST(too_few_descriptors_are_told_as_such),
         SCENE_TEST(a_missing_lock_table_is_told_by_name),
         SCENE_TEST(an_idle_store_is_not_written),
         SCENE_TEST(time_never_goes_back_over_a_boot),

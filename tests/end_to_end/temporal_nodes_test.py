@@ -1,0 +1,134 @@
+#!/usr/bin/env python3
+"""One process with nodes of several groups: steps in the process, and workflows in namespaces and services of Temporal.
+Nobody names a group: each definition does.
+
+usage: temporal_nodes_test.py BINARY [TEST ...]
+"""
+
+import json
+import sys
+
+from harness import run_tests
+from postgres_server import PostgresServer
+from temporal_parts import Server, skip_unless_installed, wait_for
+from temporal_scene import all_items, drain, ended, enqueue, enqueue_many, serve, show, the_step
+
+DEFINITIONS = {
+    'count': 'name: count\nexecutor_group: steps\nsteps: {only: {exec: [wc, -c], stdin: "${.input}"}}\n',
+    'invoice': 'name: invoice\nexecutor_group: billing\ntemporal: {workflow_type: Noop}\n',
+    'offer': 'name: offer\nexecutor_group: sales\ntemporal: {workflow_type: Noop}\n',
+    'approve': 'name: approve\nexecutor_group: sales\ntemporal: {workflow_type: Signalled}\n',
+}
+WORKSPACES = ('acme', 'zoo')
+
+
+def _prepare(weir, billing, sales, sales_namespace):
+    """Three nodes in one process: `steps`, `billing` and `sales`."""
+    weir.write('weir.yaml', json.dumps({
+        'log.level': 'warn', 'node.lease': '1500ms', 'exec.allow': ['wc'], 'temporal.task_queue': 'q', 'nodes': [
+            {'executor.group': 'steps'},
+            {'executor.group': 'billing', 'engine': 'temporal', 'temporal': {'address': billing.address}},
+            {'executor.group': 'sales', 'engine': 'temporal',
+             'temporal': {'address': sales.address, 'namespace': sales_namespace, 'ui_url': 'http://sales.example'}}]}))
+    weir.good('store', 'init', '-q')
+    for workspace in WORKSPACES:
+        weir.good('workspace', 'set', workspace, '--plan', 'enterprise', '-q')
+    for name, text in DEFINITIONS.items():
+        weir.write(f'{name}.yaml', text)
+        weir.good('workflow', 'apply', f'{name}.yaml', '-q')
+
+
+def _all_run_where_their_definitions_say(weir):
+    server = Server(durable=True, namespaces=['sales'])
+    workers = server.worker('q'), server.worker('q', 'sales')
+    _prepare(weir, server, server, 'sales')
+    serve(weir)
+    ids = {name: enqueue_many(weir, 20, name, WORKSPACES) for name in ('count', 'invoice', 'offer')}
+    drain(weir, sum(ids.values(), []))
+    groups = {item['id']: item['executor_group'] for item in all_items(weir)}
+    for name, group in (('count', 'steps'), ('invoice', 'billing'), ('offer', 'sales')):
+        assert all(groups[id] == group for id in ids[name]), groups
+    assert the_step(show(weir, ids['invoice'][0]))['variables']['namespace'] == 'default'
+    assert the_step(show(weir, ids['offer'][0]))['variables']['namespace'] == 'sales'
+    assert [step['output'] for step in show(weir, ids['count'][0])['steps']] == [2]
+    server.check_one_chain_each(ids['invoice'], 'default')
+    server.check_one_chain_each(ids['offer'], 'sales')
+    assert len(server.runs('default')) == 20 and len(server.runs('sales')) == 20
+    assert all(len(workers[0].runs_of(id)) == 1 for id in ids['invoice'])
+    assert all(len(workers[1].runs_of(id)) == 1 for id in ids['offer'])
+    return server
+
+
+def three_engines_of_one_process_run_what_their_definitions_give_them(weir):
+    _all_run_where_their_definitions_say(weir).close()
+
+
+def on_postgresql_too_three_engines_run_in_one_process(weir):
+    postgres = PostgresServer()
+    try:
+        weir.environment['WEIR_STORE'] = postgres.url(database=postgres.database())
+        _all_run_where_their_definitions_say(weir).close()
+    finally:
+        weir.close()
+        postgres.close()
+
+
+def what_people_ask_goes_to_the_namespace_of_the_group(weir):
+    server = Server(namespaces=['sales'])
+    server.worker('q', 'sales')
+    _prepare(weir, server, server, 'sales')
+    serve(weir)
+    first, second = enqueue(weir, 'approve'), enqueue(weir, 'approve')
+    for id in (first, second):
+        wait_for('the start', lambda: show(weir, id)['status'] == 'DISPATCHED')
+    weir.good('signal', first, 'go', '-p', '{"by": "eve"}')
+    assert the_step(ended(weir, first, 'COMPLETED'))['output'] == {'word': {'by': 'eve'}}
+    weir.good('cancel', second, '--terminate', '--yes')
+    ended(weir, second, 'CANCELLED')
+    wanted = ('execution-' + second, 'TERMINATED')
+    wait_for('the termination in the list', lambda: wanted in [(run['id'], run['status']) for run in server.runs('sales')])
+    link = f'http://sales.example/namespaces/sales/workflows/execution-{first}/'
+    assert link in weir.good('show', first).out
+    lines = [(line['check'], line['result'], line['detail']) for line in weir.run('doctor', '--json').json()['items']]
+    assert ('workers', 'ok', "group sales: 1 worker polls 'q'") in lines, lines
+    assert [line[:2] for line in lines if "group billing: nobody polls 'q'" in line[2]] == [('workers', 'warning')], lines
+    assert not [line for line in lines if line[2].startswith('group steps')], lines
+    server.close()
+
+
+def a_service_that_is_away_holds_up_its_own_group_alone(weir):
+    billing, sales = Server(durable=True), Server()
+    billing.worker('q')
+    sales.worker('q')
+    _prepare(weir, billing, sales, 'default')
+    node = serve(weir)
+    ids = enqueue_many(weir, 3, 'invoice')
+    drain(weir, ids)
+    billing.kill()
+    waiting = enqueue_many(weir, 5, 'invoice')
+
+    def why():
+        return weir.good('why', waiting[0], '--json').json()
+    wait_for('the reason', lambda: why()['pending_reason'] == 'engine_unreachable')
+    assert billing.address in why()['engine_error'] and why()['attempts'] == 0, why()
+    others = enqueue_many(weir, 10, 'count') + enqueue_many(weir, 10, 'offer')
+    for id in others:
+        ended(weir, id, 'COMPLETED')
+    assert all(show(weir, id)['status'] == 'PENDING' for id in waiting)
+    nodes = {item['executor_group']: item for item in weir.items('node', 'list')}
+    assert [nodes[group]['engine_reachable'] for group in ('steps', 'billing', 'sales')] == [True, False, True], nodes
+    assert node.poll() is None
+    billing.start()
+    drain(weir, ids + waiting + others)
+    billing.check_one_chain_each(ids + waiting)
+    sales.check_one_chain_each(others[10:])
+    node.terminate()
+    assert node.wait(timeout=30) == 0
+    assert weir.items('node', 'list') == []
+    for server in (billing, sales):
+        server.close()
+
+
+if __name__ == '__main__':
+    skip_unless_installed()
+    sys.exit(run_tests(sys.modules[__name__], sys.argv[1]))
