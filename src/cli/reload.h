@@ -23,9 +23,9 @@ WEIR_MUST_CHECK enum weir_status reload_read(const struct settings *started, con
 size_t reload_tell(const struct settings *started, const struct settings *before, struct settings *fresh,
                    struct event_bus *events);
 
-/* For one node of the process: takes what a running node takes over out of what was read (`process`, its entry of `nodes` or what
- * stands beside them), and tells of what its own entry changes. An entry that is gone changes nothing but what stands beside it;
- * one that is new needs a restart. Returns how many of the entry's own have changed. */
+/* For one node of the process: takes what a running node takes over out of what was read (`process`, its entry of `nodes`
+ * or what stands beside them), and tells of what its own entry changes. An entry that is gone changes nothing but what
+ * stands beside it; one that is new needs a restart. Returns how many of the entry's own have changed. */
 size_t reload_node(struct settings *node, const struct settings *process, struct event_bus *events);
 
 #endif

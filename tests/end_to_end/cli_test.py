@@ -8,155 +8,13 @@ import json
 import os
 import re
 import signal
-import sqlite3
 import subprocess
 import sys
 import time
 
-from harness import UUID, catches, run_tests
+from harness import UUID, assert_error, catches, run_tests
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-
-
-def _error(result, code, status, *words):
-    """One line `weir: MESSAGE (STATUS)`, perhaps a hint; all words are in what was said."""
-    assert result.code == code, repr(result)
-    lines = result.err.splitlines()
-    line = next(line for line in lines if line.startswith('weir: '))
-    assert line.endswith(f'({status})'), repr(result)
-    assert len([line for line in lines if not line.startswith(('weir: ', 'hint: '))]) == 0, repr(result)
-    for word in words:
-        assert word in result.err, f'{word!r} is missing\n{result!r}'
-
-
-# --- stores ---
-
-def a_missing_store_is_told_in_one_line_with_the_command_that_makes_it(weir):
-    for words in (('list',), ('enqueue', '-w', 'a', 'b'), ('status',), ('show', '0198c2f1'), ('store', 'check'),
-                  ('store', 'migrate'), ('purge', '0198c2f1-0000-7000-8000-000000000000')):
-        result = weir.run(*words)
-        _error(result, 6, 'store_unreachable', 'weir.db', 'weir store init', 'weir dev')
-        assert result.out == '' and result.seconds < 3
-    assert os.listdir(weir.folder) == ['home']
-
-
-def store_init_makes_the_store_once_and_says_where(weir):
-    weir.good('store', 'init', '--dry-run')
-    assert not os.path.exists(weir.path('weir.db'))
-    first = weir.good('store', 'init')
-    assert first.out == f'sqlite:{os.path.realpath(weir.path("weir.db"))}\n'
-    assert '0001_create_queue' in first.err
-    again = weir.good('store', 'init')
-    assert again.out == first.out and '0001' not in again.err
-    assert weir.good('store', 'init', '--json').json()['applied'] == 0
-
-
-def a_store_may_be_named_by_flag_variable_and_file(weir):
-    weir.good('store', 'init', '--store', 'sqlite:a.db')
-    weir.good('store', 'init', env={'WEIR_STORE': 'b.db'})
-    weir.write('weir.yaml', 'store: sqlite:./c.db\n')
-    weir.good('store', 'init')
-    assert {'a.db', 'b.db', 'c.db'} <= set(os.listdir(weir.folder))
-    weir.good('list', '--store=b.db')
-
-
-def what_is_no_store_is_refused_and_left_alone(weir):
-    os.mkdir(weir.path('folder'))
-    weir.write('text.db', 'this is not a database at all, only some words ' * 20)
-    other = weir.database('other.db')
-    other.execute('CREATE TABLE t (x)')
-    other.close()
-    before = open(weir.path('text.db')).read()
-    for verb in (('list',), ('store', 'init'), ('store', 'migrate')):
-        _error(weir.run(*verb, '--store', 'folder'), 6, 'store_unreachable', 'folder')
-        _error(weir.run(*verb, '--store', 'text.db'), 6, 'store_not_weir', 'text.db')
-        _error(weir.run(*verb, '--store', 'other.db'), 6, 'store_not_weir', 'other.db')
-    _error(weir.run('store', 'init', '--store', 'no/such/folder/weir.db'), 6, 'store_unreachable')
-    _error(weir.run('list', '--store', 'mysql://host/x'), 2, 'invalid_argument', 'mysql', 'sqlite:')
-    assert open(weir.path('text.db')).read() == before
-
-
-def a_store_of_a_newer_version_is_refused(weir):
-    weir.make_store()
-    weir.database().execute('PRAGMA user_version = 999')
-    _error(weir.run('list'), 6, 'schema_newer', '999')
-    _error(weir.run('store', 'migrate'), 6, 'schema_newer')
-
-
-def a_store_without_tables_or_with_old_ones_says_which_command_mends_it(weir):
-    open(weir.path('weir.db'), 'w').close()
-    _error(weir.run('list'), 6, 'schema_missing', 'weir store init')
-    weir.good('store', 'init', '-q')
-    plan = weir.good('store', 'plan')
-    assert 'CREATE TABLE workflow_execution_queue' in plan.out and '(applied)' in plan.out
-    assert all(row['applied'] for row in weir.items('store', 'plan'))
-
-
-def migrate_names_the_files_and_dry_run_applies_none(weir):
-    open(weir.path('weir.db'), 'w').close()
-    dry = weir.good('store', 'migrate', '--dry-run')
-    assert 'would apply 0001_create_queue.sql' in dry.err
-    assert os.path.getsize(weir.path('weir.db')) <= 4096
-    wet = weir.good('store', 'migrate')
-    assert 'applying 0001_create_queue.sql' in wet.err and 'applied' in wet.err
-    assert '0 migrations applied' in weir.good('store', 'migrate').err
-
-
-def a_corrupt_store_is_told(weir):
-    weir.make_store()
-    weir.enqueue_many(50)
-    weir.database().execute('PRAGMA wal_checkpoint(TRUNCATE)')
-    size = os.path.getsize(weir.path('weir.db'))
-    with open(weir.path('weir.db'), 'r+b') as file:
-        file.seek(4096)
-        file.write(b'\xa5' * (size - 4096))
-    result = weir.run('store', 'check')
-    assert result.code in (1, 6), repr(result)
-    assert weir.run('list').code == 6
-
-
-def check_is_silent_about_a_good_store_and_finds_wrong_books(weir):
-    weir.make_store()
-    weir.enqueue()
-    assert weir.good('store', 'check', '--json').json() == {'ok': True, 'problems': []}
-    weir.database().execute("UPDATE workspaces SET slots_used = 1 WHERE name = 'acme'")
-    result = weir.run('store', 'check', code=1)
-    assert 'acme' in result.out, repr(result)
-    assert not weir.run('store', 'check', '--json').json()['ok']
-
-
-def a_backup_is_a_store_and_never_overwrites(weir):
-    weir.make_store()
-    ids = weir.enqueue_many(3)
-    weir.good('store', 'backup', 'copy.db', '--dry-run')
-    assert not os.path.exists(weir.path('copy.db'))
-    weir.good('store', 'backup', 'copy.db')
-    assert {row['id'] for row in weir.items('list', '--store', 'copy.db')} == set(ids)
-    _error(weir.run('store', 'backup', 'copy.db'), 4, 'conflict', 'copy.db')
-
-
-def a_store_locked_by_another_program_is_told_within_the_deadline(weir):
-    weir.make_store()
-    other = weir.database()
-    other.execute('BEGIN IMMEDIATE')
-    for words in (('cancel', '0198c2f1-0000-7000-8000-000000000000'), ('workspace', 'set', 'new')):
-        result = weir.run(*words, '--timeout', '300ms')
-        assert result.code == 6 and 'store_busy' in result.err, repr(result)
-        assert 0.2 < result.seconds < 4.5  # without the option it would be 5 s
-    other.execute('ROLLBACK')
-    weir.good('workspace', 'set', 'new')
-
-
-def a_full_disk_is_told_and_loses_nothing(weir):
-    weir.make_store()
-    line = json.dumps({'workspace': 'acme', 'workflow': 'hello', 'params': {'x': 'y' * 4000}}) + '\n'
-    result = weir.run('enqueue', '-', stdin=line * 3000, limit_file=7 * 1024 * 1024)
-    assert result.code == 6 and '(store_' in result.err, repr(result)
-    assert 'tail -n +' in result.err
-    acknowledged = result.out.split()
-    weir.good('store', 'check')
-    kept = weir.good('list', '--count', '--limit', '1', '--json').json()['count']
-    assert kept >= len(acknowledged)
 
 
 # --- plans, workspaces, workflows ---
@@ -170,7 +28,7 @@ def plans_and_workspaces_are_set_and_listed(weir):
     plans = {row['name']: row for row in weir.items('plan', 'list')}
     assert plans['gold']['max_concurrent'] == 50 and plans['gold']['weight'] == 4 and plans['free']['max_concurrent'] == 1
     assert '--max-concurrent' in weir.run('plan', 'set', 'silver', '--weight', '2').err
-    _error(weir.run('plan', 'set', 'free'), 2, 'invalid_argument', '--max-concurrent')
+    assert_error(weir.run('plan', 'set', 'free'), 2, 'invalid_argument', '--max-concurrent')
     assert 'made' in weir.good('workspace', 'set', 'acme').err
     assert 'changed' in weir.good('workspace', 'set', 'acme', '--plan', 'gold').err
     weir.good('workspace', 'set', 'acme', '--max-concurrent', '7')
@@ -179,9 +37,9 @@ def plans_and_workspaces_are_set_and_listed(weir):
     assert weir.good('workspace', 'show', 'acme', '--json').json()['slots_max'] == 50
     weir.good('workspace', 'set', 'other', '--dry-run')
     assert [row['name'] for row in weir.items('workspace', 'list')] == ['acme']
-    _error(weir.run('workspace', 'set', 'acme', '--plan', 'golf'), 3, 'plan_not_found', 'gold')
-    _error(weir.run('workspace', 'set', 'acme'), 2, 'invalid_argument')
-    _error(weir.run('workspace', 'show', 'acne'), 3, 'workspace_not_found', 'did you mean "acme"?')
+    assert_error(weir.run('workspace', 'set', 'acme', '--plan', 'golf'), 3, 'plan_not_found', 'gold')
+    assert_error(weir.run('workspace', 'set', 'acme'), 2, 'invalid_argument')
+    assert_error(weir.run('workspace', 'show', 'acne'), 3, 'workspace_not_found', 'did you mean "acme"?')
 
 
 def a_workspace_is_paused_and_resumed(weir):
@@ -193,7 +51,7 @@ def a_workspace_is_paused_and_resumed(weir):
     assert weir.good('why', weir.enqueue(), '--json').json()['pending_reason'] == 'workspace_paused'
     weir.good('workspace', 'resume', 'acme')
     assert weir.good('workspace', 'show', 'acme', '--json').json()['paused'] is False
-    _error(weir.run('workspace', 'pause', 'acmee'), 3, 'workspace_not_found', 'acme')
+    assert_error(weir.run('workspace', 'pause', 'acmee'), 3, 'workspace_not_found', 'acme')
 
 
 def apply_publishes_a_version_for_every_change(weir):
@@ -211,17 +69,17 @@ def apply_publishes_a_version_for_every_change(weir):
     said = [(row['version'], row['definition']['steps']['a']['exec'][1]) for row in versions]
     assert said == [(1, 'one'), (2, 'two')], said
     assert 'echo' in weir.good('workflow', 'show', 'w').out
-    _error(weir.run('workflow', 'show', 'v'), 3, 'workflow_not_found')
+    assert_error(weir.run('workflow', 'show', 'v'), 3, 'workflow_not_found')
 
 
 def a_wrong_definition_is_told_with_its_line(weir):
     weir.write('bad.yaml', 'name: w\nsteps:\n  a:\n    exec: [echo]\n    neds: [b]\n')
-    _error(weir.run('workflow', 'apply', 'bad.yaml'), 2, 'definition_invalid', 'bad.yaml:5:5', 'needs')
+    assert_error(weir.run('workflow', 'apply', 'bad.yaml'), 2, 'definition_invalid', 'bad.yaml:5:5', 'needs')
     weir.write('good.yaml', 'name: w\nsteps:\n  a:\n    exec: [echo]\n')
     assert 'is right' in weir.good('workflow', 'apply', 'good.yaml', '--dry-run').err
     weir.write('outside.yaml', 'name: outside\ntemporal: {}\n')
     assert 'outside, a workflow on Temporal' in weir.good('workflow', 'apply', 'outside.yaml', '--dry-run').err
-    _error(weir.run('workflow', 'apply', 'none.yaml'), 3, 'not_found', 'none.yaml')
+    assert_error(weir.run('workflow', 'apply', 'none.yaml'), 3, 'not_found', 'none.yaml')
     assert os.path.exists(weir.path('weir.db')) is False
 
 
@@ -255,18 +113,18 @@ def enqueue_refuses_what_is_wrong_each_with_its_own_code(weir):
     weir.write('mine.yaml', 'name: mine\nworkspace: tiny\nsteps:\n  a:\n    exec: [echo]\n')
     weir.good('workflow', 'apply', 'mine.yaml')
     acme = ('enqueue', '-w', 'acme')
-    _error(weir.run('enqueue', '-w', 'acne', 'hello'), 3, 'workspace_not_found', 'acme')
-    _error(weir.run(*acme, 'helo'), 3, 'workflow_not_found', 'did you mean "hello"?')
-    _error(weir.run(*acme, 'mine'), 5, 'workflow_of_another_workspace')
-    _error(weir.run(*acme, 'hello', '--params', '{'), 2, 'params_invalid')
-    _error(weir.run(*acme, 'hello', '--params', '[1]'), 2, 'params_invalid', 'object')
-    _error(weir.run(*acme, 'hello', '--params', '{"a":1,"a":2}'), 2, 'params_invalid')
+    assert_error(weir.run('enqueue', '-w', 'acne', 'hello'), 3, 'workspace_not_found', 'acme')
+    assert_error(weir.run(*acme, 'helo'), 3, 'workflow_not_found', 'did you mean "hello"?')
+    assert_error(weir.run(*acme, 'mine'), 5, 'workflow_of_another_workspace')
+    assert_error(weir.run(*acme, 'hello', '--params', '{'), 2, 'params_invalid')
+    assert_error(weir.run(*acme, 'hello', '--params', '[1]'), 2, 'params_invalid', 'object')
+    assert_error(weir.run(*acme, 'hello', '--params', '{"a":1,"a":2}'), 2, 'params_invalid')
     weir.write('large.json', json.dumps({'x': 'y' * 1024 * 1024}))
-    _error(weir.run(*acme, 'hello', '--params', '@large.json'), 2, 'params_too_large')
-    _error(weir.run(*acme, 'hello', '--params', '@none.json'), 3, 'not_found', 'none.json')
-    _error(weir.run('enqueue', 'hello'), 2, 'invalid_argument', '--workspace')
-    _error(weir.run(*acme, 'hello', '--at', 'tomorrow'), 2, 'invalid_argument', '2026-11-21T10:00:00Z')
-    _error(weir.run(*acme, 'hello', '--priority', '1000'), 2, 'invalid_argument', '-100 to 100')
+    assert_error(weir.run(*acme, 'hello', '--params', '@large.json'), 2, 'params_too_large')
+    assert_error(weir.run(*acme, 'hello', '--params', '@none.json'), 3, 'not_found', 'none.json')
+    assert_error(weir.run('enqueue', 'hello'), 2, 'invalid_argument', '--workspace')
+    assert_error(weir.run(*acme, 'hello', '--at', 'tomorrow'), 2, 'invalid_argument', '2026-11-21T10:00:00Z')
+    assert_error(weir.run(*acme, 'hello', '--priority', '1000'), 2, 'invalid_argument', '-100 to 100')
     assert weir.items('list') == []
 
 
@@ -276,14 +134,14 @@ def a_key_gives_one_execution(weir):
     first = weir.enqueue(*words)
     again = weir.good('enqueue', *words, '--json').json()
     assert again['id'] == first and again['duplicate'] is True
-    _error(weir.run('enqueue', '-w', 'acme', 'hello', '--params', '{"a":2}', '-k', 'key-1'), 4, 'idempotency_key_reused')
+    assert_error(weir.run('enqueue', '-w', 'acme', 'hello', '--params', '{"a":2}', '-k', 'key-1'), 4, 'idempotency_key_reused')
     assert len(weir.items('list')) == 1
 
 
 def enqueue_dry_changes_nothing(weir):
     weir.make_store()
     assert 'would enqueue' in weir.good('enqueue', '-w', 'acme', 'hello', '--dry-run').err
-    _error(weir.run('enqueue', '-w', 'acme', 'helo', '-n'), 3, 'workflow_not_found', 'hello')
+    assert_error(weir.run('enqueue', '-w', 'acme', 'helo', '-n'), 3, 'workflow_not_found', 'hello')
     lines = '{"workspace":"acme","workflow":"hello"}\n{"workspace":"acme"}\n'
     dry = weir.run('enqueue', '-', '-n', stdin=lines, code=1)
     assert dry.out == '' and 'line 2' in dry.err
@@ -296,7 +154,7 @@ def enqueue_dry_changes_nothing(weir):
         assert words in dry.err, repr(dry)
     told = [json.loads(line) for line in weir.run('enqueue', '-', '-n', '--json', stdin=lines, code=1).err.splitlines()]
     assert told[0]['error']['hint'] == 'did you mean "acme"?', told
-    _error(weir.run('enqueue', '-w', 'acme', 'hello', '-n', '--at', '1960-01-01T00:00:00Z'), 2, 'invalid_argument', '1970')
+    assert_error(weir.run('enqueue', '-w', 'acme', 'hello', '-n', '--at', '1960-01-01T00:00:00Z'), 2, 'invalid_argument', '1970')
     assert weir.items('list') == []
 
 
@@ -387,7 +245,7 @@ def lines_take_defaults_from_flags(weir):
     execution = weir.good('enqueue', '-', '-w', 'tiny', '--priority', '7', stdin='{"workflow":"hello"}').out.strip()
     shown = weir.good('show', execution, '--json').json()
     assert shown['workspace'] == 'tiny' and shown['priority'] == 7
-    _error(weir.run('enqueue', '-', '--params', '{}', stdin=''), 2, 'invalid_argument')
+    assert_error(weir.run('enqueue', '-', '--params', '{}', stdin=''), 2, 'invalid_argument')
 
 
 def a_line_that_is_too_long_is_refused_and_the_rest_goes_on(weir):
@@ -445,8 +303,8 @@ def lists_page_without_missing_or_repeating(weir):
     assert seen == sorted(seen, reverse=True)
     assert len(weir.good('list', '-o', 'jsonl', '--limit', '1000').jsonl()) == 130
     assert '--cursor' in weir.good('list').err
-    _error(weir.run('list', '--cursor', 'abc'), 2, 'invalid_argument', 'cursor')
-    _error(weir.run('list', '--limit', '0'), 2, 'invalid_argument')
+    assert_error(weir.run('list', '--cursor', 'abc'), 2, 'invalid_argument', 'cursor')
+    assert_error(weir.run('list', '--limit', '0'), 2, 'invalid_argument')
 
 
 def filters_choose(weir):
@@ -469,11 +327,11 @@ def filters_choose(weir):
     }
     for words, ids in chosen.items():
         assert sorted(item['id'] for item in weir.items('list', *words)) == sorted(ids), words
-    _error(weir.run('list', '-w', 'acmee'), 3, 'workspace_not_found', 'acme')
-    _error(weir.run('list', '--where', 'workflow=helo'), 3, 'workflow_not_found', 'hello')
-    _error(weir.run('list', '--where', 'workspce=acme'), 2, 'invalid_argument', 'workspace')
-    _error(weir.run('list', '--state', 'faild'), 2, 'invalid_argument', 'FAILED')
-    _error(weir.run('list', '-w', 'acme', '--where', 'workspace=acme'), 2, 'invalid_argument', 'twice')
+    assert_error(weir.run('list', '-w', 'acmee'), 3, 'workspace_not_found', 'acme')
+    assert_error(weir.run('list', '--where', 'workflow=helo'), 3, 'workflow_not_found', 'hello')
+    assert_error(weir.run('list', '--where', 'workspce=acme'), 2, 'invalid_argument', 'workspace')
+    assert_error(weir.run('list', '--state', 'faild'), 2, 'invalid_argument', 'FAILED')
+    assert_error(weir.run('list', '-w', 'acme', '--where', 'workspace=acme'), 2, 'invalid_argument', 'twice')
 
 
 def ids_may_be_short_when_they_are_unique(weir):
@@ -484,8 +342,8 @@ def ids_may_be_short_when_they_are_unique(weir):
     for verb in ('show', 'why', 'logs', 'wait', 'cancel', 'retry', 'release', 'purge'):
         result = weir.run(verb, ids[0][:6])
         assert result.code == 2 and 'more than one' in result.err, repr(result)
-        _error(weir.run(verb, '0198c2f1-0000-7000-8000-000000000000'), 3, 'execution_not_found')
-        _error(weir.run(verb, 'nonsense'), 2, 'invalid_argument')
+        assert_error(weir.run(verb, '0198c2f1-0000-7000-8000-000000000000'), 3, 'execution_not_found')
+        assert_error(weir.run(verb, 'nonsense'), 2, 'invalid_argument')
     assert len(weir.items('list', '--state', 'pending')) == 2
 
 
@@ -501,14 +359,14 @@ def show_why_and_logs_tell_their_story(weir):
     result = weir.good('why', execution)
     assert 'waiting because  no_node_in_group' in result.out and '0 of 1 used' in result.out and 'weir serve' in result.err
     assert weir.good('logs', execution).out == '' and weir.items('logs', execution) == []
-    _error(weir.run('logs', execution, '--step', 'x'), 3, 'not_found')
+    assert_error(weir.run('logs', execution, '--step', 'x'), 3, 'not_found')
 
 
 def wait_has_four_ends(weir):
     weir.make_store()
     execution = weir.enqueue()
     late = weir.run('wait', execution, '--timeout', '200ms')
-    _error(late, 7, 'timed_out', 'PENDING (no_node_in_group)', 'weir why')
+    assert_error(late, 7, 'timed_out', 'PENDING (no_node_in_group)', 'weir why')
     assert 0.15 < late.seconds < 30
     late = weir.run('enqueue', '-w', 'acme', 'hello', '--wait', '--timeout', '100ms')
     assert late.code == 7 and UUID.match(late.out.strip())
@@ -520,7 +378,7 @@ def wait_has_four_ends(weir):
     weir.good('cancel', execution)
     assert process.wait(30) == 1
     assert json.loads(process.stdout.read())['status'] == 'CANCELLED'
-    _error(weir.run('wait', execution), 1, 'failed', 'CANCELLED')
+    assert_error(weir.run('wait', execution), 1, 'failed', 'CANCELLED')
 
 
 # --- acting ---
@@ -530,7 +388,7 @@ def cancel_retry_release_purge_by_id(weir):
     first, second = weir.enqueue_many(2)
     weir.good('cancel', first, second, '--reason', 'a test')
     assert 'a test' in weir.good('show', first).out
-    _error(weir.run('cancel', first), 4, 'illegal_state', 'CANCELLED')
+    assert_error(weir.run('cancel', first), 4, 'illegal_state', 'CANCELLED')
     result = weir.run('cancel', first, '0198c2f1-0000-7000-8000-000000000000', code=4)
     assert '2 refused' in result.err
     new = weir.good('retry', first).out.strip()
@@ -559,10 +417,10 @@ def by_filter_the_count_comes_first_and_only_fitting_states_are_taken(weir):
     assert weir.good('purge', '--where', 'finished_before=1h', '--json').json()['matched'] == 0
     assert weir.good('purge', '-w', 'acme', '--json').json()['changed'] == 5
     assert weir.good('cancel', '--where', 'state=dispatched', '--json').json()['changed'] == 0
-    _error(weir.run('cancel'), 2, 'invalid_argument', 'ids or --where')
-    _error(weir.run('cancel', 'x', '--where', 'state=pending'), 2, 'invalid_argument', 'not both')
-    _error(weir.run('purge', '-w', ''), 2, 'invalid_argument', 'empty')
-    _error(weir.run('purge', '--where', ''), 2, 'invalid_argument', 'empty')
+    assert_error(weir.run('cancel'), 2, 'invalid_argument', 'ids or --where')
+    assert_error(weir.run('cancel', 'x', '--where', 'state=pending'), 2, 'invalid_argument', 'not both')
+    assert_error(weir.run('purge', '-w', ''), 2, 'invalid_argument', 'empty')
+    assert_error(weir.run('purge', '--where', ''), 2, 'invalid_argument', 'empty')
 
 
 def dry_runs_and_wrong_expectations_change_nothing(weir):
@@ -571,8 +429,8 @@ def dry_runs_and_wrong_expectations_change_nothing(weir):
     dry = weir.good('cancel', '-w', 'acme', '--dry-run')
     assert '7 executions match' in dry.err and 'nothing was changed' in dry.err
     assert weir.good('cancel', '-w', 'acme', '-n', '--json').json()['dry_run'] is True
-    _error(weir.run('cancel', '-w', 'acme', '--expect', '6', '-q'), 4, 'conflict', '7 executions match, not 6')
-    _error(weir.run('cancel', weir.items('list')[0]['id'], '--expect', '2'), 4, 'conflict')
+    assert_error(weir.run('cancel', '-w', 'acme', '--expect', '6', '-q'), 4, 'conflict', '7 executions match, not 6')
+    assert_error(weir.run('cancel', weir.items('list')[0]['id'], '--expect', '2'), 4, 'conflict')
     assert len(weir.items('list', '--state', 'pending')) == 7
     weir.good('cancel', '-w', 'acme', '--expect', '7')
     assert len(weir.items('list', '--state', 'cancelled')) == 7
@@ -583,10 +441,10 @@ def a_dry_run_tells_what_would_be_refused(weir):
     waiting, ended = weir.enqueue(), weir.enqueue()
     weir.good('cancel', ended, '-q')
     assert 'would cancel 1, 0 refused' in weir.good('cancel', waiting, '-n').err
-    _error(weir.run('cancel', ended, '-n', '-q'), 4, 'illegal_state', 'is CANCELLED')
+    assert_error(weir.run('cancel', ended, '-n', '-q'), 4, 'illegal_state', 'is CANCELLED')
     both = weir.run('cancel', waiting, ended, '-n')
     assert both.code == 4 and 'would cancel 1, 1 refused' in both.err and ended in both.err, repr(both)
-    _error(weir.run('purge', '0198c2f1-7a3b-7c01-8000-000000000000', '-n', '-q'), 3, 'execution_not_found')
+    assert_error(weir.run('purge', '0198c2f1-7a3b-7c01-8000-000000000000', '-n', '-q'), 3, 'execution_not_found')
     assert weir.good('purge', '--where', 'state=pending', '-n', '--json').json()['refused'] == 1
     assert weir.good('purge', '--where', 'state=pending,cancelled', '-n', '--json').json()['refused'] == 1
     assert weir.good('purge', '--where', f'id={waiting}', '-n', '--json').json()['refused'] == 1
@@ -607,7 +465,7 @@ def refusals_are_told_once_and_name_what_can_be_done(weir):
 def a_time_that_no_answer_could_tell_is_refused(weir):
     weir.make_store()
     for time_text in ('9999-12-31T23:59:60Z', '9999-12-31T23:59:59-23:59'):
-        _error(weir.run('enqueue', '-w', 'acme', 'hello', '--at', time_text), 2, 'invalid_argument', 'after the year 9999')
+        assert_error(weir.run('enqueue', '-w', 'acme', 'hello', '--at', time_text), 2, 'invalid_argument', 'after the year 9999')
     id = weir.enqueue('-w', 'acme', 'hello', '--at', '9999-12-31T23:59:59Z')
     assert weir.good('show', id, '--json').json()['run_at'] == '9999-12-31T23:59:59.000000Z'
 
@@ -615,7 +473,7 @@ def a_time_that_no_answer_could_tell_is_refused(weir):
 def more_than_a_hundred_ask(weir):
     weir.make_store()
     weir.enqueue_many(101)
-    _error(weir.run('cancel', '-w', 'acme', '-q'), 2, 'invalid_argument', '--yes', '101')
+    assert_error(weir.run('cancel', '-w', 'acme', '-q'), 2, 'invalid_argument', '--yes', '101')
     wrong = weir.terminal('cancel', '-w', 'acme', answer='100')
     assert wrong.code == 1 and 'Type 101 to cancel them' in wrong.out and 'nothing was changed' in wrong.out
     assert len(weir.items('list', '--state', 'cancelled')) == 0
@@ -644,46 +502,6 @@ def an_interrupted_act_says_how_far_it_got(weir):
     weir.good('cancel', '-w', 'acme', '--yes', '--expect', str(30000 - done))
 
 
-def _await_stopped(process):
-    """It stands still at its failpoint."""
-    deadline = time.monotonic() + 60
-    while True:
-        with open(f'/proc/{process.pid}/stat') as file:
-            if file.read().rsplit(')', 1)[1].split()[0] == 'T':
-                return
-        assert process.poll() is None and time.monotonic() < deadline
-        time.sleep(0.005)
-
-
-def long_calls_on_the_store_show_how_far_they_are(weir):
-    weir.make_store()
-    fresh = ('--store', 'sqlite:./fresh.db')
-    weir.write('fresh.db', b'')
-    for words, line in ((('store', 'backup', 'copy.db'), rb'copying pages +(\d+)/\1  100 %'),
-                        (('store', 'check'), rb'checking +\d+/\d+  \d+ %'),
-                        (('store', 'migrate', *fresh), rb'migrating +\d+/\d+  \d+ %')):
-        quick = weir.good(*words[:2], *(('quick.db',) if 'backup' in words else ()))
-        assert '%' not in quick.err, 'below a second there is nothing to show'
-        process = weir.spawn(*words, env={'WEIR_FAILPOINT': 'in_progress:stop:2'})
-        _await_stopped(process)
-        time.sleep(1.1)  # what it lasts is what is shown
-        process.send_signal(signal.SIGCONT)
-        assert process.wait(60) == 0
-        said = process.stderr.read()
-        assert re.search(line, said), said
-
-
-def an_interrupted_backup_leaves_no_file(weir):
-    weir.make_store()
-    process = weir.spawn('store', 'backup', 'copy.db', env={'WEIR_FAILPOINT': 'in_progress:stop:1'})
-    _await_stopped(process)
-    assert os.path.exists(weir.path('copy.db'))
-    process.send_signal(signal.SIGINT)
-    process.send_signal(signal.SIGCONT)
-    assert process.wait(60) == 130
-    assert b'interrupted' in process.stderr.read() and not os.path.exists(weir.path('copy.db'))
-
-
 # --- operating ---
 
 def the_queue_and_a_group_pause(weir):
@@ -699,7 +517,7 @@ def the_queue_and_a_group_pause(weir):
     assert weir.good('why', execution, '--json').json()['pending_reason'] == 'queue_paused'
     weir.good('resume', '-g', 'default')
     assert weir.good('why', execution, '--json').json()['pending_reason'] == 'no_node_in_group'
-    _error(weir.run('pause', '--group', 'defualt'), 3, 'not_found', 'default')
+    assert_error(weir.run('pause', '--group', 'defualt'), 3, 'not_found', 'default')
 
 
 def status_and_doctor_look_at_everything(weir):
@@ -724,8 +542,8 @@ def nodes_and_locks_that_are_not_there(weir):
     weir.make_store()
     assert weir.items('node', 'list') == [] and weir.items('lock', 'list') == []
     for verb in ('pause', 'resume', 'drain'):
-        _error(weir.run('node', verb, 'host-a'), 3, 'not_found')
-    _error(weir.run('lock', 'release', 'x'), 3, 'not_found')
+        assert_error(weir.run('node', verb, 'host-a'), 3, 'not_found')
+    assert_error(weir.run('lock', 'release', 'x'), 3, 'not_found')
 
 
 def a_lock_is_taken_away_only_when_confirmed(weir):
@@ -735,7 +553,7 @@ def a_lock_is_taken_away_only_when_confirmed(weir):
                             ('recoverStaleQueueItems', int((now + 60) * 1e6), int(now * 1e6), 'host-a:1'))
     assert weir.items('lock', 'list')[0]['held'] is True
     weir.good('lock', 'release', 'recoverStaleQueueItems', '--dry-run')
-    _error(weir.run('lock', 'release', 'recoverStaleQueueItems'), 2, 'invalid_argument', 'host-a:1', '--yes')
+    assert_error(weir.run('lock', 'release', 'recoverStaleQueueItems'), 2, 'invalid_argument', 'host-a:1', '--yes')
     assert weir.items('lock', 'list')[0]['held'] is True
     weir.good('lock', 'release', 'recoverStaleQueueItems', '--yes')
     assert weir.items('lock', 'list')[0]['held'] is False
@@ -756,7 +574,7 @@ def settings_are_shown_with_their_origin_and_checked(weir):
     assert 'WEIR_STOR' in weir.good('config', 'check', env={'WEIR_STOR': 'x'}).err
     weir.write('weir.yaml', 'attempts:\n  maximum: 4\n')
     for words in (('config', 'check'), ('config', 'show'), ('list',), ('serve',)):
-        _error(weir.run(*words), 2, 'invalid_config', './weir.yaml:2:3', 'attempts.max')
+        assert_error(weir.run(*words), 2, 'invalid_config', './weir.yaml:2:3', 'attempts.max')
     weir.good('version')
     weir.good('help')
 
@@ -798,7 +616,7 @@ def an_execution_runs_and_its_end_is_told(weir):
     assert weir.items('logs', execution)[0]['output'] == {'id': 7}
     assert '== only, attempt 1, COMPLETED, exit code 0' in weir.good('logs', execution).out
     assert weir.good('logs', execution, '--step', 'only').out.endswith('{"id":7}\n')
-    _error(weir.run('logs', execution, '--step', 'onyl'), 3, 'not_found', 'only')
+    assert_error(weir.run('logs', execution, '--step', 'onyl'), 3, 'not_found', 'only')
     story = [event['event'] for event in weir.good('show', execution, '--json').json()['events']]
     assert story[0] == 'enqueue' and story[-1] == 'complete' and 'step_end' in story
     assert 'ended' in weir.good('why', execution, '--json').json()['because']
@@ -839,7 +657,7 @@ def nodes_are_listed_paused_and_resumed(weir):
     assert weir.run('wait', execution, '--timeout', '500ms').code == 7
     weir.good('node', 'resume', name)
     weir.good('wait', execution, '--timeout', '45s')
-    _error(weir.run('node', 'pause', 'nobody'), 3, 'not_found')
+    assert_error(weir.run('node', 'pause', 'nobody'), 3, 'not_found')
     assert 'alive' in weir.good('doctor').out
     node.send_signal(signal.SIGTERM)
     assert node.wait(30) == 0
@@ -970,7 +788,7 @@ def every_verb_explains_itself_with_an_example_first(weir):
             assert all(len(line) <= 80 for line in lines), words
     for noun in ('workflow', 'workspace', 'plan', 'node', 'lock', 'store', 'config'):
         assert f'weir {noun} ' in weir.good(noun, '-h').out
-        _error(weir.run(noun), 2, 'invalid_argument', 'needs a verb')
+        assert_error(weir.run(noun), 2, 'invalid_argument', 'needs a verb')
     assert weir.good('help').out == weir.good('--help').out
 
 
@@ -980,8 +798,8 @@ def slips_are_met_with_the_nearest(weir):
                         (('list', '--limt', '3'), '--limit'), (('list', '-o', 'jsn'), 'json'),
                         (('help', 'enqueu'), 'weir enqueue'), (('completion', 'bsh'), 'bash'),
                         (('serve', '--engine', 'inprocess'), 'in_process')):
-        _error(weir.run(*words), 2, 'invalid_argument', hint)
-    _error(weir.run(), 2, 'invalid_argument', 'weir help')
+        assert_error(weir.run(*words), 2, 'invalid_argument', hint)
+    assert_error(weir.run(), 2, 'invalid_argument', 'weir help')
 
 
 def the_command_reference_is_current(weir):
@@ -1007,11 +825,11 @@ def flags_stand_anywhere_and_only_once(weir):
     weir.make_store()
     weir.good('-w', 'acme', '--json', 'enqueue', 'hello')
     weir.good('--where', 'workspace=acme', 'list', '--', )
-    _error(weir.run('list', '-w', 'acme', '-w', 'tiny'), 2, 'invalid_argument', 'twice')
+    assert_error(weir.run('list', '-w', 'acme', '-w', 'tiny'), 2, 'invalid_argument', 'twice')
     assert 'contradict' in weir.run('list', '--json', '-o', 'table', code=2).err
-    _error(weir.run('show'), 2, 'invalid_argument', 'usage: weir show ID')
-    _error(weir.run('show', 'a', 'b'), 2, 'invalid_argument', 'usage: weir show ID')
-    _error(weir.run('serve', '--dry-run'), 2, 'invalid_argument', 'dry')
+    assert_error(weir.run('show'), 2, 'invalid_argument', 'usage: weir show ID')
+    assert_error(weir.run('show', 'a', 'b'), 2, 'invalid_argument', 'usage: weir show ID')
+    assert_error(weir.run('serve', '--dry-run'), 2, 'invalid_argument', 'dry')
 
 
 if __name__ == '__main__':

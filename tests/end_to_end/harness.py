@@ -170,6 +170,17 @@ def catches(process, number):
     return int(caught.split()[1], 16) >> (number - 1) & 1 == 1
 
 
+def assert_error(result, code, status, *words):
+    """One line `weir: MESSAGE (STATUS)`, perhaps a hint; all words are in what was said."""
+    assert result.code == code, repr(result)
+    lines = result.err.splitlines()
+    line = next(line for line in lines if line.startswith('weir: '))
+    assert line.endswith(f'({status})'), repr(result)
+    assert len([line for line in lines if not line.startswith(('weir: ', 'hint: '))]) == 0, repr(result)
+    for word in words:
+        assert word in result.err, f'{word!r} is missing\n{result!r}'
+
+
 def run_tests(module, binary, prepare=None):
     """Runs all functions of the module whose names begin with a lower-case letter and that take `weir`. `prepare` is called
     with each test's Weir before it."""

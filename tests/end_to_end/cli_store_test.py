@@ -1,0 +1,188 @@
+#!/usr/bin/env python3
+"""The verbs of `weir store` from outside, on SQLite: what makes, migrates, checks and copies a store, and what is none.
+
+usage: cli_store_test.py BINARY [TEST ...]
+"""
+
+import json
+import os
+import re
+import signal
+import sys
+import time
+
+from harness import assert_error, run_tests
+
+
+# --- stores ---
+
+def a_missing_store_is_told_in_one_line_with_the_command_that_makes_it(weir):
+    for words in (('list',), ('enqueue', '-w', 'a', 'b'), ('status',), ('show', '0198c2f1'), ('store', 'check'),
+                  ('store', 'migrate'), ('purge', '0198c2f1-0000-7000-8000-000000000000')):
+        result = weir.run(*words)
+        assert_error(result, 6, 'store_unreachable', 'weir.db', 'weir store init', 'weir dev')
+        assert result.out == '' and result.seconds < 3
+    assert os.listdir(weir.folder) == ['home']
+
+
+def store_init_makes_the_store_once_and_says_where(weir):
+    weir.good('store', 'init', '--dry-run')
+    assert not os.path.exists(weir.path('weir.db'))
+    first = weir.good('store', 'init')
+    assert first.out == f'sqlite:{os.path.realpath(weir.path("weir.db"))}\n'
+    assert '0001_create_queue' in first.err
+    again = weir.good('store', 'init')
+    assert again.out == first.out and '0001' not in again.err
+    assert weir.good('store', 'init', '--json').json()['applied'] == 0
+
+
+def a_store_may_be_named_by_flag_variable_and_file(weir):
+    weir.good('store', 'init', '--store', 'sqlite:a.db')
+    weir.good('store', 'init', env={'WEIR_STORE': 'b.db'})
+    weir.write('weir.yaml', 'store: sqlite:./c.db\n')
+    weir.good('store', 'init')
+    assert {'a.db', 'b.db', 'c.db'} <= set(os.listdir(weir.folder))
+    weir.good('list', '--store=b.db')
+
+
+def what_is_no_store_is_refused_and_left_alone(weir):
+    os.mkdir(weir.path('folder'))
+    weir.write('text.db', 'this is not a database at all, only some words ' * 20)
+    other = weir.database('other.db')
+    other.execute('CREATE TABLE t (x)')
+    other.close()
+    before = open(weir.path('text.db')).read()
+    for verb in (('list',), ('store', 'init'), ('store', 'migrate')):
+        assert_error(weir.run(*verb, '--store', 'folder'), 6, 'store_unreachable', 'folder')
+        assert_error(weir.run(*verb, '--store', 'text.db'), 6, 'store_not_weir', 'text.db')
+        assert_error(weir.run(*verb, '--store', 'other.db'), 6, 'store_not_weir', 'other.db')
+    assert_error(weir.run('store', 'init', '--store', 'no/such/folder/weir.db'), 6, 'store_unreachable')
+    assert_error(weir.run('list', '--store', 'mysql://host/x'), 2, 'invalid_argument', 'mysql', 'sqlite:')
+    assert open(weir.path('text.db')).read() == before
+
+
+def a_store_of_a_newer_version_is_refused(weir):
+    weir.make_store()
+    weir.database().execute('PRAGMA user_version = 999')
+    assert_error(weir.run('list'), 6, 'schema_newer', '999')
+    assert_error(weir.run('store', 'migrate'), 6, 'schema_newer')
+
+
+def a_store_without_tables_or_with_old_ones_says_which_command_mends_it(weir):
+    open(weir.path('weir.db'), 'w').close()
+    assert_error(weir.run('list'), 6, 'schema_missing', 'weir store init')
+    weir.good('store', 'init', '-q')
+    plan = weir.good('store', 'plan')
+    assert 'CREATE TABLE workflow_execution_queue' in plan.out and '(applied)' in plan.out
+    assert all(row['applied'] for row in weir.items('store', 'plan'))
+
+
+def migrate_names_the_files_and_dry_run_applies_none(weir):
+    open(weir.path('weir.db'), 'w').close()
+    dry = weir.good('store', 'migrate', '--dry-run')
+    assert 'would apply 0001_create_queue.sql' in dry.err
+    assert os.path.getsize(weir.path('weir.db')) <= 4096
+    wet = weir.good('store', 'migrate')
+    assert 'applying 0001_create_queue.sql' in wet.err and 'applied' in wet.err
+    assert '0 migrations applied' in weir.good('store', 'migrate').err
+
+
+def a_corrupt_store_is_told(weir):
+    weir.make_store()
+    weir.enqueue_many(50)
+    weir.database().execute('PRAGMA wal_checkpoint(TRUNCATE)')
+    size = os.path.getsize(weir.path('weir.db'))
+    with open(weir.path('weir.db'), 'r+b') as file:
+        file.seek(4096)
+        file.write(b'\xa5' * (size - 4096))
+    result = weir.run('store', 'check')
+    assert result.code in (1, 6), repr(result)
+    assert weir.run('list').code == 6
+
+
+def check_is_silent_about_a_good_store_and_finds_wrong_books(weir):
+    weir.make_store()
+    weir.enqueue()
+    assert weir.good('store', 'check', '--json').json() == {'ok': True, 'problems': []}
+    weir.database().execute("UPDATE workspaces SET slots_used = 1 WHERE name = 'acme'")
+    result = weir.run('store', 'check', code=1)
+    assert 'acme' in result.out, repr(result)
+    assert not weir.run('store', 'check', '--json').json()['ok']
+
+
+def a_backup_is_a_store_and_never_overwrites(weir):
+    weir.make_store()
+    ids = weir.enqueue_many(3)
+    weir.good('store', 'backup', 'copy.db', '--dry-run')
+    assert not os.path.exists(weir.path('copy.db'))
+    weir.good('store', 'backup', 'copy.db')
+    assert {row['id'] for row in weir.items('list', '--store', 'copy.db')} == set(ids)
+    assert_error(weir.run('store', 'backup', 'copy.db'), 4, 'conflict', 'copy.db')
+
+
+def a_store_locked_by_another_program_is_told_within_the_deadline(weir):
+    weir.make_store()
+    other = weir.database()
+    other.execute('BEGIN IMMEDIATE')
+    for words in (('cancel', '0198c2f1-0000-7000-8000-000000000000'), ('workspace', 'set', 'new')):
+        result = weir.run(*words, '--timeout', '300ms')
+        assert result.code == 6 and 'store_busy' in result.err, repr(result)
+        assert 0.2 < result.seconds < 4.5  # without the option it would be 5 s
+    other.execute('ROLLBACK')
+    weir.good('workspace', 'set', 'new')
+
+
+def a_full_disk_is_told_and_loses_nothing(weir):
+    weir.make_store()
+    line = json.dumps({'workspace': 'acme', 'workflow': 'hello', 'params': {'x': 'y' * 4000}}) + '\n'
+    result = weir.run('enqueue', '-', stdin=line * 3000, limit_file=7 * 1024 * 1024)
+    assert result.code == 6 and '(store_' in result.err, repr(result)
+    assert 'tail -n +' in result.err
+    acknowledged = result.out.split()
+    weir.good('store', 'check')
+    kept = weir.good('list', '--count', '--limit', '1', '--json').json()['count']
+    assert kept >= len(acknowledged)
+
+
+def _await_stopped(process):
+    """It stands still at its failpoint."""
+    deadline = time.monotonic() + 60
+    while True:
+        with open(f'/proc/{process.pid}/stat') as file:
+            if file.read().rsplit(')', 1)[1].split()[0] == 'T':
+                return
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def long_calls_on_the_store_show_how_far_they_are(weir):
+    weir.make_store()
+    fresh = ('--store', 'sqlite:./fresh.db')
+    weir.write('fresh.db', b'')
+    for words, line in ((('store', 'backup', 'copy.db'), rb'copying pages +(\d+)/\1  100 %'),
+                        (('store', 'check'), rb'checking +\d+/\d+  \d+ %'),
+                        (('store', 'migrate', *fresh), rb'migrating +\d+/\d+  \d+ %')):
+        quick = weir.good(*words[:2], *(('quick.db',) if 'backup' in words else ()))
+        assert '%' not in quick.err, 'below a second there is nothing to show'
+        process = weir.spawn(*words, env={'WEIR_FAILPOINT': 'in_progress:stop:2'})
+        _await_stopped(process)
+        time.sleep(1.1)  # what it lasts is what is shown
+        process.send_signal(signal.SIGCONT)
+        assert process.wait(60) == 0
+        said = process.stderr.read()
+        assert re.search(line, said), said
+
+
+def an_interrupted_backup_leaves_no_file(weir):
+    weir.make_store()
+    process = weir.spawn('store', 'backup', 'copy.db', env={'WEIR_FAILPOINT': 'in_progress:stop:1'})
+    _await_stopped(process)
+    assert os.path.exists(weir.path('copy.db'))
+    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGCONT)
+    assert process.wait(60) == 130
+    assert b'interrupted' in process.stderr.read() and not os.path.exists(weir.path('copy.db'))
+
+
+if __name__ == '__main__':
+    sys.exit(run_tests(sys.modules[__name__], sys.argv[1]))
