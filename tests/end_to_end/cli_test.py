@@ -465,7 +465,8 @@ def refusals_are_told_once_and_name_what_can_be_done(weir):
 def a_time_that_no_answer_could_tell_is_refused(weir):
     weir.make_store()
     for time_text in ('9999-12-31T23:59:60Z', '9999-12-31T23:59:59-23:59'):
-        assert_error(weir.run('enqueue', '-w', 'acme', 'hello', '--at', time_text), 2, 'invalid_argument', 'after the year 9999')
+        result = weir.run('enqueue', '-w', 'acme', 'hello', '--at', time_text)
+        assert_error(result, 2, 'invalid_argument', 'after the year 9999')
     id = weir.enqueue('-w', 'acme', 'hello', '--at', '9999-12-31T23:59:59Z')
     assert weir.good('show', id, '--json').json()['run_at'] == '9999-12-31T23:59:59.000000Z'
 
