@@ -145,6 +145,8 @@ class Worker:
 
     def __init__(self, server, queue, namespace):
         self.records = os.path.join(server.folder, f'records-{queue}-{namespace}')
+        with open(self.records, 'a'):
+            pass  # there from the beginning, for who looks before the first run
         self.process = subprocess.Popen([os.path.join(FOLDER, 'venv', 'bin', 'python'),
                                          os.path.join(HERE, 'temporal_worker.py'), server.address, namespace, queue,
                                          self.records], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
