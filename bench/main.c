@@ -28,6 +28,7 @@ static const struct group {
     {"memory", "of a node with a large backlog, and the time until it is ready", bench_memory},
     {"grpc", "the gRPC client against a scripted server: CPU and rate of unary calls", bench_grpc},
     {"postgres", "lifecycles, nodes, claims, polls and starts on a PostgreSQL server of its own", bench_postgres},
+    {"postgres-scale", "PostgreSQL with 10M rows, a noisy neighbour, a transaction held open, and idle", bench_postgres_scale},
     {"temporal", "starts on Temporal against a scripted server: the client alone, and through weir", bench_temporal},
 };
 enum { GROUP_COUNT = sizeof groups / sizeof groups[0] };
@@ -39,6 +40,14 @@ double bench_now(void)
     struct timespec now;
     (void)clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+void bench_pause(double seconds)
+{
+    struct timespec pause = {.tv_sec = (time_t)seconds, .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9)};
+    if (seconds > 0) {
+        (void)nanosleep(&pause, NULL);
+    }
 }
 
 double bench_thread_cpu_us(void)
@@ -216,10 +225,11 @@ static int remove_entry(const char *path, const struct stat *facts, int kind, st
 
 static int usage(FILE *to, int code)
 {
-    fprintf(to, "usage: weir_bench [--quick] [--json FILE] [--dir FOLDER] [GROUP...]\n\n"
-                "Measures weir on the disk of FOLDER (default /var/tmp). The groups, all of them when none is named:\n");
+    fprintf(to, "usage: weir_bench [--quick] [--json FILE] [--dir FOLDER] [--hold SECONDS] [GROUP...]\n\n"
+                "Measures weir on the disk of FOLDER (default /var/tmp). postgres-scale holds a transaction open for SECONDS\n"
+                "(10 to 3600, default 60). The groups, all of them when none is named:\n");
     for (size_t i = 0; i < GROUP_COUNT; i++) {
-        fprintf(to, "  %-10s %s\n", groups[i].name, groups[i].about);
+        fprintf(to, "  %-14s %s\n", groups[i].name, groups[i].about);
     }
     return code;
 }
@@ -227,6 +237,7 @@ static int usage(FILE *to, int code)
 struct choice {
     const char *json;
     const char *folder;
+    double hold_seconds;
     bool wanted[GROUP_COUNT];
     bool quick;
 };
@@ -242,6 +253,17 @@ static bool choose_group(struct choice *choice, const char *name)
     return false;
 }
 
+static bool read_hold(struct choice *choice, const char *text)
+{
+    char *end = NULL;
+    choice->hold_seconds = strtod(text, &end);
+    if (end == text || *end != '\0' || !(choice->hold_seconds >= 10 && choice->hold_seconds <= 3600)) {
+        fprintf(stderr, "weir_bench: --hold takes 10 to 3600 seconds, not \"%s\"\n", text);
+        return false;
+    }
+    return true;
+}
+
 /* -1: go on; else the exit code. */
 static int read_arguments(int argc, char **argv, struct choice *choice)
 {
@@ -253,6 +275,10 @@ static int read_arguments(int argc, char **argv, struct choice *choice)
             choice->json = argv[++i];
         } else if (strcmp(argv[i], "--dir") == 0 && i + 1 < argc) {
             choice->folder = argv[++i];
+        } else if (strcmp(argv[i], "--hold") == 0 && i + 1 < argc) {
+            if (!read_hold(choice, argv[++i])) {
+                return usage(stderr, 2);
+            }
         } else if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
             return usage(stdout, 0);
         } else if (choose_group(choice, argv[i])) {
@@ -270,7 +296,7 @@ static int read_arguments(int argc, char **argv, struct choice *choice)
 
 int main(int argc, char **argv)
 {
-    struct choice choice = {.folder = "/var/tmp"};
+    struct choice choice = {.folder = "/var/tmp", .hold_seconds = 60};
     struct bench bench = {0};
     int code = read_arguments(argc, argv, &choice);
     if (code >= 0) {
@@ -279,6 +305,7 @@ int main(int argc, char **argv)
     assemble_tune_process(); /* as the daemon does */
     (void)setlinebuf(stdout);
     bench.quick = choice.quick;
+    bench.hold_seconds = choice.hold_seconds;
     (void)snprintf(bench.folder, sizeof bench.folder, "%s/weir-bench-XXXXXX", choice.folder);
     if (mkdtemp(bench.folder) == NULL) {
         fprintf(stderr, "weir_bench: cannot make a folder in %s: %s\n", choice.folder, strerror(errno));

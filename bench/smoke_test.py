@@ -53,6 +53,13 @@ FIGURES = {
         "pg claim of 10 of one, 300k behind: time", "pg claim of 10 of one, 300k behind: buffers",
         "pg poll, 20k full ones: time", "pg poll, 20k full ones: buffers", "pg start delay, other process: p50",
         "pg start delay, other process: p99"],
+    "postgres-scale": [
+        *("pg claim of 10, %s pending: %s" % (rows, kind) for rows in ("1k", "100k", "1M", "10M") for kind in ("time", "buffers")),
+        *("pg small workspaces, %s: start %s" % (noise, share) for share in ("p50", "p99") for noise in ("quiet", "noisy")),
+        "pg noisy neighbour: slots in use",
+        *("pg held open, %s: %s" % (load, kind) for load in ("1000 workspaces", "one workspace")
+          for kind in ("p50", "p99", "fold buffers", "claim buffers", "rate")),
+        "pg idle node: statements a minute", "pg idle node: of these heartbeats", "pg idle node: writes beside heartbeats"],
     "temporal": [
         "temporal: client CPU per start", "temporal: starts of the client alone",
         "temporal: starts through weir, SQLite"],
@@ -61,7 +68,7 @@ MAY_BE_ZERO = {
     "idle node: CPU share of one core", "idle node: writes beside heartbeats", "idle node: commits (floor: heartbeats)",
     "the neighbour's backlog, meanwhile drained to", "weir: size when stripped",
     "pg HOT share of updates: queue", "pg HOT share of updates: lanes", "pg HOT share of updates: workspaces",
-    "pg deadlocks of 1, 2, 4, 8 nodes"}
+    "pg deadlocks of 1, 2, 4, 8 nodes", "pg idle node: writes beside heartbeats"}
 KEYS = {"name", "value", "unit", "floor", "ratio", "goal", "met", "machine"}
 
 
@@ -117,7 +124,7 @@ def untested_of(program):
 def refusals_of(program, folder):
     """A wrong call is told apart from a failed measurement."""
     found = []
-    for words, code in ((["no-such-group"], 2), (["--dir", folder + "/none", "idle"], 1)):
+    for words, code in ((["no-such-group"], 2), (["--hold", "soon"], 2), (["--dir", folder + "/none", "idle"], 1)):
         done = subprocess.run([program, *words], capture_output=True, text=True, timeout=GROUP_SECONDS)
         if done.returncode != code or not done.stderr.startswith("weir_bench: "):
             found.append("%s ended with %d: %s" % (" ".join(words), done.returncode, done.stderr.strip()))
