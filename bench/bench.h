@@ -40,7 +40,7 @@ struct figures {
 struct bench {
     bool quick;                  /* small sizes: shows that it works, says nothing about speed */
     char folder[BENCH_PATH_MAX]; /* of this run, on the disk that is measured */
-    double hold_seconds;         /* for which postgres-scale holds a transaction open */
+    double hold_seconds;         /* for which postgres-held-open holds a transaction open */
     double fsync_us;             /* median, measured first */
     struct figures *figures;
 };
@@ -90,7 +90,10 @@ void bench_memory(struct bench *bench);
 void bench_grpc(struct bench *bench);
 /* Left out, in words, where the server's programs are missing. */
 void bench_postgres(struct bench *bench);
-void bench_postgres_scale(struct bench *bench);
+void bench_postgres_backlog(struct bench *bench);
+void bench_postgres_neighbour(struct bench *bench);
+void bench_postgres_held_open(struct bench *bench);
+void bench_postgres_idle(struct bench *bench);
 void bench_temporal(struct bench *bench);
 
 #endif

@@ -28,7 +28,10 @@ static const struct group {
     {"memory", "of a node with a large backlog, and the time until it is ready", bench_memory},
     {"grpc", "the gRPC client against a scripted server: CPU and rate of unary calls", bench_grpc},
     {"postgres", "lifecycles, nodes, claims, polls and starts on a PostgreSQL server of its own", bench_postgres},
-    {"postgres-scale", "PostgreSQL with 10M rows, a noisy neighbour, a transaction held open, and idle", bench_postgres_scale},
+    {"postgres-backlog", "the same claim with a thousand and with ten million rows pending", bench_postgres_backlog},
+    {"postgres-neighbour", "what small workspaces feel of one with a million rows", bench_postgres_neighbour},
+    {"postgres-held-open", "claims while somebody holds a transaction open", bench_postgres_held_open},
+    {"postgres-idle", "what a node asks and writes when there is nothing to do", bench_postgres_idle},
     {"temporal", "starts on Temporal against a scripted server: the client alone, and through weir", bench_temporal},
 };
 enum { GROUP_COUNT = sizeof groups / sizeof groups[0] };
@@ -226,10 +229,10 @@ static int remove_entry(const char *path, const struct stat *facts, int kind, st
 static int usage(FILE *to, int code)
 {
     fprintf(to, "usage: weir_bench [--quick] [--json FILE] [--dir FOLDER] [--hold SECONDS] [GROUP...]\n\n"
-                "Measures weir on the disk of FOLDER (default /var/tmp). postgres-scale holds a transaction open for SECONDS\n"
+                "Measures weir on the disk of FOLDER (default /var/tmp). postgres-held-open holds a transaction open for SECONDS\n"
                 "(10 to 3600, default 60). The groups, all of them when none is named:\n");
     for (size_t i = 0; i < GROUP_COUNT; i++) {
-        fprintf(to, "  %-14s %s\n", groups[i].name, groups[i].about);
+        fprintf(to, "  %-18s %s\n", groups[i].name, groups[i].about);
     }
     return code;
 }

@@ -1,8 +1,8 @@
-/* Does a claim of ten cost more when ten million wait instead of a thousand? One database, filled further and further. */
+#include "postgres_backlog.h"
+
 #include <stdio.h>
 
 #include "postgres_claim.h"
-#include "postgres_scale.h"
 
 enum { WORKSPACES = 1000 };
 
@@ -27,10 +27,10 @@ void postgres_backlog_fill(const struct postgres_scene *scene, const char *workf
         workflow);
     BENCH_CHECK(length > 0 && (size_t)length < sizeof sql);
     postgres_scene_run(scene, sql);
-    postgres_scene_run(scene, "SELECT freshen_lanes('0'::xid8, 1000000)");
+    postgres_scene_run(scene, "SELECT freshen_lanes('0', 1000000)");
 }
 
-void postgres_measure_backlog(struct bench *bench, struct postgres_server *server)
+static void measure(struct bench *bench, struct postgres_server *server)
 {
     static const struct {
         const char *name;
@@ -60,4 +60,13 @@ void postgres_measure_backlog(struct bench *bench, struct postgres_server *serve
         bench_report(bench, name, claim.buffers, "buffers", least.buffers, RATIO_AT_MOST, 1.5);
     }
     postgres_scene_close(&scene);
+}
+
+void bench_postgres_backlog(struct bench *bench)
+{
+    struct postgres_server server;
+    if (postgres_scene_server(bench, "postgres-backlog", &server)) {
+        measure(bench, &server);
+        postgres_server_close(&server);
+    }
 }

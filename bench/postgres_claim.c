@@ -38,7 +38,7 @@ static int64_t open_full(struct postgres_scene *scene, struct postgres_server *s
         fixture_workspaces(scene->store, 90000, small, "enterprise");
         fixture_fill(scene->store, 90000, small, 1000);
     }
-    postgres_scene_run(scene, "SELECT freshen_lanes('0'::xid8, 1000000)");
+    postgres_scene_run(scene, "SELECT freshen_lanes('0', 1000000)");
     postgres_scene_hurry(scene, false);
     return node_id;
 }
@@ -64,7 +64,7 @@ struct explained postgres_explain_claim(const struct bench *bench, const struct 
 {
     char sql[256];
     char seen[32];
-    text_copy(seen, sizeof seen, postgres_scene_text(scene, "SELECT seen FROM freshen_lanes('0'::xid8, 1000)"));
+    text_copy(seen, sizeof seen, postgres_scene_text(scene, "SELECT pg_snapshot_xmax(seen::pg_snapshot) FROM freshen_lanes('0', 1000)"));
     (void)snprintf(sql, sizeof sql, "SELECT first_pass FROM claim(%lld, 'default', 10, '%s', %lld) WHERE id IS NULL",
                    (long long)node_id, seen, (long long)INT64_MIN);
     postgres_scene_run(scene, "BEGIN");
@@ -93,8 +93,8 @@ static struct explained measure_poll(struct bench *bench, struct postgres_server
     struct postgres_scene scene;
     char sql[128];
     int64_t node_id = open_full(&scene, server, "poll_full", full, 3 * full, 0);
-    (void)snprintf(sql, sizeof sql, "SELECT * FROM look(%lld, 'default', '%s'::xid8, %lld)", (long long)node_id,
-                   postgres_scene_text(&scene, "SELECT pg_snapshot_xmin(pg_current_snapshot())"), (long long)INT64_MIN);
+    (void)snprintf(sql, sizeof sql, "SELECT * FROM look(%lld, 'default', '%s', %lld)", (long long)node_id,
+                   postgres_scene_text(&scene, "SELECT pg_current_snapshot()"), (long long)INT64_MIN);
     struct explained explained = postgres_explain(bench, &scene, sql);
     postgres_scene_close(&scene);
     return explained;

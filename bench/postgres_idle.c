@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "postgres_scale.h"
+#include "postgres_scene.h"
 
 struct asked {
     double statements;
@@ -27,7 +27,7 @@ static struct asked count_asked(const struct postgres_server *server, long *offs
     return asked;
 }
 
-void postgres_measure_idle(struct bench *bench, struct postgres_server *server)
+static void measure(struct bench *bench, struct postgres_server *server)
 {
     static const char next_transaction[] = "SELECT pg_snapshot_xmax(pg_current_snapshot())";
     double seconds = bench->quick ? 5 : 60;
@@ -57,4 +57,13 @@ void postgres_measure_idle(struct bench *bench, struct postgres_server *server)
     /* A heartbeat may fall between the two looks. */
     bench_report(bench, "pg idle node: writes beside heartbeats", (double)writes > asked.heartbeats + 1 ? (double)writes - asked.heartbeats : 0,
                  "writes", 0, VALUE_AT_MOST, 0);
+}
+
+void bench_postgres_idle(struct bench *bench)
+{
+    struct postgres_server server;
+    if (postgres_scene_server(bench, "postgres-idle", &server)) {
+        measure(bench, &server);
+        postgres_server_close(&server);
+    }
 }

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "postgres_scale.h"
+#include "postgres_backlog.h"
 
 enum { SMALL = 1000, NOISY = 90000, ROUNDS = 8, WAIT_SECONDS_MAX = 60 };
 
@@ -64,7 +64,7 @@ static void report(struct bench *bench, const char *share_name, double share, do
     bench_report(bench, name, bench_percentile(noisy, count, share) / 1000, "ms", alone, RATIO_AT_MOST, 1.5);
 }
 
-void postgres_measure_neighbour(struct bench *bench, struct postgres_server *server)
+static void measure(struct bench *bench, struct postgres_server *server)
 {
     size_t count = bench->quick ? 10 : 250; /* of a round */
     struct neighbour it = {.starts = starts_make()};
@@ -94,4 +94,13 @@ void postgres_measure_neighbour(struct bench *bench, struct postgres_server *ser
     bench_report(bench, "pg noisy neighbour: slots in use", it.slots / it.looks, "slots", 20, GOAL_NONE, 0);
     free(delays[0]);
     free(delays[1]);
+}
+
+void bench_postgres_neighbour(struct bench *bench)
+{
+    struct postgres_server server;
+    if (postgres_scene_server(bench, "postgres-neighbour", &server)) {
+        measure(bench, &server);
+        postgres_server_close(&server);
+    }
 }

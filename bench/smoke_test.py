@@ -53,12 +53,15 @@ FIGURES = {
         "pg claim of 10 of one, 300k behind: time", "pg claim of 10 of one, 300k behind: buffers",
         "pg poll, 20k full ones: time", "pg poll, 20k full ones: buffers", "pg start delay, other process: p50",
         "pg start delay, other process: p99"],
-    "postgres-scale": [
-        *("pg claim of 10, %s pending: %s" % (rows, kind) for rows in ("1k", "100k", "1M", "10M") for kind in ("time", "buffers")),
+    "postgres-backlog": [
+        *("pg claim of 10, %s pending: %s" % (rows, kind) for rows in ("1k", "100k", "1M", "10M") for kind in ("time", "buffers"))],
+    "postgres-neighbour": [
         *("pg small workspaces, %s: start %s" % (noise, share) for share in ("p50", "p99") for noise in ("quiet", "noisy")),
-        "pg noisy neighbour: slots in use",
+        "pg noisy neighbour: slots in use"],
+    "postgres-held-open": [
         *("pg held open, %s: %s" % (load, kind) for load in ("1000 workspaces", "one workspace")
-          for kind in ("p50", "p99", "fold buffers", "claim buffers", "rate")),
+          for kind in ("p50", "p99", "fold buffers", "claim buffers", "rate"))],
+    "postgres-idle": [
         "pg idle node: statements a minute", "pg idle node: of these heartbeats", "pg idle node: writes beside heartbeats"],
     "temporal": [
         "temporal: client CPU per start", "temporal: starts of the client alone",

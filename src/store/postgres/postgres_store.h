@@ -17,12 +17,14 @@
 #include "store/postgres/link.h"
 #include "store/postgres/postgres.h"
 
+enum { SEEN_SIZE = 50 * 21 + 1 }; /* the most that snapshot_text() in migrations/0008 gives */
+
 /* What a handle that claims remembers between two claims. Only hints and doubts: all of it may be forgotten. */
 struct claim_memory {
     int64_t node_id;             /* whose it is */
     unsigned drops;              /* of the connection that told it */
     int64_t full_look_boot_us;   /* then everything is looked at again */
-    char seen[24];               /* wake-ups below this transaction are folded (xid8) */
+    char seen[SEEN_SIZE];        /* wake-ups of what was committed in this snapshot are folded; "0": of nothing */
     int64_t first_pass;          /* no lane below this pass was ready */
     int64_t last_fence;          /* the newest claim that arrived here ... */
     char last_id[UUID_TEXT_MAX]; /* ... up to this item */

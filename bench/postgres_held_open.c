@@ -6,7 +6,6 @@
 #include "base/text.h"
 #include "postgres_claim.h"
 #include "postgres_load.h"
-#include "postgres_scale.h"
 
 enum { PACE = 1000, WORKSPACES = 1000 };
 
@@ -33,12 +32,12 @@ static struct cost measure_cost(const struct bench *bench, const struct postgres
 {
     struct cost cost = {.times = postgres_load_run(load, PACE, window)};
     char sql[256];
-    char seen[32];
+    char seen[128];
     postgres_load_enqueue(load, 10);
     cost.claim = postgres_explain_claim(bench, scene, load->node_id);
-    text_copy(seen, sizeof seen, postgres_scene_text(scene, "SELECT seen FROM freshen_lanes('0'::xid8, 1000)"));
+    text_copy(seen, sizeof seen, postgres_scene_text(scene, "SELECT seen FROM freshen_lanes('0', 1000)"));
     postgres_load_enqueue(load, 10);
-    (void)snprintf(sql, sizeof sql, "SELECT * FROM freshen_lanes('%s'::xid8, 1000)", seen);
+    (void)snprintf(sql, sizeof sql, "SELECT * FROM freshen_lanes('%s', 1000)", seen);
     cost.fold = postgres_explain(bench, scene, sql);
     return cost;
 }
@@ -86,8 +85,12 @@ static void measure(struct bench *bench, struct postgres_server *server, const c
     report(bench, what, &before, &after);
 }
 
-void postgres_measure_pinned(struct bench *bench, struct postgres_server *server)
+void bench_postgres_held_open(struct bench *bench)
 {
-    measure(bench, server, "1000 workspaces", WORKSPACES);
-    measure(bench, server, "one workspace", 1);
+    struct postgres_server server;
+    if (postgres_scene_server(bench, "postgres-held-open", &server)) {
+        measure(bench, &server, "1000 workspaces", WORKSPACES);
+        measure(bench, &server, "one workspace", 1);
+        postgres_server_close(&server);
+    }
 }
