@@ -228,9 +228,11 @@ static int remove_entry(const char *path, const struct stat *facts, int kind, st
 
 static int usage(FILE *to, int code)
 {
-    fprintf(to, "usage: weir_bench [--quick] [--json FILE] [--dir FOLDER] [--hold SECONDS] [GROUP...]\n\n"
-                "Measures weir on the disk of FOLDER (default /var/tmp). postgres-held-open holds a transaction open for SECONDS\n"
-                "(10 to 3600, default 60). The groups, all of them when none is named:\n");
+    fprintf(
+        to,
+        "usage: weir_bench [--quick] [--json FILE] [--dir FOLDER] [--hold SECONDS] [GROUP...]\n\n"
+        "Measures weir on the disk of FOLDER (default /var/tmp). postgres-held-open holds a transaction open for SECONDS\n"
+        "(10 to 3600, default 60). The groups, all of them when none is named:\n");
     for (size_t i = 0; i < GROUP_COUNT; i++) {
         fprintf(to, "  %-18s %s\n", groups[i].name, groups[i].about);
     }

@@ -15,14 +15,18 @@ void postgres_backlog_fill(const struct postgres_scene *scene, const char *workf
         sql, sizeof sql,
         "WITH served AS MATERIALIZED (SELECT w.id, row_number() OVER (ORDER BY w.name) - 1 AS place FROM workspaces w "
         "                             WHERE w.name BETWEEN '%s' AND '%s'), "
-        "item AS (SELECT n, s.id AS workspace_id, lane_id(g.id, s.id) AS lane_id, 1577836800000000 + n AS at, d.id AS definition_id "
+        "item AS (SELECT n, s.id AS workspace_id, lane_id(g.id, s.id) AS lane_id, 1577836800000000 + n AS at, d.id AS "
+        "definition_id "
         "         FROM generate_series(%zu, %zu) n JOIN served s ON s.place = (n - 1) %% %zu "
         "         CROSS JOIN executor_groups g CROSS JOIN workflow_definitions d WHERE d.name = '%s'), "
-        "filled AS (INSERT INTO workflow_execution_queue (id, lane_id, definition_id, rank, run_at, created_at, workspace_id, "
+        "filled AS (INSERT INTO workflow_execution_queue (id, lane_id, definition_id, rank, run_at, created_at, "
+        "workspace_id, "
         "                                                 priority, phase, status) "
-        "           SELECT (lpad(to_hex(i.n), 12, '0') || '7000' || '8000' || lpad(to_hex(i.definition_id), 12, '0'))::uuid, "
+        "           SELECT (lpad(to_hex(i.n), 12, '0') || '7000' || '8000' || lpad(to_hex(i.definition_id), 12, "
+        "'0'))::uuid, "
         "                  i.lane_id, i.definition_id, i.at, i.at, i.at, i.workspace_id, 0, 0, 'PENDING' FROM item i) "
-        "INSERT INTO lane_wakeups (lane_id, runnable, least_rank) SELECT i.lane_id, count(*), min(i.at) FROM item i GROUP BY 1",
+        "INSERT INTO lane_wakeups (lane_id, runnable, least_rank) SELECT i.lane_id, count(*), min(i.at) FROM item i GROUP "
+        "BY 1",
         fixture_workspace(first), fixture_workspace(first + workspaces - 1), before + 1, before + count, workspaces,
         workflow);
     BENCH_CHECK(length > 0 && (size_t)length < sizeof sql);
@@ -36,7 +40,9 @@ static void measure(struct bench *bench, struct postgres_server *server)
         const char *name;
         size_t count;
         size_t quick;
-    } levels[] = {{"1k pending", 1000, 1000}, {"100k pending", 100000, 2000}, {"1M pending", 1000000, 3000},
+    } levels[] = {{"1k pending", 1000, 1000},
+                  {"100k pending", 100000, 2000},
+                  {"1M pending", 1000000, 3000},
                   {"10M pending", 10000000, 4000}};
     struct postgres_scene scene;
     struct explained least = {0};

@@ -64,7 +64,8 @@ struct explained postgres_explain_claim(const struct bench *bench, const struct 
 {
     char sql[256];
     char seen[32];
-    text_copy(seen, sizeof seen, postgres_scene_text(scene, "SELECT pg_snapshot_xmax(seen::pg_snapshot) FROM freshen_lanes('0', 1000)"));
+    text_copy(seen, sizeof seen,
+              postgres_scene_text(scene, "SELECT pg_snapshot_xmax(seen::pg_snapshot) FROM freshen_lanes('0', 1000)"));
     (void)snprintf(sql, sizeof sql, "SELECT first_pass FROM claim(%lld, 'default', 10, '%s', %lld) WHERE id IS NULL",
                    (long long)node_id, seen, (long long)INT64_MIN);
     postgres_scene_run(scene, "BEGIN");

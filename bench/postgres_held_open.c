@@ -1,6 +1,6 @@
-/* A transaction that somebody holds open: the server keeps every row version that dies meanwhile, and every index its entry.
- * What does a claim cost after that has lasted, at a steady 1,000 executions per second? Where the machine is too slow for
- * that pace, it lasts until as many executions have ended. */
+/* A transaction that somebody holds open: the server keeps every row version that dies meanwhile, and every index its
+ * entry. What does a claim cost after that has lasted, at a steady 1,000 executions per second? Where the machine is too
+ * slow for that pace, it lasts until as many executions have ended. */
 #include <stdio.h>
 
 #include "base/text.h"

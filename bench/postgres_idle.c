@@ -51,12 +51,13 @@ static void measure(struct bench *bench, struct postgres_server *server)
     postgres_scene_run(&scene, "ALTER SYSTEM RESET autovacuum");
     postgres_scene_run(&scene, "SELECT pg_reload_conf()");
     postgres_scene_close(&scene);
-    bench_report(bench, "pg idle node: statements a minute", asked.statements / seconds * 60, "statements", 0, VALUE_AT_MOST,
-                 60);
+    bench_report(bench, "pg idle node: statements a minute", asked.statements / seconds * 60, "statements", 0,
+                 VALUE_AT_MOST, 60);
     bench_note(bench, "pg idle node: of these heartbeats", asked.heartbeats / seconds * 60, "statements");
     /* A heartbeat may fall between the two looks. */
-    bench_report(bench, "pg idle node: writes beside heartbeats", (double)writes > asked.heartbeats + 1 ? (double)writes - asked.heartbeats : 0,
-                 "writes", 0, VALUE_AT_MOST, 0);
+    bench_report(bench, "pg idle node: writes beside heartbeats",
+                 (double)writes > asked.heartbeats + 1 ? (double)writes - asked.heartbeats : 0, "writes", 0, VALUE_AT_MOST,
+                 0);
 }
 
 void bench_postgres_idle(struct bench *bench)

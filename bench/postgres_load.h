@@ -1,7 +1,8 @@
 /* A steady load on a PostgreSQL store without a node: the verbs of a dispatcher at a fixed pace, each claim timed.
  *
- * One thread goes round a hundred times a second: it enqueues a set, claims until all of it is claimed, and records the ends.
- * So nothing but the store is measured, and the pace is the same whatever a claim costs, as long as the machine keeps up. */
+ * One thread goes round a hundred times a second: it enqueues a set, claims until all of it is claimed, and records the
+ * ends. So nothing but the store is measured, and the pace is the same whatever a claim costs, as long as the machine keeps
+ * up. */
 #ifndef WEIR_BENCH_POSTGRES_LOAD_H
 #define WEIR_BENCH_POSTGRES_LOAD_H
 

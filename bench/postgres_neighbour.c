@@ -1,6 +1,6 @@
 /* One workspace has a million executions and runs twenty of them all the while; a thousand small ones each want one now and
- * then. How much longer do they wait than beside a paused neighbour? Quiet and noisy rounds take turns, so that whatever else
- * happens on the machine happens to both. */
+ * then. How much longer do they wait than beside a paused neighbour? Quiet and noisy rounds take turns, so that whatever
+ * else happens on the machine happens to both. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -30,6 +30,8 @@ SELECT format('lane %s: a claim begins at rank %s, behind its first item (%s)', 
 FROM :schema.lanes l JOIN rows r ON r.lane_id = l.id LEFT JOIN wakeups u ON u.lane_id = l.id
 WHERE r.least_rank < least(l.head_rank, u.least_rank)
 UNION ALL
+SELECT format('lane %s is there %s times', l.id, count(*)) FROM :schema.lanes l GROUP BY l.id HAVING count(*) > 1
+UNION ALL
 SELECT format('lane %s is not that of its group and workspace', l.id)
 FROM :schema.lanes l LEFT JOIN :schema.executor_groups g ON g.name = l.executor_group
 WHERE l.id IS DISTINCT FROM :schema.lane_id(g.id, l.workspace_id)
