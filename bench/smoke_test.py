@@ -54,7 +54,8 @@ FIGURES = {
         "pg poll, 20k full ones: time", "pg poll, 20k full ones: buffers", "pg start delay, other process: p50",
         "pg start delay, other process: p99"],
     "postgres-backlog": [
-        *("pg claim of 10, %s pending: %s" % (rows, kind) for rows in ("1k", "100k", "1M", "10M") for kind in ("time", "buffers"))],
+        *("pg claim of 10, %s pending: %s" % (rows, kind) for rows in ("1k", "100k", "1M", "10M")
+          for kind in ("time", "buffers"))],
     "postgres-neighbour": [
         *("pg small workspaces, %s: start %s" % (noise, share) for share in ("p50", "p99") for noise in ("quiet", "noisy")),
         "pg noisy neighbour: slots in use"],

@@ -9,7 +9,7 @@
 #include "support/postgres_server.h"
 #include "support/test.h"
 
-enum { SQL_SIZE = 1000, URL_SIZE = 256, ARENA_BYTES = 16 * 1024 * 1024, ROUNDS = 60 };
+enum { SQL_SIZE = 1000, URL_SIZE = 256, ARENA_BYTES = 16 * 1024 * 1024, ROUNDS = 60, MANY = 60 };
 
 static struct postgres_server server;
 
@@ -17,6 +17,7 @@ struct scene {
     struct store *store;
     PGconn *holder; /* in a transaction that has written */
     PGconn *onlooker;
+    PGconn *many[MANY]; /* of one test */
     int64_t node;
     struct arena arena;
     struct weir_error error;
@@ -90,6 +91,9 @@ static int close_scene(void **state)
     json_t *problems = NULL;
     PQfinish(scene->holder);
     PQfinish(scene->onlooker);
+    for (int i = 0; i < MANY; i++) {
+        PQfinish(scene->many[i]); /* takes NULL */
+    }
     ok(store_check(scene->store, &problems, &scene->error));
     if (json_array_size(problems) > 0) {
         fail_msg("%s", json_string_value(json_array_get(problems, 0)));
@@ -192,20 +196,24 @@ static void what_an_old_transaction_enqueued_is_found_when_it_commits(void **sta
     assert_int_equal(claim_and_end(scene), 1);
 }
 
-/* More transactions than a node's memory of them: the oldest stands for all. */
+/* A node remembers 48 of them; of more, the oldest stands for all. */
 static void many_open_transactions_are_seen_as_well(void **state)
 {
     struct scene *scene = *state;
-    PGconn *many[60];
-    enum { MANY = sizeof many / sizeof many[0] };
+    static const char remembered[] = "WITH s AS (SELECT '1:100:' || string_agg(n::text, ',' ORDER BY n) AS list FROM "
+                                     "generate_series(1, %d) n) SELECT weir.snapshot_text(list::pg_snapshot) = %s FROM s";
+    char sql[SQL_SIZE];
+    (void)snprintf(sql, sizeof sql, remembered, 48, "list");
+    assert_string_equal(run(scene->onlooker, sql), "t");
+    (void)snprintf(sql, sizeof sql, remembered, 49, "'1:1:'");
+    assert_string_equal(run(scene->onlooker, sql), "t");
     for (int i = 0; i < MANY; i++) {
-        many[i] = join_server();
-        (void)run(many[i], "BEGIN; SELECT weir.enqueue(workspace => 'acme', workflow => 'hello')");
+        scene->many[i] = join_server();
+        (void)run(scene->many[i], "BEGIN; SELECT weir.enqueue(workspace => 'acme', workflow => 'hello')");
     }
     run_rounds(scene);
     for (int i = MANY - 1; i >= 0; i--) {
-        (void)run(many[i], "COMMIT");
-        PQfinish(many[i]);
+        (void)run(scene->many[i], "COMMIT");
         assert_int_equal(claim_and_end(scene), 1);
     }
 }
