@@ -74,14 +74,14 @@ struct postgres_load_times postgres_load_run(struct postgres_load *load, size_t 
     size_t enqueued = 0;
     size_t ended = 0;
     double began = bench_now();
-    for (double round = 0; ended < count; round++) {
+    for (size_t round = 1; ended < count; round++) {
         postgres_load_enqueue(load, set);
         enqueued += set;
         while (ended < enqueued) {
             ended += claim_once(load, samples);
         }
         if (per_second > 0) {
-            bench_pause(began + (round + 1) / ROUNDS_PER_SECOND - bench_now());
+            bench_pause(began + (double)round / ROUNDS_PER_SECOND - bench_now());
         }
     }
     double lasted = bench_now() - began;
