@@ -17,7 +17,7 @@
 #include "base/error.h"
 #include "store/store.h"
 
-enum { FIGURES_MAX = 128, FIGURE_NAME_MAX = 64, BENCH_PATH_MAX = 512 };
+enum { FIGURES_MAX = 256, FIGURE_NAME_MAX = 64, BENCH_PATH_MAX = 512 };
 
 /* What a goal is about: the value itself, or its ratio to the floor. */
 enum goal_kind { GOAL_NONE, VALUE_AT_LEAST, VALUE_AT_MOST, RATIO_AT_LEAST, RATIO_AT_MOST };
@@ -40,6 +40,7 @@ struct figures {
 struct bench {
     bool quick;                  /* small sizes: shows that it works, says nothing about speed */
     char folder[BENCH_PATH_MAX]; /* of this run, on the disk that is measured */
+    double hold_seconds;         /* for which postgres-held-open holds a transaction open */
     double fsync_us;             /* median, measured first */
     struct figures *figures;
 };
@@ -55,6 +56,8 @@ void bench_note(struct bench *bench, const char *name, double value, const char 
 
 /* Seconds of a clock that never goes back. */
 double bench_now(void);
+/* Sleeps; not at all when `seconds` is not above 0. */
+void bench_pause(double seconds);
 /* Microseconds of a core that the calling thread has used. */
 double bench_thread_cpu_us(void);
 /* Sorts, and returns the value below which `share` (0 to 1) of the samples lie. */
@@ -87,6 +90,10 @@ void bench_memory(struct bench *bench);
 void bench_grpc(struct bench *bench);
 /* Left out, in words, where the server's programs are missing. */
 void bench_postgres(struct bench *bench);
+void bench_postgres_backlog(struct bench *bench);
+void bench_postgres_neighbour(struct bench *bench);
+void bench_postgres_held_open(struct bench *bench);
+void bench_postgres_idle(struct bench *bench);
 void bench_temporal(struct bench *bench);
 /* Left out, in words, where the Temporal server of the tests is not installed. */
 void bench_temporal_service(struct bench *bench);

@@ -10,6 +10,9 @@
 #include "queue/definition.h"
 #include "store/sqlite/sqlite_store.h"
 
+/* A check of ten million rows takes its time. */
+#define DEADLINE_US (30 * 60 * MICROSECONDS_PER_SECOND)
+
 static struct weir_error fault;
 
 /* --- stores --- */
@@ -37,7 +40,7 @@ struct store *fixture_store_at(const char *url)
 {
     struct store *store = NULL;
     int applied = 0;
-    struct store_options options = {.url = url, .create = true, .deadline_us = 60 * MICROSECONDS_PER_SECOND};
+    struct store_options options = {.url = url, .create = true, .deadline_us = DEADLINE_US};
     BENCH_OK(store_open(&options, &store, &fault), &fault);
     BENCH_OK(store_migrate(store, &applied, &fault), &fault);
     fixture_publish(store, "noop", "name: noop\nsteps:\n  run:\n    handler: noop\n");

@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <time.h>
 
 #include "fixture.h"
 
@@ -20,12 +19,6 @@ static double cpu_seconds(void)
            (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
 }
 
-static void pause_seconds(double seconds)
-{
-    struct timespec pause = {.tv_sec = (time_t)seconds, .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9)};
-    (void)nanosleep(&pause, NULL);
-}
-
 /* Commits so far: data_version of an onlooker changes with each, so it must look often enough. */
 static int64_t count_commits(const struct store *store, double seconds)
 {
@@ -41,7 +34,7 @@ static int64_t count_commits(const struct store *store, double seconds)
         (void)sqlite3_reset(statement);
         changes += last >= 0 && version != last;
         last = version;
-        pause_seconds(0.02);
+        bench_pause(0.02);
     }
     (void)sqlite3_finalize(statement);
     (void)sqlite3_close(database);
@@ -56,11 +49,11 @@ void bench_idle(struct bench *bench)
     fixture_workspaces(store, 0, 1, "enterprise");
     fixture_engine(&node, fixture_no_op, NULL);
     fixture_start(&node, store);
-    pause_seconds(1);
+    bench_pause(1);
     int64_t before = fixture_count(store, written);
     double cpu = cpu_seconds();
     double began = bench_now();
-    pause_seconds(seconds);
+    bench_pause(seconds);
     cpu = cpu_seconds() - cpu;
     double lasted = bench_now() - began;
     int64_t rows = fixture_count(store, written) - before;

@@ -28,8 +28,12 @@ static const struct group {
     {"memory", "of a node with a large backlog, and the time until it is ready", bench_memory},
     {"grpc", "the gRPC client against a scripted server: CPU and rate of unary calls", bench_grpc},
     {"postgres", "lifecycles, nodes, claims, polls and starts on a PostgreSQL server of its own", bench_postgres},
+    {"postgres-backlog", "the same claim with a thousand and with ten million rows pending", bench_postgres_backlog},
+    {"postgres-neighbour", "what small workspaces feel of one with a million rows", bench_postgres_neighbour},
+    {"postgres-held-open", "claims while somebody holds a transaction open", bench_postgres_held_open},
+    {"postgres-idle", "what a node asks and writes when there is nothing to do", bench_postgres_idle},
     {"temporal", "starts on Temporal against a scripted server: the client alone, and through weir", bench_temporal},
-    {"temporal_service", "starts through weir beside a plain loop of them, on a real Temporal server",
+    {"temporal-service", "starts through weir beside a plain loop of them, on a real Temporal server",
      bench_temporal_service},
 };
 enum { GROUP_COUNT = sizeof groups / sizeof groups[0] };
@@ -41,6 +45,14 @@ double bench_now(void)
     struct timespec now;
     (void)clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+void bench_pause(double seconds)
+{
+    struct timespec pause = {.tv_sec = (time_t)seconds, .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9)};
+    if (seconds > 0) {
+        (void)nanosleep(&pause, NULL);
+    }
 }
 
 double bench_thread_cpu_us(void)
@@ -218,10 +230,13 @@ static int remove_entry(const char *path, const struct stat *facts, int kind, st
 
 static int usage(FILE *to, int code)
 {
-    fprintf(to, "usage: weir_bench [--quick] [--json FILE] [--dir FOLDER] [GROUP...]\n\n"
-                "Measures weir on the disk of FOLDER (default /var/tmp). The groups, all of them when none is named:\n");
+    fprintf(
+        to,
+        "usage: weir_bench [--quick] [--json FILE] [--dir FOLDER] [--hold SECONDS] [GROUP...]\n\n"
+        "Measures weir on the disk of FOLDER (default /var/tmp). postgres-held-open holds a transaction open for SECONDS\n"
+        "(10 to 3600, default 60). The groups, all of them when none is named:\n");
     for (size_t i = 0; i < GROUP_COUNT; i++) {
-        fprintf(to, "  %-16s %s\n", groups[i].name, groups[i].about);
+        fprintf(to, "  %-18s %s\n", groups[i].name, groups[i].about);
     }
     return code;
 }
@@ -229,6 +244,7 @@ static int usage(FILE *to, int code)
 struct choice {
     const char *json;
     const char *folder;
+    double hold_seconds;
     bool wanted[GROUP_COUNT];
     bool quick;
 };
@@ -244,6 +260,17 @@ static bool choose_group(struct choice *choice, const char *name)
     return false;
 }
 
+static bool read_hold(struct choice *choice, const char *text)
+{
+    char *end = NULL;
+    choice->hold_seconds = strtod(text, &end);
+    if (end == text || *end != '\0' || !(choice->hold_seconds >= 10 && choice->hold_seconds <= 3600)) {
+        fprintf(stderr, "weir_bench: --hold takes 10 to 3600 seconds, not \"%s\"\n", text);
+        return false;
+    }
+    return true;
+}
+
 /* -1: go on; else the exit code. */
 static int read_arguments(int argc, char **argv, struct choice *choice)
 {
@@ -255,6 +282,10 @@ static int read_arguments(int argc, char **argv, struct choice *choice)
             choice->json = argv[++i];
         } else if (strcmp(argv[i], "--dir") == 0 && i + 1 < argc) {
             choice->folder = argv[++i];
+        } else if (strcmp(argv[i], "--hold") == 0 && i + 1 < argc) {
+            if (!read_hold(choice, argv[++i])) {
+                return usage(stderr, 2);
+            }
         } else if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
             return usage(stdout, 0);
         } else if (choose_group(choice, argv[i])) {
@@ -272,7 +303,7 @@ static int read_arguments(int argc, char **argv, struct choice *choice)
 
 int main(int argc, char **argv)
 {
-    struct choice choice = {.folder = "/var/tmp"};
+    struct choice choice = {.folder = "/var/tmp", .hold_seconds = 60};
     struct bench bench = {0};
     int code = read_arguments(argc, argv, &choice);
     if (code >= 0) {
@@ -281,6 +312,7 @@ int main(int argc, char **argv)
     assemble_tune_process(); /* as the daemon does */
     (void)setlinebuf(stdout);
     bench.quick = choice.quick;
+    bench.hold_seconds = choice.hold_seconds;
     (void)snprintf(bench.folder, sizeof bench.folder, "%s/weir-bench-XXXXXX", choice.folder);
     if (mkdtemp(bench.folder) == NULL) {
         fprintf(stderr, "weir_bench: cannot make a folder in %s: %s\n", choice.folder, strerror(errno));

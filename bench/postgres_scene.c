@@ -1,6 +1,7 @@
 #include "postgres_scene.h"
 
 #include <jansson.h>
+#include <libgen.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,6 +13,19 @@
 #include "base/text.h"
 
 static struct weir_error fault;
+
+bool postgres_scene_server(const struct bench *bench, const char *group, struct postgres_server *ret_server)
+{
+    char folder[BENCH_PATH_MAX];
+    if (!postgres_server_is_installed()) {
+        printf("%s: left out: there is no PostgreSQL server here (Debian: the package postgresql)\n", group);
+        return false;
+    }
+    /* Beside the run's own folder, which the server's user cannot enter. */
+    text_copy(folder, sizeof folder, bench->folder);
+    postgres_server_open_below(ret_server, dirname(folder), POSTGRES_SETTINGS, false);
+    return true;
+}
 
 /* --- databases --- */
 
@@ -87,6 +101,20 @@ void postgres_scene_hurry(const struct postgres_scene *scene, bool hurry)
             BENCH_CHECK(bench_now() < end);
         }
     }
+}
+
+int64_t postgres_scene_node(const struct postgres_scene *scene)
+{
+    struct node_options node = {.name = "bench",
+                                .group = "default",
+                                .host = "",
+                                .boot_id = "",
+                                .version = "",
+                                .engine = "none",
+                                .lease_us = 3600000000};
+    int64_t node_id = 0;
+    BENCH_OK(store_node_start(scene->store, &node, &node_id, &fault), &fault);
+    return node_id;
 }
 
 struct explained postgres_scene_explain(const struct postgres_scene *scene, const char *sql)

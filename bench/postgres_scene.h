@@ -25,6 +25,9 @@ struct postgres_scene {
     struct store *store; /* NULL: an empty database */
 };
 
+/* The server that a group measures on. False when there is none to be had: then the group is left out, which is said. */
+bool postgres_scene_server(const struct bench *bench, const char *group, struct postgres_server *ret_server);
+
 void postgres_scene_open(struct postgres_scene *scene, struct postgres_server *server, const char *name, bool has_store);
 /* Checks the store and drops the database. */
 void postgres_scene_close(struct postgres_scene *scene);
@@ -35,6 +38,9 @@ int64_t postgres_scene_number(const struct postgres_scene *scene, const char *sq
 const char *postgres_scene_text(const struct postgres_scene *scene, const char *sql);
 /* While filling: commits need not reach the disk. Ends vacuumed, analysed and with everything on the disk. */
 void postgres_scene_hurry(const struct postgres_scene *scene, bool hurry);
+
+/* Registers a node of the executor group "default" that never beats; its lease is an hour. */
+int64_t postgres_scene_node(const struct postgres_scene *scene);
 
 /* What one EXPLAIN (ANALYZE, BUFFERS) of `sql` tells, rolled back: microseconds, and blocks that were looked at in the
  * cache or read into it, each look counted. */

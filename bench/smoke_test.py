@@ -53,11 +53,22 @@ FIGURES = {
         "pg claim of 10 of one, 300k behind: time", "pg claim of 10 of one, 300k behind: buffers",
         "pg poll, 20k full ones: time", "pg poll, 20k full ones: buffers", "pg start delay, other process: p50",
         "pg start delay, other process: p99"],
+    "postgres-backlog": [
+        *("pg claim of 10, %s pending: %s" % (rows, kind) for rows in ("1k", "100k", "1M", "10M")
+          for kind in ("time", "buffers"))],
+    "postgres-neighbour": [
+        *("pg small workspaces, %s: start %s" % (noise, share) for share in ("p50", "p99") for noise in ("quiet", "noisy")),
+        "pg noisy neighbour: slots in use"],
+    "postgres-held-open": [
+        *("pg held open, %s: %s" % (load, kind) for load in ("1000 workspaces", "one workspace")
+          for kind in ("p50", "p99", "fold buffers", "claim buffers", "rate"))],
+    "postgres-idle": [
+        "pg idle node: statements a minute", "pg idle node: of these heartbeats", "pg idle node: writes beside heartbeats"],
     "temporal": [
         "temporal: RSS more with 10,000 open", "temporal: client CPU per start", "temporal: starts of the client alone",
         "temporal: starts through weir, SQLite", "temporal: CPU per start through weir, SQLite",
         "temporal: starts through weir, PostgreSQL", "temporal: CPU per start through weir, PostgreSQL"],
-    "temporal_service": [
+    "temporal-service": [
         "temporal service: starts through weir", "temporal service: close to next start, p50",
         "temporal service: close to next start, p99", "temporal service: by the list alone, p99"],
 }
@@ -65,7 +76,7 @@ MAY_BE_ZERO = {
     "idle node: CPU share of one core", "idle node: writes beside heartbeats", "idle node: commits (floor: heartbeats)",
     "the neighbour's backlog, meanwhile drained to", "weir: size when stripped",
     "pg HOT share of updates: queue", "pg HOT share of updates: lanes", "pg HOT share of updates: workspaces",
-    "pg deadlocks of 1, 2, 4, 8 nodes"}
+    "pg deadlocks of 1, 2, 4, 8 nodes", "pg idle node: writes beside heartbeats"}
 KEYS = {"name", "value", "unit", "floor", "ratio", "goal", "met", "machine"}
 
 
@@ -121,7 +132,7 @@ def untested_of(program):
 def refusals_of(program, folder):
     """A wrong call is told apart from a failed measurement."""
     found = []
-    for words, code in ((["no-such-group"], 2), (["--dir", folder + "/none", "idle"], 1)):
+    for words, code in ((["no-such-group"], 2), (["--hold", "soon"], 2), (["--dir", folder + "/none", "idle"], 1)):
         done = subprocess.run([program, *words], capture_output=True, text=True, timeout=GROUP_SECONDS)
         if done.returncode != code or not done.stderr.startswith("weir_bench: "):
             found.append("%s ended with %d: %s" % (" ".join(words), done.returncode, done.stderr.strip()))

@@ -277,6 +277,7 @@ static enum weir_status freshen(struct link *link, struct claim_memory *memory, 
     enum weir_status status = link_read(link, error, &result, QUERY_FRESHEN_LANES, "td", memory->seen,
                                         WAKEUPS_LEAST + WAKEUPS_PER_ITEM * (int)limit);
     if (status == WEIR_OK) {
+        INVARIANT(strlen(result_text(result, 0, 0)) < sizeof memory->seen);
         text_copy(memory->seen, sizeof memory->seen, result_text(result, 0, 0));
         *ret_left_over = result_bool(result, 0, 1);
     }

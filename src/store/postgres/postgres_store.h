@@ -17,12 +17,14 @@
 #include "store/postgres/link.h"
 #include "store/postgres/postgres.h"
 
+enum { SEEN_SIZE = 50 * 21 + 1 }; /* the most that snapshot_text() in migrations/0010 gives */
+
 /* What a handle that claims remembers between two claims. Only hints and doubts: all of it may be forgotten. */
 struct claim_memory {
     int64_t node_id;           /* whose it is */
     unsigned drops;            /* of the connection that told it */
     int64_t full_look_boot_us; /* then everything is looked at again */
-    char seen[24];             /* wake-ups below this transaction are folded (xid8) */
+    char seen[SEEN_SIZE];      /* wake-ups of what was committed in this snapshot are folded; "0": of nothing */
     int64_t first_pass;        /* no lane below this pass was ready a while ago */
     int64_t next_first_pass;   /* the same of a later look, that counts from next_pass_boot_us on */
     int64_t next_pass_boot_us;

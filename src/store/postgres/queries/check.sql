@@ -33,6 +33,8 @@ LIMIT 1000;
 
 -- Lanes and limits.
 -- name: check_limits
+SELECT format('lane %s is there %s times', l.id, count(*)) FROM :schema.lanes l GROUP BY l.id HAVING count(*) > 1
+UNION ALL
 SELECT format('lane %s is not that of its group and workspace', l.id)
 FROM :schema.lanes l LEFT JOIN :schema.executor_groups g ON g.name = l.executor_group
 WHERE l.id IS DISTINCT FROM :schema.lane_id(g.id, l.workspace_id)

@@ -1,18 +1,18 @@
 -- Claim. The work is done by functions (migrations/0002), one round trip each.
 
--- $1 node, $2 group, $3 what is folded, $4 first pass
+-- $1 node, $2 group, $3 what is folded (0010: a snapshot, or 0), $4 first pass
 -- name: next_work
-SELECT k.ready, k.handed_over, k.due_at, k.requests, k.runs, k.paused, k.now_us FROM :schema.look($1, $2, $3::xid8, $4) k;
+SELECT k.ready, k.handed_over, k.due_at, k.requests, k.runs, k.paused, k.now_us FROM :schema.look($1, $2, $3::text, $4) k;
 
 -- $1 what is folded, $2 at most so many wake-ups
 -- name: freshen_lanes
-SELECT f.seen, f.left_over FROM :schema.freshen_lanes($1::xid8, $2) f;
+SELECT f.seen, f.left_over FROM :schema.freshen_lanes($1::text, $2) f;
 
 -- $1 node, $2 group, $3 limit, $4 what is folded, $5 first pass
 -- name: claim_items
 SELECT c.id, c.fence, c.workspace, c.workflow, c.version, c.definition_id, c.params, c.attempts, c.interruptions, c.handed_over,
        c.cancel_requested, c.created_at, c.run_at, c.dispatched_at, c.claimed_at, c.priority, c.lanes, c.more, c.first_pass
-FROM :schema.claim($1, $2, $3, $4::xid8, $5) c;
+FROM :schema.claim($1, $2, $3, pg_snapshot_xmax(:schema.seen_snapshot($4)), $5) c;
 
 -- What this node claimed and was never told: its fences only grow. The same columns. $1 node, $2 last fence that it knows, $3 last
 -- id of that fence, $4 limit. Index: queue_held.

@@ -183,6 +183,9 @@ static void the_check_finds_what_was_broken_on_purpose(void **state)
         {"SELECT weir.fold_wakeups('0', 100); UPDATE weir.lanes SET ready = false", "ready is false, should be true"},
         {"SELECT weir.fold_wakeups('0', 100); UPDATE weir.lanes SET head_rank = 9000000000000000000",
          "behind its first item"},
+        {"SELECT weir.fold_wakeups('0', 100); INSERT INTO weir.lanes (id, executor_group, workspace_id)"
+         " SELECT id, executor_group, workspace_id FROM weir.lanes",
+         "is there 2 times"},
         {"SELECT weir.fold_wakeups('0', 100); UPDATE weir.lanes SET id = id + 1", "is not that of its group and workspace"},
         {"INSERT INTO weir.workflow_executions (id, lane_id, workspace_id, definition_id, status, priority, run_at, "
          "attempts,"

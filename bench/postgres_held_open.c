@@ -1,0 +1,96 @@
+/* A transaction that somebody holds open: the server keeps every row version that dies meanwhile, and every index its
+ * entry. What does a claim cost after that has lasted, at a steady 1,000 executions per second? Where the machine is too
+ * slow for that pace, it lasts until as many executions have ended. */
+#include <stdio.h>
+
+#include "base/text.h"
+#include "postgres_claim.h"
+#include "postgres_load.h"
+
+enum { PACE = 1000, WORKSPACES = 1000 };
+
+struct cost {
+    struct postgres_load_times times;
+    struct explained claim; /* of ten */
+    struct explained fold;  /* of what ten enqueues left */
+};
+
+/* A repeatable read that has also written, as a program that enqueues and then forgets to commit: both what it sees and its
+ * own id keep dead rows. */
+static PGconn *hold(const struct postgres_scene *scene)
+{
+    PGconn *holder = PQconnectdb(scene->url);
+    BENCH_CHECK(PQstatus(holder) == CONNECTION_OK);
+    PGresult *result = PQexec(holder, "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT pg_current_xact_id()");
+    BENCH_CHECK(PQresultStatus(result) == PGRES_TUPLES_OK);
+    PQclear(result);
+    return holder;
+}
+
+static struct cost measure_cost(const struct bench *bench, const struct postgres_scene *scene, struct postgres_load *load,
+                                size_t window)
+{
+    struct cost cost = {.times = postgres_load_run(load, PACE, window)};
+    char sql[256];
+    char seen[128];
+    postgres_load_enqueue(load, 10);
+    cost.claim = postgres_explain_claim(bench, scene, load->node_id);
+    text_copy(seen, sizeof seen, postgres_scene_text(scene, "SELECT seen FROM freshen_lanes('0', 1000)"));
+    postgres_load_enqueue(load, 10);
+    (void)snprintf(sql, sizeof sql, "SELECT * FROM freshen_lanes('%s', 1000)", seen);
+    cost.fold = postgres_explain(bench, scene, sql);
+    return cost;
+}
+
+static void report(struct bench *bench, const char *what, const struct cost *before, const struct cost *after)
+{
+    const struct {
+        const char *name;
+        const char *unit;
+        double before;
+        double after;
+    } figures[] = {{"p50", "us", before->times.p50_us, after->times.p50_us},
+                   {"p99", "us", before->times.p99_us, after->times.p99_us},
+                   {"fold buffers", "buffers", before->fold.buffers, after->fold.buffers},
+                   {"claim buffers", "buffers", before->claim.buffers, after->claim.buffers}};
+    char name[FIGURE_NAME_MAX];
+    for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++) {
+        (void)snprintf(name, sizeof name, "pg held open, %s: %s", what, figures[i].name);
+        bench_report(bench, name, figures[i].after, figures[i].unit, figures[i].before, RATIO_AT_MOST, 2);
+    }
+    (void)snprintf(name, sizeof name, "pg held open, %s: rate", what);
+    bench_report(bench, name, after->times.per_second, "items/s", before->times.per_second, GOAL_NONE, 0);
+}
+
+static void measure(struct bench *bench, struct postgres_server *server, const char *what, size_t workspaces)
+{
+    struct postgres_scene scene;
+    struct postgres_load load = {.workspaces = workspaces};
+    size_t window = bench->quick ? 200 : 10 * PACE;
+    size_t held = bench->quick ? 1000 : (size_t)bench->hold_seconds * PACE;
+    postgres_scene_open(&scene, server, "held_open", true);
+    postgres_scene_hurry(&scene, true);
+    fixture_workspaces(scene.store, 0, workspaces, workspaces == 1 ? "enterprise" : NULL);
+    postgres_scene_hurry(&scene, false);
+    load.store = scene.store;
+    load.node_id = postgres_scene_node(&scene);
+    (void)postgres_load_run(&load, PACE, window);
+    struct cost before = measure_cost(bench, &scene, &load, window);
+    PGconn *holder = hold(&scene);
+    (void)postgres_load_run(&load, PACE, held - window);
+    struct cost after = measure_cost(bench, &scene, &load, window);
+    PQfinish(holder);
+    (void)postgres_load_run(&load, PACE, 10); /* what was only enqueued */
+    postgres_scene_close(&scene);
+    report(bench, what, &before, &after);
+}
+
+void bench_postgres_held_open(struct bench *bench)
+{
+    struct postgres_server server;
+    if (postgres_scene_server(bench, "postgres-held-open", &server)) {
+        measure(bench, &server, "1000 workspaces", WORKSPACES);
+        measure(bench, &server, "one workspace", 1);
+        postgres_server_close(&server);
+    }
+}
