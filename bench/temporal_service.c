@@ -83,7 +83,7 @@ static pid_t start_server(const struct bench *bench, const char *installed, int 
     char port_text[16];
     char file[BENCH_PATH_MAX + 16];
     (void)snprintf(port_text, sizeof port_text, "%d", port);
-    (void)snprintf(file, sizeof file, "%s/temporal.db", bench->folder);
+    (void)snprintf(file, sizeof file, "%s/temporal-server.db", bench->folder);
     fflush(NULL);
     pid_t child = fork();
     BENCH_CHECK(child >= 0);
