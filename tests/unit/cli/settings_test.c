@@ -236,7 +236,7 @@ static void wrong_nodes_are_refused_with_their_line(void **state)
     refuses("nodes: []\n", "nodes must be a list of 1 to 16 maps", "");
     refuses("nodes: [a]\n", "./weir.yaml:1:9: a node is a map of keys, not a text", "");
     refuses("nodes:\n  - engine: temporal\n", "./weir.yaml:2:5: a node needs its executor.group", "executor.group: NAME");
-    refuses("nodes: [{executor.group: ''}]\n", "must have 1 to 64 bytes", "");
+    refuses("nodes: [{executor.group: ''}]\n", "executor.group is empty", "");
     refuses("nodes: [{executor.group: g1234567890123456789012345678901234567890123456789012345678901234}]\n",
             "must have 1 to 64 bytes", "");
     refuses("nodes:\n  - executor.group: a\n  - executor: {group: a}\n",
