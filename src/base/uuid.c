@@ -84,3 +84,9 @@ bool uuid_is_valid(const char *text)
     }
     return text[UUID_TEXT_LENGTH] == '\0';
 }
+
+bool uuid_is_valid_v7(const char *text)
+{
+    enum { VERSION_AT = 14 };
+    return uuid_is_valid(text) && text[VERSION_AT] == '7';
+}

@@ -21,5 +21,7 @@ struct uuid_source {
 void uuid_make_from(struct uuid_source *source, int64_t wall_us, char *to);
 /* True for 8-4-4-4-12 hex digits, any version; upper case is accepted. */
 bool uuid_is_valid(const char *text);
+/* The same, and of version 7: what an execution may be called by who enqueues it, since lists go by the order of ids. */
+bool uuid_is_valid_v7(const char *text);
 
 #endif

@@ -72,9 +72,9 @@ enum weir_status enqueue_request_check(const struct enqueue_request *request, st
     if (status == WEIR_OK && request->default_group != NULL) {
         status = check_text("the default executor group's name", request->default_group, GROUP_NAME_MAX, error);
     }
-    if (status == WEIR_OK && request->id != NULL && !uuid_is_valid(request->id)) {
+    if (status == WEIR_OK && request->id != NULL && !uuid_is_valid_v7(request->id)) {
         status = error_set(error, WEIR_INVALID_ARGUMENT, "\"%s\" is not an execution id", request->id);
-        error_hint(error, "an id looks like 01939b7e-7a5c-7c3e-8b3a-2f1d4c5b6a79");
+        error_hint(error, "an id is a UUIDv7, as 01939b7e-7a5c-7c3e-8b3a-2f1d4c5b6a79");
     }
     if (status == WEIR_OK && (request->priority < PRIORITY_LEAST || request->priority > PRIORITY_MOST)) {
         status = error_set(error, WEIR_INVALID_ARGUMENT, "priority %d is outside of %d to %d", request->priority,

@@ -473,9 +473,10 @@ static void wrong_arguments_are_refused_one_by_one(void **state)
     memset(group, 'g', sizeof group - 1);
     key[sizeof key - 1] = '\0';
     group[sizeof group - 1] = '\0';
-    struct enqueue_request requests[8];
-    struct enqueue_result results[8];
-    for (int i = 0; i < 8; i++) {
+    enum { WRONG = 10 };
+    struct enqueue_request requests[WRONG];
+    struct enqueue_result results[WRONG];
+    for (int i = 0; i < WRONG; i++) {
         requests[i] = hello("pro-co");
     }
     requests[0].priority = PRIORITY_MOST + 1;
@@ -486,8 +487,10 @@ static void wrong_arguments_are_refused_one_by_one(void **state)
     requests[5].run_at_us = -1;
     requests[6].idempotency_key = "bad \xFF bytes";
     requests[7].group = "";
-    scene_ok(scene, store_enqueue(scene->store, requests, 8, results, &scene->error));
-    for (int i = 0; i < 8; i++) {
+    requests[8].id = "00000000-0000-0000-0000-000000000000"; /* of another version: lists go by the order of ids */
+    requests[9].run_at_us = RUN_AT_MOST_US + 1;
+    scene_ok(scene, store_enqueue(scene->store, requests, WRONG, results, &scene->error));
+    for (int i = 0; i < WRONG; i++) {
         if (results[i].status != WEIR_INVALID_ARGUMENT) {
             fail_msg("request %d was answered %s", i, weir_status_name(results[i].status));
         }

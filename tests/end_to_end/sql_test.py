@@ -246,6 +246,9 @@ def sets_with_the_same_keys_in_another_order_do_not_deadlock(weir):
         session.close()
 
 
+NIL = '00000000-0000-0000-0000-000000000000'
+
+
 def a_refusal_has_the_words_of_the_command_line_and_its_own_sqlstate(weir):
     name = _use(weir)
     session = Session(name)
@@ -276,6 +279,8 @@ def a_refusal_has_the_words_of_the_command_line_and_its_own_sqlstate(weir):
                                        ("'acme', 'hello', priority => 101", 'WR002', 'outside of -100 to 100'),
                                        ("'acme', 'hello', run_at => 'infinity'", 'WR002', 'never comes'),
                                        ("'acme', 'hello', run_at => '1960-01-01'", 'WR002', 'before 1970'),
+                                       ("'acme', 'hello', run_at => '10000-01-01Z'", 'WR002', 'after the year 9999'),
+                                       (f"'acme', 'hello', execution_id => '{NIL}'", 'WR002', 'is not an execution id'),
                                        ("'', 'hello'", 'WR002', 'missing'), ("NULL, NULL", 'WR002', 'missing'),
                                        ("'acme', 'hello', '{\"a\": \"' || repeat('x', 1048576) || '\"}'", 'WR005',
                                         'the limit is')):
@@ -332,6 +337,8 @@ def enqueue_many_answers_each_request_by_its_place(weir):
                 {**hello, 'idempotency_key': 'k', 'params': {'a': 1}},
                 {**hello, 'idempotency_key': 'k'}, {**hello, 'run_at': 'soon'}, {**hello, 'run_at': '2100-01-01T00:00:00Z'},
                 {**hello, 'priority': 1.5}, {**hello, 'priority': 'high'}, {**hello, 'execution_id': 'x'},
+                {**hello, 'execution_id': NIL}, {**hello, 'run_at': 'tomorrow'}, {**hello, 'run_at': '2100-01-01'},
+                {**hello, 'run_at': '9999-12-31T23:59:59.999999-01:00'},
                 {**hello, 'execution_id': '0198c2f1-0000-7000-8000-000000000001'},
                 {**hello, 'execution_id': '0198c2f1-0000-7000-8000-000000000001'},
                 {**hello, 'workspace': 'tiny', 'execution_id': '0198c2f1-0000-7000-8000-000000000001'},
@@ -343,8 +350,9 @@ def enqueue_many_answers_each_request_by_its_place(weir):
     assert [row[1] for row in rows] == [
         'ok', 'workspace_not_found', 'invalid_argument', 'invalid_argument', 'params_invalid', 'ok', 'ok',
         'idempotency_key_reused', 'invalid_argument', 'ok', 'invalid_argument', 'invalid_argument', 'invalid_argument',
+        'invalid_argument', 'invalid_argument', 'invalid_argument', 'invalid_argument',
         'ok', 'ok', 'conflict', 'ok'], rows
-    assert [row[0] for row in rows if row[2] == 't'] == ['7', '15'], rows
+    assert [row[0] for row in rows if row[2] == 't'] == ['7', '19'], rows
     assert all((row[1] == 'ok') == (row[3] == 't') for row in rows), rows
     assert rows[1][4] == 'did you mean "acme"?' and rows[3][4] == 'did you mean "params"?', rows
     assert SERVER.sql('SELECT count(*) FROM weir.executions', name) == '5'
@@ -407,6 +415,7 @@ def executions_are_cancelled_released_and_retried_in_sql(weir):
     weir.good('wait', again)
     assert session.refused(f"SELECT weir.retry('{again}')")[:2] == \
         ('WR014', f'execution {again} is COMPLETED: only a FAILED or CANCELLED one can be retried')
+    assert session.refused(f"SELECT weir.release('{again}')")[:2] == ('WR014', f'execution {again} is COMPLETED: it has ended')
     weir.write('slow.yaml', 'name: slow\nsteps:\n  only: {exec: [sleep, "600"]}\n')
     weir.good('workflow', 'apply', 'slow.yaml', '-q')
     running = weir.enqueue('-w', 'acme', 'slow')
