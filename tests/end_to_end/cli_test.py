@@ -154,7 +154,8 @@ def enqueue_dry_changes_nothing(weir):
         assert words in dry.err, repr(dry)
     told = [json.loads(line) for line in weir.run('enqueue', '-', '-n', '--json', stdin=lines, code=1).err.splitlines()]
     assert told[0]['error']['hint'] == 'did you mean "acme"?', told
-    assert_error(weir.run('enqueue', '-w', 'acme', 'hello', '-n', '--at', '1960-01-01T00:00:00Z'), 2, 'invalid_argument', '1970')
+    result = weir.run('enqueue', '-w', 'acme', 'hello', '-n', '--at', '1960-01-01T00:00:00Z')
+    assert_error(result, 2, 'invalid_argument', '1970')
     assert weir.items('list') == []
 
 

@@ -415,7 +415,8 @@ def executions_are_cancelled_released_and_retried_in_sql(weir):
     weir.good('wait', again)
     assert session.refused(f"SELECT weir.retry('{again}')")[:2] == \
         ('WR014', f'execution {again} is COMPLETED: only a FAILED or CANCELLED one can be retried')
-    assert session.refused(f"SELECT weir.release('{again}')")[:2] == ('WR014', f'execution {again} is COMPLETED: it has ended')
+    assert session.refused(f"SELECT weir.release('{again}')")[:2] == \
+        ('WR014', f'execution {again} is COMPLETED: it has ended')
     weir.write('slow.yaml', 'name: slow\nsteps:\n  only: {exec: [sleep, "600"]}\n')
     weir.good('workflow', 'apply', 'slow.yaml', '-q')
     running = weir.enqueue('-w', 'acme', 'slow')
