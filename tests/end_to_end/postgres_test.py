@@ -305,8 +305,8 @@ def a_password_is_in_no_log_no_metric_no_step_and_no_command_line(weir):
 
 
 def _ends_with_a_core(process):
-    """A signal whose default is a core; whether there was one is in the status of its end. (Not SIGQUIT: what a shell starts in
-    the background ignores it.)"""
+    """A signal whose default is a core; whether there was one is in the status of its end. (Not SIGQUIT: what a
+    shell starts in the background ignores it.)"""
     ends = []
     resource.prlimit(process.pid, resource.RLIMIT_CORE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     process.send_signal(signal.SIGABRT)
