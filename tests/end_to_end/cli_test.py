@@ -134,7 +134,8 @@ def a_key_gives_one_execution(weir):
     first = weir.enqueue(*words)
     again = weir.good('enqueue', *words, '--json').json()
     assert again['id'] == first and again['duplicate'] is True
-    assert_error(weir.run('enqueue', '-w', 'acme', 'hello', '--params', '{"a":2}', '-k', 'key-1'), 4, 'idempotency_key_reused')
+    result = weir.run('enqueue', '-w', 'acme', 'hello', '--params', '{"a":2}', '-k', 'key-1')
+    assert_error(result, 4, 'idempotency_key_reused')
     assert len(weir.items('list')) == 1
 
 
