@@ -24,7 +24,8 @@ FIGURES = {
     "enqueue": [
         "enqueue, sets of 1000", "enqueue, sets of 1000, with params", "fsyncs per second of this disk just now",
         ("enqueue, one by one", "enqueue, one by one (slow disk)"), "enqueue, in the caller's transaction"],
-    "claim": ["claim of 10, %s: %s" % (scene, kind) for scene in SCENES for kind in KINDS],
+    "claim": ["claim of 10, %s: %s" % (scene, kind) for scene in SCENES for kind in KINDS] +
+             ["why, 1M pending: p50", "why, 1M pending: p99"],
     "latency": [
         "start delay, %s process: %s" % (where, share) for where in ("same", "other") for share in ("p50", "p99")],
     "neighbour": [

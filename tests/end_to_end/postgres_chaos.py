@@ -295,8 +295,8 @@ class Campaign(Scene):
                 place.start()
 
     def _stop(self, places, many, seconds, word):
-        # One that is still coming up would just die of it.
-        ready = (place for place in places if place.is_alive() and not place.is_paused and
+        # One that is still coming up would just die of it, and a second signal interrupts.
+        ready = (place for place in places if place.is_alive() and not place.is_paused and not place.was_told_to_stop and
                  catches(place.process, signal.SIGTERM))
         place = next(ready, None)
         if place is not None:
