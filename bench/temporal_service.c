@@ -244,6 +244,7 @@ static struct worker start_worker(const struct bench *bench, const char *install
     char python[BENCH_PATH_MAX + 32];
     char records[BENCH_PATH_MAX + 16];
     char ready[8] = "";
+    size_t length = 0;
     (void)snprintf(python, sizeof python, "%s/venv/bin/python", installed);
     (void)snprintf(records, sizeof records, "%s/records", bench->folder);
     BENCH_CHECK(pipe2(input, O_CLOEXEC) == 0 && pipe2(output, O_CLOEXEC) == 0);
@@ -258,7 +259,12 @@ static struct worker start_worker(const struct bench *bench, const char *install
     }
     (void)close(input[0]);
     (void)close(output[1]);
-    BENCH_CHECK(read(output[0], ready, sizeof ready) == 6 && memcmp(ready, "ready\n", 6) == 0);
+    while (length < strlen("ready\n")) { /* it may come in parts */
+        ssize_t part = read(output[0], ready + length, sizeof ready - 1 - length);
+        BENCH_CHECK(part > 0);
+        length += (size_t)part;
+    }
+    BENCH_CHECK(strcmp(ready, "ready\n") == 0);
     (void)close(output[0]);
     return (struct worker){child, input[1]};
 }
