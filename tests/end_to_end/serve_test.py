@@ -305,6 +305,33 @@ def the_new_settings_hold_for_what_is_claimed_from_then_on(weir):
     assert b'stop.grace is over' in process.stderr.read()
 
 
+def _await_stuck(process, id):
+    event = {}
+    while event.get('event') != 'execution.stuck' or event['execution_id'] != id:
+        line = process.stdout.readline()
+        assert line, process.stderr.read()
+        event = json.loads(line)
+
+
+def a_hangup_reaches_every_node_of_a_process(weir):
+    weir.make_store()
+    _gated(weir)
+    entries = 'nodes: [{executor.group: left%s}, {executor.group: right}]\n'
+    weir.write('weir.yaml', 'executor.stuck_after: 1h\n' + entries % '')
+    with _hangups(signal.SIG_DFL):
+        process = _start(weir, '--allow-exec')
+    weir.write('weir.yaml', 'executor.stuck_after: 10ms\n' + entries % ', executor.stuck_after: 2h')
+    events = _reload(process)
+    changed = [event['reason'] for event in events if event['event'] == 'setting.changed']
+    assert changed == ['executor.stuck_after: 1h -> 10ms', 'left: executor.stuck_after: 1h -> 2h'], changed
+    _await_stuck(process, weir.enqueue('-w', 'acme', 'gated', '--group', 'right'))
+    weir.write('weir.yaml', 'executor.stuck_after: 2h\n' + entries % ', executor.stuck_after: 10ms')
+    _reload(process)
+    _await_stuck(process, weir.enqueue('-w', 'tiny', 'gated', '--group', 'left'))
+    weir.write('go', '')
+    assert _stop(process) == 0
+
+
 def a_broken_file_is_refused_with_its_line_and_the_old_settings_stay(weir):
     weir.make_store()
     weir.write('weir.yaml', 'log.level: info\n')
