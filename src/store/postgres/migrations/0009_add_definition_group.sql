@@ -185,7 +185,13 @@ LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
                                       run_ats, '{}')
 $$;
 
--- As before, with the definition's group.
+-- Lists and acts on many go by the order of ids, so an id that is no UUIDv7 is refused.
+CREATE FUNCTION :schema.execution_id_is_wrong(execution_id uuid) RETURNS boolean
+LANGUAGE sql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT substr(execution_id::text, 15, 1) <> '7'
+$$;
+
+-- As before, with the definition's group, and for such ids only.
 CREATE OR REPLACE FUNCTION :schema.try_enqueue(workspace text, workflow text, params text DEFAULT NULL, idempotency_key text DEFAULT NULL,
                                     priority integer DEFAULT 0, run_at timestamptz DEFAULT NULL, executor_group text DEFAULT NULL,
                                     execution_id uuid DEFAULT NULL,
@@ -197,6 +203,11 @@ BEGIN
     duplicate := false;
     SELECT p.status, p.message, p.hint INTO status, message, hint
     FROM :schema.request_problem(workspace, workflow, params, idempotency_key, priority, run_at, executor_group) p;
+    IF status IS NULL AND :schema.execution_id_is_wrong(execution_id) THEN
+        status := 'invalid_argument';
+        message := format('"%s" is not an execution id', execution_id);
+        hint := 'an id is a UUIDv7, as 01939b7e-7a5c-7c3e-8b3a-2f1d4c5b6a79';
+    END IF;
     IF status IS NOT NULL THEN
         RETURN;
     END IF;

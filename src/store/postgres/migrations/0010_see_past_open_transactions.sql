@@ -75,7 +75,9 @@ BEGIN
 END
 $$;
 
--- As before; without a unique index it looks again when it has the advisory lock: who held it before has committed his row.
+-- As before; without a unique index it looks again when it has the advisory lock: who held it before has committed his row. A lane is
+-- looked up by a sub-select: a join to a table of lanes that was small when the plan was made went through all of them for each
+-- wanted one.
 CREATE OR REPLACE FUNCTION :schema.make_lanes(lane_ids bigint[], waits boolean) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE

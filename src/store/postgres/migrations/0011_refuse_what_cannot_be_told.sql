@@ -1,11 +1,6 @@
 -- What the library refuses is refused in SQL as well: a time that RFC 3339 cannot tell, and an id that is no UUIDv7, after which lists
 -- and acts on many would go wrong, because they go by the order of ids.
 
-CREATE FUNCTION :schema.execution_id_is_wrong(execution_id uuid) RETURNS boolean
-LANGUAGE sql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
-    SELECT substr(execution_id::text, 15, 1) <> '7'
-$$;
-
 -- As before, but for the last year.
 CREATE OR REPLACE FUNCTION :schema.request_problem(workspace text, workflow text, params text, idempotency_key text, priority integer,
                                         run_at timestamptz, executor_group text,
@@ -107,37 +102,6 @@ BEGIN
     executor_group := request ->> 'executor_group';
     SELECT p.status, p.message, p.hint INTO status, message, hint
     FROM :schema.request_problem(workspace, workflow, params, idempotency_key, priority, run_at, executor_group) p;
-END
-$$;
-
--- As before, but for the version of an id.
-CREATE OR REPLACE FUNCTION :schema.try_enqueue(workspace text, workflow text, params text DEFAULT NULL, idempotency_key text DEFAULT NULL,
-                                    priority integer DEFAULT 0, run_at timestamptz DEFAULT NULL, executor_group text DEFAULT NULL,
-                                    execution_id uuid DEFAULT NULL,
-                                    OUT status text, OUT id uuid, OUT duplicate boolean, OUT message text, OUT hint text)
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    nearest text;
-BEGIN
-    duplicate := false;
-    SELECT p.status, p.message, p.hint INTO status, message, hint
-    FROM :schema.request_problem(workspace, workflow, params, idempotency_key, priority, run_at, executor_group) p;
-    IF status IS NULL AND :schema.execution_id_is_wrong(execution_id) THEN
-        status := 'invalid_argument';
-        message := format('"%s" is not an execution id', execution_id);
-        hint := 'an id is a UUIDv7, as 01939b7e-7a5c-7c3e-8b3a-2f1d4c5b6a79';
-    END IF;
-    IF status IS NOT NULL THEN
-        RETURN;
-    END IF;
-    SELECT s.status, s.id, s.duplicate, s.message, s.hint INTO status, id, duplicate, message, hint
-    FROM :schema.enqueue_set(ARRAY[coalesce(execution_id, :schema.make_id(:schema.store_time(), 0))], ARRAY[execution_id IS NOT NULL],
-                             ARRAY[workspace], ARRAY[workflow], ARRAY[convert_to(nullif(params, '{}'), 'UTF8')],
-                             ARRAY[idempotency_key], ARRAY[executor_group], ARRAY[priority],
-                             ARRAY[:schema.microseconds_of(run_at)], '{}') s;
-    IF status IN ('workspace_not_found', 'workflow_not_found') THEN
-        hint := coalesce('did you mean "' || :schema.nearest_name(status, workspace, workflow) || '"?', hint);
-    END IF;
 END
 $$;
 
