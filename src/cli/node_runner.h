@@ -52,9 +52,8 @@ WEIR_MUST_CHECK enum weir_status node_runner_open(struct node_runner *runner, co
                                                   const struct node_runner_options *options, struct weir_error *error);
 /* Registers the nodes and runs their threads. */
 WEIR_MUST_CHECK enum weir_status node_runner_start(struct node_runner *runner, struct weir_error *error);
-/* Meanwhile a SIGHUP reads the settings again (reload.h), if interrupt_reloads() was called.
- * Waits for a signal (WEIR_OK), until operators have stopped every node (WEIR_OK), or until one is not healthy (its
- * status). */
+/* Waits for a signal (WEIR_OK), until operators have stopped every node (WEIR_OK), or until one is not healthy (its
+ * status). Meanwhile a SIGHUP reads the settings again (reload.h), if interrupt_reloads() was called. */
 WEIR_MUST_CHECK enum weir_status node_runner_await(struct node_runner *runner, struct weir_error *error);
 /* Stops: waits for what runs and says so; a further signal interrupts it (WEIR_INTERRUPTED); so does the end of stop.grace
  * (WEIR_FAILED, with the message). */

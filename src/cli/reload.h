@@ -10,9 +10,6 @@
 #include "cli/settings.h"
 #include "observe/event.h"
 
-/* Whether a running node takes the setting over. */
-bool reload_is_live(enum setting_id id);
-
 /* Reads everything again into `fresh`, with `arena` for its memory. `started` are the settings of the start: their flags
  * stay, and what needs a restart keeps their value. `fresh` is whole or untouched. */
 WEIR_MUST_CHECK enum weir_status reload_read(const struct settings *started, const char *config_file, struct arena *arena,

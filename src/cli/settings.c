@@ -397,14 +397,23 @@ struct settings settings_of_node(const struct settings *settings, size_t index)
     return own;
 }
 
-struct settings settings_of_group(const struct settings *settings, const char *group)
+const struct settings_node *settings_entry_of(const struct settings *settings, const char *group)
 {
-    struct settings own = *settings;
     for (size_t i = 0; i < settings->node_count && group != NULL; i++) {
         if (strcmp(settings->nodes[i].values[SETTING_EXECUTOR_GROUP].text, group) == 0) {
-            return settings_of_node(settings, i);
+            return &settings->nodes[i];
         }
     }
+    return NULL;
+}
+
+struct settings settings_of_group(const struct settings *settings, const char *group)
+{
+    const struct settings_node *entry = settings_entry_of(settings, group);
+    if (entry != NULL) {
+        return settings_of_node(settings, (size_t)(entry - settings->nodes));
+    }
+    struct settings own = *settings;
     own.nodes = NULL;
     own.node_count = 0;
     return own;

@@ -122,6 +122,8 @@ WEIR_MUST_CHECK enum weir_status settings_set(struct settings *settings, enum se
 
 /* The settings of one entry of `nodes`, complete: they have no nodes themselves. `index` < node_count. */
 struct settings settings_of_node(const struct settings *settings, size_t index);
+/* The entry of `nodes` that serves the group, NULL when none does. `group` may be NULL. */
+const struct settings_node *settings_entry_of(const struct settings *settings, const char *group);
 /* Of the entry that serves the group; where none does, the settings beside `nodes`. `group` may be NULL. */
 struct settings settings_of_group(const struct settings *settings, const char *group);
 

@@ -133,7 +133,7 @@ static enum weir_status check_group(const struct settings_file *file, const stru
         error_hint(error, "write - {executor.group: NAME, ...}");
         return WEIR_INVALID_CONFIG;
     }
-    if (own->text[0] == '\0' || strlen(own->text) > GROUP_NAME_MAX) {
+    if (strlen(own->text) > GROUP_NAME_MAX) { /* an empty one was refused as a value */
         return yaml_error(&file->source, node, error, "executor.group must have 1 to %d bytes", GROUP_NAME_MAX);
     }
     for (size_t i = 0; i < index; i++) {
