@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "store/store.h"
+#include "store/driver.h"
 
 #define WORKFLOW_STEP "workflow" /* the one step of an execution that an engine outside of the node runs */
 
@@ -69,7 +69,7 @@ static enum weir_status need_outside(struct store *store, const json_t *executio
 
 /* --- one try --- */
 
-static enum item_state state_of(enum record_kind kind)
+enum item_state record_end_state(enum record_kind kind)
 {
     return kind == RECORD_COMPLETED ? ITEM_COMPLETED : kind == RECORD_FAILED ? ITEM_FAILED : ITEM_CANCELLED;
 }
@@ -78,7 +78,7 @@ static enum item_state state_of(enum record_kind kind)
 static enum weir_status compare_ends(const json_t *execution, enum record_kind kind, struct weir_error *error)
 {
     const char *state = text_at(execution, "status");
-    if (state != NULL && strcmp(state, item_state_name(state_of(kind))) == 0) {
+    if (state != NULL && strcmp(state, item_state_name(record_end_state(kind))) == 0) {
         return WEIR_OK;
     }
     return error_set(error, WEIR_ILLEGAL_STATE, "the execution has ended already: %s", state == NULL ? "" : state);
@@ -106,7 +106,7 @@ static enum weir_status record_completion(struct store *store, const json_t *exe
     static const enum step_state states[] = {
         [ITEM_COMPLETED] = STEP_COMPLETED, [ITEM_FAILED] = STEP_FAILED, [ITEM_CANCELLED] = STEP_CANCELLED};
     struct step_record step = {.step = WORKFLOW_STEP,
-                               .state = states[state_of(completion->kind)],
+                               .state = states[record_end_state(completion->kind)],
                                .attempt = 1,
                                .failures = completion->kind == RECORD_FAILED,
                                .exit_code = -1,

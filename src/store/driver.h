@@ -88,6 +88,9 @@ void store_tell_migrated(const struct store *store, int64_t done, int64_t total)
 /* No params and {} are the same, and nothing is kept of them. */
 bool enqueue_has_no_params(const struct enqueue_request *request);
 
+/* What an execution is after RECORD_COMPLETED, RECORD_FAILED or RECORD_CANCELLED. */
+enum item_state record_end_state(enum record_kind kind);
+
 /* What the rows of a definition say besides its text, so that enqueues and claims need not read it. */
 struct definition_facts {
     int attempts_max;                        /* 0 = not said */

@@ -326,11 +326,8 @@ static bool is_told(const struct set *set)
 static enum weir_status note_teller(struct link *link, const struct set *set, struct weir_error *error)
 {
     const struct record *record = &set->records[0];
-    const char *state = record->kind == RECORD_COMPLETED ? "COMPLETED"
-                        : record->kind == RECORD_FAILED  ? "FAILED"
-                                                         : "CANCELLED";
     return link_run(link, error, NULL, QUERY_NOTE_TELLER, "uiittt", record->id, set->node_id, record->fence, record->actor,
-                    record->error_code, state);
+                    record->error_code, item_state_name(record_end_state(record->kind)));
 }
 
 static enum weir_status write_rounds(struct link *link, void *context, struct weir_error *error)
