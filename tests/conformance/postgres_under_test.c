@@ -36,17 +36,6 @@ static const char *const preparations[] = {
     "CREATE EVENT TRIGGER take_clock ON ddl_command_end EXECUTE FUNCTION public.take_clock()",
 };
 
-static PGconn *connect_as_owner(void)
-{
-    char url[200];
-    postgres_server_url(&server, "postgres", url, sizeof url);
-    PGconn *connection = PQconnectdb(url);
-    if (PQstatus(connection) != CONNECTION_OK) {
-        fail_msg("%s", PQerrorMessage(connection));
-    }
-    return connection;
-}
-
 static PGresult *ask(PGconn *connection, const char *sql)
 {
     PGresult *result = PQexec(connection, sql);
@@ -67,7 +56,7 @@ static PGconn *owner(void)
     static PGconn *connection;
     if (server.guard == 0) {
         postgres_server_open(&server, "fsync = off\nsynchronous_commit = off\nfull_page_writes = off\n", false);
-        connection = connect_as_owner();
+        connection = postgres_server_connect(&server);
         for (size_t i = 0; i < sizeof preparations / sizeof preparations[0]; i++) {
             run(connection, preparations[i]);
         }
@@ -175,7 +164,7 @@ json_t *driver_rows(struct driver_under_test *driver, const char *sql)
 {
     char place[200];
     json_t *rows = json_array();
-    PGconn *connection = connect_as_owner(); /* tests look from several threads */
+    PGconn *connection = postgres_server_connect(&server); /* tests look from several threads */
     /* Bytes as text, also in a CAST: tests of what is stored read ASCII. */
     (void)snprintf(place, sizeof place, "SET search_path = %s; SET bytea_output = escape", driver->place);
     run(connection, place);

@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <ftw.h>
 #include <glob.h>
-#include <libpq-fe.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <pwd.h>
@@ -382,6 +381,17 @@ void postgres_server_url(const struct postgres_server *server, const char *datab
 {
     int length = snprintf(to, size, "postgres://weir@/%s?host=%s&port=%d", database, server->folder, server->port);
     assert_true(length > 0 && (size_t)length < size);
+}
+
+PGconn *postgres_server_connect(const struct postgres_server *server)
+{
+    char url[PATH_SIZE];
+    postgres_server_url(server, "postgres", url, sizeof url);
+    PGconn *connection = PQconnectdb(url);
+    if (PQstatus(connection) != CONNECTION_OK) {
+        fail_msg("%s", PQerrorMessage(connection));
+    }
+    return connection;
 }
 
 const char *postgres_server_ask(const struct postgres_server *server, const char *database, const char *sql)

@@ -8,6 +8,7 @@
 #ifndef WEIR_TESTS_SUPPORT_POSTGRES_SERVER_H
 #define WEIR_TESTS_SUPPORT_POSTGRES_SERVER_H
 
+#include <libpq-fe.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
@@ -35,6 +36,8 @@ void postgres_server_close(struct postgres_server *server);
 
 /* The URL of a database by the socket, as the superuser "weir". */
 void postgres_server_url(const struct postgres_server *server, const char *database, char *to, size_t size);
+/* A connection of the test's own to the database "postgres"; the caller ends it. */
+PGconn *postgres_server_connect(const struct postgres_server *server);
 /* Starts a stopped one and waits until it answers. */
 void postgres_server_start(struct postgres_server *server);
 /* Sends `signal` to the postmaster and waits for its end: SIGTERM smart, SIGINT fast, SIGQUIT immediate, SIGKILL. */

@@ -30,17 +30,6 @@ struct scene {
         }                                                                                                                  \
     } while (false)
 
-static PGconn *join_server(void)
-{
-    char url[URL_SIZE];
-    postgres_server_url(&server, "postgres", url, sizeof url);
-    PGconn *connection = PQconnectdb(url);
-    if (PQstatus(connection) != CONNECTION_OK) {
-        fail_msg("%s", PQerrorMessage(connection));
-    }
-    return connection;
-}
-
 /* The first column of the first row; static buffer. */
 static const char *run(PGconn *connection, const char *sql)
 {
@@ -79,8 +68,8 @@ static int open_scene(void **state)
                      &published, &scene->error));
     ok(store_set_workspace(scene->store, &change, &scene->error));
     ok(store_node_start(scene->store, &node, &scene->node, &scene->error));
-    scene->holder = join_server();
-    scene->onlooker = join_server();
+    scene->holder = postgres_server_connect(&server);
+    scene->onlooker = postgres_server_connect(&server);
     *state = scene;
     return 0;
 }
@@ -208,7 +197,7 @@ static void many_open_transactions_are_seen_as_well(void **state)
     (void)snprintf(sql, sizeof sql, remembered, 49, "'1:1:'");
     assert_string_equal(run(scene->onlooker, sql), "t");
     for (int i = 0; i < MANY; i++) {
-        scene->many[i] = join_server();
+        scene->many[i] = postgres_server_connect(&server);
         (void)run(scene->many[i], "BEGIN; SELECT weir.enqueue(workspace => 'acme', workflow => 'hello')");
     }
     run_rounds(scene);

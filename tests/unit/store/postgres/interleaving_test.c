@@ -37,17 +37,6 @@ struct scene {
 
 /* --- the scene --- */
 
-static PGconn *join_server(void)
-{
-    char url[URL_SIZE];
-    postgres_server_url(&server, "postgres", url, sizeof url);
-    PGconn *connection = PQconnectdb(url);
-    if (PQstatus(connection) != CONNECTION_OK) {
-        fail_msg("%s", PQerrorMessage(connection));
-    }
-    return connection;
-}
-
 static int64_t add_node(struct scene *scene, const char *name, const char *group)
 {
     struct node_options options = {.name = name,
@@ -86,8 +75,8 @@ static int open_scene(void **state)
     add_workspace(scene, "acme", 1);
     add_workspace(scene, "beta", 1);
     scene->node = add_node(scene, "node-1", "default");
-    scene->a = join_server();
-    scene->b = join_server();
+    scene->a = postgres_server_connect(&server);
+    scene->b = postgres_server_connect(&server);
     *state = scene;
     return 0;
 }
