@@ -4,9 +4,11 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "support/postgres_server.h"
@@ -370,12 +372,20 @@ struct swap {
     int runs;
     enum weir_status status;
     pthread_barrier_t *barrier;
+    struct swap *other;
+    atomic_bool has_ended;
 };
 
 static enum weir_status touch_two(struct link *link, void *context, struct weir_error *error)
 {
     struct swap *swap = context;
     char sql[120];
+    /* The victim goes again when the other has gone on: faster than that, it would lock its first row before the other gets
+     * it, and they would meet once more. */
+    for (int64_t end_us = clock_boot(clock_system()) + PATIENT_US / 2;
+         swap->runs > 0 && !swap->other->has_ended && clock_boot(clock_system()) < end_us;) {
+        (void)usleep(1000);
+    }
     (void)snprintf(sql, sizeof sql, "UPDATE weir.schema_migrations SET name = 'touched' WHERE version = %d", swap->first);
     enum weir_status status = link_execute(link, sql, error);
     if (swap->runs == 0 && status == WEIR_OK) {
@@ -398,6 +408,7 @@ static void *run_swap(void *context)
     link_init(&link, swap->scene->address, PATIENT_US, "swap");
     link_start(&link);
     swap->status = link_transaction(&link, touch_two, swap, &error);
+    swap->has_ended = true;
     link_close(&link);
     return NULL;
 }
@@ -412,7 +423,8 @@ static void a_deadlock_is_repeated(void **state)
     assert_int_equal(insert(scene, 2), WEIR_OK);
     assert_int_equal(pthread_barrier_init(&barrier, NULL, 2), 0);
     struct swap one = {.scene = scene, .first = 1, .second = 2, .barrier = &barrier};
-    struct swap two = {.scene = scene, .first = 2, .second = 1, .barrier = &barrier};
+    struct swap two = {.scene = scene, .first = 2, .second = 1, .barrier = &barrier, .other = &one};
+    one.other = &two;
     assert_int_equal(pthread_create(&thread, NULL, run_swap, &one), 0);
     (void)run_swap(&two);
     (void)pthread_join(thread, NULL);
