@@ -3,12 +3,11 @@
 #include "store/postgres/link.h"
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/error.h"
 #include "support/postgres_server.h"
@@ -373,8 +372,17 @@ struct swap {
     enum weir_status status;
     pthread_barrier_t *barrier;
     struct swap *other;
-    atomic_bool has_ended;
+    sem_t ended;
 };
+
+/* Or until its calls have run into their deadline. */
+static void await_end(struct swap *swap)
+{
+    struct timespec until;
+    (void)clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += PATIENT_US / MICROSECONDS_PER_SECOND;
+    (void)sem_timedwait(&swap->ended, &until);
+}
 
 static enum weir_status touch_two(struct link *link, void *context, struct weir_error *error)
 {
@@ -382,9 +390,8 @@ static enum weir_status touch_two(struct link *link, void *context, struct weir_
     char sql[120];
     /* The victim goes again when the other has gone on: faster than that, it would lock its first row before the other gets
      * it, and they would meet once more. */
-    for (int64_t end_us = clock_boot(clock_system()) + PATIENT_US / 2;
-         swap->runs > 0 && !swap->other->has_ended && clock_boot(clock_system()) < end_us;) {
-        (void)usleep(1000);
+    if (swap->runs > 0) {
+        await_end(swap->other);
     }
     (void)snprintf(sql, sizeof sql, "UPDATE weir.schema_migrations SET name = 'touched' WHERE version = %d", swap->first);
     enum weir_status status = link_execute(link, sql, error);
@@ -408,7 +415,7 @@ static void *run_swap(void *context)
     link_init(&link, swap->scene->address, PATIENT_US, "swap");
     link_start(&link);
     swap->status = link_transaction(&link, touch_two, swap, &error);
-    swap->has_ended = true;
+    (void)sem_post(&swap->ended);
     link_close(&link);
     return NULL;
 }
@@ -425,10 +432,13 @@ static void a_deadlock_is_repeated(void **state)
     struct swap one = {.scene = scene, .first = 1, .second = 2, .barrier = &barrier};
     struct swap two = {.scene = scene, .first = 2, .second = 1, .barrier = &barrier, .other = &one};
     one.other = &two;
+    assert_true(sem_init(&one.ended, 0, 0) == 0 && sem_init(&two.ended, 0, 0) == 0);
     assert_int_equal(pthread_create(&thread, NULL, run_swap, &one), 0);
     (void)run_swap(&two);
     (void)pthread_join(thread, NULL);
     (void)pthread_barrier_destroy(&barrier);
+    (void)sem_destroy(&one.ended);
+    (void)sem_destroy(&two.ended);
     assert_int_equal(one.status, WEIR_OK);
     assert_int_equal(two.status, WEIR_OK);
     assert_int_equal(one.runs + two.runs, 3);
