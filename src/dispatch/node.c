@@ -161,6 +161,7 @@ enum weir_status node_open(struct store *store, struct engine *engine, struct ev
     (void)pthread_mutex_init(&node->lock, NULL);
     (void)pthread_mutex_init(&node->reports.lock, NULL);
     node->reports.last = &node->reports.first;
+    node->reports.last_start = &node->reports.first_start;
     breaker_init(&node->breaker);
     fill_settings(node, settings);
     set_up_locks(node);

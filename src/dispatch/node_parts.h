@@ -49,11 +49,14 @@ struct held_lock {
     int64_t again_boot_us; /* when to try again or to extend */
 };
 
+/* Starts wait a moment beside the others: an execution that ends meanwhile needs no write that says it was started. */
 struct report_queue {
     pthread_mutex_t lock;
     struct report *first;
     struct report **last;
-    size_t count;
+    struct report *first_start; /* oldest first */
+    struct report **last_start;
+    size_t count; /* of both */
 };
 
 /* The settings that node_tune() may change while the loops read them. */

@@ -116,6 +116,7 @@ enum end_state { END_COMPLETED, END_FAILED, END_CANCELLED };
 struct report {
     struct report *next; /* for the sink's queue */
     int sends;           /* the sink's own: how many starts had been sent when this was reported */
+    int64_t reported_us; /* the sink's own */
     enum report_kind kind;
     char id[UUID_TEXT_MAX];
     int64_t fence;
