@@ -77,6 +77,7 @@ static enum weir_status register_node(struct node *node, struct store *store, st
         .keeper_pid = node->settings.keeper_pid,
         .version = WEIR_VERSION,
         .engine = engine_name(node->engine),
+        .is_outlived = !engine_has(node->engine, ENGINE_DIES_WITH_NODE),
         .lease_us = node->settings.lease_us,
     };
     enum weir_status status = store_node_start(store, &options, &id, error);
