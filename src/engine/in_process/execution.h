@@ -61,6 +61,7 @@ struct step_run {
     bool refused;       /* the store refused its result once */
     int attempt;        /* the last one begun */
     int failures;
+    int keepers_lost; /* while it ran */
     int exit_code;
     int64_t resume_us;  /* SLEEPING: boot clock */
     json_t *output;     /* for `.steps`, when another step may ask */

@@ -411,6 +411,27 @@ static void wait_for_lease(struct step_run *run)
     set_timer(run, time_add(loop_now(&run->execution->runner->loop), STEP_AFTER_LEASE_LOSS_US));
 }
 
+/* The keeper was killed, and the step with it: no failure of the step, which runs again, at once and with the next attempt's
+ * number. But it may be what the keeper is killed for (memory), so only as often as a node may die under it. */
+static void run_again(struct step_run *run, const struct process *process)
+{
+    run->keepers_lost++;
+    if (run->stop == STOP_TIMEOUT) {
+        fail_with(run, "timeout", "it was stopped after its timeout", false);
+    } else if (process->flooded) {
+        fail_with(run, "output_too_large", "it printed more than it may", true);
+    } else if (run->execution->ending != ENDING_NONE) {
+        put_away(run);
+    } else if (run->keepers_lost >= HANDOVERS_MAX_DEFAULT) {
+        char text[128];
+        (void)snprintf(text, sizeof text, "the process that watches over steps was killed %d times while it ran",
+                       run->keepers_lost);
+        fail_with(run, "poison", text, true);
+    } else {
+        attempt(run);
+    }
+}
+
 static void process_ended(struct process *process)
 {
     struct step_run *run = process->owner;
@@ -428,7 +449,7 @@ static void process_ended(struct process *process)
         wait_for_lease(run);
         break;
     case PROCESS_KEEPER_LOST:
-        fail_with(run, "keeper_lost", "the process that watches over steps was killed, and the step with it", false);
+        run_again(run, process);
         break;
     }
     process_free(process);

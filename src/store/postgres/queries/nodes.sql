@@ -20,12 +20,12 @@ RETURNING id;
 
 -- The answer tells what recovery wants to know of the other nodes of the group, so that nobody asks for it: a row for each that
 -- is lost (first), and for each that lives on the same machine; at least one row. $1 node, $2 engine reachable, $3 running,
--- $4 stuck, $5 at most so many rows, $6 the engine's last error. Index: nodes_unrecovered.
+-- $4 stuck, $5 at most so many rows, $6 the engine's last error, $7 its keeper. Index: nodes_unrecovered.
 -- name: beat_node
 WITH beat AS (
     UPDATE :schema.nodes n
     SET active_at = t.now_us, expires_at = t.now_us + n.lease, engine_reachable = $2, running = $3, stuck = $4,
-        engine_error = $6
+        engine_error = $6, keeper_pid = $7
     FROM (SELECT :schema.store_time() AS now_us OFFSET 0) t
     WHERE n.id = $1 AND n.dead_at IS NULL AND n.stopped_at IS NULL
     RETURNING n.id, n.wish, n.active_at, n.executor_group, n.boot_id
