@@ -226,6 +226,8 @@ static bool plan_record(struct node *node, const struct report *report, struct r
     case REPORT_ENGINE_DOWN:
     case REPORT_ENGINE_UP:
         return false; /* the breaker hears of them */
+    case REPORT_INTERRUPTED:
+        return false; /* the log does */
     }
     return false;
 }
@@ -282,6 +284,19 @@ static void tell_breaker(struct node *node, const struct report *report)
         atomic_store(&node->next_beat_us, 0); /* the others shall know: why says engine_unreachable */
         loop_wake(node, LOOP_HEARTBEAT);
     }
+}
+
+/* The others shall know the new keeper before they judge by its process id whether this node is gone. */
+static void tell_interrupted(struct node *node, const struct report *report)
+{
+    struct event event = {.type = EVENT_STEPS_INTERRUPTED,
+                          .node = node->name,
+                          .count = report->count,
+                          .code = report->error_code,
+                          .error = report->error};
+    event_emit(node->events, &event);
+    atomic_store(&node->next_beat_us, 0);
+    loop_wake(node, LOOP_HEARTBEAT);
 }
 
 static enum event_type event_of(enum record_kind kind)
@@ -370,6 +385,9 @@ static bool settle(struct node *node, const struct report *report, const struct 
     int64_t now_us = node_now(node);
     bool lost = record != NULL && is_lost(record->status);
     tell_breaker(node, report);
+    if (report->kind == REPORT_INTERRUPTED) {
+        tell_interrupted(node, report);
+    }
     if (record == NULL) {
         return false;
     }

@@ -134,6 +134,11 @@ void engine_lease(struct engine *engine, int64_t lease_end_boot_us)
     }
 }
 
+long engine_keeper_pid(const struct engine *engine)
+{
+    return engine->operations->keeper_pid != NULL ? engine->operations->keeper_pid(engine) : 0;
+}
+
 int64_t engine_step(struct engine *engine)
 {
     return engine->operations->step != NULL ? engine->operations->step(engine) : TIME_NEVER;

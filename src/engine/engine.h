@@ -107,7 +107,9 @@ enum report_kind {
     REPORT_ABSENT,      /* answer to describe: the engine does not know it */
     REPORT_ENGINE_DOWN, /* of no execution (its id is empty): what runs executions cannot be reached; says so again and
                            again until REPORT_ENGINE_UP. Opens the breaker */
-    REPORT_ENGINE_UP    /* of no execution: it is there again. Closes the breaker */
+    REPORT_ENGINE_UP,   /* of no execution: it is there again. Closes the breaker */
+    REPORT_INTERRUPTED  /* of no execution: `count` steps were cut short by what is no fault of theirs (`error`), and run
+                           again without having spent an attempt. engine_keeper_pid() may have changed */
 };
 
 enum end_state { END_COMPLETED, END_FAILED, END_CANCELLED };
@@ -128,7 +130,8 @@ struct report {
     bool has_step;
     struct step_record step;             /* STEP; ENDED when has_step */
     int step_index;                      /* handed back by `recorded` */
-    char error_code[ERROR_CODE_MAX + 1]; /* REFUSED, UNREACHABLE, UNKNOWN, ENDED+END_FAILED, ENGINE_DOWN */
+    int64_t count;                       /* INTERRUPTED */
+    char error_code[ERROR_CODE_MAX + 1]; /* REFUSED, UNREACHABLE, UNKNOWN, ENDED+END_FAILED, ENGINE_DOWN, INTERRUPTED */
     char *error;                         /* malloc'ed or NULL */
 };
 /* NULL when out of memory. report_free() takes NULL. */
@@ -173,6 +176,8 @@ struct engine_operations {
     size_t (*running)(struct engine *engine);
     /* The lease of this node, on the boot clock: what runs must be dead by then. Called at each heartbeat. */
     void (*lease)(struct engine *engine, int64_t lease_end_boot_us);
+    /* The process that must be gone as well before others may take over what this node ran; 0 = none. Any thread. */
+    long (*keeper_pid)(const struct engine *engine);
     /* Drives an engine without threads of its own: does what is due, never waits; returns when it wants to be called again
      * (boot clock; TIME_NEVER: only when its fd is readable). */
     int64_t (*step)(struct engine *engine);
@@ -207,6 +212,7 @@ void engine_describe(struct engine *engine, const char *id, int64_t fence);
 size_t engine_room(struct engine *engine);
 size_t engine_running(struct engine *engine);
 void engine_lease(struct engine *engine, int64_t lease_end_boot_us);
+long engine_keeper_pid(const struct engine *engine);
 int64_t engine_step(struct engine *engine);
 int engine_fd(struct engine *engine);
 WEIR_MUST_CHECK enum weir_status engine_run_threads(struct engine *engine, struct weir_error *error);

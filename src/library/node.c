@@ -77,8 +77,7 @@ static enum weir_status open_node(struct weir_node *node, const struct weir_node
                                      .stuck_after_us = options->stuck_after_us,
                                      .retention_us = options->retention_us,
                                      .stop_grace_us = options->stop_grace_us,
-                                     .attempts_max = options->attempts_max,
-                                     .keeper_pid = assemble_keeper_pid(node->engine)};
+                                     .attempts_max = options->attempts_max};
     return node_open(node->store, node->engine, &node->weir->events, &settings, &node->node, error);
 }
 
