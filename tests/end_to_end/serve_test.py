@@ -63,18 +63,6 @@ def _await_status(weir, id, *wanted, seconds=45):
         time.sleep(0.02)
 
 
-def it_is_ready_within_50_ms(weir):
-    weir.make_store()
-    limit = 1 if 'ASAN_OPTIONS' in os.environ or 'TSAN_OPTIONS' in os.environ else 0.05
-    best, deadline = limit, time.monotonic() + 60  # on a busy machine one start of many is undisturbed
-    while best >= limit and time.monotonic() < deadline:
-        began = time.monotonic()
-        process = _start(weir)
-        best = min(best, time.monotonic() - began)
-        assert _stop(process) == 0
-    assert best < limit, f'{best * 1000:.0f} ms'
-
-
 def a_store_that_is_missing_or_not_migrated_is_refused_with_the_command(weir):
     result = weir.run('serve', code=6)
     assert 'weir store init' in result.err and 'store_unreachable' in result.err and result.out == '', repr(result)
