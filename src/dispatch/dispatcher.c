@@ -321,13 +321,14 @@ static void lose_race(struct node *node)
 }
 
 /* Whoever tells of work is believed: a look before the claim would say the same, and the start would wait for it. Unless the
- * last one told in vain: then his workspace may be full, and looks, which lock nothing, come first until one finds work. The
- * look that follows in any case sees to everything else. */
-static enum weir_status claim_what_was_told(struct node *node, int64_t now_us, struct weir_error *error)
+ * last one told in vain: then his workspace may be full, and looks, which lock nothing, come first until one finds work.
+ * True when there was something and all of it was taken: then the look that sees to everything else need not be at once. */
+static enum weir_status claim_what_was_told(struct node *node, int64_t now_us, bool *ret_took_all, struct weir_error *error)
 {
     size_t count = 0;
     bool more = false;
     bool told = atomic_exchange(&node->told_of_work, false);
+    *ret_took_all = false;
     if (!told || node->told_in_vain || node->settings.exclusive || !may_claim(node)) {
         return WEIR_OK;
     }
@@ -340,7 +341,17 @@ static enum weir_status claim_what_was_told(struct node *node, int64_t now_us, s
     }
     enum weir_status status = claim(node, limit, &count, &more, error);
     node->told_in_vain = count == 0;
+    *ret_took_all = count > 0 && !more;
     return status;
+}
+
+/* Not for ever: whoever is told of work again and again must still look for cancels and for what has become due. */
+static bool may_look_later(struct node *node, int64_t now_us)
+{
+    if (node->look_boot_us == 0) {
+        node->look_boot_us = time_add(now_us, LOOK_LATER_US);
+    }
+    return now_us < node->look_boot_us;
 }
 
 /* The base under all wake-ups, at a random distance (nFlow), so that nodes do not poll in step. */
@@ -512,8 +523,12 @@ int64_t dispatcher_step(struct node *node)
         return TIME_NEVER; /* the heartbeat loop registers anew and wakes us */
     }
     next_us = next_poll(node, now_us);
-    enum weir_status status = claim_what_was_told(node, now_us, &error);
-    if (status == WEIR_OK) {
+    bool took_all;
+    enum weir_status status = claim_what_was_told(node, now_us, &took_all, &error);
+    if (status == WEIR_OK && took_all && may_look_later(node, now_us)) {
+        next_us = earlier(next_us, node->look_boot_us);
+    } else if (status == WEIR_OK) {
+        node->look_boot_us = 0;
         status = look_and_claim(node, now_us, &next_us, &error);
     }
     if (status != WEIR_OK) {

@@ -26,6 +26,7 @@ enum {
 #define LOST_RACE_FIRST_US ((int64_t)1000)
 #define LOOP_RETRY_FIRST_US ((int64_t)50000)
 #define LOOP_RETRY_MOST_US ((int64_t)1000000)
+#define LOOK_LATER_US ((int64_t)1000)    /* after a claim that took all there was: its starts have the processors first */
 #define ROOM_LOOK_US ((int64_t)500)      /* to the engine that is about to let go what has ended */
 #define STOP_LAST_US ((int64_t)10000000) /* after an interrupt: then what is left is handed over */
 
@@ -113,6 +114,7 @@ struct node {
     int64_t next_poll_boot_us;
     int lost_races; /* claims in a row that took nothing although there was something */
     bool told_in_vain; /* the last claim that was made without a look found nothing */
+    int64_t look_boot_us; /* a look that was put off; 0 = none was */
     int64_t stop_began_boot_us;
     int64_t interrupt_began_boot_us;
 

@@ -50,6 +50,9 @@ void loop_sleep(struct node *node, enum loop loop, int64_t until_boot_us)
         int64_t now_us = node_now(node);
         int64_t again_us = TIME_NEVER;
         if (store_fd >= 0 && store_wake_drain(node->stores[loop], &again_us)) {
+            if ((store_features(node->stores[loop]) & STORE_TELLS_OF_WORK) != 0) {
+                atomic_store(&node->told_of_work, true);
+            }
             break;
         }
         int64_t look_us = earlier(until_us, time_add(now_us, again_us));
