@@ -52,8 +52,8 @@ FIGURES = {
         "pg deadlocks of 1, 2, 4, 8 nodes", "pg claim of 10, small queue: time", "pg claim of 10, small queue: buffers",
         "pg claim of 10, 300k of a full one: time", "pg claim of 10, 300k of a full one: buffers",
         "pg claim of 10 of one, 300k behind: time", "pg claim of 10 of one, 300k behind: buffers",
-        "pg poll, 20k full ones: time", "pg poll, 20k full ones: buffers", "pg start delay, other process: p50",
-        "pg start delay, other process: p99"],
+        "pg poll, 20k full ones: time", "pg poll, 20k full ones: buffers"],
+    "postgres-latency": ["pg start delay, other process: p50", "pg start delay, other process: p99"],
     "postgres-backlog": [
         *("pg claim of 10, %s pending: %s" % (rows, kind) for rows in ("1k", "100k", "1M", "10M")
           for kind in ("time", "buffers"))],

@@ -290,6 +290,7 @@ enum weir_status node_run_threads(struct node *node, struct weir_error *error)
 
 void node_wake(struct node *node)
 {
+    atomic_store(&node->told_of_work, true);
     loop_wake(node, LOOP_DISPATCH);
 }
 
@@ -313,7 +314,7 @@ void node_resume(struct node *node)
     if (atomic_exchange(&node->paused, false)) {
         struct event event = {.type = EVENT_NODE_RESUMED, .node = node->name, .reason = "node_resume"};
         event_emit(node->events, &event);
-        node_wake(node);
+        loop_wake(node, LOOP_DISPATCH);
     }
 }
 
