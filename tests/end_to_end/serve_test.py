@@ -211,6 +211,25 @@ def a_waiting_node_stops_at_once(weir):
     assert _stop(process, signal.SIGINT, 20) == 0  # the grace would be 25 s
 
 
+def heartbeats_go_on_while_the_engine_is_full_and_many_wait(weir):
+    weir.make_store()
+    _gated(weir)
+    process = _start(weir, '--allow-exec', env={'WEIR_EXECUTOR_MAX_RUNNING': '1', 'WEIR_NODE_LEASE': '900ms'})
+    line = json.dumps({'workspace': 'acme', 'workflow': 'gated'}) + '\n'
+    first = weir.good('enqueue', '-', '-q', stdin=line * 2000).out.split()[0]
+    _await_status(weir, first, 'DISPATCHED')
+    beats, deadline = set(), time.monotonic() + 60
+    while len(beats) < 8:  # for longer than the lease
+        with weir.database() as database:
+            beats.update(database.execute('SELECT max(active_at) FROM nodes'))
+        assert time.monotonic() < deadline, beats
+        time.sleep(0.02)
+    status = weir.good('status', '--json').json()
+    assert (status['pending'], status['completed']) == (1999, 0), status
+    weir.write('go', '')
+    assert _stop(process) == 0
+
+
 class _hangups:
     """SIGHUP as children shall find it: this test itself may run under nohup."""
 
