@@ -199,6 +199,27 @@ def a_waiting_node_stops_at_once(weir):
     assert _stop(process, signal.SIGINT, 20) == 0  # the grace would be 25 s
 
 
+def heartbeats_go_on_while_the_engine_is_full_and_many_wait(weir):
+    weir.make_store()
+    _gated(weir)
+    process = _start(weir, '--allow-exec', env={'WEIR_EXECUTOR_MAX_RUNNING': '1', 'WEIR_NODE_LEASE': '1500ms'})
+    line = json.dumps({'workspace': 'acme', 'workflow': 'gated'}) + '\n'
+    first = weir.good('enqueue', '-', '-q', stdin=line * 2000).out.split()[0]
+    _await_status(weir, first, 'DISPATCHED')
+    # One node beats for longer than two leases. (After a lost lease it is another node.)
+    beats, deadline = {}, time.monotonic() + 90
+    while max(map(len, beats.values()), default=0) < 8:
+        with weir.database() as database:
+            for node, at in database.execute('SELECT id, active_at FROM nodes'):
+                beats.setdefault(node, set()).add(at)
+        assert time.monotonic() < deadline, beats
+        time.sleep(0.02)
+    status = weir.good('status', '--json').json()
+    assert (status['pending'], status['completed']) == (1999, 0), status
+    weir.write('go', '')
+    assert _stop(process) == 0
+
+
 class _hangups:
     """SIGHUP as children shall find it: this test itself may run under nohup."""
 
