@@ -31,7 +31,8 @@ static void print_nodes(struct output *output, const json_t *why)
     int64_t live = field_number(why, "nodes_live", 0);
     if (live > 0) {
         output_print(output, "  nodes            %" PRId64 " live in group %s, %s\n", live,
-                     field_text(output, why, "executor_group"), live == 1 ? "paused or draining" : "all paused or draining");
+                     field_text(output, why, "executor_group"),
+                     live == 1 ? "paused or draining" : "all paused or draining");
     }
 }
 

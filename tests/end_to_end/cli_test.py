@@ -160,6 +160,31 @@ def enqueue_dry_changes_nothing(weir):
     assert weir.items('list') == []
 
 
+def a_dry_run_refuses_a_workflow_of_another_workspace(weir):
+    weir.make_store()
+    weir.good('workspace', 'set', 'globex')
+    weir.write('mine.yaml', 'name: mine\nworkspace: globex\nsteps: {a: {exec: ["true"]}}\n')
+    weir.good('workflow', 'apply', 'mine.yaml')
+    for flags in ((), ('-n',)):
+        assert_error(weir.run('enqueue', '-w', 'acme', 'mine', *flags), 5, 'workflow_of_another_workspace', 'mine')
+    lines = '{"workspace":"acme","workflow":"mine"}\n{"workspace":"globex","workflow":"mine"}\n'
+    dry = weir.run('enqueue', '-', '-n', stdin=lines, code=1)
+    assert 'line 1: workflow "mine" belongs to another workspace' in dry.err and '1 would be enqueued' in dry.err, repr(dry)
+
+
+def complete_dry_says_and_refuses_what_complete_does(weir):
+    weir.make_store()
+    id = weir.enqueue()
+    for flags in ((), ('-n',)):
+        assert_error(weir.run('complete', id, *flags), 4, 'illegal_state', 'runs inside a node')
+        assert_error(weir.run('complete', '01a00000-0000-7000-8000-000000000000', *flags), 3, 'execution_not_found')
+        assert_error(weir.run('complete', id, '--result', '{oops', *flags), 2, 'invalid_argument', 'the result is no JSON')
+        weir.write('empty', '')
+        assert_error(weir.run('complete', id, '--result', '@' + weir.path('empty'), *flags), 2, 'invalid_argument', 'no JSON')
+        weir.write('nul', b'7\0garbage')
+        assert_error(weir.run('complete', id, '--result', '@' + weir.path('nul'), *flags), 2, 'invalid_argument', 'NUL')
+
+
 def times_and_groups_are_kept(weir):
     weir.make_store()
     later = weir.enqueue('-w', 'acme', 'hello', '--at', '+1h', '--group', 'slow', '--priority', '-5')

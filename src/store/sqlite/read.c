@@ -463,8 +463,7 @@ static json_t *facts_of(sqlite3_stmt *item, const char *id, int64_t now_us)
         sqlite3_column_type(item, 24) != SQLITE_NULL, "error_code", column_text(item, 25), "error", column_text(item, 26),
         "engine_error", waits && reason == REASON_ENGINE_UNREACHABLE ? column_text(item, 31) : NULL, "nodes_live",
         is_unserved ? json_integer(sqlite3_column_int64(item, 32)) : json_null(), "paused_node",
-        is_unserved ? column_text(item, 33) : NULL, "waiting_us",
-        (json_int_t)(now_us - sqlite3_column_int64(item, 12)));
+        is_unserved ? column_text(item, 33) : NULL, "waiting_us", (json_int_t)(now_us - sqlite3_column_int64(item, 12)));
 }
 
 static enum weir_status why_living(struct why *why, struct weir_error *error)
