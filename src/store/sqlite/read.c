@@ -83,7 +83,10 @@ static enum weir_status packed(json_t *value, json_t **ret_value, struct weir_er
 /* One state of the store for all that a look reads: what changes meanwhile is seen before or after, never half or twice. */
 static enum weir_status look_begin(struct store *store, struct connection **ret_connection, struct weir_error *error)
 {
-    enum weir_status status = reader_of(store, ret_connection, error);
+    enum weir_status status = sqlite_file_check(sqlite_of(store)->file, error);
+    if (status == WEIR_OK) {
+        status = reader_of(store, ret_connection, error);
+    }
     return status == WEIR_OK ? connection_run(*ret_connection, error, NULL, QUERY_BEGIN_READ, "") : status;
 }
 
