@@ -255,6 +255,10 @@ struct completion {
  * WEIR_INVALID_ARGUMENT (the result or the error). */
 WEIR_MUST_CHECK enum weir_status store_complete(struct store *store, const struct completion *completion,
                                                 struct weir_error *error);
+/* What store_complete() would answer now; changes nothing. *ret_has_ended: the execution has this end already, and telling
+ * it again would change nothing either. */
+WEIR_MUST_CHECK enum weir_status store_complete_rehearse(struct store *store, const struct completion *completion,
+                                                         bool *ret_has_ended, struct weir_error *error);
 
 /* --- nodes and recovery --- */
 
@@ -476,8 +480,9 @@ WEIR_MUST_CHECK enum weir_status store_list(struct store *store, const struct li
 WEIR_MUST_CHECK enum weir_status store_show(struct store *store, const char *id, json_t **ret_execution,
                                             struct weir_error *error);
 /* Why it is not running (or what it does): {"id", "status", "pending_reason", "because", "slots_used", "slots_max",
- * "slot_holders": [...], "place", "place_is_exact", "due_at", "attempts", "attempts_max", "deferrals", "handovers", "node"
- * ...}. */
+ * "slot_holders": [...], "place", "place_is_exact", "due_at", "attempts", "attempts_max", "deferrals", "handovers", "node",
+ * "nodes_live" and "paused_node" (of no_node_in_group: how many live in its group, all of them paused, draining or
+ * stopping, and the name of one that can be resumed, else null) ...}. */
 WEIR_MUST_CHECK enum weir_status store_why(struct store *store, const char *id, json_t **ret_why, struct weir_error *error);
 /* Kept counters, never COUNT(*): {"pending", "slots_used", "completed", "failed", "cancelled", "oldest_pending_age_us",
  * "pending_reasons": {reason: n}, "workspaces": [...], "nodes": n, "queue_paused": bool, "schema": n ...}; at most
