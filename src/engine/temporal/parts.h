@@ -32,6 +32,9 @@
 
 #define RETRY_FIRST_US (200 * MICROSECONDS_PER_MS)
 #define RETRY_MOST_US (5 * MICROSECONDS_PER_SECOND)
+/* A start that is not answered for certain is tried again after a second at most, so that work resumes within 2 s of the
+ * service's return; where more than this many are on their way, together no more often than so many a second. */
+#define RETRY_STARTS_PER_SECOND 64
 #define CALL_TIMEOUT_US (10 * MICROSECONDS_PER_SECOND)
 #define POLL_TIMEOUT_US (60 * MICROSECONDS_PER_SECOND) /* the service answers after 20 s at most */
 /* Each run is looked at this often, or as often as LOOKS_PER_SECOND allows when there are many. */
@@ -49,7 +52,7 @@
 /* Nothing heard for this long: the service is asked whether it is there. */
 #define REACH_QUIET_US (10 * MICROSECONDS_PER_SECOND)
 /* While it may be away: work resumes within 2 s of its return, of which the next connection takes up to
- * GRPC_BACKOFF_MAX_US. */
+ * GRPC_DIAL_EVERY_US. */
 #define REACH_PROBE_INTERVAL_US (250 * MICROSECONDS_PER_MS)
 #define REACH_PROBE_TIMEOUT_US (2 * MICROSECONDS_PER_SECOND)
 /* A start that is older than the retention less this part of it is not sent again. */
@@ -204,7 +207,7 @@ void run_due(struct temporal *engine, struct run *run, int64_t due_us);
 struct run *run_next_due(struct temporal *engine, int64_t now_us);
 /* TIME_NEVER when nothing is. */
 int64_t run_earliest(const struct temporal *engine);
-/* The next distance of a repetition, with jitter; grows. */
+/* The next distance of a repetition, with jitter; grows, for starts to RETRY_STARTS_PER_SECOND of all of them. */
 int64_t run_back_off(struct temporal *engine, struct run *run);
 /* The service is back: what an outage has put off is due at once. Mere looks at what is followed are not. */
 void run_hurry_all(struct temporal *engine);
