@@ -302,9 +302,24 @@ static void ask_namespace(struct temporal *engine, int64_t now_us)
 
 /* --- the loop's part --- */
 
+/* Waiting calls from before the outage may wait on a connection that nobody hears of any more. */
+static void wait_anew(struct temporal *engine)
+{
+    for (size_t i = 0; i < engine->bucket_count; i++) {
+        for (struct run *run = engine->buckets[i]; run != NULL; run = run->next) {
+            if (run->poll != NULL) {
+                stop_polling(engine, run);
+                call_forget(run->poll, true);
+                queue_poll(engine, run);
+            }
+        }
+    }
+}
+
 void follow_hurry(struct temporal *engine)
 {
     int64_t now_us = temporal_now(engine);
+    wait_anew(engine);
     engine->polls_pause_until_us = now_us;
     if (!engine->sweep.is_under_way && engine->sweep.next_us > now_us) {
         engine->sweep.next_us = now_us;

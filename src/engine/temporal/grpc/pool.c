@@ -124,6 +124,7 @@ void grpc_pool_connection_ended(struct grpc_client *client, struct pool *pool, s
     if (was_open) {
         leave(client, pool, route, connection);
     } else if (connection->cause != GRPC_CAUSE_NONE) {
+        pool->gave_up = pool->gave_up || was_current;
         fail_to_connect(client, pool, route, connection->cause, &connection->error);
     }
 }
@@ -279,7 +280,8 @@ static bool may_come_up(const struct grpc_client *client, const struct pool *poo
     }
     for (size_t i = 0; i < pool->route_count; i++) {
         const struct route *route = &pool->routes[i];
-        if (is_open(route->current) || is_dialling(route->current) || is_dialling(route->next) || route->failures == 0) {
+        bool dialling = !pool->gave_up && (is_dialling(route->current) || is_dialling(route->next));
+        if (is_open(route->current) || dialling || route->failures == 0) {
             return true;
         }
     }
@@ -288,7 +290,9 @@ static bool may_come_up(const struct grpc_client *client, const struct pool *poo
 
 static void end_hopeless(struct grpc_client *client, struct pool *pool)
 {
-    if (may_come_up(client, pool)) {
+    bool may = may_come_up(client, pool);
+    pool->gave_up = false;
+    if (may) {
         return;
     }
     struct call *next;

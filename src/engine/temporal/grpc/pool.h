@@ -32,6 +32,7 @@ struct pool {
     size_t route_count;
     int64_t wanted_us; /* when a call last wanted it */
     bool was_wanted;
+    bool gave_up; /* on an address, after all the patience there is: what waits is told, though others may be dialled */
     enum grpc_cause cause; /* why it has no connection */
     struct weir_error error;
 };
