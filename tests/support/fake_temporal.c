@@ -840,3 +840,14 @@ size_t fake_temporal_polls_waiting(const struct fake_temporal *service)
     }
     return count;
 }
+
+bool fake_temporal_is_waited_for(const struct fake_temporal *service, const char *id)
+{
+    const struct fake_workflow *workflow = find_execution(service, id);
+    for (const struct fake_call *call = service->calls; call != NULL; call = call->next) {
+        if (workflow != NULL && call->waits_for == workflow) {
+            return true;
+        }
+    }
+    return false;
+}
