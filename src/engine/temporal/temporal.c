@@ -597,9 +597,14 @@ static enum weir_status copy_texts(struct temporal *engine, const struct tempora
         engine->identity == NULL || engine->encoding == NULL) {
         return error_out_of_memory(error);
     }
-    if (strlen(engine->namespace_name) > TEMPORAL_NAME_BYTES_MAX || strlen(engine->task_queue) > TEMPORAL_NAME_BYTES_MAX) {
-        return error_set(error, WEIR_INVALID_CONFIG, "temporal.namespace and temporal.task_queue hold at most %d bytes",
-                         TEMPORAL_NAME_BYTES_MAX);
+    const char *const names[] = {engine->namespace_name, engine->task_queue, engine->encoding};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        size_t length = strlen(names[i]);
+        if (length > TEMPORAL_NAME_BYTES_MAX || !text_is_utf8(names[i], length)) {
+            return error_set(error, WEIR_INVALID_CONFIG,
+                             "temporal.namespace, temporal.task_queue and temporal.encoding hold at most %d bytes of UTF-8",
+                             TEMPORAL_NAME_BYTES_MAX);
+        }
     }
     return WEIR_OK;
 }
