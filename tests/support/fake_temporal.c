@@ -11,7 +11,7 @@
 #define ANSWER_US (5 * MICROSECONDS_PER_MS)
 #define POLL_EMPTY_US (20 * MICROSECONDS_PER_SECOND)
 
-enum { FAULTS_MAX = 64, RUNS_MAX = 16, WORKFLOWS_MAX = 20000 };
+enum { FAULTS_MAX = 1024, RUNS_MAX = 16, WORKFLOWS_MAX = 20000 };
 
 struct fake_run {
     char run_id[RUN_ID_MAX];

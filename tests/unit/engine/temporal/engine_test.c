@@ -615,6 +615,35 @@ static void an_outage_is_told_soon_by_what_is_followed(void **state)
 }
 
 /* Answers that only say no come from a service that is there. */
+/* The service answers, and only starts are of no use: nothing but the starts themselves finds out when that is over. */
+static void starts_that_go_wrong_are_tried_again_each_second(void **state)
+{
+    enum { FEW = 5, TURN_US = 10 * MICROSECONDS_PER_MS };
+    struct bench bench;
+    char id[UUID_TEXT_MAX];
+    (void)state;
+    open_bench(&bench);
+    for (int i = 0; i < 400; i++) {
+        fake_temporal_push(bench.service, FAKE_LOSE_REQUEST);
+    }
+    for (int i = 0; i < FEW; i++) {
+        (void)snprintf(id, sizeof id, "019aa000-0000-7000-8000-%012d", i);
+        start_one(&bench, id);
+    }
+    size_t before = 0;
+    int64_t last_us = bench.now_us;
+    for (int64_t end_us = bench.now_us + 60 * SECOND_US; bench.now_us < end_us;) {
+        pass(&bench, TURN_US);
+        size_t calls = fake_temporal_calls(bench.service, FAKE_START);
+        last_us = calls >= before + 1 ? bench.now_us : last_us;
+        before = calls;
+        assert_true(bench.now_us - last_us <= SECOND_US + 2 * TURN_US);
+    }
+    assert_int_equal(heard(&bench, REPORT_STARTED), 0);
+    assert_in_range(before, FEW * 55, FEW * 90);
+    close_bench(&bench);
+}
+
 static void a_failed_call_or_a_refusal_is_no_outage(void **state)
 {
     static const enum fake_fault faults[] = {FAKE_THROTTLE, FAKE_DENIED, FAKE_INVALID};
@@ -777,6 +806,7 @@ int main(void)
         cmocka_unit_test(an_outage_while_runs_are_followed_ends_none),
         cmocka_unit_test(an_outage_is_told_though_nothing_is_started),
         cmocka_unit_test(an_outage_is_told_soon_by_what_is_followed),
+        cmocka_unit_test(starts_that_go_wrong_are_tried_again_each_second),
         cmocka_unit_test(a_failed_call_or_a_refusal_is_no_outage),
         cmocka_unit_test(a_cancel_is_passed_on_once),
         cmocka_unit_test(a_cancel_that_overtakes_its_start_is_not_lost),
