@@ -33,7 +33,8 @@
 #define RETRY_FIRST_US (200 * MICROSECONDS_PER_MS)
 #define RETRY_MOST_US (5 * MICROSECONDS_PER_SECOND)
 /* A start that is not answered for certain is tried again after a second at most, so that work resumes within 2 s of the
- * service's return; where more than this many are on their way, together no more often than so many a second. */
+ * service's return; where more than this many are on their way, together no more often than so many a second. Not one that
+ * got no answer in time: the service may be overloaded, and an outage's end is told by others (reach.c). */
 #define RETRY_STARTS_PER_SECOND 64
 #define CALL_TIMEOUT_US (10 * MICROSECONDS_PER_SECOND)
 #define POLL_TIMEOUT_US (60 * MICROSECONDS_PER_SECOND) /* the service answers after 20 s at most */
@@ -79,6 +80,7 @@ struct run {
     /* until it is known to run */
     struct bytes message;   /* of the start, the same every time */
     int64_t first_us;       /* when it was first claimed, as far as this node can tell (boot clock) */
+    bool was_slow;          /* its last start got no answer in time */
     bool may_run;           /* a start of it may have arrived: nothing less than certainty ends it */
     bool counts_as_start;   /* in `starting` */
     struct report *refusal; /* to be reported once it is certain that nothing runs; owned */

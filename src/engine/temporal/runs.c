@@ -168,7 +168,7 @@ int64_t run_earliest(const struct temporal *engine)
 
 static int64_t most_back_off(const struct temporal *engine, const struct run *run)
 {
-    if (run->started) {
+    if (run->started || run->was_slow) {
         return RETRY_MOST_US;
     }
     int64_t all_us = (int64_t)atomic_load(&engine->starting) * MICROSECONDS_PER_SECOND / RETRY_STARTS_PER_SECOND;

@@ -37,6 +37,7 @@ static struct connection *make(const struct connection_settings *settings, struc
     connection->pinged_us = TIME_NEVER;
     connection->unheard_us = TIME_NEVER;
     connection->give_up_us = TIME_NEVER;
+    connection->patience_us = GRPC_UNHEARD_US;
     connection->output = malloc(OUTPUT_BYTES);
     connection->authorization = authorization != NULL ? strdup(authorization) : NULL;
     if (connection->output == NULL || (authorization != NULL && connection->authorization == NULL) ||
@@ -398,7 +399,7 @@ static int64_t next_ping(const struct connection *connection)
     if (connection->unheard_us == TIME_NEVER) {
         return idle_us;
     }
-    int64_t unheard_us = time_add(connection->unheard_us, GRPC_UNHEARD_US);
+    int64_t unheard_us = time_add(connection->unheard_us, connection->patience_us);
     int64_t distance_us = later(GRPC_KEEPALIVE_MIN_US, keepalive_us / (GRPC_KEEPALIVE_US / GRPC_KEEPALIVE_MIN_US));
     bool first = connection->pinged_us == TIME_NEVER;
     return earlier(idle_us, first ? unheard_us : later(unheard_us, time_add(connection->pinged_us, distance_us)));
@@ -437,7 +438,7 @@ static int64_t tick_open(struct connection *connection)
     if (connection->unheard_us == TIME_NEVER || connection->is_silent) {
         return lost_us;
     }
-    int64_t silent_us = time_add(last_us, GRPC_UNHEARD_US);
+    int64_t silent_us = time_add(last_us, connection->patience_us);
     if (connection->now_us < silent_us) {
         return earlier(silent_us, lost_us);
     }

@@ -80,7 +80,8 @@ struct connection {
     int64_t ping_us;     /* when a PING was sent that has no answer; TIME_NEVER: none is out */
     int64_t pinged_us;   /* when the last PING was sent; TIME_NEVER: none was */
     int64_t unheard_us;  /* when the first call left of those since bytes came last; TIME_NEVER: none has */
-    bool is_silent;      /* no answer to a PING for GRPC_UNHEARD_US while calls wait for theirs; DRAINING then */
+    int64_t patience_us; /* the pool's: GRPC_UNHEARD_US or more */
+    bool is_silent;      /* no answer to a PING for `patience_us` while calls wait for theirs; DRAINING then */
     bool silence_told;   /* the client's: it has asked the other connections of this address */
     int64_t give_up_us;  /* the client's: it ends then if it is silent still; TIME_NEVER: there is no other one */
     int64_t frames_left; /* budget of control frames */

@@ -131,6 +131,19 @@ void grpc_pool_connection_ended(struct grpc_client *client, struct pool *pool, s
 
 /* --- dialling --- */
 
+static int64_t patience_with(const struct grpc_client *client, const struct route *route)
+{
+    bool is_forgotten = client->now_us - route->silent_us >= GRPC_SILENCE_FORGOTTEN_US;
+    return route->patience_us == 0 || is_forgotten ? GRPC_UNHEARD_US : route->patience_us;
+}
+
+static void note_silence(struct grpc_client *client, struct route *route, const struct connection *connection)
+{
+    route->silent_us = client->now_us;
+    route->patience_us =
+        connection->patience_us * 2 < GRPC_UNHEARD_MAX_US ? connection->patience_us * 2 : GRPC_UNHEARD_MAX_US;
+}
+
 static struct connection *dial(struct grpc_client *client, struct pool *pool, struct route *route)
 {
     const struct target *target = &client->targets.list[route->address.target];
@@ -155,6 +168,7 @@ static struct connection *dial(struct grpc_client *client, struct pool *pool, st
         return NULL;
     }
     connection->polled = event.events;
+    connection->patience_us = patience_with(client, route);
     connection->secrets_round = client->secrets_round;
     connection->next = client->connections;
     if (connection->next != NULL) {
@@ -185,6 +199,9 @@ static void settle(struct grpc_client *client, struct pool *pool, struct route *
     if (route->current != NULL && route->current->state == CONNECTION_DRAINING) {
         struct connection *draining = route->current;
         route->current = NULL;
+        if (draining->is_silent) {
+            note_silence(client, route, draining);
+        }
         leave(client, pool, route, draining);
     }
     if (route->next != NULL && route->next->state == CONNECTION_DRAINING) {

@@ -22,6 +22,8 @@ struct route {
     int failures;         /* in a row */
     int64_t dial_us;      /* not dialled before */
     int64_t dialled_us;   /* when it was dialled last */
+    int64_t silent_us;    /* when a connection of it was found silent last */
+    int64_t patience_us;  /* of the next connection; 0 = GRPC_UNHEARD_US */
     int64_t replace_us;   /* when `current` has its age */
     enum grpc_cause told; /* the failure that was told of last, so that it is told once */
 };
