@@ -156,6 +156,15 @@ static void drop_older_claims(struct node *node, const struct claimed_item *item
     } while (older != 0);
 }
 
+/* How long it waited tells of its workspace's slots, unless it waited for something else. */
+static void note_demand(struct node *node, const struct claimed_item *item)
+{
+    int64_t since_us = item->run_at_us > item->created_at_us ? item->run_at_us : item->created_at_us;
+    if (!item->handed_over && item->attempts == 0) {
+        slot_demand_claimed(&node->slot_demand, item->workspace, item->claimed_at_us - since_us);
+    }
+}
+
 /* What was claimed under `node_id`. If the lease was lost before the claim's answer came, others have it: then the node has
  * another id by now, or none, and nothing may be started. */
 static void start_items(struct node *node, int64_t node_id, struct claim_batch *batch, const struct claim_result *result)
@@ -189,6 +198,7 @@ static void start_items(struct node *node, int64_t node_id, struct claim_batch *
                               .attempt = item->attempts + 1};
         event_emit(node->events, &event);
         drop_older_claims(node, item);
+        note_demand(node, item);
         send_start(node, &batch->arena, item, 1);
     }
 }

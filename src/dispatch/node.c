@@ -126,7 +126,10 @@ static enum weir_status allocate(struct node *node, struct weir_error *error)
 
 static enum weir_status open_parts(struct node *node, struct store *store, struct weir_error *error)
 {
-    enum weir_status status = allocate(node, error);
+    enum weir_status status = slot_demand_open(&node->slot_demand, node->engine, error);
+    if (status == WEIR_OK) {
+        status = allocate(node, error);
+    }
     if (status == WEIR_OK) {
         status = loop_fds_open(node, error);
     }
@@ -426,6 +429,7 @@ void node_close(struct node *node)
     free(node->records);
     free(node->record_of);
     free(node->answers);
+    slot_demand_close(&node->slot_demand);
     loop_fds_close(node);
     (void)pthread_mutex_destroy(&node->start_lock);
     (void)pthread_mutex_destroy(&node->lock);

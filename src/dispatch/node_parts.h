@@ -13,6 +13,7 @@
 
 #include "dispatch/in_flight.h"
 #include "dispatch/node.h"
+#include "dispatch/slot_demand.h"
 #include "queue/breaker.h"
 #include "queue/retry.h"
 
@@ -96,6 +97,7 @@ struct node {
     size_t neighbour_count;
 
     struct report_queue reports;
+    struct slot_demand slot_demand;
 
     /* flags, any thread */
     atomic_bool paused; /* node_pause() */

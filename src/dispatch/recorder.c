@@ -403,6 +403,9 @@ static bool settle(struct node *node, const struct report *report, const struct 
     }
     pthread_mutex_unlock(&node->lock);
     *stale += lost;
+    if (!stays && told.known) {
+        slot_demand_freed(&node->slot_demand, told.workspace, now_us);
+    }
     if (record->status == WEIR_OK) {
         emit_record(node, record, &told, now_us);
     }
