@@ -21,7 +21,8 @@ $$;
 
 -- As before, when it is this claim's turn. The ready lanes that can fill the claim, in stride order, locked; a lane that another claim
 -- holds is passed over. What is told of a lane is what its locked version says, so it stands at its place, unchanged, until this
--- transaction ends. Of the workspace that is not so: it is not locked, and how many slots are free is a guess.
+-- transaction ends. Of the workspace that is not so: it is not locked, and how many slots are free is a guess. It is found newest first
+-- (migration 0010).
 --   most < 64    as many lanes as items: every lane gets its turn in order
 --   else         as many as fill the claim with 8 turns each: a lane's rows lie together, so that a large claim touches a
 --                fraction of the pages. The lanes left out stand first in the next claim.
@@ -45,7 +46,9 @@ BEGIN
     FOR lane IN
         SELECT l.id, l.ctid AS place, l.workspace_id, w.name, l.pass, 720720 / w.weight AS stride, l.runnable, l.head_rank,
                CASE WHEN w.paused THEN 0 ELSE greatest(w.slots_max - w.slots_used, 0) END AS free
-        FROM :schema.lanes l JOIN :schema.workspaces w ON w.id = l.workspace_id
+        FROM :schema.lanes l
+        CROSS JOIN LATERAL (SELECT o.name, o.weight, o.paused, o.slots_max, o.slots_used FROM :schema.workspaces o
+                            WHERE o.id BETWEEN l.workspace_id AND l.workspace_id ORDER BY o.id DESC LIMIT 1) w
         WHERE l.executor_group = claim_group AND l.ready AND l.pass >= from_pass
         ORDER BY l.pass, l.id LIMIT looked_most FOR NO KEY UPDATE OF l SKIP LOCKED
     LOOP
@@ -67,5 +70,52 @@ BEGIN
     END LOOP;
     left_over := looked < (SELECT count(*) FROM :schema.lanes l
                            WHERE l.executor_group = claim_group AND l.ready AND l.pass >= from_pass);
+END
+$$;
+
+-- As before, but lanes are found newest first (migration 0010): beside an open transaction the three look-ups of a lane by its id were
+-- the most of what a record read. Gives slots back and counts ends, once per workspace and set. A workspace that was full has room now, so its lanes are opened, at
+-- the place in the order where their group stands.
+-- Lanes are locked after workspaces here, against the order that everybody else keeps. That is safe because nobody is waited for:
+-- a lane that somebody else holds gets a wake-up instead, and after this the transaction takes no lock that it would wait for.
+-- Lanes are looked at after the workspaces are ours: one that was closed before that is seen, and one that is ready then stays so,
+-- because who closes a lane for want of room has its workspace. What a lane counts is looked at when it is locked.
+-- `states`: of each item that gave its slot back: what it is now, or ended as.
+CREATE OR REPLACE FUNCTION :schema.free_slots(freed integer[], states text[]) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET plan_cache_mode = force_generic_plan SET jit = off
+SET enable_seqscan = off SET enable_nestloop = on SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+DECLARE
+    reopened bigint[];
+    closed bigint[];
+    locked bigint[];
+BEGIN
+    WITH changed AS (
+        UPDATE :schema.workspaces w
+        SET slots_used = w.slots_used - c.slots, completed = w.completed + c.completed, failed = w.failed + c.failed,
+            cancelled = w.cancelled + c.cancelled
+        FROM (SELECT u.id, count(*)::integer AS slots, count(*) FILTER (WHERE u.state = 'COMPLETED') AS completed,
+                     count(*) FILTER (WHERE u.state = 'FAILED') AS failed, count(*) FILTER (WHERE u.state = 'CANCELLED') AS cancelled
+              FROM unnest(freed, states) u (id, state) GROUP BY u.id ORDER BY u.id) c
+        WHERE w.id = c.id
+        RETURNING w.id, w.slots_used + c.slots >= w.slots_max AND w.slots_used < w.slots_max AND NOT w.paused AS reopens
+    )
+    SELECT array_agg(:schema.lane_id(g.id, c.id)) INTO reopened FROM changed c CROSS JOIN :schema.executor_groups g WHERE c.reopens;
+    closed := ARRAY(SELECT u.lane_id FROM unnest(reopened) u (lane_id)
+                    WHERE (SELECT NOT o.ready FROM :schema.lanes o WHERE o.id = u.lane_id ORDER BY o.id, o.pass DESC LIMIT 1));
+    IF cardinality(closed) = 0 THEN
+        RETURN;
+    END IF;
+    locked := :schema.lock_lanes(closed);
+    UPDATE :schema.lanes l SET ready = true, pass = greatest(l.pass, g.pass)
+    FROM (SELECT u.lane_id, n.place FROM unnest(locked) u (lane_id)
+          CROSS JOIN LATERAL (SELECT o.ctid AS place FROM :schema.lanes o WHERE o.id = u.lane_id
+                              ORDER BY o.id, o.pass DESC LIMIT 1) n) u,
+         :schema.executor_groups g
+    WHERE l.ctid = u.place AND NOT l.ready AND l.runnable > 0 AND g.id = (u.lane_id >> 32)::integer;
+    IF cardinality(locked) < cardinality(closed) THEN
+        INSERT INTO :schema.lane_wakeups (lane_id)
+        SELECT u.lane_id FROM unnest(closed) u (lane_id) WHERE (u.lane_id IN (SELECT unnest(locked))) IS NOT TRUE;
+    END IF;
 END
 $$;
