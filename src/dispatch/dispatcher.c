@@ -410,8 +410,8 @@ static void note_at_work(void *context, struct in_flight *entry)
     *is_at_work = *is_at_work || entry->words_waiting == 0;
 }
 
-/* All that is left waits for the store, which has taken no record for a while: it is away, and waiting longer would only make
- * the stop longer. Others take over when the lease ends, as from a node that died. */
+/* All that is left waits for the store, which has taken no record for a while: it is away, and waiting longer would only
+ * make the stop longer. Others take over when the lease ends, as from a node that died. */
 static bool store_is_away(struct node *node, int64_t now_us)
 {
     int64_t since_us = atomic_load(&node->records_fail_since_us);

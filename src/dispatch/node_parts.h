@@ -101,8 +101,8 @@ struct node {
     atomic_int stop_kind; /* 0 = none, else 1 + enum node_stop_kind */
     atomic_bool stopped;
     atomic_bool interrupted;
-    atomic_size_t left_behind;              /* executions that a stop could not give back */
-    _Atomic int64_t records_fail_since_us;  /* boot time of the first call of those in a row that failed; 0 = none */
+    atomic_size_t left_behind;             /* executions that a stop could not give back */
+    _Atomic int64_t records_fail_since_us; /* boot time of the first call of those in a row that failed; 0 = none */
     atomic_size_t stuck;
     atomic_bool others_lost;           /* there is something to recover */
     _Atomic int64_t told_of_others_us; /* boot time of the last answer about the others */

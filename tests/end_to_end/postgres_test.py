@@ -536,7 +536,7 @@ def _stop_without_server(weir, leave, come_back):
     assert stopped['reason'] == 'store_away' and stopped['count'] == 2, stopped
     assert not [event for event in events if event.get('reason') == 'node_stop'], 'it asked once more'
     second = _node(weir, '--node', 'second')
-    _await(lambda: all(weir.good('show', id, '--json').json()['node'] == 'second' for id in ids), what='both are taken over')
+    _await(lambda: all(weir.good('show', id, '--json').json()['node'] == 'second' for id in ids), what='takeover of both')
     second.send_signal(signal.SIGKILL)
     second.wait()
 
