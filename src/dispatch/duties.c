@@ -300,6 +300,7 @@ static enum weir_status notice_capacity(struct node *node, int64_t now_us, struc
         int64_t most = json_integer_value(json_object_get(workspace, "slots_max"));
         int64_t pending = json_integer_value(json_object_get(workspace, "pending"));
         if (pending > 0 && used >= most) {
+            slot_demand_told(&node->slot_demand, json_string_value(json_object_get(workspace, "name")));
             struct event event = {.type = EVENT_WORKSPACE_AT_CAPACITY,
                                   .count = pending,
                                   .slots_used = used,

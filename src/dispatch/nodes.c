@@ -107,6 +107,7 @@ static void lose_lease(struct node *node)
     in_flight_clear(&node->in_flight);
     pthread_mutex_unlock(&node->lock);
     pthread_mutex_unlock(&node->start_lock);
+    slot_demand_clear(&node->slot_demand);
     event_emit(node->events, &event);
 }
 

@@ -117,6 +117,13 @@ void engine_describe(struct engine *engine, const char *id, int64_t fence)
     }
 }
 
+void engine_want_slots(struct engine *engine, const char *workspace, bool wanted)
+{
+    if (engine->operations->want_slots != NULL) {
+        engine->operations->want_slots(engine, workspace, wanted);
+    }
+}
+
 size_t engine_room(struct engine *engine)
 {
     return engine->operations->room(engine);

@@ -28,7 +28,8 @@
 enum engine_feature {
     ENGINE_DIES_WITH_NODE = 1 << 0, /* runs inside the node: a dead node's executions must be started again elsewhere */
     ENGINE_RECORDS_STEPS = 1 << 1,  /* reports steps, and waits for `recorded` before it goes on */
-    ENGINE_DESCRIBES = 1 << 2       /* can be asked about an execution (reconciler) */
+    ENGINE_DESCRIBES = 1 << 2,      /* can be asked about an execution (reconciler) */
+    ENGINE_SEEKS_ENDS = 1 << 3      /* must look for ends, some sooner than others: wants engine_want_slots() */
 };
 
 /* --- steps --- */
@@ -118,6 +119,7 @@ enum end_state { END_COMPLETED, END_FAILED, END_CANCELLED };
 struct report {
     struct report *next; /* for the sink's queue */
     int sends;           /* the sink's own: how many starts had been sent when this was reported */
+    int64_t reported_us; /* the sink's own */
     enum report_kind kind;
     char id[UUID_TEXT_MAX];
     int64_t fence;
@@ -169,6 +171,9 @@ struct engine_operations {
     void (*recorded)(struct engine *engine, const struct recorded *recorded, size_t count);
     /* Asks what became of an execution; the answer is a report (STARTED, ENDED, ABSENT, UNKNOWN). May be NULL. */
     void (*describe)(struct engine *engine, const char *id, int64_t fence);
+    /* Others of this workspace wait for a slot, or none do any more, as far as the node can tell: the ends of its executions
+     * are looked for before those of others. Advice: late at times, wrong at times. May be NULL. */
+    void (*want_slots)(struct engine *engine, const char *workspace, bool wanted);
     /* Starts that would be accepted now without queueing (back-pressure, design 3.13). */
     size_t (*room)(struct engine *engine);
     /* Executions that are started and not yet durably ended. */
@@ -208,6 +213,7 @@ void engine_cancel(struct engine *engine, const char *id, int64_t fence);
 void engine_abandon(struct engine *engine, const char *id, int64_t fence);
 void engine_recorded(struct engine *engine, const struct recorded *recorded, size_t count);
 void engine_describe(struct engine *engine, const char *id, int64_t fence);
+void engine_want_slots(struct engine *engine, const char *workspace, bool wanted);
 size_t engine_room(struct engine *engine);
 size_t engine_running(struct engine *engine);
 void engine_lease(struct engine *engine, int64_t lease_end_boot_us);

@@ -59,7 +59,7 @@ ORDER BY id LIMIT 100;
 -- The last column: whether the death of its node is one of its own. Index: queue_held.
 -- name: items_of_node
 SELECT id, fence, handovers_counted, steps_ended,
-       status = 'DISPATCHED' AND NOT EXISTS (SELECT 1 FROM nodes n WHERE n.id = node_id AND n.is_outlived)
+       NOT EXISTS (SELECT 1 FROM nodes n WHERE n.id = node_id AND n.is_outlived)
 FROM workflow_execution_queue WHERE phase = 2 AND node_id = ?1 LIMIT ?2;
 
 -- The safety net of the specification: CLAIMED for too long, by ?4 itself, or by a node that does not live; ?4 = 0: by any.

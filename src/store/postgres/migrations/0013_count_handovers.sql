@@ -8,8 +8,7 @@ ALTER TABLE :schema.nodes ADD COLUMN is_outlived boolean NOT NULL DEFAULT false;
 UPDATE :schema.nodes SET is_outlived = true WHERE engine = 'temporal';
 
 -- What a hand-over would count of these items, which the caller has locked.
---   running  the steps that ran under the claim that is lost; NULL = none, or nobody can tell: the item is not dispatched, or its
---            node's death did not stop them
+--   running  the steps that ran under the claim that is lost; NULL = none, or its node's death did not stop them
 --   counted  how many hand-overs count then
 CREATE FUNCTION :schema.count_handovers(ids uuid[])
 RETURNS TABLE (id uuid, node_id bigint, running text, counted integer, ended integer)
@@ -20,7 +19,7 @@ LANGUAGE sql STABLE AS $$
     CROSS JOIN LATERAL (
         SELECT (count(*) FILTER (WHERE n.finished_at IS NOT NULL))::integer AS ended,
                left(string_agg(n.step, ', ' ORDER BY n.step)
-                    FILTER (WHERE n.status = 'RUNNING' AND n.fence = q.fence AND q.status = 'DISPATCHED'
+                    FILTER (WHERE n.status = 'RUNNING' AND n.fence = q.fence
                             AND NOT EXISTS (SELECT 1 FROM :schema.nodes o WHERE o.id = q.node_id AND o.is_outlived)), 200) AS running
         FROM :schema.workflow_node_executions n WHERE n.execution_id = q.id) s
     WHERE q.id = ANY (ids)
