@@ -332,11 +332,29 @@ static enum weir_status await_stop(struct node_runner *runner, int64_t deadline_
     return WEIR_OK;
 }
 
+/* Not given back, because the store was away. */
+static enum weir_status tell_left_behind(const struct node_runner *runner, struct weir_error *error)
+{
+    size_t left = 0;
+    for (size_t i = 0; i < runner->count; i++) {
+        left += node_left_behind(runner->nodes[i].node);
+    }
+    if (left == 0) {
+        return WEIR_OK;
+    }
+    return error_set(error, WEIR_STORE_UNREACHABLE,
+                     "the store is away: %zu execution%s could not be given back, and %s handed over when the lease ends",
+                     left, left == 1 ? "" : "s", left == 1 ? "is" : "are");
+}
+
 static enum weir_status interrupt(struct node_runner *runner, bool by_signal, struct weir_error *error)
 {
     bool graceful = false;
     begin_stop(runner, NODE_STOP_INTERRUPT);
     enum weir_status status = await_stop(runner, INTERRUPT_DEADLINE_US, &graceful, error);
+    if (status == WEIR_OK) {
+        status = tell_left_behind(runner, error);
+    }
     if (status != WEIR_OK) {
         return status;
     }
@@ -357,6 +375,9 @@ enum weir_status node_runner_stop(struct node_runner *runner, struct weir_error 
     begin_stop(runner, NODE_STOP_GRACEFUL);
     for (;;) {
         enum weir_status status = await_stop(runner, STOP_LOOK_US, &graceful, error);
+        if (status == WEIR_OK && tell_left_behind(runner, error) != WEIR_OK) {
+            return error->status;
+        }
         if (status == WEIR_OK) {
             return graceful
                        ? WEIR_OK

@@ -28,6 +28,7 @@ struct in_flight {
     int64_t waited_us;      /* from when it could have run to its claim */
     int64_t resend_boot_us; /* when an unanswered start is sent again */
     int sends;
+    int words_waiting;  /* reports of its steps and its end that are not on record yet */
     bool answer_waits;  /* a definite answer is in the recorder's queue: nothing is sent again meanwhile */
     bool started;       /* the engine has it */
     bool dispatched;    /* and that is on record */

@@ -403,6 +403,11 @@ enum weir_status node_await_stop(struct node *node, int64_t deadline_us, bool *r
     return WEIR_OK;
 }
 
+size_t node_left_behind(struct node *node)
+{
+    return atomic_load(&node->left_behind);
+}
+
 void node_close(struct node *node)
 {
     if (node == NULL) {

@@ -107,6 +107,9 @@ bool node_is_stopped(struct node *node);
  * NULL): whether nothing had to be interrupted. */
 WEIR_MUST_CHECK enum weir_status node_await_stop(struct node *node, int64_t deadline_us, bool *ret_graceful,
                                                  struct weir_error *error);
+/* After a stop: how many executions the node could not give back, because the store was away. They are handed over when its
+ * lease ends. */
+size_t node_left_behind(struct node *node);
 /* Takes NULL. Without a stop before: as if the process had died, except that threads are joined. */
 void node_close(struct node *node);
 

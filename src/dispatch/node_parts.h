@@ -30,6 +30,7 @@ enum {
 #define LOOK_LATER_US ((int64_t)1000)    /* after a claim that took all there was: its starts have the processors first */
 #define ROOM_LOOK_US ((int64_t)500)      /* to the engine that is about to let go what has ended */
 #define STOP_LAST_US ((int64_t)10000000) /* after an interrupt: then what is left is handed over */
+#define STOP_AWAY_US ((int64_t)3000000)  /* when no record is taken for so long, an interrupted node waits no more */
 
 enum loop { LOOP_DISPATCH, LOOP_RECORD, LOOP_HEARTBEAT, LOOP_DUTIES, LOOP_COUNT };
 
@@ -107,6 +108,8 @@ struct node {
     atomic_int stop_kind; /* 0 = none, else 1 + enum node_stop_kind */
     atomic_bool stopped;
     atomic_bool interrupted;
+    atomic_size_t left_behind;             /* executions that a stop could not give back */
+    _Atomic int64_t records_fail_since_us; /* boot time of the first call of those in a row that failed; 0 = none */
     atomic_size_t stuck;
     atomic_bool others_lost;           /* there is something to recover */
     _Atomic int64_t told_of_others_us; /* boot time of the last answer about the others */

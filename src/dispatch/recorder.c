@@ -23,6 +23,11 @@ static bool is_answer(enum report_kind kind)
     return kind == REPORT_STARTED || kind == REPORT_REFUSED || kind == REPORT_UNREACHABLE;
 }
 
+static bool is_end(enum report_kind kind)
+{
+    return kind == REPORT_ENDED || kind == REPORT_GIVEN_BACK;
+}
+
 void recorder_report(void *context, struct report *report)
 {
     struct node *node = context;
@@ -32,6 +37,7 @@ void recorder_report(void *context, struct report *report)
     if (entry != NULL) {
         report->sends = entry->sends;
         entry->answer_waits = entry->answer_waits || is_answer(report->kind);
+        entry->words_waiting += report->kind == REPORT_STEP || is_end(report->kind);
         if (report->kind == REPORT_STARTED && !entry->started) {
             entry->started_boot_us = report->reported_us;
         }
@@ -108,11 +114,6 @@ void recorder_drop_all(struct node *node)
 }
 
 /* --- from reports to records --- */
-
-static bool is_end(enum report_kind kind)
-{
-    return kind == REPORT_ENDED || kind == REPORT_GIVEN_BACK;
-}
 
 /* An execution that ends in this set need not be marked DISPATCHED first: its end says so. */
 static void mark_ends(struct node *node)
@@ -397,6 +398,9 @@ static bool settle(struct node *node, const struct report *report, const struct 
     if (entry != NULL && record->kind == RECORD_DISPATCHED && record->status == WEIR_OK) {
         entry->dispatched = true;
     }
+    if (entry != NULL) {
+        entry->words_waiting -= report->kind == REPORT_STEP || is_end(report->kind);
+    }
     bool stays = (record->kind == RECORD_DISPATCHED || record->kind == RECORD_STEP) && !lost;
     if (!stays) {
         in_flight_remove(&node->in_flight, report->id, report->fence);
@@ -448,6 +452,9 @@ int64_t recorder_step(struct node *node)
     struct record_summary summary = {0};
     int64_t now_us = node_now(node);
     int64_t next_us;
+    if (atomic_load(&node->stopped)) {
+        return TIME_NEVER; /* what is left is others' */
+    }
     if (loop_is_backing_off(node, LOOP_RECORD, now_us, &next_us) || atomic_load(&node->lease_lost)) {
         return atomic_load(&node->lease_lost) ? TIME_NEVER : next_us;
     }
@@ -465,8 +472,11 @@ int64_t recorder_step(struct node *node)
                                          : store_record(node->stores[LOOP_RECORD], atomic_load(&node->id), node->records,
                                                         count, &summary, &error);
     if (status != WEIR_OK) {
+        int64_t none = 0;
+        (void)atomic_compare_exchange_strong(&node->records_fail_since_us, &none, now_us);
         return loop_failed(node, LOOP_RECORD, now_us, status, &error);
     }
+    atomic_store(&node->records_fail_since_us, 0);
     loop_succeeded(node, LOOP_RECORD);
     settle_batch(node);
     /* A freed slot or a freed place in the engine starts the next item at once. */

@@ -330,10 +330,10 @@ struct recover_options {
     bool (*knows)(void *context, const char *id, int64_t fence); /* NULL = it knows none of them */
     void *knows_context;
     bool look_only; /* change nothing; `more` tells whether there is anything to do */
-    /* A handover counts when a step of the item is on record as RUNNING under the claim that is lost, and its node's death has
-     * stopped it (not node_options.is_outlived). So what was only claimed, sleeps, waits or is between two steps
-     * is never at fault, nor is what a node gives back. The count begins anew when a step of the item has ended since. With
-     * so many the item ends FAILED, code `poison` (design 3.8). At least 1 */
+    /* A handover counts when a step of the item is on record as RUNNING under the claim that is lost, and its node's death
+     * has stopped it (not node_options.is_outlived). So what was only claimed, sleeps, waits or is between two steps is
+     * never at fault, nor is what a node gives back. The count begins anew when a step of the item has ended since. With so
+     * many the item ends FAILED, code `poison` (design 3.8). At least 1 */
     int handovers_max;
     size_t limit; /* items per call, at most RECOVER_BATCH */
 };

@@ -515,6 +515,42 @@ def a_node_that_is_silent_is_taken_over_by_the_second_heartbeat_after_its_lease(
     silent.send_signal(signal.SIGKILL)
 
 
+def _stop_without_server(weir, leave, come_back):
+    """With work in hand; what the node says, and its last words."""
+    _use(weir)
+    weir.good('store', 'init', '-q')
+    weir.good('workspace', 'set', 'acme', '--plan', 'pro', '-q')
+    weir.write('long.yaml', 'name: long\nsteps:\n  only:\n    exec: [sleep, "600"]\n')
+    weir.good('workflow', 'apply', 'long.yaml', '-q')
+    node = _node(weir, env={'WEIR_STOP_GRACE': '1s'})
+    ids = [weir.enqueue('-w', 'acme', 'long') for _ in range(2)]
+    _await(lambda: all(_status_of(weir, id) == 'DISPATCHED' for id in ids), what='two at work')
+    leave()
+    try:
+        node.send_signal(signal.SIGTERM)
+        out, err = (text.decode() for text in node.communicate(timeout=60))
+    finally:
+        come_back()
+    assert node.returncode == 6, (node.returncode, err)
+    assert 'the store is away: 2 executions could not be given back' in err, err
+    events = [json.loads(line) for line in out.splitlines()]
+    [stopped] = [event for event in events if event['event'] == 'node.stopped']
+    assert stopped['reason'] == 'store_away' and stopped['count'] == 2, stopped
+    assert not [event for event in events if event.get('reason') == 'node_stop'], 'it asked once more'
+    second = _node(weir, '--node', 'second')
+    _await(lambda: all(weir.good('show', id, '--json').json()['node'] == 'second' for id in ids), what='takeover of both')
+    second.send_signal(signal.SIGKILL)
+    second.wait()
+
+
+def a_stop_without_its_server_is_soon_over_and_says_what_it_leaves(weir):
+    _stop_without_server(weir, lambda: _server().stop(signal.SIGQUIT), _server().start)
+
+
+def a_stop_while_its_server_is_paused_is_soon_over(weir):
+    _stop_without_server(weir, lambda: _server().signal_all(signal.SIGSTOP), lambda: _server().signal_all(signal.SIGCONT))
+
+
 def nodes_survive_the_servers_restart(weir):
     server = _server()
     name = _use(weir)

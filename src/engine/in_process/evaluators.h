@@ -1,8 +1,9 @@
 /* The node's evaluator children: jq programs go to one of them, answers come back to who asked.
  *
  * Up to EVALUATORS_MAX children, started by the keeper when they are first needed. Each works on one request at a time, so
- * that its deadline (of processor time) is its own: a child that passes it is killed (and replaced when the next request needs one), and the
- * request ends with WEIR_TIMED_OUT. An answer comes back exactly once, from the loop, never from inside evaluators_ask().
+ * that its deadline (of processor time) is its own: a child that passes it is killed (and replaced when the next request
+ * needs one), and the request ends with WEIR_TIMED_OUT. An answer comes back exactly once, from the loop, never from inside
+ * evaluators_ask().
  *
  * Threads: the loop's. Owner of a request: who asked; it is linked into the queue until it is answered or dropped.
  */

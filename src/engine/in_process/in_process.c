@@ -476,7 +476,7 @@ static void keeper_was_lost(void *context, const struct keeper_loss *loss)
         (void)snprintf(text, sizeof text, "process %d, which watches over steps, %s; its place has process %d",
                        (int)loss->old_pid, how, (int)loss->pid);
     } else {
-        (void)snprintf(text, sizeof text, "process %d, which watches over steps, %s, and exec steps wait for another: %.120s",
+        (void)snprintf(text, sizeof text, "process %d, which watches over steps, %s; exec steps wait for another: %.120s",
                        (int)loss->old_pid, how, loss->error);
     }
     struct report *report = runner_report_new(REPORT_INTERRUPTED, "", 0);

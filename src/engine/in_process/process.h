@@ -9,7 +9,7 @@
  * Threads: the loop's. Owner: a process belongs to its step from process_start() until it was handed back by `ended`,
  * exactly once, and then process_free() is the step's to call.
  *
- * When the keeper dies, all processes end as PROCESS_KEEPER_LOST, but not before everything that they started is surely gone:
+ * When the keeper dies, all processes end as PROCESS_KEEPER_LOST, but not before all that they started is surely gone:
  *
  *     keeper dies -> groups are killed -> /proc is swept until nothing of theirs is left -> `ended` for each
  *                                                            -> another keeper is forked; until there is one nothing starts
@@ -85,9 +85,9 @@ struct process {
 struct keeper_loss {
     size_t interrupted; /* steps */
     pid_t old_pid;
-    int wait_status;          /* of the old one */
-    pid_t pid;                /* of the new one; 0: there is none yet */
-    const char *error;        /* why not; NULL when it is only waited for */
+    int wait_status;   /* of the old one */
+    pid_t pid;         /* of the new one; 0: there is none yet */
+    const char *error; /* why not; NULL when it is only waited for */
 };
 
 struct process_table {
@@ -105,7 +105,8 @@ struct process_table {
     bool is_sweeping;
     bool is_told; /* that there is none: once */
     int64_t keeper_since_us;
-    void (*lost)(void *context, const struct keeper_loss *loss); /* called when a lost keeper was replaced, or could not be */
+    /* Called when a lost keeper was replaced, and when that failed for the first time. */
+    void (*lost)(void *context, const struct keeper_loss *loss);
     void *lost_context;
     int64_t lease_end_us;
     int empty_fd; /* /dev/null */

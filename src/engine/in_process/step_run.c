@@ -411,8 +411,8 @@ static void wait_for_lease(struct step_run *run)
     set_timer(run, time_add(loop_now(&run->execution->runner->loop), STEP_AFTER_LEASE_LOSS_US));
 }
 
-/* The keeper was killed, and the step with it: no failure of the step, which runs again, at once and with the next attempt's
- * number. But it may be what the keeper is killed for (memory), so only as often as a node may die under it. */
+/* The keeper was killed, and the step with it: no failure of the step, which runs again, at once and with the next
+ * attempt's number. But it may be what the keeper is killed for (memory), so only as often as a node may die under it. */
 static void run_again(struct step_run *run, const struct process *process)
 {
     run->keepers_lost++;

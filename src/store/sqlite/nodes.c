@@ -67,10 +67,10 @@ static enum node_wish parse_wish(const char *name)
 
 static enum weir_status beat(struct write *write, int64_t node_id, struct node_beat *beat, struct weir_error *error)
 {
-    sqlite3_stmt *statement = connection_bind(write->connection, error, QUERY_BEAT_NODE, "iidiiti", node_id, write->now_us,
-                                              beat->engine_reachable ? 1 : 0, (int64_t)beat->running, (int64_t)beat->stuck,
-                                              beat->engine_reachable ? NULL : beat->engine_error,
-                                              (int64_t)beat->keeper_pid);
+    sqlite3_stmt *statement =
+        connection_bind(write->connection, error, QUERY_BEAT_NODE, "iidiiti", node_id, write->now_us,
+                        beat->engine_reachable ? 1 : 0, (int64_t)beat->running, (int64_t)beat->stuck,
+                        beat->engine_reachable ? NULL : beat->engine_error, (int64_t)beat->keeper_pid);
     enum weir_status status = WEIR_OK;
     if (statement == NULL) {
         return statement_failure(error);

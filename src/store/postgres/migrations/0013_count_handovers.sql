@@ -53,9 +53,8 @@ BEGIN
     IF lost IS NOT NULL THEN
         SELECT array_agg(m.workspace_id) INTO freed
         FROM :schema.move_to_history(lost, 'FAILED', 'poison',
-                                     format('its node died %s times while it ran, and no step of it ended in between; it is not tried again',
-                                            handovers_max),
-                                     now_us) m;
+                                     format('its node died %s times while it ran, and no step of it ended in between;'
+                                            ' it is not tried again', handovers_max), now_us) m;
         PERFORM :schema.free_slots(freed, array_fill('FAILED'::text, ARRAY[cardinality(freed)]));
     END IF;
 END

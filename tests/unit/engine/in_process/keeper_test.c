@@ -300,10 +300,11 @@ static bool has_children(long pid)
 static void expression_whose_evaluator_dies_with_the_keeper_is_asked_again(void **state)
 {
     (void)state;
-    engine_fixture_start(&fixture, 1, "{\"name\":\"t\",\"steps\":{\"a\":{\"exec\":[\"echo\",\"${[range(1000000)] | length}\"]}}}",
-                         "{}");
+    const char *definition = "{\"name\":\"t\",\"steps\":{\"a\":{\"exec\":[\"echo\",\"${[range(1000000)] | length}\"]}}}";
+    engine_fixture_start(&fixture, 1, definition, "{}");
     for (int i = 0; i < 20000 && !has_children(in_process_keeper_pid(fixture.engine)); i++) {
-        (void)usleep(1000); /* until the evaluator is there: it works on it for a while */
+        struct timespec pause = {.tv_nsec = 1000000}; /* until the evaluator is there: it works on it for a while */
+        (void)nanosleep(&pause, NULL);
     }
     kill_keeper();
     assert_string_equal(engine_fixture_expect_end(&fixture, 1, END_COMPLETED)->step.output, "1000000\n");
