@@ -77,9 +77,13 @@ static double claim_once(struct scene *scene, struct record *records, size_t *re
 {
     struct claim_options options = {.node_id = scene->node_id, .group = "default", .limit = CLAIM_ITEMS, .attempts_max = 3};
     struct claim_result result = {0};
+    struct next_work next;
     struct arena arena;
     arena_init(&arena, 1024 * 1024);
     double began = bench_now();
+    /* As a node does that was not told of work. */
+    BENCH_OK(store_next_work(scene->store, scene->node_id, "default", &next, &fault), &fault);
+    BENCH_CHECK(next.ready);
     BENCH_OK(store_claim(scene->store, &options, &arena, &result, &fault), &fault);
     double seconds = bench_now() - began;
     for (size_t i = 0; i < result.count; i++) {

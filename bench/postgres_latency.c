@@ -1,5 +1,5 @@
-/* From the moment before the enqueue to the start of the handler, in a node that has nothing else to do; the enqueuer is another
- * process. */
+/* From the moment before the enqueue to the start of the handler, in a node that has nothing else to do; the enqueuer is
+ * another process. */
 #include <stdlib.h>
 
 #include "postgres_scene.h"

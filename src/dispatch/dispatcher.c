@@ -330,9 +330,10 @@ static void lose_race(struct node *node)
     event_emit(node->events, &event);
 }
 
-/* Whoever tells of work is believed: a look before the claim would say the same, and the start would wait for it. Unless the
- * last one told in vain: then his workspace may be full, and looks, which lock nothing, come first until one finds work.
- * True when there was something and all of it was taken: then the look that sees to everything else need not be at once. */
+/* Whoever tells of work is believed: a look before the claim would say the same, and the start would wait for it. Unless
+ * the last one told in vain: then his workspace may be full, and looks, which lock nothing, come first until one finds
+ * work. True when there was something and all of it was taken: then the look that sees to everything else need not be at
+ * once. */
 static enum weir_status claim_what_was_told(struct node *node, int64_t now_us, bool *ret_took_all, struct weir_error *error)
 {
     size_t count = 0;

@@ -101,9 +101,9 @@ struct node {
     struct slot_demand slot_demand;
 
     /* flags, any thread */
-    atomic_bool paused; /* node_pause() */
+    atomic_bool paused;       /* node_pause() */
     atomic_bool told_of_work; /* by node_wake(), or by a store that wakes for nothing else */
-    atomic_int wish;    /* enum node_wish, by an operator */
+    atomic_int wish;          /* enum node_wish, by an operator */
     atomic_bool lease_lost;
     atomic_int stop_kind; /* 0 = none, else 1 + enum node_stop_kind */
     atomic_bool stopped;
@@ -120,8 +120,8 @@ struct node {
     struct held_lock exclusive;
     int64_t store_ahead_us; /* store time minus boot clock, as the last claim showed it */
     int64_t next_poll_boot_us;
-    int lost_races; /* claims in a row that took nothing although there was something */
-    bool told_in_vain; /* the last claim that was made without a look found nothing */
+    int lost_races;       /* claims in a row that took nothing although there was something */
+    bool told_in_vain;    /* the last claim that was made without a look found nothing */
     int64_t look_boot_us; /* a look that was put off; 0 = none was */
     int64_t stop_began_boot_us;
     int64_t interrupt_began_boot_us;

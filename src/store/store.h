@@ -41,8 +41,8 @@ struct store_options {
 };
 
 enum store_feature {
-    STORE_SHARED = 1 << 0, /* several machines may use it */
-    STORE_WAKES = 1 << 1,  /* store_wake_fd() becomes readable when another process has changed something ... */
+    STORE_SHARED = 1 << 0,        /* several machines may use it */
+    STORE_WAKES = 1 << 1,         /* store_wake_fd() becomes readable when another process has changed something ... */
     STORE_TELLS_OF_WORK = 1 << 2, /* ... and only when there may be something to claim */
 };
 

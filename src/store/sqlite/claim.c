@@ -1,7 +1,8 @@
 /* Claim: promote what is due, take what dead nodes left, then the heads of the ready lanes in stride order (design 3.4).
  *
- * Everything happens in one write transaction, so no other claimer can pass a cap in between; a look without a transaction
- * comes first, so that an idle queue is never written. */
+ * Everything happens in one write transaction, so no other claimer can pass a cap in between. It begins with a look, and
+ * whoever finds nothing writes nothing, so an idle queue is never written. Whoever claims has looked before, or was told.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -520,8 +521,6 @@ static enum weir_status claim_in_transaction(struct claim *claim, struct claim_r
     return status == WEIR_OK ? complete_items(claim, error) : status;
 }
 
-/* Without a look before the transaction: whoever claims has looked, or was told. It looks before it writes, so an idle queue
- * is never written. */
 enum weir_status sqlite_claim(struct store *store, const struct claim_options *options, struct arena *arena,
                               struct claim_result *ret_result, struct weir_error *error)
 {
