@@ -102,7 +102,7 @@ CASES = {
     'y_string_right_to_left': '"\u202eabc\u202c\u200f"'.encode(), 'y_string_line_separators': '"\u2028\u2029"'.encode(),
     'y_string_joined': '"👩\u200d👩\u200d👧 e\u0301"'.encode(), 'y_string_bom_inside': '"\ufeff"'.encode(),
     'y_string_replacement': '"\ufffd"'.encode(),
-    'y_string_markup': b'"<script>&amp;</script> -- \'; DROP TABLE x; ${.a} %s {{x}}"',
+    'y_string_markup': b'"<script>&amp;</script> -- \'; DROP TABLE x; $.a %s {{x}}"',
     'y_string_long': b'"' + b'x' * 60000 + b'"', 'y_key_with_escapes': b'{"\\u0061\\n\\"":0}',
     'y_key_not_ascii': '{"é😀":0}'.encode(),
     'r_surrogate_first_alone': b'"\\ud800"', 'r_surrogate_second_alone': b'"\\udc00"',
