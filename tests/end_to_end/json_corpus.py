@@ -1,7 +1,7 @@
-"""Texts that a reader of JSON has to take, and texts that it has to refuse, after the classes of the well-known corpora: one
-value each, which a test puts where weir takes a value. `y_` is JSON that weir takes, `n_` is no JSON. `r_` is JSON, or is
-left to the reader by RFC 8259, and weir refuses it: what two programs would read differently (lone surrogates, keys that
-come twice, numbers beyond a double or beyond 64 bits), and what is beyond its limits."""
+"""Texts that a reader of JSON has to take, and texts that it has to refuse, after the classes of the well-known corpora:
+one value each, which a test puts where weir takes a value. `y_` is JSON that weir takes, `n_` is no JSON. `r_` is JSON,
+or is left to the reader by RFC 8259, and weir refuses it: what two programs would read differently (lone surrogates, keys
+that come twice, numbers beyond a double or beyond 64 bits), and what is beyond its limits."""
 
 import json
 
@@ -11,7 +11,8 @@ NUMBER_LONG = '1' * 400
 CASES = {
     # --- structure ---
     'y_blanks_everywhere': b' \t\r{ "a"\t:\r[ 1 , 2 ] } ',
-    'y_empty_array': b'[]', 'y_empty_object': b'{}', 'y_empty_key': b'{"":0}', 'y_keys_that_differ_in_case': b'{"a":1,"A":2}',
+    'y_empty_array': b'[]', 'y_empty_object': b'{}', 'y_empty_key': b'{"":0}',
+    'y_keys_that_differ_in_case': b'{"a":1,"A":2}',
     'y_same_key_at_two_levels': b'{"a":{"a":1}}', 'y_lonely_string': b'"a"', 'y_lonely_number': b'42',
     'y_lonely_true': b'true',
     'y_lonely_false': b'false', 'y_lonely_null': b'null', 'y_long_array': b'[' + b'0,' * 5000 + b'0]',
@@ -51,7 +52,8 @@ CASES = {
     # --- words ---
     'n_word_cut': b'tru', 'n_word_longer': b'truee', 'n_word_capital': b'True', 'n_word_capitals': b'NULL',
     'n_word_nan': b'NaN',
-    'n_word_minus_nan': b'-NaN', 'n_word_infinity': b'Infinity', 'n_word_minus_infinity': b'-Infinity', 'n_word_inf': b'inf',
+    'n_word_minus_nan': b'-NaN', 'n_word_infinity': b'Infinity', 'n_word_minus_infinity': b'-Infinity',
+    'n_word_inf': b'inf',
     'n_word_undefined': b'undefined', 'n_word_none': b'None', 'n_word_and_bracket': b'[nul]', 'n_word_and_open': b'[fals',
     'n_word_wide': '［true］'.encode(), 'n_word_bare': b'abc', 'n_word_star': b'*',
     # --- numbers ---
@@ -70,14 +72,16 @@ CASES = {
     'r_number_huge_integer': NUMBER_LONG.encode(), 'r_number_huge_exponent': b'1e999',
     'r_number_minus_huge_exponent': b'-1e999',
     'r_number_huge_real': (NUMBER_LONG + '.5').encode(), 'r_number_longest_exponent': b'0.4e' + b'0' * 50 + b'9' * 50,
-    'n_number_leading_zero': b'01', 'n_number_minus_leading_zero': b'-01', 'n_number_two_zeros': b'00', 'n_number_plus': b'+1',
+    'n_number_leading_zero': b'01', 'n_number_minus_leading_zero': b'-01', 'n_number_two_zeros': b'00',
+    'n_number_plus': b'+1',
     'n_number_minus_alone': b'-', 'n_number_minus_blank': b'- 1', 'n_number_two_minuses': b'--1',
     'n_number_plus_minus': b'+-1',
     'n_number_point_first': b'.5', 'n_number_minus_point': b'-.5', 'n_number_point_last': b'1.',
     'n_number_point_exponent': b'1.e5',
     'n_number_two_points': b'1.2.3', 'n_number_exponent_alone': b'e5', 'n_number_exponent_empty': b'1e',
     'n_number_exponent_sign': b'1e+',
-    'n_number_two_exponents': b'1e5e5', 'n_number_exponent_real': b'1e1.5', 'n_number_hex': b'0x1F', 'n_number_octal': b'0o17',
+    'n_number_two_exponents': b'1e5e5', 'n_number_exponent_real': b'1e1.5', 'n_number_hex': b'0x1F',
+    'n_number_octal': b'0o17',
     'n_number_grouped': b'1 000', 'n_number_underscore': b'1_000', 'n_number_comma': b'[1,000]', 'n_number_suffix': b'1L',
     'n_number_letters_behind': b'12abc', 'n_number_expression': b'1+2', 'n_number_wide_digit': '１'.encode(),
     'n_number_cut_in_array': b'[-', 'n_number_bad_byte_behind': b'1\xe5', 'n_number_nul_behind': b'1\x00',
@@ -98,7 +102,7 @@ CASES = {
     'y_string_right_to_left': '"\u202eabc\u202c\u200f"'.encode(), 'y_string_line_separators': '"\u2028\u2029"'.encode(),
     'y_string_joined': '"👩\u200d👩\u200d👧 e\u0301"'.encode(), 'y_string_bom_inside': '"\ufeff"'.encode(),
     'y_string_replacement': '"\ufffd"'.encode(),
-    'y_string_markup': b'"<script>&amp;</script> -- \'; DROP TABLE x; ${.a} %s {{x}}"',
+    'y_string_markup': b'"<script>&amp;</script> -- \'; DROP TABLE x; $.a %s {{x}}"',
     'y_string_long': b'"' + b'x' * 60000 + b'"', 'y_key_with_escapes': b'{"\\u0061\\n\\"":0}',
     'y_key_not_ascii': '{"é😀":0}'.encode(),
     'r_surrogate_first_alone': b'"\\ud800"', 'r_surrogate_second_alone': b'"\\udc00"',
@@ -128,10 +132,12 @@ CASES = {
     'n_utf8_long_nul': b'"\xc0\x80"', 'n_utf8_long_three': b'"\xe0\x80\xaf"', 'n_utf8_long_four': b'"\xf0\x80\x80\xaf"',
     'n_utf8_six_bytes': b'"\xfc\x83\xbf\xbf\xbf\xbf"', 'n_utf8_surrogate': b'"\xed\xa0\x80"',
     'n_utf8_surrogate_pair': b'"\xed\xa0\xbd\xed\xb8\x80"',
-    'n_utf8_beyond_unicode': b'"\xf4\x90\x80\x80"', 'n_utf8_bad_in_key': b'{"\xff":0}', 'n_utf8_bad_in_escape': b'"\\u\xe5"',
+    'n_utf8_beyond_unicode': b'"\xf4\x90\x80\x80"', 'n_utf8_bad_in_key': b'{"\xff":0}',
+    'n_utf8_bad_in_escape': b'"\\u\xe5"',
     'n_utf8_bad_after_backslash': b'"\\\xe5"', 'n_utf8_bad_outside': b'[\xff]', 'n_utf8_cut_by_quote': b'["\xe2\x82"]',
     'n_byte_nul': b'\x00', 'n_byte_nul_in_array': b'[\x00]', 'n_byte_nul_behind': b'1\x00', 'n_byte_form_feed': b'[\x0c]',
-    'n_byte_vertical_tab': b'[\x0b1]', 'n_byte_no_break_space': '[\u00a0]'.encode(), 'n_byte_word_joiner': '[\u2060]'.encode(),
+    'n_byte_vertical_tab': b'[\x0b1]', 'n_byte_no_break_space': '[\u00a0]'.encode(),
+    'n_byte_word_joiner': '[\u2060]'.encode(),
     'n_byte_bom': b'\xef\xbb\xbf1', 'n_byte_bom_alone': b'\xef\xbb\xbf', 'n_byte_bom_cut': b'\xef\xbb1',
     'n_utf16_little': '1'.encode('utf-16-le'),
     'n_utf16_big': '"é"'.encode('utf-16-be'), 'n_utf16_with_bom': '1'.encode('utf-16'), 'n_utf32': '1'.encode('utf-32-le'),

@@ -28,11 +28,11 @@ def _server():
     """One for all tests: they take a database each."""
     global SERVER
     if SERVER is None:
-        SERVER = PostgresServer()
+        # Version 13 keeps an md5 hash unless it is told, which is of no use for scram.
+        SERVER = PostgresServer("password_encryption = 'scram-sha-256'")
         with open(SERVER.path('data/pg_hba.conf'), 'w') as file:
             file.write('local all all trust\nhost all locked 127.0.0.1/32 scram-sha-256\nhost all all 127.0.0.1/32 trust\n')
-        # Version 13 keeps an md5 hash unless it is told, which is of no use for scram.
-        SERVER.sql(f"SET password_encryption = 'scram-sha-256'; CREATE ROLE locked LOGIN PASSWORD '{SECRET}'")
+        SERVER.sql(f"CREATE ROLE locked LOGIN PASSWORD '{SECRET}'")
         SERVER.sql('CREATE ROLE node LOGIN')
         SERVER.sql('SELECT pg_reload_conf()')
     return SERVER
