@@ -105,6 +105,9 @@ enum weir_status verb_status(struct invocation *invocation, struct weir_error *e
     struct store *store = NULL;
     json_t *answer = NULL;
     bool as_metrics = invocation_has(invocation, "metrics");
+    if (as_metrics && invocation->output->format != OUTPUT_TABLE) {
+        return invocation_usage_error(invocation, error, "--metrics is the text of Prometheus, which has no JSON form");
+    }
     enum weir_status status = invocation_open_store(invocation, STORE_READ, &store, error);
     if (status == WEIR_OK) {
         status = store_status(store, as_metrics ? METRICS_WORKSPACES : STATUS_WORKSPACES, &answer, error);

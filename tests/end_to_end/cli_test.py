@@ -185,6 +185,32 @@ def complete_dry_says_and_refuses_what_complete_does(weir):
         assert_error(weir.run('complete', id, '--result', '@' + weir.path('nul'), *flags), 2, 'invalid_argument', 'NUL')
 
 
+def a_dry_run_answers_in_json_when_json_is_asked_for(weir):
+    weir.make_store()
+    assert weir.good('enqueue', '-w', 'acme', 'hello', '-n', '--json').json() == \
+        {'workspace': 'acme', 'workflow': 'hello', 'dry_run': True}
+    weir.write('fine.yaml', 'name: fine\nsteps: {a: {exec: ["true"]}}\n')
+    assert weir.good('workflow', 'apply', 'fine.yaml', '-n', '--json').json() == \
+        {'name': 'fine', 'workspace': None, 'dry_run': True}
+    assert_error(weir.run('signal', weir.enqueue(), 'go', '-n'), 2, 'invalid_argument', 'engine in_process has no signals')
+    assert_error(weir.run('status', '--metrics', '-o', 'table', '--timeout', '1x'), 2, 'invalid_argument')
+    error = json.loads(weir.run('status', '--metrics', '--json', code=2).err)['error']
+    assert 'no JSON form' in error['message'], error
+
+
+def ids_and_reasons_of_a_filter_are_taken_in_any_case(weir):
+    weir.make_store()
+    id = weir.enqueue()
+    for where in (f'id={id.upper()}', f'id={id[:8].upper()}', 'pending_reason=NO_NODE_in_group', 'state=PenDing'):
+        assert [item['id'] for item in weir.items('list', '--where', where)] == [id], where
+    assert_error(weir.run('list', '--where', 'id=xyz'), 2, 'invalid_argument', '"xyz" is not an execution id')
+    assert_error(weir.run('list', '--where', 'since=yesterday'), 2, 'invalid_argument', '1h means an hour ago')
+    assert weir.good('list', '--state', 'failed').err == 'nothing matches\n'
+    long = 'g' * 65
+    assert_error(weir.run('serve', '--group', long), 2, 'invalid_config', 'longer than 64 bytes')
+    assert_error(weir.run('list', env={'WEIR_EXECUTOR_GROUP': long}), 2, 'invalid_config', 'longer than 64 bytes')
+
+
 def times_and_groups_are_kept(weir):
     weir.make_store()
     later = weir.enqueue('-w', 'acme', 'hello', '--at', '+1h', '--group', 'slow', '--priority', '-5')
