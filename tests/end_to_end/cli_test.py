@@ -211,6 +211,14 @@ def ids_and_reasons_of_a_filter_are_taken_in_any_case(weir):
     assert_error(weir.run('list', env={'WEIR_EXECUTOR_GROUP': long}), 2, 'invalid_config', 'longer than 64 bytes')
 
 
+def a_wrong_flag_is_told_with_its_verb_wherever_it_stands(weir):
+    for words in (('workflow', 'apply', 'x.yaml', '--publish'), ('workflow', '--publish', 'apply', 'x.yaml'),
+                  ('workflow', 'apply', '--publish')):
+        said = weir.run(*words, code=2).err
+        assert 'has no flag --publish' in said, said
+    assert '`weir workflow apply` has no flag --publish' in weir.run('workflow', 'apply', 'x.yaml', '--publish', code=2).err
+
+
 def times_and_groups_are_kept(weir):
     weir.make_store()
     later = weir.enqueue('-w', 'acme', 'hello', '--at', '+1h', '--group', 'slow', '--priority', '-5')
