@@ -27,6 +27,11 @@ static void print_totals(struct output *output, const json_t *answer)
                  nodes == 0                                  ? "none"
                  : field_is_true(answer, "engine_reachable") ? "up"
                                                              : "not reachable");
+    int64_t unserved = field_number(json_object_get(answer, "pending_reasons"), "no_node_in_group", 0);
+    if (nodes > 0 && unserved > 0) {
+        output_print(output, "%s unserved  %" PRId64 ": no node of their group claims (`weir why ID`)\n",
+                     output_sign_coloured(output, SIGN_WARN), unserved);
+    }
     const char *engine_error = field_text(output, answer, "engine_error");
     if (engine_error != NULL) {
         output_print(output, "%s engine    %s\n", output_sign_coloured(output, SIGN_WARN), engine_error);
