@@ -230,7 +230,8 @@ static void a_limit_and_a_cursor_are_checked(void **state)
     assert_int_equal(json_array_size(json_object_get(page, "items")), 10);
     json_decref(page);
     page = NULL;
-    (void)strcat(cursor, "0");
+    cursor[UUID_TEXT_MAX - 1] = '0'; /* one character behind the id */
+    cursor[UUID_TEXT_MAX] = '\0';
     assert_int_equal(store_list(scene->store, &options, &page, &scene->error), WEIR_INVALID_ARGUMENT);
     assert_null(page);
 }
