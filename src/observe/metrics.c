@@ -35,7 +35,7 @@ static const struct {
     {EVENT_START_UNKNOWN, ADDS_COUNT, "weir_starts_unknown_total", NULL, "Starts without an answer."},
     {EVENT_ITEMS_RECOVERED, ADDS_COUNT, "weir_executions_recovered_total", "queue_stale_recovery_count",
      "Items taken over from dead nodes or stale claims."},
-    {EVENT_EXECUTION_POISONED, ADDS_ONE, "weir_executions_poisoned_total", NULL, "Items that ended their node too often."},
+    {EVENT_EXECUTION_POISONED, ADDS_COUNT, "weir_executions_poisoned_total", NULL, "Items that ended their node too often."},
     {EVENT_EXECUTION_STUCK, ADDS_ONE, "weir_executions_stuck_total", NULL, "Warnings of executions that run too long."},
     {EVENT_STALE_WRITE_REFUSED, ADDS_COUNT, "weir_stale_writes_refused_total", NULL, "Late writes that changed nothing."},
     {EVENT_RACE_LOST, ADDS_COUNT, "weir_races_lost_total", NULL, "Claims that found nothing though work was signalled."},

@@ -42,7 +42,8 @@ struct store_options {
 
 enum store_feature {
     STORE_SHARED = 1 << 0, /* several machines may use it */
-    STORE_WAKES = 1 << 1,  /* store_wake_fd() becomes readable when another process has changed something */
+    STORE_WAKES = 1 << 1,  /* store_wake_fd() becomes readable when another process has changed something ... */
+    STORE_TELLS_OF_WORK = 1 << 2, /* ... and only when there may be something to claim */
 };
 
 /* --- opening --- */
@@ -270,6 +271,7 @@ struct node_options {
     long keeper_pid;
     const char *version;
     const char *engine;
+    bool is_outlived; /* what it runs lives on without it (no ENGINE_DIES_WITH_NODE) */
     int64_t lease_us;
 };
 WEIR_MUST_CHECK enum weir_status store_node_start(struct store *store, const struct node_options *options,
@@ -291,6 +293,7 @@ struct node_neighbour {
 struct node_beat {
     bool engine_reachable;    /* in: what the breaker says */
     const char *engine_error; /* in: why it is not, UTF-8; NULL = not known */
+    long keeper_pid;          /* in: of now; one that was killed is replaced */
     size_t running;           /* in: executions in the engine */
     size_t stuck;             /* in: of these, stuck */
     enum node_wish wish;      /* out */
@@ -327,6 +330,10 @@ struct recover_options {
     bool (*knows)(void *context, const char *id, int64_t fence); /* NULL = it knows none of them */
     void *knows_context;
     bool look_only; /* change nothing; `more` tells whether there is anything to do */
+    /* A handover counts when a step of the item is on record as RUNNING under the claim that is lost, and its node's death has
+     * stopped it (not node_options.is_outlived). So what was only claimed, sleeps, waits or is between two steps
+     * is never at fault, nor is what a node gives back. The count begins anew when a step of the item has ended since. With
+     * so many the item ends FAILED, code `poison` (design 3.8). At least 1 */
     int handovers_max;
     size_t limit; /* items per call, at most RECOVER_BATCH */
 };

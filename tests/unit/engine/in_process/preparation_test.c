@@ -154,17 +154,6 @@ static void execution_cancelled_while_it_evaluates_ends_at_once(void **state)
     (void)engine_fixture_expect_end(&fixture, 2, END_COMPLETED);
 }
 
-static void lost_keeper_fails_the_expression_and_is_replaced(void **state)
-{
-    (void)state;
-    engine_fixture_start(&fixture, 1, "{\"name\":\"t\",\"steps\":{\"a\":{\"exec\":[\"echo\",\"${def f: f; f}\"]}}}", "{}");
-    (void)engine_fixture_expect(&fixture, REPORT_STARTED, 1, NULL, -1, 1);
-    assert_int_equal(kill((pid_t)in_process_keeper_pid(fixture.engine), SIGKILL), 0);
-    (void)engine_fixture_expect_end(&fixture, 1, END_FAILED);
-    engine_fixture_start(&fixture, 2, "{\"name\":\"t\",\"steps\":{\"a\":{\"exec\":[\"echo\",\"${1 + 1}\"]}}}", "{}");
-    (void)engine_fixture_expect_end(&fixture, 2, END_COMPLETED);
-}
-
 static void many_expressions_share_the_evaluators(void **state)
 {
     (void)state;
@@ -193,7 +182,6 @@ int main(void)
         CLAIM(runaway_expression_is_killed_and_the_next_one_is_answered),
         CLAIM(expression_that_never_ends_fails_with_a_code_of_its_own),
         CLAIM(execution_cancelled_while_it_evaluates_ends_at_once),
-        CLAIM(lost_keeper_fails_the_expression_and_is_replaced),
         CLAIM(many_expressions_share_the_evaluators),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
