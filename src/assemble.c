@@ -23,15 +23,21 @@ enum weir_status assemble_engine(const char *name, const struct engine_options *
     return WEIR_INVALID_ARGUMENT;
 }
 
+enum weir_status assemble_require_operator(const char *name, const char *what, struct weir_error *error)
+{
+    if (strcmp(name, "temporal") == 0) {
+        return WEIR_OK;
+    }
+    error_set(error, WEIR_INVALID_ARGUMENT, "engine %s has no %s", name, what);
+    error_hint(error, "where executions run on Temporal, weir.yaml says `engine: temporal`");
+    return WEIR_INVALID_ARGUMENT;
+}
+
 static enum weir_status open_operator(const char *name, const struct engine_options *options, int64_t timeout_us,
                                       const char *what, struct temporal_operator **ret_operator, struct weir_error *error)
 {
-    if (strcmp(name, "temporal") != 0) {
-        error_set(error, WEIR_INVALID_ARGUMENT, "engine %s has no %s", name, what);
-        error_hint(error, "where executions run on Temporal, weir.yaml says `engine: temporal`");
-        return WEIR_INVALID_ARGUMENT;
-    }
-    return temporal_operator_open(options->temporal, timeout_us, ret_operator, error);
+    enum weir_status status = assemble_require_operator(name, what, error);
+    return status == WEIR_OK ? temporal_operator_open(options->temporal, timeout_us, ret_operator, error) : status;
 }
 
 enum weir_status assemble_signal(const char *name, const struct engine_options *options, int64_t timeout_us,

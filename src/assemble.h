@@ -22,6 +22,9 @@ struct engine_options {
  * threads. */
 WEIR_MUST_CHECK enum weir_status assemble_engine(const char *name, const struct engine_options *options,
                                                  struct engine **ret_engine, struct weir_error *error);
+/* Whether the engine of this name takes what operators pass on to a running workflow; `what` is the word for it in the
+ * refusal, WEIR_INVALID_ARGUMENT. Asks nobody. */
+WEIR_MUST_CHECK enum weir_status assemble_require_operator(const char *name, const char *what, struct weir_error *error);
 /* What people ask of the engine directly, outside of any node. WEIR_INVALID_ARGUMENT when this engine has no such thing.
  * `timeout_us` of the call. See engine/temporal/operate.h for the rest. */
 WEIR_MUST_CHECK enum weir_status assemble_signal(const char *name, const struct engine_options *options, int64_t timeout_us,

@@ -72,6 +72,7 @@ static enum weir_status parse_time(const char *key, const char *value, int64_t n
     status = time_parse(value, now_us, ret_time_us, error);
     if (status != WEIR_OK) {
         error_prefix(error, "%s", key);
+        error_hint(error, "a time looks like 2026-11-21T10:00:00Z; 1h means an hour ago");
     }
     return status;
 }
@@ -93,6 +94,24 @@ static enum weir_status check_reason(const char *value, struct weir_error *error
         error_hint(error, "scheduled, ready, workspace_at_capacity, workspace_paused, queue_paused, backing_off,"
                           " engine_unreachable, no_node_in_group, handed_over");
     }
+    return WEIR_INVALID_ARGUMENT;
+}
+
+/* Ids and reasons are taken in any case. */
+static void make_lower(char *value)
+{
+    for (; *value != '\0'; value++) {
+        *value = (char)(*value >= 'A' && *value <= 'Z' ? *value - 'A' + 'a' : *value);
+    }
+}
+
+static enum weir_status check_id(const char *value, struct weir_error *error)
+{
+    if (strspn(value, "0123456789abcdef-") == strlen(value) && strlen(value) < UUID_TEXT_MAX) {
+        return WEIR_OK;
+    }
+    error_set(error, WEIR_INVALID_ARGUMENT, "\"%s\" is not an execution id", value);
+    error_hint(error, "give the whole id or its first characters, as weir list shows them");
     return WEIR_INVALID_ARGUMENT;
 }
 
@@ -125,7 +144,7 @@ static enum weir_status set_key(enum filter_key key, const char *value, int64_t 
         return parse_time(key_names[key], value, now_us, times[key], error);
     }
     *texts[key] = value;
-    return key == KEY_PENDING_REASON ? check_reason(value, error) : WEIR_OK;
+    return key == KEY_PENDING_REASON ? check_reason(value, error) : key == KEY_ID ? check_id(value, error) : WEIR_OK;
 }
 
 static enum weir_status find_key(const char *word, enum filter_key *ret_key, struct weir_error *error)
@@ -200,6 +219,9 @@ enum weir_status filter_parse(const char *where, int64_t now_us, struct arena *a
         enum weir_status status = next_pair(&at, &word, &value, error);
         if (status == WEIR_OK) {
             status = find_key(word, &key, error);
+        }
+        if (status == WEIR_OK && (key == KEY_ID || key == KEY_PENDING_REASON)) {
+            make_lower(value);
         }
         if (status == WEIR_OK) {
             status = set_key(key, value, now_us, filter, error);

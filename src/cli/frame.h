@@ -29,8 +29,11 @@ struct frame {
 void frame_open(struct frame *frame, struct output *output);
 bool frame_is_live(const struct output *output);
 void frame_begin(struct frame *frame);
-/* Puts the picture in the place of the last one. */
+/* Puts the picture in the place of the last one; on a terminal that is too small for it, what fits. */
 void frame_end(struct frame *frame);
+/* Cuts the text in place to so many columns and lines, 1 or more: a line that wrapped would not be found again. The last
+ * line, where the keys and the questions are, stays; those before it that are too many go. */
+void frame_fit(char *text, size_t columns, size_t rows);
 void frame_close(struct frame *frame);
 
 #endif

@@ -92,6 +92,21 @@ static size_t add_flag_names(const struct flag *flags, size_t most, const char *
     return count;
 }
 
+/* The command that the words before a flag name, for what is said of the flag; NULL when they name none yet. */
+static const struct command *command_so_far(const struct words *words)
+{
+    char name[64]; /* longer than any */
+    if (words->plain_count == 0) {
+        return NULL;
+    }
+    const struct command *command = command_find(words->plain[0]);
+    if (command == NULL && words->plain_count > 1) {
+        (void)snprintf(name, sizeof name, "%s %s", words->plain[0], words->plain[1]);
+        command = command_find(name);
+    }
+    return command;
+}
+
 static enum weir_status unknown_flag(const struct command *command, const char *spelling, const char *name,
                                      struct weir_error *error)
 {
@@ -172,7 +187,7 @@ static enum weir_status take_long(struct words *words, const char *word, struct 
     }
     const struct flag *flag = find_flag(NULL, name, 0);
     if (flag == NULL) {
-        return unknown_flag(words->plain_count > 0 ? command_find(words->plain[0]) : NULL, spelling, name, error);
+        return unknown_flag(command_so_far(words), spelling, name, error);
     }
     return note_flag(words, spelling, name, flag, equals != NULL ? equals + 1 : NULL, error);
 }
@@ -192,7 +207,7 @@ static enum weir_status take_letters(struct words *words, const char *word, stru
         }
         const struct flag *flag = find_flag(NULL, NULL, word[i]);
         if (flag == NULL) {
-            return unknown_flag(words->plain_count > 0 ? command_find(words->plain[0]) : NULL, spelling, "", error);
+            return unknown_flag(command_so_far(words), spelling, "", error);
         }
         const char *rest = word + i + 1;
         bool takes_rest = flag->type != VALUE_NONE && rest[0] != '\0';

@@ -50,6 +50,7 @@ static const struct setting table[SETTING_COUNT] = {
     .least = 1, .most = 100, .help = "starts of an execution before it fails"},
 [SETTING_EXECUTOR_GROUP] = {
     .key = "executor.group", .type = SETTING_TEXT, .default_text = "default", .environment = "WEIR_EXECUTOR_GROUP",
+    .most = GROUP_NAME_MAX,
     .help = "the group that a node serves; `enqueue` asks for it where the workflow names none"},
 [SETTING_EXECUTOR_STUCK_AFTER] = {
     .key = "executor.stuck_after", .type = SETTING_DURATION, .default_text = "60s",
@@ -268,6 +269,11 @@ static enum weir_status read_allow_list(struct settings *settings, struct settin
     return WEIR_OK;
 }
 
+static int text_bytes_max(const struct setting *setting)
+{
+    return setting->most > 0 ? (int)setting->most : SETTING_TEXT_BYTES_MAX;
+}
+
 enum weir_status settings_set(struct settings *settings, enum setting_id id, const char *text, const char *origin,
                               struct weir_error *error)
 {
@@ -280,9 +286,9 @@ enum weir_status settings_set(struct settings *settings, enum setting_id id, con
     }
     switch (setting->type) {
     case SETTING_TEXT:
-        if (!text_is_utf8(text, strlen(text)) || strlen(text) > SETTING_TEXT_BYTES_MAX) {
+        if (!text_is_utf8(text, strlen(text)) || strlen(text) > (size_t)text_bytes_max(setting)) {
             status = error_set(error, WEIR_INVALID_CONFIG, "%s: not UTF-8, or longer than %d bytes", setting->key,
-                               SETTING_TEXT_BYTES_MAX);
+                               text_bytes_max(setting));
         } else if (text[0] == '\0' && setting->default_text[0] != '\0') {
             status = error_set(error, WEIR_INVALID_CONFIG, "%s is empty", setting->key);
             error_hint(error, "leave it out for its default, %s", setting->default_text);

@@ -80,7 +80,7 @@ struct setting {
     const char *environment; /* "WEIR_STORE" */
     const char *help;
     const char *choices; /* SETTING_CHOICE, in words */
-    int64_t least;       /* SETTING_INTEGER; SETTING_DURATION in microseconds */
+    int64_t least;       /* SETTING_INTEGER; SETTING_DURATION in microseconds; `most` of SETTING_TEXT in bytes, 0 = 4096 */
     int64_t most;
     bool forever_ok;
     bool of_process; /* cannot differ between the nodes of one process */

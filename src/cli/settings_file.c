@@ -133,9 +133,6 @@ static enum weir_status check_group(const struct settings_file *file, const stru
         error_hint(error, "write - {executor.group: NAME, ...}");
         return WEIR_INVALID_CONFIG;
     }
-    if (strlen(own->text) > GROUP_NAME_MAX) { /* an empty one was refused as a value */
-        return yaml_error(&file->source, node, error, "executor.group must have 1 to %d bytes", GROUP_NAME_MAX);
-    }
     for (size_t i = 0; i < index; i++) {
         if (strcmp(settings->nodes[i].values[SETTING_EXECUTOR_GROUP].text, own->text) == 0) {
             return yaml_error(&file->source, node, error, "another node serves the group \"%.64s\" already", own->text);

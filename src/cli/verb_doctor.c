@@ -153,6 +153,26 @@ static void check_disk(struct doctor *doctor)
     tell(doctor, sign, "disk", "%" PRIu64 " MiB free where the store is", free_mib);
 }
 
+/* `paused` is one of those that live and claim nothing. */
+static void tell_nodes(struct doctor *doctor, int64_t alive, int64_t claiming, const char *paused)
+{
+    enum sign sign = field_number(doctor->status, "pending", 0) > 0 ? SIGN_BAD : SIGN_WARN;
+    int64_t unserved = field_number(json_object_get(doctor->status, "pending_reasons"), "no_node_in_group", 0);
+    if (alive == 0) {
+        tell(doctor, sign, "nodes", "none alive: nothing starts; run `weir serve`");
+    } else if (claiming == 0) {
+        tell(doctor, sign, "nodes", "%" PRId64 " alive, paused or draining: nothing starts; run `weir node resume %s`",
+             alive, paused);
+    } else if (unserved > 0) {
+        tell(doctor, SIGN_WARN, "nodes",
+             "%" PRId64 " alive, but none claims for %" PRId64 " waiting execution%s:"
+             " `weir list --where pending_reason=no_node_in_group`",
+             alive, unserved, unserved == 1 ? "" : "s");
+    } else {
+        tell(doctor, SIGN_FINE, "nodes", "%" PRId64 " alive", alive);
+    }
+}
+
 static enum weir_status check_nodes(struct doctor *doctor, struct weir_error *error)
 {
     struct output *output = doctor->invocation->output;
@@ -160,6 +180,8 @@ static enum weir_status check_nodes(struct doctor *doctor, struct weir_error *er
     size_t i;
     json_t *node;
     int64_t alive = 0;
+    int64_t claiming = 0;
+    const char *paused = "NAME";
     enum weir_status status = page_read(doctor->store, LIST_NODES, NULL, &page, error);
     if (status != WEIR_OK) {
         return status;
@@ -170,7 +192,11 @@ static enum weir_status check_nodes(struct doctor *doctor, struct weir_error *er
         const char *name = field_text(output, node, "name");
         bool is_gone = strcmp(state, "expired") == 0 || strcmp(state, "dead") == 0;
         if (!is_gone) {
-            alive += strcmp(state, "stopped") != 0;
+            bool claims = strcmp(state, "alive") == 0;
+            bool lives = claims || strcmp(state, "stopped") != 0;
+            alive += lives;
+            claiming += claims;
+            paused = lives && !claims ? name : paused;
         } else if (field_number(node, "holds", 0) > 0) {
             tell(doctor, SIGN_BAD, "node",
                  "%s is %s, last seen %s, and holds %" PRId64 " executions that no node has taken over", name, state,
@@ -178,12 +204,7 @@ static enum weir_status check_nodes(struct doctor *doctor, struct weir_error *er
         }
     }
     json_decref(page);
-    if (alive > 0) {
-        tell(doctor, SIGN_FINE, "nodes", "%" PRId64 " alive", alive);
-    } else {
-        tell(doctor, field_number(doctor->status, "pending", 0) > 0 ? SIGN_BAD : SIGN_WARN, "nodes",
-             "none alive: nothing starts; run `weir serve`");
-    }
+    tell_nodes(doctor, alive, claiming, paused);
     if (alive > 0) {
         bool is_up = field_is_true(doctor->status, "engine_reachable");
         const char *engine_error = field_text(doctor->invocation->output, doctor->status, "engine_error");

@@ -80,8 +80,16 @@ static enum weir_status dry_run(const struct invocation *invocation, struct stor
         rehearsal == NULL ? error_out_of_memory(error) : rehearsal_enqueue(rehearsal, store, request, error);
     rehearsal_close(rehearsal);
     if (status == WEIR_OK) {
-        output_say_sign(invocation->output, SIGN_FINE, "would enqueue one execution of %s for %s", request->workflow,
-                        request->workspace);
+        json_t *answer =
+            json_pack("{s:s, s:s, s:b}", "workspace", request->workspace, "workflow", request->workflow, "dry_run", 1);
+        if (answer == NULL) {
+            return error_out_of_memory(error);
+        }
+        if (!output_object(invocation->output, answer)) {
+            output_say_sign(invocation->output, SIGN_FINE, "would enqueue one execution of %s for %s", request->workflow,
+                            request->workspace);
+        }
+        json_decref(answer);
     }
     return status;
 }

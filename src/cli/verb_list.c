@@ -39,8 +39,11 @@ static void print_table(struct output *output, const json_t *page, int64_t now_u
     table_close(&table);
 }
 
-static void print_talk(struct output *output, const json_t *page, bool is_counted)
+static void print_talk(const struct invocation *invocation, const json_t *page, bool is_counted)
 {
+    struct output *output = invocation->output;
+    bool is_all = !invocation_has(invocation, "where") && !invocation_has(invocation, "workspace") &&
+                  !invocation_has(invocation, "state") && !invocation_has(invocation, "cursor");
     const char *cursor = field_text(output, page, "next_cursor");
     if (is_counted) {
         output_say(output, "%" PRId64 "%s match", field_number(page, "count", 0),
@@ -50,7 +53,8 @@ static void print_talk(struct output *output, const json_t *page, bool is_counte
         output_say(output, "more: --cursor %s", cursor);
     }
     if (page_size(page) == 0) {
-        output_say(output, "nothing matches; `weir enqueue -w WORKSPACE WORKFLOW` makes an execution");
+        output_say(output,
+                   is_all ? "there is no execution; `weir enqueue -w WORKSPACE WORKFLOW` makes one" : "nothing matches");
     }
 }
 
@@ -79,7 +83,7 @@ enum weir_status verb_list(struct invocation *invocation, struct weir_error *err
         if (page_size(page) > 0) {
             print_table(invocation->output, page, now_us);
         }
-        print_talk(invocation->output, page, options.count);
+        print_talk(invocation, page, options.count);
     }
     json_decref(page);
     store_close(store);

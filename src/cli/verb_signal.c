@@ -38,6 +38,15 @@ static enum weir_status refuse_ended(const json_t *execution, struct weir_error 
     return WEIR_OK;
 }
 
+/* For --dry-run: that its engine has signals at all. */
+static enum weir_status require_signals(const struct invocation *invocation, const json_t *execution,
+                                        struct weir_error *error)
+{
+    struct settings settings =
+        settings_of_group(invocation->settings, json_string_value(json_object_get(execution, "executor_group")));
+    return assemble_require_operator(settings_text(&settings, SETTING_ENGINE), "signals", error);
+}
+
 static enum weir_status send_signal(const struct invocation *invocation, const json_t *execution, const char *input,
                                     struct weir_error *error)
 {
@@ -69,8 +78,9 @@ enum weir_status verb_signal(struct invocation *invocation, struct weir_error *e
         status = refuse_ended(execution, error);
     }
     const char *id = status == WEIR_OK ? json_string_value(json_object_get(execution, "id")) : NULL;
-    if (id != NULL && !invocation_is_dry_run(invocation)) {
-        status = send_signal(invocation, execution, input.data, error);
+    if (id != NULL) {
+        status = invocation_is_dry_run(invocation) ? require_signals(invocation, execution, error)
+                                                   : send_signal(invocation, execution, input.data, error);
     }
     if (status == WEIR_OK) {
         output_say(invocation->output, "signal %s %s %s", invocation_argument(invocation, 1),

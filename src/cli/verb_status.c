@@ -27,6 +27,11 @@ static void print_totals(struct output *output, const json_t *answer)
                  nodes == 0                                  ? "none"
                  : field_is_true(answer, "engine_reachable") ? "up"
                                                              : "not reachable");
+    int64_t unserved = field_number(json_object_get(answer, "pending_reasons"), "no_node_in_group", 0);
+    if (nodes > 0 && unserved > 0) {
+        output_print(output, "%s unserved  %" PRId64 ": no node of their group claims (`weir why ID`)\n",
+                     output_sign_coloured(output, SIGN_WARN), unserved);
+    }
     const char *engine_error = field_text(output, answer, "engine_error");
     if (engine_error != NULL) {
         output_print(output, "%s engine    %s\n", output_sign_coloured(output, SIGN_WARN), engine_error);
@@ -105,6 +110,9 @@ enum weir_status verb_status(struct invocation *invocation, struct weir_error *e
     struct store *store = NULL;
     json_t *answer = NULL;
     bool as_metrics = invocation_has(invocation, "metrics");
+    if (as_metrics && invocation->output->format != OUTPUT_TABLE) {
+        return invocation_usage_error(invocation, error, "--metrics is the text of Prometheus, which has no JSON form");
+    }
     enum weir_status status = invocation_open_store(invocation, STORE_READ, &store, error);
     if (status == WEIR_OK) {
         status = store_status(store, as_metrics ? METRICS_WORKSPACES : STATUS_WORKSPACES, &answer, error);

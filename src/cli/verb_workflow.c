@@ -43,6 +43,25 @@ static enum weir_status publish(struct invocation *invocation, const struct defi
     return status;
 }
 
+static enum weir_status say_it_is_right(struct invocation *invocation, const char *path,
+                                        const struct definition *definition, struct weir_error *error)
+{
+    char steps[32];
+    json_t *answer =
+        json_pack("{s:s, s:s?, s:b}", "name", definition->name, "workspace", definition->workspace, "dry_run", 1);
+    if (answer == NULL) {
+        return error_out_of_memory(error);
+    }
+    (void)snprintf(steps, sizeof steps, "%zu %s", definition->count, definition->count == 1 ? "step" : "steps");
+    if (!output_object(invocation->output, answer)) {
+        output_say_sign(invocation->output, SIGN_FINE, "%s is right: %s, %s; not published",
+                        output_safe(invocation->output, path), definition->name,
+                        definition->temporal != NULL ? "a workflow on Temporal" : steps);
+    }
+    json_decref(answer);
+    return WEIR_OK;
+}
+
 enum weir_status verb_workflow_apply(struct invocation *invocation, struct weir_error *error)
 {
     const char *path = invocation_argument(invocation, 0);
@@ -58,11 +77,7 @@ enum weir_status verb_workflow_apply(struct invocation *invocation, struct weir_
         status = definition_write(definition, &canonical, error);
     }
     if (status == WEIR_OK && invocation_is_dry_run(invocation)) {
-        char steps[32];
-        (void)snprintf(steps, sizeof steps, "%zu %s", definition->count, definition->count == 1 ? "step" : "steps");
-        output_say_sign(invocation->output, SIGN_FINE, "%s is right: %s, %s; not published",
-                        output_safe(invocation->output, path), definition->name,
-                        definition->temporal != NULL ? "a workflow on Temporal" : steps);
+        status = say_it_is_right(invocation, path, definition, error);
     } else if (status == WEIR_OK) {
         status = publish(invocation, definition, canonical.data, error);
     }

@@ -216,6 +216,24 @@ static void a_limit_and_a_cursor_are_checked(void **state)
     options.cursor = "no cursor";
     assert_int_equal(store_list(scene->store, &options, &page, &scene->error), WEIR_INVALID_ARGUMENT);
     assert_null(page);
+    options.cursor = NULL;
+    page = list(scene, &options);
+    char cursor[UUID_TEXT_MAX + 1];
+    text_copy(cursor, sizeof cursor, json_text_at(page, "next_cursor"));
+    json_decref(page);
+    page = NULL;
+    for (char *c = cursor; *c != '\0'; c++) { /* an id is the same in any case */
+        *c = (char)(*c >= 'a' && *c <= 'f' ? *c - 'a' + 'A' : *c);
+    }
+    options.cursor = cursor;
+    page = list(scene, &options);
+    assert_int_equal(json_array_size(json_object_get(page, "items")), 10);
+    json_decref(page);
+    page = NULL;
+    cursor[UUID_TEXT_MAX - 1] = '0'; /* one character behind the id */
+    cursor[UUID_TEXT_MAX] = '\0';
+    assert_int_equal(store_list(scene->store, &options, &page, &scene->error), WEIR_INVALID_ARGUMENT);
+    assert_null(page);
 }
 
 static void every_kind_of_list_answers(void **state)

@@ -180,9 +180,45 @@ def complete_dry_says_and_refuses_what_complete_does(weir):
         assert_error(weir.run('complete', '01a00000-0000-7000-8000-000000000000', *flags), 3, 'execution_not_found')
         assert_error(weir.run('complete', id, '--result', '{oops', *flags), 2, 'invalid_argument', 'the result is no JSON')
         weir.write('empty', '')
-        assert_error(weir.run('complete', id, '--result', '@' + weir.path('empty'), *flags), 2, 'invalid_argument', 'no JSON')
+        empty = weir.run('complete', id, '--result', '@' + weir.path('empty'), *flags)
+        assert_error(empty, 2, 'invalid_argument', 'no JSON')
         weir.write('nul', b'7\0garbage')
-        assert_error(weir.run('complete', id, '--result', '@' + weir.path('nul'), *flags), 2, 'invalid_argument', 'NUL')
+        nul = weir.run('complete', id, '--result', '@' + weir.path('nul'), *flags)
+        assert_error(nul, 2, 'invalid_argument', 'NUL')
+
+
+def a_dry_run_answers_in_json_when_json_is_asked_for(weir):
+    weir.make_store()
+    assert weir.good('enqueue', '-w', 'acme', 'hello', '-n', '--json').json() == \
+        {'workspace': 'acme', 'workflow': 'hello', 'dry_run': True}
+    weir.write('fine.yaml', 'name: fine\nsteps: {a: {exec: ["true"]}}\n')
+    assert weir.good('workflow', 'apply', 'fine.yaml', '-n', '--json').json() == \
+        {'name': 'fine', 'workspace': None, 'dry_run': True}
+    assert_error(weir.run('signal', weir.enqueue(), 'go', '-n'), 2, 'invalid_argument', 'engine in_process has no signals')
+    assert_error(weir.run('status', '--metrics', '-o', 'table', '--timeout', '1x'), 2, 'invalid_argument')
+    error = json.loads(weir.run('status', '--metrics', '--json', code=2).err)['error']
+    assert 'no JSON form' in error['message'], error
+
+
+def ids_and_reasons_of_a_filter_are_taken_in_any_case(weir):
+    weir.make_store()
+    id = weir.enqueue()
+    for where in (f'id={id.upper()}', f'id={id[:8].upper()}', 'pending_reason=NO_NODE_in_group', 'state=PenDing'):
+        assert [item['id'] for item in weir.items('list', '--where', where)] == [id], where
+    assert_error(weir.run('list', '--where', 'id=xyz'), 2, 'invalid_argument', '"xyz" is not an execution id')
+    assert_error(weir.run('list', '--where', 'since=yesterday'), 2, 'invalid_argument', '1h means an hour ago')
+    assert weir.good('list', '--state', 'failed').err == 'nothing matches\n'
+    long = 'g' * 65
+    assert_error(weir.run('serve', '--group', long), 2, 'invalid_config', 'longer than 64 bytes')
+    assert_error(weir.run('list', env={'WEIR_EXECUTOR_GROUP': long}), 2, 'invalid_config', 'longer than 64 bytes')
+
+
+def a_wrong_flag_is_told_with_its_verb_wherever_it_stands(weir):
+    for words in (('workflow', 'apply', 'x.yaml', '--publish'), ('workflow', '--publish', 'apply', 'x.yaml'),
+                  ('workflow', 'apply', '--publish')):
+        said = weir.run(*words, code=2).err
+        assert 'has no flag --publish' in said, said
+    assert '`weir workflow apply` has no flag --publish' in weir.run('workflow', 'apply', 'x.yaml', '--publish', code=2).err
 
 
 def times_and_groups_are_kept(weir):
@@ -608,16 +644,18 @@ def settings_are_shown_with_their_origin_and_checked(weir):
 
 
 def what_config_show_prints_reads_back_as_the_same_settings(weir):
-    words = ['null', '~', 'true', '0x1f', '1e3', '.inf', ' x ', 'a: b', 'x:', 'a #b', '- x', '-', '?', 'a\nb\t', '@x', "a'b", 'a"b\\c',
-             '[a]', '{a}', '%x', '!x', '&x', '*x', '|', '>', '`', 'a, b', 'ä€😀', '\u202eevil', '\x1b[31m', '\x7f\x85', '=', '<<', 'no',
-             '2026-11-22', 'a' * 4000]
+    words = ['null', '~', 'true', '0x1f', '1e3', '.inf', ' x ', 'a: b', 'x:', 'a #b', '- x', '-', '?', 'a\nb\t', '@x',
+             "a'b", 'a"b\\c', '[a]', '{a}', '%x', '!x', '&x', '*x', '|', '>', '`', 'a, b', 'ä€😀', '\u202eevil',
+             '\x1b[31m', '\x7f\x85', '=', '<<', 'no', '2026-11-22', 'a' * 4000]
     keys = ['node.name', 'temporal.namespace', 'temporal.task_queue', 'temporal.api_key_file', 'executor.group']
-    programs = ['"null"', '"1"', "'[x]'", '"a:"', '"#x"', '"-x"', 'sh', '/usr/bin/env', '"a\\"b"', '"{}"', '"~"', '"ä"', '"*"']
+    programs = ['"null"', '"1"', "'[x]'", '"a:"', '"#x"', '"-x"', 'sh', '/usr/bin/env', '"a\\"b"', '"{}"', '"~"', '"ä"',
+                '"*"']
 
     def values(*flags, env=None):
         return {item['key']: item['value']
                 for item in weir.good('config', 'show', '--json', *flags, env=env).json()['items']}
-    weir.write('weir.yaml', f'exec.allow: [{", ".join(programs)}]\nnodes:\n  - executor.group: "a: [b]"\n    engine: temporal\n')
+    weir.write('weir.yaml', f'exec.allow: [{", ".join(programs)}]\n'
+                            'nodes:\n  - executor.group: "a: [b]"\n    engine: temporal\n')
     for start in range(0, len(words), len(keys)):
         given = dict(zip(keys, words[start:start + len(keys)]))
         env = {'WEIR_' + key.upper().replace('.', '_'): word for key, word in given.items()}

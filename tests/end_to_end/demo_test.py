@@ -162,6 +162,13 @@ def top_shows_one_picture_when_asked_or_piped(weir):
     assert answer['pending_reasons']['no_node_in_group'] == 3
 
 
+def top_tells_that_its_picture_could_not_be_written(weir):
+    weir.make_store()
+    with open('/dev/full', 'w') as full:
+        process = weir.spawn('top', '--once', stdout=full)
+        assert process.wait(30) == 1 and b'No space left' in process.stderr.read()
+
+
 def top_obeys_keys_and_leaves_the_terminal_as_it_was(weir):
     weir.make_store()
     weir.enqueue_many(1)

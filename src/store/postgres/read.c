@@ -221,8 +221,8 @@ static enum weir_status list_executions(struct link *link, const void *what, jso
     if (options->cursor != NULL && options->cursor[0] != '\0') {
         text_copy(cursor, sizeof cursor, options->cursor);
     }
-    if (status == WEIR_OK && !uuid_is_valid(cursor)) {
-        status = error_set(error, WEIR_INVALID_ARGUMENT, "\"%s\" is not a cursor", cursor);
+    if (status == WEIR_OK && options->cursor != NULL && options->cursor[0] != '\0' && !uuid_is_valid(options->cursor)) {
+        status = error_set(error, WEIR_INVALID_ARGUMENT, "\"%.64s\" is not a cursor", options->cursor);
         error_hint(error, "a cursor is the next_cursor of the page before");
     }
     if (status == WEIR_OK) {

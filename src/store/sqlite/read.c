@@ -1,4 +1,5 @@
 /* Reading for people: lists, one execution, why, status, check. Rows become JSON; the column names are the keys. */
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -168,8 +169,11 @@ static enum weir_status list_executions(struct connection *connection, const str
     json_t *items = json_array();
     text_copy(cursor, sizeof cursor, options->cursor == NULL ? "" : options->cursor);
     enum weir_status status = items == NULL ? error_out_of_memory(error) : WEIR_OK;
-    if (status == WEIR_OK && cursor[0] != '\0' && !uuid_is_valid(cursor)) {
-        status = error_set(error, WEIR_INVALID_ARGUMENT, "\"%s\" is not a cursor", cursor);
+    for (char *c = cursor; *c != '\0'; c++) {
+        *c = (char)tolower((unsigned char)*c); /* ids are kept so, and compared as text */
+    }
+    if (status == WEIR_OK && cursor[0] != '\0' && !uuid_is_valid(options->cursor)) {
+        status = error_set(error, WEIR_INVALID_ARGUMENT, "\"%.64s\" is not a cursor", options->cursor);
         error_hint(error, "a cursor is the next_cursor of the page before");
     }
     if (status == WEIR_OK) {

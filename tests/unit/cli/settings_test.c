@@ -238,7 +238,7 @@ static void wrong_nodes_are_refused_with_their_line(void **state)
     refuses("nodes:\n  - engine: temporal\n", "./weir.yaml:2:5: a node needs its executor.group", "executor.group: NAME");
     refuses("nodes: [{executor.group: ''}]\n", "executor.group is empty", "");
     refuses("nodes: [{executor.group: g1234567890123456789012345678901234567890123456789012345678901234}]\n",
-            "must have 1 to 64 bytes", "");
+            "longer than 64 bytes", "");
     refuses("nodes:\n  - executor.group: a\n  - executor: {group: a}\n",
             "./weir.yaml:3:5: another node serves the group \"a\" already", "");
     refuses("nodes:\n  - {executor.group: a, store: x}\n", "./weir.yaml:2:32: store cannot be the setting of one node",
