@@ -222,22 +222,22 @@ struct weir_node_options {
     const char *group;                   /* whose executions it runs; NULL = "default" */
     const struct weir_handler *handlers; /* copied; their names and contexts must outlive the node */
     size_t handler_count;
-    size_t handler_threads;             /* with weir_node_start(); 0 = one per processor */
-    size_t max_running;                 /* executions at once; 0 = 1000 */
-    bool allow_exec;                    /* `exec` steps are refused unless this is set */
-    const char *const *exec_allow_list; /* programs that they may run, NULL-terminated; NULL = all */
-    int64_t lease_us;                   /* silent for longer, it is dead and others take over; 0 = 6 s */
-    int64_t stop_grace_us;              /* a stopping node waits this long for what runs; 0 = 25 s */
-    int64_t poll_interval_us;           /* the base under wake-ups; 0 = 5 s */
-    int64_t stuck_after_us;             /* an event tells of executions that run longer; 0 = 60 s */
-    int64_t retention_us;               /* how long ended executions are kept; 0 = 14 days, -1 = for ever */
-    int attempts_max;                   /* starts of an execution; 0 = 3 */
+    size_t handler_threads;               /* with weir_node_start(); 0 = one per processor */
+    size_t max_running;                   /* executions at once; 0 = 1000 */
+    bool allow_exec;                      /* `exec` steps are refused unless this is set */
+    const char *const *exec_allow_list;   /* programs that they may run, NULL-terminated; NULL = all */
+    int64_t lease_us;                     /* silent for longer, it is dead and others take over; 0 = 6 s */
+    int64_t stop_grace_us;                /* a stopping node waits this long for what runs; 0 = 25 s */
+    int64_t poll_interval_us;             /* the base under wake-ups; 0 = 5 s */
+    int64_t stuck_after_us;               /* an event tells of executions that run longer; 0 = 60 s */
+    int64_t retention_us;                 /* how long ended executions are kept; 0 = 14 days, -1 = for ever */
+    int attempts_max;                     /* starts of an execution; 0 = 3 */
     const struct weir_temporal *temporal; /* NULL = executions run in this process; else as workflows on this service */
 };
 
 /* A Temporal service (docs/temporal.md). A node on it runs the workflows with a `temporal:` section; it has no handlers and
- * no `exec` steps. A program may have nodes of both kinds, each with a group of its own, and the workflows' `executor_group`
- * says which is whose. All strings are copied. */
+ * no `exec` steps. A program may have nodes of both kinds, each with a group of its own, and the workflows'
+ * `executor_group` says which is whose. All strings are copied. */
 struct weir_temporal {
     const char *address;          /* "host:port", several with ','; NULL = "127.0.0.1:7233" */
     const char *namespace_name;   /* NULL = "default" */

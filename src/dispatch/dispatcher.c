@@ -156,12 +156,13 @@ static void drop_older_claims(struct node *node, const struct claimed_item *item
     } while (older != 0);
 }
 
-/* How long it waited tells of its workspace's slots, unless it waited for something else. */
+/* The store may know that others wait; else how long it waited tells, unless it waited for something else. */
 static void note_demand(struct node *node, const struct claimed_item *item)
 {
     int64_t since_us = item->run_at_us > item->created_at_us ? item->run_at_us : item->created_at_us;
     if (!item->handed_over && item->attempts == 0) {
-        slot_demand_claimed(&node->slot_demand, item->workspace, item->claimed_at_us - since_us);
+        slot_demand_claimed(&node->slot_demand, item->workspace,
+                            item->others_wait ? SLOT_DEMAND_WAITED_US : item->claimed_at_us - since_us);
     }
 }
 

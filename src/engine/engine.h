@@ -171,8 +171,8 @@ struct engine_operations {
     void (*recorded)(struct engine *engine, const struct recorded *recorded, size_t count);
     /* Asks what became of an execution; the answer is a report (STARTED, ENDED, ABSENT, UNKNOWN). May be NULL. */
     void (*describe)(struct engine *engine, const char *id, int64_t fence);
-    /* Others of this workspace wait for a slot, or none do any more, as far as the node can tell: the ends of its executions
-     * are looked for before those of others. Advice: late at times, wrong at times. May be NULL. */
+    /* Others of this workspace wait for a slot, or none do any more, as far as the node can tell: the ends of its
+     * executions are looked for before those of others. Advice: late at times, wrong at times. May be NULL. */
     void (*want_slots)(struct engine *engine, const char *workspace, bool wanted);
     /* Starts that would be accepted now without queueing (back-pressure, design 3.13). */
     size_t (*room)(struct engine *engine);

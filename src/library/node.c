@@ -69,8 +69,8 @@ static enum weir_status open_temporal(struct weir_node *node, const struct weir_
                                         .key_file = given->key_file,
                                         .server_name = given->server_name,
                                         .api_key_file = given->api_key_file,
-                                        .max_running = options->max_running == 0 ? IN_PROCESS_RUNNING_DEFAULT
-                                                                                : options->max_running,
+                                        .max_running =
+                                            options->max_running == 0 ? IN_PROCESS_RUNNING_DEFAULT : options->max_running,
                                         .starts_max = given->starts_max,
                                         .polls_max = given->waits_max};
     struct engine_options engine_options = {.temporal = &temporal};

@@ -13,8 +13,8 @@
 
 enum { BREAKER_OPENS_AFTER = 3 }; /* unreachable answers in a row */
 #define BREAKER_FIRST_DELAY_US ((int64_t)250000)
-#define BREAKER_MAX_DELAY_US ((int64_t)1000000)   /* so that work resumes within 2 s of the engine's return */
-#define BREAKER_SILENCE_US ((int64_t)5000000)     /* without a word of the probe, or of an engine that speaks for itself */
+#define BREAKER_MAX_DELAY_US ((int64_t)1000000) /* so that work resumes within 2 s of the engine's return */
+#define BREAKER_SILENCE_US ((int64_t)5000000)   /* without a word of the probe, or of an engine that speaks for itself */
 
 enum breaker_state { BREAKER_CLOSED, BREAKER_OPEN, BREAKER_PROBING };
 

@@ -1,5 +1,5 @@
-/* Seeing that runs have ended: a list of what closed lately for all, and a look at each now and then. Waiting calls, for some,
- * are in waits.c. */
+/* Seeing that runs have ended: a list of what closed lately for all, and a look at each now and then. Waiting calls, for
+ * some, are in waits.c. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -210,6 +210,13 @@ static inline int64_t temporal_now(const struct temporal *engine)
 
 /* --- runs.c --- */
 
+/* NULL when out of memory. */
+struct run *run_new(const struct temporal *engine, const char *id, int64_t fence, const char *workspace,
+                    const char *task_queue);
+/* NULL when out of memory. What cannot be started gets its refusal instead of a message. */
+struct run *run_of_start(struct temporal *engine, const struct engine_start *start, const struct definition *definition);
+/* Makes its refusal; it has none yet. */
+void run_refuse(struct run *run, const char *code, bool permanent, const char *text);
 struct run *run_find(const struct temporal *engine, const char *id);
 /* In the table; room in the heap is made. False when out of memory. */
 bool run_insert(struct temporal *engine, struct run *run);
@@ -288,8 +295,8 @@ void start_report(struct temporal *engine, struct run *run);
 /* The run's end may be waited for / not any more. */
 void waits_add(struct temporal *engine, struct run *run);
 void waits_remove(struct temporal *engine, struct run *run);
-/* Others of the workspace wait for its slots, or do not. */
-void waits_want(struct temporal *engine, const char *workspace, bool wanted);
+/* Others of the workspace of this name wait for its slots, or do not. */
+void waits_want(struct temporal *engine, const char *name, bool wanted);
 void waits_want_nothing(struct temporal *engine);
 /* Waiting calls from before an outage may wait on a connection that nobody hears of any more: all are made anew. */
 void waits_begin_anew(struct temporal *engine);

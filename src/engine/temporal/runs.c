@@ -1,9 +1,103 @@
-/* The table of executions, and the heap of what is due when. */
+/* What a start becomes, the table of executions, and the heap of what is due when. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "engine/temporal/parts.h"
+
+/* --- a start becomes a run --- */
+
+void run_refuse(struct run *run, const char *code, bool permanent, const char *text)
+{
+    run->refusal = run_report(run, REPORT_REFUSED);
+    run->refusal->permanent = permanent;
+    run->refusal->spends_attempt = permanent;
+    run->refusal->delay_us = permanent ? 0 : RETRY_BACKOFF_MAX_US;
+    text_copy(run->refusal->error_code, sizeof run->refusal->error_code, code);
+    run->refusal->error = strdup(text);
+}
+
+/* What is on record from a claim before this one: the run that was started then. */
+static void remember_run(struct run *run, const struct engine_start *start)
+{
+    for (size_t i = 0; i < start->step_count; i++) {
+        const struct step_record *step = &start->steps[i];
+        json_t *facts = NULL;
+        if (strcmp(step->step, TEMPORAL_STEP) == 0 && step->variables != NULL &&
+            json_read(step->variables, strlen(step->variables), &facts, NULL) == WEIR_OK) {
+            const char *run_id = json_string_value(json_object_get(facts, "run_id"));
+            text_copy(run->run_id, sizeof run->run_id, run_id == NULL ? "" : run_id);
+            run->known = run_id != NULL;
+            json_decref(facts);
+        }
+    }
+}
+
+struct run *run_new(const struct temporal *engine, const char *id, int64_t fence, const char *workspace,
+                    const char *task_queue)
+{
+    size_t workspace_length = strlen(workspace) + 1;
+    size_t queue_length = strlen(task_queue) + 1;
+    struct run *run = calloc(1, sizeof *run + workspace_length + queue_length);
+    if (run != NULL) {
+        char *texts = (char *)(run + 1);
+        memcpy(texts, workspace, workspace_length);
+        memcpy(texts + workspace_length, task_queue, queue_length);
+        text_copy(run->id, sizeof run->id, id);
+        run->fence = fence;
+        run->workspace = texts;
+        run->task_queue = texts + workspace_length;
+        run->due_us = TIME_NEVER;
+        run->first_us = temporal_now(engine);
+    }
+    return run;
+}
+
+struct run *run_of_start(struct temporal *engine, const struct engine_start *start, const struct definition *definition)
+{
+    const struct definition_temporal *temporal = definition->temporal;
+    const char *queue = temporal != NULL && temporal->task_queue != NULL ? temporal->task_queue : engine->task_queue;
+    struct run *run = run_new(engine, start->id, start->fence, start->workspace, queue);
+    if (run == NULL) {
+        return NULL;
+    }
+    run->cancel_wanted = start->cancel_requested;
+    run->may_run = start->handovers > 0;
+    run->known = start->running_for_us > 0;
+    /* What an earlier node did is known from the age of the item alone: nothing was started before it was enqueued. */
+    run->first_us -= start->handovers > 0 ? start->age_us : 0;
+    remember_run(run, start);
+    if (temporal == NULL) {
+        run_refuse(run, "wrong_engine", false,
+                   "this workflow has steps, and this node's engine is temporal: give it a `temporal:` section, or the "
+                   "`executor_group` of a node that runs steps");
+    } else if (queue[0] == '\0') {
+        run_refuse(
+            run, "no_task_queue", false,
+            "neither the workflow's `temporal.task_queue` nor the node's setting of that name says on which task queue");
+    } else {
+        struct start_message message = {
+            .namespace_name = engine->namespace_name,
+            .execution_id = start->id,
+            .workspace = start->workspace,
+            .identity = engine->identity,
+            .workflow_type = temporal->workflow_type != NULL ? temporal->workflow_type : definition->name,
+            .task_queue = queue,
+            .input = start->params,
+            .input_length = start->params_length,
+            .encoding = engine->encoding,
+            .priority = start->priority,
+            .definition = temporal,
+        };
+        run->message = message_start(&message);
+        if (run->message.data == NULL) {
+            run_free(run);
+            return NULL;
+        }
+    }
+    return run;
+}
 
 /* --- the table --- */
 

@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "base/json.h"
 #include "engine/temporal/parts.h"
 
 enum command_kind {
@@ -32,7 +31,7 @@ struct command {
     struct run *run; /* START */
     char id[UUID_TEXT_MAX];
     int64_t fence;
-    size_t count; /* RECORDED */
+    size_t count;    /* RECORDED */
     char *workspace; /* WANT_SLOTS; behind the struct */
     struct recorded entries[];
 };
@@ -82,98 +81,7 @@ static void push_named(struct temporal *engine, enum command_kind kind, const ch
     push(engine, command);
 }
 
-/* --- a start becomes a run --- */
-
-static void refuse(struct run *run, const char *code, bool permanent, const char *text)
-{
-    run->refusal = run_report(run, REPORT_REFUSED);
-    run->refusal->permanent = permanent;
-    run->refusal->spends_attempt = permanent;
-    run->refusal->delay_us = permanent ? 0 : RETRY_BACKOFF_MAX_US;
-    text_copy(run->refusal->error_code, sizeof run->refusal->error_code, code);
-    run->refusal->error = strdup(text);
-}
-
-/* What is on record from a claim before this one: the run that was started then. */
-static void remember_run(struct run *run, const struct engine_start *start)
-{
-    for (size_t i = 0; i < start->step_count; i++) {
-        const struct step_record *step = &start->steps[i];
-        json_t *facts = NULL;
-        if (strcmp(step->step, TEMPORAL_STEP) == 0 && step->variables != NULL &&
-            json_read(step->variables, strlen(step->variables), &facts, NULL) == WEIR_OK) {
-            const char *run_id = json_string_value(json_object_get(facts, "run_id"));
-            text_copy(run->run_id, sizeof run->run_id, run_id == NULL ? "" : run_id);
-            run->known = run_id != NULL;
-            json_decref(facts);
-        }
-    }
-}
-
-static struct run *new_run(const struct temporal *engine, const char *id, int64_t fence, const char *workspace,
-                           const char *task_queue)
-{
-    size_t workspace_length = strlen(workspace) + 1;
-    size_t queue_length = strlen(task_queue) + 1;
-    struct run *run = calloc(1, sizeof *run + workspace_length + queue_length);
-    if (run != NULL) {
-        char *texts = (char *)(run + 1);
-        memcpy(texts, workspace, workspace_length);
-        memcpy(texts + workspace_length, task_queue, queue_length);
-        text_copy(run->id, sizeof run->id, id);
-        run->fence = fence;
-        run->workspace = texts;
-        run->task_queue = texts + workspace_length;
-        run->due_us = TIME_NEVER;
-        run->first_us = temporal_now(engine);
-    }
-    return run;
-}
-
-/* NULL when out of memory. What cannot be started gets its refusal instead of a message. */
-static struct run *run_of(struct temporal *engine, const struct engine_start *start, const struct definition *definition)
-{
-    const struct definition_temporal *temporal = definition->temporal;
-    const char *queue = temporal != NULL && temporal->task_queue != NULL ? temporal->task_queue : engine->task_queue;
-    struct run *run = new_run(engine, start->id, start->fence, start->workspace, queue);
-    if (run == NULL) {
-        return NULL;
-    }
-    run->cancel_wanted = start->cancel_requested;
-    run->may_run = start->handovers > 0;
-    run->known = start->running_for_us > 0;
-    /* What an earlier node did is known from the age of the item alone: nothing was started before it was enqueued. */
-    run->first_us -= start->handovers > 0 ? start->age_us : 0;
-    remember_run(run, start);
-    if (temporal == NULL) {
-        refuse(run, "wrong_engine", false,
-               "this workflow has steps, and this node's engine is temporal: give it a `temporal:` section, or the "
-               "`executor_group` of a node that runs steps");
-    } else if (queue[0] == '\0') {
-        refuse(run, "no_task_queue", false,
-               "neither the workflow's `temporal.task_queue` nor the node's setting of that name says on which task queue");
-    } else {
-        struct start_message message = {
-            .namespace_name = engine->namespace_name,
-            .execution_id = start->id,
-            .workspace = start->workspace,
-            .identity = engine->identity,
-            .workflow_type = temporal->workflow_type != NULL ? temporal->workflow_type : definition->name,
-            .task_queue = queue,
-            .input = start->params,
-            .input_length = start->params_length,
-            .encoding = engine->encoding,
-            .priority = start->priority,
-            .definition = temporal,
-        };
-        run->message = message_start(&message);
-        if (run->message.data == NULL) {
-            run_free(run);
-            return NULL;
-        }
-    }
-    return run;
-}
+/* --- starts --- */
 
 static enum weir_status temporal_start(struct engine *base, const struct engine_start *start, struct weir_error *error)
 {
@@ -184,7 +92,7 @@ static enum weir_status temporal_start(struct engine *base, const struct engine_
         return status;
     }
     struct command *command = calloc(1, sizeof *command);
-    struct run *run = command == NULL ? NULL : run_of(engine, start, kept->definition);
+    struct run *run = command == NULL ? NULL : run_of_start(engine, start, kept->definition);
     definitions_release(kept);
     if (run == NULL) {
         free(command);
@@ -229,7 +137,7 @@ static void take_start(struct temporal *engine, struct run *run)
     }
     if (atomic_load(&engine->stopped) && !run->may_run && !run->known) {
         report_free(run->refusal);
-        refuse(run, "stopping", false, "the node stops");
+        run_refuse(run, "stopping", false, "the node stops");
         run->refusal->delay_us = 0;
     }
     start_take(engine, run);
@@ -287,7 +195,7 @@ static void take_describe(struct temporal *engine, const struct command *command
         }
         return;
     }
-    run = new_run(engine, command->id, command->fence, "", engine->task_queue);
+    run = run_new(engine, command->id, command->fence, "", engine->task_queue);
     if (run == NULL) {
         return;
     }
@@ -311,7 +219,7 @@ static void give_back_one(struct temporal *engine, struct run *run)
 {
     if (run->state == RUN_WAITS && !run->may_run && !run->known) {
         report_free(run->refusal); /* surely not started: simply back into the queue */
-        refuse(run, "stopping", false, "the node stops");
+        run_refuse(run, "stopping", false, "the node stops");
         run->refusal->delay_us = 0;
         start_take(engine, run);
         return;

@@ -1,6 +1,7 @@
 /* Waiting calls (history long polls): they tell of an end at once, and there are few of them. So they wait where an end is
- * waited for: for runs of workspaces whose slots others want. Each such workspace gets one before any gets a second, and half
- * of the places are kept for that: a workspace with few slots loses most by a late end. The list sees to all others. */
+ * waited for: for runs of workspaces whose slots others want. Each such workspace gets one before any gets a second, and
+ * half of the places are kept for that: a workspace with few slots loses most by a late end. The list sees to all others.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -185,8 +186,7 @@ static void poll_done(struct temporal *engine, struct run *run, const struct grp
         return;
     }
     enum look_kind look = look_of(result);
-    bool is_read =
-        look == LOOK_OK && answer_close_event(result->response, result->response_length, &closing) == WEIR_OK;
+    bool is_read = look == LOOK_OK && answer_close_event(result->response, result->response_length, &closing) == WEIR_OK;
     bool goes_on = is_read && closing.kind == CLOSING_NONE;
     /* Nothing yet: the same call again keeps its place, unless nobody wants the slot any more. */
     if (goes_on && run->waits->wanted && send_poll(engine, run, closing.token)) {

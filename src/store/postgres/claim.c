@@ -108,6 +108,7 @@ static void read_item(const PGresult *result, int row, struct arena *arena, stru
     item->attempts = (int)result_int(result, row, ITEM_ATTEMPTS);
     item->handovers = (int)result_int(result, row, ITEM_INTERRUPTIONS);
     item->handed_over = result_bool(result, row, ITEM_HANDED_OVER);
+    item->others_wait = false; /* claim() of the database does not say */
     item->cancel_requested = result_bool(result, row, ITEM_CANCEL);
     item->created_at_us = result_int(result, row, ITEM_CREATED_AT);
     item->run_at_us = result_int(result, row, ITEM_RUN_AT);

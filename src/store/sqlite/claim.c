@@ -193,6 +193,7 @@ static enum weir_status take_rows(struct claim *claim, sqlite3_stmt *statement, 
         item->priority = sqlite3_column_int(statement, 12);
         item->fence = claim->fence;
         item->handed_over = handed_over;
+        item->others_wait = false;
         claim->count++;
     }
     return status;
@@ -265,6 +266,7 @@ struct ready_lane {
     struct lane_share share;
     int64_t workspace_id;
     int64_t free_slots;
+    int64_t runnable;
     bool is_only_one; /* of its workspace */
     const char *workspace;
 };
@@ -290,6 +292,7 @@ static enum weir_status read_lanes(struct claim *claim, size_t limit, struct rea
         lane->share.weight = sqlite3_column_int(statement, 3);
         lane->free_slots = sqlite3_column_int64(statement, 4);
         lane->is_only_one = sqlite3_column_int(statement, 7) != 0;
+        lane->runnable = runnable;
         lane->share.room = lane->free_slots < runnable ? lane->free_slots : runnable;
         lane->workspace = column_copy(statement, 6, claim->arena, &failed);
         status = WEIR_OK;
@@ -330,6 +333,7 @@ static enum weir_status serve_lane(struct claim *claim, const struct lane_share 
     int64_t pass = fair_share_give_back(share->pass, share->weight, share->turns - taken);
     for (size_t i = first; i < claim->count; i++) {
         claim->items[i].workspace = lane->workspace;
+        claim->items[i].others_wait = taken == lane->free_slots && taken < lane->runnable;
         /* From here on an item's rank is the pass of its turn: what is claimed is started in stride order. */
         claim->ranks[i] = fair_share_give_back(lane->share.pass, lane->share.weight, -(int64_t)(i - first));
     }

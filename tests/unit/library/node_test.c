@@ -371,9 +371,9 @@ static void a_node_on_temporal_without_its_service_says_so_and_disturbs_no_other
     char *json = NULL;
     open_node();
     assert_int_equal(weir_node_open(weir, &options, &other, &error), WEIR_OK);
-    assert_int_equal(weir_publish_workflow(weir, "{name: outside, executor_group: outside, temporal: {}}", 0, NULL, NULL,
-                                           &error),
-                     WEIR_OK);
+    assert_int_equal(
+        weir_publish_workflow(weir, "{name: outside, executor_group: outside, temporal: {}}", 0, NULL, NULL, &error),
+        WEIR_OK);
     assert_int_equal(weir_node_start(node, &error), WEIR_OK);
     assert_int_equal(weir_node_start(other, &error), WEIR_OK);
     enqueue("outside", outside);

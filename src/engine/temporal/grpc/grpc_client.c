@@ -219,8 +219,8 @@ static void forget(struct grpc_client *client, struct connection *connection)
     grpc_connection_free(connection);
 }
 
-/* A silent connection is given up when another one is there; those of the same address that have heard nothing since, either,
- * may be as silent. */
+/* A silent connection is given up when another one is there; those of the same address that have heard nothing since,
+ * either, may be as silent. */
 static void see_to_silence(struct grpc_client *client, struct connection *silent)
 {
     if (silent->give_up_us == TIME_NEVER && grpc_pool_has_open(&client->pools[silent->class])) {

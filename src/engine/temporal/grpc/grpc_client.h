@@ -18,8 +18,8 @@
  * dialled.
  *
  * While no address can be reached, calls end at once as GRPC_NOT_SENT with the reason (unless `wait_for_connection`), and
- * dialling goes on with a growing, random distance for as long as calls come: a dial begins at most GRPC_DIAL_EVERY_US after
- * the one before has failed, or has begun and is not answered, so that whoever comes back is found within that time.
+ * dialling goes on with a growing, random distance for as long as calls come: a dial begins at most GRPC_DIAL_EVERY_US
+ * after the one before has failed, or has begun and is not answered, so that whoever comes back is found within that time.
  *
  * A peer that is not heard of is found out soon: where nothing came since a call left, a PING is sent; where that is not
  * answered either, the connection takes no more calls and the next one is dialled, and once that is open, or another is,
@@ -71,8 +71,8 @@ enum {
 #define GRPC_KEEPALIVE_MIN_US (10 * MICROSECONDS_PER_SECOND)     /* servers answer faster PINGs with GOAWAY */
 #define GRPC_CONNECTION_AGE_US (270 * MICROSECONDS_PER_SECOND)   /* servers end connections after about 300 s */
 /* Nothing heard for so long since a call left: a PING; and for so long after the PING: silent. Twice as long for an address
- * that was silent less than GRPC_SILENCE_FORGOTTEN_US ago, and so on up to GRPC_UNHEARD_MAX_US: a server that has hardly any
- * CPU must not be sent everything again and again. */
+ * that was silent less than GRPC_SILENCE_FORGOTTEN_US ago, and so on up to GRPC_UNHEARD_MAX_US: a server that has hardly
+ * any CPU must not be sent everything again and again. */
 #define GRPC_UNHEARD_US (1 * MICROSECONDS_PER_SECOND)
 #define GRPC_UNHEARD_MAX_US (8 * MICROSECONDS_PER_SECOND)
 #define GRPC_SILENCE_FORGOTTEN_US (60 * MICROSECONDS_PER_SECOND)

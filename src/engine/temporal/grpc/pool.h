@@ -5,7 +5,8 @@
  * more.
  *
  * While `current` itself is being dialled, without an answer and with nothing else open, `next` is dialled beside it, each
- * GRPC_DIAL_EVERY_US anew: the one has the patience for a slow way, the other finds out at once that the way is there again.
+ * GRPC_DIAL_EVERY_US anew: the one has the patience for a slow way, the other finds out at once that the way is there
+ * again.
  */
 #ifndef WEIR_ENGINE_TEMPORAL_GRPC_POOL_H
 #define WEIR_ENGINE_TEMPORAL_GRPC_POOL_H

@@ -51,6 +51,7 @@ static const struct row rows[] = {
     {"cut", GRPC_UNKNOWN, GRPC_CAUSE_CONNECTION_LOST, 0, "", OUTCOME_UNKNOWN, "start_unknown", false},
     {"no trailers", GRPC_UNKNOWN, GRPC_CAUSE_NO_STATUS, 0, "", OUTCOME_UNKNOWN, "start_unknown", false},
     {"no time", GRPC_UNKNOWN, GRPC_CAUSE_DEADLINE, 0, "", OUTCOME_UNKNOWN, "start_unknown", true},
+    {"silence", GRPC_UNKNOWN, GRPC_CAUSE_SILENT, 0, "", OUTCOME_UNKNOWN, "start_unknown", true},
 };
 
 static void each_answer_to_a_start_has_its_meaning(void **state)

@@ -197,6 +197,26 @@ static void refused_waits_leave_the_list(void **state)
     close_bench(&bench);
 }
 
+static void after_an_outage_all_wait_anew(void **state)
+{
+    struct bench bench;
+    (void)state;
+    open_bench(&bench);
+    want(&bench, 3, true);
+    pass(&bench, SECOND_US);
+    size_t waits = fake_temporal_polls_waiting(bench.service);
+    assert_true(waits >= 1);
+    fake_temporal_set_fault(bench.service, FAKE_LOSE_REQUEST);
+    pass(&bench, 10 * SECOND_US); /* shorter than the calls that wait */
+    assert_int_equal(fake_temporal_polls_waiting(bench.service), waits);
+    size_t before = fake_temporal_calls(bench.service, FAKE_POLL);
+    fake_temporal_set_fault(bench.service, FAKE_FINE);
+    pass(&bench, SECOND_US / 2);
+    assert_int_equal(fake_temporal_calls(bench.service, FAKE_POLL), before + waits);
+    assert_int_equal(fake_temporal_polls_waiting(bench.service), waits);
+    close_bench(&bench);
+}
+
 /* --- a node --- */
 
 enum { BACKLOG = 12, WIDE = 8 };
@@ -326,6 +346,26 @@ static void a_node_waits_for_full_workspaces_and_no_others(void **state)
     close_scene(&scene);
 }
 
+/* What the claim itself has seen (SQLite). */
+static void the_first_of_a_backlog_is_waited_for_at_once(void **state)
+{
+    struct scene scene;
+    (void)state;
+    open_scene(&scene);
+    for (int i = 0; i < BACKLOG; i++) {
+        fake_temporal_end(scene.bench.service, scene.full[i], RUN_STATUS_COMPLETED, "1");
+        pass_node(&scene, 5 * SECOND_US);
+    }
+    pass_node(&scene, 30 * SECOND_US);
+    node_pause(scene.node);
+    enqueue(&scene, "full", scene.full, 3);
+    node_resume(scene.node);
+    pass_node(&scene, 50 * MS_US);
+    assert_true(fake_temporal_is_waited_for(scene.bench.service, scene.full[0]));
+    expect_none_waited_for(&scene);
+    close_scene(&scene);
+}
+
 /* Nothing was claimed since others wait: the minute's look at the workspaces tells. */
 static void a_long_run_is_waited_for_within_two_minutes(void **state)
 {
@@ -346,7 +386,9 @@ int main(void)
         cmocka_unit_test(waits_go_where_slots_are_wanted_and_end_with_the_wish),
         cmocka_unit_test(each_workspace_has_one_run_that_is_waited_for),
         cmocka_unit_test(refused_waits_leave_the_list),
+        cmocka_unit_test(after_an_outage_all_wait_anew),
         cmocka_unit_test(a_node_waits_for_full_workspaces_and_no_others),
+        cmocka_unit_test(the_first_of_a_backlog_is_waited_for_at_once),
         cmocka_unit_test(a_long_run_is_waited_for_within_two_minutes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -382,8 +382,8 @@ static void a_quiet_connection_beside_a_silent_one_is_asked_and_replaced_too(voi
     struct grpc_fixture fixture;
     grpc_fixture_open(&fixture, NULL, NULL);
     fixture.script.fate = FATE_HOLD;
-    struct grpc_ended *poll = grpc_fixture_request(
-        &fixture, (struct grpc_request){.class = GRPC_LONG_POLL, .timeout_us = 60 * (int64_t)SECOND});
+    struct grpc_ended *poll =
+        grpc_fixture_request(&fixture, (struct grpc_request){.class = GRPC_LONG_POLL, .timeout_us = 60 * (int64_t)SECOND});
     grpc_fixture_until(&fixture, one_came);
     turns(&fixture, GRPC_UNHEARD_US); /* its PING is answered */
     assert_int_equal(frontend_counts(fixture.frontend).pings, 1);
@@ -534,12 +534,14 @@ static size_t dials(struct grpc_fixture *fixture)
     return (size_t)frontend_counts(fixture->frontend).connections + grpc_fixture_facts(fixture).connects_failed;
 }
 
-/* Whatever becomes of the dials: the next one begins at most a second later. No time is measured: the clock is the test's. */
+/* Whatever becomes of the dials: the next one begins at most a second later. No time is measured: the clock is the test's.
+ */
 static void expect_a_dial_each_second(struct grpc_fixture *fixture)
 {
     int64_t last_us = fixture->now_us;
     size_t before = dials(fixture);
-    (void)grpc_fixture_request(fixture, (struct grpc_request){.wait_for_connection = true, .timeout_us = 300 * (int64_t)SECOND});
+    (void)grpc_fixture_request(fixture,
+                               (struct grpc_request){.wait_for_connection = true, .timeout_us = 300 * (int64_t)SECOND});
     for (int64_t end_us = fixture->now_us + 30 * (int64_t)SECOND; fixture->now_us < end_us;) {
         turns(fixture, TURN_US);
         if (dials(fixture) > before) {

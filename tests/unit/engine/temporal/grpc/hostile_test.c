@@ -163,9 +163,17 @@ static void many_interim_answers_are_a_flood(void **state)
 static void an_interim_answer_is_not_the_answer(void **state)
 {
     struct raw *raw = *state;
-    static const char interim[] = "\x08\x03" "103" "\x0f\x10\x10" "application/grpc" "\x00\x0bgrpc-status\x01" "3";
+    static const char interim[] = "\x08\x03"
+                                  "103"
+                                  "\x0f\x10\x10"
+                                  "application/grpc"
+                                  "\x00\x0bgrpc-status\x01"
+                                  "3";
     add_frame(raw, NGHTTP2_HEADERS, 4, 1, interim, sizeof interim - 1);
-    add_frame(raw, NGHTTP2_HEADERS, 4, 1, "\x88\x0f\x10\x10" "application/grpc", 20);
+    add_frame(raw, NGHTTP2_HEADERS, 4, 1,
+              "\x88\x0f\x10\x10"
+              "application/grpc",
+              20);
     add_frame(raw, NGHTTP2_DATA, 1, 1, "\0\0\0\0\0", 5);
     run_raw_of(raw, GRPC_UNKNOWN, GRPC_CAUSE_NO_STATUS, "a status in an interim answer");
 }
