@@ -172,6 +172,7 @@ static bool plan_record(struct node *node, const struct report *report, struct r
     memset(record, 0, sizeof *record);
     memcpy(record->id, report->id, sizeof record->id);
     record->fence = report->fence;
+    record->taken_over = entry == NULL || entry->taken_over;
     record->error_code = report->error_code[0] == '\0' ? NULL : report->error_code;
     record->error = report->error;
     record->step = report->has_step ? &report->step : NULL;

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "store/sqlite/sqlite_store.h"
+#include "store/sqlite/story.h"
 
 /* --- nodes --- */
 
@@ -151,11 +151,12 @@ enum weir_status sqlite_node_wish(struct store *store, const char *name, enum no
 
 struct lost_item {
     char id[UUID_TEXT_MAX];
+    int64_t fence;
     int64_t handovers;
+    int64_t node_id;
 };
 
-/* Fills `items` from a statement whose columns begin with id, fence, handovers; leaves out what `but` knows (may be NULL).
- */
+/* Fills `items` from a statement with the columns id, fence, handovers, node; leaves out what `but` knows (may be NULL). */
 static enum weir_status read_lost(struct connection *connection, sqlite3_stmt *statement, const struct recover_options *but,
                                   struct lost_item *items, size_t most, size_t *ret_count, struct weir_error *error)
 {
@@ -170,7 +171,9 @@ static enum weir_status read_lost(struct connection *connection, sqlite3_stmt *s
             continue;
         }
         text_copy(items[count].id, sizeof items[count].id, id);
+        items[count].fence = sqlite3_column_int64(statement, 1);
         items[count].handovers = sqlite3_column_int64(statement, 2);
+        items[count].node_id = sqlite3_column_int64(statement, 3);
         count++;
     }
     (void)sqlite3_reset(statement);
@@ -178,15 +181,18 @@ static enum weir_status read_lost(struct connection *connection, sqlite3_stmt *s
     return status;
 }
 
-static enum weir_status hand_over(struct write *write, const struct lost_item *item, int64_t old_node, const char *reason,
+static enum weir_status hand_over(struct write *write, const struct lost_item *item, const char *reason,
                                   const struct recover_options *options, int64_t fence, struct recover_result *result,
                                   struct weir_error *error)
 {
     bool poison = item->handovers + 1 >= options->handovers_max;
-    enum weir_status status = connection_run(write->connection, error, NULL, QUERY_HAND_OVER_ITEM, "ti", item->id, fence);
+    enum weir_status status = story_tell_claim(write, item->id, item->fence, error);
     if (status == WEIR_OK) {
-        status = event_add(write->connection, item->id, write->now_us, poison ? "poison" : "hand_over", old_node, fence,
-                           NULL, reason, NULL, error);
+        status = connection_run(write->connection, error, NULL, QUERY_HAND_OVER_ITEM, "ti", item->id, fence);
+    }
+    if (status == WEIR_OK) {
+        status = event_add(write->connection, item->id, write->now_us, poison ? "poison" : "hand_over", item->node_id,
+                           fence, NULL, reason, NULL, error);
     }
     if (status == WEIR_OK && poison) {
         struct ending ending = {.id = item->id,
@@ -219,7 +225,7 @@ static enum weir_status recover_items(struct write *write, sqlite3_stmt *stateme
         status = fence_next(write->connection, &fence, error);
     }
     for (size_t i = 0; i < *ret_count && status == WEIR_OK; i++) {
-        status = hand_over(write, &items[i], old_node, reason, options, fence, result, error);
+        status = hand_over(write, &items[i], reason, options, fence, result, error);
     }
     free(items);
     return status;
@@ -385,6 +391,9 @@ static enum weir_status give_back_all(struct write *write, int64_t node_id, size
     for (size_t i = 0; i < *ret_count && status == WEIR_OK; i++) {
         int64_t fence;
         status = fence_next(write->connection, &fence, error);
+        if (status == WEIR_OK) {
+            status = story_tell_claim(write, items[i].id, items[i].fence, error);
+        }
         if (status == WEIR_OK) {
             status = connection_run(write->connection, error, NULL, QUERY_GIVE_BACK_HELD, "ti", items[i].id, fence);
         }

@@ -58,12 +58,12 @@ ORDER BY id LIMIT 100;
 
 -- Index: queue_held.
 -- name: items_of_node
-SELECT id, fence, handovers, lane_id, workspace_id, status FROM workflow_execution_queue WHERE phase = 2 AND node_id = ?1 LIMIT ?2;
+SELECT id, fence, handovers, node_id FROM workflow_execution_queue WHERE phase = 2 AND node_id = ?1 LIMIT ?2;
 
 -- The safety net of the specification: CLAIMED for too long, by ?4 itself, or by a node that does not live; ?4 = 0: by any.
 -- ?1 before when, ?2 limit, ?3 group or NULL. Index: queue_held.
 -- name: stale_items
-SELECT id, fence, handovers, lane_id, workspace_id, status FROM workflow_execution_queue
+SELECT id, fence, handovers, node_id FROM workflow_execution_queue
 WHERE phase = 2 AND node_id > 0 AND status = 'CLAIMED' AND claimed_at <= ?1
   AND (?4 = 0 OR node_id = ?4
        OR NOT EXISTS (SELECT 1 FROM nodes n WHERE n.id = node_id AND n.dead_at IS NULL AND n.stopped_at IS NULL))
