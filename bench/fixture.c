@@ -189,7 +189,7 @@ void fixture_engine(struct fixture_node *node, weir_handler_function *handler, v
 
 void fixture_start(struct fixture_node *node, struct store *store)
 {
-    struct node_settings settings = {.name = "bench", .keeper_pid = in_process_keeper_pid(node->engine)};
+    struct node_settings settings = {.name = "bench"};
     BENCH_OK(node_open(store, node->engine, NULL, &settings, &node->node, &fault), &fault);
     BENCH_OK(node_run_threads(node->node, &fault), &fault);
 }

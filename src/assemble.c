@@ -75,11 +75,6 @@ enum weir_status assemble_examine(const char *name, const struct engine_options 
     return status;
 }
 
-long assemble_keeper_pid(const struct engine *engine)
-{
-    return strcmp(engine_name(engine), "in_process") == 0 ? in_process_keeper_pid(engine) : 0;
-}
-
 enum weir_status assemble_enqueue_on_sqlite(struct sqlite3 *database, const struct enqueue_request *requests, size_t count,
                                             struct enqueue_result *results, struct weir_error *error)
 {

@@ -34,8 +34,6 @@ WEIR_MUST_CHECK enum weir_status assemble_terminate(const char *name, const stru
 WEIR_MUST_CHECK enum weir_status assemble_examine(const char *name, const struct engine_options *options,
                                                   int64_t timeout_us, const char *const *queues, size_t count,
                                                   temporal_tell *tell, void *context, struct weir_error *error);
-/* The process that outlives a dead node for a moment (struct node_settings); 0 when the engine has none. */
-long assemble_keeper_pid(const struct engine *engine);
 /* Enqueues in the caller's own open transaction, see weir_enqueue_sqlite(). */
 WEIR_MUST_CHECK enum weir_status assemble_enqueue_on_sqlite(struct sqlite3 *database,
                                                             const struct enqueue_request *requests, size_t count,

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Installs what the tests on a real Temporal service need into a cache folder, once: the development server of Temporal's
-# command line (built with Go, about five minutes) and a Python with the official SDK for workers.
+# command line (built with Go, about five minutes) and a Python with the official SDK for workers. Of several that run at
+# once one installs and the others wait for it; the folder appears whole or not at all.
 #
 # usage: install_temporal.sh         prints the folder; says on stderr what is missing and how to get it, and exits with 1
 #        install_temporal.sh where   prints the folder and installs nothing
@@ -8,30 +9,47 @@ set -eu
 
 version=1.5.1
 sdk_version=1.35.0
+wait_seconds=3600
 cache=${WEIR_TEST_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/weir-tests}
 folder=$cache/temporal-$version-$sdk_version
 
 printf '%s\n' "$folder"
 [ "${1:-}" != where ] || exit 0
 [ ! -f "$folder/complete" ] || exit 0
-mkdir -p "$folder"
-log=$folder/install.log
+mkdir -p "$cache"
+log=$folder.log
+new=$folder.new
 
 fail() {
     printf 'the tests on a real Temporal service are left out: %s\n' "$1" >&2
     exit 1
 }
 
-if [ ! -x "$folder/bin/temporal" ]; then
-    command -v go >/dev/null ||
-        fail 'Go is not installed (https://go.dev/dl, 1.24 or newer); then run tools/install_temporal.sh'
-    printf 'building the Temporal server for the tests, once; this takes some minutes\n' >&2
-    GOBIN=$folder/bin GOFLAGS=-buildvcs=false nice -n 10 go install "github.com/temporalio/cli/cmd/temporal@v$version" \
-        >"$log" 2>&1 || fail "it could not be built: see $log"
+# The lock goes with the process, whatever its end; nothing that is started here may keep it (9>&-).
+exec 9>"$folder.lock"
+if command -v flock >/dev/null; then
+    flock -n 9 || {
+        printf 'another run installs the Temporal server for the tests: waiting for it\n' >&2
+        flock -w "$wait_seconds" 9 || fail "the other run did not end within $wait_seconds s (it holds $folder.lock)"
+    }
+    [ ! -f "$folder/complete" ] || exit 0
+else
+    new=$folder.new-$$
 fi
-if [ ! -x "$folder/venv/bin/python" ] || ! "$folder/venv/bin/python" -c 'import temporalio' 2>/dev/null; then
-    rm -rf "$folder/venv"
-    { python3 -m venv "$folder/venv" && "$folder/venv/bin/pip" install -q "temporalio==$sdk_version"; } >"$log" 2>&1 ||
-        fail "the Python SDK could not be installed (python3 with venv is needed): see $log"
-fi
-: >"$folder/complete"
+
+command -v go >/dev/null ||
+    fail 'Go is not installed (https://go.dev/dl, 1.24 or newer); then run tools/install_temporal.sh'
+trap 'rm -rf "$new"' EXIT
+trap 'exit 1' HUP INT TERM
+rm -rf "$new"
+mkdir "$new"
+printf 'building the Temporal server for the tests, once; this takes some minutes\n' >&2
+GOBIN=$new/bin GOFLAGS=-buildvcs=false nice -n 10 go install "github.com/temporalio/cli/cmd/temporal@v$version" \
+    >"$log" 2>&1 9>&- || fail "it could not be built: see $log"
+# The environment is moved afterwards: python finds its place again, the scripts beside it do not and are not used.
+{ python3 -m venv "$new/venv" && "$new/venv/bin/python" -m pip install -q "temporalio==$sdk_version"; } >"$log" 2>&1 9>&- ||
+    fail "the Python SDK could not be installed (python3 with venv is needed): see $log"
+: >"$new/complete"
+# One without `complete` was left by an installation that was broken off.
+[ -f "$folder/complete" ] || rm -rf "$folder"
+mv -T "$new" "$folder" 2>/dev/null || [ -f "$folder/complete" ] || fail "it could not be put into $folder"

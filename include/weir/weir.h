@@ -223,21 +223,41 @@ struct weir_node_options {
     const char *group;                   /* whose executions it runs; NULL = "default" */
     const struct weir_handler *handlers; /* copied; their names and contexts must outlive the node */
     size_t handler_count;
-    size_t handler_threads;             /* with weir_node_start(); 0 = one per processor */
-    size_t max_running;                 /* executions at once; 0 = 1000 */
-    bool allow_exec;                    /* `exec` steps are refused unless this is set */
-    const char *const *exec_allow_list; /* programs that they may run, NULL-terminated; NULL = all */
-    int64_t lease_us;                   /* silent for longer, it is dead and others take over; 0 = 6 s */
-    int64_t stop_grace_us;              /* a stopping node waits this long for what runs; 0 = 25 s */
-    int64_t poll_interval_us;           /* the base under wake-ups; 0 = 5 s */
-    int64_t stuck_after_us;             /* an event tells of executions that run longer; 0 = 60 s */
-    int64_t retention_us;               /* how long ended executions are kept; 0 = 14 days, -1 = for ever */
-    int attempts_max;                   /* starts of an execution; 0 = 3 */
+    size_t handler_threads;               /* with weir_node_start(); 0 = one per processor */
+    size_t max_running;                   /* executions at once; 0 = 1000 */
+    bool allow_exec;                      /* `exec` steps are refused unless this is set */
+    const char *const *exec_allow_list;   /* programs that they may run, NULL-terminated; NULL = all */
+    int64_t lease_us;                     /* silent for longer, it is dead and others take over; 0 = 6 s */
+    int64_t stop_grace_us;                /* a stopping node waits this long for what runs; 0 = 25 s */
+    int64_t poll_interval_us;             /* the base under wake-ups; 0 = 5 s */
+    int64_t stuck_after_us;               /* an event tells of executions that run longer; 0 = 60 s */
+    int64_t retention_us;                 /* how long ended executions are kept; 0 = 14 days, -1 = for ever */
+    int attempts_max;                     /* starts of an execution; 0 = 3 */
+    const struct weir_temporal *temporal; /* NULL = executions run in this process; else as workflows on this service */
+};
+
+/* A Temporal service (docs/temporal.md). A node on it runs the workflows with a `temporal:` section; it has no handlers and
+ * no `exec` steps. A program may have nodes of both kinds, each with a group of its own, and the workflows'
+ * `executor_group` says which is whose. All strings are copied. */
+struct weir_temporal {
+    const char *address;          /* "host:port", several with ','; NULL = "127.0.0.1:7233" */
+    const char *namespace_name;   /* NULL = "default" */
+    const char *task_queue;       /* of workflows that name none; NULL: those are put back */
+    const char *encoding;         /* that the input payload says it has; NULL = "json/plain" */
+    bool tls;                     /* implied by the five that follow */
+    const char *ca_file;          /* PEM; NULL = the system's authorities */
+    const char *certificate_file; /* PEM, with key_file: for a service that wants one of its clients */
+    const char *key_file;
+    const char *server_name;  /* verified instead of the address's host */
+    const char *api_key_file; /* sent as a bearer token. The files are read again when they change */
+    size_t starts_max;        /* starts under way at once; 0 = 64 */
+    size_t waits_max;         /* workflows whose end is waited for by a call; 0 = 200, SIZE_MAX = none */
 };
 
 /* Makes a node and registers it in the store. With `allow_exec` it forks a small process that watches over steps; so open
  * the node before your program starts threads. `weir` must outlive it; `options` may be NULL. Errors: WEIR_INVALID_ARGUMENT
- * (a handler's name, twice the same), WEIR_SYSTEM, and the store's. */
+ * (a handler's name, twice the same, or handlers on Temporal), WEIR_INVALID_CONFIG (what is wrong with `temporal`; whether
+ * the service can be reached is for later, and for weir_why()), WEIR_SYSTEM, and the store's. */
 WEIR_MUST_CHECK enum weir_status weir_node_open(struct weir *weir, const struct weir_node_options *options,
                                                 struct weir_node **ret_node, struct weir_error *error);
 /* Runs the node in threads of its own from now on; returns at once. */

@@ -1,12 +1,13 @@
 #include "base/json.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
 
 /* jansson's own depth limit is 2048, which our recursive walkers would have to survive; brackets outside of strings are
- * counted before it starts. */
-static bool is_too_deep(const char *bytes, size_t length)
+ * counted before it starts. `length` when no bracket is too deep. */
+static size_t find_too_deep(const char *bytes, size_t length, int depth_max)
 {
     int depth = 0;
     bool in_string = false;
@@ -18,20 +19,46 @@ static bool is_too_deep(const char *bytes, size_t length)
         } else if (c == '"') {
             in_string = true;
         } else if (c == '[' || c == '{') {
-            if (++depth > JSON_DEPTH_MAX) {
-                return true;
+            if (++depth > depth_max) {
+                return i;
             }
         } else if (c == ']' || c == '}') {
             depth--;
         }
     }
-    return false;
+    return length;
+}
+
+/* Counted as jansson does: lines and, in the line, characters. */
+static enum weir_status fail_at(const char *bytes, size_t at, const char *what, struct weir_error *error)
+{
+    size_t line = 1;
+    size_t column = 1;
+    for (size_t i = 0; i < at; i++) {
+        bool ends_line = bytes[i] == '\n';
+        line += ends_line;
+        column = ends_line ? 1 : column + (((unsigned char)bytes[i] & 0xC0) != 0x80);
+    }
+    return error_set(error, WEIR_INVALID_ARGUMENT, "%s at line %zu column %zu", what, line, column);
 }
 
 enum weir_status json_read(const char *bytes, size_t length, json_t **ret_value, struct weir_error *error)
 {
-    if (is_too_deep(bytes, length)) {
-        return error_set(error, WEIR_INVALID_ARGUMENT, "JSON is nested deeper than %d levels", JSON_DEPTH_MAX);
+    return json_read_below(bytes, length, 0, ret_value, error);
+}
+
+enum weir_status json_read_below(const char *bytes, size_t length, int levels, json_t **ret_value, struct weir_error *error)
+{
+    char too_deep[64];
+    size_t at = find_too_deep(bytes, length, JSON_DEPTH_MAX + levels);
+    if (at < length) {
+        (void)snprintf(too_deep, sizeof too_deep, "JSON is nested deeper than %d levels", JSON_DEPTH_MAX);
+        return fail_at(bytes, at, too_deep, error);
+    }
+    /* jansson drops a NUL that follows a number or a word, and would take what other readers refuse. */
+    const char *nul = length == 0 ? NULL : memchr(bytes, '\0', length);
+    if (nul != NULL) {
+        return fail_at(bytes, (size_t)(nul - bytes), "not JSON: a NUL byte", error);
     }
     json_error_t native;
     json_t *value = json_loadb(bytes, length, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL, &native);

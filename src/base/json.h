@@ -14,9 +14,12 @@
 
 enum { JSON_DEPTH_MAX = 64, JSON_NUMBER_TEXT_MAX = 32 };
 
-/* Reads one value of any type and nothing behind it. Duplicate keys, bad UTF-8, depth over JSON_DEPTH_MAX are refused with
- * WEIR_INVALID_ARGUMENT and "line L column C". `length` bytes; no NUL needed. */
+/* Reads one value of any type and nothing behind it. Duplicate keys, bad UTF-8, NUL bytes, depth over JSON_DEPTH_MAX are
+ * refused with WEIR_INVALID_ARGUMENT and "line L column C". `length` bytes; no NUL needed. */
 WEIR_MUST_CHECK enum weir_status json_read(const char *bytes, size_t length, json_t **ret_value, struct weir_error *error);
+/* The same where what counts lies `levels` deep in something else, which is not to be charged for that. */
+WEIR_MUST_CHECK enum weir_status json_read_below(const char *bytes, size_t length, int levels, json_t **ret_value,
+                                                 struct weir_error *error);
 /* Compact text, keys in the order in which they were set; appended to `to`. */
 WEIR_MUST_CHECK enum weir_status json_write(const json_t *value, struct text *to, struct weir_error *error);
 /* The shortest text that reads back as the same number, as "0.1" (json_write() spells 17 digits). `number` is finite; `to`

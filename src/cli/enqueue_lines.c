@@ -8,9 +8,9 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "cli/filter.h"
 #include "cli/interrupt.h"
 #include "cli/json_line.h"
+#include "cli/rehearsal.h"
 
 /* What a set may take besides its lines' own bytes. */
 enum { SET_ARENA_BYTES = 2 * ENQUEUE_SET_BYTES + 4 * JSON_LINE_BYTES_MAX, READ_BYTES = 256 * 1024 };
@@ -21,6 +21,7 @@ struct intake {
     const struct enqueue_request *defaults;
     int64_t now_us;
     bool is_dry_run;
+    struct rehearsal *rehearsal;
     struct arena arena; /* of the open set */
     struct enqueue_request requests[ENQUEUE_SET];
     struct enqueue_result results[ENQUEUE_SET];
@@ -90,24 +91,12 @@ static void settle(struct intake *intake)
     }
 }
 
-enum weir_status enqueue_rehearse(struct store *store, const struct enqueue_request *request, struct weir_error *error)
-{
-    enum weir_status status = enqueue_request_check(request, error);
-    if (status == WEIR_OK) {
-        status = filter_require_name(store, LIST_WORKSPACES, request->workspace, WEIR_WORKSPACE_NOT_FOUND, error);
-    }
-    if (status == WEIR_OK) {
-        status = filter_require_name(store, LIST_WORKFLOWS, request->workflow, WEIR_WORKFLOW_NOT_FOUND, error);
-    }
-    return status;
-}
-
 /* --dry-run: what would be refused by what is there now. Stops only when the store cannot be asked. */
 static enum weir_status rehearse_set(struct intake *intake, struct weir_error *error)
 {
     for (size_t i = 0; i < intake->count; i++) {
-        enum weir_status status = enqueue_rehearse(intake->store, &intake->requests[i], error);
-        if (status != WEIR_OK && weir_status_exit(status) >= 5) {
+        enum weir_status status = rehearsal_enqueue(intake->rehearsal, intake->store, &intake->requests[i], error);
+        if (status != WEIR_OK && status != WEIR_WORKFLOW_NOT_YOURS && weir_status_exit(status) >= 5) {
             return status;
         }
         if (status == WEIR_OK) {
@@ -314,15 +303,18 @@ enum weir_status enqueue_lines(struct invocation *invocation, struct store *stor
     intake->is_dry_run = invocation_is_dry_run(invocation);
     intake->capacity = JSON_LINE_BYTES_MAX + READ_BYTES;
     intake->buffer = malloc(intake->capacity);
+    intake->rehearsal = rehearsal_open();
     arena_init(&intake->arena, SET_ARENA_BYTES);
     interrupt_watch();
-    enum weir_status status =
-        intake->buffer == NULL ? error_out_of_memory(error) : store_time(store, &intake->now_us, error);
+    enum weir_status status = intake->buffer == NULL || intake->rehearsal == NULL
+                                  ? error_out_of_memory(error)
+                                  : store_time(store, &intake->now_us, error);
     if (status == WEIR_OK) {
         status = run_intake(intake, error);
         status = tell_end(intake, status, error);
     }
     arena_close(&intake->arena);
+    rehearsal_close(intake->rehearsal);
     free(intake->buffer);
     free(intake);
     return status;

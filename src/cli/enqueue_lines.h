@@ -11,9 +11,4 @@ enum { ENQUEUE_SET = 1000, ENQUEUE_SET_BYTES = 8 * 1024 * 1024 };
 WEIR_MUST_CHECK enum weir_status enqueue_lines(struct invocation *invocation, struct store *store,
                                                const struct enqueue_request *defaults, struct weir_error *error);
 
-/* For --dry-run: whether the request would be taken, as far as it and the names in it tell; idempotency keys are not looked
- * up. Errors as of store_enqueue(). */
-WEIR_MUST_CHECK enum weir_status enqueue_rehearse(struct store *store, const struct enqueue_request *request,
-                                                  struct weir_error *error);
-
 #endif

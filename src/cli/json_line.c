@@ -227,7 +227,8 @@ enum weir_status json_line_read(const char *line, size_t length, int64_t now_us,
     if (length > JSON_LINE_BYTES_MAX) {
         return error_set(error, WEIR_PARAMS_TOO_LARGE, "longer than %d bytes", JSON_LINE_BYTES_MAX);
     }
-    enum weir_status status = json_read(line, length, &object, error);
+    /* Params are as deep here as anywhere; of the other keys none takes a list or an object. */
+    enum weir_status status = json_read_below(line, length, 1, &object, error);
     if (status != WEIR_OK) {
         return status;
     }

@@ -167,7 +167,6 @@ static struct node_settings node_settings_of(const struct running_node *running)
         .stop_grace_us = settings_number(settings, SETTING_STOP_GRACE),
         .attempts_max = (int)settings_number(settings, SETTING_ATTEMPTS_MAX),
         .exclusive = settings_number(settings, SETTING_DISPATCH_EXCLUSIVE) != 0,
-        .keeper_pid = assemble_keeper_pid(running->engine),
     };
 }
 

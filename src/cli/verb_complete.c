@@ -13,8 +13,13 @@ static enum weir_status read_result(const struct invocation *invocation, struct 
     if (result == NULL) {
         return WEIR_OK;
     }
-    return result[0] == '@' || strcmp(result, "-") == 0 ? input_read(result[0] == '@' ? result + 1 : result, to, error)
-                                                        : text_add_string(to, result);
+    enum weir_status status = result[0] == '@' || strcmp(result, "-") == 0
+                                  ? input_read(result[0] == '@' ? result + 1 : result, to, error)
+                                  : text_add_string(to, result);
+    if (status == WEIR_OK && to->length > 0 && memchr(to->data, '\0', to->length) != NULL) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "the result is no JSON: there is a NUL in it");
+    }
+    return status;
 }
 
 static enum weir_status read_end(const struct invocation *invocation, struct completion *ret_completion,
@@ -34,27 +39,46 @@ static enum weir_status read_end(const struct invocation *invocation, struct com
     return WEIR_OK;
 }
 
+static enum weir_status rehearse(struct invocation *invocation, struct store *store, const struct completion *completion,
+                                 struct weir_error *error)
+{
+    bool has_ended = false;
+    enum weir_status status = store_complete_rehearse(store, completion, &has_ended, error);
+    if (status == WEIR_OK) {
+        output_say_sign(invocation->output, SIGN_FINE,
+                        has_ended ? "%s has ended so already: nothing would change" : "would end %s", completion->id);
+    }
+    return status;
+}
+
+static enum weir_status tell(struct invocation *invocation, struct store *store, const struct completion *completion,
+                             struct weir_error *error)
+{
+    enum weir_status status = store_complete(store, completion, error);
+    if (status == WEIR_OK) {
+        output_say(invocation->output, "%s has ended", completion->id);
+    }
+    return status;
+}
+
 enum weir_status verb_complete(struct invocation *invocation, struct weir_error *error)
 {
     struct store *store = NULL;
     struct text result = {.max = STEP_OUTPUT_BYTES_MAX + 1};
     char actor[ACTOR_MAX];
+    bool is_dry_run = invocation_is_dry_run(invocation);
     struct completion completion = {.id = invocation_argument(invocation, 0), .actor = actor};
     invocation_actor(actor, sizeof actor);
     enum weir_status status = read_end(invocation, &completion, error);
     if (status == WEIR_OK) {
         status = read_result(invocation, &result, error);
-        completion.result = result.length == 0 ? NULL : result.data;
+        completion.result = !invocation_has(invocation, "result") ? NULL : result.length == 0 ? "" : result.data;
     }
     if (status == WEIR_OK) {
-        status = invocation_open_store(invocation, STORE_CHANGE, &store, error);
-    }
-    if (status == WEIR_OK && !invocation_is_dry_run(invocation)) {
-        status = store_complete(store, &completion, error);
+        status = invocation_open_store(invocation, is_dry_run ? STORE_READ : STORE_CHANGE, &store, error);
     }
     if (status == WEIR_OK) {
-        output_say(invocation->output, "%s %s", completion.id,
-                   invocation_is_dry_run(invocation) ? "would be ended" : "has ended");
+        status = is_dry_run ? rehearse(invocation, store, &completion, error) : tell(invocation, store, &completion, error);
     }
     text_close(&result);
     store_close(store);

@@ -4,6 +4,9 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "cli/command.h"
+#include "cli/yaml_word.h"
+
+enum { URL_BYTES_MAX = 1024 }; /* as many as a store looks at */
 
 extern char **environ;
 
@@ -11,7 +14,7 @@ extern char **environ;
 static const char *shown_value(struct invocation *invocation, unsigned id)
 {
     const char *text = invocation->settings->values[id].text;
-    char url[512];
+    char url[URL_BYTES_MAX];
     if (id != SETTING_STORE) {
         return text;
     }
@@ -61,16 +64,20 @@ static enum weir_status print_json(struct invocation *invocation, struct weir_er
     return WEIR_OK;
 }
 
-/* One line of a weir.yaml. */
-static void print_line(struct output *output, const char *indent, unsigned id, const struct setting_value *value,
+/* One line of a weir.yaml. Numbers, times and words of a closed list stand for themselves. */
+static void print_line(struct invocation *invocation, const char *indent, unsigned id, const struct setting_value *value,
                        const char *text)
 {
-    const char *key = settings_table()[id].key;
-    bool is_plain = text[0] != '\0' && strpbrk(text, "#{}[],&*!|>'\"%@`") == NULL && strstr(text, ": ") == NULL &&
-                    strchr("-? ", text[0]) == NULL;
-    const char *open = value->list != NULL ? "[" : is_plain ? "" : "\"";
-    const char *close = value->list != NULL ? "]" : open;
-    output_print(output, "%s%s: %s%s%s\n", indent, key, open, output_safe(output, text), close);
+    struct output *output = invocation->output;
+    output_print(output, "%s%s: ", indent, settings_table()[id].key);
+    if (value->list == NULL) {
+        output_print(output, "%s\n", settings_table()[id].type == SETTING_TEXT ? yaml_word(invocation->arena, text) : text);
+        return;
+    }
+    for (size_t i = 0; value->list[i] != NULL; i++) {
+        output_print(output, "%s%s", i == 0 ? "[" : ", ", yaml_word(invocation->arena, value->list[i]));
+    }
+    output_print(output, "%s]\n", value->list[0] == NULL ? "[" : "");
 }
 
 static void print_yaml(struct invocation *invocation)
@@ -78,7 +85,7 @@ static void print_yaml(struct invocation *invocation)
     const struct settings *settings = invocation->settings;
     struct output *output = invocation->output;
     for (unsigned id = 0; id < SETTING_COUNT; id++) {
-        print_line(output, "", id, &settings->values[id], shown_value(invocation, id));
+        print_line(invocation, "", id, &settings->values[id], shown_value(invocation, id));
     }
     if (settings->node_count > 0) {
         output_print(output, "nodes:\n");
@@ -88,7 +95,7 @@ static void print_yaml(struct invocation *invocation)
         for (unsigned id = 0; id < SETTING_COUNT; id++) {
             const struct setting_value *value = &settings->nodes[i].values[id];
             if (value->text != NULL) {
-                print_line(output, indent, id, value, value->text);
+                print_line(invocation, indent, id, value, value->text);
                 indent = "    ";
             }
         }

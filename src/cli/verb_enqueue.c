@@ -6,6 +6,7 @@
 #include "cli/filter.h"
 #include "cli/input.h"
 #include "cli/json_line.h"
+#include "cli/rehearsal.h"
 
 /* What the flags say; workflow and params aside. */
 static enum weir_status request_of_flags(const struct invocation *invocation, struct store *store,
@@ -74,7 +75,10 @@ static enum weir_status print_result(const struct invocation *invocation, const 
 static enum weir_status dry_run(const struct invocation *invocation, struct store *store,
                                 const struct enqueue_request *request, struct weir_error *error)
 {
-    enum weir_status status = enqueue_rehearse(store, request, error);
+    struct rehearsal *rehearsal = rehearsal_open();
+    enum weir_status status =
+        rehearsal == NULL ? error_out_of_memory(error) : rehearsal_enqueue(rehearsal, store, request, error);
+    rehearsal_close(rehearsal);
     if (status == WEIR_OK) {
         output_say_sign(invocation->output, SIGN_FINE, "would enqueue one execution of %s for %s", request->workflow,
                         request->workspace);

@@ -25,11 +25,23 @@ static void print_slots(struct output *output, const json_t *why)
     }
 }
 
+/* Who is there and claims nothing; nothing when nobody is. */
+static void print_nodes(struct output *output, const json_t *why)
+{
+    int64_t live = field_number(why, "nodes_live", 0);
+    if (live > 0) {
+        output_print(output, "  nodes            %" PRId64 " live in group %s, %s\n", live,
+                     field_text(output, why, "executor_group"),
+                     live == 1 ? "paused or draining" : "all paused or draining");
+    }
+}
+
 static void print_numbers(struct output *output, const json_t *why, int64_t now_us)
 {
     const char *due = field_text(output, why, "due_at");
     const char *node = field_text(output, why, "node");
     int64_t place = field_number(why, "place", 0);
+    print_nodes(output, why);
     print_slots(output, why);
     if (place > 0) {
         output_print(output, "  place            %" PRId64 "%s of %" PRId64 " that wait for a slot of the workspace\n",
@@ -56,37 +68,8 @@ static void print_numbers(struct output *output, const json_t *why, int64_t now_
     }
 }
 
-/* The one node of the group that was told to pause or drain, when there is no other that claims; NULL otherwise. Such a
- * group is served, so the reason stays `ready`, but the turn never comes. */
-static const char *node_that_holds_back(struct output *output, const json_t *why, const json_t *nodes)
-{
-    const char *reason = field_text(output, why, "pending_reason");
-    const char *group = field_text(output, why, "executor_group");
-    const char *held = NULL;
-    size_t i;
-    json_t *node;
-    if (reason == NULL || strcmp(reason, "ready") != 0 || group == NULL) {
-        return NULL;
-    }
-    json_array_foreach(json_object_get(nodes, "items"), i, node)
-    {
-        const char *its_group = field_text(output, node, "executor_group");
-        const char *state = field_text(output, node, "state");
-        if (its_group == NULL || state == NULL || strcmp(its_group, group) != 0) {
-            continue;
-        }
-        if (strcmp(state, "alive") == 0) {
-            return NULL;
-        }
-        if (strcmp(state, "paused") == 0 || strcmp(state, "draining") == 0) {
-            held = field_text(output, node, "name");
-        }
-    }
-    return held;
-}
-
 /* The command that helps, by reason. */
-static void suggest(struct output *output, const json_t *why, const char *held)
+static void suggest(struct output *output, const json_t *why)
 {
     const char *reason = field_text(output, why, "pending_reason");
     const char *workspace = field_text(output, why, "workspace");
@@ -95,9 +78,7 @@ static void suggest(struct output *output, const json_t *why, const char *held)
     if (reason == NULL) {
         return;
     }
-    if (held != NULL) {
-        output_say(output, "now: weir node resume %s", held);
-    } else if (strcmp(reason, "workspace_at_capacity") == 0) {
+    if (strcmp(reason, "workspace_at_capacity") == 0) {
         output_say(output, "now: weir workspace set %s --max-concurrent N", workspace);
     } else if (strcmp(reason, "workspace_paused") == 0) {
         output_say(output, "now: weir workspace resume %s", workspace);
@@ -105,15 +86,16 @@ static void suggest(struct output *output, const json_t *why, const char *held)
         output_say(output, "now: weir resume");
     } else if (strcmp(reason, "no_node_in_group") == 0) {
         const char *group = field_text(output, why, "executor_group");
-        output_say(output, "now: weir serve%s%s", group != NULL ? " --group " : "", group != NULL ? group : "");
+        const char *paused = field_text(output, why, "paused_node");
+        const char *verb = paused != NULL ? "node resume " : group != NULL ? "serve --group " : "serve";
+        output_say(output, "now: weir %s%s", verb, paused != NULL ? paused : group != NULL ? group : "");
     } else if (strcmp(reason, "scheduled") == 0 || strcmp(reason, "backing_off") == 0) {
         output_say(output, "now: weir release %s", id != NULL ? id : "ID");
     }
 }
 
-static void print_why(struct output *output, const json_t *why, const json_t *nodes, int64_t now_us)
+static void print_why(struct output *output, const json_t *why, int64_t now_us)
 {
-    const char *held = node_that_holds_back(output, why, nodes);
     const char *state = field_text(output, why, "status");
     const char *reason = field_text(output, why, "pending_reason");
     const char *because = field_text(output, why, "because");
@@ -134,18 +116,14 @@ static void print_why(struct output *output, const json_t *why, const json_t *no
     } else if (because != NULL) {
         output_print(output, "  %s\n", because);
     }
-    if (held != NULL) {
-        output_print(output, "  but              every node of its group is paused or draining, %s is one\n", held);
-    }
     print_numbers(output, why, now_us);
-    suggest(output, why, held);
+    suggest(output, why);
 }
 
 enum weir_status verb_why(struct invocation *invocation, struct weir_error *error)
 {
     struct store *store = NULL;
     json_t *why = NULL;
-    json_t *nodes = NULL;
     int64_t now_us = 0;
     enum weir_status status = invocation_open_store(invocation, STORE_READ, &store, error);
     if (status == WEIR_OK) {
@@ -154,14 +132,10 @@ enum weir_status verb_why(struct invocation *invocation, struct weir_error *erro
     if (status == WEIR_OK) {
         status = store_time(store, &now_us, error);
     }
-    if (status == WEIR_OK) {
-        status = page_read(store, LIST_NODES, NULL, &nodes, error);
-    }
     if (status == WEIR_OK && !output_object(invocation->output, why)) {
-        print_why(invocation->output, why, nodes, now_us);
+        print_why(invocation->output, why, now_us);
     }
     json_decref(why);
-    json_decref(nodes);
     store_close(store);
     return status;
 }

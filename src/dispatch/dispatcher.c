@@ -156,6 +156,15 @@ static void drop_older_claims(struct node *node, const struct claimed_item *item
     } while (older != 0);
 }
 
+/* How long it waited tells of its workspace's slots, unless it waited for something else. */
+static void note_demand(struct node *node, const struct claimed_item *item)
+{
+    int64_t since_us = item->run_at_us > item->created_at_us ? item->run_at_us : item->created_at_us;
+    if (!item->handed_over && item->attempts == 0) {
+        slot_demand_claimed(&node->slot_demand, item->workspace, item->claimed_at_us - since_us);
+    }
+}
+
 /* What was claimed under `node_id`. If the lease was lost before the claim's answer came, others have it: then the node has
  * another id by now, or none, and nothing may be started. */
 static void start_items(struct node *node, int64_t node_id, struct claim_batch *batch, const struct claim_result *result)
@@ -189,6 +198,7 @@ static void start_items(struct node *node, int64_t node_id, struct claim_batch *
                               .attempt = item->attempts + 1};
         event_emit(node->events, &event);
         drop_older_claims(node, item);
+        note_demand(node, item);
         send_start(node, &batch->arena, item, 1);
     }
 }
@@ -287,7 +297,7 @@ static size_t wanted(struct node *node, int64_t now_us)
     return allowed > 0 ? (size_t)allowed : 0;
 }
 
-static enum weir_status claim(struct node *node, size_t limit, bool *ret_more, struct weir_error *error)
+static enum weir_status claim(struct node *node, size_t limit, size_t *ret_count, bool *ret_more, struct weir_error *error)
 {
     struct claim_batch *batch = calloc(1, sizeof *batch);
     struct claim_result result = {0};
@@ -302,17 +312,57 @@ static enum weir_status claim(struct node *node, size_t limit, bool *ret_more, s
     if (status == WEIR_OK && result.count > 0) {
         FAILPOINT("after_claim");
         node->lost_races = 0;
+        node->told_in_vain = false;
         start_items(node, options.node_id, batch, &result);
-    } else if (status == WEIR_OK) {
-        struct event event = {.type = EVENT_RACE_LOST, .node = node->name};
-        node->lost_races++;
-        event_emit(node->events, &event);
     }
     pthread_mutex_lock(&node->lock);
     claim_batch_release(batch);
     pthread_mutex_unlock(&node->lock);
+    *ret_count = result.count;
     *ret_more = status == WEIR_OK && result.more;
     return status;
+}
+
+static void lose_race(struct node *node)
+{
+    struct event event = {.type = EVENT_RACE_LOST, .node = node->name};
+    node->lost_races++;
+    event_emit(node->events, &event);
+}
+
+/* Whoever tells of work is believed: a look before the claim would say the same, and the start would wait for it. Unless
+ * the last one told in vain: then his workspace may be full, and looks, which lock nothing, come first until one finds
+ * work. True when there was something and all of it was taken: then the look that sees to everything else need not be at
+ * once. */
+static enum weir_status claim_what_was_told(struct node *node, int64_t now_us, bool *ret_took_all, struct weir_error *error)
+{
+    size_t count = 0;
+    bool more = false;
+    bool told = atomic_exchange(&node->told_of_work, false);
+    *ret_took_all = false;
+    if (!told || node->told_in_vain || node->settings.exclusive || !may_claim(node)) {
+        return WEIR_OK;
+    }
+    pthread_mutex_lock(&node->lock);
+    bool reachable = node->breaker.state == BREAKER_CLOSED; /* else a claim is a probe, and none shall be in vain */
+    pthread_mutex_unlock(&node->lock);
+    size_t limit = reachable ? wanted(node, now_us) : 0;
+    if (limit == 0) {
+        return WEIR_OK;
+    }
+    enum weir_status status = claim(node, limit, &count, &more, error);
+    node->told_in_vain = count == 0;
+    *ret_took_all = count > 0 && !more;
+    return status;
+}
+
+/* Not for ever: whoever is told of work again and again must still look for cancels and for what has become due. */
+static bool may_look_later(struct node *node, int64_t now_us)
+{
+    if (node->look_boot_us == 0) {
+        node->look_boot_us = time_add(now_us, LOOK_LATER_US);
+    }
+    return now_us < node->look_boot_us;
 }
 
 /* The base under all wake-ups, at a random distance (nFlow), so that nodes do not poll in step. */
@@ -344,6 +394,7 @@ static void await_room(struct node *node, int64_t now_us, int64_t *ret_next_us)
 static enum weir_status look_and_claim(struct node *node, int64_t now_us, int64_t *ret_next_us, struct weir_error *error)
 {
     struct next_work work;
+    size_t count = 0;
     bool more = false;
     enum weir_status status =
         store_next_work(node->stores[LOOP_DISPATCH], atomic_load(&node->id), node->group, &work, error);
@@ -370,7 +421,10 @@ static enum weir_status look_and_claim(struct node *node, int64_t now_us, int64_
         await_room(node, now_us, ret_next_us);
         return WEIR_OK;
     }
-    status = claim(node, limit, &more, error);
+    status = claim(node, limit, &count, &more, error);
+    if (status == WEIR_OK && count == 0) {
+        lose_race(node);
+    }
     if (more || work.due_in_us == 0) {
         *ret_next_us = now_us; /* also: what was due hid when the next one is */
     }
@@ -480,7 +534,14 @@ int64_t dispatcher_step(struct node *node)
         return TIME_NEVER; /* the heartbeat loop registers anew and wakes us */
     }
     next_us = next_poll(node, now_us);
-    enum weir_status status = look_and_claim(node, now_us, &next_us, &error);
+    bool took_all;
+    enum weir_status status = claim_what_was_told(node, now_us, &took_all, &error);
+    if (status == WEIR_OK && took_all && may_look_later(node, now_us)) {
+        next_us = earlier(next_us, node->look_boot_us);
+    } else if (status == WEIR_OK) {
+        node->look_boot_us = 0;
+        status = look_and_claim(node, now_us, &next_us, &error);
+    }
     if (status != WEIR_OK) {
         return loop_failed(node, LOOP_DISPATCH, now_us, status, &error);
     }

@@ -3,7 +3,6 @@
  *
  * Recovery of dead nodes runs on every node without a lock: it is one guarded transaction, and whoever comes first does it.
  * What should happen once for all nodes is done under a lock of the shedlock table; correctness does not depend on it. */
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -105,12 +104,6 @@ static bool knows_claim(void *context, const char *id, int64_t fence)
     return known;
 }
 
-/* What runs outside of nodes does not kill them, and to call it poison would free the slot of something that runs. */
-static int handovers_max(const struct node *node)
-{
-    return engine_has(node->engine, ENGINE_DIES_WITH_NODE) ? node->settings.handovers_max : INT_MAX;
-}
-
 static bool neighbour_is_gone(struct node *node)
 {
     bool gone = false;
@@ -147,7 +140,7 @@ static enum weir_status recover(struct node *node, int64_t now_us, struct weir_e
         .group = node->group,
         .boot_id = node->boot_id,
         .is_gone = node->clock == clock_system() ? nodes_process_is_gone : NULL,
-        .handovers_max = handovers_max(node),
+        .handovers_max = node->settings.handovers_max,
         .limit = RECOVER_BATCH,
         .knows = knows_claim,
         .knows_context = node,
@@ -307,6 +300,7 @@ static enum weir_status notice_capacity(struct node *node, int64_t now_us, struc
         int64_t most = json_integer_value(json_object_get(workspace, "slots_max"));
         int64_t pending = json_integer_value(json_object_get(workspace, "pending"));
         if (pending > 0 && used >= most) {
+            slot_demand_told(&node->slot_demand, json_string_value(json_object_get(workspace, "name")));
             struct event event = {.type = EVENT_WORKSPACE_AT_CAPACITY,
                                   .count = pending,
                                   .slots_used = used,

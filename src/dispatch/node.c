@@ -126,7 +126,10 @@ static enum weir_status allocate(struct node *node, struct weir_error *error)
 
 static enum weir_status open_parts(struct node *node, struct store *store, struct weir_error *error)
 {
-    enum weir_status status = allocate(node, error);
+    enum weir_status status = slot_demand_open(&node->slot_demand, node->engine, error);
+    if (status == WEIR_OK) {
+        status = allocate(node, error);
+    }
     if (status == WEIR_OK) {
         status = loop_fds_open(node, error);
     }
@@ -161,6 +164,7 @@ enum weir_status node_open(struct store *store, struct engine *engine, struct ev
     (void)pthread_mutex_init(&node->lock, NULL);
     (void)pthread_mutex_init(&node->reports.lock, NULL);
     node->reports.last = &node->reports.first;
+    node->reports.last_start = &node->reports.first_start;
     breaker_init(&node->breaker);
     fill_settings(node, settings);
     set_up_locks(node);
@@ -289,6 +293,7 @@ enum weir_status node_run_threads(struct node *node, struct weir_error *error)
 
 void node_wake(struct node *node)
 {
+    atomic_store(&node->told_of_work, true);
     loop_wake(node, LOOP_DISPATCH);
 }
 
@@ -312,7 +317,7 @@ void node_resume(struct node *node)
     if (atomic_exchange(&node->paused, false)) {
         struct event event = {.type = EVENT_NODE_RESUMED, .node = node->name, .reason = "node_resume"};
         event_emit(node->events, &event);
-        node_wake(node);
+        loop_wake(node, LOOP_DISPATCH);
     }
 }
 
@@ -424,6 +429,7 @@ void node_close(struct node *node)
     free(node->records);
     free(node->record_of);
     free(node->answers);
+    slot_demand_close(&node->slot_demand);
     loop_fds_close(node);
     (void)pthread_mutex_destroy(&node->start_lock);
     (void)pthread_mutex_destroy(&node->lock);

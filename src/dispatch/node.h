@@ -43,7 +43,6 @@ struct node_settings {
     int handovers_max;         /* 0 = HANDOVERS_MAX_DEFAULT */
     bool no_dispatch;          /* nFlow's autostart=false: this process may enqueue and ask, and claims nothing */
     bool exclusive;            /* dispatch.exclusive: claim only while holding processExecutionQueue (beside Riven) */
-    long keeper_pid;           /* of the in-process engine, 0 = none */
     uint64_t seed;             /* of the jitter; 0 = from the system */
     const struct clock *clock; /* NULL = the machine's */
     /* May cancel a stuck execution (nFlow's handlePotentiallyStuck): true = cancel. May be NULL. */

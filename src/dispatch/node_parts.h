@@ -13,6 +13,7 @@
 
 #include "dispatch/in_flight.h"
 #include "dispatch/node.h"
+#include "dispatch/slot_demand.h"
 #include "queue/breaker.h"
 #include "queue/retry.h"
 
@@ -26,6 +27,7 @@ enum {
 #define LOST_RACE_FIRST_US ((int64_t)1000)
 #define LOOP_RETRY_FIRST_US ((int64_t)50000)
 #define LOOP_RETRY_MOST_US ((int64_t)1000000)
+#define LOOK_LATER_US ((int64_t)1000)    /* after a claim that took all there was: its starts have the processors first */
 #define ROOM_LOOK_US ((int64_t)500)      /* to the engine that is about to let go what has ended */
 #define STOP_LAST_US ((int64_t)10000000) /* after an interrupt: then what is left is handed over */
 
@@ -49,11 +51,14 @@ struct held_lock {
     int64_t again_boot_us; /* when to try again or to extend */
 };
 
+/* Starts wait a moment beside the others: an execution that ends meanwhile needs no write that says it was started. */
 struct report_queue {
     pthread_mutex_t lock;
     struct report *first;
     struct report **last;
-    size_t count;
+    struct report *first_start; /* oldest first */
+    struct report **last_start;
+    size_t count; /* of both */
 };
 
 /* The settings that node_tune() may change while the loops read them. */
@@ -92,10 +97,12 @@ struct node {
     size_t neighbour_count;
 
     struct report_queue reports;
+    struct slot_demand slot_demand;
 
     /* flags, any thread */
-    atomic_bool paused; /* node_pause() */
-    atomic_int wish;    /* enum node_wish, by an operator */
+    atomic_bool paused;       /* node_pause() */
+    atomic_bool told_of_work; /* by node_wake(), or by a store that wakes for nothing else */
+    atomic_int wish;          /* enum node_wish, by an operator */
     atomic_bool lease_lost;
     atomic_int stop_kind; /* 0 = none, else 1 + enum node_stop_kind */
     atomic_bool stopped;
@@ -110,7 +117,9 @@ struct node {
     struct held_lock exclusive;
     int64_t store_ahead_us; /* store time minus boot clock, as the last claim showed it */
     int64_t next_poll_boot_us;
-    int lost_races; /* claims in a row that took nothing although there was something */
+    int lost_races;       /* claims in a row that took nothing although there was something */
+    bool told_in_vain;    /* the last claim that was made without a look found nothing */
+    int64_t look_boot_us; /* a look that was put off; 0 = none was */
     int64_t stop_began_boot_us;
     int64_t interrupt_began_boot_us;
 

@@ -74,9 +74,10 @@ static enum weir_status register_node(struct node *node, struct store *store, st
         .host = host,
         .boot_id = node->boot_id,
         .pid = (long)getpid(),
-        .keeper_pid = node->settings.keeper_pid,
+        .keeper_pid = engine_keeper_pid(node->engine),
         .version = WEIR_VERSION,
         .engine = engine_name(node->engine),
+        .is_outlived = !engine_has(node->engine, ENGINE_DIES_WITH_NODE),
         .lease_us = node->settings.lease_us,
     };
     enum weir_status status = store_node_start(store, &options, &id, error);
@@ -106,6 +107,7 @@ static void lose_lease(struct node *node)
     in_flight_clear(&node->in_flight);
     pthread_mutex_unlock(&node->lock);
     pthread_mutex_unlock(&node->start_lock);
+    slot_demand_clear(&node->slot_demand);
     event_emit(node->events, &event);
 }
 
@@ -180,6 +182,7 @@ int64_t nodes_step(struct node *node)
     pthread_mutex_unlock(&node->lock);
     struct node_beat beat = {.engine_reachable = reachable,
                              .engine_error = engine_error[0] == '\0' ? NULL : engine_error,
+                             .keeper_pid = engine_keeper_pid(node->engine),
                              .running = engine_running(node->engine),
                              .stuck = atomic_load(&node->stuck)};
     enum weir_status status = store_node_beat(node->stores[LOOP_HEARTBEAT], atomic_load(&node->id), &beat, &error);

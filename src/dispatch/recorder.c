@@ -12,6 +12,10 @@
 static const struct retry_policy start_retry = {
     .attempts_max = ATTEMPTS_MAX_DEFAULT, .backoff_us = RETRY_BACKOFF_US, .factor = 2.0, .max_us = RETRY_BACKOFF_MAX_US};
 
+/* A start inside of the node is on record this long after it, unless the execution has ended. Nobody's work depends on that
+ * record: what a node has claimed and what it has started is handed over alike. */
+#define START_WAITS_US (MICROSECONDS_PER_SECOND / 100)
+
 /* --- the queue of reports --- */
 
 static bool is_answer(enum report_kind kind)
@@ -24,34 +28,60 @@ void recorder_report(void *context, struct report *report)
     struct node *node = context;
     pthread_mutex_lock(&node->lock);
     struct in_flight *entry = in_flight_find(&node->in_flight, report->id, report->fence);
+    report->reported_us = node_now(node);
     if (entry != NULL) {
         report->sends = entry->sends;
         entry->answer_waits = entry->answer_waits || is_answer(report->kind);
+        if (report->kind == REPORT_STARTED && !entry->started) {
+            entry->started_boot_us = report->reported_us;
+        }
     }
     pthread_mutex_unlock(&node->lock);
     report->next = NULL;
+    bool waits = report->kind == REPORT_STARTED && engine_has(node->engine, ENGINE_DIES_WITH_NODE);
     pthread_mutex_lock(&node->reports.lock);
-    *node->reports.last = report;
-    node->reports.last = &report->next;
+    struct report ***last = waits ? &node->reports.last_start : &node->reports.last;
+    **last = report;
+    *last = &report->next;
     node->reports.count++;
     pthread_mutex_unlock(&node->reports.lock);
     loop_wake(node, LOOP_RECORD);
 }
 
-static void take_batch(struct node *node)
+/* Under the queue's lock: the first of a list, as long as it was reported until then. */
+static void take_until(struct node *node, struct report **first, struct report ***last, int64_t until_us)
 {
-    pthread_mutex_lock(&node->reports.lock);
-    while (node->reports.first != NULL && node->batch_count < RECORD_BATCH_MOST) {
-        struct report *report = node->reports.first;
-        node->reports.first = report->next;
+    while (*first != NULL && (*first)->reported_us <= until_us && node->batch_count < RECORD_BATCH_MOST) {
+        struct report *report = *first;
+        *first = report->next;
         node->reports.count--;
         node->batch[node->batch_count++] = report;
     }
-    if (node->reports.first == NULL) {
-        node->reports.last = &node->reports.first;
+    if (*first == NULL) {
+        *last = first;
     }
+}
+
+/* `starts_until_us`: those that were reported later wait on. */
+static void take_batch(struct node *node, int64_t starts_until_us)
+{
+    pthread_mutex_lock(&node->reports.lock);
+    take_until(node, &node->reports.first_start, &node->reports.last_start, starts_until_us);
+    take_until(node, &node->reports.first, &node->reports.last, TIME_NEVER);
     atomic_store(&node->recording, node->batch_count > 0);
     pthread_mutex_unlock(&node->reports.lock);
+}
+
+/* When there is something to record. */
+static int64_t next_record(struct node *node, int64_t now_us)
+{
+    pthread_mutex_lock(&node->reports.lock);
+    const struct report *start = node->reports.first_start;
+    int64_t next_us = node->reports.first != NULL ? now_us
+                      : start != NULL             ? start->reported_us + START_WAITS_US
+                                                  : TIME_NEVER;
+    pthread_mutex_unlock(&node->reports.lock);
+    return next_us;
 }
 
 bool recorder_is_empty(struct node *node)
@@ -75,7 +105,7 @@ void recorder_drop_all(struct node *node)
 {
     do {
         drop_batch(node);
-        take_batch(node);
+        take_batch(node, TIME_NEVER);
     } while (node->batch_count > 0);
 }
 
@@ -105,10 +135,7 @@ static bool plan_started(struct node *node, struct in_flight *entry, struct reco
         return false;
     }
     in_flight_answered(&node->in_flight, entry);
-    if (!entry->started) {
-        entry->started = true;
-        entry->started_boot_us = node_now(node);
-    }
+    entry->started = true;
     record->kind = RECORD_DISPATCHED;
     return !entry->dispatched && !entry->ends_in_batch;
 }
@@ -202,6 +229,8 @@ static bool plan_record(struct node *node, const struct report *report, struct r
     case REPORT_ENGINE_DOWN:
     case REPORT_ENGINE_UP:
         return false; /* the breaker hears of them */
+    case REPORT_INTERRUPTED:
+        return false; /* the log does */
     }
     return false;
 }
@@ -260,6 +289,19 @@ static void tell_breaker(struct node *node, const struct report *report)
     }
 }
 
+/* The others shall know the new keeper before they judge by its process id whether this node is gone. */
+static void tell_interrupted(struct node *node, const struct report *report)
+{
+    struct event event = {.type = EVENT_STEPS_INTERRUPTED,
+                          .node = node->name,
+                          .count = report->count,
+                          .code = report->error_code,
+                          .error = report->error};
+    event_emit(node->events, &event);
+    atomic_store(&node->next_beat_us, 0);
+    loop_wake(node, LOOP_HEARTBEAT);
+}
+
 static enum event_type event_of(enum record_kind kind)
 {
     switch (kind) {
@@ -300,7 +342,7 @@ static void copy_told(const struct in_flight *entry, struct told *told)
         told->dispatched = entry->dispatched;
         told->attempt = entry->attempts + 1;
         told->waited_us = entry->waited_us;
-        told->began_us = entry->started ? entry->started_boot_us : entry->claimed_boot_us;
+        told->began_us = entry->started_boot_us != 0 ? entry->started_boot_us : entry->claimed_boot_us;
     }
 }
 
@@ -346,6 +388,9 @@ static bool settle(struct node *node, const struct report *report, const struct 
     int64_t now_us = node_now(node);
     bool lost = record != NULL && is_lost(record->status);
     tell_breaker(node, report);
+    if (report->kind == REPORT_INTERRUPTED) {
+        tell_interrupted(node, report);
+    }
     if (record == NULL) {
         return false;
     }
@@ -361,6 +406,9 @@ static bool settle(struct node *node, const struct report *report, const struct 
     }
     pthread_mutex_unlock(&node->lock);
     *stale += lost;
+    if (!stays && told.known) {
+        slot_demand_freed(&node->slot_demand, told.workspace, now_us);
+    }
     if (record->status == WEIR_OK) {
         emit_record(node, record, &told, now_us);
     }
@@ -407,10 +455,10 @@ int64_t recorder_step(struct node *node)
         return atomic_load(&node->lease_lost) ? TIME_NEVER : next_us;
     }
     if (node->batch_count == 0) {
-        take_batch(node);
+        take_batch(node, now_us - START_WAITS_US);
     }
     if (node->batch_count == 0) {
-        return TIME_NEVER;
+        return next_record(node, now_us);
     }
     size_t count = plan_batch(node);
     if (count > 0) {
@@ -426,8 +474,5 @@ int64_t recorder_step(struct node *node)
     settle_batch(node);
     /* A freed slot or a freed place in the engine starts the next item at once. */
     loop_wake(node, LOOP_DISPATCH);
-    pthread_mutex_lock(&node->reports.lock);
-    bool more = node->reports.count > 0;
-    pthread_mutex_unlock(&node->reports.lock);
-    return more ? now_us : TIME_NEVER;
+    return next_record(node, now_us);
 }

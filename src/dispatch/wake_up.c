@@ -37,6 +37,10 @@ static int timeout_ms(int64_t now_us, int64_t until_us)
     return ms > 60000 ? 60000 : (int)ms;
 }
 
+/* While the store asks for another look this soon, its own notices are not waited for: the writes of one commit would wake
+ * us, and hold up their writer, a dozen times for nothing, because before its end there is nothing to see. */
+#define LOOK_SOON_US ((int64_t)500)
+
 void loop_sleep(struct node *node, enum loop loop, int64_t until_boot_us)
 {
     int store_fd = loop == LOOP_DISPATCH ? store_wake_fd(node->stores[loop]) : -1;
@@ -46,14 +50,17 @@ void loop_sleep(struct node *node, enum loop loop, int64_t until_boot_us)
         int64_t now_us = node_now(node);
         int64_t again_us = TIME_NEVER;
         if (store_fd >= 0 && store_wake_drain(node->stores[loop], &again_us)) {
+            if ((store_features(node->stores[loop]) & STORE_TELLS_OF_WORK) != 0) {
+                atomic_store(&node->told_of_work, true);
+            }
             break;
         }
         int64_t look_us = earlier(until_us, time_add(now_us, again_us));
+        nfds_t watched = store_fd >= 0 && again_us > LOOK_SOON_US ? 2 : 1;
         /* Below a millisecond poll() cannot sleep; a commit on its way is worth the short spin of a few looks. */
         struct timespec left = {
             .tv_sec = 0, .tv_nsec = look_us > now_us && look_us - now_us < 1000 ? (long)(look_us - now_us) * 1000 : 0};
-        int ready = left.tv_nsec > 0 ? ppoll(fds, store_fd >= 0 ? 2 : 1, &left, NULL)
-                                     : poll(fds, store_fd >= 0 ? 2 : 1, timeout_ms(now_us, look_us));
+        int ready = left.tv_nsec > 0 ? ppoll(fds, watched, &left, NULL) : poll(fds, watched, timeout_ms(now_us, look_us));
         if (atomic_load(&node->woken[loop]) || atomic_load(&node->closing) || node_now(node) >= until_us ||
             (ready < 0 && errno != EINTR)) {
             break;

@@ -125,6 +125,13 @@ void engine_describe(struct engine *engine, const char *id, int64_t fence)
     }
 }
 
+void engine_want_slots(struct engine *engine, const char *workspace, bool wanted)
+{
+    if (engine->operations->want_slots != NULL) {
+        engine->operations->want_slots(engine, workspace, wanted);
+    }
+}
+
 size_t engine_room(struct engine *engine)
 {
     return engine->operations->room(engine);
@@ -140,6 +147,11 @@ void engine_lease(struct engine *engine, int64_t lease_end_boot_us)
     if (engine->operations->lease != NULL) {
         engine->operations->lease(engine, lease_end_boot_us);
     }
+}
+
+long engine_keeper_pid(const struct engine *engine)
+{
+    return engine->operations->keeper_pid != NULL ? engine->operations->keeper_pid(engine) : 0;
 }
 
 int64_t engine_step(struct engine *engine)

@@ -28,7 +28,8 @@
 enum engine_feature {
     ENGINE_DIES_WITH_NODE = 1 << 0, /* runs inside the node: a dead node's executions must be started again elsewhere */
     ENGINE_RECORDS_STEPS = 1 << 1,  /* reports steps, and waits for `recorded` before it goes on */
-    ENGINE_DESCRIBES = 1 << 2       /* can be asked about an execution (reconciler) */
+    ENGINE_DESCRIBES = 1 << 2,      /* can be asked about an execution (reconciler) */
+    ENGINE_SEEKS_ENDS = 1 << 3      /* must look for ends, some sooner than others: wants engine_want_slots() */
 };
 
 /* --- steps --- */
@@ -113,7 +114,9 @@ enum report_kind {
     REPORT_ABSENT,      /* answer to describe: the engine does not know it */
     REPORT_ENGINE_DOWN, /* of no execution (its id is empty): what runs executions cannot be reached; says so again and
                            again until REPORT_ENGINE_UP. Opens the breaker */
-    REPORT_ENGINE_UP    /* of no execution: it is there again. Closes the breaker */
+    REPORT_ENGINE_UP,   /* of no execution: it is there again. Closes the breaker */
+    REPORT_INTERRUPTED  /* of no execution: `count` steps were cut short by what is no fault of theirs (`error`), and run
+                           again without having spent an attempt. engine_keeper_pid() may have changed */
 };
 
 enum end_state { END_COMPLETED, END_FAILED, END_CANCELLED };
@@ -122,6 +125,7 @@ enum end_state { END_COMPLETED, END_FAILED, END_CANCELLED };
 struct report {
     struct report *next; /* for the sink's queue */
     int sends;           /* the sink's own: how many starts had been sent when this was reported */
+    int64_t reported_us; /* the sink's own */
     enum report_kind kind;
     char id[UUID_TEXT_MAX];
     int64_t fence;
@@ -133,7 +137,8 @@ struct report {
     bool has_step;
     struct step_record step;             /* STEP; ENDED when has_step */
     int step_index;                      /* handed back by `recorded` */
-    char error_code[ERROR_CODE_MAX + 1]; /* REFUSED, UNREACHABLE, UNKNOWN, ENDED+END_FAILED, ENGINE_DOWN */
+    int64_t count;                       /* INTERRUPTED */
+    char error_code[ERROR_CODE_MAX + 1]; /* REFUSED, UNREACHABLE, UNKNOWN, ENDED+END_FAILED, ENGINE_DOWN, INTERRUPTED */
     char *error;                         /* malloc'ed or NULL */
 };
 /* NULL when out of memory. report_free() takes NULL. */
@@ -172,12 +177,17 @@ struct engine_operations {
     void (*recorded)(struct engine *engine, const struct recorded *recorded, size_t count);
     /* Asks what became of an execution; the answer is a report (STARTED, ENDED, ABSENT, UNKNOWN). May be NULL. */
     void (*describe)(struct engine *engine, const char *id, int64_t fence);
+    /* Others of this workspace wait for a slot, or none do any more, as far as the node can tell: the ends of its
+     * executions are looked for before those of others. Advice: late at times, wrong at times. May be NULL. */
+    void (*want_slots)(struct engine *engine, const char *workspace, bool wanted);
     /* Starts that would be accepted now without queueing (back-pressure, design 3.13). */
     size_t (*room)(struct engine *engine);
     /* Executions that are started and not yet durably ended. */
     size_t (*running)(struct engine *engine);
     /* The lease of this node, on the boot clock: what runs must be dead by then. Called at each heartbeat. */
     void (*lease)(struct engine *engine, int64_t lease_end_boot_us);
+    /* The process that must be gone as well before others may take over what this node ran; 0 = none. Any thread. */
+    long (*keeper_pid)(const struct engine *engine);
     /* Drives an engine without threads of its own: does what is due, never waits; returns when it wants to be called again
      * (boot clock; TIME_NEVER: only when its fd is readable). */
     int64_t (*step)(struct engine *engine);
@@ -209,9 +219,11 @@ void engine_cancel(struct engine *engine, const char *id, int64_t fence);
 void engine_abandon(struct engine *engine, const char *id, int64_t fence);
 void engine_recorded(struct engine *engine, const struct recorded *recorded, size_t count);
 void engine_describe(struct engine *engine, const char *id, int64_t fence);
+void engine_want_slots(struct engine *engine, const char *workspace, bool wanted);
 size_t engine_room(struct engine *engine);
 size_t engine_running(struct engine *engine);
 void engine_lease(struct engine *engine, int64_t lease_end_boot_us);
+long engine_keeper_pid(const struct engine *engine);
 int64_t engine_step(struct engine *engine);
 int engine_fd(struct engine *engine);
 WEIR_MUST_CHECK enum weir_status engine_run_threads(struct engine *engine, struct weir_error *error);

@@ -55,9 +55,39 @@ void wake_nodes(struct weir *weir)
 
 /* --- opening --- */
 
+static enum weir_status open_temporal(struct weir_node *node, const struct weir_node_options *options,
+                                      struct weir_error *error)
+{
+    const struct weir_temporal *given = options->temporal;
+    struct temporal_options temporal = {.address = given->address,
+                                        .namespace_name = given->namespace_name,
+                                        .task_queue = given->task_queue,
+                                        .encoding = given->encoding,
+                                        .tls = given->tls || given->api_key_file != NULL,
+                                        .ca_file = given->ca_file,
+                                        .certificate_file = given->certificate_file,
+                                        .key_file = given->key_file,
+                                        .server_name = given->server_name,
+                                        .api_key_file = given->api_key_file,
+                                        .max_running =
+                                            options->max_running == 0 ? IN_PROCESS_RUNNING_DEFAULT : options->max_running,
+                                        .starts_max = given->starts_max,
+                                        .polls_max = given->waits_max};
+    struct engine_options engine_options = {.temporal = &temporal};
+    if (options->handler_count > 0 || options->allow_exec) {
+        (void)error_set(error, WEIR_INVALID_ARGUMENT, "a node on Temporal has neither handlers nor exec steps");
+        error_hint(error, "open a second node for them, with another group");
+        return WEIR_INVALID_ARGUMENT;
+    }
+    return assemble_engine("temporal", &engine_options, &node->engine, error);
+}
+
 static enum weir_status open_engine(struct weir_node *node, const struct weir_node_options *options,
                                     struct weir_error *error)
 {
+    if (options->temporal != NULL) {
+        return open_temporal(node, options, error);
+    }
     struct in_process_options in_process = {.max_running = options->max_running,
                                             .handler_threads = options->handler_threads,
                                             .allow_exec = options->allow_exec,
@@ -77,8 +107,7 @@ static enum weir_status open_node(struct weir_node *node, const struct weir_node
                                      .stuck_after_us = options->stuck_after_us,
                                      .retention_us = options->retention_us,
                                      .stop_grace_us = options->stop_grace_us,
-                                     .attempts_max = options->attempts_max,
-                                     .keeper_pid = assemble_keeper_pid(node->engine)};
+                                     .attempts_max = options->attempts_max};
     return node_open(node->store, node->engine, &node->weir->events, &settings, &node->node, error);
 }
 

@@ -29,6 +29,7 @@ static const char *const messages[EVENT_TYPE_COUNT] = {
     [EVENT_ITEMS_RECOVERED] = "Recovered stale queue items",
     [EVENT_EXECUTION_POISONED] = "Execution ended its node too often",
     [EVENT_EXECUTION_STUCK] = "Execution runs longer than expected",
+    [EVENT_STEPS_INTERRUPTED] = "Steps were interrupted and run again",
     [EVENT_STALE_WRITE_REFUSED] = "A late writer changed nothing",
     [EVENT_RACE_LOST] = "A claim found nothing",
     [EVENT_ENGINE_DOWN] = "Engine unreachable, dispatch waits",

@@ -17,7 +17,7 @@ int64_t breaker_allows(struct breaker *breaker, int64_t wanted, int64_t now_us)
         return 0;
     }
     breaker->state = BREAKER_PROBING;
-    breaker->retry_at_us = time_add(now_us, BREAKER_MAX_DELAY_US);
+    breaker->retry_at_us = time_add(now_us, BREAKER_SILENCE_US);
     return 1;
 }
 
@@ -45,14 +45,17 @@ bool breaker_unreachable(struct breaker *breaker, int64_t now_us, struct random 
 
 bool breaker_open(struct breaker *breaker, int64_t now_us)
 {
-    if (breaker->state != BREAKER_CLOSED) {
-        return false; /* also while a start probes: its own answer counts */
+    bool opened = breaker->state == BREAKER_CLOSED;
+    if (breaker->state == BREAKER_PROBING) {
+        return false; /* a start's own answer counts */
     }
-    breaker->state = BREAKER_OPEN;
-    breaker->opened_at_us = now_us;
-    breaker->delay_us = BREAKER_FIRST_DELAY_US;
-    breaker->retry_at_us = time_add(now_us, BREAKER_MAX_DELAY_US); /* the engine says when it is there again */
-    return true;
+    if (opened) {
+        breaker->state = BREAKER_OPEN;
+        breaker->opened_at_us = now_us;
+        breaker->delay_us = BREAKER_FIRST_DELAY_US;
+    }
+    breaker->retry_at_us = time_add(now_us, BREAKER_SILENCE_US); /* the engine says when it is there again */
+    return opened;
 }
 
 bool breaker_reached(struct breaker *breaker)

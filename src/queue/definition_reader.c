@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/jq.h"
 #include "queue/graph.h"
 
 _Static_assert((int)DEFINITION_STEPS_MAX <= (int)GRAPH_NODES_MAX, "every step is a node");
@@ -156,134 +155,6 @@ static enum weir_status build_graph(struct definition_reader *reader, struct def
     return WEIR_OK;
 }
 
-/* --- expressions --- */
-
-struct reference_check {
-    struct definition_reader *reader;
-    const struct definition *definition;
-    const struct template_use *use;
-};
-
-/* `.steps.my-step` is a subtraction to jq: say how it is spelled. */
-static bool is_subtraction(const struct reference_check *check, const struct template *template, size_t length,
-                           size_t offset)
-{
-    const struct definition *definition = check->definition;
-    if (offset + length >= template->source_length || template->source[offset + length] != '-') {
-        return false;
-    }
-    for (size_t i = 0; i < definition->count; i++) {
-        size_t id_length = strlen(definition->steps[i].id);
-        if (id_length > length && offset + id_length <= template->source_length &&
-            memcmp(template->source + offset, definition->steps[i].id, id_length) == 0) {
-            error_hint(check->reader->error, "write .steps[\"%s\"]: in jq, - subtracts", definition->steps[i].id);
-            return true;
-        }
-    }
-    return false;
-}
-
-static enum weir_status check_reference(void *context, const struct template *template, const char *word, size_t length,
-                                        size_t offset)
-{
-    const struct reference_check *check = context;
-    struct definition_reader *reader = check->reader;
-    const char *id = check->definition->steps[check->use->step].id;
-    int found = reader_find_step(reader, word, length);
-    if (found >= 0 && graph_precedes(check->definition->predecessors, (size_t)found, check->use->step)) {
-        return WEIR_OK;
-    }
-    int shown = length > 64 ? 64 : (int)length;
-    if (found >= 0 && (size_t)found == check->use->step) {
-        return yaml_error_inside(&reader->source, check->use->node, offset, reader->error,
-                                 "the step \"%s\" refers to its own result", id);
-    }
-    if (found >= 0) {
-        yaml_error_inside(&reader->source, check->use->node, offset, reader->error,
-                          "the step \"%s\" refers to the step \"%.*s\" without needing it", id, shown, word);
-        error_hint(reader->error, "add \"%.*s\" to the \"needs\" of \"%s\"", shown, word, id);
-        return reader->source.status;
-    }
-    yaml_error_inside(&reader->source, check->use->node, offset, reader->error,
-                      "the expression refers to the step \"%.*s\", which does not exist", shown, word);
-    if (!is_subtraction(check, template, length, offset)) {
-        char name[STEP_ID_MAX + 1] = "";
-        memcpy(name, word, (size_t)shown);
-        reader_hint_step(reader, name);
-    }
-    return reader->source.status;
-}
-
-static enum weir_status check_references(struct definition_reader *reader, const struct definition *definition)
-{
-    for (const struct template_use *use = reader->uses; use != NULL; use = use->next) {
-        struct reference_check check = {reader, definition, use};
-        enum weir_status status = expression_references(use->template, check_reference, &check);
-        if (status != WEIR_OK) {
-            return status;
-        }
-    }
-    return WEIR_OK;
-}
-
-struct program_list {
-    struct definition_reader *reader;
-    const struct template_use *use;
-    const char *programs[DEFINITION_PROGRAMS_MAX];
-    const struct template_use *uses[DEFINITION_PROGRAMS_MAX];
-    size_t offsets[DEFINITION_PROGRAMS_MAX];
-    size_t count;
-};
-
-static enum weir_status collect_program(void *context, const struct template *template, const char *word, size_t length,
-                                        size_t offset)
-{
-    struct program_list *list = context;
-    (void)template;
-    (void)length;
-    for (size_t i = 0; i < list->count; i++) {
-        if (strcmp(list->programs[i], word) == 0) {
-            return WEIR_OK;
-        }
-    }
-    if (list->count == DEFINITION_PROGRAMS_MAX) {
-        yaml_error_inside(&list->reader->source, list->use->node, offset, list->reader->error,
-                          "more than %d different expressions that are more than a path", DEFINITION_PROGRAMS_MAX);
-        return list->reader->source.status;
-    }
-    list->programs[list->count] = word;
-    list->uses[list->count] = list->use;
-    list->offsets[list->count++] = offset;
-    return WEIR_OK;
-}
-
-static enum weir_status check_programs(struct definition_reader *reader, bool is_from_people)
-{
-    struct program_list list = {.reader = reader};
-    for (list.use = reader->uses; list.use != NULL; list.use = list.use->next) {
-        enum weir_status status = template_each_program(list.use->template, collect_program, &list);
-        if (status != WEIR_OK) {
-            return status;
-        }
-    }
-    if (!is_from_people || list.count == 0) {
-        return WEIR_OK;
-    }
-    size_t wrong = 0;
-    struct weir_error inner = {.status = WEIR_OK};
-    enum weir_status status = jq_check(list.programs, list.count, &wrong, &inner);
-    if (status == WEIR_INVALID_ARGUMENT) {
-        yaml_error_inside(&reader->source, list.uses[wrong]->node, list.offsets[wrong], reader->error,
-                          "bad expression ${%.80s}: %s", list.programs[wrong], inner.message);
-        error_hint(reader->error, "expressions are jq 1.6; write $${ for a literal ${");
-        return reader->source.status;
-    }
-    if (status != WEIR_OK && reader->error != NULL) {
-        *reader->error = inner;
-    }
-    return status;
-}
-
 /* --- the file as a whole --- */
 
 /* Names that are made elsewhere: of workspaces and executor groups. */
@@ -420,8 +291,7 @@ static enum weir_status read_document(struct definition_reader *reader, const ch
         return status;
     }
     status = build_graph(reader, definition);
-    status = status == WEIR_OK ? check_references(reader, definition) : status;
-    return status == WEIR_OK ? check_programs(reader, is_from_people) : status;
+    return status == WEIR_OK ? expressions_check(reader, definition, is_from_people) : status;
 }
 
 static enum weir_status read_any(const char *bytes, size_t length, const char *source_name, bool is_from_people,

@@ -1,5 +1,6 @@
 /* The inside of definition_read(): the tree of a file becomes a struct definition. Split over definition_reader.c (the file
- * as a whole and its checks) and step_reader.c (one step). Nobody else includes this. */
+ * as a whole), step_reader.c (one step), temporal_reader.c (its section) and expression_check.c. Nobody else includes this.
+ */
 #ifndef WEIR_QUEUE_DEFINITION_READER_H
 #define WEIR_QUEUE_DEFINITION_READER_H
 
@@ -35,6 +36,10 @@ WEIR_MUST_CHECK enum weir_status step_read(struct definition_reader *reader, siz
 /* Reads the section `temporal` into definition->temporal; the head of the definition must have been read. */
 WEIR_MUST_CHECK enum weir_status temporal_read(struct definition_reader *reader, const struct yaml_node *node,
                                                struct definition *definition);
+/* Checks what the expressions of all `uses` refer to; the graph must be known. What later versions may know (keys of the
+ * context) and what takes a process (jq programs) is checked only in what people wrote. */
+WEIR_MUST_CHECK enum weir_status expressions_check(struct definition_reader *reader, const struct definition *definition,
+                                                   bool is_from_people);
 /* A map `retry`, over the defaults that `retry` holds. */
 WEIR_MUST_CHECK enum weir_status reader_take_retry(struct definition_reader *reader, const struct yaml_node *node,
                                                    struct step_retry *retry);

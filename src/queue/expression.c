@@ -4,231 +4,9 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "queue/expression_scan.h"
 
-enum { EXPRESSION_SHOWN_MAX = 80, PATH_STEPS_MAX = 64, PATH_INDEX_DIGITS_MAX = 8 };
-
-/* --- walking through the text of a jq program --- */
-
-/* Which brackets and strings are open. A '"' on the stack is a string; a ')' on top of it is an interpolation "\( ... )".
- */
-struct scanner {
-    char closers[EXPRESSION_NESTING_MAX];
-    size_t depth;
-};
-
-enum scan_result { SCAN_ON, SCAN_END, SCAN_MISMATCH, SCAN_TOO_DEEP };
-
-static bool is_in_string(const struct scanner *scanner)
-{
-    return scanner->depth > 0 && scanner->closers[scanner->depth - 1] == '"';
-}
-
-static enum scan_result push(struct scanner *scanner, char closer)
-{
-    if (scanner->depth == EXPRESSION_NESTING_MAX) {
-        return SCAN_TOO_DEEP;
-    }
-    scanner->closers[scanner->depth++] = closer;
-    return SCAN_ON;
-}
-
-static enum scan_result pop(struct scanner *scanner, char closer)
-{
-    if (scanner->depth == 0) {
-        return closer == '}' ? SCAN_END : SCAN_MISMATCH;
-    }
-    return scanner->closers[--scanner->depth] == closer ? SCAN_ON : SCAN_MISMATCH;
-}
-
-/* Takes the next one or two bytes; SCAN_END at the bracket that closes the expression, which is not taken. */
-static enum scan_result scan_step(struct scanner *scanner, const char *text, size_t length, size_t *at)
-{
-    char c = text[(*at)++];
-    if (is_in_string(scanner)) {
-        if (c == '\\' && *at < length) {
-            return text[(*at)++] == '(' ? push(scanner, ')') : SCAN_ON;
-        }
-        return c == '"' ? pop(scanner, '"') : SCAN_ON;
-    }
-    switch (c) {
-    case '"':
-        return push(scanner, '"');
-    case '(':
-        return push(scanner, ')');
-    case '[':
-        return push(scanner, ']');
-    case '{':
-        return push(scanner, '}');
-    case ')':
-    case ']':
-    case '}': {
-        enum scan_result result = pop(scanner, c);
-        *at -= result == SCAN_END;
-        return result;
-    }
-    case '#':
-        while (*at < length && text[*at] != '\n') {
-            (*at)++;
-        }
-        return SCAN_ON;
-    default:
-        return SCAN_ON;
-    }
-}
-
-static bool is_space(char c)
-{
-    return c == ' ' || c == '\t' || c == '\n' || c == '\r';
-}
-
-static bool starts_identifier(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-}
-
-static bool is_in_identifier(char c)
-{
-    return starts_identifier(c) || (c >= '0' && c <= '9');
-}
-
-static size_t identifier_length(const char *text, size_t length)
-{
-    size_t at = 0;
-    if (length > 0 && starts_identifier(text[0])) {
-        while (at < length && is_in_identifier(text[at])) {
-            at++;
-        }
-    }
-    return at;
-}
-
-/* --- plain paths --- */
-
-/* `"key"` without escapes at text[0]; gives the length with quotes, or 0. */
-static size_t quoted_length(const char *text, size_t length)
-{
-    if (length < 2 || text[0] != '"') {
-        return 0;
-    }
-    for (size_t at = 1; at < length; at++) {
-        if (text[at] == '\\' || (unsigned char)text[at] < 0x20) {
-            return 0;
-        }
-        if (text[at] == '"') {
-            return at + 1;
-        }
-    }
-    return 0;
-}
-
-/* `[0]` or `[-12]` at text[0]; gives the length with brackets, or 0. */
-static size_t index_length(const char *text, size_t length, int32_t *ret_index)
-{
-    size_t at = 1;
-    bool is_negative = at < length && text[at] == '-';
-    at += is_negative;
-    size_t first = at;
-    int32_t index = 0;
-    while (at < length && text[at] >= '0' && text[at] <= '9' && at - first < PATH_INDEX_DIGITS_MAX) {
-        index = index * 10 + (text[at++] - '0');
-    }
-    bool has_leading_zero = at - first > 1 && text[first] == '0';
-    if (at == first || has_leading_zero || at >= length || text[at] != ']') {
-        return 0;
-    }
-    *ret_index = is_negative ? -index : index;
-    return at + 1;
-}
-
-static size_t read_bracket(const char *text, size_t length, struct path_step *step)
-{
-    size_t quoted = quoted_length(text + 1, length - 1);
-    if (quoted > 0) {
-        if (quoted + 1 >= length || text[quoted + 1] != ']') {
-            return 0;
-        }
-        step->key = text + 2;
-        step->key_length = quoted - 2;
-        return quoted + 2;
-    }
-    return index_length(text, length, &step->index);
-}
-
-static size_t read_dot(const char *text, size_t length, struct path_step *step)
-{
-    size_t quoted = quoted_length(text + 1, length - 1);
-    size_t word = quoted > 0 ? quoted - 2 : identifier_length(text + 1, length - 1);
-    if (quoted == 0 && word == 0) {
-        return 0;
-    }
-    step->key = text + (quoted > 0 ? 2 : 1);
-    step->key_length = word;
-    return quoted > 0 ? quoted + 1 : word + 1;
-}
-
-bool path_parse(const char *text, size_t length, struct arena *arena, const struct path_step **ret_steps, size_t *ret_count)
-{
-    struct path_step found[PATH_STEPS_MAX];
-    size_t count = 0;
-    if (length == 0 || text[0] != '.') {
-        return false;
-    }
-    size_t at = length == 1 || text[1] == '[' ? 1 : 0;
-    while (at < length) {
-        if (count == PATH_STEPS_MAX) {
-            return false;
-        }
-        struct path_step *step = &found[count++];
-        *step = (struct path_step){.key = NULL};
-        size_t used = text[at] == '.'   ? read_dot(text + at, length - at, step)
-                      : text[at] == '[' ? read_bracket(text + at, length - at, step)
-                                        : 0;
-        if (used == 0) {
-            return false;
-        }
-        at += used;
-    }
-    struct path_step *steps = arena_allocate(arena, (count + 1) * sizeof *steps);
-    for (size_t i = 0; steps != NULL && i < count; i++) {
-        steps[i] = found[i];
-        if (found[i].key != NULL) {
-            steps[i].key = arena_copy(arena, found[i].key, found[i].key_length);
-            steps = steps[i].key == NULL ? NULL : steps;
-        }
-    }
-    *ret_steps = steps;
-    *ret_count = count;
-    return steps != NULL;
-}
-
-static const char *jq_type_name(const json_t *value)
-{
-    return json_is_integer(value) ? "number" : json_type_name(value);
-}
-
-enum weir_status path_follow(const struct path_step *steps, size_t count, const json_t *context, const json_t **ret_value,
-                             struct weir_error *error)
-{
-    const json_t *value = context;
-    for (size_t i = 0; i < count && value != NULL && !json_is_null(value); i++) {
-        if (steps[i].key != NULL) {
-            if (!json_is_object(value)) {
-                return error_set(error, WEIR_FAILED, "Cannot index %s with string \"%.64s\"", jq_type_name(value),
-                                 steps[i].key);
-            }
-            value = json_object_get(value, steps[i].key);
-        } else {
-            if (!json_is_array(value)) {
-                return error_set(error, WEIR_FAILED, "Cannot index %s with number", jq_type_name(value));
-            }
-            int64_t size = (int64_t)json_array_size(value);
-            int64_t index = steps[i].index < 0 ? size + steps[i].index : steps[i].index;
-            value = index < 0 || index >= size ? NULL : json_array_get(value, (size_t)index);
-        }
-    }
-    *ret_value = value;
-    return WEIR_OK;
-}
+enum { EXPRESSION_SHOWN_MAX = 80 };
 
 /* --- reading templates --- */
 
@@ -290,14 +68,15 @@ static enum weir_status end_literal(struct template_reader *reader)
 /* The length of `${NAME}` at `text`, or 0. */
 static size_t shell_name_length(const char *text, size_t length)
 {
-    size_t name = identifier_length(text + 2, length - 2);
+    size_t name = scan_identifier(text + 2, length - 2);
     return name > 0 && name + 2 < length && text[name + 2] == '}' ? name + 3 : 0;
 }
 
 static bool is_forgotten_dot(const char *name, size_t length)
 {
-    static const char *const words[] = {"input", "steps", "execution"};
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+    size_t count = 0;
+    const char *const *words = expression_keys(CONTEXT_ITSELF, &count);
+    for (size_t i = 0; i < count; i++) {
         if (strlen(words[i]) == length && memcmp(words[i], name, length) == 0) {
             return true;
         }
@@ -312,7 +91,7 @@ static enum weir_status find_end(struct template_reader *reader, size_t from, si
     size_t at = from;
     while (at < reader->length) {
         size_t before = at;
-        switch (scan_step(&scanner, reader->source, reader->length, &at)) {
+        switch (scanner_step(&scanner, reader->source, reader->length, &at)) {
         case SCAN_ON:
             break;
         case SCAN_END:
@@ -339,10 +118,10 @@ static enum weir_status read_expression(struct template_reader *reader)
         return status;
     }
     reader->at = end + 1;
-    while (start < end && is_space(reader->source[start])) {
+    while (start < end && scan_is_space(reader->source[start])) {
         start++;
     }
-    while (end > start && is_space(reader->source[end - 1])) {
+    while (end > start && scan_is_space(reader->source[end - 1])) {
         end--;
     }
     if (start == end) {
@@ -360,7 +139,7 @@ static enum weir_status read_expression(struct template_reader *reader)
     }
     if (path_parse(part.text, part.length, reader->arena, &part.path, &part.path_count)) {
         part.kind = PART_PATH;
-    } else if (is_forgotten_dot(part.text, identifier_length(part.text, part.length))) {
+    } else if (is_forgotten_dot(part.text, scan_identifier(part.text, part.length))) {
         return fault_at(reader, start, "an expression starts with a dot here", "write ${.input...}, not ${input...}");
     }
     return add_part(reader, &part);
@@ -667,95 +446,6 @@ enum weir_status template_evaluate_condition(const struct template *template, co
     if (status == WEIR_OK) {
         *ret_true = !json_is_null(value) && !json_is_false(value);
         json_decref(value);
-    }
-    return status;
-}
-
-/* --- what a template refers to --- */
-
-/* `.steps` begins a path only where no value stands before it: in `.input.steps` it is a key of something else. */
-static bool begins_path(const char *text, size_t at)
-{
-    return at == 0 || (!is_in_identifier(text[at - 1]) && strchr("])}\"?.", text[at - 1]) == NULL);
-}
-
-/* The word behind `.steps` in `text`: `.id`, `."id"`, `["id"]`. Gives false when there is none. */
-static bool read_reference(const char *text, size_t length, const char **ret_word, size_t *ret_length)
-{
-    struct path_step step = {.key = NULL};
-    size_t used = length == 0      ? 0
-                  : text[0] == '.' ? read_dot(text, length, &step)
-                  : text[0] == '[' ? read_bracket(text, length, &step)
-                                   : 0;
-    *ret_word = step.key;
-    *ret_length = step.key_length;
-    return used > 0 && step.key != NULL;
-}
-
-static enum weir_status visit_program(const struct template *template, const struct template_part *part,
-                                      expression_visit visit, void *context)
-{
-    static const char steps[] = ".steps";
-    enum { STEPS_LENGTH = sizeof steps - 1 };
-    struct scanner scanner = {.depth = 0};
-    size_t at = 0;
-    while (at < part->length) {
-        const char *text = part->text + at;
-        size_t left = part->length - at;
-        const char *word = NULL;
-        size_t word_length = 0;
-        if (!is_in_string(&scanner) && left > STEPS_LENGTH && memcmp(text, steps, STEPS_LENGTH) == 0 &&
-            begins_path(part->text, at) && read_reference(text + STEPS_LENGTH, left - STEPS_LENGTH, &word, &word_length)) {
-            size_t offset = part->offset + (size_t)(word - part->text);
-            enum weir_status status = visit(context, template, word, word_length, offset);
-            if (status != WEIR_OK) {
-                return status;
-            }
-        }
-        if (scan_step(&scanner, part->text, part->length, &at) != SCAN_ON) {
-            break;
-        }
-    }
-    return WEIR_OK;
-}
-
-static enum weir_status visit_part(const struct template *template, const struct template_part *part,
-                                   expression_visit visit, void *context)
-{
-    if (part->kind == PART_PROGRAM) {
-        return visit_program(template, part, visit, context);
-    }
-    const struct path_step *path = part->path;
-    if (part->kind == PART_PATH && part->path_count >= 2 && path[0].key != NULL && strcmp(path[0].key, "steps") == 0 &&
-        path[1].key != NULL) {
-        return visit(context, template, path[1].key, path[1].key_length, part->offset);
-    }
-    return WEIR_OK;
-}
-
-enum weir_status expression_references(const struct template *template, expression_visit visit, void *context)
-{
-    enum weir_status status = WEIR_OK;
-    for (size_t i = 0; i < template->part_count && status == WEIR_OK; i++) {
-        status = visit_part(template, &template->parts[i], visit, context);
-    }
-    for (size_t i = 0; i < template->child_count && status == WEIR_OK; i++) {
-        status = expression_references(template->children[i], visit, context);
-    }
-    return status;
-}
-
-enum weir_status template_each_program(const struct template *template, expression_visit visit, void *context)
-{
-    enum weir_status status = WEIR_OK;
-    for (size_t i = 0; i < template->part_count && status == WEIR_OK; i++) {
-        const struct template_part *part = &template->parts[i];
-        if (part->kind == PART_PROGRAM) {
-            status = visit(context, template, part->text, part->length, part->offset);
-        }
-    }
-    for (size_t i = 0; i < template->child_count && status == WEIR_OK; i++) {
-        status = template_each_program(template->children[i], visit, context);
     }
     return status;
 }

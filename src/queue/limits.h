@@ -46,7 +46,7 @@ enum {
 /* --- attempts --- */
 enum {
     ATTEMPTS_MAX_DEFAULT = 3, /* starts, spec 2: MAX_ATTEMPTS; exactly three, not "at least three" */
-    HANDOVERS_MAX_DEFAULT = 5 /* an item whose node died that often is poison */
+    HANDOVERS_MAX_DEFAULT = 5 /* an item whose node died that often in one step is poison (store.h, recover_options) */
 };
 #define RETRY_BACKOFF_US (1 * MICROSECONDS_PER_SECOND) /* before the second start; doubles */
 #define RETRY_BACKOFF_MAX_US (300 * MICROSECONDS_PER_SECOND)

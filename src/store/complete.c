@@ -136,34 +136,44 @@ static enum weir_status record_completion(struct store *store, const json_t *exe
     return status;
 }
 
+/* Whether the end may be told of the execution as it is; *ret_has_ended: it was. */
+static enum weir_status may_end(struct store *store, const json_t *execution, const struct completion *completion,
+                                bool *ret_has_ended, struct weir_error *error)
+{
+    const char *state = text_at(execution, "status");
+    *ret_has_ended = !json_is_null(json_object_get(execution, "finished_at"));
+    if (*ret_has_ended) {
+        return compare_ends(execution, completion->kind, error);
+    }
+    enum weir_status status = need_outside(store, execution, error);
+    if (status == WEIR_OK && state != NULL && strcmp(state, item_state_name(ITEM_PENDING)) == 0) {
+        status = error_set(error, WEIR_ILLEGAL_STATE, "the execution has not been started");
+        error_hint(error, "`weir why %s` says what it waits for; `weir cancel` ends what waits", completion->id);
+    }
+    return status;
+}
+
 /* *ret_outcome tells what became of it when the status is fine: WEIR_OK, or somebody was faster and it must be looked at
  * again. */
 static enum weir_status complete_once(struct store *store, const struct completion *completion,
                                       enum weir_status *ret_outcome, struct weir_error *error)
 {
     json_t *execution = NULL;
+    bool has_ended = false;
     enum weir_status status = store_show(store, completion->id, &execution, error);
-    const char *state = status == WEIR_OK ? text_at(execution, "status") : NULL;
     *ret_outcome = WEIR_OK;
-    if (status == WEIR_OK && !json_is_null(json_object_get(execution, "finished_at"))) {
-        status = compare_ends(execution, completion->kind, error);
-    } else if (status == WEIR_OK) {
-        status = need_outside(store, execution, error);
-        if (status == WEIR_OK && state != NULL && strcmp(state, item_state_name(ITEM_PENDING)) == 0) {
-            status = error_set(error, WEIR_ILLEGAL_STATE, "the execution has not been started");
-            error_hint(error, "`weir why %s` says what it waits for; `weir cancel` ends what waits", completion->id);
-        }
-        if (status == WEIR_OK) {
-            status = record_completion(store, execution, completion, ret_outcome, error);
-        }
+    if (status == WEIR_OK) {
+        status = may_end(store, execution, completion, &has_ended, error);
+    }
+    if (status == WEIR_OK && !has_ended) {
+        status = record_completion(store, execution, completion, ret_outcome, error);
     }
     json_decref(execution);
     return status;
 }
 
-enum weir_status store_complete(struct store *store, const struct completion *completion, struct weir_error *error)
+static enum weir_status check_completion(const struct completion *completion, struct weir_error *error)
 {
-    enum weir_status outcome = WEIR_OK;
     json_t *result = NULL;
     INVARIANT(completion->kind == RECORD_COMPLETED || completion->kind == RECORD_FAILED ||
               completion->kind == RECORD_CANCELLED);
@@ -179,8 +189,15 @@ enum weir_status store_complete(struct store *store, const struct completion *co
         return error == NULL ? WEIR_INVALID_ARGUMENT : (error->status = WEIR_INVALID_ARGUMENT);
     }
     json_decref(result);
-    for (int i = 0; i < TRIES_MAX; i++) {
-        enum weir_status status = complete_once(store, completion, &outcome, error);
+    return WEIR_OK;
+}
+
+enum weir_status store_complete(struct store *store, const struct completion *completion, struct weir_error *error)
+{
+    enum weir_status outcome = WEIR_OK;
+    enum weir_status status = check_completion(completion, error);
+    for (int i = 0; i < TRIES_MAX && status == WEIR_OK; i++) {
+        status = complete_once(store, completion, &outcome, error);
         if (status != WEIR_OK || outcome == WEIR_OK) {
             return status;
         }
@@ -188,5 +205,22 @@ enum weir_status store_complete(struct store *store, const struct completion *co
             return error_set(error, outcome, "the store does not take this result or error");
         }
     }
-    return error_set(error, WEIR_STORE_BUSY, "the execution was handed over again and again; try it once more");
+    return status != WEIR_OK
+               ? status
+               : error_set(error, WEIR_STORE_BUSY, "the execution was handed over again and again; try it once more");
+}
+
+enum weir_status store_complete_rehearse(struct store *store, const struct completion *completion, bool *ret_has_ended,
+                                         struct weir_error *error)
+{
+    json_t *execution = NULL;
+    enum weir_status status = check_completion(completion, error);
+    if (status == WEIR_OK) {
+        status = store_show(store, completion->id, &execution, error);
+    }
+    if (status == WEIR_OK) {
+        status = may_end(store, execution, completion, ret_has_ended, error);
+    }
+    json_decref(execution);
+    return status;
 }

@@ -41,8 +41,9 @@ struct store_options {
 };
 
 enum store_feature {
-    STORE_SHARED = 1 << 0, /* several machines may use it */
-    STORE_WAKES = 1 << 1,  /* store_wake_fd() becomes readable when another process has changed something */
+    STORE_SHARED = 1 << 0,        /* several machines may use it */
+    STORE_WAKES = 1 << 1,         /* store_wake_fd() becomes readable when another process has changed something ... */
+    STORE_TELLS_OF_WORK = 1 << 2, /* ... and only when there may be something to claim */
 };
 
 /* --- opening --- */
@@ -256,6 +257,10 @@ struct completion {
  * WEIR_INVALID_ARGUMENT (the result or the error). */
 WEIR_MUST_CHECK enum weir_status store_complete(struct store *store, const struct completion *completion,
                                                 struct weir_error *error);
+/* What store_complete() would answer now; changes nothing. *ret_has_ended: the execution has this end already, and telling
+ * it again would change nothing either. */
+WEIR_MUST_CHECK enum weir_status store_complete_rehearse(struct store *store, const struct completion *completion,
+                                                         bool *ret_has_ended, struct weir_error *error);
 
 /* --- nodes and recovery --- */
 
@@ -268,6 +273,7 @@ struct node_options {
     long keeper_pid;
     const char *version;
     const char *engine;
+    bool is_outlived; /* what it runs lives on without it (no ENGINE_DIES_WITH_NODE) */
     int64_t lease_us;
 };
 WEIR_MUST_CHECK enum weir_status store_node_start(struct store *store, const struct node_options *options,
@@ -289,6 +295,7 @@ struct node_neighbour {
 struct node_beat {
     bool engine_reachable;    /* in: what the breaker says */
     const char *engine_error; /* in: why it is not, UTF-8; NULL = not known */
+    long keeper_pid;          /* in: of now; one that was killed is replaced */
     size_t running;           /* in: executions in the engine */
     size_t stuck;             /* in: of these, stuck */
     enum node_wish wish;      /* out */
@@ -325,6 +332,10 @@ struct recover_options {
     bool (*knows)(void *context, const char *id, int64_t fence); /* NULL = it knows none of them */
     void *knows_context;
     bool look_only; /* change nothing; `more` tells whether there is anything to do */
+    /* A handover counts when a step of the item is on record as RUNNING under the claim that is lost, and its node's death
+     * has stopped it (not node_options.is_outlived). So what was only claimed, sleeps, waits or is between two steps is
+     * never at fault, nor is what a node gives back. The count begins anew when a step of the item has ended since. With so
+     * many the item ends FAILED, code `poison` (design 3.8). At least 1 */
     int handovers_max;
     size_t limit; /* items per call, at most RECOVER_BATCH */
 };
@@ -471,8 +482,9 @@ WEIR_MUST_CHECK enum weir_status store_list(struct store *store, const struct li
 WEIR_MUST_CHECK enum weir_status store_show(struct store *store, const char *id, json_t **ret_execution,
                                             struct weir_error *error);
 /* Why it is not running (or what it does): {"id", "status", "pending_reason", "because", "slots_used", "slots_max",
- * "slot_holders": [...], "place", "place_is_exact", "due_at", "attempts", "attempts_max", "deferrals", "handovers", "node"
- * ...}. */
+ * "slot_holders": [...], "place", "place_is_exact", "due_at", "attempts", "attempts_max", "deferrals", "handovers", "node",
+ * "nodes_live" and "paused_node" (of no_node_in_group: how many live in its group, all of them paused, draining or
+ * stopping, and the name of one that can be resumed, else null) ...}. */
 WEIR_MUST_CHECK enum weir_status store_why(struct store *store, const char *id, json_t **ret_why, struct weir_error *error);
 /* Kept counters, never COUNT(*): {"pending", "slots_used", "completed", "failed", "cancelled", "oldest_pending_age_us",
  * "pending_reasons": {reason: n}, "workspaces": [...], "nodes": n, "queue_paused": bool, "schema": n ...}; at most

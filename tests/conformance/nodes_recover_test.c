@@ -273,6 +273,40 @@ static void a_node_whose_process_is_gone_is_dead_before_its_lease_ends(void **st
     scene_beat(scene, alive);
 }
 
+/* --- poison --- */
+
+static void record_step(struct scene *scene, int64_t node, const struct claimed_item *item, const char *name,
+                        enum step_state state)
+{
+    struct step_record step = {.state = state, .attempt = 1, .exit_code = -1, .due_in_us = SECONDS(86400)};
+    struct record record = scene_record_of(RECORD_STEP, item);
+    (void)snprintf(step.step, sizeof step.step, "%s", name);
+    record.step = &step;
+    assert_int_equal(scene_record_full(scene, node, record), WEIR_OK);
+}
+
+static void dispatch(struct scene *scene, int64_t node, const struct claimed_item *item)
+{
+    assert_int_equal(scene_record_full(scene, node, scene_record_of(RECORD_DISPATCHED, item)), WEIR_OK);
+}
+
+static struct claimed_item claim_as(struct scene *scene, int64_t node)
+{
+    struct claim_result claim = scene_claim_as(scene, node, "default", 1);
+    assert_int_equal(claim.count, 1);
+    return claim.items[0];
+}
+
+/* Only `*node` dies; the next one takes over what it held. */
+static struct recover_result die(struct scene *scene, int64_t *node)
+{
+    scene_pass(scene, NODE_LEASE_US + 1);
+    *node = scene_add_node(scene, "node-n", "default");
+    return recover_as(scene, *node, 100);
+}
+
+enum { MANY_DEATHS = 20 };
+
 static void an_item_that_kills_its_node_too_often_is_poison(void **state)
 {
     struct scene *scene = *state;
@@ -280,22 +314,129 @@ static void an_item_that_kills_its_node_too_often_is_poison(void **state)
     const char *next = scene_enqueue(scene, "free-co");
     int64_t node = scene->node;
     for (int death = 1; death <= HANDOVERS_MAX_DEFAULT; death++) {
-        struct claim_result claim = scene_claim_as(scene, node, "default", 1);
-        assert_int_equal(claim.count, 1);
-        assert_string_equal(claim.items[0].id, id);
-        scene_pass(scene, NODE_LEASE_US + 1);
-        node = scene_add_node(scene, "node-n", "default");
-        struct recover_result result = recover_as(scene, node, 100);
+        struct claimed_item item = claim_as(scene, node);
+        assert_string_equal(item.id, id);
+        dispatch(scene, node, &item);
+        record_step(scene, node, &item, "one", STEP_RUNNING);
+        struct recover_result result = die(scene, &node);
         assert_int_equal(result.poisoned, death == HANDOVERS_MAX_DEFAULT);
         assert_int_equal(result.handed_over, death < HANDOVERS_MAX_DEFAULT);
+        char detail[64];
+        (void)snprintf(detail, sizeof detail, "%d of %d while it ran one", death, HANDOVERS_MAX_DEFAULT);
+        assert_int_equal(scene_number(scene,
+                                      "SELECT count(*) FROM execution_events WHERE execution_id = '%s' AND event = '%s'"
+                                      " AND detail = '%s'",
+                                      id, death < HANDOVERS_MAX_DEFAULT ? "hand_over" : "poison", detail),
+                         1);
     }
     assert_string_equal(scene_status_of(scene, id), "FAILED");
     assert_string_equal(scene_text(scene, "SELECT error_code FROM executions WHERE id = '%s'", id), "poison");
+    assert_string_equal(scene_text(scene, "SELECT error FROM executions WHERE id = '%s'", id),
+                        "its node died 5 times while it ran, and no step of it ended in between; it is not tried again");
     assert_int_equal(scene_number(scene, "SELECT attempts FROM executions WHERE id = '%s'", id), 0);
     assert_int_equal(scene_number(scene, "SELECT handovers FROM executions WHERE id = '%s'", id), HANDOVERS_MAX_DEFAULT);
-    struct claim_result claim = scene_claim_as(scene, node, "default", 1); /* its slot is free again */
-    assert_int_equal(claim.count, 1);
-    assert_string_equal(claim.items[0].id, next);
+    assert_string_equal(claim_as(scene, node).id, next); /* its slot is free again */
+}
+
+static void an_item_that_was_only_claimed_is_never_poison(void **state)
+{
+    struct scene *scene = *state;
+    const char *id = scene_enqueue(scene, "free-co");
+    int64_t node = scene->node;
+    for (int death = 0; death < MANY_DEATHS; death++) {
+        (void)claim_as(scene, node);
+        assert_int_equal(die(scene, &node).handed_over, 1);
+    }
+    assert_int_equal(scene_number(scene, "SELECT handovers FROM executions WHERE id = '%s'", id), MANY_DEATHS);
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM execution_events WHERE detail IS NOT NULL"), 0);
+}
+
+/* Sleeping, waiting for the next attempt or a signal, and between two steps: no step runs. */
+static void an_item_that_sleeps_or_waits_is_never_poison(void **state)
+{
+    struct scene *scene = *state;
+    const char *sleeps = scene_enqueue(scene, "free-co");
+    const char *between = scene_enqueue(scene, "pro-co");
+    int64_t node = scene->node;
+    for (int death = 0; death < MANY_DEATHS; death++) {
+        struct claim_result claim = scene_claim_as(scene, node, "default", 2);
+        assert_int_equal(claim.count, 2);
+        for (size_t i = 0; i < 2; i++) {
+            dispatch(scene, node, &claim.items[i]);
+            if (strcmp(claim.items[i].id, sleeps) == 0) {
+                record_step(scene, node, &claim.items[i], "one", STEP_WAITING);
+            }
+        }
+        assert_int_equal(die(scene, &node).handed_over, 2);
+    }
+    assert_string_equal(scene_status_of(scene, sleeps), "CLAIMED");
+    assert_string_equal(scene_status_of(scene, between), "CLAIMED");
+}
+
+/* What ran under an earlier claim says nothing of this one. */
+static void a_step_that_ran_under_an_earlier_claim_does_not_count(void **state)
+{
+    struct scene *scene = *state;
+    const char *id = scene_enqueue(scene, "free-co");
+    int64_t node = scene->node;
+    struct claimed_item item = claim_as(scene, node);
+    dispatch(scene, node, &item);
+    record_step(scene, node, &item, "one", STEP_RUNNING);
+    for (int death = 0; death < MANY_DEATHS; death++) {
+        assert_int_equal(die(scene, &node).handed_over, 1);
+        item = claim_as(scene, node);
+        dispatch(scene, node, &item);
+    }
+    assert_int_equal(
+        scene_number(scene, "SELECT count(*) FROM execution_events WHERE execution_id = '%s' AND detail IS NOT NULL", id),
+        1);
+}
+
+static void an_item_that_makes_progress_between_deaths_is_never_poison(void **state)
+{
+    struct scene *scene = *state;
+    const char *id = scene_enqueue(scene, "free-co");
+    int64_t node = scene->node;
+    for (int death = 0; death < MANY_DEATHS; death++) {
+        char step[16];
+        struct claimed_item item = claim_as(scene, node);
+        dispatch(scene, node, &item);
+        /* Four deaths in each step, and then it ends. */
+        (void)snprintf(step, sizeof step, "step-%d", death / (HANDOVERS_MAX_DEFAULT - 1));
+        record_step(scene, node, &item, step, STEP_RUNNING);
+        if (death % (HANDOVERS_MAX_DEFAULT - 1) == HANDOVERS_MAX_DEFAULT - 2) {
+            record_step(scene, node, &item, step, STEP_COMPLETED);
+            record_step(scene, node, &item, "next", STEP_RUNNING);
+        }
+        assert_int_equal(die(scene, &node).handed_over, 1);
+    }
+    assert_string_equal(scene_status_of(scene, id), "CLAIMED");
+    assert_int_equal(scene_number(scene, "SELECT handovers FROM executions WHERE id = '%s'", id), MANY_DEATHS);
+}
+
+/* What an engine outside of the node runs goes on: to end it would free the slot of something that runs. */
+static void what_outlives_its_node_is_never_poison(void **state)
+{
+    struct scene *scene = *state;
+    const char *id = scene_enqueue(scene, "free-co");
+    struct node_options options = {.name = "outlived",
+                                   .group = "default",
+                                   .host = "host",
+                                   .boot_id = "boot",
+                                   .pid = 4242,
+                                   .version = "0",
+                                   .engine = "temporal",
+                                   .is_outlived = true,
+                                   .lease_us = NODE_LEASE_US};
+    for (int death = 0; death < MANY_DEATHS; death++) {
+        int64_t node = 0;
+        scene_ok(scene, store_node_start(scene->store, &options, &node, &scene->error));
+        struct claimed_item item = claim_as(scene, node);
+        dispatch(scene, node, &item);
+        record_step(scene, node, &item, "workflow", STEP_RUNNING);
+        assert_int_equal(die(scene, &node).handed_over, 1);
+    }
+    assert_string_equal(scene_status_of(scene, id), "CLAIMED");
 }
 
 /* Given back by a graceful stop is no death: an item must survive any number of restarts. */
@@ -306,7 +447,13 @@ static void a_graceful_give_back_is_never_poison(void **state)
     for (int i = 0; i < HANDOVERS_MAX_DEFAULT + 3; i++) {
         struct claimed_item item = scene_claim_one(scene);
         assert_int_equal(scene_record(scene, RECORD_DISPATCHED, &item), WEIR_OK);
-        assert_int_equal(scene_record(scene, RECORD_GIVEN_BACK, &item), WEIR_OK);
+        record_step(scene, scene->node, &item, "one", STEP_RUNNING);
+        if (i % 2 == 0) {
+            assert_int_equal(scene_record(scene, RECORD_GIVEN_BACK, &item), WEIR_OK);
+        } else {
+            scene_ok(scene, store_node_stop(scene->store, scene->node, false, &scene->error));
+            scene->node = scene_add_node(scene, "node-1", "default");
+        }
     }
     assert_int_equal(scene_number(scene, "SELECT attempts FROM executions"), 0);
     assert_int_equal(scene_number(scene, "SELECT handovers FROM executions"), 0);
@@ -535,6 +682,11 @@ int main(void)
         SCENE_TEST(a_handed_over_item_stays_in_its_group),
         SCENE_TEST(a_node_whose_process_is_gone_is_dead_before_its_lease_ends),
         SCENE_TEST(an_item_that_kills_its_node_too_often_is_poison),
+        SCENE_TEST(an_item_that_was_only_claimed_is_never_poison),
+        SCENE_TEST(an_item_that_sleeps_or_waits_is_never_poison),
+        SCENE_TEST(a_step_that_ran_under_an_earlier_claim_does_not_count),
+        SCENE_TEST(an_item_that_makes_progress_between_deaths_is_never_poison),
+        SCENE_TEST(what_outlives_its_node_is_never_poison),
         SCENE_TEST(a_graceful_give_back_is_never_poison),
         SCENE_TEST(the_safety_net_hands_over_claims_that_are_too_old),
         SCENE_TEST(the_safety_net_minds_only_its_group),

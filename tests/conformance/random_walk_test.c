@@ -4,7 +4,7 @@
 #include "conformance/scene.h"
 #include "support/seed.h"
 
-enum { WALKS = 12, STEPS = 250, WORKSPACES = 5, NODES = 3, HELD_MOST = 400, CHECK_EVERY = 5 };
+enum { WALKS = 4, WALKS_LONG = 12, STEPS = 250, WORKSPACES = 5, NODES = 3, HELD_MOST = 400, CHECK_EVERY = 5 };
 
 static const char *const names[WORKSPACES] = {"free-co", "pro-co", "big-co", "w-one", "w-two"};
 
@@ -211,7 +211,8 @@ static void random_verbs_leave_the_store_whole(void **state)
     (void)state;
     struct random seeds;
     test_seed(&seeds, "random walk");
-    for (int i = 0; i < WALKS; i++) {
+    int walks = test_is_long() ? WALKS_LONG : WALKS;
+    for (int i = 0; i < walks; i++) {
         void *scene_state = NULL;
         struct walker *walker = calloc(1, sizeof *walker);
         static const int64_t caps[WORKSPACES] = {1, 5, 20, 5, 5};

@@ -19,11 +19,24 @@ static json_t *why(struct scene *scene, const char *id)
     return answer;
 }
 
+/* The words of queue/item.h, whatever the store. */
+static void assert_meaning(const json_t *answer, const char *reason)
+{
+    for (int i = 0; i < PENDING_REASON_COUNT; i++) {
+        if (strcmp(pending_reason_name((enum pending_reason)i), reason) == 0) {
+            assert_string_equal(json_text_at(answer, "because"), pending_reason_meaning((enum pending_reason)i));
+            return;
+        }
+    }
+    fail_msg("%s is not in the list", reason);
+}
+
+/* By why and by the view. */
 static void assert_reason(struct scene *scene, const char *id, const char *reason)
 {
     json_t *answer = why(scene, id);
     assert_string_equal(json_text_at(answer, "pending_reason"), reason);
-    assert_true(strlen(json_text_at(answer, "because")) > 0);
+    assert_meaning(answer, reason);
     const char *in_view = scene_reason_of(scene, id);
     assert_non_null(in_view);
     assert_string_equal(in_view, reason);
@@ -428,6 +441,52 @@ static void pauses_nodes_and_engines_are_reasons(void **state)
     assert_why(scene, id, "ready");
 }
 
+/* By why, by the view and by status: no node claims, `live` are there, and `paused` is one to resume (NULL: none). */
+static void assert_unserved(struct scene *scene, const char *id, int live, const char *paused)
+{
+    json_t *status = NULL;
+    assert_reason(scene, id, "no_node_in_group");
+    json_t *answer = why(scene, id);
+    assert_int_equal(json_number_at(answer, "nodes_live"), live);
+    assert_non_null(json_object_get(answer, "paused_node"));
+    if (paused == NULL) {
+        assert_true(json_is_null(json_object_get(answer, "paused_node")));
+    } else {
+        assert_string_equal(json_text_at(answer, "paused_node"), paused);
+    }
+    json_decref(answer);
+    scene_ok(scene, store_status(scene->store, 1, &status, &scene->error));
+    const json_t *reasons = json_object_get(status, "pending_reasons");
+    assert_int_equal(json_number_at(reasons, "no_node_in_group"), 1);
+    assert_int_equal(json_number_at(reasons, "ready"), 0);
+    json_decref(status);
+}
+
+static void nodes_that_are_told_to_claim_nothing_do_not_serve_their_group(void **state)
+{
+    struct scene *scene = *state;
+    const char *id = scene_enqueue(scene, "pro-co");
+    static const enum node_wish wishes[] = {NODE_PAUSE, NODE_DRAIN, NODE_STOP};
+    for (size_t i = 0; i < sizeof wishes / sizeof wishes[0]; i++) {
+        scene_ok(scene, store_node_wish(scene->store, "node-1", wishes[i], &scene->error));
+        assert_unserved(scene, id, 1, wishes[i] == NODE_STOP ? NULL : "node-1");
+    }
+    int64_t second = scene_add_node(scene, "node-2", "default");
+    (void)scene_add_node(scene, "other", "batch"); /* of another group: it helps nobody here */
+    assert_reason(scene, id, "ready");
+    json_t *answer = why(scene, id);
+    assert_true(json_is_null(json_object_get(answer, "nodes_live")));
+    json_decref(answer);
+    /* Whoever claims decides: a paused node that reaches its engine is of no use. */
+    struct node_beat beat = {.engine_reachable = false, .engine_error = "127.0.0.1:7233 refuses connections"};
+    scene_ok(scene, store_node_beat(scene->store, second, &beat, &scene->error));
+    assert_reason(scene, id, "engine_unreachable");
+    scene_ok(scene, store_node_wish(scene->store, "node-2", NODE_PAUSE, &scene->error));
+    assert_unserved(scene, id, 2, "node-2");
+    scene_ok(scene, store_node_wish(scene->store, "node-1", NODE_RUN, &scene->error));
+    assert_reason(scene, id, "ready");
+}
+
 static void a_handed_over_one_says_so(void **state)
 {
     struct scene *scene = *state;
@@ -570,6 +629,7 @@ int main(void)
         SCENE_TEST(a_scheduled_one_knows_its_time),
         SCENE_TEST(one_that_backs_off_knows_its_attempts_and_its_time),
         SCENE_TEST(pauses_nodes_and_engines_are_reasons),
+        SCENE_TEST(nodes_that_are_told_to_claim_nothing_do_not_serve_their_group),
         SCENE_TEST(a_handed_over_one_says_so),
         SCENE_TEST(one_that_runs_names_its_node_and_has_no_reason),
         SCENE_TEST(why_of_nothing_is_not_found),

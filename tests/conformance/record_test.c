@@ -599,6 +599,32 @@ static void a_worker_ends_what_runs_and_nothing_said_later_changes_it(void **sta
     } /* the second one was claimed: the only slot was free */
 }
 
+/* A rehearsal answers as the act would, and changes nothing. */
+static void the_end_of_a_worker_can_be_rehearsed(void **state)
+{
+    struct scene *scene = *state;
+    bool has_ended = true;
+    struct claimed_item own = item_in_state(scene, ITEM_DISPATCHED);
+    struct claimed_item item = claimed_outside(scene);
+    struct completion end = {.id = item.id, .kind = RECORD_COMPLETED, .result = "7", .actor = "eve"};
+    struct completion wrong = {.id = item.id, .kind = RECORD_COMPLETED, .result = "{oops"};
+    struct completion inside = {.id = own.id, .kind = RECORD_COMPLETED};
+    scene_ok(scene, store_complete_rehearse(scene->store, &end, &has_ended, &scene->error));
+    assert_false(has_ended);
+    json_t *rows = row_of(scene, item.id);
+    assert_string_equal(json_text_at(json_array_get(rows, 0), "status"), "CLAIMED");
+    json_decref(rows);
+    assert_int_equal(store_complete_rehearse(scene->store, &wrong, &has_ended, &scene->error), WEIR_INVALID_ARGUMENT);
+    assert_int_equal(store_complete_rehearse(scene->store, &inside, &has_ended, &scene->error), WEIR_ILLEGAL_STATE);
+    scene_ok(scene, store_complete(scene->store, &end, &scene->error));
+    scene_ok(scene, store_complete_rehearse(scene->store, &end, &has_ended, &scene->error));
+    assert_true(has_ended);
+    end.kind = RECORD_FAILED;
+    assert_int_equal(store_complete_rehearse(scene->store, &end, &has_ended, &scene->error), WEIR_ILLEGAL_STATE);
+    end.id = "01a00000-0000-7000-8000-000000000000";
+    assert_int_equal(store_complete_rehearse(scene->store, &end, &has_ended, &scene->error), WEIR_EXECUTION_NOT_FOUND);
+}
+
 static void a_worker_ends_what_was_handed_over(void **state)
 {
     struct scene *scene = *state;
@@ -654,6 +680,7 @@ int main(void)
         SCENE_TEST(what_the_time_stamps_cannot_tell_is_an_event),
         SCENE_TEST(one_row_while_it_lives_and_one_after_never_both),
         SCENE_TEST(a_worker_ends_what_runs_and_nothing_said_later_changes_it),
+        SCENE_TEST(the_end_of_a_worker_can_be_rehearsed),
         SCENE_TEST(a_worker_ends_what_was_handed_over),
         SCENE_TEST(a_worker_ends_neither_what_waits_nor_what_a_node_runs),
     };

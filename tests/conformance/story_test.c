@@ -296,6 +296,7 @@ static void poison_names_every_node_that_died(void **state)
         if (death == HANDOVERS_MAX_DEFAULT) {
             record_as(scene, node, RECORD_DISPATCHED, &item);
         }
+        record_step_as(scene, node, &item, step_of(STEP_RUNNING, death, NULL));
         (void)snprintf(name, sizeof name, "node-%d", death + 1);
         node = let_nodes_die(scene, name);
     }
@@ -303,17 +304,28 @@ static void poison_names_every_node_that_died(void **state)
     assert_story(scene, id,
                  "0 enqueue - f0 |\n"
                  "0 claim node-1 f1 |\n"
-                 "60 hand_over node-1 f2 its node is gone|\n"
+                 "0 step_start node-1 f1 #1 one|\n"
+                 "60 step_end node-1 f1 #1 one|INTERRUPTED\n"
+                 "60 hand_over node-1 f2 its node is gone|1 of 5 while it ran one\n"
                  "60 claim node-2 f3 |\n"
-                 "120 hand_over node-2 f4 its node is gone|\n"
+                 "60 step_start node-2 f3 #2 one|\n"
+                 "120 step_end node-2 f3 #2 one|INTERRUPTED\n"
+                 "120 hand_over node-2 f4 its node is gone|2 of 5 while it ran one\n"
                  "120 claim node-3 f5 |\n"
-                 "180 hand_over node-3 f6 its node is gone|\n"
+                 "120 step_start node-3 f5 #3 one|\n"
+                 "180 step_end node-3 f5 #3 one|INTERRUPTED\n"
+                 "180 hand_over node-3 f6 its node is gone|3 of 5 while it ran one\n"
                  "180 claim node-4 f7 |\n"
-                 "240 hand_over node-4 f8 its node is gone|\n"
+                 "180 step_start node-4 f7 #4 one|\n"
+                 "240 step_end node-4 f7 #4 one|INTERRUPTED\n"
+                 "240 hand_over node-4 f8 its node is gone|4 of 5 while it ran one\n"
                  "240 claim node-5 f9 |\n"
                  "240 dispatch node-5 f9 |\n"
-                 "300 poison node-5 f10 its node is gone|\n"
-                 "300 fail - f10 poison|its node died each time it ran; it is not tried again\n");
+                 "240 step_start node-5 f9 #5 one|\n"
+                 "300 step_end - f10 #5 one|CANCELLED\n"
+                 "300 poison node-5 f10 its node is gone|5 of 5 while it ran one\n"
+                 "300 fail - f10 poison|its node died 5 times while it ran, and no step of it ended in between; "
+                 "it is not tried again\n");
 }
 
 static void the_safety_net_names_who_held_it(void **state)
@@ -532,7 +544,7 @@ static void an_attempt_that_died_with_its_node_is_told_as_interrupted(void **sta
                  "0 claim node-1 f1 |\n"
                  "1 step_start node-1 f1 #1 one|\n"
                  "61 step_end node-1 f1 #1 one|INTERRUPTED\n"
-                 "61 hand_over node-1 f2 its node is gone|\n"
+                 "61 hand_over node-1 f2 its node is gone|1 of 5 while it ran one\n"
                  "61 claim node-2 f3 |\n"
                  "62 step_start node-2 f3 #2 one|\n"
                  "63 step_end node-2 f3 #2 one|COMPLETED\n"

@@ -160,6 +160,31 @@ def enqueue_dry_changes_nothing(weir):
     assert weir.items('list') == []
 
 
+def a_dry_run_refuses_a_workflow_of_another_workspace(weir):
+    weir.make_store()
+    weir.good('workspace', 'set', 'globex')
+    weir.write('mine.yaml', 'name: mine\nworkspace: globex\nsteps: {a: {exec: ["true"]}}\n')
+    weir.good('workflow', 'apply', 'mine.yaml')
+    for flags in ((), ('-n',)):
+        assert_error(weir.run('enqueue', '-w', 'acme', 'mine', *flags), 5, 'workflow_of_another_workspace', 'mine')
+    lines = '{"workspace":"acme","workflow":"mine"}\n{"workspace":"globex","workflow":"mine"}\n'
+    dry = weir.run('enqueue', '-', '-n', stdin=lines, code=1)
+    assert 'line 1: workflow "mine" belongs to another workspace' in dry.err and '1 would be enqueued' in dry.err, repr(dry)
+
+
+def complete_dry_says_and_refuses_what_complete_does(weir):
+    weir.make_store()
+    id = weir.enqueue()
+    for flags in ((), ('-n',)):
+        assert_error(weir.run('complete', id, *flags), 4, 'illegal_state', 'runs inside a node')
+        assert_error(weir.run('complete', '01a00000-0000-7000-8000-000000000000', *flags), 3, 'execution_not_found')
+        assert_error(weir.run('complete', id, '--result', '{oops', *flags), 2, 'invalid_argument', 'the result is no JSON')
+        weir.write('empty', '')
+        assert_error(weir.run('complete', id, '--result', '@' + weir.path('empty'), *flags), 2, 'invalid_argument', 'no JSON')
+        weir.write('nul', b'7\0garbage')
+        assert_error(weir.run('complete', id, '--result', '@' + weir.path('nul'), *flags), 2, 'invalid_argument', 'NUL')
+
+
 def times_and_groups_are_kept(weir):
     weir.make_store()
     later = weir.enqueue('-w', 'acme', 'hello', '--at', '+1h', '--group', 'slow', '--priority', '-5')
@@ -175,7 +200,7 @@ def nodes_are_shown_as_they_can_be_written(weir):
     weir.write('weir.yaml', 'nodes:\n  - executor.group: steps\n    exec.allow: [sh, wc]\n'
                '  - {executor: {group: "b: c"}, engine: temporal, temporal.namespace: billing}\n')
     shown = weir.good('config', 'show').out
-    assert shown.endswith('nodes:\n  - executor.group: steps\n    exec.allow: [sh,wc]\n  - engine: temporal\n'
+    assert shown.endswith('nodes:\n  - executor.group: steps\n    exec.allow: [sh, wc]\n  - engine: temporal\n'
                           '    executor.group: "b: c"\n    temporal.namespace: billing\n'), shown
     weir.write('again.yaml', shown)
     assert weir.good('config', 'show', '--config', 'again.yaml').out == shown
@@ -580,6 +605,31 @@ def settings_are_shown_with_their_origin_and_checked(weir):
         assert_error(weir.run(*words), 2, 'invalid_config', './weir.yaml:2:3', 'attempts.max')
     weir.good('version')
     weir.good('help')
+
+
+def what_config_show_prints_reads_back_as_the_same_settings(weir):
+    words = ['null', '~', 'true', '0x1f', '1e3', '.inf', ' x ', 'a: b', 'x:', 'a #b', '- x', '-', '?', 'a\nb\t', '@x', "a'b", 'a"b\\c',
+             '[a]', '{a}', '%x', '!x', '&x', '*x', '|', '>', '`', 'a, b', 'ä€😀', '\u202eevil', '\x1b[31m', '\x7f\x85', '=', '<<', 'no',
+             '2026-11-22', 'a' * 4000]
+    keys = ['node.name', 'temporal.namespace', 'temporal.task_queue', 'temporal.api_key_file', 'executor.group']
+    programs = ['"null"', '"1"', "'[x]'", '"a:"', '"#x"', '"-x"', 'sh', '/usr/bin/env', '"a\\"b"', '"{}"', '"~"', '"ä"', '"*"']
+
+    def values(*flags, env=None):
+        return {item['key']: item['value']
+                for item in weir.good('config', 'show', '--json', *flags, env=env).json()['items']}
+    weir.write('weir.yaml', f'exec.allow: [{", ".join(programs)}]\nnodes:\n  - executor.group: "a: [b]"\n    engine: temporal\n')
+    for start in range(0, len(words), len(keys)):
+        given = dict(zip(keys, words[start:start + len(keys)]))
+        env = {'WEIR_' + key.upper().replace('.', '_'): word for key, word in given.items()}
+        before = values(env=env)
+        for key, word in given.items():
+            assert before[key] == word, (key, word, before[key])
+        shown = weir.good('config', 'show', env=env).out
+        assert not re.search('[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]', shown), repr(shown)
+        again = weir.write('again.yaml', shown)
+        assert values('--config', again) == before, shown
+    long = 'sqlite:/' + 'x' * 900
+    assert values('--store', long)['store'] == long
 
 
 # --- with a node ---

@@ -12,7 +12,7 @@ import signal
 import sys
 import time
 
-from harness import run_tests
+from harness import catches, run_tests
 
 ESCAPE = '\x1b'
 
@@ -173,7 +173,17 @@ def top_obeys_keys_and_leaves_the_terminal_as_it_was(weir):
     assert code == 0, shown
 
 
-def _type(weir, words, keys):
+def who_watches_is_told_that_the_store_is_gone(weir):
+    weir.make_store()
+    id = weir.enqueue()
+    watching = weir.spawn('wait', id)
+    _await(lambda: catches(watching, signal.SIGINT), 'the first look')
+    code, shown = _type(weir, ('top',), [], once_shown=lambda: os.rename(weir.path('weir.db'), weir.path('away.db')))
+    assert code == 6 and 'weir.db was removed while it was open' in shown and 'store_unreachable' in shown, shown
+    assert watching.wait(20) == 6 and b'was removed while it was open' in watching.stderr.read()
+
+
+def _type(weir, words, keys, once_shown=None):
     """Types one key whenever a new picture has come; returns exit code and what was shown."""
     pid, master = pty.fork()
     if pid == 0:
@@ -186,6 +196,9 @@ def _type(weir, words, keys):
                 shown += os.read(master, 65536)
             except OSError:
                 break
+        elif once_shown is not None and shown:
+            once_shown()
+            once_shown = None
         elif keys and len(shown) > seen:
             seen = len(shown)
             os.write(master, keys.pop(0))

@@ -24,6 +24,7 @@ import traceback
 
 UUID = re.compile(r'^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}$')
 TIMEOUT_SECONDS = 100
+LONG_CAMPAIGNS = 'WEIR_TEST_LONG' in os.environ  # `./dev check campaigns`
 
 
 class Result:

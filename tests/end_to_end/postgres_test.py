@@ -17,7 +17,8 @@ import threading
 import time
 
 from harness import UUID, run_tests
-from postgres_server import PostgresServer, free_port
+from ports import free_port
+from postgres_server import PostgresServer
 
 SECRET = 'hunter2hunter2'
 SERVER = None
@@ -30,7 +31,8 @@ def _server():
         SERVER = PostgresServer()
         with open(SERVER.path('data/pg_hba.conf'), 'w') as file:
             file.write('local all all trust\nhost all locked 127.0.0.1/32 scram-sha-256\nhost all all 127.0.0.1/32 trust\n')
-        SERVER.sql(f"CREATE ROLE locked LOGIN PASSWORD '{SECRET}'")
+        # Version 13 keeps an md5 hash unless it is told, which is of no use for scram.
+        SERVER.sql(f"SET password_encryption = 'scram-sha-256'; CREATE ROLE locked LOGIN PASSWORD '{SECRET}'")
         SERVER.sql('CREATE ROLE node LOGIN')
         SERVER.sql('SELECT pg_reload_conf()')
     return SERVER

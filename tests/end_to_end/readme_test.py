@@ -20,6 +20,7 @@ import sys
 import tempfile
 
 import temporal_parts
+from ports import free_port
 from postgres_server import PostgresServer
 
 COMMAND_SECONDS = 60
@@ -116,7 +117,7 @@ def main():
     count = 0
     failed = 0
     server = database = None
-    port = str(temporal_parts.free_port())
+    port = str(free_port())
     with tempfile.TemporaryDirectory() as folder:
         try:
             for first, language, argument, lines in blocks(readme):

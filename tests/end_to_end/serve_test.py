@@ -63,18 +63,6 @@ def _await_status(weir, id, *wanted, seconds=45):
         time.sleep(0.02)
 
 
-def it_is_ready_within_50_ms(weir):
-    weir.make_store()
-    limit = 1 if 'ASAN_OPTIONS' in os.environ or 'TSAN_OPTIONS' in os.environ else 0.05
-    best, deadline = limit, time.monotonic() + 60  # on a busy machine one start of many is undisturbed
-    while best >= limit and time.monotonic() < deadline:
-        began = time.monotonic()
-        process = _start(weir)
-        best = min(best, time.monotonic() - began)
-        assert _stop(process) == 0
-    assert best < limit, f'{best * 1000:.0f} ms'
-
-
 def a_store_that_is_missing_or_not_migrated_is_refused_with_the_command(weir):
     result = weir.run('serve', code=6)
     assert 'weir store init' in result.err and 'store_unreachable' in result.err and result.out == '', repr(result)
@@ -209,6 +197,27 @@ def a_waiting_node_stops_at_once(weir):
     weir.make_store()
     process = _start(weir)
     assert _stop(process, signal.SIGINT, 20) == 0  # the grace would be 25 s
+
+
+def heartbeats_go_on_while_the_engine_is_full_and_many_wait(weir):
+    weir.make_store()
+    _gated(weir)
+    process = _start(weir, '--allow-exec', env={'WEIR_EXECUTOR_MAX_RUNNING': '1', 'WEIR_NODE_LEASE': '1500ms'})
+    line = json.dumps({'workspace': 'acme', 'workflow': 'gated'}) + '\n'
+    first = weir.good('enqueue', '-', '-q', stdin=line * 2000).out.split()[0]
+    _await_status(weir, first, 'DISPATCHED')
+    # One node beats for longer than two leases. (After a lost lease it is another node.)
+    beats, deadline = {}, time.monotonic() + 90
+    while max(map(len, beats.values()), default=0) < 8:
+        with weir.database() as database:
+            for node, at in database.execute('SELECT id, active_at FROM nodes'):
+                beats.setdefault(node, set()).add(at)
+        assert time.monotonic() < deadline, beats
+        time.sleep(0.02)
+    status = weir.good('status', '--json').json()
+    assert (status['pending'], status['completed']) == (1999, 0), status
+    weir.write('go', '')
+    assert _stop(process) == 0
 
 
 class _hangups:
@@ -471,7 +480,7 @@ def why_names_the_node_whose_pause_holds_all_back(weir):
     _read_until(process.stdout, b'node.paused')
     id = weir.enqueue()
     said = weir.good('why', id)
-    assert 'every node of its group is paused or draining, n1 is one' in said.out, repr(said)
+    assert 'waiting because  no_node_in_group' in said.out and '1 live in group default, paused or draining' in said.out, repr(said)
     assert 'weir node resume n1' in said.err, repr(said)
     weir.good('node', 'drain', 'n1')
     assert 'weir node resume n1' in weir.good('why', id).err

@@ -1,15 +1,18 @@
 #!/usr/bin/env python3
 """A campaign on a real Temporal service: two nodes on PostgreSQL, a worker with the official SDK, and a proxy before the
-service. Nodes are killed at random, the service is killed, frozen and kept away, the network loses answers of a third
-of the starts, cuts, delays and falls silent. At the end the service's own list is asked: every execution has exactly
-one chain of runs, every one has ended, no workspace ever had more runs open than its cap, and no attempt was spent.
+service. Nodes are killed, one half at the named points of failpoint.h and one half at random; the service is killed,
+frozen and kept away; the network loses answers of a third of the starts, cuts, delays and falls silent. At the end the
+service's own list is asked: every execution has exactly one chain of runs, every one has ended, no workspace ever had
+more runs open than its cap, and no attempt was spent.
 
-usage: temporal_campaign.py BINARY MINUTES [EXECUTIONS]      WEIR_TEST_SEED replays the random choices
+usage: temporal_campaign.py BINARY MINUTES [EXECUTIONS [KILLS]]      WEIR_TEST_SEED replays the random choices
 
-EXECUTIONS (1000 a minute when left out) are enqueued at once; faults go on for MINUTES, and then until the last one ends
+EXECUTIONS (10,000, or 1,000 a minute if that is more) are enqueued at once. Faults go on for MINUTES, and until KILLS (100)
+nodes are dead, at each point at least one, and every other kind of fault was there; then until the last execution ends
 there are none. The times that it prints are told, not judged.
 """
 
+import collections
 import itertools
 import json
 import os
@@ -25,7 +28,7 @@ import time
 from harness import Weir
 from postgres_server import PostgresServer
 from temporal_parts import FOLDER, Server, wait_for
-from temporal_proxy import Proxy
+from temporal_proxy import FATES, Proxy
 from temporal_scene import prepare
 
 SEED = int(os.environ.get('WEIR_TEST_SEED') or random.SystemRandom().randrange(1 << 31))
@@ -35,6 +38,10 @@ OUTAGE_SECONDS = 60
 STILL_SECONDS = 45   # nothing has ended for so long: the worker is started anew
 STALL_SECONDS = 600  # nothing has ended for so long without a fault: something is stuck
 RESUME_SECONDS = 2   # the goal of the resumption after an outage
+EXECUTIONS, KILLS = 10000, 100
+POINTS = ('after_claim', 'before_start', 'after_start', 'before_start_call', 'after_start_answer', 'before_record',
+          'after_record', 'before_commit', 'after_commit', 'after_beat')
+POINT_SECONDS = 20   # a node that has not come to its point by then is killed where it is
 BEGAN = time.monotonic()
 
 
@@ -43,9 +50,9 @@ def say(text):
 
 
 class Campaign:
-    def __init__(self, binary, minutes, count):
+    def __init__(self, binary, minutes, count, kills):
         self.chance = random.Random(SEED)
-        self.minutes, self.count = minutes, count
+        self.minutes, self.count, self.kills_wanted = minutes, count, kills
         self.folder = tempfile.mkdtemp(prefix='weir-campaign-')
         os.mkdir(os.path.join(self.folder, 'home'))
         self.weir = Weir(os.path.abspath(binary), self.folder)
@@ -61,13 +68,18 @@ class Campaign:
             self.weir.good('workspace', 'set', name, '--max-concurrent', str(cap), '-q')
         self.names = itertools.count(1)
         self.nodes = [self.node(), self.node()]
-        self.kills, self.faults, self.resumed = 0, {}, []
+        self.points = itertools.cycle(POINTS)
+        self.deaths = collections.Counter()  # by point, or 'random'
+        self.faults, self.resumed = collections.Counter(), []
         self.seen, self.seen_at = 0, time.monotonic()
 
-    def node(self):
-        log = open(os.path.join(self.folder, 'log'), 'ab')
-        with log:
-            return self.weir.spawn('serve', '--node', f'node-{next(self.names)}', stdout=log, stderr=log)
+    def node(self, point=None, passes=1):
+        """`point`: it kills itself there, at its so many-th pass."""
+        env = {'WEIR_FAILPOINT': f'{point}:kill:{passes}'} if point else {}
+        with open(os.path.join(self.folder, 'log'), 'ab') as log:
+            node = self.weir.spawn('serve', '--node', f'node-{next(self.names)}', env=env, stdout=log, stderr=log)
+        node.point = point
+        return node
 
     def ask(self, sql):
         return self.postgres.sql('SET search_path = weir;' + sql, self.database)
@@ -90,13 +102,37 @@ class Campaign:
 
     # --- faults ---
 
+    @property
+    def kills(self):
+        return sum(self.deaths.values())
+
+    def check_alive(self, node):
+        assert node.poll() is None, f'a node ended by itself with {node.returncode}'
+
+    def bury(self, node):
+        """Kills it if it lives, and says by what it died."""
+        if node.point is None:
+            self.check_alive(node)
+        by_point = node.poll() is not None
+        assert not by_point or node.returncode == -signal.SIGKILL, f'a node ended by itself with {node.returncode}'
+        node.send_signal(signal.SIGKILL)
+        node.wait()
+        self.deaths[node.point if by_point else 'random'] += 1
+
     def kill_node(self):
         at = self.chance.randrange(len(self.nodes))
-        dead = self.nodes[at]
-        assert dead.poll() is None, f'a node ended by itself with {dead.returncode}'
-        dead.send_signal(signal.SIGKILL)
-        dead.wait()
-        self.kills += 1
+        self.bury(self.nodes[at])
+        self.nodes[at] = self.node()
+
+    def kill_node_at_a_point(self):
+        """The node is restarted with the point set, and dies as soon as its work comes there."""
+        at = self.chance.randrange(len(self.nodes))
+        self.bury(self.nodes[at])
+        self.nodes[at] = node = self.node(next(self.points), self.chance.choice((1, 1, 2, 3, 10)))
+        deadline = time.monotonic() + POINT_SECONDS
+        while node.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.02)
+        self.bury(node)
         self.nodes[at] = self.node()
 
     def kill_server(self):
@@ -106,6 +142,14 @@ class Campaign:
 
     def cut(self):
         self.proxy.cut()
+
+    def sever(self):
+        """No byte comes through, on connections of before nor on new ones, and nobody is told; then it is as before."""
+        self.proxy.half_open()
+        self.proxy.swallows = True
+        time.sleep(OUTAGE_SECONDS)
+        self.proxy.swallows = False
+        self.watch_resumption('severed network', time.time())
 
     def half_open(self):
         self.proxy.half_open()
@@ -159,19 +203,21 @@ class Campaign:
         self.resumed.append((what, seconds))
         say(f'{seconds:.2f} s after the end of the {what} of {OUTAGE_SECONDS} s a new start is on record')
 
+    def faults_are_enough(self):
+        return self.kills >= self.kills_wanted and all(self.deaths[point] for point in POINTS)
+
     def disturb(self):
-        """One fault after the other until the time is over. Nodes are killed about every three seconds."""
-        end = time.monotonic() + self.minutes * 60
-        long_ones = [(0.3, self.outage), (0.6, self.freeze)] if self.minutes >= 6 else []
-        more = [self.kill_server, self.cut, self.cut, self.half_open, self.refuse, self.slow_down, self.kill_worker]
-        told = 0
-        while time.monotonic() < end:
-            passed = 1 - (end - time.monotonic()) / (self.minutes * 60)
-            if long_ones and passed > long_ones[0][0]:
+        """One fault after the other: of ten, four kill a node at random and four at a point."""
+        begin, seconds = time.monotonic(), self.minutes * 60
+        long_ones = [(0.2, self.outage), (0.4, self.freeze), (0.6, self.sever)] if self.minutes >= 6 else []
+        others = [self.kill_server, self.cut, self.half_open, self.refuse, self.slow_down, self.kill_worker]
+        deck, told = [], 0
+        while time.monotonic() - begin < seconds or not self.faults_are_enough():
+            deck = deck or others + self.chance.choices(others, k=4) + [self.kill_node, self.kill_node_at_a_point] * 20
+            fault = deck.pop(self.chance.randrange(len(deck)))
+            if long_ones and time.monotonic() - begin > long_ones[0][0] * seconds:
                 fault = long_ones.pop(0)[1]
-            else:
-                fault = self.kill_node if self.chance.random() < 0.8 else self.chance.choice(more)
-            self.faults[fault.__name__] = self.faults.get(fault.__name__, 0) + 1
+            self.faults[fault.__name__] += 1
             fault()
             time.sleep(self.chance.uniform(0, 4) if fault == self.kill_node else 0)
             if time.monotonic() - told > 15:
@@ -181,6 +227,7 @@ class Campaign:
                     f'{sum(self.proxy.lost.values())} answers lost')
                 if done > self.count - 200:
                     self.enqueue(500)
+        self.others_were_there = all(self.faults[fault.__name__] for fault in others)
 
     def enqueue(self, count):
         """Most do nothing; some take their time, and some go on as new."""
@@ -202,12 +249,20 @@ class Campaign:
                 seen, at = done, time.monotonic()
             assert time.monotonic() - at < STALL_SECONDS, f'{done} of {self.count} have ended, and no more come'
             say(f'{done} of {self.count} ended')
-            assert all(node.poll() is None for node in self.nodes), 'a node ended by itself'
+            for node in self.nodes:
+                self.check_alive(node)
             time.sleep(10)
 
     # --- the end ---
 
+    def check_faults(self):
+        """A campaign that disturbed nothing has proved nothing."""
+        assert self.faults_are_enough(), self.deaths
+        assert self.minutes < 1 or self.others_were_there, self.faults
+        assert sum(self.proxy.lost.values()) >= self.count // 100 and set(self.proxy.lost) == set(FATES), self.proxy.lost
+
     def check(self):
+        self.check_faults()
         states = self.ask('SELECT status, attempts, count(*) FROM workflow_executions GROUP BY 1, 2')
         assert states == f'COMPLETED|0|{self.count}', states
         assert self.ask('SELECT count(*) FROM workflow_execution_queue') == '0'
@@ -253,7 +308,8 @@ class Campaign:
         self.enqueue(count)
         self.proxy.loses = 1 / 3
         self.disturb()
-        say(f'faults: {self.faults}; of {self.proxy.starts} starts answers lost: {dict(self.proxy.lost)}; now in peace')
+        say(f'faults: {dict(self.faults)}; nodes died: {dict(self.deaths)}; of {self.proxy.starts} starts answers lost: '
+            f'{dict(self.proxy.lost)}; now in peace')
         self.drain()
         self.check()
         for what, seconds in self.resumed:
@@ -267,10 +323,10 @@ class Campaign:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def main(binary, minutes, count=None):
+def main(binary, minutes, count=None, kills=KILLS):
     if FOLDER is None:
         sys.exit('there is no Temporal server for tests here; get it with: tools/install_temporal.sh')
-    campaign = Campaign(binary, float(minutes), int(count or 1000 * float(minutes)))
+    campaign = Campaign(binary, float(minutes), int(count or max(EXECUTIONS, 1000 * float(minutes))), int(kills))
     try:
         campaign.run()
     except BaseException:

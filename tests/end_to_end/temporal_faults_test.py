@@ -2,7 +2,8 @@
 """weir before a real Temporal service that is killed, frozen and throttled, with nodes that are killed at every point of a
 start. After each fault the service's own list must show exactly one run for each execution, and no attempt is spent.
 
-usage: temporal_faults_test.py BINARY [TEST ...]      WEIR_TEST_SEED replays the random kills
+usage: temporal_faults_test.py BINARY [TEST ...]      WEIR_TEST_SEED replays the random kills, WEIR_TEST_LONG takes more
+executions and kills
 """
 
 import os
@@ -10,13 +11,13 @@ import random
 import sys
 import time
 
-from harness import run_tests
+from harness import LONG_CAMPAIGNS, run_tests
 from postgres_server import PostgresServer
 from temporal_parts import Server, skip_unless_installed, wait_for
 from temporal_scene import all_items, drain, enqueue, enqueue_many, prepare, serve, shared, the_server
 
 SEED = int(os.environ.get('WEIR_TEST_SEED') or random.SystemRandom().randrange(1 << 31))
-KILLS = int(os.environ.get('WEIR_TEST_KILLS') or 12)
+KILLS = int(os.environ.get('WEIR_TEST_KILLS') or (12 if LONG_CAMPAIGNS else 5))
 
 
 def a_service_that_is_killed_in_the_middle_of_starts_runs_each_once(weir):
@@ -25,8 +26,8 @@ def a_service_that_is_killed_in_the_middle_of_starts_runs_each_once(weir):
     workspaces = [f'w{i}' for i in range(10)]
     prepare(weir, server, workspaces=workspaces)
     serve(weir)
-    ids = enqueue_many(weir, 300, workspaces=workspaces)
-    for dispatched in (40, 120):
+    ids = enqueue_many(weir, 300 if LONG_CAMPAIGNS else 150, workspaces=workspaces)
+    for dispatched in (len(ids) // 8, len(ids) * 2 // 5):
         wait_for('some starts', lambda: weir.good('status', '--json').json()['completed'] >= dispatched)
         server.kill()
         time.sleep(2)  # how long the outage lasts; nothing depends on it

@@ -8,7 +8,8 @@ import signal
 import subprocess
 import tempfile
 
-from temporal_parts import free_port, wait_for
+from ports import free_port
+from temporal_parts import wait_for
 
 DAY = 86400
 BINARY = shutil.which('haproxy') or '/usr/sbin/haproxy'

@@ -3,14 +3,15 @@
 cuts, delays, and falls silent. The service's own list must show exactly one run for each execution, and no attempt is
 spent.
 
-usage: temporal_network_test.py BINARY [TEST ...]      WEIR_TEST_SEED replays the random choices
+usage: temporal_network_test.py BINARY [TEST ...]      WEIR_TEST_SEED replays the random choices, WEIR_TEST_LONG takes more
+executions
 """
 
 import os
 import random
 import sys
 
-from harness import run_tests
+from harness import LONG_CAMPAIGNS, run_tests
 from temporal_parts import Server, skip_unless_installed, wait_for
 from temporal_proxy import FATES, Proxy
 from temporal_scene import drain, enqueue_many, prepare, serve
@@ -45,7 +46,7 @@ def _completed(weir, count):
 def starts_whose_answers_are_lost_are_not_started_twice(weir):
     server, worker, proxy = _begin(weir)
     proxy.loses = 1 / 3
-    ids = enqueue_many(weir, 300, workspaces=WORKSPACES)
+    ids = enqueue_many(weir, 300 if LONG_CAMPAIGNS else 120, workspaces=WORKSPACES)
     serve(weir)
     _end(weir, server, worker, proxy, ids)
     print(f'# of {proxy.starts} starts the answers of {sum(proxy.lost.values())} were lost: {dict(proxy.lost)}', flush=True)
@@ -56,7 +57,7 @@ def starts_whose_answers_are_lost_are_not_started_twice(weir):
 def connections_that_are_cut_refused_and_slow_start_none_twice(weir):
     server, worker, proxy = _begin(weir)
     proxy.delay_seconds = 0.05
-    ids = enqueue_many(weir, 200, workspaces=WORKSPACES)
+    ids = enqueue_many(weir, 200 if LONG_CAMPAIGNS else 100, workspaces=WORKSPACES)
     serve(weir)
     for completed in (5, 20, 40, 60):
         _completed(weir, completed)
@@ -70,7 +71,7 @@ def connections_that_are_cut_refused_and_slow_start_none_twice(weir):
 
 def connections_that_are_half_open_are_given_up(weir):
     server, worker, proxy = _begin(weir)
-    ids = enqueue_many(weir, 150, workspaces=WORKSPACES)
+    ids = enqueue_many(weir, 150 if LONG_CAMPAIGNS else 60, workspaces=WORKSPACES)
     serve(weir)
     _completed(weir, 10)
     proxy.half_open()

@@ -6,11 +6,13 @@ usage: temporal_nodes_test.py BINARY [TEST ...]
 """
 
 import json
+import os
+import subprocess
 import sys
 
 from harness import run_tests
 from postgres_server import PostgresServer
-from temporal_parts import Server, skip_unless_installed, wait_for
+from temporal_parts import ROOT, Server, skip_unless_installed, wait_for
 from temporal_scene import all_items, drain, ended, enqueue, enqueue_many, serve, show, the_step
 
 DEFINITIONS = {
@@ -71,6 +73,20 @@ def on_postgresql_too_three_engines_run_in_one_process(weir):
     finally:
         weir.close()
         postgres.close()
+
+
+def a_program_of_ones_own_opens_both_engines(weir):
+    """examples/two_engines.c, with the public headers and the shared library alone."""
+    server = Server(durable=True)
+    worker = server.worker('q')
+    program = os.path.join(os.environ.get('WEIR_EXAMPLES') or os.path.join(ROOT, 'build', 'examples'), 'two_engines')
+    done = subprocess.run([program, weir.path('both.db'), server.address, 'q'], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout) == (0, 'here completed\noutside completed\n'), (done.stdout, done.stderr)
+    weir.environment['WEIR_STORE'] = weir.path('both.db')
+    ids = {item['workflow']: item['id'] for item in all_items(weir)}
+    server.check_one_chain_each([ids['outside']])
+    assert len(worker.runs_of(ids['outside'])) == 1 and worker.runs_of(ids['here']) == set()
+    server.close()
 
 
 def what_people_ask_goes_to_the_namespace_of_the_group(weir):

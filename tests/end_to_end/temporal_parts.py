@@ -6,11 +6,12 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import time
+
+from ports import free_port
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -32,12 +33,6 @@ def skip_unless_installed():
     if FOLDER is None:
         print('1..0 # SKIP no Temporal server is installed for tests; get it with: tools/install_temporal.sh')
         sys.exit(0)
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(('127.0.0.1', 0))
-        return probe.getsockname()[1]
 
 
 def wait_for(what, condition, seconds=DEADLINE_SECONDS):

@@ -104,7 +104,8 @@ class Link:
             if preface:
                 writer.write(await reader.readexactly(len(PREFACE)))
             while data := await reader.read(65536):
-                if self.is_half_open:
+                if self.is_half_open or self.proxy.swallows:
+                    self.is_half_open = True  # what is lost of a connection never comes back
                     continue
                 if self.proxy.delay_seconds:
                     await asyncio.sleep(self.proxy.delay_seconds * self.proxy.chance.random())
@@ -123,11 +124,12 @@ class Proxy:
     loses          share of the starts whose answer is lost
     delay_seconds  most that a piece of bytes is held back
     refuses        new connections are ended at once
+    swallows       no byte comes through, and a connection of that time is lost for ever
     """
 
     def __init__(self, server_port, seed, fates=FATES):
         self.server_port, self.chance, self.fates = server_port, random.Random(seed), fates
-        self.loses, self.delay_seconds, self.refuses = 0.0, 0.0, False
+        self.loses, self.delay_seconds, self.refuses, self.swallows = 0.0, 0.0, False, False
         self.starts, self.lost = 0, collections.Counter()
         self.links = set()
         self.loop = asyncio.new_event_loop()

@@ -73,7 +73,10 @@ def a_worker_may_tell_the_end_before_the_service_does(weir):
     wait_for('the first run', lambda: shared['worker'].runs_of(first))
     assert weir.run('complete', second).code == 4
     assert weir.run('complete', first, '--error', 'oops').code == 2
+    assert f'would end {first}' in weir.good('complete', first, '-n', '--result', '{"invoice": 7}').err
+    assert weir.run('complete', second, '-n').code == 4
     weir.good('complete', first, '--result', '{"invoice": 7}')
+    assert 'nothing would change' in weir.good('complete', first, '-n').err
     ended(weir, second, 'COMPLETED')  # the slot is free though the workflow is still open
     server.ask('terminate', 'execution-' + first)
     weir.good('complete', first)

@@ -32,6 +32,16 @@ static enum weir_status look(void *context, const struct template *template, con
     return WEIR_OK;
 }
 
+static enum weir_status look_at_path(void *context, const struct path_step *steps, size_t count, size_t offset)
+{
+    size_t size = *(size_t *)context;
+    INVARIANT(count > 0 && count <= EXPRESSION_PATH_TOLD_MAX && offset < size);
+    for (size_t i = 0; i < count; i++) {
+        INVARIANT(steps[i].key == NULL || steps[i].key_length < size);
+    }
+    return WEIR_OK;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct arena arena;
@@ -56,6 +66,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         status = template_evaluate(template, context, answer, &calls, &value, &fault);
         json_decref(status == WEIR_OK ? value : NULL);
         INVARIANT(expression_references(template, look, NULL) == WEIR_OK);
+        INVARIANT(expression_paths(template, look_at_path, &size) == WEIR_OK);
         INVARIANT(template_each_program(template, look, NULL) == WEIR_OK);
         text_close(&text);
         json_decref(context);

@@ -181,8 +181,6 @@ static bool open_node(struct simulation *simulation, struct simulated_node *node
         .attempts_max = profile->attempts_max,
         .exclusive = profile->exclusive,
         .claim_batch = claim_batch,
-        .handovers_max =
-            profile->kind == SCRIPTED_SHARED ? 1000000 : 0, /* a death of the node is no fault of a shared run */
         .seed = seed,
         .clock = &node->clock,
     };

@@ -11,7 +11,7 @@
 #define ANSWER_US (5 * MICROSECONDS_PER_MS)
 #define POLL_EMPTY_US (20 * MICROSECONDS_PER_SECOND)
 
-enum { FAULTS_MAX = 64, RUNS_MAX = 16, WORKFLOWS_MAX = 20000 };
+enum { FAULTS_MAX = 1024, RUNS_MAX = 16, WORKFLOWS_MAX = 20000 };
 
 struct fake_run {
     char run_id[RUN_ID_MAX];
@@ -839,4 +839,15 @@ size_t fake_temporal_polls_waiting(const struct fake_temporal *service)
         count += call->waits_for != NULL;
     }
     return count;
+}
+
+bool fake_temporal_is_waited_for(const struct fake_temporal *service, const char *id)
+{
+    const struct fake_workflow *workflow = find_execution(service, id);
+    for (const struct fake_call *call = service->calls; call != NULL; call = call->next) {
+        if (workflow != NULL && call->waits_for == workflow) {
+            return true;
+        }
+    }
+    return false;
 }

@@ -62,5 +62,7 @@ size_t fake_temporal_chains(const struct fake_temporal *service, const char *id)
 bool fake_temporal_starts_are_equal(const struct fake_temporal *service);
 bool fake_temporal_cancel_was_asked(const struct fake_temporal *service, const char *id);
 size_t fake_temporal_polls_waiting(const struct fake_temporal *service);
+/* Whether a call waits for the end of the execution's newest run. */
+bool fake_temporal_is_waited_for(const struct fake_temporal *service, const char *id);
 
 #endif

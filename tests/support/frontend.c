@@ -826,6 +826,16 @@ void frontend_goaway(struct frontend *frontend, uint32_t code)
     wake(frontend);
 }
 
+void frontend_freeze_all(struct frontend *frontend)
+{
+    (void)pthread_mutex_lock(&frontend->lock);
+    for (size_t i = 0; i < frontend->link_count; i++) {
+        frontend->links[i]->frozen = true;
+    }
+    (void)pthread_mutex_unlock(&frontend->lock);
+    wake(frontend);
+}
+
 void frontend_cut_all(struct frontend *frontend)
 {
     (void)pthread_mutex_lock(&frontend->lock);

@@ -112,6 +112,8 @@ const char *frontend_header(const struct frontend_call *call, const char *name);
 bool frontend_answer(struct frontend *frontend, uint64_t token, const struct frontend_answer *answer);
 /* Each connection: GOAWAY with the code, running calls may end. */
 void frontend_goaway(struct frontend *frontend, uint32_t code);
+/* Each connection that is open now is neither read nor written any more; new ones are as usual. */
+void frontend_freeze_all(struct frontend *frontend);
 /* Each connection is reset; nobody is accepted any more, or again. */
 void frontend_cut_all(struct frontend *frontend);
 void frontend_listen(struct frontend *frontend, bool listening);

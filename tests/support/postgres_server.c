@@ -14,6 +14,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -25,6 +26,8 @@
 #define INITDB_PATTERN "/usr/lib/postgresql/*/bin/initdb"
 #define PROGRAMS_VARIABLE "WEIR_POSTGRES_PROGRAMS"
 enum { SERVERS_MOST = 4, PATH_SIZE = 256, ANSWER_SIZE = 4096 };
+/* Below those that the system gives to whoever asks for any. */
+enum { PORT_FIRST = 15000, PORTS = 17000 };
 
 static struct postgres_server *servers[SERVERS_MOST];
 static pid_t owner; /* the process that made them; its children leave them alone at exit */
@@ -184,16 +187,49 @@ static void find_programs(struct postgres_server *server)
     *strrchr(server->programs, '/') = '\0';
 }
 
-int postgres_server_free_port(void)
+/* Reserves a port among the tests by a name that the kernel keeps as long as this program lives; -1 = it is taken.
+ * tests/end_to_end/ports.py has the same names. */
+static int reserve_port(int port)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t size = sizeof address;
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    int length = snprintf(name.sun_path + 1, sizeof name.sun_path - 1, "weir-test-port-%d", port);
+    socklen_t size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
+    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    assert_true(fd >= 0);
+    if (bind(fd, (struct sockaddr *)&name, size) != 0) {
+        (void)close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+static bool port_is_free(int port)
+{
+    struct sockaddr_in address = {
+        .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons((uint16_t)port)};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_true(fd >= 0);
-    assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &size), 0);
+    bool is_free = bind(fd, (struct sockaddr *)&address, sizeof address) == 0;
     (void)close(fd);
-    return ntohs(address.sin_port);
+    return is_free;
+}
+
+int postgres_server_free_port(void)
+{
+    static int taken;
+    int start = (int)(getpid() % PORTS) * 97 + taken++;
+    for (int i = 0; i < PORTS; i++) {
+        int port = PORT_FIRST + (start + i) % PORTS;
+        int fd = reserve_port(port);
+        if (fd >= 0 && port_is_free(port)) {
+            return port; /* the reservation stays open */
+        }
+        if (fd >= 0) {
+            (void)close(fd);
+        }
+    }
+    fail_msg("there is no free port");
+    return 0;
 }
 
 static void make_cluster(struct postgres_server *server)
@@ -207,6 +243,18 @@ static void make_cluster(struct postgres_server *server)
     run_program(server, arguments);
 }
 
+static int major_version(const struct postgres_server *server)
+{
+    char path[PATH_SIZE];
+    int version = 0;
+    (void)snprintf(path, sizeof path, "%s/data/PG_VERSION", server->folder);
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%d", &version), 1);
+    (void)fclose(file);
+    return version;
+}
+
 static void write_settings(const struct postgres_server *server)
 {
     char path[PATH_SIZE];
@@ -215,6 +263,8 @@ static void write_settings(const struct postgres_server *server)
     assert_non_null(file);
     (void)fprintf(file, "\nport = %d\nunix_socket_directories = '%s'\nlisten_addresses = '%s'\n", server->port,
                   server->folder, server->tcp ? "127.0.0.1" : "");
+    /* After a crash the server makes its whole folder durable, file by file; in one call that is as durable and quick. */
+    (void)fprintf(file, "%s", major_version(server) >= 14 ? "recovery_init_sync_method = syncfs\n" : "");
     (void)fprintf(file, "max_connections = 100\nshared_buffers = 64MB\nlog_min_messages = warning\n%s\n",
                   server->settings == NULL ? "" : server->settings);
     assert_int_equal(fclose(file), 0);

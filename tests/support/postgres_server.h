@@ -50,7 +50,7 @@ const char *postgres_server_ask(const struct postgres_server *server, const char
 void postgres_server_end_connections(const struct postgres_server *server, const char *application);
 /* Runs another program beside the server, as its user, with its output in the same log; it dies with the test program. */
 pid_t postgres_server_run(const struct postgres_server *server, char *const arguments[]);
-/* A free port of 127.0.0.1. */
+/* A free port of 127.0.0.1, which no other test takes while this program lives. */
 int postgres_server_free_port(void);
 /* Replaces pg_hba.conf and reloads. */
 void postgres_server_allow(const struct postgres_server *server, const char *hba);

@@ -11,7 +11,7 @@
 
 #include "engine/engine.h"
 
-enum { RECORDER_DEADLINE_S = 20 };
+enum { RECORDER_DEADLINE_S = 120 };
 
 struct recorder {
     struct engine *engine;

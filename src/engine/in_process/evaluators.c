@@ -7,6 +7,9 @@
 
 #include "base/error.h"
 
+/* Least time between two looks at the processor time of a child. */
+#define DEADLINE_LOOK_US (10 * MICROSECONDS_PER_MS)
+
 /* --- the end of a child --- */
 
 static void close_watch(struct loop *loop, struct watch *watch)
@@ -16,6 +19,13 @@ static void close_watch(struct loop *loop, struct watch *watch)
         loop_unwatch(loop, watch);
         (void)close(fd);
     }
+}
+
+static void put_first(struct evaluators *pool, struct evaluator_request *request)
+{
+    request->next = pool->first;
+    pool->first = request;
+    pool->last = pool->last == NULL ? request : pool->last;
 }
 
 /* Kills the child and answers its request; the child's place is free when the keeper has seen it end. */
@@ -31,7 +41,10 @@ static void give_up(struct evaluator_child *child, enum weir_status status, cons
         child->is_dead = true;
         process_kill(child->process, 0);
     }
-    if (request != NULL) {
+    if (request != NULL && status == WEIR_SYSTEM && !request->is_second) {
+        request->is_second = true; /* children die with the keeper, too */
+        put_first(child->pool, request);
+    } else if (request != NULL) {
         text_close(&request->frame);
         request->answered(request, status, NULL, message);
     }
@@ -50,7 +63,16 @@ static void child_ended(struct process *process)
 
 static void deadline_passed(struct timer *timer)
 {
-    give_up(timer->owner, WEIR_TIMED_OUT, "the expression took longer than 1s");
+    struct evaluator_child *child = timer->owner;
+    int64_t now_us = loop_now(child->pool->loop);
+    int64_t left_us = EVALUATOR_DEADLINE_US - (process_cpu_us(child->process) - child->began_cpu_us);
+    int64_t latest_us = time_add(child->began_us, EVALUATOR_DEADLINE_MOST_US);
+    if (left_us <= 0 || now_us >= latest_us) {
+        give_up(child, WEIR_TIMED_OUT, "the expression took longer than 1s");
+        return;
+    }
+    left_us = left_us > DEADLINE_LOOK_US ? left_us : DEADLINE_LOOK_US;
+    loop_set_timer(child->pool->loop, timer, time_add(now_us, left_us));
 }
 
 /* --- talking to a child --- */
@@ -192,7 +214,7 @@ void evaluators_work_off(struct evaluators *pool)
 {
     while (pool->first != NULL) {
         struct evaluator_child *child = find_idle(pool);
-        if (child == NULL) {
+        if (child == NULL || (child->process == NULL && !process_table_has_keeper(pool->table))) {
             return;
         }
         struct evaluator_request *request = pool->first;
@@ -205,7 +227,9 @@ void evaluators_work_off(struct evaluators *pool)
         }
         child->request = request;
         child->sent = 0;
-        loop_set_timer(pool->loop, &child->deadline, time_add(loop_now(pool->loop), EVALUATOR_DEADLINE_US));
+        child->began_us = loop_now(pool->loop);
+        child->began_cpu_us = process_cpu_us(child->process);
+        loop_set_timer(pool->loop, &child->deadline, time_add(child->began_us, EVALUATOR_DEADLINE_US));
         send_more(child);
     }
 }
@@ -216,6 +240,7 @@ enum weir_status evaluators_ask(struct evaluators *pool, struct evaluator_reques
     request->frame = (struct text){.max = EVALUATOR_FRAME_BYTES_MAX + EVALUATOR_HEADER_BYTES};
     request->id = ++pool->last_id;
     request->next = NULL;
+    request->is_second = false;
     enum weir_status status = evaluator_request_write(request->id, program, input, &request->frame, error);
     if (status != WEIR_OK) {
         text_close(&request->frame);

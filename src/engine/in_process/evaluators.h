@@ -1,8 +1,9 @@
 /* The node's evaluator children: jq programs go to one of them, answers come back to who asked.
  *
  * Up to EVALUATORS_MAX children, started by the keeper when they are first needed. Each works on one request at a time, so
- * that its deadline is its own: a child that passes it is killed (and replaced when the next request needs one), and the
- * request ends with WEIR_TIMED_OUT. An answer comes back exactly once, from the loop, never from inside evaluators_ask().
+ * that its deadline (of processor time) is its own: a child that passes it is killed (and replaced when the next request
+ * needs one), and the request ends with WEIR_TIMED_OUT. An answer comes back exactly once, from the loop, never from inside
+ * evaluators_ask().
  *
  * Threads: the loop's. Owner of a request: who asked; it is linked into the queue until it is answered or dropped.
  */
@@ -16,16 +17,20 @@
 
 enum { EVALUATORS_MAX = 2 };
 
-/* For one expression, counted from when a child begins with it. jq takes ~40 ms to compile one; a busy machine more. */
+/* For one expression, counted from when a child begins with it, in its own processor time: whether an expression takes too
+ * long must not depend on what else the machine does. jq takes ~40 ms to compile one. */
 #define EVALUATOR_DEADLINE_US (1 * MICROSECONDS_PER_SECOND)
+/* In any time, for a child that hangs without working. */
+#define EVALUATOR_DEADLINE_MOST_US (60 * MICROSECONDS_PER_SECOND)
 
 struct evaluator_request {
     struct evaluator_request *next;
     struct text frame; /* what is sent */
     int64_t id;
+    bool is_second; /* it was asked of a child that died: asked once more, for that may be no fault of the expression */
     void *owner;
-    /* `value` is the receiver's. WEIR_OK; WEIR_FAILED: jq says `message`; WEIR_TIMED_OUT; WEIR_SYSTEM: no child, or it
-     * died. */
+    /* `value` is the receiver's. WEIR_OK; WEIR_FAILED: jq says `message`; WEIR_TIMED_OUT; WEIR_SYSTEM: no child, or two
+     * died of it. */
     void (*answered)(struct evaluator_request *request, enum weir_status status, json_t *value, const char *message);
 };
 
@@ -38,6 +43,8 @@ struct evaluator_child {
     struct watch requests;
     struct watch answers;
     struct timer deadline;
+    int64_t began_us;     /* with its request */
+    int64_t began_cpu_us; /* and its processor time then */
     size_t sent;
     struct text received;
     bool is_dead; /* killed; its end has not been seen yet */

@@ -3,7 +3,7 @@
  * A step is begun when all its needs are final; a skipped step counts as finished, with null as its output. Its phases:
  *
  *   IDLE -> EVALUATING -> RECORDING_START -> QUEUED -> RUNNING -> RECORDING_END -> DONE
- *             (jq)          (exec only)      (exec)      |            ^
+ *             (jq)      (exec; handed over)  (exec)      |            ^
  *                                                        +-> RECORDING_WAIT -> SLEEPING -> (next attempt, or done)
  *
  * A step in a RECORDING phase waits for the store; nothing that depends on it begins before. What ends an execution before
@@ -61,6 +61,7 @@ struct step_run {
     bool refused;       /* the store refused its result once */
     int attempt;        /* the last one begun */
     int failures;
+    int keepers_lost; /* while it ran */
     int exit_code;
     int64_t resume_us;  /* SLEEPING: boot clock */
     json_t *output;     /* for `.steps`, when another step may ask */

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -452,6 +453,40 @@ static void in_process_close(struct engine *engine)
     free(runner);
 }
 
+static long in_process_keeper(const struct engine *engine)
+{
+    return atomic_load(&((const struct runner *)(const void *)engine)->processes.keeper_pid);
+}
+
+/* The node's log tells it, and the node's row gets the new keeper's process id. */
+static void keeper_was_lost(void *context, const struct keeper_loss *loss)
+{
+    struct runner *runner = context;
+    char how[64];
+    char text[256];
+    if (runner->base.sink.report == NULL) {
+        return;
+    }
+    if (WIFSIGNALED(loss->wait_status)) {
+        (void)snprintf(how, sizeof how, "was killed by signal %d", WTERMSIG(loss->wait_status));
+    } else {
+        (void)snprintf(how, sizeof how, "ended");
+    }
+    if (loss->pid != 0) {
+        (void)snprintf(text, sizeof text, "process %d, which watches over steps, %s; its place has process %d",
+                       (int)loss->old_pid, how, (int)loss->pid);
+    } else {
+        (void)snprintf(text, sizeof text,
+                       "process %d, which watches over steps, %s, and exec steps wait for another: %.120s",
+                       (int)loss->old_pid, how, loss->error);
+    }
+    struct report *report = runner_report_new(REPORT_INTERRUPTED, "", 0);
+    report->count = (int64_t)loss->interrupted;
+    text_copy(report->error_code, sizeof report->error_code, "keeper_lost");
+    report->error = strdup(text);
+    engine_report(&runner->base, report);
+}
+
 static const struct engine_operations in_process_operations = {
     .name = "in_process",
     .features = ENGINE_DIES_WITH_NODE | ENGINE_RECORDS_STEPS | ENGINE_DESCRIBES,
@@ -463,6 +498,7 @@ static const struct engine_operations in_process_operations = {
     .room = in_process_room,
     .running = in_process_running,
     .lease = in_process_lease,
+    .keeper_pid = in_process_keeper,
     .step = in_process_step,
     .fd = in_process_fd,
     .run_threads = in_process_run_threads,
@@ -571,6 +607,8 @@ enum weir_status in_process_open(const struct in_process_options *options, struc
     definition_cache_init(&runner->definitions, runner->handler_list, runner->handler_count);
     status = status == WEIR_OK ? loop_init(&runner->loop, runner->base.clock, error) : status;
     status = status == WEIR_OK ? process_table_open(&runner->processes, &runner->loop, error) : status;
+    runner->processes.lost = keeper_was_lost;
+    runner->processes.lost_context = runner;
     evaluators_init(&runner->evaluators, &runner->loop, &runner->processes);
     loop_set_asleep(&runner->loop, true);
     if (status != WEIR_OK) {
@@ -583,5 +621,5 @@ enum weir_status in_process_open(const struct in_process_options *options, struc
 
 long in_process_keeper_pid(const struct engine *engine)
 {
-    return atomic_load(&((const struct runner *)(const void *)engine)->processes.keeper_pid);
+    return in_process_keeper(engine);
 }

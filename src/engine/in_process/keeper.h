@@ -31,8 +31,7 @@ enum {
     KEEPER_STEPS_MAX = 4096,                    /* processes at once, evaluators included */
     KEEPER_COMMAND_BYTES_MAX = 2 * 1024 * 1024, /* argv + env + cwd of one step; the kernel's own limit is about that */
     KEEPER_STRINGS_MAX = 1024,                  /* argv + env strings of one step */
-    KEEPER_FDS_MAX = 4,                         /* that travel with one request */
-    KEEPER_RESTARTS_MAX = 100                   /* a node whose keeper is killed that often runs no exec steps any more */
+    KEEPER_FDS_MAX = 4                          /* that travel with one request */
 };
 
 /* Between TERM and KILL when a step is stopped. */

@@ -344,3 +344,29 @@ bool keeper_child_owner(pid_t pid, pid_t keeper_pid, struct keeper_owner *ret_ow
     ret_owner->has_ticket = find_mark(pid, keeper_pid, &ret_owner->ticket);
     return true;
 }
+
+static bool is_left(pid_t pid, pid_t keeper_pid, bool (*is_leader)(const void *context, pid_t pid), const void *context)
+{
+    struct keeper_owner owner;
+    return keeper_child_owner(pid, keeper_pid, &owner) && !owner.is_zombie &&
+           (owner.has_ticket || is_leader(context, owner.group) || is_leader(context, owner.session));
+}
+
+bool keeper_child_kill_left(pid_t keeper_pid, bool (*is_leader)(const void *context, pid_t pid), const void *context)
+{
+    bool found = false;
+    DIR *folder = opendir("/proc");
+    const struct dirent *entry;
+    while (folder != NULL && (entry = readdir(folder)) != NULL) {
+        uint64_t pid = 0;
+        bool is_process = *read_number(entry->d_name, entry->d_name + strlen(entry->d_name), &pid) == '\0' && pid > 1;
+        if (is_process && (pid_t)pid != getpid() && is_left((pid_t)pid, keeper_pid, is_leader, context)) {
+            (void)kill((pid_t)pid, SIGKILL);
+            found = true;
+        }
+    }
+    if (folder != NULL) {
+        (void)closedir(folder);
+    }
+    return found;
+}

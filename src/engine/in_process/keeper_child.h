@@ -34,4 +34,8 @@ struct keeper_owner {
 /* Where a child of the keeper comes from; false when it is gone or unreadable. */
 bool keeper_child_owner(pid_t pid, pid_t keeper_pid, struct keeper_owner *ret_owner);
 
+/* Kills what a dead keeper's steps have left: what carries its mark, and what is in a group or session that `is_leader`
+ * knows. True when something was found that had not ended yet: call again until nothing is. For the node's loop. */
+bool keeper_child_kill_left(pid_t keeper_pid, bool (*is_leader)(const void *context, pid_t pid), const void *context);
+
 #endif

@@ -80,8 +80,9 @@ static void forget_queued(struct keeper_link *link)
     link->last = NULL;
 }
 
-static void wait_for_end(pid_t pid)
+static int wait_for_end(pid_t pid)
 {
+    int wait_status = 0;
     int fd = (int)syscall(SYS_pidfd_open, pid, 0);
     if (fd >= 0) {
         struct pollfd polled = {.fd = fd, .events = POLLIN};
@@ -94,8 +95,9 @@ static void wait_for_end(pid_t pid)
         }
         (void)close(fd);
     }
-    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR) {
+    while (waitpid(pid, &wait_status, 0) < 0 && errno == EINTR) {
     }
+    return wait_status;
 }
 
 void keeper_link_close(struct keeper_link *link)
@@ -106,7 +108,7 @@ void keeper_link_close(struct keeper_link *link)
         link->socket = -1;
     }
     if (link->pid > 0) {
-        wait_for_end(link->pid);
+        link->wait_status = wait_for_end(link->pid);
         link->pid = 0;
     }
 }
@@ -207,7 +209,9 @@ int keeper_link_receive(struct keeper_link *link, struct keeper_report *ret_repo
         if (received < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
             return 0;
         }
-        if (received >= 0 || errno != EINTR) {
+        /* A keeper that died with requests unread; what it had said before is still to come. */
+        bool is_reset = received < 0 && errno == ECONNRESET;
+        if (received >= 0 || (errno != EINTR && !is_reset)) {
             return -1;
         }
     }

@@ -23,6 +23,7 @@ struct keeper_queued; /* a request that waits for room, with its file descriptor
 struct keeper_link {
     int socket; /* -1: there is no keeper */
     pid_t pid;
+    int wait_status; /* of the one that was closed last */
     struct keeper_queued *first;
     struct keeper_queued *last;
 };

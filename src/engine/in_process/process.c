@@ -8,9 +8,11 @@
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/error.h"
+#include "engine/in_process/keeper_child.h"
 
 enum { SLOT_BITS = 12 };
 
@@ -45,6 +47,7 @@ static void set_close_flags(int fd, bool non_blocking)
 }
 
 static void link_ready(struct watch *watch, uint32_t events);
+static void keeper_timer_fired(struct timer *timer);
 
 static enum weir_status watch_link(struct process_table *table, struct weir_error *error)
 {
@@ -71,8 +74,12 @@ static size_t find_processes_max(void)
 
 enum weir_status process_table_open(struct process_table *table, struct loop *loop, struct weir_error *error)
 {
-    *table = (struct process_table){
-        .loop = loop, .link = {.socket = -1}, .link_watch = {.fd = -1}, .lease_end_us = TIME_NEVER, .empty_fd = -1};
+    *table = (struct process_table){.loop = loop,
+                                    .link = {.socket = -1},
+                                    .link_watch = {.fd = -1},
+                                    .keeper_timer = {.fire = keeper_timer_fired, .owner = table},
+                                    .lease_end_us = TIME_NEVER,
+                                    .empty_fd = -1};
     for (size_t i = 0; i < KEEPER_STEPS_MAX; i++) {
         table->free_slots[i] = (uint16_t)(KEEPER_STEPS_MAX - 1 - i);
     }
@@ -86,6 +93,7 @@ enum weir_status process_table_open(struct process_table *table, struct loop *lo
     if (table->empty_fd < 0) {
         return error_set_native(error, WEIR_SYSTEM, errno, "/dev/null cannot be opened");
     }
+    table->keeper_since_us = INT64_MIN / 2; /* the first one is replaced at once in any case */
     enum weir_status status = keeper_link_open(&table->link, error);
     return status == WEIR_OK ? watch_link(table, error) : status;
 }
@@ -117,6 +125,7 @@ void process_table_close(struct process_table *table)
     if (table->loop == NULL) {
         return;
     }
+    loop_clear_timer(table->loop, &table->keeper_timer);
     loop_unwatch(table->loop, &table->link_watch);
     keeper_link_close(&table->link);
     for (size_t i = 0; i < KEEPER_STEPS_MAX; i++) {
@@ -130,9 +139,14 @@ void process_table_close(struct process_table *table)
     table->loop = NULL;
 }
 
+bool process_table_has_keeper(const struct process_table *table)
+{
+    return table->link.socket >= 0;
+}
+
 bool process_table_has_room(const struct process_table *table)
 {
-    return table->running < table->processes_max && table->free_count > 0;
+    return process_table_has_keeper(table) && table->running < table->processes_max && table->free_count > 0;
 }
 
 static void send_request(struct process_table *table, const struct keeper_request *request, const int *fds)
@@ -327,6 +341,7 @@ enum weir_status process_start(struct process_table *table, const struct process
         close_all(ours, 2);
         return error_set(error, WEIR_SYSTEM, "its pipes cannot be watched");
     }
+    process->is_step = true;
     process->output.max = output_max;
     table->running++;
     struct keeper_request request = {.kind = KEEPER_START, .fd_count = 4, .ticket = process->ticket};
@@ -360,6 +375,16 @@ enum weir_status process_start_evaluator(struct process_table *table, void *owne
     *ret_answers = answers[0];
     *ret_process = process;
     return WEIR_OK;
+}
+
+int64_t process_cpu_us(const struct process *process)
+{
+    clockid_t clock;
+    struct timespec used;
+    if (process->pid <= 1 || clock_getcpuclockid(process->pid, &clock) != 0 || clock_gettime(clock, &used) != 0) {
+        return 0;
+    }
+    return (int64_t)used.tv_sec * MICROSECONDS_PER_SECOND + used.tv_nsec / 1000;
 }
 
 void process_kill(struct process *process, int64_t grace_us)
@@ -421,21 +446,43 @@ static void take_report(struct process_table *table, const struct keeper_report 
     }
 }
 
-/* The leaders got their KILL from the kernel (PR_SET_PDEATHSIG); the rest of their groups gets it here. */
-static void replace_keeper(struct process_table *table)
+/* --- another keeper --- */
+
+static bool is_leader(const void *context, pid_t pid)
 {
-    loop_unwatch(table->loop, &table->link_watch);
-    for (size_t i = 0; i < KEEPER_STEPS_MAX; i++) {
-        if (table->slots[i] != NULL && table->slots[i]->pid > 1) {
-            (void)kill(-table->slots[i]->pid, SIGKILL);
+    const struct process_table *table = context;
+    for (size_t i = 0; i < KEEPER_STEPS_MAX && pid > 1; i++) {
+        if (table->slots[i] != NULL && table->slots[i]->pid == pid) {
+            return true;
         }
     }
-    atomic_store(&table->keeper_pid, 0);
-    keeper_link_close(&table->link);
-    if (++table->restarts <= KEEPER_RESTARTS_MAX && keeper_link_open(&table->link, NULL) == WEIR_OK &&
-        watch_link(table, NULL) == WEIR_OK) {
-        process_table_set_lease(table, table->lease_end_us);
+    return false;
+}
+
+static void open_keeper(struct process_table *table)
+{
+    struct weir_error error = {.message = ""};
+    table->keeper_since_us = loop_now(table->loop);
+    enum weir_status status = keeper_link_open(&table->link, &error);
+    if (status == WEIR_OK) {
+        status = watch_link(table, &error);
     }
+    if (status == WEIR_OK) {
+        process_table_set_lease(table, table->lease_end_us);
+        table->loss.pid = table->link.pid;
+    } else {
+        table->loss.error = error.message;
+        loop_set_timer(table->loop, &table->keeper_timer, time_add(loop_now(table->loop), PROCESS_KEEPER_RETRY_US));
+    }
+    if (table->lost != NULL && (status == WEIR_OK || !table->is_told)) {
+        table->lost(table->lost_context, &table->loss);
+    }
+    table->is_told = status != WEIR_OK;
+    table->loss = (struct keeper_loss){.old_pid = table->loss.old_pid, .wait_status = table->loss.wait_status};
+}
+
+static void end_interrupted(struct process_table *table)
+{
     uint64_t last_number = table->last_number;
     for (size_t i = 0; i < KEEPER_STEPS_MAX; i++) {
         struct process *process = table->slots[i];
@@ -443,6 +490,50 @@ static void replace_keeper(struct process_table *table)
             end_process(process, PROCESS_KEEPER_LOST);
         }
     }
+}
+
+/* A keeper that dies as soon as it lives (memory) is not forked in a busy loop. */
+static void go_on_without_keeper(struct process_table *table)
+{
+    int64_t now_us = loop_now(table->loop);
+    int64_t again_us = time_add(table->keeper_since_us, PROCESS_KEEPER_RETRY_US);
+    if (table->is_sweeping) {
+        if (keeper_child_kill_left(table->loss.old_pid, is_leader, table)) {
+            loop_set_timer(table->loop, &table->keeper_timer, time_add(now_us, PROCESS_SWEEP_US));
+            return;
+        }
+        table->is_sweeping = false;
+        end_interrupted(table);
+    }
+    if (now_us < again_us) {
+        loop_set_timer(table->loop, &table->keeper_timer, again_us);
+        return;
+    }
+    open_keeper(table);
+}
+
+static void keeper_timer_fired(struct timer *timer)
+{
+    go_on_without_keeper(timer->owner);
+}
+
+/* The leaders got their KILL from the kernel (PR_SET_PDEATHSIG); the rest of their groups gets it here. */
+static void lose_keeper(struct process_table *table)
+{
+    loop_unwatch(table->loop, &table->link_watch);
+    size_t interrupted = 0;
+    for (size_t i = 0; i < KEEPER_STEPS_MAX; i++) {
+        if (table->slots[i] != NULL && table->slots[i]->pid > 1) {
+            (void)kill(-table->slots[i]->pid, SIGKILL);
+        }
+        interrupted += table->slots[i] != NULL && table->slots[i]->is_step;
+    }
+    atomic_store(&table->keeper_pid, 0);
+    table->loss = (struct keeper_loss){.old_pid = table->link.pid, .interrupted = interrupted};
+    keeper_link_close(&table->link);
+    table->loss.wait_status = table->link.wait_status;
+    table->is_sweeping = true;
+    go_on_without_keeper(table);
 }
 
 static void link_ready(struct watch *watch, uint32_t events)
@@ -460,6 +551,6 @@ static void link_ready(struct watch *watch, uint32_t events)
         take_report(table, &report);
     }
     if (got < 0) {
-        replace_keeper(table);
+        lose_keeper(table);
     }
 }

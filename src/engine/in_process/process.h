@@ -7,8 +7,13 @@
  * PROCESS_STDERR_BYTES are kept; it never stops a step.
  *
  * Threads: the loop's. Owner: a process belongs to its step from process_start() until it was handed back by `ended`,
- * exactly once, and then process_free() is the step's to call. When the keeper dies, all processes end as `keeper_lost`,
- * after their groups were killed, and another keeper is forked.
+ * exactly once, and then process_free() is the step's to call.
+ *
+ * When the keeper dies, all processes end as PROCESS_KEEPER_LOST, but not before everything that they started is surely
+ * gone:
+ *
+ *     keeper dies -> groups are killed -> /proc is swept until nothing of theirs is left -> `ended` for each
+ *                                                            -> another keeper is forked; until there is one nothing starts
  */
 #ifndef WEIR_ENGINE_IN_PROCESS_PROCESS_H
 #define WEIR_ENGINE_IN_PROCESS_PROCESS_H
@@ -46,7 +51,7 @@ enum process_end {
     PROCESS_EXITED,      /* `wait_status` */
     PROCESS_NOT_STARTED, /* `stage`, `native` */
     PROCESS_LEASE_LOST,  /* the lease of the node was over */
-    PROCESS_KEEPER_LOST  /* its keeper died, and so did it */
+    PROCESS_KEEPER_LOST  /* its keeper died, and so did it; everything that it started is gone */
 };
 
 struct process_table;
@@ -63,12 +68,27 @@ struct process {
     uint32_t stage;
     int64_t cpu_us;
     int64_t memory_kib;
+    bool is_step; /* no evaluator */
     bool flooded; /* it printed more than `output_max`, and was stopped for it */
     struct text output;
     char *errors; /* a ring of PROCESS_STDERR_BYTES, or NULL */
     size_t errors_length;
     struct watch out;
     struct watch err;
+};
+
+/* How often a sweep for what a dead keeper has left is repeated. */
+#define PROCESS_SWEEP_US (10 * MICROSECONDS_PER_MS)
+/* Between two attempts to have a keeper, and the least life of one whose successor is forked at once. */
+#define PROCESS_KEEPER_RETRY_US (1 * MICROSECONDS_PER_SECOND)
+
+/* What became of a lost keeper. */
+struct keeper_loss {
+    size_t interrupted; /* steps */
+    pid_t old_pid;
+    int wait_status;   /* of the old one */
+    pid_t pid;         /* of the new one; 0: there is none yet */
+    const char *error; /* why not; NULL when it is only waited for */
 };
 
 struct process_table {
@@ -81,7 +101,14 @@ struct process_table {
     size_t processes_max;
     size_t running;
     uint64_t last_number;
-    int restarts;
+    struct timer keeper_timer; /* the next sweep, or the next attempt to have a keeper */
+    struct keeper_loss loss;   /* of the keeper that is being replaced */
+    bool is_sweeping;
+    bool is_told; /* that there is none: once */
+    int64_t keeper_since_us;
+    void (*lost)(void *context,
+                 const struct keeper_loss *loss); /* called when a lost keeper was replaced, or could not be */
+    void *lost_context;
     int64_t lease_end_us;
     int empty_fd; /* /dev/null */
     char *read_buffer;
@@ -93,7 +120,9 @@ WEIR_MUST_CHECK enum weir_status process_table_open(struct process_table *table,
                                                     struct weir_error *error);
 /* Ends the keeper and with it everything it runs. Processes that are left are freed without a call. */
 void process_table_close(struct process_table *table);
-/* False: wait until another one has ended. */
+/* False: nothing can be started now; another one will be forked. */
+bool process_table_has_keeper(const struct process_table *table);
+/* False: wait until another one has ended, or there is a keeper. */
 bool process_table_has_room(const struct process_table *table);
 /* Until when processes may live (boot clock). */
 void process_table_set_lease(struct process_table *table, int64_t lease_end_us);
@@ -108,6 +137,8 @@ WEIR_MUST_CHECK enum weir_status process_start_evaluator(struct process_table *t
                                                          void (*ended)(struct process *process), int *ret_requests,
                                                          int *ret_answers, struct process **ret_process,
                                                          struct weir_error *error);
+/* The processor time that it has used so far, of a single process; 0 when that is not known (yet). */
+int64_t process_cpu_us(const struct process *process);
 /* TERM to its group, KILL after the grace; 0: KILL at once. */
 void process_kill(struct process *process, int64_t grace_us);
 /* After `ended`. Takes NULL. */

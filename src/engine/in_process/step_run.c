@@ -412,6 +412,27 @@ static void wait_for_lease(struct step_run *run)
     set_timer(run, time_add(loop_now(&run->execution->runner->loop), STEP_AFTER_LEASE_LOSS_US));
 }
 
+/* The keeper was killed, and the step with it: no failure of the step, which runs again, at once and with the next
+ * attempt's number. But it may be what the keeper is killed for (memory), so only as often as a node may die under it. */
+static void run_again(struct step_run *run, const struct process *process)
+{
+    run->keepers_lost++;
+    if (run->stop == STOP_TIMEOUT) {
+        fail_with(run, "timeout", "it was stopped after its timeout", false);
+    } else if (process->flooded) {
+        fail_with(run, "output_too_large", "it printed more than it may", true);
+    } else if (run->execution->ending != ENDING_NONE) {
+        put_away(run);
+    } else if (run->keepers_lost >= HANDOVERS_MAX_DEFAULT) {
+        char text[128];
+        (void)snprintf(text, sizeof text, "the process that watches over steps was killed %d times while it ran",
+                       run->keepers_lost);
+        fail_with(run, "poison", text, true);
+    } else {
+        attempt(run);
+    }
+}
+
 static void process_ended(struct process *process)
 {
     struct step_run *run = process->owner;
@@ -429,7 +450,7 @@ static void process_ended(struct process *process)
         wait_for_lease(run);
         break;
     case PROCESS_KEEPER_LOST:
-        fail_with(run, "keeper_lost", "the process that watches over steps was killed, and the step with it", false);
+        run_again(run, process);
         break;
     }
     process_free(process);
@@ -520,13 +541,29 @@ void step_run_call_finished(struct weir_call *call)
 
 /* --- the way to an attempt --- */
 
+static void report_start(struct step_run *run)
+{
+    set_phase(run, PHASE_RECORDING_START);
+    engine_report(&run->execution->runner->base, make_report(run, REPORT_STEP, STEP_RUNNING));
+}
+
+/* A handler that ended its node may do so again: from the second claim on its attempts are on record before they begin, as
+ * those of exec steps are, so that the next handover counts. */
+static void begin_call(struct step_run *run)
+{
+    if (run->execution->handovers > 0) {
+        report_start(run);
+    } else {
+        start_call(run);
+    }
+}
+
 /* Everything is evaluated: what the kind of step does next. */
 static void go_on(struct step_run *run)
 {
     switch (step_run_step(run)->kind) {
     case STEP_EXEC:
-        set_phase(run, PHASE_RECORDING_START);
-        engine_report(&run->execution->runner->base, make_report(run, REPORT_STEP, STEP_RUNNING));
+        report_start(run);
         break;
     case STEP_SLEEP: {
         int64_t delay_us = run->preparation->delay_us;
@@ -535,7 +572,7 @@ static void go_on(struct step_run *run)
         break;
     }
     case STEP_HANDLER:
-        start_call(run);
+        begin_call(run);
         break;
     }
 }
@@ -574,7 +611,7 @@ static void attempt(struct step_run *run)
     run->exit_code = -1;
     run->stop = STOP_NONE;
     if (preparation_is_needless(run)) {
-        start_call(run);
+        begin_call(run);
         return;
     }
     set_phase(run, PHASE_EVALUATING);
@@ -625,7 +662,8 @@ void step_run_begin(struct step_run *run)
 void step_run_restore(struct step_run *run, const struct step_record *record)
 {
     struct execution *execution = run->execution;
-    int unseen = step_run_step(run)->kind == STEP_HANDLER ? execution->handovers : 0;
+    bool may_be_unseen = step_run_step(run)->kind == STEP_HANDLER && (record == NULL || record->state != STEP_RUNNING);
+    int unseen = may_be_unseen ? execution->handovers : 0;
     run->attempt = (record != NULL ? record->attempt : 0) + unseen;
     run->exit_code = record != NULL ? record->exit_code : -1;
     if (record == NULL) {
@@ -731,8 +769,10 @@ void step_run_recorded(struct step_run *run, enum weir_status status)
             result_refused(run);
         } else if (is_ending) {
             put_away(run);
-        } else {
+        } else if (step_run_step(run)->kind == STEP_EXEC) {
             queue_up(run);
+        } else {
+            start_call(run);
         }
         break;
     case PHASE_RECORDING_WAIT:

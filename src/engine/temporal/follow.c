@@ -1,157 +1,11 @@
-/* Seeing that runs have ended: waiting calls for some, a list of what closed lately for all, and a look at each now and
- * then. */
+/* Seeing that runs have ended: a list of what closed lately for all, and a look at each now and then. Waiting calls, for
+ * some, are in waits.c. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "engine/temporal/parts.h"
-
-/* --- waiting calls --- */
-
-static struct polled_workspace **polled_place(struct temporal *engine, const char *name)
-{
-    uint32_t hash = 2166136261u;
-    for (const char *at = name; *at != '\0'; at++) {
-        hash = (hash ^ (unsigned char)*at) * 16777619u;
-    }
-    struct polled_workspace **place = &engine->polled[hash % POLLED_BUCKETS];
-    while (*place != NULL && strcmp((*place)->name, name) != 0) {
-        place = &(*place)->next;
-    }
-    return place;
-}
-
-static void count_poll(struct temporal *engine, const char *name)
-{
-    struct polled_workspace **place = polled_place(engine, name);
-    if (*place == NULL) {
-        size_t length = strlen(name) + 1;
-        *place = calloc(1, sizeof **place + length);
-        if (*place == NULL) {
-            return; /* it only decides who is waited for next */
-        }
-        memcpy((*place)->name, name, length);
-    }
-    (*place)->polls++;
-}
-
-static void uncount_poll(struct temporal *engine, const char *name)
-{
-    struct polled_workspace **place = polled_place(engine, name);
-    struct polled_workspace *found = *place;
-    if (found != NULL && --found->polls == 0) {
-        *place = found->next;
-        free(found);
-    }
-}
-
-static void queue_poll(struct temporal *engine, struct run *run)
-{
-    if (run->poll_link == NULL) {
-        run->poll_next = NULL;
-        run->poll_link = engine->poll_queue_end;
-        *run->poll_link = run;
-        engine->poll_queue_end = &run->poll_next;
-    }
-}
-
-static void leave_poll_queue(struct temporal *engine, struct run *run)
-{
-    *run->poll_link = run->poll_next;
-    if (run->poll_next != NULL) {
-        run->poll_next->poll_link = run->poll_link;
-    } else {
-        engine->poll_queue_end = run->poll_link;
-    }
-    run->poll_next = NULL;
-    run->poll_link = NULL;
-}
-
-static void stop_polling(struct temporal *engine, const struct run *run)
-{
-    engine->polls--;
-    uncount_poll(engine, run->workspace);
-}
-
-static void poll_run(struct temporal *engine, struct run *run, struct bytes token);
-
-static void poll_done(struct temporal *engine, struct run *run, const struct grpc_result *result)
-{
-    struct closing closing = {.kind = CLOSING_NONE};
-    if (run == NULL) {
-        return;
-    }
-    stop_polling(engine, run);
-    enum look_kind look = look_of(result);
-    if (look == LOOK_OK && answer_close_event(result->response, result->response_length, &closing) == WEIR_OK) {
-        if (closing.kind == CLOSING_NONE) {
-            poll_run(engine, run, closing.token);
-            closing_close(&closing);
-        } else {
-            end_take(engine, run, &closing);
-        }
-        return;
-    }
-    if (look == LOOK_THROTTLED) {
-        engine->polls_now_max = engine->polls / 2 + 1;
-        engine->polls_fewer_until_us = time_add(temporal_now(engine), 60 * MICROSECONDS_PER_SECOND);
-    } else if (look == LOOK_NOT_FOUND) {
-        start_ask(engine, run);
-    }
-    engine->polls_pause_until_us = time_add(temporal_now(engine), MICROSECONDS_PER_SECOND);
-    queue_poll(engine, run);
-}
-
-static void poll_run(struct temporal *engine, struct run *run, struct bytes token)
-{
-    char name[WORKFLOW_ID_MAX];
-    (void)snprintf(name, sizeof name, WORKFLOW_ID_PREFIX "%s", run->id);
-    if (call_send_own(engine, run, &run->poll, METHOD_HISTORY,
-                      message_close_event(engine->namespace_name, name, run->run_id, true, token), POLL_TIMEOUT_US,
-                      poll_done)) {
-        engine->polls++;
-        count_poll(engine, run->workspace);
-    } else {
-        engine->polls_pause_until_us = time_add(temporal_now(engine), MICROSECONDS_PER_SECOND);
-        queue_poll(engine, run);
-    }
-}
-
-enum { POLL_SEARCH_MAX = 256 };
-
-/* The first of the queue whose workspace has no run that is waited for: a workspace with one slot is the one that loses
- * most by a late end. Half of the places are kept for these; the others go to whoever comes first. NULL: nobody gets one
- * now. */
-static struct run *next_to_poll(struct temporal *engine)
-{
-    struct run *run = engine->poll_queue;
-    for (int i = 0; i < POLL_SEARCH_MAX && run != NULL; i++, run = run->poll_next) {
-        if (*polled_place(engine, run->workspace) == NULL) {
-            return run;
-        }
-    }
-    return engine->polls < (engine->polls_now_max + 1) / 2 ? engine->poll_queue : NULL;
-}
-
-static int64_t fill_polls(struct temporal *engine, int64_t now_us)
-{
-    if (engine->polls_now_max < engine->polls_max && now_us >= engine->polls_fewer_until_us) {
-        engine->polls_now_max = engine->polls_max;
-    }
-    if (now_us < engine->polls_pause_until_us) {
-        return engine->poll_queue == NULL ? TIME_NEVER : engine->polls_pause_until_us;
-    }
-    while (engine->poll_queue != NULL && engine->polls < engine->polls_now_max && engine->polls_pause_until_us <= now_us) {
-        struct run *run = next_to_poll(engine);
-        if (run == NULL) {
-            break;
-        }
-        leave_poll_queue(engine, run);
-        poll_run(engine, run, (struct bytes){NULL, 0});
-    }
-    return TIME_NEVER;
-}
 
 /* --- each run --- */
 
@@ -171,20 +25,12 @@ void follow_begin(struct temporal *engine, struct run *run)
     run->state = RUN_FOLLOWED;
     bool cancels = run->cancel_wanted && !run->cancel_asked && run->cancel == NULL;
     run_due(engine, run, cancels ? temporal_now(engine) : next_look(engine));
-    if (run->poll == NULL) {
-        queue_poll(engine, run);
-    }
+    waits_add(engine, run);
 }
 
 void follow_end(struct temporal *engine, struct run *run)
 {
-    if (run->poll != NULL) {
-        stop_polling(engine, run);
-        call_forget(run->poll, true);
-    }
-    if (run->poll_link != NULL) {
-        leave_poll_queue(engine, run);
-    }
+    waits_remove(engine, run);
 }
 
 /* --- the list of what closed lately --- */
@@ -305,7 +151,7 @@ static void ask_namespace(struct temporal *engine, int64_t now_us)
 void follow_hurry(struct temporal *engine)
 {
     int64_t now_us = temporal_now(engine);
-    engine->polls_pause_until_us = now_us;
+    waits_begin_anew(engine);
     if (!engine->sweep.is_under_way && engine->sweep.next_us > now_us) {
         engine->sweep.next_us = now_us;
     }
@@ -316,7 +162,7 @@ int64_t follow_step(struct temporal *engine, int64_t now_us)
     if (atomic_load(&engine->admitted) == 0) {
         return TIME_NEVER;
     }
-    int64_t next_us = fill_polls(engine, now_us);
+    int64_t next_us = waits_step(engine, now_us);
     if (!engine->namespace_is_asked && now_us >= engine->namespace_due_us) {
         ask_namespace(engine, now_us);
     }
@@ -338,11 +184,4 @@ int64_t follow_step(struct temporal *engine, int64_t now_us)
 void follow_close(struct temporal *engine)
 {
     free(engine->sweep.token.data);
-    for (size_t i = 0; i < POLLED_BUCKETS; i++) {
-        while (engine->polled[i] != NULL) {
-            struct polled_workspace *next = engine->polled[i]->next;
-            free(engine->polled[i]);
-            engine->polled[i] = next;
-        }
-    }
 }

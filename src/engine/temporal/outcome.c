@@ -84,7 +84,7 @@ void outcome_of_start(const struct grpc_result *result, struct outcome *ret_outc
         of_status(result, ret_outcome);
         break;
     case GRPC_UNKNOWN:
-        ret_outcome->slow = result->cause == GRPC_CAUSE_DEADLINE;
+        ret_outcome->slow = result->cause == GRPC_CAUSE_DEADLINE || result->cause == GRPC_CAUSE_SILENT;
         break;
     }
 }

@@ -2,8 +2,8 @@
  *
  *   temporal.c  verbs and loop      runs.c    the table of executions, and what is due when
  *   calls.c     one call each       starts.c  start and describe: what an execution's answers mean
- *   follow.c    waiting, listing    ends.c    the close event, and the report of the end
- *   reach.c     whether the service is there
+ *   follow.c    listing, looking    ends.c    the close event, and the report of the end
+ *   waits.c     waiting calls       reach.c   whether the service is there
  *
  * Everything here belongs to the engine's thread (or to whoever drives engine_step()), except what temporal.c says.
  *
@@ -32,6 +32,10 @@
 
 #define RETRY_FIRST_US (200 * MICROSECONDS_PER_MS)
 #define RETRY_MOST_US (5 * MICROSECONDS_PER_SECOND)
+/* A start that is not answered for certain is tried again after a second at most, so that work resumes within 2 s of the
+ * service's return; where more than this many are on their way, together no more often than so many a second. Not one that
+ * got no answer in time: the service may be overloaded, and an outage's end is told by others (reach.c). */
+#define RETRY_STARTS_PER_SECOND 64
 #define CALL_TIMEOUT_US (10 * MICROSECONDS_PER_SECOND)
 #define POLL_TIMEOUT_US (60 * MICROSECONDS_PER_SECOND) /* the service answers after 20 s at most */
 /* Each run is looked at this often, or as often as LOOKS_PER_SECOND allows when there are many. */
@@ -49,7 +53,7 @@
 /* Nothing heard for this long: the service is asked whether it is there. */
 #define REACH_QUIET_US (10 * MICROSECONDS_PER_SECOND)
 /* While it may be away: work resumes within 2 s of its return, of which the next connection takes up to
- * GRPC_BACKOFF_MAX_US. */
+ * GRPC_DIAL_EVERY_US. */
 #define REACH_PROBE_INTERVAL_US (250 * MICROSECONDS_PER_MS)
 #define REACH_PROBE_TIMEOUT_US (2 * MICROSECONDS_PER_SECOND)
 /* A start that is older than the retention less this part of it is not sent again. */
@@ -76,6 +80,7 @@ struct run {
     /* until it is known to run */
     struct bytes message;   /* of the start, the same every time */
     int64_t first_us;       /* when it was first claimed, as far as this node can tell (boot clock) */
+    bool was_slow;          /* its last start got no answer in time */
     bool may_run;           /* a start of it may have arrived: nothing less than certainty ends it */
     bool counts_as_start;   /* in `starting` */
     struct report *refusal; /* to be reported once it is certain that nothing runs; owned */
@@ -94,8 +99,9 @@ struct run {
     bool cancel_asked;     /* the service has the request */
     const char *workspace; /* these two are in the same allocation */
     const char *task_queue;
-    struct run *poll_next; /* in the queue of those that would like to be waited for */
-    struct run **poll_link;
+    struct waited_workspace *waits; /* its end may be waited for; NULL: not followed */
+    struct run *wait_next;          /* of those of the workspace that are not waited for */
+    struct run **wait_link;         /* NULL: it is in no queue */
 
     /* under way */
     struct call *call;
@@ -105,13 +111,25 @@ struct run {
 
 struct definition_cache;
 
-/* How many runs of a workspace are waited for; there only while there are any. */
-struct polled_workspace {
-    struct polled_workspace *next;
-    size_t polls;
+struct waited_queue;
+
+/* Whose ends are waited for: there while its slots are wanted, or while any of its runs is followed. */
+struct waited_workspace {
+    struct waited_workspace *next;      /* in its bucket */
+    struct waited_workspace *turn_next; /* in its queue */
+    struct waited_workspace *turn_previous;
+    struct waited_queue *queue; /* NULL: it gets no place now */
+    struct run *first;          /* followed and not waited for, in their order */
+    struct run **last;
+    size_t polls; /* waited for */
+    bool wanted;
     char name[];
 };
-enum { POLLED_BUCKETS = 256 };
+struct waited_queue {
+    struct waited_workspace *first;
+    struct waited_workspace *last;
+};
+enum { WAITED_BUCKETS = 1024 };
 
 struct sweep {
     bool is_under_way;
@@ -173,9 +191,9 @@ struct temporal {
     struct sweep sweep;
     struct reach reach;
     size_t polls;
-    struct polled_workspace *polled[POLLED_BUCKETS];
-    struct run *poll_queue;
-    struct run **poll_queue_end;
+    struct waited_workspace *waited[WAITED_BUCKETS];
+    struct waited_queue waited_none; /* of these no run is waited for yet */
+    struct waited_queue waited_some;
     size_t polls_now_max; /* fewer than polls_max while the service refuses some */
     int64_t polls_fewer_until_us;
     int64_t polls_pause_until_us; /* no new ones: the last one failed */
@@ -204,7 +222,7 @@ void run_due(struct temporal *engine, struct run *run, int64_t due_us);
 struct run *run_next_due(struct temporal *engine, int64_t now_us);
 /* TIME_NEVER when nothing is. */
 int64_t run_earliest(const struct temporal *engine);
-/* The next distance of a repetition, with jitter; grows. */
+/* The next distance of a repetition, with jitter; grows, for starts to RETRY_STARTS_PER_SECOND of all of them. */
 int64_t run_back_off(struct temporal *engine, struct run *run);
 /* The service is back: what an outage has put off is due at once. Mere looks at what is followed are not. */
 void run_hurry_all(struct temporal *engine);
@@ -264,6 +282,21 @@ void start_cancel(struct temporal *engine, struct run *run);
 void start_ask(struct temporal *engine, struct run *run);
 /* It runs: says so once, and remembers which run it is. */
 void start_report(struct temporal *engine, struct run *run);
+
+/* --- waits.c --- */
+
+/* The run's end may be waited for / not any more. */
+void waits_add(struct temporal *engine, struct run *run);
+void waits_remove(struct temporal *engine, struct run *run);
+/* Others of the workspace wait for its slots, or do not. */
+void waits_want(struct temporal *engine, const char *workspace, bool wanted);
+void waits_want_nothing(struct temporal *engine);
+/* Waiting calls from before an outage may wait on a connection that nobody hears of any more: all are made anew. */
+void waits_begin_anew(struct temporal *engine);
+/* Makes calls while there are places; returns when it wants to be called again. */
+int64_t waits_step(struct temporal *engine, int64_t now_us);
+void waits_open(struct temporal *engine);
+void waits_close(struct temporal *engine);
 
 /* --- follow.c --- */
 

@@ -166,10 +166,20 @@ int64_t run_earliest(const struct temporal *engine)
     return engine->heap_count == 0 ? TIME_NEVER : engine->heap[1]->due_us;
 }
 
+static int64_t most_back_off(const struct temporal *engine, const struct run *run)
+{
+    if (run->started || run->was_slow) {
+        return RETRY_MOST_US;
+    }
+    int64_t all_us = (int64_t)atomic_load(&engine->starting) * MICROSECONDS_PER_SECOND / RETRY_STARTS_PER_SECOND;
+    return all_us < MICROSECONDS_PER_SECOND ? MICROSECONDS_PER_SECOND : all_us < RETRY_MOST_US ? all_us : RETRY_MOST_US;
+}
+
 int64_t run_back_off(struct temporal *engine, struct run *run)
 {
+    int64_t most_us = most_back_off(engine, run);
     run->backoff_us = run->backoff_us == 0 ? RETRY_FIRST_US : run->backoff_us * 2;
-    run->backoff_us = run->backoff_us > RETRY_MOST_US ? RETRY_MOST_US : run->backoff_us;
+    run->backoff_us = run->backoff_us > most_us ? most_us : run->backoff_us;
     int64_t jitter_us = (int64_t)random_below(&engine->random, (uint64_t)run->backoff_us / 4 + 1);
     return time_add(temporal_now(engine), run->backoff_us - jitter_us);
 }

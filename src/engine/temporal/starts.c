@@ -185,6 +185,7 @@ static void start_done(struct temporal *engine, struct run *run, const struct gr
         return;
     }
     run->state = RUN_WAITS;
+    run->was_slow = outcome.slow;
     switch (outcome.kind) {
     case OUTCOME_OK:
         started(engine, run, result);

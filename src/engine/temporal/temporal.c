@@ -22,6 +22,7 @@ enum command_kind {
     COMMAND_ABANDON_ALL,
     COMMAND_RECORDED,
     COMMAND_DESCRIBE,
+    COMMAND_WANT_SLOTS,
     COMMAND_STOP
 };
 
@@ -31,7 +32,8 @@ struct command {
     struct run *run; /* START */
     char id[UUID_TEXT_MAX];
     int64_t fence;
-    size_t count; /* RECORDED */
+    size_t count;    /* RECORDED */
+    char *workspace; /* WANT_SLOTS; behind the struct */
     struct recorded entries[];
 };
 
@@ -251,6 +253,7 @@ static void take_abandon(struct temporal *engine, const struct command *command)
 
 static void abandon_all(struct temporal *engine)
 {
+    waits_want_nothing(engine);
     for (size_t i = 0; i < engine->bucket_count; i++) {
         while (engine->buckets[i] != NULL) {
             run_remove(engine, engine->buckets[i]);
@@ -355,6 +358,9 @@ static void take_command(struct temporal *engine, struct command *command)
     case COMMAND_DESCRIBE:
         take_describe(engine, command);
         break;
+    case COMMAND_WANT_SLOTS:
+        waits_want(engine, command->workspace, command->count != 0);
+        break;
     case COMMAND_STOP:
         give_back(engine, command->count != 0);
         break;
@@ -434,6 +440,20 @@ static void temporal_recorded(struct engine *base, const struct recorded *record
 static void temporal_describe(struct engine *base, const char *id, int64_t fence)
 {
     push_named(engine_of(base), COMMAND_DESCRIBE, id, fence);
+}
+
+static void temporal_want_slots(struct engine *base, const char *workspace, bool wanted)
+{
+    size_t length = strlen(workspace) + 1;
+    struct command *command = calloc(1, sizeof *command + length);
+    if (command == NULL) {
+        return; /* advice */
+    }
+    command->kind = COMMAND_WANT_SLOTS;
+    command->count = wanted ? 1 : 0;
+    command->workspace = (char *)(command + 1);
+    memcpy(command->workspace, workspace, length);
+    push(engine_of(base), command);
 }
 
 static size_t temporal_room(struct engine *base)
@@ -521,6 +541,7 @@ static void temporal_close(struct engine *base)
     }
     INVARIANT(engine->calls == NULL);
     follow_close(engine);
+    waits_close(engine);
     definitions_close(&engine->definitions);
     if (engine->bell_fd >= 0) {
         (void)close(engine->bell_fd);
@@ -542,12 +563,13 @@ static void temporal_close(struct engine *base)
 /* Without ENGINE_DIES_WITH_NODE: what runs outlives the node that started it. */
 static const struct engine_operations operations = {
     .name = "temporal",
-    .features = ENGINE_RECORDS_STEPS | ENGINE_DESCRIBES,
+    .features = ENGINE_RECORDS_STEPS | ENGINE_DESCRIBES | ENGINE_SEEKS_ENDS,
     .start = temporal_start,
     .cancel = temporal_cancel,
     .abandon = temporal_abandon,
     .recorded = temporal_recorded,
     .describe = temporal_describe,
+    .want_slots = temporal_want_slots,
     .room = temporal_room,
     .running = temporal_running,
     .step = temporal_step,
@@ -575,9 +597,14 @@ static enum weir_status copy_texts(struct temporal *engine, const struct tempora
         engine->identity == NULL || engine->encoding == NULL) {
         return error_out_of_memory(error);
     }
-    if (strlen(engine->namespace_name) > TEMPORAL_NAME_BYTES_MAX || strlen(engine->task_queue) > TEMPORAL_NAME_BYTES_MAX) {
-        return error_set(error, WEIR_INVALID_CONFIG, "temporal.namespace and temporal.task_queue hold at most %d bytes",
-                         TEMPORAL_NAME_BYTES_MAX);
+    const char *const names[] = {engine->namespace_name, engine->task_queue, engine->encoding};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        size_t length = strlen(names[i]);
+        if (length > TEMPORAL_NAME_BYTES_MAX || !text_is_utf8(names[i], length)) {
+            return error_set(error, WEIR_INVALID_CONFIG,
+                             "temporal.namespace, temporal.task_queue and temporal.encoding hold at most %d bytes of UTF-8",
+                             TEMPORAL_NAME_BYTES_MAX);
+        }
     }
     return WEIR_OK;
 }
@@ -618,12 +645,11 @@ enum weir_status temporal_open_on(const struct temporal_options *options, const 
     engine->bell_fd = -1;
     engine->poll_fd = -1;
     engine->last = &engine->first;
-    engine->poll_queue_end = &engine->poll_queue;
     engine->max_running = options->max_running == 0 ? TEMPORAL_MAX_RUNNING_DEFAULT : options->max_running;
     engine->polls_max = options->polls_max == 0          ? TEMPORAL_POLLS_MAX_DEFAULT
                         : options->polls_max == SIZE_MAX ? 0
                                                          : options->polls_max;
-    engine->polls_now_max = engine->polls_max;
+    waits_open(engine);
     engine->retention_us = TEMPORAL_RETENTION_LEAST_US;
     engine->reach.due_us = time_add(temporal_now(engine), REACH_QUIET_US);
     (void)pthread_mutex_init(&engine->lock, NULL);

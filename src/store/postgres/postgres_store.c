@@ -110,7 +110,7 @@ bool postgres_wake_drain(struct store *store, int64_t *ret_again_us)
 const struct store_driver postgres_store_driver = {
     .scheme = "postgres",
     .other_scheme = "postgresql",
-    .features = STORE_SHARED | STORE_WAKES,
+    .features = STORE_SHARED | STORE_WAKES | STORE_TELLS_OF_WORK,
     .open = postgres_open,
     .open_again = postgres_open_again,
     .close = postgres_close,

@@ -8,7 +8,7 @@
  * What one write can carry costs one: DISPATCHED and steps of an item that ends in the same round go with its end, and of
  * several states of one step only the last one is written. Such a record is carried: its outcome is its carrier's.
  *
- * A set whose story is more than its rows can tell goes to the function record_story (migrations/0012), with the attempts
+ * A set whose story is more than its rows can tell goes to the function record_story (migrations/0016), with the attempts
  * of steps that failed before the last one. */
 #include <stdlib.h>
 #include <string.h>

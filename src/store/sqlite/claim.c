@@ -29,8 +29,17 @@ struct claim {
 
 /* --- looking --- */
 
-static enum weir_status look(struct connection *connection, int64_t node_id, const char *group, bool *ret_ready,
-                             bool *ret_requests, int64_t *ret_due_us, bool *ret_held_back, struct weir_error *error)
+struct work {
+    bool lanes;       /* one of them is ready */
+    bool handed_over; /* a dead node left something */
+    bool requests;
+    bool runs;   /* this node may claim */
+    bool paused; /* the queue, or the group */
+    int64_t due_us;
+};
+
+static enum weir_status look(struct connection *connection, int64_t node_id, const char *group, struct work *ret_work,
+                             struct weir_error *error)
 {
     sqlite3_stmt *statement = connection_bind(connection, error, QUERY_NEXT_WORK, "it", node_id, group);
     enum weir_status status = WEIR_FAILED;
@@ -40,15 +49,22 @@ static enum weir_status look(struct connection *connection, int64_t node_id, con
     if (!connection_step(connection, statement, &status, error)) {
         return status == WEIR_OK ? error_set(error, WEIR_STORE_CORRUPT, "the row of store_state is missing") : status;
     }
-    bool paused = sqlite3_column_int(statement, 4) != 0;
-    bool runs = sqlite3_column_int(statement, 5) != 0;
-    *ret_held_back = paused || !runs;
-    /* What a dead node left is taken over also while the queue is paused: it is running work, not a new claim. */
-    *ret_ready = runs && (sqlite3_column_int(statement, 1) != 0 || (!paused && sqlite3_column_int(statement, 0) != 0));
-    *ret_due_us = sqlite3_column_type(statement, 2) == SQLITE_NULL ? TIME_NEVER : sqlite3_column_int64(statement, 2);
-    *ret_requests = sqlite3_column_int(statement, 3) != 0;
+    *ret_work = (struct work){
+        .lanes = sqlite3_column_int(statement, 0) != 0,
+        .handed_over = sqlite3_column_int(statement, 1) != 0,
+        .due_us = sqlite3_column_type(statement, 2) == SQLITE_NULL ? TIME_NEVER : sqlite3_column_int64(statement, 2),
+        .requests = sqlite3_column_int(statement, 3) != 0,
+        .paused = sqlite3_column_int(statement, 4) != 0,
+        .runs = sqlite3_column_int(statement, 5) != 0,
+    };
     (void)sqlite3_reset(statement);
     return WEIR_OK;
+}
+
+/* What a dead node left is taken over also while the queue is paused: it is running work, not a new claim. */
+static bool is_ready(const struct work *work, int64_t now_us)
+{
+    return work->runs && (work->handed_over || (!work->paused && (work->lanes || work->due_us <= now_us)));
 }
 
 enum weir_status sqlite_next_work(struct store *store, int64_t node_id, const char *group, struct next_work *ret_next,
@@ -56,21 +72,19 @@ enum weir_status sqlite_next_work(struct store *store, int64_t node_id, const ch
 {
     struct connection *connection;
     enum weir_status status = reader_of(store, &connection, error);
-    bool ready = false;
-    bool requests = false;
-    bool held_back = false;
-    int64_t due_us = TIME_NEVER;
+    struct work work;
     int64_t now_us = 0;
     if (status == WEIR_OK) {
-        status = look(connection, node_id, group, &ready, &requests, &due_us, &held_back, error);
+        status = look(connection, node_id, group, &work, error);
     }
     if (status == WEIR_OK) {
         status = connection_store_time(connection, &now_us, error);
     }
     if (status == WEIR_OK) {
-        ret_next->ready = ready || (due_us <= now_us && !held_back);
-        ret_next->requests = requests;
-        ret_next->due_in_us = due_us == TIME_NEVER || held_back ? TIME_NEVER : due_us > now_us ? due_us - now_us : 0;
+        bool waits = work.due_us != TIME_NEVER && work.runs && !work.paused;
+        ret_next->ready = is_ready(&work, now_us);
+        ret_next->requests = work.requests;
+        ret_next->due_in_us = !waits ? TIME_NEVER : work.due_us > now_us ? work.due_us - now_us : 0;
     }
     return status;
 }
@@ -477,45 +491,42 @@ static enum weir_status complete_items(struct claim *claim, struct weir_error *e
 
 /* --- the verb --- */
 
-static enum weir_status claim_in_transaction(struct claim *claim, struct claim_result *result, struct weir_error *error)
+/* False in *ret_ready: there is nothing to claim, and nothing was written. */
+static enum weir_status claim_in_transaction(struct claim *claim, struct claim_result *result, bool *ret_ready,
+                                             struct weir_error *error)
 {
-    bool ready = false;
-    bool requests = false;
-    bool held_back = false;
-    int64_t due_us = TIME_NEVER;
+    struct work work;
     struct connection *connection = claim->write.connection;
-    enum weir_status status =
-        look(connection, claim->options->node_id, claim->options->group, &ready, &requests, &due_us, &held_back, error);
-    if (status == WEIR_OK && due_us <= claim->write.now_us) {
-        status = promote_due(claim, error);
-        ready = ready || !held_back;
-    }
-    if (status != WEIR_OK || !ready) {
+    enum weir_status status = look(connection, claim->options->node_id, claim->options->group, &work, error);
+    if (status != WEIR_OK) {
         return status;
     }
-    status = fence_next(connection, &claim->fence, error);
+    *ret_ready = is_ready(&work, claim->write.now_us);
+    if (!*ret_ready) {
+        return WEIR_OK;
+    }
+    if (work.due_us <= claim->write.now_us) {
+        status = promote_due(claim, error);
+    }
     if (status == WEIR_OK) {
+        status = fence_next(connection, &claim->fence, error);
+    }
+    if (status == WEIR_OK && work.handed_over) {
         status = take_handed_over(claim, result, error);
     }
-    if (status == WEIR_OK && !held_back && claim->count < claim->options->limit) {
+    if (status == WEIR_OK && !work.paused && claim->count < claim->options->limit) {
         status = take_from_lanes(claim, result, error);
     }
     return status == WEIR_OK ? complete_items(claim, error) : status;
 }
 
+/* Without a look before the transaction: whoever claims has looked, or was told. It looks before it writes, so an idle
+ * queue is never written. */
 enum weir_status sqlite_claim(struct store *store, const struct claim_options *options, struct arena *arena,
                               struct claim_result *ret_result, struct weir_error *error)
 {
-    struct next_work next;
     struct claim_result result = {0};
-    enum weir_status status = sqlite_next_work(store, options->node_id, options->group, &next, error);
-    if (status != WEIR_OK) {
-        return status;
-    }
-    if (!next.ready) {
-        *ret_result = result;
-        return WEIR_OK;
-    }
+    bool ready = false;
     struct claim *claim = calloc(1, sizeof *claim);
     if (claim == NULL) {
         return error_out_of_memory(error);
@@ -525,15 +536,15 @@ enum weir_status sqlite_claim(struct store *store, const struct claim_options *o
     claim->items = arena_allocate(arena, options->limit * sizeof *claim->items);
     claim->ranks = arena_allocate(arena, options->limit * sizeof *claim->ranks);
     claim->row_numbers = arena_allocate(arena, options->limit * sizeof *claim->row_numbers);
-    status = claim->items == NULL || claim->ranks == NULL || claim->row_numbers == NULL
-                 ? error_out_of_memory(error)
-                 : write_open(store, &claim->write, error);
+    enum weir_status status = claim->items == NULL || claim->ranks == NULL || claim->row_numbers == NULL
+                                  ? error_out_of_memory(error)
+                                  : write_open(store, &claim->write, error);
     if (status != WEIR_OK) {
         free(claim);
         return status;
     }
-    status = claim_in_transaction(claim, &result, error);
-    if (status == WEIR_OK) {
+    status = claim_in_transaction(claim, &result, &ready, error);
+    if (status == WEIR_OK && ready) {
         status = write_finish(&claim->write, error);
     } else {
         write_undo(&claim->write);

@@ -661,6 +661,11 @@ void sqlite_file_release(struct sqlite_file *file)
     (void)pthread_mutex_unlock(&files_lock);
 }
 
+enum weir_status sqlite_file_check(const struct sqlite_file *file, struct weir_error *error)
+{
+    return file_identity_read(file->path, file->device, file->inode, error);
+}
+
 const char *sqlite_file_path(const struct sqlite_file *file)
 {
     return file->path;

@@ -165,7 +165,7 @@ enum weir_status enqueue_item(struct enqueue_context *context, const struct new_
     struct lane_change *lane = lane_changes_lane(context->changes, context->connection, lane_id, &status, error);
     lane->runnable += waits ? 0 : 1;
     lane->waiting += waits ? 1 : 0;
-    lane_changes_workspace(context->changes, context->connection, item->workspace_id, LOOK_ALWAYS, &status, error)
+    lane_changes_workspace(context->changes, context->connection, item->workspace_id, LOOK_TO_OPEN, &status, error)
         ->pending += 1;
     return status;
 }

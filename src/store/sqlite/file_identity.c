@@ -7,10 +7,15 @@
 
 static const char *const endings[STORE_FILES] = {"", "-wal", "-shm"};
 
+static enum weir_status refuse_name(const char *name, int native, struct weir_error *error)
+{
+    return error_set_native(error, WEIR_STORE_UNREACHABLE, native, "the store's file %s was %s while it was open", name,
+                            native == 0 ? "replaced" : "removed");
+}
+
 static enum weir_status refuse(const char *name, int native, struct weir_error *error)
 {
-    error_set_native(error, WEIR_STORE_UNREACHABLE, native, "the store's file %s was %s while it was open", name,
-                     native == 0 ? "replaced" : "removed");
+    (void)refuse_name(name, native, error);
     error_hint(error, "nothing is written any more; end this program, put the files of the store back, then "
                       "`weir store check`");
     return WEIR_STORE_UNREACHABLE;
@@ -35,4 +40,16 @@ enum weir_status file_identity_check(struct file_identity *identity, const char 
     }
     identity->known = true;
     return WEIR_OK;
+}
+
+enum weir_status file_identity_read(const char *path, dev_t device, ino_t inode, struct weir_error *error)
+{
+    struct stat facts;
+    int native = stat(path, &facts) == 0 ? 0 : errno;
+    if (native == 0 && facts.st_dev == device && facts.st_ino == inode) {
+        return WEIR_OK;
+    }
+    (void)refuse_name(path, native, error);
+    error_hint(error, "start again to read the store that is there now, or put the file back");
+    return WEIR_STORE_UNREACHABLE;
 }

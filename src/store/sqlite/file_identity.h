@@ -30,5 +30,7 @@ struct file_identity {
  * its index are. */
 enum weir_status file_identity_check(struct file_identity *identity, const char *path, const char *real,
                                      struct weir_error *error);
+/* The same of one file for who only reads: what he reads elsewhere would never change again. */
+enum weir_status file_identity_read(const char *path, dev_t device, ino_t inode, struct weir_error *error);
 
 #endif

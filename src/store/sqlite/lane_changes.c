@@ -113,7 +113,7 @@ static enum weir_status write_workspace(struct lane_changes *changes, struct con
     if (status == WEIR_OK && (counts->look == LOOK_ALWAYS || (is_full && !was_full))) {
         status = connection_run(connection, error, NULL, QUERY_CLOSE_LANES, "id", counts->id, is_full ? 1 : 0);
     }
-    if (status == WEIR_OK && !is_full && (counts->look == LOOK_ALWAYS || was_full)) {
+    if (status == WEIR_OK && !is_full && (counts->look >= LOOK_TO_OPEN || was_full)) {
         status = connection_run(connection, error, NULL, QUERY_OPEN_LANES, "i", counts->id);
     }
     return status;

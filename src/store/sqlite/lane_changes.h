@@ -27,6 +27,7 @@ struct lane_change {
 enum lane_look {
     LOOK_NEVER,    /* whoever changed it has set them himself */
     LOOK_IF_FILLS, /* only slots were taken or given back: when it becomes full, or stops being full */
+    LOOK_TO_OPEN,  /* runnable items were added: the same, and a lane may have to be opened */
     LOOK_ALWAYS    /* runnable items or limits may have changed */
 };
 

@@ -36,10 +36,10 @@ enum weir_status sqlite_node_start(struct store *store, const struct node_option
         status = connection_run(write.connection, error, NULL, QUERY_INSERT_GROUP, "t", options->group);
     }
     if (status == WEIR_OK) {
-        status = connection_read_integer(write.connection, error, &node_id, QUERY_INSERT_NODE, "ttttiittii", options->name,
+        status = connection_read_integer(write.connection, error, &node_id, QUERY_INSERT_NODE, "ttttiittiid", options->name,
                                          options->group, options->host, options->boot_id, (int64_t)options->pid,
                                          (int64_t)options->keeper_pid, options->version, options->engine, options->lease_us,
-                                         write.now_us);
+                                         write.now_us, options->is_outlived ? 1 : 0);
     }
     if (status != WEIR_OK) {
         write_undo(&write);
@@ -67,9 +67,10 @@ static enum node_wish parse_wish(const char *name)
 
 static enum weir_status beat(struct write *write, int64_t node_id, struct node_beat *beat, struct weir_error *error)
 {
-    sqlite3_stmt *statement = connection_bind(write->connection, error, QUERY_BEAT_NODE, "iidiit", node_id, write->now_us,
-                                              beat->engine_reachable ? 1 : 0, (int64_t)beat->running, (int64_t)beat->stuck,
-                                              beat->engine_reachable ? NULL : beat->engine_error);
+    sqlite3_stmt *statement =
+        connection_bind(write->connection, error, QUERY_BEAT_NODE, "iidiiti", node_id, write->now_us,
+                        beat->engine_reachable ? 1 : 0, (int64_t)beat->running, (int64_t)beat->stuck,
+                        beat->engine_reachable ? NULL : beat->engine_error, (int64_t)beat->keeper_pid);
     enum weir_status status = WEIR_OK;
     if (statement == NULL) {
         return statement_failure(error);
@@ -151,12 +152,14 @@ enum weir_status sqlite_node_wish(struct store *store, const char *name, enum no
 
 struct lost_item {
     char id[UUID_TEXT_MAX];
-    int64_t fence;
-    int64_t handovers;
+    int64_t fence;             /* of the claim that is lost */
+    int64_t handovers_counted; /* so far */
+    int64_t steps_ended;       /* at the last handover */
+    bool may_count;
     int64_t node_id;
 };
 
-/* Fills `items` from a statement with the columns id, fence, handovers, node; leaves out what `but` knows (may be NULL). */
+/* Fills `items` from a statement with their columns; leaves out what `but` knows (may be NULL). */
 static enum weir_status read_lost(struct connection *connection, sqlite3_stmt *statement, const struct recover_options *but,
                                   struct lost_item *items, size_t most, size_t *ret_count, struct weir_error *error)
 {
@@ -172,8 +175,10 @@ static enum weir_status read_lost(struct connection *connection, sqlite3_stmt *s
         }
         text_copy(items[count].id, sizeof items[count].id, id);
         items[count].fence = sqlite3_column_int64(statement, 1);
-        items[count].handovers = sqlite3_column_int64(statement, 2);
-        items[count].node_id = sqlite3_column_int64(statement, 3);
+        items[count].handovers_counted = sqlite3_column_int64(statement, 2);
+        items[count].steps_ended = sqlite3_column_int64(statement, 3);
+        items[count].may_count = sqlite3_column_int(statement, 4) != 0;
+        items[count].node_id = sqlite3_column_int64(statement, 5);
         count++;
     }
     (void)sqlite3_reset(statement);
@@ -181,25 +186,68 @@ static enum weir_status read_lost(struct connection *connection, sqlite3_stmt *s
     return status;
 }
 
+/* What a handover counts of an item (store.h, recover_options). */
+struct handover_count {
+    bool counts;
+    int64_t counted; /* with this one */
+    int64_t steps_ended;
+    char detail[300]; /* of its event; "" when it does not count */
+};
+
+static enum weir_status count_handover(struct write *write, const struct lost_item *item, int handovers_max,
+                                       struct handover_count *ret_count, struct weir_error *error)
+{
+    enum weir_status status = WEIR_OK;
+    sqlite3_stmt *statement =
+        connection_bind(write->connection, error, QUERY_STEPS_AT_HANDOVER, "ti", item->id, item->fence);
+    if (statement == NULL) {
+        return statement_failure(error);
+    }
+    if (connection_step(write->connection, statement, &status, error)) {
+        int64_t ended = sqlite3_column_int64(statement, 0);
+        const char *running = column_text(statement, 1);
+        *ret_count = (struct handover_count){.counts = item->may_count && running != NULL, .steps_ended = ended};
+        ret_count->counted = (ended > item->steps_ended ? 0 : item->handovers_counted) + (ret_count->counts ? 1 : 0);
+        if (ret_count->counts) {
+            (void)snprintf(ret_count->detail, sizeof ret_count->detail, "%lld of %d while it ran %s",
+                           (long long)ret_count->counted, handovers_max, running);
+        }
+        (void)sqlite3_reset(statement);
+    }
+    return status;
+}
+
+static enum weir_status end_as_poison(struct write *write, const struct lost_item *item, int handovers_max,
+                                      struct weir_error *error)
+{
+    char text[128];
+    (void)snprintf(text, sizeof text,
+                   "its node died %d times while it ran, and no step of it ended in between; it is not tried again",
+                   handovers_max);
+    struct ending ending = {.id = item->id, .state = ITEM_FAILED, .error_code = "poison", .error = text};
+    return item_end(write, &ending, error);
+}
+
 static enum weir_status hand_over(struct write *write, const struct lost_item *item, const char *reason,
                                   const struct recover_options *options, int64_t fence, struct recover_result *result,
                                   struct weir_error *error)
 {
-    bool poison = item->handovers + 1 >= options->handovers_max;
-    enum weir_status status = story_tell_claim(write, item->id, item->fence, error);
+    struct handover_count count = {.counts = false};
+    enum weir_status status = count_handover(write, item, options->handovers_max, &count, error);
+    bool poison = count.counts && count.counted >= options->handovers_max;
     if (status == WEIR_OK) {
-        status = connection_run(write->connection, error, NULL, QUERY_HAND_OVER_ITEM, "ti", item->id, fence);
+        status = story_tell_claim(write, item->id, item->fence, error);
+    }
+    if (status == WEIR_OK) {
+        status = connection_run(write->connection, error, NULL, QUERY_HAND_OVER_ITEM, "tiii", item->id, fence,
+                                count.counted, count.steps_ended);
     }
     if (status == WEIR_OK) {
         status = event_add(write->connection, item->id, write->now_us, poison ? "poison" : "hand_over", item->node_id,
-                           fence, NULL, reason, NULL, error);
+                           fence, NULL, reason, count.counts ? count.detail : NULL, error);
     }
     if (status == WEIR_OK && poison) {
-        struct ending ending = {.id = item->id,
-                                .state = ITEM_FAILED,
-                                .error_code = "poison",
-                                .error = "its node died each time it ran; it is not tried again"};
-        status = item_end(write, &ending, error);
+        status = end_as_poison(write, item, options->handovers_max, error);
         result->poisoned++;
     } else {
         result->handed_over++;

@@ -83,7 +83,10 @@ static enum weir_status packed(json_t *value, json_t **ret_value, struct weir_er
 /* One state of the store for all that a look reads: what changes meanwhile is seen before or after, never half or twice. */
 static enum weir_status look_begin(struct store *store, struct connection **ret_connection, struct weir_error *error)
 {
-    enum weir_status status = reader_of(store, ret_connection, error);
+    enum weir_status status = sqlite_file_check(sqlite_of(store)->file, error);
+    if (status == WEIR_OK) {
+        status = reader_of(store, ret_connection, error);
+    }
     return status == WEIR_OK ? connection_run(*ret_connection, error, NULL, QUERY_BEGIN_READ, "") : status;
 }
 
@@ -449,9 +452,10 @@ static json_t *facts_of(sqlite3_stmt *item, const char *id, int64_t now_us)
     int phase = sqlite3_column_int(item, 1);
     bool waits = phase != 2 || sqlite3_column_int64(item, 2) == 0;
     enum pending_reason reason = reason_of(item);
+    bool is_unserved = waits && reason == REASON_NO_NODE_IN_GROUP;
     return json_pack(
         "{s:s, s:s, s:s?, s:s, s:s, s:s, s:s, s:i, s:I, s:I, s:i, s:i, s:i, s:o, s:o, s:o, s:o, s:s?, s:s, s:b, s:s?, "
-        "s:s?, s:s?, s:I}",
+        "s:s?, s:s?, s:o, s:s?, s:I}",
         "id", id, "status", column_text(item, 0), "pending_reason", waits ? pending_reason_name(reason) : NULL, "because",
         waits                                          ? pending_reason_meaning(reason)
         : sqlite3_column_type(item, 11) == SQLITE_NULL ? "its node has claimed it and starts it"
@@ -463,8 +467,9 @@ static json_t *facts_of(sqlite3_stmt *item, const char *id, int64_t now_us)
         time_json(item, 6), "claimed_at", time_json(item, 10), "dispatched_at", time_json(item, 11), "node",
         column_text(item, 21), "executor_group", column_text(item, 22), "cancel_requested",
         sqlite3_column_type(item, 24) != SQLITE_NULL, "error_code", column_text(item, 25), "error", column_text(item, 26),
-        "engine_error", waits && reason == REASON_ENGINE_UNREACHABLE ? column_text(item, 31) : NULL, "waiting_us",
-        (json_int_t)(now_us - sqlite3_column_int64(item, 12)));
+        "engine_error", waits && reason == REASON_ENGINE_UNREACHABLE ? column_text(item, 31) : NULL, "nodes_live",
+        is_unserved ? json_integer(sqlite3_column_int64(item, 32)) : json_null(), "paused_node",
+        is_unserved ? column_text(item, 33) : NULL, "waiting_us", (json_int_t)(now_us - sqlite3_column_int64(item, 12)));
 }
 
 static enum weir_status why_living(struct why *why, struct weir_error *error)

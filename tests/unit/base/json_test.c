@@ -69,17 +69,47 @@ static void the_place_is_the_right_one(void **state)
     assert_non_null(strstr(error.message, "line 3 "));
 }
 
-static enum weir_status read_nested(int depth)
+static void a_nul_byte_is_refused_wherever_it_stands(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        size_t length;
+        const char *place;
+    } wrong[] = {
+        {"1\0", 2, "line 1 column 2"},
+        {"true\0", 5, "line 1 column 5"},
+        {"{\"a\":1\0}", 8, "line 1 column 7"},
+        {"[1,\n null\0]", 11, "line 2 column 6"},
+        {"\0", 1, "line 1 column 1"},
+        {"\"\0\"", 3, "line 1 column 2"},
+        {"\"\xC3\xA9\"\0", 5, "line 1 column 4"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        json_t *value = NULL;
+        struct weir_error error;
+        assert_int_equal(json_read(wrong[i].text, wrong[i].length, &value, &error), WEIR_INVALID_ARGUMENT);
+        assert_non_null(strstr(error.message, "a NUL byte at "));
+        assert_non_null(strstr(error.message, wrong[i].place));
+    }
+}
+
+static enum weir_status read_nested_below(int depth, int levels, struct weir_error *error)
 {
     char *text = malloc((size_t)depth * 2 + 1);
     assert_non_null(text);
     memset(text, '[', (size_t)depth);
     memset(text + depth, ']', (size_t)depth);
     json_t *value = NULL;
-    enum weir_status status = json_read(text, (size_t)depth * 2, &value, NULL);
+    enum weir_status status = json_read_below(text, (size_t)depth * 2, levels, &value, error);
     json_decref(value);
     free(text);
     return status;
+}
+
+static enum weir_status read_nested(int depth)
+{
+    return read_nested_below(depth, 0, NULL);
 }
 
 static void depth_is_bounded(void **state)
@@ -88,6 +118,10 @@ static void depth_is_bounded(void **state)
     assert_int_equal(read_nested(JSON_DEPTH_MAX), WEIR_OK);
     assert_int_equal(read_nested(JSON_DEPTH_MAX + 1), WEIR_INVALID_ARGUMENT);
     assert_int_equal(read_nested(1000000), WEIR_INVALID_ARGUMENT);
+    struct weir_error error;
+    assert_int_equal(read_nested_below(JSON_DEPTH_MAX + 2, 2, NULL), WEIR_OK);
+    assert_int_equal(read_nested_below(JSON_DEPTH_MAX + 3, 2, &error), WEIR_INVALID_ARGUMENT);
+    assert_string_equal(error.message, "JSON is nested deeper than 64 levels at line 1 column 67");
     json_t *value = NULL;
     char brackets[400];
     int length = snprintf(brackets, sizeof brackets, "\"%0*d\\\"[[[[\"", 300, 0);
@@ -148,6 +182,7 @@ int main(void)
         cmocka_unit_test(a_value_of_any_type_is_read_and_written_back),
         cmocka_unit_test(what_is_not_json_is_refused_with_its_place),
         cmocka_unit_test(the_place_is_the_right_one),
+        cmocka_unit_test(a_nul_byte_is_refused_wherever_it_stands),
         cmocka_unit_test(depth_is_bounded),
         cmocka_unit_test(a_text_that_is_too_small_stays_as_it_was),
         cmocka_unit_test(damaged_json_never_crashes_the_reader),

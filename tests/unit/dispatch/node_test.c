@@ -360,18 +360,56 @@ static void a_claim_whose_answer_comes_after_the_lease_is_lost_starts_nothing(vo
     slow_driver = *real_driver;
     slow_driver.claim = claim_and_wait;
     bench->store->driver = &slow_driver;
-    /* So the recovery ends it, and a start would be a run of something that has FAILED. */
     live_in_the_node(bench);
-    bench->settings.handovers_max = 1;
     start_node(bench);
     interrupted = bench;
     enqueue(bench, "solo", id);
     (void)node_dispatch_step(bench->node);
     assert_null(interrupted);
+    node_pause(bench->node); /* so that nobody claims it again, and a start would be of the claim that is lost */
     pass(bench, MINUTE);
     assert_int_equal(bench->counts[EVENT_LEASE_LOST], 1);
-    assert_string_equal(text_of(bench, id, "status"), "FAILED");
+    assert_string_equal(text_of(bench, id, "pending_reason"), "handed_over");
     assert_int_equal(runs_begun(bench, id), 0);
+}
+
+/* --- starts that need no record of their own --- */
+
+static size_t starts_recorded;
+
+static enum weir_status count_starts(struct store *store, int64_t node_id, struct record *records, size_t count,
+                                     struct record_summary *ret_summary, struct weir_error *error)
+{
+    for (size_t i = 0; i < count; i++) {
+        starts_recorded += records[i].kind == RECORD_DISPATCHED;
+    }
+    return real_driver->record(store, node_id, records, count, ret_summary, error);
+}
+
+static void a_short_execution_is_told_by_its_end_alone(void **state)
+{
+    struct bench *bench = *state;
+    char brief[UUID_TEXT_MAX];
+    char longer[UUID_TEXT_MAX];
+    real_driver = bench->store->driver;
+    slow_driver = *real_driver;
+    slow_driver.record = count_starts;
+    bench->store->driver = &slow_driver;
+    starts_recorded = 0;
+    live_in_the_node(bench);
+    start_node(bench);
+    push(bench, (struct scripted_fate){.run_us = SECOND / 1000});
+    enqueue(bench, "solo", brief);
+    pass(bench, SECOND);
+    assert_string_equal(text_of(bench, brief, "status"), "COMPLETED");
+    assert_int_equal(starts_recorded, 0);
+    assert_int_equal(bench->counts[EVENT_EXECUTION_DISPATCHED], 1);
+    push(bench, (struct scripted_fate){.run_us = MINUTE});
+    enqueue(bench, "solo", longer);
+    pass(bench, SECOND / 10);
+    assert_string_equal(text_of(bench, longer, "status"), "DISPATCHED");
+    assert_int_equal(starts_recorded, 1);
+    assert_int_equal(bench->counts[EVENT_EXECUTION_DISPATCHED], 2);
 }
 
 static atomic_bool other_thread_is_done;
@@ -590,6 +628,7 @@ int main(void)
         TEST(the_stuck_hook_may_cancel),
         TEST(a_paused_node_claims_nothing_and_keeps_its_lease),
         TEST(a_claim_whose_answer_comes_after_the_lease_is_lost_starts_nothing),
+        TEST(a_short_execution_is_told_by_its_end_alone),
         TEST(a_start_that_was_still_allowed_ends_with_the_lease),
         TEST(an_operators_wish_reaches_the_node),
         TEST(a_graceful_stop_awaits_what_runs),

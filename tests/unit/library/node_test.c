@@ -358,6 +358,68 @@ static void wrong_handlers_are_refused(void **state)
     assert_int_equal(weir_node_open(NULL, NULL, &node, &error), WEIR_MISUSE);
 }
 
+/* --- on Temporal; with a service: end_to_end/temporal_nodes_test --- */
+
+static void a_node_on_temporal_without_its_service_says_so_and_disturbs_no_other(void **state)
+{
+    (void)state;
+    struct weir_temporal service = {.address = "127.0.0.1:1", .task_queue = "q"}; /* nobody listens there */
+    struct weir_node_options options = {.group = "outside", .temporal = &service};
+    struct weir_node *other = NULL;
+    char here[WEIR_ID_SIZE];
+    char outside[WEIR_ID_SIZE];
+    char *json = NULL;
+    open_node();
+    assert_int_equal(weir_node_open(weir, &options, &other, &error), WEIR_OK);
+    assert_int_equal(
+        weir_publish_workflow(weir, "{name: outside, executor_group: outside, temporal: {}}", 0, NULL, NULL, &error),
+        WEIR_OK);
+    assert_int_equal(weir_node_start(node, &error), WEIR_OK);
+    assert_int_equal(weir_node_start(other, &error), WEIR_OK);
+    enqueue("outside", outside);
+    enqueue("work", here);
+    await(here, WEIR_END_COMPLETED, NULL);
+    for (bool told = false; !told;) { /* it is told with a heartbeat; the test's own deadline is the limit */
+        (void)nanosleep(&(struct timespec){.tv_nsec = 20 * 1000 * 1000}, NULL);
+        assert_int_equal(weir_why(weir, outside, &json, &error), WEIR_OK);
+        told = strstr(json, "engine_unreachable") != NULL && strstr(json, "127.0.0.1:1") != NULL;
+        weir_free(json);
+    }
+    assert_int_equal(weir_node_stop(other, 30 * SECOND_US, NULL, &error), WEIR_OK);
+    weir_node_close(other);
+}
+
+static void wrong_settings_of_temporal_are_refused(void **state)
+{
+    (void)state;
+    char long_name[300];
+    memset(long_name, 'x', sizeof long_name - 1);
+    long_name[sizeof long_name - 1] = '\0';
+    const struct weir_temporal wrong[] = {
+        {.address = "nowhere"},
+        {.namespace_name = long_name},
+        {.task_queue = long_name},
+        {.task_queue = "\xff"},
+        {.encoding = "\xff"},
+        {.ca_file = "/nowhere/ca.pem"},
+        {.api_key_file = "/nowhere/key"},
+        {.certificate_file = "/nowhere/certificate.pem"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        struct weir_node_options options = {.temporal = &wrong[i]};
+        assert_int_equal(weir_node_open(weir, &options, &node, &error), WEIR_INVALID_CONFIG);
+        assert_null(node);
+        assert_string_not_equal(error.message, "");
+    }
+    const struct weir_temporal right = {.address = NULL};
+    struct weir_node_options options = {.temporal = &right, .handlers = handlers, .handler_count = 4};
+    assert_int_equal(weir_node_open(weir, &options, &node, &error), WEIR_INVALID_ARGUMENT);
+    options = (struct weir_node_options){.temporal = &right, .allow_exec = true};
+    assert_int_equal(weir_node_open(weir, &options, &node, &error), WEIR_INVALID_ARGUMENT);
+    assert_non_null(strstr(error.hint, "second node"));
+    assert_null(node);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -373,6 +435,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_graceful_stop_waits_for_what_runs, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_stop_without_patience_gives_work_back, set_up, tear_down),
         cmocka_unit_test_setup_teardown(wrong_handlers_are_refused, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_node_on_temporal_without_its_service_says_so_and_disturbs_no_other, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(wrong_settings_of_temporal_are_refused, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

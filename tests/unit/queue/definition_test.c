@@ -381,8 +381,8 @@ static void a_bad_expression_is_refused_where_it_stands(void **state)
          "f.yaml:5:17: bad expression ${.input.a +}: syntax error, unexpected $end", NULL},
         {HEAD "  s: {exec: [a, \"${.input | lenght}\"]}\n",
          "f.yaml:3:20: bad expression ${.input | lenght}: lenght/0 is not defined", NULL},
-        {HEAD "  s: {exec: [a, \"${.input | length}\", \"${.a | b}\", \"${.a | c}\"]}\n",
-         "f.yaml:3:42: bad expression ${.a | b}: b/0 is not defined", NULL},
+        {HEAD "  s: {exec: [a, \"${.input | length}\", \"${.input | b}\", \"${.input | c}\"]}\n",
+         "f.yaml:3:42: bad expression ${.input | b}: b/0 is not defined", NULL},
         {HEAD "  s: {exec: [a, \"${HOME:-x}\"]}\n",
          "f.yaml:3:20: bad expression ${HOME:-x}: syntax error, unexpected ':', expecting $end", NULL},
         {HEAD "  s: {exec: [a], when: ${.x}}\n", "f.yaml:3:25: not valid YAML or JSON: missing comma in flow mapping",
@@ -425,6 +425,44 @@ static void an_expression_may_only_use_what_its_step_needs(void **state)
     REFUSE_ALL(table)
     definition_close(read_fine(HEAD "  a: {exec: [x]}\n  b: {needs: [a], exec: [x]}\n"
                                     "  c: {needs: [b], when: \"${.steps[\\\"a\\\"].output}\", exec: [x]}\n"));
+}
+
+static void a_path_that_leads_nowhere_is_refused(void **state)
+{
+    (void)state;
+    static const struct wrong table[] = {
+        {HEAD "  s: {exec: [x, \"${.inputs.a}\"]}\n",
+         "f.yaml:3:20: the expression reads \"inputs\", which is always null: the context has input, steps and execution",
+         "did you mean \"input\"?"},
+        {HEAD "  s: {exec: [x], when: \"${.customer}\"}\n",
+         "f.yaml:3:27: the expression reads \"customer\", which is always null: the context has input, steps and execution",
+         "did you mean \".input.customer\"?"},
+        {HEAD "  s:\n    handler: h\n    input:\n      a: b\n      c: [\"d ${.input.x} ${.imput | length}\"]\n",
+         "f.yaml:7:28: the expression reads \"imput\", which is always null: the context has input, steps and execution",
+         "did you mean \"input\"?"},
+        {HEAD "  a: {exec: [x]}\n  b: {needs: [a], exec: [x], stdin: \"${.step.a.output}\"}\n",
+         "f.yaml:4:40: the expression reads \"step\", which is always null: the context has input, steps and execution",
+         "did you mean \"steps\"?"},
+        {HEAD "  a: {exec: [x]}\n  b: {needs: [a], exec: [x], stdin: \"${.steps.a.outputs}\"}\n",
+         "f.yaml:4:40: the expression reads \"outputs\", which is always null: a step has output, exit_code and attempt",
+         "did you mean \"output\"?"},
+        {HEAD "  a: {exec: [x]}\n  b: {needs: [a], exec: [x], stdin: \"${.steps[\\\"a\\\"].total // 1}\"}\n",
+         "f.yaml:4:37: the expression reads \"total\", which is always null: a step has output, exit_code and attempt",
+         "did you mean \".steps.a.output.total\"?"},
+        {HEAD "  s: {exec: [x, \"${.execution.workpace}\"]}\n",
+         "f.yaml:3:20: the expression reads \"workpace\", which is always null: .execution has id, workspace, workflow, "
+         "version and attempt",
+         "did you mean \"workspace\"?"}};
+    REFUSE_ALL(table)
+    definition_close(
+        read_fine(HEAD "  a: {exec: [x, \"${.input.inputs}\", \"${.input | .inputs}\", \"${.inputs = 1 | .inputs}\"]}\n"
+                       "  b: {needs: [a], exec: [x], when: \"${.steps.a | has(\\\"outputs\\\")}\","
+                       " stdin: \"${[.input.items[] | .step]}\"}\n"));
+    /* What a later version may know is no reason to leave a published definition unread. */
+    static const char published[] = "{\"name\":\"f\",\"steps\":{\"s\":{\"exec\":[\"x\"],\"when\":\"${.secrets}\"}}}";
+    struct definition *definition = NULL;
+    assert_int_equal(definition_load(published, sizeof published - 1, "store", &definition, &fault), WEIR_OK);
+    definition_close(definition);
 }
 
 static void input_never_becomes_code_of_a_shell(void **state)
@@ -532,7 +570,7 @@ static void limits_hold(void **state)
     text_clear(&text);
     assert_int_equal(text_add_string(&text, HEAD "  s: {exec: [x], stdin: ["), WEIR_OK);
     for (int i = 0; i <= DEFINITION_PROGRAMS_MAX; i++) {
-        assert_int_equal(text_format(&text, "%s'${.a + %d}'", i == 0 ? "" : ", ", i), WEIR_OK);
+        assert_int_equal(text_format(&text, "%s'${.input.a + %d}'", i == 0 ? "" : ", ", i), WEIR_OK);
     }
     assert_int_equal(text_add_string(&text, "]}\n"), WEIR_OK);
     struct definition *definition = NULL;
@@ -589,14 +627,14 @@ static void nothing_from_outside_is_part_of_the_language(void **state)
     assert_true(fputs("def mine: 1;", file) >= 0);
     assert_int_equal(fclose(file), 0);
     assert_int_equal(setenv("HOME", home, 1), 0);
-    static const struct wrong mine = {HEAD "  s: {exec: [a, '${ .a | mine }']}\n",
-                                      "f.yaml:3:21: bad expression ${.a | mine}: mine/0 is not defined", NULL};
+    static const struct wrong mine = {HEAD "  s: {exec: [a, '${ .input | mine }']}\n",
+                                      "f.yaml:3:21: bad expression ${.input | mine}: mine/0 is not defined", NULL};
     expect_refusal(&mine);
     file = fopen(path, "w");
     assert_non_null(file);
     assert_true(fputs("def broken", file) >= 0);
     assert_int_equal(fclose(file), 0);
-    definition_close(read_fine(HEAD "  s: {exec: [a, '${ .a | length }']}\n"));
+    definition_close(read_fine(HEAD "  s: {exec: [a, '${ .input | length }']}\n"));
     assert_int_equal(unlink(path), 0);
     assert_int_equal(rmdir(home), 0);
 }
@@ -617,6 +655,7 @@ int main(void)
         cmocka_unit_test(a_bad_expression_is_refused_where_it_stands),
         cmocka_unit_test(an_expression_that_kills_jq_is_refused),
         cmocka_unit_test(an_expression_may_only_use_what_its_step_needs),
+        cmocka_unit_test(a_path_that_leads_nowhere_is_refused),
         cmocka_unit_test(input_never_becomes_code_of_a_shell),
         cmocka_unit_test(arguments_behind_a_script_and_its_own_variables_are_fine),
         cmocka_unit_test(limits_hold),

@@ -386,6 +386,50 @@ static void references_are_found(void **state)
     }
 }
 
+static enum weir_status collect_path(void *to, const struct path_step *steps, size_t count, size_t offset)
+{
+    struct collected *collected = to;
+    size_t used = strlen(collected->words);
+    for (size_t i = 0; i < count; i++) {
+        int length = steps[i].key == NULL ? 1 : (int)steps[i].key_length;
+        used += (size_t)snprintf(collected->words + used, sizeof collected->words - used, ".%.*s", length,
+                                 steps[i].key == NULL ? "#" : steps[i].key);
+    }
+    (void)snprintf(collected->words + used, sizeof collected->words - used, "@%zu ", offset);
+    return WEIR_OK;
+}
+
+/* Only those that are read from the context whatever happens: a false one would refuse a right definition. */
+static void paths_that_begin_at_the_context_are_told(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *source;
+        const char *words;
+    } cases[] = {
+        {"${.a.b[\"c\"].d} ${.} ${.[\"e\"][0]}", ".a.b.c@2 .e.#@22 "},
+        {"${.a | .b}", ".a@2 "},
+        {"${.a // .b}", ".a@2 .b@8 "},
+        {"${{x: .a, y: (.b[.c] + 1), \"z\": \"v \\(.d) .e\"}}", ".a@6 .b@14 .c@17 .d@37 "},
+        {"${if .a and .b then .c else .d end}", ".a@5 .b@12 .c@20 .d@28 "},
+        {"${if(.a)then.b else try .c end}", ".a@5 .b@12 .c@24 "},
+        {"${.a .b}${.a[] .b}${\"x\" .b}${.and .b}${.\"a\" .b}", ".a@2 .a@10 .and@29 .a@39 "},
+        {"${[.input[] | .a]}${(.x | .y) + .z}", ".input@3 .x@21 "},
+        {"${map(.a)}${map (.a)}${has(\"a\") and .b}", ""},
+        {"${reduce .a[] as $x (0; . + .b)}${.a as $x | .b}${def f: .a; f}", ".a@34 "},
+        {"${try error catch .a}${label $f | .a}${foreach .a[] as $x (0; .b)}", ""},
+        {"${.a = 1}${.b |= 2 | .c}${.d += 1}${.e //= 1}", ""},
+        {"${.a == 1}${.b != 1}${.c >= 1}${.d <= 1}", ".a@2 .b@12 .c@22 .d@32 "},
+        {"${.a # = .b\n}${.. | .c}${$ENV.d}${env.e}${1.5 + .f}", ".a@2 .f@48 "},
+        {"${.[] | .a}${..}${.[0].a}", ".#.a@18 "},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct collected collected = {.words = ""};
+        assert_int_equal(expression_paths(parse(cases[i].source), collect_path, &collected), WEIR_OK);
+        assert_string_equal(collected.words, cases[i].words);
+    }
+}
+
 static void programs_are_listed_and_paths_are_not(void **state)
 {
     (void)state;
@@ -431,6 +475,7 @@ int main(void)
         TEST(plain_paths_mean_what_they_mean_in_jq),
         TEST(what_is_more_than_a_path_is_left_to_jq),
         TEST(references_are_found),
+        TEST(paths_that_begin_at_the_context_are_told),
         TEST(programs_are_listed_and_paths_are_not),
         TEST(a_full_arena_is_out_of_memory),
     };

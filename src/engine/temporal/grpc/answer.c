@@ -122,7 +122,8 @@ bool grpc_answer_take_headers_end(struct answer *answer)
         return true; /* trailers */
     }
     if (answer->http_status < 200) {
-        return true; /* 1xx: the real one follows */
+        answer->is_grpc = answer->has_code = false; /* 1xx: the real one follows, and what this one said is not its word */
+        return true;
     }
     answer->has_headers = true;
     if (!answer->is_grpc) {

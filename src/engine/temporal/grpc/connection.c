@@ -34,6 +34,10 @@ static struct connection *make(const struct connection_settings *settings, struc
     connection->now_us = connection->born_us = connection->read_us = now_us;
     connection->opened_us = TIME_NEVER;
     connection->ping_us = TIME_NEVER;
+    connection->pinged_us = TIME_NEVER;
+    connection->unheard_us = TIME_NEVER;
+    connection->give_up_us = TIME_NEVER;
+    connection->patience_us = GRPC_UNHEARD_US;
     connection->output = malloc(OUTPUT_BYTES);
     connection->authorization = authorization != NULL ? strdup(authorization) : NULL;
     if (connection->output == NULL || (authorization != NULL && connection->authorization == NULL) ||
@@ -286,6 +290,9 @@ static void keep_first_bytes(struct connection *connection, const uint8_t *bytes
 static void take_bytes(struct connection *connection, const uint8_t *bytes, size_t length)
 {
     connection->read_us = connection->now_us;
+    connection->unheard_us = TIME_NEVER;
+    connection->give_up_us = TIME_NEVER;
+    connection->is_silent = false;
     keep_first_bytes(connection, bytes, length);
     ssize_t used = nghttp2_session_mem_recv(connection->session, bytes, length);
     if (used < 0) {
@@ -374,30 +381,77 @@ static int64_t tick_dialling(struct connection *connection)
     return TIME_NEVER;
 }
 
+static int64_t later(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static int64_t earlier(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* When nothing was read for a while, and soon when a call waits for a sign of life; never so often that servers mind. */
+static int64_t next_ping(const struct connection *connection)
+{
+    int64_t keepalive_us = connection->settings->keepalive_us;
+    int64_t idle_us = time_add(connection->read_us, keepalive_us);
+    if (connection->unheard_us == TIME_NEVER) {
+        return idle_us;
+    }
+    int64_t unheard_us = time_add(connection->unheard_us, connection->patience_us);
+    int64_t distance_us = later(GRPC_KEEPALIVE_MIN_US, keepalive_us / (GRPC_KEEPALIVE_US / GRPC_KEEPALIVE_MIN_US));
+    bool first = connection->pinged_us == TIME_NEVER;
+    return earlier(idle_us, first ? unheard_us : later(unheard_us, time_add(connection->pinged_us, distance_us)));
+}
+
+static void end_by_silence(struct connection *connection, int64_t since_us)
+{
+    struct weir_error error;
+    (void)error_set(&error, WEIR_ENGINE_UNREACHABLE, "%s is silent: no answer to a PING within %d ms",
+                    connection->address.text, (int)((connection->now_us - since_us) / MICROSECONDS_PER_MS));
+    error_hint(&error, "the server is frozen, or the network in between drops everything");
+    grpc_connection_end(connection, GRPC_CAUSE_SILENT, &error);
+}
+
 static int64_t tick_open(struct connection *connection)
 {
-    const struct connection_settings *settings = connection->settings;
     if (connection->ping_us == TIME_NEVER) {
-        int64_t due_us = time_add(connection->read_us, settings->keepalive_us);
+        int64_t due_us = next_ping(connection);
         if (connection->now_us < due_us) {
             return due_us;
         }
         (void)nghttp2_submit_ping(connection->session, NGHTTP2_FLAG_NONE, NULL);
-        connection->ping_us = connection->now_us;
+        connection->ping_us = connection->pinged_us = connection->now_us;
         grpc_connection_flush(connection, connection->now_us);
     }
     /* Any byte shows that the peer lives, but none may come without an end to it. */
-    int64_t last_us = connection->ping_us > connection->read_us ? connection->ping_us : connection->read_us;
-    int64_t due_us = time_add(last_us, settings->keepalive_timeout_us);
-    if (connection->state == CONNECTION_DEAD || connection->now_us < due_us) {
-        return due_us;
+    int64_t last_us = later(connection->ping_us, connection->read_us);
+    int64_t lost_us = earlier(time_add(last_us, connection->settings->keepalive_timeout_us), connection->give_up_us);
+    if (connection->state == CONNECTION_DEAD) {
+        return TIME_NEVER;
     }
-    struct weir_error error;
-    (void)error_set(&error, WEIR_ENGINE_UNREACHABLE, "%s is silent: no answer to a PING within %d s",
-                    connection->address.text, (int)(settings->keepalive_timeout_us / MICROSECONDS_PER_SECOND));
-    error_hint(&error, "the server is frozen, or the network in between drops everything");
-    grpc_connection_end(connection, GRPC_CAUSE_SILENT, &error);
-    return TIME_NEVER;
+    if (connection->now_us >= lost_us) {
+        end_by_silence(connection, last_us);
+        return TIME_NEVER;
+    }
+    if (connection->unheard_us == TIME_NEVER || connection->is_silent) {
+        return lost_us;
+    }
+    int64_t silent_us = time_add(last_us, connection->patience_us);
+    if (connection->now_us < silent_us) {
+        return earlier(silent_us, lost_us);
+    }
+    connection->is_silent = true;
+    grpc_connection_retire(connection);
+    return connection->now_us; /* the next one is to be dialled */
+}
+
+void grpc_connection_doubt(struct connection *connection, int64_t now_us)
+{
+    if (connection->state == CONNECTION_OPEN && connection->unheard_us == TIME_NEVER) {
+        connection->unheard_us = now_us;
+    }
 }
 
 int64_t grpc_connection_tick(struct connection *connection, int64_t now_us)

@@ -78,6 +78,12 @@ struct connection {
     int64_t opened_us;
     int64_t read_us;     /* when bytes came last */
     int64_t ping_us;     /* when a PING was sent that has no answer; TIME_NEVER: none is out */
+    int64_t pinged_us;   /* when the last PING was sent; TIME_NEVER: none was */
+    int64_t unheard_us;  /* when the first call left of those since bytes came last; TIME_NEVER: none has */
+    int64_t patience_us; /* the pool's: GRPC_UNHEARD_US or more */
+    bool is_silent;      /* no answer to a PING for `patience_us` while calls wait for theirs; DRAINING then */
+    bool silence_told;   /* the client's: it has asked the other connections of this address */
+    int64_t give_up_us;  /* the client's: it ends then if it is silent still; TIME_NEVER: there is no other one */
     int64_t frames_left; /* budget of control frames */
     int64_t frames_counted_us;
     uint32_t goaway_sent;    /* the code of our own GOAWAY: what nghttp2 found wrong with the peer */
@@ -104,8 +110,10 @@ void grpc_connection_free(struct connection *connection);
 void grpc_connection_step(struct connection *connection, int64_t now_us);
 /* Writes what there is to write, as far as the socket takes it; after calls were added or ended. */
 void grpc_connection_flush(struct connection *connection, int64_t now_us);
-/* Sees to the connect timeout and keepalive. Returns when to come again. */
+/* Sees to the connect timeout, keepalive and silence. Returns when to come again. */
 int64_t grpc_connection_tick(struct connection *connection, int64_t now_us);
+/* Another connection of the same address is silent: finds out whether this one is, too. */
+void grpc_connection_doubt(struct connection *connection, int64_t now_us);
 /* Whether the fd must be watched for writing. */
 bool grpc_connection_wants_write(const struct connection *connection);
 

@@ -219,6 +219,24 @@ static void forget(struct grpc_client *client, struct connection *connection)
     grpc_connection_free(connection);
 }
 
+/* A silent connection is given up when another one is there; those of the same address that have heard nothing since,
+ * either, may be as silent. */
+static void see_to_silence(struct grpc_client *client, struct connection *silent)
+{
+    if (silent->give_up_us == TIME_NEVER && grpc_pool_has_open(&client->pools[silent->class])) {
+        silent->give_up_us = time_add(client->now_us, GRPC_SILENT_GRACE_US);
+    }
+    if (silent->silence_told) {
+        return;
+    }
+    silent->silence_told = true;
+    for (struct connection *other = client->connections; other != NULL; other = other->next) {
+        if (other->read_us <= silent->unheard_us && grpc_address_equals(&other->address, &silent->address)) {
+            grpc_connection_doubt(other, client->now_us);
+        }
+    }
+}
+
 /* Writes what is due, frees what is dead, and tells the epoll what to watch. Returns when to come again. */
 static int64_t tend_connections(struct grpc_client *client)
 {
@@ -228,6 +246,9 @@ static int64_t tend_connections(struct grpc_client *client)
         next = connection->next;
         grpc_connection_flush(connection, client->now_us);
         int64_t tick_us = connection->has_more ? client->now_us : grpc_connection_tick(connection, client->now_us);
+        if (connection->is_silent) {
+            see_to_silence(client, connection);
+        }
         if (connection->was_told_to_calm) {
             connection->was_told_to_calm = false;
             client->settings.keepalive_us = client->settings.keepalive_us < (GRPC_KEEPALIVE_US << KEEPALIVE_DOUBLINGS_MAX)

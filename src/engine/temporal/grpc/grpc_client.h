@@ -18,7 +18,12 @@
  * dialled.
  *
  * While no address can be reached, calls end at once as GRPC_NOT_SENT with the reason (unless `wait_for_connection`), and
- * dialling goes on with a growing, random distance for as long as calls come.
+ * dialling goes on with a growing, random distance for as long as calls come: a dial begins at most GRPC_DIAL_EVERY_US
+ * after the one before has failed, or has begun and is not answered, so that whoever comes back is found within that time.
+ *
+ * A peer that is not heard of is found out soon: where nothing came since a call left, a PING is sent; where that is not
+ * answered either, the connection takes no more calls and the next one is dialled, and once that is open, or another is,
+ * the calls of the silent one are GRPC_UNKNOWN. A server that is only slow answers PINGs.
  *
  * Threads: none of its own but a short-lived one for each name lookup. All functions on one client are called by one thread
  * at a time. Nothing here blocks. `done` and `event` are called from inside grpc_client_step() and grpc_client_close()
@@ -65,9 +70,19 @@ enum {
 #define GRPC_KEEPALIVE_TIMEOUT_US (15 * MICROSECONDS_PER_SECOND) /* after it, a silent connection is lost */
 #define GRPC_KEEPALIVE_MIN_US (10 * MICROSECONDS_PER_SECOND)     /* servers answer faster PINGs with GOAWAY */
 #define GRPC_CONNECTION_AGE_US (270 * MICROSECONDS_PER_SECOND)   /* servers end connections after about 300 s */
+/* Nothing heard for so long since a call left: a PING; and for so long after the PING: silent. Twice as long for an address
+ * that was silent less than GRPC_SILENCE_FORGOTTEN_US ago, and so on up to GRPC_UNHEARD_MAX_US: a server that has hardly
+ * any CPU must not be sent everything again and again. */
+#define GRPC_UNHEARD_US (1 * MICROSECONDS_PER_SECOND)
+#define GRPC_UNHEARD_MAX_US (8 * MICROSECONDS_PER_SECOND)
+#define GRPC_SILENCE_FORGOTTEN_US (60 * MICROSECONDS_PER_SECOND)
+/* Another connection is open: the answers of a silent one may still come for so long. */
+#define GRPC_SILENT_GRACE_US (500 * MICROSECONDS_PER_MS)
 #define GRPC_BACKOFF_FIRST_US (200 * MICROSECONDS_PER_MS)
-/* Short, because work resumes within 2 s of a server's return; a dial each 1.5 s from a node is nothing to a server. */
-#define GRPC_BACKOFF_MAX_US (1500 * MICROSECONDS_PER_MS)
+/* With its jitter (a fifth) below GRPC_DIAL_EVERY_US. */
+#define GRPC_BACKOFF_MAX_US (800 * MICROSECONDS_PER_MS)
+/* Work resumes within 2 s of a server's return; a dial each second from a node is nothing to a server. */
+#define GRPC_DIAL_EVERY_US (1 * MICROSECONDS_PER_SECOND)
 #define GRPC_SECRETS_INTERVAL_US (10 * MICROSECONDS_PER_SECOND) /* secret files are looked at for a change */
 
 /* --- words --- */

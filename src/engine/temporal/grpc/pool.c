@@ -29,7 +29,7 @@ static bool is_open(const struct connection *connection)
     return connection != NULL && connection->state == CONNECTION_OPEN;
 }
 
-static bool has_open(const struct pool *pool)
+bool grpc_pool_has_open(const struct pool *pool)
 {
     for (size_t i = 0; i < pool->route_count; i++) {
         if (is_open(pool->routes[i].current)) {
@@ -44,7 +44,7 @@ static bool has_open(const struct pool *pool)
 static void count_failure(struct grpc_client *client, struct pool *pool, struct route *route, enum grpc_cause cause,
                           const struct weir_error *error)
 {
-    bool others = has_open(pool);
+    bool others = grpc_pool_has_open(pool);
     route->failures++;
     route->dial_us =
         time_add(client->now_us,
@@ -76,15 +76,19 @@ static void leave(struct grpc_client *client, struct pool *pool, struct route *r
         route->dial_us = client->now_us;
     } else {
         struct weir_error error = connection->error;
-        if (connection->state != CONNECTION_DEAD || connection->cause == GRPC_CAUSE_NONE) {
+        if (connection->is_silent) {
+            (void)error_set(&error, WEIR_ENGINE_UNREACHABLE, "%s is silent: it answers neither calls nor PINGs",
+                            route->address.text);
+            error_hint(&error, "the server is frozen, or the network in between drops everything");
+        } else if (connection->state != CONNECTION_DEAD || connection->cause == GRPC_CAUSE_NONE) {
             (void)error_set(&error, WEIR_ENGINE_UNREACHABLE, "%s ended the connection before it answered a call",
                             route->address.text);
             error_hint(&error, "the server stops, or something in front of it limits connections");
         }
-        count_failure(client, pool, route,
-                      connection->cause == GRPC_CAUSE_NONE ? GRPC_CAUSE_CONNECTION_LOST : connection->cause, &error);
+        enum grpc_cause cause = connection->is_silent ? GRPC_CAUSE_SILENT : connection->cause;
+        count_failure(client, pool, route, cause == GRPC_CAUSE_NONE ? GRPC_CAUSE_CONNECTION_LOST : cause, &error);
     }
-    for (size_t i = 0; i < pool->route_count && !has_open(pool); i++) {
+    for (size_t i = 0; i < pool->route_count && !grpc_pool_has_open(pool); i++) {
         int64_t soon_us = time_add(client->now_us, client->backoff_first_us);
         if (pool->routes[i].dial_us > soon_us) {
             pool->routes[i].dial_us = soon_us;
@@ -120,17 +124,32 @@ void grpc_pool_connection_ended(struct grpc_client *client, struct pool *pool, s
     if (was_open) {
         leave(client, pool, route, connection);
     } else if (connection->cause != GRPC_CAUSE_NONE) {
+        pool->gave_up = pool->gave_up || was_current;
         fail_to_connect(client, pool, route, connection->cause, &connection->error);
     }
 }
 
 /* --- dialling --- */
 
+static int64_t patience_with(const struct grpc_client *client, const struct route *route)
+{
+    bool is_forgotten = client->now_us - route->silent_us >= GRPC_SILENCE_FORGOTTEN_US;
+    return route->patience_us == 0 || is_forgotten ? GRPC_UNHEARD_US : route->patience_us;
+}
+
+static void note_silence(struct grpc_client *client, struct route *route, const struct connection *connection)
+{
+    route->silent_us = client->now_us;
+    route->patience_us =
+        connection->patience_us * 2 < GRPC_UNHEARD_MAX_US ? connection->patience_us * 2 : GRPC_UNHEARD_MAX_US;
+}
+
 static struct connection *dial(struct grpc_client *client, struct pool *pool, struct route *route)
 {
     const struct target *target = &client->targets.list[route->address.target];
     struct weir_error error = {.status = WEIR_OK};
     enum grpc_cause cause = GRPC_CAUSE_NONE;
+    route->dialled_us = client->now_us;
     struct connection *connection =
         grpc_connection_dial(&client->settings, &client->book, pool->class, &route->address,
                              client->authority != NULL ? client->authority : target->text, client->secrets.context,
@@ -149,6 +168,7 @@ static struct connection *dial(struct grpc_client *client, struct pool *pool, st
         return NULL;
     }
     connection->polled = event.events;
+    connection->patience_us = patience_with(client, route);
     connection->secrets_round = client->secrets_round;
     connection->next = client->connections;
     if (connection->next != NULL) {
@@ -179,6 +199,9 @@ static void settle(struct grpc_client *client, struct pool *pool, struct route *
     if (route->current != NULL && route->current->state == CONNECTION_DRAINING) {
         struct connection *draining = route->current;
         route->current = NULL;
+        if (draining->is_silent) {
+            note_silence(client, route, draining);
+        }
         leave(client, pool, route, draining);
     }
     if (route->next != NULL && route->next->state == CONNECTION_DRAINING) {
@@ -197,6 +220,20 @@ static void settle(struct grpc_client *client, struct pool *pool, struct route *
     }
 }
 
+/* See pool.h: `current` is not answered yet. */
+static int64_t dial_beside(struct grpc_client *client, struct pool *pool, struct route *route)
+{
+    int64_t due_us = time_add(route->dialled_us, GRPC_DIAL_EVERY_US);
+    if (client->now_us < due_us) {
+        return due_us;
+    }
+    if (route->next != NULL) {
+        grpc_connection_retire(route->next);
+    }
+    route->next = dial(client, pool, route);
+    return time_add(client->now_us, GRPC_DIAL_EVERY_US);
+}
+
 static int64_t step_route(struct grpc_client *client, struct pool *pool, struct route *route, bool wanted)
 {
     settle(client, pool, route);
@@ -205,6 +242,9 @@ static int64_t step_route(struct grpc_client *client, struct pool *pool, struct 
             route->current = dial(client, pool, route);
         }
         return wanted && route->current == NULL ? route->dial_us : TIME_NEVER;
+    }
+    if (wanted && is_dialling(route->current) && !grpc_pool_has_open(pool)) {
+        return dial_beside(client, pool, route);
     }
     bool replace = is_open(route->current) &&
                    (client->now_us >= route->replace_us || route->current->secrets_round != client->secrets_round);
@@ -257,7 +297,8 @@ static bool may_come_up(const struct grpc_client *client, const struct pool *poo
     }
     for (size_t i = 0; i < pool->route_count; i++) {
         const struct route *route = &pool->routes[i];
-        if (is_open(route->current) || is_dialling(route->current) || is_dialling(route->next) || route->failures == 0) {
+        bool dialling = !pool->gave_up && (is_dialling(route->current) || is_dialling(route->next));
+        if (is_open(route->current) || dialling || route->failures == 0) {
             return true;
         }
     }
@@ -266,7 +307,9 @@ static bool may_come_up(const struct grpc_client *client, const struct pool *poo
 
 static void end_hopeless(struct grpc_client *client, struct pool *pool)
 {
-    if (may_come_up(client, pool)) {
+    bool may = may_come_up(client, pool);
+    pool->gave_up = false;
+    if (may) {
         return;
     }
     struct call *next;

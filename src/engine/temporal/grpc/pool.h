@@ -3,6 +3,10 @@
  * A pool is the connections of one class of call. It has a route for each address; a route has at most one connection that
  * takes calls (`current`) and one that is dialled to replace it (`next`). Connections that drain belong to no route any
  * more.
+ *
+ * While `current` itself is being dialled, without an answer and with nothing else open, `next` is dialled beside it, each
+ * GRPC_DIAL_EVERY_US anew: the one has the patience for a slow way, the other finds out at once that the way is there
+ * again.
  */
 #ifndef WEIR_ENGINE_TEMPORAL_GRPC_POOL_H
 #define WEIR_ENGINE_TEMPORAL_GRPC_POOL_H
@@ -18,6 +22,9 @@ struct route {
     struct connection *next;
     int failures;         /* in a row */
     int64_t dial_us;      /* not dialled before */
+    int64_t dialled_us;   /* when it was dialled last */
+    int64_t silent_us;    /* when a connection of it was found silent last */
+    int64_t patience_us;  /* of the next connection; 0 = GRPC_UNHEARD_US */
     int64_t replace_us;   /* when `current` has its age */
     enum grpc_cause told; /* the failure that was told of last, so that it is told once */
 };
@@ -28,6 +35,7 @@ struct pool {
     size_t route_count;
     int64_t wanted_us; /* when a call last wanted it */
     bool was_wanted;
+    bool gave_up; /* on an address, after all the patience there is: what waits is told, though others may be dialled */
     enum grpc_cause cause; /* why it has no connection */
     struct weir_error error;
 };
@@ -81,6 +89,8 @@ int64_t grpc_pool_step(struct grpc_client *client, struct pool *pool);
 void grpc_pool_connection_ended(struct grpc_client *client, struct pool *pool, struct connection *connection);
 /* The addresses are these now. */
 void grpc_pool_set_addresses(struct pool *pool, const struct addresses *addresses);
+/* Whether one of its connections carries calls. */
+bool grpc_pool_has_open(const struct pool *pool);
 /* While a call has wanted it not long ago, connections are kept up. */
 bool grpc_pool_is_wanted(const struct grpc_client *client, const struct pool *pool);
 

@@ -213,6 +213,7 @@ static int before_frame_send(nghttp2_session *session, const nghttp2_frame *fram
         if (call != NULL) {
             call->written_at = connection->output_total;
             call->sent_us = call->sent_us == TIME_NEVER ? connection->now_us : call->sent_us;
+            connection->unheard_us = connection->unheard_us == TIME_NEVER ? connection->now_us : connection->unheard_us;
         }
     }
     return 0;

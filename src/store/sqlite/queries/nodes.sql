@@ -2,9 +2,9 @@
 
 -- A process that stands up again after a lost lease keeps what an operator wants of it.
 -- name: insert_node
-INSERT INTO nodes (name, executor_group, host, boot_id, pid, keeper_pid, version, engine, lease, started_at, active_at, expires_at,
-                   wish)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?10, ?10 + ?9,
+INSERT INTO nodes (name, executor_group, host, boot_id, pid, keeper_pid, version, engine, is_outlived, lease, started_at, active_at,
+                   expires_at, wish)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?11, ?9, ?10, ?10, ?10 + ?9,
         coalesce((SELECT CASE WHEN n.stopped_at IS NULL THEN n.wish END FROM nodes n
                   WHERE n.name = ?1 AND n.boot_id = ?4 AND n.pid = ?5 ORDER BY n.id DESC LIMIT 1), 'run'))
 RETURNING id;
@@ -20,7 +20,7 @@ WHERE (recovered_at IS NULL AND stopped_at IS NULL AND dead_at IS NULL AND expir
 
 -- name: beat_node
 UPDATE nodes SET active_at = ?2, expires_at = ?2 + lease, engine_reachable = ?3, running = ?4, stuck = ?5,
-    engine_error = ?6
+    engine_error = ?6, keeper_pid = ?7
 WHERE id = ?1 AND dead_at IS NULL AND stopped_at IS NULL
 RETURNING wish, (SELECT queue_paused FROM store_state WHERE id = 1)
              OR coalesce((SELECT g.paused FROM executor_groups g WHERE g.name = nodes.executor_group), 0);
@@ -56,23 +56,31 @@ SELECT id FROM nodes
 WHERE recovered_at IS NULL AND (dead_at IS NOT NULL OR stopped_at IS NOT NULL) AND (?1 IS NULL OR executor_group = ?1)
 ORDER BY id LIMIT 100;
 
--- Index: queue_held.
+-- The last but one column: whether the death of its node is one of its own. Index: queue_held.
 -- name: items_of_node
-SELECT id, fence, handovers, node_id FROM workflow_execution_queue WHERE phase = 2 AND node_id = ?1 LIMIT ?2;
+SELECT id, fence, handovers_counted, steps_ended,
+       NOT EXISTS (SELECT 1 FROM nodes n WHERE n.id = node_id AND n.is_outlived), node_id
+FROM workflow_execution_queue WHERE phase = 2 AND node_id = ?1 LIMIT ?2;
 
 -- The safety net of the specification: CLAIMED for too long, by ?4 itself, or by a node that does not live; ?4 = 0: by any.
 -- ?1 before when, ?2 limit, ?3 group or NULL. Index: queue_held.
 -- name: stale_items
-SELECT id, fence, handovers, node_id FROM workflow_execution_queue
+SELECT id, fence, handovers_counted, steps_ended, 0, node_id FROM workflow_execution_queue
 WHERE phase = 2 AND node_id > 0 AND status = 'CLAIMED' AND claimed_at <= ?1
   AND (?4 = 0 OR node_id = ?4
        OR NOT EXISTS (SELECT 1 FROM nodes n WHERE n.id = node_id AND n.dead_at IS NULL AND n.stopped_at IS NULL))
   AND (?3 IS NULL OR EXISTS (SELECT 1 FROM lanes l WHERE l.id = lane_id AND l.executor_group = ?3)) LIMIT ?2;
 
--- The fence grows: whatever the old node still says changes nothing.
+-- How many of its steps have ended, and which run under the claim ?2. Index: its primary key.
+-- name: steps_at_handover
+SELECT count(finished_at), substr(group_concat(step, ', ') FILTER (WHERE status = 'RUNNING' AND fence = ?2), 1, 200)
+FROM workflow_node_executions WHERE execution_id = ?1;
+
+-- The fence grows: whatever the old node still says changes nothing. ?3 hand-overs that count, ?4 steps that have ended
 -- name: hand_over_item
 UPDATE workflow_execution_queue
-SET status = 'CLAIMED', node_id = 0, fence = ?2, handovers = handovers + 1, interruptions = interruptions + 1
+SET status = 'CLAIMED', node_id = 0, fence = ?2, handovers = handovers + 1, interruptions = interruptions + 1,
+    handovers_counted = ?3, steps_ended = ?4
 WHERE id = ?1;
 
 -- name: node_recovered

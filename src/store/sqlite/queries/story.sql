@@ -30,7 +30,8 @@ INSERT INTO workflow_node_attempts
     (execution_id, step, attempt, status, exit_code, started_at, finished_at, node_id, fence, error_code, error)
 SELECT s.execution_id, s.step, s.attempt, 'INTERRUPTED', NULL, s.started_at,
        coalesce((SELECT min(e.at) FROM workflow_execution_events e
-                 WHERE e.execution_id = ?1 AND (e.event = 'hand_over' OR e.event = 'give_back') AND e.at >= s.started_at), ?4),
+                 WHERE e.execution_id = ?1 AND (e.event = 'hand_over' OR e.event = 'give_back') AND e.at >= s.started_at
+                   AND e.fence >= coalesce(s.start_fence, s.fence)), ?4),
        coalesce(s.start_node_id, s.node_id), coalesce(s.start_fence, s.fence), NULL, NULL
 FROM workflow_node_executions s
 WHERE s.execution_id = ?1 AND s.step = ?2 AND s.status = 'RUNNING' AND s.finished_at IS NULL AND s.attempt < ?3

@@ -232,21 +232,81 @@ static void step_has_default_signals_its_own_group_no_core_and_no_new_privileges
     assert_string_equal(end->step.output, "\"SigBlk:0000000000000000SigIgn:0000000000000000NoNewPrivs:10\\n2\"");
 }
 
-static void lost_keeper_fails_its_steps_kills_their_processes_and_is_replaced(void **state)
+static void kill_keeper(void)
+{
+    assert_int_equal(kill((pid_t)in_process_keeper_pid(fixture.engine), SIGKILL), 0);
+}
+
+/* What the step has started is gone before it runs again, also what has left its session. */
+static void step_whose_keeper_is_killed_runs_again_without_an_attempt_spent(void **state)
 {
     (void)state;
     long keeper = in_process_keeper_pid(fixture.engine);
-    engine_fixture_start(&fixture, 1, script("sleep 100 & echo $! > @/child; echo $$ > @/pid; wait", ""), "{}");
+    engine_fixture_start(&fixture, 1,
+                         script("if [ $WEIR_ATTEMPT = 1 ]; then trap '' TERM; setsid sleep 100 & echo $! > @/child; "
+                                "sleep 100 & echo $! > @/other; echo $$ > @/pid; wait; fi; "
+                                "for name in pid child other; do "
+                                "state=$(awk '/^State:/ {print $2}' /proc/$(cat @/$name)/status 2>/dev/null); "
+                                "case $state in ''|Z|X) ;; *) echo $name lives ;; esac; done",
+                                ""),
+                         "{}");
     pid_t child = wait_for_pid_file(path_of("child"));
-    pid_t leader = wait_for_pid_file(path_of("pid"));
-    assert_int_equal(kill((pid_t)keeper, SIGKILL), 0);
-    const struct report *end = engine_fixture_expect_end(&fixture, 1, END_FAILED);
-    assert_string_equal(end->error_code, "keeper_lost");
-    assert_true(wait_until_dead(leader));
+    assert_true(wait_for_pid_file(path_of("other")) > 0);
+    assert_true(wait_for_pid_file(path_of("pid")) > 0);
+    kill_keeper();
+    const struct report *end = engine_fixture_expect_end(&fixture, 1, END_COMPLETED);
+    assert_string_equal(end->step.output, "\"\"");
+    assert_int_equal(end->step.attempt, 2);
+    assert_int_equal(end->step.failures, 0);
     assert_true(wait_until_dead(child));
-    engine_fixture_start(&fixture, 2, script("echo back", ""), "{}");
-    assert_string_equal(engine_fixture_expect_end(&fixture, 2, END_COMPLETED)->step.output, "\"back\"");
     assert_int_not_equal(in_process_keeper_pid(fixture.engine), keeper);
+    assert_int_equal(engine_keeper_pid(fixture.engine), in_process_keeper_pid(fixture.engine));
+    const struct report *told = recorder_wait(&fixture.recorder, REPORT_INTERRUPTED, NULL, NULL, -1, 1);
+    assert_non_null(told);
+    assert_int_equal(told->count, 1);
+    assert_string_equal(told->error_code, "keeper_lost");
+    assert_non_null(strstr(told->error, "was killed by signal 9"));
+}
+
+/* It may be what the keeper is killed for. */
+static void step_that_ends_its_keeper_too_often_is_poison(void **state)
+{
+    (void)state;
+    engine_fixture_start(&fixture, 1, script("echo $$ > @/pid-$WEIR_ATTEMPT; exec sleep 100", ""), "{}");
+    for (int attempt = 1; attempt <= HANDOVERS_MAX_DEFAULT; attempt++) {
+        char name[32];
+        (void)snprintf(name, sizeof name, "pid-%d", attempt);
+        assert_true(wait_for_pid_file(path_of(name)) > 0);
+        kill_keeper();
+    }
+    const struct report *end = engine_fixture_expect_end(&fixture, 1, END_FAILED);
+    assert_string_equal(end->error_code, "poison");
+    assert_int_equal(end->step.attempt, HANDOVERS_MAX_DEFAULT);
+    assert_string_equal(end->error, "the process that watches over steps was killed 5 times while it ran");
+}
+
+static bool has_children(long pid)
+{
+    char path[64];
+    char children[64] = "";
+    (void)snprintf(path, sizeof path, "/proc/%ld/task/%ld/children", pid, pid);
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t got = file < 0 ? -1 : read(file, children, sizeof children);
+    (void)close(file);
+    return got > 0;
+}
+
+/* Evaluators die with the keeper: the expression is asked of another. */
+static void expression_whose_evaluator_dies_with_the_keeper_is_asked_again(void **state)
+{
+    (void)state;
+    engine_fixture_start(&fixture, 1,
+                         "{\"name\":\"t\",\"steps\":{\"a\":{\"exec\":[\"echo\",\"${[range(1000000)] | length}\"]}}}", "{}");
+    for (int i = 0; i < 20000 && !has_children(in_process_keeper_pid(fixture.engine)); i++) {
+        (void)usleep(1000); /* until the evaluator is there: it works on it for a while */
+    }
+    kill_keeper();
+    assert_string_equal(engine_fixture_expect_end(&fixture, 1, END_COMPLETED)->step.output, "1000000\n");
 }
 
 static void step_that_lost_its_lease_runs_again_with_the_next_attempt(void **state)
@@ -424,7 +484,9 @@ int main(void)
         CLAIM(step_has_only_the_standard_file_descriptors),
         CLAIM(arguments_reach_the_program_byte_for_byte),
         CLAIM(step_has_default_signals_its_own_group_no_core_and_no_new_privileges),
-        CLAIM(lost_keeper_fails_its_steps_kills_their_processes_and_is_replaced),
+        CLAIM(step_whose_keeper_is_killed_runs_again_without_an_attempt_spent),
+        CLAIM(step_that_ends_its_keeper_too_often_is_poison),
+        CLAIM(expression_whose_evaluator_dies_with_the_keeper_is_asked_again),
         CLAIM(step_that_lost_its_lease_runs_again_with_the_next_attempt),
         CLAIM(thousand_sleeping_executions_are_no_processes),
         CLAIM_ALONE(killed_node_leaves_no_process_and_no_keeper),

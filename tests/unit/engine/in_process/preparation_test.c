@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "support/engine_fixture.h"
 #include "support/test.h"
@@ -51,6 +52,38 @@ static void expression_sees_only_the_steps_before_its_own(void **state)
                          "{}");
     assert_string_equal(engine_fixture_expect(&fixture, REPORT_STEP, 1, "c", STEP_COMPLETED, 1)->step.output, "1");
     assert_string_equal(engine_fixture_expect_end(&fixture, 1, END_COMPLETED)->step.output, "3");
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* What is not in these lists is refused when a definition is read, so they must be the truth. */
+static void what_expressions_may_read_is_what_there_is(void **state)
+{
+    (void)state;
+    struct text expected = {.max = 1000};
+    engine_fixture_start(
+        &fixture, 1,
+        "{\"name\":\"t\",\"steps\":{\"a\":{\"exec\":[\"true\"]},\"b\":{\"needs\":[\"a\"],\"exec\":[\"cat\"],"
+        "\"stdin\":\"${[(., .steps.a, .execution) | keys]}\"}}}",
+        "{}");
+    for (int object = CONTEXT_ITSELF; object <= CONTEXT_EXECUTION; object++) {
+        const char *sorted[16];
+        size_t count = 0;
+        const char *const *keys = expression_keys((enum expression_object)object, &count);
+        assert_true(count > 0 && count <= sizeof sorted / sizeof sorted[0]);
+        memcpy(sorted, keys, count * sizeof sorted[0]);
+        qsort(sorted, count, sizeof sorted[0], by_name);
+        for (size_t i = 0; i < count; i++) {
+            const char *before = i > 0 ? "," : object == CONTEXT_ITSELF ? "[[" : "],[";
+            assert_int_equal(text_format(&expected, "%s\"%s\"", before, sorted[i]), WEIR_OK);
+        }
+    }
+    assert_int_equal(text_add_string(&expected, "]]"), WEIR_OK);
+    assert_string_equal(engine_fixture_expect_end(&fixture, 1, END_COMPLETED)->step.output, expected.data);
+    text_close(&expected);
 }
 
 static void failing_expression_fails_its_step_and_says_where(void **state)
@@ -121,17 +154,6 @@ static void execution_cancelled_while_it_evaluates_ends_at_once(void **state)
     (void)engine_fixture_expect_end(&fixture, 2, END_COMPLETED);
 }
 
-static void lost_keeper_fails_the_expression_and_is_replaced(void **state)
-{
-    (void)state;
-    engine_fixture_start(&fixture, 1, "{\"name\":\"t\",\"steps\":{\"a\":{\"exec\":[\"echo\",\"${def f: f; f}\"]}}}", "{}");
-    (void)engine_fixture_expect(&fixture, REPORT_STARTED, 1, NULL, -1, 1);
-    assert_int_equal(kill((pid_t)in_process_keeper_pid(fixture.engine), SIGKILL), 0);
-    (void)engine_fixture_expect_end(&fixture, 1, END_FAILED);
-    engine_fixture_start(&fixture, 2, "{\"name\":\"t\",\"steps\":{\"a\":{\"exec\":[\"echo\",\"${1 + 1}\"]}}}", "{}");
-    (void)engine_fixture_expect_end(&fixture, 2, END_COMPLETED);
-}
-
 static void many_expressions_share_the_evaluators(void **state)
 {
     (void)state;
@@ -154,12 +176,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CLAIM(jq_programs_are_answered_by_evaluators),
         CLAIM(expression_sees_only_the_steps_before_its_own),
+        CLAIM(what_expressions_may_read_is_what_there_is),
         CLAIM(failing_expression_fails_its_step_and_says_where),
         CLAIM(sleep_until_a_time_ends_at_that_time_of_the_store),
         CLAIM(runaway_expression_is_killed_and_the_next_one_is_answered),
         CLAIM(expression_that_never_ends_fails_with_a_code_of_its_own),
         CLAIM(execution_cancelled_while_it_evaluates_ends_at_once),
-        CLAIM(lost_keeper_fails_the_expression_and_is_replaced),
         CLAIM(many_expressions_share_the_evaluators),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -231,6 +231,28 @@ static void attempt_of_a_handler_grows_over_handovers(void **state)
     assert_int_equal(engine_fixture_expect_end(&fixture, 1, END_COMPLETED)->step.attempt, 3);
 }
 
+/* So that the next handover finds it running, should it end its node again. */
+static void a_handler_that_was_handed_over_is_on_record_before_it_is_called(void **state)
+{
+    (void)state;
+    fixture.recorder.is_manual = true;
+    struct step_record record = {.step = "a", .state = STEP_RUNNING, .attempt = 7, .exit_code = -1};
+    struct engine_start start =
+        engine_fixture_start_of(1, "{\"name\":\"t\",\"steps\":{\"a\":{\"handler\":\"done\"}}}", "{}");
+    start.handovers = 3;
+    start.steps = &record;
+    start.step_count = 1;
+    engine_fixture_start_with(&fixture, &start);
+    const struct report *running = engine_fixture_expect(&fixture, REPORT_STEP, 1, "a", STEP_RUNNING, 1);
+    assert_int_equal(running->step.attempt, 8); /* each was on record: the last one tells the number */
+    engine_describe(fixture.engine, engine_fixture_id(1), 1);
+    (void)engine_fixture_expect(&fixture, REPORT_STARTED, 1, NULL, -1, 2); /* the loop has been round */
+    assert_int_equal(atomic_load(&calls), 0);
+    recorder_answer(&fixture.recorder, running, WEIR_OK);
+    assert_int_equal(engine_fixture_expect_end(&fixture, 1, END_COMPLETED)->step.attempt, 8);
+    assert_int_equal(atomic_load(&calls), 1);
+}
+
 static void two_runs_of_a_handler_never_overlap_when_the_fence_grows(void **state)
 {
     (void)state;
@@ -374,6 +396,7 @@ int main(void)
         CLAIM(handler_is_told_of_cancel),
         CLAIM(interrupted_handler_leaves_its_attempt_on_record),
         CLAIM(attempt_of_a_handler_grows_over_handovers),
+        CLAIM(a_handler_that_was_handed_over_is_on_record_before_it_is_called),
         CLAIM(two_runs_of_a_handler_never_overlap_when_the_fence_grows),
         CLAIM(exec_is_retried_until_it_works_but_not_on_named_codes),
         CLAIM(sleep_is_on_record_with_its_delay_and_ends),

@@ -227,12 +227,28 @@ static void a_claim_goes_round_the_lanes_of_another_one(void **state)
     (void)run(scene->a, "BEGIN");
     assert_string_equal(run(scene->a, claim_sql, (long long)scene->node, "default"), "1");
     const char *other = enqueue(scene, "beta", NULL);
-    struct claim_result second = claim(scene); /* neither waits nor takes what is taken */
+    struct claim_result second = claim(scene); /* neither waits for long nor takes what is taken */
     assert_int_equal(second.count, 1);
     assert_string_equal(second.items[0].id, other);
     assert_true(second.more); /* a lane was passed over: come again */
     (void)run(scene->a, "COMMIT");
     assert_int_equal(claim(scene).count, 0);
+}
+
+/* With time enough: the lane is open when the second one looks, so it finds both. */
+static void claims_of_a_group_take_turns(void **state)
+{
+    struct scene *scene = *state;
+    int64_t other = add_node(scene, "node-2", "default");
+    (void)enqueue(scene, "acme", NULL);
+    (void)enqueue(scene, "beta", NULL);
+    (void)run(scene->a, "SELECT weir.freshen_lanes('0', 100)");
+    (void)run(scene->a, "ALTER FUNCTION weir.await_turn(text) SET lock_timeout = '60s'");
+    (void)run(scene->a, "BEGIN");
+    assert_string_equal(run(scene->a, claim_sql, (long long)scene->node, "default"), "2");
+    run_into(scene->b, claim_sql, (long long)other, "default");
+    (void)run(scene->a, "ROLLBACK");
+    assert_string_equal(answer(scene->b), "2");
 }
 
 static void a_claim_that_is_undone_leaves_everything_to_the_next(void **state)
@@ -688,6 +704,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         SCENE_TEST(a_claim_goes_round_the_lanes_of_another_one),
+        SCENE_TEST(claims_of_a_group_take_turns),
         SCENE_TEST(a_claim_that_is_undone_leaves_everything_to_the_next),
         SCENE_TEST(two_groups_never_take_one_slot_twice),
         SCENE_TEST(a_long_enqueue_blocks_nobody_and_is_not_forgotten),

@@ -56,6 +56,34 @@ static void an_index_of_the_log_that_is_removed_or_replaced_is_told(void **state
     assert_told(*state, "-shm");
 }
 
+static enum weir_status look(struct scene *scene)
+{
+    json_t *status = NULL;
+    enum weir_status answer = store_status(scene->store, 1, &status, &scene->error);
+    json_decref(status);
+    return answer;
+}
+
+/* Who only looks would be shown for ever what nobody changes any more. */
+static void a_reader_is_told_as_well(void **state)
+{
+    struct scene *scene = *state;
+    char kept[400];
+    (void)snprintf(kept, sizeof kept, "%s", path_of(scene, ".kept"));
+    for (int has_looked = 0; has_looked < 2; has_looked++) {
+        assert_int_equal(rename(path_of(scene, ""), kept), 0);
+        assert_int_equal(look(scene), WEIR_STORE_UNREACHABLE);
+        assert_non_null(strstr(scene->error.message, "removed while it was open"));
+        FILE *other = fopen(path_of(scene, ""), "w");
+        assert_non_null(other);
+        assert_int_equal(fclose(other), 0);
+        assert_int_equal(look(scene), WEIR_STORE_UNREACHABLE);
+        assert_non_null(strstr(scene->error.message, "replaced while it was open"));
+        assert_int_equal(rename(kept, path_of(scene, "")), 0);
+        scene_ok(scene, look(scene));
+    }
+}
+
 /* A fork would share SQLite's map of the old index, so it is a program of its own. */
 static void make_table_in_another_program(const char *path, const char *sql)
 {
@@ -153,6 +181,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         SCENE_TEST(a_database_that_is_removed_or_replaced_is_told),
+        SCENE_TEST(a_reader_is_told_as_well),
         SCENE_TEST(a_log_that_is_removed_or_replaced_is_told),
         SCENE_TEST(an_index_of_the_log_that_is_removed_or_replaced_is_told),
         SCENE_TEST(what_another_process_acknowledges_survives_a_removed_index),

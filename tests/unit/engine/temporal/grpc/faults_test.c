@@ -297,6 +297,132 @@ static void a_server_that_never_speaks_is_given_up(void **state)
     grpc_fixture_close(&fixture);
 }
 
+/* --- silence --- */
+
+static void turns(struct grpc_fixture *fixture, int64_t passed_us)
+{
+    fixture->now_us += passed_us;
+    for (int i = 0; i < 5; i++) {
+        grpc_fixture_turn(fixture);
+    }
+}
+
+static bool two_came(struct grpc_fixture *fixture)
+{
+    return frontend_counts(fixture->frontend).calls >= 2;
+}
+
+/* The network has swallowed what was under way, and nobody is told. */
+static void a_silent_connection_is_replaced_within_two_seconds(void **state)
+{
+    (void)state;
+    struct grpc_fixture fixture;
+    grpc_fixture_open(&fixture, NULL, NULL);
+    (void)grpc_fixture_run(&fixture);
+    fixture.script.fate = FATE_FREEZE;
+    struct grpc_ended *lost = grpc_fixture_request(&fixture, (struct grpc_request){.timeout_us = 60 * (int64_t)SECOND});
+    grpc_fixture_until(&fixture, two_came);
+    fixture.script = (struct frontend_answer){.response = "fine", .response_length = 4};
+    turns(&fixture, GRPC_UNHEARD_US - 1);
+    assert_int_equal(grpc_client_step(fixture.client), fixture.now_us + 1); /* the PING */
+    turns(&fixture, 1);
+    turns(&fixture, GRPC_UNHEARD_US - 1);
+    assert_int_equal(frontend_counts(fixture.frontend).connections, 1);
+    turns(&fixture, 1);
+    struct grpc_ended *next = grpc_fixture_run(&fixture);
+    assert_int_equal(next->outcome, GRPC_STATUS);
+    assert_int_equal(frontend_counts(fixture.frontend).connections, 2);
+    assert_int_equal(lost->times, 0); /* its answer might still come */
+    turns(&fixture, GRPC_SILENT_GRACE_US);
+    assert_int_equal(lost->outcome, GRPC_UNKNOWN);
+    assert_int_equal(lost->cause, GRPC_CAUSE_SILENT);
+    grpc_fixture_close(&fixture);
+}
+
+static int64_t time_to_replace(struct grpc_fixture *fixture)
+{
+    int connections = frontend_counts(fixture->frontend).connections;
+    int64_t began_us = fixture->now_us;
+    frontend_freeze_all(fixture->frontend);
+    (void)grpc_fixture_request(fixture, (struct grpc_request){.timeout_us = 60 * (int64_t)SECOND});
+    while (frontend_counts(fixture->frontend).connections == connections) {
+        turns(fixture, SECOND / 10);
+        assert_true(fixture->now_us - began_us < 60 * (int64_t)SECOND);
+    }
+    turns(fixture, GRPC_SILENT_GRACE_US);
+    turns(fixture, 0);
+    assert_int_equal(grpc_fixture_run(fixture)->outcome, GRPC_STATUS);
+    return fixture->now_us - began_us;
+}
+
+/* As one that has hardly any CPU. */
+static void a_server_that_is_silent_again_and_again_is_given_more_time(void **state)
+{
+    (void)state;
+    struct grpc_fixture fixture;
+    grpc_fixture_open(&fixture, NULL, NULL);
+    (void)grpc_fixture_run(&fixture);
+    int64_t first_us = time_to_replace(&fixture);
+    assert_in_range(first_us, 2 * GRPC_UNHEARD_US, 4 * GRPC_UNHEARD_US);
+    assert_in_range(time_to_replace(&fixture), 4 * GRPC_UNHEARD_US, 6 * GRPC_UNHEARD_US);
+    assert_in_range(time_to_replace(&fixture), 8 * GRPC_UNHEARD_US, 10 * GRPC_UNHEARD_US);
+    turns(&fixture, GRPC_SILENCE_FORGOTTEN_US);
+    (void)time_to_replace(&fixture); /* this connection is from before */
+    turns(&fixture, GRPC_SILENCE_FORGOTTEN_US);
+    frontend_goaway(fixture.frontend, 0);
+    turns(&fixture, SECOND);
+    (void)grpc_fixture_run(&fixture);
+    assert_in_range(time_to_replace(&fixture), 2 * GRPC_UNHEARD_US, 4 * GRPC_UNHEARD_US);
+    grpc_fixture_close(&fixture);
+}
+
+static void a_quiet_connection_beside_a_silent_one_is_asked_and_replaced_too(void **state)
+{
+    (void)state;
+    struct grpc_fixture fixture;
+    grpc_fixture_open(&fixture, NULL, NULL);
+    fixture.script.fate = FATE_HOLD;
+    struct grpc_ended *poll =
+        grpc_fixture_request(&fixture, (struct grpc_request){.class = GRPC_LONG_POLL, .timeout_us = 60 * (int64_t)SECOND});
+    grpc_fixture_until(&fixture, one_came);
+    turns(&fixture, GRPC_UNHEARD_US); /* its PING is answered */
+    assert_int_equal(frontend_counts(fixture.frontend).pings, 1);
+    turns(&fixture, 2 * GRPC_KEEPALIVE_MIN_US);
+    struct grpc_ended *call = grpc_fixture_request(&fixture, (struct grpc_request){.timeout_us = 60 * (int64_t)SECOND});
+    grpc_fixture_until(&fixture, two_came);
+    turns(&fixture, 1);
+    frontend_freeze_all(fixture.frontend);
+    (void)grpc_fixture_request(&fixture, (struct grpc_request){.timeout_us = 60 * (int64_t)SECOND});
+    for (int64_t passed_us = 0; passed_us < 5 * GRPC_UNHEARD_US; passed_us += GRPC_SILENT_GRACE_US) {
+        turns(&fixture, GRPC_SILENT_GRACE_US);
+    }
+    assert_int_equal(call->outcome, GRPC_UNKNOWN);
+    assert_int_equal(call->cause, GRPC_CAUSE_SILENT);
+    assert_int_equal(poll->outcome, GRPC_UNKNOWN);
+    assert_int_equal(poll->cause, GRPC_CAUSE_SILENT);
+    grpc_fixture_close(&fixture);
+}
+
+static void a_server_that_is_only_slow_keeps_its_connection(void **state)
+{
+    (void)state;
+    struct grpc_fixture fixture;
+    grpc_fixture_open(&fixture, NULL, NULL);
+    fixture.script.fate = FATE_HOLD;
+    struct grpc_ended *slow = grpc_fixture_request(&fixture, (struct grpc_request){.timeout_us = 100 * (int64_t)SECOND});
+    grpc_fixture_until(&fixture, one_came);
+    for (int second = 0; second < 60; second++) {
+        turns(&fixture, SECOND);
+        if (second % 7 == 0) {
+            (void)grpc_fixture_request(&fixture, (struct grpc_request){.timeout_us = 3 * (int64_t)SECOND});
+        }
+    }
+    assert_int_equal(slow->times, 0);
+    assert_int_equal(frontend_counts(fixture.frontend).connections, 1);
+    assert_in_range(frontend_counts(fixture.frontend).pings, 2, 60 * (int64_t)SECOND / GRPC_KEEPALIVE_MIN_US + 1);
+    grpc_fixture_close(&fixture);
+}
+
 /* --- names --- */
 
 static int no_such_name(const char *host, const char *port, const struct addrinfo *hints, struct addrinfo **ret_addresses)
@@ -398,6 +524,66 @@ static void a_patient_call_waits_for_the_servers_return(void **state)
     fixture.now_us += 2 * SECOND;
     grpc_fixture_wait(&fixture, patient);
     assert_int_equal(patient->outcome, GRPC_STATUS);
+    grpc_fixture_close(&fixture);
+}
+
+enum { TURN_US = 100000 };
+
+static size_t dials(struct grpc_fixture *fixture)
+{
+    return (size_t)frontend_counts(fixture->frontend).connections + grpc_fixture_facts(fixture).connects_failed;
+}
+
+/* Whatever becomes of the dials: the next one begins at most a second later. No time is measured: the clock is the test's.
+ */
+static void expect_a_dial_each_second(struct grpc_fixture *fixture)
+{
+    int64_t last_us = fixture->now_us;
+    size_t before = dials(fixture);
+    (void)grpc_fixture_request(fixture,
+                               (struct grpc_request){.wait_for_connection = true, .timeout_us = 300 * (int64_t)SECOND});
+    for (int64_t end_us = fixture->now_us + 30 * (int64_t)SECOND; fixture->now_us < end_us;) {
+        turns(fixture, TURN_US);
+        if (dials(fixture) > before) {
+            before = dials(fixture);
+            last_us = fixture->now_us;
+        }
+        assert_true(fixture->now_us - last_us <= GRPC_DIAL_EVERY_US + 2 * TURN_US);
+    }
+    assert_true(before >= 25 && before <= 100);
+}
+
+static void whoever_comes_back_is_found_within_a_second(void **state)
+{
+    (void)state;
+    struct frontend_options silent = {.kind = FRONTEND_SILENT};
+    struct frontend_options closes = {.kind = FRONTEND_CLOSES};
+    const struct frontend_options *rows[] = {NULL, &silent, &closes};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct grpc_fixture fixture;
+        grpc_fixture_open(&fixture, rows[i], NULL);
+        frontend_listen(fixture.frontend, rows[i] != NULL);
+        expect_a_dial_each_second(&fixture);
+        grpc_fixture_close(&fixture);
+    }
+}
+
+static void a_slow_greeting_is_waited_for_beside_the_other_dials(void **state)
+{
+    (void)state;
+    struct grpc_fixture fixture;
+    grpc_fixture_open(&fixture, NULL, NULL);
+    struct grpc_ended *ended = grpc_fixture_call(&fixture, "x", 1);
+    for (int i = 0; i < 8; i++) {
+        fixture.now_us += SECOND / 2;
+        (void)grpc_client_step(fixture.client); /* the server does nothing meanwhile */
+    }
+    assert_int_equal(grpc_fixture_facts(&fixture).dialling, 2);
+    grpc_fixture_wait(&fixture, ended);
+    assert_int_equal(ended->outcome, GRPC_STATUS);
+    turns(&fixture, 0);
+    assert_int_equal(grpc_fixture_facts(&fixture).dialling, 0);
+    assert_int_equal(grpc_fixture_facts(&fixture).connections, 1);
     grpc_fixture_close(&fixture);
 }
 
@@ -522,6 +708,10 @@ int main(void)
         cmocka_unit_test(a_call_above_a_goaways_last_stream_is_sent_again_elsewhere),
         cmocka_unit_test(a_server_that_only_says_goaway_is_not_hammered),
         cmocka_unit_test(a_frozen_server_is_noticed_by_its_silence),
+        cmocka_unit_test(a_silent_connection_is_replaced_within_two_seconds),
+        cmocka_unit_test(a_server_that_is_silent_again_and_again_is_given_more_time),
+        cmocka_unit_test(a_quiet_connection_beside_a_silent_one_is_asked_and_replaced_too),
+        cmocka_unit_test(a_server_that_is_only_slow_keeps_its_connection),
         cmocka_unit_test(a_port_where_nobody_listens_is_not_sent),
         cmocka_unit_test(strangers_are_recognised_and_get_no_call),
         cmocka_unit_test(a_server_that_never_speaks_is_given_up),
@@ -529,6 +719,8 @@ int main(void)
         cmocka_unit_test(a_slow_lookup_holds_up_nothing_and_is_used_in_the_end),
         cmocka_unit_test(closing_while_a_lookup_runs_is_safe),
         cmocka_unit_test(a_patient_call_waits_for_the_servers_return),
+        cmocka_unit_test(whoever_comes_back_is_found_within_a_second),
+        cmocka_unit_test(a_slow_greeting_is_waited_for_beside_the_other_dials),
         cmocka_unit_test(a_probe_dials_at_once_when_told),
         cmocka_unit_test(what_never_left_a_broken_connection_is_sent_on_the_next),
         cmocka_unit_test(a_cut_makes_what_was_sent_unknown_and_what_was_not_goes_on),

@@ -159,6 +159,25 @@ static void many_interim_answers_are_a_flood(void **state)
     run_raw_of(raw, GRPC_UNKNOWN, GRPC_CAUSE_ANSWER_TOO_LARGE, "interim answers");
 }
 
+/* ":status 103" with "grpc-status 0" and the content type; then a 200 that ends without a word. */
+static void an_interim_answer_is_not_the_answer(void **state)
+{
+    struct raw *raw = *state;
+    static const char interim[] = "\x08\x03"
+                                  "103"
+                                  "\x0f\x10\x10"
+                                  "application/grpc"
+                                  "\x00\x0bgrpc-status\x01"
+                                  "3";
+    add_frame(raw, NGHTTP2_HEADERS, 4, 1, interim, sizeof interim - 1);
+    add_frame(raw, NGHTTP2_HEADERS, 4, 1,
+              "\x88\x0f\x10\x10"
+              "application/grpc",
+              20);
+    add_frame(raw, NGHTTP2_DATA, 1, 1, "\0\0\0\0\0", 5);
+    run_raw_of(raw, GRPC_UNKNOWN, GRPC_CAUSE_NO_STATUS, "a status in an interim answer");
+}
+
 static void endless_continuations_end_the_connection(void **state)
 {
     struct raw *raw = *state;
@@ -289,6 +308,7 @@ int main(void)
         cmocka_unit_test(answers_that_break_http_are_bad_answers),
         cmocka_unit_test(floods_of_control_frames_end_the_connection),
         cmocka_unit_test(many_interim_answers_are_a_flood),
+        cmocka_unit_test(an_interim_answer_is_not_the_answer),
         cmocka_unit_test(endless_continuations_end_the_connection),
         cmocka_unit_test(a_header_bomb_costs_one_call_and_no_memory),
         cmocka_unit_test(a_lying_length_costs_no_memory),

@@ -49,21 +49,27 @@ DECLARE
 BEGIN
     PERFORM :schema.tell_claims(ids);
     WITH before AS MATERIALIZED (
-        SELECT q.id, q.node_id FROM :schema.workflow_execution_queue q WHERE q.id = ANY (ids)
+        SELECT c.id, c.node_id, c.running, c.counted, c.ended FROM :schema.count_handovers(ids) c
     ), taken AS (
         UPDATE :schema.workflow_execution_queue q
-        SET status = 'CLAIMED', node_id = 0, fence = next_fence, handovers = q.handovers + 1, interruptions = q.interruptions + 1
+        SET status = 'CLAIMED', node_id = 0, fence = next_fence, handovers = q.handovers + 1, interruptions = q.interruptions + 1,
+            handovers_counted = b.counted, steps_ended = b.ended
         FROM before b WHERE q.id = b.id
-        RETURNING q.id, b.node_id, q.handovers >= handovers_max AS poison
+        RETURNING q.id, b.node_id, b.running, b.counted, b.running IS NOT NULL AND b.counted >= handovers_max AS poison
     ), event AS (
-        INSERT INTO :schema.workflow_execution_events (execution_id, at, event, node_id, fence, reason)
-        SELECT t.id, now_us, CASE WHEN t.poison THEN 'poison' ELSE 'hand_over' END, t.node_id, next_fence, why FROM taken t
+        INSERT INTO :schema.workflow_execution_events (execution_id, at, event, node_id, fence, reason, detail)
+        SELECT t.id, now_us, CASE WHEN t.poison THEN 'poison' ELSE 'hand_over' END, t.node_id, next_fence, why,
+               CASE WHEN t.running IS NOT NULL THEN format('%s of %s while it ran %s', t.counted, handovers_max, t.running) END
+        FROM taken t
     )
     SELECT array_agg(t.id) FILTER (WHERE t.poison), count(*) FILTER (WHERE NOT t.poison), count(*) FILTER (WHERE t.poison)
     INTO lost, handed_over, poisoned FROM taken t;
     IF lost IS NOT NULL THEN
         SELECT array_agg(m.workspace_id) INTO freed
-        FROM :schema.move_to_history(lost, 'FAILED', 'poison', 'its node died each time it ran; it is not tried again', now_us) m;
+        FROM :schema.move_to_history(lost, 'FAILED', 'poison',
+                                     format('its node died %s times while it ran, and no step of it ended in between; it is not tried again',
+                                            handovers_max),
+                                     now_us) m;
         PERFORM :schema.free_slots(freed, array_fill('FAILED'::text, ARRAY[cardinality(freed)]));
     END IF;
 END
@@ -239,7 +245,8 @@ BEGIN
             (execution_id, step, attempt, status, started_at, finished_at, node_id, fence)
         SELECT ids[b.place], b.step, b.attempt, 'INTERRUPTED', b.started_at,
                coalesce((SELECT min(e.at) FROM :schema.workflow_execution_events e
-                         WHERE e.execution_id = ids[b.place] AND e.event IN ('hand_over', 'give_back') AND e.at >= b.started_at), now_us),
+                         WHERE e.execution_id = ids[b.place] AND e.event IN ('hand_over', 'give_back') AND e.at >= b.started_at
+                           AND e.fence >= b.fence), now_us),
                b.node_id, b.fence
         FROM unnest(begun.places, begun.steps, begun.states, begun.attempts, begun.followed_by, begun.starts, begun.nodes, begun.fences)
              b (place, step, status, attempt, followed_by, started_at, node_id, fence)

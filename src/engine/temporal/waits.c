@@ -1,0 +1,267 @@
+/* Waiting calls (history long polls): they tell of an end at once, and there are few of them. So they wait where an end is
+ * waited for: for runs of workspaces whose slots others want. Each such workspace gets one before any gets a second, and
+ * half of the places are kept for that: a workspace with few slots loses most by a late end. The list sees to all others.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "engine/temporal/parts.h"
+
+/* --- workspaces --- */
+
+static struct waited_workspace **place_of(struct temporal *engine, const char *name)
+{
+    uint32_t hash = 2166136261u; /* FNV-1a */
+    for (const char *at = name; *at != '\0'; at++) {
+        hash = (hash ^ (unsigned char)*at) * 16777619u;
+    }
+    struct waited_workspace **place = &engine->waited[hash % WAITED_BUCKETS];
+    while (*place != NULL && strcmp((*place)->name, name) != 0) {
+        place = &(*place)->next;
+    }
+    return place;
+}
+
+/* NULL when out of memory: then the list must do. */
+static struct waited_workspace *find_or_make(struct temporal *engine, const char *name)
+{
+    struct waited_workspace **place = place_of(engine, name);
+    if (*place == NULL) {
+        size_t length = strlen(name) + 1;
+        *place = calloc(1, sizeof **place + length);
+        if (*place != NULL) {
+            (*place)->last = &(*place)->first;
+            memcpy((*place)->name, name, length);
+        }
+    }
+    return *place;
+}
+
+static void leave_queue(struct waited_workspace *workspace)
+{
+    struct waited_queue *queue = workspace->queue;
+    if (queue == NULL) {
+        return;
+    }
+    *(workspace->turn_previous != NULL ? &workspace->turn_previous->turn_next : &queue->first) = workspace->turn_next;
+    *(workspace->turn_next != NULL ? &workspace->turn_next->turn_previous : &queue->last) = workspace->turn_previous;
+    workspace->turn_next = workspace->turn_previous = NULL;
+    workspace->queue = NULL;
+}
+
+/* Into the queue where it belongs, at its end unless it is there already; or away, when nothing is known of it. */
+static void settle(struct temporal *engine, struct waited_workspace *workspace)
+{
+    struct waited_queue *queue = !workspace->wanted || workspace->first == NULL ? NULL
+                                 : workspace->polls == 0                        ? &engine->waited_none
+                                                                                : &engine->waited_some;
+    if (queue != workspace->queue) {
+        leave_queue(workspace);
+        if (queue != NULL) {
+            workspace->queue = queue;
+            workspace->turn_previous = queue->last;
+            *(queue->last != NULL ? &queue->last->turn_next : &queue->first) = workspace;
+            queue->last = workspace;
+        }
+    }
+    if (!workspace->wanted && workspace->first == NULL && workspace->polls == 0) {
+        struct waited_workspace **place = place_of(engine, workspace->name);
+        *place = workspace->next;
+        free(workspace);
+    }
+}
+
+void waits_want(struct temporal *engine, const char *name, bool wanted)
+{
+    struct waited_workspace *workspace = wanted ? find_or_make(engine, name) : *place_of(engine, name);
+    if (workspace != NULL) {
+        workspace->wanted = wanted;
+        settle(engine, workspace);
+    }
+}
+
+void waits_want_nothing(struct temporal *engine)
+{
+    for (size_t i = 0; i < WAITED_BUCKETS; i++) {
+        for (struct waited_workspace *workspace = engine->waited[i], *next; workspace != NULL; workspace = next) {
+            next = workspace->next;
+            workspace->wanted = false;
+            settle(engine, workspace);
+        }
+    }
+}
+
+/* --- runs --- */
+
+static void leave_workspace(struct run *run)
+{
+    *run->wait_link = run->wait_next;
+    if (run->wait_next != NULL) {
+        run->wait_next->wait_link = run->wait_link;
+    } else {
+        run->waits->last = run->wait_link;
+    }
+    run->wait_next = NULL;
+    run->wait_link = NULL;
+}
+
+void waits_add(struct temporal *engine, struct run *run)
+{
+    if (run->waits != NULL) {
+        return;
+    }
+    struct waited_workspace *workspace = find_or_make(engine, run->workspace);
+    if (workspace == NULL) {
+        return;
+    }
+    run->waits = workspace;
+    run->wait_next = NULL;
+    run->wait_link = workspace->last;
+    *run->wait_link = run;
+    workspace->last = &run->wait_next;
+    settle(engine, workspace);
+}
+
+/* It is not waited for any more, nor in the queue. */
+static void end_wait(struct temporal *engine, struct run *run)
+{
+    struct waited_workspace *workspace = run->waits;
+    run->waits = NULL;
+    workspace->polls--;
+    engine->polls--;
+    settle(engine, workspace);
+}
+
+void waits_remove(struct temporal *engine, struct run *run)
+{
+    if (run->waits == NULL) {
+        return;
+    }
+    if (run->poll != NULL) {
+        end_wait(engine, run);
+        call_forget(run->poll, true);
+        return;
+    }
+    struct waited_workspace *workspace = run->waits;
+    leave_workspace(run);
+    run->waits = NULL;
+    settle(engine, workspace);
+}
+
+void waits_begin_anew(struct temporal *engine)
+{
+    engine->polls_pause_until_us = temporal_now(engine);
+    for (size_t i = 0; i < engine->bucket_count; i++) {
+        for (struct run *run = engine->buckets[i]; run != NULL; run = run->next) {
+            if (run->poll != NULL) {
+                waits_remove(engine, run);
+                waits_add(engine, run);
+            }
+        }
+    }
+}
+
+/* --- calls --- */
+
+static bool send_poll(struct temporal *engine, struct run *run, struct bytes token);
+
+static void poll_failed(struct temporal *engine, struct run *run, enum look_kind look)
+{
+    int64_t now_us = temporal_now(engine);
+    if (look == LOOK_THROTTLED) {
+        engine->polls_now_max = engine->polls / 2 + 1;
+        engine->polls_fewer_until_us = time_add(now_us, 60 * MICROSECONDS_PER_SECOND);
+    } else if (look == LOOK_NOT_FOUND) {
+        start_ask(engine, run);
+    }
+    engine->polls_pause_until_us = time_add(now_us, MICROSECONDS_PER_SECOND);
+}
+
+static void poll_done(struct temporal *engine, struct run *run, const struct grpc_result *result)
+{
+    struct closing closing = {.kind = CLOSING_NONE};
+    if (run == NULL) {
+        return;
+    }
+    enum look_kind look = look_of(result);
+    bool is_read = look == LOOK_OK && answer_close_event(result->response, result->response_length, &closing) == WEIR_OK;
+    bool goes_on = is_read && closing.kind == CLOSING_NONE;
+    /* Nothing yet: the same call again keeps its place, unless nobody wants the slot any more. */
+    if (goes_on && run->waits->wanted && send_poll(engine, run, closing.token)) {
+        closing_close(&closing);
+        return;
+    }
+    end_wait(engine, run);
+    if (is_read && !goes_on) {
+        end_take(engine, run, &closing);
+        return;
+    }
+    closing_close(&closing);
+    if (!goes_on) {
+        poll_failed(engine, run, look);
+    }
+    waits_add(engine, run);
+}
+
+static bool send_poll(struct temporal *engine, struct run *run, struct bytes token)
+{
+    char name[WORKFLOW_ID_MAX];
+    (void)snprintf(name, sizeof name, WORKFLOW_ID_PREFIX "%s", run->id);
+    bool is_sent = call_send_own(engine, run, &run->poll, METHOD_HISTORY,
+                                 message_close_event(engine->namespace_name, name, run->run_id, true, token),
+                                 POLL_TIMEOUT_US, poll_done);
+    if (!is_sent) {
+        engine->polls_pause_until_us = time_add(temporal_now(engine), MICROSECONDS_PER_SECOND);
+    }
+    return is_sent;
+}
+
+/* Waits for the first of the workspace, which goes to the end of its queue. */
+static void give_place(struct temporal *engine, struct waited_workspace *workspace)
+{
+    struct run *run = workspace->first;
+    leave_workspace(run);
+    leave_queue(workspace);
+    workspace->polls++;
+    engine->polls++;
+    settle(engine, workspace);
+    if (!send_poll(engine, run, (struct bytes){NULL, 0})) {
+        end_wait(engine, run);
+        waits_add(engine, run);
+    }
+}
+
+int64_t waits_step(struct temporal *engine, int64_t now_us)
+{
+    if (engine->polls_now_max < engine->polls_max && now_us >= engine->polls_fewer_until_us) {
+        engine->polls_now_max = engine->polls_max;
+    }
+    for (;;) {
+        bool has_place = engine->polls < engine->polls_now_max;
+        bool has_second = engine->polls < (engine->polls_now_max + 1) / 2;
+        struct waited_workspace *next = has_place ? engine->waited_none.first : NULL;
+        next = next == NULL && has_second ? engine->waited_some.first : next;
+        if (next == NULL) {
+            return TIME_NEVER;
+        }
+        if (now_us < engine->polls_pause_until_us) {
+            return engine->polls_pause_until_us;
+        }
+        give_place(engine, next);
+    }
+}
+
+void waits_open(struct temporal *engine)
+{
+    engine->polls_now_max = engine->polls_max;
+}
+
+void waits_close(struct temporal *engine)
+{
+    waits_want_nothing(engine);
+    for (size_t i = 0; i < WAITED_BUCKETS; i++) {
+        INVARIANT(engine->waited[i] == NULL);
+    }
+}

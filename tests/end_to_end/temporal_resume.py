@@ -1,0 +1,148 @@
+#!/usr/bin/env python3
+"""How soon work resumes after an outage of a real Temporal service: the time from the service's return to the first start
+through weir that is on record, beside that of a plain client of the official SDK that tries all the time. The service is
+killed and restarted, frozen, and cut off by a network that refuses or swallows. The times are told, not judged; what bounds
+them is tested on a virtual clock (unit/engine/temporal: outage, grpc/faults).
+
+usage: temporal_resume.py BINARY [SECONDS [ROUNDS]]      SECONDS: how long each outage lasts (20)
+"""
+
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+from harness import Weir
+from postgres_server import PostgresServer
+from temporal_parts import FOLDER, Server, wait_for
+from temporal_proxy import Proxy
+from temporal_scene import enqueue_many, prepare, serve
+
+# Prints the time of each start that succeeds; a fresh connection each time, so that none is half open.
+CLIENT = '''
+import asyncio, sys, time
+from datetime import timedelta
+from temporalio.client import Client
+async def main():
+    for i in range(10 ** 9):
+        try:
+            client = await asyncio.wait_for(Client.connect(sys.argv[1]), 1)
+            await client.start_workflow("Noop", {}, id=f"plain-{time.time()}", task_queue="nobody",
+                                        rpc_timeout=timedelta(seconds=1))
+            print(time.time(), flush=True)
+        except BaseException:
+            pass
+        await asyncio.sleep(0.05)
+asyncio.run(main())
+'''
+
+
+class Scene:
+    def __init__(self, binary):
+        self.folder = tempfile.mkdtemp(prefix='weir-resume-')
+        os.mkdir(os.path.join(self.folder, 'home'))
+        self.weir = Weir(os.path.abspath(binary), self.folder)
+        self.postgres = PostgresServer()
+        self.database = self.postgres.database()
+        self.weir.environment['WEIR_STORE'] = self.postgres.url(database=self.database)
+        self.server = Server(durable=True)
+        self.proxy = Proxy(self.server.port, 1)
+        prepare(self.weir, self.server, queue='nobody', address=self.proxy.address)
+        self.weir.good('workspace', 'set', 'acme', '--max-concurrent', '900', '-q')
+        serve(self.weir)
+        self.dispatched = 0
+        self.start_some(5)
+
+    def first_after(self, moment):
+        found = self.postgres.sql(f'''SELECT min(dispatched_at) FROM weir.workflow_execution_queue
+            WHERE dispatched_at > {int(moment * 1e6)}''', self.database)
+        return int(found) / 1e6 if found else None
+
+    def start_some(self, count):
+        self.dispatched += count
+        enqueue_many(self.weir, count)
+        wait_for('the starts', lambda: int(self.postgres.sql(
+            'SELECT count(*) FROM weir.workflow_execution_queue WHERE dispatched_at IS NOT NULL',
+            self.database)) >= self.dispatched)
+
+    def measure(self, name, begin, end, seconds):
+        """`end` returns the moment from which on the service can be reached."""
+        begin()
+        time.sleep(1)
+        enqueue_many(self.weir, 20)
+        self.dispatched += 20
+        client = subprocess.Popen([os.path.join(FOLDER, 'venv', 'bin', 'python'), '-c', CLIENT, self.proxy.address],
+                                  stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        time.sleep(seconds)
+        moment = end()
+        plain = float(client.stdout.readline())
+        ours = wait_for('a start', lambda: self.first_after(moment), 300)
+        client.kill()
+        client.wait()
+        print(f'{name:10} {seconds:3} s: first start through weir after {ours - moment:.2f} s, by a plain client after '
+              f'{plain - moment:.2f} s', flush=True)
+        self.start_some(5)
+
+    def kill(self):
+        self.server.kill()
+
+    def restart(self):
+        """The moment at which it listens again."""
+        found = []
+
+        def listens():
+            with socket.socket() as probe:
+                return probe.connect_ex(('127.0.0.1', self.server.port)) == 0
+        self.server.is_ready = lambda: listens() and (found.append(time.time()) or True)
+        self.server.start()
+        del self.server.is_ready
+        return found[0]
+
+    def freeze(self):
+        self.server.freeze(True)
+
+    def thaw(self):
+        self.server.freeze(False)
+        return time.time()
+
+    def refuse(self):
+        self.proxy.refuses = True
+        self.proxy.cut()
+
+    def accept(self):
+        self.proxy.refuses = False
+        return time.time()
+
+    def swallow(self):
+        self.proxy.half_open()
+        self.proxy.swallows = True
+
+    def pass_on(self):
+        self.proxy.swallows = False
+        return time.time()
+
+    def close(self):
+        self.weir.close()
+        self.proxy.close()
+        self.server.close()
+        self.postgres.close()
+
+
+def main(binary, seconds='20', rounds='1'):
+    if FOLDER is None:
+        sys.exit('there is no Temporal server for tests here; get it with: tools/install_temporal.sh')
+    scene = Scene(binary)
+    try:
+        for _ in range(int(rounds)):
+            scene.measure('killed', scene.kill, scene.restart, int(seconds))
+            scene.measure('frozen', scene.freeze, scene.thaw, int(seconds))
+            scene.measure('refused', scene.refuse, scene.accept, int(seconds))
+            scene.measure('swallowed', scene.swallow, scene.pass_on, int(seconds))
+    finally:
+        scene.close()
+
+
+if __name__ == '__main__':
+    main(*sys.argv[1:])

@@ -1,0 +1,105 @@
+/* The heartbeat of a node goes on whatever else the node does: a lease must not end because there is much to do. */
+#include "dispatch/nodes.h"
+
+#include <time.h>
+
+#include "unit/dispatch/bench.h"
+
+enum { LEASE_SECONDS = 6, BEATS_PER_LEASE = 3, JOIN_SECONDS = 60 };
+
+static const struct store_driver *real_driver;
+static struct store_driver watched_driver;
+static struct bench *interrupted;         /* the bench of the next recovery */
+static const struct store *beating_store; /* the handle of the last heartbeat */
+static int beats;
+
+static enum weir_status count_beat(struct store *store, int64_t node, struct node_beat *beat, struct weir_error *error)
+{
+    beating_store = store;
+    beats++;
+    return real_driver->node_beat(store, node, beat, error);
+}
+
+static void watch(struct bench *bench)
+{
+    real_driver = bench->store->driver;
+    watched_driver = *real_driver;
+    watched_driver.node_beat = count_beat;
+    bench->store->driver = &watched_driver;
+    bench->settings.lease_us = LEASE_SECONDS * SECOND;
+    interrupted = NULL;
+    beats = 0;
+}
+
+static void heartbeats_go_on_with_a_full_engine(void **state)
+{
+    struct bench *bench = *state;
+    char id[UUID_TEXT_MAX];
+    watch(bench);
+    start_node(bench);
+    for (int i = 0; i < 3 * ROOM; i++) {
+        push(bench, (struct scripted_fate){.run_us = 60 * MINUTE});
+        enqueue(bench, "many", id);
+    }
+    pass(bench, SECOND);
+    assert_int_equal(scripted_world_open_runs(bench->world, NULL), ROOM);
+    beats = 0;
+    pass(bench, 10 * LEASE_SECONDS * SECOND);
+    assert_int_equal(scripted_world_open_runs(bench->world, NULL), ROOM);
+    assert_true(beats >= 10 * BEATS_PER_LEASE - 1);
+    assert_int_equal(bench->counts[EVENT_LEASE_LOST] + bench->counts[EVENT_NODE_DEAD], 0);
+}
+
+static void *beat_in_a_thread(void *context)
+{
+    struct bench *bench = context;
+    (void)node_heartbeat_step(bench->node);
+    return NULL;
+}
+
+/* The recovery stands still here until a heartbeat has come and gone: were they one loop, one handle or under one lock, it
+ * could not come. */
+static enum weir_status recover_during_a_heartbeat(struct store *store, const struct recover_options *options,
+                                                   struct recover_result *ret_result, struct weir_error *error)
+{
+    struct bench *bench = interrupted;
+    if (bench != NULL && !options->look_only) {
+        struct timespec until;
+        pthread_t thread;
+        int before = beats;
+        interrupted = NULL;
+        assert_ptr_not_equal(store, beating_store);
+        bench->now_us += LEASE_SECONDS * SECOND / BEATS_PER_LEASE;
+        assert_int_equal(pthread_create(&thread, NULL, beat_in_a_thread, bench), 0);
+        (void)clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_sec += JOIN_SECONDS;
+        assert_int_equal(pthread_timedjoin_np(thread, NULL, &until), 0);
+        assert_int_equal(beats, before + 1);
+    }
+    return real_driver->recover(store, options, ret_result, error);
+}
+
+static void a_heartbeat_does_not_wait_for_a_recovery(void **state)
+{
+    struct bench *bench = *state;
+    watch(bench);
+    watched_driver.recover = recover_during_a_heartbeat;
+    start_node(bench);
+    pass(bench, LEASE_SECONDS * SECOND);
+    assert_true(beats > 0);
+    interrupted = bench;
+    pass(bench, MINUTE);
+    assert_null(interrupted); /* there was one */
+    assert_int_equal(bench->counts[EVENT_LEASE_LOST] + bench->counts[EVENT_NODE_DEAD], 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, open_bench, close_bench)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(heartbeats_go_on_with_a_full_engine),
+        TEST(a_heartbeat_does_not_wait_for_a_recovery),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

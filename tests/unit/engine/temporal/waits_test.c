@@ -1,0 +1,353 @@
+/* For whose end a call waits: for runs of workspaces whose slots others want. On a virtual clock, with a service in memory;
+ * first the engine alone, which is told, then a whole node on a real SQLite store, which must find out. */
+#include "support/test.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "dispatch/node.h"
+#include "engine/temporal/parts.h"
+#include "support/fake_temporal.h"
+
+#define SECOND_US MICROSECONDS_PER_SECOND
+#define MS_US MICROSECONDS_PER_MS
+#define DEFINITION "{\"name\": \"outside\", \"temporal\": {\"task_queue\": \"q\"}}"
+
+enum { PLACES = 10, EACH = 10, WORKSPACES = 10 };
+
+/* --- the engine --- */
+
+struct bench {
+    struct clock clock;
+    int64_t now_us;
+    struct fake_temporal *service;
+    struct engine *engine;
+    size_t ended;
+};
+
+static int64_t bench_now(void *context)
+{
+    return ((struct bench *)context)->now_us;
+}
+
+static void hear(void *context, struct report *report)
+{
+    ((struct bench *)context)->ended += report->kind == REPORT_ENDED;
+    report_free(report);
+}
+
+static void pass(struct bench *bench, int64_t us)
+{
+    int64_t end_us = bench->now_us + us;
+    while (bench->now_us < end_us) {
+        int64_t next_us = engine_step(bench->engine);
+        next_us = next_us < end_us ? next_us : end_us;
+        bench->now_us = next_us > bench->now_us ? next_us : bench->now_us + 10;
+    }
+    (void)engine_step(bench->engine);
+}
+
+static const char *id_of(int workspace, int i, char *to)
+{
+    (void)snprintf(to, UUID_TEXT_MAX, "019aa000-0000-7000-8000-%012d", workspace * EACH + i);
+    return to;
+}
+
+static const char *name_of(int workspace, char *to)
+{
+    (void)snprintf(to, 16, "w%d", workspace);
+    return to;
+}
+
+/* EACH executions of each of the workspaces w0 to w9, followed. */
+static void open_bench(struct bench *bench)
+{
+    char name[16];
+    memset(bench, 0, sizeof *bench);
+    bench->now_us = 1000 * SECOND_US;
+    bench->clock = (struct clock){.wall_us = bench_now, .boot_us = bench_now, .context = bench};
+    bench->service = fake_temporal_open(&bench->clock);
+    struct temporal_wire wire = fake_temporal_wire(bench->service);
+    struct temporal_options options = {.clock = &bench->clock, .polls_max = PLACES, .starts_max = 1000};
+    assert_int_equal(temporal_open_on(&options, &wire, &bench->engine, NULL), WEIR_OK);
+    engine_set_sink(bench->engine, (struct report_sink){hear, bench});
+    for (int workspace = 0; workspace < WORKSPACES; workspace++) {
+        for (int i = 0; i < EACH; i++) {
+            struct engine_start start = {.workspace = name_of(workspace, name),
+                                         .workflow = "outside",
+                                         .version = 1,
+                                         .definition_id = 1,
+                                         .definition = DEFINITION,
+                                         .params = "{}",
+                                         .params_length = 2,
+                                         .fence = 5,
+                                         .attempt = 1};
+            (void)id_of(workspace, i, start.id);
+            assert_int_equal(engine_start(bench->engine, &start, NULL), WEIR_OK);
+        }
+    }
+    pass(bench, 2 * SECOND_US);
+    assert_int_equal(engine_running(bench->engine), WORKSPACES * EACH);
+}
+
+static void close_bench(struct bench *bench)
+{
+    engine_close(bench->engine);
+    fake_temporal_close(bench->service);
+}
+
+static void want(struct bench *bench, int workspace, bool wanted)
+{
+    char name[16];
+    engine_want_slots(bench->engine, name_of(workspace, name), wanted);
+}
+
+static int waited_for(const struct bench *bench, int workspace)
+{
+    char id[UUID_TEXT_MAX];
+    int count = 0;
+    for (int i = 0; i < EACH; i++) {
+        count += fake_temporal_is_waited_for(bench->service, id_of(workspace, i, id));
+    }
+    return count;
+}
+
+static void nobody_is_waited_for_whose_slot_nobody_wants(void **state)
+{
+    struct bench bench;
+    char id[UUID_TEXT_MAX];
+    (void)state;
+    open_bench(&bench);
+    pass(&bench, 30 * SECOND_US);
+    assert_int_equal(fake_temporal_calls(bench.service, FAKE_POLL), 0);
+    fake_temporal_end(bench.service, id_of(3, 0, id), RUN_STATUS_COMPLETED, "1"); /* the list sees it */
+    pass(&bench, 5 * SECOND_US);
+    assert_int_equal(bench.ended, 1);
+    close_bench(&bench);
+}
+
+static void waits_go_where_slots_are_wanted_and_end_with_the_wish(void **state)
+{
+    struct bench bench;
+    (void)state;
+    open_bench(&bench);
+    want(&bench, 3, true);
+    want(&bench, 7, true);
+    pass(&bench, SECOND_US);
+    for (int workspace = 0; workspace < WORKSPACES; workspace++) {
+        int waits = waited_for(&bench, workspace);
+        assert_true(workspace == 3 || workspace == 7 ? waits >= 1 : waits == 0);
+    }
+    assert_int_equal(fake_temporal_polls_waiting(bench.service), PLACES / 2); /* the other half is for newcomers */
+    want(&bench, 3, false);
+    want(&bench, 5, true);
+    pass(&bench, SECOND_US);
+    assert_true(waited_for(&bench, 5) >= 1);
+    pass(&bench, 25 * SECOND_US); /* the calls of before are answered after 20 s */
+    assert_int_equal(waited_for(&bench, 3), 0);
+    assert_true(waited_for(&bench, 5) >= 1 && waited_for(&bench, 7) >= 1);
+    engine_abandon(bench.engine, NULL, 0);
+    pass(&bench, SECOND_US);
+    assert_int_equal(fake_temporal_polls_waiting(bench.service), 0);
+    close_bench(&bench);
+}
+
+static void each_workspace_has_one_run_that_is_waited_for(void **state)
+{
+    struct bench bench;
+    char id[UUID_TEXT_MAX];
+    (void)state;
+    open_bench(&bench);
+    for (int workspace = 0; workspace < WORKSPACES; workspace++) {
+        want(&bench, workspace, true);
+    }
+    pass(&bench, SECOND_US);
+    for (int workspace = 0; workspace < WORKSPACES; workspace++) {
+        assert_int_equal(waited_for(&bench, workspace), 1);
+        for (int i = 0; i < EACH; i++) {
+            if (fake_temporal_is_waited_for(bench.service, id_of(workspace, i, id))) {
+                fake_temporal_end(bench.service, id, RUN_STATUS_COMPLETED, "1");
+            }
+        }
+    }
+    fake_temporal_break_lists(bench.service, true);
+    pass(&bench, 50 * MS_US);
+    assert_int_equal(bench.ended, WORKSPACES);
+    assert_int_equal(fake_temporal_polls_waiting(bench.service), PLACES); /* the next of each */
+    close_bench(&bench);
+}
+
+static void refused_waits_leave_the_list(void **state)
+{
+    struct bench bench;
+    char id[UUID_TEXT_MAX];
+    (void)state;
+    open_bench(&bench);
+    fake_temporal_refuse_polls(bench.service, true);
+    want(&bench, 3, true);
+    pass(&bench, 10 * SECOND_US);
+    assert_in_range(fake_temporal_calls(bench.service, FAKE_POLL), 1, 20);
+    fake_temporal_end(bench.service, id_of(3, 0, id), RUN_STATUS_COMPLETED, "1");
+    pass(&bench, 5 * SECOND_US);
+    assert_int_equal(bench.ended, 1);
+    fake_temporal_refuse_polls(bench.service, false);
+    pass(&bench, 61 * SECOND_US);
+    assert_true(waited_for(&bench, 3) >= 1);
+    close_bench(&bench);
+}
+
+/* --- a node --- */
+
+enum { BACKLOG = 12, WIDE = 8 };
+
+struct scene {
+    struct bench bench;
+    char folder[64];
+    struct store *store;
+    struct node *node;
+    struct event_bus events;
+    char full[BACKLOG][UUID_TEXT_MAX];
+    char wide[WIDE][UUID_TEXT_MAX];
+};
+
+static void pass_node(struct scene *scene, int64_t us)
+{
+    struct bench *bench = &scene->bench;
+    int64_t end_us = bench->now_us + us;
+    while (bench->now_us < end_us) {
+        int64_t next_us = node_step(scene->node);
+        next_us = next_us < end_us ? next_us : end_us;
+        bench->now_us = next_us > bench->now_us ? next_us : bench->now_us + 10;
+    }
+    (void)node_step(scene->node);
+}
+
+static void enqueue(struct scene *scene, const char *workspace, char (*ids)[UUID_TEXT_MAX], int count)
+{
+    for (int i = 0; i < count; i++) {
+        struct enqueue_request request = {.workspace = workspace, .workflow = "outside"};
+        struct enqueue_result result;
+        assert_int_equal(store_enqueue(scene->store, &request, 1, &result, NULL), WEIR_OK);
+        assert_int_equal(result.status, WEIR_OK);
+        memcpy(ids[i], result.id, sizeof ids[i]);
+        node_wake(scene->node);
+        pass_node(scene, MS_US);
+    }
+}
+
+static void open_scene(struct scene *scene)
+{
+    static const struct {
+        const char *name;
+        int slots;
+    } workspaces[] = {{"full", 1}, {"wide", 2 * WIDE}};
+    char url[96];
+    struct published published;
+    memset(scene, 0, sizeof *scene);
+    struct bench *bench = &scene->bench;
+    bench->now_us = 1000 * SECOND_US;
+    bench->clock = (struct clock){.wall_us = bench_now, .boot_us = bench_now, .context = bench};
+    (void)snprintf(scene->folder, sizeof scene->folder, "%s/weir-waits-XXXXXX",
+                   access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
+    assert_non_null(mkdtemp(scene->folder));
+    (void)snprintf(url, sizeof url, "sqlite:%s/weir.db", scene->folder);
+    struct store_options store_options = {.url = url, .create = true, .clock = &bench->clock};
+    assert_int_equal(store_open(&store_options, &scene->store, NULL), WEIR_OK);
+    assert_int_equal(store_migrate(scene->store, NULL, NULL), WEIR_OK);
+    for (size_t i = 0; i < sizeof workspaces / sizeof workspaces[0]; i++) {
+        struct workspace_change change = {
+            .name = workspaces[i].name, .paused = -1, .create = true, .max_concurrent = workspaces[i].slots};
+        assert_int_equal(store_set_workspace(scene->store, &change, NULL), WEIR_OK);
+    }
+    assert_int_equal(store_publish(scene->store, "outside", NULL, DEFINITION, &published, NULL), WEIR_OK);
+    bench->service = fake_temporal_open(&bench->clock);
+    struct temporal_wire wire = fake_temporal_wire(bench->service);
+    struct temporal_options options = {.clock = &bench->clock};
+    assert_int_equal(temporal_open_on(&options, &wire, &bench->engine, NULL), WEIR_OK);
+    struct node_settings settings = {.name = "node", .seed = 7, .clock = &bench->clock};
+    assert_int_equal(node_open(scene->store, bench->engine, &scene->events, &settings, &scene->node, NULL), WEIR_OK);
+    enqueue(scene, "full", scene->full, BACKLOG);
+    enqueue(scene, "wide", scene->wide, WIDE);
+    pass_node(scene, SECOND_US);
+}
+
+static void close_scene(struct scene *scene)
+{
+    static const char *const endings[] = {"", "-wal", "-shm"};
+    char path[128];
+    node_close(scene->node);
+    close_bench(&scene->bench);
+    store_close(scene->store);
+    for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
+        (void)snprintf(path, sizeof path, "%s/weir.db%s", scene->folder, endings[i]);
+        (void)unlink(path);
+    }
+    assert_int_equal(rmdir(scene->folder), 0);
+}
+
+static void expect_none_waited_for(const struct scene *scene)
+{
+    for (int i = 0; i < WIDE; i++) {
+        assert_int_equal(fake_temporal_chains(scene->bench.service, scene->wide[i]), 1);
+        assert_false(fake_temporal_is_waited_for(scene->bench.service, scene->wide[i]));
+    }
+}
+
+/* One slot and a backlog, and beside it a workspace with room for all that it has. */
+static void a_node_waits_for_full_workspaces_and_no_others(void **state)
+{
+    struct scene scene;
+    (void)state;
+    open_scene(&scene);
+    struct fake_temporal *service = scene.bench.service;
+    assert_int_equal(fake_temporal_calls(service, FAKE_POLL), 0); /* nothing has waited yet */
+    fake_temporal_end(service, scene.full[0], RUN_STATUS_COMPLETED, "1");
+    pass_node(&scene, 5 * SECOND_US);
+    fake_temporal_break_lists(service, true);
+    for (int i = 1; i < BACKLOG - 1; i++) {
+        assert_true(fake_temporal_is_waited_for(service, scene.full[i]));
+        expect_none_waited_for(&scene);
+        fake_temporal_end(service, scene.full[i], RUN_STATUS_COMPLETED, "1");
+        pass_node(&scene, 100 * MS_US); /* from the end to the next start */
+        assert_int_equal(fake_temporal_chains(service, scene.full[i + 1]), 1);
+        pass_node(&scene, 500 * MS_US);
+    }
+    /* The last one, and then one that need not wait. */
+    fake_temporal_end(service, scene.full[BACKLOG - 1], RUN_STATUS_COMPLETED, "1");
+    pass_node(&scene, 15 * SECOND_US);
+    size_t polls = fake_temporal_calls(service, FAKE_POLL);
+    enqueue(&scene, "full", scene.full, 1);
+    pass_node(&scene, 30 * SECOND_US);
+    assert_int_equal(fake_temporal_chains(service, scene.full[0]), 1);
+    assert_false(fake_temporal_is_waited_for(service, scene.full[0]));
+    expect_none_waited_for(&scene);
+    assert_true(fake_temporal_calls(service, FAKE_POLL) <= polls + 1);
+    close_scene(&scene);
+}
+
+/* Nothing was claimed since others wait: the minute's look at the workspaces tells. */
+static void a_long_run_is_waited_for_within_two_minutes(void **state)
+{
+    struct scene scene;
+    (void)state;
+    open_scene(&scene);
+    assert_false(fake_temporal_is_waited_for(scene.bench.service, scene.full[0]));
+    pass_node(&scene, 120 * SECOND_US);
+    assert_true(fake_temporal_is_waited_for(scene.bench.service, scene.full[0]));
+    expect_none_waited_for(&scene);
+    close_scene(&scene);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nobody_is_waited_for_whose_slot_nobody_wants),
+        cmocka_unit_test(waits_go_where_slots_are_wanted_and_end_with_the_wish),
+        cmocka_unit_test(each_workspace_has_one_run_that_is_waited_for),
+        cmocka_unit_test(refused_waits_leave_the_list),
+        cmocka_unit_test(a_node_waits_for_full_workspaces_and_no_others),
+        cmocka_unit_test(a_long_run_is_waited_for_within_two_minutes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
