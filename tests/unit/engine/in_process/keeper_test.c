@@ -300,8 +300,8 @@ static bool has_children(long pid)
 static void expression_whose_evaluator_dies_with_the_keeper_is_asked_again(void **state)
 {
     (void)state;
-    engine_fixture_start(&fixture, 1,
-                         "{\"name\":\"t\",\"steps\":{\"a\":{\"exec\":[\"echo\",\"${[range(1000000)] | length}\"]}}}", "{}");
+    engine_fixture_start(&fixture, 1, "{\"name\":\"t\",\"steps\":{\"a\":{\"exec\":[\"echo\",\"${[range(1000000)] | length}\"]}}}",
+                         "{}");
     for (int i = 0; i < 20000 && !has_children(in_process_keeper_pid(fixture.engine)); i++) {
         (void)usleep(1000); /* until the evaluator is there: it works on it for a while */
     }
