@@ -175,8 +175,9 @@ WEIR_MUST_CHECK enum weir_status weir_set_plan(struct weir *weir, const char *na
 
 /* --- looking at executions --- */
 
-/* One execution with params, steps and events, as JSON text with the keys of the view `executions`. `id` may be its first
- * characters, 6 or more. Errors: WEIR_EXECUTION_NOT_FOUND, WEIR_INVALID_ARGUMENT. */
+/* One execution with params, steps, earlier_attempts (runs of a step before its last one) and events, as JSON text with the
+ * keys of the view `executions`. `id` may be its first characters, 6 or more. Errors: WEIR_EXECUTION_NOT_FOUND,
+ * WEIR_INVALID_ARGUMENT. */
 WEIR_MUST_CHECK enum weir_status weir_show(struct weir *weir, const char *id, char **ret_json, struct weir_error *error);
 /* Why it is not running, as JSON text: one "pending_reason" of a closed list with the numbers behind it. Errors likewise.
  */

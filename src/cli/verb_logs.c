@@ -74,23 +74,46 @@ static enum weir_status no_step(const json_t *steps, const char *wanted, struct 
     return WEIR_NOT_FOUND;
 }
 
+static bool is_of(const json_t *row, const json_t *name)
+{
+    return json_equal(json_object_get(row, "step"), name);
+}
+
+/* The steps that are asked for, each behind the attempts that came before its last one. */
+static json_t *pick_steps(const json_t *execution, const char *wanted)
+{
+    const json_t *earlier = json_object_get(execution, "earlier_attempts");
+    json_t *picked = json_array();
+    size_t i;
+    size_t k;
+    json_t *step;
+    json_t *attempt;
+    json_array_foreach(json_object_get(execution, "steps"), i, step)
+    {
+        json_t *name = json_object_get(step, "step");
+        if (wanted != NULL && (json_string_value(name) == NULL || strcmp(json_string_value(name), wanted) != 0)) {
+            continue;
+        }
+        json_array_foreach(earlier, k, attempt)
+        {
+            if (is_of(attempt, name)) {
+                (void)json_array_append(picked, attempt);
+            }
+        }
+        (void)json_array_append(picked, step);
+    }
+    return picked;
+}
+
 static enum weir_status print_logs(struct invocation *invocation, const json_t *execution, struct weir_error *error)
 {
     struct output *output = invocation->output;
     const char *wanted = invocation_text(invocation, "step");
     const json_t *steps = json_object_get(execution, "steps");
-    size_t shown = 0;
     size_t i;
     json_t *step;
-    json_t *picked = json_array();
-    json_array_foreach(steps, i, step)
-    {
-        const char *name = json_string_value(json_object_get(step, "step"));
-        if (wanted == NULL || (name != NULL && strcmp(name, wanted) == 0)) {
-            (void)json_array_append(picked, step);
-        }
-    }
-    shown = json_array_size(picked);
+    json_t *picked = pick_steps(execution, wanted);
+    size_t shown = json_array_size(picked);
     json_t *page = json_pack("{s:O, s:O, s:o, s:I, s:b}", "items", picked, "id", json_object_get(execution, "id"),
                              "next_cursor", json_null(), "count", (json_int_t)shown, "count_is_exact", 1);
     if (wanted != NULL && shown == 0) {

@@ -69,7 +69,21 @@ static void print_workflow(struct output *output, const struct settings *setting
     }
 }
 
-static void print_steps(struct output *output, const json_t *steps)
+static void add_step(struct table *table, struct output *output, const json_t *step)
+{
+    const char *code = field_text(output, step, "error_code");
+    table_cell(table, field_text(output, step, "step"));
+    table_cell(table, field_text(output, step, "status"));
+    table_cell(table, field_text(output, step, "attempt"));
+    table_cell(table, field_text(output, step, "exit_code"));
+    table_cell(table, field_text(output, step, "started_at"));
+    table_cell(table, field_text(output, step, "finished_at"));
+    table_cell(table, field_text(output, step, "node"));
+    table_cell(table, code != NULL ? code : field_text(output, step, "error"));
+}
+
+/* Each step with the attempts that came before its last one. */
+static void print_steps(struct output *output, const json_t *steps, const json_t *earlier)
 {
     static const struct column columns[] = {
         {.title = "STEP", .least = 8},
@@ -77,11 +91,15 @@ static void print_steps(struct output *output, const json_t *steps)
         {.title = "ATTEMPT", .align = COLUMN_RIGHT},
         {.title = "EXIT", .align = COLUMN_RIGHT},
         {.title = "STARTED"},
+        {.title = "FINISHED"},
+        {.title = "NODE", .least = 8},
         {.title = "ERROR", .least = 10},
     };
     struct table table;
     size_t i;
+    size_t k;
     json_t *step;
+    json_t *attempt;
     if (json_array_size(steps) == 0) {
         return;
     }
@@ -89,13 +107,13 @@ static void print_steps(struct output *output, const json_t *steps)
     table_open(&table, output, columns, sizeof columns / sizeof columns[0]);
     json_array_foreach(steps, i, step)
     {
-        const char *code = field_text(output, step, "error_code");
-        table_cell(&table, field_text(output, step, "step"));
-        table_cell(&table, field_text(output, step, "status"));
-        table_cell(&table, field_text(output, step, "attempt"));
-        table_cell(&table, field_text(output, step, "exit_code"));
-        table_cell(&table, field_text(output, step, "started_at"));
-        table_cell(&table, code != NULL ? code : field_text(output, step, "error"));
+        json_array_foreach(earlier, k, attempt)
+        {
+            if (json_equal(json_object_get(attempt, "step"), json_object_get(step, "step"))) {
+                add_step(&table, output, attempt);
+            }
+        }
+        add_step(&table, output, step);
     }
     table_close(&table);
 }
@@ -119,8 +137,10 @@ static void print_events(struct output *output, const json_t *events)
         table_cell(&table, field_text(output, event, "at"));
         table_cell(&table, field_text(output, event, "event"));
         table_cell(&table, field_text(output, event, "node"));
-        table_cell_format(&table, "%s%s%s", reason != NULL ? reason : "", reason != NULL && detail != NULL ? ": " : "",
-                          detail != NULL ? detail : "");
+        const char *attempt = field_text(output, event, "attempt");
+        bool again = attempt != NULL && strcmp(attempt, "1") != 0;
+        table_cell_format(&table, "%s%s%s%s%s", reason != NULL ? reason : "", again ? ", attempt " : "",
+                          again ? attempt : "", reason != NULL && detail != NULL ? ": " : "", detail != NULL ? detail : "");
     }
     table_close(&table);
 }
@@ -138,7 +158,8 @@ enum weir_status verb_show(struct invocation *invocation, struct weir_error *err
         struct settings settings =
             settings_of_group(invocation->settings, json_string_value(json_object_get(execution, "executor_group")));
         print_workflow(invocation->output, &settings, json_object_get(execution, "steps"));
-        print_steps(invocation->output, json_object_get(execution, "steps"));
+        print_steps(invocation->output, json_object_get(execution, "steps"),
+                    json_object_get(execution, "earlier_attempts"));
         print_events(invocation->output, json_object_get(execution, "events"));
     }
     json_decref(execution);

@@ -36,6 +36,7 @@ struct in_flight *in_flight_add(struct in_flight_table *table, const struct clai
     memcpy(entry->id, item->id, sizeof entry->id);
     entry->fence = item->fence;
     entry->attempts = item->attempts;
+    entry->taken_over = item->handovers > 0;
     entry->item = item;
     entry->batch = batch;
     batch->references++;

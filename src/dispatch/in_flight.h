@@ -32,6 +32,7 @@ struct in_flight {
     bool answer_waits;  /* a definite answer is in the recorder's queue: nothing is sent again meanwhile */
     bool started;       /* the engine has it */
     bool dispatched;    /* and that is on record */
+    bool taken_over;    /* an earlier claim of it was lost or given back */
     bool ends_in_batch; /* the recorder's: its end is in the set that is being written */
     int64_t started_boot_us;
     int64_t stuck_after_us;

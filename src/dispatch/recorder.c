@@ -12,8 +12,8 @@
 static const struct retry_policy start_retry = {
     .attempts_max = ATTEMPTS_MAX_DEFAULT, .backoff_us = RETRY_BACKOFF_US, .factor = 2.0, .max_us = RETRY_BACKOFF_MAX_US};
 
-/* A start inside of the node is on record this long after it, unless the execution has ended. Nobody's work depends on that record:
- * what a node has claimed and what it has started is handed over alike. */
+/* A start inside of the node is on record this long after it, unless the execution has ended. Nobody's work depends on that
+ * record: what a node has claimed and what it has started is handed over alike. */
 #define START_WAITS_US (MICROSECONDS_PER_SECOND / 100)
 
 /* --- the queue of reports --- */
@@ -83,7 +83,9 @@ static int64_t next_record(struct node *node, int64_t now_us)
 {
     pthread_mutex_lock(&node->reports.lock);
     const struct report *start = node->reports.first_start;
-    int64_t next_us = node->reports.first != NULL ? now_us : start != NULL ? start->reported_us + START_WAITS_US : TIME_NEVER;
+    int64_t next_us = node->reports.first != NULL ? now_us
+                      : start != NULL             ? start->reported_us + START_WAITS_US
+                                                  : TIME_NEVER;
     pthread_mutex_unlock(&node->reports.lock);
     return next_us;
 }
@@ -198,6 +200,7 @@ static bool plan_record(struct node *node, const struct report *report, struct r
     memset(record, 0, sizeof *record);
     memcpy(record->id, report->id, sizeof record->id);
     record->fence = report->fence;
+    record->taken_over = entry == NULL || entry->taken_over;
     record->error_code = report->error_code[0] == '\0' ? NULL : report->error_code;
     record->error = report->error;
     record->step = report->has_step ? &report->step : NULL;

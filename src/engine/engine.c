@@ -47,6 +47,14 @@ void step_record_close(struct step_record *record)
     }
 }
 
+const char *step_record_lost_attempt(const struct step_record *record)
+{
+    if (record->state != STEP_WAITING || record->error_code[0] == '\0') {
+        return NULL;
+    }
+    return strcmp(record->error_code, STEP_INTERRUPTED) == 0 ? "INTERRUPTED" : "FAILED";
+}
+
 struct report *report_new(enum report_kind kind, const char *id, int64_t fence)
 {
     struct report *report = calloc(1, sizeof *report);

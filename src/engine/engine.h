@@ -54,7 +54,8 @@ const char *step_state_name(enum step_state state);
 bool step_state_parse(const char *name, enum step_state *ret_state);
 bool step_state_is_final(enum step_state state);
 
-/* One step execution as the store keeps it: one row per (execution, step); `attempt` is its last. */
+/* One step execution as the store keeps it: one row per (execution, step); `attempt` is its last.
+ * Those before it are kept apart, when they failed or were interrupted. */
 struct step_record {
     char step[STEP_ID_MAX + 1];
     enum step_state state;
@@ -70,6 +71,11 @@ struct step_record {
     char *error; /* what went wrong, or NULL; owned likewise */
 };
 void step_record_close(struct step_record *record);
+/* The error code of a WAITING step whose attempt was stopped because its node stops: no failure of the step. */
+#define STEP_INTERRUPTED "interrupted"
+/* What became of the attempt when the record says that it is over and another one follows: "FAILED" or "INTERRUPTED". NULL
+ * when it goes on, or was the last. */
+const char *step_record_lost_attempt(const struct step_record *record);
 
 /* --- start --- */
 

@@ -114,6 +114,7 @@ static enum weir_status record_completion(struct store *store, const json_t *exe
     struct record record = {.kind = completion->kind,
                             .fence = json_integer_value(json_object_get(execution, "fence")),
                             .dispatched_first = true,
+                            .taken_over = true,
                             .step = &step,
                             .error_code = completion->error_code,
                             .error = completion->error,

@@ -219,8 +219,10 @@ struct record {
     enum record_kind kind;
     char id[UUID_TEXT_MAX];
     int64_t fence;
-    bool dispatched_first;          /* an end that was reported before DISPATCHED was on record: count it as dispatched */
-    int64_t delay_us;               /* RETRY, DEFERRED */
+    bool dispatched_first; /* an end that was reported before DISPATCHED was on record: count it as dispatched */
+    bool taken_over;       /* an earlier claim was lost or given back (claimed_item.handovers > 0), so that its story
+                              has more than its row can tell; true when that is not known */
+    int64_t delay_us;      /* RETRY, DEFERRED */
     const struct step_record *step; /* STEP; the ends may carry the last one; else NULL */
     const char *error_code;         /* or NULL */
     const char *error;              /* or NULL */
@@ -476,8 +478,8 @@ enum { LIST_COUNT_MOST = 100000 };
  * text. */
 WEIR_MUST_CHECK enum weir_status store_list(struct store *store, const struct list_options *options, json_t **ret_page,
                                             struct weir_error *error);
-/* One execution with params, steps (their outputs as JSON values) and events. `id` may be its first characters (6 or more)
- * when they are unique. */
+/* One execution with params, steps (their outputs as JSON values), earlier_attempts (runs of a step before its last one)
+ * and events. `id` may be its first characters (6 or more) when they are unique. */
 WEIR_MUST_CHECK enum weir_status store_show(struct store *store, const char *id, json_t **ret_execution,
                                             struct weir_error *error);
 /* Why it is not running (or what it does): {"id", "status", "pending_reason", "because", "slots_used", "slots_max",

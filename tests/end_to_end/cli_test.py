@@ -719,6 +719,71 @@ def an_execution_runs_and_its_end_is_told(weir):
     assert weir.run('wait', again, '--timeout', '45s').code == 1
 
 
+def _story(weir, execution):
+    shown = weir.good('show', execution, '--json').json()
+    events = shown['events']
+    assert [event['at'] for event in events] == sorted(event['at'] for event in events), events
+    names = [event['event'] for event in events]
+    assert names.count('dispatch') == names.count('claim') and names.index('claim') < names.index('dispatch'), events
+    # When a start is on record depends on what else was to be written: steps may be there before it.
+    events = [event for event in events if event['event'] != 'dispatch']
+    return shown, events, [(event['event'], event['attempt'], (event['detail'] or '').split(':')[0]) for event in events]
+
+
+def a_step_that_failed_is_told_with_every_attempt(weir):
+    weir.make_store()
+    weir.write('w.json', json.dumps({'name': 'third', 'steps': {'only': {
+        'exec': ['sh', '-c', 'test "$WEIR_ATTEMPT" = 3 || { echo "no answer" >&2; exit "$WEIR_ATTEMPT"; }'],
+        'retry': {'attempts': 3, 'backoff': '1ms'}}}}))
+    weir.good('workflow', 'apply', 'w.json', '-q')
+    _start_node(weir)
+    execution = weir.good('enqueue', '-w', 'acme', 'third', '--wait', '--timeout', '45s').out.strip()
+    shown, events, story = _story(weir, execution)
+    assert story == [('enqueue', None, ''), ('claim', None, ''),
+                     ('step_start', 1, ''), ('step_end', 1, 'FAILED'), ('step_start', 2, ''), ('step_end', 2, 'FAILED'),
+                     ('step_start', 3, ''), ('step_end', 3, 'COMPLETED'), ('complete', None, '')], story
+    assert events[3]['detail'] == 'FAILED: exit code 1: no answer', events[3]
+    earlier = shown['earlier_attempts']
+    assert [(row['step'], row['attempt'], row['status'], row['exit_code'], row['error_code']) for row in earlier] == \
+        [('only', 1, 'FAILED', 1, 'exit_1'), ('only', 2, 'FAILED', 2, 'exit_2')], earlier
+    node = shown['node']
+    assert all(row['node'] == node and row['started_at'] < row['finished_at'] for row in earlier), earlier
+    assert earlier[1]['finished_at'] <= shown['steps'][0]['started_at'] < shown['steps'][0]['finished_at']
+    rows = [line.split() for line in weir.good('show', execution).out.splitlines() if line.strip().startswith('only ')]
+    assert [(row[1], row[2], row[3]) for row in rows] == \
+        [('FAILED', '1', '1'), ('FAILED', '2', '2'), ('COMPLETED', '3', '0')], rows
+    assert [line for line in weir.good('logs', execution).out.splitlines() if line] == [
+        '== only, attempt 1, FAILED, exit code 1', 'exit_1: exit code 1: no answer',
+        '== only, attempt 2, FAILED, exit code 2', 'exit_2: exit code 2: no answer',
+        '== only, attempt 3, COMPLETED, exit code 0']
+    assert [row['attempt'] for row in weir.items('logs', execution)] == [1, 2, 3]
+
+
+def a_step_that_died_with_its_node_is_told_as_interrupted(weir):
+    weir.make_store()
+    _publish(weir, 'once', 'test "$WEIR_ATTEMPT" = 2 || sleep 600')
+    first = _start_node(weir)
+    execution = weir.enqueue('-w', 'acme', 'once')
+
+    def runs():
+        shown = weir.good('show', execution, '--json').json()
+        return shown['status'] == 'DISPATCHED' and [step['status'] for step in shown['steps']] == ['RUNNING']
+
+    _until(runs)
+    first.kill()
+    first.wait()
+    weir.spawn('dev', stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    weir.good('wait', execution, '--timeout', '45s')
+    shown, events, story = _story(weir, execution)
+    assert story == [('enqueue', None, ''), ('claim', None, ''), ('step_start', 1, ''), ('step_end', 1, 'INTERRUPTED'),
+                     ('hand_over', None, '1 of 5 while it ran only'), ('claim', None, ''),
+                     ('step_start', 2, ''), ('step_end', 2, 'COMPLETED'), ('complete', None, '')], story
+    old, new = events[1]['node'], events[5]['node']
+    assert old != new and [event['node'] for event in events] == [None] + [old] * 4 + [new] * 4, events
+    assert [event['node'] for event in shown['events'] if event['event'] == 'dispatch'] == [old, new], shown['events']
+    assert 'attempt 1, INTERRUPTED' in weir.good('logs', execution).out
+
+
 def a_full_workspace_is_explained_and_running_work_is_cancelled(weir):
     weir.make_store()
     _publish(weir, 'slow', 'exec sleep 60')

@@ -294,6 +294,27 @@ static const char unrecorded_handover[] =
     "CREATE TRIGGER mutant_record AFTER INSERT ON workflow_execution_events WHEN NEW.event = 'hand_over'"
     " BEGIN DELETE FROM workflow_execution_events WHERE execution_id = NEW.execution_id AND seq = NEW.seq; END;";
 
+/* A claim that is over is forgotten, as when only the row's own stamps tell the story. */
+static const char forgotten_claim[] =
+    "CREATE TRIGGER mutant_claim BEFORE INSERT ON workflow_execution_events WHEN NEW.event = 'claim'"
+    " BEGIN SELECT RAISE(IGNORE); END;";
+
+/* A dispatch after a handover is told by the stamp of the first one, and so of the wrong claim. */
+static const char misplaced_dispatch[] =
+    "CREATE TRIGGER mutant_dispatch BEFORE INSERT ON workflow_execution_events WHEN NEW.event = 'dispatch'"
+    " BEGIN SELECT RAISE(IGNORE); END;";
+
+/* A claim that is over is told of another node. */
+static const char wrong_node[] =
+    "CREATE TRIGGER mutant_node BEFORE INSERT ON workflow_execution_events WHEN NEW.event = 'claim' AND NEW.node_id > 1"
+    " BEGIN INSERT INTO workflow_execution_events (execution_id, seq, at, event, node_id, fence)"
+    " VALUES (NEW.execution_id, NEW.seq, NEW.at, NEW.event, 1, NEW.fence); SELECT RAISE(IGNORE); END;";
+
+/* What an execution that was taken over had begun is left as it was when it ends. */
+static const char open_step[] =
+    "CREATE TRIGGER mutant_attempt BEFORE UPDATE ON workflow_node_executions WHEN NEW.attempt = OLD.attempt"
+    " AND OLD.start_node_id IS NULL AND NEW.start_node_id IS NOT NULL BEGIN SELECT RAISE(IGNORE); END;";
+
 static const struct mutant mutants[] = {
     {.name = "a slot counter is one too low", .caught_by = CAUGHT_BY(COUNTERS_EQUAL_ROWS), .tamper = lose_a_slot},
     {.name = "a slot is leaked", .caught_by = CAUGHT_BY(COUNTERS_EQUAL_ROWS), .tamper = leak_a_slot},
@@ -315,6 +336,16 @@ static const struct mutant mutants[] = {
      .claim = claim_without_the_head},
     {.name = "the record is erased", .caught_by = CAUGHT_BY(EVERYTHING_IS_ON_RECORD), .tamper = drop_the_record},
     {.name = "a handover is not recorded", .caught_by = CAUGHT_BY(EVERYTHING_IS_ON_RECORD), .schema = unrecorded_handover},
+    {.name = "a claim that is over is forgotten",
+     .caught_by = CAUGHT_BY(EVERYTHING_IS_ON_RECORD),
+     .schema = forgotten_claim},
+    {.name = "a dispatch is told of the wrong claim",
+     .caught_by = CAUGHT_BY(EVERYTHING_IS_ON_RECORD),
+     .schema = misplaced_dispatch},
+    {.name = "a claim is told of the wrong node", .caught_by = CAUGHT_BY(EVERYTHING_IS_ON_RECORD), .schema = wrong_node},
+    {.name = "a step does not end with its execution",
+     .caught_by = CAUGHT_BY(EVERYTHING_IS_ON_RECORD),
+     .schema = open_step},
     {.name = "a cap is higher than the plan", .caught_by = CAUGHT_BY(CAP_IS_KEPT), .tamper = raise_a_cap},
     {.name = "slots are counted without a guard", .caught_by = CAUGHT_BY(CAP_IS_KEPT), .claim = claim_over_the_cap},
     {.name = "fences are not checked",

@@ -298,11 +298,19 @@ static void note_move(struct simulation *simulation, struct model_item *item, en
 {
     if (item->state == ITEM_PENDING && to == ITEM_CLAIMED) {
         item->claims++;
+        story_note(item, "claim", change->node_id, change->fence);
         check_claim(simulation, item, change->fence);
+    } else if (item->state == ITEM_CLAIMED && to == ITEM_DISPATCHED) {
+        story_note(item, "dispatch", change->node_id, change->fence);
     } else if (item->state == ITEM_CLAIMED && to == ITEM_PENDING) {
         bool counted = change->attempts > item->attempts || change->deferrals > item->deferrals;
         item->put_backs += counted;
         item->releases += !counted;
+        story_note(item,
+                   !counted                            ? "release"
+                   : change->attempts > item->attempts ? "retry"
+                                                       : "defer",
+                   item->node_id, item->fence);
         const struct scripted_entry *entry = scripted_world_entry(simulation->engine_world, item->id);
         if (entry != NULL && entry->runs_open > 0) {
             fail(simulation, ONE_RUN_PER_ITEM, "%s was put back while it runs", item->id);
@@ -310,8 +318,13 @@ static void note_move(struct simulation *simulation, struct model_item *item, en
     } else if (item->node_id != 0 && change->node_id == 0) {
         item->hand_overs += change->handovers > item->handovers;
         item->give_backs += change->handovers == item->handovers;
+        /* What a node gives back itself is told under its own fence. */
+        bool by_itself = strcmp(simulation->verb, "record") == 0;
+        story_note(item, change->handovers > item->handovers ? "hand_over" : "give_back", item->node_id,
+                   by_itself ? item->fence : change->fence);
     } else if (item->node_id == 0 && change->node_id != 0) {
         item->take_overs++;
+        story_note(item, "claim", change->node_id, change->fence);
     }
 }
 
@@ -403,6 +416,7 @@ static void history_appeared(struct simulation *simulation, const struct change 
         fail(simulation, THE_MODEL_HOLDS, "%s moved from %s to %s", item->id, item_state_name(item->state), change->status);
     }
     check_writer(simulation, item, change);
+    story_note_end(simulation, item, to, change->extra != NULL && strcmp(change->extra, "poison") == 0);
     if (item->place == PLACE_LIVE) {
         count_row(simulation, item, -1);
     }
@@ -644,6 +658,9 @@ void observer_close(struct simulation *simulation)
     (void)sqlite3_finalize(simulation->read_counters);
     (void)sqlite3_finalize(simulation->read_lanes);
     (void)sqlite3_close(simulation->reader);
+    for (size_t i = 0; i < simulation->item_count; i++) {
+        story_close(&simulation->items[i]);
+    }
     free(simulation->items);
     free(simulation->buckets);
 }

@@ -6,6 +6,7 @@
  *   faulty_store.c  a store driver between the node and the real one: lost answers, deaths and pauses at every call
  *   observer.c      every changed row, in order, through triggers; replayed into a model of the queue
  *   invariants.c    what must always be true (design 6), checked on the model, the ledger of the engine and the store
+ *   story.c         what the views tell of an execution is what the observer saw
  *   promptness.c    when all is calm, what may go on does so soon
  *   simulation.c    the program: seeds, TAP, replay
  *   mutants.c       broken variants; each must be caught, or the checker is worth nothing
@@ -57,6 +58,7 @@ enum invariant {
 /* --- one run --- */
 
 struct simulation;
+struct story;
 
 /* What a broken variant does. */
 struct mutant {
@@ -131,6 +133,7 @@ struct model_item {
      * record once: an engine that is away for hours is probed every few seconds. */
     int claims, put_backs, releases, hand_overs, take_overs, give_backs;
     int recorded_put_backs, recorded_releases, recorded_hand_overs, recorded_give_backs;
+    struct story *story; /* what was seen of it (story.c) */
 };
 
 struct model_workspace {
@@ -314,10 +317,19 @@ void check_order(struct simulation *simulation);
 void check_end(struct simulation *simulation, const struct model_item *item);
 void check_store(struct simulation *simulation);
 void check_everything_ended(struct simulation *simulation);
-void check_story(struct simulation *simulation);
 /* The time stamps of what has ended stand in order. */
 void check_times(struct simulation *simulation);
 bool lane_is_ready(const struct simulation *simulation, const struct model_lane *lane);
+
+/* --- story.c --- */
+
+/* One move of the item, in the words of execution_events. */
+void story_note(struct model_item *item, const char *event, int64_t node_id, int64_t fence);
+/* The end in `to`, before the item shows it. */
+void story_note_end(struct simulation *simulation, struct model_item *item, enum item_state to, bool is_poison);
+void story_close(struct model_item *item);
+/* Of all that has ended. */
+void check_story(struct simulation *simulation);
 
 /* --- promptness.c --- */
 

@@ -556,8 +556,8 @@ static void run_to_the_end(struct simulation *simulation)
     if (!failed(simulation)) {
         check_everything_ended(simulation);
         check_store(simulation);
-        check_story(simulation);
         check_times(simulation);
+        check_story(simulation);
     }
 }
 

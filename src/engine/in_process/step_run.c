@@ -192,7 +192,8 @@ static void finish(struct step_run *run, struct outcome *outcome)
     outcome->output_length = 0;
     if (run->stop == STOP_ENDING) {
         if (execution->ending == ENDING_GIVEN_BACK && step->kind == STEP_HANDLER) {
-            report_waiting(run, 0, NULL); /* so that the next node does not use this attempt's number again */
+            struct outcome interrupted = {.code = STEP_INTERRUPTED};
+            report_waiting(run, 0, &interrupted); /* so that the next node does not use this attempt's number again */
         } else if (step->kind == STEP_HANDLER && execution->ending != ENDING_GIVEN_BACK) {
             report_final(run, STEP_CANCELLED, NULL);
         } else {

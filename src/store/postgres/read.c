@@ -398,6 +398,9 @@ static enum weir_status show_one(struct link *link, const void *what, json_t **r
         status = add_part(link, execution, "steps", QUERY_READ_STEP_ROWS, id, error);
     }
     if (status == WEIR_OK) {
+        status = add_part(link, execution, "earlier_attempts", QUERY_READ_ATTEMPT_ROWS, id, error);
+    }
+    if (status == WEIR_OK) {
         status = add_part(link, execution, "events", QUERY_READ_EVENT_ROWS, id, error);
     }
     if (status != WEIR_OK) {

@@ -6,7 +6,10 @@
  * that it would have had alone, after those before it.
  *
  * What one write can carry costs one: DISPATCHED and steps of an item that ends in the same round go with its end, and of
- * several states of one step only the last one is written. Such a record is carried: its outcome is its carrier's. */
+ * several states of one step only the last one is written. Such a record is carried: its outcome is its carrier's.
+ *
+ * A set whose story is more than its rows can tell goes to the function record_story (migrations/0016), with the attempts
+ * of steps that failed before the last one. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -160,6 +163,16 @@ struct arrays {
     const char **step_codes;
     const char **step_errors;
     size_t step_count;
+    bool *taken_over;
+    int *attempt_records;
+    const char **attempt_steps;
+    int *attempts;
+    const char **attempt_states;
+    int *attempt_exit_codes;
+    const char **attempt_codes;
+    const char **attempt_errors;
+    size_t attempt_count;
+    bool has_story; /* its rows cannot tell all of it */
 };
 
 static bool allocate_arrays(struct arena *arena, size_t most, struct arrays *arrays)
@@ -186,7 +199,15 @@ static bool allocate_arrays(struct arena *arena, size_t most, struct arrays *arr
                   {&arrays->outputs, sizeof *arrays->outputs},
                   {&arrays->variables, sizeof *arrays->variables},
                   {&arrays->step_codes, sizeof *arrays->step_codes},
-                  {&arrays->step_errors, sizeof *arrays->step_errors}};
+                  {&arrays->step_errors, sizeof *arrays->step_errors},
+                  {&arrays->taken_over, sizeof *arrays->taken_over},
+                  {&arrays->attempt_records, sizeof *arrays->attempt_records},
+                  {&arrays->attempt_steps, sizeof *arrays->attempt_steps},
+                  {&arrays->attempts, sizeof *arrays->attempts},
+                  {&arrays->attempt_states, sizeof *arrays->attempt_states},
+                  {&arrays->attempt_exit_codes, sizeof *arrays->attempt_exit_codes},
+                  {&arrays->attempt_codes, sizeof *arrays->attempt_codes},
+                  {&arrays->attempt_errors, sizeof *arrays->attempt_errors}};
     for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
         void *array = arena_allocate(arena, (most + 1) * wanted[i].size);
         if (array == NULL) {
@@ -233,6 +254,25 @@ static void add_step(struct arena *arena, const struct step_record *step, int pl
     to->step_errors[at] = safe(arena, step->error, ret_failed);
 }
 
+/* An attempt that failed, or was stopped with its node, and is followed by another. */
+static void add_attempt(struct arena *arena, const struct step_record *step, int place, struct arrays *to, bool *ret_failed)
+{
+    size_t at = to->attempt_count++;
+    to->attempt_records[at] = place;
+    to->attempt_steps[at] = step->step;
+    to->attempts[at] = step->attempt;
+    to->attempt_states[at] = step_record_lost_attempt(step);
+    to->attempt_exit_codes[at] = step->exit_code;
+    to->attempt_codes[at] = safe(arena, step->error_code, ret_failed);
+    to->attempt_errors[at] = safe(arena, step->error, ret_failed);
+}
+
+/* A claim that is over though its execution is not. */
+static bool ends_claim(enum record_kind kind)
+{
+    return kind == RECORD_RETRY || kind == RECORD_DEFERRED || kind == RECORD_RELEASED || kind == RECORD_GIVEN_BACK;
+}
+
 static void add_record(struct set *set, struct entry *entry, struct arrays *to, bool *ret_failed)
 {
     const struct record *record = entry->record;
@@ -246,6 +286,8 @@ static void add_record(struct set *set, struct entry *entry, struct arrays *to, 
     to->was_started[at] = record->dispatched_first || entry->was_started;
     to->codes[at] = safe(&set->arena, record->error_code, ret_failed);
     to->errors[at] = safe(&set->arena, record->error, ret_failed);
+    to->taken_over[at] = record->taken_over;
+    to->has_story = to->has_story || record->taken_over || ends_claim(record->kind);
 }
 
 /* A step that goes with an end is written when the end was. */
@@ -259,11 +301,20 @@ static bool fill_arrays(struct set *set, size_t round, struct arrays *to)
     }
     for (size_t i = 0; i < set->entry_count; i++) {
         const struct entry *entry = &set->entries[i];
-        if (entry->round == round && entry->writes_step) {
-            const struct entry *written = entry->carrier == NULL ? entry : entry->carrier;
-            add_step(&set->arena, entry->record->step, written->place, to, &failed);
+        const struct step_record *step = entry->record->step;
+        if (entry->round != round || step == NULL) {
+            continue;
         }
+        const struct entry *written = carrier_of(entry) == NULL ? entry : carrier_of(entry);
+        if (entry->writes_step) {
+            add_step(&set->arena, step, written->place, to, &failed);
+        }
+        if (step_record_lost_attempt(step) != NULL) {
+            add_attempt(&set->arena, step, written->place, to, &failed);
+        }
+        to->has_story = to->has_story || step->attempt > 1;
     }
+    to->has_story = to->has_story || to->attempt_count > 0;
     return !failed;
 }
 
@@ -295,6 +346,28 @@ static void read_outcomes(struct set *set, const PGresult *result, const struct 
     }
 }
 
+/* The letters of link.h for what both functions take. */
+#define SET_TYPES "iUIDIOTTDTTDDDIOBBTT"
+#define SET_VALUES(set, a)                                                                                                 \
+    (set)->node_id, (a)->ids, (a)->count, (a)->fences, (a)->count, (a)->kinds, (a)->count, (a)->delays, (a)->count,        \
+        (a)->was_started, (a)->count, (a)->codes, (a)->count, (a)->errors, (a)->count, (a)->step_records, (a)->step_count, \
+        (a)->steps, (a)->step_count, (a)->step_states, (a)->step_count, (a)->step_attempts, (a)->step_count,               \
+        (a)->step_failures, (a)->step_count, (a)->exit_codes, (a)->step_count, (a)->due_ins, (a)->step_count,              \
+        (a)->step_ends, (a)->step_count, (a)->outputs, (a)->step_count, (a)->variables, (a)->step_count, (a)->step_codes,  \
+        (a)->step_count, (a)->step_errors, (a)->step_count
+
+static enum weir_status send_round(struct link *link, const struct set *set, const struct arrays *a, PGresult **ret_result,
+                                   struct weir_error *error)
+{
+    if (!a->has_story) {
+        return link_write(link, error, ret_result, QUERY_RECORD_SET, SET_TYPES, SET_VALUES(set, a));
+    }
+    return link_write(link, error, ret_result, QUERY_RECORD_STORY, SET_TYPES "ODTDTDTT", SET_VALUES(set, a), a->taken_over,
+                      a->count, a->attempt_records, a->attempt_count, a->attempt_steps, a->attempt_count, a->attempts,
+                      a->attempt_count, a->attempt_states, a->attempt_count, a->attempt_exit_codes, a->attempt_count,
+                      a->attempt_codes, a->attempt_count, a->attempt_errors, a->attempt_count);
+}
+
 static enum weir_status write_round(struct link *link, struct set *set, size_t round, struct weir_error *error)
 {
     struct arrays a = {0};
@@ -302,12 +375,7 @@ static enum weir_status write_round(struct link *link, struct set *set, size_t r
     if (!allocate_arrays(&set->arena, set->entry_count, &a) || !fill_arrays(set, round, &a)) {
         return error_out_of_memory(error);
     }
-    enum weir_status status = link_write(
-        link, error, &result, QUERY_RECORD_SET, "iUIDIOTTDTTDDDIOBBTT", set->node_id, a.ids, a.count, a.fences, a.count,
-        a.kinds, a.count, a.delays, a.count, a.was_started, a.count, a.codes, a.count, a.errors, a.count, a.step_records,
-        a.step_count, a.steps, a.step_count, a.step_states, a.step_count, a.step_attempts, a.step_count, a.step_failures,
-        a.step_count, a.exit_codes, a.step_count, a.due_ins, a.step_count, a.step_ends, a.step_count, a.outputs,
-        a.step_count, a.variables, a.step_count, a.step_codes, a.step_count, a.step_errors, a.step_count);
+    enum weir_status status = send_round(link, set, &a, &result, error);
     if (status == WEIR_OK) {
         read_outcomes(set, result, &a);
     }

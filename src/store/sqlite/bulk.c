@@ -210,7 +210,8 @@ static enum weir_status purge_one(struct bulk *bulk, const char *id, struct weir
             connection_run(connection, error, NULL, QUERY_PURGE_KEY, "itt", sqlite3_column_int64(statement, 0), key, id);
     }
     (void)sqlite3_reset(statement);
-    static const enum sqlite_query rest[] = {QUERY_PURGE_PARAMS, QUERY_PURGE_STEPS, QUERY_PURGE_EVENTS};
+    static const enum sqlite_query rest[] = {QUERY_PURGE_PARAMS, QUERY_PURGE_STEPS, QUERY_PURGE_ATTEMPTS,
+                                             QUERY_PURGE_EVENTS};
     for (size_t i = 0; i < sizeof rest / sizeof rest[0] && status == WEIR_OK; i++) {
         status = connection_run(connection, error, NULL, rest[i], "t", id);
     }

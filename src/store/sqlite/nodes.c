@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "store/sqlite/sqlite_store.h"
+#include "store/sqlite/story.h"
 
 /* --- nodes --- */
 
@@ -156,6 +156,7 @@ struct lost_item {
     int64_t handovers_counted; /* so far */
     int64_t steps_ended;       /* at the last handover */
     bool may_count;
+    int64_t node_id;
 };
 
 /* Fills `items` from a statement with their columns; leaves out what `but` knows (may be NULL). */
@@ -177,6 +178,7 @@ static enum weir_status read_lost(struct connection *connection, sqlite3_stmt *s
         items[count].handovers_counted = sqlite3_column_int64(statement, 2);
         items[count].steps_ended = sqlite3_column_int64(statement, 3);
         items[count].may_count = sqlite3_column_int(statement, 4) != 0;
+        items[count].node_id = sqlite3_column_int64(statement, 5);
         count++;
     }
     (void)sqlite3_reset(statement);
@@ -226,7 +228,7 @@ static enum weir_status end_as_poison(struct write *write, const struct lost_ite
     return item_end(write, &ending, error);
 }
 
-static enum weir_status hand_over(struct write *write, const struct lost_item *item, int64_t old_node, const char *reason,
+static enum weir_status hand_over(struct write *write, const struct lost_item *item, const char *reason,
                                   const struct recover_options *options, int64_t fence, struct recover_result *result,
                                   struct weir_error *error)
 {
@@ -234,12 +236,15 @@ static enum weir_status hand_over(struct write *write, const struct lost_item *i
     enum weir_status status = count_handover(write, item, options->handovers_max, &count, error);
     bool poison = count.counts && count.counted >= options->handovers_max;
     if (status == WEIR_OK) {
+        status = story_tell_claim(write, item->id, item->fence, error);
+    }
+    if (status == WEIR_OK) {
         status = connection_run(write->connection, error, NULL, QUERY_HAND_OVER_ITEM, "tiii", item->id, fence,
                                 count.counted, count.steps_ended);
     }
     if (status == WEIR_OK) {
-        status = event_add(write->connection, item->id, write->now_us, poison ? "poison" : "hand_over", old_node, fence,
-                           NULL, reason, count.counts ? count.detail : NULL, error);
+        status = event_add(write->connection, item->id, write->now_us, poison ? "poison" : "hand_over", item->node_id,
+                           fence, NULL, reason, count.counts ? count.detail : NULL, error);
     }
     if (status == WEIR_OK && poison) {
         status = end_as_poison(write, item, options->handovers_max, error);
@@ -268,7 +273,7 @@ static enum weir_status recover_items(struct write *write, sqlite3_stmt *stateme
         status = fence_next(write->connection, &fence, error);
     }
     for (size_t i = 0; i < *ret_count && status == WEIR_OK; i++) {
-        status = hand_over(write, &items[i], old_node, reason, options, fence, result, error);
+        status = hand_over(write, &items[i], reason, options, fence, result, error);
     }
     free(items);
     return status;
@@ -434,6 +439,9 @@ static enum weir_status give_back_all(struct write *write, int64_t node_id, size
     for (size_t i = 0; i < *ret_count && status == WEIR_OK; i++) {
         int64_t fence;
         status = fence_next(write->connection, &fence, error);
+        if (status == WEIR_OK) {
+            status = story_tell_claim(write, items[i].id, items[i].fence, error);
+        }
         if (status == WEIR_OK) {
             status = connection_run(write->connection, error, NULL, QUERY_GIVE_BACK_HELD, "ti", items[i].id, fence);
         }

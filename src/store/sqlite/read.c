@@ -348,6 +348,9 @@ static enum weir_status show_one(struct connection *connection, const char *id, 
         status = add_part(connection, execution, "steps", QUERY_READ_STEP_ROWS, whole, error);
     }
     if (status == WEIR_OK) {
+        status = add_part(connection, execution, "earlier_attempts", QUERY_READ_ATTEMPT_ROWS, whole, error);
+    }
+    if (status == WEIR_OK) {
         status = add_part(connection, execution, "events", QUERY_READ_EVENT_ROWS, whole, error);
     }
     if (status != WEIR_OK) {

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "store/sqlite/sqlite_store.h"
+#include "store/sqlite/story.h"
 
 struct found_item {
     enum item_state state;
@@ -11,6 +11,7 @@ struct found_item {
     int64_t workspace_id;
     int phase;
     bool cancel_requested;
+    bool taken_over; /* an earlier claim of it was lost or given back */
     char error_code[ERROR_CODE_MAX + 1];
 };
 
@@ -34,6 +35,7 @@ static enum weir_status find_item(struct connection *connection, const char *id,
     ret_item->cancel_requested = sqlite3_column_type(statement, 6) != SQLITE_NULL;
     const char *code = column_text(statement, 10);
     text_copy(ret_item->error_code, sizeof ret_item->error_code, code == NULL ? "" : code);
+    ret_item->taken_over = sqlite3_column_int(statement, 11) > 0;
     (void)sqlite3_reset(statement);
     return WEIR_OK;
 }
@@ -60,8 +62,8 @@ static enum weir_status explain(struct write *write, struct record *record, stru
     return WEIR_OK;
 }
 
-static enum weir_status write_step(struct write *write, int64_t node_id, const struct record *record,
-                                   struct weir_error *error)
+static enum weir_status write_step_row(struct write *write, int64_t node_id, const struct record *record,
+                                       struct weir_error *error)
 {
     const struct step_record *step = record->step;
     bool final = step_state_is_final(step->state);
@@ -83,6 +85,16 @@ static enum weir_status write_step(struct write *write, int64_t node_id, const s
     }
     (void)connection_step(write->connection, statement, &status, error);
     return status;
+}
+
+static enum weir_status write_step(struct write *write, int64_t node_id, const struct record *record,
+                                   struct weir_error *error)
+{
+    enum weir_status status = story_before_step(write, record, error);
+    if (status == WEIR_OK) {
+        status = write_step_row(write, node_id, record, error);
+    }
+    return status == WEIR_OK ? story_after_step(write, record, error) : status;
 }
 
 static enum weir_status note_end(struct write *write, int64_t workspace_id, enum item_state state, bool held,
@@ -155,6 +167,9 @@ enum weir_status item_end(struct write *write, const struct ending *ending, stru
     bool moved = false;
     status = move_to_history(write, &record, ending->state, item.phase == 2 ? MUST_BE_HELD : MUST_BE_PENDING, &workspace_id,
                              &moved, error);
+    if (status == WEIR_OK && moved && item.taken_over) {
+        status = story_close_steps(write, ending->id, item.fence, error);
+    }
     if (status != WEIR_OK || !moved) {
         return status;
     }
@@ -175,12 +190,20 @@ static enum weir_status record_end(struct write *write, int64_t node_id, struct 
     /* A put-back row keeps its last fence, so an end that comes after it must be told from a legal one by the state; and
      * only a start can be refused. */
     enum must_be must_be = record->kind == RECORD_REFUSED ? MUST_BE_CLAIMED : MUST_BE_HELD;
-    enum weir_status status = move_to_history(write, record, state, must_be, &workspace_id, &moved, error);
+    enum weir_status status = record->taken_over && record->dispatched_first
+                                  ? story_tell_dispatch(write, record->id, record->fence, error)
+                                  : WEIR_OK;
+    if (status == WEIR_OK) {
+        status = move_to_history(write, record, state, must_be, &workspace_id, &moved, error);
+    }
     if (status == WEIR_OK && !moved) {
         return explain(write, record, error);
     }
     if (status == WEIR_OK && record->step != NULL) {
         status = write_step(write, node_id, record, error);
+    }
+    if (status == WEIR_OK && record->taken_over) {
+        status = story_close_steps(write, record->id, record->fence, error);
     }
     if (status == WEIR_OK && record->kind == RECORD_REFUSED) {
         status = event_add(write->connection, record->id, write->now_us, "refuse", node_id, record->fence, NULL,
@@ -213,12 +236,16 @@ static enum weir_status record_put_back(struct write *write, int64_t node_id, st
     }
     bool waits = record->delay_us > 0;
     int64_t changes = 0;
-    status = connection_run(write->connection, error, &changes, QUERY_PUT_BACK_ITEM, "tididdtt", record->id, record->fence,
-                            waits ? 1 : 0, time_add(write->now_us, record->delay_us), record->kind == RECORD_RETRY ? 1 : 0,
-                            record->kind == RECORD_DEFERRED ? 1 : 0, record->error_code, record->error);
     /* An engine that is away for hours sends a probe every few seconds: the first release tells the story. */
     bool told =
         record->kind == RECORD_RELEASED && record->error_code != NULL && strcmp(record->error_code, item.error_code) == 0;
+    status = told ? WEIR_OK : story_tell_claim(write, record->id, record->fence, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    status = connection_run(write->connection, error, &changes, QUERY_PUT_BACK_ITEM, "tididdtt", record->id, record->fence,
+                            waits ? 1 : 0, time_add(write->now_us, record->delay_us), record->kind == RECORD_RETRY ? 1 : 0,
+                            record->kind == RECORD_DEFERRED ? 1 : 0, record->error_code, record->error);
     if (status == WEIR_OK && !told) {
         status = event_add(write->connection, record->id, write->now_us, record_kind_name(record->kind), node_id,
                            record->fence, NULL, record->error_code, record->error, error);
@@ -236,8 +263,11 @@ static enum weir_status record_put_back(struct write *write, int64_t node_id, st
 static enum weir_status record_dispatched(struct write *write, struct record *record, struct weir_error *error)
 {
     int64_t changes = 0;
-    enum weir_status status = connection_run(write->connection, error, &changes, QUERY_DISPATCH_ITEM, "tii", record->id,
-                                             record->fence, write->now_us);
+    enum weir_status status = record->taken_over ? story_tell_dispatch(write, record->id, record->fence, error) : WEIR_OK;
+    if (status == WEIR_OK) {
+        status = connection_run(write->connection, error, &changes, QUERY_DISPATCH_ITEM, "tii", record->id, record->fence,
+                                write->now_us);
+    }
     return status == WEIR_OK && changes == 0 ? explain(write, record, error) : status;
 }
 
@@ -258,6 +288,9 @@ static enum weir_status record_given_back(struct write *write, int64_t node_id, 
     int64_t fence;
     int64_t changes = 0;
     enum weir_status status = fence_next(write->connection, &fence, error);
+    if (status == WEIR_OK) {
+        status = story_tell_claim(write, record->id, record->fence, error);
+    }
     if (status == WEIR_OK) {
         status = connection_run(write->connection, error, &changes, QUERY_GIVE_BACK_ITEM, "tii", record->id, record->fence,
                                 fence);

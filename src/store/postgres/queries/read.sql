@@ -39,7 +39,7 @@ ORDER BY i.id LIMIT 2;
 SELECT :schema.execution_json(e) FROM :schema.executions e WHERE e.id = $1;
 
 -- name: read_event_rows
-SELECT e.execution_id, :schema.rfc3339(e.at) AS at, e.event, e.node, e.fence, e.actor, e.reason, e.detail
+SELECT e.execution_id, :schema.rfc3339(e.at) AS at, e.event, e.node, e.fence, e.actor, e.reason, e.detail, e.attempt
 FROM :schema.execution_events e WHERE e.execution_id = $1;
 
 -- name: read_step_rows
@@ -47,6 +47,11 @@ SELECT s.step, s.status, s.attempt, s.failures, s.exit_code, s.error_code, s.err
        :schema.rfc3339(s.started_at) AS started_at, :schema.rfc3339(s.finished_at) AS finished_at,
        (SELECT n.name FROM :schema.nodes n WHERE n.id = s.node_id) AS node, s.fence, s.output, s.variables
 FROM :schema.workflow_node_executions s WHERE s.execution_id = $1 ORDER BY s.started_at, s.step;
+
+-- name: read_attempt_rows
+SELECT a.step, a.attempt, a.status, a.exit_code, a.error_code, a.error, :schema.rfc3339(a.started_at) AS started_at,
+       :schema.rfc3339(a.finished_at) AS finished_at, (SELECT n.name FROM :schema.nodes n WHERE n.id = a.node_id) AS node, a.fence
+FROM :schema.workflow_node_attempts a WHERE a.execution_id = $1 ORDER BY a.step, a.attempt;
 
 -- name: read_params
 SELECT params FROM :schema.execution_params WHERE id = $1;

@@ -5,6 +5,12 @@
 INSERT INTO :schema.workflow_execution_events (execution_id, at, event, node_id, fence, actor, reason, detail)
 VALUES ($1, (SELECT :schema.store_time()), 'tell_end', $2, $3, $4, $5, $6);
 
+-- A set whose story is more than its rows can tell (migrations/0016).
+-- name: record_story
+SELECT r.place, r.outcome, r.slots_freed
+FROM :schema.record_story($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23,
+                          $24, $25, $26, $27, $28) r;
+
 -- name: record_set
 SELECT r.place, r.outcome, r.slots_freed
 FROM :schema.record($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20) r;

@@ -23,6 +23,9 @@ DELETE FROM execution_params WHERE id = ?1;
 -- name: purge_steps
 DELETE FROM workflow_node_executions WHERE execution_id = ?1;
 
+-- name: purge_attempts
+DELETE FROM workflow_node_attempts WHERE execution_id = ?1;
+
 -- name: purge_events
 DELETE FROM workflow_execution_events WHERE execution_id = ?1;
 

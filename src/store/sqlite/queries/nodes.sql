@@ -56,16 +56,16 @@ SELECT id FROM nodes
 WHERE recovered_at IS NULL AND (dead_at IS NOT NULL OR stopped_at IS NOT NULL) AND (?1 IS NULL OR executor_group = ?1)
 ORDER BY id LIMIT 100;
 
--- The last column: whether the death of its node is one of its own. Index: queue_held.
+-- The last but one column: whether the death of its node is one of its own. Index: queue_held.
 -- name: items_of_node
 SELECT id, fence, handovers_counted, steps_ended,
-       NOT EXISTS (SELECT 1 FROM nodes n WHERE n.id = node_id AND n.is_outlived)
+       NOT EXISTS (SELECT 1 FROM nodes n WHERE n.id = node_id AND n.is_outlived), node_id
 FROM workflow_execution_queue WHERE phase = 2 AND node_id = ?1 LIMIT ?2;
 
 -- The safety net of the specification: CLAIMED for too long, by ?4 itself, or by a node that does not live; ?4 = 0: by any.
 -- ?1 before when, ?2 limit, ?3 group or NULL. Index: queue_held.
 -- name: stale_items
-SELECT id, fence, handovers_counted, steps_ended, 0 FROM workflow_execution_queue
+SELECT id, fence, handovers_counted, steps_ended, 0, node_id FROM workflow_execution_queue
 WHERE phase = 2 AND node_id > 0 AND status = 'CLAIMED' AND claimed_at <= ?1
   AND (?4 = 0 OR node_id = ?4
        OR NOT EXISTS (SELECT 1 FROM nodes n WHERE n.id = node_id AND n.dead_at IS NULL AND n.stopped_at IS NULL))

@@ -15,6 +15,13 @@ SELECT step, status, attempt, failures, exit_code, error_code, error,
        CAST(variables AS TEXT) AS variables
 FROM workflow_node_executions WHERE execution_id = ?1 ORDER BY started_at, step;
 
+-- name: read_attempt_rows
+SELECT step, attempt, status, exit_code, error_code, error,
+       strftime('%Y-%m-%dT%H:%M:%S', started_at / 1000000, 'unixepoch') || printf('.%06dZ', started_at % 1000000) AS started_at,
+       strftime('%Y-%m-%dT%H:%M:%S', finished_at / 1000000, 'unixepoch') || printf('.%06dZ', finished_at % 1000000) AS finished_at,
+       (SELECT n.name FROM nodes n WHERE n.id = node_id) AS node, fence
+FROM workflow_node_attempts WHERE execution_id = ?1 ORDER BY step, attempt;
+
 -- name: list_workspaces
 SELECT name, plan, slots_used, slots_max, max_concurrent, weight, json(CASE paused WHEN 1 THEN 'true' ELSE 'false' END) AS paused,
        pending, completed, failed, cancelled,

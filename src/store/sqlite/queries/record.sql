@@ -1,7 +1,8 @@
 -- Record: what engines reported. Every statement is conditional on the fence (design 3.5). Found by primary key.
 
 -- name: find_item
-SELECT status, fence, lane_id, workspace_id, phase, attempts, cancel_at, node_id, dispatched_at, handovers, error_code
+SELECT status, fence, lane_id, workspace_id, phase, attempts, cancel_at, node_id, dispatched_at, handovers, error_code,
+       interruptions
 FROM workflow_execution_queue WHERE id = ?1;
 
 -- name: ended_status
@@ -48,7 +49,8 @@ DELETE FROM workflow_execution_queue WHERE number = ?1;
 -- name: holds_item
 SELECT 1 FROM workflow_execution_queue WHERE id = ?1 AND fence = ?2 AND phase = 2;
 
--- A final step is never rewritten. ?3 status, ?4 attempt, ?5 failures, ?6 exit code, ?7 due, ?8 now, ?9 final, ?10 node,
+-- A final step is never rewritten. A later attempt begins anew; who goes on with one that another node has begun is not who started
+-- it. ?3 status, ?4 attempt, ?5 failures, ?6 exit code, ?7 due, ?8 now, ?9 final, ?10 node,
 -- ?11 fence, ?12 output, ?13 variables, ?14 code, ?15 error
 -- name: write_step
 INSERT INTO workflow_node_executions
@@ -58,7 +60,12 @@ VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, CASE WHEN ?9 THEN ?8 END, ?10, ?11, ?12,
 ON CONFLICT (execution_id, step) DO UPDATE
 SET status = excluded.status, attempt = excluded.attempt, failures = excluded.failures, exit_code = excluded.exit_code,
     due_at = excluded.due_at, finished_at = excluded.finished_at, node_id = excluded.node_id, fence = excluded.fence,
-    output = excluded.output, variables = excluded.variables, error_code = excluded.error_code, error = excluded.error
+    output = excluded.output, variables = excluded.variables, error_code = excluded.error_code, error = excluded.error,
+    started_at = CASE WHEN excluded.attempt > attempt THEN excluded.started_at ELSE started_at END,
+    start_node_id = CASE WHEN excluded.attempt > attempt THEN NULL WHEN fence <> excluded.fence THEN coalesce(start_node_id, node_id)
+                         ELSE start_node_id END,
+    start_fence = CASE WHEN excluded.attempt > attempt THEN NULL WHEN fence <> excluded.fence THEN coalesce(start_fence, fence)
+                       ELSE start_fence END
 WHERE workflow_node_executions.finished_at IS NULL;
 
 -- name: insert_event

@@ -1,0 +1,688 @@
+/* The story of an execution (design 3.16): every claim and dispatch with the node that had it, and every run of a step. */
+#include "conformance/scene.h"
+
+enum { STORY_MAX = 4000, FENCES_MOST = 32 };
+
+/* --- reading a story --- */
+
+static json_t *events_of(struct scene *scene, const char *id)
+{
+    struct list_options options = {.kind = LIST_EVENTS, .filter = {.id = id}};
+    json_t *page = NULL;
+    scene_ok(scene, store_list(scene->store, &options, &page, &scene->error));
+    json_t *events = json_incref(json_object_get(page, "items"));
+    json_decref(page);
+    return events;
+}
+
+static int64_t time_of(const json_t *event, const char *key)
+{
+    int64_t at_us = 0;
+    struct weir_error error = {0};
+    assert_int_equal(time_parse(json_text_at(event, key), 0, &at_us, &error), WEIR_OK);
+    return at_us;
+}
+
+/* Which fence of the execution it is, from 1 in their order; 0 = none. */
+static int rank_of(const json_t *events, const json_t *event)
+{
+    const json_t *fence = json_object_get(event, "fence");
+    json_int_t smaller[FENCES_MOST];
+    int count = 0;
+    size_t i;
+    json_t *other;
+    json_array_foreach(events, i, other)
+    {
+        json_int_t its = json_integer_value(json_object_get(other, "fence"));
+        bool known = its == 0 || its >= json_integer_value(fence);
+        for (int k = 0; k < count && !known; k++) {
+            known = smaller[k] == its;
+        }
+        if (!known) {
+            assert_true(count < FENCES_MOST);
+            smaller[count++] = its;
+        }
+    }
+    return json_is_null(fence) ? 0 : count + 1;
+}
+
+static const char *text_or(const json_t *event, const char *key, const char *instead)
+{
+    const char *text = json_string_value(json_object_get(event, key));
+    return text == NULL ? instead : text;
+}
+
+/* A line per event: seconds since the enqueue, the event, its node, its fence by rank, attempt, reason, detail. */
+static const char *story_of(struct scene *scene, const char *id)
+{
+    char *story = arena_allocate(&scene->arena, STORY_MAX);
+    json_t *events = events_of(scene, id);
+    size_t length = 0;
+    size_t i;
+    json_t *event;
+    assert_non_null(story);
+    story[0] = '\0';
+    json_array_foreach(events, i, event)
+    {
+        int64_t after_us = time_of(event, "at") - time_of(json_array_get(events, 0), "at");
+        const json_t *attempt = json_object_get(event, "attempt");
+        assert_int_equal(after_us % SECONDS(1), 0);
+        assert_true(attempt != NULL);
+        length += (size_t)snprintf(story + length, STORY_MAX - length, "%lld %s %s f%d", (long long)(after_us / SECONDS(1)),
+                                   json_text_at(event, "event"), text_or(event, "node", "-"), rank_of(events, event));
+        if (!json_is_null(attempt)) {
+            length +=
+                (size_t)snprintf(story + length, STORY_MAX - length, " #%lld", (long long)json_integer_value(attempt));
+        }
+        length += (size_t)snprintf(story + length, STORY_MAX - length, " %s|%s\n", text_or(event, "reason", ""),
+                                   text_or(event, "detail", ""));
+        assert_true(length < STORY_MAX);
+    }
+    json_decref(events);
+    return story;
+}
+
+static void assert_story(struct scene *scene, const char *id, const char *expected)
+{
+    assert_string_equal(story_of(scene, id), expected);
+}
+
+/* --- what happens in it --- */
+
+static struct claimed_item claim_as(struct scene *scene, int64_t node)
+{
+    struct claim_result claim = scene_claim_as(scene, node, "default", 10);
+    assert_int_equal(claim.count, 1);
+    return claim.items[0];
+}
+
+static void record_as(struct scene *scene, int64_t node, enum record_kind kind, const struct claimed_item *item)
+{
+    assert_int_equal(scene_record_full(scene, node, scene_record_of(kind, item)), WEIR_OK);
+}
+
+/* One that asks to be put back for a second. */
+static void put_back_as(struct scene *scene, int64_t node, enum record_kind kind, const struct claimed_item *item,
+                        const char *code)
+{
+    struct record record = scene_record_of(kind, item);
+    record.delay_us = kind == RECORD_RELEASED ? 0 : SECONDS(1);
+    record.error_code = code;
+    record.error = NULL;
+    assert_int_equal(scene_record_full(scene, node, record), WEIR_OK);
+}
+
+/* Nodes that do not beat for a minute are dead; returns another one that lives. */
+static int64_t let_nodes_die(struct scene *scene, const char *next)
+{
+    struct recover_result result = {0};
+    scene_pass(scene, SECONDS(60));
+    int64_t node = scene_add_node(scene, next, "default");
+    struct recover_options options = {
+        .node_id = node, .group = "default", .handovers_max = HANDOVERS_MAX_DEFAULT, .limit = 100};
+    scene_ok(scene, store_recover(scene->store, &options, &result, &scene->error));
+    return node;
+}
+
+static struct step_record step_of(enum step_state state, int attempt, const char *code)
+{
+    struct step_record step = {
+        .step = "one", .state = state, .attempt = attempt, .exit_code = code == NULL ? -1 : 3, .failures = code != NULL};
+    text_copy(step.error_code, sizeof step.error_code, code == NULL ? "" : code);
+    return step;
+}
+
+static void record_step_as(struct scene *scene, int64_t node, const struct claimed_item *item, struct step_record step)
+{
+    struct record record = scene_record_of(RECORD_STEP, item);
+    record.step = &step;
+    assert_int_equal(scene_record_full(scene, node, record), WEIR_OK);
+}
+
+static int64_t told_rows(struct scene *scene)
+{
+    return scene_number(scene, "SELECT (SELECT count(*) FROM workflow_execution_events)"
+                               " + (SELECT count(*) FROM workflow_node_attempts)");
+}
+
+/* --- claims and dispatches --- */
+
+static void every_claim_is_told_with_its_node_and_times(void **state)
+{
+    struct scene *scene = *state;
+    const char *id = scene_enqueue(scene, "free-co");
+    scene_pass(scene, SECONDS(1));
+    struct claimed_item first = claim_as(scene, scene->node);
+    scene_pass(scene, SECONDS(1));
+    record_as(scene, scene->node, RECORD_DISPATCHED, &first);
+    int64_t other = let_nodes_die(scene, "node-2"); /* 62 */
+    scene_pass(scene, SECONDS(1));
+    struct claimed_item second = claim_as(scene, other); /* 63 */
+    scene_pass(scene, SECONDS(1));
+    put_back_as(scene, other, RECORD_DEFERRED, &second, "busy"); /* 64 */
+    scene_pass(scene, SECONDS(2));
+    struct claimed_item third = claim_as(scene, other); /* 66 */
+    scene_pass(scene, SECONDS(1));
+    put_back_as(scene, other, RECORD_RETRY, &third, "refused"); /* 67 */
+    scene_pass(scene, SECONDS(2));
+    struct claimed_item fourth = claim_as(scene, other); /* 69 */
+    scene_pass(scene, SECONDS(1));
+    record_as(scene, other, RECORD_DISPATCHED, &fourth); /* 70 */
+    scene_pass(scene, SECONDS(1));
+    const char *so_far = "0 enqueue - f0 |\n"
+                         "1 claim node-1 f1 |\n"
+                         "2 dispatch node-1 f1 |\n"
+                         "62 hand_over node-1 f2 its node is gone|\n"
+                         "63 claim node-2 f3 |\n"
+                         "64 defer node-2 f3 busy|\n"
+                         "66 claim node-2 f4 |\n"
+                         "67 retry node-2 f4 refused|\n"
+                         "69 claim node-2 f5 |\n"
+                         "70 dispatch node-2 f5 |\n";
+    assert_story(scene, id, so_far);
+    record_as(scene, other, RECORD_COMPLETED, &fourth); /* 71 */
+    char whole[STORY_MAX];
+    (void)snprintf(whole, sizeof whole, "%s71 complete node-2 f5 |\n", so_far);
+    assert_story(scene, id, whole);
+    json_t *events = events_of(scene, id);
+    static const size_t claims[] = {1, 4, 6, 8};
+    const struct claimed_item *items[] = {&first, &second, &third, &fourth};
+    for (size_t i = 0; i < 4; i++) {
+        assert_int_equal(json_number_at(json_array_get(events, claims[i]), "fence"), items[i]->fence);
+    }
+    json_decref(events);
+}
+
+/* As engines report them: a start and an end, or a start and a give-back, may come in one set. */
+static void what_is_recorded_in_one_set_is_told_as_well(void **state)
+{
+    struct scene *scene = *state;
+    const char *id = scene_enqueue(scene, "free-co");
+    struct claimed_item first = claim_as(scene, scene->node);
+    struct record_summary summary;
+    struct record both[2] = {scene_record_of(RECORD_DISPATCHED, &first), scene_record_of(RECORD_GIVEN_BACK, &first)};
+    scene_pass(scene, SECONDS(1));
+    scene_ok(scene, store_record(scene->store, scene->node, both, 2, &summary, &scene->error));
+    assert_int_equal(summary.changed, 2);
+    scene_pass(scene, SECONDS(1));
+    struct claimed_item second = claim_as(scene, scene->node);
+    scene_pass(scene, SECONDS(1));
+    struct record end[2] = {scene_record_of(RECORD_DISPATCHED, &second), scene_record_of(RECORD_COMPLETED, &second)};
+    end[1].dispatched_first = true;
+    scene_ok(scene, store_record(scene->store, scene->node, end, 2, &summary, &scene->error));
+    assert_int_equal(summary.changed, 2);
+    assert_story(scene, id,
+                 "0 enqueue - f0 |\n"
+                 "0 claim node-1 f1 |\n"
+                 "1 dispatch node-1 f1 |\n"
+                 "1 give_back node-1 f1 |\n"
+                 "2 claim node-1 f2 |\n" /* the fence of the give-back is nobody's */
+                 "3 dispatch node-1 f2 |\n"
+                 "3 complete node-1 f2 |\n");
+}
+
+static void an_end_that_overtakes_its_start_is_told_as_dispatched_by_its_own_node(void **state)
+{
+    struct scene *scene = *state;
+    const char *id = scene_enqueue(scene, "free-co");
+    struct claimed_item first = claim_as(scene, scene->node);
+    record_as(scene, scene->node, RECORD_DISPATCHED, &first);
+    int64_t other = let_nodes_die(scene, "node-2");
+    struct claimed_item second = claim_as(scene, other);
+    struct record end = scene_record_of(RECORD_COMPLETED, &second);
+    end.dispatched_first = true;
+    scene_pass(scene, SECONDS(1));
+    assert_int_equal(scene_record_full(scene, other, end), WEIR_OK);
+    assert_story(scene, id,
+                 "0 enqueue - f0 |\n"
+                 "0 claim node-1 f1 |\n"
+                 "0 dispatch node-1 f1 |\n"
+                 "60 hand_over node-1 f2 its node is gone|\n"
+                 "60 claim node-2 f3 |\n"
+                 "61 dispatch node-2 f3 |\n"
+                 "61 complete node-2 f3 |\n");
+}
+
+/* The first dispatch stays in the row, for the execution's own timeout; it is not the last node's. */
+static void an_end_without_a_dispatch_of_its_own_tells_none(void **state)
+{
+    struct scene *scene = *state;
+    const char *id = scene_enqueue(scene, "free-co");
+    struct claimed_item first = claim_as(scene, scene->node);
+    record_as(scene, scene->node, RECORD_DISPATCHED, &first);
+    int64_t other = let_nodes_die(scene, "node-2");
+    struct claimed_item second = claim_as(scene, other);
+    record_as(scene, other, RECORD_REFUSED, &second);
+    assert_story(scene, id,
+                 "0 enqueue - f0 |\n"
+                 "0 claim node-1 f1 |\n"
+                 "0 dispatch node-1 f1 |\n"
+                 "60 hand_over node-1 f2 its node is gone|\n"
+                 "60 claim node-2 f3 |\n"
+                 "60 refuse node-2 f3 test_error|it did not work\n"
+                 "60 fail node-2 f3 test_error|it did not work\n");
+}
+
+static void a_node_that_stops_is_told_of_with_its_claim(void **state)
+{
+    struct scene *scene = *state;
+    const char *started = scene_enqueue(scene, "pro-co");
+    scene_pass(scene, SECONDS(1));
+    struct claimed_item item = claim_as(scene, scene->node);
+    record_as(scene, scene->node, RECORD_DISPATCHED, &item);
+    const char *claimed = scene_enqueue(scene, "pro-co");
+    (void)claim_as(scene, scene->node);
+    scene_pass(scene, SECONDS(1));
+    scene_ok(scene, store_node_stop(scene->store, scene->node, true, &scene->error));
+    assert_story(scene, started,
+                 "0 enqueue - f0 |\n"
+                 "1 claim node-1 f1 |\n"
+                 "1 dispatch node-1 f1 |\n"
+                 "2 give_back node-1 f2 its node stops|\n");
+    assert_story(scene, claimed,
+                 "0 enqueue - f0 |\n"
+                 "0 claim node-1 f1 |\n"
+                 "1 give_back node-1 f2 its node stops|\n");
+}
+
+static void poison_names_every_node_that_died(void **state)
+{
+    struct scene *scene = *state;
+    const char *id = scene_enqueue(scene, "free-co");
+    int64_t node = scene->node;
+    for (int death = 1; death <= HANDOVERS_MAX_DEFAULT; death++) {
+        char name[16];
+        struct claimed_item item = claim_as(scene, node);
+        if (death == HANDOVERS_MAX_DEFAULT) {
+            record_as(scene, node, RECORD_DISPATCHED, &item);
+        }
+        record_step_as(scene, node, &item, step_of(STEP_RUNNING, death, NULL));
+        (void)snprintf(name, sizeof name, "node-%d", death + 1);
+        node = let_nodes_die(scene, name);
+    }
+    assert_int_equal(HANDOVERS_MAX_DEFAULT, 5);
+    assert_story(scene, id,
+                 "0 enqueue - f0 |\n"
+                 "0 claim node-1 f1 |\n"
+                 "0 step_start node-1 f1 #1 one|\n"
+                 "60 step_end node-1 f1 #1 one|INTERRUPTED\n"
+                 "60 hand_over node-1 f2 its node is gone|1 of 5 while it ran one\n"
+                 "60 claim node-2 f3 |\n"
+                 "60 step_start node-2 f3 #2 one|\n"
+                 "120 step_end node-2 f3 #2 one|INTERRUPTED\n"
+                 "120 hand_over node-2 f4 its node is gone|2 of 5 while it ran one\n"
+                 "120 claim node-3 f5 |\n"
+                 "120 step_start node-3 f5 #3 one|\n"
+                 "180 step_end node-3 f5 #3 one|INTERRUPTED\n"
+                 "180 hand_over node-3 f6 its node is gone|3 of 5 while it ran one\n"
+                 "180 claim node-4 f7 |\n"
+                 "180 step_start node-4 f7 #4 one|\n"
+                 "240 step_end node-4 f7 #4 one|INTERRUPTED\n"
+                 "240 hand_over node-4 f8 its node is gone|4 of 5 while it ran one\n"
+                 "240 claim node-5 f9 |\n"
+                 "240 dispatch node-5 f9 |\n"
+                 "240 step_start node-5 f9 #5 one|\n"
+                 "300 step_end - f10 #5 one|CANCELLED\n"
+                 "300 poison node-5 f10 its node is gone|5 of 5 while it ran one\n"
+                 "300 fail - f10 poison|its node died 5 times while it ran, and no step of it ended in between; "
+                 "it is not tried again\n");
+}
+
+static void the_safety_net_names_who_held_it(void **state)
+{
+    struct scene *scene = *state;
+    const char *id = scene_enqueue(scene, "free-co");
+    (void)claim_as(scene, scene->node);
+    for (int64_t passed_us = 0; passed_us < STALE_CLAIM_US; passed_us += SECONDS(5)) {
+        scene_pass(scene, SECONDS(5));
+        scene_beat(scene, scene->node);
+    }
+    struct recover_options options = {.node_id = scene->node,
+                                      .group = "default",
+                                      .stale_claim_us = STALE_CLAIM_US,
+                                      .handovers_max = HANDOVERS_MAX_DEFAULT,
+                                      .limit = 10};
+    struct recover_result result = {0};
+    scene_ok(scene, store_recover(scene->store, &options, &result, &scene->error));
+    assert_int_equal(result.handed_over, 1);
+    assert_int_equal(STALE_CLAIM_US, SECONDS(300));
+    assert_story(scene, id,
+                 "0 enqueue - f0 |\n"
+                 "0 claim node-1 f1 |\n"
+                 "300 hand_over node-1 f2 claimed for too long|\n");
+}
+
+static void an_engine_that_is_away_is_told_once(void **state)
+{
+    struct scene *scene = *state;
+    const char *id = scene_enqueue(scene, "free-co");
+    for (int i = 0; i < 4; i++) {
+        struct claimed_item item = claim_as(scene, scene->node);
+        scene_pass(scene, SECONDS(1));
+        put_back_as(scene, scene->node, RECORD_RELEASED, &item, i < 3 ? "unreachable" : "overloaded");
+    }
+    assert_story(scene, id,
+                 "0 enqueue - f0 |\n"
+                 "0 claim node-1 f1 |\n"
+                 "1 release node-1 f1 unreachable|\n"
+                 "3 claim node-1 f2 |\n" /* two were no news */
+                 "4 release node-1 f2 overloaded|\n");
+}
+
+static struct bulk_result act_on(struct scene *scene, enum bulk_act act, const char *id)
+{
+    struct execution_filter filter = {.id = id};
+    struct bulk_result result = {0};
+    scene_ok(scene, store_bulk(scene->store, act, &filter, "", 10, "eve", "because", &result, &scene->error));
+    assert_int_equal(result.changed, 1);
+    return result;
+}
+
+static void a_cancel_while_it_is_put_back_ends_the_story_of_that_claim(void **state)
+{
+    struct scene *scene = *state;
+    const char *id = scene_enqueue(scene, "free-co");
+    struct claimed_item first = claim_as(scene, scene->node);
+    scene_pass(scene, SECONDS(1));
+    put_back_as(scene, scene->node, RECORD_RETRY, &first, "refused");
+    scene_pass(scene, SECONDS(1));
+    (void)act_on(scene, BULK_RELEASE, id);
+    struct claimed_item second = claim_as(scene, scene->node);
+    (void)act_on(scene, BULK_CANCEL, id);
+    scene_pass(scene, SECONDS(1));
+    put_back_as(scene, scene->node, RECORD_RETRY, &second, "refused");
+    assert_story(scene, id,
+                 "0 enqueue - f0 |\n"
+                 "0 claim node-1 f1 |\n"
+                 "1 retry node-1 f1 refused|\n"
+                 "2 release - f0 because|\n"
+                 "2 cancel - f0 because|passed on to its engine\n"
+                 "2 claim node-1 f2 |\n"
+                 "3 cancelled node-1 f2 refused|\n");
+}
+
+static void a_retry_of_the_ended_tells_of_both(void **state)
+{
+    struct scene *scene = *state;
+    const char *id = scene_enqueue(scene, "free-co");
+    char expected[STORY_MAX];
+    struct claimed_item item = claim_as(scene, scene->node);
+    record_as(scene, scene->node, RECORD_FAILED, &item);
+    scene_pass(scene, SECONDS(1));
+    struct bulk_result retried = act_on(scene, BULK_RETRY, id);
+    (void)snprintf(expected, sizeof expected,
+                   "0 enqueue - f0 |\n"
+                   "0 claim node-1 f1 |\n"
+                   "0 fail node-1 f1 test_error|it did not work\n"
+                   "1 retry - f0 because|%s\n",
+                   retried.new_id);
+    assert_story(scene, id, expected);
+    (void)snprintf(expected, sizeof expected, "0 enqueue - f0 retry_of|%s\n", id);
+    assert_story(scene, retried.new_id, expected);
+}
+
+static void what_goes_well_writes_no_further_row(void **state)
+{
+    struct scene *scene = *state;
+    const char *id = scene_enqueue(scene, "free-co");
+    scene_pass(scene, SECONDS(1));
+    struct claimed_item item = claim_as(scene, scene->node);
+    record_as(scene, scene->node, RECORD_DISPATCHED, &item);
+    record_step_as(scene, scene->node, &item, step_of(STEP_RUNNING, 1, NULL));
+    scene_pass(scene, SECONDS(1));
+    record_step_as(scene, scene->node, &item, step_of(STEP_COMPLETED, 1, NULL));
+    record_as(scene, scene->node, RECORD_COMPLETED, &item);
+    assert_int_equal(told_rows(scene), 0);
+    assert_story(scene, id,
+                 "0 enqueue - f0 |\n"
+                 "1 claim node-1 f1 |\n"
+                 "1 dispatch node-1 f1 |\n"
+                 "1 step_start node-1 f1 #1 one|\n"
+                 "2 step_end node-1 f1 #1 one|COMPLETED\n"
+                 "2 complete node-1 f1 |\n");
+}
+
+/* --- runs of steps --- */
+
+/* The second one in a single set: nothing of it is on record before. */
+static void every_attempt_of_a_step_is_told(void **state)
+{
+    struct scene *scene = *state;
+    for (int in_one_set = 0; in_one_set < 2; in_one_set++) {
+        const char *id = scene_enqueue(scene, "free-co");
+        struct claimed_item item = claim_as(scene, scene->node);
+        struct step_record steps[] = {step_of(STEP_RUNNING, 1, NULL), step_of(STEP_WAITING, 1, "exit_3"),
+                                      step_of(STEP_RUNNING, 2, NULL), step_of(STEP_WAITING, 2, "timeout"),
+                                      step_of(STEP_COMPLETED, 3, NULL)};
+        struct record records[6];
+        struct record_summary summary;
+        char error[] = "exit code 3: no such customer";
+        steps[1].error = error;
+        for (int i = 0; i < 6; i++) {
+            records[i] = scene_record_of(i < 5 ? RECORD_STEP : RECORD_COMPLETED, &item);
+            records[i].step = i < 5 ? &steps[i] : NULL;
+            if (!in_one_set) {
+                scene_pass(scene, SECONDS(1));
+                assert_int_equal(scene_record_full(scene, scene->node, records[i]), WEIR_OK);
+            }
+        }
+        if (in_one_set) {
+            scene_pass(scene, SECONDS(1));
+            scene_ok(scene, store_record(scene->store, scene->node, records, 6, &summary, &scene->error));
+            assert_int_equal(summary.changed, 6);
+        }
+        assert_story(scene, id,
+                     in_one_set ? "0 enqueue - f0 |\n"
+                                  "0 claim node-1 f1 |\n"
+                                  "1 step_start node-1 f1 #1 one|\n"
+                                  "1 step_end node-1 f1 #1 one|FAILED: exit code 3: no such customer\n"
+                                  "1 step_start node-1 f1 #2 one|\n"
+                                  "1 step_end node-1 f1 #2 one|FAILED: timeout\n"
+                                  "1 step_start node-1 f1 #3 one|\n"
+                                  "1 step_end node-1 f1 #3 one|COMPLETED\n"
+                                  "1 complete node-1 f1 |\n"
+                                : "0 enqueue - f0 |\n"
+                                  "0 claim node-1 f1 |\n"
+                                  "1 step_start node-1 f1 #1 one|\n"
+                                  "2 step_end node-1 f1 #1 one|FAILED: exit code 3: no such customer\n"
+                                  "3 step_start node-1 f1 #2 one|\n"
+                                  "4 step_end node-1 f1 #2 one|FAILED: timeout\n"
+                                  "5 step_start node-1 f1 #3 one|\n"
+                                  "5 step_end node-1 f1 #3 one|COMPLETED\n"
+                                  "6 complete node-1 f1 |\n");
+        json_t *shown = NULL;
+        scene_ok(scene, store_show(scene->store, id, &shown, &scene->error));
+        const json_t *earlier = json_object_get(shown, "earlier_attempts");
+        assert_int_equal(json_array_size(earlier), 2);
+        assert_int_equal(json_number_at(json_array_get(earlier, 0), "attempt"), 1);
+        assert_string_equal(json_text_at(json_array_get(earlier, 0), "status"), "FAILED");
+        assert_string_equal(json_text_at(json_array_get(earlier, 0), "error"), error);
+        assert_string_equal(json_text_at(json_array_get(earlier, 0), "node"), "node-1");
+        assert_int_equal(json_number_at(json_array_get(earlier, 0), "exit_code"), 3);
+        assert_int_equal(time_of(json_array_get(earlier, 0), "finished_at") -
+                             time_of(json_array_get(earlier, 0), "started_at"),
+                         in_one_set ? 0 : SECONDS(1));
+        assert_string_equal(json_text_at(json_array_get(earlier, 1), "error_code"), "timeout");
+        json_decref(shown);
+    }
+}
+
+/* While it waits for its next attempt the last one is told once. */
+static void a_step_that_backs_off_tells_of_the_attempt_that_failed(void **state)
+{
+    struct scene *scene = *state;
+    const char *id = scene_enqueue(scene, "free-co");
+    struct claimed_item item = claim_as(scene, scene->node);
+    record_step_as(scene, scene->node, &item, step_of(STEP_RUNNING, 1, NULL));
+    scene_pass(scene, SECONDS(1));
+    record_step_as(scene, scene->node, &item, step_of(STEP_WAITING, 1, "exit_3"));
+    record_step_as(scene, scene->node, &item, step_of(STEP_WAITING, 1, "exit_3")); /* its answer was lost */
+    assert_story(scene, id,
+                 "0 enqueue - f0 |\n"
+                 "0 claim node-1 f1 |\n"
+                 "0 step_start node-1 f1 #1 one|\n"
+                 "1 step_end node-1 f1 #1 one|FAILED: exit_3\n");
+    record_as(scene, scene->node, RECORD_CANCELLED, &item);
+}
+
+static void an_attempt_that_died_with_its_node_is_told_as_interrupted(void **state)
+{
+    struct scene *scene = *state;
+    const char *id = scene_enqueue(scene, "free-co");
+    struct claimed_item first = claim_as(scene, scene->node);
+    scene_pass(scene, SECONDS(1));
+    record_step_as(scene, scene->node, &first, step_of(STEP_RUNNING, 1, NULL));
+    int64_t other = let_nodes_die(scene, "node-2");
+    struct claimed_item second = claim_as(scene, other);
+    scene_pass(scene, SECONDS(1));
+    record_step_as(scene, other, &second, step_of(STEP_RUNNING, 2, NULL));
+    scene_pass(scene, SECONDS(1));
+    record_step_as(scene, other, &second, step_of(STEP_COMPLETED, 2, NULL));
+    record_as(scene, other, RECORD_COMPLETED, &second);
+    assert_story(scene, id,
+                 "0 enqueue - f0 |\n"
+                 "0 claim node-1 f1 |\n"
+                 "1 step_start node-1 f1 #1 one|\n"
+                 "61 step_end node-1 f1 #1 one|INTERRUPTED\n"
+                 "61 hand_over node-1 f2 its node is gone|1 of 5 while it ran one\n"
+                 "61 claim node-2 f3 |\n"
+                 "62 step_start node-2 f3 #2 one|\n"
+                 "63 step_end node-2 f3 #2 one|COMPLETED\n"
+                 "63 complete node-2 f3 |\n");
+}
+
+/* Of a handler, which is not on record before it ends: its node says so when it stops. */
+static void an_attempt_that_its_node_gave_up_is_told_as_interrupted(void **state)
+{
+    struct scene *scene = *state;
+    const char *id = scene_enqueue(scene, "free-co");
+    struct claimed_item first = claim_as(scene, scene->node);
+    scene_pass(scene, SECONDS(1));
+    record_step_as(scene, scene->node, &first, step_of(STEP_WAITING, 1, STEP_INTERRUPTED));
+    record_as(scene, scene->node, RECORD_GIVEN_BACK, &first);
+    struct claimed_item second = claim_as(scene, scene->node);
+    scene_pass(scene, SECONDS(1));
+    struct step_record done = step_of(STEP_COMPLETED, 2, NULL);
+    struct record end = scene_record_of(RECORD_COMPLETED, &second);
+    end.step = &done;
+    assert_int_equal(scene_record_full(scene, scene->node, end), WEIR_OK);
+    assert_story(scene, id,
+                 "0 enqueue - f0 |\n"
+                 "0 claim node-1 f1 |\n"
+                 "1 step_start node-1 f1 #1 one|\n"
+                 "1 step_end node-1 f1 #1 one|INTERRUPTED: interrupted\n"
+                 "1 give_back node-1 f1 |\n"
+                 "1 claim node-1 f2 |\n"
+                 "2 step_start node-1 f2 #2 one|\n"
+                 "2 step_end node-1 f2 #2 one|COMPLETED\n"
+                 "2 complete node-1 f2 |\n");
+}
+
+static void a_step_that_another_node_ends_was_started_by_the_first(void **state)
+{
+    struct scene *scene = *state;
+    const char *id = scene_enqueue(scene, "free-co");
+    struct claimed_item first = claim_as(scene, scene->node);
+    record_step_as(scene, scene->node, &first, step_of(STEP_WAITING, 1, NULL)); /* it sleeps */
+    int64_t other = let_nodes_die(scene, "node-2");
+    struct claimed_item second = claim_as(scene, other);
+    scene_pass(scene, SECONDS(1));
+    record_step_as(scene, other, &second, step_of(STEP_COMPLETED, 1, NULL));
+    assert_story(scene, id,
+                 "0 enqueue - f0 |\n"
+                 "0 claim node-1 f1 |\n"
+                 "0 step_start node-1 f1 #1 one|\n"
+                 "60 hand_over node-1 f2 its node is gone|\n"
+                 "60 claim node-2 f3 |\n"
+                 "61 step_end node-2 f3 #1 one|COMPLETED\n");
+    record_as(scene, other, RECORD_COMPLETED, &second);
+}
+
+/* However it ends when no engine says what became of the step. */
+static void a_step_ends_with_its_execution(void **state)
+{
+    static const enum record_kind ends[] = {RECORD_REFUSED, RECORD_FAILED, RECORD_COMPLETED, RECORD_CANCELLED,
+                                            RECORD_RETRY};
+    struct scene *scene = *state;
+    int64_t node = scene->node;
+    for (size_t i = 0; i <= sizeof ends / sizeof ends[0]; i++) {
+        char name[16];
+        const char *id = scene_enqueue(scene, "free-co");
+        struct claimed_item first = claim_as(scene, node);
+        record_step_as(scene, node, &first, step_of(STEP_RUNNING, 1, NULL));
+        (void)snprintf(name, sizeof name, "next-%zu", i);
+        node = let_nodes_die(scene, name);
+        struct claimed_item second = claim_as(scene, node);
+        if (i < 4) {
+            record_as(scene, node, ends[i], &second);
+        } else if (i == 4) { /* a cancel while it runs, and then it could not be started */
+            (void)act_on(scene, BULK_CANCEL, id);
+            record_as(scene, node, ends[i], &second);
+        } else { /* a cancel while it waits for its next start */
+            put_back_as(scene, node, RECORD_RETRY, &second, "refused");
+            (void)act_on(scene, BULK_CANCEL, id);
+        }
+        assert_string_equal(scene_text(scene, "SELECT status FROM workflow_node_executions WHERE execution_id = '%s'", id),
+                            "CANCELLED");
+        assert_non_null(strstr(story_of(scene, id), "\n60 step_end - f"));
+        assert_non_null(strstr(story_of(scene, id), "\n0 step_start n"));
+    }
+}
+
+static void a_stale_word_of_a_step_is_not_kept(void **state)
+{
+    struct scene *scene = *state;
+    const char *id = scene_enqueue(scene, "free-co");
+    struct claimed_item first = claim_as(scene, scene->node);
+    int64_t other = let_nodes_die(scene, "node-2");
+    struct claimed_item second = claim_as(scene, other);
+    struct step_record late = step_of(STEP_WAITING, 1, "exit_3");
+    struct record record = scene_record_of(RECORD_STEP, &first);
+    record.step = &late;
+    const char *before = story_of(scene, id);
+    assert_int_equal(scene_record_full(scene, scene->node, record), WEIR_STALE_FENCE);
+    assert_int_equal(scene_record(scene, RECORD_DISPATCHED, &first), WEIR_STALE_FENCE);
+    assert_int_equal(scene_record(scene, RECORD_GIVEN_BACK, &first), WEIR_STALE_FENCE);
+    assert_int_equal(scene_record(scene, RECORD_RETRY, &first), WEIR_STALE_FENCE);
+    assert_string_equal(story_of(scene, id), before);
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM workflow_node_attempts"), 0);
+    record_as(scene, other, RECORD_COMPLETED, &second);
+}
+
+static void a_purge_leaves_no_attempt_behind(void **state)
+{
+    struct scene *scene = *state;
+    const char *id = scene_enqueue(scene, "free-co");
+    struct claimed_item item = claim_as(scene, scene->node);
+    record_step_as(scene, scene->node, &item, step_of(STEP_WAITING, 1, "exit_3"));
+    record_as(scene, scene->node, RECORD_FAILED, &item);
+    assert_int_equal(told_rows(scene), 1);
+    (void)act_on(scene, BULK_PURGE, id);
+    assert_int_equal(told_rows(scene), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        SCENE_TEST(every_claim_is_told_with_its_node_and_times),
+        SCENE_TEST(what_is_recorded_in_one_set_is_told_as_well),
+        SCENE_TEST(an_end_that_overtakes_its_start_is_told_as_dispatched_by_its_own_node),
+        SCENE_TEST(an_end_without_a_dispatch_of_its_own_tells_none),
+        SCENE_TEST(a_node_that_stops_is_told_of_with_its_claim),
+        SCENE_TEST(poison_names_every_node_that_died),
+        SCENE_TEST(the_safety_net_names_who_held_it),
+        SCENE_TEST(an_engine_that_is_away_is_told_once),
+        SCENE_TEST(a_cancel_while_it_is_put_back_ends_the_story_of_that_claim),
+        SCENE_TEST(a_retry_of_the_ended_tells_of_both),
+        SCENE_TEST(what_goes_well_writes_no_further_row),
+        SCENE_TEST(every_attempt_of_a_step_is_told),
+        SCENE_TEST(a_step_that_backs_off_tells_of_the_attempt_that_failed),
+        SCENE_TEST(an_attempt_that_died_with_its_node_is_told_as_interrupted),
+        SCENE_TEST(an_attempt_that_its_node_gave_up_is_told_as_interrupted),
+        SCENE_TEST(a_step_that_another_node_ends_was_started_by_the_first),
+        SCENE_TEST(a_step_ends_with_its_execution),
+        SCENE_TEST(a_stale_word_of_a_step_is_not_kept),
+        SCENE_TEST(a_purge_leaves_no_attempt_behind),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
