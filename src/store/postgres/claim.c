@@ -14,13 +14,14 @@
 
 #define LAST_ID "ffffffff-ffff-ffff-ffff-ffffffffffff"
 
-/* Wake-ups that one claim folds: a claim of few is quick, a large one clears the way. Folded together, all wake-ups of a
- * lane change it once. */
+/* Wake-ups that one claim folds: a claim of few is quick, a large one clears the way. Folded together, all wake-ups of a lane
+ * change it once. */
 enum { WAKEUPS_LEAST = 100, WAKEUPS_PER_ITEM = 64 };
 
 /* A lane that a record opens stands where its group stood when the record looked, which may be before where it stands when
- * the record commits. So lanes are looked for from where they began this long ago: many times what a record takes from that look
- * to its commit. One that takes longer is found by the full look. Beside an open transaction a claim walks what has died since. */
+ * the record commits. So lanes are looked for from where they began this long ago: many times what a record takes from that
+ * look to its commit. One that takes longer is found by the full look. Beside an open transaction a claim walks what has
+ * died since. */
 #define FIRST_PASS_LAG_US (MICROSECONDS_PER_SECOND / 4)
 
 /* The columns of claim_items and claims_in_doubt. */

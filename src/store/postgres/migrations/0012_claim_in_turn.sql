@@ -74,8 +74,8 @@ END
 $$;
 
 -- As before, but lanes are found newest first (migration 0010): beside an open transaction the three look-ups of a lane by its id were
--- the most of what a record read. Gives slots back and counts ends, once per workspace and set. A workspace that was full has room now, so its lanes are opened, at
--- the place in the order where their group stands.
+-- the most of what a record read. Gives slots back and counts ends, once per workspace and set. A workspace that was full has room
+-- now, so its lanes are opened, at the place in the order where their group stands.
 -- Lanes are locked after workspaces here, against the order that everybody else keeps. That is safe because nobody is waited for:
 -- a lane that somebody else holds gets a wake-up instead, and after this the transaction takes no lock that it would wait for.
 -- Lanes are looked at after the workspaces are ours: one that was closed before that is seen, and one that is ready then stays so,

@@ -38,7 +38,8 @@ BEGIN
 END
 $$;
 
--- As before, but what the rows tell of the claims is kept.
+-- As before, but what the rows tell of the claims is kept, only what count_handovers() (0013) counts makes poison, and the event tells
+-- of it.
 CREATE OR REPLACE FUNCTION :schema.hand_over(ids uuid[], why text, handovers_max integer, now_us bigint, OUT handed_over integer,
                                              OUT poisoned integer)
 LANGUAGE plpgsql VOLATILE AS $$
@@ -67,8 +68,8 @@ BEGIN
     IF lost IS NOT NULL THEN
         SELECT array_agg(m.workspace_id) INTO freed
         FROM :schema.move_to_history(lost, 'FAILED', 'poison',
-                                     format('its node died %s times while it ran, and no step of it ended in between; it is not tried again',
-                                            handovers_max),
+                                     format('its node died %s times while it ran, and no step of it ended in between; '
+                                            'it is not tried again', handovers_max),
                                      now_us) m;
         PERFORM :schema.free_slots(freed, array_fill('FAILED'::text, ARRAY[cardinality(freed)]));
     END IF;
