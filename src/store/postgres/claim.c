@@ -14,8 +14,8 @@
 
 #define LAST_ID "ffffffff-ffff-ffff-ffff-ffffffffffff"
 
-/* Wake-ups that one claim folds: a claim of few is quick, a large one clears the way. Folded together, all wake-ups of a lane
- * change it once. */
+/* Wake-ups that one claim folds: a claim of few is quick, a large one clears the way. Folded together, all wake-ups of a
+ * lane change it once. */
 enum { WAKEUPS_LEAST = 100, WAKEUPS_PER_ITEM = 64 };
 
 /* A lane that a record opens stands where its group stood when the record looked, which may be before where it stands when
