@@ -420,6 +420,8 @@ void node_close(struct node *node)
             (void)pthread_join(node->threads[i], NULL);
         }
     }
+    /* Its threads may still run, and report: a node that ends unhealthy has stopped nothing. */
+    engine_set_sink(node->engine, (struct report_sink){.report = NULL});
     if (node->batch != NULL) {
         recorder_drop_all(node);
     }

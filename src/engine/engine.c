@@ -1,5 +1,6 @@
 #include "engine/engine.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -87,9 +88,14 @@ bool engine_has(const struct engine *engine, enum engine_feature feature)
     return (engine->operations->features & (unsigned)feature) != 0;
 }
 
+/* Of all engines: who reports holds it, so a sink that was taken away is used by nobody any more. */
+static pthread_rwlock_t sinks_lock = PTHREAD_RWLOCK_INITIALIZER;
+
 void engine_set_sink(struct engine *engine, struct report_sink sink)
 {
+    (void)pthread_rwlock_wrlock(&sinks_lock);
     engine->sink = sink;
+    (void)pthread_rwlock_unlock(&sinks_lock);
 }
 
 enum weir_status engine_start(struct engine *engine, const struct engine_start *start, struct weir_error *error)
@@ -183,6 +189,11 @@ void engine_close(struct engine *engine)
 
 void engine_report(struct engine *engine, struct report *report)
 {
-    INVARIANT(engine->sink.report != NULL);
-    engine->sink.report(engine->sink.context, report);
+    (void)pthread_rwlock_rdlock(&sinks_lock);
+    if (engine->sink.report != NULL) {
+        engine->sink.report(engine->sink.context, report);
+    } else {
+        report_free(report);
+    }
+    (void)pthread_rwlock_unlock(&sinks_lock);
 }

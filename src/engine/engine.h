@@ -211,7 +211,8 @@ struct engine {
 /* The wrappers: each verb once, arguments checked, optional verbs absent = no effect. */
 const char *engine_name(const struct engine *engine);
 bool engine_has(const struct engine *engine, enum engine_feature feature);
-/* Before the first start: where reports go. */
+/* Before the first start: where reports go. A sink without a function takes them away: then nobody is in the old one any
+ * more, and reports are dropped. Not from inside of a report. */
 void engine_set_sink(struct engine *engine, struct report_sink sink);
 WEIR_MUST_CHECK enum weir_status engine_start(struct engine *engine, const struct engine_start *start,
                                               struct weir_error *error);
@@ -230,7 +231,7 @@ WEIR_MUST_CHECK enum weir_status engine_run_threads(struct engine *engine, struc
 void engine_stop(struct engine *engine, bool interrupt);
 /* Takes NULL. What still runs is stopped without a report. */
 void engine_close(struct engine *engine);
-/* For engines: hands a report to the sink. */
+/* For engines: hands a report to the sink, if there is one. */
 void engine_report(struct engine *engine, struct report *report);
 
 #endif

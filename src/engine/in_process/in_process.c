@@ -464,9 +464,6 @@ static void keeper_was_lost(void *context, const struct keeper_loss *loss)
     struct runner *runner = context;
     char how[64];
     char text[256];
-    if (runner->base.sink.report == NULL) {
-        return;
-    }
     if (WIFSIGNALED(loss->wait_status)) {
         (void)snprintf(how, sizeof how, "was killed by signal %d", WTERMSIG(loss->wait_status));
     } else {

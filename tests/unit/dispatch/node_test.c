@@ -469,6 +469,21 @@ static void a_start_that_was_still_allowed_ends_with_the_lease(void **state)
     assert_string_equal(text_of(bench, id, "status"), "COMPLETED"); /* taken over under a new claim */
 }
 
+static void an_engine_may_report_after_its_node_was_closed(void **state)
+{
+    struct bench *bench = *state;
+    char id[UUID_TEXT_MAX];
+    start_node(bench);
+    push(bench, (struct scripted_fate){.run_us = MINUTE});
+    enqueue(bench, "solo", id);
+    pass(bench, SECOND);
+    node_close(bench->node);
+    bench->node = NULL;
+    assert_null(bench->engine->sink.report); /* it was the node's */
+    engine_report(bench->engine, report_new(REPORT_ENDED, id, 1));
+    assert_string_equal(text_of(bench, id, "status"), "DISPATCHED"); /* another node will hear of it */
+}
+
 static void an_operators_wish_reaches_the_node(void **state)
 {
     struct bench *bench = *state;
@@ -699,6 +714,7 @@ int main(void)
         TEST(a_claim_whose_answer_comes_after_the_lease_is_lost_starts_nothing),
         TEST(a_short_execution_is_told_by_its_end_alone),
         TEST(a_start_that_was_still_allowed_ends_with_the_lease),
+        TEST(an_engine_may_report_after_its_node_was_closed),
         TEST(an_operators_wish_reaches_the_node),
         TEST(a_graceful_stop_awaits_what_runs),
         TEST(a_stop_that_waited_long_enough_gives_back_what_runs),
