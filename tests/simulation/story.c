@@ -123,7 +123,8 @@ static void pass_over_no_news(struct reading *reading)
     while (reading->tells_way_back && story != NULL && reading->at + 1 < story->count &&
            strcmp(story->events[reading->at].event, "claim") == 0 &&
            strcmp(story->events[reading->at + 1].event, "release") == 0 &&
-           (reading->event == NULL || reading->fence != story->events[reading->at].fence)) {
+           (reading->event == NULL || strcmp(reading->event, "claim") != 0 ||
+            reading->fence != story->events[reading->at].fence)) {
         reading->at += 2;
     }
 }
