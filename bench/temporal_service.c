@@ -396,7 +396,7 @@ void bench_temporal_service(struct bench *bench)
     char installed[BENCH_PATH_MAX];
     char address[32];
     if (!find_installed(installed, sizeof installed)) {
-        printf("temporal_service: left out: there is no Temporal server here (get it with: tools/install_temporal.sh)\n");
+        printf("temporal-service: left out: there is no Temporal server here (get it with: tools/install_temporal.sh)\n");
         return;
     }
     int port = postgres_server_free_port();
