@@ -184,6 +184,13 @@ static void defaults_are_filled_in(void **state)
     assert_null(step->when);
     assert_null(step->exec.stdin_template);
     assert_null(definition->steps[1].handler.input);
+    /* A handler asks for its retries itself: 17 after the first run, a minute, then twice as long each time, at most a day.
+     */
+    const struct step_retry *handler = &definition->steps[1].retry;
+    assert_int_equal(handler->attempts, 18);
+    assert_int_equal(handler->backoff_us, 60 * MICROSECONDS_PER_SECOND);
+    assert_true(handler->factor == 2.0);
+    assert_int_equal(handler->max_us, 86400 * MICROSECONDS_PER_SECOND);
     definition_close(definition);
 }
 
