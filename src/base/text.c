@@ -262,6 +262,15 @@ const char *text_nearest(const char *word, const char *const *candidates, size_t
     return nearest;
 }
 
+uint64_t text_hash(const char *string)
+{
+    uint64_t hash = 14695981039346656037U;
+    for (; *string != '\0'; string++) {
+        hash = (hash ^ (unsigned char)*string) * 1099511628211U;
+    }
+    return hash;
+}
+
 void text_copy(char *to, size_t size, const char *from)
 {
     if (size > 0) {

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "weir/status.h"
 
@@ -39,6 +40,9 @@ size_t text_bytes_of_columns(const char *string, size_t columns, size_t *ret_use
 /* The candidate that is nearest to `word` (edits of one letter, a swap counts one), or NULL when none is near enough to be
  * what was meant. `candidates` has `count` entries; entries may be NULL. */
 const char *text_nearest(const char *word, const char *const *candidates, size_t count);
+
+/* FNV-1a, 64 bits: for tables, and where the same text shall always give the same number. */
+uint64_t text_hash(const char *string);
 
 /* Copies with the end cut if need be; always NUL-terminated when size > 0. */
 void text_copy(char *to, size_t size, const char *from);

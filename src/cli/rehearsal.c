@@ -27,43 +27,32 @@ void rehearsal_close(struct rehearsal *rehearsal)
     free(rehearsal);
 }
 
-/* FNV-1a over both names and what separates them. */
 static struct answer *place_of(struct rehearsal *rehearsal, const struct enqueue_request *request)
 {
-    const char *const names[] = {request->workspace, request->workflow};
-    uint64_t hash = 14695981039346656037U;
-    for (size_t i = 0; i < 2; i++) {
-        const char *name = names[i];
-        do {
-            hash = (hash ^ (unsigned char)*name) * 1099511628211U;
-        } while (*name++ != '\0');
-    }
+    uint64_t hash = text_hash(request->workspace) + 31 * text_hash(request->workflow);
     return &rehearsal->answers[hash % REHEARSAL_ANSWERS_MAX];
+}
+
+struct owned {
+    const char *workspace;
+    bool is_its_own;
+};
+
+static bool look_at_owner(void *context, const json_t *workflow)
+{
+    struct owned *owned = context;
+    const char *owner = json_string_value(json_object_get(workflow, "workspace"));
+    owned->is_its_own = owner == NULL || strcmp(owner, owned->workspace) == 0;
+    return !owned->is_its_own;
 }
 
 /* That the workspace may run it: some version is its own or everybody's. */
 static enum weir_status require_owner(struct store *store, const struct enqueue_request *request, struct weir_error *error)
 {
     struct list_options options = {.kind = LIST_WORKFLOWS, .name = request->workflow, .limit = LIST_LIMIT_MOST};
-    enum weir_status status = WEIR_OK;
-    json_t *page = NULL;
-    bool is_its_own = false;
-    do {
-        json_t *next = NULL;
-        const json_t *row;
-        size_t i;
-        status = store_list(store, &options, &next, error);
-        json_decref(page);
-        page = next;
-        json_array_foreach(json_object_get(page, "items"), i, row)
-        {
-            const char *owner = json_string_value(json_object_get(row, "workspace"));
-            is_its_own = is_its_own || owner == NULL || strcmp(owner, request->workspace) == 0;
-        }
-        options.cursor = json_string_value(json_object_get(page, "next_cursor"));
-    } while (status == WEIR_OK && !is_its_own && options.cursor != NULL);
-    json_decref(page);
-    if (status == WEIR_OK && !is_its_own) {
+    struct owned owned = {.workspace = request->workspace};
+    enum weir_status status = store_list_each(store, &options, look_at_owner, &owned, error);
+    if (status == WEIR_OK && !owned.is_its_own) {
         return error_set(error, WEIR_WORKFLOW_NOT_YOURS, "workflow \"%s\" belongs to another workspace than \"%s\"",
                          request->workflow, request->workspace);
     }

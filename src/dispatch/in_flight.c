@@ -3,14 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* FNV-1a over the random tail of the id. */
+#include "base/text.h"
+
 static size_t bucket_of(const char *id)
 {
-    uint32_t hash = 2166136261U;
-    for (const char *at = id + 9; *at != '\0'; at++) {
-        hash = (hash ^ (unsigned char)*at) * 16777619U;
-    }
-    return hash % IN_FLIGHT_BUCKETS;
+    return text_hash(id + 9) % IN_FLIGHT_BUCKETS; /* the tail is random */
 }
 
 void claim_batch_release(struct claim_batch *batch)

@@ -30,11 +30,7 @@ void slot_demand_close(struct slot_demand *demand)
 
 static struct slot_demand_place *place_of(const struct slot_demand *demand, const char *workspace)
 {
-    uint32_t hash = 2166136261u; /* FNV-1a */
-    for (const char *at = workspace; *at != '\0'; at++) {
-        hash = (hash ^ (unsigned char)*at) * 16777619u;
-    }
-    return &demand->places[hash % SLOT_DEMAND_PLACES];
+    return &demand->places[text_hash(workspace) % SLOT_DEMAND_PLACES];
 }
 
 static bool is_wanted(const struct slot_demand_place *place, const char *workspace)

@@ -27,38 +27,35 @@ static bool is_run_outside(const json_t *workflow)
     return is_outside;
 }
 
+struct versions {
+    const char *workspace;
+    json_int_t version;
+    size_t fit;
+    size_t outside;
+};
+
+static bool count_version(void *context, const json_t *workflow)
+{
+    struct versions *versions = context;
+    const char *owner = text_at(workflow, "workspace"); /* NULL: everybody's */
+    if (json_integer_value(json_object_get(workflow, "version")) == versions->version &&
+        (owner == NULL || (versions->workspace != NULL && strcmp(owner, versions->workspace) == 0))) {
+        versions->fit++;
+        versions->outside += is_run_outside(workflow);
+    }
+    return true;
+}
+
 /* Steps run inside a node, which alone knows when they have ended. Several versions may fit, by the workspace's own
  * workflow and by everybody's: then all must be run outside. */
 static enum weir_status need_outside(struct store *store, const json_t *execution, struct weir_error *error)
 {
-    const char *workspace = text_at(execution, "workspace");
-    json_int_t version = json_integer_value(json_object_get(execution, "version"));
+    struct versions versions = {.workspace = text_at(execution, "workspace"),
+                                .version = json_integer_value(json_object_get(execution, "version"))};
     struct list_options options = {
         .kind = LIST_WORKFLOWS, .name = text_at(execution, "workflow"), .limit = LIST_LIMIT_MOST};
-    json_t *page = NULL;
-    size_t fit = 0;
-    size_t outside = 0;
-    enum weir_status status = WEIR_OK;
-    do {
-        json_t *next = NULL;
-        const json_t *row;
-        size_t i;
-        status = store_list(store, &options, &next, error);
-        json_decref(page);
-        page = next;
-        options.cursor = status == WEIR_OK ? text_at(page, "next_cursor") : NULL;
-        json_array_foreach(json_object_get(page, "items"), i, row)
-        {
-            const char *owner = text_at(row, "workspace"); /* NULL: everybody's */
-            if (json_integer_value(json_object_get(row, "version")) == version &&
-                (owner == NULL || (workspace != NULL && strcmp(owner, workspace) == 0))) {
-                fit++;
-                outside += is_run_outside(row);
-            }
-        }
-    } while (options.cursor != NULL);
-    json_decref(page);
-    if (status == WEIR_OK && (fit == 0 || fit != outside)) {
+    enum weir_status status = store_list_each(store, &options, count_version, &versions, error);
+    if (status == WEIR_OK && (versions.fit == 0 || versions.fit != versions.outside)) {
         status = error_set(error, WEIR_ILLEGAL_STATE, "workflow '%s' runs inside a node, which tells its end itself",
                            options.name);
         error_hint(error,

@@ -631,6 +631,30 @@ enum weir_status store_list(struct store *store, const struct list_options *opti
     return end(&call, status);
 }
 
+enum weir_status store_list_each(struct store *store, const struct list_options *options,
+                                 bool (*visit)(void *context, const json_t *row), void *context, struct weir_error *error)
+{
+    struct list_options page_options = *options;
+    enum weir_status status;
+    json_t *page = NULL;
+    bool goes_on = true;
+    do {
+        json_t *next = NULL;
+        const json_t *row;
+        size_t i;
+        status = store_list(store, &page_options, &next, error);
+        json_decref(page); /* the cursor was its text */
+        page = next;
+        json_array_foreach(json_object_get(page, "items"), i, row)
+        {
+            goes_on = goes_on && visit(context, row);
+        }
+        page_options.cursor = json_string_value(json_object_get(page, "next_cursor"));
+    } while (goes_on && page_options.cursor != NULL);
+    json_decref(page);
+    return status;
+}
+
 enum weir_status store_show(struct store *store, const char *id, json_t **ret_execution, struct weir_error *error)
 {
     struct call call = begin(store, "show", error);

@@ -478,6 +478,10 @@ enum { LIST_COUNT_MOST = 100000 };
  * text. */
 WEIR_MUST_CHECK enum weir_status store_list(struct store *store, const struct list_options *options, json_t **ret_page,
                                             struct weir_error *error);
+/* Visits the rows of all pages of the list in turn, until the visitor returns false. */
+WEIR_MUST_CHECK enum weir_status store_list_each(struct store *store, const struct list_options *options,
+                                                 bool (*visit)(void *context, const json_t *row), void *context,
+                                                 struct weir_error *error);
 /* One execution with params, steps (their outputs as JSON values), earlier_attempts (runs of a step before its last one)
  * and events. `id` may be its first characters (6 or more) when they are unique. */
 WEIR_MUST_CHECK enum weir_status store_show(struct store *store, const char *id, json_t **ret_execution,

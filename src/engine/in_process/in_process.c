@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "engine/in_process/execution.h"
 #include "engine/in_process/runner.h"
 #include "engine/in_process/step_run.h"
@@ -34,10 +35,7 @@ struct recorded_command {
 
 static struct execution **bucket_of(const struct runner *runner, const char *id)
 {
-    uint64_t hash = 14695981039346656037u; /* FNV-1a */
-    for (; *id != '\0'; id++) {
-        hash = (hash ^ (unsigned char)*id) * 1099511628211u;
-    }
+    uint64_t hash = text_hash(id);
     return &runner->buckets[(hash ^ (hash >> 32)) & (runner->bucket_count - 1)];
 }
 

@@ -33,19 +33,9 @@ void ledger_close(struct ledger *ledger)
     memset(ledger, 0, sizeof *ledger);
 }
 
-/* FNV-1a. */
-static uint64_t hash_id(const char *id)
-{
-    uint64_t hash = 14695981039346656037ULL;
-    for (; *id != '\0'; id++) {
-        hash = (hash ^ (unsigned char)*id) * 1099511628211ULL;
-    }
-    return hash;
-}
-
 static size_t find_bucket(const struct ledger *ledger, const char *id)
 {
-    size_t at = hash_id(id) & (ledger->bucket_count - 1);
+    size_t at = text_hash(id) & (ledger->bucket_count - 1);
     while (ledger->buckets[at] != 0 && strcmp(ledger->entries[ledger->buckets[at] - 1]->id, id) != 0) {
         at = (at + 1) & (ledger->bucket_count - 1);
     }

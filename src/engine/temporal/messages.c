@@ -155,15 +155,11 @@ static void task_queue_init(TemporalApi__TaskQueue *queue, const char *name)
 
 void fairness_key(const char *workspace, char *to)
 {
-    uint64_t hash = 14695981039346656037u; /* FNV-1a */
     if (strlen(workspace) <= FAIRNESS_KEY_MAX) {
         text_copy(to, FAIRNESS_KEY_MAX + 1, workspace);
         return;
     }
-    for (const char *at = workspace; *at != '\0'; at++) {
-        hash = (hash ^ (unsigned char)*at) * 1099511628211u;
-    }
-    (void)snprintf(to, FAIRNESS_KEY_MAX + 1, "workspace-%016" PRIx64, hash);
+    (void)snprintf(to, FAIRNESS_KEY_MAX + 1, "workspace-%016" PRIx64, text_hash(workspace));
 }
 
 int priority_key(int priority)

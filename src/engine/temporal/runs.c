@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "engine/temporal/parts.h"
 
 /* --- a start becomes a run --- */
@@ -103,10 +104,7 @@ struct run *run_of_start(struct temporal *engine, const struct engine_start *sta
 
 static struct run **bucket_of(const struct temporal *engine, const char *id)
 {
-    uint64_t hash = 14695981039346656037u; /* FNV-1a */
-    for (; *id != '\0'; id++) {
-        hash = (hash ^ (unsigned char)*id) * 1099511628211u;
-    }
+    uint64_t hash = text_hash(id);
     return &engine->buckets[(hash ^ (hash >> 32)) & (engine->bucket_count - 1)];
 }
 

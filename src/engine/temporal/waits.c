@@ -13,11 +13,7 @@
 
 static struct waited_workspace **place_of(struct temporal *engine, const char *name)
 {
-    uint32_t hash = 2166136261u; /* FNV-1a */
-    for (const char *at = name; *at != '\0'; at++) {
-        hash = (hash ^ (unsigned char)*at) * 16777619u;
-    }
-    struct waited_workspace **place = &engine->waited[hash % WAITED_BUCKETS];
+    struct waited_workspace **place = &engine->waited[text_hash(name) % WAITED_BUCKETS];
     while (*place != NULL && strcmp((*place)->name, name) != 0) {
         place = &(*place)->next;
     }

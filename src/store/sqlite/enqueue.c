@@ -5,20 +5,11 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/text.h"
 
 enum { NAMES_MAX = 1000 };
 
 /* --- look-ups --- */
-
-/* FNV-1a. */
-static uint64_t name_hash(const char *name)
-{
-    uint64_t hash = 14695981039346656037U;
-    for (; *name != '\0'; name++) {
-        hash = (hash ^ (unsigned char)*name) * 1099511628211U;
-    }
-    return hash;
-}
 
 /* "did you mean": the nearest of the names that a query returns. */
 static void suggest(struct connection *connection, sqlite3_stmt *names, const char *wanted, struct weir_error *error)
@@ -46,7 +37,7 @@ static void suggest(struct connection *connection, sqlite3_stmt *names, const ch
 static enum weir_status find_workspace(struct enqueue_context *context, const char *name, int64_t *ret_id,
                                        struct weir_error *error)
 {
-    struct kept_workspace *kept = &context->workspaces[name_hash(name) % ENQUEUE_KEPT];
+    struct kept_workspace *kept = &context->workspaces[text_hash(name) % ENQUEUE_KEPT];
     if (strcmp(kept->name, name) == 0) {
         *ret_id = kept->id;
         return WEIR_OK;
@@ -86,7 +77,7 @@ static enum weir_status refuse_workflow(struct enqueue_context *context, const c
 static enum weir_status find_workflow(struct enqueue_context *context, const char *workspace, int64_t workspace_id,
                                       const char *name, const struct kept_workflow **ret_workflow, struct weir_error *error)
 {
-    struct kept_workflow *kept = &context->workflows[(name_hash(name) + (uint64_t)workspace_id) % ENQUEUE_KEPT];
+    struct kept_workflow *kept = &context->workflows[(text_hash(name) + (uint64_t)workspace_id) % ENQUEUE_KEPT];
     enum weir_status status = WEIR_OK;
     *ret_workflow = kept;
     if (kept->workspace_id == workspace_id && strcmp(kept->name, name) == 0) {
@@ -111,7 +102,7 @@ static enum weir_status find_workflow(struct enqueue_context *context, const cha
 static enum weir_status find_lane(struct enqueue_context *context, int64_t workspace_id, const char *group, int64_t *ret_id,
                                   struct weir_error *error)
 {
-    struct kept_lane *kept = &context->lanes[(name_hash(group) + (uint64_t)workspace_id) % ENQUEUE_KEPT];
+    struct kept_lane *kept = &context->lanes[(text_hash(group) + (uint64_t)workspace_id) % ENQUEUE_KEPT];
     if (kept->workspace_id == workspace_id && strcmp(kept->group, group) == 0) {
         *ret_id = kept->id;
         return WEIR_OK;
