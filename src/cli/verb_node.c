@@ -10,10 +10,10 @@ static enum sign sign_of(const char *state)
     if (strcmp(state, "alive") == 0) {
         return SIGN_FINE;
     }
-    if (strcmp(state, "paused") == 0 || strcmp(state, "draining") == 0) {
-        return SIGN_PAUSED;
+    if (strcmp(state, "stopped") == 0) {
+        return SIGN_GONE;
     }
-    return strcmp(state, "stopped") == 0 ? SIGN_GONE : SIGN_BAD;
+    return strcmp(state, "expired") == 0 || strcmp(state, "dead") == 0 ? SIGN_BAD : SIGN_PAUSED;
 }
 
 static void print_table(struct output *output, const json_t *page, int64_t now_us)

@@ -309,6 +309,7 @@ void node_pause(struct node *node)
     if (!atomic_exchange(&node->paused, true)) {
         struct event event = {.type = EVENT_NODE_PAUSED, .node = node->name, .reason = "node_pause"};
         event_emit(node->events, &event);
+        loop_wake(node, LOOP_HEARTBEAT);
     }
 }
 
@@ -318,6 +319,7 @@ void node_resume(struct node *node)
         struct event event = {.type = EVENT_NODE_RESUMED, .node = node->name, .reason = "node_resume"};
         event_emit(node->events, &event);
         loop_wake(node, LOOP_DISPATCH);
+        loop_wake(node, LOOP_HEARTBEAT);
     }
 }
 
@@ -379,6 +381,7 @@ void node_begin_stop(struct node *node, enum node_stop_kind kind)
         atomic_store(&node->stop_kind, wanted);
     }
     loop_wake(node, LOOP_DISPATCH);
+    loop_wake(node, LOOP_HEARTBEAT);
 }
 
 bool node_is_stopped(struct node *node)

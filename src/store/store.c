@@ -32,6 +32,13 @@ const char *node_wish_name(enum node_wish wish)
     return names[wish];
 }
 
+const char *node_aside_name(enum node_aside aside)
+{
+    static const char *const names[] = {NULL, "paused", "stopping", "no_dispatch"};
+    INVARIANT((unsigned)aside < sizeof names / sizeof names[0]);
+    return names[aside];
+}
+
 const char *bulk_act_name(enum bulk_act act)
 {
     static const char *const names[] = {"cancel", "retry", "release", "purge"};

@@ -265,6 +265,11 @@ WEIR_MUST_CHECK enum weir_status store_complete_rehearse(struct store *store, co
 
 /* --- nodes and recovery --- */
 
+/* Why a node claims nothing by its own decision, whatever an operator wishes; kept in its row, so that `why` can tell. */
+enum node_aside { NODE_NOT_ASIDE, NODE_ASIDE_PAUSED, NODE_ASIDE_STOPPING, NODE_ASIDE_NO_DISPATCH };
+/* "paused", "stopping", "no_dispatch"; NULL for NODE_NOT_ASIDE. */
+const char *node_aside_name(enum node_aside aside);
+
 struct node_options {
     const char *name;
     const char *group;
@@ -275,6 +280,7 @@ struct node_options {
     const char *version;
     const char *engine;
     bool is_outlived; /* what it runs lives on without it (no ENGINE_DIES_WITH_NODE) */
+    enum node_aside aside;
     int64_t lease_us;
 };
 WEIR_MUST_CHECK enum weir_status store_node_start(struct store *store, const struct node_options *options,
@@ -299,6 +305,7 @@ struct node_beat {
     long keeper_pid;          /* in: of now; one that was killed is replaced */
     size_t running;           /* in: executions in the engine */
     size_t stuck;             /* in: of these, stuck */
+    enum node_aside aside;    /* in */
     enum node_wish wish;      /* out */
     bool queue_paused;        /* out: the queue or the group is paused */
     int64_t now_us;           /* out */
@@ -488,8 +495,8 @@ WEIR_MUST_CHECK enum weir_status store_show(struct store *store, const char *id,
                                             struct weir_error *error);
 /* Why it is not running (or what it does): {"id", "status", "pending_reason", "because", "slots_used", "slots_max",
  * "slot_holders": [...], "place", "place_is_exact", "due_at", "attempts", "attempts_max", "deferrals", "handovers", "node",
- * "nodes_live" and "paused_node" (of no_node_in_group: how many live in its group, all of them paused, draining or
- * stopping, and the name of one that can be resumed, else null) ...}. */
+ * "nodes_live" and "paused_node" (of no_node_in_group: how many live in its group, none of which claims, and the name of
+ * one that an operator has paused and can resume, else null) ...}. */
 WEIR_MUST_CHECK enum weir_status store_why(struct store *store, const char *id, json_t **ret_why, struct weir_error *error);
 /* Kept counters, never COUNT(*): {"pending", "slots_used", "completed", "failed", "cancelled", "oldest_pending_age_us",
  * "pending_reasons": {reason: n}, "workspaces": [...], "nodes": n, "queue_paused": bool, "schema": n ...}; at most

@@ -505,6 +505,65 @@ static void nodes_that_are_told_to_claim_nothing_do_not_serve_their_group(void *
     assert_reason(scene, id, "ready");
 }
 
+static json_t *node_facts(struct scene *scene, const char *name)
+{
+    json_t *page = NULL;
+    struct list_options options = {.kind = LIST_NODES, .name = name};
+    scene_ok(scene, store_list(scene->store, &options, &page, &scene->error));
+    json_t *facts = json_deep_copy(json_array_get(json_object_get(page, "items"), 0));
+    json_decref(page);
+    return facts;
+}
+
+static void assert_node_state(struct scene *scene, const char *name, const char *state)
+{
+    json_t *facts = node_facts(scene, name);
+    assert_string_equal(json_text_at(facts, "state"), state);
+    json_decref(facts);
+}
+
+/* By its own decision: no operator can resume it. */
+static void nodes_that_stand_aside_do_not_serve_their_group(void **state)
+{
+    struct scene *scene = *state;
+    const char *id = scene_enqueue(scene, "pro-co");
+    static const enum node_aside asides[] = {NODE_ASIDE_PAUSED, NODE_ASIDE_STOPPING, NODE_ASIDE_NO_DISPATCH};
+    for (size_t i = 0; i < sizeof asides / sizeof asides[0]; i++) {
+        struct node_beat beat = {.engine_reachable = true, .aside = asides[i]};
+        scene_ok(scene, store_node_beat(scene->store, scene->node, &beat, &scene->error));
+        assert_unserved(scene, id, 1, NULL);
+        assert_node_state(scene, "node-1", node_aside_name(asides[i]));
+    }
+    /* An operator's pause is told before that it does not dispatch, but there is nobody to resume. */
+    scene_ok(scene, store_node_wish(scene->store, "node-1", NODE_PAUSE, &scene->error));
+    assert_unserved(scene, id, 1, NULL);
+    assert_node_state(scene, "node-1", "paused");
+    scene_ok(scene, store_node_wish(scene->store, "node-1", NODE_RUN, &scene->error));
+    struct node_beat beat = {.engine_reachable = true};
+    scene_ok(scene, store_node_beat(scene->store, scene->node, &beat, &scene->error));
+    assert_reason(scene, id, "ready");
+    assert_node_state(scene, "node-1", "alive");
+}
+
+static void one_that_starts_aside_never_serves(void **state)
+{
+    struct scene *scene = *state;
+    const char *id = scene_enqueue(scene, "pro-co");
+    scene_ok(scene, store_node_stop(scene->store, scene->node, true, &scene->error));
+    struct node_options options = {.name = "producer",
+                                   .group = "default",
+                                   .host = "host",
+                                   .boot_id = "boot",
+                                   .version = "test",
+                                   .engine = "scripted",
+                                   .aside = NODE_ASIDE_NO_DISPATCH,
+                                   .lease_us = NODE_LEASE_US};
+    int64_t node = 0;
+    scene_ok(scene, store_node_start(scene->store, &options, &node, &scene->error));
+    assert_unserved(scene, id, 1, NULL);
+    assert_node_state(scene, "producer", "no_dispatch");
+}
+
 static void a_handed_over_one_says_so(void **state)
 {
     struct scene *scene = *state;
@@ -648,6 +707,8 @@ int main(void)
         SCENE_TEST(one_that_backs_off_knows_its_attempts_and_its_time),
         SCENE_TEST(pauses_nodes_and_engines_are_reasons),
         SCENE_TEST(nodes_that_are_told_to_claim_nothing_do_not_serve_their_group),
+        SCENE_TEST(nodes_that_stand_aside_do_not_serve_their_group),
+        SCENE_TEST(one_that_starts_aside_never_serves),
         SCENE_TEST(a_handed_over_one_says_so),
         SCENE_TEST(one_that_runs_names_its_node_and_has_no_reason),
         SCENE_TEST(why_of_nothing_is_not_found),

@@ -80,8 +80,8 @@ ORDER BY d.id LIMIT $3;
 -- name: list_nodes
 SELECT n.id, n.name, n.executor_group, n.host, n.pid, n.version, n.engine, n.engine_reachable, n.engine_error, n.wish,
        CASE WHEN n.stopped_at IS NOT NULL THEN 'stopped' WHEN n.dead_at IS NOT NULL THEN 'dead'
-            WHEN n.expires_at <= (SELECT :schema.store_time()) THEN 'expired' WHEN n.wish = 'pause' THEN 'paused'
-            WHEN n.wish = 'drain' THEN 'draining' ELSE 'alive' END AS state,
+            WHEN n.expires_at <= (SELECT :schema.store_time()) THEN 'expired' WHEN n.aside = 'stopping' THEN 'stopping'
+            WHEN n.wish = 'drain' THEN 'draining' WHEN n.wish = 'pause' THEN 'paused' ELSE coalesce(n.aside, 'alive') END AS state,
        n.graceful, n.running, n.stuck,
        (SELECT count(*) FROM :schema.workflow_execution_queue q WHERE q.phase = 2 AND q.node_id = n.id) AS holds,
        :schema.rfc3339(n.started_at) AS started, :schema.rfc3339(n.active_at) AS active, :schema.rfc3339(n.expires_at) AS expires,
