@@ -91,7 +91,7 @@ static void await_change(struct store *handle, int64_t until_us)
         if (left_us <= 0) {
             return;
         }
-        sleep_us(store_wake_fd(handle), again_us < left_us ? again_us : left_us);
+        sleep_us(store_wake_fd(handle, NULL), again_us < left_us ? again_us : left_us);
     }
 }
 
@@ -99,7 +99,7 @@ static enum weir_status await_end(struct store *handle, const char *id, int64_t 
                                   struct weir_error *error)
 {
     int64_t until_us = timeout_us < 0 ? TIME_NEVER : time_add(clock_boot(clock_system()), timeout_us);
-    (void)store_wake_fd(handle); /* from now on it notices changes; then look: none is missed */
+    (void)store_wake_fd(handle, NULL); /* from now on it notices changes; then look: none is missed */
     for (;;) {
         enum weir_status status = look(handle, id, ret_state, error);
         /* Somebody else has the file for long: that is no reason to stop waiting. */

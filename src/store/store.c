@@ -482,6 +482,11 @@ enum weir_status store_bulk(struct store *store, enum bulk_act act, const struct
     if (limit == 0 || limit > LIST_LIMIT_MOST || filter == NULL || after == NULL) {
         return error_set(error, WEIR_MISUSE, "a bulk act takes 1 to %d executions at a time", LIST_LIMIT_MOST);
     }
+    if (why != NULL && strlen(why) > REASON_MAX) {
+        error_set(error, WEIR_INVALID_ARGUMENT, "the reason is too long");
+        error_hint(error, "at most %d bytes", REASON_MAX);
+        return WEIR_INVALID_ARGUMENT;
+    }
     CALL(store, bulk_act_name(act), error,
          store->driver->bulk(store, act, filter, after, limit, actor, why, ret_result, detail));
 }
@@ -682,9 +687,9 @@ enum weir_status store_status(struct store *store, size_t workspaces_max, json_t
     CALL(store, "status", error, store->driver->status(store, workspaces_max, ret_status, detail));
 }
 
-int store_wake_fd(struct store *store)
+int store_wake_fd(struct store *store, const char *group)
 {
-    return store->driver->wake_fd(store);
+    return store->driver->wake_fd(store, group);
 }
 
 bool store_wake_drain(struct store *store, int64_t *ret_again_us)

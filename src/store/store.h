@@ -401,7 +401,7 @@ struct bulk_result {
  * the start). cancel: pending ones never start, running ones are passed to their engine. retry: a FAILED or CANCELLED one
  * is enqueued again as a new execution (terminal rows are never rewritten); its finished steps are not copied. release: a
  * pending one starts now, whatever its run_at or backoff. purge: ended ones are removed with all that belongs to them.
- * `actor` and `why` go on record. */
+ * `actor` and `why` (at most REASON_MAX bytes) go on record. */
 WEIR_MUST_CHECK enum weir_status store_bulk(struct store *store, enum bulk_act act, const struct execution_filter *filter,
                                             const char *after, size_t limit, const char *actor, const char *why,
                                             struct bulk_result *ret_result, struct weir_error *error);
@@ -506,8 +506,10 @@ WEIR_MUST_CHECK enum weir_status store_status(struct store *store, size_t worksp
 
 /* --- wake-ups --- */
 
-/* Readable when another process may have changed something; -1 when the driver has none (then poll). */
-int store_wake_fd(struct store *store);
+/* Readable when another process may have changed something; -1 when the driver has none (then poll). `group` (NULL = every
+ * one) is whose work the caller claims: a driver that is told whose it is leaves that of others out. The first call of a
+ * handle decides. */
+int store_wake_fd(struct store *store, const char *group);
 /* Empties the fd. True when something really changed since the last call; *ret_again_us says when to ask once more because
  * a commit may still be on its way (TIME_NEVER: no need), relative. */
 bool store_wake_drain(struct store *store, int64_t *ret_again_us);

@@ -107,7 +107,7 @@ enum weir_status postgres_why(struct store *, const char *, json_t **, struct we
 enum weir_status postgres_status(struct store *, size_t, json_t **, struct weir_error *);
 enum weir_status postgres_check(struct store *, json_t **, struct weir_error *);
 /* listen.c */
-int postgres_wake_fd(struct store *);
+int postgres_wake_fd(struct store *, const char *group);
 bool postgres_wake_drain(struct store *, int64_t *);
 
 #endif

@@ -7,7 +7,7 @@
 
 static bool drained_until_changed(struct scene *scene, int64_t deadline_us)
 {
-    struct pollfd waited = {.fd = store_wake_fd(scene->store), .events = POLLIN};
+    struct pollfd waited = {.fd = store_wake_fd(scene->store, NULL), .events = POLLIN};
     int64_t end_us = clock_boot(clock_system()) + deadline_us;
     int64_t again_us = TIME_NEVER;
     while (clock_boot(clock_system()) < end_us) {
@@ -49,7 +49,7 @@ static void an_enqueue_of_another_process_wakes(void **state)
 {
     struct scene *scene = *state;
     assert_true((store_features(scene->store) & STORE_WAKES) != 0);
-    assert_true(store_wake_fd(scene->store) >= 0);
+    assert_true(store_wake_fd(scene->store, NULL) >= 0);
     for (int i = 0; i < 5; i++) {
         quiet_down(scene);
         enqueue_in_another_process(scene);
