@@ -147,7 +147,7 @@ struct claimed_item {
     int attempts; /* starts refused so far */
     int handovers;
     bool handed_over; /* this claim takes over from a dead node: `steps` is filled */
-    bool others_wait; /* its workspace is full with it, and more of it could run; false where the store does not know */
+    bool others_wait; /* its workspace is full with this claim, and more of its lane could run; false: not, or not known */
     bool cancel_requested;
     int64_t created_at_us;
     int64_t run_at_us;

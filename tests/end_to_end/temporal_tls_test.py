@@ -120,6 +120,9 @@ def a_key_that_is_wrong_or_missing_is_told(weir):
     _refused(weir, '401', 'check the API key')
     _connect(weir, gate, 'key', api_key_file=gate.write('key', 'a-secret-that-is-wrong\n'))
     _refused(weir, '401', 'check the API key')
+    # Alone it means TLS: the gate is spoken to, and not trusted, since nobody names its authority.
+    prepare_settings(weir, the_server(), address=gate.address('key'), api_key_file=gate.path('key'))
+    _refused(weir, "the server's certificate is not accepted", 'set ca_file')
     gate.close()
 
 
