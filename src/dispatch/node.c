@@ -213,10 +213,7 @@ unsigned node_take_wakes(struct node *node)
 {
     unsigned woken = 0;
     for (int i = 0; i < LOOP_COUNT; i++) {
-        uint64_t count;
-        if (atomic_exchange(&node->woken[i], false)) {
-            ssize_t got = read(node->wake_fds[i], &count, sizeof count);
-            (void)got;
+        if (loop_take_wake(node, (enum loop)i)) {
             woken |= 1U << i;
         }
     }

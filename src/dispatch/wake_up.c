@@ -19,13 +19,17 @@ void loop_wake(struct node *node, enum loop loop)
     }
 }
 
-static void drain(struct node *node, enum loop loop)
+/* A wake is the flag first and then the write: who takes the flag may find nothing to read yet. What comes late is read all
+ * the same, or its loop could not sleep before somebody else wakes it. */
+bool loop_take_wake(struct node *node, enum loop loop)
 {
     uint64_t count;
-    if (atomic_exchange(&node->woken[loop], false)) {
-        ssize_t got = read(node->wake_fds[loop], &count, sizeof count);
-        (void)got;
+    bool woken = atomic_exchange(&node->woken[loop], false);
+    node->writes_owed[loop] += woken;
+    if (node->writes_owed[loop] > 0 && read(node->wake_fds[loop], &count, sizeof count) == (ssize_t)sizeof count) {
+        node->writes_owed[loop] -= (int64_t)count;
     }
+    return woken;
 }
 
 static int timeout_ms(int64_t now_us, int64_t until_us)
@@ -62,11 +66,11 @@ void loop_sleep(struct node *node, enum loop loop, int64_t until_boot_us)
             .tv_sec = 0, .tv_nsec = look_us > now_us && look_us - now_us < 1000 ? (long)(look_us - now_us) * 1000 : 0};
         int ready = left.tv_nsec > 0 ? ppoll(fds, watched, &left, NULL) : poll(fds, watched, timeout_ms(now_us, look_us));
         if (atomic_load(&node->woken[loop]) || atomic_load(&node->closing) || node_now(node) >= until_us ||
-            (ready < 0 && errno != EINTR)) {
+            (ready < 0 && errno != EINTR) || (ready > 0 && fds[0].revents != 0)) {
             break;
         }
     }
-    drain(node, loop);
+    (void)loop_take_wake(node, loop);
 }
 
 enum weir_status loop_fds_open(struct node *node, struct weir_error *error)

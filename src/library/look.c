@@ -85,13 +85,15 @@ static void await_change(struct store *handle, int64_t until_us)
     const struct clock *clock = clock_system();
     int64_t look_us = clock_boot(clock) + WAIT_LOOK_US;
     int64_t again_us = TIME_NEVER;
+    int fd = store_wake_fd(handle, NULL);
     sleep_us(-1, WAIT_PAUSE_US);
-    while (!store_wake_drain(handle, &again_us)) {
+    while (fd < 0 || !store_wake_drain(handle, &again_us)) { /* without an fd every answer would be "perhaps" */
         int64_t left_us = (look_us < until_us ? look_us : until_us) - clock_boot(clock);
         if (left_us <= 0) {
             return;
         }
-        sleep_us(store_wake_fd(handle, NULL), again_us < left_us ? again_us : left_us);
+        sleep_us(fd, again_us < left_us ? again_us : left_us);
+        fd = store_wake_fd(handle, NULL); /* a lost connection has another one */
     }
 }
 

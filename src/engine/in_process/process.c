@@ -8,6 +8,7 @@
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -357,7 +358,8 @@ enum weir_status process_start_evaluator(struct process_table *table, void *owne
     int requests[2] = {-1, -1};
     int answers[2] = {-1, -1};
     struct process *process = table->link.socket >= 0 ? process_new(table, owner, ended) : NULL;
-    if (process == NULL || pipe2(requests, O_CLOEXEC) != 0 || pipe2(answers, O_CLOEXEC) != 0) {
+    if (process == NULL || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, requests) != 0 ||
+        pipe2(answers, O_CLOEXEC) != 0) {
         close_all(requests, 2);
         if (process != NULL) {
             take_out(process);

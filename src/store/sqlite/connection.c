@@ -616,12 +616,30 @@ static enum weir_status open_file(const struct connection_options *options, stru
     return WEIR_OK;
 }
 
+/* SQLite names the log after the file: who opens another hard link of it gets a second log, and does not see, but
+ * overwrites, what is in the first. Only looked at when a store is opened: a copy by a hard link stops nobody who runs. */
+static enum weir_status require_one_name(const char *path, struct weir_error *error)
+{
+    struct stat facts;
+    if (stat(path, &facts) != 0 || !S_ISREG(facts.st_mode) || facts.st_nlink < 2) {
+        return WEIR_OK;
+    }
+    (void)error_set(error, WEIR_STORE_UNREACHABLE, "the store %s has %lu names (hard links)", path,
+                    (unsigned long)facts.st_nlink);
+    error_hint(error, "each name would get a log of its own: remove the others (find FOLDER -samefile FILE shows them), "
+                      "link with ln -s, copy with weir store backup");
+    return WEIR_STORE_UNREACHABLE;
+}
+
 enum weir_status sqlite_file_open(const struct connection_options *options, struct sqlite_file **ret_file,
                                   struct weir_error *error)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     (void)pthread_once(&once, watch_forks);
-    enum weir_status status = WEIR_OK;
+    enum weir_status status = require_one_name(options->path, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
     (void)pthread_mutex_lock(&files_lock);
     struct sqlite_file *file = find_file(options);
     if (file != NULL) {

@@ -61,6 +61,25 @@ static void an_enqueue_of_another_process_wakes(void **state)
     }
 }
 
+/* SQLite keeps the log beside the file, not beside the link. */
+static void a_store_that_was_opened_by_a_symbolic_link_is_woken(void **state)
+{
+    struct scene *scene = *state;
+    char file[300];
+    char link[300];
+    struct store_options options = {.url = link, .clock = &scene->driver.time.clock};
+    (void)snprintf(file, sizeof file, "%s/weir.db", scene->driver.place);
+    (void)snprintf(link, sizeof link, "%s/link.db", scene->driver.place);
+    assert_int_equal(symlink(file, link), 0);
+    store_close(scene->store);
+    scene_ok(scene, store_open(&options, &scene->store, &scene->error));
+    assert_true(store_wake_fd(scene->store) >= 0);
+    quiet_down(scene);
+    enqueue_in_another_process(scene);
+    assert_true(drained_until_changed(scene, SECONDS(5)));
+    assert_int_equal(unlink(link), 0);
+}
+
 static void nothing_new_is_no_change(void **state)
 {
     struct scene *scene = *state;
@@ -133,6 +152,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         SCENE_TEST(an_enqueue_of_another_process_wakes),
+        SCENE_TEST(a_store_that_was_opened_by_a_symbolic_link_is_woken),
         SCENE_TEST(nothing_new_is_no_change),
         SCENE_TEST(reading_wakes_nobody),
         SCENE_TEST(a_read_only_handle_reads_and_changes_nothing),
