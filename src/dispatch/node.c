@@ -338,12 +338,20 @@ static const char *state_of(struct node *node)
     return atomic_load(&node->paused) || wish == NODE_PAUSE ? "paused" : "running";
 }
 
+bool node_reaches_engine(struct node *node)
+{
+    pthread_mutex_lock(&node->lock);
+    bool reaches = node->breaker.state == BREAKER_CLOSED;
+    pthread_mutex_unlock(&node->lock);
+    return reaches;
+}
+
 json_t *node_status(struct node *node)
 {
+    bool reachable = node_reaches_engine(node);
     pthread_mutex_lock(&node->lock);
     size_t in_flight = node->in_flight.count;
     size_t unanswered = node->in_flight.unanswered;
-    bool reachable = node->breaker.state == BREAKER_CLOSED;
     pthread_mutex_unlock(&node->lock);
     pthread_mutex_lock(&node->reports.lock);
     size_t reports = node->reports.count;
