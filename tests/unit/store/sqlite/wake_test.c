@@ -73,7 +73,7 @@ static void a_store_that_was_opened_by_a_symbolic_link_is_woken(void **state)
     assert_int_equal(symlink(file, link), 0);
     store_close(scene->store);
     scene_ok(scene, store_open(&options, &scene->store, &scene->error));
-    assert_true(store_wake_fd(scene->store) >= 0);
+    assert_true(store_wake_fd(scene->store, NULL) >= 0);
     quiet_down(scene);
     enqueue_in_another_process(scene);
     assert_true(drained_until_changed(scene, SECONDS(5)));
