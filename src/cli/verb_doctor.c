@@ -371,6 +371,20 @@ static enum weir_status check_services(struct doctor *doctor, struct weir_error 
     return status;
 }
 
+static void check_groups(struct doctor *doctor)
+{
+    size_t i;
+    json_t *group;
+    json_array_foreach(json_object_get(doctor->status, "groups"), i, group)
+    {
+        const char *name = field_text(doctor->invocation->output, group, "name");
+        if (field_is_true(group, "paused")) {
+            tell(doctor, SIGN_WARN, "group", "%s is paused: nothing new starts in it until `weir resume --group %s`", name,
+                 name);
+        }
+    }
+}
+
 static enum weir_status check_all(struct doctor *doctor, struct weir_error *error)
 {
     enum weir_status status = check_store(doctor, error);
@@ -385,6 +399,7 @@ static enum weir_status check_all(struct doctor *doctor, struct weir_error *erro
     } else {
         tell(doctor, SIGN_FINE, "queue", "open");
     }
+    check_groups(doctor);
     status = check_services(doctor, error);
     if (status == WEIR_OK) {
         status = check_nodes(doctor, error);

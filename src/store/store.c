@@ -413,12 +413,22 @@ enum weir_status store_record(struct store *store, int64_t node_id, struct recor
 
 /* --- nodes --- */
 
+static enum weir_status refuse_blank(const char *what, struct weir_error *error)
+{
+    error_set(error, WEIR_INVALID_ARGUMENT, "the %s's name is nothing but blanks", what);
+    error_hint(error, "give it a name that can be seen");
+    return WEIR_INVALID_ARGUMENT;
+}
+
 enum weir_status store_node_start(struct store *store, const struct node_options *options, int64_t *ret_node_id,
                                   struct weir_error *error)
 {
     if (options->name == NULL || options->group == NULL || options->lease_us <= 0 ||
         strlen(options->name) > NODE_NAME_MAX || strlen(options->group) > GROUP_NAME_MAX) {
         return error_set(error, WEIR_INVALID_ARGUMENT, "a node needs a name, a group and a lease");
+    }
+    if (text_is_blank(options->name)) {
+        return refuse_blank("node", error);
     }
     CALL(store, "node_start", error, store->driver->node_start(store, options, ret_node_id, detail));
 }
@@ -512,6 +522,9 @@ enum weir_status store_set_plan(struct store *store, const struct plan_change *c
     if (status != WEIR_OK) {
         return status;
     }
+    if (text_is_blank(change->name)) {
+        return refuse_blank("plan", error);
+    }
     if (change->max_concurrent < 0 || change->max_concurrent > MAX_CONCURRENT_MOST) {
         return error_set(error, WEIR_INVALID_ARGUMENT, "max_concurrent must be 1 to %d", MAX_CONCURRENT_MOST);
     }
@@ -519,6 +532,17 @@ enum weir_status store_set_plan(struct store *store, const struct plan_change *c
         return error_set(error, WEIR_INVALID_ARGUMENT, "weight must be 1 to %d", WEIGHT_MOST);
     }
     CALL(store, "set_plan", error, store->driver->set_plan(store, change, detail));
+}
+
+/* One of an older version goes on; no more are made. */
+static enum weir_status change_blank_workspace(struct store *store, const struct workspace_change *change,
+                                               struct weir_error *error)
+{
+    struct workspace_change only_change = *change;
+    only_change.create = false;
+    struct call call = begin(store, "set_workspace", error);
+    enum weir_status status = end(&call, store->driver->set_workspace(store, &only_change, &call.own));
+    return status == WEIR_WORKSPACE_NOT_FOUND && change->create ? refuse_blank("workspace", error) : status;
 }
 
 enum weir_status store_set_workspace(struct store *store, const struct workspace_change *change, struct weir_error *error)
@@ -529,6 +553,9 @@ enum weir_status store_set_workspace(struct store *store, const struct workspace
     }
     if (change->max_concurrent < -1 || change->max_concurrent > MAX_CONCURRENT_MOST) {
         return error_set(error, WEIR_INVALID_ARGUMENT, "max_concurrent must be 1 to %d", MAX_CONCURRENT_MOST);
+    }
+    if (text_is_blank(change->name)) {
+        return change_blank_workspace(store, change, error);
     }
     CALL(store, "set_workspace", error, store->driver->set_workspace(store, change, detail));
 }

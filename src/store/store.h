@@ -499,8 +499,10 @@ WEIR_MUST_CHECK enum weir_status store_show(struct store *store, const char *id,
  * one that an operator has paused and can resume, else null) ...}. */
 WEIR_MUST_CHECK enum weir_status store_why(struct store *store, const char *id, json_t **ret_why, struct weir_error *error);
 /* Kept counters, never COUNT(*): {"pending", "slots_used", "completed", "failed", "cancelled", "oldest_pending_age_us",
- * "pending_reasons": {reason: n}, "workspaces": [...], "nodes": n, "queue_paused": bool, "schema": n ...}; at most
- * `workspaces_max` workspaces, by pressure. */
+ * "pending_reasons": {reason: n}, "workspaces": [...], "groups": [{"name", "paused", "pending", "oldest_pending_age_us"}],
+ * "nodes": n, "queue_paused": bool, "schema": n ...}; at most `workspaces_max` workspaces, by pressure, and
+ * STATUS_GROUPS_MOST executor groups. */
+enum { STATUS_GROUPS_MOST = 100 };
 WEIR_MUST_CHECK enum weir_status store_status(struct store *store, size_t workspaces_max, json_t **ret_status,
                                               struct weir_error *error);
 

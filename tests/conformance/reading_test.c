@@ -636,6 +636,59 @@ static void counters_follow_every_move(void **state)
     assert_status(scene, 0, 1, 1, 1, 3);
 }
 
+static const json_t *group_of(const json_t *status, const char *name)
+{
+    size_t i;
+    json_t *group;
+    json_array_foreach(json_object_get(status, "groups"), i, group)
+    {
+        if (strcmp(json_text_at(group, "name"), name) == 0) {
+            return group;
+        }
+    }
+    return NULL;
+}
+
+static void status_knows_each_group(void **state)
+{
+    struct scene *scene = *state;
+    json_t *status = NULL;
+    (void)scene_enqueue_request(scene,
+                                &(struct enqueue_request){.workspace = "big-co", .workflow = "hello", .group = "batch"});
+    scene_pass(scene, SECONDS(5));
+    scene_enqueue_many(scene, "pro-co", 2);
+    scene_pass(scene, SECONDS(3));
+    (void)scene_enqueue_request(scene,
+                                &(struct enqueue_request){.workspace = "pro-co", .workflow = "hello", .group = "batch"});
+    (void)scene_enqueue_request(
+        scene, &(struct enqueue_request){
+                   .workspace = "big-co", .workflow = "hello", .group = "later", .run_at_us = scene_now(scene) + SECONDS(9)});
+    scene_ok(scene, store_set_paused(scene->store, "batch", true, &scene->error));
+    scene_ok(scene, store_status(scene->store, 10, &status, &scene->error));
+    static const struct {
+        const char *name;
+        int pending;
+        int64_t age_us;
+    } wanted[] = {{"default", 2, SECONDS(3)}, {"batch", 2, SECONDS(8)}, {"later", 1, 0}};
+    for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
+        const json_t *group = group_of(status, wanted[i].name);
+        assert_non_null(group);
+        assert_int_equal(json_number_at(group, "pending"), wanted[i].pending);
+        assert_int_equal(json_is_true(json_object_get(group, "paused")), i == 1);
+        assert_int_equal(json_integer_value(json_object_get(group, "oldest_pending_age_us")) / SECONDS(1),
+                         wanted[i].age_us / SECONDS(1));
+    }
+    /* Of a workspace in two groups the older one counts. */
+    const json_t *workspaces = json_object_get(status, "workspaces");
+    for (size_t i = 0; i < json_array_size(workspaces); i++) {
+        const json_t *workspace = json_array_get(workspaces, i);
+        if (strcmp(json_text_at(workspace, "name"), "pro-co") == 0) {
+            assert_int_equal(json_number_at(workspace, "oldest_pending_age_us") / SECONDS(1), 3);
+        }
+    }
+    json_decref(status);
+}
+
 static void status_knows_age_pauses_nodes_and_pressure(void **state)
 {
     struct scene *scene = *state;
@@ -714,6 +767,7 @@ int main(void)
         SCENE_TEST(why_of_nothing_is_not_found),
         SCENE_TEST(counters_follow_every_move),
         SCENE_TEST(status_counts_what_waits_by_its_reason),
+        SCENE_TEST(status_knows_each_group),
         SCENE_TEST(status_knows_age_pauses_nodes_and_pressure),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

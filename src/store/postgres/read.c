@@ -487,7 +487,8 @@ enum weir_status postgres_status(struct store *store, size_t workspaces_max, jso
 {
     PGresult *result = NULL;
     enum weir_status status =
-        link_read(link_of(store), error, &result, QUERY_STATUS, "ii", (int64_t)workspaces_max, (int64_t)BACKING_OFF_MOST);
+        link_read(link_of(store), error, &result, QUERY_STATUS, "iii", (int64_t)workspaces_max, (int64_t)BACKING_OFF_MOST,
+                  (int64_t)STATUS_GROUPS_MOST);
     if (status != WEIR_OK) {
         return status;
     }

@@ -369,6 +369,7 @@ static enum weir_status sqlite_backup(struct store *store, const char *path, str
     if (sqlite3_open_v2(path, &target, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL) != SQLITE_OK) {
         status = error_set(error, WEIR_STORE_UNREACHABLE, "cannot write %s: %s", path,
                            target == NULL ? "out of memory" : sqlite3_errmsg(target));
+        error_hint(error, "its folder must be there, and this user must be allowed to write to it");
     } else {
         status = connection_run(connection, error, NULL, QUERY_BEGIN_READ, "");
         if (status == WEIR_OK) {

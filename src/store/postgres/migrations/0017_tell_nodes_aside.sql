@@ -18,7 +18,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
         WHEN 'scheduled' THEN 'its run_at is in the future'
         WHEN 'workspace_paused' THEN 'its workspace is paused'
         WHEN 'queue_paused' THEN 'the queue is paused'
-        WHEN 'no_node_in_group' THEN 'no node of its executor group claims: none lives, or all that live stand aside (paused, stopping, no dispatch)'
+        WHEN 'no_node_in_group' THEN 'no node of its executor group claims: none lives, or all stand aside'
         WHEN 'engine_unreachable' THEN 'no node of its group reaches its engine'
         WHEN 'workspace_at_capacity' THEN 'its workspace uses all the slots of its plan'
         WHEN 'ready' THEN 'nothing holds it back; it starts when its turn comes' END

@@ -124,10 +124,21 @@ SELECT w.name AS name, w.plan AS plan, w.slots_used AS slots_used, w.slots_max A
        json(CASE w.paused WHEN 1 THEN 'true' ELSE 'false' END) AS paused, w.pending AS pending, w.completed AS completed,
        w.failed AS failed, w.cancelled AS cancelled,
        (SELECT coalesce(sum(l.waiting), 0) FROM lanes l WHERE l.workspace_id = w.id) AS waiting,
-       (SELECT min(?2 - q.created_at) FROM lanes l JOIN workflow_execution_queue q
+       (SELECT max(?2 - q.created_at) FROM lanes l JOIN workflow_execution_queue q
           ON q.id = (SELECT h.id FROM workflow_execution_queue h WHERE h.lane_id = l.id AND h.phase = 0 ORDER BY h.rank, h.id LIMIT 1)
         WHERE l.workspace_id = w.id) AS oldest_pending_age_us
 FROM workspaces w ORDER BY w.pending * 1.0 / w.slots_max DESC, w.name LIMIT ?1;
+
+-- name: status_groups
+WITH books AS MATERIALIZED (
+    SELECT l.executor_group AS name, sum(l.runnable + l.waiting) AS pending,
+           max(CASE WHEN l.runnable > 0 THEN ?2 - (SELECT h.created_at FROM workflow_execution_queue h
+               WHERE h.lane_id = l.id AND h.phase = 0 ORDER BY h.rank, h.id LIMIT 1) END) AS oldest
+    FROM lanes l GROUP BY l.executor_group
+)
+SELECT g.name AS name, json(CASE g.paused WHEN 1 THEN 'true' ELSE 'false' END) AS paused, coalesce(b.pending, 0) AS pending,
+       b.oldest AS oldest_pending_age_us
+FROM executor_groups g LEFT JOIN books b ON b.name = g.name ORDER BY g.name LIMIT ?1;
 
 -- name: status_nodes
 SELECT count(*), coalesce(sum(running), 0), coalesce(sum(stuck), 0), coalesce(min(engine_reachable), 1),
