@@ -431,11 +431,12 @@ class Campaign(Scene):
         self.count['runs cut short'] = sum(1 for run in runs if not run.ended)
 
     def check_story(self, runs):
-        """What execution_events tells of each execution is what its steps did: it begins with the enqueue and has one end, the
-        last word of its life; each run that a step recorded is in it, and its claim, under the fence that the step was given."""
+        """What execution_events tells of each execution is what its steps did: it begins with the enqueue and has one end,
+        the last word of its life; each run that a step recorded is in it, and its claim, under the step's own fence."""
         story, told = collections.defaultdict(list), set()
-        for line in self.server.sql("SELECT execution_id, event, coalesce(fence, 0), coalesce(attempt, 0), CASE WHEN event ="
-                                    " 'step_start' THEN reason END FROM weir.execution_events", self.database).splitlines():
+        for line in self.server.sql('SELECT execution_id, event, coalesce(fence, 0), coalesce(attempt, 0), CASE WHEN'
+                                    " event = 'step_start' THEN reason END FROM weir.execution_events",
+                                    self.database).splitlines():
             execution, event, fence, attempt, step = line.split('|')
             story[execution].append((event, int(fence)))
             self.count[f'events {event}'] += 1
