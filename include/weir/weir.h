@@ -187,7 +187,7 @@ WEIR_MUST_CHECK enum weir_status weir_why(struct weir *weir, const char *id, cha
 enum weir_end { WEIR_END_COMPLETED, WEIR_END_FAILED, WEIR_END_CANCELLED };
 
 /* Waits until the execution has ended: WEIR_OK, whatever its end. `ret_end` and `ret_json` (as weir_show()) may be NULL.
- * `timeout_us` < 0 waits for ever, 0 only looks. Errors: WEIR_TIMED_OUT (it goes on), WEIR_EXECUTION_NOT_FOUND. */
+ * `timeout_us` < 0 waits for ever, 0 only looks. Errors: WEIR_TIMED_OUT (it goes on), and as weir_show(). */
 WEIR_MUST_CHECK enum weir_status weir_wait(struct weir *weir, const char *id, int64_t timeout_us, enum weir_end *ret_end,
                                            char **ret_json, struct weir_error *error);
 /* A waiting execution never starts; a running one is stopped by its node, soon. `reason` (may be NULL) goes on record.
@@ -220,8 +220,8 @@ WEIR_MUST_CHECK enum weir_status weir_metrics(struct weir *weir, char **ret_text
  * own loop, handlers included, from one thread at a time. weir_node_wake(), _pause(), _resume() and _begin_stop() may be
  * called from any thread, _wake() from a signal handler too. */
 struct weir_node_options {
-    const char *name;                    /* NULL = host name and process id, then the group unless it is "default" */
-    const char *group;                   /* whose executions it runs; NULL = "default" */
+    const char *name;  /* 1 to 128 bytes; NULL = host name and process id, then the group unless it is "default" */
+    const char *group; /* whose executions it runs, 1 to 64 bytes; NULL = "default" */
     const struct weir_handler *handlers; /* copied; their names and contexts must outlive the node */
     size_t handler_count;
     size_t handler_threads;               /* with weir_node_start(); 0 = one per processor */
@@ -257,7 +257,7 @@ struct weir_temporal {
 
 /* Makes a node and registers it in the store. Unless it is one on Temporal, it forks a small process that watches over steps
  * and expressions; so open the node before your program starts threads. `weir` must outlive it; `options` may be NULL. Errors: WEIR_INVALID_ARGUMENT
- * (a handler's name, twice the same, or handlers on Temporal), WEIR_INVALID_CONFIG (what is wrong with `temporal`; whether
+ * (a name, a handler's name twice, or handlers on Temporal), WEIR_INVALID_CONFIG (what is wrong with `temporal`; whether
  * the service can be reached is for later, and for weir_why()), WEIR_SYSTEM, and the store's. */
 WEIR_MUST_CHECK enum weir_status weir_node_open(struct weir *weir, const struct weir_node_options *options,
                                                 struct weir_node **ret_node, struct weir_error *error);
