@@ -279,6 +279,19 @@ static void *run_loop(void *context)
     return NULL;
 }
 
+static void end_threads(struct node *node)
+{
+    atomic_store(&node->closing, true);
+    for (int i = 0; i < LOOP_COUNT && node->threads_run; i++) {
+        loop_wake(node, (enum loop)i);
+        if (node->threads[i] != 0) {
+            (void)pthread_join(node->threads[i], NULL);
+            node->threads[i] = 0;
+        }
+    }
+    node->threads_run = false;
+}
+
 enum weir_status node_run_threads(struct node *node, struct weir_error *error)
 {
     sigset_t all;
@@ -303,6 +316,10 @@ enum weir_status node_run_threads(struct node *node, struct weir_error *error)
         }
     }
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (status != WEIR_OK) { /* all or none: whoever is told so may step the node himself */
+        end_threads(node);
+        atomic_store(&node->closing, false);
+    }
     return status;
 }
 
@@ -430,14 +447,8 @@ void node_close(struct node *node)
     if (node == NULL) {
         return;
     }
-    atomic_store(&node->closing, true);
-    for (int i = 0; i < LOOP_COUNT && node->threads_run; i++) {
-        loop_wake(node, (enum loop)i);
-        if (node->threads[i] != 0) {
-            (void)pthread_join(node->threads[i], NULL);
-        }
-    }
-    /* Its threads may still run, and report: a node that ends unhealthy has stopped nothing. */
+    end_threads(node);
+    /* The engine's threads may still run, and report: a node that ends unhealthy has stopped nothing. */
     engine_set_sink(node->engine, (struct report_sink){.report = NULL});
     if (node->batch != NULL) {
         recorder_drop_all(node);
