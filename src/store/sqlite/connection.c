@@ -545,12 +545,37 @@ struct sqlite_file {
 
 static pthread_mutex_t files_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sqlite_file *files;
+static struct sqlite_file *inherited; /* in a child of fork(): what its parents had open then; only looked at */
 
 /* A child of fork() must not touch the parent's connections (SQLite's rule); it starts with an empty list. */
 static void forget_files_in_child(void)
 {
+    struct sqlite_file **last = &inherited;
+    while (*last != NULL) {
+        last = &(*last)->next;
+    }
+    *last = files;
     files = NULL;
     (void)pthread_mutex_init(&files_lock, NULL);
+}
+
+/* SQLite believes that the child holds the locks of its parent. So what the child opens has none: the parent's end removes
+ * the log while the child writes it; and what the parent held for a moment at the fork is locked for the child for ever. */
+static enum weir_status require_not_inherited(const char *path, struct weir_error *error)
+{
+    struct stat facts;
+    bool found = false;
+    if (stat(path, &facts) == 0) {
+        for (const struct sqlite_file *file = inherited; file != NULL && !found; file = file->next) {
+            found = file->device == facts.st_dev && file->inode == facts.st_ino;
+        }
+    }
+    if (!found) {
+        return WEIR_OK;
+    }
+    (void)error_set(error, WEIR_MISUSE, "the store %s was open in the process from which this one was forked", path);
+    error_hint(error, "SQLite's locks do not survive fork(): fork before the store is opened, or let the child exec()");
+    return WEIR_MISUSE;
 }
 
 static void watch_forks(void)
@@ -641,6 +666,9 @@ enum weir_status sqlite_file_open(const struct connection_options *options, stru
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     (void)pthread_once(&once, watch_forks);
     enum weir_status status = require_one_name(options->path, error);
+    if (status == WEIR_OK) {
+        status = require_not_inherited(options->path, error);
+    }
     if (status != WEIR_OK) {
         return status;
     }
