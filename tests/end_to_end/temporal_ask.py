@@ -4,7 +4,7 @@ usage: temporal_ask.py ADDRESS NAMESPACE runs      every run as a JSON line: {"i
                                                    "workspace", "started", "closed"}; the times in seconds, or null
        temporal_ask.py ADDRESS NAMESPACE create    makes the namespace
        temporal_ask.py ADDRESS NAMESPACE start ID TYPE QUEUE       somebody else starts a workflow
-       temporal_ask.py ADDRESS NAMESPACE terminate ID | reset ID | memo ID | roots ID
+       temporal_ask.py ADDRESS NAMESPACE terminate ID | delete ID | reset ID | memo ID | roots ID
 """
 
 import asyncio
@@ -15,7 +15,8 @@ from datetime import timedelta
 
 from google.protobuf.duration_pb2 import Duration
 from temporalio.api.common.v1 import WorkflowExecution
-from temporalio.api.workflowservice.v1 import RegisterNamespaceRequest, ResetWorkflowExecutionRequest
+from temporalio.api.workflowservice.v1 import (DeleteWorkflowExecutionRequest, RegisterNamespaceRequest,
+                                               ResetWorkflowExecutionRequest)
 from temporalio.client import Client
 
 
@@ -35,6 +36,9 @@ async def main(address, namespace, what, *words):
         await client.start_workflow(words[1], {}, id=words[0], task_queue=words[2], run_timeout=timedelta(hours=1))
     elif what == 'terminate':
         await client.get_workflow_handle(words[0]).terminate(reason='by an operator')
+    elif what == 'delete':
+        await client.workflow_service.delete_workflow_execution(DeleteWorkflowExecutionRequest(
+            namespace=namespace, workflow_execution=WorkflowExecution(workflow_id=words[0])))
     elif what == 'reset':
         await client.workflow_service.reset_workflow_execution(ResetWorkflowExecutionRequest(
             namespace=namespace, workflow_execution=WorkflowExecution(workflow_id=words[0]), reason='again',
