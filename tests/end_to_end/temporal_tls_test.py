@@ -150,7 +150,7 @@ def a_key_is_in_no_log_no_metric_no_answer_and_no_command_line(weir):
     wait_for('the outage to be told', lambda: '401' in _reason(weir))
     said = [result.out + result.err for result in (weir.run(*words) for words in (
         ('status', '--json'), ('status', '--metrics'), ('doctor',), ('why', ids[0]), ('show', ids[0], '--json'),
-        ('signal', ids[0], 'go'), ('cancel', ids[1], '--terminate'), ('list', '--json'), ('config', 'show', '--origin'),
+        ('signal', ids[0], 'go'), ('cancel', ids[1], '--terminate'), ('list', '--json'), ('config', 'show', '--json'),
         ('node', 'list', '--json')))]
     for name in ('cmdline', 'environ'):
         with open(f'/proc/{node.pid}/{name}') as file:
