@@ -2,6 +2,7 @@
 
 usage: temporal_ask.py ADDRESS NAMESPACE runs      every run as a JSON line: {"id", "run", "status", "type", "execution",
                                                    "workspace", "started", "closed"}; the times in seconds, or null
+       temporal_ask.py ADDRESS NAMESPACE ready     fails unless the service answers for the namespace
        temporal_ask.py ADDRESS NAMESPACE create    makes the namespace
        temporal_ask.py ADDRESS NAMESPACE start ID TYPE QUEUE       somebody else starts a workflow
        temporal_ask.py ADDRESS NAMESPACE terminate ID | delete ID | reset ID | memo ID | roots ID
@@ -15,8 +16,8 @@ from datetime import timedelta
 
 from google.protobuf.duration_pb2 import Duration
 from temporalio.api.common.v1 import WorkflowExecution
-from temporalio.api.workflowservice.v1 import (DeleteWorkflowExecutionRequest, RegisterNamespaceRequest,
-                                               ResetWorkflowExecutionRequest)
+from temporalio.api.workflowservice.v1 import (DeleteWorkflowExecutionRequest, DescribeNamespaceRequest,
+                                               RegisterNamespaceRequest, ResetWorkflowExecutionRequest)
 from temporalio.client import Client
 
 
@@ -29,6 +30,8 @@ async def main(address, namespace, what, *words):
                               'execution': memo.get('weir_execution'), 'workspace': memo.get('weir_workspace'),
                               'started': run.start_time.timestamp(),
                               'closed': run.close_time.timestamp() if run.close_time else None}))
+    elif what == 'ready':
+        await client.workflow_service.describe_namespace(DescribeNamespaceRequest(namespace=namespace))
     elif what == 'create':
         await client.workflow_service.register_namespace(
             RegisterNamespaceRequest(namespace=namespace, workflow_execution_retention_period=Duration(seconds=86400)))

@@ -16,7 +16,7 @@ from ports import free_port
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 DEADLINE_SECONDS = 60
-START_SECONDS = 300  # of the server: on a machine that is busy with other things
+START_SECONDS = 300  # of the server, and of a program that asks it: on a machine that is busy with other things
 START_TRIES = 4
 
 
@@ -83,7 +83,7 @@ class Server:
         return self.process.poll() is None
 
     def is_ready(self):
-        return self.ask('runs', check=False).returncode == 0
+        return self.ask('ready', check=False).returncode == 0
 
     def kill(self):
         self.process.send_signal(signal.SIGKILL)
@@ -92,7 +92,7 @@ class Server:
     def mend(self):
         """The development server was seen to forget its namespace as many clients died: "Namespace default is not found",
         to everybody, until it is restarted. Its data are on a file, so a restart is one more fault, and no more."""
-        answer = self.ask('runs', check=False)
+        answer = self.ask('ready', check=False)
         if answer.returncode != 0 and 'is not found' in answer.stderr:
             print('# the development server has forgotten its namespace: restarted', flush=True)
             self.kill()
@@ -117,7 +117,7 @@ class Server:
     def ask(self, what, *words, namespace='default', check=True):
         result = subprocess.run([os.path.join(FOLDER, 'venv', 'bin', 'python'), os.path.join(HERE, 'temporal_ask.py'),
                                  self.address, namespace, what, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                text=True, timeout=DEADLINE_SECONDS)
+                                text=True, timeout=START_SECONDS)
         assert not check or result.returncode == 0, result.stderr
         return result
 
