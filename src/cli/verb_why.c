@@ -57,8 +57,12 @@ static void print_numbers(struct output *output, const json_t *why, int64_t now_
         output_print(output, "  node             %s\n", node);
     }
     const char *engine_error = field_text(output, why, "engine_error");
+    const char *since = field_text(output, why, "engine_unreachable_since");
+    if (since != NULL) {
+        output_print(output, "  engine           not reachable since %s (%s)\n", since, output_ago(output, since, now_us));
+    }
     if (engine_error != NULL) {
-        output_print(output, "  engine           %s\n", engine_error);
+        output_print(output, "  engine says      %s\n", engine_error);
     }
     const char *code = field_text(output, why, "error_code");
     if (code != NULL) {

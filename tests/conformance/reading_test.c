@@ -459,6 +459,54 @@ static void pauses_nodes_and_engines_are_reasons(void **state)
     assert_why(scene, id, "ready");
 }
 
+static void beat_with(struct scene *scene, bool reachable)
+{
+    struct node_beat beat = {.engine_reachable = reachable, .engine_error = "127.0.0.1:7233 refuses connections"};
+    scene_ok(scene, store_node_beat(scene->store, scene->node, &beat, &scene->error));
+}
+
+/* TIME_NEVER: its engine can be reached. */
+static void assert_away_since(struct scene *scene, const char *id, int64_t since_us)
+{
+    char since[TIME_TEXT_MAX] = "";
+    json_t *answer = why(scene, id);
+    assert_non_null(json_object_get(answer, "engine_unreachable_since"));
+    if (since_us == TIME_NEVER) {
+        assert_true(json_is_null(json_object_get(answer, "engine_unreachable_since")));
+        assert_true(json_is_null(json_object_get(answer, "engine_error")));
+    } else {
+        time_format(since_us, since);
+        assert_string_equal(json_text_at(answer, "engine_unreachable_since"), since);
+        assert_string_equal(json_text_at(answer, "engine_error"), "127.0.0.1:7233 refuses connections");
+    }
+    json_decref(answer);
+}
+
+static void an_engine_that_is_away_is_told_with_since_when_to_what_waits_and_what_runs(void **state)
+{
+    struct scene *scene = *state;
+    const char *first = scene_enqueue(scene, "pro-co");
+    struct claimed_item item = scene_claim_one(scene);
+    const char *second = scene_enqueue(scene, "pro-co");
+    for (int round = 0; round < 2; round++) {
+        assert_away_since(scene, item.id, TIME_NEVER);
+        assert_away_since(scene, second, TIME_NEVER);
+        beat_with(scene, false);
+        int64_t since_us = scene_now(scene);
+        scene_pass(scene, SECONDS(3));
+        beat_with(scene, false);
+        assert_away_since(scene, item.id, since_us); /* its start has no answer yet */
+        assert_why(scene, second, "engine_unreachable");
+        assert_away_since(scene, second, since_us);
+        beat_with(scene, true);
+        if (round == 0) {
+            assert_int_equal(scene_record(scene, RECORD_DISPATCHED, &item), WEIR_OK);
+        }
+    }
+    assert_string_equal(first, item.id);
+    assert_away_since(scene, first, TIME_NEVER);
+}
+
 /* By why, by the view and by status: no node claims, `live` are there, and `paused` is one to resume (NULL: none). */
 static void assert_unserved(struct scene *scene, const char *id, int live, const char *paused)
 {
@@ -759,6 +807,7 @@ int main(void)
         SCENE_TEST(a_scheduled_one_knows_its_time),
         SCENE_TEST(one_that_backs_off_knows_its_attempts_and_its_time),
         SCENE_TEST(pauses_nodes_and_engines_are_reasons),
+        SCENE_TEST(an_engine_that_is_away_is_told_with_since_when_to_what_waits_and_what_runs),
         SCENE_TEST(nodes_that_are_told_to_claim_nothing_do_not_serve_their_group),
         SCENE_TEST(nodes_that_stand_aside_do_not_serve_their_group),
         SCENE_TEST(one_that_starts_aside_never_serves),

@@ -2,9 +2,10 @@
 
 usage: temporal_ask.py ADDRESS NAMESPACE runs      every run as a JSON line: {"id", "run", "status", "type", "execution",
                                                    "workspace", "started", "closed"}; the times in seconds, or null
+       temporal_ask.py ADDRESS NAMESPACE ready     fails unless the service answers for the namespace
        temporal_ask.py ADDRESS NAMESPACE create    makes the namespace
        temporal_ask.py ADDRESS NAMESPACE start ID TYPE QUEUE       somebody else starts a workflow
-       temporal_ask.py ADDRESS NAMESPACE terminate ID | reset ID | memo ID | roots ID
+       temporal_ask.py ADDRESS NAMESPACE terminate ID | delete ID | reset ID | memo ID | roots ID
        temporal_ask.py serve                       answers one question after the other, since loading the SDK takes longer
                                                    than any of them: a line on stdin is a list of the words above, its answer
                                                    {"out": what would be printed, "problem": "" or what went wrong}
@@ -18,7 +19,8 @@ from datetime import timedelta
 
 from google.protobuf.duration_pb2 import Duration
 from temporalio.api.common.v1 import WorkflowExecution
-from temporalio.api.workflowservice.v1 import RegisterNamespaceRequest, ResetWorkflowExecutionRequest
+from temporalio.api.workflowservice.v1 import (DeleteWorkflowExecutionRequest, DescribeNamespaceRequest,
+                                               RegisterNamespaceRequest, ResetWorkflowExecutionRequest)
 from temporalio.client import Client
 
 ANSWER_SECONDS = 55
@@ -33,6 +35,8 @@ async def main(tell, address, namespace, what, *words):
                              'execution': memo.get('weir_execution'), 'workspace': memo.get('weir_workspace'),
                              'started': run.start_time.timestamp(),
                              'closed': run.close_time.timestamp() if run.close_time else None}))
+    elif what == 'ready':
+        await client.workflow_service.describe_namespace(DescribeNamespaceRequest(namespace=namespace))
     elif what == 'create':
         await client.workflow_service.register_namespace(
             RegisterNamespaceRequest(namespace=namespace, workflow_execution_retention_period=Duration(seconds=86400)))
@@ -40,6 +44,9 @@ async def main(tell, address, namespace, what, *words):
         await client.start_workflow(words[1], {}, id=words[0], task_queue=words[2], run_timeout=timedelta(hours=1))
     elif what == 'terminate':
         await client.get_workflow_handle(words[0]).terminate(reason='by an operator')
+    elif what == 'delete':
+        await client.workflow_service.delete_workflow_execution(DeleteWorkflowExecutionRequest(
+            namespace=namespace, workflow_execution=WorkflowExecution(workflow_id=words[0])))
     elif what == 'reset':
         await client.workflow_service.reset_workflow_execution(ResetWorkflowExecutionRequest(
             namespace=namespace, workflow_execution=WorkflowExecution(workflow_id=words[0]), reason='again',

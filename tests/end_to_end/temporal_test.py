@@ -135,6 +135,26 @@ def a_workflow_that_is_reset_is_followed_to_its_new_end(weir):
     assert the_step(ended(weir, id, 'COMPLETED'))['output'] == {'word': {'again': True}}
 
 
+def a_workflow_that_is_deleted_gives_its_slot_back_and_is_not_started_again(weir):
+    """The service would start it anew: it has forgotten the id. No node lives meanwhile, so the next one must find out."""
+    server = the_server()
+    prepare(weir, server, plan='free')
+    node = serve(weir)
+    deleted, next_one = enqueue(weir, 'signalled'), enqueue(weir, 'noop')
+    wait_for('the first run', lambda: shared['worker'].runs_of(deleted))
+    wait_for('the start', lambda: show(weir, deleted)['status'] == 'DISPATCHED')
+    node.kill()
+    node.wait()
+    server.ask('delete', 'execution-' + deleted)
+    wait_for('the deletion', lambda: server.problem('memo', 'execution-' + deleted))
+    serve(weir)
+    execution = ended(weir, deleted, 'FAILED')
+    assert execution['error_code'] == 'workflow_gone' and 'deleted' in execution['error'], execution
+    ended(weir, next_one, 'COMPLETED')
+    assert len(shared['worker'].runs_of(deleted)) == 1
+    assert not [run for run in server.runs() if run['id'] == 'execution-' + deleted and run['status'] == 'RUNNING']
+
+
 def the_doctor_looks_at_the_service(weir):
     server = the_server()
     prepare(weir, server, queue='nobody-here')

@@ -25,7 +25,8 @@ RETURNING id;
 WITH beat AS (
     UPDATE :schema.nodes n
     SET active_at = t.now_us, expires_at = t.now_us + n.lease, engine_reachable = $2, running = $3, stuck = $4,
-        engine_error = $6, keeper_pid = $7, aside = $8
+        engine_error = $6, keeper_pid = $7, aside = $8,
+        engine_unreachable_at = CASE WHEN NOT $2 THEN coalesce(n.engine_unreachable_at, t.now_us) END
     FROM (SELECT :schema.store_time() AS now_us OFFSET 0) t
     WHERE n.id = $1 AND n.dead_at IS NULL AND n.stopped_at IS NULL
     RETURNING n.id, n.wish, n.active_at, n.executor_group, n.boot_id

@@ -20,7 +20,8 @@ WHERE (recovered_at IS NULL AND stopped_at IS NULL AND dead_at IS NULL AND expir
 
 -- name: beat_node
 UPDATE nodes SET active_at = ?2, expires_at = ?2 + lease, engine_reachable = ?3, running = ?4, stuck = ?5,
-    engine_error = ?6, keeper_pid = ?7, aside = ?8
+    engine_error = ?6, keeper_pid = ?7, aside = ?8,
+    engine_unreachable_at = CASE WHEN NOT ?3 THEN coalesce(engine_unreachable_at, ?2) END
 WHERE id = ?1 AND dead_at IS NULL AND stopped_at IS NULL
 RETURNING wish, (SELECT queue_paused FROM store_state WHERE id = 1)
              OR coalesce((SELECT g.paused FROM executor_groups g WHERE g.name = nodes.executor_group), 0);
