@@ -69,8 +69,9 @@ END
 $$;
 
 -- As before; the group is found newest first.
-CREATE OR REPLACE FUNCTION :schema.look(looker bigint, look_group text, since text, from_pass bigint, OUT ready boolean, OUT handed_over boolean,
-                             OUT due_at bigint, OUT requests boolean, OUT runs boolean, OUT paused boolean, OUT now_us bigint)
+CREATE OR REPLACE FUNCTION :schema.look(looker bigint, look_group text, since text, from_pass bigint, OUT ready boolean,
+                                        OUT handed_over boolean, OUT due_at bigint, OUT requests boolean, OUT runs boolean,
+                                        OUT paused boolean, OUT now_us bigint)
 LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET jit = off
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
