@@ -1,5 +1,7 @@
 /* A transaction that somebody keeps open while work goes on: the server keeps every row version that dies meanwhile, and
- * every index its entry. What nodes look at must not grow with them. Entries that a look reads are counted, never time. */
+ * every index its entry. What nodes look at must not grow with them. Entries that a look reads are counted, never time.
+ * Rows are found by the places of their newest versions for that, so one that is changed between look and update is met
+ * here as well, in a forced order. */
 #include <libpq-fe.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +11,7 @@
 #include "support/postgres_server.h"
 #include "support/test.h"
 
-enum { SQL_SIZE = 1000, URL_SIZE = 256, ARENA_BYTES = 16 * 1024 * 1024, ROUNDS = 60, MANY = 60 };
+enum { SQL_SIZE = 1000, URL_SIZE = 256, ARENA_BYTES = 16 * 1024 * 1024, ROUNDS = 60, MANY = 60, VERSIONS = 300 };
 
 static struct postgres_server server;
 
@@ -42,6 +44,44 @@ static const char *run(PGconn *connection, const char *sql)
     (void)snprintf(value, sizeof value, "%s", PQntuples(result) > 0 ? PQgetvalue(result, 0, 0) : "");
     PQclear(result);
     return value;
+}
+
+static void await_lock(PGconn *connection)
+{
+    char waits[SQL_SIZE];
+    (void)snprintf(waits, sizeof waits, "SELECT count(*) FROM pg_stat_activity WHERE pid = %d AND wait_event_type = 'Lock'",
+                   PQbackendPID(connection));
+    int64_t end_us = clock_boot(clock_system()) + 60 * MICROSECONDS_PER_SECOND;
+    while (strcmp(postgres_server_ask(&server, "postgres", waits), "1") != 0) {
+        assert_true(clock_boot(clock_system()) < end_us);
+    }
+}
+
+/* Starts it and returns when the server says that it waits for a lock. */
+static void run_into(PGconn *connection, const char *sql)
+{
+    assert_int_equal(PQsendQuery(connection, sql), 1);
+    await_lock(connection);
+}
+
+/* What that one answers in the end; static buffer. */
+static const char *answer(PGconn *connection)
+{
+    static char value[SQL_SIZE];
+    PGresult *result = PQgetResult(connection);
+    if (PQresultStatus(result) != PGRES_TUPLES_OK) {
+        fail_msg("the one that waited: %s", PQerrorMessage(connection));
+    }
+    (void)snprintf(value, sizeof value, "%s", PQgetvalue(result, 0, 0));
+    PQclear(result);
+    assert_null(PQgetResult(connection));
+    return value;
+}
+
+static void add_workspace(struct scene *scene, const char *name, int64_t cap)
+{
+    struct workspace_change change = {.name = name, .max_concurrent = cap, .paused = -1, .create = true};
+    ok(store_set_workspace(scene->store, &change, &scene->error));
 }
 
 static int open_scene(void **state)
@@ -94,12 +134,17 @@ static int close_scene(void **state)
     return 0;
 }
 
-static void enqueue(struct scene *scene)
+static void enqueue_for(struct scene *scene, const char *workspace)
 {
-    struct enqueue_request request = {.workspace = "acme", .workflow = "hello"};
+    struct enqueue_request request = {.workspace = workspace, .workflow = "hello"};
     struct enqueue_result result = {.status = WEIR_FAILED};
     ok(store_enqueue(scene->store, &request, 1, &result, &scene->error));
     assert_int_equal(result.status, WEIR_OK);
+}
+
+static void enqueue(struct scene *scene)
+{
+    enqueue_for(scene, "acme");
 }
 
 static size_t claim_and_end(struct scene *scene)
@@ -217,21 +262,137 @@ static void two_that_make_one_lane_make_one_row(void **state)
         "SELECT weir.make_lanes(ARRAY[weir.lane_id(g.id, w.id)], true) FROM weir.executor_groups g, weir.workspaces w";
     (void)run(scene->holder, "BEGIN");
     (void)run(scene->holder, make);
-    assert_int_equal(PQsendQuery(scene->onlooker, make), 1);
-    char waits[SQL_SIZE];
-    (void)snprintf(waits, sizeof waits,
-                   "SELECT count(*) FROM pg_locks WHERE pid = %d AND locktype = 'advisory' AND NOT granted",
-                   PQbackendPID(scene->onlooker));
-    int64_t end_us = clock_boot(clock_system()) + 60 * MICROSECONDS_PER_SECOND;
-    while (strcmp(postgres_server_ask(&server, "postgres", waits), "1") != 0) {
-        assert_true(clock_boot(clock_system()) < end_us);
-    }
+    run_into(scene->onlooker, make);
     (void)run(scene->holder, "COMMIT");
-    PGresult *result = PQgetResult(scene->onlooker);
-    assert_int_equal(PQresultStatus(result), PGRES_TUPLES_OK);
-    PQclear(result);
-    assert_null(PQgetResult(scene->onlooker));
+    (void)answer(scene->onlooker);
     assert_string_equal(run(scene->onlooker, "SELECT count(*) FROM weir.lanes"), "1");
+}
+
+/* --- workspaces and groups --- */
+
+/* Every update makes an entry. Those of others, made later, fill the page: then the server packs equal ones, if it is let. */
+static void make_versions(struct scene *scene)
+{
+    char sql[SQL_SIZE];
+    add_workspace(scene, "beta", 1);
+    (void)run(scene->onlooker, "INSERT INTO weir.executor_groups (name) VALUES ('batch')");
+    (void)run(scene->onlooker, "CREATE INDEX ON weir.workspaces (granted); CREATE INDEX ON weir.executor_groups (pass)");
+    (void)snprintf(sql, sizeof sql,
+                   "DO $$ BEGIN FOR i IN 1 .. %d LOOP UPDATE weir.workspaces SET granted = i WHERE (id = 1) = (i <= %d); "
+                   "UPDATE weir.executor_groups SET pass = i WHERE (id = 1) = (i <= %d); END LOOP; END $$",
+                   2 * VERSIONS, VERSIONS, VERSIONS);
+    (void)run(scene->onlooker, sql);
+    (void)run(scene->onlooker, "SET enable_seqscan = off");
+    assert_true(entries_read(scene, "workspaces_pkey", "SELECT FROM weir.workspaces WHERE id = 1") > VERSIONS);
+    assert_true(entries_read(scene, "executor_groups_pkey", "SELECT FROM weir.executor_groups WHERE id = 1") > VERSIONS);
+    (void)run(scene->onlooker, "RESET enable_seqscan");
+}
+
+static void versions_of_workspaces_and_groups_that_died_are_not_looked_at(void **state)
+{
+    struct scene *scene = *state;
+    char claim[SQL_SIZE];
+    const char *const fold = "SELECT weir.freshen_lanes('0', 1000)";
+    const char *const add = "SELECT weir.enqueue(workspace => 'acme', workflow => 'hello')";
+    const char *const give_back = "SELECT weir.free_slots(ARRAY[1], ARRAY['PENDING'])";
+    (void)snprintf(claim, sizeof claim, "SELECT weir.claim(%lld, 'default', 10, '0', -1)", (long long)scene->node);
+    add_workspace(scene, "acme", 2);
+    (void)run(scene->holder, "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1");
+    make_versions(scene);
+    assert_in_range(entries_read(scene, "workspaces_name_key", add), 1, 3);
+    assert_in_range(entries_read(scene, "executor_groups_name_key", add), 1, 3);
+    enqueue(scene);
+    (void)run(scene->onlooker, "SELECT weir.make_lanes(ARRAY[weir.lane_id(1, 1)], false)");
+    assert_in_range(entries_read(scene, "workspaces_pkey", fold), 1, 3);
+    assert_in_range(entries_read(scene, "executor_groups_pkey", fold), 1, 3);
+    assert_int_equal(claim_and_end(scene), 1);
+    enqueue(scene);
+    enqueue(scene);
+    (void)run(scene->onlooker, fold);
+    assert_in_range(entries_read(scene, "workspaces_pkey", claim), 1, 5);
+    assert_in_range(entries_read(scene, "executor_groups_pkey", claim), 1, 3); /* the lane's pass moves the group's */
+    assert_in_range(entries_read(scene, "executor_groups_name_key", claim), 1, 5);
+    (void)run(scene->onlooker, claim);
+    assert_in_range(entries_read(scene, "workspaces_pkey", give_back), 1, 3);
+    assert_in_range(entries_read(scene, "executor_groups_pkey", give_back), 1, 3); /* the lane is opened */
+    (void)run(scene->onlooker, "UPDATE weir.lanes SET ready = true");
+    assert_in_range(entries_read(scene, "workspaces_pkey", claim), 1, 7); /* it is closed again */
+    (void)run(scene->onlooker, claim);
+    assert_string_equal(run(scene->onlooker, "SELECT ready FROM weir.lanes"), "f");
+}
+
+/* --- a row that moves between look and update --- */
+
+static const char *const slots_sql = "SELECT string_agg(slots_used::text, ' ' ORDER BY id) FROM weir.workspaces";
+static const char *const lower_cap_sql = "SELECT weir.change_workspace('acme', NULL, 2, NULL, false)";
+
+/* A claim that has looked at workspaces and waits for its fence, which the holder keeps from it. */
+static void stop_a_claim(struct scene *scene)
+{
+    char sql[SQL_SIZE];
+    (void)run(scene->onlooker, "SELECT weir.freshen_lanes('0', 1000)");
+    (void)run(scene->holder, "BEGIN; ALTER SEQUENCE weir.fences INCREMENT 1");
+    (void)snprintf(sql, sizeof sql, "SELECT count(id) || ' ' || bool_or(more) FROM weir.claim(%lld, 'default', 10, '0', -1)",
+                   (long long)scene->node);
+    run_into(scene->onlooker, sql);
+}
+
+static void a_workspace_that_was_changed_after_the_look_is_found_again(void **state)
+{
+    struct scene *scene = *state;
+    for (int i = 0; i < 3; i++) {
+        enqueue(scene);
+    }
+    stop_a_claim(scene);
+    (void)postgres_server_ask(&server, "postgres", lower_cap_sql);
+    (void)run(scene->holder, "ROLLBACK");
+    assert_string_equal(answer(scene->onlooker), "2 false");
+    assert_string_equal(run(scene->onlooker, slots_sql), "2");
+}
+
+/* It has the slots of another one by then, so it must not wait. */
+static void a_workspace_that_somebody_holds_by_then_is_left_to_the_next_claim(void **state)
+{
+    struct scene *scene = *state;
+    add_workspace(scene, "beta", 5);
+    for (int i = 0; i < 3; i++) {
+        enqueue(scene);
+    }
+    enqueue_for(scene, "beta");
+    scene->many[0] = postgres_server_connect(&server);
+    stop_a_claim(scene);
+    (void)run(scene->many[0], lower_cap_sql);
+    (void)run(scene->many[0], "BEGIN; UPDATE weir.workspaces SET granted = 0 WHERE name = 'acme'");
+    (void)run(scene->holder, "ROLLBACK");
+    assert_string_equal(answer(scene->onlooker), "1 true");
+    (void)run(scene->many[0], "COMMIT");
+    assert_string_equal(run(scene->onlooker, slots_sql), "0 1");
+    assert_int_equal(claim_and_end(scene), 2);
+}
+
+static void a_slot_is_given_back_when_the_claim_that_it_waited_for_is_there(void **state)
+{
+    struct scene *scene = *state;
+    char sql[SQL_SIZE];
+    char claim[SQL_SIZE];
+    const char *const held = "SELECT format('ARRAY[''%s''::uuid], ARRAY[%s]', id, fence) FROM weir.workflow_execution_queue "
+                             "WHERE phase = 2";
+    (void)snprintf(claim, sizeof claim, "SELECT count(id) FROM weir.claim(%lld, 'default', 1, '0', -1)",
+                   (long long)scene->node);
+    enqueue(scene);
+    enqueue(scene);
+    (void)run(scene->onlooker, "SELECT weir.freshen_lanes('0', 1000)");
+    assert_string_equal(run(scene->onlooker, claim), "1");
+    (void)snprintf(sql, sizeof sql,
+                   "SELECT coalesce(max(r.outcome), 'done') FROM weir.record(%lld, %s, ARRAY[6], ARRAY[0], ARRAY[false], "
+                   "ARRAY[NULL], ARRAY[NULL], '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}') r",
+                   (long long)scene->node, run(scene->onlooker, held));
+    (void)run(scene->holder, "BEGIN");
+    assert_string_equal(run(scene->holder, claim), "1");
+    run_into(scene->onlooker, sql);
+    (void)run(scene->holder, "COMMIT");
+    assert_string_equal(answer(scene->onlooker), "done");
+    assert_string_equal(run(scene->onlooker, slots_sql), "1");
 }
 
 static int open_server(void **state)
@@ -258,6 +419,10 @@ int main(void)
         SCENE_TEST(what_an_old_transaction_enqueued_is_found_when_it_commits),
         SCENE_TEST(many_open_transactions_are_seen_as_well),
         SCENE_TEST(two_that_make_one_lane_make_one_row),
+        SCENE_TEST(versions_of_workspaces_and_groups_that_died_are_not_looked_at),
+        SCENE_TEST(a_workspace_that_was_changed_after_the_look_is_found_again),
+        SCENE_TEST(a_workspace_that_somebody_holds_by_then_is_left_to_the_next_claim),
+        SCENE_TEST(a_slot_is_given_back_when_the_claim_that_it_waited_for_is_there),
     };
     return cmocka_run_group_tests(tests, open_server, close_server);
 }
