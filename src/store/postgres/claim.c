@@ -14,9 +14,10 @@
 
 #define LAST_ID "ffffffff-ffff-ffff-ffff-ffffffffffff"
 
-/* Wake-ups that one claim folds: a claim of few is quick, a large one clears the way. Folded together, all wake-ups of a
- * lane change it once. */
-enum { WAKEUPS_LEAST = 100, WAKEUPS_PER_ITEM = 64 };
+/* Wake-ups that one claim folds. Folded together, all wake-ups of a lane change it once. What is not folded has no place in
+ * the order, so that a node with little room must fold as well what has piled up of one workspace: a claim comes to it only
+ * when something has ended. */
+enum { WAKEUPS_LEAST = 10000, WAKEUPS_PER_ITEM = 64 };
 
 /* A lane that a record opens stands where its group stood when the record looked, which may be before where it stands when
  * the record commits. So lanes are looked for from where they began this long ago: many times what a record takes from that
