@@ -295,10 +295,15 @@ def the_plan_shows_what_will_be_run(weir):
 
 
 def a_backup_names_the_tool_of_the_server(weir):
-    _use(weir, password=SECRET)
+    name = _use(weir, password=SECRET)
     weir.good('store', 'init', '-q')
     result = weir.run('store', 'backup', 'copy', code=2)
-    assert 'pg_dump --format=custom --schema=weir' in result.err and SECRET not in result.err, result
+    assert SECRET not in result.err, result
+    assert "hint: pg_dump --format=custom --schema=weir --file='copy' 'postgres://" in result.err, result
+    # What would not fit, or is no URL of libpq, is left to the reader.
+    for words in (['d' * 200], ["it's"], ['copy', '--store', _server().url(name, more='?listen=off')]):
+        result = weir.run('store', 'backup', *words, code=2)
+        assert '--file=FILE URL' in result.err and 'without schema' in result.err and 'ddd' not in result.err, result
 
 
 def a_url_is_never_shown_with_its_password(weir):

@@ -21,6 +21,7 @@ struct subscription {
     struct subscription *next;
     struct listener *listener;
     char group[GROUP_NAME_MAX + 1]; /* "" = of every group */
+    bool told;                      /* a notice for it was read, and it is not woken yet */
     int fd;
 };
 
@@ -37,17 +38,32 @@ static struct listener *listeners;
 
 /* --- the thread --- */
 
-/* Those who want to hear of this group; of "", everybody. */
-static void wake(struct listener *listener, const char *group)
+/* Those who want to hear of this group; of "", everybody. With listeners_lock. */
+static void mark(struct listener *listener, const char *group)
+{
+    for (struct subscription *at = listener->subscriptions; at != NULL; at = at->next) {
+        at->told = at->told || group[0] == '\0' || at->group[0] == '\0' || strcmp(at->group, group) == 0;
+    }
+}
+
+/* Once for all that was told of. With listeners_lock. */
+static void wake_marked(struct listener *listener)
 {
     uint64_t one = 1;
-    (void)pthread_mutex_lock(&listeners_lock);
     for (struct subscription *at = listener->subscriptions; at != NULL; at = at->next) {
-        if (group[0] == '\0' || at->group[0] == '\0' || strcmp(at->group, group) == 0) {
+        if (at->told) {
             ssize_t written = write(at->fd, &one, sizeof one);
             (void)written; /* a full counter is readable anyway */
+            at->told = false;
         }
     }
+}
+
+static void wake_all(struct listener *listener)
+{
+    (void)pthread_mutex_lock(&listeners_lock);
+    mark(listener, "");
+    wake_marked(listener);
     (void)pthread_mutex_unlock(&listeners_lock);
 }
 
@@ -73,10 +89,13 @@ static bool start_listening(struct link *link)
 /* What a notice says is the executor group that has work (notify_work()). */
 static void pass_on(struct listener *listener, struct link *link)
 {
+    (void)pthread_mutex_lock(&listeners_lock);
     for (PGnotify *notice = PQnotifies(link->connection); notice != NULL; notice = PQnotifies(link->connection)) {
-        wake(listener, notice->extra);
+        mark(listener, notice->extra);
         PQfreemem(notice);
     }
+    wake_marked(listener);
+    (void)pthread_mutex_unlock(&listeners_lock);
 }
 
 /* Asks for a sign of life on this connection and no other; false when there is none. */
@@ -118,7 +137,7 @@ static void *listen_on(void *context)
     link_init(&link, listener->address, LISTEN_DEADLINE_US, "weir listen");
     do {
         if (start_listening(&link)) {
-            wake(listener, ""); /* something may have happened while nobody listened */
+            wake_all(listener); /* something may have happened while nobody listened */
             pass_notices(listener, &link);
         }
         link_drop(&link);

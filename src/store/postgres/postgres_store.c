@@ -82,11 +82,21 @@ static enum weir_status postgres_time(struct store *store, int64_t *ret_now_us, 
     return link_read_integer(link_of(store), error, ret_now_us, QUERY_READ_CLOCK, "");
 }
 
+enum { PG_DUMP_WORDS_MAX = 140 }; /* the two that fit into a hint */
+
 static enum weir_status postgres_backup(struct store *store, const char *path, struct weir_error *error)
 {
     const char *schema = postgres_of(store)->address->schema;
     error_set(error, WEIR_INVALID_ARGUMENT, "weir does not copy a PostgreSQL store; the server's own tools do");
-    error_hint(error, "pg_dump --format=custom --schema=%s --file='%.60s' '%.100s'", schema, path, store->url);
+    /* A command that would do something else than it says is worse than one to be filled in. */
+    bool fits = strlen(path) + strlen(store->url) < PG_DUMP_WORDS_MAX && strpbrk(path, "'\\") == NULL;
+    if (fits && strchr(store->url, '?') == NULL) {
+        error_hint(error, "pg_dump --format=custom --schema=%s --file='%s' '%s'", schema, path, store->url);
+    } else {
+        error_hint(error,
+                   "pg_dump --format=custom --schema=%s --file=FILE URL (libpq's URL: without schema, pooler, listen)",
+                   schema);
+    }
     return WEIR_INVALID_ARGUMENT;
 }
 
