@@ -270,7 +270,8 @@ static void two_that_make_one_lane_make_one_row(void **state)
 
 /* --- workspaces and groups --- */
 
-/* Every update makes an entry. Those of others, made later, fill the page: then the server packs equal ones, if it is let. */
+/* Every update makes an entry. Those of others, made later, fill the page: then the server packs equal ones, if it is let.
+ */
 static void make_versions(struct scene *scene)
 {
     char sql[SQL_SIZE];
@@ -333,7 +334,8 @@ static void stop_a_claim(struct scene *scene)
     char sql[SQL_SIZE];
     (void)run(scene->onlooker, "SELECT weir.freshen_lanes('0', 1000)");
     (void)run(scene->holder, "BEGIN; ALTER SEQUENCE weir.fences INCREMENT 1");
-    (void)snprintf(sql, sizeof sql, "SELECT count(id) || ' ' || bool_or(more) FROM weir.claim(%lld, 'default', 10, '0', -1)",
+    (void)snprintf(sql, sizeof sql,
+                   "SELECT count(id) || ' ' || bool_or(more) FROM weir.claim(%lld, 'default', 10, '0', -1)",
                    (long long)scene->node);
     run_into(scene->onlooker, sql);
 }
@@ -376,8 +378,9 @@ static void a_slot_is_given_back_when_the_claim_that_it_waited_for_is_there(void
     struct scene *scene = *state;
     char sql[SQL_SIZE];
     char claim[SQL_SIZE];
-    const char *const held = "SELECT format('ARRAY[''%s''::uuid], ARRAY[%s]', id, fence) FROM weir.workflow_execution_queue "
-                             "WHERE phase = 2";
+    const char *const held =
+        "SELECT format('ARRAY[''%s''::uuid], ARRAY[%s]', id, fence) FROM weir.workflow_execution_queue "
+        "WHERE phase = 2";
     (void)snprintf(claim, sizeof claim, "SELECT count(id) FROM weir.claim(%lld, 'default', 1, '0', -1)",
                    (long long)scene->node);
     enqueue(scene);
