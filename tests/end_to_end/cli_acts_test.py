@@ -81,8 +81,13 @@ def acts_on_named_executions_list_them(weir):
     assert retried['changed'] == 2 and [item['id'] for item in retried['items']] == ids, retried
     new = [item['new_id'] for item in retried['items']]
     assert {row['id'] for row in weir.items('list', '--state', 'pending')} == set(new)
+    for flags in ((), ('-n',)):
+        assert_error(weir.run('retry', ids[0], '-q', *flags), 4, 'conflict', 'retried already', new[0])
     assert weir.good('cancel', *new, '-n', '-o', 'jsonl').jsonl()[0]['dry_run'] is True
     assert 'items' not in weir.good('cancel', '-w', 'acme', '--json').json()
+    weir.good('purge', *new, '-q')
+    weir.good('retry', ids[0], '-n')  # what the retry made is gone
+    weir.good('retry', ids[0], '-q')
 
 
 def names_of_blanks_are_refused(weir):
