@@ -274,7 +274,7 @@ int weir_node_fd(const struct weir_node *node);
 
 /* Look for work now. Not needed after an enqueue: nodes see that by themselves. */
 void weir_node_wake(struct weir_node *node);
-/* No new executions; what runs goes on. */
+/* No new executions; what runs goes on. `weir node list` shows it, and `weir why` tells of executions that wait for it. */
 void weir_node_pause(struct weir_node *node);
 void weir_node_resume(struct weir_node *node);
 /* WEIR_OK, or why the node cannot go on (as weir_node_step()); for a health check. */

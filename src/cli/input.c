@@ -22,8 +22,8 @@ static enum weir_status read_all(int fd, const char *name, struct text *to, stru
             continue;
         }
         if (got < 0) {
-            error_set_native(error, errno == EISDIR ? WEIR_INVALID_ARGUMENT : WEIR_SYSTEM, errno, "cannot read %s: %s", name,
-                             strerror(errno));
+            error_set_native(error, errno == EISDIR ? WEIR_INVALID_ARGUMENT : WEIR_SYSTEM, errno, "cannot read %s: %s",
+                             name, strerror(errno));
             error_hint(error, "give the path of a file that you may read, or - for stdin");
             return error->status;
         }

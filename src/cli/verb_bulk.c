@@ -74,8 +74,8 @@ static enum weir_status check_expected(const struct bulk *bulk, struct weir_erro
     if (expected < 0 || (expected == bulk->matched && bulk->matched_is_exact)) {
         return WEIR_OK;
     }
-    error_set(error, WEIR_CONFLICT, "%" PRId64 "%s executions match, not %" PRId64 ": nothing was changed", bulk->matched,
-              bulk->matched_is_exact ? "" : "+", expected);
+    error_set(error, WEIR_CONFLICT, "%" PRId64 "%s %s, not %" PRId64 ": nothing was changed", bulk->matched,
+              bulk->matched_is_exact ? "" : "+", bulk->matched == 1 ? "execution matches" : "executions match", expected);
     error_hint(error, "`weir list --where ...` shows them");
     return WEIR_CONFLICT;
 }
@@ -100,7 +100,7 @@ static enum weir_status ask(struct bulk *bulk, struct weir_error *error)
     }
     error_set(error, WEIR_INVALID_ARGUMENT, "%s%s executions match and nobody can be asked: nothing was changed", number,
               bulk->matched_is_exact ? "" : "+");
-    error_hint(error, "--yes does it, --expect %s only if the number still holds", number);
+    error_hint(error, "--yes does it; --yes --expect %s only if the number still holds", number);
     return WEIR_INVALID_ARGUMENT;
 }
 
@@ -196,7 +196,33 @@ static enum weir_status act_on_id(struct bulk *bulk, const char *id, struct weir
     return WEIR_OK;
 }
 
-/* Whether the act could be done, as far as the state says; for --dry-run. */
+/* An execution is retried once, unless what the retry made is purged. */
+static enum weir_status refuse_retried(struct bulk *bulk, const json_t *execution, struct weir_error *error)
+{
+    const char *new_id = NULL;
+    size_t i;
+    json_t *event;
+    json_array_foreach(json_object_get(execution, "events"), i, event)
+    {
+        const char *name = json_string_value(json_object_get(event, "event"));
+        if (name != NULL && strcmp(name, "retry") == 0) {
+            new_id = json_string_value(json_object_get(event, "detail"));
+        }
+    }
+    if (new_id == NULL) {
+        return WEIR_OK;
+    }
+    json_t *retry = NULL;
+    enum weir_status status = store_show(bulk->store, new_id, &retry, error);
+    json_decref(retry);
+    if (status != WEIR_OK) {
+        return status == WEIR_EXECUTION_NOT_FOUND ? WEIR_OK : status;
+    }
+    return error_set(error, WEIR_CONFLICT, "execution %s was retried already, as %s",
+                     json_string_value(json_object_get(execution, "id")), new_id);
+}
+
+/* Whether the act could be done, as far as the record says; for --dry-run. */
 static enum weir_status look_at_id(struct bulk *bulk, const char *id, struct weir_error *error)
 {
     json_t *execution = NULL;
@@ -210,6 +236,9 @@ static enum weir_status look_at_id(struct bulk *bulk, const char *id, struct wei
                       json_string_value(json_object_get(execution, "id")), name, bulk_act_name(bulk->act));
             status = WEIR_ILLEGAL_STATE;
         }
+    }
+    if (status == WEIR_OK && bulk->act == BULK_RETRY) {
+        status = refuse_retried(bulk, execution, error);
     }
     json_decref(execution);
     return status;

@@ -161,8 +161,8 @@ static void tell_nodes(struct doctor *doctor, int64_t alive, int64_t claiming, c
     if (alive == 0) {
         tell(doctor, sign, "nodes", "none alive: nothing starts; run `weir serve`");
     } else if (claiming == 0) {
-        tell(doctor, sign, "nodes", "%" PRId64 " alive, none claims (`weir node list`): nothing starts; run `weir %s%s`", alive,
-             paused != NULL ? "node resume " : "serve", paused != NULL ? paused : "");
+        tell(doctor, sign, "nodes", "%" PRId64 " alive, none claims (`weir node list`): nothing starts; run `weir %s%s`",
+             alive, paused != NULL ? "node resume " : "serve", paused != NULL ? paused : "");
     } else if (unserved > 0) {
         tell(doctor, SIGN_WARN, "nodes",
              "%" PRId64 " alive, but none claims for %" PRId64 " waiting execution%s:"

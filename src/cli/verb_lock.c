@@ -76,10 +76,10 @@ static enum weir_status confirm(const struct invocation *invocation, const char 
 static enum weir_status print_release(const struct invocation *invocation, const char *holder, bool changed,
                                       struct weir_error *error)
 {
-    return invocation_print_act(invocation,
-                                json_pack("{s:s, s:s?, s:b}", "name", invocation_argument(invocation, 0), "holder", holder,
-                                          "changed", changed),
-                                error);
+    return invocation_print_act(
+        invocation,
+        json_pack("{s:s, s:s?, s:b}", "name", invocation_argument(invocation, 0), "holder", holder, "changed", changed),
+        error);
 }
 
 static enum weir_status release(struct invocation *invocation, struct store *store, const json_t *lock,

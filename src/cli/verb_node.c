@@ -104,7 +104,8 @@ static enum weir_status set_wish(struct invocation *invocation, enum node_wish w
     if (status == WEIR_OK) {
         output_say_sign(invocation->output, SIGN_FINE, "node %s %s %s", output_safe(invocation->output, name),
                         invocation_is_dry_run(invocation) ? "would be asked to" : "is asked to", word);
-        status = invocation_print_act(invocation, json_pack("{s:s, s:s}", "name", name, "wish", node_wish_name(wish)), error);
+        status =
+            invocation_print_act(invocation, json_pack("{s:s, s:s}", "name", name, "wish", node_wish_name(wish)), error);
     }
     store_close(store);
     return status;

@@ -30,8 +30,8 @@ static void print_nodes(struct output *output, const json_t *why)
 {
     int64_t live = field_number(why, "nodes_live", 0);
     if (live > 0) {
-        output_print(output, "  nodes            %" PRId64 " live%s in group %s and claim%s nothing (`weir node list`)\n", live,
-                     live == 1 ? "s" : "", field_text(output, why, "executor_group"), live == 1 ? "s" : "");
+        output_print(output, "  nodes            %" PRId64 " live%s in group %s and claim%s nothing (`weir node list`)\n",
+                     live, live == 1 ? "s" : "", field_text(output, why, "executor_group"), live == 1 ? "s" : "");
     }
 }
 

@@ -97,8 +97,7 @@ static void render_groups(struct metrics_text *to, const json_t *status)
     } series[] = {
         {"pending", "weir_group_pending", "Executions that wait for the nodes of an executor group.", 1},
         {"oldest_pending_age_us", "weir_group_oldest_pending_age_seconds",
-         "How long the oldest of the next executions of a group's workspaces has waited.",
-         (double)MICROSECONDS_PER_SECOND},
+         "How long the oldest of the next executions of a group's workspaces has waited.", (double)MICROSECONDS_PER_SECOND},
     };
     for (size_t i = 0; i < sizeof series / sizeof series[0]; i++) {
         size_t at;

@@ -708,9 +708,10 @@ static void status_knows_each_group(void **state)
     scene_pass(scene, SECONDS(3));
     (void)scene_enqueue_request(scene,
                                 &(struct enqueue_request){.workspace = "pro-co", .workflow = "hello", .group = "batch"});
-    (void)scene_enqueue_request(
-        scene, &(struct enqueue_request){
-                   .workspace = "big-co", .workflow = "hello", .group = "later", .run_at_us = scene_now(scene) + SECONDS(9)});
+    (void)scene_enqueue_request(scene, &(struct enqueue_request){.workspace = "big-co",
+                                                                 .workflow = "hello",
+                                                                 .group = "later",
+                                                                 .run_at_us = scene_now(scene) + SECONDS(9)});
     scene_ok(scene, store_set_paused(scene->store, "batch", true, &scene->error));
     scene_ok(scene, store_status(scene->store, 10, &status, &scene->error));
     static const struct {

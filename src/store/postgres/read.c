@@ -488,9 +488,8 @@ static enum weir_status add_reasons(json_t *status_json, struct weir_error *erro
 enum weir_status postgres_status(struct store *store, size_t workspaces_max, json_t **ret_status, struct weir_error *error)
 {
     PGresult *result = NULL;
-    enum weir_status status =
-        link_read(link_of(store), error, &result, QUERY_STATUS, "iii", (int64_t)workspaces_max, (int64_t)BACKING_OFF_MOST,
-                  (int64_t)STATUS_GROUPS_MOST);
+    enum weir_status status = link_read(link_of(store), error, &result, QUERY_STATUS, "iii", (int64_t)workspaces_max,
+                                        (int64_t)BACKING_OFF_MOST, (int64_t)STATUS_GROUPS_MOST);
     if (status != WEIR_OK) {
         return status;
     }

@@ -649,9 +649,9 @@ static enum weir_status status_of(struct store *store, struct connection *connec
             &workspaces, error);
     }
     if (status == WEIR_OK) {
-        status = rows_json(connection,
-                           connection_bind(connection, error, QUERY_STATUS_GROUPS, "ii", (int64_t)STATUS_GROUPS_MOST, now_us),
-                           &groups, error);
+        status = rows_json(
+            connection, connection_bind(connection, error, QUERY_STATUS_GROUPS, "ii", (int64_t)STATUS_GROUPS_MOST, now_us),
+            &groups, error);
     }
     if (status != WEIR_OK) {
         json_decref(workspaces);

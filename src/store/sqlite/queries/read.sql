@@ -136,7 +136,7 @@ FROM workspaces w ORDER BY w.pending * 1.0 / w.slots_max DESC, w.name LIMIT ?1;
 WITH books AS MATERIALIZED (
     SELECT l.executor_group AS name, sum(l.runnable + l.waiting) AS pending,
            max(CASE WHEN l.runnable > 0 THEN ?2 - (SELECT h.created_at FROM workflow_execution_queue h
-               WHERE h.lane_id = l.id AND h.phase = 0 ORDER BY h.rank, h.id LIMIT 1) END) AS oldest
+               WHERE h.lane_id = l.id AND h.phase = 0 ORDER BY h.rank, h.number LIMIT 1) END) AS oldest
     FROM lanes l GROUP BY l.executor_group
 )
 SELECT g.name AS name, json(CASE g.paused WHEN 1 THEN 'true' ELSE 'false' END) AS paused, coalesce(b.pending, 0) AS pending,

@@ -18,6 +18,7 @@ static const struct {
     {"read_step_rows", "sorts the steps of one execution; for people"},
     {"read_event_rows", "sorts the events of one execution; for people"},
     {"status_reasons", "groups lanes by a handful of reasons; for people and for the scrape of metrics"},
+    {"status_groups", "groups lanes by their executor group; for people and for the scrape of metrics"},
     {"status_workspaces", "sorts workspaces, not executions; for people"},
     {"place_in_lane", "counts a bounded number of entries of one lane's index; for people"},
 };
