@@ -16,7 +16,8 @@ static atomic_int asked;
 static atomic_bool takes_signals;
 
 /* Takes the place of the C library's: a name server that does not answer before it may. */
-__attribute__((visibility("default"))) int getaddrinfo(const char *name, const char *service, const struct addrinfo *hints, struct addrinfo **found)
+__attribute__((visibility("default"))) int getaddrinfo(const char *name, const char *service, const struct addrinfo *hints,
+                                                       struct addrinfo **found)
 {
     (void)name;
     (void)service;

@@ -48,7 +48,8 @@ typedef enum weir_status verb(struct scene *scene, struct weir_error *error);
 
 static enum weir_status enqueue(struct scene *scene, struct weir_error *error)
 {
-    struct enqueue_request request = {.workspace = "pro-co", .workflow = "hello", .params = "{\"a\":1}", .params_length = 7};
+    struct enqueue_request request = {
+        .workspace = "pro-co", .workflow = "hello", .params = "{\"a\":1}", .params_length = 7};
     struct enqueue_result result;
     enum weir_status status = store_enqueue(scene->store, &request, 1, &result, error);
     return status == WEIR_OK ? result.status : status;
