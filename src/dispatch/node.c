@@ -343,6 +343,7 @@ void node_pause(struct node *node)
     if (!atomic_exchange(&node->paused, true)) {
         struct event event = {.type = EVENT_NODE_PAUSED, .node = node->name, .reason = "node_pause"};
         event_emit(node->events, &event);
+        loop_wake(node, LOOP_HEARTBEAT);
     }
 }
 
@@ -352,6 +353,7 @@ void node_resume(struct node *node)
         struct event event = {.type = EVENT_NODE_RESUMED, .node = node->name, .reason = "node_resume"};
         event_emit(node->events, &event);
         loop_wake(node, LOOP_DISPATCH);
+        loop_wake(node, LOOP_HEARTBEAT);
     }
 }
 
@@ -373,12 +375,20 @@ static const char *state_of(struct node *node)
     return atomic_load(&node->paused) || wish == NODE_PAUSE ? "paused" : "running";
 }
 
+bool node_reaches_engine(struct node *node)
+{
+    pthread_mutex_lock(&node->lock);
+    bool reaches = node->breaker.state == BREAKER_CLOSED;
+    pthread_mutex_unlock(&node->lock);
+    return reaches;
+}
+
 json_t *node_status(struct node *node)
 {
+    bool reachable = node_reaches_engine(node);
     pthread_mutex_lock(&node->lock);
     size_t in_flight = node->in_flight.count;
     size_t unanswered = node->in_flight.unanswered;
-    bool reachable = node->breaker.state == BREAKER_CLOSED;
     pthread_mutex_unlock(&node->lock);
     pthread_mutex_lock(&node->reports.lock);
     size_t reports = node->reports.count;
@@ -413,6 +423,7 @@ void node_begin_stop(struct node *node, enum node_stop_kind kind)
         atomic_store(&node->stop_kind, wanted);
     }
     loop_wake(node, LOOP_DISPATCH);
+    loop_wake(node, LOOP_HEARTBEAT);
 }
 
 bool node_is_stopped(struct node *node)

@@ -145,6 +145,7 @@ struct node {
     char purged_to[UUID_TEXT_MAX];
 
     _Atomic int64_t next_beat_us;
+    enum node_aside told_aside;     /* by the last heartbeat, of whose loop it is */
     int64_t retry_us[LOOP_COUNT];   /* a loop whose store call failed waits until then ... */
     int64_t backoff_us[LOOP_COUNT]; /* ... and this long the next time */
 

@@ -47,7 +47,7 @@ static int timeout_ms(int64_t now_us, int64_t until_us)
 
 void loop_sleep(struct node *node, enum loop loop, int64_t until_boot_us)
 {
-    int store_fd = loop == LOOP_DISPATCH ? store_wake_fd(node->stores[loop]) : -1;
+    int store_fd = loop == LOOP_DISPATCH ? store_wake_fd(node->stores[loop], node->group) : -1;
     struct pollfd fds[2] = {{.fd = node->wake_fds[loop], .events = POLLIN}, {.fd = store_fd, .events = POLLIN}};
     int64_t until_us = until_boot_us;
     while (!atomic_load(&node->woken[loop])) {
@@ -103,7 +103,7 @@ void loop_fds_close(struct node *node)
 int node_fd(struct node *node)
 {
     struct epoll_event wanted = {.events = EPOLLIN};
-    int fds[2] = {store_wake_fd(node->stores[LOOP_DISPATCH]), engine_fd(node->engine)};
+    int fds[2] = {store_wake_fd(node->stores[LOOP_DISPATCH], node->group), engine_fd(node->engine)};
     for (int i = 0; i < 2; i++) {
         if (fds[i] >= 0 && epoll_ctl(node->group_fd, EPOLL_CTL_ADD, fds[i], &wanted) != 0 && errno != EEXIST) {
             return -1;

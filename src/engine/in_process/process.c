@@ -145,9 +145,10 @@ bool process_table_has_keeper(const struct process_table *table)
     return table->link.socket >= 0;
 }
 
-bool process_table_has_room(const struct process_table *table)
+bool process_table_has_room(const struct process_table *table, size_t reserved)
 {
-    return process_table_has_keeper(table) && table->running < table->processes_max && table->free_count > 0;
+    return process_table_has_keeper(table) && table->running + reserved < table->processes_max &&
+           table->free_count > reserved;
 }
 
 static void send_request(struct process_table *table, const struct keeper_request *request, const int *fds)

@@ -148,6 +148,10 @@ static enum weir_status look_at_path(const struct connection_options *options, s
                          strerror(native));
         if (native == ENOENT) {
             error_hint(error, "make it with: weir store init --store sqlite:%s (or start: weir dev)", options->path);
+        } else if (native == EACCES) {
+            error_hint(error, "this user may not enter its folder: run as one who may, or give another path");
+        } else {
+            error_hint(error, "give the path of a file, for example sqlite:./weir.db");
         }
         return WEIR_STORE_UNREACHABLE;
     }

@@ -7,7 +7,7 @@
 
 static bool drained_until_changed(struct scene *scene, int64_t deadline_us)
 {
-    struct pollfd waited = {.fd = store_wake_fd(scene->store), .events = POLLIN};
+    struct pollfd waited = {.fd = store_wake_fd(scene->store, NULL), .events = POLLIN};
     int64_t end_us = clock_boot(clock_system()) + deadline_us;
     int64_t again_us = TIME_NEVER;
     while (clock_boot(clock_system()) < end_us) {
@@ -93,7 +93,7 @@ static void an_enqueue_of_another_process_wakes(void **state)
     struct scene *scene = *state;
     struct other_process other = start_other_process(scene);
     assert_true((store_features(scene->store) & STORE_WAKES) != 0);
-    assert_true(store_wake_fd(scene->store) >= 0);
+    assert_true(store_wake_fd(scene->store, NULL) >= 0);
     for (int i = 0; i < 5; i++) {
         quiet_down(scene);
         enqueue_in_another_process(&other);
@@ -119,7 +119,7 @@ static void a_store_that_was_opened_by_a_symbolic_link_is_woken(void **state)
     struct other_process other = start_other_process(scene);
     store_close(scene->store);
     scene_ok(scene, store_open(&options, &scene->store, &scene->error));
-    assert_true(store_wake_fd(scene->store) >= 0);
+    assert_true(store_wake_fd(scene->store, NULL) >= 0);
     quiet_down(scene);
     enqueue_in_another_process(&other);
     assert_true(drained_until_changed(scene, SECONDS(5)));
