@@ -255,10 +255,11 @@ struct weir_temporal {
     size_t waits_max;         /* workflows whose end is waited for by a call; 0 = 200, SIZE_MAX = none */
 };
 
-/* Makes a node and registers it in the store. Unless it is one on Temporal, it forks a small process that watches over steps
- * and expressions; so open the node before your program starts threads. `weir` must outlive it; `options` may be NULL. Errors: WEIR_INVALID_ARGUMENT
- * (a name, a handler's name twice, or handlers on Temporal), WEIR_INVALID_CONFIG (what is wrong with `temporal`; whether
- * the service can be reached is for later, and for weir_why()), WEIR_SYSTEM, and the store's. */
+/* Makes a node and registers it in the store. Unless it is one on Temporal, it forks a small process that watches over
+ * steps and expressions; so open the node before your program starts threads. `weir` must outlive it; `options` may be
+ * NULL. Errors: WEIR_INVALID_ARGUMENT (a name, a handler's name twice, or handlers on Temporal), WEIR_INVALID_CONFIG (what
+ * is wrong with `temporal`; whether the service can be reached is for later, and for weir_why()), WEIR_SYSTEM, and the
+ * store's. */
 WEIR_MUST_CHECK enum weir_status weir_node_open(struct weir *weir, const struct weir_node_options *options,
                                                 struct weir_node **ret_node, struct weir_error *error);
 /* Runs the node in threads of its own from now on; returns at once. */

@@ -156,7 +156,7 @@ struct node {
     int wake_fds[LOOP_COUNT];
     atomic_bool woken[LOOP_COUNT];
     int64_t writes_owed[LOOP_COUNT]; /* of the loop alone: wakes that it has taken and whose write it has not read */
-    int group_fd; /* epoll over everything, for node_fd() */
+    int group_fd;                    /* epoll over everything, for node_fd() */
 };
 
 /* --- wake_up.c --- */

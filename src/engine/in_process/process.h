@@ -131,8 +131,8 @@ WEIR_MUST_CHECK enum weir_status process_start(struct process_table *table, cons
                                                const struct text *input, size_t output_max, void *owner,
                                                void (*ended)(struct process *process), struct process **ret_process,
                                                struct weir_error *error);
-/* An evaluator: reads requests from *ret_requests' other end, a socket, because who writes into a pipe without a reader gets
- * a SIGPIPE, and the process is the host's. Both ends returned are non-blocking. */
+/* An evaluator: reads requests from *ret_requests' other end, a socket, because who writes into a pipe without a reader
+ * gets a SIGPIPE, and the process is the host's. Both ends returned are non-blocking. */
 WEIR_MUST_CHECK enum weir_status process_start_evaluator(struct process_table *table, void *owner,
                                                          void (*ended)(struct process *process), int *ret_requests,
                                                          int *ret_answers, struct process **ret_process,

@@ -68,11 +68,11 @@ enum weir_status sqlite_check(struct store *store, json_t **ret_problems, struct
     json_t *problems = json_array();
     enum weir_status status = problems == NULL ? error_out_of_memory(error) : reader_of(store, &connection, error);
     if (status == WEIR_OK) {
-        status = connection_run(connection, error, NULL, QUERY_BEGIN_READ, "");
+        status = connection_begin(connection, QUERY_BEGIN_READ, error);
     }
     if (status == WEIR_OK) {
         status = check_all(store, connection, problems, error);
-        (void)connection_run(connection, NULL, NULL, QUERY_ROLLBACK, "");
+        connection_rollback(connection);
     }
     if (status != WEIR_OK) {
         json_decref(problems);

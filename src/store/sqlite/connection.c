@@ -280,6 +280,10 @@ enum weir_status connection_open(const struct connection_options *options, struc
     if (status == WEIR_OK) {
         status = set_pragmas(connection, options, error);
     }
+    /* Prepared now, because what ends a transaction must not want for memory then. */
+    if (status == WEIR_OK && connection_statement(connection, QUERY_ROLLBACK, error) == NULL) {
+        status = statement_failure(error);
+    }
     if (status != WEIR_OK) {
         connection_close(connection);
     }
@@ -431,6 +435,19 @@ enum weir_status connection_execute(struct connection *connection, const char *s
         return connection_failure(connection, "the store answered", error);
     }
     return WEIR_OK;
+}
+
+void connection_rollback(struct connection *connection)
+{
+    if (sqlite3_get_autocommit(connection->database) == 0) {
+        (void)connection_run(connection, NULL, NULL, QUERY_ROLLBACK, "");
+    }
+}
+
+enum weir_status connection_begin(struct connection *connection, enum sqlite_query begin, struct weir_error *error)
+{
+    connection_rollback(connection);
+    return connection_run(connection, error, NULL, begin, "");
 }
 
 const char *column_text(sqlite3_stmt *statement, int column)
@@ -743,7 +760,7 @@ enum weir_status write_begin(struct sqlite_file *file, int64_t deadline_us, stru
     if (status != WEIR_OK) {
         return status;
     }
-    status = connection_run(connection, error, NULL, QUERY_BEGIN_IMMEDIATE, "");
+    status = connection_begin(connection, QUERY_BEGIN_IMMEDIATE, error);
     if (status == WEIR_OK) {
         file->in_transaction = true;
         status = check_files(file, error);
@@ -789,9 +806,7 @@ enum weir_status write_commit(struct sqlite_file *file, struct weir_error *error
 
 void write_cancel(struct sqlite_file *file)
 {
-    if (file->in_transaction && sqlite3_get_autocommit(file->writer.database) == 0) {
-        (void)connection_run(&file->writer, NULL, NULL, QUERY_ROLLBACK, "");
-    }
+    connection_rollback(&file->writer);
     file->writer.clock_marking_us = 0;
     file->in_transaction = false;
     turn_lock_release(&file->writer_lock);

@@ -72,6 +72,10 @@ enum weir_status connection_read_integer(struct connection *connection, struct w
 /* One step: true when there is a row. At the end or on failure the statement is reset; then *ret_status tells which. */
 bool connection_step(struct connection *connection, sqlite3_stmt *statement, enum weir_status *ret_status,
                      struct weir_error *error);
+/* QUERY_BEGIN_READ or QUERY_BEGIN_IMMEDIATE. A transaction that a failure has left open is ended first. */
+enum weir_status connection_begin(struct connection *connection, enum sqlite_query begin, struct weir_error *error);
+/* Ends the transaction, if there is one, without a change. Needs no memory. */
+void connection_rollback(struct connection *connection);
 /* Runs SQL text that is not in the tables (pragmas, migrations, transaction control). */
 enum weir_status connection_execute(struct connection *connection, const char *sql, struct weir_error *error);
 /* Turns the database's last failure into a status with a message that says what to do. */

@@ -88,12 +88,12 @@ static enum weir_status look_begin(struct store *store, struct connection **ret_
     if (status == WEIR_OK) {
         status = reader_of(store, ret_connection, error);
     }
-    return status == WEIR_OK ? connection_run(*ret_connection, error, NULL, QUERY_BEGIN_READ, "") : status;
+    return status == WEIR_OK ? connection_begin(*ret_connection, QUERY_BEGIN_READ, error) : status;
 }
 
 static void look_end(struct connection *connection)
 {
-    (void)connection_run(connection, NULL, NULL, QUERY_ROLLBACK, "");
+    connection_rollback(connection);
 }
 
 /* --- lists --- */

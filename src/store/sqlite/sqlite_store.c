@@ -284,7 +284,7 @@ static enum weir_status migrate_next(struct connection *connection, const struct
                                      struct weir_error *error)
 {
     int version = 0;
-    enum weir_status status = connection_run(connection, error, NULL, QUERY_BEGIN_IMMEDIATE, "");
+    enum weir_status status = connection_begin(connection, QUERY_BEGIN_IMMEDIATE, error);
     if (status != WEIR_OK) {
         return status;
     }
@@ -302,8 +302,8 @@ static enum weir_status migrate_next(struct connection *connection, const struct
     if (status == WEIR_OK) {
         status = connection_run(connection, error, NULL, QUERY_COMMIT, "");
     }
-    if (status != WEIR_OK && sqlite3_get_autocommit(connection->database) == 0) {
-        (void)connection_run(connection, NULL, NULL, QUERY_ROLLBACK, "");
+    if (status != WEIR_OK) {
+        connection_rollback(connection);
     }
     return status;
 }
@@ -374,10 +374,10 @@ static enum weir_status sqlite_backup(struct store *store, const char *path, str
                            target == NULL ? "out of memory" : sqlite3_errmsg(target));
         error_hint(error, "its folder must be there, and this user must be allowed to write to it");
     } else {
-        status = connection_run(connection, error, NULL, QUERY_BEGIN_READ, "");
+        status = connection_begin(connection, QUERY_BEGIN_READ, error);
         if (status == WEIR_OK) {
             status = copy_pages(store, connection->database, target, error);
-            (void)connection_run(connection, NULL, NULL, QUERY_ROLLBACK, "");
+            connection_rollback(connection);
         }
     }
     (void)sqlite3_close(target);

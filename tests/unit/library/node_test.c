@@ -365,8 +365,8 @@ static void a_name_that_does_not_fit_is_refused(void **state)
     char text[130];
     memset(text, 'g', sizeof text);
     text[129] = '\0';
-    const struct weir_node_options wrong[] = {
-        {.name = text}, {.name = ""}, {.name = "\xC3"}, {.group = text + 64}, {.group = ""}, {.group = "a\xFF"}};
+    const struct weir_node_options wrong[] = {{.name = text},       {.name = ""},  {.name = "\xC3"},
+                                              {.group = text + 64}, {.group = ""}, {.group = "a\xFF"}};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         assert_int_equal(weir_node_open(weir, &wrong[i], &node, &error), WEIR_INVALID_ARGUMENT);
         assert_non_null(strstr(error.message, wrong[i].name != NULL ? "name" : "group"));

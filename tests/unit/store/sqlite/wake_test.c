@@ -29,8 +29,8 @@ static void quiet_down(struct scene *scene)
     assert_int_equal(again_us, TIME_NEVER);
 }
 
-/* Forked while the scene has its store closed: SQLite's locks do not survive a fork. For each byte that it reads it enqueues
- * once; at the end of them it ends. */
+/* Forked while the scene has its store closed: SQLite's locks do not survive a fork. For each byte that it reads it
+ * enqueues once; at the end of them it ends. */
 struct other_process {
     pid_t pid;
     int asks;
