@@ -335,7 +335,7 @@ static void stop_a_claim(struct scene *scene)
     (void)run(scene->onlooker, "SELECT weir.freshen_lanes('0', 1000)");
     (void)run(scene->holder, "BEGIN; ALTER SEQUENCE weir.fences INCREMENT 1");
     (void)snprintf(sql, sizeof sql,
-                   "SELECT count(id) || ' ' || bool_or(more) FROM weir.claim(%lld, 'default', 10, '0', -1)",
+                   "SELECT count(id) || ' ' || bool_or(more AND id IS NULL) FROM weir.claim(%lld, 'default', 10, '0', -1)",
                    (long long)scene->node);
     run_into(scene->onlooker, sql);
 }
