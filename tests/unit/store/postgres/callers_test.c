@@ -1,5 +1,5 @@
 /* What a caller's own transaction may do to others: one that stands at an old snapshot, one that stays open, one that is
- * prepared. Each order is forced: the caller's transaction is held open by hand. */
+ * prepared. Each order is forced: the caller's transaction is held open by hand. And who is told of what. */
 #include <libpq-fe.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -428,6 +428,48 @@ static void what_a_node_gives_back_is_told(void **state)
     assert_true(has_notice(scene->a, "default"));
 }
 
+/* Ends the only one that runs and says whether the group was told of the slot. */
+static bool an_end_is_told(struct scene *scene, const char *group, const struct claimed_item *item)
+{
+    (void)run(scene->a, "LISTEN weir");
+    assert_int_equal(record(scene, RECORD_COMPLETED, item), WEIR_OK);
+    (void)run(scene->a, "SELECT 1"); /* notices come before its answer */
+    bool is_told = has_notice(scene->a, group);
+    (void)run(scene->a, "UNLISTEN *");
+    return is_told;
+}
+
+static void a_free_slot_is_told_to_other_groups_that_wait_for_it(void **state)
+{
+    struct scene *scene = *state;
+    (void)enqueue(scene, "acme");
+    (void)run(scene->b, "SELECT weir.enqueue('acme', 'hello', executor_group => 'batch')");
+    (void)enqueue(scene, "beta");
+    (void)enqueue(scene, "beta");
+    (void)run(scene->b, "SELECT weir.freshen_lanes('0', 100)");
+    struct claim_result result = claim(scene, 10);
+    assert_int_equal(result.count, 2);
+    for (size_t i = 0; i < 2; i++) { /* of beta nobody else waits */
+        bool is_acme = strcmp(result.items[i].workspace, "acme") == 0;
+        assert_int_equal(an_end_is_told(scene, "batch", &result.items[i]), is_acme);
+    }
+}
+
+/* It may be the one that ended the execution: it takes no other. */
+static void a_free_slot_is_told_to_other_nodes_while_one_stands_aside(void **state)
+{
+    struct scene *scene = *state;
+    for (int i = 0; i < 3; i++) {
+        (void)enqueue(scene, "acme");
+    }
+    struct claim_result result = claim(scene, 1);
+    assert_false(an_end_is_told(scene, "default", &result.items[0]));
+    result = claim(scene, 1);
+    assert_int_equal(result.count, 1);
+    (void)run(scene->b, "UPDATE weir.nodes SET aside = 'paused' WHERE id = %lld", (long long)scene->node);
+    assert_true(an_end_is_told(scene, "default", &result.items[0]));
+}
+
 /* --- two at once --- */
 
 /* The id is another workspace's, which is not to be seen when the key goes in. */
@@ -476,6 +518,8 @@ int main(void)
         SCENE_TEST(an_open_cancel_holds_up_no_other_group),
         SCENE_TEST(what_a_prepared_transaction_enqueues_is_found_after_its_commit),
         SCENE_TEST(what_a_node_gives_back_is_told),
+        SCENE_TEST(a_free_slot_is_told_to_other_groups_that_wait_for_it),
+        SCENE_TEST(a_free_slot_is_told_to_other_nodes_while_one_stands_aside),
         SCENE_TEST(a_key_whose_id_is_refused_stays_free),
     };
     return cmocka_run_group_tests(tests, open_server, close_server);
