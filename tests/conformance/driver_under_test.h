@@ -19,11 +19,13 @@ struct virtual_clock {
 struct driver_under_test {
     struct virtual_clock time;
     char url[256];
-    char place[200]; /* the driver's own: a folder, a schema */
+    char place[200]; /* the driver's own: a folder, a database */
 };
 
 /* An empty place for a store, without a schema. */
 void driver_make(struct driver_under_test *driver);
+/* One that has the schema already where the driver makes that sooner so; else the same. store_migrate() does the rest. */
+void driver_make_migrated(struct driver_under_test *driver);
 /* Removes all of it. */
 void driver_remove(struct driver_under_test *driver);
 /* Lets store time pass, and both clocks with it. */

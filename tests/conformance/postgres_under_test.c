@@ -1,27 +1,38 @@
-/* The PostgreSQL driver for the conformance suite: one server per program, one schema per scene.
+/* The PostgreSQL driver for the conformance suite: one server per program, one database per scene. The migrations make one
+ * database, and the scenes' are copies of it: to migrate takes longer than what most scenes do.
  *
  * The server runs with fsync off: these programs test what the statements mean, and thousands of commits a second are what
- * makes them quick. What survives a crash is tested with fsync on, by the programs of their own
- * (tests/unit/store/postgres).
+ * makes them quick; for the same reason its files are in memory where there is room. What survives a crash is tested with
+ * fsync on, by the programs of their own (tests/unit/store/postgres).
  *
  * The virtual clock: store time is the server's, so :schema.store_time() is replaced, as soon as a migration makes it, by
- * one that reads the scene's row of a table. */
+ * one that reads the one row of a table. */
 #include <libpq-fe.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
 
 #include "conformance/driver_under_test.h"
 #include "support/postgres_server.h"
 #include "support/test.h"
 
-enum { SQL_MAX_BYTES = 8192 };
+#define EMPTY "empty"
+#define MIGRATED "migrated"
+#define SCHEMA "scene"
+#define MEMORY "/dev/shm"
+#define LEAVING_DEADLINE_US (60 * MICROSECONDS_PER_SECOND)
+#define MEMORY_LEAST ((uint64_t)512 * 1024 * 1024)
+enum { URL_MAX = 200, FIRST_WITH_STRATEGY = 150000 };
 
 static struct postgres_server server;
+static PGconn *inside; /* the scene's database; there is one scene at a time */
 
 /* --- the server --- */
 
 static const char *const preparations[] = {
-    "CREATE TABLE public.clocks (name text PRIMARY KEY, now_us bigint NOT NULL)",
+    "CREATE TABLE public.clocks (now_us bigint NOT NULL)",
     /* Ours is replaced again and again: the trigger meets its own work, and knows it by its text. */
     "CREATE FUNCTION public.take_clock() RETURNS event_trigger LANGUAGE plpgsql AS $take$ "
     "DECLARE place text; "
@@ -30,7 +41,7 @@ static const char *const preparations[] = {
     "    JOIN pg_namespace n ON n.oid = p.pronamespace "
     "    WHERE d.classid = 'pg_proc'::regclass AND p.proname = 'store_time' AND p.prosrc NOT LIKE '%public.clocks%' LOOP "
     "    EXECUTE format('CREATE OR REPLACE FUNCTION %I.store_time() RETURNS bigint LANGUAGE sql VOLATILE PARALLEL SAFE "
-    "      AS $body$ SELECT now_us FROM public.clocks WHERE name = %L $body$', place, place); "
+    "      AS $body$ SELECT now_us FROM public.clocks $body$', place); "
     "  END LOOP; "
     "END $take$",
     "CREATE EVENT TRIGGER take_clock ON ddl_command_end EXECUTE FUNCTION public.take_clock()",
@@ -51,16 +62,89 @@ static void run(PGconn *connection, const char *sql)
     PQclear(ask(connection, sql));
 }
 
+static PGconn *connect_to(const char *database)
+{
+    char url[URL_MAX];
+    postgres_server_url(&server, database, url, sizeof url);
+    PGconn *connection = PQconnectdb(url);
+    if (PQstatus(connection) != CONNECTION_OK) {
+        fail_msg("%s", PQerrorMessage(connection));
+    }
+    run(connection, "SET client_min_messages = warning");
+    return connection;
+}
+
+static void store_url_of(const char *database, char *to, size_t size)
+{
+    char url[URL_MAX];
+    postgres_server_url(&server, database, url, sizeof url);
+    int length = snprintf(to, size, "%s&schema=" SCHEMA, url);
+    assert_true(length > 0 && (size_t)length < size);
+}
+
+/* Only then may it be copied. */
+static void await_nobody_in(const char *database)
+{
+    char sql[URL_MAX];
+    int64_t until_us = clock_boot(clock_system()) + LEAVING_DEADLINE_US;
+    (void)snprintf(sql, sizeof sql,
+                   "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND datname = '%s'",
+                   database);
+    while (strcmp(postgres_server_ask(&server, "postgres", sql), "0") != 0) {
+        assert_true(clock_boot(clock_system()) < until_us);
+    }
+}
+
+static void copy_database(PGconn *connection, const char *from, const char *to)
+{
+    char sql[URL_MAX];
+    /* File by file: the quicker way with so few pages, and before version 15 the only one. */
+    (void)snprintf(sql, sizeof sql, "CREATE DATABASE %s TEMPLATE %s%s", to, from,
+                   PQserverVersion(connection) >= FIRST_WITH_STRATEGY ? " STRATEGY file_copy" : "");
+    run(connection, sql);
+}
+
+static void make_templates(PGconn *connection)
+{
+    char url[URL_MAX];
+    char sql[URL_MAX];
+    struct store_options options = {.url = url, .create = true};
+    struct store *store = NULL;
+    struct weir_error error = {0};
+    run(connection, "CREATE DATABASE " EMPTY);
+    PGconn *within = connect_to(EMPTY);
+    for (size_t i = 0; i < sizeof preparations / sizeof preparations[0]; i++) {
+        run(within, preparations[i]);
+    }
+    (void)snprintf(sql, sizeof sql, "INSERT INTO public.clocks VALUES (%lld)", (long long)clock_wall(clock_system()));
+    run(within, sql);
+    PQfinish(within);
+    await_nobody_in(EMPTY);
+    copy_database(connection, EMPTY, MIGRATED);
+    store_url_of(MIGRATED, url, sizeof url);
+    if (store_open(&options, &store, &error) != WEIR_OK || store_migrate(store, NULL, &error) != WEIR_OK) {
+        fail_msg("cannot migrate %s: %s", url, error.message);
+    }
+    store_close(store);
+    await_nobody_in(MIGRATED);
+}
+
+static const char *folder_for_files(void)
+{
+    struct statvfs facts;
+    bool has_room = access(MEMORY, W_OK | X_OK) == 0 && statvfs(MEMORY, &facts) == 0 &&
+                    (uint64_t)facts.f_bavail * facts.f_frsize >= MEMORY_LEAST;
+    return has_room ? MEMORY : "/tmp";
+}
+
 static PGconn *owner(void)
 {
     static PGconn *connection;
     if (server.guard == 0) {
-        postgres_server_open(&server, "fsync = off\nsynchronous_commit = off\nfull_page_writes = off\n", false);
-        connection = postgres_server_connect(&server);
-        for (size_t i = 0; i < sizeof preparations / sizeof preparations[0]; i++) {
-            run(connection, preparations[i]);
-        }
-        run(connection, "SET client_min_messages = warning");
+        postgres_server_open_below(&server, folder_for_files(),
+                                   "fsync = off\nsynchronous_commit = off\nfull_page_writes = off\n", false);
+        connection = connect_to("postgres");
+        make_templates(connection);
     }
     return connection;
 }
@@ -77,40 +161,55 @@ static int64_t read_boot(void *context)
     return ((struct virtual_clock *)context)->boot_us;
 }
 
-void driver_pass(struct driver_under_test *driver, int64_t duration_us)
+static void set_time(const struct driver_under_test *driver)
 {
-    char sql[200];
-    driver->time.wall_us += duration_us;
-    driver->time.boot_us += duration_us;
-    (void)snprintf(sql, sizeof sql, "UPDATE public.clocks SET now_us = now_us + %lld WHERE name = '%s'",
-                   (long long)duration_us, driver->place);
-    run(owner(), sql);
+    char sql[100];
+    (void)snprintf(sql, sizeof sql, "UPDATE public.clocks SET now_us = %lld", (long long)driver->time.wall_us);
+    run(inside, sql);
 }
 
-/* --- the scene's schema --- */
+void driver_pass(struct driver_under_test *driver, int64_t duration_us)
+{
+    char sql[100];
+    driver->time.wall_us += duration_us;
+    driver->time.boot_us += duration_us;
+    (void)snprintf(sql, sizeof sql, "UPDATE public.clocks SET now_us = now_us + %lld", (long long)duration_us);
+    run(inside, sql);
+}
 
-void driver_make(struct driver_under_test *driver)
+/* --- the scene's database --- */
+
+static void make_from(struct driver_under_test *driver, const char *database)
 {
     static int count;
-    char sql[200];
-    char url[160];
+    PQfinish(inside); /* of a test that failed before its end */
     memset(driver, 0, sizeof *driver);
     driver->time.wall_us = clock_wall(clock_system());
     driver->time.boot_us = 1000000000;
     driver->time.clock = (struct clock){.wall_us = read_wall, .boot_us = read_boot, .context = &driver->time};
     (void)snprintf(driver->place, sizeof driver->place, "scene_%d", ++count);
-    (void)snprintf(sql, sizeof sql, "INSERT INTO public.clocks VALUES ('%s', %lld)", driver->place,
-                   (long long)driver->time.wall_us);
-    run(owner(), sql);
-    postgres_server_url(&server, "postgres", url, sizeof url);
-    (void)snprintf(driver->url, sizeof driver->url, "%s&schema=%s", url, driver->place);
+    copy_database(owner(), database, driver->place);
+    inside = connect_to(driver->place);
+    set_time(driver);
+    store_url_of(driver->place, driver->url, sizeof driver->url);
+}
+
+void driver_make(struct driver_under_test *driver)
+{
+    make_from(driver, EMPTY);
+}
+
+void driver_make_migrated(struct driver_under_test *driver)
+{
+    make_from(driver, MIGRATED);
 }
 
 void driver_remove(struct driver_under_test *driver)
 {
     char sql[300];
-    (void)snprintf(sql, sizeof sql, "DROP SCHEMA IF EXISTS %s CASCADE; DELETE FROM public.clocks WHERE name = '%s'",
-                   driver->place, driver->place);
+    PQfinish(inside);
+    inside = NULL;
+    (void)snprintf(sql, sizeof sql, "DROP DATABASE %s WITH (FORCE)", driver->place);
     run(owner(), sql);
 }
 
@@ -162,12 +261,10 @@ static json_t *column_value(const PGresult *result, int row, int column)
 
 json_t *driver_rows(struct driver_under_test *driver, const char *sql)
 {
-    char place[200];
     json_t *rows = json_array();
-    PGconn *connection = postgres_server_connect(&server); /* tests look from several threads */
+    PGconn *connection = connect_to(driver->place); /* tests look from several threads */
     /* Bytes as text, also in a CAST: tests of what is stored read ASCII. */
-    (void)snprintf(place, sizeof place, "SET search_path = %s; SET bytea_output = escape", driver->place);
-    run(connection, place);
+    run(connection, "SET search_path = " SCHEMA "; SET bytea_output = escape");
     PGresult *result = ask(connection, sql);
     for (int i = 0; i < PQntuples(result); i++) {
         json_t *row = json_object();
@@ -183,19 +280,17 @@ json_t *driver_rows(struct driver_under_test *driver, const char *sql)
 
 void driver_guard_caps(struct driver_under_test *driver)
 {
-    char sql[SQL_MAX_BYTES];
-    (void)snprintf(sql, sizeof sql,
-                   "CREATE FUNCTION %1$s.guard_caps() RETURNS trigger LANGUAGE plpgsql AS $guard$ BEGIN "
-                   "  IF NEW.slots_used > NEW.slots_max AND NEW.slots_used > OLD.slots_used THEN "
-                   "    RAISE EXCEPTION 'more slots taken than there are'; END IF; "
-                   "  IF NEW.slots_used <> (SELECT count(*) FROM %1$s.workflow_execution_queue q "
-                   "      WHERE q.workspace_id = NEW.id AND q.status <> 'PENDING') THEN "
-                   "    RAISE EXCEPTION 'slots are not the held items'; END IF; "
-                   "  RETURN NULL; END $guard$; "
-                   /* Deferred to the end of the transaction: one statement may change items and slots in any order, and
-                    * what others hold and have not committed is not seen. */
-                   "CREATE CONSTRAINT TRIGGER guard_caps AFTER UPDATE ON %1$s.workspaces DEFERRABLE INITIALLY DEFERRED "
-                   "FOR EACH ROW WHEN (NEW.slots_used IS DISTINCT FROM OLD.slots_used) EXECUTE FUNCTION %1$s.guard_caps()",
-                   driver->place);
-    run(owner(), sql);
+    (void)driver;
+    run(inside,
+        "CREATE FUNCTION " SCHEMA ".guard_caps() RETURNS trigger LANGUAGE plpgsql AS $guard$ BEGIN "
+        "  IF NEW.slots_used > NEW.slots_max AND NEW.slots_used > OLD.slots_used THEN "
+        "    RAISE EXCEPTION 'more slots taken than there are'; END IF; "
+        "  IF NEW.slots_used <> (SELECT count(*) FROM " SCHEMA ".workflow_execution_queue q "
+        "      WHERE q.workspace_id = NEW.id AND q.status <> 'PENDING') THEN "
+        "    RAISE EXCEPTION 'slots are not the held items'; END IF; "
+        "  RETURN NULL; END $guard$; "
+        /* Deferred to the end of the transaction: one statement may change items and slots in any order, and
+         * what others hold and have not committed is not seen. */
+        "CREATE CONSTRAINT TRIGGER guard_caps AFTER UPDATE ON " SCHEMA ".workspaces DEFERRABLE INITIALLY DEFERRED "
+        "FOR EACH ROW WHEN (NEW.slots_used IS DISTINCT FROM OLD.slots_used) EXECUTE FUNCTION " SCHEMA ".guard_caps()");
 }

@@ -16,7 +16,7 @@ int scene_open(void **state)
     struct scene *scene = calloc(1, sizeof *scene);
     assert_non_null(scene);
     arena_init(&scene->arena, SCENE_ARENA_BYTES);
-    driver_make(&scene->driver);
+    driver_make_migrated(&scene->driver);
     scene->store = driver_open(&scene->driver, NULL);
     scene_ok(scene, store_migrate(scene->store, NULL, &scene->error));
     scene_workspace(scene, "free-co", "free");

@@ -41,6 +41,11 @@ void driver_make(struct driver_under_test *driver)
     (void)snprintf(driver->url, sizeof driver->url, "sqlite:%s/weir.db", driver->place);
 }
 
+void driver_make_migrated(struct driver_under_test *driver)
+{
+    driver_make(driver);
+}
+
 void driver_remove(struct driver_under_test *driver)
 {
     static const char *const endings[] = {"", "-wal", "-shm", ".backup", ".backup-wal", ".backup-shm"};

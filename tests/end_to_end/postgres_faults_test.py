@@ -18,7 +18,7 @@ import time
 import crash_test
 from crash_test import ROOT, Scene
 from harness import run_tests
-from postgres_server import PostgresServer
+from postgres_server import PostgresServer, client_program
 
 FULL_DISK = os.path.abspath(os.environ.get('WEIR_FULL_DISK_LIBRARY') or
                             os.path.join(ROOT, 'build', 'tests', 'end_to_end', 'full_disk.so'))
@@ -212,7 +212,7 @@ def the_server_has_no_connection_left_for_another_node(weir):
     scene.drain()  # it has all the connections that it needs
     holders = []
     for _ in range(20):
-        words = ['psql', '-qX', '-h', server.folder, '-p', str(server.port), '-U', 'owner', '-d', name]
+        words = [client_program('psql'), '-qX', '-h', server.folder, '-p', str(server.port), '-U', 'owner', '-d', name]
         holders.append(subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE))
     _await(lambda: weir.run('list').code != 0, 'the last connection is taken')
     result = weir.run('serve', '--node', 'second')

@@ -42,6 +42,13 @@ def find_programs():
     return found[-1]
 
 
+def client_program(name):
+    """The installed one, whatever the server: not every set of its programs has the client's. Not by the name in the path,
+    which is Debian's wrapper: its Perl takes longer than what it starts."""
+    found = sorted(glob.glob(f'/usr/lib/postgresql/*/bin/{name}'), key=lambda path: int(path.split('/')[-3]))
+    return found[-1] if found else name
+
+
 def _runs(pid):
     """False also of one that has ended and whose new parent has not asked for it yet."""
     try:
@@ -109,9 +116,8 @@ class PostgresServer:
 
     def _await(self, process, port):
         deadline = time.monotonic() + START_SECONDS
-        # The client's programs are the installed ones, whatever the server: not every set of them has its own.
-        while subprocess.run(['pg_isready', '-q', '-h', '127.0.0.1', '-p', str(port), '-U', 'owner', '-d', 'postgres'],
-                             check=False).returncode != 0:
+        words = [client_program('pg_isready'), '-q', '-h', '127.0.0.1', '-p', str(port), '-U', 'owner', '-d', 'postgres']
+        while subprocess.run(words, check=False).returncode != 0:
             assert process.poll() is None and time.monotonic() < deadline, self.log()
             time.sleep(0.02)
 
@@ -160,8 +166,9 @@ class PostgresServer:
 
     def sql(self, text, database='postgres', user='owner'):
         """Rows as lines of text, columns with |."""
-        answer = subprocess.run(['psql', '-qXAt', '-v', 'ON_ERROR_STOP=1', '-h', self.folder, '-p', str(self.port),
-                                 '-U', user, '-d', database, '-c', text], capture_output=True, text=True, check=False)
+        answer = subprocess.run([client_program('psql'), '-qXAt', '-v', 'ON_ERROR_STOP=1', '-h', self.folder, '-p',
+                                 str(self.port), '-U', user, '-d', database, '-c', text], capture_output=True, text=True,
+                                check=False)
         assert answer.returncode == 0, answer.stderr
         return answer.stdout.strip()
 

@@ -18,7 +18,7 @@ import time
 
 from harness import UUID, run_tests
 from ports import free_port
-from postgres_server import PostgresServer
+from postgres_server import PostgresServer, client_program
 
 SECRET = 'hunter2hunter2'
 SERVER = None
@@ -258,7 +258,8 @@ def a_migration_waits_for_a_table_in_short_turns(weir):
         END IF;
         EXCEPTION WHEN undefined_table THEN NULL; END $$;
         CREATE EVENT TRIGGER want ON ddl_command_start EXECUTE FUNCTION public.want()""", name)
-    reader = subprocess.Popen(['psql', '-qXAt', '-h', server.folder, '-p', str(server.port), '-U', 'owner', '-d', name],
+    reader = subprocess.Popen([client_program('psql'), '-qXAt', '-h', server.folder, '-p', str(server.port), '-U', 'owner',
+                               '-d', name],
                               stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         reader.stdin.write('BEGIN; SELECT count(*) FROM public.wanted;\n')

@@ -15,7 +15,7 @@ import sys
 import time
 
 from harness import UUID, run_tests
-from postgres_server import PostgresServer
+from postgres_server import PostgresServer, client_program
 
 ROOT = os.environ.get('WEIR_SOURCE_ROOT') or os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 DONE = '-- that was all --'
@@ -40,8 +40,8 @@ class Session:
     """One connection that stays open: SQL goes in, lines come out, statements may be left waiting."""
 
     def __init__(self, database, user='owner', port=None):
-        words = ['psql', '-qXAt', '-h', '127.0.0.1' if port else SERVER.folder, '-p', str(port or SERVER.port), '-U', user,
-                 '-d', database]
+        words = [client_program('psql'), '-qXAt', '-h', '127.0.0.1' if port else SERVER.folder, '-p',
+                 str(port or SERVER.port), '-U', user, '-d', database]
         self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                         text=True, bufsize=1)
         self.ask('\\set VERBOSITY verbose')

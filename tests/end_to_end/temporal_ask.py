@@ -6,8 +6,8 @@ usage: temporal_ask.py ADDRESS NAMESPACE runs      every run as a JSON line: {"i
        temporal_ask.py ADDRESS NAMESPACE create    makes the namespace
        temporal_ask.py ADDRESS NAMESPACE start ID TYPE QUEUE       somebody else starts a workflow
        temporal_ask.py ADDRESS NAMESPACE terminate ID | delete ID | reset ID | memo ID | roots ID
-       temporal_ask.py serve                       answers one question after the other, since loading the SDK takes longer
-                                                   than any of them: a line on stdin is a list of the words above, its answer
+       temporal_ask.py serve                       one question after the other, since loading the SDK takes longer than any
+                                                   of them: a line on stdin is a list of the words above, its answer is
                                                    {"out": what would be printed, "problem": "" or what went wrong}
 """
 

@@ -78,8 +78,8 @@ struct mutant {
                                 struct recover_result *, struct weir_error *);
     enum weir_status (*enqueue)(struct simulation *, struct store *, const struct enqueue_request *, size_t,
                                 struct enqueue_result *, struct weir_error *);
-    bool by_clocks;     /* caught by running the seed again with other wall clocks */
-    const char *schema; /* SQL run after the migration: triggers that break things */
+    bool by_clocks;      /* caught by running the seed again with other wall clocks */
+    const char *schema;  /* SQL run after the migration: triggers that break things */
     uint64_t first_seed; /* where the search begins; 0 = where all do. For what few seeds show: it must still be found */
 };
 

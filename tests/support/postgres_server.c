@@ -233,7 +233,8 @@ int postgres_server_free_port(void)
     return 0;
 }
 
-/* A cluster that initdb has made for this run of the tests (tests/end_to_end/postgres_template.py), by the same programs. */
+/* A cluster that initdb has made for this run of the tests (tests/end_to_end/postgres_template.py), by the same programs.
+ */
 static bool find_template(const struct postgres_server *server, char *to, size_t size)
 {
     char path[PATH_SIZE];
