@@ -172,7 +172,8 @@ static const struct command commands[] = {
     .name = "wait", .section = "Executions", .run = verb_wait,
     .summary = "Wait until an execution has ended",
     .example = "weir wait 0198c2f1-7a3b-7c01 --timeout 5m\n",
-    .details = "Exit code 0: it completed; 1: it failed or was cancelled; 7: --timeout is over, it goes on.",
+    .details = "Exit code 0: it completed; 1: it failed or was cancelled; 7: --timeout is over, it goes on. --timeout 0"
+               " looks once.",
     .arguments = ARGUMENT_ID,
 },
 {

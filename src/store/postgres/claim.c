@@ -24,7 +24,8 @@ enum { WAKEUPS_LEAST = 100, WAKEUPS_PER_ITEM = 64 };
  * died since. */
 #define FIRST_PASS_LAG_US (MICROSECONDS_PER_SECOND / 4)
 
-/* The columns of claim_items and claims_in_doubt. `more` of an item is about its lane, of the last row about the claim. */
+/* The columns of claim_items and claims_in_doubt. `more` of an item is about its lane, that of the last row about the
+ * claim. */
 enum {
     ITEM_ID,
     ITEM_FENCE,
