@@ -61,19 +61,20 @@ def ended(home, id, state, seconds=60):
 
 
 def drain(home, ids, seconds=90):
-    """All have ended COMPLETED and none spent an attempt."""
-    seen = {'ended': 0, 'at': time.monotonic()}
-
-    def is_empty():
+    """All have ended COMPLETED and none spent an attempt. It fails when nothing ends for so many seconds."""
+    most, moved_at, mended_at = 0, time.monotonic(), time.monotonic()
+    while True:
         status = home.good('status', '--json').json()
         ended = status['completed'] + status['failed'] + status['cancelled']
-        if ended > seen['ended']:
-            seen.update(ended=ended, at=time.monotonic())
-        elif time.monotonic() - seen['at'] > 10 and 'server' in shared:
+        if ended >= len(ids):
+            break
+        if ended > most:
+            most, moved_at = ended, time.monotonic()
+        elif 'server' in shared and time.monotonic() - max(moved_at, mended_at) > 10:
             shared['server'].mend()
-            seen['at'] = time.monotonic()
-        return ended >= len(ids)
-    wait_for('the end of all', is_empty, seconds)
+            mended_at = time.monotonic()
+        assert time.monotonic() - moved_at < seconds, f'{ended} of {len(ids)} have ended, and none did for {seconds} s'
+        time.sleep(0.05)
     for item in all_items(home):
         assert item['status'] == 'COMPLETED' and item['attempts'] == 0, item
     problems = home.good('store', 'check', '--json').json()['problems']

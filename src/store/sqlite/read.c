@@ -472,9 +472,15 @@ static json_t *facts_of(sqlite3_stmt *item, const char *id, int64_t now_us)
         time_json(item, 6), "claimed_at", time_json(item, 10), "dispatched_at", time_json(item, 11), "node",
         column_text(item, 21), "executor_group", column_text(item, 22), "cancel_requested",
         sqlite3_column_type(item, 24) != SQLITE_NULL, "error_code", column_text(item, 25), "error", column_text(item, 26),
-        "engine_error", is_away ? column_text(item, 31) : waits ? NULL : column_text(item, 35), "engine_unreachable_since",
-        is_away ? time_json(item, 34) : waits ? json_null() : time_json(item, 36), "nodes_live",
-        is_unserved ? json_integer(sqlite3_column_int64(item, 32)) : json_null(), "paused_node",
+        "engine_error",
+        is_away ? column_text(item, 31)
+        : waits ? NULL
+                : column_text(item, 35),
+        "engine_unreachable_since",
+        is_away ? time_json(item, 34)
+        : waits ? json_null()
+                : time_json(item, 36),
+        "nodes_live", is_unserved ? json_integer(sqlite3_column_int64(item, 32)) : json_null(), "paused_node",
         is_unserved ? column_text(item, 33) : NULL, "waiting_us", (json_int_t)(now_us - sqlite3_column_int64(item, 12)));
 }
 

@@ -224,8 +224,7 @@ static void forget(struct grpc_client *client, struct connection *connection)
 static void see_to_silence(struct grpc_client *client, struct connection *silent)
 {
     if (silent->give_up_us == TIME_NEVER && grpc_pool_has_open(&client->pools[silent->class])) {
-        silent->give_up_us =
-            time_add(client->now_us, silent->patience_us / (GRPC_UNHEARD_US / GRPC_SILENT_GRACE_US));
+        silent->give_up_us = time_add(client->now_us, silent->patience_us / (GRPC_UNHEARD_US / GRPC_SILENT_GRACE_US));
     }
     if (silent->silence_told) {
         return;

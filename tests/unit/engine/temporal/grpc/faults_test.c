@@ -339,8 +339,8 @@ static void a_silent_connection_is_replaced_within_two_seconds(void **state)
     grpc_fixture_close(&fixture);
 }
 
-/* From the moment at which the network swallows all connections to a call that is answered on a new one, and nothing is left
- * waiting for the old ones. */
+/* From the moment at which the network swallows all connections to a call that is answered on a new one, and nothing waits
+ * for the old ones any more. */
 static int64_t time_to_replace(struct grpc_fixture *fixture)
 {
     int64_t began_us = fixture->now_us;
