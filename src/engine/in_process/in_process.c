@@ -251,7 +251,7 @@ static int64_t turn(struct runner *runner)
     evaluators_work_off(&runner->evaluators);
     step_run_start_queued(runner);
     handler_pool_flush(&runner->handlers);
-    return loop_fire_timers(&runner->loop);
+    return loop_next_due(&runner->loop); /* what is due by now waits for the next turn, which works off what comes of it */
 }
 
 static void *run_loop(void *argument)

@@ -147,6 +147,11 @@ void loop_clear_timer(struct loop *loop, struct timer *timer)
     }
 }
 
+int64_t loop_next_due(const struct loop *loop)
+{
+    return loop->timer_count > 0 ? loop->heap[1]->due_us : TIME_NEVER;
+}
+
 int64_t loop_fire_timers(struct loop *loop)
 {
     if (loop->timer_count == 0) {
@@ -158,7 +163,7 @@ int64_t loop_fire_timers(struct loop *loop)
         loop_clear_timer(loop, timer);
         timer->fire(timer);
     }
-    return loop->timer_count > 0 ? loop->heap[1]->due_us : TIME_NEVER;
+    return loop_next_due(loop);
 }
 
 /* --- sleeping and waking --- */

@@ -65,6 +65,8 @@ void loop_set_timer(struct loop *loop, struct timer *timer, int64_t due_us);
 void loop_clear_timer(struct loop *loop, struct timer *timer);
 /* Fires what is due; returns when the next one is, or TIME_NEVER. */
 int64_t loop_fire_timers(struct loop *loop);
+/* When the next one is due, or TIME_NEVER; fires nothing. */
+int64_t loop_next_due(const struct loop *loop);
 
 /* Any thread: something was put into a queue of this loop. */
 void loop_ring(struct loop *loop);

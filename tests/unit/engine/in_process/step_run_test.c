@@ -347,6 +347,65 @@ static void engine_without_threads_runs_in_the_steps_of_its_caller(void **state)
     engine_fixture_close(&own);
 }
 
+/* The time at which a step is due comes in the middle of a turn, whichever look at the clock sees it first. */
+static int looks_left;
+static int64_t jumping_now_us;
+
+static int64_t read_jumping(void *context)
+{
+    (void)context;
+    if (looks_left > 0 && --looks_left == 0) {
+        jumping_now_us += 2 * 3600 * MICROSECONDS_PER_SECOND;
+    }
+    return jumping_now_us;
+}
+
+static void retry_once(struct weir_call *call, void *context)
+{
+    (void)context;
+    if (weir_call_attempt(call) == 1) {
+        weir_retry(call, "later", NULL);
+    } else {
+        weir_done(call, NULL);
+    }
+}
+
+static void what_becomes_due_in_the_middle_of_a_turn_is_not_left_lying(void **state)
+{
+    (void)state;
+    static const struct clock clock = {.wall_us = read_jumping, .boot_us = read_jumping};
+    static const struct weir_handler handler = {"retry-once", retry_once, NULL};
+    struct in_process_options jumping = {.clock = &clock, .handlers = &handler, .handler_count = 1};
+    for (int look = 1; look < 12; look++) {
+        struct engine_fixture own;
+        int64_t next_us = 0;
+        looks_left = 0;
+        jumping_now_us = 1000;
+        engine_fixture_open_stepped(&own, &jumping);
+        engine_fixture_start(
+            &own, 1,
+            "{\"name\":\"t\",\"steps\":{\"a\":{\"handler\":\"retry-once\",\"retry\":{\"attempts\":2,\"backoff\":\"1h\"}}}}",
+            "{}");
+        for (int i = 0; i < 10; i++) {
+            next_us = engine_step(own.engine);
+        }
+        assert_true(next_us > jumping_now_us && next_us != TIME_NEVER);
+        looks_left = look;
+        do {
+            next_us = engine_step(own.engine);
+        } while (next_us <= jumping_now_us);
+        looks_left = 0;
+        if (next_us != TIME_NEVER) { /* fewer looks were made: then it is due now */
+            jumping_now_us = next_us;
+            for (int i = 0; i < 10; i++) {
+                next_us = engine_step(own.engine);
+            }
+        }
+        assert_int_equal(own.recorder.ended, 1);
+        engine_fixture_close(&own);
+    }
+}
+
 static void let_go(const struct engine_fixture *own, int number)
 {
     char path[128];
@@ -460,6 +519,7 @@ int main(void)
         CLAIM(sleep_is_on_record_with_its_delay_and_ends),
         CLAIM(output_that_is_no_utf8_becomes_text),
         CLAIM(engine_without_threads_runs_in_the_steps_of_its_caller),
+        CLAIM(what_becomes_due_in_the_middle_of_a_turn_is_not_left_lying),
         CLAIM(room_is_what_is_left_of_the_limit_until_ends_are_durable),
         CLAIM(a_step_without_room_for_its_process_has_not_begun),
         CLAIM(two_handlers_of_one_name_are_refused),
