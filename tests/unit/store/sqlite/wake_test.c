@@ -1,9 +1,26 @@
 /* Another process's commit wakes this one without a poll. */
 #include <poll.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "conformance/scene.h"
+
+/* Where a child tells that its commit has come as far as the sync of the log, and waits; -1 = it does not. */
+static int held_sync = -1;
+
+/* In the place of the fdatasync() that SQLite would call. */
+__attribute__((visibility("default"))) int sync_or_hold(int fd) __asm__("fdatasync");
+
+int sync_or_hold(int fd)
+{
+    char byte = 's';
+    if (held_sync >= 0 && (write(held_sync, &byte, 1) != 1 || read(held_sync, &byte, 1) != 1)) {
+        _exit(2);
+    }
+    return (int)syscall(SYS_fdatasync, fd);
+}
 
 static bool drained_until_changed(struct scene *scene, int64_t deadline_us)
 {
@@ -59,6 +76,55 @@ static void an_enqueue_of_another_process_wakes(void **state)
         assert_true(next.ready);
         assert_int_equal(scene_claim(scene, 10).count, 1);
     }
+}
+
+static char await_byte(int channel)
+{
+    struct pollfd readable = {.fd = channel, .events = POLLIN};
+    char byte = 0;
+    assert_int_equal(poll(&readable, 1, 20000), 1);
+    assert_int_equal(read(channel, &byte, 1), 1);
+    return byte;
+}
+
+/* A commit is looked for until it is visible, and no longer: each look costs an idle node something. */
+static void a_commit_is_looked_for_until_it_is_seen(void **state)
+{
+    struct scene *scene = *state;
+    int ends[2];
+    int64_t again_us = TIME_NEVER;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    quiet_down(scene);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        struct store *store = driver_open(&scene->driver, NULL);
+        struct enqueue_request request = {.workspace = "pro-co", .workflow = "hello"};
+        struct enqueue_result result;
+        char byte = 'd';
+        (void)close(ends[0]); /* so that the parent's end is this one's */
+        held_sync = ends[1];
+        enum weir_status status = store_enqueue(store, &request, 1, &result, &scene->error);
+        held_sync = -1;
+        bool told = write(ends[1], &byte, 1) == 1 && read(ends[1], &byte, 1) == 1;
+        _exit(told && status == WEIR_OK && result.status == WEIR_OK ? 0 : 1);
+    }
+    while (await_byte(ends[0]) == 's') { /* its notice is there, the commit is not */
+        for (int i = 0; i < 3; i++) {
+            assert_false(store_wake_drain(scene->store, &again_us));
+            assert_true(again_us < SECONDS(1));
+        }
+        assert_int_equal(write(ends[0], "g", 1), 1);
+    }
+    assert_true(store_wake_drain(scene->store, &again_us));
+    assert_int_equal(again_us, TIME_NEVER);
+    assert_int_equal(write(ends[0], "g", 1), 1);
+    int how = 0;
+    assert_int_equal(waitpid(child, &how, 0), child);
+    assert_true(WIFEXITED(how) && WEXITSTATUS(how) == 0);
+    (void)close(ends[0]);
+    (void)close(ends[1]);
+    assert_int_equal(scene_claim(scene, 10).count, 1);
 }
 
 static void nothing_new_is_no_change(void **state)
@@ -133,6 +199,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         SCENE_TEST(an_enqueue_of_another_process_wakes),
+        SCENE_TEST(a_commit_is_looked_for_until_it_is_seen),
         SCENE_TEST(nothing_new_is_no_change),
         SCENE_TEST(reading_wakes_nobody),
         SCENE_TEST(a_read_only_handle_reads_and_changes_nothing),
