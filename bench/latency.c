@@ -28,6 +28,15 @@ static void produce_here(struct starts *starts, struct store *store, struct node
     }
 }
 
+static struct store *open_store(const char *url)
+{
+    struct weir_error fault;
+    struct store *store = NULL;
+    struct store_options options = {.url = url};
+    BENCH_OK(store_open(&options, &store, &fault), &fault);
+    return store;
+}
+
 /* Another process, with a store handle of its own, that was there before the node. */
 static pid_t fork_producer(struct bench *bench, struct starts *starts, const char *url, size_t first, size_t count,
                            int ready)
@@ -38,12 +47,9 @@ static pid_t fork_producer(struct bench *bench, struct starts *starts, const cha
     if (child != 0) {
         return child;
     }
-    struct weir_error fault;
-    struct store *store = NULL;
-    struct store_options options = {.url = url};
     char go = 0;
     (void)bench;
-    BENCH_OK(store_open(&options, &store, &fault), &fault);
+    struct store *store = open_store(url);
     BENCH_CHECK(read(ready, &go, 1) == 1);
     for (size_t i = first; i < first + count; i++) {
         starts_enqueue(starts, store, fixture_workspace(0), i);
@@ -84,7 +90,9 @@ void bench_latency(struct bench *bench)
     fixture_workspaces(store, 0, 1, "enterprise");
     (void)snprintf(url, sizeof url, "%s", store_url(store));
     BENCH_CHECK(pipe(ready) == 0);
+    store_close(store); /* a child cannot open what its parent has open at the fork */
     pid_t producer = fork_producer(bench, starts, url, count, count, ready[0]);
+    store = open_store(url);
     fixture_engine(&node, starts_handler, starts);
     fixture_start(&node, store);
     double before = machine_fsync_us(bench);

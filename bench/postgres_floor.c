@@ -14,6 +14,7 @@ static const char tables[] =
     "bigint NOT NULL, "
     "                   started_at bigint) WITH (fillfactor = 80);"
     "CREATE INDEX jobs_waiting ON jobs (created_at) WHERE state = 0;"
+    "CREATE INDEX jobs_running ON jobs (started_at) WHERE state = 1;"
     "CREATE TABLE history (id uuid NOT NULL PRIMARY KEY, workspace integer NOT NULL, created_at bigint NOT NULL, "
     "                      started_at bigint, ended_at bigint)";
 

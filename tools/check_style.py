@@ -257,8 +257,24 @@ def files_of(root):
     return sorted(paths)
 
 
+def check_alarms(root, problems):
+    """An operator finds every alarm of the log, and what to do about it, in one place."""
+    events, told = os.path.join(root, 'src/observe/event.h'), os.path.join(root, 'docs/operations.md')
+    if not os.path.exists(events):
+        return
+    with open(events, encoding='utf-8') as source:
+        names = re.findall(r'"([a-z_.]+)", EVENT_(?:WARN|ERROR)\)', source.read())
+    text = ''
+    if os.path.exists(told):
+        with open(told, encoding='utf-8') as source:
+            text = source.read()
+    problems += [('src/observe/event.h', 1, f'the alarm {name} is not explained', 'say what to do about it in docs/operations.md')
+                 for name in names if f'`{name}`' not in text]
+
+
 def check(root):
     problems = []
+    check_alarms(root, problems)
     for path in files_of(root):
         if path.startswith(SKIPPED_PATHS) or not ('/' + path).endswith(TEXT_ENDINGS):
             continue
@@ -318,6 +334,7 @@ def self_test():
         ('src/base/x.c', 'int a;\r\n', 'carriage'),
         ('src/base/x.c', '/* TODO */\n', 'TODO'),
         ('docs/x.md', 'left for the next session\n', 'session'),
+        ('src/observe/event.h', 'X(EVENT_A, "a.happened", EVENT_WARN) /* that */\n', 'a.happened is not explained'),
         ('docs/x.md', 'see /home/somebody/x\n', 'path of one machine'),
     ]
     for path, text, *wanted in good + bad:

@@ -23,6 +23,7 @@ TAIL_LINES = 40
 CASE = re.compile(r'^\s*(?P<verdict>ok|not ok)\b\s*(?P<number>\d+)?\s*(?:-\s*)?(?P<name>.*?)\s*'
                   r'(?:#\s*(?P<directive>SKIP)\S*\s*(?P<reason>.*))?$', re.IGNORECASE)
 PLAN = re.compile(r'^1\.\.(?P<count>\d+)\s*(?:#\s*(?P<skip>SKIP)\S*\s*(?P<reason>.*))?$', re.IGNORECASE)
+NOTE = '# report: '
 
 
 class Report:
@@ -30,10 +31,12 @@ class Report:
         self.passed = 0
         self.failed = []   # (name, lines that tell why)
         self.skipped = []  # (name, reason)
+        self.notes = []    # what programs want to be read whatever the outcome: lines '# report: ...'
 
     def add_program(self, entry):
         name = entry['name'].split(' / ')[-1]
         lines = entry.get('stdout', '').splitlines()
+        self.notes += [f'{name}: {line[len(NOTE):]}' for line in lines if line.startswith(NOTE)]
         plan = next((match for match in map(PLAN.match, lines) if match), None)
         if plan is None and not any(re.match(r'\s*(not )?ok\b', line) for line in lines):
             self.add_program_without_cases(name, entry)
@@ -109,6 +112,8 @@ class Report:
         for name, reason in self.skipped:
             print(f'SKIPPED {name} ({reason})')
         print()
+        for note in self.notes:
+            print(note)
         counts = (self.passed, len(self.failed), len(self.skipped))
         if plain:
             print('test cases passed: %d; failed: %d; skipped: %d' % counts)
@@ -190,6 +195,8 @@ def self_test():
     ]
     for arguments, wanted in expected:
         assert counts(*arguments) == wanted, (arguments, counts(*arguments), wanted)
+    noted = report_of([{'name': 'weir:unit / it', 'result': 'OK', 'stdout': '1..1\nok 1 - a\n# report: 3 s\n'}], 0)
+    assert noted.notes == ['it: 3 s'] and not noted.failed
     assert report_of([], 0).failed and report_of([], 1).failed
     assert report_of([{'name': 'it', 'result': 'OK', 'stdout': ''}], 1).failed
     with tempfile.TemporaryDirectory() as folder:

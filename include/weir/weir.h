@@ -10,8 +10,9 @@
  * - Structs of options and requests: zero what you do not set (= {.workspace = "acme"}); zero and NULL mean the default.
  * - Strings that go in are copied before the call returns, unless said otherwise; those that come out as `char **` are
  *   released with weir_free(). Text is UTF-8. Times are microseconds.
- * - Threads: a struct weir may be used by any number of threads at once; a struct weir_node: see there. Neither survives
- *   fork(): a child process must open its own.
+ * - Threads: a struct weir may be used by any number of threads at once; a struct weir_node: see there.
+ * - fork(): neither survives it. A child process opens its own; an SQLite file only when its parent did not have it open at
+ *   the fork, or after exec(), because SQLite's locks are the parent's (else WEIR_MISUSE).
  *
  * Link with `pkg-config --cflags --libs weir`. Until version 1.0 a new soname may change any of this.
  */
@@ -186,7 +187,7 @@ WEIR_MUST_CHECK enum weir_status weir_why(struct weir *weir, const char *id, cha
 enum weir_end { WEIR_END_COMPLETED, WEIR_END_FAILED, WEIR_END_CANCELLED };
 
 /* Waits until the execution has ended: WEIR_OK, whatever its end. `ret_end` and `ret_json` (as weir_show()) may be NULL.
- * `timeout_us` < 0 waits for ever, 0 only looks. Errors: WEIR_TIMED_OUT (it goes on), WEIR_EXECUTION_NOT_FOUND. */
+ * `timeout_us` < 0 waits for ever, 0 only looks. Errors: WEIR_TIMED_OUT (it goes on), and as weir_show(). */
 WEIR_MUST_CHECK enum weir_status weir_wait(struct weir *weir, const char *id, int64_t timeout_us, enum weir_end *ret_end,
                                            char **ret_json, struct weir_error *error);
 /* A waiting execution never starts; a running one is stopped by its node, soon. `reason` (may be NULL) goes on record.
@@ -219,8 +220,8 @@ WEIR_MUST_CHECK enum weir_status weir_metrics(struct weir *weir, char **ret_text
  * own loop, handlers included, from one thread at a time. weir_node_wake(), _pause(), _resume() and _begin_stop() may be
  * called from any thread, _wake() from a signal handler too. */
 struct weir_node_options {
-    const char *name;                    /* NULL = host name and process id, then the group unless it is "default" */
-    const char *group;                   /* whose executions it runs; NULL = "default" */
+    const char *name;  /* 1 to 128 bytes; NULL = host name and process id, then the group unless it is "default" */
+    const char *group; /* whose executions it runs, 1 to 64 bytes; NULL = "default" */
     const struct weir_handler *handlers; /* copied; their names and contexts must outlive the node */
     size_t handler_count;
     size_t handler_threads;               /* with weir_node_start(); 0 = one per processor */
@@ -254,9 +255,9 @@ struct weir_temporal {
     size_t waits_max;         /* workflows whose end is waited for by a call; 0 = 200, SIZE_MAX = none */
 };
 
-/* Makes a node and registers it in the store. With `allow_exec` it forks a small process that watches over steps; so open
- * the node before your program starts threads. `weir` must outlive it; `options` may be NULL. Errors: WEIR_INVALID_ARGUMENT
- * (a handler's name, twice the same, or handlers on Temporal), WEIR_INVALID_CONFIG (what is wrong with `temporal`; whether
+/* Makes a node and registers it in the store. Unless it is one on Temporal, it forks a small process that watches over steps
+ * and expressions; so open the node before your program starts threads. `weir` must outlive it; `options` may be NULL. Errors: WEIR_INVALID_ARGUMENT
+ * (a name, a handler's name twice, or handlers on Temporal), WEIR_INVALID_CONFIG (what is wrong with `temporal`; whether
  * the service can be reached is for later, and for weir_why()), WEIR_SYSTEM, and the store's. */
 WEIR_MUST_CHECK enum weir_status weir_node_open(struct weir *weir, const struct weir_node_options *options,
                                                 struct weir_node **ret_node, struct weir_error *error);
@@ -288,7 +289,8 @@ WEIR_MUST_CHECK enum weir_status weir_node_stop(struct weir_node *node, int64_t 
 /* The same for a loop of your own: begins and returns at once; `interrupt` awaits nothing, and may follow a gentle stop. */
 void weir_node_begin_stop(struct weir_node *node, bool interrupt);
 bool weir_node_is_stopped(struct weir_node *node);
-/* Without a stop before: as if the process had died, others take over when the lease ends. Takes NULL. */
+/* Without a stop before: as if the process had died, others take over when the lease ends; but handlers that run are told
+ * so (weir_call_cancelled()) and awaited, however long they take. Never from inside of a handler. Takes NULL. */
 void weir_node_close(struct weir_node *node);
 
 #if defined(__GNUC__)

@@ -158,6 +158,28 @@ void text_make_safe(char *string)
     *to = '\0';
 }
 
+/* Characters that are not unsafe and leave no mark: the spaces of Unicode, and what has no width. */
+static bool is_blank(uint32_t point)
+{
+    return point == ' ' || point == 0xA0 || point == 0xAD || point == 0x1680 || (point >= 0x2000 && point <= 0x200D) ||
+           point == 0x202F || point == 0x205F || point == 0x2060 || point == 0x2800 || point == 0x3000;
+}
+
+bool text_is_blank(const char *string)
+{
+    const unsigned char *at = (const unsigned char *)string;
+    for (size_t left = strlen(string); left > 0;) {
+        uint32_t point = 0;
+        size_t length = read_character(at, left, &point);
+        if (length == 0 || !is_blank(point)) {
+            return false;
+        }
+        at += length;
+        left -= length;
+    }
+    return true;
+}
+
 bool text_is_utf8(const char *bytes, size_t length)
 {
     const unsigned char *at = (const unsigned char *)bytes;

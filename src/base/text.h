@@ -29,6 +29,8 @@ void text_close(struct text *text);
 void text_make_safe(char *string);
 /* True when the bytes are valid UTF-8 (RFC 3629: no overlong form, no surrogate). NULs are valid. */
 bool text_is_utf8(const char *bytes, size_t length);
+/* Whether nothing of it would be seen: empty, or nothing but spaces of any kind. UTF-8. */
+bool text_is_blank(const char *string);
 /* How many terminal columns the string takes: none for what combines with the character before it, two for the wide ones of
  * East Asian scripts and emoji, one for all others. The locale of the process must be one in UTF-8 for that; else each
  * counts as one. */

@@ -71,7 +71,7 @@ static enum weir_status await_whole(const struct invocation *invocation, struct 
                                     int64_t timeout_us, bool print_end, struct weir_error *error)
 {
     const struct clock *clock = clock_system();
-    int64_t until_us = timeout_us > 0 ? time_add(clock_boot(clock), timeout_us) : TIME_NEVER;
+    int64_t until_us = timeout_us >= 0 ? time_add(clock_boot(clock), timeout_us) : TIME_NEVER;
     int64_t pause_us = AWAIT_FIRST_US;
     interrupt_watch();
     for (;;) {

@@ -123,6 +123,11 @@ bool invocation_is_dry_run(const struct invocation *invocation);
 enum { ACTOR_MAX = 128 };
 void invocation_actor(char *to, size_t size);
 
+/* What the command has changed, or would, for -o json and jsonl: {"act": its name, FACTS..., "dry_run": bool} on stdout. In
+ * a table the verb says it on stderr, and nothing is printed here. Releases `facts`; NULL = out of memory. */
+WEIR_MUST_CHECK enum weir_status invocation_print_act(const struct invocation *invocation, json_t *facts,
+                                                      struct weir_error *error);
+
 /* WEIR_INVALID_ARGUMENT with the message, and the command's usage line as the hint. */
 enum weir_status invocation_usage_error(const struct invocation *invocation, struct weir_error *error, const char *format,
                                         ...) WEIR_PRINTF(3, 4);

@@ -172,7 +172,8 @@ static const struct command commands[] = {
     .name = "wait", .section = "Executions", .run = verb_wait,
     .summary = "Wait until an execution has ended",
     .example = "weir wait 0198c2f1-7a3b-7c01 --timeout 5m\n",
-    .details = "Exit code 0: it completed; 1: it failed or was cancelled; 7: --timeout is over, it goes on.",
+    .details = "Exit code 0: it completed; 1: it failed or was cancelled; 7: --timeout is over, it goes on. --timeout 0"
+               " looks once.",
     .arguments = ARGUMENT_ID,
 },
 {
@@ -206,8 +207,9 @@ static const struct command commands[] = {
     .summary = "Tell the end of an execution whose workflow runs on Temporal",
     .example = "weir complete 0198c2f1-7a3b-7c01 --result '{\"invoice\":7}'\n"
                "weir complete 0198c2f1-7a3b-7c01 --failed --error-code CardDeclined --error 'the card was declined'\n",
-    .details = "For its worker, as the last act of the workflow: the slot is free at once. It may come before weir knows\n"
-               "of the start; what the service says later changes nothing, and the same end again is no failure.\n",
+    .details = "For its worker, as the last act of the workflow: the slot is free at once.\n"
+               "It may come before weir knows of the start; what the service says later changes\n"
+               "nothing, and the same end again is no failure.\n",
     .arguments = {{.name = "ID", .help = "id of an execution, or its first characters"}},
     .flags = {{.name = "result", .letter = 'r', .type = VALUE_TEXT, .value = "JSON",
                .help = "its result: JSON, @FILE, or - for stdin"},

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "base/json.h"
 
 enum { FIELD_TEXT_MAX = 4 * 1024 * 1024 };
@@ -42,11 +43,38 @@ size_t page_size(const json_t *page)
     return json_array_size(json_object_get(page, "items"));
 }
 
+struct collection {
+    json_t *items;
+    bool is_whole;
+};
+
+static bool collect(void *context, const json_t *row)
+{
+    struct collection *collection = context;
+    collection->is_whole = json_array_append_new(collection->items, json_deep_copy(row)) == 0;
+    return collection->is_whole;
+}
+
 enum weir_status page_read(struct store *store, enum store_list_kind kind, const char *name, json_t **ret_page,
                            struct weir_error *error)
 {
     struct list_options options = {.kind = kind, .name = name, .limit = LIST_LIMIT_MOST};
-    return store_list(store, &options, ret_page, error);
+    struct collection all = {.items = json_array(), .is_whole = true};
+    enum weir_status status =
+        all.items == NULL ? error_out_of_memory(error) : store_list_each(store, &options, collect, &all, error);
+    json_t *page = NULL;
+    if (status == WEIR_OK && all.is_whole) {
+        page = json_pack("{s:O, s:n, s:I, s:b}", "items", all.items, "next_cursor", "count",
+                         (json_int_t)json_array_size(all.items), "count_is_exact", 1);
+    }
+    json_decref(all.items);
+    if (status == WEIR_OK && page == NULL) {
+        return error_out_of_memory(error);
+    }
+    if (status == WEIR_OK) {
+        *ret_page = page;
+    }
+    return status;
 }
 
 enum weir_status resolve_id(struct store *store, const char *id, char *to, struct weir_error *error)

@@ -18,8 +18,7 @@ bool field_is_true(const json_t *object, const char *key);
 WEIR_MUST_CHECK enum weir_status resolve_id(struct store *store, const char *id, char *to, struct weir_error *error);
 /* How many items a page has. */
 size_t page_size(const json_t *page);
-/* A whole page of one kind, or the one row of `name`. */
+/* All rows of one kind as one page, or the one row of `name`. */
 WEIR_MUST_CHECK enum weir_status page_read(struct store *store, enum store_list_kind kind, const char *name,
                                            json_t **ret_page, struct weir_error *error);
-
 #endif

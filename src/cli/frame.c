@@ -27,6 +27,7 @@ void frame_begin(struct frame *frame)
     frame->buffer = open_memstream(&frame->text, &frame->length);
     if (frame->buffer != NULL) {
         frame->output->out = frame->buffer;
+        frame->output->is_cut = true;
     }
     frame->output->arena = &frame->arena;
 }
@@ -88,6 +89,7 @@ void frame_end(struct frame *frame)
 {
     frame->output->out = frame->real_out;
     frame->output->arena = frame->real_arena;
+    frame->output->is_cut = false;
     if (frame->buffer == NULL) {
         return;
     }

@@ -22,7 +22,10 @@ static enum weir_status read_all(int fd, const char *name, struct text *to, stru
             continue;
         }
         if (got < 0) {
-            return error_set_native(error, WEIR_SYSTEM, errno, "cannot read %s: %s", name, strerror(errno));
+            error_set_native(error, errno == EISDIR ? WEIR_INVALID_ARGUMENT : WEIR_SYSTEM, errno, "cannot read %s: %s", name,
+                             strerror(errno));
+            error_hint(error, "give the path of a file that you may read, or - for stdin");
+            return error->status;
         }
         enum weir_status status = text_add(to, chunk, (size_t)got);
         if (status == WEIR_FAILED) {
@@ -41,8 +44,10 @@ enum weir_status input_read(const char *path, struct text *to, struct weir_error
     }
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
     if (fd < 0) {
-        return error_set_native(error, errno == ENOENT ? WEIR_NOT_FOUND : WEIR_SYSTEM, errno, "cannot read %s: %s", path,
-                                strerror(errno));
+        enum weir_status status = errno == ENOENT ? WEIR_NOT_FOUND : WEIR_SYSTEM;
+        error_set_native(error, status, errno, "cannot read %s: %s", path, strerror(errno));
+        error_hint(error, "give the path of a file that you may read, or - for stdin");
+        return status;
     }
     enum weir_status status = read_all(fd, path, to, error);
     (void)close(fd);

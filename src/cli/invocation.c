@@ -69,6 +69,19 @@ bool invocation_is_dry_run(const struct invocation *invocation)
     return invocation_has(invocation, "dry-run");
 }
 
+enum weir_status invocation_print_act(const struct invocation *invocation, json_t *facts, struct weir_error *error)
+{
+    json_t *answer = json_pack("{s:s}", "act", invocation->command->name);
+    bool is_whole = facts != NULL && answer != NULL && json_object_update(answer, facts) == 0 &&
+                    json_object_set_new(answer, "dry_run", json_boolean(invocation_is_dry_run(invocation))) == 0;
+    if (is_whole) {
+        (void)output_object(invocation->output, answer);
+    }
+    json_decref(answer);
+    json_decref(facts);
+    return is_whole ? WEIR_OK : error_out_of_memory(error);
+}
+
 void command_usage(const struct command *command, char *to, size_t size)
 {
     int used = snprintf(to, size, "weir %s", command->name);
@@ -102,7 +115,11 @@ enum weir_status invocation_usage_error(const struct invocation *invocation, str
 enum weir_status invocation_open_store(const struct invocation *invocation, enum store_use use, struct store **ret_store,
                                        struct weir_error *error)
 {
-    bool is_wait = strcmp(invocation->command->name, "wait") == 0 || strcmp(invocation->command->name, "enqueue") == 0;
+    bool is_wait = strcmp(invocation->command->name, "wait") == 0 ||
+                   (strcmp(invocation->command->name, "enqueue") == 0 && invocation_has(invocation, "wait"));
+    if (!is_wait && invocation_number(invocation, "timeout", 1) == 0) {
+        return invocation_usage_error(invocation, error, "--timeout 0 leaves no time for anything");
+    }
     struct store_options options = {
         .url = settings_text(invocation->settings, SETTING_STORE),
         .create = use == STORE_CREATE,

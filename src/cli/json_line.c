@@ -248,11 +248,14 @@ enum weir_status json_line_check_params(const char *bytes, size_t length, struct
 {
     json_t *value = NULL;
     if (length > PARAMS_BYTES_MAX) {
-        return error_set(error, WEIR_PARAMS_TOO_LARGE, "params are larger than %d bytes", PARAMS_BYTES_MAX);
+        error_set(error, WEIR_PARAMS_TOO_LARGE, "params are larger than %d bytes", PARAMS_BYTES_MAX);
+        error_hint(error, "store the data elsewhere and pass a reference to it");
+        return WEIR_PARAMS_TOO_LARGE;
     }
     enum weir_status status = json_read(bytes, length, &value, error);
     if (status != WEIR_OK) {
         error_prefix(error, "params");
+        error_hint(error, "for example --params '{\"customer\":42}'");
         if (error != NULL && status == WEIR_INVALID_ARGUMENT) {
             error->status = WEIR_INVALID_PARAMS;
         }

@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "base/text.h"
 
-enum { COLUMNS_DEFAULT = 80, COLUMNS_LEAST = 40, COLUMNS_MOST = 1000, JSON_TEXT_MAX = 256 * 1024 * 1024 };
+enum { COLUMNS_DEFAULT = 80, COLUMNS_LEAST = 8, COLUMNS_MOST = 1000, JSON_TEXT_MAX = 256 * 1024 * 1024 };
 
 struct sign_facts {
     const char *utf8;
@@ -65,7 +65,7 @@ static size_t columns_of(FILE *stream)
             columns = size.ws_col;
         }
     }
-    columns = columns < COLUMNS_LEAST ? COLUMNS_LEAST : columns;
+    columns = columns <= 0 ? COLUMNS_DEFAULT : columns < COLUMNS_LEAST ? COLUMNS_LEAST : columns;
     return (size_t)(columns > COLUMNS_MOST ? COLUMNS_MOST : columns);
 }
 

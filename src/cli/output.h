@@ -47,6 +47,7 @@ struct output {
     bool talk_colour;
     bool utf8;      /* the terminal's character set, from LC_ALL, LC_CTYPE, LANG */
     size_t columns; /* of the terminal; 80 when there is none */
+    bool is_cut;    /* what is printed is cut to the terminal later (frame.h) */
     struct arena *arena;
     int write_errno;       /* of the first write to stdout that failed */
     bool progress_is_open; /* a progress line stands unfinished on the terminal */
@@ -134,7 +135,8 @@ struct table {
 };
 
 /* Columns are as wide as their widest cell; when the terminal (80 when piped) is too narrow, the columns that may be cut
- * lose from the right, the widest first. Titles always show. */
+ * lose from the right, the widest first. Titles always show. A terminal that is too narrow even then gets a line per cell,
+ * "TITLE  cell", and an empty line between rows. */
 void table_open(struct table *table, struct output *output, const struct column *columns, size_t column_count);
 /* The next cell, row by row. Made safe and copied. NULL = "-". */
 void table_cell(struct table *table, const char *text);

@@ -355,19 +355,19 @@ static enum weir_status read_integer(const struct typed_flag *typed, const struc
     long long number = strtoll(typed->value, &end, 10);
     bool begins_well = typed->value[0] == '-' || (typed->value[0] >= '0' && typed->value[0] <= '9');
     if (!begins_well || *end != '\0') {
-        return error_set(error, WEIR_INVALID_ARGUMENT, "%s: \"%s\" is not a whole number", typed->spelling, typed->value);
-    }
-    if (number < flag->least || number > flag->most) {
+        error_set(error, WEIR_INVALID_ARGUMENT, "%s: \"%s\" is not a whole number", typed->spelling, typed->value);
+    } else if (number < flag->least || number > flag->most) {
         error_set(error, WEIR_INVALID_ARGUMENT, "%s: %s is out of range", typed->spelling, typed->value);
-        if (flag->most == INT64_MAX) {
-            error_hint(error, "at least %lld", (long long)flag->least);
-        } else {
-            error_hint(error, "%lld to %lld", (long long)flag->least, (long long)flag->most);
-        }
-        return WEIR_INVALID_ARGUMENT;
+    } else {
+        *ret_number = number;
+        return WEIR_OK;
     }
-    *ret_number = number;
-    return WEIR_OK;
+    if (flag->most == INT64_MAX) {
+        error_hint(error, "at least %lld", (long long)flag->least);
+    } else {
+        error_hint(error, "%lld to %lld", (long long)flag->least, (long long)flag->most);
+    }
+    return WEIR_INVALID_ARGUMENT;
 }
 
 static enum weir_status read_choice(const struct typed_flag *typed, const struct flag *flag, struct arena *arena,

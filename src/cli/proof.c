@@ -6,8 +6,6 @@
 #include "base/clock.h"
 #include "base/error.h"
 
-enum { PAGE_SIZE = LIST_LIMIT_MOST };
-
 struct records {
     int64_t *claims_us;
     int64_t *ends_us;
@@ -100,48 +98,45 @@ static void add_row(struct proof *proof, struct records *records, const json_t *
     }
 }
 
-static enum weir_status read_rows(struct store *store, struct proof *proof, struct records *records,
-                                  struct weir_error *error)
+struct reading {
+    struct proof *proof;
+    struct records records;
+    enum weir_status status;
+    struct weir_error *error;
+};
+
+static bool read_row(void *context, const json_t *row)
 {
-    char cursor[UUID_TEXT_MAX] = "";
-    enum weir_status status = WEIR_OK;
-    bool more = true;
-    while (more && status == WEIR_OK) {
-        json_t *page = NULL;
-        struct list_options options = {.kind = LIST_EXECUTIONS,
-                                       .filter = {.workspace = proof->workspace},
-                                       .cursor = cursor[0] == '\0' ? NULL : cursor,
-                                       .limit = PAGE_SIZE};
-        status = store_list(store, &options, &page, error);
-        if (status != WEIR_OK) {
-            return status;
-        }
-        const json_t *items = json_object_get(page, "items");
-        const char *next = json_string_value(json_object_get(page, "next_cursor"));
-        status = make_room(records, json_array_size(items), error);
-        for (size_t i = 0; i < json_array_size(items) && status == WEIR_OK; i++) {
-            add_row(proof, records, json_array_get(items, i));
-        }
-        more = next != NULL;
-        text_copy(cursor, sizeof cursor, next == NULL ? "" : next);
-        json_decref(page);
+    struct reading *reading = context;
+    reading->status = make_room(&reading->records, 1, reading->error);
+    if (reading->status == WEIR_OK) {
+        add_row(reading->proof, &reading->records, row);
     }
-    return status;
+    return reading->status == WEIR_OK;
+}
+
+static enum weir_status read_rows(struct store *store, struct reading *reading)
+{
+    struct list_options options = {
+        .kind = LIST_EXECUTIONS, .filter = {.workspace = reading->proof->workspace}, .limit = LIST_LIMIT_MOST};
+    enum weir_status status = store_list_each(store, &options, read_row, reading, reading->error);
+    return status == WEIR_OK ? reading->status : status;
 }
 
 enum weir_status proof_read(struct store *store, struct proof *proof, struct weir_error *error)
 {
-    struct records records = {.capacity = 0};
+    struct reading reading = {.proof = proof, .status = WEIR_OK, .error = error};
+    struct records *records = &reading.records;
     *proof = (struct proof){.workspace = proof->workspace};
-    enum weir_status status = read_rows(store, proof, &records, error);
-    if (status == WEIR_OK && records.claim_count > 0) {
-        proof->peak = proof_peak(records.claims_us, records.claim_count, records.ends_us, records.end_count);
-        qsort(records.waits_us, records.claim_count, sizeof *records.waits_us, compare_times);
-        int64_t p95_us = records.waits_us[(records.claim_count * 95 - 1) / 100];
+    enum weir_status status = read_rows(store, &reading);
+    if (status == WEIR_OK && records->claim_count > 0) {
+        proof->peak = proof_peak(records->claims_us, records->claim_count, records->ends_us, records->end_count);
+        qsort(records->waits_us, records->claim_count, sizeof *records->waits_us, compare_times);
+        int64_t p95_us = records->waits_us[(records->claim_count * 95 - 1) / 100];
         proof->wait_p95_us = p95_us > 0 ? p95_us : 0;
     }
-    free(records.claims_us);
-    free(records.ends_us);
-    free(records.waits_us);
+    free(records->claims_us);
+    free(records->ends_us);
+    free(records->waits_us);
     return status;
 }

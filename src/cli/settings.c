@@ -197,8 +197,9 @@ static enum weir_status read_boolean(const struct setting *setting, const char *
     return WEIR_OK;
 }
 
-/* Cuts `text` in place at any character of `separators`; pointers to the parts go to a NULL-terminated list. */
-static const char **cut_words(struct arena *arena, const char *text, const char *separators)
+/* Cuts `text` in place at any character of `separators`; pointers to the parts, SETTINGS_LIST_MAX at most, go to a
+ * NULL-terminated list. *ret_all (may be NULL): whether that was all of them. */
+static const char **cut_words(struct arena *arena, const char *text, const char *separators, bool *ret_all)
 {
     char *copy = arena_copy_string(arena, text);
     const char **words = arena_allocate(arena, (SETTINGS_LIST_MAX + 1) * sizeof *words);
@@ -207,9 +208,12 @@ static const char **cut_words(struct arena *arena, const char *text, const char 
     if (copy == NULL || words == NULL) {
         return NULL;
     }
-    for (char *word = strtok_r(copy, separators, &rest); word != NULL && count < SETTINGS_LIST_MAX;
-         word = strtok_r(NULL, separators, &rest)) {
+    char *word = strtok_r(copy, separators, &rest);
+    for (; word != NULL && count < SETTINGS_LIST_MAX; word = strtok_r(NULL, separators, &rest)) {
         words[count++] = word;
+    }
+    if (ret_all != NULL) {
+        *ret_all = word == NULL;
     }
     return words;
 }
@@ -217,7 +221,7 @@ static const char **cut_words(struct arena *arena, const char *text, const char 
 static enum weir_status check_choice(struct settings *settings, const struct setting *setting, const char *text,
                                      struct weir_error *error)
 {
-    const char **words = cut_words(settings->arena, setting->choices, " ");
+    const char **words = cut_words(settings->arena, setting->choices, " ", NULL);
     size_t count = 0;
     if (words == NULL) {
         return error_out_of_memory(error);
@@ -260,9 +264,15 @@ static enum weir_status read_allow_list(struct settings *settings, struct settin
         error_hint(error, "true allows all programs, false none, [wc, /usr/bin/env] these");
         return WEIR_INVALID_CONFIG;
     }
-    const char **words = cut_words(settings->arena, value->text, ", ");
+    bool is_all = false;
+    const char **words = cut_words(settings->arena, value->text, ", ", &is_all);
     if (words == NULL) {
         return error_out_of_memory(error);
+    }
+    if (!is_all) {
+        error_set(error, WEIR_INVALID_CONFIG, "exec.allow: more than %d programs", SETTINGS_LIST_MAX);
+        error_hint(error, "true allows all programs");
+        return WEIR_INVALID_CONFIG;
     }
     value->number = words[0] != NULL;
     value->list = words;

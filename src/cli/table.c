@@ -106,8 +106,8 @@ static size_t least_of(const struct table *table, size_t column)
 }
 
 /* Takes columns away from the widest that may lose some, until the line fits. Ids go first: they read as well when short.
- */
-static void fit(const struct table *table, size_t *widths, size_t total)
+ * False when it cannot fit. */
+static bool fit(const struct table *table, size_t *widths, size_t total)
 {
     for (size_t c = 0; c < table->column_count && total > table->output->columns; c++) {
         size_t least = table->columns[c].is_id ? least_of(table, c) : widths[c];
@@ -126,11 +126,12 @@ static void fit(const struct table *table, size_t *widths, size_t total)
             }
         }
         if (widest == table->column_count) {
-            return;
+            return false;
         }
         widths[widest]--;
         total--;
     }
+    return true;
 }
 
 static void print_cell(const struct table *table, size_t c, const char *text, size_t width, bool last)
@@ -150,13 +151,9 @@ static void print_cell(const struct table *table, size_t c, const char *text, si
                  right || last ? 0 : padding, "", last ? "\n" : "  ");
 }
 
-void table_close(struct table *table)
+static void print_lines(const struct table *table, const size_t *widths, const char *bold, const char *plain)
 {
-    size_t widths[TABLE_COLUMNS_MAX];
     size_t count = table->column_count;
-    fit(table, widths, measure(table, widths));
-    const char *bold = table->output->out_colour ? "\033[1m" : "";
-    const char *plain = table->output->out_colour ? "\033[0m" : "";
     output_print(table->output, "%s", bold);
     for (size_t c = 0; c < count; c++) {
         print_cell(table, c, table->columns[c].title, widths[c], c + 1 == count);
@@ -166,6 +163,36 @@ void table_close(struct table *table)
         for (size_t c = 0; c < count; c++) {
             print_cell(table, c, cell_at(table, r, c), widths[c], c + 1 == count);
         }
+    }
+}
+
+/* Whole cells, which the terminal breaks where it must. */
+static void print_one_below_the_other(const struct table *table, const char *bold, const char *plain)
+{
+    size_t widest = 0;
+    for (size_t c = 0; c < table->column_count; c++) {
+        size_t width = text_columns(table->columns[c].title);
+        widest = width > widest ? width : widest;
+    }
+    for (size_t r = 0; r < row_count(table); r++) {
+        for (size_t c = 0; c < table->column_count; c++) {
+            const char *title = table->columns[c].title;
+            output_print(table->output, "%s%s%s%s%*s  %s\n", r > 0 && c == 0 ? "\n" : "", bold, title, plain,
+                         (int)(widest - text_columns(title)), "", cell_at(table, r, c));
+        }
+    }
+}
+
+void table_close(struct table *table)
+{
+    size_t widths[TABLE_COLUMNS_MAX];
+    const char *bold = table->output->out_colour ? "\033[1m" : "";
+    const char *plain = table->output->out_colour ? "\033[0m" : "";
+    bool fits = fit(table, widths, measure(table, widths));
+    if (fits || !table->output->out_is_terminal || table->output->is_cut) {
+        print_lines(table, widths, bold, plain);
+    } else {
+        print_one_below_the_other(table, bold, plain);
     }
     free(table->cells);
     table->cells = NULL;

@@ -33,6 +33,7 @@ struct bulk {
     int64_t refused;
     enum weir_status first_refusal;
     struct weir_error refusal;
+    json_t *items; /* of those named by id: {"id", "act", "new_id"}; for -o json */
 };
 
 #define BIT(state) (1U << (state))
@@ -146,6 +147,23 @@ static enum weir_status act_on_matches(struct bulk *bulk, struct weir_error *err
     return WEIR_OK;
 }
 
+/* A line of its own in jsonl; in json an item of the answer. */
+static enum weir_status tell_item(struct bulk *bulk, const struct bulk_result *result, struct weir_error *error)
+{
+    json_t *item = json_pack("{s:s, s:s}", "id", result->last_id, "act", bulk_act_name(bulk->act));
+    if (item == NULL ||
+        (result->new_id[0] != '\0' && json_object_set_new(item, "new_id", json_string(result->new_id)) != 0)) {
+        json_decref(item);
+        return error_out_of_memory(error);
+    }
+    if (bulk->invocation->output->format == OUTPUT_JSON) {
+        return json_array_append_new(bulk->items, item) == 0 ? WEIR_OK : error_out_of_memory(error);
+    }
+    output_json(bulk->invocation->output, item);
+    json_decref(item);
+    return WEIR_OK;
+}
+
 static enum weir_status act_on_id(struct bulk *bulk, const char *id, struct weir_error *error)
 {
     struct output *output = bulk->invocation->output;
@@ -172,9 +190,8 @@ static enum weir_status act_on_id(struct bulk *bulk, const char *id, struct weir
     }
     if (result.changed > 0 && bulk->act == BULK_RETRY && result.new_id[0] != '\0' && output->format == OUTPUT_TABLE) {
         output_print(output, "%s\n", result.new_id);
-    } else if (result.changed > 0 && output->format == OUTPUT_JSONL) {
-        output_print(output, "{\"id\":\"%s\",\"act\":\"%s\"%s%s%s}\n", result.last_id, bulk_act_name(bulk->act),
-                     result.new_id[0] != '\0' ? ",\"new_id\":\"" : "", result.new_id, result.new_id[0] != '\0' ? "\"" : "");
+    } else if (result.changed > 0 && output->format != OUTPUT_TABLE) {
+        return tell_item(bulk, &result, error);
     }
     return WEIR_OK;
 }
@@ -268,13 +285,15 @@ static enum weir_status print_summary(struct bulk *bulk, bool is_dry, struct wei
         }
         return WEIR_OK;
     }
-    if (output->format == OUTPUT_JSONL && bulk->invocation->argument_count > 0) {
+    bool by_ids = bulk->invocation->argument_count > 0;
+    if (output->format == OUTPUT_JSONL && by_ids && !is_dry) {
         return WEIR_OK; /* one line per id is there already */
     }
     json_t *summary = json_pack("{s:s, s:I, s:b, s:I, s:I, s:b}", "act", bulk_act_name(bulk->act), "matched",
                                 (json_int_t)bulk->matched, "matched_is_exact", bulk->matched_is_exact, "changed",
                                 (json_int_t)bulk->changed, "refused", (json_int_t)bulk->refused, "dry_run", is_dry);
-    if (summary == NULL) {
+    if (summary == NULL || (by_ids && !is_dry && json_object_set(summary, "items", bulk->items) != 0)) {
+        json_decref(summary);
         return error_out_of_memory(error);
     }
     output_json(output, summary);
@@ -401,9 +420,11 @@ static enum weir_status bulk_verb(struct invocation *invocation, enum bulk_act a
                         .act = act,
                         .done_word = done_word,
                         .doing_word = doing_word,
-                        .why = invocation_text(invocation, "reason")};
+                        .why = invocation_text(invocation, "reason"),
+                        .items = json_array()};
     invocation_actor(bulk.actor, sizeof bulk.actor);
-    enum weir_status status = run_bulk(&bulk, error);
+    enum weir_status status = bulk.items == NULL ? error_out_of_memory(error) : run_bulk(&bulk, error);
+    json_decref(bulk.items);
     store_close(bulk.store);
     return status;
 }

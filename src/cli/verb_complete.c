@@ -39,6 +39,15 @@ static enum weir_status read_end(const struct invocation *invocation, struct com
     return WEIR_OK;
 }
 
+static enum weir_status print_end(const struct invocation *invocation, const struct completion *completion,
+                                  struct weir_error *error)
+{
+    const char *state = completion->kind == RECORD_FAILED      ? "FAILED"
+                        : completion->kind == RECORD_CANCELLED ? "CANCELLED"
+                                                               : "COMPLETED";
+    return invocation_print_act(invocation, json_pack("{s:s, s:s}", "id", completion->id, "status", state), error);
+}
+
 static enum weir_status rehearse(struct invocation *invocation, struct store *store, const struct completion *completion,
                                  struct weir_error *error)
 {
@@ -47,6 +56,7 @@ static enum weir_status rehearse(struct invocation *invocation, struct store *st
     if (status == WEIR_OK) {
         output_say_sign(invocation->output, SIGN_FINE,
                         has_ended ? "%s has ended so already: nothing would change" : "would end %s", completion->id);
+        status = print_end(invocation, completion, error);
     }
     return status;
 }
@@ -57,6 +67,7 @@ static enum weir_status tell(struct invocation *invocation, struct store *store,
     enum weir_status status = store_complete(store, completion, error);
     if (status == WEIR_OK) {
         output_say(invocation->output, "%s has ended", completion->id);
+        status = print_end(invocation, completion, error);
     }
     return status;
 }

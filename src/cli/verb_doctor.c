@@ -153,7 +153,7 @@ static void check_disk(struct doctor *doctor)
     tell(doctor, sign, "disk", "%" PRIu64 " MiB free where the store is", free_mib);
 }
 
-/* `paused` is one of those that live and claim nothing. */
+/* `paused` is one of those that live and claim nothing because an operator wants it so; NULL when there is none. */
 static void tell_nodes(struct doctor *doctor, int64_t alive, int64_t claiming, const char *paused)
 {
     enum sign sign = field_number(doctor->status, "pending", 0) > 0 ? SIGN_BAD : SIGN_WARN;
@@ -161,8 +161,8 @@ static void tell_nodes(struct doctor *doctor, int64_t alive, int64_t claiming, c
     if (alive == 0) {
         tell(doctor, sign, "nodes", "none alive: nothing starts; run `weir serve`");
     } else if (claiming == 0) {
-        tell(doctor, sign, "nodes", "%" PRId64 " alive, paused or draining: nothing starts; run `weir node resume %s`",
-             alive, paused);
+        tell(doctor, sign, "nodes", "%" PRId64 " alive, none claims (`weir node list`): nothing starts; run `weir %s%s`", alive,
+             paused != NULL ? "node resume " : "serve", paused != NULL ? paused : "");
     } else if (unserved > 0) {
         tell(doctor, SIGN_WARN, "nodes",
              "%" PRId64 " alive, but none claims for %" PRId64 " waiting execution%s:"
@@ -181,7 +181,7 @@ static enum weir_status check_nodes(struct doctor *doctor, struct weir_error *er
     json_t *node;
     int64_t alive = 0;
     int64_t claiming = 0;
-    const char *paused = "NAME";
+    const char *paused = NULL;
     enum weir_status status = page_read(doctor->store, LIST_NODES, NULL, &page, error);
     if (status != WEIR_OK) {
         return status;
@@ -196,7 +196,9 @@ static enum weir_status check_nodes(struct doctor *doctor, struct weir_error *er
             bool lives = claims || strcmp(state, "stopped") != 0;
             alive += lives;
             claiming += claims;
-            paused = lives && !claims ? name : paused;
+            bool resumes = strcmp(state, "paused") == 0 || strcmp(state, "draining") == 0;
+            bool wished = strcmp(field_text(output, node, "wish"), "run") != 0;
+            paused = resumes && wished ? name : paused;
         } else if (field_number(node, "holds", 0) > 0) {
             tell(doctor, SIGN_BAD, "node",
                  "%s is %s, last seen %s, and holds %" PRId64 " executions that no node has taken over", name, state,
@@ -369,6 +371,20 @@ static enum weir_status check_services(struct doctor *doctor, struct weir_error 
     return status;
 }
 
+static void check_groups(struct doctor *doctor)
+{
+    size_t i;
+    json_t *group;
+    json_array_foreach(json_object_get(doctor->status, "groups"), i, group)
+    {
+        const char *name = field_text(doctor->invocation->output, group, "name");
+        if (field_is_true(group, "paused")) {
+            tell(doctor, SIGN_WARN, "group", "%s is paused: nothing new starts in it until `weir resume --group %s`", name,
+                 name);
+        }
+    }
+}
+
 static enum weir_status check_all(struct doctor *doctor, struct weir_error *error)
 {
     enum weir_status status = check_store(doctor, error);
@@ -383,6 +399,7 @@ static enum weir_status check_all(struct doctor *doctor, struct weir_error *erro
     } else {
         tell(doctor, SIGN_FINE, "queue", "open");
     }
+    check_groups(doctor);
     status = check_services(doctor, error);
     if (status == WEIR_OK) {
         status = check_nodes(doctor, error);

@@ -42,6 +42,9 @@ static enum weir_status read_params(const struct invocation *invocation, struct 
         status = WEIR_OK;
         request->params_length = strlen(params);
     }
+    if (status == WEIR_PARAMS_TOO_LARGE) {
+        error_hint(error, "store the data elsewhere and pass a reference to it");
+    }
     if (status == WEIR_OK) {
         status = json_line_check_params(params, request->params_length, error);
     }
@@ -122,7 +125,7 @@ static enum weir_status enqueue_one(struct invocation *invocation, struct store 
         status = print_result(invocation, &result, error);
     }
     if (status == WEIR_OK && invocation_has(invocation, "wait")) {
-        status = await_end(invocation, store, result.id, invocation_number(invocation, "timeout", 0), false, error);
+        status = await_end(invocation, store, result.id, invocation_number(invocation, "timeout", -1), false, error);
     }
     return status;
 }

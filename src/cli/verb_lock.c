@@ -73,6 +73,15 @@ static enum weir_status confirm(const struct invocation *invocation, const char 
     return WEIR_INVALID_ARGUMENT;
 }
 
+static enum weir_status print_release(const struct invocation *invocation, const char *holder, bool changed,
+                                      struct weir_error *error)
+{
+    return invocation_print_act(invocation,
+                                json_pack("{s:s, s:s?, s:b}", "name", invocation_argument(invocation, 0), "holder", holder,
+                                          "changed", changed),
+                                error);
+}
+
 static enum weir_status release(struct invocation *invocation, struct store *store, const json_t *lock,
                                 struct weir_error *error)
 {
@@ -82,11 +91,11 @@ static enum weir_status release(struct invocation *invocation, struct store *sto
     struct lock_request request = {.name = name, .holder = holder, .at_most_us = MICROSECONDS_PER_SECOND};
     if (!field_is_true(lock, "held") || holder == NULL) {
         output_say(output, "lock %s is free already", output_safe(output, name));
-        return WEIR_OK;
+        return print_release(invocation, NULL, false, error);
     }
     if (invocation_is_dry_run(invocation)) {
         output_say(output, "would take lock %s from %s", output_safe(output, name), output_safe(output, holder));
-        return WEIR_OK;
+        return print_release(invocation, holder, false, error);
     }
     enum weir_status status = confirm(invocation, name, output_safe(output, holder), error);
     if (status == WEIR_OK) {
@@ -94,6 +103,7 @@ static enum weir_status release(struct invocation *invocation, struct store *sto
     }
     if (status == WEIR_OK) {
         output_say_sign(output, SIGN_FINE, "lock %s is free", output_safe(output, name));
+        status = print_release(invocation, holder, true, error);
     }
     return status;
 }

@@ -10,10 +10,10 @@ static enum sign sign_of(const char *state)
     if (strcmp(state, "alive") == 0) {
         return SIGN_FINE;
     }
-    if (strcmp(state, "paused") == 0 || strcmp(state, "draining") == 0) {
-        return SIGN_PAUSED;
+    if (strcmp(state, "stopped") == 0) {
+        return SIGN_GONE;
     }
-    return strcmp(state, "stopped") == 0 ? SIGN_GONE : SIGN_BAD;
+    return strcmp(state, "expired") == 0 || strcmp(state, "dead") == 0 ? SIGN_BAD : SIGN_PAUSED;
 }
 
 static void print_table(struct output *output, const json_t *page, int64_t now_us)
@@ -104,6 +104,7 @@ static enum weir_status set_wish(struct invocation *invocation, enum node_wish w
     if (status == WEIR_OK) {
         output_say_sign(invocation->output, SIGN_FINE, "node %s %s %s", output_safe(invocation->output, name),
                         invocation_is_dry_run(invocation) ? "would be asked to" : "is asked to", word);
+        status = invocation_print_act(invocation, json_pack("{s:s, s:s}", "name", name, "wish", node_wish_name(wish)), error);
     }
     store_close(store);
     return status;

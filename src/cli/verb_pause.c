@@ -20,6 +20,7 @@ static enum weir_status set_paused(struct invocation *invocation, bool paused, s
                         group != NULL ? output_safe(output, group) : "",
                         invocation_is_dry_run(invocation) ? "would be " : "is ",
                         paused ? "paused; what runs goes on" : "resumed");
+        status = invocation_print_act(invocation, json_pack("{s:s?, s:b}", "group", group, "paused", paused), error);
     }
     store_close(store);
     return status;

@@ -40,6 +40,16 @@ enum weir_status verb_plan_list(struct invocation *invocation, struct weir_error
     return status;
 }
 
+/* What stays as it was is null. */
+static enum weir_status print_change(const struct invocation *invocation, const struct plan_change *change,
+                                     struct weir_error *error)
+{
+    json_t *limit = change->max_concurrent > 0 ? json_integer(change->max_concurrent) : json_null();
+    json_t *weight = change->weight > 0 ? json_integer(change->weight) : json_null();
+    return invocation_print_act(
+        invocation, json_pack("{s:s, s:o, s:o}", "name", change->name, "max_concurrent", limit, "weight", weight), error);
+}
+
 enum weir_status verb_plan_set(struct invocation *invocation, struct weir_error *error)
 {
     struct store *store = NULL;
@@ -58,6 +68,7 @@ enum weir_status verb_plan_set(struct invocation *invocation, struct weir_error 
     if (status == WEIR_OK) {
         output_say_sign(invocation->output, SIGN_FINE, "plan %s %s", output_safe(invocation->output, change.name),
                         invocation_is_dry_run(invocation) ? "would be set" : "set; it holds from now on");
+        status = print_change(invocation, &change, error);
     }
     store_close(store);
     return status;

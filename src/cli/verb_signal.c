@@ -85,6 +85,8 @@ enum weir_status verb_signal(struct invocation *invocation, struct weir_error *e
     if (status == WEIR_OK) {
         output_say(invocation->output, "signal %s %s %s", invocation_argument(invocation, 1),
                    invocation_is_dry_run(invocation) ? "would be passed on to" : "passed on to", id);
+        status = invocation_print_act(
+            invocation, json_pack("{s:s, s:s}", "id", id, "signal", invocation_argument(invocation, 1)), error);
     }
     json_decref(execution);
     text_close(&input);

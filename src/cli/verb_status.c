@@ -4,14 +4,23 @@
 #include "base/error.h"
 #include "cli/command.h"
 #include "cli/fields.h"
-#if __has_include("observe/metrics.h")
 #include "observe/metrics.h"
-#define HAS_METRICS 1
-#else
-#define HAS_METRICS 0
-#endif
 
 enum { STATUS_WORKSPACES = 20, METRICS_WORKSPACES = 100, METRICS_BYTES_MAX = 4 * 1024 * 1024 };
+
+static void print_paused_groups(struct output *output, const json_t *answer)
+{
+    size_t i;
+    json_t *group;
+    json_array_foreach(json_object_get(answer, "groups"), i, group)
+    {
+        const char *name = field_text(output, group, "name");
+        if (field_is_true(group, "paused")) {
+            output_print(output, "%s group     %s is paused (`weir resume --group %s`)\n",
+                         output_sign_coloured(output, SIGN_PAUSED), name, name);
+        }
+    }
+}
 
 static void print_totals(struct output *output, const json_t *answer)
 {
@@ -22,6 +31,7 @@ static void print_totals(struct output *output, const json_t *answer)
     duration_format_short(field_number(answer, "oldest_pending_age_us", 0), oldest);
     output_print(output, "%s queue     %s\n", output_sign_coloured(output, is_paused ? SIGN_PAUSED : SIGN_FINE),
                  is_paused ? "paused (`weir resume`)" : "open");
+    print_paused_groups(output, answer);
     output_print(output, "%s nodes     %" PRId64 " alive, engine %s\n",
                  output_sign_coloured(output, nodes > 0 ? SIGN_FINE : SIGN_WARN), nodes,
                  nodes == 0                                  ? "none"
@@ -88,7 +98,6 @@ static void print_workspaces(struct output *output, const json_t *answer)
 
 static enum weir_status print_metrics(struct output *output, const json_t *answer, struct weir_error *error)
 {
-#if HAS_METRICS
     struct text text = {.max = METRICS_BYTES_MAX};
     enum weir_status status = metrics_render_store(answer, &text);
     if (status == WEIR_OK) {
@@ -98,11 +107,6 @@ static enum weir_status print_metrics(struct output *output, const json_t *answe
     }
     text_close(&text);
     return status;
-#else
-    (void)output;
-    (void)answer;
-    return error_set(error, WEIR_FAILED, "this build has no metrics");
-#endif
 }
 
 enum weir_status verb_status(struct invocation *invocation, struct weir_error *error)

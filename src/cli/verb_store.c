@@ -36,7 +36,8 @@ static enum weir_status read_plan(struct invocation *invocation, struct store *s
     return status;
 }
 
-static enum weir_status migrate(struct invocation *invocation, struct store *store, int *ret_applied,
+/* *ret_count: how many were applied, or would be. */
+static enum weir_status migrate(struct invocation *invocation, struct store *store, int *ret_count,
                                 struct weir_error *error)
 {
     const struct store_migration *migrations = NULL;
@@ -52,11 +53,11 @@ static enum weir_status migrate(struct invocation *invocation, struct store *sto
     if (status == WEIR_OK && missing == 0 && invocation_is_dry_run(invocation)) {
         output_say(invocation->output, "nothing to apply: the store is up to date");
     }
-    *ret_applied = 0;
+    *ret_count = (int)missing;
     if (status == WEIR_OK && missing > 0 && !invocation_is_dry_run(invocation)) {
         struct long_call call = {.output = invocation->output, .what = "migrating"};
         store_set_progress(store, tell_progress, &call);
-        status = store_migrate(store, ret_applied, error);
+        status = store_migrate(store, ret_count, error);
         store_set_progress(store, NULL, NULL);
         output_progress_end(invocation->output);
     }
@@ -67,17 +68,10 @@ static enum weir_status print_migrated(struct invocation *invocation, struct sto
                                        struct weir_error *error)
 {
     struct output *output = invocation->output;
-    if (output->format == OUTPUT_TABLE) {
+    if (output->format == OUTPUT_TABLE && !invocation_is_dry_run(invocation)) {
         output_print(output, "%s\n", store_url(store));
-        return WEIR_OK;
     }
-    json_t *answer = json_pack("{s:s, s:i}", "store", store_url(store), "applied", applied);
-    if (answer == NULL) {
-        return error_out_of_memory(error);
-    }
-    output_json(output, answer);
-    json_decref(answer);
-    return WEIR_OK;
+    return invocation_print_act(invocation, json_pack("{s:s, s:i}", "store", store_url(store), "applied", applied), error);
 }
 
 enum weir_status verb_store_init(struct invocation *invocation, struct weir_error *error)
@@ -91,7 +85,7 @@ enum weir_status verb_store_init(struct invocation *invocation, struct weir_erro
         output_say(invocation->output, "would make %s where it is missing, and migrate it%s%s",
                    output_safe(invocation->output, url), role == NULL ? "" : "; would give its rights to ",
                    role == NULL ? "" : output_safe(invocation->output, role));
-        return WEIR_OK;
+        return invocation_print_act(invocation, json_pack("{s:s, s:s?}", "store", url, "role", role), error);
     }
     enum weir_status status = invocation_open_store(invocation, STORE_CREATE, &store, error);
     if (status == WEIR_OK) {
@@ -119,6 +113,8 @@ enum weir_status verb_store_migrate(struct invocation *invocation, struct weir_e
     }
     if (status == WEIR_OK && !invocation_is_dry_run(invocation)) {
         output_say_sign(invocation->output, SIGN_FINE, "%d %s applied", applied, applied == 1 ? "migration" : "migrations");
+    }
+    if (status == WEIR_OK) {
         status = print_migrated(invocation, store, applied, error);
     }
     store_close(store);
@@ -223,6 +219,12 @@ enum weir_status verb_store_check(struct invocation *invocation, struct weir_err
     return status;
 }
 
+static enum weir_status print_backup(const struct invocation *invocation, struct store *store, struct weir_error *error)
+{
+    return invocation_print_act(
+        invocation, json_pack("{s:s, s:s}", "store", store_url(store), "path", invocation_argument(invocation, 0)), error);
+}
+
 enum weir_status verb_store_backup(struct invocation *invocation, struct weir_error *error)
 {
     struct store *store = NULL;
@@ -230,6 +232,7 @@ enum weir_status verb_store_backup(struct invocation *invocation, struct weir_er
     enum weir_status status = invocation_open_store(invocation, STORE_READ, &store, error);
     if (status == WEIR_OK && invocation_is_dry_run(invocation)) {
         output_say(invocation->output, "would copy %s to %s", store_url(store), output_safe(invocation->output, path));
+        status = print_backup(invocation, store, error);
     } else if (status == WEIR_OK) {
         struct long_call call = {.output = invocation->output, .what = "copying pages", .may_stop = true};
         interrupt_watch(); /* half a copy must not stay, since it looks like a whole one */
@@ -238,6 +241,7 @@ enum weir_status verb_store_backup(struct invocation *invocation, struct weir_er
         output_progress_end(invocation->output);
         if (status == WEIR_OK) {
             output_say_sign(invocation->output, SIGN_FINE, "copied to %s", output_safe(invocation->output, path));
+            status = print_backup(invocation, store, error);
         }
     }
     store_close(store);

@@ -7,7 +7,7 @@ enum weir_status verb_wait(struct invocation *invocation, struct weir_error *err
     if (status != WEIR_OK) {
         return status;
     }
-    status = await_end(invocation, store, invocation_argument(invocation, 0), invocation_number(invocation, "timeout", 0),
+    status = await_end(invocation, store, invocation_argument(invocation, 0), invocation_number(invocation, "timeout", -1),
                        true, error);
     store_close(store);
     return status;

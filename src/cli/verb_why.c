@@ -30,9 +30,8 @@ static void print_nodes(struct output *output, const json_t *why)
 {
     int64_t live = field_number(why, "nodes_live", 0);
     if (live > 0) {
-        output_print(output, "  nodes            %" PRId64 " live in group %s, %s\n", live,
-                     field_text(output, why, "executor_group"),
-                     live == 1 ? "paused or draining" : "all paused or draining");
+        output_print(output, "  nodes            %" PRId64 " live%s in group %s and claim%s nothing (`weir node list`)\n", live,
+                     live == 1 ? "s" : "", field_text(output, why, "executor_group"), live == 1 ? "s" : "");
     }
 }
 
@@ -58,8 +57,12 @@ static void print_numbers(struct output *output, const json_t *why, int64_t now_
         output_print(output, "  node             %s\n", node);
     }
     const char *engine_error = field_text(output, why, "engine_error");
+    const char *since = field_text(output, why, "engine_unreachable_since");
+    if (since != NULL) {
+        output_print(output, "  engine           not reachable since %s (%s)\n", since, output_ago(output, since, now_us));
+    }
     if (engine_error != NULL) {
-        output_print(output, "  engine           %s\n", engine_error);
+        output_print(output, "  engine says      %s\n", engine_error);
     }
     const char *code = field_text(output, why, "error_code");
     if (code != NULL) {
@@ -68,8 +71,47 @@ static void print_numbers(struct output *output, const json_t *why, int64_t now_
     }
 }
 
+/* What of queue_paused: both have to be resumed, each by its own command. */
+struct pauses {
+    bool queue;
+    bool group;
+};
+
+static enum weir_status read_pauses(struct store *store, const json_t *why, struct pauses *ret_pauses,
+                                    struct weir_error *error)
+{
+    const char *reason = json_string_value(json_object_get(why, "pending_reason"));
+    json_t *page = NULL;
+    json_t *told = NULL;
+    if (reason == NULL || strcmp(reason, "queue_paused") != 0) {
+        return WEIR_OK;
+    }
+    enum weir_status status =
+        page_read(store, LIST_GROUPS, json_string_value(json_object_get(why, "executor_group")), &page, error);
+    if (status == WEIR_OK) {
+        status = store_status(store, 1, &told, error);
+    }
+    if (status == WEIR_OK) {
+        ret_pauses->group = field_is_true(json_array_get(json_object_get(page, "items"), 0), "paused");
+        ret_pauses->queue = field_is_true(told, "queue_paused");
+    }
+    json_decref(page);
+    json_decref(told);
+    return status;
+}
+
+static void suggest_resume(struct output *output, const struct pauses *pauses, const char *group)
+{
+    if (pauses->queue || !pauses->group) {
+        output_say(output, "now: weir resume");
+    }
+    if (pauses->group) {
+        output_say(output, "now: weir resume --group %s", group);
+    }
+}
+
 /* The command that helps, by reason. */
-static void suggest(struct output *output, const json_t *why)
+static void suggest(struct output *output, const json_t *why, const struct pauses *pauses)
 {
     const char *reason = field_text(output, why, "pending_reason");
     const char *workspace = field_text(output, why, "workspace");
@@ -83,7 +125,7 @@ static void suggest(struct output *output, const json_t *why)
     } else if (strcmp(reason, "workspace_paused") == 0) {
         output_say(output, "now: weir workspace resume %s", workspace);
     } else if (strcmp(reason, "queue_paused") == 0) {
-        output_say(output, "now: weir resume");
+        suggest_resume(output, pauses, field_text(output, why, "executor_group"));
     } else if (strcmp(reason, "no_node_in_group") == 0) {
         const char *group = field_text(output, why, "executor_group");
         const char *paused = field_text(output, why, "paused_node");
@@ -94,13 +136,16 @@ static void suggest(struct output *output, const json_t *why)
     }
 }
 
-static void print_why(struct output *output, const json_t *why, int64_t now_us)
+static void print_why(struct output *output, const json_t *why, const struct pauses *pauses, int64_t now_us)
 {
     const char *state = field_text(output, why, "status");
     const char *reason = field_text(output, why, "pending_reason");
     const char *because = field_text(output, why, "because");
     const char *workspace = field_text(output, why, "workspace");
     const char *workflow = field_text(output, why, "workflow");
+    if (pauses->group && !pauses->queue) {
+        because = "its executor group is paused";
+    }
     output_print(output, "%s %s %s", output_sign_coloured(output, output_state_sign(state)), field_text(output, why, "id"),
                  state);
     if (workspace != NULL) {
@@ -117,13 +162,14 @@ static void print_why(struct output *output, const json_t *why, int64_t now_us)
         output_print(output, "  %s\n", because);
     }
     print_numbers(output, why, now_us);
-    suggest(output, why);
+    suggest(output, why, pauses);
 }
 
 enum weir_status verb_why(struct invocation *invocation, struct weir_error *error)
 {
     struct store *store = NULL;
     json_t *why = NULL;
+    struct pauses pauses = {.queue = false};
     int64_t now_us = 0;
     enum weir_status status = invocation_open_store(invocation, STORE_READ, &store, error);
     if (status == WEIR_OK) {
@@ -132,8 +178,11 @@ enum weir_status verb_why(struct invocation *invocation, struct weir_error *erro
     if (status == WEIR_OK) {
         status = store_time(store, &now_us, error);
     }
+    if (status == WEIR_OK) {
+        status = read_pauses(store, why, &pauses, error);
+    }
     if (status == WEIR_OK && !output_object(invocation->output, why)) {
-        print_why(invocation->output, why, now_us);
+        print_why(invocation->output, why, &pauses, now_us);
     }
     json_decref(why);
     store_close(store);

@@ -93,6 +93,18 @@ static enum weir_status exists(struct store *store, const char *name, bool *ret_
     return status;
 }
 
+/* What stays as it was is null. */
+static enum weir_status print_change(const struct invocation *invocation, const struct workspace_change *change,
+                                     bool is_new, struct weir_error *error)
+{
+    const char *plan = change->plan == NULL && is_new ? "free" : change->plan;
+    json_t *limit = change->max_concurrent > 0 ? json_integer(change->max_concurrent) : json_null();
+    return invocation_print_act(invocation,
+                                json_pack("{s:s, s:b, s:s?, s:o, s:b}", "name", change->name, "created", is_new, "plan",
+                                          plan, "max_concurrent", limit, "as_plan", change->max_concurrent < 0),
+                                error);
+}
+
 static enum weir_status set(struct invocation *invocation, struct store *store, struct weir_error *error)
 {
     struct output *output = invocation->output;
@@ -123,6 +135,7 @@ static enum weir_status set(struct invocation *invocation, struct store *store, 
                         : was_there         ? ""
                                             : ", plan free",
                         change.plan != NULL ? output_safe(output, change.plan) : "");
+        status = print_change(invocation, &change, !was_there, error);
     }
     return status;
 }
@@ -156,6 +169,7 @@ static enum weir_status set_paused(struct invocation *invocation, bool paused, s
         output_say_sign(output, paused ? SIGN_PAUSED : SIGN_FINE, "workspace %s %s%s", output_safe(output, change.name),
                         invocation_is_dry_run(invocation) ? "would be " : "",
                         paused ? "paused; what runs goes on" : "resumed");
+        status = invocation_print_act(invocation, json_pack("{s:s, s:b}", "name", change.name, "paused", paused), error);
     }
     store_close(store);
     return status;

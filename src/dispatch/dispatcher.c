@@ -156,7 +156,7 @@ static void drop_older_claims(struct node *node, const struct claimed_item *item
     } while (older != 0);
 }
 
-/* The store may know that others wait; else how long it waited tells, unless it waited for something else. */
+/* The claim tells that others wait; else how long it waited tells, unless it waited for something else. */
 static void note_demand(struct node *node, const struct claimed_item *item)
 {
     int64_t since_us = item->run_at_us > item->created_at_us ? item->run_at_us : item->created_at_us;

@@ -113,10 +113,12 @@ void in_flight_clear(struct in_flight_table *table)
 void in_flight_each(const struct in_flight_table *table, void (*visit)(void *context, struct in_flight *entry),
                     void *context)
 {
-    for (size_t i = 0; i < IN_FLIGHT_BUCKETS; i++) {
+    size_t left = table->count; /* an idle node need not look into 4096 empty buckets */
+    for (size_t i = 0; i < IN_FLIGHT_BUCKETS && left > 0; i++) {
         struct in_flight *next;
         for (struct in_flight *entry = table->buckets[i]; entry != NULL; entry = next) {
             next = entry->next;
+            left--;
             visit(context, entry);
         }
     }

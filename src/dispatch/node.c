@@ -146,11 +146,31 @@ static enum weir_status open_parts(struct node *node, struct store *store, struc
     return status;
 }
 
+/* A name that was cut would be another's. */
+static enum weir_status check_name(const char *what, const char *name, size_t most, struct weir_error *error)
+{
+    size_t length = name == NULL ? 1 : strlen(name);
+    if (length == 0 || length > most || (name != NULL && !text_is_utf8(name, length))) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "%s must be 1 to %zu bytes of UTF-8", what, most);
+    }
+    return WEIR_OK;
+}
+
+static enum weir_status check_names(const struct node_settings *settings, struct weir_error *error)
+{
+    enum weir_status status = check_name("the node's name", settings->name, NODE_NAME_MAX, error);
+    return status == WEIR_OK ? check_name("the node's group", settings->group, GROUP_NAME_MAX, error) : status;
+}
+
 enum weir_status node_open(struct store *store, struct engine *engine, struct event_bus *events,
                            const struct node_settings *settings, struct node **ret_node, struct weir_error *error)
 {
     if (store == NULL || engine == NULL || settings == NULL || ret_node == NULL) {
         return error_set(error, WEIR_MISUSE, "a node needs a store, an engine and settings");
+    }
+    enum weir_status status = check_names(settings, error);
+    if (status != WEIR_OK) {
+        return status;
     }
     struct node *node = calloc(1, sizeof *node);
     if (node == NULL) {
@@ -173,7 +193,7 @@ enum weir_status node_open(struct store *store, struct engine *engine, struct ev
     node->next_stale_us = time_add(now_us, node->tuning.stale_check_us);
     node->next_capacity_us = time_add(now_us, 60 * MICROSECONDS_PER_SECOND);
     atomic_store(&node->next_beat_us, time_add(now_us, node->settings.lease_us / 3));
-    enum weir_status status = open_parts(node, store, error);
+    status = open_parts(node, store, error);
     if (status != WEIR_OK) {
         node_close(node);
         return status;
@@ -213,10 +233,7 @@ unsigned node_take_wakes(struct node *node)
 {
     unsigned woken = 0;
     for (int i = 0; i < LOOP_COUNT; i++) {
-        uint64_t count;
-        if (atomic_exchange(&node->woken[i], false)) {
-            ssize_t got = read(node->wake_fds[i], &count, sizeof count);
-            (void)got;
+        if (loop_take_wake(node, (enum loop)i)) {
             woken |= 1U << i;
         }
     }
@@ -262,6 +279,19 @@ static void *run_loop(void *context)
     return NULL;
 }
 
+static void end_threads(struct node *node)
+{
+    atomic_store(&node->closing, true);
+    for (int i = 0; i < LOOP_COUNT && node->threads_run; i++) {
+        loop_wake(node, (enum loop)i);
+        if (node->threads[i] != 0) {
+            (void)pthread_join(node->threads[i], NULL);
+            node->threads[i] = 0;
+        }
+    }
+    node->threads_run = false;
+}
+
 enum weir_status node_run_threads(struct node *node, struct weir_error *error)
 {
     sigset_t all;
@@ -286,6 +316,10 @@ enum weir_status node_run_threads(struct node *node, struct weir_error *error)
         }
     }
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (status != WEIR_OK) { /* all or none: whoever is told so may step the node himself */
+        end_threads(node);
+        atomic_store(&node->closing, false);
+    }
     return status;
 }
 
@@ -309,6 +343,7 @@ void node_pause(struct node *node)
     if (!atomic_exchange(&node->paused, true)) {
         struct event event = {.type = EVENT_NODE_PAUSED, .node = node->name, .reason = "node_pause"};
         event_emit(node->events, &event);
+        loop_wake(node, LOOP_HEARTBEAT);
     }
 }
 
@@ -318,6 +353,7 @@ void node_resume(struct node *node)
         struct event event = {.type = EVENT_NODE_RESUMED, .node = node->name, .reason = "node_resume"};
         event_emit(node->events, &event);
         loop_wake(node, LOOP_DISPATCH);
+        loop_wake(node, LOOP_HEARTBEAT);
     }
 }
 
@@ -339,12 +375,20 @@ static const char *state_of(struct node *node)
     return atomic_load(&node->paused) || wish == NODE_PAUSE ? "paused" : "running";
 }
 
+bool node_reaches_engine(struct node *node)
+{
+    pthread_mutex_lock(&node->lock);
+    bool reaches = node->breaker.state == BREAKER_CLOSED;
+    pthread_mutex_unlock(&node->lock);
+    return reaches;
+}
+
 json_t *node_status(struct node *node)
 {
+    bool reachable = node_reaches_engine(node);
     pthread_mutex_lock(&node->lock);
     size_t in_flight = node->in_flight.count;
     size_t unanswered = node->in_flight.unanswered;
-    bool reachable = node->breaker.state == BREAKER_CLOSED;
     pthread_mutex_unlock(&node->lock);
     pthread_mutex_lock(&node->reports.lock);
     size_t reports = node->reports.count;
@@ -379,6 +423,7 @@ void node_begin_stop(struct node *node, enum node_stop_kind kind)
         atomic_store(&node->stop_kind, wanted);
     }
     loop_wake(node, LOOP_DISPATCH);
+    loop_wake(node, LOOP_HEARTBEAT);
 }
 
 bool node_is_stopped(struct node *node)
@@ -413,14 +458,8 @@ void node_close(struct node *node)
     if (node == NULL) {
         return;
     }
-    atomic_store(&node->closing, true);
-    for (int i = 0; i < LOOP_COUNT && node->threads_run; i++) {
-        loop_wake(node, (enum loop)i);
-        if (node->threads[i] != 0) {
-            (void)pthread_join(node->threads[i], NULL);
-        }
-    }
-    /* Its threads may still run, and report: a node that ends unhealthy has stopped nothing. */
+    end_threads(node);
+    /* The engine's threads may still run, and report: a node that ends unhealthy has stopped nothing. */
     engine_set_sink(node->engine, (struct report_sink){.report = NULL});
     if (node->batch != NULL) {
         recorder_drop_all(node);

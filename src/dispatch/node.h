@@ -90,6 +90,8 @@ void node_tune(struct node *node, const struct node_settings *settings);
 /* {"id", "name", "group", "state", "running", "room", "in_flight", "stuck", "engine", "engine_reachable", "lease_age_us",
  * "loops": {...}}. The caller releases it. NULL when out of memory. */
 json_t *node_status(struct node *node);
+/* The one fact of it for whoever asks at every step: false while starts are held back because the engine is away. */
+bool node_reaches_engine(struct node *node);
 /* False when a loop died or the lease is lost: health is red, the process should end non-zero. `error` says why. */
 bool node_is_healthy(struct node *node, struct weir_error *error);
 

@@ -145,6 +145,7 @@ struct node {
     char purged_to[UUID_TEXT_MAX];
 
     _Atomic int64_t next_beat_us;
+    enum node_aside told_aside;     /* by the last heartbeat, of whose loop it is */
     int64_t retry_us[LOOP_COUNT];   /* a loop whose store call failed waits until then ... */
     int64_t backoff_us[LOOP_COUNT]; /* ... and this long the next time */
 
@@ -154,11 +155,14 @@ struct node {
     atomic_bool closing;
     int wake_fds[LOOP_COUNT];
     atomic_bool woken[LOOP_COUNT];
+    int64_t writes_owed[LOOP_COUNT]; /* of the loop alone: wakes that it has taken and whose write it has not read */
     int group_fd; /* epoll over everything, for node_fd() */
 };
 
 /* --- wake_up.c --- */
 void loop_wake(struct node *node, enum loop loop);
+/* Whether the loop was woken since the last call; afterwards its file descriptor is silent until the next wake. */
+bool loop_take_wake(struct node *node, enum loop loop);
 /* Sleeps until `until_boot_us` or a wake; the dispatcher's loop also wakes for other processes. */
 void loop_sleep(struct node *node, enum loop loop, int64_t until_boot_us);
 enum weir_status loop_fds_open(struct node *node, struct weir_error *error);

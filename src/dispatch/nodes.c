@@ -62,6 +62,24 @@ static int64_t keeper_margin(const struct node *node)
     return part_us < KEEPER_MARGIN_US ? part_us : KEEPER_MARGIN_US;
 }
 
+static enum node_aside aside_of(struct node *node)
+{
+    if (atomic_load(&node->stop_kind) != 0) {
+        return NODE_ASIDE_STOPPING;
+    }
+    if (node->settings.no_dispatch) {
+        return NODE_ASIDE_NO_DISPATCH;
+    }
+    return atomic_load(&node->paused) ? NODE_ASIDE_PAUSED : NODE_NOT_ASIDE;
+}
+
+/* Whether the next heartbeat comes before its time, to tell what has changed. A stop with nothing to await ends before. */
+static bool beats_early(struct node *node)
+{
+    enum node_aside aside = aside_of(node);
+    return aside != node->told_aside && (aside != NODE_ASIDE_STOPPING || engine_running(node->engine) > 0);
+}
+
 static enum weir_status register_node(struct node *node, struct store *store, struct weir_error *error)
 {
     char host[128] = "unknown";
@@ -78,11 +96,13 @@ static enum weir_status register_node(struct node *node, struct store *store, st
         .version = WEIR_VERSION,
         .engine = engine_name(node->engine),
         .is_outlived = !engine_has(node->engine, ENGINE_DIES_WITH_NODE),
+        .aside = aside_of(node),
         .lease_us = node->settings.lease_us,
     };
     enum weir_status status = store_node_start(store, &options, &id, error);
     if (status == WEIR_OK) {
         atomic_store(&node->id, id);
+        node->told_aside = options.aside;
         atomic_store(&node->lease_end_boot_us, time_add(began_us, node->settings.lease_us - keeper_margin(node)));
         engine_lease(node->engine, atomic_load(&node->lease_end_boot_us));
         struct event event = {.type = EVENT_NODE_STARTED, .node = node->name, .group = node->group, .count = id};
@@ -172,7 +192,7 @@ int64_t nodes_step(struct node *node)
     if (atomic_load(&node->lease_lost)) {
         return stand_up(node, now_us);
     }
-    if (now_us < atomic_load(&node->next_beat_us)) {
+    if (now_us < atomic_load(&node->next_beat_us) && !beats_early(node)) {
         return atomic_load(&node->next_beat_us);
     }
     pthread_mutex_lock(&node->lock);
@@ -184,7 +204,8 @@ int64_t nodes_step(struct node *node)
                              .engine_error = engine_error[0] == '\0' ? NULL : engine_error,
                              .keeper_pid = engine_keeper_pid(node->engine),
                              .running = engine_running(node->engine),
-                             .stuck = atomic_load(&node->stuck)};
+                             .stuck = atomic_load(&node->stuck),
+                             .aside = aside_of(node)};
     enum weir_status status = store_node_beat(node->stores[LOOP_HEARTBEAT], atomic_load(&node->id), &beat, &error);
     if (status == WEIR_STALE_FENCE && !atomic_load(&node->stopped)) {
         lose_lease(node);
@@ -194,6 +215,7 @@ int64_t nodes_step(struct node *node)
         return loop_failed(node, LOOP_HEARTBEAT, now_us, status, &error);
     }
     FAILPOINT("after_beat");
+    node->told_aside = beat.aside;
     loop_succeeded(node, LOOP_HEARTBEAT);
     if (!lease_is_valid(node)) {
         loop_wake(node, LOOP_DISPATCH); /* it has held back since our lease was over */

@@ -19,13 +19,17 @@ void loop_wake(struct node *node, enum loop loop)
     }
 }
 
-static void drain(struct node *node, enum loop loop)
+/* A wake is the flag first and then the write: who takes the flag may find nothing to read yet. What comes late is read all
+ * the same, or its loop could not sleep before somebody else wakes it. */
+bool loop_take_wake(struct node *node, enum loop loop)
 {
     uint64_t count;
-    if (atomic_exchange(&node->woken[loop], false)) {
-        ssize_t got = read(node->wake_fds[loop], &count, sizeof count);
-        (void)got;
+    bool woken = atomic_exchange(&node->woken[loop], false);
+    node->writes_owed[loop] += woken;
+    if (node->writes_owed[loop] > 0 && read(node->wake_fds[loop], &count, sizeof count) == (ssize_t)sizeof count) {
+        node->writes_owed[loop] -= (int64_t)count;
     }
+    return woken;
 }
 
 static int timeout_ms(int64_t now_us, int64_t until_us)
@@ -43,7 +47,7 @@ static int timeout_ms(int64_t now_us, int64_t until_us)
 
 void loop_sleep(struct node *node, enum loop loop, int64_t until_boot_us)
 {
-    int store_fd = loop == LOOP_DISPATCH ? store_wake_fd(node->stores[loop]) : -1;
+    int store_fd = loop == LOOP_DISPATCH ? store_wake_fd(node->stores[loop], node->group) : -1;
     struct pollfd fds[2] = {{.fd = node->wake_fds[loop], .events = POLLIN}, {.fd = store_fd, .events = POLLIN}};
     int64_t until_us = until_boot_us;
     while (!atomic_load(&node->woken[loop])) {
@@ -62,11 +66,11 @@ void loop_sleep(struct node *node, enum loop loop, int64_t until_boot_us)
             .tv_sec = 0, .tv_nsec = look_us > now_us && look_us - now_us < 1000 ? (long)(look_us - now_us) * 1000 : 0};
         int ready = left.tv_nsec > 0 ? ppoll(fds, watched, &left, NULL) : poll(fds, watched, timeout_ms(now_us, look_us));
         if (atomic_load(&node->woken[loop]) || atomic_load(&node->closing) || node_now(node) >= until_us ||
-            (ready < 0 && errno != EINTR)) {
+            (ready < 0 && errno != EINTR) || (ready > 0 && fds[0].revents != 0)) {
             break;
         }
     }
-    drain(node, loop);
+    (void)loop_take_wake(node, loop);
 }
 
 enum weir_status loop_fds_open(struct node *node, struct weir_error *error)
@@ -99,7 +103,7 @@ void loop_fds_close(struct node *node)
 int node_fd(struct node *node)
 {
     struct epoll_event wanted = {.events = EPOLLIN};
-    int fds[2] = {store_wake_fd(node->stores[LOOP_DISPATCH]), engine_fd(node->engine)};
+    int fds[2] = {store_wake_fd(node->stores[LOOP_DISPATCH], node->group), engine_fd(node->engine)};
     for (int i = 0; i < 2; i++) {
         if (fds[i] >= 0 && epoll_ctl(node->group_fd, EPOLL_CTL_ADD, fds[i], &wanted) != 0 && errno != EEXIST) {
             return -1;

@@ -4,6 +4,8 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/text.h"
+#include "base/uuid.h"
 #include "library/library.h"
 
 /* A waiting call looks again after this, whatever wakes it or not; and never sooner than the other. */
@@ -55,6 +57,23 @@ _Static_assert(WEIR_END_COMPLETED + ITEM_COMPLETED == (int)ITEM_COMPLETED &&
                    (int)ITEM_CANCELLED == ITEM_COMPLETED + WEIR_END_CANCELLED,
                "ends are the terminal states, in their order");
 
+/* The whole id of which `id` may be the beginning: what begins so later is another execution. */
+static enum weir_status find_whole(struct store *handle, const char *id, char whole[UUID_TEXT_MAX],
+                                   struct weir_error *error)
+{
+    json_t *why = NULL;
+    if (uuid_is_valid(id) && strspn(id, "0123456789abcdef-") == UUID_TEXT_LENGTH) {
+        text_copy(whole, UUID_TEXT_MAX, id);
+        return WEIR_OK;
+    }
+    enum weir_status status = store_why(handle, id, &why, error);
+    if (status == WEIR_OK) {
+        text_copy(whole, UUID_TEXT_MAX, json_string_value(json_object_get(why, "id")));
+        json_decref(why);
+    }
+    return status;
+}
+
 static enum weir_status look(struct store *handle, const char *id, enum item_state *ret_state, struct weir_error *error)
 {
     json_t *page = NULL;
@@ -85,13 +104,15 @@ static void await_change(struct store *handle, int64_t until_us)
     const struct clock *clock = clock_system();
     int64_t look_us = clock_boot(clock) + WAIT_LOOK_US;
     int64_t again_us = TIME_NEVER;
+    int fd = store_wake_fd(handle, NULL);
     sleep_us(-1, WAIT_PAUSE_US);
-    while (!store_wake_drain(handle, &again_us)) {
+    while (fd < 0 || !store_wake_drain(handle, &again_us)) { /* without an fd every answer would be "perhaps" */
         int64_t left_us = (look_us < until_us ? look_us : until_us) - clock_boot(clock);
         if (left_us <= 0) {
             return;
         }
-        sleep_us(store_wake_fd(handle), again_us < left_us ? again_us : left_us);
+        sleep_us(fd, again_us < left_us ? again_us : left_us);
+        fd = store_wake_fd(handle, NULL); /* a lost connection has another one */
     }
 }
 
@@ -99,7 +120,7 @@ static enum weir_status await_end(struct store *handle, const char *id, int64_t 
                                   struct weir_error *error)
 {
     int64_t until_us = timeout_us < 0 ? TIME_NEVER : time_add(clock_boot(clock_system()), timeout_us);
-    (void)store_wake_fd(handle); /* from now on it notices changes; then look: none is missed */
+    (void)store_wake_fd(handle, NULL); /* from now on it notices changes; then look: none is missed */
     for (;;) {
         enum weir_status status = look(handle, id, ret_state, error);
         /* Somebody else has the file for long: that is no reason to stop waiting. */
@@ -118,6 +139,7 @@ enum weir_status weir_wait(struct weir *weir, const char *id, int64_t timeout_us
 {
     struct store *handle = NULL;
     enum item_state state = ITEM_PENDING;
+    char whole[UUID_TEXT_MAX];
     enum weir_status status = need_id(id, "", error);
     if (status == WEIR_OK) {
         status = handle_borrow(weir, &handle, error);
@@ -125,10 +147,13 @@ enum weir_status weir_wait(struct weir *weir, const char *id, int64_t timeout_us
     if (status != WEIR_OK) {
         return status;
     }
-    status = await_end(handle, id, timeout_us, &state, error);
+    status = find_whole(handle, id, whole, error);
+    if (status == WEIR_OK) {
+        status = await_end(handle, whole, timeout_us, &state, error);
+    }
     handle_give_back(weir, handle);
     if (status == WEIR_OK && ret_json != NULL) {
-        status = weir_show(weir, id, ret_json, error);
+        status = weir_show(weir, whole, ret_json, error);
     }
     if (status == WEIR_OK && ret_end != NULL) {
         *ret_end = (enum weir_end)(state - ITEM_COMPLETED);

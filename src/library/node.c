@@ -63,7 +63,7 @@ static enum weir_status open_temporal(struct weir_node *node, const struct weir_
                                         .namespace_name = given->namespace_name,
                                         .task_queue = given->task_queue,
                                         .encoding = given->encoding,
-                                        .tls = given->tls || given->api_key_file != NULL,
+                                        .tls = given->tls,
                                         .ca_file = given->ca_file,
                                         .certificate_file = given->certificate_file,
                                         .key_file = given->key_file,

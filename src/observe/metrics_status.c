@@ -59,10 +59,13 @@ static void render_workspaces(struct metrics_text *to, const json_t *status)
         const char *total; /* key of the status with the sum over all; NULL = there is none */
         const char *name;
         const char *help;
+        double divisor;
     } series[] = {
-        {"slots_used", "slots_used", "weir_workspace_active", "Slots that a workspace uses."},
-        {"slots_max", NULL, "weir_workspace_limit", "Slots that a workspace may use."},
-        {"pending", "pending", "weir_workspace_pending", "Executions of a workspace that wait."},
+        {"slots_used", "slots_used", "weir_workspace_active", "Slots that a workspace uses.", 1},
+        {"slots_max", NULL, "weir_workspace_limit", "Slots that a workspace may use.", 1},
+        {"pending", "pending", "weir_workspace_pending", "Executions of a workspace that wait.", 1},
+        {"oldest_pending_age_us", NULL, "weir_workspace_oldest_pending_age_seconds",
+         "How long the next execution of a workspace has waited.", (double)MICROSECONDS_PER_SECOND},
     };
     const json_t *workspaces = json_object_get(status, "workspaces");
     bool has_others = number_of(status, "workspace_count") > (double)json_array_size(workspaces);
@@ -73,13 +76,39 @@ static void render_workspaces(struct metrics_text *to, const json_t *status)
         metrics_text_head(to, series[i].name, "gauge", series[i].help);
         json_array_foreach(workspaces, at, workspace)
         {
-            double value = number_of(workspace, series[i].key);
+            double value = number_of(workspace, series[i].key) / series[i].divisor;
             const char *name = json_string_value(json_object_get(workspace, "name"));
             sum += value;
             metrics_text_sample(to, series[i].name, "workspace", name == NULL ? "" : name, value);
         }
         if (has_others && series[i].total != NULL) {
             metrics_text_sample(to, series[i].name, "workspace", "_other", number_of(status, series[i].total) - sum);
+        }
+    }
+}
+
+static void render_groups(struct metrics_text *to, const json_t *status)
+{
+    static const struct {
+        const char *key;
+        const char *name;
+        const char *help;
+        double divisor;
+    } series[] = {
+        {"pending", "weir_group_pending", "Executions that wait for the nodes of an executor group.", 1},
+        {"oldest_pending_age_us", "weir_group_oldest_pending_age_seconds",
+         "How long the oldest of the next executions of a group's workspaces has waited.",
+         (double)MICROSECONDS_PER_SECOND},
+    };
+    for (size_t i = 0; i < sizeof series / sizeof series[0]; i++) {
+        size_t at;
+        json_t *group;
+        metrics_text_head(to, series[i].name, "gauge", series[i].help);
+        json_array_foreach(json_object_get(status, "groups"), at, group)
+        {
+            const char *name = json_string_value(json_object_get(group, "name"));
+            metrics_text_sample(to, series[i].name, "group", name == NULL ? "" : name,
+                                number_of(group, series[i].key) / series[i].divisor);
         }
     }
 }
@@ -100,6 +129,7 @@ enum weir_status metrics_render_store(const json_t *status, struct text *to)
     }
     render_reasons(&text, status);
     render_workspaces(&text, status);
+    render_groups(&text, status);
     return text.status;
 }
 

@@ -35,7 +35,7 @@ enum item_state {
     X(REASON_WORKSPACE_PAUSED, "workspace_paused", "its workspace is paused")                                              \
     X(REASON_QUEUE_PAUSED, "queue_paused", "the queue is paused")                                                          \
     X(REASON_NO_NODE_IN_GROUP, "no_node_in_group",                                                                         \
-      "no node of its executor group claims: none lives, or all are paused or draining")                                   \
+      "no node of its executor group claims: none lives, or all stand aside")                                   \
     X(REASON_ENGINE_UNREACHABLE, "engine_unreachable", "no node of its group reaches its engine")                          \
     X(REASON_WORKSPACE_AT_CAPACITY, "workspace_at_capacity", "its workspace uses all the slots of its plan")               \
     X(REASON_READY, "ready", "nothing holds it back; it starts when its turn comes")

@@ -23,6 +23,7 @@ enum {
     IDEMPOTENCY_KEY_MAX = 255,           /* bytes */
     ERROR_CODE_MAX = 64,                 /* bytes */
     ERROR_TEXT_MAX = 2048,               /* bytes kept of an error's message */
+    REASON_MAX = 2048,                   /* bytes of what an operator says about his act */
     PARAMS_BYTES_MAX = 1024 * 1024,      /* one execution's params */
     STEP_OUTPUT_BYTES_MAX = 1024 * 1024, /* what a step may give to its successors, unless the definition says less */
     PRIORITY_LEAST = -100,

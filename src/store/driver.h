@@ -62,7 +62,7 @@ struct store_driver {
     enum weir_status (*show)(struct store *, const char *, json_t **, struct weir_error *);
     enum weir_status (*why)(struct store *, const char *, json_t **, struct weir_error *);
     enum weir_status (*status)(struct store *, size_t, json_t **, struct weir_error *);
-    int (*wake_fd)(struct store *);
+    int (*wake_fd)(struct store *, const char *group);
     bool (*wake_drain)(struct store *, int64_t *);
 };
 

@@ -48,13 +48,17 @@ static enum weir_status check_params(const struct enqueue_request *request, stru
 static enum weir_status check_text(const char *what, const char *text, size_t most, struct weir_error *error)
 {
     size_t length = text == NULL ? 0 : strlen(text);
-    if (length == 0 || length > most || !text_is_utf8(text, length)) {
-        return error_set(error, WEIR_INVALID_ARGUMENT, "%s %s", what,
-                         length == 0     ? "is missing"
-                         : length > most ? "is too long"
-                                         : "is not UTF-8");
+    if (length > 0 && length <= most && text_is_utf8(text, length)) {
+        return WEIR_OK;
     }
-    return WEIR_OK;
+    error_set(error, WEIR_INVALID_ARGUMENT, "%s %s", what,
+              length == 0     ? "is missing"
+              : length > most ? "is too long"
+                              : "is not UTF-8");
+    if (length > most) {
+        error_hint(error, "at most %zu bytes", most);
+    }
+    return WEIR_INVALID_ARGUMENT;
 }
 
 enum weir_status enqueue_request_check(const struct enqueue_request *request, struct weir_error *error)

@@ -32,6 +32,13 @@ const char *node_wish_name(enum node_wish wish)
     return names[wish];
 }
 
+const char *node_aside_name(enum node_aside aside)
+{
+    static const char *const names[] = {NULL, "paused", "stopping", "no_dispatch"};
+    INVARIANT((unsigned)aside < sizeof names / sizeof names[0]);
+    return names[aside];
+}
+
 const char *bulk_act_name(enum bulk_act act)
 {
     static const char *const names[] = {"cancel", "retry", "release", "purge"};
@@ -406,12 +413,22 @@ enum weir_status store_record(struct store *store, int64_t node_id, struct recor
 
 /* --- nodes --- */
 
+static enum weir_status refuse_blank(const char *what, struct weir_error *error)
+{
+    error_set(error, WEIR_INVALID_ARGUMENT, "the %s's name is nothing but blanks", what);
+    error_hint(error, "give it a name that can be seen");
+    return WEIR_INVALID_ARGUMENT;
+}
+
 enum weir_status store_node_start(struct store *store, const struct node_options *options, int64_t *ret_node_id,
                                   struct weir_error *error)
 {
     if (options->name == NULL || options->group == NULL || options->lease_us <= 0 ||
         strlen(options->name) > NODE_NAME_MAX || strlen(options->group) > GROUP_NAME_MAX) {
         return error_set(error, WEIR_INVALID_ARGUMENT, "a node needs a name, a group and a lease");
+    }
+    if (text_is_blank(options->name)) {
+        return refuse_blank("node", error);
     }
     CALL(store, "node_start", error, store->driver->node_start(store, options, ret_node_id, detail));
 }
@@ -475,6 +492,11 @@ enum weir_status store_bulk(struct store *store, enum bulk_act act, const struct
     if (limit == 0 || limit > LIST_LIMIT_MOST || filter == NULL || after == NULL) {
         return error_set(error, WEIR_MISUSE, "a bulk act takes 1 to %d executions at a time", LIST_LIMIT_MOST);
     }
+    if (why != NULL && strlen(why) > REASON_MAX) {
+        error_set(error, WEIR_INVALID_ARGUMENT, "the reason is too long");
+        error_hint(error, "at most %d bytes", REASON_MAX);
+        return WEIR_INVALID_ARGUMENT;
+    }
     CALL(store, bulk_act_name(act), error,
          store->driver->bulk(store, act, filter, after, limit, actor, why, ret_result, detail));
 }
@@ -500,6 +522,9 @@ enum weir_status store_set_plan(struct store *store, const struct plan_change *c
     if (status != WEIR_OK) {
         return status;
     }
+    if (text_is_blank(change->name)) {
+        return refuse_blank("plan", error);
+    }
     if (change->max_concurrent < 0 || change->max_concurrent > MAX_CONCURRENT_MOST) {
         return error_set(error, WEIR_INVALID_ARGUMENT, "max_concurrent must be 1 to %d", MAX_CONCURRENT_MOST);
     }
@@ -507,6 +532,17 @@ enum weir_status store_set_plan(struct store *store, const struct plan_change *c
         return error_set(error, WEIR_INVALID_ARGUMENT, "weight must be 1 to %d", WEIGHT_MOST);
     }
     CALL(store, "set_plan", error, store->driver->set_plan(store, change, detail));
+}
+
+/* One of an older version goes on; no more are made. */
+static enum weir_status change_blank_workspace(struct store *store, const struct workspace_change *change,
+                                               struct weir_error *error)
+{
+    struct workspace_change only_change = *change;
+    only_change.create = false;
+    struct call call = begin(store, "set_workspace", error);
+    enum weir_status status = end(&call, store->driver->set_workspace(store, &only_change, &call.own));
+    return status == WEIR_WORKSPACE_NOT_FOUND && change->create ? refuse_blank("workspace", error) : status;
 }
 
 enum weir_status store_set_workspace(struct store *store, const struct workspace_change *change, struct weir_error *error)
@@ -517,6 +553,9 @@ enum weir_status store_set_workspace(struct store *store, const struct workspace
     }
     if (change->max_concurrent < -1 || change->max_concurrent > MAX_CONCURRENT_MOST) {
         return error_set(error, WEIR_INVALID_ARGUMENT, "max_concurrent must be 1 to %d", MAX_CONCURRENT_MOST);
+    }
+    if (text_is_blank(change->name)) {
+        return change_blank_workspace(store, change, error);
     }
     CALL(store, "set_workspace", error, store->driver->set_workspace(store, change, detail));
 }
@@ -675,9 +714,9 @@ enum weir_status store_status(struct store *store, size_t workspaces_max, json_t
     CALL(store, "status", error, store->driver->status(store, workspaces_max, ret_status, detail));
 }
 
-int store_wake_fd(struct store *store)
+int store_wake_fd(struct store *store, const char *group)
 {
-    return store->driver->wake_fd(store);
+    return store->driver->wake_fd(store, group);
 }
 
 bool store_wake_drain(struct store *store, int64_t *ret_again_us)

@@ -147,7 +147,7 @@ struct claimed_item {
     int attempts; /* starts refused so far */
     int handovers;
     bool handed_over; /* this claim takes over from a dead node: `steps` is filled */
-    bool others_wait; /* its workspace is full with it, and more of it could run; false where the store does not know */
+    bool others_wait; /* its workspace is full with this claim, and more of its lane could run; false: not, or not known */
     bool cancel_requested;
     int64_t created_at_us;
     int64_t run_at_us;
@@ -265,6 +265,11 @@ WEIR_MUST_CHECK enum weir_status store_complete_rehearse(struct store *store, co
 
 /* --- nodes and recovery --- */
 
+/* Why a node claims nothing by its own decision, whatever an operator wishes; kept in its row, so that `why` can tell. */
+enum node_aside { NODE_NOT_ASIDE, NODE_ASIDE_PAUSED, NODE_ASIDE_STOPPING, NODE_ASIDE_NO_DISPATCH };
+/* "paused", "stopping", "no_dispatch"; NULL for NODE_NOT_ASIDE. */
+const char *node_aside_name(enum node_aside aside);
+
 struct node_options {
     const char *name;
     const char *group;
@@ -275,6 +280,7 @@ struct node_options {
     const char *version;
     const char *engine;
     bool is_outlived; /* what it runs lives on without it (no ENGINE_DIES_WITH_NODE) */
+    enum node_aside aside;
     int64_t lease_us;
 };
 WEIR_MUST_CHECK enum weir_status store_node_start(struct store *store, const struct node_options *options,
@@ -299,6 +305,7 @@ struct node_beat {
     long keeper_pid;          /* in: of now; one that was killed is replaced */
     size_t running;           /* in: executions in the engine */
     size_t stuck;             /* in: of these, stuck */
+    enum node_aside aside;    /* in */
     enum node_wish wish;      /* out */
     bool queue_paused;        /* out: the queue or the group is paused */
     int64_t now_us;           /* out */
@@ -394,7 +401,7 @@ struct bulk_result {
  * the start). cancel: pending ones never start, running ones are passed to their engine. retry: a FAILED or CANCELLED one
  * is enqueued again as a new execution (terminal rows are never rewritten); its finished steps are not copied. release: a
  * pending one starts now, whatever its run_at or backoff. purge: ended ones are removed with all that belongs to them.
- * `actor` and `why` go on record. */
+ * `actor` and `why` (at most REASON_MAX bytes) go on record. */
 WEIR_MUST_CHECK enum weir_status store_bulk(struct store *store, enum bulk_act act, const struct execution_filter *filter,
                                             const char *after, size_t limit, const char *actor, const char *why,
                                             struct bulk_result *ret_result, struct weir_error *error);
@@ -488,19 +495,23 @@ WEIR_MUST_CHECK enum weir_status store_show(struct store *store, const char *id,
                                             struct weir_error *error);
 /* Why it is not running (or what it does): {"id", "status", "pending_reason", "because", "slots_used", "slots_max",
  * "slot_holders": [...], "place", "place_is_exact", "due_at", "attempts", "attempts_max", "deferrals", "handovers", "node",
- * "nodes_live" and "paused_node" (of no_node_in_group: how many live in its group, all of them paused, draining or
- * stopping, and the name of one that can be resumed, else null) ...}. */
+ * "nodes_live" and "paused_node" (of no_node_in_group: how many live in its group, none of which claims, and the name of
+ * one that an operator has paused and can resume, else null) ...}. */
 WEIR_MUST_CHECK enum weir_status store_why(struct store *store, const char *id, json_t **ret_why, struct weir_error *error);
 /* Kept counters, never COUNT(*): {"pending", "slots_used", "completed", "failed", "cancelled", "oldest_pending_age_us",
- * "pending_reasons": {reason: n}, "workspaces": [...], "nodes": n, "queue_paused": bool, "schema": n ...}; at most
- * `workspaces_max` workspaces, by pressure. */
+ * "pending_reasons": {reason: n}, "workspaces": [...], "groups": [{"name", "paused", "pending", "oldest_pending_age_us"}],
+ * "nodes": n, "queue_paused": bool, "schema": n ...}; at most `workspaces_max` workspaces, by pressure, and
+ * STATUS_GROUPS_MOST executor groups. */
+enum { STATUS_GROUPS_MOST = 100 };
 WEIR_MUST_CHECK enum weir_status store_status(struct store *store, size_t workspaces_max, json_t **ret_status,
                                               struct weir_error *error);
 
 /* --- wake-ups --- */
 
-/* Readable when another process may have changed something; -1 when the driver has none (then poll). */
-int store_wake_fd(struct store *store);
+/* Readable when another process may have changed something; -1 when the driver has none (then poll). `group` (NULL = every
+ * one) is whose work the caller claims: a driver that is told whose it is leaves that of others out. The first call of a
+ * handle decides. */
+int store_wake_fd(struct store *store, const char *group);
 /* Empties the fd. True when something really changed since the last call; *ret_again_us says when to ask once more because
  * a commit may still be on its way (TIME_NEVER: no need), relative. */
 bool store_wake_drain(struct store *store, int64_t *ret_again_us);

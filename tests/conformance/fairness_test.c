@@ -315,6 +315,55 @@ static void a_lane_cut_off_by_the_limit_stays_ready(void **state)
     assert_int_equal(claimed, 4 * WORKSPACES);
 }
 
+/* Of the claim's items of the workspace; all of them must say the same. */
+static bool others_wait(const struct claim_result *claim, const char *workspace)
+{
+    size_t waits = 0;
+    size_t count = 0;
+    for (size_t i = 0; i < claim->count; i++) {
+        bool counts = strcmp(claim->items[i].workspace, workspace) == 0;
+        count += counts;
+        waits += counts && claim->items[i].others_wait;
+    }
+    assert_true(count > 0 && (waits == 0 || waits == count));
+    return waits > 0;
+}
+
+static void a_claim_tells_behind_which_items_others_wait(void **state)
+{
+    struct scene *scene = *state;
+    scene_workspace(scene, "exact-co", "pro");
+    scene_enqueue_many(scene, "pro-co", 7);
+    scene_enqueue_many(scene, "exact-co", 5);
+    scene_enqueue_many(scene, "big-co", 3);
+    struct claim_result claim = scene_claim(scene, 70);
+    assert_int_equal(claim.count, 13);
+    assert_true(others_wait(&claim, "pro-co"));    /* full, and two are left */
+    assert_false(others_wait(&claim, "exact-co")); /* full, and nothing is left */
+    assert_false(others_wait(&claim, "big-co"));   /* neither */
+    scene_complete(scene, &claim);
+    claim = scene_claim(scene, 70);
+    assert_int_equal(claim.count, 2);
+    assert_false(others_wait(&claim, "pro-co"));
+    /* A claim that stops at its limit leaves more that could run, and slots for it. */
+    scene_enqueue_many(scene, "big-co", 10);
+    claim = scene_claim(scene, 4);
+    assert_int_equal(claim.count, 4);
+    assert_false(others_wait(&claim, "big-co"));
+    /* One at a time: told with the item that takes the last slot, as long as any is left behind it. */
+    for (int left = 3; left > 0; left--) {
+        scene_enqueue(scene, "free-co");
+    }
+    for (int left = 3; left > 0; left--) {
+        do {
+            claim = scene_claim(scene, 1);
+            assert_int_equal(claim.count, 1);
+        } while (strcmp(claim.items[0].workspace, "free-co") != 0);
+        assert_int_equal(others_wait(&claim, "free-co"), left > 1);
+        scene_complete(scene, &claim);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -336,6 +385,7 @@ int main(void)
         SCENE_TEST(a_paused_group_stops_only_itself),
         SCENE_TEST(waiting_for_a_slot_never_counts_as_an_attempt),
         SCENE_TEST(a_lane_cut_off_by_the_limit_stays_ready),
+        SCENE_TEST(a_claim_tells_behind_which_items_others_wait),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -459,6 +459,54 @@ static void pauses_nodes_and_engines_are_reasons(void **state)
     assert_why(scene, id, "ready");
 }
 
+static void beat_with(struct scene *scene, bool reachable)
+{
+    struct node_beat beat = {.engine_reachable = reachable, .engine_error = "127.0.0.1:7233 refuses connections"};
+    scene_ok(scene, store_node_beat(scene->store, scene->node, &beat, &scene->error));
+}
+
+/* TIME_NEVER: its engine can be reached. */
+static void assert_away_since(struct scene *scene, const char *id, int64_t since_us)
+{
+    char since[TIME_TEXT_MAX] = "";
+    json_t *answer = why(scene, id);
+    assert_non_null(json_object_get(answer, "engine_unreachable_since"));
+    if (since_us == TIME_NEVER) {
+        assert_true(json_is_null(json_object_get(answer, "engine_unreachable_since")));
+        assert_true(json_is_null(json_object_get(answer, "engine_error")));
+    } else {
+        time_format(since_us, since);
+        assert_string_equal(json_text_at(answer, "engine_unreachable_since"), since);
+        assert_string_equal(json_text_at(answer, "engine_error"), "127.0.0.1:7233 refuses connections");
+    }
+    json_decref(answer);
+}
+
+static void an_engine_that_is_away_is_told_with_since_when_to_what_waits_and_what_runs(void **state)
+{
+    struct scene *scene = *state;
+    const char *first = scene_enqueue(scene, "pro-co");
+    struct claimed_item item = scene_claim_one(scene);
+    const char *second = scene_enqueue(scene, "pro-co");
+    for (int round = 0; round < 2; round++) {
+        assert_away_since(scene, item.id, TIME_NEVER);
+        assert_away_since(scene, second, TIME_NEVER);
+        beat_with(scene, false);
+        int64_t since_us = scene_now(scene);
+        scene_pass(scene, SECONDS(3));
+        beat_with(scene, false);
+        assert_away_since(scene, item.id, since_us); /* its start has no answer yet */
+        assert_why(scene, second, "engine_unreachable");
+        assert_away_since(scene, second, since_us);
+        beat_with(scene, true);
+        if (round == 0) {
+            assert_int_equal(scene_record(scene, RECORD_DISPATCHED, &item), WEIR_OK);
+        }
+    }
+    assert_string_equal(first, item.id);
+    assert_away_since(scene, first, TIME_NEVER);
+}
+
 /* By why, by the view and by status: no node claims, `live` are there, and `paused` is one to resume (NULL: none). */
 static void assert_unserved(struct scene *scene, const char *id, int live, const char *paused)
 {
@@ -503,6 +551,65 @@ static void nodes_that_are_told_to_claim_nothing_do_not_serve_their_group(void *
     assert_unserved(scene, id, 2, "node-2");
     scene_ok(scene, store_node_wish(scene->store, "node-1", NODE_RUN, &scene->error));
     assert_reason(scene, id, "ready");
+}
+
+static json_t *node_facts(struct scene *scene, const char *name)
+{
+    json_t *page = NULL;
+    struct list_options options = {.kind = LIST_NODES, .name = name};
+    scene_ok(scene, store_list(scene->store, &options, &page, &scene->error));
+    json_t *facts = json_deep_copy(json_array_get(json_object_get(page, "items"), 0));
+    json_decref(page);
+    return facts;
+}
+
+static void assert_node_state(struct scene *scene, const char *name, const char *state)
+{
+    json_t *facts = node_facts(scene, name);
+    assert_string_equal(json_text_at(facts, "state"), state);
+    json_decref(facts);
+}
+
+/* By its own decision: no operator can resume it. */
+static void nodes_that_stand_aside_do_not_serve_their_group(void **state)
+{
+    struct scene *scene = *state;
+    const char *id = scene_enqueue(scene, "pro-co");
+    static const enum node_aside asides[] = {NODE_ASIDE_PAUSED, NODE_ASIDE_STOPPING, NODE_ASIDE_NO_DISPATCH};
+    for (size_t i = 0; i < sizeof asides / sizeof asides[0]; i++) {
+        struct node_beat beat = {.engine_reachable = true, .aside = asides[i]};
+        scene_ok(scene, store_node_beat(scene->store, scene->node, &beat, &scene->error));
+        assert_unserved(scene, id, 1, NULL);
+        assert_node_state(scene, "node-1", node_aside_name(asides[i]));
+    }
+    /* An operator's pause is told before that it does not dispatch, but there is nobody to resume. */
+    scene_ok(scene, store_node_wish(scene->store, "node-1", NODE_PAUSE, &scene->error));
+    assert_unserved(scene, id, 1, NULL);
+    assert_node_state(scene, "node-1", "paused");
+    scene_ok(scene, store_node_wish(scene->store, "node-1", NODE_RUN, &scene->error));
+    struct node_beat beat = {.engine_reachable = true};
+    scene_ok(scene, store_node_beat(scene->store, scene->node, &beat, &scene->error));
+    assert_reason(scene, id, "ready");
+    assert_node_state(scene, "node-1", "alive");
+}
+
+static void one_that_starts_aside_never_serves(void **state)
+{
+    struct scene *scene = *state;
+    const char *id = scene_enqueue(scene, "pro-co");
+    scene_ok(scene, store_node_stop(scene->store, scene->node, true, &scene->error));
+    struct node_options options = {.name = "producer",
+                                   .group = "default",
+                                   .host = "host",
+                                   .boot_id = "boot",
+                                   .version = "test",
+                                   .engine = "scripted",
+                                   .aside = NODE_ASIDE_NO_DISPATCH,
+                                   .lease_us = NODE_LEASE_US};
+    int64_t node = 0;
+    scene_ok(scene, store_node_start(scene->store, &options, &node, &scene->error));
+    assert_unserved(scene, id, 1, NULL);
+    assert_node_state(scene, "producer", "no_dispatch");
 }
 
 static void a_handed_over_one_says_so(void **state)
@@ -577,6 +684,59 @@ static void counters_follow_every_move(void **state)
     assert_status(scene, 0, 1, 1, 1, 3);
 }
 
+static const json_t *group_of(const json_t *status, const char *name)
+{
+    size_t i;
+    json_t *group;
+    json_array_foreach(json_object_get(status, "groups"), i, group)
+    {
+        if (strcmp(json_text_at(group, "name"), name) == 0) {
+            return group;
+        }
+    }
+    return NULL;
+}
+
+static void status_knows_each_group(void **state)
+{
+    struct scene *scene = *state;
+    json_t *status = NULL;
+    (void)scene_enqueue_request(scene,
+                                &(struct enqueue_request){.workspace = "big-co", .workflow = "hello", .group = "batch"});
+    scene_pass(scene, SECONDS(5));
+    scene_enqueue_many(scene, "pro-co", 2);
+    scene_pass(scene, SECONDS(3));
+    (void)scene_enqueue_request(scene,
+                                &(struct enqueue_request){.workspace = "pro-co", .workflow = "hello", .group = "batch"});
+    (void)scene_enqueue_request(
+        scene, &(struct enqueue_request){
+                   .workspace = "big-co", .workflow = "hello", .group = "later", .run_at_us = scene_now(scene) + SECONDS(9)});
+    scene_ok(scene, store_set_paused(scene->store, "batch", true, &scene->error));
+    scene_ok(scene, store_status(scene->store, 10, &status, &scene->error));
+    static const struct {
+        const char *name;
+        int pending;
+        int64_t age_us;
+    } wanted[] = {{"default", 2, SECONDS(3)}, {"batch", 2, SECONDS(8)}, {"later", 1, 0}};
+    for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
+        const json_t *group = group_of(status, wanted[i].name);
+        assert_non_null(group);
+        assert_int_equal(json_number_at(group, "pending"), wanted[i].pending);
+        assert_int_equal(json_is_true(json_object_get(group, "paused")), i == 1);
+        assert_int_equal(json_integer_value(json_object_get(group, "oldest_pending_age_us")) / SECONDS(1),
+                         wanted[i].age_us / SECONDS(1));
+    }
+    /* Of a workspace in two groups the older one counts. */
+    const json_t *workspaces = json_object_get(status, "workspaces");
+    for (size_t i = 0; i < json_array_size(workspaces); i++) {
+        const json_t *workspace = json_array_get(workspaces, i);
+        if (strcmp(json_text_at(workspace, "name"), "pro-co") == 0) {
+            assert_int_equal(json_number_at(workspace, "oldest_pending_age_us") / SECONDS(1), 3);
+        }
+    }
+    json_decref(status);
+}
+
 static void status_knows_age_pauses_nodes_and_pressure(void **state)
 {
     struct scene *scene = *state;
@@ -647,12 +807,16 @@ int main(void)
         SCENE_TEST(a_scheduled_one_knows_its_time),
         SCENE_TEST(one_that_backs_off_knows_its_attempts_and_its_time),
         SCENE_TEST(pauses_nodes_and_engines_are_reasons),
+        SCENE_TEST(an_engine_that_is_away_is_told_with_since_when_to_what_waits_and_what_runs),
         SCENE_TEST(nodes_that_are_told_to_claim_nothing_do_not_serve_their_group),
+        SCENE_TEST(nodes_that_stand_aside_do_not_serve_their_group),
+        SCENE_TEST(one_that_starts_aside_never_serves),
         SCENE_TEST(a_handed_over_one_says_so),
         SCENE_TEST(one_that_runs_names_its_node_and_has_no_reason),
         SCENE_TEST(why_of_nothing_is_not_found),
         SCENE_TEST(counters_follow_every_move),
         SCENE_TEST(status_counts_what_waits_by_its_reason),
+        SCENE_TEST(status_knows_each_group),
         SCENE_TEST(status_knows_age_pauses_nodes_and_pressure),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -449,6 +449,31 @@ static void the_end_may_carry_the_last_step(void **state)
     assert_int_equal(scene_number(scene, "SELECT exit_code FROM workflow_node_executions"), 0);
 }
 
+/* A node that asks again sends what was not acknowledged along with what came after. What a step said first stands. */
+static void one_set_may_tell_the_end_of_a_step_twice(void **state)
+{
+    struct scene *scene = *state;
+    static const enum record_kind ends[] = {RECORD_COMPLETED, RECORD_FAILED, RECORD_CANCELLED, RECORD_STEP,
+                                            RECORD_GIVEN_BACK};
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+        struct record_summary summary = {0};
+        struct step_record running = {.step = "one", .state = STEP_RUNNING, .attempt = 1, .exit_code = -1};
+        struct step_record done = {.step = "one", .state = STEP_COMPLETED, .attempt = 1, .exit_code = 7};
+        struct step_record again = {.step = "one", .state = STEP_COMPLETED, .attempt = 1, .exit_code = 8};
+        const char *id = scene_enqueue(scene, "big-co");
+        struct claimed_item item = scene_claim_one(scene);
+        struct record records[4] = {scene_record_of(RECORD_DISPATCHED, &item), scene_record_of(RECORD_STEP, &item),
+                                    scene_record_of(RECORD_STEP, &item), scene_record_of(ends[i], &item)};
+        records[1].step = &running;
+        records[2].step = &done;
+        records[3].step = &again;
+        scene_ok(scene, store_record(scene->store, scene->node, records, 4, &summary, &scene->error));
+        assert_int_equal(summary.changed, 4);
+        assert_int_equal(
+            scene_number(scene, "SELECT exit_code FROM workflow_node_executions WHERE execution_id = '%s'", id), 7);
+    }
+}
+
 static void a_step_output_that_is_too_large_is_refused_alone(void **state)
 {
     struct scene *scene = *state;
@@ -675,6 +700,7 @@ int main(void)
         SCENE_TEST(a_step_keeps_output_variables_and_error_byte_for_byte),
         SCENE_TEST(a_step_has_one_row_with_its_last_attempt),
         SCENE_TEST(the_end_may_carry_the_last_step),
+        SCENE_TEST(one_set_may_tell_the_end_of_a_step_twice),
         SCENE_TEST(a_step_output_that_is_too_large_is_refused_alone),
         SCENE_TEST(a_long_error_is_cut_and_not_refused),
         SCENE_TEST(what_the_time_stamps_cannot_tell_is_an_event),

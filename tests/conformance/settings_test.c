@@ -1,5 +1,6 @@
 /* Plans, workspaces, pauses, definitions: data, changed without restart. And the schema itself. */
 #include "conformance/scene.h"
+#include "store/driver.h"
 
 static void the_plans_of_the_specification_are_there(void **state)
 {
@@ -326,12 +327,45 @@ static void another_handle_sees_the_same_store(void **state)
     assert_int_equal(scene_claim(scene, 1).count, 1);
 }
 
+static void names_of_blanks_are_refused_and_those_that_are_there_go_on(void **state)
+{
+    struct scene *scene = *state;
+    static const char *const blanks[] = {" ", "\xE3\x80\x80  "};
+    struct node_options node = {.name = blanks[0],
+                                .group = "default",
+                                .host = "host",
+                                .boot_id = "boot",
+                                .version = "test",
+                                .engine = "scripted",
+                                .lease_us = NODE_LEASE_US};
+    int64_t node_id = 0;
+    for (size_t i = 0; i < sizeof blanks / sizeof blanks[0]; i++) {
+        struct workspace_change made = {.name = blanks[i], .paused = -1, .create = true};
+        assert_int_equal(set_workspace(scene, &made), WEIR_INVALID_ARGUMENT);
+        assert_non_null(strstr(scene->error.message, "nothing but blanks"));
+        assert_int_equal(set_plan(scene, blanks[i], 1, 1), WEIR_INVALID_ARGUMENT);
+        assert_non_null(strstr(scene->error.message, "nothing but blanks"));
+        node.name = blanks[i];
+        assert_int_equal(store_node_start(scene->store, &node, &node_id, &scene->error), WEIR_INVALID_ARGUMENT);
+        assert_non_null(strstr(scene->error.message, "nothing but blanks"));
+    }
+    assert_int_equal(node_id, 0);
+    /* What an older version has made. */
+    struct workspace_change older = {.name = " ", .plan = "pro", .paused = -1, .create = true};
+    scene_ok(scene, scene->store->driver->set_workspace(scene->store, &older, &scene->error));
+    struct workspace_change changed = {.name = " ", .plan = "free", .paused = 0, .create = true};
+    scene_ok(scene, set_workspace(scene, &changed));
+    scene_enqueue_many(scene, " ", 2);
+    assert_int_equal(scene_claim(scene, 10).count, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         SCENE_TEST(the_plans_of_the_specification_are_there),
         SCENE_TEST(a_new_plan_needs_its_limit),
         SCENE_TEST(wrong_plans_are_refused),
+        SCENE_TEST(names_of_blanks_are_refused_and_those_that_are_there_go_on),
         SCENE_TEST(a_new_workspace_without_a_plan_is_free),
         SCENE_TEST(an_unknown_workspace_is_not_made_by_mistake),
         SCENE_TEST(wrong_workspaces_are_refused),

@@ -576,10 +576,17 @@ def the_queue_and_a_group_pause(weir):
     weir.good('pause')
     assert weir.good('status', '--json').json()['queue_paused'] is True
     assert weir.good('why', execution, '--json').json()['pending_reason'] == 'queue_paused'
-    weir.good('resume')
+    assert weir.good('why', execution).err == 'now: weir resume\n'
     weir.good('pause', '--group', 'default')
+    assert weir.good('why', execution).err == 'now: weir resume\nnow: weir resume --group default\n'
+    weir.good('resume')
     assert weir.good('why', execution, '--json').json()['pending_reason'] == 'queue_paused'
+    said = weir.good('why', execution)
+    assert 'its executor group is paused' in said.out and said.err == 'now: weir resume --group default\n', repr(said)
+    for verb in ('status', 'doctor'):
+        assert 'default is paused' in weir.good(verb).out and 'weir resume --group default' in weir.good(verb).out
     weir.good('resume', '-g', 'default')
+    assert 'paused' not in weir.good('status').out
     assert weir.good('why', execution, '--json').json()['pending_reason'] == 'no_node_in_group'
     assert_error(weir.run('pause', '--group', 'defualt'), 3, 'not_found', 'default')
 
@@ -906,6 +913,115 @@ def a_closed_stdout_ends_quietly(weir):
         process = weir.start('list', stdout=full)
         _, err = process.communicate()
         assert process.returncode == 1 and b'cannot write to stdout' in err
+
+
+def every_act_says_in_json_what_it_changed(weir):
+    weir.make_store()
+    weir.good('workspace', 'set', 'other', '-q')
+    weir.database().execute("INSERT INTO shedlock VALUES ('a', 9e18, 0, 'gone')").connection.commit()
+    weir.database().execute("INSERT INTO nodes (name, executor_group, host, boot_id, pid, keeper_pid, version, engine, lease, "
+                            "started_at, active_at, expires_at) VALUES ('n1', 'default', '', '', 0, 0, '', '', 1, 0, 0, 9e18)"
+                            ).connection.commit()
+    url = f'sqlite:{os.path.realpath(weir.path("weir.db"))}'
+    acts = (
+        (('pause',), {'group': None, 'paused': True}),
+        (('resume', '-g', 'default'), {'group': 'default', 'paused': False}),
+        (('workspace', 'set', 'new'), {'name': 'new', 'created': True, 'plan': 'free', 'max_concurrent': None, 'as_plan': False}),
+        (('workspace', 'set', 'acme', '--max-concurrent', '7'),
+         {'name': 'acme', 'created': False, 'plan': None, 'max_concurrent': 7, 'as_plan': False}),
+        (('workspace', 'set', 'acme', '--plan', 'pro', '--as-plan'),
+         {'name': 'acme', 'created': False, 'plan': 'pro', 'max_concurrent': None, 'as_plan': True}),
+        (('workspace', 'pause', 'acme'), {'name': 'acme', 'paused': True}),
+        (('workspace', 'resume', 'acme'), {'name': 'acme', 'paused': False}),
+        (('plan', 'set', 'gold', '--max-concurrent', '9'), {'name': 'gold', 'max_concurrent': 9, 'weight': None}),
+        (('node', 'pause', 'n1'), {'name': 'n1', 'wish': 'pause'}),
+        (('node', 'drain', 'n1'), {'name': 'n1', 'wish': 'drain'}),
+        (('node', 'resume', 'n1'), {'name': 'n1', 'wish': 'run'}),
+        (('store', 'migrate'), {'store': url, 'applied': 0}),
+        (('store', 'backup', 'copy.db'), {'store': url, 'path': 'copy.db'}),
+    )
+    for words, facts in acts:
+        name = ' '.join(words[:1] if words[0] in ('pause', 'resume') else words[:2])
+        for is_dry in (True, False):
+            result = weir.good(*words, '--json', *(('-n',) if is_dry else ()))
+            assert result.json() == {'act': name, **facts, 'dry_run': is_dry}, repr(result)
+    for words, _ in acts[:-1]:
+        if words[-1] == 'new':
+            continue  # there is nothing to change any more
+        result = weir.good(*words, '-q')
+        assert (result.out == '' or words[0] == 'store') and result.err == '', repr(result)
+    lock = weir.good('lock', 'release', 'a', '--json', '-n').json()
+    assert lock == {'act': 'lock release', 'name': 'a', 'holder': 'gone', 'changed': False, 'dry_run': True}, lock
+    assert weir.good('lock', 'release', 'a', '--json', '--yes').json()['changed'] is True
+    assert weir.good('lock', 'release', 'a', '--json', '--yes').json()['changed'] is False
+    assert weir.good('store', 'init', '-n', '-o', 'jsonl').jsonl()[0]['dry_run'] is True
+    weir.write('outside.yaml', 'name: outside\ntemporal: {task_queue: q}\n')
+    weir.good('workflow', 'apply', 'outside.yaml', '-q')
+    id = weir.enqueue('-w', 'acme', 'outside')
+    ended = weir.good('complete', id, '--failed', '--error-code', 'No', '--json', '-n').json()
+    assert ended == {'act': 'complete', 'id': id, 'status': 'FAILED', 'dry_run': True}, ended
+    assert weir.good('complete', id, '--cancelled', '--json').json()['status'] == 'CANCELLED'
+
+
+def lists_are_whole_whatever_their_length(weir):
+    weir.good('store', 'init', '-q')
+    database = weir.database()
+    database.execute("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1201) "
+                     "INSERT INTO plans (name, max_concurrent, weight) SELECT 'p' || i, 1, 1 FROM n")
+    database.close()
+    answer = weir.good('plan', 'list', '--json').json()
+    assert len({row['name'] for row in answer['items']}) == 1204 == answer['count'], answer['count']
+    assert answer['next_cursor'] is None and answer['count_is_exact'] is True
+    assert len(weir.good('plan', 'list').out.splitlines()) == 1205
+
+
+def acts_on_named_executions_list_them(weir):
+    weir.make_store()
+    ids = [weir.enqueue(), weir.enqueue()]
+    items = weir.good('cancel', *ids, '--json').json()['items']
+    assert items == [{'id': id, 'act': 'cancel'} for id in ids], items
+    retried = weir.good('retry', *ids, '--json').json()
+    assert retried['changed'] == 2 and [item['id'] for item in retried['items']] == ids, retried
+    new = [item['new_id'] for item in retried['items']]
+    assert {row['id'] for row in weir.items('list', '--state', 'pending')} == set(new)
+    assert weir.good('cancel', *new, '-n', '-o', 'jsonl').jsonl()[0]['dry_run'] is True
+    assert 'items' not in weir.good('cancel', '-w', 'acme', '--json').json()
+
+
+def names_of_blanks_are_refused(weir):
+    weir.good('store', 'init', '-q')
+    for words in (('workspace', 'set', '   '), ('plan', 'set', '\u3000', '--max-concurrent', '2')):
+        assert_error(weir.run(*words), 2, 'invalid_argument', 'nothing but blanks', 'that can be seen')
+    assert "the node's name is nothing but blanks" in weir.run('serve', '--node', ' ', code=2).err
+
+
+def no_time_is_refused_but_for_a_look(weir):
+    weir.make_store()
+    id = weir.enqueue()
+    assert_error(weir.run('wait', id, '--timeout', '0'), 7, 'timed_out', 'PENDING')
+    for words in (('enqueue', '-w', 'acme', 'hello'), ('list',), ('pause',)):
+        assert_error(weir.run(*words, '--timeout', '0s'), 2, 'invalid_argument', '--timeout 0')
+    assert len(weir.items('list')) == 1
+
+
+def what_cannot_be_read_or_written_says_what_to_do(weir):
+    weir.make_store()
+    weir.write('large.json', '{"a": "' + 'x' * (1 << 20) + '"}')
+    enqueue = ('enqueue', '-w', 'acme', 'hello', '--params')
+    assert_error(weir.run(*enqueue, '@none.json'), 3, 'not_found', 'none.json', 'that you may read')
+    assert_error(weir.run(*enqueue, '@.'), 2, 'invalid_argument', 'directory', 'that you may read')
+    assert_error(weir.run(*enqueue, '@large.json'), 2, 'params_too_large', 'a reference to it')
+    assert_error(weir.run(*enqueue, '{x'), 2, 'params_invalid', "--params '{")
+    assert_error(weir.run('enqueue', '-w', 'acme', 'hello', '--priority', 'x'), 2, 'invalid_argument', '-100 to 100')
+    assert_error(weir.run('store', 'backup', 'none/copy.db'), 6, 'store_unreachable', 'its folder must be there')
+    assert_error(weir.run('list', '--store', 'sqlite:weir.db/x.db'), 6, 'store_unreachable', 'for example sqlite:')
+
+
+def a_narrow_terminal_breaks_no_line_in_two(weir):
+    weir.make_store()
+    id = weir.enqueue()
+    said = weir.terminal('list', env={'COLUMNS': '20', 'NO_COLOR': '1', 'LC_ALL': 'C'}).out
+    assert f'ID         {id}' in said and 'STATE      . PENDING' in said, repr(said)
 
 
 def quiet_says_only_what_is_wrong(weir):

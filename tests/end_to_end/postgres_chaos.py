@@ -48,6 +48,7 @@ WORKFLOWS = {
     # Lives when the lease of a paused node ends: if nobody killed it, it would meet its own second run.
     'long': {'only': Step(milliseconds=LEASE_SECONDS * 2000)},
 }
+END_EVENTS = {'COMPLETED': 'complete', 'FAILED': 'fail', 'CANCELLED': 'cancelled'}
 SHARES = {'diamond': 12, 'single': 6, 'flaky': 4, 'long': 2}
 
 
@@ -425,12 +426,37 @@ class Campaign(Scene):
             assert run.execution in self.workspace_of, f'nobody asked for it: {run}'
             late_us = run.last + wall_us - self.ends[run.execution][3]
             assert late_us < SECOND_US, f'{late_us} us after the end of its execution: {run}'
-        for line in self.server.sql("SELECT event, count(*) FROM weir.workflow_execution_events WHERE event <> 'cancel'"
-                                    ' GROUP BY event', self.database).splitlines():
-            event, count = line.split('|')
-            self.count[f'events {event}'] = int(count)
+        self.check_story(runs)
         self.count['steps run'] = len(runs)
         self.count['runs cut short'] = sum(1 for run in runs if not run.ended)
+
+    def check_story(self, runs):
+        """What execution_events tells of each execution is what its steps did: it begins with the enqueue and has one end,
+        the last word of its life; each run that a step recorded is in it, and its claim, under the step's own fence."""
+        story, told = collections.defaultdict(list), set()
+        for line in self.server.sql('SELECT execution_id, event, coalesce(fence, 0), coalesce(attempt, 0), CASE WHEN'
+                                    " event = 'step_start' THEN reason END FROM weir.execution_events",
+                                    self.database).splitlines():
+            execution, event, fence, attempt, step = line.split('|')
+            story[execution].append((event, int(fence)))
+            self.count[f'events {event}'] += 1
+            if event == 'step_start':
+                told.add((execution, step, int(attempt), int(fence)))
+        for execution, (status, code, handovers, _) in self.ends.items():
+            events = [event for event, _ in story[execution]]
+            ends = [event for event in events if event in END_EVENTS.values()]
+            assert events[0] == 'enqueue' and ends == [END_EVENTS[status]], (execution, status, events)
+            after = [event for event in events[events.index(ends[0]) + 1:] if event not in ('cancel', 'retry')]
+            assert not after, f'{execution}: {after} after its end: {story[execution]}'
+            assert events.count('hand_over') == handovers - (code == 'poison'), (execution, handovers, events)
+            claims = [fence for event, fence in story[execution] if event == 'claim']
+            assert claims == sorted(set(claims)), f'{execution}: claims {claims}'
+            told.update((execution, fence) for fence in claims)
+            if code == 'poison':
+                self.count[f'poison in {self.workflow_of[execution]}'] += 1
+        untold = [run for run in runs if (run.execution, run.step, run.attempt, run.fence) not in told or
+                  (run.execution, run.fence) not in told]
+        assert not untold, f'{len(untold)} runs are not in the story: {untold[:3]} {story[untold[0].execution]}'
 
     def summary(self):
         ended = collections.Counter(status.lower() for status, *_ in self.ends.values())

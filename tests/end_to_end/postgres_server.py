@@ -16,9 +16,10 @@ from ports import free_port
 
 PR_SET_PDEATHSIG = 1
 START_SECONDS = 60
+INITDB_WORDS = ('-A', 'trust', '-E', 'UTF8', '--locale=C.UTF-8', '--no-sync')
 
 
-def _become_another_user():
+def become_another_user():
     """The server refuses to run as root. It dies with the test program."""
     if os.geteuid() == 0:
         try:
@@ -30,7 +31,7 @@ def _become_another_user():
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGQUIT)
 
 
-def _programs():
+def find_programs():
     """The folder with initdb and postgres: what WEIR_POSTGRES_PROGRAMS names, or else the newest of the Debian packages."""
     named = os.environ.get('WEIR_POSTGRES_PROGRAMS')
     if named is not None:
@@ -50,19 +51,30 @@ def _runs(pid):
         return False
 
 
+def _template(programs, owner):
+    """A cluster that initdb has made for this run of the tests (postgres_template.py), by these programs; or None."""
+    folder = os.environ.get('WEIR_POSTGRES_TEMPLATE')
+    if not folder:
+        return None
+    with open(os.path.join(folder, 'programs')) as file:
+        return os.path.join(folder, owner) if file.read() == programs else None
+
+
 class PostgresServer:
     def __init__(self, settings='', initdb=(), environment=None, primary=None):
         """`initdb`: more words for it; `environment`: more of it for the server; `primary`: be a standby of this one."""
-        self.programs, self.port, self.process = _programs(), free_port(), None
+        self.programs, self.port, self.process = find_programs(), free_port(), None
         self.environment = environment or {}
         self.folder = tempfile.mkdtemp(prefix='weir-pg-', dir='/tmp')
         if os.geteuid() == 0:
             shutil.chown(self.folder, 'postgres')
         atexit.register(self.close)
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # a test that took too long cleans up as well
-        if primary is None:
-            self.call('initdb', '-D', self.path('data'), '-U', 'owner', '-A', 'trust', '-E', 'UTF8',
-                      '--locale=C.UTF-8', '--no-sync', *initdb)
+        template = None if initdb else _template(self.programs, 'owner')
+        if primary is None and template is not None:
+            self.copy(template)
+        elif primary is None:
+            self.call('initdb', '-D', self.path('data'), '-U', 'owner', *INITDB_WORDS, *initdb)
         else:
             self.call('pg_basebackup', '-D', self.path('data'), '-h', primary.folder, '-p', str(primary.port),
                       '-U', 'owner', '--write-recovery-conf', '--checkpoint=fast', '--no-sync')
@@ -82,7 +94,7 @@ class PostgresServer:
         with open(self.path('log'), 'ab') as log:
             return subprocess.Popen(words, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                                     env={'PATH': '/usr/bin:/bin', 'LC_ALL': 'C', **self.environment},
-                                    start_new_session=True, preexec_fn=_become_another_user)
+                                    start_new_session=True, preexec_fn=become_another_user)
 
     def log(self):
         with open(self.path('log'), errors='replace') as log:
@@ -90,6 +102,10 @@ class PostgresServer:
 
     def call(self, program, *words):
         assert self._spawn(os.path.join(self.programs, program), *words).wait() == 0, self.log()
+
+    def copy(self, template):
+        """By the server's user, so that all of it is his; what was sparse (the log) stays so."""
+        assert self._spawn('/bin/cp', '-r', '--preserve=mode', template, self.path('data')).wait() == 0, self.log()
 
     def _await(self, process, port):
         deadline = time.monotonic() + START_SECONDS

@@ -92,6 +92,18 @@ def a_url_that_cannot_be_read_is_told_without_its_password(weir):
     _refuses(weir, f'postgres://u:{SECRET}@h/db?pooler=session', 2, 'pooler=session', hint='transaction')
 
 
+def a_parameter_with_a_wrong_value_is_told(weir):
+    url = f'postgres://u:{SECRET}@127.0.0.1:{free_port()}/db'
+    _refuses(weir, f'{url}?sslmode=maybe', 2, 'sslmode', 'maybe', hint='parameters')
+    _refuses(weir, f'{url}?target_session_attrs=any-one', 2, 'any-one', hint='parameters')
+    _refuses(weir, f'{url}?keepalives_idle=soon', 2, 'soon', hint='parameters')
+    _refuses(weir, f'{url}?service=no_such_service', 2, 'no_such_service', hint='parameters')
+
+
+def a_server_that_only_reads_is_told(weir):
+    _refuses(weir, _server().url(password=SECRET, more='?target_session_attrs=standby'), 6, 'standby', hint='takes writes')
+
+
 def a_server_that_is_not_there_is_told(weir):
     port = free_port()
     _refuses(weir, f'postgres://u:{SECRET}@127.0.0.1:{port}/db', 6, f'postgres://u@127.0.0.1:{port}/db', 'refused',
@@ -118,7 +130,7 @@ def a_paused_server_is_told_in_time(weir):
 def a_wrong_password_is_told(weir):
     server = _server()
     _refuses(weir, server.url(user='locked', password=SECRET + 'x'), 5, 'locked', 'password', hint='PGPASSWORD')
-    _refuses(weir, server.url(user='locked'), 6, 'password')
+    _refuses(weir, server.url(user='locked'), 5, 'locked', 'asks for a password', hint='PGPASSWORD')
 
 
 def a_wrong_role_or_database_is_told(weir):
@@ -129,6 +141,26 @@ def a_wrong_role_or_database_is_told(weir):
 
 def tls_that_is_demanded_and_not_offered_is_told(weir):
     _refuses(weir, _server().url(password=SECRET, more='?sslmode=require'), 6, 'SSL', hint='sslmode')
+
+
+def _offers_tls(listener):
+    """Agrees to TLS, as much of a server as it takes for libpq to look for its authorities."""
+    while True:
+        try:
+            client, _ = listener.accept()
+        except OSError:
+            return
+        with client:
+            if len(client.recv(8)) == 8:
+                client.sendall(b'S')
+                client.recv(1)
+
+
+def a_certificate_that_cannot_be_proved_is_told(weir):
+    with socket.create_server(('127.0.0.1', 0)) as listener:
+        threading.Thread(target=_offers_tls, args=(listener,), daemon=True).start()
+        _refuses(weir, f'postgres://u:{SECRET}@127.0.0.1:{listener.getsockname()[1]}/db?sslmode=verify-full'
+                 '&sslrootcert=/nonexistent', 6, 'certificate', hint='sslrootcert')
 
 
 def _old_server(listener):
@@ -361,6 +393,17 @@ def a_role_without_rights_is_told_how_to_get_them(weir):
     _refuses(weir, server.url(name, user='node', password=SECRET), 5, 'permission denied', hint='--role')
     result = weir.run('store', 'init', '--role', 'no_such_role', code=3)
     assert 'no_such_role' in result.err and 'CREATE ROLE' in result.err, result
+
+
+def rights_that_cannot_be_given_are_told(weir):
+    server = _server()
+    name = _use(weir)
+    weir.good('store', 'init', '--role', 'node', '-q')
+    result = weir.run('store', 'init', '--role', 'locked', '--store', server.url(name, user='node'), code=5)
+    assert '"locked"' in result.err and 'schema weir' in result.err and 'owner' in result.err, result
+    assert '\u2713' not in result.err and result.out == '', result
+    assert server.sql("SELECT has_schema_privilege('locked', 'weir', 'USAGE')", name) == 'f'
+    weir.good('store', 'init', '--role', 'locked', '-q')
 
 
 def a_role_may_run_everything_and_change_no_table(weir):

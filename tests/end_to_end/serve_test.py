@@ -481,15 +481,15 @@ def why_names_the_node_whose_pause_holds_all_back(weir):
     id = weir.enqueue()
     said = weir.good('why', id)
     assert 'waiting because  no_node_in_group' in said.out, repr(said)
-    assert '1 live in group default, paused or draining' in said.out, repr(said)
+    assert '1 lives in group default and claims nothing' in said.out, repr(said)
     assert 'weir node resume n1' in said.err, repr(said)
     assert '! unserved  1: no node of their group claims' in weir.good('status').out
     sick = weir.run('doctor', code=1)
-    assert '1 alive, paused or draining: nothing starts; run `weir node resume n1`' in sick.out, repr(sick)
+    assert '1 alive, none claims (`weir node list`): nothing starts; run `weir node resume n1`' in sick.out, repr(sick)
     weir.good('node', 'drain', 'n1')
     assert 'weir node resume n1' in weir.good('why', id).err
     weir.good('node', 'resume', 'n1')
-    assert 'paused or draining' not in weir.good('why', id).out
+    assert 'claims nothing' not in weir.good('why', id).out
     weir.enqueue('-w', 'acme', 'hello', '--group', 'nobody')
     assert '1 alive, but none claims for 1 waiting execution:' in weir.good('doctor').out
     assert _stop(process) == 0

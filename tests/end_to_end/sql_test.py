@@ -7,6 +7,7 @@ usage: sql_test.py BINARY [TEST ...]      the sources are in WEIR_SOURCE_ROOT
 
 import json
 import os
+import random
 import re
 import signal
 import subprocess
@@ -18,6 +19,7 @@ from postgres_server import PostgresServer
 
 ROOT = os.environ.get('WEIR_SOURCE_ROOT') or os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 DONE = '-- that was all --'
+SEED = int(os.environ.get('WEIR_TEST_SEED') or random.SystemRandom().randrange(1 << 31))
 SERVER = None
 
 
@@ -429,6 +431,66 @@ def executions_are_cancelled_released_and_retried_in_sql(weir):
     session.close()
 
 
+def what_is_missing_or_too_long_is_told_and_quoted_in_part(weir):
+    name = _use(weir)
+    session = Session(name)
+    id = session.good("SELECT weir.enqueue('acme', 'hello')")
+    for call in ('cancel(NULL)', 'release(NULL)', 'retry(NULL)', 'why(NULL)'):
+        assert session.refused(f'SELECT weir.{call}') == \
+            ('WR002', "the execution's id is missing", 'invalid_argument', None), call
+    for call in ("pause_workspace(NULL)", "resume_workspace('')", "usage('')"):
+        assert session.refused(f'SELECT weir.{call}')[:2] == ('WR002', "the workspace's name is missing"), call
+    for call in ('pause_workspace', 'usage'):
+        assert session.refused(f"SELECT weir.{call}(repeat('w', 129))") == \
+            ('WR002', "the workspace's name is too long", 'invalid_argument', 'at most 128 bytes'), call
+    for act in ('cancel', 'release', 'retry'):
+        assert session.refused(f"SELECT weir.{act}('{id}', repeat('r', 2049))") == \
+            ('WR002', 'the reason is too long', 'invalid_argument', 'at most 2048 bytes'), act
+    refused = weir.run('cancel', id, '--reason', 'r' * 2049, '--yes', code=2).err
+    assert 'the reason is too long (invalid_argument)' in refused and 'hint: at most 2048 bytes' in refused, refused
+    assert session.good('SELECT count(*) FROM weir.execution_events WHERE actor IS NOT NULL') == '0'
+    session.good(f"SELECT weir.cancel('{id}', repeat('r', 2048))")
+    assert session.good("SELECT length(reason) FROM weir.execution_events WHERE event = 'cancel'") == '2048'
+    long = "repeat('1', 100000)"
+    for pair in (f"'run_at', {long}", f"'execution_id', {long}", f"{long}, 1", f"'priority', {long}::numeric"):
+        request = f"jsonb_build_object('workspace', 'acme', 'workflow', 'hello', {pair})"
+        row = session.good('SELECT status, length(message) BETWEEN 20 AND 200 FROM'
+                           f' weir.enqueue_many(jsonb_build_array({request}))')
+        assert row == 'invalid_argument|t', (pair, row)
+    session.close()
+
+
+def _edits(a, b):
+    """Of one letter each, a swap counts one; the whole table, as in a textbook."""
+    table = {(-1, -1): 0}
+    for i in range(len(a)):
+        table[i, -1] = i + 1
+    for j in range(len(b)):
+        table[-1, j] = j + 1
+    for i, x in enumerate(a):
+        for j, y in enumerate(b):
+            table[i, j] = min(table[i - 1, j] + 1, table[i, j - 1] + 1, table[i - 1, j - 1] + (x != y))
+            if i > 0 and j > 0 and x == b[j - 1] and a[i - 1] == y:
+                table[i, j] = min(table[i, j], table[i - 2, j - 2] + 1)
+    return table[len(a) - 1, len(b) - 1]
+
+
+def the_nearest_name_is_the_first_with_the_fewest_edits(weir):
+    name = _use(weir)
+    chance = random.Random(SEED)
+    words = [''.join(chance.choice('ab-') for _ in range(chance.randint(1, 12))) for _ in range(150)]
+    names = words[:40]
+    answers = SERVER.sql("SELECT coalesce(weir.nearest(w, ARRAY[" + ', '.join(f"'{n}'" for n in names) + "]), '') FROM"
+                         ' unnest(ARRAY[' + ', '.join(f"'{w}'" for w in words) + ']) WITH ORDINALITY u (w, n) ORDER BY n',
+                         name).split('\n')
+    answers += [''] * (len(words) - len(answers))  # the last lines may be empty
+    for word, answer in zip(words, answers):
+        near = [(_edits(word, other), place) for place, other in enumerate(names)]
+        edits, place = min(near)
+        assert answer == (names[place] if edits < len(word) // 3 + 2 and edits < len(word) else ''), \
+            (SEED, word, answer, names[place], edits)
+
+
 def workspaces_are_paused_and_looked_at_in_sql(weir):
     name = _use(weir)
     session = Session(name)
@@ -481,6 +543,18 @@ def a_role_needs_the_right_to_enqueue_and_nothing_else(weir):
                       "SELECT * FROM weir.enqueue_set(ARRAY[gen_random_uuid()], ARRAY[false], ARRAY['acme'],"
                       " ARRAY['hello'], ARRAY[NULL::bytea], ARRAY[NULL], ARRAY['default'], ARRAY[0], ARRAY[0::bigint])"):
         assert session.refused(statement)[0] == '42501', statement
+    session.close()
+    SERVER.sql('DROP OWNED BY app', name)
+
+
+def the_documented_rights_are_enough(weir):
+    name = _use(weir)
+    rights = _source('docs/sql.md').split('\n## Rights\n')[1].split('```')[1].removeprefix('sql')
+    SERVER.sql(rights, name)
+    session = Session(name, user='app')
+    for params in ("'{\"a\": 1}'", "'{\"a\": 1}'::text", "jsonb_build_object('a', 1)", "json_build_object('a', 1)"):
+        assert UUID.match(session.good(f"SELECT weir.enqueue('acme', 'hello', {params})")), params
+    assert session.good('SELECT count(*) FROM weir.executions') == '4'
     session.close()
     SERVER.sql('DROP OWNED BY app', name)
 

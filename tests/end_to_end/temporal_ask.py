@@ -2,9 +2,13 @@
 
 usage: temporal_ask.py ADDRESS NAMESPACE runs      every run as a JSON line: {"id", "run", "status", "type", "execution",
                                                    "workspace", "started", "closed"}; the times in seconds, or null
+       temporal_ask.py ADDRESS NAMESPACE ready     fails unless the service answers for the namespace
        temporal_ask.py ADDRESS NAMESPACE create    makes the namespace
        temporal_ask.py ADDRESS NAMESPACE start ID TYPE QUEUE       somebody else starts a workflow
-       temporal_ask.py ADDRESS NAMESPACE terminate ID | reset ID | memo ID | roots ID
+       temporal_ask.py ADDRESS NAMESPACE terminate ID | delete ID | reset ID | memo ID | roots ID
+       temporal_ask.py serve                       answers one question after the other, since loading the SDK takes longer
+                                                   than any of them: a line on stdin is a list of the words above, its answer
+                                                   {"out": what would be printed, "problem": "" or what went wrong}
 """
 
 import asyncio
@@ -15,19 +19,24 @@ from datetime import timedelta
 
 from google.protobuf.duration_pb2 import Duration
 from temporalio.api.common.v1 import WorkflowExecution
-from temporalio.api.workflowservice.v1 import RegisterNamespaceRequest, ResetWorkflowExecutionRequest
+from temporalio.api.workflowservice.v1 import (DeleteWorkflowExecutionRequest, DescribeNamespaceRequest,
+                                               RegisterNamespaceRequest, ResetWorkflowExecutionRequest)
 from temporalio.client import Client
 
+ANSWER_SECONDS = 55
 
-async def main(address, namespace, what, *words):
+
+async def main(tell, address, namespace, what, *words):
     client = await Client.connect(address, namespace=namespace)
     if what == 'runs':
         async for run in client.list_workflows("WorkflowId STARTS_WITH 'execution-'", page_size=1000):
             memo = {name: json.loads(payload.data) for name, payload in run.raw_info.memo.fields.items()}
-            print(json.dumps({'id': run.id, 'run': run.run_id, 'status': run.status.name, 'type': run.workflow_type,
-                              'execution': memo.get('weir_execution'), 'workspace': memo.get('weir_workspace'),
-                              'started': run.start_time.timestamp(),
-                              'closed': run.close_time.timestamp() if run.close_time else None}))
+            tell(json.dumps({'id': run.id, 'run': run.run_id, 'status': run.status.name, 'type': run.workflow_type,
+                             'execution': memo.get('weir_execution'), 'workspace': memo.get('weir_workspace'),
+                             'started': run.start_time.timestamp(),
+                             'closed': run.close_time.timestamp() if run.close_time else None}))
+    elif what == 'ready':
+        await client.workflow_service.describe_namespace(DescribeNamespaceRequest(namespace=namespace))
     elif what == 'create':
         await client.workflow_service.register_namespace(
             RegisterNamespaceRequest(namespace=namespace, workflow_execution_retention_period=Duration(seconds=86400)))
@@ -35,6 +44,9 @@ async def main(address, namespace, what, *words):
         await client.start_workflow(words[1], {}, id=words[0], task_queue=words[2], run_timeout=timedelta(hours=1))
     elif what == 'terminate':
         await client.get_workflow_handle(words[0]).terminate(reason='by an operator')
+    elif what == 'delete':
+        await client.workflow_service.delete_workflow_execution(DeleteWorkflowExecutionRequest(
+            namespace=namespace, workflow_execution=WorkflowExecution(workflow_id=words[0])))
     elif what == 'reset':
         await client.workflow_service.reset_workflow_execution(ResetWorkflowExecutionRequest(
             namespace=namespace, workflow_execution=WorkflowExecution(workflow_id=words[0]), reason='again',
@@ -45,20 +57,35 @@ async def main(address, namespace, what, *words):
             async for event in client.get_workflow_handle(run.id, run_id=run.run_id).fetch_history_events(page_size=1):
                 roots += event.workflow_execution_started_event_attributes.continued_execution_run_id == ''
                 break
-        print(roots)
+        tell(str(roots))
     elif what == 'memo':
         description = await client.get_workflow_handle(words[0]).describe()
-        print(json.dumps({'memo': await description.memo(), 'priority': description.raw_description.
-                          workflow_execution_info.priority.priority_key,
-                          'fairness': description.raw_description.workflow_execution_info.priority.fairness_key}))
+        tell(json.dumps({'memo': await description.memo(), 'priority': description.raw_description.
+                         workflow_execution_info.priority.priority_key,
+                         'fairness': description.raw_description.workflow_execution_info.priority.fairness_key}))
+
+
+def words_of(problem):
+    return f'{type(problem).__name__}: {problem}'
+
+
+async def serve():
+    loop = asyncio.get_running_loop()
+    while line := await loop.run_in_executor(None, sys.stdin.readline):
+        said, problem = [], ''
+        try:
+            await asyncio.wait_for(main(said.append, *json.loads(line)), ANSWER_SECONDS)
+        except Exception as caught:
+            problem = words_of(caught)
+        print(json.dumps({'out': ''.join(text + '\n' for text in said), 'problem': problem}), flush=True)
 
 
 if __name__ == '__main__':
     code = 0
     try:
-        asyncio.run(main(*sys.argv[1:]))
+        asyncio.run(serve() if sys.argv[1:] == ['serve'] else main(print, *sys.argv[1:]))
     except Exception as problem:
-        print(f'{type(problem).__name__}: {problem}', file=sys.stderr)
+        print(words_of(problem), file=sys.stderr)
         code = 1
     sys.stdout.flush()
     os._exit(code)

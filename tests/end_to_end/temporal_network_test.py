@@ -40,7 +40,7 @@ def _end(weir, server, worker, proxy, ids):
 
 
 def _completed(weir, count):
-    wait_for(f'{count} ends', lambda: weir.good('status', '--json').json()['completed'] >= count)
+    wait_for(f'{count} ends', lambda: weir.good('status', '--json').json()['completed'] >= count, 180)
 
 
 def starts_whose_answers_are_lost_are_not_started_twice(weir):

@@ -4,11 +4,13 @@ ids. Where they are not installed, the test programs that need them say so and r
 import atexit
 import json
 import os
+import select
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 from ports import free_port
@@ -16,7 +18,7 @@ from ports import free_port
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 DEADLINE_SECONDS = 60
-START_SECONDS = 300  # of the server: on a machine that is busy with other things
+START_SECONDS = 300  # of the server, and of a program that asks it: on a machine that is busy with other things
 START_TRIES = 4
 
 
@@ -44,6 +46,38 @@ def wait_for(what, condition, seconds=DEADLINE_SECONDS):
             return value
         assert time.monotonic() < deadline, f'{what} did not happen within {seconds} s'
         time.sleep(0.05)
+
+
+class Asker:
+    """Whom to ask about a service with the official SDK: one process for all questions of this test program."""
+
+    def __init__(self):
+        self.process = None
+        self.lock = threading.Lock()
+        atexit.register(self.close)
+
+    def ask(self, *words):
+        """(what was told, what went wrong or '')"""
+        with self.lock:
+            if self.process is None:
+                self.process = subprocess.Popen(
+                    [os.path.join(FOLDER, 'venv', 'bin', 'python'), os.path.join(HERE, 'temporal_ask.py'), 'serve'],
+                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            self.process.stdin.write(json.dumps(words) + '\n')
+            self.process.stdin.flush()
+            answered, _, _ = select.select([self.process.stdout], [], [], START_SECONDS)
+            line = self.process.stdout.readline() if answered else ''
+            assert line, f'nothing was answered to {words}'
+            answer = json.loads(line)
+            return answer['out'], answer['problem']
+
+    def close(self):
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+
+
+ASKER = Asker()
 
 
 class Server:
@@ -83,7 +117,7 @@ class Server:
         return self.process.poll() is None
 
     def is_ready(self):
-        return self.ask('runs', check=False).returncode == 0
+        return self.problem() == ''
 
     def kill(self):
         self.process.send_signal(signal.SIGKILL)
@@ -92,8 +126,7 @@ class Server:
     def mend(self):
         """The development server was seen to forget its namespace as many clients died: "Namespace default is not found",
         to everybody, until it is restarted. Its data are on a file, so a restart is one more fault, and no more."""
-        answer = self.ask('runs', check=False)
-        if answer.returncode != 0 and 'is not found' in answer.stderr:
+        if 'is not found' in self.problem():
             print('# the development server has forgotten its namespace: restarted', flush=True)
             self.kill()
             self.start()
@@ -114,19 +147,21 @@ class Server:
         self.workers.append(worker)
         return worker
 
-    def ask(self, what, *words, namespace='default', check=True):
-        result = subprocess.run([os.path.join(FOLDER, 'venv', 'bin', 'python'), os.path.join(HERE, 'temporal_ask.py'),
-                                 self.address, namespace, what, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                text=True, timeout=DEADLINE_SECONDS)
-        assert not check or result.returncode == 0, result.stderr
-        return result
+    def ask(self, what, *words, namespace='default'):
+        told, problem = ASKER.ask(self.address, namespace, what, *words)
+        assert problem == '', problem
+        return told
+
+    def problem(self, what='ready', *words, namespace='default'):
+        """What the service says instead of an answer; '' when it answers."""
+        return ASKER.ask(self.address, namespace, what, *words)[1]
 
     def runs(self, namespace='default'):
-        return [json.loads(line) for line in self.ask('runs', namespace=namespace).stdout.splitlines()]
+        return [json.loads(line) for line in self.ask('runs', namespace=namespace).splitlines()]
 
     def roots(self, id):
         """How many chains of runs the execution's workflow has: runs that no other run went on as."""
-        return int(self.ask('roots', 'execution-' + id).stdout)
+        return int(self.ask('roots', 'execution-' + id))
 
     def check_one_chain_each(self, ids, namespace='default'):
         """By the server's own list: each execution has exactly one run, whatever its workflow id is. (Of workflows with

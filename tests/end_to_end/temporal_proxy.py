@@ -64,7 +64,7 @@ class Link:
         if kind == DATA and START_MARK in payload:
             self.proxy.starts += 1
             if self.proxy.chance.random() < self.proxy.loses:
-                self.fates[stream] = self.proxy.chance.choice(self.proxy.fates)
+                self.fates[stream] = self.proxy.next_fate()
         send(self.server, whole)
 
     def from_server(self, kind, flags, stream, payload, whole):
@@ -130,7 +130,7 @@ class Proxy:
     def __init__(self, server_port, seed, fates=FATES):
         self.server_port, self.chance, self.fates = server_port, random.Random(seed), fates
         self.loses, self.delay_seconds, self.refuses, self.swallows = 0.0, 0.0, False, False
-        self.starts, self.lost = 0, collections.Counter()
+        self.starts, self.lost, self.dealt = 0, collections.Counter(), []
         self.links = set()
         self.loop = asyncio.new_event_loop()
         self.thread = threading.Thread(target=self.loop.run_forever, daemon=True)
@@ -140,6 +140,11 @@ class Proxy:
 
     def call(self, coroutine):
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(60)
+
+    def next_fate(self):
+        """By chance, but each once before any comes again, so that few losses are enough for all of them."""
+        self.dealt = self.dealt or self.chance.sample(self.fates, len(self.fates))
+        return self.dealt.pop()
 
     async def serve(self, reader, writer):
         try:

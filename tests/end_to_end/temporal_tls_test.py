@@ -120,6 +120,9 @@ def a_key_that_is_wrong_or_missing_is_told(weir):
     _refused(weir, '401', 'check the API key')
     _connect(weir, gate, 'key', api_key_file=gate.write('key', 'a-secret-that-is-wrong\n'))
     _refused(weir, '401', 'check the API key')
+    # Alone it means TLS: the gate is spoken to, and not trusted, since nobody names its authority.
+    prepare_settings(weir, the_server(), address=gate.address('key'), api_key_file=gate.path('key'))
+    _refused(weir, "the server's certificate is not accepted", 'set ca_file')
     gate.close()
 
 
@@ -129,6 +132,34 @@ def tls_where_there_is_none_and_none_where_there_is_are_told(weir):
     _refused(weir, 'answers without TLS')
     prepare_settings(weir, server, address=gate.address('tls'))
     _refused(weir, 'TLS')
+    gate.close()
+
+
+# --- what nobody is told ---
+
+def a_key_is_in_no_log_no_metric_no_answer_and_no_command_line(weir):
+    canary = 'canary-5d1b77'
+    _, gate = _gate(weir, 'key')
+    gate.start(api_key=canary)
+    _connect(weir, gate, 'key', api_key_file=gate.write('key', canary + '\n'))
+    with open(weir.path('log'), 'wb') as log:
+        node = weir.spawn('serve', env={'WEIR_LOG_LEVEL': 'debug'}, stdout=log, stderr=log)
+    _runs(weir, 5)
+    gate.start(api_key='another')
+    ids = enqueue_many(weir, 2, workspaces=WORKSPACES)
+    wait_for('the outage to be told', lambda: '401' in _reason(weir))
+    said = [result.out + result.err for result in (weir.run(*words) for words in (
+        ('status', '--json'), ('status', '--metrics'), ('doctor',), ('why', ids[0]), ('show', ids[0], '--json'),
+        ('signal', ids[0], 'go'), ('cancel', ids[1], '--terminate'), ('list', '--json'), ('config', 'show', '--json'),
+        ('node', 'list', '--json')))]
+    for name in ('cmdline', 'environ'):
+        with open(f'/proc/{node.pid}/{name}') as file:
+            said.append(file.read())
+    weir.close()
+    with open(weir.path('log')) as log:
+        said.append(log.read())
+    assert 'engine.down' in said[-1] and 'store.called' in said[-1], said[-1][-2000:]
+    assert not any(canary in text for text in said), [text for text in said if canary in text]
     gate.close()
 
 

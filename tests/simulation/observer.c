@@ -629,19 +629,29 @@ static sqlite3_stmt *prepare(struct simulation *simulation, const char *sql)
     return statement;
 }
 
-void observer_open(struct simulation *simulation)
+static void execute(const char *path, const char *sql)
 {
     sqlite3 *writer;
     char *message = NULL;
-    INVARIANT(sqlite3_open(simulation->path, &writer) == SQLITE_OK);
-    const struct mutant *mutant = simulation->options.mutant;
-    if (sqlite3_exec(writer, schema, NULL, NULL, &message) != SQLITE_OK ||
-        (mutant != NULL && mutant->schema != NULL &&
-         sqlite3_exec(writer, mutant->schema, NULL, NULL, &message) != SQLITE_OK)) {
+    INVARIANT(sqlite3_open(path, &writer) == SQLITE_OK);
+    if (sqlite3_exec(writer, sql, NULL, NULL, &message) != SQLITE_OK) {
         (void)fprintf(stderr, "simulation: %s\n", message);
         abort();
     }
     (void)sqlite3_close(writer);
+}
+
+void observer_prepare(const char *path)
+{
+    execute(path, schema);
+}
+
+void observer_open(struct simulation *simulation)
+{
+    const struct mutant *mutant = simulation->options.mutant;
+    if (mutant != NULL && mutant->schema != NULL) {
+        execute(simulation->path, mutant->schema);
+    }
     simulation->verb = "";
     simulation->result->trace = 14695981039346656037ULL;
     INVARIANT(sqlite3_open_v2(simulation->path, &simulation->reader, SQLITE_OPEN_READONLY, NULL) == SQLITE_OK);

@@ -21,18 +21,10 @@ void promptness_begin(struct simulation *simulation)
     }
 }
 
-static bool engine_is_reachable(const struct simulated_node *node)
-{
-    json_t *facts = node_status(node->node);
-    bool reachable = json_is_true(json_object_get(facts, "engine_reachable"));
-    json_decref(facts);
-    return reachable;
-}
-
 static bool is_able(const struct simulation *simulation, const struct simulated_node *node)
 {
     return node->life == NODE_ALIVE && !node->died && node->wish == NODE_RUN && !simulation->queue_paused &&
-           !simulation->group_paused[node->group] && engine_room(node->engine) > 0 && engine_is_reachable(node);
+           !simulation->group_paused[node->group] && engine_room(node->engine) > 0 && node_reaches_engine(node->node);
 }
 
 /* Some node of the group was able at every look since then; the latest time when there is none. */

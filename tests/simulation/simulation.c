@@ -3,23 +3,30 @@
  *   simulation --seeds N [--first S] [--steps K]   seeds S, S+1, ...
  *   simulation --seed S [--steps K] [--skew W] [--verbose]   one seed, with everything that happens
  *   simulation --tap [...]                         the same as a TAP stream, in chunks
+ *   simulation --processes P [...]                 shared out among P processes
  *
  * Every fourth seed runs twice, the second time with other wall clocks: the traces must be the same. That is the check of
  * invariant 11, and that a seed replays. */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include "base/clock.h"
+#include "base/error.h"
 #include "simulation/simulation.h"
 
-enum { STEPS_DEFAULT = 900, SEEDS_DEFAULT = 200, CHUNK = 20, TWICE_EVERY = 4 };
+enum { STEPS_DEFAULT = 900, SEEDS_DEFAULT = 200, CHUNK = 10, TWICE_EVERY = 4, PROCESSES_MOST = 64 };
 
 struct arguments {
     uint64_t first;
     uint64_t seeds;
     uint64_t skew;
     int64_t steps;
+    uint64_t processes;
     bool verbose;
     bool tap;
 };
@@ -77,40 +84,138 @@ static bool run_seed(const struct arguments *arguments, uint64_t seed, struct to
     return result.broken == INVARIANT_NONE;
 }
 
-static uint64_t run_chunk(const struct arguments *arguments, uint64_t from, uint64_t to, struct totals *totals)
+/* Some seeds in a row: what one process does before it takes the next that are its. */
+struct chunk {
+    uint64_t from, to; /* without the last */
+    uint64_t failures;
+    struct totals totals;
+};
+
+static uint64_t chunk_count(const struct arguments *arguments)
 {
-    uint64_t failures = 0;
-    for (uint64_t seed = from; seed < to; seed++) {
-        failures += !run_seed(arguments, seed, totals);
+    return (arguments->seeds + CHUNK - 1) / CHUNK;
+}
+
+static struct chunk run_chunk(const struct arguments *arguments, uint64_t number)
+{
+    uint64_t end = arguments->first + arguments->seeds;
+    struct chunk chunk = {.from = arguments->first + number * CHUNK};
+    chunk.to = chunk.from + CHUNK < end ? chunk.from + CHUNK : end;
+    for (uint64_t seed = chunk.from; seed < chunk.to; seed++) {
+        chunk.failures += !run_seed(arguments, seed, &chunk.totals);
     }
-    return failures;
+    return chunk;
+}
+
+/* --- several processes --- */
+
+static int work(const struct arguments *arguments, uint64_t process, int answers)
+{
+    for (uint64_t number = process; number < chunk_count(arguments); number += arguments->processes) {
+        struct chunk chunk = run_chunk(arguments, number);
+        if (write(answers, &chunk, sizeof chunk) != (ssize_t)sizeof chunk) { /* so small that it goes in one piece */
+            return EXIT_FAILURE;
+        }
+    }
+    return EXIT_SUCCESS;
+}
+
+/* Starts them; the end of the pipe from which their chunks come. */
+static int start_processes(const struct arguments *arguments)
+{
+    int ends[2];
+    INVARIANT(pipe(ends) == 0);
+    (void)fflush(stdout);
+    for (uint64_t process = 0; process < arguments->processes; process++) {
+        pid_t pid = fork();
+        INVARIANT(pid >= 0);
+        if (pid == 0) {
+            (void)close(ends[0]);
+            int status = work(arguments, process, ends[1]);
+            (void)fflush(stdout);
+            _exit(status);
+        }
+    }
+    (void)close(ends[1]);
+    return ends[0];
+}
+
+static bool read_chunk(int answers, struct chunk *chunk)
+{
+    ssize_t got;
+    do {
+        got = read(answers, chunk, sizeof *chunk);
+    } while (got < 0 && errno == EINTR);
+    return got == (ssize_t)sizeof *chunk;
+}
+
+static bool all_ended_well(uint64_t processes)
+{
+    bool all = true;
+    for (uint64_t i = 0; i < processes; i++) {
+        int status = 0;
+        all = wait(&status) > 0 && status == 0 && all;
+    }
+    return all;
+}
+
+/* --- all of it --- */
+
+static void take(const struct arguments *arguments, const struct chunk *chunk, uint64_t number, struct chunk *all)
+{
+    all->failures += chunk->failures;
+    all->totals.runs += chunk->totals.runs;
+    all->totals.items += chunk->totals.items;
+    all->totals.transitions += chunk->totals.transitions;
+    all->totals.crashes += chunk->totals.crashes;
+    all->totals.faults += chunk->totals.faults;
+    if (arguments->tap) {
+        (void)printf("%s %" PRIu64 " - seeds %" PRIu64 " to %" PRIu64 " keep every invariant\n",
+                     chunk->failures == 0 ? "ok" : "not ok", number, chunk->from, chunk->to - 1);
+        (void)fflush(stdout);
+    }
+}
+
+/* How many chunks were run: fewer than there are when a process died. */
+static uint64_t run_all(const struct arguments *arguments, struct chunk *all)
+{
+    uint64_t done = 0;
+    if (arguments->processes == 1) {
+        for (; done < chunk_count(arguments); done++) {
+            struct chunk chunk = run_chunk(arguments, done);
+            take(arguments, &chunk, done + 1, all);
+        }
+        return done;
+    }
+    struct chunk chunk;
+    int answers = start_processes(arguments);
+    while (read_chunk(answers, &chunk)) {
+        take(arguments, &chunk, ++done, all);
+    }
+    (void)close(answers);
+    return all_ended_well(arguments->processes) ? done : 0;
 }
 
 static int run(const struct arguments *arguments)
 {
-    struct totals totals = {0};
-    uint64_t failures = 0;
-    uint64_t chunk = arguments->tap ? CHUNK : arguments->seeds;
-    uint64_t number = 0;
+    struct chunk all = {0};
+    const char *comment = arguments->tap ? "# " : "";
+    int64_t start_us = clock_boot(clock_system());
     if (arguments->tap) {
-        (void)printf("TAP version 13\n1..%" PRIu64 "\n", (arguments->seeds + chunk - 1) / chunk);
+        (void)printf("TAP version 13\n1..%" PRIu64 "\n", chunk_count(arguments));
     }
-    for (uint64_t done = 0; done < arguments->seeds; done += chunk) {
-        uint64_t from = arguments->first + done;
-        uint64_t to = done + chunk < arguments->seeds ? from + chunk : arguments->first + arguments->seeds;
-        uint64_t failed_here = run_chunk(arguments, from, to, &totals);
-        failures += failed_here;
-        if (arguments->tap) {
-            (void)printf("%s %" PRIu64 " - seeds %" PRIu64 " to %" PRIu64 " keep every invariant\n",
-                         failed_here == 0 ? "ok" : "not ok", ++number, from, to - 1);
-            (void)fflush(stdout);
-        }
+    bool complete = run_all(arguments, &all) == chunk_count(arguments);
+    if (!complete) {
+        (void)printf("%sa process of the simulation died\n", comment);
     }
     (void)printf("%s%" PRIu64 " runs, %" PRIu64 " executions, %" PRIu64 " transitions, %" PRIu64
                  " deaths of nodes, %" PRIu64 " faults of the store, %" PRIu64 " failed\n",
-                 arguments->tap ? "# " : "", totals.runs, totals.items, totals.transitions, totals.crashes, totals.faults,
-                 failures);
-    return failures == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+                 comment, all.totals.runs, all.totals.items, all.totals.transitions, all.totals.crashes, all.totals.faults,
+                 all.failures);
+    /* tools/test_report.py repeats it at the end of all tests. */
+    (void)printf("%s%" PRIu64 " seeds took %.1f s\n", arguments->tap ? "# report: " : "", arguments->seeds,
+                 (double)(clock_boot(clock_system()) - start_us) / 1e6);
+    return all.failures == 0 && complete ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
 static bool parse(int count, char **words, struct arguments *arguments)
@@ -134,19 +239,22 @@ static bool parse(int count, char **words, struct arguments *arguments)
             arguments->skew = strtoull(words[++i], NULL, 10);
         } else if (strcmp(words[i], "--steps") == 0) {
             arguments->steps = strtoll(words[++i], NULL, 10);
+        } else if (strcmp(words[i], "--processes") == 0) {
+            arguments->processes = strtoull(words[++i], NULL, 10);
         } else {
             return false;
         }
     }
-    return true;
+    return arguments->processes >= 1 && arguments->processes <= PROCESSES_MOST;
 }
 
 int main(int count, char **words)
 {
-    struct arguments arguments = {.first = 1, .skew = 1, .seeds = SEEDS_DEFAULT, .steps = STEPS_DEFAULT};
+    struct arguments arguments = {.first = 1, .skew = 1, .seeds = SEEDS_DEFAULT, .steps = STEPS_DEFAULT, .processes = 1};
     if (!parse(count, words, &arguments)) {
         (void)fprintf(stderr,
-                      "usage: simulation [--tap] [--seeds N] [--seed S] [--first S] [--steps K] [--skew W] [--verbose]\n");
+                      "usage: simulation [--tap] [--processes P] [--seeds N] [--seed S] [--first S] [--steps K] [--skew W]"
+                      " [--verbose]\n");
         return EXIT_FAILURE;
     }
     return run(&arguments);

@@ -3,6 +3,7 @@
  *   profile.c       what kind of fleet a seed makes
  *   world.c         the virtual clocks, the nodes' lives (start, crash, pause, stop, reboot), the scheduler
  *   workload.c      what clients and operators do: enqueue, cancel, retry, pause, plans, ...
+ *   file.c          the store's file: a copy of one that was migrated; SQLite for one process of one thread
  *   faulty_store.c  a store driver between the node and the real one: lost answers, deaths and pauses at every call
  *   observer.c      every changed row, in order, through triggers; replayed into a model of the queue
  *   invariants.c    what must always be true (design 6), checked on the model, the ledger of the engine and the store
@@ -79,6 +80,7 @@ struct mutant {
                                 struct enqueue_result *, struct weir_error *);
     bool by_clocks;     /* caught by running the seed again with other wall clocks */
     const char *schema; /* SQL run after the migration: triggers that break things */
+    uint64_t first_seed; /* where the search begins; 0 = where all do. For what few seeds show: it must still be found */
 };
 
 struct simulation_options {
@@ -274,6 +276,12 @@ void fail(struct simulation *simulation, enum invariant invariant, const char *f
 bool failed(const struct simulation *simulation);
 void say(struct simulation *simulation, const char *format, ...) WEIR_PRINTF(2, 3);
 
+/* --- file.c --- */
+
+/* Makes the folder and in it the store, migrated and observed, as new. Needs the clock of those outside at its start. */
+void file_make(struct simulation *simulation);
+void file_remove(const struct simulation *simulation);
+
 /* --- profile.c --- */
 
 void profile_draw(struct simulation *simulation);
@@ -296,6 +304,8 @@ void faulty_store_forget(void);
 
 /* --- observer.c --- */
 
+/* Adds the table and the triggers to a migrated store that nobody has open. */
+void observer_prepare(const char *path);
 void observer_open(struct simulation *simulation);
 void observer_close(struct simulation *simulation);
 /* Reads what has changed since the last call, as done by `actor`, and checks each change. */

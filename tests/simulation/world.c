@@ -1,12 +1,10 @@
 /* The virtual clocks, the lives of the nodes, the scheduler. */
 #include "simulation/simulation.h"
 
-#include <dirent.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -442,18 +440,14 @@ static void open_world(struct simulation *simulation)
 {
     struct weir_error error;
     char url[128];
-    const char *parent = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
-    (void)snprintf(simulation->folder, sizeof simulation->folder, "%s/weir-simulation-XXXXXX", parent);
-    INVARIANT(mkdtemp(simulation->folder) != NULL);
-    (void)snprintf(simulation->path, sizeof simulation->path, "%s/weir.db", simulation->folder);
-    (void)snprintf(url, sizeof url, "sqlite:%s", simulation->path);
     (void)snprintf(simulation->boot_id, sizeof simulation->boot_id, "boot-1");
     simulation->clock = (struct clock){
         .wall_us = outside_wall, .boot_us = outside_boot, .context = simulation, .boot_id = simulation->boot_id};
     simulation->uuids = (struct uuid_source){.random_state = random_next(&simulation->random), .seeded = true};
-    struct store_options options = {.url = url, .create = true, .clock = &simulation->clock, .uuids = &simulation->uuids};
-    if (store_open(&options, &simulation->outside, &error) != WEIR_OK ||
-        store_migrate(simulation->outside, NULL, &error) != WEIR_OK) {
+    file_make(simulation);
+    (void)snprintf(url, sizeof url, "sqlite:%s", simulation->path);
+    struct store_options options = {.url = url, .clock = &simulation->clock, .uuids = &simulation->uuids};
+    if (store_open(&options, &simulation->outside, &error) != WEIR_OK) {
         (void)fprintf(stderr, "simulation: %s\n", error.message);
         abort();
     }
@@ -461,20 +455,6 @@ static void open_world(struct simulation *simulation)
     simulation->engine_world = scripted_world_open(simulation->profile.kind, &simulation->clock, &simulation->profile.plan,
                                                    random_next(&simulation->random));
     observer_open(simulation);
-}
-
-static void remove_folder(const struct simulation *simulation)
-{
-    DIR *folder = opendir(simulation->folder);
-    char path[512];
-    for (const struct dirent *entry; folder != NULL && (entry = readdir(folder)) != NULL;) {
-        (void)snprintf(path, sizeof path, "%s/%s", simulation->folder, entry->d_name);
-        (void)unlink(path);
-    }
-    if (folder != NULL) {
-        (void)closedir(folder);
-    }
-    (void)rmdir(simulation->folder);
 }
 
 static void close_world(struct simulation *simulation)
@@ -491,7 +471,7 @@ static void close_world(struct simulation *simulation)
     observer_close(simulation);
     store_close(simulation->outside);
     faulty_store_forget();
-    remove_folder(simulation);
+    file_remove(simulation);
 }
 
 static void tamper(struct simulation *simulation)

@@ -826,14 +826,24 @@ void frontend_goaway(struct frontend *frontend, uint32_t code)
     wake(frontend);
 }
 
-void frontend_freeze_all(struct frontend *frontend)
+static void freeze_all(struct frontend *frontend, bool frozen)
 {
     (void)pthread_mutex_lock(&frontend->lock);
     for (size_t i = 0; i < frontend->link_count; i++) {
-        frontend->links[i]->frozen = true;
+        frontend->links[i]->frozen = frozen;
     }
     (void)pthread_mutex_unlock(&frontend->lock);
     wake(frontend);
+}
+
+void frontend_freeze_all(struct frontend *frontend)
+{
+    freeze_all(frontend, true);
+}
+
+void frontend_thaw_all(struct frontend *frontend)
+{
+    freeze_all(frontend, false);
 }
 
 void frontend_cut_all(struct frontend *frontend)

@@ -114,6 +114,8 @@ bool frontend_answer(struct frontend *frontend, uint64_t token, const struct fro
 void frontend_goaway(struct frontend *frontend, uint32_t code);
 /* Each connection that is open now is neither read nor written any more; new ones are as usual. */
 void frontend_freeze_all(struct frontend *frontend);
+/* All that are frozen go on. */
+void frontend_thaw_all(struct frontend *frontend);
 /* Each connection is reset; nobody is accepted any more, or again. */
 void frontend_cut_all(struct frontend *frontend);
 void frontend_listen(struct frontend *frontend, bool listening);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -81,7 +82,8 @@ static void send_more(struct evaluator_child *child)
 {
     struct text *frame = &child->request->frame;
     while (child->sent < frame->length) {
-        ssize_t written = write(child->requests.fd, frame->data + child->sent, frame->length - child->sent);
+        ssize_t written =
+            send(child->requests.fd, frame->data + child->sent, frame->length - child->sent, MSG_DONTWAIT | MSG_NOSIGNAL);
         if (written > 0) {
             child->sent += (size_t)written;
         } else if (errno == EAGAIN) {

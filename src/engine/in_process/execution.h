@@ -24,8 +24,9 @@
 enum step_phase {
     PHASE_IDLE,
     PHASE_EVALUATING,
+    PHASE_AWAITING_ROOM, /* exec: nothing is on record of this attempt until there is room for its process */
     PHASE_RECORDING_START,
-    PHASE_QUEUED,
+    PHASE_QUEUED, /* exec: on record, and its process is about to start */
     PHASE_RUNNING,
     PHASE_RECORDING_WAIT,
     PHASE_SLEEPING,

@@ -104,6 +104,7 @@ void keeper_link_close(struct keeper_link *link)
 {
     forget_queued(link);
     if (link->socket >= 0) {
+        (void)shutdown(link->socket, SHUT_RDWR); /* a process that the host forked may have it, too: then close() ends nothing */
         (void)close(link->socket);
         link->socket = -1;
     }

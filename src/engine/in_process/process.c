@@ -8,6 +8,7 @@
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -144,9 +145,10 @@ bool process_table_has_keeper(const struct process_table *table)
     return table->link.socket >= 0;
 }
 
-bool process_table_has_room(const struct process_table *table)
+bool process_table_has_room(const struct process_table *table, size_t reserved)
 {
-    return process_table_has_keeper(table) && table->running < table->processes_max && table->free_count > 0;
+    return process_table_has_keeper(table) && table->running + reserved < table->processes_max &&
+           table->free_count > reserved;
 }
 
 static void send_request(struct process_table *table, const struct keeper_request *request, const int *fds)
@@ -357,7 +359,8 @@ enum weir_status process_start_evaluator(struct process_table *table, void *owne
     int requests[2] = {-1, -1};
     int answers[2] = {-1, -1};
     struct process *process = table->link.socket >= 0 ? process_new(table, owner, ended) : NULL;
-    if (process == NULL || pipe2(requests, O_CLOEXEC) != 0 || pipe2(answers, O_CLOEXEC) != 0) {
+    if (process == NULL || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, requests) != 0 ||
+        pipe2(answers, O_CLOEXEC) != 0) {
         close_all(requests, 2);
         if (process != NULL) {
             take_out(process);

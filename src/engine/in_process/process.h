@@ -121,8 +121,8 @@ WEIR_MUST_CHECK enum weir_status process_table_open(struct process_table *table,
 void process_table_close(struct process_table *table);
 /* False: nothing can be started now; another one will be forked. */
 bool process_table_has_keeper(const struct process_table *table);
-/* False: wait until another one has ended, or there is a keeper. */
-bool process_table_has_room(const struct process_table *table);
+/* False: wait until another one has ended, or there is a keeper. `reserved`: how many are about to start. */
+bool process_table_has_room(const struct process_table *table, size_t reserved);
 /* Until when processes may live (boot clock). */
 void process_table_set_lease(struct process_table *table, int64_t lease_end_us);
 
@@ -131,7 +131,8 @@ WEIR_MUST_CHECK enum weir_status process_start(struct process_table *table, cons
                                                const struct text *input, size_t output_max, void *owner,
                                                void (*ended)(struct process *process), struct process **ret_process,
                                                struct weir_error *error);
-/* An evaluator: reads requests from *ret_in's other end. Both ends returned are non-blocking. */
+/* An evaluator: reads requests from *ret_requests' other end, a socket, because who writes into a pipe without a reader gets
+ * a SIGPIPE, and the process is the host's. Both ends returned are non-blocking. */
 WEIR_MUST_CHECK enum weir_status process_start_evaluator(struct process_table *table, void *owner,
                                                          void (*ended)(struct process *process), int *ret_requests,
                                                          int *ret_answers, struct process **ret_process,

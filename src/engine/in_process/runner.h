@@ -39,6 +39,12 @@ struct command {
 
 enum { INHERITED_VARIABLES = 3 };
 
+/* First in, first out. */
+struct step_run_queue {
+    struct step_run *first;
+    struct step_run *last;
+};
+
 struct runner {
     struct engine base; /* first: a struct engine * is a struct runner * */
     struct loop loop;
@@ -60,8 +66,9 @@ struct runner {
     struct execution **buckets;
     size_t bucket_count; /* a power of two */
     size_t timers_reserved;
-    struct step_run *queued_first; /* exec steps that wait for room among the processes */
-    struct step_run *queued_last;
+    struct step_run_queue awaiting; /* exec steps in PHASE_AWAITING_ROOM */
+    struct step_run_queue queued;   /* and in PHASE_QUEUED */
+    size_t reserved;                /* room among the processes that exec steps have which are about to start */
     pthread_t thread;
     bool has_thread;
     atomic_bool closing;

@@ -32,14 +32,22 @@ static bool is_in_flight(enum step_phase phase)
     return phase != PHASE_IDLE && phase != PHASE_DONE;
 }
 
+/* From when its start is reported until its process runs. */
+static bool has_reserved(const struct step_run *run)
+{
+    return step_run_step(run)->kind == STEP_EXEC && (run->phase == PHASE_RECORDING_START || run->phase == PHASE_QUEUED);
+}
+
 static void set_phase(struct step_run *run, enum step_phase phase)
 {
     struct execution *execution = run->execution;
+    execution->runner->reserved -= has_reserved(run);
     execution->in_flight -= is_in_flight(run->phase);
     execution->in_flight += is_in_flight(phase);
     execution->done -= run->phase == PHASE_DONE;
     execution->done += phase == PHASE_DONE;
     run->phase = phase;
+    execution->runner->reserved += has_reserved(run);
 }
 
 static void set_timer(struct step_run *run, int64_t due_us)
@@ -221,23 +229,27 @@ static void fail_with(struct step_run *run, const char *code, const char *error,
 
 static void process_ended(struct process *process);
 
-static void queue_up(struct step_run *run)
+static void report_start(struct step_run *run)
 {
-    struct runner *runner = run->execution->runner;
-    run->next_queued = NULL;
-    if (runner->queued_last != NULL) {
-        runner->queued_last->next_queued = run;
-    } else {
-        runner->queued_first = run;
-    }
-    runner->queued_last = run;
-    set_phase(run, PHASE_QUEUED);
+    set_phase(run, PHASE_RECORDING_START);
+    engine_report(&run->execution->runner->base, make_report(run, REPORT_STEP, STEP_RUNNING));
 }
 
-static void take_out_of_queue(struct step_run *run)
+static void queue_up(struct step_run *run, struct step_run_queue *queue, enum step_phase phase)
 {
-    struct runner *runner = run->execution->runner;
-    struct step_run **link = &runner->queued_first;
+    run->next_queued = NULL;
+    if (queue->last != NULL) {
+        queue->last->next_queued = run;
+    } else {
+        queue->first = run;
+    }
+    queue->last = run;
+    set_phase(run, phase);
+}
+
+static void take_out_of_queue(struct step_run *run, struct step_run_queue *queue)
+{
+    struct step_run **link = &queue->first;
     struct step_run *before = NULL;
     while (*link != NULL && *link != run) {
         before = *link;
@@ -245,7 +257,7 @@ static void take_out_of_queue(struct step_run *run)
     }
     if (*link == run) {
         *link = run->next_queued;
-        runner->queued_last = runner->queued_last == run ? before : runner->queued_last;
+        queue->last = queue->last == run ? before : queue->last;
     }
 }
 
@@ -271,16 +283,32 @@ static void start_process(struct step_run *run)
     }
 }
 
+/* An attempt is on record as running from before its process starts, so it must not be reported while it can only wait. */
+static void begin_process(struct step_run *run)
+{
+    struct runner *runner = run->execution->runner;
+    if (runner->awaiting.first == NULL && process_table_has_room(&runner->processes, runner->reserved)) {
+        report_start(run);
+    } else {
+        queue_up(run, &runner->awaiting, PHASE_AWAITING_ROOM);
+    }
+}
+
 void step_run_start_queued(struct runner *runner)
 {
-    while (runner->queued_first != NULL && process_table_has_room(&runner->processes)) {
-        struct step_run *run = runner->queued_first;
+    while (runner->queued.first != NULL && process_table_has_room(&runner->processes, 0)) {
+        struct step_run *run = runner->queued.first;
         struct execution *execution = run->execution;
-        take_out_of_queue(run);
+        take_out_of_queue(run, &runner->queued);
         start_process(run);
         if (run->phase != PHASE_RUNNING) {
             execution_settle(execution);
         }
+    }
+    while (runner->awaiting.first != NULL && process_table_has_room(&runner->processes, runner->reserved)) {
+        struct step_run *run = runner->awaiting.first;
+        take_out_of_queue(run, &runner->awaiting);
+        report_start(run);
     }
 }
 
@@ -541,12 +569,6 @@ void step_run_call_finished(struct weir_call *call)
 
 /* --- the way to an attempt --- */
 
-static void report_start(struct step_run *run)
-{
-    set_phase(run, PHASE_RECORDING_START);
-    engine_report(&run->execution->runner->base, make_report(run, REPORT_STEP, STEP_RUNNING));
-}
-
 /* A handler that ended its node may do so again: from the second claim on its attempts are on record before they begin, as
  * those of exec steps are, so that the next handover counts. */
 static void begin_call(struct step_run *run)
@@ -563,7 +585,7 @@ static void go_on(struct step_run *run)
 {
     switch (step_run_step(run)->kind) {
     case STEP_EXEC:
-        report_start(run);
+        begin_process(run);
         break;
     case STEP_SLEEP: {
         int64_t delay_us = run->preparation->delay_us;
@@ -719,8 +741,12 @@ void step_run_stop(struct step_run *run)
             put_away(run); /* on record from before a handover, and never begun here */
         }
         break;
+    case PHASE_AWAITING_ROOM:
+        take_out_of_queue(run, &run->execution->runner->awaiting);
+        put_away(run);
+        break;
     case PHASE_QUEUED:
-        take_out_of_queue(run);
+        take_out_of_queue(run, &run->execution->runner->queued);
         put_away(run);
         break;
     case PHASE_EVALUATING:
@@ -770,7 +796,7 @@ void step_run_recorded(struct step_run *run, enum weir_status status)
         } else if (is_ending) {
             put_away(run);
         } else if (step_run_step(run)->kind == STEP_EXEC) {
-            queue_up(run);
+            queue_up(run, &run->execution->runner->queued, PHASE_QUEUED);
         } else {
             start_call(run);
         }

@@ -26,7 +26,7 @@ void step_run_stop(struct step_run *run);
 void step_run_recorded(struct step_run *run, enum weir_status status);
 /* A call came back from the handler pool; frees it. */
 void step_run_call_finished(struct weir_call *call);
-/* Starts queued exec steps while there is room. */
+/* Starts exec steps whose attempt is on record, and reports the attempts of those that await room, while there is some. */
 void step_run_start_queued(struct runner *runner);
 /* Frees what hangs on it; nothing of it may be running. */
 void step_run_close(struct step_run *run);

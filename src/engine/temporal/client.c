@@ -45,7 +45,7 @@ enum weir_status temporal_client_open(const struct temporal_options *options, st
     };
     struct grpc_client_options client = {
         .targets = options->address == NULL ? TEMPORAL_ADDRESS_DEFAULT : options->address,
-        .tls = options->tls,
+        .tls = options->tls || options->api_key_file != NULL, /* an address without TLS is no place for a key */
         .ca_file = options->ca_file,
         .certificate_file = options->certificate_file,
         .key_file = options->key_file,

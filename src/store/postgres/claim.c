@@ -24,7 +24,8 @@ enum { WAKEUPS_LEAST = 100, WAKEUPS_PER_ITEM = 64 };
  * died since. */
 #define FIRST_PASS_LAG_US (MICROSECONDS_PER_SECOND / 4)
 
-/* The columns of claim_items and claims_in_doubt. */
+/* The columns of claim_items and claims_in_doubt. `more` of an item is about its lane, that of the last row about the
+ * claim. */
 enum {
     ITEM_ID,
     ITEM_FENCE,
@@ -111,7 +112,7 @@ static void read_item(const PGresult *result, int row, struct arena *arena, stru
     item->attempts = (int)result_int(result, row, ITEM_ATTEMPTS);
     item->handovers = (int)result_int(result, row, ITEM_INTERRUPTIONS);
     item->handed_over = result_bool(result, row, ITEM_HANDED_OVER);
-    item->others_wait = false; /* claim() of the database does not say */
+    item->others_wait = result_bool(result, row, ITEM_MORE);
     item->cancel_requested = result_bool(result, row, ITEM_CANCEL);
     item->created_at_us = result_int(result, row, ITEM_CREATED_AT);
     item->run_at_us = result_int(result, row, ITEM_RUN_AT);

@@ -138,8 +138,27 @@ bool failure_is_of_pooler(const PGconn *connection)
     return strstr(PQerrorMessage(connection), "unsupported startup parameter") != NULL;
 }
 
+/* libpq looks at the values of parameters itself, before it asks any server. */
+static bool is_of_url(const char *line)
+{
+    static const char *const beginnings[] = {"invalid ", "definition of service ", "service file ",
+                                             "syntax error in service file"};
+    for (size_t i = 0; i < sizeof beginnings / sizeof beginnings[0]; i++) {
+        if (strncmp(line, beginnings[i], strlen(beginnings[i])) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static const char *hint_of_silence(const struct link *link, const char *line)
 {
+    if (strstr(line, "hot standby") != NULL || strstr(line, "read-only") != NULL) {
+        return "weir needs a server that takes writes: name the primary, or all servers, and no target_session_attrs";
+    }
+    if (strstr(line, "certificate") != NULL) {
+        return "look at sslmode, sslrootcert and the host of the URL, and at the server's certificate";
+    }
     const char *sslmode = address_option(link->address, "sslmode");
     if (sslmode != NULL && sslmode[0] != 'd' && strstr(line, "SSL") != NULL) {
         return "the URL demands TLS (sslmode) and the server offers none that fits: set up TLS there, or change sslmode";
@@ -147,12 +166,30 @@ static const char *hint_of_silence(const struct link *link, const char *line)
     return "is the server running, and are host and port of the URL right?";
 }
 
+/* libpq says so itself and closes the connection; the server says nothing. */
+static bool lacks_password(char *line)
+{
+    if (strstr(line, "no password supplied") == NULL) {
+        return false;
+    }
+    text_copy(line, LINE_MAX_BYTES, "the server asks for a password, and none was given");
+    return true;
+}
+
 enum weir_status failure_of_connect(struct link *link, const PGconn *connection, struct weir_error *error)
 {
     char line[LINE_MAX_BYTES];
     first_line(connection == NULL ? "out of memory" : PQerrorMessage(connection), line);
     take_sqlstate(line, link->sqlstate);
+    if (lacks_password(line)) {
+        text_copy(link->sqlstate, sizeof link->sqlstate, "28P01");
+    }
     bool told = link->sqlstate[0] != '\0';
+    if (!told && is_of_url(line)) {
+        error_set(error, WEIR_INVALID_ARGUMENT, "the store's URL %s cannot be used: %s", link->address->shown, line);
+        error_hint(error, "parameters are those of libpq, and schema, pooler, listen");
+        return WEIR_INVALID_ARGUMENT;
+    }
     enum weir_status status = told ? status_of(link->sqlstate) : WEIR_STORE_UNREACHABLE;
     if (status == WEIR_INVALID_ARGUMENT || status == WEIR_FAILED) {
         status = WEIR_STORE_UNREACHABLE; /* a refused startup setting and the like */

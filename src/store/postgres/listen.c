@@ -5,10 +5,13 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/text.h"
+#include "queue/limits.h"
 #include "store/postgres/link.h"
 
 #define LISTEN_DEADLINE_US (5 * MICROSECONDS_PER_SECOND)
@@ -17,6 +20,7 @@ enum { SIGN_OF_LIFE_MS = 60 * 1000, RETRY_MS = 500 };
 struct subscription {
     struct subscription *next;
     struct listener *listener;
+    char group[GROUP_NAME_MAX + 1]; /* "" = of every group */
     int fd;
 };
 
@@ -33,13 +37,16 @@ static struct listener *listeners;
 
 /* --- the thread --- */
 
-static void wake_all(struct listener *listener)
+/* Those who want to hear of this group; of "", everybody. */
+static void wake(struct listener *listener, const char *group)
 {
     uint64_t one = 1;
     (void)pthread_mutex_lock(&listeners_lock);
     for (struct subscription *at = listener->subscriptions; at != NULL; at = at->next) {
-        ssize_t written = write(at->fd, &one, sizeof one);
-        (void)written; /* a full counter is readable anyway */
+        if (group[0] == '\0' || at->group[0] == '\0' || strcmp(at->group, group) == 0) {
+            ssize_t written = write(at->fd, &one, sizeof one);
+            (void)written; /* a full counter is readable anyway */
+        }
     }
     (void)pthread_mutex_unlock(&listeners_lock);
 }
@@ -63,14 +70,13 @@ static bool start_listening(struct link *link)
     return status == WEIR_OK;
 }
 
-static bool take_notices(struct link *link)
+/* What a notice says is the executor group that has work (notify_work()). */
+static void pass_on(struct listener *listener, struct link *link)
 {
-    bool any = false;
     for (PGnotify *notice = PQnotifies(link->connection); notice != NULL; notice = PQnotifies(link->connection)) {
+        wake(listener, notice->extra);
         PQfreemem(notice);
-        any = true;
     }
-    return any;
 }
 
 /* Asks for a sign of life on this connection and no other; false when there is none. */
@@ -101,9 +107,7 @@ static void pass_notices(struct listener *listener, struct link *link)
         if (PQconsumeInput(link->connection) == 0 || PQstatus(link->connection) != CONNECTION_OK) {
             return;
         }
-        if (take_notices(link)) {
-            wake_all(listener);
-        }
+        pass_on(listener, link);
     }
 }
 
@@ -114,7 +118,7 @@ static void *listen_on(void *context)
     link_init(&link, listener->address, LISTEN_DEADLINE_US, "weir listen");
     do {
         if (start_listening(&link)) {
-            wake_all(listener); /* something may have happened while nobody listened */
+            wake(listener, ""); /* something may have happened while nobody listened */
             pass_notices(listener, &link);
         }
         link_drop(&link);
@@ -174,7 +178,7 @@ static struct listener *find_or_open(struct address *address)
     return listener_open(address);
 }
 
-struct subscription *listener_join(struct address *address)
+struct subscription *listener_join(struct address *address, const char *group)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     (void)pthread_once(&once, watch_forks);
@@ -186,6 +190,7 @@ struct subscription *listener_join(struct address *address)
         return NULL;
     }
     subscription->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    text_copy(subscription->group, sizeof subscription->group, group == NULL ? "" : group);
     (void)pthread_mutex_lock(&listeners_lock);
     subscription->listener = subscription->fd < 0 ? NULL : find_or_open(address);
     if (subscription->listener != NULL) {

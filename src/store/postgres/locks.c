@@ -2,42 +2,27 @@
  *
  * The library's processes may hold rows of the same table. That is safe when both sides mean the same instant by a stored
  * time: columns without zone that hold UTC (its JdbcTemplate provider with usingDbTime()). A column with zone is read in
- * each session's own zone by that provider, so that two may hold one lock: it is refused. */
+ * each session's own zone by that provider, so that two may hold one lock: it is refused. So is a table without its key. */
 #include <string.h>
 
 #include "base/error.h"
 #include "store/postgres/postgres_store.h"
 
-enum { TIME_COLUMNS = 2 };
-
 /* Looked at once per connection. */
-static enum weir_status check_columns(struct postgres_store *self, struct link *link, struct weir_error *error)
+enum weir_status postgres_check_lock_table(struct postgres_store *self, struct link *link, struct weir_error *error)
 {
     PGresult *result = NULL;
-    if (self->lock_columns_checked && self->lock_columns_drops == link->drops) {
+    if (self->lock_table_checked && self->lock_table_drops == link->drops) {
         return WEIR_OK;
     }
-    enum weir_status status = link_read(link, error, &result, QUERY_LOCK_COLUMNS, "");
-    if (status != WEIR_OK) {
-        return status;
-    }
-    if (PQntuples(result) != TIME_COLUMNS) {
-        status = error_set(error, WEIR_SCHEMA_MISSING, "the table %s.shedlock is missing or has other columns",
-                           self->address->schema);
-        error_hint(error, "it has name, lock_until, locked_at, locked_by: see docs/operations.md, or weir store migrate");
-    }
-    for (int row = 0; status == WEIR_OK && row < TIME_COLUMNS; row++) {
-        if (!result_bool(result, row, 2)) {
-            status = error_set(error, WEIR_SCHEMA_MISSING,
-                               "the column %s of %s.shedlock is %s: two holders would read it "
-                               "differently",
-                               result_text(result, row, 0), self->address->schema, result_text(result, row, 1));
-            error_hint(error, "make it timestamp without time zone, in UTC, while nobody holds a lock");
-        }
+    enum weir_status status = link_read(link, error, &result, QUERY_FIND_LOCK_TABLE_PROBLEM, "");
+    if (status == WEIR_OK && PQntuples(result) > 0) {
+        status = error_set(error, WEIR_SCHEMA_MISSING, "%s", result_text(result, 0, 0));
+        error_hint(error, "%s", result_text(result, 0, 1));
     }
     PQclear(result);
-    self->lock_columns_checked = status == WEIR_OK;
-    self->lock_columns_drops = link->drops;
+    self->lock_table_checked = status == WEIR_OK;
+    self->lock_table_drops = link->drops;
     return status;
 }
 
@@ -50,7 +35,7 @@ static enum weir_status open_locks(struct store *store, struct link **ret_link, 
 {
     enum weir_status status = require_writable(store, error);
     *ret_link = link_of(store);
-    return status == WEIR_OK ? check_columns(postgres_of(store), *ret_link, error) : status;
+    return status == WEIR_OK ? postgres_check_lock_table(postgres_of(store), *ret_link, error) : status;
 }
 
 /* A lock that is held must cost no write: a look first. */

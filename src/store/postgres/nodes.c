@@ -11,9 +11,10 @@ enum weir_status postgres_node_start(struct store *store, const struct node_opti
     PGresult *result = NULL;
     enum weir_status status = require_writable(store, error);
     if (status == WEIR_OK) {
-        status = link_write(link_of(store), error, &result, QUERY_START_NODE, "ttttiittiio", options->name, options->group,
+        status = link_write(link_of(store), error, &result, QUERY_START_NODE, "ttttiittiiot", options->name, options->group,
                             options->host, options->boot_id, (int64_t)options->pid, (int64_t)options->keeper_pid,
-                            options->version, options->engine, options->lease_us, NODE_ROW_KEPT_US, options->is_outlived);
+                            options->version, options->engine, options->lease_us, NODE_ROW_KEPT_US, options->is_outlived,
+                            node_aside_name(options->aside));
     }
     if (status == WEIR_OK) {
         *ret_node_id = result_int(result, 0, 0);
@@ -61,10 +62,10 @@ enum weir_status postgres_node_beat(struct store *store, int64_t node_id, struct
     PGresult *result = NULL;
     enum weir_status status = require_writable(store, error);
     if (status == WEIR_OK) {
-        status =
-            link_write(link_of(store), error, &result, QUERY_BEAT_NODE, "ioiidti", node_id, beat->engine_reachable ? 1 : 0,
-                       (int64_t)beat->running, (int64_t)beat->stuck, (int)NODE_NEIGHBOURS_MOST,
-                       beat->engine_reachable ? NULL : beat->engine_error, (int64_t)beat->keeper_pid);
+        status = link_write(link_of(store), error, &result, QUERY_BEAT_NODE, "ioiidtit", node_id,
+                            beat->engine_reachable ? 1 : 0, (int64_t)beat->running, (int64_t)beat->stuck,
+                            (int)NODE_NEIGHBOURS_MOST, beat->engine_reachable ? NULL : beat->engine_error,
+                            (int64_t)beat->keeper_pid, node_aside_name(beat->aside));
     }
     if (status != WEIR_OK) {
         return status;

@@ -92,11 +92,11 @@ static enum weir_status postgres_backup(struct store *store, const char *path, s
 
 /* --- wake-ups --- */
 
-int postgres_wake_fd(struct store *store)
+int postgres_wake_fd(struct store *store, const char *group)
 {
     struct postgres_store *self = postgres_of(store);
     if (self->subscription == NULL) {
-        self->subscription = listener_join(self->address);
+        self->subscription = listener_join(self->address, group);
     }
     return subscription_fd(self->subscription);
 }

@@ -42,9 +42,9 @@ struct postgres_store {
     struct address *address;
     struct link link;
     bool read_only;
-    bool lock_columns_checked;   /* the columns of shedlock are safe ... */
-    unsigned lock_columns_drops; /* ... on this connection (link.h) */
-    bool time_is_known;          /* enqueue.c: the server's time is the boot clock and this much more */
+    bool lock_table_checked;   /* the columns of shedlock are safe ... */
+    unsigned lock_table_drops; /* ... on this connection (link.h) */
+    bool time_is_known;        /* enqueue.c: the server's time is the boot clock and this much more */
     int64_t time_ahead_us;
     struct subscription *subscription; /* see listen.h; NULL until store_wake_fd() asked */
 };
@@ -98,6 +98,8 @@ enum weir_status postgres_set_workspace(struct store *, const struct workspace_c
 enum weir_status postgres_set_paused(struct store *, const char *, bool, struct weir_error *);
 enum weir_status postgres_publish(struct store *, const char *, const char *, const char *, struct published *,
                                   struct weir_error *);
+/* That the table of locks can be shared; in words what is wrong with it. */
+enum weir_status postgres_check_lock_table(struct postgres_store *, struct link *, struct weir_error *);
 enum weir_status postgres_lock(struct store *, const struct lock_request *, struct weir_error *);
 enum weir_status postgres_lock_extend(struct store *, const struct lock_request *, struct weir_error *);
 enum weir_status postgres_unlock(struct store *, const struct lock_request *, struct weir_error *);
@@ -107,7 +109,7 @@ enum weir_status postgres_why(struct store *, const char *, json_t **, struct we
 enum weir_status postgres_status(struct store *, size_t, json_t **, struct weir_error *);
 enum weir_status postgres_check(struct store *, json_t **, struct weir_error *);
 /* listen.c */
-int postgres_wake_fd(struct store *);
+int postgres_wake_fd(struct store *, const char *group);
 bool postgres_wake_drain(struct store *, int64_t *);
 
 #endif

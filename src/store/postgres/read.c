@@ -298,6 +298,7 @@ enum weir_status postgres_list(struct store *store, const struct list_options *o
                                struct weir_error *error)
 {
     struct link *link = link_of(store);
+    enum weir_status status;
     switch (options->kind) {
     case LIST_EXECUTIONS:
         return look_at(link, list_executions, options, ret_page, error);
@@ -315,7 +316,8 @@ enum weir_status postgres_list(struct store *store, const struct list_options *o
     case LIST_NODES:
         return list_named(link, QUERY_LIST_NODES, options, ret_page, error);
     case LIST_LOCKS:
-        return list_named(link, QUERY_LIST_LOCKS, options, ret_page, error);
+        status = postgres_check_lock_table(postgres_of(store), link, error);
+        return status != WEIR_OK ? status : list_named(link, QUERY_LIST_LOCKS, options, ret_page, error);
     case LIST_GROUPS:
         return list_named(link, QUERY_LIST_GROUPS, options, ret_page, error);
     }
@@ -487,7 +489,8 @@ enum weir_status postgres_status(struct store *store, size_t workspaces_max, jso
 {
     PGresult *result = NULL;
     enum weir_status status =
-        link_read(link_of(store), error, &result, QUERY_STATUS, "ii", (int64_t)workspaces_max, (int64_t)BACKING_OFF_MOST);
+        link_read(link_of(store), error, &result, QUERY_STATUS, "iii", (int64_t)workspaces_max, (int64_t)BACKING_OFF_MOST,
+                  (int64_t)STATUS_GROUPS_MOST);
     if (status != WEIR_OK) {
         return status;
     }

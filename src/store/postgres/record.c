@@ -87,12 +87,21 @@ static struct entry *step_that_stands(struct entry *first, struct entry *end)
     return stands;
 }
 
+/* Which one writes this step is decided already. */
+static bool step_is_settled(const struct entry *first, const struct entry *end, const char *step)
+{
+    while (first < end && !(first->writes_step && has_step(first, step))) {
+        first++;
+    }
+    return first < end;
+}
+
 /* One round's records of one item, in the order of its life. */
 static void carry(struct entry *first, struct entry *end)
 {
     struct entry *last = end - 1;
     for (struct entry *entry = first; entry < end; entry++) {
-        if (entry->record->step == NULL || entry->carrier != NULL || entry->writes_step) {
+        if (entry->record->step == NULL || step_is_settled(first, end, entry->record->step->step)) {
             continue;
         }
         struct entry *stands = step_that_stands(entry, end);

@@ -3,6 +3,7 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,10 +90,15 @@ static bool start_asking(struct question *question)
 {
     pthread_t thread;
     pthread_attr_t attributes;
+    sigset_t all;
+    sigset_t before;
     (void)pthread_attr_init(&attributes);
     (void)pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     question->references = 2;
+    (void)sigfillset(&all); /* signals are for the program's own threads */
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
     bool started = pthread_create(&thread, &attributes, ask, question) == 0;
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     (void)pthread_attr_destroy(&attributes);
     if (!started) { /* else the thread may be about to change it */
         question->references = 1;

@@ -237,6 +237,19 @@ enum weir_status postgres_migrate(struct store *store, int *ret_applied, struct 
 
 /* --- rights --- */
 
+static enum weir_status require_rights(struct link *link, const char *role, struct weir_error *error)
+{
+    PGresult *missing = NULL;
+    enum weir_status status = link_read(link, error, &missing, QUERY_FIND_MISSING_RIGHT, "t", role);
+    if (status == WEIR_OK && PQntuples(missing) > 0) {
+        status = error_set(error, WEIR_NOT_PERMITTED, "the role \"%.64s\" could not be given its rights to the %.80s of %s",
+                           role, result_text(missing, 0, 0), link->address->shown);
+        error_hint(error, "give them as the owner of the schema and of what is in it; nothing was changed");
+    }
+    PQclear(missing);
+    return status;
+}
+
 static enum weir_status grant_all(struct link *link, void *context, struct weir_error *error)
 {
     const char *role = context;
@@ -249,7 +262,7 @@ static enum weir_status grant_all(struct link *link, void *context, struct weir_
         status = link_execute(link, result_text(statements, i, 0), error);
     }
     PQclear(statements);
-    return status;
+    return status == WEIR_OK ? require_rights(link, role, error) : status;
 }
 
 enum weir_status postgres_store_grant(struct store *store, const char *role, struct weir_error *error)

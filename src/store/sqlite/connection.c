@@ -148,6 +148,10 @@ static enum weir_status look_at_path(const struct connection_options *options, s
                          strerror(native));
         if (native == ENOENT) {
             error_hint(error, "make it with: weir store init --store sqlite:%s (or start: weir dev)", options->path);
+        } else if (native == EACCES) {
+            error_hint(error, "this user may not enter its folder: run as one who may, or give another path");
+        } else {
+            error_hint(error, "give the path of a file, for example sqlite:./weir.db");
         }
         return WEIR_STORE_UNREACHABLE;
     }
@@ -541,12 +545,37 @@ struct sqlite_file {
 
 static pthread_mutex_t files_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sqlite_file *files;
+static struct sqlite_file *inherited; /* in a child of fork(): what its parents had open then; only looked at */
 
 /* A child of fork() must not touch the parent's connections (SQLite's rule); it starts with an empty list. */
 static void forget_files_in_child(void)
 {
+    struct sqlite_file **last = &inherited;
+    while (*last != NULL) {
+        last = &(*last)->next;
+    }
+    *last = files;
     files = NULL;
     (void)pthread_mutex_init(&files_lock, NULL);
+}
+
+/* SQLite believes that the child holds the locks of its parent. So what the child opens has none: the parent's end removes
+ * the log while the child writes it; and what the parent held for a moment at the fork is locked for the child for ever. */
+static enum weir_status require_not_inherited(const char *path, struct weir_error *error)
+{
+    struct stat facts;
+    bool found = false;
+    if (stat(path, &facts) == 0) {
+        for (const struct sqlite_file *file = inherited; file != NULL && !found; file = file->next) {
+            found = file->device == facts.st_dev && file->inode == facts.st_ino;
+        }
+    }
+    if (!found) {
+        return WEIR_OK;
+    }
+    (void)error_set(error, WEIR_MISUSE, "the store %s was open in the process from which this one was forked", path);
+    error_hint(error, "SQLite's locks do not survive fork(): fork before the store is opened, or let the child exec()");
+    return WEIR_MISUSE;
 }
 
 static void watch_forks(void)
@@ -616,12 +645,33 @@ static enum weir_status open_file(const struct connection_options *options, stru
     return WEIR_OK;
 }
 
+/* SQLite names the log after the file: who opens another hard link of it gets a second log, and does not see, but
+ * overwrites, what is in the first. Only looked at when a store is opened: a copy by a hard link stops nobody who runs. */
+static enum weir_status require_one_name(const char *path, struct weir_error *error)
+{
+    struct stat facts;
+    if (stat(path, &facts) != 0 || !S_ISREG(facts.st_mode) || facts.st_nlink < 2) {
+        return WEIR_OK;
+    }
+    (void)error_set(error, WEIR_STORE_UNREACHABLE, "the store %s has %lu names (hard links)", path,
+                    (unsigned long)facts.st_nlink);
+    error_hint(error, "each name would get a log of its own: remove the others (find FOLDER -samefile FILE shows them), "
+                      "link with ln -s, copy with weir store backup");
+    return WEIR_STORE_UNREACHABLE;
+}
+
 enum weir_status sqlite_file_open(const struct connection_options *options, struct sqlite_file **ret_file,
                                   struct weir_error *error)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     (void)pthread_once(&once, watch_forks);
-    enum weir_status status = WEIR_OK;
+    enum weir_status status = require_one_name(options->path, error);
+    if (status == WEIR_OK) {
+        status = require_not_inherited(options->path, error);
+    }
+    if (status != WEIR_OK) {
+        return status;
+    }
     (void)pthread_mutex_lock(&files_lock);
     struct sqlite_file *file = find_file(options);
     if (file != NULL) {

@@ -36,10 +36,10 @@ enum weir_status sqlite_node_start(struct store *store, const struct node_option
         status = connection_run(write.connection, error, NULL, QUERY_INSERT_GROUP, "t", options->group);
     }
     if (status == WEIR_OK) {
-        status = connection_read_integer(write.connection, error, &node_id, QUERY_INSERT_NODE, "ttttiittiid", options->name,
+        status = connection_read_integer(write.connection, error, &node_id, QUERY_INSERT_NODE, "ttttiittiidt", options->name,
                                          options->group, options->host, options->boot_id, (int64_t)options->pid,
                                          (int64_t)options->keeper_pid, options->version, options->engine, options->lease_us,
-                                         write.now_us, options->is_outlived ? 1 : 0);
+                                         write.now_us, options->is_outlived ? 1 : 0, node_aside_name(options->aside));
     }
     if (status != WEIR_OK) {
         write_undo(&write);
@@ -68,9 +68,9 @@ static enum node_wish parse_wish(const char *name)
 static enum weir_status beat(struct write *write, int64_t node_id, struct node_beat *beat, struct weir_error *error)
 {
     sqlite3_stmt *statement =
-        connection_bind(write->connection, error, QUERY_BEAT_NODE, "iidiiti", node_id, write->now_us,
+        connection_bind(write->connection, error, QUERY_BEAT_NODE, "iidiitit", node_id, write->now_us,
                         beat->engine_reachable ? 1 : 0, (int64_t)beat->running, (int64_t)beat->stuck,
-                        beat->engine_reachable ? NULL : beat->engine_error, (int64_t)beat->keeper_pid);
+                        beat->engine_reachable ? NULL : beat->engine_error, (int64_t)beat->keeper_pid, node_aside_name(beat->aside));
     enum weir_status status = WEIR_OK;
     if (statement == NULL) {
         return statement_failure(error);

@@ -457,9 +457,10 @@ static json_t *facts_of(sqlite3_stmt *item, const char *id, int64_t now_us)
     bool waits = phase != 2 || sqlite3_column_int64(item, 2) == 0;
     enum pending_reason reason = reason_of(item);
     bool is_unserved = waits && reason == REASON_NO_NODE_IN_GROUP;
+    bool is_away = waits && reason == REASON_ENGINE_UNREACHABLE;
     return json_pack(
         "{s:s, s:s, s:s?, s:s, s:s, s:s, s:s, s:i, s:I, s:I, s:i, s:i, s:i, s:o, s:o, s:o, s:o, s:s?, s:s, s:b, s:s?, "
-        "s:s?, s:s?, s:o, s:s?, s:I}",
+        "s:s?, s:s?, s:o, s:o, s:s?, s:I}",
         "id", id, "status", column_text(item, 0), "pending_reason", waits ? pending_reason_name(reason) : NULL, "because",
         waits                                          ? pending_reason_meaning(reason)
         : sqlite3_column_type(item, 11) == SQLITE_NULL ? "its node has claimed it and starts it"
@@ -471,7 +472,8 @@ static json_t *facts_of(sqlite3_stmt *item, const char *id, int64_t now_us)
         time_json(item, 6), "claimed_at", time_json(item, 10), "dispatched_at", time_json(item, 11), "node",
         column_text(item, 21), "executor_group", column_text(item, 22), "cancel_requested",
         sqlite3_column_type(item, 24) != SQLITE_NULL, "error_code", column_text(item, 25), "error", column_text(item, 26),
-        "engine_error", waits && reason == REASON_ENGINE_UNREACHABLE ? column_text(item, 31) : NULL, "nodes_live",
+        "engine_error", is_away ? column_text(item, 31) : waits ? NULL : column_text(item, 35), "engine_unreachable_since",
+        is_away ? time_json(item, 34) : waits ? json_null() : time_json(item, 36), "nodes_live",
         is_unserved ? json_integer(sqlite3_column_int64(item, 32)) : json_null(), "paused_node",
         is_unserved ? column_text(item, 33) : NULL, "waiting_us", (json_int_t)(now_us - sqlite3_column_int64(item, 12)));
 }
@@ -623,6 +625,7 @@ static enum weir_status status_of(struct store *store, struct connection *connec
     int64_t now_us = 0;
     int64_t oldest_us = 0;
     json_t *workspaces = NULL;
+    json_t *groups = NULL;
     json_t *answer = json_object();
     enum weir_status status =
         answer == NULL ? error_out_of_memory(error) : connection_store_time(connection, &now_us, error);
@@ -645,11 +648,18 @@ static enum weir_status status_of(struct store *store, struct connection *connec
             connection, connection_bind(connection, error, QUERY_STATUS_WORKSPACES, "ii", (int64_t)workspaces_max, now_us),
             &workspaces, error);
     }
+    if (status == WEIR_OK) {
+        status = rows_json(connection,
+                           connection_bind(connection, error, QUERY_STATUS_GROUPS, "ii", (int64_t)STATUS_GROUPS_MOST, now_us),
+                           &groups, error);
+    }
     if (status != WEIR_OK) {
+        json_decref(workspaces);
         json_decref(answer);
         return status;
     }
     (void)json_object_set_new(answer, "workspaces", workspaces);
+    (void)json_object_set_new(answer, "groups", groups);
     (void)json_object_set_new(answer, "store", json_string(store->url));
     (void)json_object_set_new(answer, "schema", json_integer(SQLITE_MIGRATION_COUNT));
     (void)json_object_set_new(answer, "now_us", json_integer(now_us));

@@ -202,13 +202,16 @@ static enum weir_status refuse_newer(const struct store *store, int version, str
     return WEIR_SCHEMA_NEWER;
 }
 
+/* Asked of the writer, which is there: a handle that is only there to open others needs no reader of its own. */
 static enum weir_status sqlite_require_schema(struct store *store, struct weir_error *error)
 {
     struct connection *connection;
+    struct sqlite_file *file = sqlite_of(store)->file;
     int version;
-    enum weir_status status = reader_of(store, &connection, error);
+    enum weir_status status = write_reserve(file, store->deadline_us, &connection, error);
     if (status == WEIR_OK) {
         status = read_version(connection, &version, error);
+        write_cancel(file);
     }
     if (status != WEIR_OK || version == SQLITE_MIGRATION_COUNT) {
         return status;
@@ -369,6 +372,7 @@ static enum weir_status sqlite_backup(struct store *store, const char *path, str
     if (sqlite3_open_v2(path, &target, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL) != SQLITE_OK) {
         status = error_set(error, WEIR_STORE_UNREACHABLE, "cannot write %s: %s", path,
                            target == NULL ? "out of memory" : sqlite3_errmsg(target));
+        error_hint(error, "its folder must be there, and this user must be allowed to write to it");
     } else {
         status = connection_run(connection, error, NULL, QUERY_BEGIN_READ, "");
         if (status == WEIR_OK) {

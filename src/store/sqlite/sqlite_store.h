@@ -90,7 +90,7 @@ enum weir_status sqlite_show(struct store *, const char *, json_t **, struct wei
 enum weir_status sqlite_why(struct store *, const char *, json_t **, struct weir_error *);
 enum weir_status sqlite_status(struct store *, size_t, json_t **, struct weir_error *);
 enum weir_status sqlite_check(struct store *, json_t **, struct weir_error *);
-int sqlite_wake_fd(struct store *);
+int sqlite_wake_fd(struct store *, const char *group);
 bool sqlite_wake_drain(struct store *, int64_t *);
 void sqlite_wake_close(struct sqlite_store *store);
 

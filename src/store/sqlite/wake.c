@@ -27,20 +27,20 @@ struct wake {
     int looks;            /* how often it was looked since the last notice; LOOKS_MOST = no notice is open */
 };
 
-static struct wake *wake_of(struct sqlite_store *store)
+/* The log is where SQLite has it: beside the file itself, whatever symbolic link was opened. */
+static struct wake *wake_of(struct sqlite_store *store, const struct connection *reader)
 {
     if (store->wake != NULL) {
         return store->wake;
     }
-    struct wake *wake = calloc(1, sizeof *wake);
-    char path[1024];
-    if (wake == NULL || snprintf(path, sizeof path, "%s-wal", store->path) >= (int)sizeof path) {
-        free(wake);
+    const char *log = sqlite3_filename_wal(sqlite3_db_filename(reader->database, "main"));
+    struct wake *wake = log == NULL ? NULL : calloc(1, sizeof *wake);
+    if (wake == NULL) {
         return NULL;
     }
     wake->looks = 0; /* a commit may be on its way that wrote to the log before we watched */
     wake->fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
-    if (wake->fd >= 0 && inotify_add_watch(wake->fd, path, IN_MODIFY | IN_CLOSE_WRITE) < 0) {
+    if (wake->fd >= 0 && inotify_add_watch(wake->fd, log, IN_MODIFY | IN_CLOSE_WRITE) < 0) {
         (void)close(wake->fd);
         wake->fd = -1;
     }
@@ -48,14 +48,15 @@ static struct wake *wake_of(struct sqlite_store *store)
     return wake;
 }
 
-int sqlite_wake_fd(struct store *store)
+int sqlite_wake_fd(struct store *store, const char *group)
 {
     struct connection *connection;
+    (void)group; /* a write to the file tells nothing of it */
     /* The log exists once somebody has opened and read the file. */
     if (reader_of(store, &connection, NULL) != WEIR_OK) {
         return -1;
     }
-    struct wake *wake = wake_of(sqlite_of(store));
+    struct wake *wake = wake_of(sqlite_of(store), connection);
     return wake == NULL ? -1 : wake->fd;
 }
 
@@ -71,11 +72,14 @@ static bool empty(int fd)
 
 bool sqlite_wake_drain(struct store *store, int64_t *ret_again_us)
 {
-    struct wake *wake = wake_of(sqlite_of(store));
     struct connection *connection;
     int64_t version = 0;
     *ret_again_us = TIME_NEVER;
-    if (wake == NULL || wake->fd < 0 || reader_of(store, &connection, NULL) != WEIR_OK) {
+    if (reader_of(store, &connection, NULL) != WEIR_OK) {
+        return true;
+    }
+    struct wake *wake = wake_of(sqlite_of(store), connection);
+    if (wake == NULL || wake->fd < 0) {
         return true;
     }
     bool noticed = empty(wake->fd);

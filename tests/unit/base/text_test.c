@@ -66,6 +66,19 @@ static void utf8_is_told_from_what_is_not(void **state)
     assert_true(text_is_utf8("a\0b", 3));
 }
 
+static void blanks_of_any_kind_are_blank(void **state)
+{
+    (void)state;
+    static const char *const blank[] = {"", " ", "   ", "\xC2\xA0", " \xE3\x80\x80", "\xE2\x80\x8B", "\xE2\x80\x83 "};
+    static const char *const seen[] = {"a", " a ", ".", "\xC3\xA9", " \xE6\x97\xA5", "\xFF", "\t"};
+    for (size_t i = 0; i < sizeof blank / sizeof blank[0]; i++) {
+        assert_true(text_is_blank(blank[i]));
+    }
+    for (size_t i = 0; i < sizeof seen / sizeof seen[0]; i++) {
+        assert_false(text_is_blank(seen[i]));
+    }
+}
+
 static void assert_made_safe(const char *from, const char *expected)
 {
     char text[64];
@@ -186,6 +199,7 @@ int main(void)
         cmocka_unit_test(text_grows_and_stays_terminated),
         cmocka_unit_test(text_stops_at_its_ceiling_and_keeps_what_it_had),
         cmocka_unit_test(utf8_is_told_from_what_is_not),
+        cmocka_unit_test(blanks_of_any_kind_are_blank),
         cmocka_unit_test(what_a_terminal_must_not_see_becomes_a_question_mark),
         cmocka_unit_test(only_a_split_character_is_cut_at_the_end),
         cmocka_unit_test(any_bytes_become_a_safe_line),

@@ -67,6 +67,35 @@ static void tables_shorten_ids_first_and_fit(void **state)
     close_fixture(&fixture);
 }
 
+static void a_table_that_cannot_fit_its_terminal_is_told_line_by_line(void **state)
+{
+    static const struct column columns[] = {{.title = "ID", .least = ID_COLUMNS_LEAST, .is_id = true}, {.title = "STATE"}};
+    static const char *const ids[] = {"0198c2f1-7a3b-7c01-8000-000000000000", "0198c2f1-7a3b-7c02-8000-000000000000"};
+    static const char table_of_old[] = "ID                  STATE\n"
+                                       "0198c2f1-7a3b-7c01  COMPLETED\n"
+                                       "0198c2f1-7a3b-7c02  COMPLETED\n";
+    static const char line_by_line[] = "ID     0198c2f1-7a3b-7c01-8000-000000000000\nSTATE  COMPLETED\n\n"
+                                       "ID     0198c2f1-7a3b-7c02-8000-000000000000\nSTATE  COMPLETED\n";
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        struct fixture fixture;
+        struct table table;
+        open_fixture(&fixture);
+        fixture.output.columns = 20;
+        fixture.output.out_is_terminal = i > 0;
+        fixture.output.is_cut = i == 2; /* a live picture: its lines are cut, and there are only so many */
+        table_open(&table, &fixture.output, columns, 2);
+        for (size_t k = 0; k < 2; k++) {
+            table_cell(&table, ids[k]);
+            table_cell(&table, "COMPLETED");
+        }
+        table_close(&table);
+        (void)fflush(fixture.out_file);
+        assert_string_equal(fixture.out, i == 1 ? line_by_line : table_of_old);
+        close_fixture(&fixture);
+    }
+}
+
 static void wide_characters_take_two_columns(void **state)
 {
     struct fixture fixture;
@@ -211,6 +240,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tables_shorten_ids_first_and_fit),
+        cmocka_unit_test(a_table_that_cannot_fit_its_terminal_is_told_line_by_line),
         cmocka_unit_test(wide_characters_take_two_columns),
         cmocka_unit_test(strangers_cannot_write_to_the_terminal),
         cmocka_unit_test(errors_are_one_line_and_a_hint),

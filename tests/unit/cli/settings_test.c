@@ -163,6 +163,28 @@ static void exec_allow_is_false_true_or_a_list(void **state)
     assert_int_equal(remove("weir.yaml"), 0);
 }
 
+static void no_program_of_a_long_list_is_left_out_in_silence(void **state)
+{
+    struct fixture fixture;
+    char list[2 * (SETTINGS_LIST_MAX + 1)];
+    (void)state;
+    for (size_t i = 0; i < sizeof list; i++) {
+        list[i] = i % 2 == 0 ? 'a' : ',';
+    }
+    list[sizeof list - 1] = '\0';
+    assert_int_equal(setenv("WEIR_EXEC_ALLOW", list, 1), 0);
+    assert_int_equal(load(&fixture, NULL), WEIR_INVALID_CONFIG);
+    assert_non_null(strstr(fixture.error.message, "WEIR_EXEC_ALLOW: exec.allow: more than 256 programs"));
+    arena_close(&fixture.arena);
+    assert_int_equal(setenv("WEIR_EXEC_ALLOW", list + 2, 1), 0);
+    assert_int_equal(load(&fixture, NULL), WEIR_OK);
+    const char *const *words = settings_list(&fixture.settings, SETTING_EXEC_ALLOW);
+    assert_string_equal(words[SETTINGS_LIST_MAX - 1], "a");
+    assert_null(words[SETTINGS_LIST_MAX]);
+    arena_close(&fixture.arena);
+    assert_int_equal(unsetenv("WEIR_EXEC_ALLOW"), 0);
+}
+
 static void a_wrong_variable_is_named(void **state)
 {
     struct fixture fixture;
@@ -285,6 +307,7 @@ int main(void)
         cmocka_unit_test(a_wrong_file_is_refused_with_its_line),
         cmocka_unit_test(an_empty_file_is_right),
         cmocka_unit_test(exec_allow_is_false_true_or_a_list),
+        cmocka_unit_test(no_program_of_a_long_list_is_left_out_in_silence),
         cmocka_unit_test(a_wrong_variable_is_named),
         cmocka_unit_test(nodes_have_the_settings_beside_them_and_their_own),
         cmocka_unit_test(the_nearest_list_of_nodes_wins_as_a_whole),

@@ -72,6 +72,7 @@ static void a_process_that_does_not_dispatch_claims_nothing(void **state)
     pass(bench, MINUTE);
     assert_int_equal(runs_begun(bench, id), 0);
     assert_string_equal(text_of(bench, id, "status"), "PENDING");
+    assert_string_equal(text_of(bench, id, "pending_reason"), "no_node_in_group");
     assert_true(bench->steps < 1000); /* and it sleeps: a loop that is always due would be stepped without end */
 }
 
@@ -304,6 +305,8 @@ static void a_paused_node_claims_nothing_and_keeps_its_lease(void **state)
     pass(bench, SECOND);
     node_pause(bench->node);
     enqueue(bench, "many", after);
+    pass(bench, SECOND / 10); /* no heartbeat is due yet: it comes before its time */
+    assert_string_equal(text_of(bench, after, "pending_reason"), "no_node_in_group");
     pass(bench, 5 * MINUTE);
     assert_int_equal(runs_begun(bench, after), 0);
     assert_string_equal(text_of(bench, before, "status"), "DISPATCHED");
@@ -523,9 +526,11 @@ static void a_graceful_stop_awaits_what_runs(void **state)
     pass(bench, SECOND);
     node_begin_stop(bench->node, NODE_STOP_GRACEFUL);
     node_begin_stop(bench->node, NODE_STOP_GRACEFUL);
+    pass(bench, SECOND / 10);
+    assert_string_equal(text_of(bench, waiting, "pending_reason"), "no_node_in_group");
     pass(bench, 5 * SECOND);
     assert_false(node_is_stopped(bench->node));
-    pass(bench, 5 * SECOND);
+    pass(bench, 5 * SECOND - SECOND / 10);
     assert_true(node_is_stopped(bench->node));
     assert_string_equal(text_of(bench, running, "status"), "COMPLETED");
     assert_int_equal(runs_begun(bench, waiting), 0);

@@ -358,6 +358,24 @@ static void wrong_handlers_are_refused(void **state)
     assert_int_equal(weir_node_open(NULL, NULL, &node, &error), WEIR_MISUSE);
 }
 
+/* A group that was cut to its room would be another one, and the node would take that one's work. */
+static void a_name_that_does_not_fit_is_refused(void **state)
+{
+    (void)state;
+    char text[130];
+    memset(text, 'g', sizeof text);
+    text[129] = '\0';
+    const struct weir_node_options wrong[] = {
+        {.name = text}, {.name = ""}, {.name = "\xC3"}, {.group = text + 64}, {.group = ""}, {.group = "a\xFF"}};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        assert_int_equal(weir_node_open(weir, &wrong[i], &node, &error), WEIR_INVALID_ARGUMENT);
+        assert_non_null(strstr(error.message, wrong[i].name != NULL ? "name" : "group"));
+        assert_null(node);
+    }
+    const struct weir_node_options longest = {.name = text + 1, .group = text + 65};
+    assert_int_equal(weir_node_open(weir, &longest, &node, &error), WEIR_OK);
+}
+
 /* --- on Temporal; with a service: end_to_end/temporal_nodes_test --- */
 
 static void a_node_on_temporal_without_its_service_says_so_and_disturbs_no_other(void **state)
@@ -435,6 +453,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_graceful_stop_waits_for_what_runs, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_stop_without_patience_gives_work_back, set_up, tear_down),
         cmocka_unit_test_setup_teardown(wrong_handlers_are_refused, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_name_that_does_not_fit_is_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_node_on_temporal_without_its_service_says_so_and_disturbs_no_other, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(wrong_settings_of_temporal_are_refused, set_up, tear_down),

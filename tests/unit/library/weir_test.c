@@ -1,10 +1,13 @@
 /* The public interface without a node: what a program that only enqueues and looks sees. Links the shared library alone. */
+#include <ctype.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <sqlite3.h>
 #include <stdatomic.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 #include <weir/weir.h>
 
 #include "support/folder.h"
@@ -17,6 +20,7 @@ static char store_path[300];
 static struct weir *weir;
 static struct weir_error error;
 static atomic_int events_seen;
+static atomic_int lists_seen;
 
 static const char workflow[] = "name: greet\nsteps:\n  greet: {handler: greet}\n";
 
@@ -26,6 +30,7 @@ static void count_event(void *context, const struct weir_event *event)
     assert_non_null(event->name);
     assert_non_null(event->message);
     events_seen += strcmp(event->name, "execution.enqueued") == 0;
+    lists_seen += strcmp(event->name, "store.called") == 0 && event->reason != NULL && strcmp(event->reason, "list") == 0;
 }
 
 static int set_up(void **state)
@@ -342,6 +347,58 @@ static void unknown_ids_are_not_found(void **state)
     assert_null(json);
 }
 
+/* The beginning of an id means the one that has it now, or nobody; never whichever comes first. */
+static void waiting_is_for_one_execution_and_no_other(void **state)
+{
+    (void)state;
+    char ids[2][WEIR_ID_SIZE];
+    char upper[WEIR_ID_SIZE];
+    char start[7];
+    enum weir_end end = WEIR_END_COMPLETED;
+    struct weir_request request = greet();
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(weir_enqueue(weir, &request, ids[i], &error), WEIR_OK);
+    }
+    assert_int_equal(weir_cancel(weir, ids[1], NULL, &error), WEIR_OK);
+    (void)snprintf(start, sizeof start, "%s", ids[0]); /* of both: they were made within hours */
+    const char *const wrong[] = {"", "0", "%", start, "no id at all"};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        assert_int_equal(weir_wait(weir, wrong[i], 0, &end, NULL, &error), WEIR_INVALID_ARGUMENT);
+        assert_true(error.hint[0] != '\0');
+    }
+    for (int i = 0; i < WEIR_ID_SIZE; i++) {
+        upper[i] = (char)toupper((unsigned char)ids[1][i]);
+    }
+    assert_int_equal(weir_wait(weir, upper, 0, &end, NULL, &error), WEIR_OK);
+    assert_int_equal(end, WEIR_END_CANCELLED);
+    upper[WEIR_ID_SIZE - 2] = '\0';
+    assert_int_equal(weir_wait(weir, upper, 0, &end, NULL, &error), WEIR_OK);
+}
+
+/* No descriptor is left, and so none by which to hear of changes: then it looks now and then, not all the time. */
+static void a_wait_that_cannot_watch_the_file_does_not_look_all_the_time(void **state)
+{
+    (void)state;
+    char id[WEIR_ID_SIZE];
+    char *json = NULL;
+    struct rlimit before;
+    struct weir_request request = greet();
+    assert_int_equal(weir_enqueue(weir, &request, id, &error), WEIR_OK);
+    assert_int_equal(weir_show(weir, id, &json, &error), WEIR_OK); /* opens what a look needs */
+    weir_free(json);
+    int lowest_free = dup(0);
+    assert_true(lowest_free > 0);
+    (void)close(lowest_free);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    struct rlimit none = {.rlim_cur = (rlim_t)lowest_free, .rlim_max = before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    lists_seen = 0;
+    enum weir_status status = weir_wait(weir, id, 1000000, NULL, NULL, &error);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(status, WEIR_TIMED_OUT);
+    assert_in_range(lists_seen, 1, 10); /* one each 200 ms */
+}
+
 struct cancelling {
     char id[WEIR_ID_SIZE];
     enum weir_status status;
@@ -433,6 +490,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_wrong_definition_is_refused_with_its_place, set_up, tear_down),
         cmocka_unit_test_setup_teardown(plans_and_workspaces_are_data, set_up, tear_down),
         cmocka_unit_test_setup_teardown(unknown_ids_are_not_found, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(waiting_is_for_one_execution_and_no_other, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_wait_that_cannot_watch_the_file_does_not_look_all_the_time, set_up, tear_down),
         cmocka_unit_test_setup_teardown(waiting_ends_with_the_execution_or_the_timeout, set_up, tear_down),
         cmocka_unit_test_setup_teardown(one_handle_serves_many_threads, set_up, tear_down),
     };

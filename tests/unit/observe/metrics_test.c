@@ -115,9 +115,11 @@ static void status_becomes_gauges(void **state)
 {
     (void)state;
     json_t *status =
-        json_pack("{s:i, s:i, s:i, s:i, s:i, s:I, s:i, s:b, s:[{s:s, s:i, s:i, s:i}]}", "pending", 7, "slots_used", 3,
+        json_pack("{s:i, s:i, s:i, s:i, s:i, s:I, s:i, s:b, s:[{s:s, s:i, s:i, s:i, s:i}], s:[{s:s, s:i, s:i}, {s:s, s:i, s:n}]}", "pending", 7, "slots_used", 3,
                   "completed", 10, "failed", 1, "cancelled", 2, "oldest_pending_age_us", (json_int_t)1500000, "nodes", 2,
-                  "queue_paused", 0, "workspaces", "name", "acme", "slots_used", 1, "slots_max", 5, "pending", 7);
+                  "queue_paused", 0, "workspaces", "name", "acme", "slots_used", 1, "slots_max", 5, "pending", 7,
+                  "oldest_pending_age_us", 2500000, "groups", "name", "default", "pending", 6, "oldest_pending_age_us",
+                  3500000, "name", "idle", "pending", 0, "oldest_pending_age_us");
     assert_non_null(status);
     assert_int_equal(metrics_render_store(status, &text), WEIR_OK);
     assert_line("weir_oldest_pending_age_seconds 1.5");
@@ -128,6 +130,11 @@ static void status_becomes_gauges(void **state)
     assert_line("weir_workspace_active{workspace=\"acme\"} 1");
     assert_line("weir_workspace_limit{workspace=\"acme\"} 5");
     assert_line("weir_workspace_pending{workspace=\"acme\"} 7");
+    assert_line("weir_workspace_oldest_pending_age_seconds{workspace=\"acme\"} 2.5");
+    assert_line("weir_group_pending{group=\"default\"} 6");
+    assert_line("weir_group_oldest_pending_age_seconds{group=\"default\"} 3.5");
+    assert_line("weir_group_pending{group=\"idle\"} 0");
+    assert_line("weir_group_oldest_pending_age_seconds{group=\"idle\"} 0");
     json_decref(status);
 }
 

@@ -255,7 +255,7 @@ void grpc_connection_flush(struct connection *connection, int64_t now_us)
 {
     connection->now_us = now_us;
     while (connection->state > CONNECTION_ESTABLISHING && connection->state < CONNECTION_DEAD) {
-        if (connection->state == CONNECTION_DRAINING && connection->call_count == 0) {
+        if (connection->state == CONNECTION_DRAINING && connection->call_count == 0 && !connection->is_given_up) {
             (void)nghttp2_session_terminate_session(connection->session, NGHTTP2_NO_ERROR);
         }
         if (!fill_output(connection)) {
@@ -293,6 +293,8 @@ static void take_bytes(struct connection *connection, const uint8_t *bytes, size
     connection->unheard_us = TIME_NEVER;
     connection->give_up_us = TIME_NEVER;
     connection->is_silent = false;
+    connection->was_alive = connection->was_alive || connection->is_given_up;
+    connection->is_given_up = false;
     keep_first_bytes(connection, bytes, length);
     ssize_t used = nghttp2_session_mem_recv(connection->session, bytes, length);
     if (used < 0) {
@@ -405,13 +407,30 @@ static int64_t next_ping(const struct connection *connection)
     return earlier(idle_us, first ? unheard_us : later(unheard_us, time_add(connection->pinged_us, distance_us)));
 }
 
-static void end_by_silence(struct connection *connection, int64_t since_us)
+static void describe_silence(const struct connection *connection, int64_t since_us, struct weir_error *error)
+{
+    (void)error_set(error, WEIR_ENGINE_UNREACHABLE, "%s is silent: no answer to a PING within %d ms",
+                    connection->address.text, (int)((connection->now_us - since_us) / MICROSECONDS_PER_MS));
+    error_hint(error, "the server is frozen, or the network in between drops everything");
+}
+
+/* Nobody waits for it any more; but whether it is dead, or was only slow, is worth knowing. */
+static void give_up(struct connection *connection, int64_t since_us)
 {
     struct weir_error error;
-    (void)error_set(&error, WEIR_ENGINE_UNREACHABLE, "%s is silent: no answer to a PING within %d ms",
-                    connection->address.text, (int)((connection->now_us - since_us) / MICROSECONDS_PER_MS));
-    error_hint(&error, "the server is frozen, or the network in between drops everything");
-    grpc_connection_end(connection, GRPC_CAUSE_SILENT, &error);
+    describe_silence(connection, since_us, &error);
+    while (connection->calls != NULL) {
+        struct call *call = connection->calls;
+        bool left = call->written_at != CALL_NOT_WRITTEN;
+        (void)nghttp2_submit_rst_stream(connection->session, NGHTTP2_FLAG_NONE, call->stream_id, NGHTTP2_CANCEL);
+        grpc_session_detach(connection, call);
+        if (left) {
+            grpc_call_finish(connection->book, call, GRPC_UNKNOWN, GRPC_CAUSE_SILENT, &error);
+        } else {
+            grpc_call_wait_again(connection->book, call);
+        }
+    }
+    connection->is_given_up = true;
 }
 
 static int64_t tick_open(struct connection *connection)
@@ -427,13 +446,21 @@ static int64_t tick_open(struct connection *connection)
     }
     /* Any byte shows that the peer lives, but none may come without an end to it. */
     int64_t last_us = later(connection->ping_us, connection->read_us);
-    int64_t lost_us = earlier(time_add(last_us, connection->settings->keepalive_timeout_us), connection->give_up_us);
+    int64_t lost_us = time_add(last_us, connection->settings->keepalive_timeout_us);
     if (connection->state == CONNECTION_DEAD) {
         return TIME_NEVER;
     }
     if (connection->now_us >= lost_us) {
-        end_by_silence(connection, last_us);
+        struct weir_error error;
+        describe_silence(connection, last_us, &error);
+        grpc_connection_end(connection, GRPC_CAUSE_SILENT, &error);
         return TIME_NEVER;
+    }
+    if (connection->is_silent && !connection->is_given_up) {
+        if (connection->now_us < connection->give_up_us) {
+            return earlier(lost_us, connection->give_up_us);
+        }
+        give_up(connection, last_us);
     }
     if (connection->unheard_us == TIME_NEVER || connection->is_silent) {
         return lost_us;

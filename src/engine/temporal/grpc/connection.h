@@ -83,7 +83,9 @@ struct connection {
     int64_t patience_us; /* the pool's: GRPC_UNHEARD_US or more */
     bool is_silent;      /* no answer to a PING for `patience_us` while calls wait for theirs; DRAINING then */
     bool silence_told;   /* the client's: it has asked the other connections of this address */
-    int64_t give_up_us;  /* the client's: it ends then if it is silent still; TIME_NEVER: there is no other one */
+    int64_t give_up_us;  /* the client's: its calls are unknown then if it is silent still; TIME_NEVER: no other is open */
+    bool is_given_up;    /* that has come; it has no calls, and is listened to for a while longer */
+    bool was_alive;      /* the pool's to take: bytes came on it after that */
     int64_t frames_left; /* budget of control frames */
     int64_t frames_counted_us;
     uint32_t goaway_sent;    /* the code of our own GOAWAY: what nghttp2 found wrong with the peer */

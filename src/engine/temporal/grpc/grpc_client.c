@@ -224,7 +224,8 @@ static void forget(struct grpc_client *client, struct connection *connection)
 static void see_to_silence(struct grpc_client *client, struct connection *silent)
 {
     if (silent->give_up_us == TIME_NEVER && grpc_pool_has_open(&client->pools[silent->class])) {
-        silent->give_up_us = time_add(client->now_us, GRPC_SILENT_GRACE_US);
+        silent->give_up_us =
+            time_add(client->now_us, silent->patience_us / (GRPC_UNHEARD_US / GRPC_SILENT_GRACE_US));
     }
     if (silent->silence_told) {
         return;
@@ -248,6 +249,10 @@ static int64_t tend_connections(struct grpc_client *client)
         int64_t tick_us = connection->has_more ? client->now_us : grpc_connection_tick(connection, client->now_us);
         if (connection->is_silent) {
             see_to_silence(client, connection);
+        }
+        if (connection->was_alive) {
+            connection->was_alive = false;
+            grpc_pool_note_haste(client, &client->pools[connection->class], connection);
         }
         if (connection->was_told_to_calm) {
             connection->was_told_to_calm = false;

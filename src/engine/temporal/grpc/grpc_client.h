@@ -70,14 +70,15 @@ enum {
 #define GRPC_KEEPALIVE_TIMEOUT_US (15 * MICROSECONDS_PER_SECOND) /* after it, a silent connection is lost */
 #define GRPC_KEEPALIVE_MIN_US (10 * MICROSECONDS_PER_SECOND)     /* servers answer faster PINGs with GOAWAY */
 #define GRPC_CONNECTION_AGE_US (270 * MICROSECONDS_PER_SECOND)   /* servers end connections after about 300 s */
-/* Nothing heard for so long since a call left: a PING; and for so long after the PING: silent. Twice as long for an address
- * that was silent less than GRPC_SILENCE_FORGOTTEN_US ago, and so on up to GRPC_UNHEARD_MAX_US: a server that has hardly
- * any CPU must not be sent everything again and again. */
+/* Nothing heard for so long since a call left: a PING; and for so long after the PING: silent. */
 #define GRPC_UNHEARD_US (1 * MICROSECONDS_PER_SECOND)
-#define GRPC_UNHEARD_MAX_US (8 * MICROSECONDS_PER_SECOND)
-#define GRPC_SILENCE_FORGOTTEN_US (60 * MICROSECONDS_PER_SECOND)
 /* Another connection is open: the answers of a silent one may still come for so long. */
 #define GRPC_SILENT_GRACE_US (500 * MICROSECONDS_PER_MS)
+/* All of these twice as long, up to GRPC_UNHEARD_MAX_US, for an address of which a connection was given up and then heard
+ * less than GRPC_HASTE_FORGOTTEN_US ago: a server that has hardly any CPU must not be sent everything again and again. A
+ * network that swallows is found out as soon each time, because of what it has swallowed nothing is heard. */
+#define GRPC_UNHEARD_MAX_US (8 * MICROSECONDS_PER_SECOND)
+#define GRPC_HASTE_FORGOTTEN_US (60 * MICROSECONDS_PER_SECOND)
 #define GRPC_BACKOFF_FIRST_US (200 * MICROSECONDS_PER_MS)
 /* With its jitter (a fifth) below GRPC_DIAL_EVERY_US. */
 #define GRPC_BACKOFF_MAX_US (800 * MICROSECONDS_PER_MS)

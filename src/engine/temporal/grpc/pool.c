@@ -133,15 +133,20 @@ void grpc_pool_connection_ended(struct grpc_client *client, struct pool *pool, s
 
 static int64_t patience_with(const struct grpc_client *client, const struct route *route)
 {
-    bool is_forgotten = client->now_us - route->silent_us >= GRPC_SILENCE_FORGOTTEN_US;
+    bool is_forgotten = client->now_us - route->hasty_us >= GRPC_HASTE_FORGOTTEN_US;
     return route->patience_us == 0 || is_forgotten ? GRPC_UNHEARD_US : route->patience_us;
 }
 
-static void note_silence(struct grpc_client *client, struct route *route, const struct connection *connection)
+void grpc_pool_note_haste(struct grpc_client *client, struct pool *pool, const struct connection *connection)
 {
-    route->silent_us = client->now_us;
-    route->patience_us =
-        connection->patience_us * 2 < GRPC_UNHEARD_MAX_US ? connection->patience_us * 2 : GRPC_UNHEARD_MAX_US;
+    int64_t patience_us = connection->patience_us * 2;
+    for (size_t i = 0; i < pool->route_count; i++) {
+        struct route *route = &pool->routes[i];
+        if (grpc_address_equals(&route->address, &connection->address)) {
+            route->hasty_us = client->now_us;
+            route->patience_us = patience_us < GRPC_UNHEARD_MAX_US ? patience_us : GRPC_UNHEARD_MAX_US;
+        }
+    }
 }
 
 static struct connection *dial(struct grpc_client *client, struct pool *pool, struct route *route)
@@ -199,9 +204,6 @@ static void settle(struct grpc_client *client, struct pool *pool, struct route *
     if (route->current != NULL && route->current->state == CONNECTION_DRAINING) {
         struct connection *draining = route->current;
         route->current = NULL;
-        if (draining->is_silent) {
-            note_silence(client, route, draining);
-        }
         leave(client, pool, route, draining);
     }
     if (route->next != NULL && route->next->state == CONNECTION_DRAINING) {

@@ -23,7 +23,7 @@ struct route {
     int failures;         /* in a row */
     int64_t dial_us;      /* not dialled before */
     int64_t dialled_us;   /* when it was dialled last */
-    int64_t silent_us;    /* when a connection of it was found silent last */
+    int64_t hasty_us;     /* when one of its connections was last found alive after it had been given up */
     int64_t patience_us;  /* of the next connection; 0 = GRPC_UNHEARD_US */
     int64_t replace_us;   /* when `current` has its age */
     enum grpc_cause told; /* the failure that was told of last, so that it is told once */
@@ -91,6 +91,8 @@ void grpc_pool_connection_ended(struct grpc_client *client, struct pool *pool, s
 void grpc_pool_set_addresses(struct pool *pool, const struct addresses *addresses);
 /* Whether one of its connections carries calls. */
 bool grpc_pool_has_open(const struct pool *pool);
+/* A connection that was given up as silent lives: those that follow are given more time. */
+void grpc_pool_note_haste(struct grpc_client *client, struct pool *pool, const struct connection *connection);
 /* While a call has wanted it not long ago, connections are kept up. */
 bool grpc_pool_is_wanted(const struct grpc_client *client, const struct pool *pool);
 

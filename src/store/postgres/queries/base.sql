@@ -80,3 +80,23 @@ SELECT format(s.statement, $1) FROM (VALUES
   (7, 'ALTER DEFAULT PRIVILEGES IN SCHEMA :schema GRANT USAGE, SELECT ON SEQUENCES TO %I'),
   (8, 'ALTER DEFAULT PRIVILEGES IN SCHEMA :schema GRANT EXECUTE ON FUNCTIONS TO %I')
 ) s(place, statement) ORDER BY s.place;
+
+-- $1 role. Something that it may not use all the same: to a role that has nothing to give, GRANT only says a warning. No row when all
+-- is well.
+-- name: find_missing_right
+SELECT o.name FROM (
+    SELECT 1 AS place, format('schema %s', n.nspname) AS name, has_schema_privilege($1, n.oid, 'USAGE') AS given
+    FROM pg_namespace n WHERE n.nspname = :'schema'
+    UNION ALL
+    SELECT 2, format('table %s', c.relname),
+           has_table_privilege($1, c.oid, 'SELECT') AND (c.relname = 'schema_migrations' OR
+               has_table_privilege($1, c.oid, 'INSERT') AND has_table_privilege($1, c.oid, 'UPDATE')
+               AND has_table_privilege($1, c.oid, 'DELETE'))
+    FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = :'schema' AND c.relkind IN ('r', 'v')
+    UNION ALL
+    SELECT 3, format('sequence %s', c.relname), has_sequence_privilege($1, c.oid, 'USAGE') AND has_sequence_privilege($1, c.oid, 'SELECT')
+    FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = :'schema' AND c.relkind = 'S'
+    UNION ALL
+    SELECT 4, format('function %s', p.proname), has_function_privilege($1, p.oid, 'EXECUTE')
+    FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = :'schema'
+) o WHERE NOT o.given ORDER BY o.place, o.name LIMIT 1;

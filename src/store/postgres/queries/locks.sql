@@ -1,12 +1,42 @@
 -- Locks of the specification, in the table of the Java library ShedLock. Columns without zone hold UTC; store time is turned into
 -- such a timestamp exactly (a product below 2^53 microseconds). An equal time counts as expired, as there.
 
--- What the columns of times are, to refuse those that two sides would read differently.
--- name: lock_columns
-SELECT a.attname, pg_catalog.format_type(a.atttypid, a.atttypmod), a.atttypid = 'pg_catalog.timestamp'::pg_catalog.regtype
-FROM pg_catalog.pg_attribute a
-WHERE a.attrelid = pg_catalog.to_regclass(':schema.shedlock') AND a.attname IN ('lock_until', 'locked_at') AND NOT a.attisdropped
-ORDER BY a.attname;
+-- The first thing that is wrong with the table as others may have made it, and what to do; no row when all is well.
+-- name: find_lock_table_problem
+WITH place AS (
+    SELECT pg_catalog.to_regclass(':schema.shedlock') AS id, :'schema' || '.shedlock' AS name
+), columns AS (
+    SELECT a.attname, a.attnum, a.atttypid, pg_catalog.format_type(a.atttypid, a.atttypmod) AS type
+    FROM pg_catalog.pg_attribute a JOIN place p ON a.attrelid = p.id WHERE a.attnum > 0 AND NOT a.attisdropped
+)
+SELECT o.problem, o.hint FROM (
+    SELECT 1 AS stage, format('the table %s is missing', p.name) AS problem,
+           format('CREATE TABLE %s (name varchar(64) PRIMARY KEY, lock_until timestamp NOT NULL, locked_at timestamp NOT NULL, '
+                  'locked_by varchar(255) NOT NULL); then give roles their rights again', p.name) AS hint
+    FROM place p WHERE p.id IS NULL
+    UNION ALL
+    SELECT 2, format('the table %s has no column %s', p.name, w.name),
+           'it has name, lock_until, locked_at and locked_by, as the library ShedLock says'
+    FROM place p CROSS JOIN unnest(ARRAY['name', 'lock_until', 'locked_at', 'locked_by']) w (name)
+    WHERE p.id IS NOT NULL AND w.name NOT IN (SELECT c.attname FROM columns c)
+    UNION ALL
+    SELECT 3, format('the column %s of %s is %s: two holders would read it differently', c.attname, p.name, c.type),
+           'make it timestamp without time zone, in UTC, while nobody holds a lock'
+    FROM place p CROSS JOIN columns c
+    WHERE c.attname IN ('lock_until', 'locked_at') AND c.atttypid <> 'pg_catalog.timestamp'::pg_catalog.regtype
+    UNION ALL
+    SELECT 4, format('the column %s of %s is %s, not text', c.attname, p.name, c.type), 'make it varchar'
+    FROM place p CROSS JOIN columns c
+    WHERE c.attname IN ('name', 'locked_by')
+      AND c.atttypid NOT IN ('pg_catalog.varchar'::pg_catalog.regtype, 'pg_catalog.text'::pg_catalog.regtype)
+    UNION ALL
+    SELECT 5, format('the table %s has no primary key: a lock would have two rows', p.name),
+           format('ALTER TABLE %s ADD PRIMARY KEY (name)', p.name)
+    FROM place p JOIN columns c ON c.attname = 'name'
+    WHERE NOT EXISTS (SELECT 1 FROM pg_catalog.pg_index i
+                      WHERE i.indrelid = p.id AND i.indisunique AND i.indisvalid AND i.indpred IS NULL AND i.indnkeyatts = 1
+                        AND i.indkey[0] = c.attnum)
+) o ORDER BY o.stage, o.problem LIMIT 1;
 
 -- $1 name, $2 holder
 -- name: lock_is_held

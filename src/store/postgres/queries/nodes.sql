@@ -2,7 +2,7 @@
 
 -- A process that stands up again after a lost lease keeps what an operator wants of it. Nodes that are long gone and recovered are
 -- forgotten (nFlow keeps them for a year). $1 name, $2 group, $3 host, $4 boot id, $5 pid, $6 keeper's pid, $7 version, $8 engine,
--- $9 lease, $10 how long rows are kept, $11 is outlived
+-- $9 lease, $10 how long rows are kept, $11 is outlived, $12 aside
 -- name: start_node
 WITH forgotten AS (
     DELETE FROM :schema.nodes n WHERE n.recovered_at IS NOT NULL AND n.recovered_at < :schema.store_time() - $10
@@ -11,8 +11,8 @@ WITH forgotten AS (
     SELECT $2 WHERE NOT EXISTS (SELECT 1 FROM :schema.executor_groups g WHERE g.name = $2) ON CONFLICT DO NOTHING
 )
 INSERT INTO :schema.nodes (name, executor_group, host, boot_id, pid, keeper_pid, version, engine, is_outlived, lease, started_at,
-                           active_at, expires_at, wish)
-SELECT $1, $2, $3, $4, $5, $6, $7, $8, $11, $9, t.now_us, t.now_us, t.now_us + $9,
+                           active_at, expires_at, aside, wish)
+SELECT $1, $2, $3, $4, $5, $6, $7, $8, $11, $9, t.now_us, t.now_us, t.now_us + $9, $12,
        coalesce((SELECT CASE WHEN n.stopped_at IS NULL THEN n.wish END FROM :schema.nodes n
                  WHERE n.name = $1 AND n.boot_id = $4 AND n.pid = $5 ORDER BY n.id DESC LIMIT 1), 'run')
 FROM (SELECT :schema.store_time() AS now_us) t
@@ -20,12 +20,13 @@ RETURNING id;
 
 -- The answer tells what recovery wants to know of the other nodes of the group, so that nobody asks for it: a row for each that
 -- is lost (first), and for each that lives on the same machine; at least one row. $1 node, $2 engine reachable, $3 running,
--- $4 stuck, $5 at most so many rows, $6 the engine's last error, $7 its keeper. Index: nodes_unrecovered.
+-- $4 stuck, $5 at most so many rows, $6 the engine's last error, $7 its keeper, $8 aside. Index: nodes_unrecovered.
 -- name: beat_node
 WITH beat AS (
     UPDATE :schema.nodes n
     SET active_at = t.now_us, expires_at = t.now_us + n.lease, engine_reachable = $2, running = $3, stuck = $4,
-        engine_error = $6, keeper_pid = $7
+        engine_error = $6, keeper_pid = $7, aside = $8,
+        engine_unreachable_at = CASE WHEN NOT $2 THEN coalesce(n.engine_unreachable_at, t.now_us) END
     FROM (SELECT :schema.store_time() AS now_us OFFSET 0) t
     WHERE n.id = $1 AND n.dead_at IS NULL AND n.stopped_at IS NULL
     RETURNING n.id, n.wish, n.active_at, n.executor_group, n.boot_id

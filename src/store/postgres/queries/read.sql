@@ -80,8 +80,8 @@ ORDER BY d.id LIMIT $3;
 -- name: list_nodes
 SELECT n.id, n.name, n.executor_group, n.host, n.pid, n.version, n.engine, n.engine_reachable, n.engine_error, n.wish,
        CASE WHEN n.stopped_at IS NOT NULL THEN 'stopped' WHEN n.dead_at IS NOT NULL THEN 'dead'
-            WHEN n.expires_at <= (SELECT :schema.store_time()) THEN 'expired' WHEN n.wish = 'pause' THEN 'paused'
-            WHEN n.wish = 'drain' THEN 'draining' ELSE 'alive' END AS state,
+            WHEN n.expires_at <= (SELECT :schema.store_time()) THEN 'expired' WHEN n.aside = 'stopping' THEN 'stopping'
+            WHEN n.wish = 'drain' THEN 'draining' WHEN n.wish = 'pause' THEN 'paused' ELSE coalesce(n.aside, 'alive') END AS state,
        n.graceful, n.running, n.stuck,
        (SELECT count(*) FROM :schema.workflow_execution_queue q WHERE q.phase = 2 AND q.node_id = n.id) AS holds,
        :schema.rfc3339(n.started_at) AS started, :schema.rfc3339(n.active_at) AS active, :schema.rfc3339(n.expires_at) AS expires,
@@ -105,7 +105,7 @@ SELECT g.name, g.paused FROM :schema.executor_groups g WHERE ($1 IS NULL OR g.na
 SELECT :schema.why_living($1), :schema.place_of($1);
 
 -- The counters, from lanes, wake-ups, workspaces and nodes; of the queue only indexes. $1 how many workspaces, $2 how many of the
--- waiting rows are looked at: beyond it a row that backs off counts as scheduled.
+-- waiting rows are looked at: beyond it a row that backs off counts as scheduled; $3 how many executor groups.
 -- name: status
 WITH books AS MATERIALIZED (SELECT * FROM :schema.lane_books),
 now AS MATERIALIZED (SELECT :schema.store_time() AS us),
@@ -167,5 +167,16 @@ SELECT json_build_object(
                 WHERE b.workspace_id = p.id))
             ORDER BY p.pending * 1.0 / p.slots_max DESC, p.name), '[]')
         FROM pressed p),
+    'groups', (
+        SELECT coalesce(json_agg(json_build_object(
+            'name', g.name, 'paused', g.paused, 'pending', coalesce(b.pending, 0), 'oldest_pending_age_us', b.oldest)
+            ORDER BY g.name), '[]')
+        FROM (SELECT e.id, e.name, e.paused FROM :schema.executor_groups e ORDER BY e.name LIMIT $3) g
+        LEFT JOIN (SELECT k.group_id, sum(k.runnable + k.waiting) AS pending, max((SELECT us FROM now) - h.created_at) AS oldest
+                   FROM books k
+                   LEFT JOIN LATERAL (SELECT q.created_at FROM :schema.workflow_execution_queue q
+                                      WHERE k.runnable > 0 AND q.lane_id = k.lane_id AND q.phase = 0
+                                      ORDER BY q.rank, q.id LIMIT 1) h ON true
+                   GROUP BY k.group_id) b ON b.group_id = g.id),
     'now_us', (SELECT us FROM now))
 FROM totals t CROSS JOIN live l;

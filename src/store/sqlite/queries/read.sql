@@ -49,8 +49,8 @@ SELECT n.id AS id, n.name AS name, n.executor_group AS executor_group, n.host AS
        n.engine AS engine, json(CASE n.engine_reachable WHEN 1 THEN 'true' ELSE 'false' END) AS engine_reachable,
        n.engine_error AS engine_error, n.wish AS wish,
        CASE WHEN n.stopped_at IS NOT NULL THEN 'stopped' WHEN n.dead_at IS NOT NULL THEN 'dead'
-            WHEN n.expires_at <= ?4 THEN 'expired' WHEN n.wish = 'pause' THEN 'paused' WHEN n.wish = 'drain' THEN 'draining'
-            ELSE 'alive' END AS state,
+            WHEN n.expires_at <= ?4 THEN 'expired' WHEN n.aside = 'stopping' THEN 'stopping' WHEN n.wish = 'drain' THEN 'draining'
+            WHEN n.wish = 'pause' THEN 'paused' ELSE coalesce(n.aside, 'alive') END AS state,
        CASE WHEN n.graceful IS NOT NULL THEN json(CASE n.graceful WHEN 1 THEN 'true' ELSE 'false' END) END AS graceful,
        n.running AS running, n.stuck AS stuck,
        (SELECT count(*) FROM workflow_execution_queue q WHERE q.phase = 2 AND q.node_id = n.id) AS holds,
@@ -79,9 +79,9 @@ WHERE (?1 IS NULL OR name = ?1) AND name > ?2 ORDER BY name LIMIT ?3;
 SELECT q.status, q.phase, q.node_id, q.rank, q.lane_id, q.run_at, q.due_at, q.attempts, q.deferrals, q.handovers, q.claimed_at,
        q.dispatched_at, q.created_at, w.name, w.plan, w.slots_used, w.slots_max, w.paused, s.queue_paused OR g.paused,
        EXISTS (SELECT 1 FROM nodes n WHERE n.recovered_at IS NULL AND n.executor_group = l.executor_group AND n.dead_at IS NULL
-               AND n.stopped_at IS NULL AND n.expires_at > ?2 AND n.wish = 'run'),
+               AND n.stopped_at IS NULL AND n.expires_at > ?2 AND n.wish = 'run' AND n.aside IS NULL),
        EXISTS (SELECT 1 FROM nodes n WHERE n.recovered_at IS NULL AND n.executor_group = l.executor_group AND n.dead_at IS NULL
-               AND n.stopped_at IS NULL AND n.expires_at > ?2 AND n.wish = 'run' AND n.engine_reachable = 1),
+               AND n.stopped_at IS NULL AND n.expires_at > ?2 AND n.wish = 'run' AND n.aside IS NULL AND n.engine_reachable = 1),
        (SELECT n.name FROM nodes n WHERE n.id = q.node_id), l.executor_group, q.workspace_id, q.cancel_at, q.error_code, q.error,
        d.name, d.version, l.runnable, d.attempts_max,
        (SELECT max(n.engine_error) FROM nodes n WHERE n.recovered_at IS NULL AND n.executor_group = l.executor_group
@@ -89,10 +89,14 @@ SELECT q.status, q.phase, q.node_id, q.rank, q.lane_id, q.run_at, q.due_at, q.at
        (SELECT count(*) FROM nodes n WHERE n.recovered_at IS NULL AND n.executor_group = l.executor_group
         AND n.dead_at IS NULL AND n.stopped_at IS NULL AND n.expires_at > ?2),
        (SELECT min(n.name) FROM nodes n WHERE n.recovered_at IS NULL AND n.executor_group = l.executor_group
-        AND n.dead_at IS NULL AND n.stopped_at IS NULL AND n.expires_at > ?2 AND n.wish IN ('pause', 'drain'))
+        AND n.dead_at IS NULL AND n.stopped_at IS NULL AND n.expires_at > ?2 AND n.wish IN ('pause', 'drain')
+        AND n.aside IS NULL),
+       (SELECT min(n.engine_unreachable_at) FROM nodes n WHERE n.recovered_at IS NULL AND n.executor_group = l.executor_group
+        AND n.dead_at IS NULL AND n.stopped_at IS NULL AND n.expires_at > ?2 AND n.engine_reachable = 0),
+       o.engine_error, o.engine_unreachable_at
 FROM workflow_execution_queue q JOIN workspaces w ON w.id = q.workspace_id JOIN lanes l ON l.id = q.lane_id
 JOIN executor_groups g ON g.name = l.executor_group JOIN workflow_definitions d ON d.id = q.definition_id
-JOIN store_state s ON s.id = 1
+JOIN store_state s ON s.id = 1 LEFT JOIN nodes o ON o.id = q.node_id AND o.engine_reachable = 0
 WHERE q.id = ?1;
 
 -- How many go before it, counted up to a bound. Index: queue_runnable.
@@ -123,10 +127,21 @@ SELECT w.name AS name, w.plan AS plan, w.slots_used AS slots_used, w.slots_max A
        json(CASE w.paused WHEN 1 THEN 'true' ELSE 'false' END) AS paused, w.pending AS pending, w.completed AS completed,
        w.failed AS failed, w.cancelled AS cancelled,
        (SELECT coalesce(sum(l.waiting), 0) FROM lanes l WHERE l.workspace_id = w.id) AS waiting,
-       (SELECT min(?2 - q.created_at) FROM lanes l JOIN workflow_execution_queue q
+       (SELECT max(?2 - q.created_at) FROM lanes l JOIN workflow_execution_queue q
           ON q.id = (SELECT h.id FROM workflow_execution_queue h WHERE h.lane_id = l.id AND h.phase = 0 ORDER BY h.rank, h.id LIMIT 1)
         WHERE l.workspace_id = w.id) AS oldest_pending_age_us
 FROM workspaces w ORDER BY w.pending * 1.0 / w.slots_max DESC, w.name LIMIT ?1;
+
+-- name: status_groups
+WITH books AS MATERIALIZED (
+    SELECT l.executor_group AS name, sum(l.runnable + l.waiting) AS pending,
+           max(CASE WHEN l.runnable > 0 THEN ?2 - (SELECT h.created_at FROM workflow_execution_queue h
+               WHERE h.lane_id = l.id AND h.phase = 0 ORDER BY h.rank, h.id LIMIT 1) END) AS oldest
+    FROM lanes l GROUP BY l.executor_group
+)
+SELECT g.name AS name, json(CASE g.paused WHEN 1 THEN 'true' ELSE 'false' END) AS paused, coalesce(b.pending, 0) AS pending,
+       b.oldest AS oldest_pending_age_us
+FROM executor_groups g LEFT JOIN books b ON b.name = g.name ORDER BY g.name LIMIT ?1;
 
 -- name: status_nodes
 SELECT count(*), coalesce(sum(running), 0), coalesce(sum(stuck), 0), coalesce(min(engine_reachable), 1),
@@ -146,10 +161,10 @@ SELECT reason, sum(n) FROM (
                WHEN s.queue_paused = 1 OR g.paused = 1 THEN 'queue_paused'
                WHEN NOT EXISTS (SELECT 1 FROM nodes n WHERE n.recovered_at IS NULL AND n.executor_group = l.executor_group
                                 AND n.dead_at IS NULL AND n.stopped_at IS NULL AND n.expires_at > ?1
-                                AND n.wish = 'run') THEN 'no_node_in_group'
+                                AND n.wish = 'run' AND n.aside IS NULL) THEN 'no_node_in_group'
                WHEN NOT EXISTS (SELECT 1 FROM nodes n WHERE n.recovered_at IS NULL AND n.executor_group = l.executor_group
                                 AND n.dead_at IS NULL AND n.stopped_at IS NULL AND n.expires_at > ?1
-                                AND n.wish = 'run' AND n.engine_reachable = 1) THEN 'engine_unreachable'
+                                AND n.wish = 'run' AND n.aside IS NULL AND n.engine_reachable = 1) THEN 'engine_unreachable'
                WHEN w.slots_used >= w.slots_max THEN 'workspace_at_capacity'
                ELSE 'ready'
            END AS reason, l.runnable AS n

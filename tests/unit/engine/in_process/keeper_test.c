@@ -1,6 +1,8 @@
 /* Hostile processes, dead nodes, lost leases, a killed keeper: what a step may do, and that nothing of it survives. */
 #include "engine/in_process/keeper.h"
 
+#include "engine/in_process/keeper_link.h"
+
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -426,6 +428,30 @@ static void closing_kills_what_runs(void **state)
 
 /* --- who may run what --- */
 
+/* A host that forks and does not exec gives its child the node's end of the socket. */
+static void keeper_ends_with_its_link_although_a_child_of_the_host_has_it_too(void **state)
+{
+    (void)state;
+    struct keeper_link link;
+    struct weir_error error;
+    int held[2];
+    char byte;
+    assert_int_equal(keeper_link_open(&link, &error), WEIR_OK);
+    assert_int_equal(pipe(held), 0);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        (void)close(held[1]);
+        (void)!read(held[0], &byte, 1); /* until the test is over */
+        _exit(0);
+    }
+    keeper_link_close(&link);
+    assert_true(WIFEXITED(link.wait_status)); /* by itself: it did not have to be killed */
+    (void)close(held[0]);
+    (void)close(held[1]);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+}
+
 static void closed_exec_is_refused_with_a_code_of_its_own(void **state)
 {
     (void)state;
@@ -494,6 +520,7 @@ int main(void)
         CLAIM_ALONE(stopped_node_loses_its_steps_when_the_lease_is_over),
         CLAIM(keeper_is_not_reached_by_signals_to_the_group_of_the_node),
         CLAIM(closing_kills_what_runs),
+        CLAIM_ALONE(keeper_ends_with_its_link_although_a_child_of_the_host_has_it_too),
         CLAIM(closed_exec_is_refused_with_a_code_of_its_own),
         CLAIM(allow_list_cannot_be_passed_by_the_environment),
     };

@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 
 #include "support/engine_fixture.h"
 #include "support/test.h"
@@ -346,6 +347,15 @@ static void engine_without_threads_runs_in_the_steps_of_its_caller(void **state)
     engine_fixture_close(&own);
 }
 
+static void let_go(const struct engine_fixture *own, int number)
+{
+    char path[128];
+    (void)snprintf(path, sizeof path, "%s/go%d", own->directory, number);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_int_equal(fclose(file), 0);
+}
+
 static void room_is_what_is_left_of_the_limit_until_ends_are_durable(void **state)
 {
     (void)state;
@@ -365,6 +375,54 @@ static void room_is_what_is_left_of_the_limit_until_ends_are_durable(void **stat
     engine_describe(own.engine, engine_fixture_id(1), 1);
     (void)engine_fixture_expect(&own, REPORT_ABSENT, 1, NULL, -1, 1);
     assert_int_equal(engine_room(own.engine), 3);
+    engine_fixture_close(&own);
+}
+
+/* Nine steps and room for eight: what waits for a process is not told as running. */
+static void a_step_without_room_for_its_process_has_not_begun(void **state)
+{
+    (void)state;
+    struct engine_fixture own;
+    struct rlimit limit;
+    char definition[256];
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    struct rlimit low = {.rlim_cur = 64, .rlim_max = limit.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
+    engine_fixture_open(&own, &options);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    for (int i = 1; i <= 9; i++) {
+        (void)snprintf(definition, sizeof definition,
+                       "{\"name\":\"t\",\"steps\":{\"a\":{\"exec\":[\"sh\",\"-c\","
+                       "\"until [ -e $0/go%d ]; do sleep 0.01; done\",\"%s\"]}}}",
+                       i > 1 && i < 9 ? 2 : i, own.directory);
+        engine_fixture_start(&own, i, definition, "{}");
+        if (i < 9) {
+            (void)engine_fixture_expect(&own, REPORT_STEP, i, "a", STEP_RUNNING, 1);
+        }
+    }
+    /* The engine has looked at the ninth when the tenth, which needs no process, has ended. */
+    engine_fixture_start(&own, 10, "{\"name\":\"t\",\"steps\":{\"a\":{\"handler\":\"done\"}}}", "{}");
+    (void)engine_fixture_expect_end(&own, 10, END_COMPLETED);
+    assert_int_equal(recorder_count(&own.recorder, REPORT_STEP, engine_fixture_id(9), "a", -1), 0);
+    let_go(&own, 1);
+    (void)engine_fixture_expect_end(&own, 1, END_COMPLETED);
+    (void)engine_fixture_expect(&own, REPORT_STEP, 9, "a", STEP_RUNNING, 1);
+    let_go(&own, 9);
+    (void)engine_fixture_expect_end(&own, 9, END_COMPLETED);
+    /* One that is cancelled while it waits is never told of, and leaves its place. */
+    engine_fixture_start(&own, 11, definition, "{}");
+    (void)engine_fixture_expect_end(&own, 11, END_COMPLETED);
+    (void)snprintf(definition, sizeof definition, "{\"name\":\"t\",\"steps\":{\"a\":{\"exec\":[\"sleep\",\"300\"]}}}");
+    engine_fixture_start(&own, 12, definition, "{}");
+    (void)engine_fixture_expect(&own, REPORT_STEP, 12, "a", STEP_RUNNING, 1);
+    engine_fixture_start(&own, 13, definition, "{}");
+    engine_cancel(own.engine, engine_fixture_id(13), 1);
+    (void)engine_fixture_expect_end(&own, 13, END_CANCELLED);
+    assert_int_equal(recorder_count(&own.recorder, REPORT_STEP, engine_fixture_id(13), "a", STEP_RUNNING), 0);
+    let_go(&own, 2);
+    for (int i = 2; i < 9; i++) {
+        (void)engine_fixture_expect_end(&own, i, END_COMPLETED);
+    }
     engine_fixture_close(&own);
 }
 
@@ -403,6 +461,7 @@ int main(void)
         CLAIM(output_that_is_no_utf8_becomes_text),
         CLAIM(engine_without_threads_runs_in_the_steps_of_its_caller),
         CLAIM(room_is_what_is_left_of_the_limit_until_ends_are_durable),
+        CLAIM(a_step_without_room_for_its_process_has_not_begun),
         CLAIM(two_handlers_of_one_name_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-/* The short ways of an idle queue (migrations/0017): an enqueue of one, and a claim of one item that is all there is. They
+/* The short ways of an idle queue (migrations/0022): an enqueue of one, and a claim of one item that is all there is. They
  * must say and leave what the long ways do, and step back whenever anything is not as plain as that. */
 #include <libpq-fe.h>
 #include <pthread.h>
@@ -197,7 +197,7 @@ static void the_short_way_leaves_what_the_long_way_leaves(void **state)
     char fresh_sql[SQL_SIZE];
     (void)snprintf(fresh_sql, sizeof fresh_sql,
                    "SELECT to_jsonb(c) - 'fence' - 'claimed_at' - 'seen' - 'left_over'"
-                   " || '{\"lanes\": null, \"more\": null, \"first_pass\": null}'"
+                   " || '{\"lanes\": null, \"first_pass\": null}'"
                    " FROM weir.claim_fresh(%lld, 'default', '0', -1, 100) c",
                    (long long)scene->node);
     (void)enqueue(scene, "acme");

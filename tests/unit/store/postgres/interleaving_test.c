@@ -318,6 +318,29 @@ static void a_long_enqueue_blocks_nobody_and_is_not_forgotten(void **state)
     assert_string_equal(last.items[0].id, late);
 }
 
+/* A claim reads its clock, and then waits for the workspace: what it finds there may have been enqueued since. */
+static void the_story_of_what_came_during_a_claim_begins_with_its_enqueue(void **state)
+{
+    struct scene *scene = *state;
+    struct enqueue_request urgent = {.workspace = "acme", .workflow = "hello", .priority = 1};
+    struct enqueue_result result = {.status = WEIR_FAILED};
+    (void)enqueue(scene, "acme", NULL);
+    (void)run(scene->a, "SELECT weir.freshen_lanes('0', 100)");
+    (void)run(scene->a, "UPDATE weir.lanes SET head_rank = -9223372036854775808"); /* its head is not known */
+    (void)run(scene->a, "BEGIN");
+    (void)run(scene->a, "SELECT 1 FROM weir.workspaces WHERE name = 'acme' FOR NO KEY UPDATE");
+    run_into(scene->b, claim_sql, (long long)scene->node, "default");
+    ok(store_enqueue(scene->store, &urgent, 1, &result, &scene->error));
+    (void)run(scene->a, "COMMIT");
+    assert_string_equal(answer(scene->b), "1");
+    assert_string_equal(run(scene->a, "SELECT id FROM weir.executions WHERE status = 'CLAIMED'"), result.id);
+    assert_string_equal(
+        run(scene->a,
+            "SELECT string_agg(e.event, ' ') FROM (SELECT event FROM weir.execution_events WHERE execution_id = '%s') e",
+            result.id),
+        "enqueue claim");
+}
+
 static void an_enqueue_that_is_undone_leaves_nothing(void **state)
 {
     struct scene *scene = *state;
@@ -708,6 +731,7 @@ int main(void)
         SCENE_TEST(a_claim_that_is_undone_leaves_everything_to_the_next),
         SCENE_TEST(two_groups_never_take_one_slot_twice),
         SCENE_TEST(a_long_enqueue_blocks_nobody_and_is_not_forgotten),
+        SCENE_TEST(the_story_of_what_came_during_a_claim_begins_with_its_enqueue),
         SCENE_TEST(an_enqueue_that_is_undone_leaves_nothing),
         SCENE_TEST(a_slot_freed_during_a_fold_opens_the_lane),
         SCENE_TEST(an_end_before_the_lanes_next_turn_needs_no_wake_up),

@@ -59,10 +59,10 @@ static void await_listening(struct subscription *subscription)
 static void a_notice_wakes_every_handle(void **state)
 {
     struct address *address = parse("");
-    struct subscription *one = listener_join(address);
+    struct subscription *one = listener_join(address, NULL);
     (void)state;
     await_listening(one);
-    struct subscription *two = listener_join(address);
+    struct subscription *two = listener_join(address, NULL);
     assert_string_equal(postgres_server_ask(&server, "postgres",
                                             "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'weir listen'"),
                         "1");
@@ -80,7 +80,7 @@ static void a_notice_wakes_every_handle(void **state)
 static void many_notices_of_one_commit_are_few_wakes(void **state)
 {
     struct address *address = parse("");
-    struct subscription *subscription = listener_join(address);
+    struct subscription *subscription = listener_join(address, NULL);
     int wakes = 0;
     (void)state;
     await_listening(subscription);
@@ -96,7 +96,7 @@ static void many_notices_of_one_commit_are_few_wakes(void **state)
 static void another_schema_has_another_channel(void **state)
 {
     struct address *address = parse("?schema=other");
-    struct subscription *subscription = listener_join(address);
+    struct subscription *subscription = listener_join(address, NULL);
     (void)state;
     await_listening(subscription);
     notify("weir", 1);
@@ -107,10 +107,36 @@ static void another_schema_has_another_channel(void **state)
     address_release(address);
 }
 
+/* PostgreSQL hands notices on in the order of their commits, so what comes last has been told of last. */
+static void a_notice_wakes_only_its_group(void **state)
+{
+    struct address *address = parse("");
+    struct subscription *one = listener_join(address, "one");
+    (void)state;
+    await_listening(one);
+    struct subscription *two = listener_join(address, "two");
+    struct subscription *all = listener_join(address, NULL);
+    (void)postgres_server_ask(&server, "postgres", "SELECT pg_notify('weir', 'one'); SELECT pg_notify('weir', 'two')");
+    assert_true(wakes_within(two, PATIENT_MS));
+    assert_true(subscription_drain(one));
+    assert_true(subscription_drain(all));
+    (void)postgres_server_ask(&server, "postgres", "SELECT pg_notify('weir', 'onetwo')");
+    (void)postgres_server_ask(&server, "postgres", "SELECT pg_notify('weir', 'two')");
+    assert_true(wakes_within(two, PATIENT_MS));
+    assert_false(subscription_drain(one));
+    (void)postgres_server_ask(&server, "postgres", "NOTIFY weir"); /* which says nothing of a group */
+    assert_true(wakes_within(one, PATIENT_MS));
+    assert_true(wakes_within(two, PATIENT_MS));
+    listener_leave(one);
+    listener_leave(two);
+    listener_leave(all);
+    address_release(address);
+}
+
 static void a_lost_connection_is_made_anew_and_wakes(void **state)
 {
     struct address *address = parse("");
-    struct subscription *subscription = listener_join(address);
+    struct subscription *subscription = listener_join(address, NULL);
     (void)state;
     await_listening(subscription);
     postgres_server_end_connections(&server, "weir listen");
@@ -129,7 +155,7 @@ static void a_lost_connection_is_made_anew_and_wakes(void **state)
 static void leaving_does_not_wait_for_a_server_that_is_silent(void **state)
 {
     struct address *address = parse("");
-    struct subscription *subscription = listener_join(address);
+    struct subscription *subscription = listener_join(address, NULL);
     (void)state;
     await_listening(subscription);
     postgres_server_signal_all(&server, SIGSTOP);
@@ -142,7 +168,7 @@ static void switched_off_there_is_nothing_to_wait_for(void **state)
 {
     struct address *address = parse("?listen=off");
     (void)state;
-    struct subscription *subscription = listener_join(address);
+    struct subscription *subscription = listener_join(address, NULL);
     assert_null(subscription);
     assert_int_equal(subscription_fd(subscription), -1);
     assert_false(subscription_drain(subscription));
@@ -156,6 +182,7 @@ int main(void)
         cmocka_unit_test(a_notice_wakes_every_handle),
         cmocka_unit_test(many_notices_of_one_commit_are_few_wakes),
         cmocka_unit_test(another_schema_has_another_channel),
+        cmocka_unit_test(a_notice_wakes_only_its_group),
         cmocka_unit_test(a_lost_connection_is_made_anew_and_wakes),
         cmocka_unit_test(leaving_does_not_wait_for_a_server_that_is_silent),
         cmocka_unit_test(switched_off_there_is_nothing_to_wait_for),

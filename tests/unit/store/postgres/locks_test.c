@@ -48,7 +48,39 @@ static void assert_refused(const char *change, const char *word)
     assert_true(strlen(error.hint) > 0);
     assert_int_equal(store_lock_extend(store, &request, &error), WEIR_SCHEMA_MISSING);
     assert_int_equal(store_unlock(store, &request, &error), WEIR_SCHEMA_MISSING);
+    struct list_options list = {.kind = LIST_LOCKS, .limit = 10};
+    json_t *page = NULL;
+    error = (struct weir_error){0};
+    assert_int_equal(store_list(store, &list, &page, &error), WEIR_SCHEMA_MISSING);
+    assert_non_null(strstr(error.message, word));
     store_close(store);
+}
+
+/* What the hint says mends it. */
+static void a_table_that_is_missing_is_made_as_the_hint_says(void **state)
+{
+    (void)state;
+    struct store *store = open_store();
+    struct weir_error error = {0};
+    struct lock_request request = {.name = "a", .holder = "me", .at_most_us = MICROSECONDS_PER_SECOND};
+    (void)postgres_server_ask(&server, "postgres", "DROP TABLE weir.shedlock");
+    assert_int_equal(store_lock(store, &request, &error), WEIR_SCHEMA_MISSING);
+    assert_non_null(strstr(error.message, "weir.shedlock is missing"));
+    char *end = strchr(error.hint, ';');
+    assert_non_null(end);
+    *end = '\0';
+    (void)postgres_server_ask(&server, "postgres", error.hint);
+    assert_int_equal(store_lock(store, &request, &error), WEIR_OK);
+    assert_int_equal(store_unlock(store, &request, &error), WEIR_OK);
+    store_close(store);
+}
+
+static void columns_and_keys_that_are_missing_are_named(void **state)
+{
+    (void)state;
+    assert_refused("ALTER TABLE weir.shedlock DROP COLUMN locked_by", "no column locked_by");
+    assert_refused("ALTER TABLE weir.shedlock ALTER COLUMN locked_by TYPE bytea USING ''", "locked_by");
+    assert_refused("ALTER TABLE weir.shedlock DROP CONSTRAINT shedlock_pkey", "no primary key");
 }
 
 static void times_with_a_zone_are_refused(void **state)
@@ -101,6 +133,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(times_with_a_zone_are_refused),
         cmocka_unit_test(a_table_that_is_missing_is_named),
+        cmocka_unit_test(a_table_that_is_missing_is_made_as_the_hint_says),
+        cmocka_unit_test(columns_and_keys_that_are_missing_are_named),
         cmocka_unit_test(times_in_milliseconds_are_accepted_in_any_zone),
     };
     return cmocka_run_group_tests(tests, open_server, close_server);

@@ -208,7 +208,7 @@ static void said_in_the_url_it_costs_no_attempt_and_nobody_listens(void **state)
     struct pooler *pooler = *state;
     open_links(pooler, "?pooler=transaction");
     assert_true(pooler->address->pooled);
-    assert_null(listener_join(pooler->address));
+    assert_null(listener_join(pooler->address, NULL));
     cross(pooler);
 }
 

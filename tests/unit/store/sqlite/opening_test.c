@@ -51,6 +51,31 @@ static void a_folder_is_no_store(void **state)
     assert_true(strlen(error.hint) > 0);
 }
 
+/* Under another hard link it would have another log: both would be written, and neither see the other. */
+static void a_file_with_two_names_is_refused_under_both(void **state)
+{
+    struct scene *scene = *state;
+    char path[300];
+    char other[300];
+    char folder[300];
+    struct weir_error error = {0};
+    path_in(scene, "weir.db", path, sizeof path);
+    path_in(scene, "elsewhere", folder, sizeof folder);
+    path_in(scene, "elsewhere/other.db", other, sizeof other);
+    assert_int_equal(mkdir(folder, 0700), 0);
+    assert_int_equal(link(path, other), 0);
+    const char *const names[] = {path, other};
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(open_at(names[i], false, &error), WEIR_STORE_UNREACHABLE);
+        assert_non_null(strstr(error.message, "2 names"));
+        assert_non_null(strstr(error.hint, "ln -s"));
+    }
+    (void)scene_enqueue(scene, "pro-co"); /* who has it open already goes on */
+    assert_int_equal(unlink(other), 0);
+    assert_int_equal(rmdir(folder), 0);
+    assert_int_equal(open_at(path, false, &error), WEIR_OK);
+}
+
 static void a_missing_file_is_not_made_unless_asked_for(void **state)
 {
     struct scene *scene = *state;
@@ -430,6 +455,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         SCENE_TEST(a_folder_is_no_store),
+        SCENE_TEST(a_file_with_two_names_is_refused_under_both),
         SCENE_TEST(a_missing_file_is_not_made_unless_asked_for),
         SCENE_TEST(what_is_no_database_is_not_touched),
         SCENE_TEST(the_database_of_another_application_is_not_touched),

@@ -165,10 +165,54 @@ static void a_writer_killed_at_any_moment_leaves_a_whole_file(void **state)
     (void)munmap(promises, sizeof *promises);
 }
 
+static enum weir_status open_in_child(const struct scene *scene, struct weir_error *error)
+{
+    struct store_options options = {.url = scene->driver.url, .clock = &scene->driver.time.clock};
+    struct store *store = NULL;
+    enum weir_status status = store_open(&options, &store, error);
+    store_close(store);
+    return status;
+}
+
+/* SQLite would take the parent's locks for the child's: it would write a log that others believe to be nobody's. */
+static void a_child_does_not_open_what_its_parent_had_open_at_the_fork(void **state)
+{
+    struct scene *scene = *state;
+    for (int is_grandchild = 0; is_grandchild < 2; is_grandchild++) {
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) {
+            if (is_grandchild == 1) {
+                pid_t grandchild = fork();
+                int how = 0;
+                if (grandchild != 0) {
+                    bool is_fine = waitpid(grandchild, &how, 0) == grandchild && WIFEXITED(how) && WEXITSTATUS(how) == 0;
+                    _exit(is_fine ? 0 : 1);
+                }
+            }
+            enum weir_status status = open_in_child(scene, &scene->error);
+            _exit(status == WEIR_MISUSE && strstr(scene->error.hint, "fork") != NULL ? 0 : 1);
+        }
+        int how = 0;
+        assert_int_equal(waitpid(child, &how, 0), child);
+        assert_true(WIFEXITED(how) && WEXITSTATUS(how) == 0);
+    }
+    store_close(scene->store);
+    pid_t later = fork();
+    if (later == 0) {
+        _exit(open_in_child(scene, &scene->error) == WEIR_OK ? 0 : 1);
+    }
+    int how = 0;
+    assert_int_equal(waitpid(later, &how, 0), later);
+    assert_true(WIFEXITED(how) && WEXITSTATUS(how) == 0);
+    scene->store = driver_open(&scene->driver, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         SCENE_TEST(processes_share_a_file_with_exact_caps),
+        SCENE_TEST(a_child_does_not_open_what_its_parent_had_open_at_the_fork),
         SCENE_TEST(a_writer_killed_at_any_moment_leaves_a_whole_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

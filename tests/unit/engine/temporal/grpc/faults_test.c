@@ -339,40 +339,63 @@ static void a_silent_connection_is_replaced_within_two_seconds(void **state)
     grpc_fixture_close(&fixture);
 }
 
+/* From the moment at which the network swallows all connections to a call that is answered on a new one, and nothing is left
+ * waiting for the old ones. */
 static int64_t time_to_replace(struct grpc_fixture *fixture)
 {
-    int connections = frontend_counts(fixture->frontend).connections;
     int64_t began_us = fixture->now_us;
     frontend_freeze_all(fixture->frontend);
-    (void)grpc_fixture_request(fixture, (struct grpc_request){.timeout_us = 60 * (int64_t)SECOND});
-    while (frontend_counts(fixture->frontend).connections == connections) {
+    struct grpc_ended *lost = grpc_fixture_request(fixture, (struct grpc_request){.timeout_us = 60 * (int64_t)SECOND});
+    while (lost->times == 0) {
         turns(fixture, SECOND / 10);
         assert_true(fixture->now_us - began_us < 60 * (int64_t)SECOND);
     }
-    turns(fixture, GRPC_SILENT_GRACE_US);
-    turns(fixture, 0);
+    assert_int_equal(lost->outcome, GRPC_UNKNOWN);
+    assert_int_equal(lost->cause, GRPC_CAUSE_SILENT);
     assert_int_equal(grpc_fixture_run(fixture)->outcome, GRPC_STATUS);
     return fixture->now_us - began_us;
 }
 
-/* As one that has hardly any CPU. */
-static void a_server_that_is_silent_again_and_again_is_given_more_time(void **state)
+#define REPLACED_US (2 * GRPC_UNHEARD_US + GRPC_SILENT_GRACE_US)
+
+static void a_network_that_swallows_again_and_again_is_found_out_as_soon_each_time(void **state)
 {
     (void)state;
     struct grpc_fixture fixture;
     grpc_fixture_open(&fixture, NULL, NULL);
     (void)grpc_fixture_run(&fixture);
-    int64_t first_us = time_to_replace(&fixture);
-    assert_in_range(first_us, 2 * GRPC_UNHEARD_US, 4 * GRPC_UNHEARD_US);
-    assert_in_range(time_to_replace(&fixture), 4 * GRPC_UNHEARD_US, 6 * GRPC_UNHEARD_US);
-    assert_in_range(time_to_replace(&fixture), 8 * GRPC_UNHEARD_US, 10 * GRPC_UNHEARD_US);
-    turns(&fixture, GRPC_SILENCE_FORGOTTEN_US);
+    for (int i = 0; i < 8; i++) {
+        assert_in_range(time_to_replace(&fixture), REPLACED_US, REPLACED_US + SECOND / 2);
+        turns(&fixture, SECOND);
+    }
+    grpc_fixture_close(&fixture);
+}
+
+/* As one that has hardly any CPU: what was taken for silent answers later. */
+static int64_t time_to_replace_a_slow_one(struct grpc_fixture *fixture)
+{
+    int64_t took_us = time_to_replace(fixture);
+    frontend_thaw_all(fixture->frontend);
+    turns(fixture, SECOND / 10);
+    return took_us;
+}
+
+static void a_server_that_was_given_up_in_haste_is_given_more_time(void **state)
+{
+    (void)state;
+    struct grpc_fixture fixture;
+    grpc_fixture_open(&fixture, NULL, NULL);
+    (void)grpc_fixture_run(&fixture);
+    assert_in_range(time_to_replace_a_slow_one(&fixture), REPLACED_US, REPLACED_US + SECOND / 2);
+    assert_in_range(time_to_replace_a_slow_one(&fixture), REPLACED_US, REPLACED_US + SECOND / 2); /* it was there already */
+    assert_in_range(time_to_replace_a_slow_one(&fixture), 2 * REPLACED_US, 2 * REPLACED_US + SECOND / 2);
+    turns(&fixture, GRPC_HASTE_FORGOTTEN_US);
     (void)time_to_replace(&fixture); /* this connection is from before */
-    turns(&fixture, GRPC_SILENCE_FORGOTTEN_US);
+    turns(&fixture, GRPC_HASTE_FORGOTTEN_US);
     frontend_goaway(fixture.frontend, 0);
     turns(&fixture, SECOND);
     (void)grpc_fixture_run(&fixture);
-    assert_in_range(time_to_replace(&fixture), 2 * GRPC_UNHEARD_US, 4 * GRPC_UNHEARD_US);
+    assert_in_range(time_to_replace(&fixture), REPLACED_US, REPLACED_US + SECOND / 2);
     grpc_fixture_close(&fixture);
 }
 
@@ -568,6 +591,37 @@ static void whoever_comes_back_is_found_within_a_second(void **state)
     }
 }
 
+/* The network swallows what is open and lets nobody in, for a while, again and again. From its end on the clock of the test
+ * says how long it takes until a call is answered, and until nothing waits any more for what was swallowed. */
+static void outages_of_any_length_end_within_two_seconds(void **state)
+{
+    (void)state;
+    static const int64_t lengths_us[] = {2 * SECOND, 3 * SECOND, 5 * SECOND, 8 * SECOND, 13 * SECOND, 30 * (int64_t)SECOND};
+    struct grpc_fixture fixture;
+    grpc_fixture_open(&fixture, NULL, NULL);
+    for (size_t i = 0; i < 3 * sizeof lengths_us / sizeof lengths_us[0]; i++) {
+        (void)grpc_fixture_run(&fixture);
+        frontend_freeze_all(fixture.frontend);
+        frontend_listen(fixture.frontend, false);
+        struct grpc_ended *lost = grpc_fixture_request(&fixture, (struct grpc_request){.timeout_us = 90 * (int64_t)SECOND});
+        for (int64_t end_us = fixture.now_us + lengths_us[i / 3]; fixture.now_us < end_us;) {
+            turns(&fixture, TURN_US);
+        }
+        frontend_listen(fixture.frontend, true);
+        int64_t back_us = fixture.now_us;
+        const struct grpc_request patient = {.wait_for_connection = true, .timeout_us = 90 * (int64_t)SECOND};
+        struct grpc_ended *next = grpc_fixture_request(&fixture, patient);
+        while (next->times == 0 || next->outcome != GRPC_STATUS || lost->times == 0) {
+            turns(&fixture, TURN_US);
+            assert_true(fixture.now_us - back_us <= 2 * (int64_t)SECOND);
+            /* It may have gone to the silent one, too: then its owner sends it again. */
+            next = next->times == 0 || next->outcome == GRPC_STATUS ? next : grpc_fixture_request(&fixture, patient);
+        }
+        assert_int_equal(lost->outcome, GRPC_UNKNOWN);
+    }
+    grpc_fixture_close(&fixture);
+}
+
 static void a_slow_greeting_is_waited_for_beside_the_other_dials(void **state)
 {
     (void)state;
@@ -709,7 +763,9 @@ int main(void)
         cmocka_unit_test(a_server_that_only_says_goaway_is_not_hammered),
         cmocka_unit_test(a_frozen_server_is_noticed_by_its_silence),
         cmocka_unit_test(a_silent_connection_is_replaced_within_two_seconds),
-        cmocka_unit_test(a_server_that_is_silent_again_and_again_is_given_more_time),
+        cmocka_unit_test(a_network_that_swallows_again_and_again_is_found_out_as_soon_each_time),
+        cmocka_unit_test(a_server_that_was_given_up_in_haste_is_given_more_time),
+        cmocka_unit_test(outages_of_any_length_end_within_two_seconds),
         cmocka_unit_test(a_quiet_connection_beside_a_silent_one_is_asked_and_replaced_too),
         cmocka_unit_test(a_server_that_is_only_slow_keeps_its_connection),
         cmocka_unit_test(a_port_where_nobody_listens_is_not_sent),

@@ -1,0 +1,149 @@
+/* How loops get their threads, sleep and are woken. Where the order of two threads decides, the test takes the part of the
+ * slow one. */
+#include <dirent.h>
+#include <poll.h>
+#include <sys/resource.h>
+
+#include "dispatch/node_parts.h"
+#include "unit/dispatch/bench.h"
+
+static bool is_readable(int fd)
+{
+    struct pollfd polled = {.fd = fd, .events = POLLIN};
+    return poll(&polled, 1, 0) == 1;
+}
+
+/* Whoever wakes has said so, and is held up before his write. */
+static void say_wake(struct node *node, enum loop loop)
+{
+    atomic_store(&node->woken[loop], true);
+}
+
+static void write_wake(const struct node *node, enum loop loop)
+{
+    uint64_t one = 1;
+    assert_int_equal(write(node->wake_fds[loop], &one, sizeof one), sizeof one);
+}
+
+static void a_wake_whose_write_comes_late_lets_its_loop_sleep_again(void **state)
+{
+    struct bench *bench = *state;
+    start_node(bench);
+    for (enum loop loop = 0; loop < LOOP_COUNT; loop++) {
+        (void)loop_take_wake(bench->node, loop);
+        say_wake(bench->node, loop);
+        loop_sleep(bench->node, loop, bench->now_us); /* hears of it */
+        write_wake(bench->node, loop);
+        loop_sleep(bench->node, loop, bench->now_us);
+        assert_false(is_readable(bench->node->wake_fds[loop]));
+    }
+}
+
+static void a_wake_whose_write_comes_late_does_not_keep_the_caller_of_steps_awake(void **state)
+{
+    struct bench *bench = *state;
+    start_node(bench);
+    (void)node_take_wakes(bench->node);
+    say_wake(bench->node, LOOP_DISPATCH);
+    assert_int_equal(node_take_wakes(bench->node), 1U << LOOP_DISPATCH);
+    write_wake(bench->node, LOOP_DISPATCH);
+    assert_true(is_readable(node_fd(bench->node)));
+    assert_int_equal(node_take_wakes(bench->node), 0);
+    assert_false(is_readable(bench->node->wake_fds[LOOP_DISPATCH]));
+}
+
+/* The late write and another wake's are read as one, whichever flag is seen. */
+static void wakes_are_counted_whatever_their_order(void **state)
+{
+    struct bench *bench = *state;
+    start_node(bench);
+    struct node *node = bench->node;
+    (void)node_take_wakes(node);
+    say_wake(node, LOOP_RECORD);
+    assert_true(loop_take_wake(node, LOOP_RECORD));
+    say_wake(node, LOOP_RECORD); /* another one; of the two writes comes one */
+    write_wake(node, LOOP_RECORD);
+    assert_true(loop_take_wake(node, LOOP_RECORD));
+    assert_false(is_readable(node->wake_fds[LOOP_RECORD]));
+    write_wake(node, LOOP_RECORD);
+    assert_false(loop_take_wake(node, LOOP_RECORD));
+    assert_false(is_readable(node->wake_fds[LOOP_RECORD]));
+    loop_wake(node, LOOP_RECORD);
+    assert_true(is_readable(node->wake_fds[LOOP_RECORD]));
+    assert_true(loop_take_wake(node, LOOP_RECORD));
+    assert_false(is_readable(node->wake_fds[LOOP_RECORD]));
+}
+
+static int threads(void)
+{
+    int count = 0;
+    DIR *tasks = opendir("/proc/self/task");
+    const struct dirent *entry;
+    assert_non_null(tasks);
+    while ((entry = readdir(tasks)) != NULL) {
+        count += entry->d_name[0] != '.';
+    }
+    (void)closedir(tasks);
+    return count;
+}
+
+static rlim_t mapped_bytes(void)
+{
+    unsigned long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%lu", &pages), 1);
+    (void)fclose(file);
+    return (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE);
+}
+
+/* There is memory for the stacks of two threads, and a node needs four. */
+static enum weir_status run_threads_with_room_for_two(struct bench *bench, struct weir_error *error)
+{
+    const rlim_t stack = (rlim_t)1 << 30;
+    struct rlimit before;
+    pthread_attr_t large;
+    pthread_attr_t usual;
+    assert_int_equal(pthread_getattr_default_np(&usual), 0);
+    assert_int_equal(pthread_attr_init(&large), 0);
+    assert_int_equal(pthread_attr_setstacksize(&large, stack), 0);
+    assert_int_equal(getrlimit(RLIMIT_AS, &before), 0);
+    struct rlimit limit = {.rlim_cur = mapped_bytes() + 2 * stack + stack / 2, .rlim_max = before.rlim_max};
+    assert_int_equal(pthread_setattr_default_np(&large), 0);
+    assert_int_equal(setrlimit(RLIMIT_AS, &limit), 0);
+    enum weir_status status = node_run_threads(bench->node, error);
+    assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
+    assert_int_equal(pthread_setattr_default_np(&usual), 0);
+    (void)pthread_attr_destroy(&large);
+    (void)pthread_attr_destroy(&usual);
+    return status;
+}
+
+static void a_node_that_gets_too_few_threads_runs_none(void **state)
+{
+    struct bench *bench = *state;
+    struct weir_error error = {.status = WEIR_OK};
+    char id[UUID_TEXT_MAX];
+    start_node(bench);
+    assert_int_equal(run_threads_with_room_for_two(bench, &error), WEIR_SYSTEM);
+    assert_string_not_equal(error.message, "");
+    assert_int_equal(threads(), 1);
+    enqueue(bench, "solo", id);
+    pass(bench, SECOND);
+    assert_int_equal(runs_begun(bench, id), 1);
+    assert_int_equal(node_run_threads(bench->node, &error), WEIR_OK);
+    assert_int_equal(threads(), 1 + LOOP_COUNT);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, open_bench, close_bench)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_wake_whose_write_comes_late_lets_its_loop_sleep_again),
+        TEST(a_wake_whose_write_comes_late_does_not_keep_the_caller_of_steps_awake),
+        TEST(wakes_are_counted_whatever_their_order),
+        TEST(a_node_that_gets_too_few_threads_runs_none),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
