@@ -46,7 +46,9 @@ enum {
     ITEM_PRIORITY,
     ITEM_LANES,
     ITEM_MORE,
-    ITEM_FIRST_PASS
+    ITEM_FIRST_PASS,
+    FRESH_SEEN, /* of claim_fresh alone */
+    FRESH_LEFT_OVER
 };
 
 static struct claim_memory *remember(struct store *store, int64_t node_id)
@@ -274,17 +276,44 @@ static void note_first_pass(struct claim_memory *memory, int64_t first_pass)
     }
 }
 
-/* Lanes first: what is new in them, and what has become due. A lost answer does no harm. */
-static enum weir_status freshen(struct link *link, struct claim_memory *memory, size_t limit, bool *ret_left_over,
-                                struct weir_error *error)
+/* What a claim answers: its items, then, in the last row, what it says about all of them. */
+static enum weir_status take_items(struct link *link, struct claim_memory *memory, size_t limit, struct arena *arena,
+                                   const PGresult *result, struct claim_result *claim, struct weir_error *error)
+{
+    int last = PQntuples(result) - 1;
+    INVARIANT(last >= 0 && (size_t)last <= limit);
+    claim->now_us = result_int(result, last, ITEM_CLAIMED_AT);
+    claim->lanes = (size_t)result_int(result, last, ITEM_LANES);
+    claim->more = claim->more || result_bool(result, last, ITEM_MORE);
+    if (!result_null(result, last, ITEM_FIRST_PASS)) {
+        note_first_pass(memory, result_int(result, last, ITEM_FIRST_PASS));
+    }
+    enum weir_status status =
+        read_items(result, arena, claim) ? read_steps(link, arena, claim, error) : error_out_of_memory(error);
+    if (status == WEIR_OK) {
+        note_arrival(memory, claim, true);
+    }
+    memory->in_doubt = status != WEIR_OK;
+    return status;
+}
+
+/* Lanes first: what is new in them, and what has become due. Where that is one item alone, it is claimed by this. */
+static enum weir_status claim_fresh(struct link *link, struct claim_memory *memory, const struct claim_options *options,
+                                    struct arena *arena, struct claim_result *claim, struct weir_error *error)
 {
     PGresult *result = NULL;
-    enum weir_status status = link_read(link, error, &result, QUERY_FRESHEN_LANES, "td", memory->seen,
-                                        WAKEUPS_LEAST + WAKEUPS_PER_ITEM * (int)limit);
-    if (status == WEIR_OK) {
-        INVARIANT(strlen(result_text(result, 0, 0)) < sizeof memory->seen);
-        text_copy(memory->seen, sizeof memory->seen, result_text(result, 0, 0));
-        *ret_left_over = result_bool(result, 0, 1);
+    enum weir_status status =
+        link_write(link, error, &result, QUERY_CLAIM_FRESH, "ittid", options->node_id, options->group, memory->seen,
+                   from_pass(memory), WAKEUPS_LEAST + WAKEUPS_PER_ITEM * (int)options->limit);
+    memory->in_doubt = status == WEIR_COMMIT_UNKNOWN;
+    if (status != WEIR_OK) {
+        return status;
+    }
+    INVARIANT(PQntuples(result) == 1 && strlen(result_text(result, 0, FRESH_SEEN)) < sizeof memory->seen);
+    text_copy(memory->seen, sizeof memory->seen, result_text(result, 0, FRESH_SEEN));
+    claim->more = result_bool(result, 0, FRESH_LEFT_OVER);
+    if (!result_null(result, 0, ITEM_ID)) {
+        status = take_items(link, memory, options->limit, arena, result, claim, error);
     }
     PQclear(result);
     return status;
@@ -295,32 +324,17 @@ static enum weir_status claim_new(struct store *store, struct claim_memory *memo
 {
     struct link *link = link_of(store);
     PGresult *result = NULL;
-    bool left_over = false;
-    enum weir_status status = freshen(link, memory, options->limit, &left_over, error);
-    if (status != WEIR_OK) {
+    enum weir_status status = claim_fresh(link, memory, options, arena, claim, error);
+    if (status != WEIR_OK || claim->count > 0) {
         return status;
     }
     status = link_write(link, error, &result, QUERY_CLAIM_ITEMS, "itdti", options->node_id, options->group,
                         (int)options->limit, memory->seen, from_pass(memory));
     memory->in_doubt = status == WEIR_COMMIT_UNKNOWN;
-    if (status != WEIR_OK) {
-        return status;
-    }
-    int last = PQntuples(result) - 1;
-    INVARIANT(last >= 0 && (size_t)last <= options->limit && result_null(result, last, ITEM_ID));
-    claim->now_us = result_int(result, last, ITEM_CLAIMED_AT);
-    claim->lanes = (size_t)result_int(result, last, ITEM_LANES);
-    claim->more = left_over || result_bool(result, last, ITEM_MORE);
-    if (!result_null(result, last, ITEM_FIRST_PASS)) {
-        note_first_pass(memory, result_int(result, last, ITEM_FIRST_PASS));
-    }
-    bool fits = read_items(result, arena, claim);
-    PQclear(result);
-    status = fits ? read_steps(link, arena, claim, error) : error_out_of_memory(error);
     if (status == WEIR_OK) {
-        note_arrival(memory, claim, true);
+        status = take_items(link, memory, options->limit, arena, result, claim, error);
+        PQclear(result);
     }
-    memory->in_doubt = status != WEIR_OK;
     return status;
 }
 

@@ -134,6 +134,25 @@ static void take_answer(const struct enqueue *enqueue, size_t at, const PGresult
     text_copy(answer->id, sizeof answer->id, id);
 }
 
+/* One request alone, which is how most programs enqueue, goes without arrays. */
+static enum weir_status send_one(const struct chunk *chunk, struct link *link, PGresult **ret_result,
+                                 struct weir_error *error)
+{
+    const int64_t *run_at_us = chunk->run_ats[0] == 0 ? NULL : &chunk->run_ats[0];
+    return link_write(link, error, ret_result, QUERY_ENQUEUE_ONE, "uttbttdpt", chunk->ids[0], chunk->workspaces[0],
+                      chunk->workflows[0], chunk->params[0].data, chunk->params[0].length, chunk->keys[0], chunk->groups[0],
+                      chunk->priorities[0], run_at_us, chunk->default_groups[0]);
+}
+
+static enum weir_status send_many(const struct chunk *chunk, struct link *link, PGresult **ret_result,
+                                  struct weir_error *error)
+{
+    return link_write(link, error, ret_result, QUERY_ENQUEUE_SET, "UOTTBTTDIT", chunk->ids, chunk->count, chunk->given,
+                      chunk->count, chunk->workspaces, chunk->count, chunk->workflows, chunk->count, chunk->params,
+                      chunk->count, chunk->keys, chunk->count, chunk->groups, chunk->count, chunk->priorities, chunk->count,
+                      chunk->run_ats, chunk->count, chunk->default_groups, chunk->count);
+}
+
 static enum weir_status send_chunk(struct enqueue *enqueue, struct link *link, struct weir_error *error)
 {
     const struct chunk *chunk = &enqueue->chunk;
@@ -141,11 +160,8 @@ static enum weir_status send_chunk(struct enqueue *enqueue, struct link *link, s
     if (chunk->count == 0) {
         return WEIR_OK;
     }
-    enum weir_status status =
-        link_write(link, error, &result, QUERY_ENQUEUE_SET, "UOTTBTTDIT", chunk->ids, chunk->count, chunk->given,
-                   chunk->count, chunk->workspaces, chunk->count, chunk->workflows, chunk->count, chunk->params,
-                   chunk->count, chunk->keys, chunk->count, chunk->groups, chunk->count, chunk->priorities, chunk->count,
-                   chunk->run_ats, chunk->count, chunk->default_groups, chunk->count);
+    bool is_plain = chunk->count == 1 && !chunk->given[0];
+    enum weir_status status = is_plain ? send_one(chunk, link, &result, error) : send_many(chunk, link, &result, error);
     if (status != WEIR_OK) {
         return status;
     }

@@ -2,8 +2,10 @@
  *
  * Every commit of another process writes to the log, so the watch tells of it at once. But the log is written before the
  * commit is visible: its pages come first, then the sync, then the index in shared memory, which no watch sees. So after a
- * notice the caller looks again a few times, at growing distances, until the data version has changed. An idle node is
- * woken by nothing but heartbeats. */
+ * notice the caller looks again a few times, at growing distances, until the data version has changed and no commit can
+ * be left whose notice was taken: whoever writes the next one begins after the last one is visible. So when that was not
+ * visible yet the last time, and no notice has come since, there is none. An idle node is woken by nothing but heartbeats.
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,8 +23,8 @@ enum { LOOKS_MOST = 14 };
 
 struct wake {
     int fd;
-    int64_t data_version;
-    int looks; /* how often it was looked since the last notice; LOOKS_MOST = no notice is open */
+    int64_t data_version; /* 0 = not looked yet */
+    int looks;            /* how often it was looked since the last notice; LOOKS_MOST = no notice is open */
 };
 
 /* The log is where SQLite has it: beside the file itself, whatever symbolic link was opened. */
@@ -80,13 +82,17 @@ bool sqlite_wake_drain(struct store *store, int64_t *ret_again_us)
     if (wake == NULL || wake->fd < 0) {
         return true;
     }
-    if (empty(wake->fd)) {
+    bool noticed = empty(wake->fd);
+    if (noticed) {
         wake->looks = 0;
     }
     if (connection_read_integer(connection, NULL, &version, QUERY_DATA_VERSION, "") != WEIR_OK) {
         return true;
     }
     bool changed = version != wake->data_version;
+    if (changed && !noticed && wake->data_version != 0) {
+        wake->looks = LOOKS_MOST;
+    }
     wake->data_version = version;
     if (wake->looks < LOOKS_MOST) {
         *ret_again_us = FIRST_LOOK_US << wake->looks;

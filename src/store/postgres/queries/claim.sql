@@ -4,9 +4,13 @@
 -- name: next_work
 SELECT k.ready, k.handed_over, k.due_at, k.requests, k.runs, k.paused, k.now_us FROM :schema.look($1, $2, $3::text, $4) k;
 
--- $1 what is folded, $2 at most so many wake-ups
--- name: freshen_lanes
-SELECT f.seen, f.left_over FROM :schema.freshen_lanes($1::text, $2) f;
+-- $1 node, $2 group, $3 what is folded, $4 first pass, $5 at most so many wake-ups. The columns of claim_items, then what is folded now
+-- and whether something was left over.
+-- name: claim_fresh
+SELECT c.id, c.fence, c.workspace, c.workflow, c.version, c.definition_id, c.params, c.attempts, c.interruptions, c.handed_over,
+       c.cancel_requested, c.created_at, c.run_at, c.dispatched_at, c.claimed_at, c.priority, c.lanes, c.more, c.first_pass, c.seen,
+       c.left_over
+FROM :schema.claim_fresh($1, $2, $3::text, $4, $5) c;
 
 -- $1 node, $2 group, $3 limit, $4 what is folded, $5 first pass
 -- name: claim_items

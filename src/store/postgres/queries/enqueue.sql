@@ -8,6 +8,11 @@ FROM :schema.enqueue_set($1, $2, $3, $4, $5, $6, $7, $8, ARRAY(SELECT nullif(u.r
                                                           ORDER BY u.place), $10) e
 ORDER BY e.place;
 
+-- The same for one request whose id was not given. $8 run_at (NULL = now), $9 the group where neither $6 nor the definition names one
+-- name: enqueue_one
+SELECT e.status, e.id, e.duplicate, e.message, e.hint, :schema.store_time()
+FROM :schema.enqueue_one($1, $2, $3, $4, $5, $6, $7, $8, $9) e;
+
 -- On a caller's own connection. $6 microseconds, 0 = now.
 -- name: try_enqueue
 SELECT e.status, e.id, e.duplicate, e.message, e.hint

@@ -124,10 +124,11 @@ static void a_set_whose_answer_was_lost_is_enqueued_once(void **state)
         {.workspace = "acme", .workflow = "hello", .idempotency_key = "key", .params = "{\"a\":1}", .params_length = 7},
         {.workspace = "nobody", .workflow = "hello"},
     };
+    struct enqueue_request others[] = {requests[0], requests[2]};
     struct enqueue_result results[3];
     struct sending sending = {.store = scene->store, .requests = requests, .results = results, .count = 3};
     /* Known to the connection from now on. */
-    assert_int_equal(store_enqueue(scene->store, requests, 1, results, &scene->error), WEIR_OK);
+    assert_int_equal(store_enqueue(scene->store, others, 2, results, &scene->error), WEIR_OK);
     pthread_t thread;
     proxy_set_mode(scene->proxy, PROXY_SWALLOWS_ANSWERS);
     assert_int_equal(pthread_create(&thread, NULL, send, &sending), 0);
@@ -147,6 +148,27 @@ static void a_set_whose_answer_was_lost_is_enqueued_once(void **state)
         assert_string_equal(ask(sql), "1");
     }
     assert_int_equal(results[2].status, WEIR_WORKSPACE_NOT_FOUND);
+}
+
+/* One alone is sent in another way than a set. */
+static void one_whose_answer_was_lost_is_enqueued_once(void **state)
+{
+    struct scene *scene = *state;
+    struct enqueue_request request = {.workspace = "acme", .workflow = "hello"};
+    struct enqueue_result result;
+    struct sending sending = {.store = scene->store, .requests = &request, .results = &result, .count = 1};
+    assert_int_equal(store_enqueue(scene->store, &request, 1, &result, &scene->error), WEIR_OK);
+    pthread_t thread;
+    proxy_set_mode(scene->proxy, PROXY_SWALLOWS_ANSWERS);
+    assert_int_equal(pthread_create(&thread, NULL, send, &sending), 0);
+    await_answer("SELECT count(*) FROM weir.workflow_execution_queue", "2");
+    proxy_set_mode(scene->proxy, PROXY_PASSES);
+    proxy_cut(scene->proxy);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(sending.status, WEIR_OK);
+    assert_int_equal(result.status, WEIR_OK);
+    assert_false(result.duplicate);
+    assert_string_equal(ask("SELECT count(*) FROM weir.executions"), "2");
 }
 
 static void a_large_set_is_one_transaction(void **state)
@@ -280,6 +302,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_set_whose_answer_was_lost_is_enqueued_once, open_scene, close_scene),
+        cmocka_unit_test_setup_teardown(one_whose_answer_was_lost_is_enqueued_once, open_scene, close_scene),
         cmocka_unit_test_setup_teardown(a_large_set_is_one_transaction, open_scene, close_scene),
         cmocka_unit_test_setup_teardown(a_connection_that_cannot_carry_it_is_refused_and_left_alone, open_scene,
                                         close_scene),

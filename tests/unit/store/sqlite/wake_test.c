@@ -1,9 +1,26 @@
 /* Another process's commit wakes this one without a poll. */
 #include <poll.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "conformance/scene.h"
+
+/* Where another process tells that its commit has come as far as the sync of the log, and waits; -1 = it does not. */
+static int held_out = -1;
+static int held_in = -1;
+
+/* In the place of the fdatasync() that SQLite would call. */
+__attribute__((visibility("default"))) int sync_or_hold(int fd) __asm__("fdatasync");
+
+int sync_or_hold(int fd)
+{
+    char byte = 's';
+    if (held_out >= 0 && (write(held_out, &byte, 1) != 1 || read(held_in, &byte, 1) != 1)) {
+        _exit(2);
+    }
+    return (int)syscall(SYS_fdatasync, fd);
+}
 
 static bool drained_until_changed(struct scene *scene, int64_t deadline_us)
 {
@@ -30,7 +47,7 @@ static void quiet_down(struct scene *scene)
 }
 
 /* Forked while the scene has its store closed: SQLite's locks do not survive a fork. For each byte that it reads it
- * enqueues once; at the end of them it ends. */
+ * enqueues once, held up at each sync when it is an 'h'; at the end of them it ends. */
 struct other_process {
     pid_t pid;
     int asks;
@@ -44,10 +61,20 @@ _Noreturn static void enqueue_when_asked(struct scene *scene, int asks, int answ
         struct store *store = driver_open(&scene->driver, NULL);
         struct enqueue_request request = {.workspace = "pro-co", .workflow = "hello"};
         struct enqueue_result result;
+        bool is_held = byte == 'h';
+        held_out = is_held ? answers : -1;
+        held_in = is_held ? asks : -1;
         enum weir_status status = store_enqueue(store, &request, 1, &result, &scene->error);
+        held_out = -1;
+        char answer = status == WEIR_OK && result.status == WEIR_OK ? 'y' : 'n';
+        if (is_held) { /* closing the log is a notice, too */
+            (void)!write(answers, &answer, 1);
+            (void)!read(asks, &byte, 1);
+        }
         store_close(store);
-        byte = status == WEIR_OK && result.status == WEIR_OK ? 'y' : 'n';
-        (void)!write(answers, &byte, 1);
+        if (!is_held) {
+            (void)!write(answers, &answer, 1);
+        }
     }
     _exit(0);
 }
@@ -127,6 +154,40 @@ static void a_store_that_was_opened_by_a_symbolic_link_is_woken(void **state)
     assert_int_equal(unlink(link), 0);
 }
 
+static char await_byte(int channel)
+{
+    struct pollfd readable = {.fd = channel, .events = POLLIN};
+    char byte = 0;
+    assert_int_equal(poll(&readable, 1, 20000), 1);
+    assert_int_equal(read(channel, &byte, 1), 1);
+    return byte;
+}
+
+/* A commit is looked for until it is visible, and no longer: each look costs an idle node something. */
+static void a_commit_is_looked_for_until_it_is_seen(void **state)
+{
+    struct scene *scene = *state;
+    int64_t again_us = TIME_NEVER;
+    struct other_process other = start_other_process(scene);
+    quiet_down(scene);
+    assert_int_equal(write(other.asks, "h", 1), 1);
+    char byte = await_byte(other.answers);
+    assert_int_equal(byte, 's');
+    for (; byte == 's'; byte = await_byte(other.answers)) { /* its notice is there, the commit is not */
+        for (int i = 0; i < 3; i++) {
+            assert_false(store_wake_drain(scene->store, &again_us));
+            assert_true(again_us < SECONDS(1));
+        }
+        assert_int_equal(write(other.asks, "g", 1), 1);
+    }
+    assert_int_equal(byte, 'y');
+    assert_true(store_wake_drain(scene->store, &again_us));
+    assert_int_equal(again_us, TIME_NEVER);
+    assert_int_equal(write(other.asks, "g", 1), 1);
+    end_other_process(&other);
+    assert_int_equal(scene_claim(scene, 10).count, 1);
+}
+
 static void nothing_new_is_no_change(void **state)
 {
     struct scene *scene = *state;
@@ -200,6 +261,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         SCENE_TEST(an_enqueue_of_another_process_wakes),
         SCENE_TEST(a_store_that_was_opened_by_a_symbolic_link_is_woken),
+        SCENE_TEST(a_commit_is_looked_for_until_it_is_seen),
         SCENE_TEST(nothing_new_is_no_change),
         SCENE_TEST(reading_wakes_nobody),
         SCENE_TEST(a_read_only_handle_reads_and_changes_nothing),
