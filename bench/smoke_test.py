@@ -70,10 +70,11 @@ FIGURES = {
         "temporal: starts through weir, SQLite", "temporal: CPU per start through weir, SQLite",
         "temporal: starts through weir, PostgreSQL", "temporal: CPU per start through weir, PostgreSQL"],
     "temporal-service": [
-        "temporal service: starts through weir", "temporal service: by the list alone, sqlite, p99",
-        *(f"temporal service: {what}" for store in ("sqlite", "postgres") for what in (
-            f"close to next start, {store}, p50", f"close to next start, {store}, p99",
-            f"behind the first of a backlog, {store}, p50"))],
+        "temporal service: starts through weir",
+        *(f"temporal service: {what}" for what in (
+            "close to next start, sqlite, p50", "close to next start, sqlite, p99", "behind the first of a backlog, sqlite, p50",
+            "by the list alone, sqlite, p99", "close to next start, postgres, p50", "close to next start, postgres, p99",
+            "behind the first of a backlog, postgres, p50"))],
 }
 MAY_BE_ZERO = {
     "idle node: CPU share of one core", "idle node: writes beside heartbeats", "idle node: commits (floor: heartbeats)",

@@ -54,7 +54,7 @@ def an_outage_is_told_though_there_is_nothing_to_start(weir):
         assert server.address in weir.good(*verb, '--json').json()['engine_error']
         assert server.address in weir.good(*verb).out
     assert 'not reachable since 20' in weir.good('why', ids[1]).out
-    assert weir.good('why', ids[0], '--json').json()['engine_unreachable_since']  # what runs is told it, too
+    wait_for('what runs to be told it, too', lambda: weir.good('why', ids[0], '--json').json()['engine_unreachable_since'])
     assert weir.good('status', '--json').json()['engine_reachable'] is False
     engine = [line['detail'] for line in weir.run('doctor', '--json').json()['items'] if line['check'] == 'engine']
     assert len(engine) == 1 and 'not reachable' in engine[0] and server.address in engine[0], engine
