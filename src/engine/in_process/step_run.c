@@ -41,13 +41,17 @@ static bool has_reserved(const struct step_run *run)
 static void set_phase(struct step_run *run, enum step_phase phase)
 {
     struct execution *execution = run->execution;
-    execution->runner->reserved -= has_reserved(run);
+    if (has_reserved(run)) { /* else it is not touched: a restored step is set up by the thread that starts the execution */
+        execution->runner->reserved--;
+    }
     execution->in_flight -= is_in_flight(run->phase);
     execution->in_flight += is_in_flight(phase);
     execution->done -= run->phase == PHASE_DONE;
     execution->done += phase == PHASE_DONE;
     run->phase = phase;
-    execution->runner->reserved += has_reserved(run);
+    if (has_reserved(run)) {
+        execution->runner->reserved++;
+    }
 }
 
 static void set_timer(struct step_run *run, int64_t due_us)

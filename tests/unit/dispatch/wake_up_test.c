@@ -125,14 +125,15 @@ static void a_node_that_gets_too_few_threads_runs_none(void **state)
     struct weir_error error = {.status = WEIR_OK};
     char id[UUID_TEXT_MAX];
     start_node(bench);
+    int before = threads(); /* a sanitizer may have one of its own */
     assert_int_equal(run_threads_with_room_for_two(bench, &error), WEIR_SYSTEM);
     assert_string_not_equal(error.message, "");
-    assert_int_equal(threads(), 1);
+    assert_int_equal(threads(), before);
     enqueue(bench, "solo", id);
     pass(bench, SECOND);
     assert_int_equal(runs_begun(bench, id), 1);
     assert_int_equal(node_run_threads(bench->node, &error), WEIR_OK);
-    assert_int_equal(threads(), 1 + LOOP_COUNT);
+    assert_int_equal(threads(), before + LOOP_COUNT);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_bench, close_bench)
