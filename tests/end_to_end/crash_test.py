@@ -88,6 +88,15 @@ class Scene:
         words = ['--node', name] if name else []
         return self.weir.spawn('serve', '--allow-exec', *words, env=env, stdout=log)
 
+    def ended_steps(self):
+        return collections.Counter(self.workspace_of[run.execution] for run in self.runs() if run.ended)
+
+    def has_gone_on(self, before):
+        """Whether each workspace has ended more steps than before, or all."""
+        now = self.ended_steps()
+        return all(now[name] > before[name] or now[name] >= count * len(NEEDS)
+                   for name, count in collections.Counter(self.workspace_of.values()).items())
+
     def drain(self, seconds=END_SECONDS):
         deadline = time.monotonic() + seconds
         while True:
@@ -327,8 +336,11 @@ def killed_ten_times_under_load(weir):
     print(f'# WEIR_TEST_SEED={SEED}', flush=True)
     scene = Scene(weir)
     scene.enqueue(pro_co=120, free_co=15)
-    for _ in range(10):
+    for number in range(10):
+        before = scene.ended_steps()
         node = scene.node()
+        if number % 2:  # an execution whose nodes die again and again before a step of it ends is taken for poison
+            _await(lambda: scene.has_gone_on(before), 'a step of each workspace to end')
         time.sleep(0.05 + chance.random() * 0.6)
         _kill(node)
         scene.await_children_gone()
