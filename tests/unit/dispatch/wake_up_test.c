@@ -1,8 +1,8 @@
 /* How loops get their threads, sleep and are woken. Where the order of two threads decides, the test takes the part of the
  * slow one. */
-#include <pthread.h>
 #include <dirent.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sys/resource.h>
 
 #include "dispatch/node_parts.h"
