@@ -72,7 +72,8 @@ FIGURES = {
     "temporal-service": [
         "temporal service: starts through weir",
         *(f"temporal service: {what}" for what in (
-            "close to next start, sqlite, p50", "close to next start, sqlite, p99", "behind the first of a backlog, sqlite, p50",
+            "close to next start, sqlite, p50", "close to next start, sqlite, p99",
+            "behind the first of a backlog, sqlite, p50",
             "by the list alone, sqlite, p99", "close to next start, postgres, p50", "close to next start, postgres, p99",
             "behind the first of a backlog, postgres, p50"))],
 }
