@@ -111,7 +111,8 @@ BEGIN
 END
 $$;
 
--- As before, but an id that has ended unseen is refused (one line: refuse_unseen_ends).
+-- As before, but an id that has ended unseen is refused (one line: refuse_unseen_ends). And workspaces and groups are found newest first
+-- (0022), and never by a scan of all their versions, which was the plan when it was made while the table had a page.
 CREATE OR REPLACE FUNCTION :schema.enqueue_set(ids uuid[], given boolean[], workspaces text[], workflows text[], contents bytea[],
                                     idempotency_keys text[], executor_groups text[], priorities integer[], run_ats bigint[],
                                     default_groups text[])

@@ -3,7 +3,15 @@
 -- gave the slot back. They waited for their next poll. Where there is one group and every node claims, nobody is told: who gives a slot
 -- back looks for work at once, and each notice costs its commit.
 
--- As before, and with that.
+-- As before, and with that; and workspaces and groups are found newest first (0022). Gives slots back and counts ends, once per workspace
+-- and set. A workspace that was full has room now, so its lanes are opened, at the place in the order where their group stands.
+-- Lanes are locked after workspaces here, against the order that everybody else keeps. That is safe because nobody is waited for:
+-- a lane that somebody else holds gets a wake-up instead, and after this the transaction takes no lock that it would wait for.
+-- Lanes are looked at after the workspaces are ours: one that was closed before that is seen, and one that is ready then stays so,
+-- because who closes a lane for want of room has its workspace. What a lane counts is looked at when it is locked.
+-- Who changes a workspace between the look for its place and the update is waited for; where the server then passes it over (0022), it
+-- is locked, and the second try finds it.
+-- `states`: of each item that gave its slot back: what it is now, or ended as.
 CREATE OR REPLACE FUNCTION :schema.free_slots(freed integer[], states text[]) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET jit = off

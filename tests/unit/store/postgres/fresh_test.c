@@ -1,4 +1,4 @@
-/* The short ways of an idle queue (migrations/0025): an enqueue of one, and a claim of one item that is all there is. They
+/* The short ways of an idle queue (migrations/0019): an enqueue of one, and a claim of one item that is all there is. They
  * must say and leave what the long ways do, and step back whenever anything is not as plain as that. */
 #include <libpq-fe.h>
 #include <pthread.h>
