@@ -2,30 +2,29 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "fixture.h"
 #include "machine.h"
 #include "starts.h"
 
-enum { LATENCY_PAUSE_US = 15000 };
-
-static void pause_a_little(void)
+/* A host program's thread: it wakes its node itself. Between two starts it notes what one sync takes at that moment, after
+ * a pause as long as that before a start: processor and disk have been asleep as long, so it is longer than one of several
+ * in a row. */
+static void produce_here(const struct bench *bench, struct starts *starts, struct store *store, struct node *node,
+                         double *syncs, size_t count)
 {
-    struct timespec pause = {.tv_sec = 0, .tv_nsec = (long)LATENCY_PAUSE_US * 1000};
-    (void)nanosleep(&pause, NULL);
-}
-
-/* A host program's thread: it wakes its node itself. */
-static void produce_here(struct starts *starts, struct store *store, struct node *node, size_t first, size_t count)
-{
-    for (size_t i = first; i < first + count; i++) {
+    struct sync_probe probe;
+    sync_probe_open(&probe, bench);
+    for (size_t i = 0; i < count; i++) {
+        bench_pause(STARTS_PAUSE_SECONDS);
         starts_enqueue(starts, store, fixture_workspace(0), i);
         node_wake(node);
         starts_await(starts, i);
-        pause_a_little();
+        bench_pause(STARTS_PAUSE_SECONDS);
+        syncs[i] = sync_probe_once(&probe);
     }
+    sync_probe_close(&probe);
 }
 
 static struct store *open_store(const char *url)
@@ -38,8 +37,7 @@ static struct store *open_store(const char *url)
 }
 
 /* Another process, with a store handle of its own, that was there before the node. */
-static pid_t fork_producer(struct bench *bench, struct starts *starts, const char *url, size_t first, size_t count,
-                           int ready)
+static pid_t fork_producer(struct starts *starts, const char *url, size_t first, size_t count, int ready)
 {
     fflush(NULL);
     pid_t child = fork();
@@ -48,33 +46,30 @@ static pid_t fork_producer(struct bench *bench, struct starts *starts, const cha
         return child;
     }
     char go = 0;
-    (void)bench;
     struct store *store = open_store(url);
     BENCH_CHECK(read(ready, &go, 1) == 1);
     for (size_t i = first; i < first + count; i++) {
         starts_enqueue(starts, store, fixture_workspace(0), i);
         starts_await(starts, i);
-        pause_a_little();
+        bench_pause(STARTS_PAUSE_SECONDS);
     }
     store_close(store);
     _exit(0);
 }
 
-static void report(struct bench *bench, const struct starts *starts, size_t first, size_t count, double fsync_us, bool here)
+static void report(struct bench *bench, const struct starts *starts, double *syncs, size_t count)
 {
     double *delays = calloc(count, sizeof *delays);
     BENCH_CHECK(delays != NULL);
-    starts_delays(starts, first, count, delays);
-    double p50 = bench_percentile(delays, count, 0.5) / 1000;
-    double p99 = bench_percentile(delays, count, 0.99) / 1000;
-    if (here) {
-        bench_report(bench, "start delay, same process: p50", p50, "ms", fsync_us / 1000, VALUE_AT_MOST,
-                     1 + fsync_us / 1000);
-        bench_note(bench, "start delay, same process: p99", p99, "ms");
-    } else {
-        bench_report(bench, "start delay, other process: p50", p50, "ms", fsync_us / 1000, VALUE_AT_MOST, 10);
-        bench_note(bench, "start delay, other process: p99", p99, "ms");
-    }
+    double sync_ms = starts_report_syncs(bench, "sync beside the starts", syncs, count);
+    starts_delays(starts, 0, count, delays);
+    bench_report(bench, "start delay, same process: p50", bench_percentile(delays, count, 0.5) / 1000, "ms", sync_ms,
+                 VALUE_AT_MOST, 1 + sync_ms);
+    bench_note(bench, "start delay, same process: p99", bench_percentile(delays, count, 0.99) / 1000, "ms");
+    starts_delays(starts, count, count, delays);
+    bench_report(bench, "start delay, other process: p50", bench_percentile(delays, count, 0.5) / 1000, "ms", sync_ms,
+                 VALUE_AT_MOST, 10);
+    bench_note(bench, "start delay, other process: p99", bench_percentile(delays, count, 0.99) / 1000, "ms");
     free(delays);
 }
 
@@ -83,27 +78,26 @@ void bench_latency(struct bench *bench)
     size_t count = bench->quick ? 20 : 400;
     struct fixture_node node = {0};
     struct starts *starts = starts_make();
+    double *syncs = calloc(count, sizeof *syncs);
     struct store *store = fixture_store(bench, "latency");
     int ready[2];
     int how = 0;
     char url[BENCH_PATH_MAX + 64];
+    BENCH_CHECK(syncs != NULL);
     fixture_workspaces(store, 0, 1, "enterprise");
     (void)snprintf(url, sizeof url, "%s", store_url(store));
     BENCH_CHECK(pipe(ready) == 0);
     store_close(store); /* a child cannot open what its parent has open at the fork */
-    pid_t producer = fork_producer(bench, starts, url, count, count, ready[0]);
+    pid_t producer = fork_producer(starts, url, count, count, ready[0]);
     store = open_store(url);
     fixture_engine(&node, starts_handler, starts);
     fixture_start(&node, store);
-    double before = machine_fsync_us(bench);
-    produce_here(starts, store, node.node, 0, count);
-    double between = machine_fsync_us(bench);
+    produce_here(bench, starts, store, node.node, syncs, count);
     BENCH_CHECK(write(ready[1], "g", 1) == 1);
     BENCH_CHECK(waitpid(producer, &how, 0) == producer && WIFEXITED(how) && WEXITSTATUS(how) == 0);
-    double after = machine_fsync_us(bench);
     fixture_stop(&node);
-    report(bench, starts, 0, count, (before + between) / 2, true);
-    report(bench, starts, count, count, (between + after) / 2, false);
+    report(bench, starts, syncs, count);
+    free(syncs);
     fixture_check(store);
     store_close(store);
 }

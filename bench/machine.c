@@ -9,26 +9,46 @@
 
 #include "base/text.h"
 
-enum { FSYNC_SAMPLES = 200, PAGE_BYTES = 4096 };
+enum { FSYNC_SAMPLES = 200, PAGE_BYTES = 4096, PROBE_PAGES = 16 };
+
+void sync_probe_open(struct sync_probe *probe, const struct bench *bench)
+{
+    char path[BENCH_PATH_MAX + 16];
+    (void)snprintf(path, sizeof path, "%s/fsync", bench->folder);
+    *probe = (struct sync_probe){.file = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600)};
+    BENCH_CHECK(probe->file >= 0);
+    (void)unlink(path);
+    for (size_t i = 0; i < PROBE_PAGES; i++) {
+        (void)sync_probe_once(probe);
+    }
+}
+
+double sync_probe_once(struct sync_probe *probe)
+{
+    char page[PAGE_BYTES];
+    memset(page, 'w', sizeof page);
+    /* The same places again and again, as a log that was made long enough once. */
+    off_t place = (off_t)(probe->count++ % PROBE_PAGES) * PAGE_BYTES;
+    BENCH_CHECK(pwrite(probe->file, page, sizeof page, place) == (ssize_t)sizeof page);
+    double began = bench_now();
+    BENCH_CHECK(fdatasync(probe->file) == 0);
+    return (bench_now() - began) * 1e6;
+}
+
+void sync_probe_close(struct sync_probe *probe)
+{
+    (void)close(probe->file);
+}
 
 double machine_fsync_us(const struct bench *bench)
 {
-    char path[BENCH_PATH_MAX + 16];
-    char page[PAGE_BYTES];
+    struct sync_probe probe;
     double samples[FSYNC_SAMPLES];
-    memset(page, 'w', sizeof page);
-    (void)snprintf(path, sizeof path, "%s/fsync", bench->folder);
-    int file = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
-    BENCH_CHECK(file >= 0);
-    /* The same place again and again, as a log that was made long enough once. */
+    sync_probe_open(&probe, bench);
     for (size_t i = 0; i < FSYNC_SAMPLES; i++) {
-        BENCH_CHECK(pwrite(file, page, sizeof page, (off_t)(i % 16) * PAGE_BYTES) == (ssize_t)sizeof page);
-        double began = bench_now();
-        BENCH_CHECK(fdatasync(file) == 0);
-        samples[i] = (bench_now() - began) * 1e6;
+        samples[i] = sync_probe_once(&probe);
     }
-    (void)close(file);
-    (void)unlink(path);
+    sync_probe_close(&probe);
     return bench_percentile(samples, FSYNC_SAMPLES, 0.5);
 }
 

@@ -27,7 +27,8 @@ FIGURES = {
     "claim": ["claim of 10, %s: %s" % (scene, kind) for scene in SCENES for kind in KINDS] +
              ["why, 1M pending: p50", "why, 1M pending: p99"],
     "latency": [
-        "start delay, %s process: %s" % (where, share) for where in ("same", "other") for share in ("p50", "p99")],
+        "sync beside the starts: p50", "sync beside the starts: p99",
+        *("start delay, %s process: %s" % (where, share) for where in ("same", "other") for share in ("p50", "p99"))],
     "neighbour": [
         "small workspaces, quiet node: start p50", "small workspaces, quiet node: start p99",
         "small workspaces, noisy neighbour: start p50", "small workspaces, noisy neighbour: start p99",
@@ -53,7 +54,9 @@ FIGURES = {
         "pg claim of 10, 300k of a full one: time", "pg claim of 10, 300k of a full one: buffers",
         "pg claim of 10 of one, 300k behind: time", "pg claim of 10 of one, 300k behind: buffers",
         "pg poll, 20k full ones: time", "pg poll, 20k full ones: buffers"],
-    "postgres-latency": ["pg start delay, other process: p50", "pg start delay, other process: p99"],
+    "postgres-latency": [
+        "pg sync beside the starts: p50", "pg sync beside the starts: p99",
+        "pg start delay, other process: p50", "pg start delay, other process: p99"],
     "postgres-backlog": [
         *("pg claim of 10, %s pending: %s" % (rows, kind) for rows in ("1k", "100k", "1M", "10M")
           for kind in ("time", "buffers"))],

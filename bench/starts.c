@@ -55,3 +55,14 @@ void starts_delays(const struct starts *starts, size_t first, size_t count, doub
         delays[i] = (atomic_load(&starts->started[first + i]) - atomic_load(&starts->enqueued[first + i])) * 1e6;
     }
 }
+
+double starts_report_syncs(struct bench *bench, const char *name, double *syncs, size_t count)
+{
+    char line[64];
+    double p50_ms = bench_percentile(syncs, count, 0.5) / 1000;
+    (void)snprintf(line, sizeof line, "%s: p50", name);
+    bench_note(bench, line, p50_ms, "ms");
+    (void)snprintf(line, sizeof line, "%s: p99", name);
+    bench_note(bench, line, bench_percentile(syncs, count, 0.99) / 1000, "ms");
+    return p50_ms;
+}

@@ -10,6 +10,8 @@
 #include "fixture.h"
 
 enum { STARTS_MAX = 8192 };
+/* Before each start: the node has found that there is nothing to do. */
+#define STARTS_PAUSE_SECONDS 0.015
 
 struct starts {
     _Atomic double enqueued[STARTS_MAX];
@@ -26,5 +28,7 @@ void starts_enqueue(struct starts *starts, struct store *store, const char *work
 void starts_await(struct starts *starts, size_t number);
 /* Delays in microseconds of the entries `first` to `first + count - 1`, in the order of the entries. */
 void starts_delays(const struct starts *starts, size_t first, size_t count, double *delays);
+/* Says what syncs took at the moments of the starts, in microseconds; their median in milliseconds. */
+double starts_report_syncs(struct bench *bench, const char *name, double *syncs, size_t count);
 
 #endif
