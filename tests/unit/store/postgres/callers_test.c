@@ -1,173 +1,6 @@
 /* What a caller's own transaction may do to others: one that stands at an old snapshot, one that stays open, one that is
  * prepared. Each order is forced: the caller's transaction is held open by hand. And who is told of what. */
-#include <libpq-fe.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <time.h>
-
-#include "base/arena.h"
-#include "store/store.h"
-#include "support/postgres_server.h"
-#include "support/test.h"
-
-#define WAIT_US (20 * MICROSECONDS_PER_SECOND) /* until another connection is seen to wait; fails the test */
-#define LEASE_US (3600 * MICROSECONDS_PER_SECOND)
-
-enum { SQL_SIZE = 1000, URL_SIZE = 256, ARENA_BYTES = 16 * 1024 * 1024 };
-
-static struct postgres_server server;
-
-struct scene {
-    struct store *store;
-    PGconn *a;
-    PGconn *b;
-    int64_t node;
-    struct arena arena;
-    struct weir_error error;
-};
-
-#define ok(call)                                                                                                           \
-    do {                                                                                                                   \
-        if ((call) != WEIR_OK) {                                                                                           \
-            fail_msg("%s: %s (%s)", #call, scene->error.message, scene->error.hint);                                       \
-        }                                                                                                                  \
-    } while (false)
-
-/* --- the scene --- */
-
-static int64_t add_node(struct scene *scene, const char *name, const char *group)
-{
-    struct node_options options = {.name = name,
-                                   .group = group,
-                                   .host = "host",
-                                   .boot_id = name,
-                                   .pid = 1,
-                                   .version = "test",
-                                   .engine = "none",
-                                   .lease_us = LEASE_US};
-    int64_t node = 0;
-    ok(store_node_start(scene->store, &options, &node, &scene->error));
-    return node;
-}
-
-static void add_workspace(struct scene *scene, const char *name, int64_t cap)
-{
-    struct workspace_change change = {.name = name, .max_concurrent = cap, .paused = -1, .create = true};
-    ok(store_set_workspace(scene->store, &change, &scene->error));
-}
-
-static int open_scene(void **state)
-{
-    struct scene *scene = calloc(1, sizeof *scene);
-    char url[URL_SIZE];
-    struct published published;
-    assert_non_null(scene);
-    arena_init(&scene->arena, ARENA_BYTES);
-    (void)postgres_server_ask(&server, "postgres", "DROP SCHEMA IF EXISTS weir CASCADE");
-    postgres_server_url(&server, "postgres", url, sizeof url);
-    struct store_options options = {.url = url, .create = true, .deadline_us = WAIT_US};
-    ok(store_open(&options, &scene->store, &scene->error));
-    ok(store_migrate(scene->store, NULL, &scene->error));
-    ok(store_publish(scene->store, "hello", NULL, "{\"name\":\"hello\",\"steps\":{\"one\":{\"handler\":\"noop\"}}}",
-                     &published, &scene->error));
-    add_workspace(scene, "acme", 1);
-    add_workspace(scene, "beta", 1);
-    scene->node = add_node(scene, "node-1", "default");
-    scene->a = postgres_server_connect(&server);
-    scene->b = postgres_server_connect(&server);
-    *state = scene;
-    return 0;
-}
-
-static int close_scene(void **state)
-{
-    struct scene *scene = *state;
-    json_t *problems = NULL;
-    PQfinish(scene->a);
-    PQfinish(scene->b);
-    ok(store_check(scene->store, &problems, &scene->error));
-    if (json_array_size(problems) > 0) {
-        fail_msg("%s", json_string_value(json_array_get(problems, 0)));
-    }
-    json_decref(problems);
-    store_close(scene->store);
-    arena_close(&scene->arena);
-    free(scene);
-    return 0;
-}
-
-/* --- SQL in a given order --- */
-
-/* The first column of the first row, "" when there is none; static buffer. */
-static const char *result_of(PGconn *connection, PGresult *result, const char *sql)
-{
-    static char value[SQL_SIZE];
-    ExecStatusType status = PQresultStatus(result);
-    if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK) {
-        fail_msg("%s: %s", sql, PQerrorMessage(connection));
-    }
-    bool has = PQntuples(result) > 0 && !PQgetisnull(result, 0, 0);
-    (void)snprintf(value, sizeof value, "%s", has ? PQgetvalue(result, 0, 0) : "");
-    PQclear(result);
-    return value;
-}
-
-static const char *run(PGconn *connection, const char *format, ...) WEIR_PRINTF(2, 3);
-static const char *run(PGconn *connection, const char *format, ...)
-{
-    char sql[SQL_SIZE];
-    va_list arguments;
-    va_start(arguments, format);
-    (void)vsnprintf(sql, sizeof sql, format, arguments);
-    va_end(arguments);
-    return result_of(connection, PQexec(connection, sql), sql);
-}
-
-/* Starts it and returns when the server says that it waits for a lock. */
-static void run_into(PGconn *connection, const char *format, ...) WEIR_PRINTF(2, 3);
-static void run_into(PGconn *connection, const char *format, ...)
-{
-    char sql[SQL_SIZE];
-    char waits[SQL_SIZE];
-    va_list arguments;
-    va_start(arguments, format);
-    (void)vsnprintf(sql, sizeof sql, format, arguments);
-    va_end(arguments);
-    assert_int_equal(PQsendQuery(connection, sql), 1);
-    (void)snprintf(waits, sizeof waits, "SELECT count(*) FROM pg_stat_activity WHERE pid = %d AND wait_event_type = 'Lock'",
-                   PQbackendPID(connection));
-    int64_t end_us = clock_boot(clock_system()) + WAIT_US;
-    while (strcmp(postgres_server_ask(&server, "postgres", waits), "1") != 0) {
-        if (clock_boot(clock_system()) > end_us) {
-            fail_msg("%s does not wait", sql);
-        }
-    }
-}
-
-/* What that one answers in the end. */
-static const char *answer(PGconn *connection)
-{
-    const char *value = result_of(connection, PQgetResult(connection), "the one that waited");
-    assert_null(PQgetResult(connection));
-    return value;
-}
-
-/* The SQLSTATE with which it fails. */
-static const char *refusal(PGconn *connection, const char *format, ...) WEIR_PRINTF(2, 3);
-static const char *refusal(PGconn *connection, const char *format, ...)
-{
-    static char sqlstate[6];
-    char sql[SQL_SIZE];
-    va_list arguments;
-    va_start(arguments, format);
-    (void)vsnprintf(sql, sizeof sql, format, arguments);
-    va_end(arguments);
-    PGresult *result = PQexec(connection, sql);
-    const char *code = PQresultErrorField(result, PG_DIAG_SQLSTATE);
-    (void)snprintf(sqlstate, sizeof sqlstate, "%s", code == NULL ? "" : code);
-    PQclear(result);
-    return sqlstate;
-}
+#include "unit/store/postgres/scene.h"
 
 /* A transaction that sees what is there now, and nothing that comes later. */
 static void begin_standing_still(struct scene *scene)
@@ -176,15 +9,9 @@ static void begin_standing_still(struct scene *scene)
     (void)run(scene->a, "SELECT count(*) FROM weir.workspaces");
 }
 
-/* --- verbs --- */
-
 static const char *enqueue(struct scene *scene, const char *workspace)
 {
-    struct enqueue_request request = {.workspace = workspace, .workflow = "hello"};
-    struct enqueue_result result = {.status = WEIR_FAILED};
-    ok(store_enqueue(scene->store, &request, 1, &result, &scene->error));
-    assert_int_equal(result.status, WEIR_OK);
-    return arena_copy_string(&scene->arena, result.id);
+    return enqueue_for(scene, workspace, NULL);
 }
 
 /* Each with a wake-up of its own. */
@@ -194,37 +21,12 @@ static void enqueue_often(struct scene *scene, const char *workspace, int count)
               workspace);
 }
 
-static struct claim_result claim(struct scene *scene, size_t limit)
-{
-    struct claim_options options = {.node_id = scene->node, .group = "default", .limit = limit, .attempts_max = 3};
-    struct claim_result result = {0};
-    ok(store_claim(scene->store, &options, &scene->arena, &result, &scene->error));
-    return result;
-}
-
-static enum weir_status record(struct scene *scene, enum record_kind kind, const struct claimed_item *item)
-{
-    struct record record = {.kind = kind, .fence = item->fence};
-    struct record_summary summary = {0};
-    memcpy(record.id, item->id, sizeof record.id);
-    ok(store_record(scene->store, scene->node, &record, 1, &summary, &scene->error));
-    return record.status;
-}
-
 static void claim_and_end(struct scene *scene, const char *id, enum record_kind kind)
 {
     struct claim_result result = claim(scene, 10);
     assert_int_equal(result.count, 1);
     assert_string_equal(result.items[0].id, id);
     assert_int_equal(record(scene, kind, &result.items[0]), WEIR_OK);
-}
-
-/* Claims one. */
-static void claims(struct scene *scene, const char *id)
-{
-    struct claim_result result = claim(scene, 1);
-    assert_int_equal(result.count, 1);
-    assert_string_equal(result.items[0].id, id);
 }
 
 /* --- a transaction that does not see what came after it began --- */
@@ -302,7 +104,7 @@ static void a_resume_opens_every_lane_or_is_refused(void **state)
     assert_string_equal(refusal(scene->a, "SELECT weir.resume_workspace('beta')"), "40001");
     (void)run(scene->a, "ROLLBACK");
     (void)run(scene->a, "SELECT weir.resume_workspace('beta')");
-    claims(scene, id);
+    (void)claim_one(scene, id);
 }
 
 /* --- a transaction that stays open --- */
@@ -319,7 +121,7 @@ static void a_lane_that_is_held_hides_no_other_ones_news(void **state)
     const char *id = enqueue(scene, "beta");
     assert_string_equal(run(scene->b, "SELECT f.left_over FROM weir.freshen_lanes('0', 5) f"), "t");
     assert_string_equal(run(scene->b, "SELECT count(*) FROM weir.lane_wakeups"), "10");
-    claims(scene, id);
+    (void)claim_one(scene, id);
     (void)run(scene->a, "ROLLBACK");
     assert_string_equal(run(scene->b, "SELECT f.left_over FROM weir.freshen_lanes('0', 100) f"), "f");
 }
@@ -338,7 +140,7 @@ static void a_lane_that_is_held_hides_no_other_ones_due_items(void **state)
               "UPDATE weir.workflow_execution_queue SET due_at = CASE WHEN id = '%s' THEN 2 ELSE 1 END "
               "WHERE id <> (SELECT q.id FROM weir.workflow_execution_queue q ORDER BY q.id LIMIT 1)",
               id);
-    claims(scene, id);
+    (void)claim_one(scene, id);
     (void)run(scene->a, "ROLLBACK");
 }
 
@@ -371,7 +173,7 @@ static void an_open_pause_holds_up_no_other_workspace(void **state)
     assert_string_equal(
         run(scene->b, "SELECT id FROM weir.claim(%lld, 'default', 10, '0', -1) ORDER BY 1", (long long)scene->node), other);
     (void)run(scene->a, "ROLLBACK");
-    claims(scene, first);
+    (void)claim_one(scene, first);
 }
 
 /* The cancel counts in the workspace, whose other lane is another group's. */
@@ -390,7 +192,7 @@ static void an_open_cancel_holds_up_no_other_group(void **state)
     assert_string_equal(
         run(scene->b, "SELECT id FROM weir.claim(%lld, 'default', 10, '0', -1) ORDER BY 1", (long long)scene->node), other);
     (void)run(scene->a, "COMMIT");
-    claims(scene, first);
+    (void)claim_one(scene, first);
 }
 
 /* --- a transaction that is prepared --- */
@@ -402,9 +204,9 @@ static void what_a_prepared_transaction_enqueues_is_found_after_its_commit(void 
     (void)run(scene->a, "BEGIN; SET LOCAL weir.notify = 'off'");
     text_copy(id, sizeof id, run(scene->a, "SELECT weir.enqueue('acme', 'hello')"));
     (void)run(scene->a, "PREPARE TRANSACTION 'one'");
-    claims(scene, enqueue(scene, "beta")); /* folds, and sees past it */
+    (void)claim_one(scene, enqueue(scene, "beta")); /* folds, and sees past it */
     (void)run(scene->b, "COMMIT PREPARED 'one'");
-    claims(scene, id);
+    (void)claim_one(scene, id);
 }
 
 /* --- who is told --- */
@@ -421,7 +223,7 @@ static bool has_notice(PGconn *connection, const char *payload)
 static void what_a_node_gives_back_is_told(void **state)
 {
     struct scene *scene = *state;
-    claims(scene, enqueue(scene, "acme"));
+    (void)claim_one(scene, enqueue(scene, "acme"));
     (void)run(scene->a, "LISTEN weir");
     ok(store_node_stop(scene->store, scene->node, true, &scene->error));
     (void)run(scene->a, "SELECT 1"); /* the notice comes before its answer */
@@ -488,22 +290,6 @@ static void a_key_whose_id_is_refused_stays_free(void **state)
     assert_int_equal(claim(scene, 10).count, 2);
 }
 
-static int open_server(void **state)
-{
-    (void)state;
-    postgres_server_open(&server, "max_prepared_transactions = 1\n", false);
-    return 0;
-}
-
-static int close_server(void **state)
-{
-    (void)state;
-    postgres_server_close(&server);
-    return 0;
-}
-
-#define SCENE_TEST(name) cmocka_unit_test_setup_teardown(name, open_scene, close_scene)
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -522,5 +308,5 @@ int main(void)
         SCENE_TEST(a_free_slot_is_told_to_other_nodes_while_one_stands_aside),
         SCENE_TEST(a_key_whose_id_is_refused_stays_free),
     };
-    return cmocka_run_group_tests(tests, open_server, close_server);
+    return cmocka_run_group_tests(tests, scene_open_server, scene_close_server);
 }
