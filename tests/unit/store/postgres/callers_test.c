@@ -1,5 +1,7 @@
 /* What a caller's own transaction may do to others: one that stands at an old snapshot, one that stays open, one that is
  * prepared. Each order is forced: the caller's transaction is held open by hand. And who is told of what. */
+#include <stdio.h>
+
 #include "unit/store/postgres/scene.h"
 
 /* A transaction that sees what is there now, and nothing that comes later. */
@@ -107,6 +109,60 @@ static void a_resume_opens_every_lane_or_is_refused(void **state)
     (void)claim_one(scene, id);
 }
 
+/* The group is made where the resume does not see it, and its lane is closed because of the pause. */
+static void a_resume_opens_the_lanes_of_groups_that_it_sees_or_is_refused(void **state)
+{
+    struct scene *scene = *state;
+    (void)run(scene->b, "SELECT weir.pause_workspace('beta')");
+    begin_standing_still(scene);
+    int64_t node = add_node(scene, "node-2", "batch");
+    const char *id = enqueue_for(scene, "beta", "batch");
+    assert_int_equal(claim_as(scene, node, "batch", 10).count, 0);
+    assert_string_equal(run(scene->b, "SELECT bool_or(ready) FROM weir.lanes WHERE executor_group = 'batch'"), "f");
+    assert_string_equal(refusal(scene->a, "SELECT weir.resume_workspace('beta')"), "40001");
+    (void)run(scene->a, "ROLLBACK");
+    begin_standing_still(scene);
+    (void)run(scene->a, "SELECT weir.resume_workspace('beta')");
+    (void)run(scene->a, "COMMIT");
+    assert_string_equal(run(scene->b, "SELECT count(*) FROM weir.executor_groups"), "2");
+    struct claim_result result = claim_as(scene, node, "batch", 10);
+    assert_int_equal(result.count, 1);
+    assert_string_equal(result.items[0].id, id);
+}
+
+/* --- one request --- */
+
+/* What it says in a transaction that stands still, beside one that has enqueued the same meanwhile. */
+static void one_request_takes_the_short_way_and_says_what_the_long_one_says(void **state)
+{
+    struct scene *scene = *state;
+    static const char *const calls_sql = "SELECT coalesce(sum(calls), 0) FROM pg_stat_xact_user_functions "
+                                         "WHERE funcname = 'enqueue_set'";
+    static const char *const keyed_sql = "SELECT weir.enqueue('acme', 'hello', idempotency_key => 'k')";
+    static const char *const grouped_sql = "SELECT weir.enqueue('acme', 'hello', executor_group => 'batch')";
+    char first[UUID_TEXT_MAX];
+    (void)run(scene->a, "SET track_functions = 'all'");
+    (void)run(scene->a, "BEGIN");
+    (void)run(scene->a, "%s", keyed_sql);
+    (void)run(scene->a, "SELECT weir.enqueue('acme', 'hello', '{\"a\": 1}', run_at => '2100-01-01')");
+    assert_string_equal(run(scene->a, "%s", calls_sql), "0");
+    (void)run(scene->a, "ROLLBACK");
+    begin_standing_still(scene);
+    text_copy(first, sizeof first, run(scene->b, "%s", keyed_sql));
+    assert_string_equal(refusal(scene->a, "%s", keyed_sql), "40001");
+    (void)run(scene->a, "ROLLBACK");
+    assert_string_equal(run(scene->a, "%s", keyed_sql), first);
+    assert_string_equal(refusal(scene->a, "SELECT weir.enqueue('acme', 'hello', '{\"b\": 1}', 'k')"), "WR012");
+    begin_standing_still(scene);
+    (void)run(scene->b, "%s", grouped_sql);
+    assert_string_equal(refusal(scene->a, "%s", grouped_sql), "40001");
+    (void)run(scene->a, "ROLLBACK");
+    begin_standing_still(scene);
+    (void)run(scene->a, "%s", grouped_sql);
+    (void)run(scene->a, "COMMIT");
+    assert_string_equal(run(scene->a, "SELECT count(*) FROM weir.workflow_execution_queue"), "3");
+}
+
 /* --- a transaction that stays open --- */
 
 /* It has a lane; more wake-ups than a fold takes belong to that lane. */
@@ -195,6 +251,166 @@ static void an_open_cancel_holds_up_no_other_group(void **state)
     (void)claim_one(scene, first);
 }
 
+/* --- records --- */
+
+/* Runs one of acme and one of beta, with another of acme behind; items[0] is acme's. */
+static const char *run_two(struct scene *scene, struct claimed_item items[2])
+{
+    (void)enqueue(scene, "acme");
+    (void)enqueue(scene, "beta");
+    const char *waiting = enqueue(scene, "acme");
+    struct claim_result result = claim(scene, 10);
+    assert_int_equal(result.count, 2);
+    size_t acmes = strcmp(result.items[0].workspace, "acme") == 0 ? 0 : 1;
+    items[0] = result.items[acmes];
+    items[1] = result.items[1 - acmes];
+    return waiting;
+}
+
+static struct record_summary record_set(struct scene *scene, struct record *records, size_t count)
+{
+    struct record_summary summary = {0};
+    ok(store_record(scene->store, scene->node, records, count, &summary, &scene->error));
+    return summary;
+}
+
+/* In sets of both workspaces; twice, because the second set does not wait first. */
+static void an_open_act_holds_up_no_other_workspaces_ends(void **state)
+{
+    struct scene *scene = *state;
+    struct claimed_item items[2];
+    const char *waiting = run_two(scene, items);
+    const char *next = enqueue(scene, "beta");
+    (void)run(scene->a, "BEGIN");
+    (void)run(scene->a, "SELECT weir.cancel('%s')", waiting);
+    struct record ends[2] = {record_of(RECORD_COMPLETED, &items[0]), record_of(RECORD_COMPLETED, &items[1])};
+    struct record_summary summary = record_set(scene, ends, 2);
+    assert_int_equal(ends[0].status, WEIR_STORE_BUSY);
+    assert_int_equal(ends[1].status, WEIR_OK);
+    assert_int_equal(summary.changed, 1);
+    assert_int_equal(summary.slots_freed, 1);
+    items[1] = claim_one(scene, next);
+    ends[1] = record_of(RECORD_COMPLETED, &items[1]);
+    (void)record_set(scene, ends, 2);
+    assert_int_equal(ends[0].status, WEIR_STORE_BUSY);
+    assert_int_equal(ends[1].status, WEIR_OK);
+    (void)run(scene->a, "COMMIT");
+    assert_int_equal(record(scene, RECORD_COMPLETED, &items[0]), WEIR_OK);
+    assert_string_equal(run(scene->b, "SELECT sum(slots_used) FROM weir.workspaces"), "0");
+}
+
+/* The pause has the workspace and not its items: only what gives a slot back waits for it. */
+static void what_runs_in_a_workspace_that_is_held_goes_on(void **state)
+{
+    struct scene *scene = *state;
+    struct claimed_item items[2];
+    struct step_record step = {.step = "one", .state = STEP_RUNNING, .attempt = 1, .exit_code = -1};
+    (void)run_two(scene, items);
+    (void)run(scene->a, "BEGIN");
+    (void)run(scene->a, "SELECT weir.pause_workspace('acme')");
+    assert_int_equal(record(scene, RECORD_COMPLETED, &items[0]), WEIR_STORE_BUSY);
+    struct record words[2] = {record_of(RECORD_DISPATCHED, &items[0]), record_of(RECORD_STEP, &items[0])};
+    words[1].step = &step;
+    (void)record_set(scene, words, 2);
+    assert_int_equal(words[0].status, WEIR_OK);
+    assert_int_equal(words[1].status, WEIR_OK);
+    (void)run(scene->a, "COMMIT");
+    assert_int_equal(record(scene, RECORD_COMPLETED, &items[0]), WEIR_OK);
+}
+
+/* All records of an item are left out together, also those that need not wait and those of a later round. */
+static void records_of_a_held_item_keep_their_order(void **state)
+{
+    struct scene *scene = *state;
+    struct claimed_item items[2];
+    struct step_record step = {.step = "one", .state = STEP_RUNNING, .attempt = 1, .exit_code = -1};
+    (void)run_two(scene, items);
+    (void)run(scene->a, "BEGIN");
+    (void)run(scene->a, "SELECT weir.cancel('%s')", items[0].id); /* passed on to its engine */
+    struct record words[4] = {record_of(RECORD_STEP, &items[0]), record_of(RECORD_DISPATCHED, &items[0]),
+                              record_of(RECORD_CANCELLED, &items[0]), record_of(RECORD_COMPLETED, &items[1])};
+    words[0].step = &step;
+    struct record_summary summary = record_set(scene, words, 4);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(words[i].status, WEIR_STORE_BUSY);
+    }
+    assert_int_equal(words[3].status, WEIR_OK);
+    assert_int_equal(summary.changed, 1);
+    (void)run(scene->a, "COMMIT");
+    summary = record_set(scene, words, 3);
+    assert_int_equal(summary.changed, 3);
+    assert_string_equal(run(scene->b, "SELECT status FROM weir.workflow_executions WHERE id = '%s'", items[0].id), "CANCELLED");
+    assert_string_equal(run(scene->b, "SELECT count(*) FROM weir.workflow_node_executions"), "1");
+}
+
+/* What its node's death makes poison gives its slot back, and waits for the caller with it; nothing else does. */
+static void an_open_pause_holds_up_no_other_workspaces_recovery(void **state)
+{
+    struct scene *scene = *state;
+    struct claimed_item items[2];
+    struct step_record step = {.step = "one", .state = STEP_RUNNING, .attempt = 1, .exit_code = -1};
+    struct recover_options options = {.handovers_max = 1, .limit = RECOVER_BATCH};
+    struct recover_result result = {0};
+    (void)run_two(scene, items);
+    struct record begun = record_of(RECORD_STEP, &items[0]);
+    begun.step = &step;
+    (void)record_set(scene, &begun, 1);
+    assert_int_equal(begun.status, WEIR_OK);
+    end_lease(scene);
+    (void)run(scene->a, "BEGIN");
+    (void)run(scene->a, "SELECT weir.pause_workspace('acme')");
+    ok(store_recover(scene->store, &options, &result, &scene->error));
+    assert_int_equal(result.handed_over, 1);
+    assert_int_equal(result.poisoned, 0);
+    assert_true(result.more);
+    (void)run(scene->a, "COMMIT");
+    ok(store_recover(scene->store, &options, &result, &scene->error));
+    assert_int_equal(result.handed_over, 0);
+    assert_int_equal(result.poisoned, 1);
+    assert_false(result.more);
+}
+
+static void await_wait_or_end(PGconn *connection)
+{
+    char sql[SQL_SIZE];
+    (void)snprintf(sql, sizeof sql, "SELECT wait_event_type = 'Lock' OR state <> 'active' FROM pg_stat_activity WHERE pid = %d",
+                   PQbackendPID(connection));
+    int64_t end_us = clock_boot(clock_system()) + WAIT_US;
+    while (strcmp(postgres_server_ask(&server, "postgres", sql), "t") != 0) {
+        assert_true(clock_boot(clock_system()) < end_us);
+    }
+}
+
+/* The set takes the later item first, because it is only dispatched; the cancel goes by the ids. It is the set that gives
+ * way, before the server looks for those who wait for each other. */
+static void a_cancel_of_many_never_fails_for_a_set_of_records(void **state)
+{
+    struct scene *scene = *state;
+    char low[UUID_TEXT_MAX];
+    char high[UUID_TEXT_MAX];
+    struct claimed_item items[2];
+    (void)run_two(scene, items);
+    text_copy(low, sizeof low, run(scene->a, "SELECT id FROM weir.workflow_execution_queue WHERE phase = 2 ORDER BY id LIMIT 1"));
+    text_copy(high, sizeof high,
+              run(scene->a, "SELECT id FROM weir.workflow_execution_queue WHERE phase = 2 ORDER BY id DESC LIMIT 1"));
+    (void)run(scene->a, "BEGIN");
+    (void)run(scene->a, "SELECT weir.cancel('%s')", low);
+    char set[SQL_SIZE];
+    (void)snprintf(set, sizeof set,
+                   "SELECT weir.record(%lld, ARRAY['%s'::uuid, '%s'], ARRAY[%lld, %lld], ARRAY[6, 0], ARRAY[0, 0], "
+                   "ARRAY[false, false], ARRAY[NULL, NULL], ARRAY[NULL, NULL], '{}', '{}', '{}', '{}', '{}', '{}', '{}', "
+                   "'{}', '{}', '{}', '{}', '{}')",
+                   (long long)scene->node, low, high, (long long)items[0].fence, (long long)items[1].fence);
+    assert_int_equal(PQsendQuery(scene->b, set), 1);
+    await_wait_or_end(scene->b);
+    (void)run(scene->a, "SELECT weir.cancel('%s')", high);
+    (void)run(scene->a, "COMMIT");
+    PGresult *result = PQgetResult(scene->b);
+    assert_string_equal(PQresultErrorField(result, PG_DIAG_SQLSTATE), "55P03");
+    PQclear(result);
+    assert_null(PQgetResult(scene->b));
+}
+
 /* --- a transaction that is prepared --- */
 
 static void what_a_prepared_transaction_enqueues_is_found_after_its_commit(void **state)
@@ -272,6 +488,24 @@ static void a_free_slot_is_told_to_other_nodes_while_one_stands_aside(void **sta
     assert_true(an_end_is_told(scene, "default", &result.items[0]));
 }
 
+/* --- why --- */
+
+static void why_in_sql_names_who_has_the_lock_of_exclusive_dispatch(void **state)
+{
+    struct scene *scene = *state;
+    char why[SQL_SIZE];
+    struct lock_request lock = {.name = "processExecutionQueue", .holder = "riven", .at_most_us = LEASE_US};
+    (void)snprintf(why, sizeof why, "SELECT w ->> 'pending_reason', w ->> 'lock_holder' FROM weir.why('%s') w",
+                   enqueue(scene, "acme"));
+    assert_string_equal(run(scene->a, "SELECT w.h FROM (%s) w (r, h)", why), "");
+    ok(store_lock(scene->store, &lock, &scene->error));
+    assert_string_equal(run(scene->a, "SELECT w.r FROM (%s) w (r, h)", why), "ready");
+    assert_string_equal(run(scene->a, "SELECT w.h FROM (%s) w (r, h)", why), "riven");
+    (void)run(scene->a, "ALTER TABLE weir.shedlock RENAME TO gone"); /* it may be anybody's */
+    assert_string_equal(run(scene->a, "SELECT w.h FROM (%s) w (r, h)", why), "");
+    (void)run(scene->a, "ALTER TABLE weir.gone RENAME TO shedlock");
+}
+
 /* --- two at once --- */
 
 /* The id is another workspace's, which is not to be seen when the key goes in. */
@@ -297,15 +531,23 @@ int main(void)
         SCENE_TEST(what_was_retried_unseen_is_not_retried_again),
         SCENE_TEST(an_id_that_ended_unseen_is_not_enqueued_again),
         SCENE_TEST(a_resume_opens_every_lane_or_is_refused),
+        SCENE_TEST(a_resume_opens_the_lanes_of_groups_that_it_sees_or_is_refused),
+        SCENE_TEST(one_request_takes_the_short_way_and_says_what_the_long_one_says),
         SCENE_TEST(a_lane_that_is_held_hides_no_other_ones_news),
         SCENE_TEST(a_lane_that_is_held_hides_no_other_ones_due_items),
         SCENE_TEST(a_backlog_of_one_workspace_leaves_the_others_their_turn),
         SCENE_TEST(an_open_pause_holds_up_no_other_workspace),
         SCENE_TEST(an_open_cancel_holds_up_no_other_group),
+        SCENE_TEST(an_open_act_holds_up_no_other_workspaces_ends),
+        SCENE_TEST(what_runs_in_a_workspace_that_is_held_goes_on),
+        SCENE_TEST(records_of_a_held_item_keep_their_order),
+        SCENE_TEST(an_open_pause_holds_up_no_other_workspaces_recovery),
+        SCENE_TEST(a_cancel_of_many_never_fails_for_a_set_of_records),
         SCENE_TEST(what_a_prepared_transaction_enqueues_is_found_after_its_commit),
         SCENE_TEST(what_a_node_gives_back_is_told),
         SCENE_TEST(a_free_slot_is_told_to_other_groups_that_wait_for_it),
         SCENE_TEST(a_free_slot_is_told_to_other_nodes_while_one_stands_aside),
+        SCENE_TEST(why_in_sql_names_who_has_the_lock_of_exclusive_dispatch),
         SCENE_TEST(a_key_whose_id_is_refused_stays_free),
     };
     return cmocka_run_group_tests(tests, scene_open_server, scene_close_server);
