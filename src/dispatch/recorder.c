@@ -435,8 +435,8 @@ static bool settle(struct node *node, const struct report *report, const struct 
     return true;
 }
 
-/* What was left out stays first in the batch, so that nothing later of the same item goes before it. Should all of the batch
- * be of held workspaces, the others wait as well. */
+/* What was left out stays first in the batch, so that nothing later of the same item goes before it. Should all of the
+ * batch be of held workspaces, the others wait as well. */
 static void settle_batch(struct node *node)
 {
     size_t answers = 0;

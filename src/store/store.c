@@ -704,8 +704,8 @@ enum weir_status store_show(struct store *store, const char *id, json_t **ret_ex
     return end(&call, status);
 }
 
-/* Nodes with dispatch.exclusive start nothing while somebody else holds the lock; which nodes have it, nobody knows but they.
- * A table of locks that cannot be read is told by the verbs that are about it. */
+/* Nodes with dispatch.exclusive start nothing while somebody else holds the lock; which nodes have it, nobody knows but
+ * they. A table of locks that cannot be read is told by the verbs that are about it. */
 static void add_lock(struct store *store, json_t *why)
 {
     const char *reason = json_string_value(json_object_get(why, "pending_reason"));

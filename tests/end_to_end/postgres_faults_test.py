@@ -101,7 +101,7 @@ def a_standby_is_promoted_under_load(weir):
 
 
 def an_outage_longer_than_the_leases_is_no_death_of_a_node(weir):
-    """Steps are stopped when a lease is over. Were their nodes taken for dead, a long step would be poison after five outages."""
+    """Steps stop when a lease is over. Were their nodes taken for dead, five outages would make poison of a long step."""
     server = PostgresServer()
     name = server.database()
     weir.environment['WEIR_STORE'] = server.url(name)

@@ -339,7 +339,8 @@ static void records_of_a_held_item_keep_their_order(void **state)
     (void)run(scene->a, "COMMIT");
     summary = record_set(scene, words, 3);
     assert_int_equal(summary.changed, 3);
-    assert_string_equal(run(scene->b, "SELECT status FROM weir.workflow_executions WHERE id = '%s'", items[0].id), "CANCELLED");
+    assert_string_equal(run(scene->b, "SELECT status FROM weir.workflow_executions WHERE status <> 'COMPLETED'"),
+                        "CANCELLED");
     assert_string_equal(run(scene->b, "SELECT count(*) FROM weir.workflow_node_executions"), "1");
 }
 
@@ -373,7 +374,9 @@ static void an_open_pause_holds_up_no_other_workspaces_recovery(void **state)
 static void await_wait_or_end(PGconn *connection)
 {
     char sql[SQL_SIZE];
-    (void)snprintf(sql, sizeof sql, "SELECT wait_event_type = 'Lock' OR state <> 'active' FROM pg_stat_activity WHERE pid = %d",
+    (void)snprintf(sql, sizeof sql,
+                   "SELECT wait_event_type = 'Lock' OR state <> 'active' FROM pg_stat_activity "
+                   "WHERE pid = %d",
                    PQbackendPID(connection));
     int64_t end_us = clock_boot(clock_system()) + WAIT_US;
     while (strcmp(postgres_server_ask(&server, "postgres", sql), "t") != 0) {
@@ -390,9 +393,8 @@ static void a_cancel_of_many_never_fails_for_a_set_of_records(void **state)
     char high[UUID_TEXT_MAX];
     struct claimed_item items[2];
     (void)run_two(scene, items);
-    text_copy(low, sizeof low, run(scene->a, "SELECT id FROM weir.workflow_execution_queue WHERE phase = 2 ORDER BY id LIMIT 1"));
-    text_copy(high, sizeof high,
-              run(scene->a, "SELECT id FROM weir.workflow_execution_queue WHERE phase = 2 ORDER BY id DESC LIMIT 1"));
+    text_copy(low, sizeof low, run(scene->a, "SELECT min(id::text) FROM weir.workflow_execution_queue WHERE phase = 2"));
+    text_copy(high, sizeof high, run(scene->a, "SELECT max(id::text) FROM weir.workflow_execution_queue WHERE phase = 2"));
     (void)run(scene->a, "BEGIN");
     (void)run(scene->a, "SELECT weir.cancel('%s')", low);
     char set[SQL_SIZE];

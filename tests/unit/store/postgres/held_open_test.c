@@ -69,8 +69,7 @@ static void wake_ups_that_died_are_not_looked_at_again(void **state)
     char sql[SQL_SIZE];
     (void)run(scene->a, "BEGIN; SELECT pg_current_xact_id()");
     run_rounds(scene);
-    const char *seen =
-        arena_copy_string(&scene->arena, run(scene->b, "SELECT seen FROM weir.freshen_lanes('0', 1000)"));
+    const char *seen = arena_copy_string(&scene->arena, run(scene->b, "SELECT seen FROM weir.freshen_lanes('0', 1000)"));
     enqueue(scene);
     (void)snprintf(sql, sizeof sql, "SELECT weir.freshen_lanes('0', 1000)");
     assert_true(entries_read(scene, "lane_wakeups_pkey", sql) >= ROUNDS); /* they are all there still */
