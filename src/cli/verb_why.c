@@ -64,6 +64,13 @@ static void print_numbers(struct output *output, const json_t *why, int64_t now_
     if (engine_error != NULL) {
         output_print(output, "  engine says      %s\n", engine_error);
     }
+    const char *lock_holder = field_text(output, why, "lock_holder");
+    if (lock_holder != NULL) {
+        output_print(output,
+                     "  lock             processExecutionQueue is held by %s (`weir lock list`); "
+                     "with dispatch.exclusive no other process starts anything\n",
+                     lock_holder);
+    }
     const char *code = field_text(output, why, "error_code");
     if (code != NULL) {
         const char *text = field_text(output, why, "error");

@@ -115,6 +115,13 @@ static bool neighbour_is_gone(struct node *node)
     return gone;
 }
 
+/* Whose own lease is over has not reached the store for as long, and so may not have all others. Were they taken for dead,
+ * then an outage of the store would count as so many deaths, and make poison of what takes long. */
+static bool may_judge(struct node *node, int64_t now_us)
+{
+    return lease_is_valid(node) && now_us >= atomic_load(&node->judges_from_us);
+}
+
 /* A store that is shared is not asked again and again: the heartbeat's answers tell. What can be seen on this machine is
  * looked at all the same. */
 static bool should_recover(struct node *node, int64_t now_us)
@@ -160,7 +167,8 @@ static enum weir_status recover(struct node *node, int64_t now_us, struct weir_e
         node->next_stale_us = time_add(now_us, node->tuning.stale_check_us);
     }
     atomic_store(&node->told_of_others_us, now_us);
-    node->next_recovery_us = result.more ? now_us : time_add(now_us, RECOVERY_INTERVAL_US);
+    bool moves = result.handed_over + result.poisoned + result.nodes > 0; /* else somebody holds what is left */
+    node->next_recovery_us = time_add(now_us, !result.more ? RECOVERY_INTERVAL_US : moves ? 0 : LOOP_RETRY_FIRST_US);
     if (result.more) {
         atomic_store(&node->others_lost, true);
     }
@@ -332,7 +340,9 @@ int64_t duties_step(struct node *node)
     if (loop_is_backing_off(node, LOOP_DUTIES, now_us, &next_us) || atomic_load(&node->lease_lost)) {
         return node->next_stuck_us;
     }
-    if (!node->settings.no_dispatch && should_recover(node, now_us)) {
+    if (!may_judge(node, now_us)) {
+        node->next_recovery_us = time_add(now_us, RECOVERY_INTERVAL_US);
+    } else if (!node->settings.no_dispatch && should_recover(node, now_us)) {
         status = recover(node, now_us, &error);
     }
     if (status == WEIR_OK && now_us >= node->next_retention_us && node->tuning.retention_us > 0) {

@@ -114,6 +114,7 @@ struct node {
     atomic_bool others_lost;           /* there is something to recover */
     _Atomic int64_t told_of_others_us; /* boot time of the last answer about the others */
     _Atomic int64_t lease_end_boot_us;
+    _Atomic int64_t judges_from_us; /* boot time; takes nobody for dead before */
 
     /* of the dispatcher's loop alone */
     struct kept_definition definitions[DEFINITIONS_MOST];
@@ -132,6 +133,8 @@ struct node {
     size_t *record_of; /* for each report the index of its record + 1; 0 = none */
     struct recorded *answers;
     size_t batch_count;
+    size_t held_count;     /* of them, the first ones, that the store left out: somebody holds their items */
+    int64_t held_again_us; /* boot time; then they are tried again by themselves */
     atomic_bool recording; /* a set was taken and is not settled */
 
     /* of the duties' loop alone */

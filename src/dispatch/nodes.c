@@ -218,6 +218,8 @@ int64_t nodes_step(struct node *node)
     node->told_aside = beat.aside;
     loop_succeeded(node, LOOP_HEARTBEAT);
     if (!lease_is_valid(node)) {
+        /* The store was away, perhaps for all: who lives shall have the time to say so before we take him for dead. */
+        atomic_store(&node->judges_from_us, time_add(now_us, node->settings.lease_us));
         loop_wake(node, LOOP_DISPATCH); /* it has held back since our lease was over */
     }
     atomic_store(&node->lease_end_boot_us, time_add(now_us, node->settings.lease_us - keeper_margin(node)));

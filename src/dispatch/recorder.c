@@ -1,7 +1,8 @@
 /* The record loop: reports of the engine -> store, in sets.
  *
  * Natural batching: whatever was reported while the last set was written is the next set. A set that the store did not take
- * is kept and tried again; the engine hears `recorded` only of what is durable. */
+ * is kept and tried again, and so is what it left out because somebody holds it; the engine hears `recorded` only of what
+ * is durable. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +16,9 @@ static const struct retry_policy start_retry = {
 /* A start inside of the node is on record this long after it, unless the execution has ended. Nobody's work depends on that
  * record: what a node has claimed and what it has started is handed over alike. */
 #define START_WAITS_US (MICROSECONDS_PER_SECOND / 100)
+
+/* What somebody holds is tried again with every set, and after this long when there is none. */
+#define HELD_AGAIN_US (MICROSECONDS_PER_SECOND / 5)
 
 /* --- the queue of reports --- */
 
@@ -87,7 +91,7 @@ static int64_t next_record(struct node *node, int64_t now_us)
                       : start != NULL             ? start->reported_us + START_WAITS_US
                                                   : TIME_NEVER;
     pthread_mutex_unlock(&node->reports.lock);
-    return next_us;
+    return node->held_count > 0 ? earlier(next_us, node->held_again_us) : next_us;
 }
 
 bool recorder_is_empty(struct node *node)
@@ -104,6 +108,7 @@ static void drop_batch(struct node *node)
         report_free(node->batch[i]);
     }
     node->batch_count = 0;
+    node->held_count = 0;
     atomic_store(&node->recording, false);
 }
 
@@ -430,20 +435,41 @@ static bool settle(struct node *node, const struct report *report, const struct 
     return true;
 }
 
+/* What was left out stays first in the batch, so that nothing later of the same item goes before it. Should all of the
+ * batch be of held workspaces, the others wait as well. */
 static void settle_batch(struct node *node)
 {
     size_t answers = 0;
     size_t stale = 0;
+    size_t held = 0;
     for (size_t i = 0; i < node->batch_count; i++) {
         const struct record *record = node->record_of[i] == 0 ? NULL : &node->records[node->record_of[i] - 1];
+        if (record != NULL && record->status == WEIR_STORE_BUSY) {
+            node->batch[held++] = node->batch[i];
+            continue;
+        }
         answers += settle(node, node->batch[i], record, &node->answers[answers], &stale);
+        report_free(node->batch[i]);
     }
     FAILPOINT("after_record");
     engine_recorded(node->engine, node->answers, answers);
-    drop_batch(node);
+    node->batch_count = held;
+    node->held_count = held;
+    atomic_store(&node->recording, held > 0);
     if (stale > 0) {
         struct event event = {.type = EVENT_STALE_WRITE_REFUSED, .count = (int64_t)stale, .node = node->name};
         event_emit(node->events, &event);
+    }
+}
+
+/* For a node that stops: since when the store takes none of what there is. */
+static void note_records_fail(struct node *node, bool fail, int64_t now_us)
+{
+    int64_t none = 0;
+    if (fail) {
+        (void)atomic_compare_exchange_strong(&node->records_fail_since_us, &none, now_us);
+    } else {
+        atomic_store(&node->records_fail_since_us, 0);
     }
 }
 
@@ -461,10 +487,10 @@ int64_t recorder_step(struct node *node)
     if (loop_is_backing_off(node, LOOP_RECORD, now_us, &next_us) || atomic_load(&node->lease_lost)) {
         return atomic_load(&node->lease_lost) ? TIME_NEVER : next_us;
     }
-    if (node->batch_count == 0) {
+    if (node->batch_count == node->held_count) {
         take_batch(node, now_us - START_WAITS_US);
     }
-    if (node->batch_count == 0) {
+    if (node->batch_count == node->held_count && (node->held_count == 0 || now_us < node->held_again_us)) {
         return next_record(node, now_us);
     }
     size_t count = plan_batch(node);
@@ -475,14 +501,16 @@ int64_t recorder_step(struct node *node)
                                          : store_record(node->stores[LOOP_RECORD], atomic_load(&node->id), node->records,
                                                         count, &summary, &error);
     if (status != WEIR_OK) {
-        int64_t none = 0;
-        (void)atomic_compare_exchange_strong(&node->records_fail_since_us, &none, now_us);
+        note_records_fail(node, true, now_us);
         return loop_failed(node, LOOP_RECORD, now_us, status, &error);
     }
-    atomic_store(&node->records_fail_since_us, 0);
     loop_succeeded(node, LOOP_RECORD);
+    size_t taken = node->batch_count;
     settle_batch(node);
-    /* A freed slot or a freed place in the engine starts the next item at once. */
-    loop_wake(node, LOOP_DISPATCH);
+    note_records_fail(node, node->held_count == taken, now_us);
+    node->held_again_us = time_add(now_us, HELD_AGAIN_US);
+    if (node->held_count < taken) {
+        loop_wake(node, LOOP_DISPATCH); /* a freed slot or a freed place in the engine starts the next item at once */
+    }
     return next_record(node, now_us);
 }

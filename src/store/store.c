@@ -704,9 +704,34 @@ enum weir_status store_show(struct store *store, const char *id, json_t **ret_ex
     return end(&call, status);
 }
 
+/* Nodes with dispatch.exclusive start nothing while somebody else holds the lock; which nodes have it, nobody knows but
+ * they. A table of locks that cannot be read is told by the verbs that are about it. */
+static void add_lock(struct store *store, json_t *why)
+{
+    const char *reason = json_string_value(json_object_get(why, "pending_reason"));
+    struct list_options options = {.kind = LIST_LOCKS, .name = "processExecutionQueue", .limit = 1};
+    struct weir_error ignored = {.status = WEIR_OK};
+    json_t *page = NULL;
+    if (reason == NULL || strcmp(reason, "ready") != 0 ||
+        store->driver->list(store, &options, &page, &ignored) != WEIR_OK) {
+        return;
+    }
+    const json_t *lock = json_array_get(json_object_get(page, "items"), 0);
+    if (json_is_true(json_object_get(lock, "held"))) {
+        (void)json_object_set(why, "lock_holder", json_object_get(lock, "holder"));
+        (void)json_object_set(why, "lock_until", json_object_get(lock, "lock_until"));
+    }
+    json_decref(page);
+}
+
 enum weir_status store_why(struct store *store, const char *id, json_t **ret_why, struct weir_error *error)
 {
-    CALL(store, "why", error, store->driver->why(store, id, ret_why, detail));
+    struct call call = begin(store, "why", error);
+    enum weir_status status = store->driver->why(store, id, ret_why, &call.own);
+    if (status == WEIR_OK) {
+        add_lock(store, *ret_why);
+    }
+    return end(&call, status);
 }
 
 enum weir_status store_status(struct store *store, size_t workspaces_max, json_t **ret_status, struct weir_error *error)

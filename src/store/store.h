@@ -228,7 +228,7 @@ struct record {
     const char *error;              /* or NULL */
     const char *actor;              /* of an end, alone in its set: who tells it, for its event; NULL = the engine */
     enum weir_status status;        /* out: WEIR_OK, WEIR_STALE_FENCE, WEIR_EXECUTION_NOT_FOUND, WEIR_ILLEGAL_STATE,
-                                       WEIR_INVALID_ARGUMENT */
+                                       WEIR_INVALID_ARGUMENT, WEIR_STORE_BUSY */
 };
 
 struct record_summary {
@@ -239,7 +239,9 @@ struct record_summary {
 
 /* One transaction for the whole set, in its order; each record's own outcome in `status`. The same (id, fence, kind) again
  * is answered WEIR_OK or _NOT_FOUND and changes nothing (GIVEN_BACK: WEIR_STALE_FENCE, because giving back makes the fence
- * grow). An error's text is kept up to ERROR_TEXT_MAX bytes. */
+ * grow). WEIR_STORE_BUSY of a record: somebody holds its item or workspace (on PostgreSQL a caller's transaction), it was
+ * left out with all others of its item and is to be repeated before any later one of it; the rest took effect. An error's
+ * text is kept up to ERROR_TEXT_MAX bytes. */
 WEIR_MUST_CHECK enum weir_status store_record(struct store *store, int64_t node_id, struct record *records, size_t count,
                                               struct record_summary *ret_summary, struct weir_error *error);
 
@@ -496,7 +498,8 @@ WEIR_MUST_CHECK enum weir_status store_show(struct store *store, const char *id,
 /* Why it is not running (or what it does): {"id", "status", "pending_reason", "because", "slots_used", "slots_max",
  * "slot_holders": [...], "place", "place_is_exact", "due_at", "attempts", "attempts_max", "deferrals", "handovers", "node",
  * "nodes_live" and "paused_node" (of no_node_in_group: how many live in its group, none of which claims, and the name of
- * one that an operator has paused and can resume, else null) ...}. */
+ * one that an operator has paused and can resume, else null) ...}; of ready also "lock_holder" and "lock_until" while
+ * somebody has the lock processExecutionQueue, without which nodes with dispatch.exclusive start nothing. */
 WEIR_MUST_CHECK enum weir_status store_why(struct store *store, const char *id, json_t **ret_why, struct weir_error *error);
 /* Kept counters, never COUNT(*): {"pending", "slots_used", "completed", "failed", "cancelled", "oldest_pending_age_us",
  * "pending_reasons": {reason: n}, "workspaces": [...], "groups": [{"name", "paused", "pending", "oldest_pending_age_us"}],

@@ -639,6 +639,32 @@ static void one_that_runs_names_its_node_and_has_no_reason(void **state)
     }
 }
 
+/* It is ready all the same: whether it waits for the lock, only the nodes know. */
+static void why_names_who_has_the_lock_of_exclusive_dispatch(void **state)
+{
+    struct scene *scene = *state;
+    struct lock_request lock = {
+        .name = "processExecutionQueue", .holder = "riven", .at_most_us = SECONDS(240), .at_least_us = SECONDS(10)};
+    const char *id = scene_enqueue(scene, "free-co");
+    for (int held = 0; held < 3; held++) { /* not yet, now, not any more */
+        json_t *answer = why(scene, id);
+        assert_string_equal(json_text_at(answer, "pending_reason"), "ready");
+        if (held == 1) {
+            assert_string_equal(json_text_at(answer, "lock_holder"), "riven");
+            assert_non_null(json_text_at(answer, "lock_until"));
+            scene_pass(scene, SECONDS(241));
+            scene_beat(scene, scene->node);
+        } else {
+            assert_null(json_object_get(answer, "lock_holder"));
+            assert_null(json_object_get(answer, "lock_until"));
+        }
+        if (held == 0) {
+            scene_ok(scene, store_lock(scene->store, &lock, &scene->error));
+        }
+        json_decref(answer);
+    }
+}
+
 static void why_of_nothing_is_not_found(void **state)
 {
     struct scene *scene = *state;
@@ -814,6 +840,7 @@ int main(void)
         SCENE_TEST(one_that_starts_aside_never_serves),
         SCENE_TEST(a_handed_over_one_says_so),
         SCENE_TEST(one_that_runs_names_its_node_and_has_no_reason),
+        SCENE_TEST(why_names_who_has_the_lock_of_exclusive_dispatch),
         SCENE_TEST(why_of_nothing_is_not_found),
         SCENE_TEST(counters_follow_every_move),
         SCENE_TEST(status_counts_what_waits_by_its_reason),

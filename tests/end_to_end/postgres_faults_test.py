@@ -100,6 +100,39 @@ def a_standby_is_promoted_under_load(weir):
     standby.close()
 
 
+def an_outage_longer_than_the_leases_is_no_death_of_a_node(weir):
+    """Steps stop when a lease is over. Were their nodes taken for dead, five outages would make poison of a long step."""
+    server = PostgresServer()
+    name = server.database()
+    weir.environment['WEIR_STORE'] = server.url(name)
+    weir.make_store()
+    gate, runs = weir.path('gate'), weir.path('runs')
+    weir.write('gated.yaml', 'name: gated\nsteps:\n  wait:\n'
+                             '    exec: [sh, -c, \'echo $$ >>"$1"; until [ -e "$0" ]; do sleep 0.05; done\','
+                             f' "{gate}", "{runs}"]\n')
+    weir.good('workflow', 'apply', 'gated.yaml', '-q')
+
+    def pids():
+        return open(runs).read().split() if os.path.exists(runs) else []
+
+    nodes = [Node(weir, f'node-{i}', WEIR_EXECUTOR_MAX_RUNNING='1').ready() for i in range(2)]
+    ids = [weir.enqueue('-w', 'acme', 'gated') for _ in nodes]
+    _await(lambda: len(pids()) == 2, 'a step on each node')
+    server.stop(signal.SIGKILL)
+    _await(lambda: not any(os.path.exists(f'/proc/{pid}') for pid in pids()), 'the end of both leases')
+    server.start()
+    _await(lambda: len(pids()) == 4, 'both steps again')
+    weir.write('gate', '')
+    for id in ids:
+        weir.good('wait', id)
+    assert server.sql('SELECT count(*) FROM weir.workflow_executions WHERE handovers > 0', name) == '0'
+    assert server.sql('SELECT count(*) FROM weir.nodes WHERE dead_at IS NOT NULL', name) == '0'
+    for node in nodes:
+        node.stop()
+    weir.good('store', 'check')
+    server.close()
+
+
 def _enqueue_until_refused(weir, scene):
     """What is acknowledged on the way counts; the answer of the one that was refused."""
     for _ in range(30):

@@ -199,6 +199,30 @@ def an_open_transaction_blocks_nobody(weir):
     other.close()
 
 
+def an_open_act_holds_up_the_ends_of_no_other_workspace(weir):
+    """Ends are put on record in sets; one of a workspace that a caller holds must not hold up the set."""
+    name = _use(weir)
+    gate = weir.path('gate')
+    weir.write('gated.yaml', 'name: gated\nsteps:\n  wait:\n    exec: [sh, -c, \'until [ -e "$0" ]; do sleep 0.02; done\','
+                             f' "{gate}"]\n')
+    weir.good('workflow', 'apply', 'gated.yaml', '-q')
+    node = _node(weir)
+    gated = weir.enqueue('-w', 'acme', 'gated')
+    _await(lambda: SERVER.sql(f"SELECT dispatched_at IS NOT NULL FROM weir.executions WHERE id = '{gated}'", name) == 't')
+    caller = Session(name)
+    caller.good('BEGIN')
+    caller.good("SELECT weir.pause_workspace('acme')")
+    weir.write('gate', '')
+    for _ in range(20):
+        weir.good('wait', weir.enqueue('-w', 'tiny', 'hello'))
+    assert weir.good('show', gated, '--json').json()['status'] == 'DISPATCHED'
+    caller.good('COMMIT')
+    weir.good('wait', gated)
+    weir.good('store', 'check')
+    _stop(node)
+    caller.close()
+
+
 def the_same_key_waits_for_its_first_transaction_and_no_other_does(weir):
     name = _use(weir)
     first, second, third = Session(name), Session(name), Session(name)

@@ -42,9 +42,10 @@ struct postgres_store {
     struct address *address;
     struct link link;
     bool read_only;
-    bool lock_table_checked;   /* the columns of shedlock are safe ... */
-    unsigned lock_table_drops; /* ... on this connection (link.h) */
-    bool time_is_known;        /* enqueue.c: the server's time is the boot clock and this much more */
+    int64_t goes_round_until_us; /* record.c: until then (boot time) sets leave out what others hold */
+    bool lock_table_checked;     /* the columns of shedlock are safe ... */
+    unsigned lock_table_drops;   /* ... on this connection (link.h) */
+    bool time_is_known;          /* enqueue.c: the server's time is the boot clock and this much more */
     int64_t time_ahead_us;
     struct subscription *subscription; /* see listen.h; NULL until store_wake_fd() asked */
 };

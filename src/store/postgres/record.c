@@ -9,7 +9,11 @@
  * several states of one step only the last one is written. Such a record is carried: its outcome is its carrier's.
  *
  * A set whose story is more than its rows can tell goes to the function record_story (migrations/0016), with the attempts
- * of steps that failed before the last one. */
+ * of steps that failed before the last one.
+ *
+ * A set waits a moment for what somebody else holds. Then it goes round that: it asks first what is held, in the same
+ * transaction, and leaves it out (held_by_others, migrations/0025). For a while all sets do so at once, since who holds a
+ * workspace for long will not be gone soon. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,6 +25,8 @@ enum stage { STAGE_DISPATCH, STAGE_STEP, STAGE_END };
 
 /* Far beyond any life, and far from the end of bigint. */
 #define DELAY_MOST_US ((int64_t)1 << 60)
+/* So long after something was left out, sets do not wait for others before they go round them. */
+#define GO_ROUND_US (5 * MICROSECONDS_PER_SECOND)
 
 /* One record, and where it is done. */
 struct entry {
@@ -30,6 +36,7 @@ struct entry {
     struct entry *carrier; /* NULL = it is written itself */
     bool was_started;      /* of an end: it carries DISPATCHED */
     bool writes_step;      /* its step is the one that is written */
+    bool is_held;          /* somebody else has its item or workspace: it is left out */
     int place;             /* in the arrays of its round, from 1 */
 };
 
@@ -41,6 +48,7 @@ struct set {
     struct entry *entries; /* sorted by id, then as they came */
     size_t entry_count;
     size_t rounds;
+    bool any_held;
     struct record_summary summary;
 };
 
@@ -304,14 +312,14 @@ static bool fill_arrays(struct set *set, size_t round, struct arrays *to)
 {
     bool failed = false;
     for (size_t i = 0; i < set->entry_count; i++) {
-        if (set->entries[i].round == round && set->entries[i].carrier == NULL) {
+        if (set->entries[i].round == round && set->entries[i].carrier == NULL && !set->entries[i].is_held) {
             add_record(set, &set->entries[i], to, &failed);
         }
     }
     for (size_t i = 0; i < set->entry_count; i++) {
         const struct entry *entry = &set->entries[i];
         const struct step_record *step = entry->record->step;
-        if (entry->round != round || step == NULL) {
+        if (entry->round != round || step == NULL || entry->is_held) {
             continue;
         }
         const struct entry *written = carrier_of(entry) == NULL ? entry : carrier_of(entry);
@@ -384,6 +392,9 @@ static enum weir_status write_round(struct link *link, struct set *set, size_t r
     if (!allocate_arrays(&set->arena, set->entry_count, &a) || !fill_arrays(set, round, &a)) {
         return error_out_of_memory(error);
     }
+    if (a.count == 0) {
+        return WEIR_OK; /* all of it is held by others */
+    }
     enum weir_status status = send_round(link, set, &a, &result, error);
     if (status == WEIR_OK) {
         read_outcomes(set, result, &a);
@@ -421,6 +432,64 @@ static enum weir_status write_rounds(struct link *link, void *context, struct we
     return status;
 }
 
+static bool frees_slot(enum record_kind kind)
+{
+    return kind != RECORD_DISPATCHED && kind != RECORD_STEP && kind != RECORD_GIVEN_BACK;
+}
+
+static enum weir_status find_held(struct link *link, struct set *set, struct weir_error *error)
+{
+    PGresult *result = NULL;
+    const char **ids = arena_allocate(&set->arena, set->entry_count * sizeof *ids);
+    bool *frees = arena_allocate(&set->arena, set->entry_count * sizeof *frees);
+    if (ids == NULL || frees == NULL) {
+        return error_out_of_memory(error);
+    }
+    for (size_t i = 0; i < set->entry_count; i++) {
+        ids[i] = set->entries[i].record->id;
+        frees[i] = frees_slot(set->entries[i].record->kind);
+        set->entries[i].is_held = false;
+    }
+    enum weir_status status =
+        link_write(link, error, &result, QUERY_HELD_BY_OTHERS, "UO", ids, set->entry_count, frees, set->entry_count);
+    set->any_held = status == WEIR_OK && PQntuples(result) > 0;
+    for (int row = 0; status == WEIR_OK && row < PQntuples(result); row++) {
+        int64_t place = result_int(result, row, 0);
+        INVARIANT(place >= 1 && (size_t)place <= set->entry_count);
+        set->entries[place - 1].is_held = true;
+    }
+    PQclear(result);
+    return status;
+}
+
+/* What the function locks, nobody else has, so the rounds wait for nobody. */
+static enum weir_status write_unheld(struct link *link, void *context, struct weir_error *error)
+{
+    struct set *set = context;
+    enum weir_status status = find_held(link, set, error);
+    return status == WEIR_OK ? write_rounds(link, set, error) : status;
+}
+
+static enum weir_status write_set(struct postgres_store *store, struct set *set, struct weir_error *error)
+{
+    struct link *link = &store->link;
+    bool goes_round = clock_boot(clock_system()) < store->goes_round_until_us && !is_told(set);
+    enum weir_status status = WEIR_OK;
+    if (!goes_round) {
+        /* One round is a transaction by itself: no trip for BEGIN and COMMIT. */
+        status = set->rounds == 1 && !is_told(set) ? write_rounds(link, set, error)
+                                                   : link_transaction(link, write_rounds, set, error);
+        goes_round = status == WEIR_STORE_BUSY && strcmp(link->sqlstate, "55P03") == 0 && !is_told(set);
+    }
+    if (goes_round) {
+        status = link_transaction(link, write_unheld, set, error);
+    }
+    if (status == WEIR_OK && set->any_held) {
+        store->goes_round_until_us = time_add(clock_boot(clock_system()), GO_ROUND_US);
+    }
+    return status;
+}
+
 static enum weir_status open_set(struct set *set, struct weir_error *error)
 {
     arena_init(&set->arena, SET_BYTES_MAX);
@@ -445,20 +514,20 @@ enum weir_status postgres_record(struct store *store, int64_t node_id, struct re
                                  struct record_summary *ret_summary, struct weir_error *error)
 {
     struct set set = {.node_id = node_id, .records = records, .count = count};
-    struct link *link = link_of(store);
+    (void)link_of(store);
     enum weir_status status = require_writable(store, error);
     if (status == WEIR_OK) {
         status = open_set(&set, error);
     }
     if (status == WEIR_OK && set.entry_count > 0) {
         plan(&set);
-        /* One round is a transaction by itself: no trip for BEGIN and COMMIT. */
-        status = set.rounds == 1 && !is_told(&set) ? write_rounds(link, &set, error)
-                                                   : link_transaction(link, write_rounds, &set, error);
+        status = write_set(postgres_of(store), &set, error);
     }
     for (size_t i = 0; i < set.entry_count && status == WEIR_OK; i++) {
         const struct entry *carrier = carrier_of(&set.entries[i]);
-        if (carrier != NULL) {
+        if (set.entries[i].is_held) {
+            set.entries[i].record->status = WEIR_STORE_BUSY;
+        } else if (carrier != NULL) {
             set.entries[i].record->status = carrier->record->status;
             set.summary.changed += carrier->record->status == WEIR_OK;
         }

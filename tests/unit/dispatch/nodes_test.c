@@ -93,6 +93,72 @@ static void a_heartbeat_does_not_wait_for_a_recovery(void **state)
     assert_int_equal(bench->counts[EVENT_LEASE_LOST] + bench->counts[EVENT_NODE_DEAD], 0);
 }
 
+static int recoveries;
+
+static enum weir_status find_all_held(struct store *store, const struct recover_options *options,
+                                      struct recover_result *ret_result, struct weir_error *error)
+{
+    (void)store;
+    (void)error;
+    recoveries += !options->look_only;
+    *ret_result = (struct recover_result){.more = true};
+    return WEIR_OK;
+}
+
+/* On PostgreSQL a caller's transaction may hold an execution of a dead node for long. */
+static void a_recovery_that_cannot_go_on_is_not_repeated_at_once(void **state)
+{
+    struct bench *bench = *state;
+    watch(bench);
+    watched_driver.recover = find_all_held;
+    start_node(bench);
+    pass(bench, SECOND);
+    recoveries = 0;
+    pass(bench, SECOND);
+    assert_in_range(recoveries, 2, 25);
+}
+
+static size_t taken_for_dead;
+
+static enum weir_status count_dead(struct store *store, const struct recover_options *options,
+                                   struct recover_result *ret_result, struct weir_error *error)
+{
+    enum weir_status status = real_driver->recover(store, options, ret_result, error);
+    taken_for_dead += status == WEIR_OK ? ret_result->nodes : 0;
+    return status;
+}
+
+/* The store was away for all: who comes back first does not know yet who lives. */
+static void who_was_away_takes_nobody_for_dead_within_a_lease(void **state)
+{
+    struct bench *bench = *state;
+    struct node_options options = {.name = "other",
+                                   .group = "default",
+                                   .host = "host",
+                                   .boot_id = "other",
+                                   .pid = 1,
+                                   .version = "test",
+                                   .engine = "none",
+                                   .lease_us = LEASE_SECONDS * SECOND};
+    struct node_beat beat = {.engine_reachable = true};
+    int64_t other = 0;
+    watch(bench);
+    watched_driver.recover = count_dead;
+    taken_for_dead = 0;
+    start_node(bench);
+    pass(bench, SECOND);
+    assert_int_equal(store_node_start(bench->store, &options, &other, NULL), WEIR_OK);
+    bench->now_us += 2 * LEASE_SECONDS * SECOND;
+    pass(bench, LEASE_SECONDS * SECOND / 2);
+    assert_int_equal(taken_for_dead, 0);
+    assert_int_equal(store_node_beat(bench->store, other, &beat, NULL), WEIR_OK);
+    pass(bench, LEASE_SECONDS * SECOND - SECOND);
+    assert_int_equal(taken_for_dead, 0);
+    pass(bench, LEASE_SECONDS * SECOND); /* and now it is silent, alone */
+    assert_int_equal(taken_for_dead, 1);
+    assert_int_equal(bench->counts[EVENT_LEASE_LOST], 0);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_bench, close_bench)
 
 int main(void)
@@ -100,6 +166,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(heartbeats_go_on_with_a_full_engine),
         TEST(a_heartbeat_does_not_wait_for_a_recovery),
+        TEST(a_recovery_that_cannot_go_on_is_not_repeated_at_once),
+        TEST(who_was_away_takes_nobody_for_dead_within_a_lease),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,3 +14,7 @@ FROM :schema.record_story($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13
 -- name: record_set
 SELECT r.place, r.outcome, r.slots_freed
 FROM :schema.record($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20) r;
+
+-- The records of a set that must wait for somebody else (migrations/0025). $1 items, $2 whether each gives its slot back
+-- name: held_by_others
+SELECT h.place FROM :schema.held_by_others($1, $2) h (place);

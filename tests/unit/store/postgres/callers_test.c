@@ -1,173 +1,8 @@
 /* What a caller's own transaction may do to others: one that stands at an old snapshot, one that stays open, one that is
  * prepared. Each order is forced: the caller's transaction is held open by hand. And who is told of what. */
-#include <libpq-fe.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <time.h>
 
-#include "base/arena.h"
-#include "store/store.h"
-#include "support/postgres_server.h"
-#include "support/test.h"
-
-#define WAIT_US (20 * MICROSECONDS_PER_SECOND) /* until another connection is seen to wait; fails the test */
-#define LEASE_US (3600 * MICROSECONDS_PER_SECOND)
-
-enum { SQL_SIZE = 1000, URL_SIZE = 256, ARENA_BYTES = 16 * 1024 * 1024 };
-
-static struct postgres_server server;
-
-struct scene {
-    struct store *store;
-    PGconn *a;
-    PGconn *b;
-    int64_t node;
-    struct arena arena;
-    struct weir_error error;
-};
-
-#define ok(call)                                                                                                           \
-    do {                                                                                                                   \
-        if ((call) != WEIR_OK) {                                                                                           \
-            fail_msg("%s: %s (%s)", #call, scene->error.message, scene->error.hint);                                       \
-        }                                                                                                                  \
-    } while (false)
-
-/* --- the scene --- */
-
-static int64_t add_node(struct scene *scene, const char *name, const char *group)
-{
-    struct node_options options = {.name = name,
-                                   .group = group,
-                                   .host = "host",
-                                   .boot_id = name,
-                                   .pid = 1,
-                                   .version = "test",
-                                   .engine = "none",
-                                   .lease_us = LEASE_US};
-    int64_t node = 0;
-    ok(store_node_start(scene->store, &options, &node, &scene->error));
-    return node;
-}
-
-static void add_workspace(struct scene *scene, const char *name, int64_t cap)
-{
-    struct workspace_change change = {.name = name, .max_concurrent = cap, .paused = -1, .create = true};
-    ok(store_set_workspace(scene->store, &change, &scene->error));
-}
-
-static int open_scene(void **state)
-{
-    struct scene *scene = calloc(1, sizeof *scene);
-    char url[URL_SIZE];
-    struct published published;
-    assert_non_null(scene);
-    arena_init(&scene->arena, ARENA_BYTES);
-    (void)postgres_server_ask(&server, "postgres", "DROP SCHEMA IF EXISTS weir CASCADE");
-    postgres_server_url(&server, "postgres", url, sizeof url);
-    struct store_options options = {.url = url, .create = true, .deadline_us = WAIT_US};
-    ok(store_open(&options, &scene->store, &scene->error));
-    ok(store_migrate(scene->store, NULL, &scene->error));
-    ok(store_publish(scene->store, "hello", NULL, "{\"name\":\"hello\",\"steps\":{\"one\":{\"handler\":\"noop\"}}}",
-                     &published, &scene->error));
-    add_workspace(scene, "acme", 1);
-    add_workspace(scene, "beta", 1);
-    scene->node = add_node(scene, "node-1", "default");
-    scene->a = postgres_server_connect(&server);
-    scene->b = postgres_server_connect(&server);
-    *state = scene;
-    return 0;
-}
-
-static int close_scene(void **state)
-{
-    struct scene *scene = *state;
-    json_t *problems = NULL;
-    PQfinish(scene->a);
-    PQfinish(scene->b);
-    ok(store_check(scene->store, &problems, &scene->error));
-    if (json_array_size(problems) > 0) {
-        fail_msg("%s", json_string_value(json_array_get(problems, 0)));
-    }
-    json_decref(problems);
-    store_close(scene->store);
-    arena_close(&scene->arena);
-    free(scene);
-    return 0;
-}
-
-/* --- SQL in a given order --- */
-
-/* The first column of the first row, "" when there is none; static buffer. */
-static const char *result_of(PGconn *connection, PGresult *result, const char *sql)
-{
-    static char value[SQL_SIZE];
-    ExecStatusType status = PQresultStatus(result);
-    if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK) {
-        fail_msg("%s: %s", sql, PQerrorMessage(connection));
-    }
-    bool has = PQntuples(result) > 0 && !PQgetisnull(result, 0, 0);
-    (void)snprintf(value, sizeof value, "%s", has ? PQgetvalue(result, 0, 0) : "");
-    PQclear(result);
-    return value;
-}
-
-static const char *run(PGconn *connection, const char *format, ...) WEIR_PRINTF(2, 3);
-static const char *run(PGconn *connection, const char *format, ...)
-{
-    char sql[SQL_SIZE];
-    va_list arguments;
-    va_start(arguments, format);
-    (void)vsnprintf(sql, sizeof sql, format, arguments);
-    va_end(arguments);
-    return result_of(connection, PQexec(connection, sql), sql);
-}
-
-/* Starts it and returns when the server says that it waits for a lock. */
-static void run_into(PGconn *connection, const char *format, ...) WEIR_PRINTF(2, 3);
-static void run_into(PGconn *connection, const char *format, ...)
-{
-    char sql[SQL_SIZE];
-    char waits[SQL_SIZE];
-    va_list arguments;
-    va_start(arguments, format);
-    (void)vsnprintf(sql, sizeof sql, format, arguments);
-    va_end(arguments);
-    assert_int_equal(PQsendQuery(connection, sql), 1);
-    (void)snprintf(waits, sizeof waits, "SELECT count(*) FROM pg_stat_activity WHERE pid = %d AND wait_event_type = 'Lock'",
-                   PQbackendPID(connection));
-    int64_t end_us = clock_boot(clock_system()) + WAIT_US;
-    while (strcmp(postgres_server_ask(&server, "postgres", waits), "1") != 0) {
-        if (clock_boot(clock_system()) > end_us) {
-            fail_msg("%s does not wait", sql);
-        }
-    }
-}
-
-/* What that one answers in the end. */
-static const char *answer(PGconn *connection)
-{
-    const char *value = result_of(connection, PQgetResult(connection), "the one that waited");
-    assert_null(PQgetResult(connection));
-    return value;
-}
-
-/* The SQLSTATE with which it fails. */
-static const char *refusal(PGconn *connection, const char *format, ...) WEIR_PRINTF(2, 3);
-static const char *refusal(PGconn *connection, const char *format, ...)
-{
-    static char sqlstate[6];
-    char sql[SQL_SIZE];
-    va_list arguments;
-    va_start(arguments, format);
-    (void)vsnprintf(sql, sizeof sql, format, arguments);
-    va_end(arguments);
-    PGresult *result = PQexec(connection, sql);
-    const char *code = PQresultErrorField(result, PG_DIAG_SQLSTATE);
-    (void)snprintf(sqlstate, sizeof sqlstate, "%s", code == NULL ? "" : code);
-    PQclear(result);
-    return sqlstate;
-}
+#include "unit/store/postgres/scene.h"
 
 /* A transaction that sees what is there now, and nothing that comes later. */
 static void begin_standing_still(struct scene *scene)
@@ -176,15 +11,9 @@ static void begin_standing_still(struct scene *scene)
     (void)run(scene->a, "SELECT count(*) FROM weir.workspaces");
 }
 
-/* --- verbs --- */
-
 static const char *enqueue(struct scene *scene, const char *workspace)
 {
-    struct enqueue_request request = {.workspace = workspace, .workflow = "hello"};
-    struct enqueue_result result = {.status = WEIR_FAILED};
-    ok(store_enqueue(scene->store, &request, 1, &result, &scene->error));
-    assert_int_equal(result.status, WEIR_OK);
-    return arena_copy_string(&scene->arena, result.id);
+    return enqueue_for(scene, workspace, NULL);
 }
 
 /* Each with a wake-up of its own. */
@@ -194,37 +23,12 @@ static void enqueue_often(struct scene *scene, const char *workspace, int count)
               workspace);
 }
 
-static struct claim_result claim(struct scene *scene, size_t limit)
-{
-    struct claim_options options = {.node_id = scene->node, .group = "default", .limit = limit, .attempts_max = 3};
-    struct claim_result result = {0};
-    ok(store_claim(scene->store, &options, &scene->arena, &result, &scene->error));
-    return result;
-}
-
-static enum weir_status record(struct scene *scene, enum record_kind kind, const struct claimed_item *item)
-{
-    struct record record = {.kind = kind, .fence = item->fence};
-    struct record_summary summary = {0};
-    memcpy(record.id, item->id, sizeof record.id);
-    ok(store_record(scene->store, scene->node, &record, 1, &summary, &scene->error));
-    return record.status;
-}
-
 static void claim_and_end(struct scene *scene, const char *id, enum record_kind kind)
 {
     struct claim_result result = claim(scene, 10);
     assert_int_equal(result.count, 1);
     assert_string_equal(result.items[0].id, id);
     assert_int_equal(record(scene, kind, &result.items[0]), WEIR_OK);
-}
-
-/* Claims one. */
-static void claims(struct scene *scene, const char *id)
-{
-    struct claim_result result = claim(scene, 1);
-    assert_int_equal(result.count, 1);
-    assert_string_equal(result.items[0].id, id);
 }
 
 /* --- a transaction that does not see what came after it began --- */
@@ -302,7 +106,61 @@ static void a_resume_opens_every_lane_or_is_refused(void **state)
     assert_string_equal(refusal(scene->a, "SELECT weir.resume_workspace('beta')"), "40001");
     (void)run(scene->a, "ROLLBACK");
     (void)run(scene->a, "SELECT weir.resume_workspace('beta')");
-    claims(scene, id);
+    (void)claim_one(scene, id);
+}
+
+/* The group is made where the resume does not see it, and its lane is closed because of the pause. */
+static void a_resume_opens_the_lanes_of_groups_that_it_sees_or_is_refused(void **state)
+{
+    struct scene *scene = *state;
+    (void)run(scene->b, "SELECT weir.pause_workspace('beta')");
+    begin_standing_still(scene);
+    int64_t node = add_node(scene, "node-2", "batch");
+    const char *id = enqueue_for(scene, "beta", "batch");
+    assert_int_equal(claim_as(scene, node, "batch", 10).count, 0);
+    assert_string_equal(run(scene->b, "SELECT bool_or(ready) FROM weir.lanes WHERE executor_group = 'batch'"), "f");
+    assert_string_equal(refusal(scene->a, "SELECT weir.resume_workspace('beta')"), "40001");
+    (void)run(scene->a, "ROLLBACK");
+    begin_standing_still(scene);
+    (void)run(scene->a, "SELECT weir.resume_workspace('beta')");
+    (void)run(scene->a, "COMMIT");
+    assert_string_equal(run(scene->b, "SELECT count(*) FROM weir.executor_groups"), "2");
+    struct claim_result result = claim_as(scene, node, "batch", 10);
+    assert_int_equal(result.count, 1);
+    assert_string_equal(result.items[0].id, id);
+}
+
+/* --- one request --- */
+
+/* What it says in a transaction that stands still, beside one that has enqueued the same meanwhile. */
+static void one_request_takes_the_short_way_and_says_what_the_long_one_says(void **state)
+{
+    struct scene *scene = *state;
+    static const char *const calls_sql = "SELECT coalesce(sum(calls), 0) FROM pg_stat_xact_user_functions "
+                                         "WHERE funcname = 'enqueue_set'";
+    static const char *const keyed_sql = "SELECT weir.enqueue('acme', 'hello', idempotency_key => 'k')";
+    static const char *const grouped_sql = "SELECT weir.enqueue('acme', 'hello', executor_group => 'batch')";
+    char first[UUID_TEXT_MAX];
+    (void)run(scene->a, "SET track_functions = 'all'");
+    (void)run(scene->a, "BEGIN");
+    (void)run(scene->a, "%s", keyed_sql);
+    (void)run(scene->a, "SELECT weir.enqueue('acme', 'hello', '{\"a\": 1}', run_at => '2100-01-01')");
+    assert_string_equal(run(scene->a, "%s", calls_sql), "0");
+    (void)run(scene->a, "ROLLBACK");
+    begin_standing_still(scene);
+    text_copy(first, sizeof first, run(scene->b, "%s", keyed_sql));
+    assert_string_equal(refusal(scene->a, "%s", keyed_sql), "40001");
+    (void)run(scene->a, "ROLLBACK");
+    assert_string_equal(run(scene->a, "%s", keyed_sql), first);
+    assert_string_equal(refusal(scene->a, "SELECT weir.enqueue('acme', 'hello', '{\"b\": 1}', 'k')"), "WR012");
+    begin_standing_still(scene);
+    (void)run(scene->b, "%s", grouped_sql);
+    assert_string_equal(refusal(scene->a, "%s", grouped_sql), "40001");
+    (void)run(scene->a, "ROLLBACK");
+    begin_standing_still(scene);
+    (void)run(scene->a, "%s", grouped_sql);
+    (void)run(scene->a, "COMMIT");
+    assert_string_equal(run(scene->a, "SELECT count(*) FROM weir.workflow_execution_queue"), "3");
 }
 
 /* --- a transaction that stays open --- */
@@ -319,7 +177,7 @@ static void a_lane_that_is_held_hides_no_other_ones_news(void **state)
     const char *id = enqueue(scene, "beta");
     assert_string_equal(run(scene->b, "SELECT f.left_over FROM weir.freshen_lanes('0', 5) f"), "t");
     assert_string_equal(run(scene->b, "SELECT count(*) FROM weir.lane_wakeups"), "10");
-    claims(scene, id);
+    (void)claim_one(scene, id);
     (void)run(scene->a, "ROLLBACK");
     assert_string_equal(run(scene->b, "SELECT f.left_over FROM weir.freshen_lanes('0', 100) f"), "f");
 }
@@ -338,7 +196,7 @@ static void a_lane_that_is_held_hides_no_other_ones_due_items(void **state)
               "UPDATE weir.workflow_execution_queue SET due_at = CASE WHEN id = '%s' THEN 2 ELSE 1 END "
               "WHERE id <> (SELECT q.id FROM weir.workflow_execution_queue q ORDER BY q.id LIMIT 1)",
               id);
-    claims(scene, id);
+    (void)claim_one(scene, id);
     (void)run(scene->a, "ROLLBACK");
 }
 
@@ -371,7 +229,7 @@ static void an_open_pause_holds_up_no_other_workspace(void **state)
     assert_string_equal(
         run(scene->b, "SELECT id FROM weir.claim(%lld, 'default', 10, '0', -1) ORDER BY 1", (long long)scene->node), other);
     (void)run(scene->a, "ROLLBACK");
-    claims(scene, first);
+    (void)claim_one(scene, first);
 }
 
 /* The cancel counts in the workspace, whose other lane is another group's. */
@@ -390,7 +248,169 @@ static void an_open_cancel_holds_up_no_other_group(void **state)
     assert_string_equal(
         run(scene->b, "SELECT id FROM weir.claim(%lld, 'default', 10, '0', -1) ORDER BY 1", (long long)scene->node), other);
     (void)run(scene->a, "COMMIT");
-    claims(scene, first);
+    (void)claim_one(scene, first);
+}
+
+/* --- records --- */
+
+/* Runs one of acme and one of beta, with another of acme behind; items[0] is acme's. */
+static const char *run_two(struct scene *scene, struct claimed_item items[2])
+{
+    (void)enqueue(scene, "acme");
+    (void)enqueue(scene, "beta");
+    const char *waiting = enqueue(scene, "acme");
+    struct claim_result result = claim(scene, 10);
+    assert_int_equal(result.count, 2);
+    size_t acmes = strcmp(result.items[0].workspace, "acme") == 0 ? 0 : 1;
+    items[0] = result.items[acmes];
+    items[1] = result.items[1 - acmes];
+    return waiting;
+}
+
+static struct record_summary record_set(struct scene *scene, struct record *records, size_t count)
+{
+    struct record_summary summary = {0};
+    ok(store_record(scene->store, scene->node, records, count, &summary, &scene->error));
+    return summary;
+}
+
+/* In sets of both workspaces; twice, because the second set does not wait first. */
+static void an_open_act_holds_up_no_other_workspaces_ends(void **state)
+{
+    struct scene *scene = *state;
+    struct claimed_item items[2];
+    const char *waiting = run_two(scene, items);
+    const char *next = enqueue(scene, "beta");
+    (void)run(scene->a, "BEGIN");
+    (void)run(scene->a, "SELECT weir.cancel('%s')", waiting);
+    struct record ends[2] = {record_of(RECORD_COMPLETED, &items[0]), record_of(RECORD_COMPLETED, &items[1])};
+    struct record_summary summary = record_set(scene, ends, 2);
+    assert_int_equal(ends[0].status, WEIR_STORE_BUSY);
+    assert_int_equal(ends[1].status, WEIR_OK);
+    assert_int_equal(summary.changed, 1);
+    assert_int_equal(summary.slots_freed, 1);
+    items[1] = claim_one(scene, next);
+    ends[1] = record_of(RECORD_COMPLETED, &items[1]);
+    (void)record_set(scene, ends, 2);
+    assert_int_equal(ends[0].status, WEIR_STORE_BUSY);
+    assert_int_equal(ends[1].status, WEIR_OK);
+    (void)run(scene->a, "COMMIT");
+    assert_int_equal(record(scene, RECORD_COMPLETED, &items[0]), WEIR_OK);
+    assert_string_equal(run(scene->b, "SELECT sum(slots_used) FROM weir.workspaces"), "0");
+}
+
+/* The pause has the workspace and not its items: only what gives a slot back waits for it. */
+static void what_runs_in_a_workspace_that_is_held_goes_on(void **state)
+{
+    struct scene *scene = *state;
+    struct claimed_item items[2];
+    struct step_record step = {.step = "one", .state = STEP_RUNNING, .attempt = 1, .exit_code = -1};
+    (void)run_two(scene, items);
+    (void)run(scene->a, "BEGIN");
+    (void)run(scene->a, "SELECT weir.pause_workspace('acme')");
+    assert_int_equal(record(scene, RECORD_COMPLETED, &items[0]), WEIR_STORE_BUSY);
+    struct record words[2] = {record_of(RECORD_DISPATCHED, &items[0]), record_of(RECORD_STEP, &items[0])};
+    words[1].step = &step;
+    (void)record_set(scene, words, 2);
+    assert_int_equal(words[0].status, WEIR_OK);
+    assert_int_equal(words[1].status, WEIR_OK);
+    (void)run(scene->a, "COMMIT");
+    assert_int_equal(record(scene, RECORD_COMPLETED, &items[0]), WEIR_OK);
+}
+
+/* All records of an item are left out together, also those that need not wait and those of a later round. */
+static void records_of_a_held_item_keep_their_order(void **state)
+{
+    struct scene *scene = *state;
+    struct claimed_item items[2];
+    struct step_record step = {.step = "one", .state = STEP_RUNNING, .attempt = 1, .exit_code = -1};
+    (void)run_two(scene, items);
+    (void)run(scene->a, "BEGIN");
+    (void)run(scene->a, "SELECT weir.cancel('%s')", items[0].id); /* passed on to its engine */
+    struct record words[4] = {record_of(RECORD_STEP, &items[0]), record_of(RECORD_DISPATCHED, &items[0]),
+                              record_of(RECORD_CANCELLED, &items[0]), record_of(RECORD_COMPLETED, &items[1])};
+    words[0].step = &step;
+    struct record_summary summary = record_set(scene, words, 4);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(words[i].status, WEIR_STORE_BUSY);
+    }
+    assert_int_equal(words[3].status, WEIR_OK);
+    assert_int_equal(summary.changed, 1);
+    (void)run(scene->a, "COMMIT");
+    summary = record_set(scene, words, 3);
+    assert_int_equal(summary.changed, 3);
+    assert_string_equal(run(scene->b, "SELECT status FROM weir.workflow_executions WHERE status <> 'COMPLETED'"),
+                        "CANCELLED");
+    assert_string_equal(run(scene->b, "SELECT count(*) FROM weir.workflow_node_executions"), "1");
+}
+
+/* What its node's death makes poison gives its slot back, and waits for the caller with it; nothing else does. */
+static void an_open_pause_holds_up_no_other_workspaces_recovery(void **state)
+{
+    struct scene *scene = *state;
+    struct claimed_item items[2];
+    struct step_record step = {.step = "one", .state = STEP_RUNNING, .attempt = 1, .exit_code = -1};
+    struct recover_options options = {.handovers_max = 1, .limit = RECOVER_BATCH};
+    struct recover_result result = {0};
+    (void)run_two(scene, items);
+    struct record begun = record_of(RECORD_STEP, &items[0]);
+    begun.step = &step;
+    (void)record_set(scene, &begun, 1);
+    assert_int_equal(begun.status, WEIR_OK);
+    end_lease(scene);
+    (void)run(scene->a, "BEGIN");
+    (void)run(scene->a, "SELECT weir.pause_workspace('acme')");
+    ok(store_recover(scene->store, &options, &result, &scene->error));
+    assert_int_equal(result.handed_over, 1);
+    assert_int_equal(result.poisoned, 0);
+    assert_true(result.more);
+    (void)run(scene->a, "COMMIT");
+    ok(store_recover(scene->store, &options, &result, &scene->error));
+    assert_int_equal(result.handed_over, 0);
+    assert_int_equal(result.poisoned, 1);
+    assert_false(result.more);
+}
+
+static void await_wait_or_end(PGconn *connection)
+{
+    char sql[SQL_SIZE];
+    (void)snprintf(sql, sizeof sql,
+                   "SELECT wait_event_type = 'Lock' OR state <> 'active' FROM pg_stat_activity "
+                   "WHERE pid = %d",
+                   PQbackendPID(connection));
+    int64_t end_us = clock_boot(clock_system()) + WAIT_US;
+    while (strcmp(postgres_server_ask(&server, "postgres", sql), "t") != 0) {
+        assert_true(clock_boot(clock_system()) < end_us);
+    }
+}
+
+/* The set takes the later item first, because it is only dispatched; the cancel goes by the ids. It is the set that gives
+ * way, before the server looks for those who wait for each other. */
+static void a_cancel_of_many_never_fails_for_a_set_of_records(void **state)
+{
+    struct scene *scene = *state;
+    char low[UUID_TEXT_MAX];
+    char high[UUID_TEXT_MAX];
+    struct claimed_item items[2];
+    (void)run_two(scene, items);
+    text_copy(low, sizeof low, run(scene->a, "SELECT min(id::text) FROM weir.workflow_execution_queue WHERE phase = 2"));
+    text_copy(high, sizeof high, run(scene->a, "SELECT max(id::text) FROM weir.workflow_execution_queue WHERE phase = 2"));
+    (void)run(scene->a, "BEGIN");
+    (void)run(scene->a, "SELECT weir.cancel('%s')", low);
+    char set[SQL_SIZE];
+    (void)snprintf(set, sizeof set,
+                   "SELECT weir.record(%lld, ARRAY['%s'::uuid, '%s'], ARRAY[%lld, %lld], ARRAY[6, 0], ARRAY[0, 0], "
+                   "ARRAY[false, false], ARRAY[NULL, NULL], ARRAY[NULL, NULL], '{}', '{}', '{}', '{}', '{}', '{}', '{}', "
+                   "'{}', '{}', '{}', '{}', '{}')",
+                   (long long)scene->node, low, high, (long long)items[0].fence, (long long)items[1].fence);
+    assert_int_equal(PQsendQuery(scene->b, set), 1);
+    await_wait_or_end(scene->b);
+    (void)run(scene->a, "SELECT weir.cancel('%s')", high);
+    (void)run(scene->a, "COMMIT");
+    PGresult *result = PQgetResult(scene->b);
+    assert_string_equal(PQresultErrorField(result, PG_DIAG_SQLSTATE), "55P03");
+    PQclear(result);
+    assert_null(PQgetResult(scene->b));
 }
 
 /* --- a transaction that is prepared --- */
@@ -402,9 +422,9 @@ static void what_a_prepared_transaction_enqueues_is_found_after_its_commit(void 
     (void)run(scene->a, "BEGIN; SET LOCAL weir.notify = 'off'");
     text_copy(id, sizeof id, run(scene->a, "SELECT weir.enqueue('acme', 'hello')"));
     (void)run(scene->a, "PREPARE TRANSACTION 'one'");
-    claims(scene, enqueue(scene, "beta")); /* folds, and sees past it */
+    (void)claim_one(scene, enqueue(scene, "beta")); /* folds, and sees past it */
     (void)run(scene->b, "COMMIT PREPARED 'one'");
-    claims(scene, id);
+    (void)claim_one(scene, id);
 }
 
 /* --- who is told --- */
@@ -421,7 +441,7 @@ static bool has_notice(PGconn *connection, const char *payload)
 static void what_a_node_gives_back_is_told(void **state)
 {
     struct scene *scene = *state;
-    claims(scene, enqueue(scene, "acme"));
+    (void)claim_one(scene, enqueue(scene, "acme"));
     (void)run(scene->a, "LISTEN weir");
     ok(store_node_stop(scene->store, scene->node, true, &scene->error));
     (void)run(scene->a, "SELECT 1"); /* the notice comes before its answer */
@@ -470,6 +490,24 @@ static void a_free_slot_is_told_to_other_nodes_while_one_stands_aside(void **sta
     assert_true(an_end_is_told(scene, "default", &result.items[0]));
 }
 
+/* --- why --- */
+
+static void why_in_sql_names_who_has_the_lock_of_exclusive_dispatch(void **state)
+{
+    struct scene *scene = *state;
+    char why[SQL_SIZE];
+    struct lock_request lock = {.name = "processExecutionQueue", .holder = "riven", .at_most_us = LEASE_US};
+    (void)snprintf(why, sizeof why, "SELECT w ->> 'pending_reason', w ->> 'lock_holder' FROM weir.why('%s') w",
+                   enqueue(scene, "acme"));
+    assert_string_equal(run(scene->a, "SELECT w.h FROM (%s) w (r, h)", why), "");
+    ok(store_lock(scene->store, &lock, &scene->error));
+    assert_string_equal(run(scene->a, "SELECT w.r FROM (%s) w (r, h)", why), "ready");
+    assert_string_equal(run(scene->a, "SELECT w.h FROM (%s) w (r, h)", why), "riven");
+    (void)run(scene->a, "ALTER TABLE weir.shedlock RENAME TO gone"); /* it may be anybody's */
+    assert_string_equal(run(scene->a, "SELECT w.h FROM (%s) w (r, h)", why), "");
+    (void)run(scene->a, "ALTER TABLE weir.gone RENAME TO shedlock");
+}
+
 /* --- two at once --- */
 
 /* The id is another workspace's, which is not to be seen when the key goes in. */
@@ -488,22 +526,6 @@ static void a_key_whose_id_is_refused_stays_free(void **state)
     assert_int_equal(claim(scene, 10).count, 2);
 }
 
-static int open_server(void **state)
-{
-    (void)state;
-    postgres_server_open(&server, "max_prepared_transactions = 1\n", false);
-    return 0;
-}
-
-static int close_server(void **state)
-{
-    (void)state;
-    postgres_server_close(&server);
-    return 0;
-}
-
-#define SCENE_TEST(name) cmocka_unit_test_setup_teardown(name, open_scene, close_scene)
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -511,16 +533,24 @@ int main(void)
         SCENE_TEST(what_was_retried_unseen_is_not_retried_again),
         SCENE_TEST(an_id_that_ended_unseen_is_not_enqueued_again),
         SCENE_TEST(a_resume_opens_every_lane_or_is_refused),
+        SCENE_TEST(a_resume_opens_the_lanes_of_groups_that_it_sees_or_is_refused),
+        SCENE_TEST(one_request_takes_the_short_way_and_says_what_the_long_one_says),
         SCENE_TEST(a_lane_that_is_held_hides_no_other_ones_news),
         SCENE_TEST(a_lane_that_is_held_hides_no_other_ones_due_items),
         SCENE_TEST(a_backlog_of_one_workspace_leaves_the_others_their_turn),
         SCENE_TEST(an_open_pause_holds_up_no_other_workspace),
         SCENE_TEST(an_open_cancel_holds_up_no_other_group),
+        SCENE_TEST(an_open_act_holds_up_no_other_workspaces_ends),
+        SCENE_TEST(what_runs_in_a_workspace_that_is_held_goes_on),
+        SCENE_TEST(records_of_a_held_item_keep_their_order),
+        SCENE_TEST(an_open_pause_holds_up_no_other_workspaces_recovery),
+        SCENE_TEST(a_cancel_of_many_never_fails_for_a_set_of_records),
         SCENE_TEST(what_a_prepared_transaction_enqueues_is_found_after_its_commit),
         SCENE_TEST(what_a_node_gives_back_is_told),
         SCENE_TEST(a_free_slot_is_told_to_other_groups_that_wait_for_it),
         SCENE_TEST(a_free_slot_is_told_to_other_nodes_while_one_stands_aside),
+        SCENE_TEST(why_in_sql_names_who_has_the_lock_of_exclusive_dispatch),
         SCENE_TEST(a_key_whose_id_is_refused_stays_free),
     };
-    return cmocka_run_group_tests(tests, open_server, close_server);
+    return cmocka_run_group_tests(tests, scene_open_server, scene_close_server);
 }

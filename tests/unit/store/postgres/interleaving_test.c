@@ -1,238 +1,26 @@
 /* What happens when two transactions meet, each order forced: one is held open by hand, the other one runs into it, and is
  * seen to wait, or to go round it, before the first one ends. */
-#include <errno.h>
-#include <libpq-fe.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <time.h>
 
-#include "base/arena.h"
-#include "store/store.h"
-#include "support/postgres_server.h"
-#include "support/test.h"
-
-#define WAIT_US (20 * MICROSECONDS_PER_SECOND) /* until another connection is seen to wait; fails the test */
-#define LEASE_US (3600 * MICROSECONDS_PER_SECOND)
-
-enum { SQL_SIZE = 1000, URL_SIZE = 256, ARENA_BYTES = 16 * 1024 * 1024 };
-
-static struct postgres_server server;
-
-struct scene {
-    struct store *store;
-    PGconn *a;
-    PGconn *b;
-    int64_t node;
-    struct arena arena;
-    struct weir_error error;
-};
-
-#define ok(call)                                                                                                           \
-    do {                                                                                                                   \
-        if ((call) != WEIR_OK) {                                                                                           \
-            fail_msg("%s: %s (%s)", #call, scene->error.message, scene->error.hint);                                       \
-        }                                                                                                                  \
-    } while (false)
-
-/* --- the scene --- */
-
-static int64_t add_node(struct scene *scene, const char *name, const char *group)
-{
-    struct node_options options = {.name = name,
-                                   .group = group,
-                                   .host = "host",
-                                   .boot_id = name,
-                                   .pid = 1,
-                                   .version = "test",
-                                   .engine = "none",
-                                   .lease_us = LEASE_US};
-    int64_t node = 0;
-    ok(store_node_start(scene->store, &options, &node, &scene->error));
-    return node;
-}
-
-static void add_workspace(struct scene *scene, const char *name, int64_t cap)
-{
-    struct workspace_change change = {.name = name, .max_concurrent = cap, .paused = -1, .create = true};
-    ok(store_set_workspace(scene->store, &change, &scene->error));
-}
-
-static int open_scene(void **state)
-{
-    struct scene *scene = calloc(1, sizeof *scene);
-    char url[URL_SIZE];
-    struct published published;
-    assert_non_null(scene);
-    arena_init(&scene->arena, ARENA_BYTES);
-    (void)postgres_server_ask(&server, "postgres", "DROP SCHEMA IF EXISTS weir CASCADE");
-    postgres_server_url(&server, "postgres", url, sizeof url);
-    struct store_options options = {.url = url, .create = true, .deadline_us = WAIT_US};
-    ok(store_open(&options, &scene->store, &scene->error));
-    ok(store_migrate(scene->store, NULL, &scene->error));
-    ok(store_publish(scene->store, "hello", NULL, "{\"name\":\"hello\",\"steps\":{\"one\":{\"handler\":\"noop\"}}}",
-                     &published, &scene->error));
-    add_workspace(scene, "acme", 1);
-    add_workspace(scene, "beta", 1);
-    scene->node = add_node(scene, "node-1", "default");
-    scene->a = postgres_server_connect(&server);
-    scene->b = postgres_server_connect(&server);
-    *state = scene;
-    return 0;
-}
-
-static int close_scene(void **state)
-{
-    struct scene *scene = *state;
-    json_t *problems = NULL;
-    PQfinish(scene->a);
-    PQfinish(scene->b);
-    ok(store_check(scene->store, &problems, &scene->error));
-    if (json_array_size(problems) > 0) {
-        fail_msg("%s", json_string_value(json_array_get(problems, 0)));
-    }
-    json_decref(problems);
-    store_close(scene->store);
-    arena_close(&scene->arena);
-    free(scene);
-    return 0;
-}
-
-/* --- SQL in a given order --- */
-
-/* The first column of the first row, "" when there is none; static buffer. */
-static const char *result_of(PGconn *connection, PGresult *result, const char *sql)
-{
-    static char value[SQL_SIZE];
-    ExecStatusType status = PQresultStatus(result);
-    if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK) {
-        fail_msg("%s: %s", sql, PQerrorMessage(connection));
-    }
-    bool has = PQntuples(result) > 0 && !PQgetisnull(result, 0, 0);
-    (void)snprintf(value, sizeof value, "%s", has ? PQgetvalue(result, 0, 0) : "");
-    PQclear(result);
-    return value;
-}
-
-static const char *run(PGconn *connection, const char *format, ...) WEIR_PRINTF(2, 3);
-static const char *run(PGconn *connection, const char *format, ...)
-{
-    char sql[SQL_SIZE];
-    va_list arguments;
-    va_start(arguments, format);
-    (void)vsnprintf(sql, sizeof sql, format, arguments);
-    va_end(arguments);
-    return result_of(connection, PQexec(connection, sql), sql);
-}
-
-static long long number(const char *digits)
-{
-    char *end = NULL;
-    errno = 0;
-    long long value = strtoll(digits, &end, 10);
-    assert_true(errno == 0 && end != digits && *end == '\0');
-    return value;
-}
-
-/* Starts it and returns when the server says that it waits for a lock. */
-static void run_into(PGconn *connection, const char *format, ...) WEIR_PRINTF(2, 3);
-static void run_into(PGconn *connection, const char *format, ...)
-{
-    char sql[SQL_SIZE];
-    char waits[SQL_SIZE];
-    va_list arguments;
-    va_start(arguments, format);
-    (void)vsnprintf(sql, sizeof sql, format, arguments);
-    va_end(arguments);
-    assert_int_equal(PQsendQuery(connection, sql), 1);
-    (void)snprintf(waits, sizeof waits, "SELECT count(*) FROM pg_stat_activity WHERE pid = %d AND wait_event_type = 'Lock'",
-                   PQbackendPID(connection));
-    int64_t end_us = clock_boot(clock_system()) + WAIT_US;
-    while (strcmp(postgres_server_ask(&server, "postgres", waits), "1") != 0) {
-        if (clock_boot(clock_system()) > end_us) {
-            fail_msg("%s does not wait", sql);
-        }
-    }
-}
-
-/* What that one answers in the end. */
-static const char *answer(PGconn *connection)
-{
-    const char *value = result_of(connection, PQgetResult(connection), "the one that waited");
-    assert_null(PQgetResult(connection));
-    return value;
-}
-
-static const char *const claim_sql = "SELECT count(*) FROM weir.claim(%lld, '%s', 10, '0', -1) c WHERE c.id IS NOT NULL";
-
-/* --- verbs --- */
-
-static const char *enqueue(struct scene *scene, const char *workspace, const char *group)
-{
-    struct enqueue_request request = {.workspace = workspace, .workflow = "hello", .group = group};
-    struct enqueue_result result = {.status = WEIR_FAILED};
-    ok(store_enqueue(scene->store, &request, 1, &result, &scene->error));
-    assert_int_equal(result.status, WEIR_OK);
-    return arena_copy_string(&scene->arena, result.id);
-}
-
-static struct claim_result claim_as(struct scene *scene, int64_t node, const char *group)
-{
-    struct claim_options options = {.node_id = node, .group = group, .limit = 10, .attempts_max = 3};
-    struct claim_result result = {0};
-    ok(store_claim(scene->store, &options, &scene->arena, &result, &scene->error));
-    return result;
-}
-
-static struct claim_result claim(struct scene *scene)
-{
-    return claim_as(scene, scene->node, "default");
-}
-
-static enum weir_status record(struct scene *scene, enum record_kind kind, const struct claimed_item *item)
-{
-    struct record record = {.kind = kind, .fence = item->fence};
-    struct record_summary summary = {0};
-    memcpy(record.id, item->id, sizeof record.id);
-    ok(store_record(scene->store, scene->node, &record, 1, &summary, &scene->error));
-    return record.status;
-}
-
-static struct recover_result recover(struct scene *scene)
-{
-    struct recover_options options = {.handovers_max = 5, .limit = RECOVER_BATCH};
-    struct recover_result result = {0};
-    ok(store_recover(scene->store, &options, &result, &scene->error));
-    return result;
-}
-
-static void end_lease(struct scene *scene)
-{
-    (void)run(scene->b, "UPDATE weir.nodes SET expires_at = 0 WHERE id = %lld", (long long)scene->node);
-}
-
-/* record() of the old fence, by SQL: COMPLETED. */
-static const char *const complete_sql =
-    "SELECT coalesce(max(r.outcome), 'done') FROM weir.record(%lld, ARRAY['%s'::uuid], ARRAY[%lld], ARRAY[6], ARRAY[0], "
-    "ARRAY[false], ARRAY[NULL], ARRAY[NULL], '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}') r";
+#include "unit/store/postgres/scene.h"
 
 /* --- claim against claim --- */
 
 static void a_claim_goes_round_the_lanes_of_another_one(void **state)
 {
     struct scene *scene = *state;
-    (void)enqueue(scene, "acme", NULL);
-    (void)enqueue(scene, "acme", NULL);
+    (void)enqueue_for(scene, "acme", NULL);
+    (void)enqueue_for(scene, "acme", NULL);
     (void)run(scene->a, "SELECT weir.freshen_lanes('0', 100)");
     (void)run(scene->a, "BEGIN");
-    assert_string_equal(run(scene->a, claim_sql, (long long)scene->node, "default"), "1");
-    const char *other = enqueue(scene, "beta", NULL);
-    struct claim_result second = claim(scene); /* neither waits for long nor takes what is taken */
+    assert_string_equal(run(scene->a, CLAIM_SQL, (long long)scene->node, "default"), "1");
+    const char *other = enqueue_for(scene, "beta", NULL);
+    struct claim_result second = claim(scene, 10); /* neither waits for long nor takes what is taken */
     assert_int_equal(second.count, 1);
     assert_string_equal(second.items[0].id, other);
     assert_true(second.more); /* a lane was passed over: come again */
     (void)run(scene->a, "COMMIT");
-    assert_int_equal(claim(scene).count, 0);
+    assert_int_equal(claim(scene, 10).count, 0);
 }
 
 /* With time enough: the lane is open when the second one looks, so it finds both. */
@@ -240,13 +28,13 @@ static void claims_of_a_group_take_turns(void **state)
 {
     struct scene *scene = *state;
     int64_t other = add_node(scene, "node-2", "default");
-    (void)enqueue(scene, "acme", NULL);
-    (void)enqueue(scene, "beta", NULL);
+    (void)enqueue_for(scene, "acme", NULL);
+    (void)enqueue_for(scene, "beta", NULL);
     (void)run(scene->a, "SELECT weir.freshen_lanes('0', 100)");
     (void)run(scene->a, "ALTER FUNCTION weir.await_turn(text) SET lock_timeout = '60s'");
     (void)run(scene->a, "BEGIN");
-    assert_string_equal(run(scene->a, claim_sql, (long long)scene->node, "default"), "2");
-    run_into(scene->b, claim_sql, (long long)other, "default");
+    assert_string_equal(run(scene->a, CLAIM_SQL, (long long)scene->node, "default"), "2");
+    run_into(scene->b, CLAIM_SQL, (long long)other, "default");
     (void)run(scene->a, "ROLLBACK");
     assert_string_equal(answer(scene->b), "2");
 }
@@ -254,15 +42,15 @@ static void claims_of_a_group_take_turns(void **state)
 static void a_claim_that_is_undone_leaves_everything_to_the_next(void **state)
 {
     struct scene *scene = *state;
-    const char *id = enqueue(scene, "acme", NULL);
+    const char *id = enqueue_for(scene, "acme", NULL);
     (void)run(scene->a, "BEGIN");
     (void)run(scene->a, "SELECT weir.freshen_lanes('0', 100)");
-    assert_string_equal(run(scene->a, claim_sql, (long long)scene->node, "default"), "1");
-    struct claim_result between = claim(scene);
+    assert_string_equal(run(scene->a, CLAIM_SQL, (long long)scene->node, "default"), "1");
+    struct claim_result between = claim(scene, 10);
     assert_int_equal(between.count, 0);
     assert_true(between.more);
     (void)run(scene->a, "ROLLBACK");
-    struct claim_result after = claim(scene);
+    struct claim_result after = claim(scene, 10);
     assert_int_equal(after.count, 1);
     assert_string_equal(after.items[0].id, id);
 }
@@ -274,18 +62,18 @@ static void two_groups_never_take_one_slot_twice(void **state)
     int64_t other = add_node(scene, "node-2", "batch");
     for (int round = 0; round < 2; round++) {
         bool undone = round == 0;
-        (void)enqueue(scene, "acme", NULL);
-        (void)enqueue(scene, "acme", "batch");
+        (void)enqueue_for(scene, "acme", NULL);
+        (void)enqueue_for(scene, "acme", "batch");
         (void)run(scene->a, "SELECT weir.freshen_lanes('0', 100)");
         (void)run(scene->a, "BEGIN");
-        assert_string_equal(run(scene->a, claim_sql, (long long)scene->node, "default"), "1");
-        run_into(scene->b, claim_sql, (long long)other, "batch");
+        assert_string_equal(run(scene->a, CLAIM_SQL, (long long)scene->node, "default"), "1");
+        run_into(scene->b, CLAIM_SQL, (long long)other, "batch");
         (void)run(scene->a, undone ? "ROLLBACK" : "COMMIT");
         assert_string_equal(answer(scene->b), undone ? "1" : "0");
         assert_string_equal(run(scene->a, "SELECT slots_used FROM weir.workspaces WHERE name = 'acme'"), "1");
         if (undone) {
             (void)run(scene->a, "SELECT weir.cancel_items(ARRAY(SELECT id FROM weir.workflow_execution_queue), 'x', 'x')");
-            (void)run(scene->a, complete_sql, (long long)other,
+            (void)run(scene->a, COMPLETE_SQL, (long long)other,
                       run(scene->b, "SELECT id FROM weir.workflow_execution_queue WHERE phase = 2"),
                       number(run(scene->b, "SELECT fence FROM weir.workflow_execution_queue WHERE phase = 2")));
         }
@@ -302,10 +90,10 @@ static void a_long_enqueue_blocks_nobody_and_is_not_forgotten(void **state)
     (void)run(scene->a, "BEGIN");
     char late[UUID_TEXT_MAX];
     text_copy(late, sizeof late, run(scene->a, "SELECT weir.enqueue(workspace => 'acme', workflow => 'hello')"));
-    assert_int_equal(claim(scene).count, 0);
+    assert_int_equal(claim(scene, 10).count, 0);
     for (int i = 0; i < 3; i++) {
-        const char *id = enqueue(scene, "acme", NULL);
-        struct claim_result result = claim(scene);
+        const char *id = enqueue_for(scene, "acme", NULL);
+        struct claim_result result = claim(scene, 10);
         assert_int_equal(result.count, 1);
         assert_string_equal(result.items[0].id, id);
     }
@@ -313,7 +101,7 @@ static void a_long_enqueue_blocks_nobody_and_is_not_forgotten(void **state)
     struct next_work next = {0};
     ok(store_next_work(scene->store, scene->node, "default", &next, &scene->error));
     assert_true(next.ready);
-    struct claim_result last = claim(scene);
+    struct claim_result last = claim(scene, 10);
     assert_int_equal(last.count, 1);
     assert_string_equal(last.items[0].id, late);
 }
@@ -324,12 +112,12 @@ static void the_story_of_what_came_during_a_claim_begins_with_its_enqueue(void *
     struct scene *scene = *state;
     struct enqueue_request urgent = {.workspace = "acme", .workflow = "hello", .priority = 1};
     struct enqueue_result result = {.status = WEIR_FAILED};
-    (void)enqueue(scene, "acme", NULL);
+    (void)enqueue_for(scene, "acme", NULL);
     (void)run(scene->a, "SELECT weir.freshen_lanes('0', 100)");
     (void)run(scene->a, "UPDATE weir.lanes SET head_rank = -9223372036854775808"); /* its head is not known */
     (void)run(scene->a, "BEGIN");
     (void)run(scene->a, "SELECT 1 FROM weir.workspaces WHERE name = 'acme' FOR NO KEY UPDATE");
-    run_into(scene->b, claim_sql, (long long)scene->node, "default");
+    run_into(scene->b, CLAIM_SQL, (long long)scene->node, "default");
     ok(store_enqueue(scene->store, &urgent, 1, &result, &scene->error));
     (void)run(scene->a, "COMMIT");
     assert_string_equal(answer(scene->b), "1");
@@ -346,9 +134,9 @@ static void an_enqueue_that_is_undone_leaves_nothing(void **state)
     struct scene *scene = *state;
     (void)run(scene->a, "BEGIN");
     (void)run(scene->a, "SELECT weir.enqueue(workspace => 'acme', workflow => 'hello')");
-    assert_int_equal(claim(scene).count, 0);
+    assert_int_equal(claim(scene, 10).count, 0);
     (void)run(scene->a, "ROLLBACK");
-    assert_int_equal(claim(scene).count, 0);
+    assert_int_equal(claim(scene, 10).count, 0);
     assert_string_equal(run(scene->a, "SELECT count(*) FROM weir.lane_wakeups"), "0");
 }
 
@@ -356,16 +144,16 @@ static void an_enqueue_that_is_undone_leaves_nothing(void **state)
 static void a_slot_freed_during_a_fold_opens_the_lane(void **state)
 {
     struct scene *scene = *state;
-    (void)enqueue(scene, "acme", NULL);
-    struct claim_result first = claim(scene);
+    (void)enqueue_for(scene, "acme", NULL);
+    struct claim_result first = claim(scene, 10);
     assert_int_equal(first.count, 1);
     (void)run(scene->a, "BEGIN");
     assert_string_equal(
-        run(scene->a, complete_sql, (long long)scene->node, first.items[0].id, (long long)first.items[0].fence), "done");
-    const char *next = enqueue(scene, "acme", NULL);
-    assert_int_equal(claim(scene).count, 0); /* folds; sees a full workspace */
+        run(scene->a, COMPLETE_SQL, (long long)scene->node, first.items[0].id, (long long)first.items[0].fence), "done");
+    const char *next = enqueue_for(scene, "acme", NULL);
+    assert_int_equal(claim(scene, 10).count, 0); /* folds; sees a full workspace */
     (void)run(scene->a, "COMMIT");
-    struct claim_result second = claim(scene);
+    struct claim_result second = claim(scene, 10);
     assert_int_equal(second.count, 1);
     assert_string_equal(second.items[0].id, next);
 }
@@ -373,10 +161,7 @@ static void a_slot_freed_during_a_fold_opens_the_lane(void **state)
 /* A large claim leaves the lane of a workspace that it fills ready; a small one closes it. */
 static struct claim_result claim_many(struct scene *scene)
 {
-    struct claim_options options = {.node_id = scene->node, .group = "default", .limit = 64, .attempts_max = 3};
-    struct claim_result result = {0};
-    ok(store_claim(scene->store, &options, &scene->arena, &result, &scene->error));
-    return result;
+    return claim(scene, 64);
 }
 
 static const char *const ready_sql = "SELECT l.ready FROM weir.lanes l JOIN weir.workspaces w ON w.id = l.workspace_id "
@@ -385,8 +170,8 @@ static const char *const ready_sql = "SELECT l.ready FROM weir.lanes l JOIN weir
 static void an_end_before_the_lanes_next_turn_needs_no_wake_up(void **state)
 {
     struct scene *scene = *state;
-    (void)enqueue(scene, "acme", NULL);
-    const char *next = enqueue(scene, "acme", NULL);
+    (void)enqueue_for(scene, "acme", NULL);
+    const char *next = enqueue_for(scene, "acme", NULL);
     struct claim_result first = claim_many(scene);
     assert_int_equal(first.count, 1);
     assert_string_equal(run(scene->a, ready_sql), "t");
@@ -401,45 +186,45 @@ static void an_end_before_the_lanes_next_turn_needs_no_wake_up(void **state)
 static void a_slot_freed_while_its_lane_is_closed_opens_it(void **state)
 {
     struct scene *scene = *state;
-    (void)enqueue(scene, "acme", NULL);
-    (void)enqueue(scene, "acme", NULL);
+    (void)enqueue_for(scene, "acme", NULL);
+    (void)enqueue_for(scene, "acme", NULL);
     struct claim_result first = claim_many(scene);
     assert_int_equal(first.count, 1);
     (void)run(scene->a, "BEGIN");
-    assert_string_equal(run(scene->a, claim_sql, (long long)scene->node, "default"), "0");
+    assert_string_equal(run(scene->a, CLAIM_SQL, (long long)scene->node, "default"), "0");
     assert_string_equal(run(scene->a, ready_sql), "f");
-    run_into(scene->b, complete_sql, (long long)scene->node, first.items[0].id, (long long)first.items[0].fence);
+    run_into(scene->b, COMPLETE_SQL, (long long)scene->node, first.items[0].id, (long long)first.items[0].fence);
     (void)run(scene->a, "COMMIT");
     assert_string_equal(answer(scene->b), "done");
     assert_string_equal(run(scene->a, ready_sql), "t");
-    assert_int_equal(claim(scene).count, 1);
+    assert_int_equal(claim(scene, 10).count, 1);
 }
 
 /* The slot is being freed while a claim finds the workspace full: the claim neither waits long nor closes the lane. */
 static void a_lane_is_not_closed_while_its_slot_is_being_freed(void **state)
 {
     struct scene *scene = *state;
-    (void)enqueue(scene, "acme", NULL);
-    (void)enqueue(scene, "acme", NULL);
+    (void)enqueue_for(scene, "acme", NULL);
+    (void)enqueue_for(scene, "acme", NULL);
     struct claim_result first = claim_many(scene);
     assert_int_equal(first.count, 1);
     (void)run(scene->a, "BEGIN");
     assert_string_equal(
-        run(scene->a, complete_sql, (long long)scene->node, first.items[0].id, (long long)first.items[0].fence), "done");
-    assert_int_equal(claim(scene).count, 0);
+        run(scene->a, COMPLETE_SQL, (long long)scene->node, first.items[0].id, (long long)first.items[0].fence), "done");
+    assert_int_equal(claim(scene, 10).count, 0);
     (void)run(scene->a, "COMMIT");
     assert_string_equal(run(scene->a, ready_sql), "t");
     assert_string_equal(run(scene->a, "SELECT count(*) FROM weir.lane_wakeups"), "0");
-    assert_int_equal(claim(scene).count, 1);
+    assert_int_equal(claim(scene, 10).count, 1);
 }
 
 /* Who frees a slot waits for no lane: one that somebody holds gets a wake-up. */
 static void a_slot_freed_while_its_lane_is_held_leaves_a_wake_up(void **state)
 {
     struct scene *scene = *state;
-    (void)enqueue(scene, "acme", NULL);
-    (void)enqueue(scene, "acme", NULL);
-    struct claim_result first = claim(scene);
+    (void)enqueue_for(scene, "acme", NULL);
+    (void)enqueue_for(scene, "acme", NULL);
+    struct claim_result first = claim(scene, 10);
     assert_int_equal(first.count, 1);
     assert_string_equal(run(scene->a, ready_sql), "f");
     (void)run(scene->a, "BEGIN");
@@ -447,7 +232,7 @@ static void a_slot_freed_while_its_lane_is_held_leaves_a_wake_up(void **state)
     assert_int_equal(record(scene, RECORD_COMPLETED, &first.items[0]), WEIR_OK);
     assert_string_equal(run(scene->b, "SELECT count(*) FROM weir.lane_wakeups"), "1");
     (void)run(scene->a, "COMMIT");
-    assert_int_equal(claim(scene).count, 1);
+    assert_int_equal(claim(scene, 10).count, 1);
 }
 
 /* Nothing makes a lane count what is not there; should it be so, the slots go back and the claim comes to an end. */
@@ -455,10 +240,10 @@ static void slots_for_items_that_are_not_there_go_back(void **state)
 {
     struct scene *scene = *state;
     add_workspace(scene, "acme", 5);
-    (void)enqueue(scene, "acme", NULL);
+    (void)enqueue_for(scene, "acme", NULL);
     (void)run(scene->a, "SELECT weir.freshen_lanes('0', 100)");
     (void)run(scene->a, "UPDATE weir.lanes SET runnable = runnable + 3");
-    assert_int_equal(claim(scene).count, 1);
+    assert_int_equal(claim(scene, 10).count, 1);
     assert_string_equal(run(scene->a, "SELECT slots_used FROM weir.workspaces WHERE name = 'acme'"), "1");
     assert_string_equal(run(scene->a, ready_sql), "f");
     (void)run(scene->a, "UPDATE weir.lanes SET runnable = runnable - 3");
@@ -471,13 +256,13 @@ static void a_cap_lowered_before_the_claim_reads_it_counts(void **state)
     struct scene *scene = *state;
     add_workspace(scene, "acme", 5);
     for (int i = 0; i < 5; i++) {
-        (void)enqueue(scene, "acme", NULL);
+        (void)enqueue_for(scene, "acme", NULL);
     }
     (void)run(scene->b, "SELECT weir.freshen_lanes('0', 100)");
     (void)run(scene->a, "BEGIN");
     /* As change_plan() does. Who changes one workspace has its lanes, so that no claim comes that far. */
     (void)run(scene->a, "UPDATE weir.workspaces SET slots_max = 2, max_concurrent = 2 WHERE name = 'acme'");
-    run_into(scene->b, claim_sql, (long long)scene->node, "default");
+    run_into(scene->b, CLAIM_SQL, (long long)scene->node, "default");
     (void)run(scene->a, "COMMIT");
     assert_string_equal(answer(scene->b), "2");
 }
@@ -487,19 +272,19 @@ static void a_cap_lowered_during_a_claim_waits_and_counts_afterwards(void **stat
     struct scene *scene = *state;
     add_workspace(scene, "acme", 2);
     for (int i = 0; i < 5; i++) {
-        (void)enqueue(scene, "acme", NULL);
+        (void)enqueue_for(scene, "acme", NULL);
     }
     (void)run(scene->a, "SELECT weir.freshen_lanes('0', 100)");
     (void)run(scene->a, "BEGIN");
-    assert_string_equal(run(scene->a, claim_sql, (long long)scene->node, "default"), "2");
+    assert_string_equal(run(scene->a, CLAIM_SQL, (long long)scene->node, "default"), "2");
     run_into(scene->b, "SELECT weir.change_workspace('acme', NULL, 1, NULL, false)");
     (void)run(scene->a, "COMMIT");
     (void)answer(scene->b);
-    assert_int_equal(claim(scene).count, 0);
-    (void)run(scene->a, complete_sql, (long long)scene->node,
+    assert_int_equal(claim(scene, 10).count, 0);
+    (void)run(scene->a, COMPLETE_SQL, (long long)scene->node,
               run(scene->b, "SELECT id FROM weir.workflow_execution_queue WHERE phase = 2 ORDER BY id LIMIT 1"),
               number(run(scene->b, "SELECT max(fence) FROM weir.workflow_execution_queue")));
-    assert_int_equal(claim(scene).count, 0); /* one runs still, and one is what the cap allows */
+    assert_int_equal(claim(scene, 10).count, 0); /* one runs still, and one is what the cap allows */
 }
 
 /* --- complete against recover --- */
@@ -507,12 +292,12 @@ static void a_cap_lowered_during_a_claim_waits_and_counts_afterwards(void **stat
 static void an_end_that_comes_during_a_handover_is_refused(void **state)
 {
     struct scene *scene = *state;
-    (void)enqueue(scene, "acme", NULL);
-    struct claim_result held = claim(scene);
+    (void)enqueue_for(scene, "acme", NULL);
+    struct claim_result held = claim(scene, 10);
     end_lease(scene);
     (void)run(scene->a, "BEGIN");
     assert_string_equal(run(scene->a, "SELECT r.handed_over FROM weir.recover(NULL, '{}', '{}', '{}', 5, 500) r"), "1");
-    run_into(scene->b, complete_sql, (long long)scene->node, held.items[0].id, (long long)held.items[0].fence);
+    run_into(scene->b, COMPLETE_SQL, (long long)scene->node, held.items[0].id, (long long)held.items[0].fence);
     (void)run(scene->a, "COMMIT");
     assert_string_equal(answer(scene->b), "stale_fence");
     assert_string_equal(run(scene->a, "SELECT count(*) FROM weir.workflow_executions"), "0");
@@ -522,12 +307,12 @@ static void an_end_that_comes_during_a_handover_is_refused(void **state)
 static void an_end_under_way_is_not_handed_over(void **state)
 {
     struct scene *scene = *state;
-    (void)enqueue(scene, "acme", NULL);
-    struct claim_result held = claim(scene);
+    (void)enqueue_for(scene, "acme", NULL);
+    struct claim_result held = claim(scene, 10);
     end_lease(scene);
     (void)run(scene->a, "BEGIN");
     assert_string_equal(
-        run(scene->a, complete_sql, (long long)scene->node, held.items[0].id, (long long)held.items[0].fence), "done");
+        run(scene->a, COMPLETE_SQL, (long long)scene->node, held.items[0].id, (long long)held.items[0].fence), "done");
     struct recover_result first = recover(scene);
     assert_int_equal(first.nodes, 1);
     assert_int_equal(first.handed_over, 0);
@@ -542,8 +327,8 @@ static void an_end_under_way_is_not_handed_over(void **state)
 static void a_step_under_way_is_on_record_before_the_handover(void **state)
 {
     struct scene *scene = *state;
-    (void)enqueue(scene, "acme", NULL);
-    struct claim_result held = claim(scene);
+    (void)enqueue_for(scene, "acme", NULL);
+    struct claim_result held = claim(scene, 10);
     end_lease(scene);
     (void)run(scene->a, "BEGIN");
     (void)run(
@@ -563,11 +348,11 @@ static void a_step_under_way_is_on_record_before_the_handover(void **state)
 static void a_node_is_not_declared_dead_during_its_claim(void **state)
 {
     struct scene *scene = *state;
-    (void)enqueue(scene, "acme", NULL);
+    (void)enqueue_for(scene, "acme", NULL);
     (void)run(scene->a, "SELECT weir.freshen_lanes('0', 100)");
     end_lease(scene);
     (void)run(scene->a, "BEGIN");
-    assert_string_equal(run(scene->a, claim_sql, (long long)scene->node, "default"), "1");
+    assert_string_equal(run(scene->a, CLAIM_SQL, (long long)scene->node, "default"), "1");
     assert_int_equal(recover(scene).nodes, 0);
     (void)run(scene->a, "COMMIT");
     struct recover_result after = recover(scene);
@@ -578,12 +363,12 @@ static void a_node_is_not_declared_dead_during_its_claim(void **state)
 static void a_claim_of_a_node_that_is_declared_dead_meanwhile_takes_nothing(void **state)
 {
     struct scene *scene = *state;
-    (void)enqueue(scene, "acme", NULL);
+    (void)enqueue_for(scene, "acme", NULL);
     (void)run(scene->a, "SELECT weir.freshen_lanes('0', 100)");
     end_lease(scene);
     (void)run(scene->a, "BEGIN");
     (void)run(scene->a, "SELECT weir.recover(NULL, '{}', '{}', '{}', 5, 500)");
-    run_into(scene->b, claim_sql, (long long)scene->node, "default");
+    run_into(scene->b, CLAIM_SQL, (long long)scene->node, "default");
     (void)run(scene->a, "COMMIT");
     assert_string_equal(answer(scene->b), "0");
 }
@@ -593,10 +378,10 @@ static void a_heartbeat_goes_on_during_a_claim(void **state)
 {
     struct scene *scene = *state;
     struct node_beat beat = {.engine_reachable = true};
-    (void)enqueue(scene, "acme", NULL);
+    (void)enqueue_for(scene, "acme", NULL);
     (void)run(scene->a, "SELECT weir.freshen_lanes('0', 100)");
     (void)run(scene->a, "BEGIN");
-    assert_string_equal(run(scene->a, claim_sql, (long long)scene->node, "default"), "1");
+    assert_string_equal(run(scene->a, CLAIM_SQL, (long long)scene->node, "default"), "1");
     (void)run(scene->b, "SET lock_timeout = 1000"); /* of the server: what waits fails */
     (void)run(scene->b, "UPDATE weir.nodes SET expires_at = expires_at + 1 WHERE id = %lld", (long long)scene->node);
     ok(store_node_beat(scene->store, scene->node, &beat, &scene->error));
@@ -608,12 +393,12 @@ static void a_heartbeat_goes_on_during_a_claim(void **state)
 static void a_cancel_under_way_keeps_its_item_from_claims(void **state)
 {
     struct scene *scene = *state;
-    const char *id = enqueue(scene, "acme", NULL);
+    const char *id = enqueue_for(scene, "acme", NULL);
     (void)run(scene->a, "BEGIN");
     (void)run(scene->a, "SELECT weir.cancel_items(ARRAY['%s'::uuid], 'me', 'why')", id);
-    assert_int_equal(claim(scene).count, 0);
+    assert_int_equal(claim(scene, 10).count, 0);
     (void)run(scene->a, "ROLLBACK");
-    struct claim_result result = claim(scene);
+    struct claim_result result = claim(scene, 10);
     assert_int_equal(result.count, 1);
     assert_string_equal(result.items[0].id, id);
 }
@@ -621,10 +406,10 @@ static void a_cancel_under_way_keeps_its_item_from_claims(void **state)
 static void a_cancel_waits_for_the_claim_and_is_passed_on(void **state)
 {
     struct scene *scene = *state;
-    const char *id = enqueue(scene, "acme", NULL);
+    const char *id = enqueue_for(scene, "acme", NULL);
     (void)run(scene->a, "SELECT weir.freshen_lanes('0', 100)");
     (void)run(scene->a, "BEGIN");
-    assert_string_equal(run(scene->a, claim_sql, (long long)scene->node, "default"), "1");
+    assert_string_equal(run(scene->a, CLAIM_SQL, (long long)scene->node, "default"), "1");
     run_into(scene->b, "SELECT weir.cancel_items(ARRAY['%s'::uuid], 'me', 'why')", id);
     (void)run(scene->a, "COMMIT");
     (void)answer(scene->b);
@@ -639,8 +424,8 @@ static void a_cancel_waits_for_the_claim_and_is_passed_on(void **state)
 static void a_put_back_between_look_and_lock_is_still_cancelled(void **state)
 {
     struct scene *scene = *state;
-    (void)enqueue(scene, "acme", NULL);
-    struct claim_result held = claim(scene);
+    (void)enqueue_for(scene, "acme", NULL);
+    struct claim_result held = claim(scene, 10);
     (void)run(scene->a, "BEGIN");
     (void)run(scene->a,
               "SELECT weir.record(%lld, ARRAY['%s'::uuid], ARRAY[%lld], ARRAY[3], ARRAY[0], ARRAY[false], ARRAY[NULL], "
@@ -685,7 +470,7 @@ static void a_claim_whose_answer_was_lost_is_asked_for_again(void **state)
     struct lost_claim lost = {.scene = scene};
     pthread_t thread;
     add_workspace(scene, "acme", 2);
-    const char *first = enqueue(scene, "acme", NULL);
+    const char *first = enqueue_for(scene, "acme", NULL);
     (void)run(scene->a, "SELECT weir.freshen_lanes('0', 100)");
     (void)run(scene->a, "BEGIN; SELECT 1 FROM weir.workspaces FOR UPDATE");
     assert_int_equal(pthread_create(&thread, NULL, claim_and_lose, &lost), 0);
@@ -694,35 +479,19 @@ static void a_claim_whose_answer_was_lost_is_asked_for_again(void **state)
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_int_equal(lost.status, WEIR_COMMIT_UNKNOWN);
     (void)run(scene->a, "COMMIT");
-    assert_string_equal(run(scene->a, claim_sql, (long long)scene->node, "default"), "1");
+    assert_string_equal(run(scene->a, CLAIM_SQL, (long long)scene->node, "default"), "1");
     struct next_work next = {0};
     ok(store_next_work(scene->store, scene->node, "default", &next, &scene->error));
     assert_true(next.ready);
-    struct claim_result again = claim(scene);
+    struct claim_result again = claim(scene, 10);
     assert_int_equal(again.count, 1);
     assert_string_equal(again.items[0].id, first);
-    const char *second = enqueue(scene, "acme", NULL);
-    struct claim_result next_claim = claim(scene);
+    const char *second = enqueue_for(scene, "acme", NULL);
+    struct claim_result next_claim = claim(scene, 10);
     assert_int_equal(next_claim.count, 1);
     assert_string_equal(next_claim.items[0].id, second);
     assert_int_equal(record(scene, RECORD_COMPLETED, &again.items[0]), WEIR_OK);
 }
-
-static int open_server(void **state)
-{
-    (void)state;
-    postgres_server_open(&server, NULL, false);
-    return 0;
-}
-
-static int close_server(void **state)
-{
-    (void)state;
-    postgres_server_close(&server);
-    return 0;
-}
-
-#define SCENE_TEST(name) cmocka_unit_test_setup_teardown(name, open_scene, close_scene)
 
 int main(void)
 {
@@ -753,5 +522,5 @@ int main(void)
         SCENE_TEST(a_put_back_between_look_and_lock_is_still_cancelled),
         SCENE_TEST(a_claim_whose_answer_was_lost_is_asked_for_again),
     };
-    return cmocka_run_group_tests(tests, open_server, close_server);
+    return cmocka_run_group_tests(tests, scene_open_server, scene_close_server);
 }

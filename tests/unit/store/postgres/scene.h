@@ -1,0 +1,89 @@
+/* A fresh schema on a server of the program's own, a node, two connections that the test drives by hand, and short words
+ * for what tests of orders do all the time. Everything asserts; a failed call prints its error. Threads: the main one.
+ *
+ * Each test has its own scene: SCENE_TEST(name) in a group that runs between scene_open_server and scene_close_server. */
+#ifndef WEIR_TESTS_UNIT_STORE_POSTGRES_SCENE_H
+#define WEIR_TESTS_UNIT_STORE_POSTGRES_SCENE_H
+
+#include <libpq-fe.h>
+
+#include "base/arena.h"
+#include "base/clock.h"
+#include "store/store.h"
+#include "support/postgres_server.h"
+#include "support/test.h"
+
+#define WAIT_US (20 * MICROSECONDS_PER_SECOND) /* until another connection is seen to wait; fails the test */
+#define LEASE_US (3600 * MICROSECONDS_PER_SECOND)
+
+enum { SQL_SIZE = 1000 };
+
+extern struct postgres_server server;
+
+struct scene {
+    struct store *store;
+    PGconn *a;
+    PGconn *b;
+    int64_t node; /* of the group "default" */
+    struct arena arena;
+    struct weir_error error;
+};
+
+#define ok(call)                                                                                                           \
+    do {                                                                                                                   \
+        if ((call) != WEIR_OK) {                                                                                           \
+            fail_msg("%s: %s (%s)", #call, scene->error.message, scene->error.hint);                                       \
+        }                                                                                                                  \
+    } while (false)
+
+/* It takes prepared transactions. */
+int scene_open_server(void **state);
+int scene_close_server(void **state);
+
+/* Workflow "hello" for everybody, workspaces acme and beta with one slot each, a node. */
+int scene_open(void **state);
+/* The same with other room in acme, of which no lane is made yet either. */
+int scene_open_with(void **state, int64_t acme_cap);
+/* The check of the store must find nothing. */
+int scene_close(void **state);
+
+#define SCENE_TEST(name) cmocka_unit_test_setup_teardown(name, scene_open, scene_close)
+
+int64_t add_node(struct scene *scene, const char *name, const char *group);
+/* Or gives one that is there another cap. */
+void add_workspace(struct scene *scene, const char *name, int64_t cap);
+
+/* --- SQL in a given order --- */
+
+/* The first column of the first row, "" when there is none; static buffer. */
+const char *run(PGconn *connection, const char *format, ...) WEIR_PRINTF(2, 3);
+/* Starts it and returns when the server says that it waits for a lock. */
+void run_into(PGconn *connection, const char *format, ...) WEIR_PRINTF(2, 3);
+/* What that one answers in the end; static buffer. */
+const char *answer(PGconn *connection);
+/* The SQLSTATE with which it fails, "" when it does not; static buffer. */
+const char *refusal(PGconn *connection, const char *format, ...) WEIR_PRINTF(2, 3);
+long long number(const char *digits);
+
+/* node, group; answers how many it took. */
+#define CLAIM_SQL "SELECT count(*) FROM weir.claim(%lld, '%s', 10, '0', -1) c WHERE c.id IS NOT NULL"
+/* node, id, fence; record() of COMPLETED, answers 'done' or the outcome. */
+#define COMPLETE_SQL                                                                                                       \
+    "SELECT coalesce(max(r.outcome), 'done') FROM weir.record(%lld, ARRAY['%s'::uuid], ARRAY[%lld], ARRAY[6], ARRAY[0], "  \
+    "ARRAY[false], ARRAY[NULL], ARRAY[NULL], '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}') r"
+
+/* --- verbs --- */
+
+/* A "hello" that must be accepted; the id lives in the scene. `group`: NULL = the default. */
+const char *enqueue_for(struct scene *scene, const char *workspace, const char *group);
+struct claim_result claim_as(struct scene *scene, int64_t node, const char *group, size_t limit);
+struct claim_result claim(struct scene *scene, size_t limit);
+/* Claims one, which must be this one. */
+struct claimed_item claim_one(struct scene *scene, const char *id);
+struct record record_of(enum record_kind kind, const struct claimed_item *item);
+/* One record of the scene's node, its own status answered. */
+enum weir_status record(struct scene *scene, enum record_kind kind, const struct claimed_item *item);
+struct recover_result recover(struct scene *scene);
+void end_lease(struct scene *scene);
+
+#endif
