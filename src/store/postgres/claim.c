@@ -19,12 +19,6 @@
  * when something has ended. */
 enum { WAKEUPS_LEAST = 10000, WAKEUPS_PER_ITEM = 64 };
 
-/* A lane that a record opens stands where its group stood when the record looked, which may be before where it stands when
- * the record commits. So lanes are looked for from where the group stood before the oldest transaction began that still
- * runs. One that runs for longer than this, many times what a record takes, is not waited for: what it opens is found by the
- * full look. Beside an open transaction a claim walks what has died since then. */
-#define MARK_AGES_US (MICROSECONDS_PER_SECOND / 4)
-
 /* The columns of claim_items and claims_in_doubt. `more` of an item is about its lane, that of the last row about the
  * claim; the last row's fence is none, but the `below` of a pass_mark. */
 enum {
@@ -51,14 +45,6 @@ enum {
     FRESH_LEFT_OVER
 };
 
-static void forget_passes(struct claim_memory *memory)
-{
-    memory->first_pass = INT64_MIN;
-    memory->aged = (struct pass_mark){.pass = INT64_MIN};
-    memory->next_aged = memory->aged;
-    memory->mark_count = 0;
-}
-
 static struct claim_memory *remember(struct store *store, int64_t node_id)
 {
     struct claim_memory *memory = &postgres_of(store)->claims;
@@ -66,10 +52,10 @@ static struct claim_memory *remember(struct store *store, int64_t node_id)
     if (memory->node_id != node_id) {
         memset(memory, 0, sizeof *memory);
         memory->node_id = node_id;
-        forget_passes(memory);
+        first_pass_forget(&memory->first_pass);
     }
     if (memory->drops != postgres_of(store)->link.drops) {
-        forget_passes(memory); /* it may be another server, which has not come as far */
+        first_pass_forget(&memory->first_pass); /* it may be another server, which has not come as far */
     }
     if (memory->seen[0] == '\0' || memory->drops != postgres_of(store)->link.drops || now_us >= memory->full_look_boot_us) {
         text_copy(memory->seen, sizeof memory->seen, "0");
@@ -82,7 +68,7 @@ static struct claim_memory *remember(struct store *store, int64_t node_id)
 
 static int64_t from_pass(const struct claim_memory *memory)
 {
-    return memory->looks_at_all ? INT64_MIN : memory->first_pass;
+    return memory->looks_at_all ? INT64_MIN : memory->first_pass.pass;
 }
 
 enum weir_status postgres_next_work(struct store *store, int64_t node_id, const char *group, struct next_work *ret_next,
@@ -272,59 +258,6 @@ static enum weir_status claim_again(struct store *store, struct claim_memory *me
     return status;
 }
 
-/* Whether a transaction that was running in `seen` (xmin:xmax:running, ascending) began before the mark, and after the aged
- * one. Of a text that had to be cut short xmax is the oldest running one. */
-static bool is_waited_for(const char *seen, const struct pass_mark *aged, const struct pass_mark *mark)
-{
-    char *rest = NULL;
-    (void)strtoull(seen, &rest, 10);
-    if (*rest != ':' || strtoull(rest + 1, &rest, 10) < mark->below || *rest != ':') {
-        return true;
-    }
-    while (rest[1] != '\0') {
-        uint64_t running = strtoull(rest + 1, &rest, 10);
-        if (running >= aged->below) {
-            return running < mark->below;
-        }
-    }
-    return false;
-}
-
-/* Where what will still be opened stands at the least: the latest mark before which everybody began who was running before
- * this claim looked. */
-static int64_t settled_pass(const struct claim_memory *memory)
-{
-    size_t first = memory->mark_count > PASS_MARKS ? memory->mark_count - PASS_MARKS : 0;
-    for (size_t n = memory->mark_count; n > first; n--) {
-        const struct pass_mark *mark = &memory->marks[(n - 1) % PASS_MARKS];
-        if (!is_waited_for(memory->seen, &memory->aged, mark)) {
-            return mark->pass;
-        }
-    }
-    return memory->aged.pass;
-}
-
-/* What is ready stands at mark.pass or behind. */
-static void note_first_pass(struct claim_memory *memory, struct pass_mark mark)
-{
-    int64_t now_us = clock_boot(clock_system());
-    memory->looks_at_all = false;
-    if (mark.pass < memory->aged.pass) {
-        memory->aged = mark;
-        memory->next_aged = mark;
-        memory->mark_count = 0;
-    } else if (now_us >= memory->next_aged_boot_us) {
-        memory->aged = memory->next_aged;
-        memory->next_aged = mark;
-        memory->next_aged_boot_us = time_add(now_us, MARK_AGES_US);
-    }
-    int64_t settled = settled_pass(memory);
-    memory->first_pass = mark.pass < settled ? mark.pass : settled;
-    if (mark.below > 0) {
-        memory->marks[memory->mark_count++ % PASS_MARKS] = mark;
-    }
-}
-
 /* What a claim answers: its items, then, in the last row, what it says about all of them. */
 static enum weir_status take_items(struct link *link, struct claim_memory *memory, size_t limit, struct arena *arena,
                                    const PGresult *result, struct claim_result *claim, struct weir_error *error)
@@ -336,8 +269,10 @@ static enum weir_status take_items(struct link *link, struct claim_memory *memor
     claim->more = claim->more || result_bool(result, last, ITEM_MORE);
     if (!result_null(result, last, ITEM_FIRST_PASS)) {
         bool is_item = !result_null(result, last, ITEM_ID); /* of claim_fresh */
-        note_first_pass(memory, (struct pass_mark){.pass = result_int(result, last, ITEM_FIRST_PASS),
-                                                   .below = is_item ? 0 : (uint64_t)result_int(result, last, ITEM_FENCE)});
+        struct pass_mark mark = {.pass = result_int(result, last, ITEM_FIRST_PASS),
+                                 .below = is_item ? 0 : (uint64_t)result_int(result, last, ITEM_FENCE)};
+        memory->looks_at_all = false;
+        first_pass_note(&memory->first_pass, mark, memory->seen, clock_boot(clock_system()));
     }
     enum weir_status status =
         read_items(result, arena, claim) ? read_steps(link, arena, claim, error) : error_out_of_memory(error);

@@ -14,18 +14,11 @@
 #ifndef WEIR_STORE_POSTGRES_POSTGRES_STORE_H
 #define WEIR_STORE_POSTGRES_POSTGRES_STORE_H
 
+#include "store/postgres/first_pass.h"
 #include "store/postgres/link.h"
 #include "store/postgres/postgres.h"
 
 enum { SEEN_SIZE = 50 * 21 + 1 }; /* the most that snapshot_text() in migrations/0010 gives */
-
-/* Where the group stood when a claim read it. Transactions from `below` on began after that: what they open stands there or behind. */
-struct pass_mark {
-    int64_t pass;
-    uint64_t below;
-};
-
-enum { PASS_MARKS = 16 };
 
 /* What a handle that claims remembers between two claims. Only hints and doubts: all of it may be forgotten. */
 struct claim_memory {
@@ -33,13 +26,8 @@ struct claim_memory {
     unsigned drops;            /* of the connection that told it */
     int64_t full_look_boot_us; /* then everything is looked at again */
     char seen[SEEN_SIZE];      /* wake-ups of what was committed in this snapshot are folded; "0": of nothing */
-    int64_t first_pass;        /* no lane below this pass is ready, and none will be */
-    struct pass_mark aged;     /* of a while ago: who began before it has ended, or is not waited for */
-    struct pass_mark next_aged;
-    int64_t next_aged_boot_us; /* then the one takes the place of the other */
-    struct pass_mark marks[PASS_MARKS]; /* of the last claims; number n is at n % PASS_MARKS */
-    size_t mark_count;                  /* ever */
-    bool looks_at_all;           /* the next claim also looks at lanes below first_pass */
+    struct first_pass first_pass;
+    bool looks_at_all;           /* the next claim also looks at lanes below it */
     int64_t last_fence;          /* the newest claim that arrived here ... */
     char last_id[UUID_TEXT_MAX]; /* ... up to this item */
     size_t fits;                 /* of what is in doubt so many may fit into memory; 0 = not tried */

@@ -239,7 +239,9 @@ static void lanes_that_had_their_turn_are_not_looked_at(void **state)
                 add_workspace(scene, name, 1);
             }
             enqueue_for(scene, name);
-            assert_int_equal(claim_and_end(scene), 1);
+            if (i % 2 == 1) {
+                assert_int_equal(claim_and_end(scene), 2);
+            }
         }
     }
     const char *pass = arena_copy_string(&scene->arena, run(scene->onlooker, "SELECT pass FROM weir.executor_groups"));
