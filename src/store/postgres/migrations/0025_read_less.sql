@@ -1,6 +1,6 @@
--- What a claim reads, and what it reads beside a transaction that somebody keeps open (0010, 0022). Measured with ten workspaces, an item of
--- each: 291 buffers before, 246 now. With 1,000 workspaces after 40,000 executions beside an open transaction, ten at a time: 1,431
--- before, 313 now.
+-- What a claim reads, and what it reads beside a transaction that somebody keeps open (0010, 0022). Measured with ten workspaces, an
+-- item of each: 291 buffers before, 246 now. With 1,000 workspaces after 40,000 executions beside an open transaction, ten at a time:
+-- 1,431 before, 313 now.
 --
 -- 1. Each update of a workspace, a lane or a group fetched the old row once more, to see whether a foreign key is concerned: it never is.
 -- Lanes are made only by make_lanes(), from the group and for a workspace that is there; plans are never removed, and who gives one to
@@ -9,7 +9,7 @@
 -- 3. Lanes that were opened while the others of their round waited stood at the same pass as those which had had their turn, so that
 -- look and claim walked the dead index entries of all of these, three times. Now the group stands one behind its last turn (a stride is
 -- 720 at the least): who is opened later stands behind who was opened before, and a look begins behind what was served. A claim walks
--- to the first ready lane once. Where a look may begin is for the node to say (store/postgres/claim.c); it needs to know which
+-- to the first ready lane once. Where a look may begin is for the node to say (store/postgres/first_pass.h); it needs to know which
 -- transactions were not begun yet when the claim read where its group stands, so that is told in `fence` of the last row.
 -- 4. A transaction that enqueues much, one by one, leaves a wake-up for each. Until it ends nobody sees them; every look walked them
 -- all (100,000 of them: 7 ms each of up to four times a claim).

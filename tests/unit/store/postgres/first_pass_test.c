@@ -1,4 +1,5 @@
-/* Where a claim may begin: beyond what was served, never beyond what somebody is still opening. Time and snapshots are given. */
+/* Where a claim may begin: beyond what was served, never beyond what somebody is still opening. Time and snapshots are
+ * given. */
 #include "store/postgres/first_pass.h"
 #include "support/test.h"
 
@@ -40,9 +41,9 @@ static void a_snapshot_of_before_the_mark_says_nothing_about_it(void **state)
     first_pass_forget(&first);
     (void)note(&first, 10, 100, "100:100:", 0);
     (void)note(&first, 20, 110, "105:105:", 1);
-    assert_int_equal(note(&first, 30, 120, "105:105:", 2), 10);  /* nothing was folded anew */
-    assert_int_equal(note(&first, 40, 130, "101:101:", 3), 10);  /* cut short: 101 runs, and others */
-    assert_int_equal(note(&first, 50, 140, "0", 4), INT64_MIN);  /* not known */
+    assert_int_equal(note(&first, 30, 120, "105:105:", 2), 10); /* nothing was folded anew */
+    assert_int_equal(note(&first, 40, 130, "101:101:", 3), 10); /* cut short: 101 runs, and others */
+    assert_int_equal(note(&first, 50, 140, "0", 4), INT64_MIN); /* not known */
     assert_int_equal(note(&first, 60, 150, "145:150:x", 5), INT64_MIN);
     assert_int_equal(note(&first, 70, 160, "145", 6), INT64_MIN);
 }

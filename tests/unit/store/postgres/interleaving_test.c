@@ -340,9 +340,9 @@ static void the_story_of_what_came_during_a_claim_begins_with_its_enqueue(void *
             "SELECT string_agg(e.event, ' ') FROM (SELECT event FROM weir.execution_events WHERE execution_id = '%s') e",
             result.id),
         "enqueue claim");
-    assert_string_equal(run(scene->a, "SELECT claimed_at >= created_at FROM weir.workflow_execution_queue WHERE id = '%s'",
-                            result.id),
-                        "t");
+    assert_string_equal(
+        run(scene->a, "SELECT claimed_at >= created_at FROM weir.workflow_execution_queue WHERE id = '%s'", result.id),
+        "t");
 }
 
 /* One that was enqueued by a clock that went back afterwards, taken by each of the ways that a claim has. */
@@ -377,8 +377,8 @@ static void an_enqueue_that_is_undone_leaves_nothing(void **state)
     assert_string_equal(run(scene->a, "SELECT count(*) FROM weir.lane_wakeups"), "0");
 }
 
-/* A lane is opened where its group stood, and is not there yet when a claim finds that the group has gone on: that claim must
- * not be the measure of where the next one begins. */
+/* A lane is opened where its group stood, and is not there yet when a claim finds that the group has gone on: that claim
+ * must not be the measure of where the next one begins. */
 static void a_lane_that_is_opened_slowly_is_found_at_once(void **state)
 {
     struct scene *scene = *state;
