@@ -19,14 +19,8 @@
  * when something has ended. */
 enum { WAKEUPS_LEAST = 10000, WAKEUPS_PER_ITEM = 64 };
 
-/* A lane that a record opens stands where its group stood when the record looked, which may be before where it stands when
- * the record commits. So lanes are looked for from where they began this long ago: many times what a record takes from that
- * look to its commit. One that takes longer is found by the full look. Beside an open transaction a claim walks what has
- * died since. */
-#define FIRST_PASS_LAG_US (MICROSECONDS_PER_SECOND / 4)
-
 /* The columns of claim_items and claims_in_doubt. `more` of an item is about its lane, that of the last row about the
- * claim. */
+ * claim; the last row's fence is none, but the `below` of a pass_mark. */
 enum {
     ITEM_ID,
     ITEM_FENCE,
@@ -58,8 +52,10 @@ static struct claim_memory *remember(struct store *store, int64_t node_id)
     if (memory->node_id != node_id) {
         memset(memory, 0, sizeof *memory);
         memory->node_id = node_id;
-        memory->first_pass = INT64_MIN;
-        memory->next_first_pass = INT64_MIN;
+        first_pass_forget(&memory->first_pass);
+    }
+    if (memory->drops != postgres_of(store)->link.drops) {
+        first_pass_forget(&memory->first_pass); /* it may be another server, which has not come as far */
     }
     if (memory->seen[0] == '\0' || memory->drops != postgres_of(store)->link.drops || now_us >= memory->full_look_boot_us) {
         text_copy(memory->seen, sizeof memory->seen, "0");
@@ -72,7 +68,7 @@ static struct claim_memory *remember(struct store *store, int64_t node_id)
 
 static int64_t from_pass(const struct claim_memory *memory)
 {
-    return memory->looks_at_all ? INT64_MIN : memory->first_pass;
+    return memory->looks_at_all ? INT64_MIN : memory->first_pass.pass;
 }
 
 enum weir_status postgres_next_work(struct store *store, int64_t node_id, const char *group, struct next_work *ret_next,
@@ -262,20 +258,6 @@ static enum weir_status claim_again(struct store *store, struct claim_memory *me
     return status;
 }
 
-static void note_first_pass(struct claim_memory *memory, int64_t first_pass)
-{
-    int64_t now_us = clock_boot(clock_system());
-    memory->looks_at_all = false;
-    if (first_pass < memory->first_pass) {
-        memory->first_pass = first_pass;
-        memory->next_first_pass = first_pass;
-    } else if (now_us >= memory->next_pass_boot_us) {
-        memory->first_pass = memory->next_first_pass;
-        memory->next_first_pass = first_pass;
-        memory->next_pass_boot_us = time_add(now_us, FIRST_PASS_LAG_US);
-    }
-}
-
 /* What a claim answers: its items, then, in the last row, what it says about all of them. */
 static enum weir_status take_items(struct link *link, struct claim_memory *memory, size_t limit, struct arena *arena,
                                    const PGresult *result, struct claim_result *claim, struct weir_error *error)
@@ -286,7 +268,11 @@ static enum weir_status take_items(struct link *link, struct claim_memory *memor
     claim->lanes = (size_t)result_int(result, last, ITEM_LANES);
     claim->more = claim->more || result_bool(result, last, ITEM_MORE);
     if (!result_null(result, last, ITEM_FIRST_PASS)) {
-        note_first_pass(memory, result_int(result, last, ITEM_FIRST_PASS));
+        bool is_item = !result_null(result, last, ITEM_ID); /* of claim_fresh */
+        struct pass_mark mark = {.pass = result_int(result, last, ITEM_FIRST_PASS),
+                                 .below = is_item ? 0 : (uint64_t)result_int(result, last, ITEM_FENCE)};
+        memory->looks_at_all = false;
+        first_pass_note(&memory->first_pass, mark, memory->seen, clock_boot(clock_system()));
     }
     enum weir_status status =
         read_items(result, arena, claim) ? read_steps(link, arena, claim, error) : error_out_of_memory(error);

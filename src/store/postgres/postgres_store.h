@@ -14,6 +14,7 @@
 #ifndef WEIR_STORE_POSTGRES_POSTGRES_STORE_H
 #define WEIR_STORE_POSTGRES_POSTGRES_STORE_H
 
+#include "store/postgres/first_pass.h"
 #include "store/postgres/link.h"
 #include "store/postgres/postgres.h"
 
@@ -25,10 +26,8 @@ struct claim_memory {
     unsigned drops;            /* of the connection that told it */
     int64_t full_look_boot_us; /* then everything is looked at again */
     char seen[SEEN_SIZE];      /* wake-ups of what was committed in this snapshot are folded; "0": of nothing */
-    int64_t first_pass;        /* no lane below this pass was ready a while ago */
-    int64_t next_first_pass;   /* the same of a later look, that counts from next_pass_boot_us on */
-    int64_t next_pass_boot_us;
-    bool looks_at_all;           /* the next claim also looks at lanes below first_pass */
+    struct first_pass first_pass;
+    bool looks_at_all;           /* the next claim also looks at lanes below it */
     int64_t last_fence;          /* the newest claim that arrived here ... */
     char last_id[UUID_TEXT_MAX]; /* ... up to this item */
     size_t fits;                 /* of what is in doubt so many may fit into memory; 0 = not tried */

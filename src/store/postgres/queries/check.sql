@@ -39,6 +39,12 @@ SELECT format('lane %s is not that of its group and workspace', l.id)
 FROM :schema.lanes l LEFT JOIN :schema.executor_groups g ON g.name = l.executor_group
 WHERE l.id IS DISTINCT FROM :schema.lane_id(g.id, l.workspace_id)
 UNION ALL
+SELECT format('lane %s is of a workspace that is not there', l.id)
+FROM :schema.lanes l WHERE NOT EXISTS (SELECT 1 FROM :schema.workspaces w WHERE w.id = l.workspace_id)
+UNION ALL
+SELECT format('workspace %s: its plan %s is not there', w.name, w.plan)
+FROM :schema.workspaces w WHERE NOT EXISTS (SELECT 1 FROM :schema.plans p WHERE p.name = w.plan)
+UNION ALL
 SELECT format('workspace %s: slots_max is %s, its plan and override say %s', w.name, w.slots_max,
               coalesce(w.max_concurrent, p.max_concurrent))
 FROM :schema.workspaces w JOIN :schema.plans p ON p.name = w.plan

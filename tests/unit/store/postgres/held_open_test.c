@@ -80,6 +80,58 @@ static void wake_ups_that_died_are_not_looked_at_again(void **state)
     assert_int_equal(claim_and_end(scene), 1);
 }
 
+/* A look that began before it ended has to come back to it; until then there is nothing to be seen. */
+static void wake_ups_of_a_transaction_that_runs_are_not_looked_at(void **state)
+{
+    struct scene *scene = *state;
+    char looks[4][SQL_SIZE];
+    enqueue(scene);
+    (void)run(scene->a, "BEGIN; INSERT INTO weir.lane_wakeups (lane_id) SELECT 1 FROM generate_series(1, 300)");
+    assert_int_equal(claim_and_end(scene), 1); /* so that others began after it */
+    const char *seen = arena_copy_string(&scene->arena, run(scene->b, "SELECT pg_current_snapshot()"));
+    (void)snprintf(looks[0], sizeof looks[0], "SELECT weir.look(%lld, 'default', '%s', 0)", (long long)scene->node, seen);
+    (void)snprintf(looks[1], sizeof looks[1], "SELECT weir.freshen_lanes('%s', 1000)", seen);
+    (void)snprintf(looks[2], sizeof looks[2], "SELECT weir.fold_wakeups('%s', 1000)", seen);
+    (void)snprintf(looks[3], sizeof looks[3], "SELECT weir.claim_fresh(%lld, 'default', '%s', 0, 1000)",
+                   (long long)scene->node, seen);
+    for (int i = 0; i < 4; i++) {
+        assert_in_range(entries_read(scene, "lane_wakeups_pkey", looks[i]), 0, 10);
+    }
+    (void)run(scene->a, "COMMIT");
+    assert_true(entries_read(scene, "lane_wakeups_pkey", looks[2]) >= 300);
+    (void)run(scene->b, "DELETE FROM weir.lane_wakeups");
+}
+
+/* As many as stand in one round, none at the place of another: what was opened later stands behind what was served. */
+static void lanes_that_had_their_turn_are_not_looked_at(void **state)
+{
+    struct scene *scene = *state;
+    char sql[SQL_SIZE];
+    char name[32];
+    (void)run(scene->a, "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1");
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < ROUNDS; i++) {
+            (void)snprintf(name, sizeof name, "w%02d", i);
+            if (round == 0) {
+                add_workspace(scene, name, 1);
+            }
+            (void)enqueue_for(scene, name, NULL);
+            if (i % 2 == 1) {
+                assert_int_equal(claim_and_end(scene), 2);
+            }
+        }
+    }
+    const char *pass = arena_copy_string(&scene->arena, run(scene->b, "SELECT pass FROM weir.executor_groups"));
+    enqueue(scene);
+    (void)enqueue_for(scene, "w00", NULL);
+    (void)run(scene->b, "SELECT weir.freshen_lanes('0', 1000)");
+    (void)snprintf(sql, sizeof sql, "SELECT weir.claim(%lld, 'default', 10, '0', -1)", (long long)scene->node);
+    assert_true(entries_read(scene, "lanes_ready", sql) > ROUNDS); /* they are all there still */
+    (void)snprintf(sql, sizeof sql, "SELECT weir.claim(%lld, 'default', 10, '0', %s)", (long long)scene->node, pass);
+    assert_in_range(entries_read(scene, "lanes_ready", sql), 1, 10);
+    assert_int_equal(claim_and_end(scene), 2);
+}
+
 static void versions_of_a_lane_that_died_are_not_looked_at(void **state)
 {
     struct scene *scene = *state;
@@ -273,6 +325,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(wake_ups_that_died_are_not_looked_at_again),
+        TEST(wake_ups_of_a_transaction_that_runs_are_not_looked_at),
+        TEST(lanes_that_had_their_turn_are_not_looked_at),
         TEST(versions_of_a_lane_that_died_are_not_looked_at),
         TEST(what_an_old_transaction_enqueued_is_found_when_it_commits),
         TEST(many_open_transactions_are_seen_as_well),

@@ -127,6 +127,30 @@ static void the_story_of_what_came_during_a_claim_begins_with_its_enqueue(void *
             "SELECT string_agg(e.event, ' ') FROM (SELECT event FROM weir.execution_events WHERE execution_id = '%s') e",
             result.id),
         "enqueue claim");
+    assert_string_equal(
+        run(scene->a, "SELECT claimed_at >= created_at FROM weir.workflow_execution_queue WHERE id = '%s'", result.id),
+        "t");
+}
+
+/* One that was enqueued by a clock that went back afterwards, taken by each of the ways that a claim has. */
+static void nothing_is_claimed_before_it_was_enqueued(void **state)
+{
+    struct scene *scene = *state;
+    add_workspace(scene, "acme", 2);
+    for (int i = 0; i < 2; i++) {
+        (void)run(scene->a, "BEGIN");
+        (void)run(scene->a, "SELECT weir.enqueue(workspace => 'acme', workflow => 'hello')");
+        (void)run(scene->a, "UPDATE weir.workflow_execution_queue SET created_at = weir.store_time() + 3600000000 "
+                            "WHERE status = 'PENDING'");
+        (void)run(scene->a, "COMMIT");
+        if (i == 0) {
+            (void)run(scene->a, "SELECT weir.freshen_lanes('0', 100)"); /* else claim_fresh() takes it */
+        }
+        struct claim_result result = claim(scene, 10);
+        assert_int_equal(result.count, 1);
+        assert_true(result.items[0].claimed_at_us >= result.items[0].created_at_us);
+    }
+    assert_string_equal(run(scene->a, "SELECT bool_and(claimed_at >= created_at) FROM weir.workflow_execution_queue"), "t");
 }
 
 static void an_enqueue_that_is_undone_leaves_nothing(void **state)
@@ -138,6 +162,32 @@ static void an_enqueue_that_is_undone_leaves_nothing(void **state)
     (void)run(scene->a, "ROLLBACK");
     assert_int_equal(claim(scene, 10).count, 0);
     assert_string_equal(run(scene->a, "SELECT count(*) FROM weir.lane_wakeups"), "0");
+}
+
+/* A lane is opened where its group stood, and is not there yet when a claim finds that the group has gone on: that claim
+ * must not be the measure of where the next one begins. */
+static void a_lane_that_is_opened_slowly_is_found_at_once(void **state)
+{
+    struct scene *scene = *state;
+    struct next_work next = {0};
+    add_workspace(scene, "gamma", 1);
+    (void)enqueue_for(scene, "acme", NULL);
+    (void)enqueue_for(scene, "acme", NULL);
+    struct claim_result first = claim(scene, 10);
+    assert_int_equal(first.count, 1);
+    (void)run(scene->a, "BEGIN");
+    (void)run(scene->a,
+              "SELECT weir.record(%lld, ARRAY['%s'::uuid], ARRAY[%lld], ARRAY[6], ARRAY[0], ARRAY[true], ARRAY[NULL], "
+              "ARRAY[NULL], '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}')",
+              (long long)scene->node, first.items[0].id, (long long)first.items[0].fence);
+    (void)run(scene->b, "UPDATE weir.executor_groups SET pass = pass + 10 * 720720");
+    (void)enqueue_for(scene, "beta", NULL);
+    (void)enqueue_for(scene, "gamma", NULL);
+    assert_int_equal(claim(scene, 10).count, 2);
+    (void)run(scene->a, "COMMIT");
+    ok(store_next_work(scene->store, scene->node, "default", &next, &scene->error));
+    assert_true(next.ready);
+    assert_int_equal(claim(scene, 10).count, 1);
 }
 
 /* An enqueue is folded while the workspace looks full, though its slot is being freed. */
@@ -502,6 +552,8 @@ int main(void)
         SCENE_TEST(two_groups_never_take_one_slot_twice),
         SCENE_TEST(a_long_enqueue_blocks_nobody_and_is_not_forgotten),
         SCENE_TEST(the_story_of_what_came_during_a_claim_begins_with_its_enqueue),
+        SCENE_TEST(nothing_is_claimed_before_it_was_enqueued),
+        SCENE_TEST(a_lane_that_is_opened_slowly_is_found_at_once),
         SCENE_TEST(an_enqueue_that_is_undone_leaves_nothing),
         SCENE_TEST(a_slot_freed_during_a_fold_opens_the_lane),
         SCENE_TEST(an_end_before_the_lanes_next_turn_needs_no_wake_up),

@@ -187,6 +187,9 @@ static void the_check_finds_what_was_broken_on_purpose(void **state)
          " SELECT id, executor_group, workspace_id FROM weir.lanes",
          "is there 2 times"},
         {"SELECT weir.fold_wakeups('0', 100); UPDATE weir.lanes SET id = id + 1", "is not that of its group and workspace"},
+        {"SELECT weir.fold_wakeups('0', 100); UPDATE weir.lanes SET workspace_id = 99",
+         "is of a workspace that is not there"},
+        {"UPDATE weir.workspaces SET plan = 'gone'", "its plan gone is not there"},
         {"INSERT INTO weir.workflow_executions (id, lane_id, workspace_id, definition_id, status, priority, run_at, "
          "attempts,"
          " deferrals, handovers, interruptions, fence, node_id, has_params, created_at, finished_at)"
