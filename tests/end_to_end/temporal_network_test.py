@@ -23,7 +23,7 @@ WORKSPACES = [f'w{i}' for i in range(10)]
 def _begin(weir, fates=FATES):
     """The answer of a start that is lost in silence is missed when its deadline is over: ten seconds later."""
     print(f'# WEIR_TEST_SEED={SEED}', flush=True)
-    server = Server(durable=True)
+    server = Server()
     worker = server.worker('q')
     proxy = Proxy(server.port, SEED, fates)
     prepare(weir, server, workspaces=WORKSPACES, address=proxy.address)
