@@ -9,8 +9,7 @@ usage: temporal_campaign.py BINARY MINUTES [EXECUTIONS [KILLS]]      WEIR_TEST_S
 
 EXECUTIONS (10,000, or 1,000 a minute if that is more) over 100 workspaces are enqueued at once. Faults go on for MINUTES,
 and until KILLS (100) nodes are dead, at each point at least one, and every other kind of fault was there; then until the
-last execution ends there are none. With 2 minutes and 60 kills it is over within ten on two cores. The times that it prints
-are told, not judged.
+last execution ends there are none. With 3 minutes it took ten on two cores. The times that it prints are told, not judged.
 """
 
 import collections
