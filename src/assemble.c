@@ -54,12 +54,13 @@ enum weir_status assemble_signal(const char *name, const struct engine_options *
 }
 
 enum weir_status assemble_terminate(const char *name, const struct engine_options *options, int64_t timeout_us,
-                                    const char *execution_id, const char *reason, struct weir_error *error)
+                                    const char *execution_id, const char *reason, temporal_awaits *awaits, void *context,
+                                    struct weir_error *error)
 {
     struct temporal_operator *operator= NULL;
     enum weir_status status = open_operator(name, options, timeout_us, "terminations", &operator, error);
     if (status == WEIR_OK) {
-        status = temporal_terminate(operator, execution_id, reason, error);
+        status = temporal_terminate(operator, execution_id, reason, awaits, context, error);
         temporal_operator_close(operator);
     }
     return status;

@@ -32,7 +32,7 @@ WEIR_MUST_CHECK enum weir_status assemble_signal(const char *name, const struct 
                                                  const char *request_id, struct weir_error *error);
 WEIR_MUST_CHECK enum weir_status assemble_terminate(const char *name, const struct engine_options *options,
                                                     int64_t timeout_us, const char *execution_id, const char *reason,
-                                                    struct weir_error *error);
+                                                    temporal_awaits *awaits, void *context, struct weir_error *error);
 /* Tells how the engine's service is; nothing for an engine without one. */
 WEIR_MUST_CHECK enum weir_status assemble_examine(const char *name, const struct engine_options *options,
                                                   int64_t timeout_us, const char *const *queues, size_t count,

@@ -33,14 +33,13 @@ int64_t temporal_settings_timeout(const struct invocation *invocation)
     return invocation_number(invocation, "timeout", SERVICE_TIMEOUT_US);
 }
 
-enum weir_status temporal_settings_terminate(const struct invocation *invocation, const json_t *execution,
-                                             const char *reason, struct weir_error *error)
+enum weir_status temporal_settings_terminate(const struct invocation *invocation, const struct settings *settings,
+                                             const char *id, const char *reason, temporal_awaits *awaits, void *context,
+                                             struct weir_error *error)
 {
     struct temporal_options temporal;
-    const char *group = json_string_value(json_object_get(execution, "executor_group"));
-    struct settings settings = settings_of_group(invocation->settings, group);
-    temporal_settings_read(&settings, &temporal);
+    temporal_settings_read(settings, &temporal);
     struct engine_options options = {.temporal = &temporal};
-    return assemble_terminate(settings_text(&settings, SETTING_ENGINE), &options, temporal_settings_timeout(invocation),
-                              json_string_value(json_object_get(execution, "id")), reason, error);
+    return assemble_terminate(settings_text(settings, SETTING_ENGINE), &options, temporal_settings_timeout(invocation), id,
+                              reason, awaits, context, error);
 }

@@ -10,9 +10,10 @@
 void temporal_settings_read(const struct settings *settings, struct temporal_options *ret_options);
 /* How long a verb waits for the service: --timeout, or ten seconds. */
 int64_t temporal_settings_timeout(const struct invocation *invocation);
-/* Ends the workflow of an execution (of store_show()) at once, with the settings of its group. Errors as
- * assemble_terminate(). */
-WEIR_MUST_CHECK enum weir_status temporal_settings_terminate(const struct invocation *invocation, const json_t *execution,
-                                                             const char *reason, struct weir_error *error);
+/* assemble_terminate() with these settings, those of the execution's group. */
+WEIR_MUST_CHECK enum weir_status temporal_settings_terminate(const struct invocation *invocation,
+                                                             const struct settings *settings, const char *id,
+                                                             const char *reason, temporal_awaits *awaits, void *context,
+                                                             struct weir_error *error);
 
 #endif

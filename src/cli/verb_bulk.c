@@ -14,7 +14,7 @@
 #include "cli/fields.h"
 #include "cli/filter.h"
 #include "cli/interrupt.h"
-#include "cli/temporal_settings.h"
+#include "cli/terminate.h"
 
 enum { BULK_CHUNK = 500, BULK_ASK_ABOVE = 100 };
 
@@ -33,7 +33,8 @@ struct bulk {
     int64_t refused;
     enum weir_status first_refusal;
     struct weir_error refusal;
-    json_t *items; /* of those named by id: {"id", "act", "new_id"}; for -o json */
+    json_t *items;        /* of those named by id: {"id", "act", "new_id"}; for -o json */
+    json_t *to_terminate; /* ids of what was cancelled; NULL: --terminate was not said */
 };
 
 #define BIT(state) (1U << (state))
@@ -185,6 +186,10 @@ static enum weir_status act_on_id(struct bulk *bulk, const char *id, struct weir
         result = (struct bulk_result){.refused = 1, .first_refusal = status, .refusal = *error};
     }
     add_result(bulk, &result);
+    if (result.changed > 0 && bulk->to_terminate != NULL &&
+        json_array_append_new(bulk->to_terminate, json_string(whole)) != 0) {
+        return error_out_of_memory(error);
+    }
     if (result.refused > 0 && bulk->invocation->argument_count > 1) {
         output_say_sign(output, SIGN_BAD, "%s: %s", output_safe(output, id), result.refusal.message);
     }
@@ -439,54 +444,38 @@ static enum weir_status run_bulk(struct bulk *bulk, struct weir_error *error)
         return status;
     }
     status = print_summary(bulk, false, error);
+    if (status == WEIR_OK && bulk->to_terminate != NULL) {
+        status = terminate_executions(bulk->invocation, bulk->store, bulk->to_terminate, error);
+    }
     return status == WEIR_OK ? judge(bulk, error) : status;
 }
 
 static enum weir_status bulk_verb(struct invocation *invocation, enum bulk_act act, const char *done_word,
                                   const char *doing_word, struct weir_error *error)
 {
+    bool terminates = act == BULK_CANCEL && invocation_has(invocation, "terminate");
     struct bulk bulk = {.invocation = invocation,
                         .act = act,
                         .done_word = done_word,
                         .doing_word = doing_word,
                         .why = invocation_text(invocation, "reason"),
-                        .items = json_array()};
+                        .items = json_array(),
+                        .to_terminate = terminates ? json_array() : NULL};
     invocation_actor(bulk.actor, sizeof bulk.actor);
-    enum weir_status status = bulk.items == NULL ? error_out_of_memory(error) : run_bulk(&bulk, error);
+    enum weir_status status = bulk.items == NULL || (terminates && bulk.to_terminate == NULL) ? error_out_of_memory(error)
+                                                                                              : run_bulk(&bulk, error);
     json_decref(bulk.items);
+    json_decref(bulk.to_terminate);
     store_close(bulk.store);
-    return status;
-}
-
-/* Each was cancelled before: what had not started never will, and what is being started is cancelled by its node. */
-static enum weir_status terminate_named(struct invocation *invocation, struct weir_error *error)
-{
-    struct store *store = NULL;
-    const char *reason = invocation_text(invocation, "reason");
-    enum weir_status status = invocation_open_store(invocation, STORE_READ, &store, error);
-    for (size_t i = 0; status == WEIR_OK && i < invocation->argument_count; i++) {
-        json_t *execution = NULL;
-        status = store_show(store, invocation->arguments[i], &execution, error);
-        const char *state = json_string_value(json_object_get(execution, "status"));
-        if (status == WEIR_OK && state != NULL && strcmp(state, "DISPATCHED") == 0) {
-            status =
-                temporal_settings_terminate(invocation, execution, reason == NULL ? "asked for in weir" : reason, error);
-        }
-        json_decref(execution);
-    }
-    store_close(store);
     return status;
 }
 
 enum weir_status verb_cancel(struct invocation *invocation, struct weir_error *error)
 {
-    bool terminates = invocation_has(invocation, "terminate");
-    if (terminates && invocation->argument_count == 0) {
+    if (invocation_has(invocation, "terminate") && invocation->argument_count == 0) {
         return invocation_usage_error(invocation, error, "--terminate needs the ids of executions");
     }
-    enum weir_status status = bulk_verb(invocation, BULK_CANCEL, "cancelled", "cancelling", error);
-    return status == WEIR_OK && terminates && !invocation_is_dry_run(invocation) ? terminate_named(invocation, error)
-                                                                                 : status;
+    return bulk_verb(invocation, BULK_CANCEL, "cancelled", "cancelling", error);
 }
 
 enum weir_status verb_retry(struct invocation *invocation, struct weir_error *error)

@@ -7,9 +7,9 @@ more runs open than its cap, and no attempt was spent.
 
 usage: temporal_campaign.py BINARY MINUTES [EXECUTIONS [KILLS]]      WEIR_TEST_SEED replays the random choices
 
-EXECUTIONS (10,000, or 1,000 a minute if that is more) are enqueued at once. Faults go on for MINUTES, and until KILLS (100)
-nodes are dead, at each point at least one, and every other kind of fault was there; then until the last execution ends
-there are none. The times that it prints are told, not judged.
+EXECUTIONS (10,000, or 1,000 a minute if that is more) over 100 workspaces are enqueued at once. Faults go on for MINUTES,
+and until KILLS (100) nodes are dead, at each point at least one, and every other kind of fault was there; then until the
+last execution ends there are none. With 3 minutes it took ten on two cores. The times that it prints are told, not judged.
 """
 
 import collections
@@ -34,7 +34,9 @@ from temporal_scene import prepare
 SEED = int(os.environ.get('WEIR_TEST_SEED') or random.SystemRandom().randrange(1 << 31))
 WORKSPACES = [f'w{i:02}' for i in range(100)]
 CAPS = (1, 2, 5, 20)
-OUTAGE_SECONDS = 60
+OUTAGE_SECONDS, SHORT_OUTAGE_SECONDS = 60, 10  # the short one where the campaign has less than LONG_MINUTES
+LONG_MINUTES = 6
+SICK_SECONDS = 10    # nothing has ended for so long: the service is looked at
 STILL_SECONDS = 45   # nothing has ended for so long: the worker is started anew
 STALL_SECONDS = 600  # nothing has ended for so long without a fault: something is stuck
 RESUME_SECONDS = 2   # the goal of the resumption after an outage
@@ -53,11 +55,12 @@ class Campaign:
     def __init__(self, binary, minutes, count, kills):
         self.chance = random.Random(SEED)
         self.minutes, self.count, self.kills_wanted = minutes, count, kills
+        self.outage_seconds = OUTAGE_SECONDS if minutes >= LONG_MINUTES else SHORT_OUTAGE_SECONDS
         self.folder = tempfile.mkdtemp(prefix='weir-campaign-')
         os.mkdir(os.path.join(self.folder, 'home'))
         self.weir = Weir(os.path.abspath(binary), self.folder)
         self.postgres = PostgresServer()
-        self.server = Server(durable=True)
+        self.server = Server()
         self.worker = self.server.worker('q')
         self.proxy = Proxy(self.server.port, SEED)
         self.database = self.postgres.database()
@@ -71,7 +74,7 @@ class Campaign:
         self.points = itertools.cycle(POINTS)
         self.deaths = collections.Counter()  # by point, or 'random'
         self.faults, self.resumed = collections.Counter(), []
-        self.seen, self.seen_at = 0, time.monotonic()
+        self.seen, self.seen_at, self.mended = 0, time.monotonic(), 0
 
     def node(self, point=None, passes=1):
         """`point`: it kills itself there, at its so many-th pass."""
@@ -89,13 +92,15 @@ class Campaign:
 
     def tend(self):
         """What whoever runs the service and the worker does: a worker that has ended, or stands still, is started anew (the
-        SDK's gives up after an outage), and so is a service that has forgotten its namespace."""
+        SDK's gives up after an outage), and so is a service that cannot go on."""
         done = self.ended()
         if done > self.seen:
             self.seen, self.seen_at = done, time.monotonic()
-        if self.worker.process.poll() is not None or time.monotonic() - self.seen_at > STILL_SECONDS:
+        still = time.monotonic() - self.seen_at
+        was_sick = still > SICK_SECONDS and self.server.mend()
+        if was_sick or self.worker.process.poll() is not None or still > STILL_SECONDS:
             say(f'{done} of {self.count} ended; the worker stands still, or has ended: another one')
-            self.server.mend()
+            self.mended += was_sick
             self.kill_worker()
             self.seen_at = time.monotonic()
         return done
@@ -147,7 +152,7 @@ class Campaign:
         """No byte comes through, on connections of before nor on new ones, and nobody is told; then it is as before."""
         self.proxy.half_open()
         self.proxy.swallows = True
-        time.sleep(OUTAGE_SECONDS)
+        time.sleep(self.outage_seconds)
         self.proxy.swallows = False
         self.watch_resumption('severed network', time.time())
 
@@ -169,13 +174,13 @@ class Campaign:
 
     def freeze(self):
         self.server.freeze(True)
-        time.sleep(OUTAGE_SECONDS)
+        time.sleep(self.outage_seconds)
         self.server.freeze(False)
         self.watch_resumption('freeze', time.time())
 
     def outage(self):
         self.server.kill()
-        time.sleep(OUTAGE_SECONDS)
+        time.sleep(self.outage_seconds)
         listening = threading.Thread(target=self.watch_port)
         listening.start()
         self.server.start()
@@ -201,17 +206,19 @@ class Campaign:
             return int(found) / 1e6 if found else None
         seconds = wait_for('a start after the ' + what, first, 300) - moment
         self.resumed.append((what, seconds))
-        say(f'{seconds:.2f} s after the end of the {what} of {OUTAGE_SECONDS} s a new start is on record')
+        say(f'{seconds:.2f} s after the end of the {what} of {self.outage_seconds} s a new start is on record')
 
     def faults_are_enough(self):
-        return self.kills >= self.kills_wanted and all(self.deaths[point] for point in POINTS)
+        return (self.kills >= self.kills_wanted and all(self.deaths[point] for point in POINTS)
+                and all(self.faults[name] for name in self.faults_wanted))
 
     def disturb(self):
         """One fault after the other: of ten, four kill a node at random and four at a point."""
         begin, seconds = time.monotonic(), self.minutes * 60
-        long_ones = [(0.2, self.outage), (0.4, self.freeze), (0.6, self.sever)] if self.minutes >= 6 else []
+        long_ones = [(0.2, self.outage), (0.4, self.freeze), (0.6, self.sever)]
         others = [self.kill_server, self.cut, self.half_open, self.refuse, self.slow_down, self.kill_worker]
         deck, told = [], 0
+        self.faults_wanted = [fault.__name__ for fault in (*others, self.outage, self.freeze, self.sever)]
         while time.monotonic() - begin < seconds or not self.faults_are_enough():
             deck = deck or others + self.chance.choices(others, k=4) + [self.kill_node, self.kill_node_at_a_point] * 20
             fault = deck.pop(self.chance.randrange(len(deck)))
@@ -227,7 +234,6 @@ class Campaign:
                     f'{sum(self.proxy.lost.values())} answers lost')
                 if done > self.count - 200:
                     self.enqueue(500)
-        self.others_were_there = all(self.faults[fault.__name__] for fault in others)
 
     def enqueue(self, count):
         """Most do nothing; some take their time, and some go on as new."""
@@ -257,8 +263,7 @@ class Campaign:
 
     def check_faults(self):
         """A campaign that disturbed nothing has proved nothing."""
-        assert self.faults_are_enough(), self.deaths
-        assert self.minutes < 1 or self.others_were_there, self.faults
+        assert self.faults_are_enough(), (self.deaths, self.faults)
         assert sum(self.proxy.lost.values()) >= self.count // 100 and set(self.proxy.lost) == set(FATES), self.proxy.lost
 
     def check(self):
@@ -312,6 +317,7 @@ class Campaign:
             f'{dict(self.proxy.lost)}; now in peace')
         self.drain()
         self.check()
+        say(f'of its own accord the service could not go on {self.mended} times, and was restarted')
         for what, seconds in self.resumed:
             say(f'resumed {seconds:.2f} s after the {what} (goal {RESUME_SECONDS} s)')
 

@@ -21,7 +21,7 @@ KILLS = int(os.environ.get('WEIR_TEST_KILLS') or (12 if LONG_CAMPAIGNS else 5))
 
 
 def a_service_that_is_killed_in_the_middle_of_starts_runs_each_once(weir):
-    server = Server(durable=True)
+    server = Server()
     worker = server.worker('q')
     workspaces = [f'w{i}' for i in range(10)]
     prepare(weir, server, workspaces=workspaces)
@@ -39,7 +39,7 @@ def a_service_that_is_killed_in_the_middle_of_starts_runs_each_once(weir):
 
 
 def an_outage_is_told_though_there_is_nothing_to_start(weir):
-    server = Server(durable=True)
+    server = Server()
     server.worker('q')
     prepare(weir, server)
     weir.good('workspace', 'set', 'acme', '--max-concurrent', '1', '-q')
@@ -68,7 +68,7 @@ def an_outage_is_told_though_there_is_nothing_to_start(weir):
 
 
 def a_frozen_service_loses_and_doubles_nothing(weir):
-    server = Server(durable=True)
+    server = Server()
     server.worker('q')
     prepare(weir, server)
     serve(weir)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """weir before a real Temporal service, with a network between them that loses answers after the service has given them,
 cuts, delays, and falls silent. The service's own list must show exactly one run for each execution, and no attempt is
-spent.
+spent. Also: terminations of what may not have been started yet.
 
 usage: temporal_network_test.py BINARY [TEST ...]      WEIR_TEST_SEED replays the random choices, WEIR_TEST_LONG takes more
 executions
@@ -9,12 +9,13 @@ executions
 
 import os
 import random
+import signal
 import sys
 
 from harness import LONG_CAMPAIGNS, run_tests
 from temporal_parts import Server, skip_unless_installed, wait_for
 from temporal_proxy import FATES, Proxy
-from temporal_scene import drain, enqueue_many, prepare, serve
+from temporal_scene import drain, ended, enqueue, enqueue_many, is_stopped, prepare, serve, show
 
 SEED = int(os.environ.get('WEIR_TEST_SEED') or random.SystemRandom().randrange(1 << 31))
 WORKSPACES = [f'w{i}' for i in range(10)]
@@ -23,7 +24,7 @@ WORKSPACES = [f'w{i}' for i in range(10)]
 def _begin(weir, fates=FATES):
     """The answer of a start that is lost in silence is missed when its deadline is over: ten seconds later."""
     print(f'# WEIR_TEST_SEED={SEED}', flush=True)
-    server = Server(durable=True)
+    server = Server()
     worker = server.worker('q')
     proxy = Proxy(server.port, SEED, fates)
     prepare(weir, server, workspaces=WORKSPACES, address=proxy.address)
@@ -76,6 +77,56 @@ def connections_that_are_half_open_are_given_up(weir):
     _completed(weir, 10)
     proxy.half_open()
     _end(weir, server, worker, proxy, ids)
+
+
+# --- a termination that comes before its start is known ---
+
+def _begin_unheeded(weir, fates=FATES):
+    """Nobody polls the task queue, so no workflow heeds a cancel: only a termination ends it."""
+    server = Server()
+    proxy = Proxy(server.port, SEED, fates)
+    prepare(weir, server, queue='nobody', address=proxy.address)
+    return server, proxy
+
+
+def _check_terminated(weir, server, proxy, id):
+    ended(weir, id, 'CANCELLED')
+    weir.close()
+    wanted = ('execution-' + id, 'TERMINATED')
+    wait_for('the termination in the list', lambda: [(run['id'], run['status']) for run in server.runs()] == [wanted])
+    proxy.close()
+    server.close()
+
+
+def a_workflow_whose_start_was_not_answered_is_terminated_all_the_same(weir):
+    server, proxy = _begin_unheeded(weir, fates=('silence',))
+    proxy.loses = 1
+    id = enqueue(weir, 'noop')
+    serve(weir)
+    wait_for('the start', server.runs)
+    assert show(weir, id)['status'] == 'CLAIMED'
+    weir.good('cancel', id, '--terminate')
+    proxy.loses = 0
+    _check_terminated(weir, server, proxy, id)
+
+
+def a_termination_waits_for_a_start_that_is_on_its_way(weir):
+    """The node stands still before it sends the start, until the command that waits for it has told what it waits for."""
+    server, proxy = _begin_unheeded(weir)
+    id, ended_before = enqueue(weir, 'noop'), enqueue(weir, 'noop')
+    weir.good('cancel', ended_before)
+    node = serve(weir, 'before_start_call:stop')
+    wait_for('the node to stand still', lambda: is_stopped(node))
+    early = weir.run('cancel', id, '--terminate', '--timeout', '300ms')
+    assert early.code == 7 and 'whether its start arrived is not known' in early.err, early
+    waiting = weir.start('cancel', ended_before, id, '--terminate', '--timeout', '90s')
+    wait_for('the cancel on record', lambda: len([event for event in show(weir, id)['events']
+                                                  if event['event'] == 'cancel']) == 2)
+    assert server.runs() == []
+    node.send_signal(signal.SIGCONT)
+    out, err = waiting.communicate(timeout=120)
+    assert waiting.returncode == 4 and b'1 cancelled, 1 refused' in err, (out, err)  # one of the two had ended before
+    _check_terminated(weir, server, proxy, id)
 
 
 if __name__ == '__main__':

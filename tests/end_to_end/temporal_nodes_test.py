@@ -41,7 +41,7 @@ def _prepare(weir, billing, sales, sales_namespace):
 
 
 def _all_run_where_their_definitions_say(weir):
-    server = Server(durable=True, namespaces=['sales'])
+    server = Server(namespaces=['sales'])
     workers = server.worker('q'), server.worker('q', 'sales')
     _prepare(weir, server, server, 'sales')
     serve(weir)
@@ -77,7 +77,7 @@ def on_postgresql_too_three_engines_run_in_one_process(weir):
 
 def a_program_of_ones_own_opens_both_engines(weir):
     """examples/two_engines.c, with the public headers and the shared library alone."""
-    server = Server(durable=True)
+    server = Server()
     worker = server.worker('q')
     program = os.path.join(os.environ.get('WEIR_EXAMPLES') or os.path.join(ROOT, 'build', 'examples'), 'two_engines')
     done = subprocess.run([program, weir.path('both.db'), server.address, 'q'], capture_output=True, text=True, timeout=120)
@@ -113,7 +113,7 @@ def what_people_ask_goes_to_the_namespace_of_the_group(weir):
 
 
 def a_service_that_is_away_holds_up_its_own_group_alone(weir):
-    billing, sales = Server(durable=True), Server()
+    billing, sales = Server(), Server()
     billing.worker('q')
     sales.worker('q')
     _prepare(weir, billing, sales, 'default')

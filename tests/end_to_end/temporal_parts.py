@@ -20,6 +20,7 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 DEADLINE_SECONDS = 60
 START_SECONDS = 300  # of the server, and of a program that asks it: on a machine that is busy with other things
 START_TRIES = 4
+SICK = ('interrupted (9)', 'is not found')  # see Server.mend()
 
 
 def installed():
@@ -80,23 +81,27 @@ class Asker:
 ASKER = Asker()
 
 
-class Server:
-    """The development server; `durable` keeps its data over kill() and start()."""
+SERVERS = []  # that are not closed
 
-    def __init__(self, durable=False, settings=(), namespaces=()):
+
+class Server:
+    """The development server. Its data are on a file, so they are still there after kill() and start(); in memory, a busy
+    one was seen to lose them all."""
+
+    def __init__(self, settings=(), namespaces=()):
         self.folder = tempfile.mkdtemp(prefix='weir-temporal-')
         self.port = self.address = None
+        self.log = os.path.join(self.folder, 'log')
         self.command = [os.path.join(FOLDER, 'bin', 'temporal'), 'server', 'start-dev', '--headless', '--ip', '127.0.0.1',
-                        '--log-level', 'error']
-        if durable:
-            self.command += ['--db-filename', os.path.join(self.folder, 'temporal.db'), '--sqlite-pragma',
-                             'journal_mode=WAL', '--sqlite-pragma', 'synchronous=NORMAL']
+                        '--log-level', 'error', '--db-filename', os.path.join(self.folder, 'temporal.db'),
+                        '--sqlite-pragma', 'journal_mode=WAL', '--sqlite-pragma', 'synchronous=NORMAL']
         for namespace in namespaces:
             self.command += ['--namespace', namespace]
         for setting in settings:
             self.command += ['--dynamic-config-value', setting]
         self.process = None
         self.workers = []
+        SERVERS.append(self)
         atexit.register(self.close)
         self.start(anywhere=True)
 
@@ -111,8 +116,9 @@ class Server:
         """False when it ended at once, as it does when another program has taken one of its ports in the meantime."""
         self.address = f'127.0.0.1:{self.port}'
         environment = {**os.environ, 'HOME': self.folder}
-        self.process = subprocess.Popen([*self.command, '--port', str(self.port)], cwd=self.folder, env=environment,
-                                        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        with open(self.log, 'ab') as log:
+            self.process = subprocess.Popen([*self.command, '--port', str(self.port)], cwd=self.folder, env=environment,
+                                            stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         wait_for('the server', lambda: self.process.poll() is not None or self.is_ready(), START_SECONDS)
         return self.process.poll() is None
 
@@ -122,14 +128,24 @@ class Server:
     def kill(self):
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
+        self.process = None
 
     def mend(self):
-        """The development server was seen to forget its namespace as many clients died: "Namespace default is not found",
-        to everybody, until it is restarted. Its data are on a file, so a restart is one more fault, and no more."""
-        if 'is not found' in self.problem():
-            print('# the development server has forgotten its namespace: restarted', flush=True)
-            self.kill()
-            self.start()
+        """Restarts it when it cannot go on, and says whether it did. Where many calls are given up, as clients die, its
+        only connection to SQLite may stay interrupted for ever: it answers everybody with "interrupted (9)", and later
+        that the namespace is not found. Its data are on a file, so a restart is one more fault, and no more."""
+        if self.process is None:
+            return False  # it was killed on purpose
+        code = self.process.poll()
+        problem = f'it ended with {code}' if code is not None else self.problem()
+        if code is None and not any(words in problem for words in SICK):
+            return False
+        with open(self.log, errors='replace') as log:
+            last_words = '# '.join(log.readlines()[-5:])
+        print(f'# the development server is restarted: {problem}; its last words:\n# {last_words}', flush=True)
+        self.kill()
+        self.start()
+        return True
 
     def freeze(self, frozen):
         self.process.send_signal(signal.SIGSTOP if frozen else signal.SIGCONT)
@@ -137,7 +153,9 @@ class Server:
     def close(self):
         for worker in self.workers:
             worker.close()
-        if self.process is not None and self.process.poll() is None:
+        if self in SERVERS:
+            SERVERS.remove(self)
+        if self.process is not None:
             self.process.send_signal(signal.SIGCONT)
             self.kill()
         shutil.rmtree(self.folder, ignore_errors=True)

@@ -47,7 +47,7 @@ class Scene:
         self.postgres = PostgresServer()
         self.database = self.postgres.database()
         self.weir.environment['WEIR_STORE'] = self.postgres.url(database=self.database)
-        self.server = Server(durable=True)
+        self.server = Server()
         self.proxy = Proxy(self.server.port, 1)
         prepare(self.weir, self.server, queue='nobody', address=self.proxy.address)
         self.weir.good('workspace', 'set', 'acme', '--max-concurrent', '900', '-q')

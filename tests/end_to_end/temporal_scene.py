@@ -4,17 +4,16 @@ import json
 import subprocess
 import time
 
-from temporal_parts import Server, wait_for
+from temporal_parts import SERVERS, Server, wait_for
 
 shared = {}
 TYPES = {'noop': 'Noop', 'fail': 'Fail', 'slow': 'Slow', 'signalled': 'Signalled', 'chain': 'Chain', 'big': 'Big'}
 
 
 def the_server():
-    """One server with one worker for all tests that do not hurt it. Its data are on a file: in memory, a busy one was seen
-    to lose them all."""
+    """One server with one worker for all tests that do not hurt it."""
     if 'server' not in shared:
-        shared['server'] = Server(durable=True)
+        shared['server'] = Server()
         shared['worker'] = shared['server'].worker('q')
     return shared['server']
 
@@ -38,6 +37,12 @@ def prepare_settings(home, server, **settings):
 def serve(home, failpoint=None):
     env = {'WEIR_FAILPOINT': failpoint} if failpoint else {}
     return home.spawn('serve', env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def is_stopped(node):
+    """It stands still, as after `stop` at a failpoint."""
+    with open(f'/proc/{node.pid}/stat') as stat:
+        return stat.read().rpartition(')')[2].split()[0] == 'T'
 
 
 def enqueue(home, workflow, params=None, workspace='acme'):
@@ -70,8 +75,9 @@ def drain(home, ids, seconds=90):
             break
         if ended > most:
             most, moved_at = ended, time.monotonic()
-        elif 'server' in shared and time.monotonic() - max(moved_at, mended_at) > 10:
-            shared['server'].mend()
+        elif time.monotonic() - max(moved_at, mended_at) > 10:
+            for server in SERVERS:
+                server.mend()
             mended_at = time.monotonic()
         assert time.monotonic() - moved_at < seconds, f'{ended} of {len(ids)} have ended, and none did for {seconds} s'
         time.sleep(0.05)

@@ -118,7 +118,10 @@ def a_termination_does_not_ask_the_workflow(weir):
     serve(weir)
     id = enqueue(weir, 'signalled')
     wait_for('the start', lambda: show(weir, id)['status'] == 'DISPATCHED')
-    weir.good('cancel', id, '--terminate', '--reason', 'enough')
+    done = enqueue(weir, 'noop')
+    ended(weir, done, 'COMPLETED')
+    refused = weir.run('cancel', done, id, '--terminate', '--reason', 'enough')  # the one is not the other's fault
+    assert refused.code == 4 and '1 cancelled, 1 refused' in refused.err, refused
     ended(weir, id, 'CANCELLED')
     wait_for('the termination in the list',
              lambda: [run for run in server.runs() if run['id'] == 'execution-' + id and run['status'] == 'TERMINATED'])

@@ -19,6 +19,7 @@ struct fake_run {
     int64_t close_us;
     int next; /* index of the run that its close event names; -1 = none */
     char *text;
+    bool by_weir;
 };
 
 struct fake_workflow {
@@ -462,6 +463,7 @@ static void fill_event(struct event_parts *parts, const struct fake_workflow *wo
     case RUN_STATUS_TERMINATED:
         temporal_api__terminated_attributes__init(&parts->terminated);
         parts->terminated.reason = text;
+        parts->terminated.identity = (char *)(uintptr_t)(run->by_weir ? PEOPLE_IDENTITY : "");
         parts->event.event_type = 27;
         parts->event.terminated = &parts->terminated;
         break;
@@ -780,6 +782,14 @@ void fake_temporal_end(struct fake_temporal *service, const char *id, int status
 {
     struct fake_workflow *workflow = must_find(service, id);
     const struct fake_run *run = end(service, workflow, status, text);
+    wake_polls(service, workflow, run);
+}
+
+void fake_temporal_terminate_by_weir(struct fake_temporal *service, const char *id, const char *reason)
+{
+    struct fake_workflow *workflow = must_find(service, id);
+    struct fake_run *run = end(service, workflow, RUN_STATUS_TERMINATED, reason);
+    run->by_weir = true;
     wake_polls(service, workflow, run);
 }
 

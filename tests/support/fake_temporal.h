@@ -45,6 +45,8 @@ void fake_temporal_refuse_polls(struct fake_temporal *service, bool refuse);
 void fake_temporal_take_id(struct fake_temporal *service, const char *id);
 /* Ends the newest run. `text` is the result's JSON, or the failure's message. */
 void fake_temporal_end(struct fake_temporal *service, const char *id, int status, const char *text);
+/* Terminates the newest run as `weir cancel --terminate` does. */
+void fake_temporal_terminate_by_weir(struct fake_temporal *service, const char *id, const char *reason);
 /* Ends the newest run in `status` and begins the next one of the chain. */
 void fake_temporal_go_on(struct fake_temporal *service, const char *id, int status);
 /* Terminates the newest run and begins another one that the close event does not name. */

@@ -254,6 +254,7 @@ static void read_failure(const TemporalApi__Failure *failure, struct closing *cl
 static void read_termination(const TemporalApi__TerminatedAttributes *terminated, struct closing *closing)
 {
     struct text text = {.max = ERROR_TEXT_MAX};
+    closing->by_weir = terminated != NULL && strcmp(terminated->identity, PEOPLE_IDENTITY) == 0;
     if (terminated != NULL && add_words(&text, "terminated")) {
         if (terminated->identity[0] != '\0') {
             (void)(add_words(&text, " by ") && add_words(&text, terminated->identity));

@@ -17,15 +17,17 @@ static void name_of(const struct run *run, char *to)
 
 /* --- the report --- */
 
-static enum end_state end_state_of(const struct run *run, enum closing_kind kind)
+/* A termination through weir comes after its cancel is on record; that this node was not told of the cancel yet changes
+ * nothing. */
+static enum end_state end_state_of(const struct run *run, const struct closing *closing)
 {
-    switch (kind) {
+    switch (closing->kind) {
     case CLOSING_COMPLETED:
         return END_COMPLETED;
     case CLOSING_CANCELED:
         return END_CANCELLED;
     case CLOSING_TERMINATED:
-        return run->cancel_wanted ? END_CANCELLED : END_FAILED;
+        return run->cancel_wanted || closing->by_weir ? END_CANCELLED : END_FAILED;
     default:
         return END_FAILED;
     }
@@ -55,7 +57,7 @@ static void add_step(const struct temporal *engine, const struct run *run, struc
 static void report_end(struct temporal *engine, struct run *run, struct closing *closing)
 {
     struct report *report = run_report(run, REPORT_ENDED);
-    report->end_state = end_state_of(run, closing->kind);
+    report->end_state = end_state_of(run, closing);
     if (report->end_state != END_COMPLETED) {
         memcpy(report->error_code, closing->error_code, sizeof report->error_code);
         report->error = closing->error;

@@ -28,6 +28,7 @@ enum {
 };
 
 #define WORKFLOW_ID_PREFIX "execution-"
+#define PEOPLE_IDENTITY "weir" /* of what people ask of the service through weir; that of a node names its host, too */
 
 /* Of a workflow execution, as the service numbers it. */
 enum run_status {
@@ -141,6 +142,7 @@ struct closing {
     size_t result_bytes;                 /* as the service has it; > result_length when it was too large to keep */
     char error_code[ERROR_CODE_MAX + 1]; /* the application's type of failure, or the kind's own word */
     char *error;                         /* message and causes, malloc'ed, or NULL */
+    bool by_weir;                        /* CLOSING_TERMINATED: with PEOPLE_IDENTITY */
     struct bytes token;                  /* CLOSING_NONE: for the next call */
 };
 WEIR_MUST_CHECK enum weir_status answer_close_event(const uint8_t *data, size_t length, struct closing *ret_closing);

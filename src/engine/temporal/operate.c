@@ -55,6 +55,18 @@ static void note_answer(void *context, const struct grpc_result *result)
                     outcome_text(result), grpc_code_name(result->code));
 }
 
+/* What is under way goes on, until something happens or `most_us` are over. */
+static void turn(struct temporal_operator *operator, int64_t most_us, const bool *is_done)
+{
+    struct pollfd wanted = {.fd = grpc_client_fd(operator->client), .events = POLLIN};
+    int64_t next_us = grpc_client_step(operator->client);
+    int64_t wait_us = next_us - clock_boot(operator->clock);
+    wait_us = wait_us > most_us ? most_us : wait_us;
+    if (!*is_done) {
+        (void)poll(&wanted, 1, wait_us <= 0 ? 0 : (int)(wait_us / MICROSECONDS_PER_MS) + 1);
+    }
+}
+
 /* Takes the message. What is OK is in `waited->response`, which the caller frees. */
 static enum look_kind call_and_wait(struct temporal_operator *operator, enum method method, struct bytes message,
                                     struct waited *waited)
@@ -71,15 +83,7 @@ static enum look_kind call_and_wait(struct temporal_operator *operator, enum met
                                                    : grpc_client_call(operator->client, &request, NULL, &waited->error);
     free(message.data);
     while (status == WEIR_OK && !waited->is_done) {
-        struct pollfd wanted = {.fd = grpc_client_fd(operator->client), .events = POLLIN};
-        int64_t next_us = grpc_client_step(operator->client);
-        int64_t wait_us = next_us - clock_boot(operator->clock);
-        int wait_ms = wait_us <= 0                        ? 0
-                      : wait_us > MICROSECONDS_PER_SECOND ? 1000
-                                                          : (int)(wait_us / MICROSECONDS_PER_MS) + 1;
-        if (!waited->is_done) {
-            (void)poll(&wanted, 1, wait_ms);
-        }
+        turn(operator, MICROSECONDS_PER_SECOND, &waited->is_done);
     }
     return waited->look;
 }
@@ -113,18 +117,35 @@ enum weir_status temporal_signal(struct temporal_operator *operator, const char 
     char workflow_id[WORKFLOW_ID_MAX];
     (void)snprintf(workflow_id, sizeof workflow_id, WORKFLOW_ID_PREFIX "%s", execution_id);
     return act(operator, METHOD_SIGNAL,
-               message_signal(operator->namespace_name, workflow_id, name, request_id, "weir", operator->encoding, input,
-                              input == NULL ? 0 : strlen(input)),
+               message_signal(operator->namespace_name, workflow_id, name, request_id, PEOPLE_IDENTITY, operator->encoding,
+                              input, input == NULL ? 0 : strlen(input)),
                execution_id, error);
 }
 
+static void wait_a_moment(struct temporal_operator *operator)
+{
+    bool is_over = false;
+    int64_t until_us = time_add(clock_boot(operator->clock), TEMPORAL_AWAIT_US);
+    while (!is_over) {
+        int64_t left_us = until_us - clock_boot(operator->clock);
+        is_over = left_us <= 0;
+        turn(operator, left_us, &is_over);
+    }
+}
+
 enum weir_status temporal_terminate(struct temporal_operator *operator, const char * execution_id, const char *reason,
-                                    struct weir_error *error)
+                                    temporal_awaits *awaits, void *context, struct weir_error *error)
 {
     char workflow_id[WORKFLOW_ID_MAX];
     (void)snprintf(workflow_id, sizeof workflow_id, WORKFLOW_ID_PREFIX "%s", execution_id);
-    return act(operator, METHOD_TERMINATE, message_terminate(operator->namespace_name, workflow_id, "weir", reason),
-               execution_id, error);
+    for (;;) {
+        struct bytes message = message_terminate(operator->namespace_name, workflow_id, PEOPLE_IDENTITY, reason);
+        enum weir_status status = act(operator, METHOD_TERMINATE, message, execution_id, error);
+        if (status != WEIR_EXECUTION_NOT_FOUND || !awaits(context)) {
+            return status;
+        }
+        wait_a_moment(operator);
+    }
 }
 
 /* --- examining --- */

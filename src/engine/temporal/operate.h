@@ -9,6 +9,10 @@
 
 struct temporal_operator;
 
+#define TEMPORAL_AWAIT_US (200 * MICROSECONDS_PER_MS)
+/* Whether the service may come to know the workflow; asked after each "not found". */
+typedef bool temporal_awaits(void *context);
+
 /* As temporal_open(). */
 WEIR_MUST_CHECK enum weir_status temporal_operator_open(const struct temporal_options *options, int64_t timeout_us,
                                                         struct temporal_operator **ret_operator, struct weir_error *error);
@@ -20,9 +24,11 @@ void temporal_operator_close(struct temporal_operator *operator);
 WEIR_MUST_CHECK enum weir_status temporal_signal(struct temporal_operator *operator, const char * execution_id,
                                                  const char *name, const char *input, const char *request_id,
                                                  struct weir_error *error);
-/* Ends the workflow at once, without asking it. Errors as above. */
+/* Ends the workflow at once, without asking it. While the service knows no open workflow and `awaits` says that its start
+ * may still be on its way, it is asked again, each TEMPORAL_AWAIT_US. Errors as above. */
 WEIR_MUST_CHECK enum weir_status temporal_terminate(struct temporal_operator *operator, const char * execution_id,
-                                                    const char *reason, struct weir_error *error);
+                                                    const char *reason, temporal_awaits *awaits, void *context,
+                                                    struct weir_error *error);
 
 enum finding { FINDING_FINE, FINDING_WARNING, FINDING_PROBLEM };
 typedef void temporal_tell(void *context, enum finding finding, const char *check, const char *text);

@@ -683,6 +683,19 @@ static void a_cancel_is_passed_on_once(void **state)
     close_bench(&bench);
 }
 
+static void a_termination_through_weir_is_a_cancel_though_the_node_has_not_heard_of_it(void **state)
+{
+    struct bench bench;
+    (void)state;
+    open_bench(&bench);
+    start_and_follow(&bench, ID_ONE);
+    fake_temporal_terminate_by_weir(bench.service, ID_ONE, "enough");
+    pass(&bench, 5 * SECOND_US);
+    assert_int_equal(last(&bench, REPORT_ENDED)->end_state, END_CANCELLED);
+    assert_string_equal(last(&bench, REPORT_ENDED)->error, "terminated by weir: enough");
+    close_bench(&bench);
+}
+
 static void a_cancel_that_overtakes_its_start_is_not_lost(void **state)
 {
     struct bench bench;
@@ -810,6 +823,7 @@ int main(void)
         cmocka_unit_test(a_failed_call_or_a_refusal_is_no_outage),
         cmocka_unit_test(a_cancel_is_passed_on_once),
         cmocka_unit_test(a_cancel_that_overtakes_its_start_is_not_lost),
+        cmocka_unit_test(a_termination_through_weir_is_a_cancel_though_the_node_has_not_heard_of_it),
         cmocka_unit_test(a_stop_hands_over_at_once_what_runs),
         cmocka_unit_test(a_stop_waits_for_nothing_but_answers),
         cmocka_unit_test(a_start_that_never_left_goes_back_into_the_queue_at_a_stop),

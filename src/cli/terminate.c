@@ -1,0 +1,110 @@
+#include "cli/terminate.h"
+
+#include <string.h>
+
+#include "base/error.h"
+#include "cli/interrupt.h"
+#include "cli/temporal_settings.h"
+
+/* What the store says of one execution while it is waited for. */
+struct awaited {
+    struct store *store;
+    const char *id;
+    int64_t until_us; /* boot clock */
+    json_t *execution;
+    struct weir_error error; /* of the last look */
+    enum weir_status status;
+};
+
+static void look(struct awaited *awaited)
+{
+    json_decref(awaited->execution);
+    awaited->execution = NULL;
+    awaited->status = store_show(awaited->store, awaited->id, &awaited->execution, &awaited->error);
+}
+
+static bool has_ended(const struct awaited *awaited)
+{
+    return json_is_string(json_object_get(awaited->execution, "finished_at"));
+}
+
+static bool is_awaited(void *context)
+{
+    struct awaited *awaited = context;
+    look(awaited);
+    return awaited->status == WEIR_OK && !has_ended(awaited) && interrupt_count() == 0 &&
+           clock_boot(clock_system()) < awaited->until_us;
+}
+
+/* The service knows no open workflow, and there was no more time to wait for it. */
+static enum weir_status explain(const struct awaited *awaited, struct weir_error *error)
+{
+    const char *state = json_string_value(json_object_get(awaited->execution, "status"));
+    if (awaited->status != WEIR_OK) {
+        *error = awaited->error;
+        return awaited->status;
+    }
+    if (has_ended(awaited)) {
+        return WEIR_OK;
+    }
+    if (state == NULL || strcmp(state, "DISPATCHED") == 0) {
+        return WEIR_EXECUTION_NOT_FOUND; /* with the words of the engine */
+    }
+    bool is_interrupted = interrupt_count() > 0;
+    enum weir_status status = is_interrupted ? WEIR_INTERRUPTED : WEIR_TIMED_OUT;
+    error_set(error, status, "%sexecution %s is cancelled, but not terminated: whether its start arrived is not known yet",
+              is_interrupted ? "interrupted: " : "", awaited->id);
+    error_hint(error, "if it did, its workflow will be asked to cancel itself; the same command waits for it again");
+    return status;
+}
+
+static enum weir_status terminate_one(struct invocation *invocation, struct store *store, const char *id,
+                                      struct weir_error *error)
+{
+    const char *reason = invocation_text(invocation, "reason");
+    struct awaited awaited = {
+        .store = store,
+        .id = id,
+        .until_us = time_add(clock_boot(clock_system()), temporal_settings_timeout(invocation)),
+    };
+    look(&awaited);
+    enum weir_status status = WEIR_EXECUTION_NOT_FOUND;
+    if (awaited.status == WEIR_OK && !has_ended(&awaited)) {
+        const char *group = json_string_value(json_object_get(awaited.execution, "executor_group"));
+        struct settings settings = settings_of_group(invocation->settings, group);
+        status = temporal_settings_terminate(invocation, &settings, id, reason == NULL ? "asked for in weir" : reason,
+                                             is_awaited, &awaited, error);
+    }
+    if (status == WEIR_EXECUTION_NOT_FOUND) {
+        status = explain(&awaited, error);
+    }
+    json_decref(awaited.execution);
+    return status;
+}
+
+enum weir_status terminate_executions(struct invocation *invocation, struct store *store, const json_t *ids,
+                                      struct weir_error *error)
+{
+    struct output *output = invocation->output;
+    enum weir_status first = WEIR_OK;
+    size_t i;
+    json_t *item;
+    json_array_foreach(ids, i, item)
+    {
+        struct weir_error failure;
+        const char *id = json_string_value(item);
+        error_clear(&failure);
+        enum weir_status status = terminate_one(invocation, store, id, &failure);
+        if (status != WEIR_OK && json_array_size(ids) > 1) {
+            output_say_sign(output, SIGN_BAD, "%s: %s", id, failure.message);
+        }
+        if (status != WEIR_OK && first == WEIR_OK) {
+            first = status;
+            *error = failure;
+        }
+        if (status != WEIR_OK && status != WEIR_TIMED_OUT && status != WEIR_EXECUTION_NOT_FOUND) {
+            break;
+        }
+    }
+    return first;
+}
