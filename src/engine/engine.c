@@ -53,7 +53,9 @@ const char *step_record_lost_attempt(const struct step_record *record)
     if (record->state != STEP_WAITING || record->error_code[0] == '\0') {
         return NULL;
     }
-    return strcmp(record->error_code, STEP_INTERRUPTED) == 0 ? "INTERRUPTED" : "FAILED";
+    bool is_no_failure =
+        strcmp(record->error_code, STEP_INTERRUPTED) == 0 || strcmp(record->error_code, STEP_NODE_SHORT) == 0;
+    return is_no_failure ? "INTERRUPTED" : "FAILED";
 }
 
 struct report *report_new(enum report_kind kind, const char *id, int64_t fence)

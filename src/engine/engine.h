@@ -73,6 +73,8 @@ struct step_record {
 void step_record_close(struct step_record *record);
 /* The error code of a WAITING step whose attempt was stopped because its node stops: no failure of the step. */
 #define STEP_INTERRUPTED "interrupted"
+/* The error code of a WAITING step that could not be started for want of file descriptors, memory or processes: likewise. */
+#define STEP_NODE_SHORT "node_short"
 /* What became of the attempt when the record says that it is over and another one follows: "FAILED" or "INTERRUPTED". NULL
  * when it goes on, or was the last. */
 const char *step_record_lost_attempt(const struct step_record *record);
@@ -115,8 +117,9 @@ enum report_kind {
     REPORT_ENGINE_DOWN, /* of no execution (its id is empty): what runs executions cannot be reached; says so again and
                            again until REPORT_ENGINE_UP. Opens the breaker */
     REPORT_ENGINE_UP,   /* of no execution: it is there again. Closes the breaker */
-    REPORT_INTERRUPTED  /* of no execution: `count` steps were cut short by what is no fault of theirs (`error`), and run
+    REPORT_INTERRUPTED, /* of no execution: `count` steps were cut short by what is no fault of theirs (`error`), and run
                            again without having spent an attempt. engine_keeper_pid() may have changed */
+    REPORT_SHORTAGE     /* of no execution: the machine has not what the start of a process takes (`error`); steps wait */
 };
 
 enum end_state { END_COMPLETED, END_FAILED, END_CANCELLED };
@@ -138,7 +141,7 @@ struct report {
     struct step_record step;             /* STEP; ENDED when has_step */
     int step_index;                      /* handed back by `recorded` */
     int64_t count;                       /* INTERRUPTED */
-    char error_code[ERROR_CODE_MAX + 1]; /* REFUSED, UNREACHABLE, UNKNOWN, ENDED+END_FAILED, ENGINE_DOWN, INTERRUPTED */
+    char error_code[ERROR_CODE_MAX + 1]; /* REFUSED, UNREACHABLE, UNKNOWN, ENDED+END_FAILED, ENGINE_DOWN, INTERRUPTED, SHORTAGE */
     char *error;                         /* malloc'ed or NULL */
 };
 /* NULL when out of memory. report_free() takes NULL. */

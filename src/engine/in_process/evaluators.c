@@ -55,6 +55,10 @@ static void child_ended(struct process *process)
 {
     struct evaluator_child *child = process->owner;
     child->is_dead = true;
+    if (process->end == PROCESS_NOT_STARTED && process_is_shortage(process->native) && child->request != NULL) {
+        put_first(child->pool, child->request); /* it waits until one can be started */
+        child->request = NULL;
+    }
     give_up(child, WEIR_SYSTEM, "the evaluator ended");
     process_free(process);
     child->process = NULL;
@@ -185,12 +189,14 @@ static bool start_child(struct evaluator_child *child)
         return false;
     }
     if (loop_watch(child->pool->loop, &child->requests, requests, 0) != WEIR_OK) {
+        process_table_note_shortage(child->pool->table, errno);
         (void)close(requests);
         (void)close(answers);
         give_up(child, WEIR_SYSTEM, "");
         return false;
     }
     if (loop_watch(child->pool->loop, &child->answers, answers, EPOLLIN) != WEIR_OK) {
+        process_table_note_shortage(child->pool->table, errno);
         (void)close(answers);
         give_up(child, WEIR_SYSTEM, "");
         return false;
@@ -216,13 +222,17 @@ void evaluators_work_off(struct evaluators *pool)
 {
     while (pool->first != NULL) {
         struct evaluator_child *child = find_idle(pool);
-        if (child == NULL || (child->process == NULL && !process_table_has_keeper(pool->table))) {
+        if (child == NULL || (child->process == NULL && !process_table_may_start(pool->table))) {
             return;
         }
         struct evaluator_request *request = pool->first;
         pool->first = request->next;
         pool->last = pool->first == NULL ? NULL : pool->last;
         if (child->process == NULL && !start_child(child)) {
+            if (!process_table_may_start(pool->table)) {
+                put_first(pool, request);
+                return;
+            }
             text_close(&request->frame);
             request->answered(request, WEIR_SYSTEM, NULL, "no evaluator could be started");
             continue;

@@ -198,7 +198,7 @@ static bool is_refused(struct execution *execution)
         return true;
     }
     size_t timers = runner->timers_reserved + execution->step_count + 1;
-    if (loop_reserve_timers(&runner->loop, timers + EVALUATORS_MAX + 1 /* the keeper's */) != WEIR_OK) {
+    if (loop_reserve_timers(&runner->loop, timers + EVALUATORS_MAX + 2 /* the keeper's and the shortage's */) != WEIR_OK) {
         refuse(execution, false, IN_PROCESS_REFUSAL_DELAY_US, "out_of_memory", NULL);
         return true;
     }

@@ -481,6 +481,15 @@ static void keeper_was_lost(void *context, const struct keeper_loss *loss)
     engine_report(&runner->base, report);
 }
 
+static void is_short_of(void *context, int native)
+{
+    struct runner *runner = context;
+    struct report *report = runner_report_new(REPORT_SHORTAGE, "", 0);
+    text_copy(report->error_code, sizeof report->error_code, STEP_NODE_SHORT);
+    report->error = strdup(process_shortage_text(native));
+    engine_report(&runner->base, report);
+}
+
 static const struct engine_operations in_process_operations = {
     .name = "in_process",
     .features = ENGINE_DIES_WITH_NODE | ENGINE_RECORDS_STEPS | ENGINE_DESCRIBES,
@@ -602,7 +611,8 @@ enum weir_status in_process_open(const struct in_process_options *options, struc
     status = status == WEIR_OK ? loop_init(&runner->loop, runner->base.clock, error) : status;
     status = status == WEIR_OK ? process_table_open(&runner->processes, &runner->loop, error) : status;
     runner->processes.lost = keeper_was_lost;
-    runner->processes.lost_context = runner;
+    runner->processes.is_short_of = is_short_of;
+    runner->processes.context = runner;
     evaluators_init(&runner->evaluators, &runner->loop, &runner->processes);
     loop_set_asleep(&runner->loop, true);
     if (status != WEIR_OK) {

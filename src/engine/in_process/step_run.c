@@ -229,6 +229,21 @@ static void fail_with(struct step_run *run, const char *code, const char *error,
     finish(run, &outcome);
 }
 
+/* The machine has not what the start takes: no failure of the step. Its next attempt is asked for when there may be more. */
+static void wait_for_more(struct step_run *run, int native)
+{
+    clear_timer(run);
+    drop_preparation(run);
+    if (run->execution->ending != ENDING_NONE) {
+        put_away(run);
+        return;
+    }
+    int doublings = run->shortages < 5 ? run->shortages++ : 5;
+    int64_t delay_us = STEP_SHORTAGE_FIRST_US << doublings;
+    struct outcome outcome = {.code = STEP_NODE_SHORT, .error = process_shortage_text(native)};
+    report_waiting(run, delay_us < STEP_SHORTAGE_MOST_US ? delay_us : STEP_SHORTAGE_MOST_US, &outcome);
+}
+
 /* --- exec: starting --- */
 
 static void process_ended(struct process *process);
@@ -275,7 +290,11 @@ static void start_process(struct step_run *run)
     if (process_start(&runner->processes, &run->preparation->command, input, step->exec.output_max, run, process_ended,
                       &run->process, &error) != WEIR_OK) {
         set_phase(run, PHASE_RUNNING);
-        fail_with(run, "exec_failed", error.message, false);
+        if (process_is_shortage(error.native)) {
+            wait_for_more(run, error.native);
+        } else {
+            fail_with(run, "exec_failed", error.message, false);
+        }
         return;
     }
     set_phase(run, PHASE_RUNNING);
@@ -385,6 +404,10 @@ static void describe_failure(const struct process *process, const char *what, st
 static void not_started(struct step_run *run, const struct process *process)
 {
     char text[256];
+    if (process_is_shortage(process->native) && run->stop != STOP_TIMEOUT) {
+        wait_for_more(run, process->native);
+        return;
+    }
     bool is_missing = process->native == ENOENT || process->native == ENOTDIR;
     const char *what = process->stage == KEEPER_STAGE_CWD    ? "its directory cannot be entered"
                        : process->stage == KEEPER_STAGE_EXEC ? "its program cannot be run"
@@ -404,6 +427,7 @@ static void exited(struct step_run *run, struct process *process)
     char what[128];
     struct outcome outcome = {.code = code};
     int status = process->wait_status;
+    run->shortages = 0;
     run->exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
     if (run->stop == STOP_TIMEOUT) {
         (void)snprintf(code, sizeof code, "timeout");
@@ -497,7 +521,7 @@ static void start_call(struct step_run *run)
     const struct step *step = step_run_step(run);
     struct weir_call *call = calloc(1, sizeof *call);
     if (call == NULL) {
-        fail_with(run, "out_of_memory", NULL, false);
+        wait_for_more(run, ENOMEM);
         return;
     }
     call->handler = execution->definition->handlers[step_run_index(run)];
