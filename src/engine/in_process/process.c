@@ -242,11 +242,13 @@ void process_copy_errors(const struct process *process, struct text *to)
 
 static void keep_output(struct process *process, const char *bytes, size_t length)
 {
-    if (process->flooded) {
+    if (process->flooded || process->starved) {
         return;
     }
-    if (text_add(&process->output, bytes, length) != WEIR_OK) {
-        process->flooded = true;
+    enum weir_status status = text_add(&process->output, bytes, length);
+    if (status != WEIR_OK) {
+        process->starved = status == WEIR_OUT_OF_MEMORY;
+        process->flooded = !process->starved;
         text_close(&process->output);
         process_kill(process, 0);
     }
@@ -461,7 +463,7 @@ static void end_process(struct process *process, enum process_end end)
     while (process->out.fd >= 0) {
         size_t before = process->output.length;
         read_pipe(process, &process->out);
-        if (process->flooded || before == process->output.length) {
+        if (process->flooded || process->starved || before == process->output.length) {
             break;
         }
     }
@@ -557,7 +559,7 @@ static void go_on_without_keeper(struct process_table *table)
     int64_t now_us = loop_now(table->loop);
     int64_t again_us = time_add(table->keeper_since_us, PROCESS_KEEPER_RETRY_US);
     if (table->is_sweeping) {
-        if (keeper_child_kill_left(table->loss.old_pid, is_leader, table)) {
+        if (keeper_child_kill_left(table->link.mark, is_leader, table)) {
             loop_set_timer(table->loop, &table->keeper_timer, time_add(now_us, PROCESS_SWEEP_US));
             return;
         }

@@ -69,6 +69,7 @@ struct process {
     int64_t memory_kib;
     bool is_step; /* no evaluator */
     bool flooded; /* it printed more than `output_max`, and was stopped for it */
+    bool starved; /* there was no memory for what it printed, and it was stopped for it */
     struct text output;
     char *errors; /* a ring of PROCESS_STDERR_BYTES, or NULL */
     size_t errors_length;
@@ -128,10 +129,11 @@ WEIR_MUST_CHECK enum weir_status process_table_open(struct process_table *table,
                                                     struct weir_error *error);
 /* Ends the keeper and with it everything it runs. Processes that are left are freed without a call. */
 void process_table_close(struct process_table *table);
-/* False: nothing can be started now, for want of a keeper or of what a start takes; the loop turns when that may be over. */
+/* False: nothing can be started now, for want of a keeper or of what a start takes; the loop turns when that may be over.
+ */
 bool process_table_may_start(const struct process_table *table);
-/* What else a start took failed with this errno. One that tells of a shortage holds up all starts for a while: one has found
- * out, and the others wait instead of finding out each for itself. */
+/* What else a start took failed with this errno. One that tells of a shortage holds up all starts for a while: one has
+ * found out, and the others wait instead of finding out each for itself. */
 void process_table_note_shortage(struct process_table *table, int native);
 /* False: wait until another one has ended, there is a keeper, or a shortage has had time to end. `reserved`: how many are
  * about to start. */
@@ -150,8 +152,8 @@ WEIR_MUST_CHECK enum weir_status process_start(struct process_table *table, cons
                                                const struct text *input, size_t output_max, void *owner,
                                                void (*ended)(struct process *process), struct process **ret_process,
                                                struct weir_error *error);
-/* The same for an evaluator: reads requests from *ret_requests' other end, a socket, because who writes into a pipe without a reader
- * gets a SIGPIPE, and the process is the host's. Both ends returned are non-blocking. */
+/* The same for an evaluator: reads requests from *ret_requests' other end, a socket, because who writes into a pipe without
+ * a reader gets a SIGPIPE, and the process is the host's. Both ends returned are non-blocking. */
 WEIR_MUST_CHECK enum weir_status process_start_evaluator(struct process_table *table, void *owner,
                                                          void (*ended)(struct process *process), int *ret_requests,
                                                          int *ret_answers, struct process **ret_process,
