@@ -199,3 +199,13 @@ void engine_report(struct engine *engine, struct report *report)
     }
     (void)pthread_rwlock_unlock(&sinks_lock);
 }
+
+void engine_lose_word(struct engine *engine)
+{
+    atomic_store(&engine->has_lost_word, true);
+}
+
+bool engine_take_lost_word(struct engine *engine)
+{
+    return atomic_load(&engine->has_lost_word) && atomic_exchange(&engine->has_lost_word, false);
+}

@@ -130,7 +130,7 @@ void execution_free(struct execution *execution);
 
 /* --- for step_run.c --- */
 
-/* Notes that the end is reported, and fills the report with it. */
+/* Notes that the end is reported, and fills the report, if there was memory for one, with it. */
 void execution_fill_end(struct execution *execution, struct report *report);
 
 static inline size_t step_run_index(const struct step_run *run)
