@@ -82,6 +82,18 @@ static void deadline_passed(struct timer *timer)
 
 /* --- talking to a child --- */
 
+/* Its pipes are closed. When it is not even told as started, the keeper is about to say why: then child_ended() decides. */
+static void lose_child(struct evaluator_child *child)
+{
+    if (child->process == NULL || child->process->pid != 0 || child->is_dead) {
+        give_up(child, WEIR_SYSTEM, "the evaluator ended");
+        return;
+    }
+    loop_clear_timer(child->pool->loop, &child->deadline);
+    close_watch(child->pool->loop, &child->requests);
+    close_watch(child->pool->loop, &child->answers);
+}
+
 static void send_more(struct evaluator_child *child)
 {
     struct text *frame = &child->request->frame;
@@ -94,7 +106,7 @@ static void send_more(struct evaluator_child *child)
             loop_change(child->pool->loop, &child->requests, EPOLLOUT);
             return;
         } else if (errno != EINTR) {
-            give_up(child, WEIR_SYSTEM, "the evaluator ended");
+            lose_child(child);
             return;
         }
     }
@@ -107,7 +119,7 @@ static void requests_ready(struct watch *watch, uint32_t events)
     if ((events & EPOLLOUT) != 0 && child->request != NULL) {
         send_more(child);
     } else if ((events & (EPOLLERR | EPOLLHUP)) != 0) {
-        give_up(child, WEIR_SYSTEM, "the evaluator ended");
+        lose_child(child);
     }
 }
 
@@ -145,7 +157,11 @@ static void answers_ready(struct watch *watch, uint32_t events)
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
         return;
     }
-    if (got <= 0 || text_add(&child->received, buffer, (size_t)got) != WEIR_OK) {
+    if (got <= 0) {
+        lose_child(child);
+        return;
+    }
+    if (text_add(&child->received, buffer, (size_t)got) != WEIR_OK) {
         give_up(child, WEIR_SYSTEM, "the evaluator ended");
         return;
     }
