@@ -1,6 +1,7 @@
 #include "base/clock.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -47,6 +48,12 @@ int64_t time_add(int64_t time_us, int64_t duration_us)
         return duration_us < 0 && time_us != TIME_NEVER ? INT64_MIN : TIME_NEVER;
     }
     return sum;
+}
+
+int time_to_poll_ms(int64_t duration_us)
+{
+    int64_t ms = duration_us / MICROSECONDS_PER_MS + (duration_us % MICROSECONDS_PER_MS > 0);
+    return ms < 0 ? 0 : ms > INT_MAX ? INT_MAX : (int)ms;
 }
 
 /* Days since 1970-01-01 of a date of the proleptic Gregorian calendar (years count from March, so the leap day is last). */

@@ -42,6 +42,9 @@ static inline int64_t clock_boot(const struct clock *clock)
 
 /* Adds without overflow; TIME_NEVER stays TIME_NEVER. `duration_us` may be negative. */
 int64_t time_add(int64_t time_us, int64_t duration_us);
+/* A duration as poll() and epoll_wait() take it: not shorter than it is, 0 when it is negative, and INT_MAX (24 days) at
+ * most, because a plain cast of a longer one makes any other, or waits for ever. */
+int time_to_poll_ms(int64_t duration_us);
 
 enum { TIME_TEXT_MAX = 48, DURATION_TEXT_MAX = 32 };
 

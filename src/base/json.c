@@ -73,18 +73,29 @@ enum weir_status json_read_below(const char *bytes, size_t length, int levels, j
     return WEIR_OK;
 }
 
+struct dump {
+    struct text *to;
+    enum weir_status status; /* of the first piece that was not taken: jansson passes over some */
+};
+
 static int add_to_text(const char *bytes, size_t length, void *context)
 {
-    return text_add(context, bytes, length) == WEIR_OK ? 0 : -1;
+    struct dump *dump = context;
+    dump->status = dump->status == WEIR_OK ? text_add(dump->to, bytes, length) : dump->status;
+    return dump->status == WEIR_OK ? 0 : -1;
 }
 
 enum weir_status json_write(const json_t *value, struct text *to, struct weir_error *error)
 {
     size_t before = to->length;
-    if (json_dump_callback(value, add_to_text, to, JSON_COMPACT | JSON_ENCODE_ANY) != 0) {
+    struct dump dump = {.to = to, .status = WEIR_OK};
+    if (json_dump_callback(value, add_to_text, &dump, JSON_COMPACT | JSON_ENCODE_ANY) != 0 || dump.status != WEIR_OK) {
         to->length = before;
         if (to->data != NULL) {
             to->data[before] = '\0';
+        }
+        if (dump.status != WEIR_FAILED) { /* it was not too large for the text, but for the memory that is left */
+            return error_out_of_memory(error);
         }
         return error_set(error, WEIR_FAILED, "JSON text is larger than %zu bytes", to->max);
     }

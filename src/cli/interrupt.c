@@ -111,6 +111,5 @@ int interrupt_fd(void)
 void interrupt_sleep(int64_t duration_us)
 {
     struct pollfd wait = {.fd = wake_fd, .events = POLLIN};
-    int64_t ms = (duration_us + MICROSECONDS_PER_MS - 1) / MICROSECONDS_PER_MS;
-    (void)poll(&wait, wake_fd >= 0 ? 1 : 0, ms < 0 ? 0 : ms > 3600000 ? 3600000 : (int)ms);
+    (void)poll(&wait, wake_fd >= 0 ? 1 : 0, time_to_poll_ms(duration_us));
 }

@@ -26,8 +26,7 @@ int terminal_keys_read(struct terminal_keys *keys, int64_t wait_us)
     struct pollfd ready[] = {{.fd = interrupt_fd(), .events = POLLIN},
                              {.fd = keys->is_open ? STDIN_FILENO : -1, .events = POLLIN}};
     char bytes[8] = "";
-    int64_t ms = (wait_us + MICROSECONDS_PER_MS - 1) / MICROSECONDS_PER_MS;
-    if (poll(ready, 2, ms < 0 ? 0 : (int)ms) <= 0 || (ready[1].revents & (POLLIN | POLLHUP)) == 0) {
+    if (poll(ready, 2, time_to_poll_ms(wait_us)) <= 0 || (ready[1].revents & (POLLIN | POLLHUP)) == 0) {
         return 0;
     }
     ssize_t length = read(STDIN_FILENO, bytes, sizeof bytes - 1);

@@ -116,10 +116,11 @@ enum weir_status nodes_register(struct node *node, struct store *store, struct w
     return register_node(node, store, error);
 }
 
-/* Others own what this node held. Everything is dropped before the node comes back under a new id. */
-static void lose_lease(struct node *node)
+/* Others own what this node held. Everything is dropped before the node comes back under a new id. `error`: why it gave its
+ * lease up by itself, or NULL. */
+static void lose_lease(struct node *node, const char *error)
 {
-    struct event event = {.type = EVENT_LEASE_LOST, .node = node->name};
+    struct event event = {.type = EVENT_LEASE_LOST, .node = node->name, .error = error};
     pthread_mutex_lock(&node->start_lock); /* a start that was still allowed is abandoned with the others */
     atomic_store(&node->lease_lost, true);
     engine_abandon(node->engine, NULL, 0);
@@ -192,6 +193,11 @@ int64_t nodes_step(struct node *node)
     if (atomic_load(&node->lease_lost)) {
         return stand_up(node, now_us);
     }
+    if (engine_take_lost_word(node->engine)) {
+        /* It and the recorder no longer agree on what runs. The claims are handed over when the old id's lease ends. */
+        lose_lease(node, "this node had no memory left, and gave up what it ran");
+        return now_us;
+    }
     if (now_us < atomic_load(&node->next_beat_us) && !beats_early(node)) {
         return atomic_load(&node->next_beat_us);
     }
@@ -208,7 +214,7 @@ int64_t nodes_step(struct node *node)
                              .aside = aside_of(node)};
     enum weir_status status = store_node_beat(node->stores[LOOP_HEARTBEAT], atomic_load(&node->id), &beat, &error);
     if (status == WEIR_STALE_FENCE && !atomic_load(&node->stopped)) {
-        lose_lease(node);
+        lose_lease(node, NULL);
         return now_us;
     }
     if (status != WEIR_OK) {

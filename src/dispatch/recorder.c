@@ -236,6 +236,7 @@ static bool plan_record(struct node *node, const struct report *report, struct r
     case REPORT_ENGINE_UP:
         return false; /* the breaker hears of them */
     case REPORT_INTERRUPTED:
+    case REPORT_SHORTAGE:
         return false; /* the log does */
     }
     return false;
@@ -306,6 +307,13 @@ static void tell_interrupted(struct node *node, const struct report *report)
     event_emit(node->events, &event);
     atomic_store(&node->next_beat_us, 0);
     loop_wake(node, LOOP_HEARTBEAT);
+}
+
+static void tell_shortage(struct node *node, const struct report *report)
+{
+    struct event event = {
+        .type = EVENT_STEPS_DEFERRED, .node = node->name, .code = report->error_code, .error = report->error};
+    event_emit(node->events, &event);
 }
 
 static enum event_type event_of(enum record_kind kind)
@@ -396,6 +404,8 @@ static bool settle(struct node *node, const struct report *report, const struct 
     tell_breaker(node, report);
     if (report->kind == REPORT_INTERRUPTED) {
         tell_interrupted(node, report);
+    } else if (report->kind == REPORT_SHORTAGE) {
+        tell_shortage(node, report);
     }
     if (record == NULL) {
         return false;

@@ -37,8 +37,7 @@ static int timeout_ms(int64_t now_us, int64_t until_us)
     if (until_us <= now_us) {
         return 0;
     }
-    int64_t ms = (until_us - now_us + MICROSECONDS_PER_MS - 1) / MICROSECONDS_PER_MS;
-    return ms > 60000 ? 60000 : (int)ms;
+    return time_to_poll_ms(until_us - now_us);
 }
 
 /* While the store asks for another look this soon, its own notices are not waited for: the writes of one commit would wake

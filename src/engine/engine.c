@@ -53,7 +53,9 @@ const char *step_record_lost_attempt(const struct step_record *record)
     if (record->state != STEP_WAITING || record->error_code[0] == '\0') {
         return NULL;
     }
-    return strcmp(record->error_code, STEP_INTERRUPTED) == 0 ? "INTERRUPTED" : "FAILED";
+    bool is_no_failure =
+        strcmp(record->error_code, STEP_INTERRUPTED) == 0 || strcmp(record->error_code, STEP_NODE_SHORT) == 0;
+    return is_no_failure ? "INTERRUPTED" : "FAILED";
 }
 
 struct report *report_new(enum report_kind kind, const char *id, int64_t fence)
@@ -196,4 +198,14 @@ void engine_report(struct engine *engine, struct report *report)
         report_free(report);
     }
     (void)pthread_rwlock_unlock(&sinks_lock);
+}
+
+void engine_lose_word(struct engine *engine)
+{
+    atomic_store(&engine->has_lost_word, true);
+}
+
+bool engine_take_lost_word(struct engine *engine)
+{
+    return atomic_load(&engine->has_lost_word) && atomic_exchange(&engine->has_lost_word, false);
 }

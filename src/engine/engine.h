@@ -15,6 +15,7 @@
 #ifndef WEIR_ENGINE_ENGINE_H
 #define WEIR_ENGINE_ENGINE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -73,6 +74,9 @@ struct step_record {
 void step_record_close(struct step_record *record);
 /* The error code of a WAITING step whose attempt was stopped because its node stops: no failure of the step. */
 #define STEP_INTERRUPTED "interrupted"
+/* The error code of a WAITING step that could not be started for want of file descriptors, memory or processes: likewise.
+ */
+#define STEP_NODE_SHORT "node_short"
 /* What became of the attempt when the record says that it is over and another one follows: "FAILED" or "INTERRUPTED". NULL
  * when it goes on, or was the last. */
 const char *step_record_lost_attempt(const struct step_record *record);
@@ -115,8 +119,9 @@ enum report_kind {
     REPORT_ENGINE_DOWN, /* of no execution (its id is empty): what runs executions cannot be reached; says so again and
                            again until REPORT_ENGINE_UP. Opens the breaker */
     REPORT_ENGINE_UP,   /* of no execution: it is there again. Closes the breaker */
-    REPORT_INTERRUPTED  /* of no execution: `count` steps were cut short by what is no fault of theirs (`error`), and run
+    REPORT_INTERRUPTED, /* of no execution: `count` steps were cut short by what is no fault of theirs (`error`), and run
                            again without having spent an attempt. engine_keeper_pid() may have changed */
+    REPORT_SHORTAGE     /* of no execution: the machine has not what the start of a process takes (`error`); steps wait */
 };
 
 enum end_state { END_COMPLETED, END_FAILED, END_CANCELLED };
@@ -135,11 +140,12 @@ struct report {
     int64_t delay_us;         /* REFUSED and put back without an attempt: when to look again */
     enum end_state end_state; /* ENDED */
     bool has_step;
-    struct step_record step;             /* STEP; ENDED when has_step */
-    int step_index;                      /* handed back by `recorded` */
-    int64_t count;                       /* INTERRUPTED */
-    char error_code[ERROR_CODE_MAX + 1]; /* REFUSED, UNREACHABLE, UNKNOWN, ENDED+END_FAILED, ENGINE_DOWN, INTERRUPTED */
-    char *error;                         /* malloc'ed or NULL */
+    struct step_record step; /* STEP; ENDED when has_step */
+    int step_index;          /* handed back by `recorded` */
+    int64_t count;           /* INTERRUPTED */
+    char error_code[ERROR_CODE_MAX +
+                    1]; /* REFUSED, UNREACHABLE, UNKNOWN, ENDED+END_FAILED, ENGINE_DOWN, INTERRUPTED, SHORTAGE */
+    char *error;        /* malloc'ed or NULL */
 };
 /* NULL when out of memory. report_free() takes NULL. */
 struct report *report_new(enum report_kind kind, const char *id, int64_t fence);
@@ -206,6 +212,7 @@ struct engine {
     const struct engine_operations *operations;
     struct report_sink sink;
     const struct clock *clock;
+    atomic_bool has_lost_word;
 };
 
 /* The wrappers: each verb once, arguments checked, optional verbs absent = no effect. */
@@ -231,7 +238,12 @@ WEIR_MUST_CHECK enum weir_status engine_run_threads(struct engine *engine, struc
 void engine_stop(struct engine *engine, bool interrupt);
 /* Takes NULL. What still runs is stopped without a report. */
 void engine_close(struct engine *engine);
+/* True once after an order to the engine, or a report of it that nobody asks for again, was lost for want of memory. Then
+ * only giving up every claim makes both sides agree again: the node abandons everything, as after a lost lease. */
+bool engine_take_lost_word(struct engine *engine);
 /* For engines: hands a report to the sink, if there is one. */
 void engine_report(struct engine *engine, struct report *report);
+/* For engines: a word was lost. Any thread. */
+void engine_lose_word(struct engine *engine);
 
 #endif

@@ -94,8 +94,7 @@ static enum weir_status look(struct store *handle, const char *id, enum item_sta
 static void sleep_us(int fd, int64_t duration_us)
 {
     struct pollfd ready = {.fd = fd, .events = POLLIN};
-    int64_t ms = (duration_us + MICROSECONDS_PER_MS - 1) / MICROSECONDS_PER_MS;
-    (void)poll(&ready, fd >= 0 ? 1 : 0, (int)ms);
+    (void)poll(&ready, fd >= 0 ? 1 : 0, time_to_poll_ms(duration_us));
 }
 
 /* Until the store changed, or it is time to look anyway, or `until_us` is there. */

@@ -237,7 +237,7 @@ static enum weir_status step_until_stopped(struct weir_node *node, int64_t deadl
             wait_us = left_us;
         }
         struct pollfd ready = {.fd = node_fd(node->node), .events = POLLIN};
-        (void)poll(&ready, 1, (int)((wait_us + MICROSECONDS_PER_MS - 1) / MICROSECONDS_PER_MS));
+        (void)poll(&ready, 1, time_to_poll_ms(wait_us));
     }
     return WEIR_OK;
 }

@@ -33,6 +33,7 @@ enum event_level { EVENT_DEBUG, EVENT_INFO, EVENT_WARN, EVENT_ERROR };
     X(EVENT_EXECUTION_POISONED, "execution.poisoned", EVENT_ERROR)      /* killed its node too often; count */             \
     X(EVENT_EXECUTION_STUCK, "execution.stuck", EVENT_WARN)             /* item, age, "n of m"; once per period */         \
     X(EVENT_STEPS_INTERRUPTED, "steps.interrupted", EVENT_ERROR)        /* run again, no attempt spent; count, error */    \
+    X(EVENT_STEPS_DEFERRED, "steps.deferred", EVENT_ERROR)              /* the machine is short of something; error */     \
     X(EVENT_STALE_WRITE_REFUSED, "stale_write.refused", EVENT_WARN)     /* a late writer changed nothing; count */         \
     X(EVENT_RACE_LOST, "race.lost", EVENT_DEBUG)    /* a claim found nothing though work was signalled */                  \
     X(EVENT_ENGINE_DOWN, "engine.down", EVENT_WARN) /* the breaker opened; error */                                        \

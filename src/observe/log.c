@@ -30,6 +30,7 @@ static const char *const messages[EVENT_TYPE_COUNT] = {
     [EVENT_EXECUTION_POISONED] = "Execution ended its node too often",
     [EVENT_EXECUTION_STUCK] = "Execution runs longer than expected",
     [EVENT_STEPS_INTERRUPTED] = "Steps were interrupted and run again",
+    [EVENT_STEPS_DEFERRED] = "Steps wait: this node cannot start processes now",
     [EVENT_STALE_WRITE_REFUSED] = "A late writer changed nothing",
     [EVENT_RACE_LOST] = "A claim found nothing",
     [EVENT_ENGINE_DOWN] = "Engine unreachable, dispatch waits",

@@ -55,6 +55,10 @@ static void child_ended(struct process *process)
 {
     struct evaluator_child *child = process->owner;
     child->is_dead = true;
+    if (process->end == PROCESS_NOT_STARTED && process_is_shortage(process->native) && child->request != NULL) {
+        put_first(child->pool, child->request); /* it waits until one can be started */
+        child->request = NULL;
+    }
     give_up(child, WEIR_SYSTEM, "the evaluator ended");
     process_free(process);
     child->process = NULL;
@@ -78,6 +82,18 @@ static void deadline_passed(struct timer *timer)
 
 /* --- talking to a child --- */
 
+/* Its pipes are closed. When it is not even told as started, the keeper is about to say why: then child_ended() decides. */
+static void lose_child(struct evaluator_child *child)
+{
+    if (child->process == NULL || child->process->pid != 0 || child->is_dead) {
+        give_up(child, WEIR_SYSTEM, "the evaluator ended");
+        return;
+    }
+    loop_clear_timer(child->pool->loop, &child->deadline);
+    close_watch(child->pool->loop, &child->requests);
+    close_watch(child->pool->loop, &child->answers);
+}
+
 static void send_more(struct evaluator_child *child)
 {
     struct text *frame = &child->request->frame;
@@ -90,7 +106,7 @@ static void send_more(struct evaluator_child *child)
             loop_change(child->pool->loop, &child->requests, EPOLLOUT);
             return;
         } else if (errno != EINTR) {
-            give_up(child, WEIR_SYSTEM, "the evaluator ended");
+            lose_child(child);
             return;
         }
     }
@@ -103,7 +119,7 @@ static void requests_ready(struct watch *watch, uint32_t events)
     if ((events & EPOLLOUT) != 0 && child->request != NULL) {
         send_more(child);
     } else if ((events & (EPOLLERR | EPOLLHUP)) != 0) {
-        give_up(child, WEIR_SYSTEM, "the evaluator ended");
+        lose_child(child);
     }
 }
 
@@ -141,7 +157,11 @@ static void answers_ready(struct watch *watch, uint32_t events)
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
         return;
     }
-    if (got <= 0 || text_add(&child->received, buffer, (size_t)got) != WEIR_OK) {
+    if (got <= 0) {
+        lose_child(child);
+        return;
+    }
+    if (text_add(&child->received, buffer, (size_t)got) != WEIR_OK) {
         give_up(child, WEIR_SYSTEM, "the evaluator ended");
         return;
     }
@@ -185,12 +205,14 @@ static bool start_child(struct evaluator_child *child)
         return false;
     }
     if (loop_watch(child->pool->loop, &child->requests, requests, 0) != WEIR_OK) {
+        process_table_note_shortage(child->pool->table, errno);
         (void)close(requests);
         (void)close(answers);
         give_up(child, WEIR_SYSTEM, "");
         return false;
     }
     if (loop_watch(child->pool->loop, &child->answers, answers, EPOLLIN) != WEIR_OK) {
+        process_table_note_shortage(child->pool->table, errno);
         (void)close(answers);
         give_up(child, WEIR_SYSTEM, "");
         return false;
@@ -216,13 +238,17 @@ void evaluators_work_off(struct evaluators *pool)
 {
     while (pool->first != NULL) {
         struct evaluator_child *child = find_idle(pool);
-        if (child == NULL || (child->process == NULL && !process_table_has_keeper(pool->table))) {
+        if (child == NULL || (child->process == NULL && !process_table_may_start(pool->table))) {
             return;
         }
         struct evaluator_request *request = pool->first;
         pool->first = request->next;
         pool->last = pool->first == NULL ? NULL : pool->last;
         if (child->process == NULL && !start_child(child)) {
+            if (!process_table_may_start(pool->table)) {
+                put_first(pool, request);
+                return;
+            }
             text_close(&request->frame);
             request->answered(request, WEIR_SYSTEM, NULL, "no evaluator could be started");
             continue;

@@ -127,18 +127,30 @@ static void leave(struct execution *execution)
 
 static void refuse(struct execution *execution, bool permanent, int64_t delay_us, const char *code, const char *error)
 {
-    struct report *report = runner_report_new(REPORT_REFUSED, execution->id, execution->fence);
-    report->permanent = permanent;
-    report->delay_us = delay_us;
-    text_copy(report->error_code, sizeof report->error_code, code);
-    report->error = error != NULL ? strdup(error) : NULL;
     struct runner *runner = execution->runner;
+    struct report *report = report_new(REPORT_REFUSED, execution->id, execution->fence);
+    if (report != NULL) { /* else the start is unanswered, and comes again */
+        report->permanent = permanent;
+        report->delay_us = delay_us;
+        text_copy(report->error_code, sizeof report->error_code, code);
+        report->error = error != NULL ? strdup(error) : NULL;
+    }
     execution_free(execution);
     atomic_fetch_sub(&runner->admitted, 1);
-    engine_report(&runner->base, report);
+    if (report != NULL) {
+        engine_report(&runner->base, report);
+    }
 }
 
 /* --- coming in --- */
+
+static void report_started(const struct execution *execution)
+{
+    struct report *report = report_new(REPORT_STARTED, execution->id, execution->fence);
+    if (report != NULL) { /* else the start is unanswered, and comes again */
+        engine_report(&execution->runner->base, report);
+    }
+}
 
 /* True when one with this id is here already, and says what becomes of the new one. */
 static bool meets_itself(struct execution *execution)
@@ -160,10 +172,9 @@ static bool meets_itself(struct execution *execution)
         return true;
     }
     if (execution->fence == here->fence && here->ending != ENDING_ABANDONED) {
-        struct report *report = runner_report_new(REPORT_STARTED, execution->id, execution->fence);
+        report_started(here);
         execution_free(execution);
         atomic_fetch_sub(&runner->admitted, 1);
-        engine_report(&runner->base, report);
     } else {
         refuse(execution, false, 0, "stale_fence", "this node holds the execution with a later fence");
     }
@@ -198,7 +209,7 @@ static bool is_refused(struct execution *execution)
         return true;
     }
     size_t timers = runner->timers_reserved + execution->step_count + 1;
-    if (loop_reserve_timers(&runner->loop, timers + EVALUATORS_MAX + 1 /* the keeper's */) != WEIR_OK) {
+    if (loop_reserve_timers(&runner->loop, timers + EVALUATORS_MAX + 2 /* the keeper's and the shortage's */) != WEIR_OK) {
         refuse(execution, false, IN_PROCESS_REFUSAL_DELAY_US, "out_of_memory", NULL);
         return true;
     }
@@ -231,7 +242,7 @@ void execution_admit(struct execution *execution)
     execution->in_table = true;
     execution->timeout.fire = timeout_fired;
     execution->timeout.owner = execution;
-    engine_report(&runner->base, runner_report_new(REPORT_STARTED, execution->id, execution->fence));
+    report_started(execution);
     int64_t timeout_us = execution->definition->definition->timeout_us;
     if (timeout_us > 0) {
         int64_t due_us = time_add(execution->started_us, timeout_us - execution->running_for_us);
@@ -280,6 +291,9 @@ void execution_fill_end(struct execution *execution, struct report *report)
 {
     bool has_failed = execution->error_code[0] != '\0';
     execution->end_reported = true;
+    if (report == NULL) {
+        return;
+    }
     report->end_state = execution->ending == ENDING_CANCELLED ? END_CANCELLED : has_failed ? END_FAILED : END_COMPLETED;
     if (report->end_state == END_FAILED) {
         text_copy(report->error_code, sizeof report->error_code, execution->error_code);
@@ -290,10 +304,12 @@ void execution_fill_end(struct execution *execution, struct report *report)
 static void report_end(struct execution *execution)
 {
     bool is_given_back = execution->ending == ENDING_GIVEN_BACK && execution->done < execution->step_count;
-    struct report *report =
-        runner_report_new(is_given_back ? REPORT_GIVEN_BACK : REPORT_ENDED, execution->id, execution->fence);
+    struct report *report = runner_report_new(execution->runner, is_given_back ? REPORT_GIVEN_BACK : REPORT_ENDED,
+                                              execution->id, execution->fence);
     execution_fill_end(execution, report);
-    engine_report(&execution->runner->base, report);
+    if (report != NULL) {
+        engine_report(&execution->runner->base, report);
+    }
 }
 
 void execution_settle(struct execution *execution)

@@ -63,6 +63,7 @@ struct step_run {
     int attempt;        /* the last one begun */
     int failures;
     int keepers_lost; /* while it ran */
+    int shortages;    /* in a row: its attempts that could not be started */
     int exit_code;
     int64_t resume_us;  /* SLEEPING: boot clock */
     json_t *output;     /* for `.steps`, when another step may ask */
@@ -129,7 +130,7 @@ void execution_free(struct execution *execution);
 
 /* --- for step_run.c --- */
 
-/* Notes that the end is reported, and fills the report with it. */
+/* Notes that the end is reported, and fills the report, if there was memory for one, with it. */
 void execution_fill_end(struct execution *execution, struct report *report);
 
 static inline size_t step_run_index(const struct step_run *run)

@@ -22,7 +22,7 @@ enum {
 struct named_command {
     struct command command;
     char id[UUID_TEXT_MAX];
-    int64_t value; /* fence, or the end of the lease */
+    int64_t value; /* fence */
 };
 
 struct recorded_command {
@@ -65,10 +65,12 @@ void runner_remove(struct runner *runner, struct execution *execution)
     *link = execution->next;
 }
 
-struct report *runner_report_new(enum report_kind kind, const char *id, int64_t fence)
+struct report *runner_report_new(struct runner *runner, enum report_kind kind, const char *id, int64_t fence)
 {
     struct report *report = report_new(kind, id, fence);
-    INVARIANT(report != NULL);
+    if (report == NULL) {
+        engine_lose_word(&runner->base);
+    }
     return report;
 }
 
@@ -102,12 +104,13 @@ static void push(struct runner *runner, struct command *command)
 static void push_named(struct runner *runner, enum command_kind kind, const char *id, int64_t value)
 {
     struct named_command *command = calloc(1, sizeof *command);
-    INVARIANT(command != NULL); /* a command that is lost would leave an execution running against orders */
+    if (command == NULL) {
+        engine_lose_word(&runner->base); /* else an execution would run on against orders */
+        return;
+    }
     command->command.kind = kind;
     command->value = value;
-    if (id != NULL) {
-        text_copy(command->id, sizeof command->id, id);
-    }
+    text_copy(command->id, sizeof command->id, id);
     push(runner, &command->command);
 }
 
@@ -177,7 +180,10 @@ static void take_describe(struct runner *runner, const struct named_command *com
 {
     struct execution *execution = runner_find(runner, command->id);
     bool is_here = execution != NULL && execution->fence == command->value && execution->ending != ENDING_ABANDONED;
-    engine_report(&runner->base, runner_report_new(is_here ? REPORT_STARTED : REPORT_ABSENT, command->id, command->value));
+    struct report *report = report_new(is_here ? REPORT_STARTED : REPORT_ABSENT, command->id, command->value);
+    if (report != NULL) { /* else it is asked again */
+        engine_report(&runner->base, report);
+    }
 }
 
 static void take_command(struct runner *runner, struct command *command)
@@ -194,19 +200,14 @@ static void take_command(struct runner *runner, struct command *command)
         take_abandon(runner, named);
         break;
     case COMMAND_ABANDON_ALL:
+        atomic_store(&runner->abandons_all, false);
         abandon_all(runner);
-        break;
+        return; /* it is the runner's own */
     case COMMAND_RECORDED:
         take_recorded(runner, (struct recorded_command *)(void *)command);
         break;
     case COMMAND_DESCRIBE:
         take_describe(runner, named);
-        break;
-    case COMMAND_LEASE:
-        process_table_set_lease(&runner->processes, named->value);
-        break;
-    case COMMAND_STOP:
-        end_all(runner, ENDING_GIVEN_BACK);
         break;
     }
     free(command);
@@ -229,17 +230,25 @@ static struct command *take_commands(struct runner *runner)
 
 static bool has_work(struct runner *runner)
 {
-    return atomic_load(&runner->commands) != NULL || handler_pool_has_finished(&runner->handlers);
+    return atomic_load(&runner->commands) != NULL || atomic_load(&runner->has_new_lease) ||
+           atomic_load(&runner->is_to_interrupt) || handler_pool_has_finished(&runner->handlers);
 }
 
 /* Works off what is there; returns when the next timer is due. */
 static int64_t turn(struct runner *runner)
 {
+    if (atomic_load(&runner->has_new_lease) && atomic_exchange(&runner->has_new_lease, false)) {
+        process_table_set_lease(&runner->processes, atomic_load(&runner->lease_end_us));
+    }
+    bool is_to_interrupt = atomic_load(&runner->is_to_interrupt) && atomic_exchange(&runner->is_to_interrupt, false);
     struct command *command = take_commands(runner);
     while (command != NULL) {
         struct command *next = command->next;
         take_command(runner, command);
         command = next;
+    }
+    if (is_to_interrupt) { /* also what was started just before; what comes later is refused */
+        end_all(runner, ENDING_GIVEN_BACK);
     }
     struct weir_call *call = handler_pool_collect(&runner->handlers);
     while (call != NULL) {
@@ -292,14 +301,25 @@ static void in_process_cancel(struct engine *engine, const char *id, int64_t fen
 
 static void in_process_abandon(struct engine *engine, const char *id, int64_t fence)
 {
-    push_named((struct runner *)(void *)engine, id != NULL ? COMMAND_ABANDON : COMMAND_ABANDON_ALL, id, fence);
+    struct runner *runner = (struct runner *)(void *)engine;
+    if (id != NULL) {
+        push_named(runner, COMMAND_ABANDON, id, fence);
+    } else if (!atomic_exchange(&runner->abandons_all, true)) {
+        push(runner, &runner->abandon_all);
+    } else {
+        engine_lose_word(
+            engine); /* the one before is not worked off, and may stand before starts that this one means too */
+    }
 }
 
 static void in_process_recorded(struct engine *engine, const struct recorded *recorded, size_t count)
 {
     struct runner *runner = (struct runner *)(void *)engine;
     struct recorded_command *command = malloc(sizeof *command + count * sizeof *recorded);
-    INVARIANT(command != NULL);
+    if (command == NULL) {
+        engine_lose_word(engine); /* what waits for it is given up with everything else, and its room is free then */
+        return;
+    }
     command->command.kind = COMMAND_RECORDED;
     command->count = count;
     memcpy(command->entries, recorded, count * sizeof *recorded);
@@ -331,7 +351,10 @@ static size_t in_process_running(struct engine *engine)
 
 static void in_process_lease(struct engine *engine, int64_t lease_end_boot_us)
 {
-    push_named((struct runner *)(void *)engine, COMMAND_LEASE, NULL, lease_end_boot_us);
+    struct runner *runner = (struct runner *)(void *)engine;
+    atomic_store(&runner->lease_end_us, lease_end_boot_us);
+    atomic_store(&runner->has_new_lease, true);
+    loop_ring(&runner->loop);
 }
 
 static int64_t in_process_step(struct engine *engine)
@@ -383,7 +406,8 @@ static void in_process_stop(struct engine *engine, bool interrupt)
     struct runner *runner = (struct runner *)(void *)engine;
     atomic_store(&runner->stopped, true);
     if (interrupt) {
-        push_named(runner, COMMAND_STOP, NULL, 0);
+        atomic_store(&runner->is_to_interrupt, true);
+        loop_ring(&runner->loop);
     }
 }
 
@@ -409,7 +433,7 @@ static void free_commands(struct runner *runner)
         struct command *next = command->next;
         if (command->kind == COMMAND_START) {
             execution_free((struct execution *)(void *)command);
-        } else {
+        } else if (command != &runner->abandon_all) {
             free(command);
         }
         command = next;
@@ -474,10 +498,25 @@ static void keeper_was_lost(void *context, const struct keeper_loss *loss)
         (void)snprintf(text, sizeof text, "process %d, which watches over steps, %s; exec steps wait for another: %.120s",
                        (int)loss->old_pid, how, loss->error);
     }
-    struct report *report = runner_report_new(REPORT_INTERRUPTED, "", 0);
+    struct report *report = report_new(REPORT_INTERRUPTED, "", 0);
+    if (report == NULL) {
+        return; /* the node's row gets the new process id with the next heartbeat */
+    }
     report->count = (int64_t)loss->interrupted;
     text_copy(report->error_code, sizeof report->error_code, "keeper_lost");
     report->error = strdup(text);
+    engine_report(&runner->base, report);
+}
+
+static void is_short_of(void *context, int native)
+{
+    struct runner *runner = context;
+    struct report *report = report_new(REPORT_SHORTAGE, "", 0);
+    if (report == NULL) {
+        return;
+    }
+    text_copy(report->error_code, sizeof report->error_code, STEP_NODE_SHORT);
+    report->error = strdup(process_shortage_text(native));
     engine_report(&runner->base, report);
 }
 
@@ -596,13 +635,15 @@ enum weir_status in_process_open(const struct in_process_options *options, struc
     }
     runner->loop.poll_fd = -1;
     runner->loop.bell_fd = -1;
+    runner->abandon_all.kind = COMMAND_ABANDON_ALL;
     enum weir_status status = copy_options(runner, options, error);
     handler_pool_init(&runner->handlers, &runner->loop);
     definition_cache_init(&runner->definitions, runner->handler_list, runner->handler_count);
     status = status == WEIR_OK ? loop_init(&runner->loop, runner->base.clock, error) : status;
     status = status == WEIR_OK ? process_table_open(&runner->processes, &runner->loop, error) : status;
     runner->processes.lost = keeper_was_lost;
-    runner->processes.lost_context = runner;
+    runner->processes.is_short_of = is_short_of;
+    runner->processes.context = runner;
     evaluators_init(&runner->evaluators, &runner->loop, &runner->processes);
     loop_set_asleep(&runner->loop, true);
     if (status != WEIR_OK) {

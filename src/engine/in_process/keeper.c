@@ -51,6 +51,7 @@ static struct {
     int signals;
     int timer;
     pid_t pid;
+    uint64_t mark;
     bool node_is_gone;
     int64_t lease_end_us;
     bool sweep_again;
@@ -241,7 +242,7 @@ static void start(const struct keeper_request *request, const int *fds)
         if (is_evaluator) {
             keeper_child_run_evaluator(keeper.pid, fds);
         }
-        keeper_child_run_step(keeper.pid, keeper.socket, request->ticket, fds);
+        keeper_child_run_step(keeper.pid, keeper.mark, keeper.socket, request->ticket, fds);
     }
     if (pid < 0) {
         slot_give_back(slot);
@@ -316,7 +317,7 @@ static bool sweep_children(void)
             continue;
         }
         struct keeper_owner owner;
-        if (keeper_child_owner(pid, keeper.pid, &owner)) {
+        if (keeper_child_owner(pid, keeper.mark, &owner)) {
             if (owner.is_zombie) {
                 (void)waitpid(pid, NULL, WNOHANG);
                 found = true; /* its own children may have become ours after the list was made */
@@ -535,13 +536,14 @@ static void keep_only(int socket)
     (void)close_range((unsigned)(socket > 2 ? socket + 1 : 3), ~0U, 0);
 }
 
-_Noreturn void keeper_main(int socket)
+_Noreturn void keeper_main(int socket, uint64_t mark)
 {
     keep_only(socket);
     memset(&keeper, 0, sizeof keeper);
     table_init();
     keeper.socket = socket;
     keeper.pid = getpid();
+    keeper.mark = mark;
     keeper.lease_end_us = TIME_NEVER;
     take_signals_and_names();
     if (keeper.signals < 0 || keeper.timer < 0) {

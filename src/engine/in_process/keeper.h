@@ -81,8 +81,10 @@ struct keeper_command {
     uint64_t bytes; /* of the strings */
 };
 
-/* The keeper's life: never returns. Call it in the child of fork(); `socket` is its end of the SOCK_SEQPACKET pair. Closes
- * every other file descriptor. Exits when the socket is closed and everything it started is dead and reaped. */
-_Noreturn void keeper_main(int socket);
+/* The keeper's life: never returns. Call it in the child of fork(); `socket` is its end of the SOCK_SEQPACKET pair. `mark`
+ * is in the environment of all that it starts; it is random, since the process id of a keeper may be that of another one in
+ * another container, whose processes can be seen from here. Closes every other file descriptor. Exits when the socket is
+ * closed and everything it started is dead and reaped. */
+_Noreturn void keeper_main(int socket, uint64_t mark);
 
 #endif

@@ -161,12 +161,12 @@ static bool read_command(int fd)
     return true;
 }
 
-_Noreturn void keeper_child_run_step(pid_t keeper_pid, int socket, uint64_t ticket, const int *fds)
+_Noreturn void keeper_child_run_step(pid_t keeper_pid, uint64_t mark, int socket, uint64_t ticket, const int *fds)
 {
     become_plain(keeper_pid);
     (void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
     char *at = write_string(plan.mark, mark_name);
-    at = write_number(at, (uint64_t)keeper_pid);
+    at = write_number(at, mark);
     at = write_string(at, ".");
     (void)write_number(at, ticket);
     int report = fcntl(socket, F_DUPFD_CLOEXEC, 20);
@@ -310,7 +310,7 @@ size_t keeper_child_list(pid_t keeper_pid, char *to, size_t size)
 
 /* The ticket in the environment that the process was started with. Shells put variables in an order of their own, so the
  * mark may be anywhere in it. */
-static bool find_mark(pid_t pid, pid_t keeper_pid, uint64_t *ret_ticket)
+static bool find_mark(pid_t pid, uint64_t mark, uint64_t *ret_ticket)
 {
     static char text[ENVIRONMENT_BYTES_MAX]; /* of the keeper, which has one thread */
     char path[PATH_BYTES_MAX];
@@ -322,7 +322,7 @@ static bool find_mark(pid_t pid, pid_t keeper_pid, uint64_t *ret_ticket)
         uint64_t number;
         if (left > sizeof mark_name && memcmp(at, mark_name, sizeof mark_name - 1) == 0) {
             const char *after = read_number(at + sizeof mark_name - 1, end, &number);
-            if (number == (uint64_t)keeper_pid && after < end && *after == '.') {
+            if (number == mark && after < end && *after == '.') {
                 (void)read_number(after + 1, end, ret_ticket);
                 return true;
             }
@@ -332,7 +332,7 @@ static bool find_mark(pid_t pid, pid_t keeper_pid, uint64_t *ret_ticket)
     return false;
 }
 
-bool keeper_child_owner(pid_t pid, pid_t keeper_pid, struct keeper_owner *ret_owner)
+bool keeper_child_owner(pid_t pid, uint64_t mark, struct keeper_owner *ret_owner)
 {
     char state;
     uint64_t ids[3];
@@ -341,18 +341,18 @@ bool keeper_child_owner(pid_t pid, pid_t keeper_pid, struct keeper_owner *ret_ow
     }
     *ret_owner =
         (struct keeper_owner){.is_zombie = state == 'Z' || state == 'X', .group = (pid_t)ids[1], .session = (pid_t)ids[2]};
-    ret_owner->has_ticket = find_mark(pid, keeper_pid, &ret_owner->ticket);
+    ret_owner->has_ticket = find_mark(pid, mark, &ret_owner->ticket);
     return true;
 }
 
-static bool is_left(pid_t pid, pid_t keeper_pid, bool (*is_leader)(const void *context, pid_t pid), const void *context)
+static bool is_left(pid_t pid, uint64_t mark, bool (*is_leader)(const void *context, pid_t pid), const void *context)
 {
     struct keeper_owner owner;
-    return keeper_child_owner(pid, keeper_pid, &owner) && !owner.is_zombie &&
+    return keeper_child_owner(pid, mark, &owner) && !owner.is_zombie &&
            (owner.has_ticket || is_leader(context, owner.group) || is_leader(context, owner.session));
 }
 
-bool keeper_child_kill_left(pid_t keeper_pid, bool (*is_leader)(const void *context, pid_t pid), const void *context)
+bool keeper_child_kill_left(uint64_t mark, bool (*is_leader)(const void *context, pid_t pid), const void *context)
 {
     bool found = false;
     DIR *folder = opendir("/proc");
@@ -360,7 +360,7 @@ bool keeper_child_kill_left(pid_t keeper_pid, bool (*is_leader)(const void *cont
     while (folder != NULL && (entry = readdir(folder)) != NULL) {
         uint64_t pid = 0;
         bool is_process = *read_number(entry->d_name, entry->d_name + strlen(entry->d_name), &pid) == '\0' && pid > 1;
-        if (is_process && (pid_t)pid != getpid() && is_left((pid_t)pid, keeper_pid, is_leader, context)) {
+        if (is_process && (pid_t)pid != getpid() && is_left((pid_t)pid, mark, is_leader, context)) {
             (void)kill((pid_t)pid, SIGKILL);
             found = true;
         }

@@ -2,7 +2,7 @@
  *
  * A step's process gets: exactly the argv, environment and directory of its command file; file descriptors 0, 1, 2 and no
  * other; a session and process group of its own; default signals, none blocked; no core dumps; no new privileges (setuid
- * programs run without); KILL when the keeper dies. By its mark in the environment, WEIR_RUN=<keeper pid>.<ticket>, the
+ * programs run without); KILL when the keeper dies. By its mark in the environment, WEIR_RUN=<mark>.<ticket>, the
  * keeper knows later what a process belongs to that has left its session.
  *
  * Only async-signal-safe calls, but for the evaluator, which allocates.
@@ -16,7 +16,7 @@
 #include <sys/types.h>
 
 /* fds: command, stdin, stdout, stderr. Sends KEEPER_EXEC_FAILED over `socket` when it cannot become the step. */
-_Noreturn void keeper_child_run_step(pid_t keeper_pid, int socket, uint64_t ticket, const int *fds);
+_Noreturn void keeper_child_run_step(pid_t keeper_pid, uint64_t mark, int socket, uint64_t ticket, const int *fds);
 /* fds: requests, answers. */
 _Noreturn void keeper_child_run_evaluator(pid_t keeper_pid, const int *fds);
 
@@ -32,10 +32,10 @@ struct keeper_owner {
     uint64_t ticket;
 };
 /* Where a child of the keeper comes from; false when it is gone or unreadable. */
-bool keeper_child_owner(pid_t pid, pid_t keeper_pid, struct keeper_owner *ret_owner);
+bool keeper_child_owner(pid_t pid, uint64_t mark, struct keeper_owner *ret_owner);
 
 /* Kills what a dead keeper's steps have left: what carries its mark, and what is in a group or session that `is_leader`
  * knows. True when something was found that had not ended yet: call again until nothing is. For the node's loop. */
-bool keeper_child_kill_left(pid_t keeper_pid, bool (*is_leader)(const void *context, pid_t pid), const void *context);
+bool keeper_child_kill_left(uint64_t mark, bool (*is_leader)(const void *context, pid_t pid), const void *context);
 
 #endif

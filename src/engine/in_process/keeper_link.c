@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/random.h"
 
 struct keeper_queued {
     struct keeper_queued *next;
@@ -25,22 +26,32 @@ static void close_fds(const int *fds, size_t count)
     }
 }
 
+/* Signals of the host do not make it longer. */
+static int wait_until_readable(int fd, int64_t most_us)
+{
+    struct pollfd polled = {.fd = fd, .events = POLLIN};
+    int64_t until_us = clock_boot(clock_system()) + most_us;
+    int got;
+    do {
+        got = poll(&polled, 1, time_to_poll_ms(until_us - clock_boot(clock_system())));
+    } while (got < 0 && errno == EINTR);
+    return got;
+}
+
 /* Before that it would get the signals of the node's terminal. */
 static bool is_ready(struct keeper_link *link)
 {
-    struct pollfd polled = {.fd = link->socket, .events = POLLIN};
     struct keeper_report report;
-    int got;
-    do {
-        got = poll(&polled, 1, (int)(KEEPER_OPEN_WAIT_US / MICROSECONDS_PER_MS));
-    } while (got < 0 && errno == EINTR);
-    return got == 1 && keeper_link_receive(link, &report) == 1 && report.kind == KEEPER_READY;
+    return wait_until_readable(link->socket, KEEPER_OPEN_WAIT_US) == 1 && keeper_link_receive(link, &report) == 1 &&
+           report.kind == KEEPER_READY;
 }
 
 enum weir_status keeper_link_open(struct keeper_link *link, struct weir_error *error)
 {
     int ends[2];
-    *link = (struct keeper_link){.socket = -1};
+    struct random random;
+    random_seed_from_system(&random);
+    *link = (struct keeper_link){.socket = -1, .mark = random_next(&random)};
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
         return error_set_native(error, WEIR_SYSTEM, errno, "no socket pair for the keeper: %s", strerror(errno));
     }
@@ -51,7 +62,7 @@ enum weir_status keeper_link_open(struct keeper_link *link, struct weir_error *e
     (void)pthread_sigmask(SIG_SETMASK, &all, &before);
     pid_t pid = fork();
     if (pid == 0) {
-        keeper_main(ends[1]);
+        keeper_main(ends[1], link->mark);
     }
     int native = errno;
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -85,12 +96,7 @@ static int wait_for_end(pid_t pid)
     int wait_status = 0;
     int fd = (int)syscall(SYS_pidfd_open, pid, 0);
     if (fd >= 0) {
-        struct pollfd polled = {.fd = fd, .events = POLLIN};
-        int ready;
-        do {
-            ready = poll(&polled, 1, (int)(KEEPER_CLOSE_WAIT_US / MICROSECONDS_PER_MS));
-        } while (ready < 0 && errno == EINTR);
-        if (ready == 0) {
+        if (wait_until_readable(fd, KEEPER_CLOSE_WAIT_US) == 0) {
             (void)kill(pid, SIGKILL);
         }
         (void)close(fd);
@@ -172,6 +178,10 @@ bool keeper_link_send(struct keeper_link *link, const struct keeper_request *req
     int sent = link->socket < 0 ? -1 : link->first != NULL ? 0 : send_now(link, request, fds);
     if (sent == 0 && queue_up(link, request, fds)) {
         return true;
+    }
+    if (sent ==
+        0) { /* what must be stopped would run on: without its socket the keeper ends, and all that it watches over */
+        (void)shutdown(link->socket, SHUT_RDWR);
     }
     close_fds(fds, request->fd_count);
     return sent == 1;

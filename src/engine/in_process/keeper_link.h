@@ -23,6 +23,7 @@ struct keeper_queued; /* a request that waits for room, with its file descriptor
 struct keeper_link {
     int socket; /* -1: there is no keeper */
     pid_t pid;
+    uint64_t mark;   /* of the one that was opened last; see keeper_main() */
     int wait_status; /* of the one that was closed last */
     struct keeper_queued *first;
     struct keeper_queued *last;
@@ -32,7 +33,8 @@ struct keeper_link {
 WEIR_MUST_CHECK enum weir_status keeper_link_open(struct keeper_link *link, struct weir_error *error);
 /* Closes the socket, upon which the keeper kills everything and exits, and waits for that. Takes a closed one. */
 void keeper_link_close(struct keeper_link *link);
-/* Sends, or queues. The file descriptors are the link's from here on, whatever happens. False when there is no keeper. */
+/* Sends, or queues. The file descriptors are the link's from here on, whatever happens. False when there is no
+ * keeper; nor is there soon when there is no memory to queue with, since a request that is lost could be one to stop. */
 bool keeper_link_send(struct keeper_link *link, const struct keeper_request *request, const int *fds);
 /* Sends what was queued. */
 void keeper_link_flush(struct keeper_link *link);

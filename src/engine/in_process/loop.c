@@ -187,12 +187,7 @@ static int wait_ms(const struct loop *loop, int64_t until_us)
     if (until_us == TIME_NEVER) {
         return -1;
     }
-    int64_t left_us = until_us == 0 ? 0 : until_us - loop_now(loop);
-    if (left_us <= 0) {
-        return 0;
-    }
-    int64_t left_ms = (left_us + MICROSECONDS_PER_MS - 1) / MICROSECONDS_PER_MS;
-    return left_ms > 60000 ? 60000 : (int)left_ms;
+    return until_us == 0 ? 0 : time_to_poll_ms(until_us - loop_now(loop));
 }
 
 void loop_wait(struct loop *loop, int64_t until_us)

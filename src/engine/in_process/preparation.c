@@ -71,9 +71,10 @@ static json_t *make_context(const struct step_run *run)
     return context;
 }
 
-struct preparation *preparation_new(struct step_run *run, void (*answered)(struct step_run *run))
+struct preparation *preparation_new(struct step_run *run, void (*answered)(struct step_run *run), bool *ret_is_short)
 {
     struct preparation *preparation = calloc(1, sizeof *preparation);
+    *ret_is_short = preparation == NULL;
     if (preparation != NULL) {
         preparation->run = run;
         preparation->answered = answered;
@@ -81,6 +82,7 @@ struct preparation *preparation_new(struct step_run *run, void (*answered)(struc
         process_command_init(&preparation->command);
         preparation->input.max = TEMPLATE_RESULT_BYTES_MAX;
         if (preparation->context == NULL) {
+            *ret_is_short = run->execution->input != NULL; /* all that it is made of could be read */
             preparation_free(preparation);
             return NULL;
         }
@@ -132,13 +134,13 @@ static void take_answer(struct evaluator_request *request, enum weir_status stat
 {
     struct preparation *preparation = request->owner;
     preparation->is_asked = false;
-    if (status == WEIR_OK && keep_answer(preparation, preparation->asked, value)) {
+    if (status == WEIR_OK) {
+        preparation->is_short = !keep_answer(preparation, preparation->asked, value);
         preparation->answered(preparation->run);
         return;
     }
     fail(preparation, status == WEIR_TIMED_OUT ? "expression_timeout" : EXPRESSION_ERROR_CODE);
-    (void)error_set(&preparation->message, WEIR_FAILED, "${%.200s}: %s", preparation->asked,
-                    status == WEIR_OK ? "out of memory" : message);
+    (void)error_set(&preparation->message, WEIR_FAILED, "${%.200s}: %s", preparation->asked, message);
     preparation->answered(preparation->run);
 }
 
@@ -184,7 +186,7 @@ static enum weir_status add_string(struct preparation *preparation, const char *
     }
     if (status == WEIR_OK) {
         status = process_command_add(&preparation->command, value.data != NULL ? value.data : "", value.length);
-        if (status != WEIR_OK) {
+        if (status != WEIR_OK && status != WEIR_OUT_OF_MEMORY) {
             fail(preparation, status == WEIR_INVALID_ARGUMENT ? EXPRESSION_ERROR_CODE : "exec_failed");
             status = error_set(&preparation->message, WEIR_FAILED, "%s",
                                status == WEIR_INVALID_ARGUMENT ? "an argument or variable holds a NUL byte"
@@ -367,6 +369,9 @@ static enum weir_status prepare(struct preparation *preparation, bool *ret_is_wa
 enum preparation_result preparation_run(struct preparation *preparation)
 {
     bool is_wanted = true;
+    if (preparation->is_short) {
+        return PREPARATION_SHORT;
+    }
     if (preparation->code != NULL) {
         return PREPARATION_FAILED;
     }
@@ -376,6 +381,9 @@ enum preparation_result preparation_run(struct preparation *preparation)
     }
     if (preparation->is_asked) {
         return PREPARATION_ASKED;
+    }
+    if (status == WEIR_OUT_OF_MEMORY) {
+        return PREPARATION_SHORT;
     }
     fail(preparation, EXPRESSION_ERROR_CODE);
     return PREPARATION_FAILED;

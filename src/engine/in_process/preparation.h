@@ -15,6 +15,7 @@ enum preparation_result {
     PREPARATION_SKIP,   /* its `when` is false */
     PREPARATION_ASKED,  /* an evaluator works on it: `answered` is called, then go on with preparation_run() */
     PREPARATION_FAILED, /* `code`, `message` */
+    PREPARATION_SHORT   /* of memory: to be done anew later */
 };
 
 struct preparation_answer {
@@ -28,6 +29,7 @@ struct preparation {
     json_t *context;
     struct evaluator_request request;
     bool is_asked;
+    bool is_short;
     const char *asked; /* the program that the request is about */
     struct preparation_answer *answers;
     size_t answer_count;
@@ -41,8 +43,8 @@ struct preparation {
 
 /* True when there is nothing to evaluate: the fast way of a handler that takes the execution's params. */
 bool preparation_is_needless(const struct step_run *run);
-/* NULL: out of memory. */
-struct preparation *preparation_new(struct step_run *run, void (*answered)(struct step_run *run));
+/* NULL: out of memory (*ret_is_short), or the params cannot be read. */
+struct preparation *preparation_new(struct step_run *run, void (*answered)(struct step_run *run), bool *ret_is_short);
 enum preparation_result preparation_run(struct preparation *preparation);
 /* Also while an evaluator works on it. Takes NULL. */
 void preparation_free(struct preparation *preparation);

@@ -49,6 +49,7 @@ static void set_close_flags(int fd, bool non_blocking)
 
 static void link_ready(struct watch *watch, uint32_t events);
 static void keeper_timer_fired(struct timer *timer);
+static void shortage_timer_fired(struct timer *timer);
 
 static enum weir_status watch_link(struct process_table *table, struct weir_error *error)
 {
@@ -79,6 +80,8 @@ enum weir_status process_table_open(struct process_table *table, struct loop *lo
                                     .link = {.socket = -1},
                                     .link_watch = {.fd = -1},
                                     .keeper_timer = {.fire = keeper_timer_fired, .owner = table},
+                                    .shortage_timer = {.fire = shortage_timer_fired, .owner = table},
+                                    .shortage_told_us = INT64_MIN / 2,
                                     .lease_end_us = TIME_NEVER,
                                     .empty_fd = -1};
     for (size_t i = 0; i < KEEPER_STEPS_MAX; i++) {
@@ -127,6 +130,7 @@ void process_table_close(struct process_table *table)
         return;
     }
     loop_clear_timer(table->loop, &table->keeper_timer);
+    loop_clear_timer(table->loop, &table->shortage_timer);
     loop_unwatch(table->loop, &table->link_watch);
     keeper_link_close(&table->link);
     for (size_t i = 0; i < KEEPER_STEPS_MAX; i++) {
@@ -140,15 +144,59 @@ void process_table_close(struct process_table *table)
     table->loop = NULL;
 }
 
-bool process_table_has_keeper(const struct process_table *table)
+bool process_table_may_start(const struct process_table *table)
 {
-    return table->link.socket >= 0;
+    return table->link.socket >= 0 && !table->is_short;
 }
 
 bool process_table_has_room(const struct process_table *table, size_t reserved)
 {
-    return process_table_has_keeper(table) && table->running + reserved < table->processes_max &&
+    return process_table_may_start(table) && table->running + reserved < table->processes_max &&
            table->free_count > reserved;
+}
+
+/* --- shortages --- */
+
+bool process_is_shortage(int native)
+{
+    return native == EMFILE || native == ENFILE || native == ENOMEM || native == EAGAIN || native == ENOBUFS ||
+           native == ENOSPC;
+}
+
+const char *process_shortage_text(int native)
+{
+    switch (native) {
+    case EMFILE:
+        return "this node has no file descriptor left (EMFILE): raise its limit, `ulimit -n` or LimitNOFILE=";
+    case ENFILE:
+        return "this machine has no file descriptor left (ENFILE): raise fs.file-max";
+    case EAGAIN:
+        return "this node may start no more processes (EAGAIN): raise `ulimit -u`, TasksMax= or its cgroup's pids.max";
+    case ENOSPC:
+        return "this node may watch no more file descriptors (ENOSPC): raise fs.epoll.max_user_watches";
+    default:
+        return "this node has no memory left for another process: run less on it, or raise its memory limit";
+    }
+}
+
+static void shortage_timer_fired(struct timer *timer)
+{
+    struct process_table *table = timer->owner;
+    table->is_short = false; /* the loop's turn tries again what waits */
+}
+
+void process_table_note_shortage(struct process_table *table, int native)
+{
+    if (!process_is_shortage(native)) {
+        return;
+    }
+    int64_t now_us = loop_now(table->loop);
+    table->is_short = true;
+    loop_set_timer(table->loop, &table->shortage_timer, time_add(now_us, PROCESS_SHORTAGE_US));
+    if (now_us - table->shortage_told_us >= PROCESS_SHORTAGE_TOLD_US && table->is_short_of != NULL) {
+        table->shortage_told_us = now_us;
+        table->is_short_of(table->context, native);
+    }
 }
 
 static void send_request(struct process_table *table, const struct keeper_request *request, const int *fds)
@@ -194,11 +242,13 @@ void process_copy_errors(const struct process *process, struct text *to)
 
 static void keep_output(struct process *process, const char *bytes, size_t length)
 {
-    if (process->flooded) {
+    if (process->flooded || process->starved) {
         return;
     }
-    if (text_add(&process->output, bytes, length) != WEIR_OK) {
-        process->flooded = true;
+    enum weir_status status = text_add(&process->output, bytes, length);
+    if (status != WEIR_OK) {
+        process->starved = status == WEIR_OUT_OF_MEMORY;
+        process->flooded = !process->starved;
         text_close(&process->output);
         process_kill(process, 0);
     }
@@ -329,11 +379,14 @@ enum weir_status process_start(struct process_table *table, const struct process
         return error_set(error, WEIR_SYSTEM, "there is no keeper that could start it");
     }
     if (!open_fds(table, command, input, ours, theirs)) {
-        return error_set_native(error, WEIR_SYSTEM, errno, "its pipes cannot be had: %s", strerror(errno));
+        int native = errno;
+        process_table_note_shortage(table, native);
+        return error_set_native(error, WEIR_SYSTEM, native, "its pipes cannot be had: %s", strerror(native));
     }
     struct process *process = process_new(table, owner, ended);
     if (process == NULL || loop_watch(table->loop, &process->out, ours[0], EPOLLIN) != WEIR_OK ||
         loop_watch(table->loop, &process->err, ours[1], EPOLLIN) != WEIR_OK) {
+        int native = process == NULL ? ENOMEM : errno;
         close_all(theirs, 4);
         if (process != NULL) {
             ours[0] = process->out.fd >= 0 ? -1 : ours[0];
@@ -341,7 +394,8 @@ enum weir_status process_start(struct process_table *table, const struct process
             process_free(process);
         }
         close_all(ours, 2);
-        return error_set(error, WEIR_SYSTEM, "its pipes cannot be watched");
+        process_table_note_shortage(table, native);
+        return error_set_native(error, WEIR_SYSTEM, native, "its pipes cannot be watched: %s", strerror(native));
     }
     process->is_step = true;
     process->output.max = output_max;
@@ -361,12 +415,14 @@ enum weir_status process_start_evaluator(struct process_table *table, void *owne
     struct process *process = table->link.socket >= 0 ? process_new(table, owner, ended) : NULL;
     if (process == NULL || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, requests) != 0 ||
         pipe2(answers, O_CLOEXEC) != 0) {
+        int native = process == NULL ? ENOMEM : errno;
         close_all(requests, 2);
         if (process != NULL) {
             take_out(process);
             process_free(process);
         }
-        return error_set(error, WEIR_SYSTEM, "no evaluator could be started");
+        process_table_note_shortage(table, native);
+        return error_set_native(error, WEIR_SYSTEM, native, "no evaluator could be started: %s", strerror(native));
     }
     set_close_flags(requests[1], true);
     set_close_flags(answers[0], true);
@@ -407,7 +463,7 @@ static void end_process(struct process *process, enum process_end end)
     while (process->out.fd >= 0) {
         size_t before = process->output.length;
         read_pipe(process, &process->out);
-        if (process->flooded || before == process->output.length) {
+        if (process->flooded || process->starved || before == process->output.length) {
             break;
         }
     }
@@ -432,10 +488,12 @@ static void take_report(struct process_table *table, const struct keeper_report 
         process->end = PROCESS_NOT_STARTED;
         process->stage = report->stage;
         process->native = report->value;
+        process_table_note_shortage(table, report->value);
         break;
     case KEEPER_REFUSED:
         process->stage = KEEPER_STAGE_SETUP;
         process->native = report->value;
+        process_table_note_shortage(table, report->value);
         end_process(process, report->lease_lost != 0 ? PROCESS_LEASE_LOST : PROCESS_NOT_STARTED);
         break;
     case KEEPER_ENDED:
@@ -478,7 +536,7 @@ static void open_keeper(struct process_table *table)
         loop_set_timer(table->loop, &table->keeper_timer, time_add(loop_now(table->loop), PROCESS_KEEPER_RETRY_US));
     }
     if (table->lost != NULL && (status == WEIR_OK || !table->is_told)) {
-        table->lost(table->lost_context, &table->loss);
+        table->lost(table->context, &table->loss);
     }
     table->is_told = status != WEIR_OK;
     table->loss = (struct keeper_loss){.old_pid = table->loss.old_pid, .wait_status = table->loss.wait_status};
@@ -501,7 +559,7 @@ static void go_on_without_keeper(struct process_table *table)
     int64_t now_us = loop_now(table->loop);
     int64_t again_us = time_add(table->keeper_since_us, PROCESS_KEEPER_RETRY_US);
     if (table->is_sweeping) {
-        if (keeper_child_kill_left(table->loss.old_pid, is_leader, table)) {
+        if (keeper_child_kill_left(table->link.mark, is_leader, table)) {
             loop_set_timer(table->loop, &table->keeper_timer, time_add(now_us, PROCESS_SWEEP_US));
             return;
         }

@@ -69,6 +69,7 @@ struct process {
     int64_t memory_kib;
     bool is_step; /* no evaluator */
     bool flooded; /* it printed more than `output_max`, and was stopped for it */
+    bool starved; /* there was no memory for what it printed, and it was stopped for it */
     struct text output;
     char *errors; /* a ring of PROCESS_STDERR_BYTES, or NULL */
     size_t errors_length;
@@ -80,6 +81,10 @@ struct process {
 #define PROCESS_SWEEP_US (10 * MICROSECONDS_PER_MS)
 /* Between two attempts to have a keeper, and the least life of one whose successor is forked at once. */
 #define PROCESS_KEEPER_RETRY_US (1 * MICROSECONDS_PER_SECOND)
+/* So long nothing is started after the machine had not what a start takes. */
+#define PROCESS_SHORTAGE_US (1 * MICROSECONDS_PER_SECOND)
+/* And so long it is not told again. */
+#define PROCESS_SHORTAGE_TOLD_US (60 * MICROSECONDS_PER_SECOND)
 
 /* What became of a lost keeper. */
 struct keeper_loss {
@@ -107,7 +112,12 @@ struct process_table {
     int64_t keeper_since_us;
     /* Called when a lost keeper was replaced, and when that failed for the first time. */
     void (*lost)(void *context, const struct keeper_loss *loss);
-    void *lost_context;
+    /* Called when this errno says that the machine is short of something; once a minute at most. */
+    void (*is_short_of)(void *context, int native);
+    void *context; /* of both */
+    struct timer shortage_timer;
+    bool is_short;
+    int64_t shortage_told_us;
     int64_t lease_end_us;
     int empty_fd; /* /dev/null */
     char *read_buffer;
@@ -119,20 +129,31 @@ WEIR_MUST_CHECK enum weir_status process_table_open(struct process_table *table,
                                                     struct weir_error *error);
 /* Ends the keeper and with it everything it runs. Processes that are left are freed without a call. */
 void process_table_close(struct process_table *table);
-/* False: nothing can be started now; another one will be forked. */
-bool process_table_has_keeper(const struct process_table *table);
-/* False: wait until another one has ended, or there is a keeper. `reserved`: how many are about to start. */
+/* False: nothing can be started now, for want of a keeper or of what a start takes; the loop turns when that may be over.
+ */
+bool process_table_may_start(const struct process_table *table);
+/* What else a start took failed with this errno. One that tells of a shortage holds up all starts for a while: one has
+ * found out, and the others wait instead of finding out each for itself. */
+void process_table_note_shortage(struct process_table *table, int native);
+/* False: wait until another one has ended, there is a keeper, or a shortage has had time to end. `reserved`: how many are
+ * about to start. */
 bool process_table_has_room(const struct process_table *table, size_t reserved);
 /* Until when processes may live (boot clock). */
 void process_table_set_lease(struct process_table *table, int64_t lease_end_us);
 
-/* `input` becomes its stdin; NULL: empty. WEIR_SYSTEM (no file descriptors, no keeper): nothing was started. */
+/* True when a start that failed with this errno failed for want of file descriptors, memory or processes: that is no fault
+ * of what was to be started, and passes. */
+bool process_is_shortage(int native);
+/* What is missing, and what to do about it. */
+const char *process_shortage_text(int native);
+
+/* `input` becomes its stdin; NULL: empty. WEIR_SYSTEM (`native` says why): nothing was started. */
 WEIR_MUST_CHECK enum weir_status process_start(struct process_table *table, const struct process_command *command,
                                                const struct text *input, size_t output_max, void *owner,
                                                void (*ended)(struct process *process), struct process **ret_process,
                                                struct weir_error *error);
-/* An evaluator: reads requests from *ret_requests' other end, a socket, because who writes into a pipe without a reader
- * gets a SIGPIPE, and the process is the host's. Both ends returned are non-blocking. */
+/* The same for an evaluator: reads requests from *ret_requests' other end, a socket, because who writes into a pipe without
+ * a reader gets a SIGPIPE, and the process is the host's. Both ends returned are non-blocking. */
 WEIR_MUST_CHECK enum weir_status process_start_evaluator(struct process_table *table, void *owner,
                                                          void (*ended)(struct process *process), int *ret_requests,
                                                          int *ret_answers, struct process **ret_process,

@@ -1,6 +1,6 @@
 /* The in-process engine's own struct: what its parts share. See in_process.h for what it is.
  *
- * Threads: `commands`, `admitted`, `stopped`, `definitions` are for any thread; the rest is the loop's.
+ * Threads: from `admitted` to `commands`, and `definitions`, for any thread; the rest is the loop's.
  */
 #ifndef WEIR_ENGINE_IN_PROCESS_RUNNER_H
 #define WEIR_ENGINE_IN_PROCESS_RUNNER_H
@@ -26,12 +26,11 @@ enum command_kind {
     COMMAND_ABANDON,
     COMMAND_ABANDON_ALL,
     COMMAND_RECORDED,
-    COMMAND_DESCRIBE,
-    COMMAND_LEASE,
-    COMMAND_STOP
+    COMMAND_DESCRIBE
 };
 
-/* What another thread asks of the loop; START is the first member of its execution, the others are malloc'ed. */
+/* What another thread asks of the loop; START is the first member of its execution, ABANDON_ALL is the runner's own, the
+ * others are malloc'ed. */
 struct command {
     struct command *next;
     enum command_kind kind;
@@ -62,6 +61,11 @@ struct runner {
     size_t max_running;
     atomic_size_t admitted; /* started and not yet durably ended: what room() is counted from */
     atomic_bool stopped;
+    atomic_bool is_to_interrupt; /* what runs is to be given back */
+    _Atomic int64_t lease_end_us;
+    atomic_bool has_new_lease;
+    struct command abandon_all;         /* needs no memory: it is what is left to do when there is none */
+    atomic_bool abandons_all;           /* it is among the commands */
     _Atomic(struct command *) commands; /* newest first */
     struct execution **buckets;
     size_t bucket_count; /* a power of two */
@@ -78,8 +82,8 @@ struct runner {
 struct execution *runner_find(const struct runner *runner, const char *id);
 void runner_insert(struct runner *runner, struct execution *execution);
 void runner_remove(struct runner *runner, struct execution *execution);
-/* A report, or the end of the process: a report that is lost would leave its execution hanging for ever, while the crash
- * of a node is something that others clean up. */
-struct report *runner_report_new(enum report_kind kind, const char *id, int64_t fence);
+/* A report that nobody asks for again. NULL when out of memory: then the node gives up all its claims, and what the report
+ * should have told is told by whoever takes over. */
+struct report *runner_report_new(struct runner *runner, enum report_kind kind, const char *id, int64_t fence);
 
 #endif

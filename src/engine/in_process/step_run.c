@@ -72,11 +72,15 @@ static void drop_preparation(struct step_run *run)
 
 /* --- reports --- */
 
+/* NULL when out of memory: then the step waits for an answer that never comes, until its execution is abandoned. */
 static struct report *make_report(struct step_run *run, enum report_kind kind, enum step_state state)
 {
     struct execution *execution = run->execution;
-    struct report *report = runner_report_new(kind, execution->id, execution->fence);
+    struct report *report = runner_report_new(execution->runner, kind, execution->id, execution->fence);
     run->state = state;
+    if (report == NULL) {
+        return NULL;
+    }
     report->has_step = true;
     report->step_index = (int)step_run_index(run);
     text_copy(report->step.step, sizeof report->step.step, step_run_step(run)->id);
@@ -87,8 +91,18 @@ static struct report *make_report(struct step_run *run, enum report_kind kind, e
     return report;
 }
 
+static void send(const struct step_run *run, struct report *report)
+{
+    if (report != NULL) {
+        engine_report(&run->execution->runner->base, report);
+    }
+}
+
 static void put_error(struct report *report, const char *code, const char *error)
 {
+    if (report == NULL) {
+        return;
+    }
     text_copy(report->step.error_code, sizeof report->step.error_code, code);
     report->step.error = error != NULL ? strdup(error) : NULL;
 }
@@ -124,20 +138,22 @@ static void report_final(struct step_run *run, enum step_state state, const stru
     }
     bool last = is_last(run);
     struct report *report = make_report(run, last ? REPORT_ENDED : REPORT_STEP, state);
-    if (outcome != NULL) {
+    if (outcome != NULL && report != NULL) {
         report->step.output = outcome->output;
         report->step.output_length = outcome->output_length;
-        if (state == STEP_FAILED) {
-            put_error(report, outcome->code, outcome->error);
-            execution_set_error(execution, outcome->code, outcome->error);
-        }
+    } else if (outcome != NULL) {
+        free(outcome->output);
+    }
+    if (outcome != NULL && state == STEP_FAILED) {
+        put_error(report, outcome->code, outcome->error);
+        execution_set_error(execution, outcome->code, outcome->error);
     }
     if (last) {
         execution_fill_end(execution, report);
     }
     set_phase(run, PHASE_RECORDING_END);
     FAILPOINT("before_step_report");
-    engine_report(&execution->runner->base, report);
+    send(run, report);
 }
 
 /* The step will not go on: says so when the store knows of it, else nobody ever hears of it. */
@@ -155,13 +171,15 @@ static void put_away(struct step_run *run)
 static void report_waiting(struct step_run *run, int64_t delay_us, const struct outcome *outcome)
 {
     struct report *report = make_report(run, REPORT_STEP, STEP_WAITING);
-    report->step.due_in_us = delay_us;
+    if (report != NULL) {
+        report->step.due_in_us = delay_us;
+    }
     if (outcome != NULL) {
         put_error(report, outcome->code, outcome->error);
     }
     run->resume_us = time_add(loop_now(&run->execution->runner->loop), delay_us);
     set_phase(run, PHASE_RECORDING_WAIT);
-    engine_report(&run->execution->runner->base, report);
+    send(run, report);
 }
 
 /* --- ends of attempts --- */
@@ -229,6 +247,22 @@ static void fail_with(struct step_run *run, const char *code, const char *error,
     finish(run, &outcome);
 }
 
+/* The machine has not what the start takes: no failure of the step. Its next attempt is asked for when there may be more.
+ */
+static void wait_for_more(struct step_run *run, int native)
+{
+    clear_timer(run);
+    drop_preparation(run);
+    if (run->execution->ending != ENDING_NONE) {
+        put_away(run);
+        return;
+    }
+    int doublings = run->shortages < 5 ? run->shortages++ : 5;
+    int64_t delay_us = STEP_SHORTAGE_FIRST_US << doublings;
+    struct outcome outcome = {.code = STEP_NODE_SHORT, .error = process_shortage_text(native)};
+    report_waiting(run, delay_us < STEP_SHORTAGE_MOST_US ? delay_us : STEP_SHORTAGE_MOST_US, &outcome);
+}
+
 /* --- exec: starting --- */
 
 static void process_ended(struct process *process);
@@ -236,7 +270,7 @@ static void process_ended(struct process *process);
 static void report_start(struct step_run *run)
 {
     set_phase(run, PHASE_RECORDING_START);
-    engine_report(&run->execution->runner->base, make_report(run, REPORT_STEP, STEP_RUNNING));
+    send(run, make_report(run, REPORT_STEP, STEP_RUNNING));
 }
 
 static void queue_up(struct step_run *run, struct step_run_queue *queue, enum step_phase phase)
@@ -275,7 +309,11 @@ static void start_process(struct step_run *run)
     if (process_start(&runner->processes, &run->preparation->command, input, step->exec.output_max, run, process_ended,
                       &run->process, &error) != WEIR_OK) {
         set_phase(run, PHASE_RUNNING);
-        fail_with(run, "exec_failed", error.message, false);
+        if (process_is_shortage(error.native)) {
+            wait_for_more(run, error.native);
+        } else {
+            fail_with(run, "exec_failed", error.message, false);
+        }
         return;
     }
     set_phase(run, PHASE_RUNNING);
@@ -385,6 +423,10 @@ static void describe_failure(const struct process *process, const char *what, st
 static void not_started(struct step_run *run, const struct process *process)
 {
     char text[256];
+    if (process_is_shortage(process->native) && run->stop != STOP_TIMEOUT) {
+        wait_for_more(run, process->native);
+        return;
+    }
     bool is_missing = process->native == ENOENT || process->native == ENOTDIR;
     const char *what = process->stage == KEEPER_STAGE_CWD    ? "its directory cannot be entered"
                        : process->stage == KEEPER_STAGE_EXEC ? "its program cannot be run"
@@ -404,7 +446,12 @@ static void exited(struct step_run *run, struct process *process)
     char what[128];
     struct outcome outcome = {.code = code};
     int status = process->wait_status;
+    run->shortages = 0;
     run->exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    if (process->starved && run->stop == STOP_NONE) {
+        wait_for_more(run, ENOMEM);
+        return;
+    }
     if (run->stop == STOP_TIMEOUT) {
         (void)snprintf(code, sizeof code, "timeout");
         (void)snprintf(what, sizeof what, "it was stopped after its timeout");
@@ -497,7 +544,7 @@ static void start_call(struct step_run *run)
     const struct step *step = step_run_step(run);
     struct weir_call *call = calloc(1, sizeof *call);
     if (call == NULL) {
-        fail_with(run, "out_of_memory", NULL, false);
+        wait_for_more(run, ENOMEM);
         return;
     }
     call->handler = execution->definition->handlers[step_run_index(run)];
@@ -616,6 +663,9 @@ static void prepare(struct step_run *run)
         break;
     case PREPARATION_ASKED:
         break;
+    case PREPARATION_SHORT:
+        wait_for_more(run, ENOMEM);
+        break;
     case PREPARATION_FAILED: {
         struct weir_error message = preparation->message;
         fail_with(run, preparation->code, message.message, true);
@@ -641,7 +691,12 @@ static void attempt(struct step_run *run)
         return;
     }
     set_phase(run, PHASE_EVALUATING);
-    run->preparation = preparation_new(run, evaluation_answered);
+    bool is_short = false;
+    run->preparation = preparation_new(run, evaluation_answered, &is_short);
+    if (is_short) {
+        wait_for_more(run, ENOMEM);
+        return;
+    }
     if (run->preparation == NULL) {
         fail_with(run, EXPRESSION_ERROR_CODE, "the context of its expressions cannot be made", true);
         return;

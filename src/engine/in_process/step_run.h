@@ -14,8 +14,10 @@
 
 /* After the lease of the node was lost, a step that was killed for it asks for its next attempt no sooner than this. */
 #define STEP_AFTER_LEASE_LOSS_US (1 * MICROSECONDS_PER_SECOND)
-/* How long an exec step waits when there was no file descriptor for it and no other process whose end would free some. */
-#define STEP_QUEUE_RETRY_US (100 * MICROSECONDS_PER_MS)
+/* A step that could not be started for want of file descriptors, memory or processes waits so long, then twice that, up to
+ * the most. */
+#define STEP_SHORTAGE_FIRST_US (1 * MICROSECONDS_PER_SECOND)
+#define STEP_SHORTAGE_MOST_US (30 * MICROSECONDS_PER_SECOND)
 
 /* From `state` on record (handover), before the execution begins. */
 void step_run_restore(struct step_run *run, const struct step_record *record);

@@ -46,7 +46,7 @@ static bool wait_for(PGconn *connection, bool sends, int64_t deadline_boot_us)
     struct pollfd fd = {.fd = PQsocket(connection), .events = (short)(sends ? POLLIN | POLLOUT : POLLIN)};
     for (;;) {
         int64_t left_us = deadline_boot_us - clock_boot(clock_system());
-        int ready = left_us <= 0 ? 0 : poll(&fd, 1, (int)(left_us / 1000) + 1);
+        int ready = left_us <= 0 ? 0 : poll(&fd, 1, time_to_poll_ms(left_us));
         if (ready >= 0 || errno != EINTR) {
             return ready > 0;
         }

@@ -1,5 +1,7 @@
 #include "base/clock.h"
 
+#include <limits.h>
+
 #include "support/test.h"
 
 static void time_text_round_trips(void **state)
@@ -71,6 +73,21 @@ static void durations_are_read_and_written(void **state)
     assert_int_equal(duration_parse("99999999999999999999d", &us, NULL), WEIR_INVALID_ARGUMENT);
 }
 
+static void a_wait_of_any_length_fits_into_a_poll(void **state)
+{
+    (void)state;
+    assert_int_equal(time_to_poll_ms(0), 0);
+    assert_int_equal(time_to_poll_ms(1), 1); /* rounded down it would spin */
+    assert_int_equal(time_to_poll_ms(1000), 1);
+    assert_int_equal(time_to_poll_ms(1001), 2);
+    assert_int_equal(time_to_poll_ms(-1), 0);
+    assert_int_equal(time_to_poll_ms(INT64_MIN), 0);
+    assert_int_equal(time_to_poll_ms(30 * 86400 * MICROSECONDS_PER_SECOND),
+                     INT_MAX);                                             /* a cast makes it negative: for ever */
+    assert_int_equal(time_to_poll_ms((INT64_C(1) << 32) * 1000), INT_MAX); /* and this 0 */
+    assert_int_equal(time_to_poll_ms(TIME_NEVER), INT_MAX);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -79,6 +96,7 @@ int main(void)
         cmocka_unit_test(what_is_no_time_is_refused_with_an_example),
         cmocka_unit_test(duration_from_now_is_a_time),
         cmocka_unit_test(durations_are_read_and_written),
+        cmocka_unit_test(a_wait_of_any_length_fits_into_a_poll),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -648,6 +648,26 @@ static void a_node_that_slept_past_its_lease_comes_back_under_a_new_id(void **st
     assert_int_equal(scripted_world_entry(bench->world, id)->runs_begun, 1);
 }
 
+/* For want of memory: then it and the recorder no longer agree on what runs. */
+static void an_engine_that_lost_a_word_gives_up_its_claims_and_the_node_goes_on(void **state)
+{
+    struct bench *bench = *state;
+    char id[UUID_TEXT_MAX];
+    live_in_the_node(bench);
+    push(bench, (struct scripted_fate){.run_us = 10 * SECOND});
+    start_node(bench);
+    int64_t old_id = node_id(bench->node);
+    enqueue(bench, "solo", id);
+    pass(bench, SECOND);
+    assert_string_equal(text_of(bench, id, "status"), "DISPATCHED");
+    engine_lose_word(bench->engine);
+    pass(bench, 4 * MINUTE);
+    assert_int_equal(bench->counts[EVENT_LEASE_LOST], 1);
+    assert_true(node_id(bench->node) > old_id);
+    assert_true(node_is_healthy(bench->node, NULL));
+    assert_string_equal(text_of(bench, id, "status"), "COMPLETED");
+}
+
 static void what_waiting_cannot_mend_makes_the_node_unhealthy(void **state)
 {
     struct bench *bench = *state;
@@ -729,6 +749,7 @@ int main(void)
         TEST(a_stop_without_its_store_ends_soon_and_counts_what_it_leaves),
         TEST(a_stop_whose_store_comes_back_leaves_nothing),
         TEST(a_node_that_slept_past_its_lease_comes_back_under_a_new_id),
+        TEST(an_engine_that_lost_a_word_gives_up_its_claims_and_the_node_goes_on),
         TEST(what_waiting_cannot_mend_makes_the_node_unhealthy),
         TEST(ended_executions_are_purged_after_their_time),
         TEST(a_full_workspace_is_noticed_once_a_minute),

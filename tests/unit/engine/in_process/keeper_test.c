@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -234,6 +235,23 @@ static void step_has_default_signals_its_own_group_no_core_and_no_new_privileges
     assert_string_equal(end->step.output, "\"SigBlk:0000000000000000SigIgn:0000000000000000NoNewPrivs:10\\n2\"");
 }
 
+/* Until it has become that program: before, it has our environment. */
+static void wait_for_name(pid_t pid, const char *name)
+{
+    char path[64];
+    char text[64] = "";
+    (void)snprintf(path, sizeof path, "/proc/%d/comm", (int)pid);
+    for (int i = 0; i < 60000 && strncmp(text, name, strlen(name)) != 0; i++) {
+        FILE *file = fopen(path, "r");
+        assert_non_null(file);
+        (void)!fgets(text, sizeof text, file);
+        (void)fclose(file);
+        struct timespec pause = {.tv_nsec = 1000000};
+        (void)nanosleep(&pause, NULL);
+    }
+    assert_true(strncmp(text, name, strlen(name)) == 0);
+}
+
 static void kill_keeper(void)
 {
     assert_int_equal(kill((pid_t)in_process_keeper_pid(fixture.engine), SIGKILL), 0);
@@ -452,6 +470,54 @@ static void keeper_ends_with_its_link_although_a_child_of_the_host_has_it_too(vo
     assert_int_equal(waitpid(child, NULL, 0), child);
 }
 
+/* As one of another container's keeper is, whose process id there is that of ours here. */
+static void a_process_of_another_keeper_with_the_same_process_id_is_left_alone(void **state)
+{
+    (void)state;
+    char mark[64];
+    (void)snprintf(mark, sizeof mark, "WEIR_RUN=%ld.1", in_process_keeper_pid(fixture.engine));
+    char *const argv[] = {"sleep", "300", NULL};
+    char *const envp[] = {mark, "PATH=/usr/bin:/bin", NULL};
+    pid_t other = fork();
+    assert_true(other >= 0);
+    if (other == 0) {
+        (void)setsid();
+        (void)execvpe("sleep", argv, envp);
+        _exit(127);
+    }
+    wait_for_name(other, "sleep");
+    kill_keeper();
+    assert_non_null(recorder_wait(&fixture.recorder, REPORT_INTERRUPTED, NULL, NULL, -1, 1)); /* its sweep is over */
+    assert_true(is_alive(other));
+    assert_int_equal(kill(other, SIGKILL), 0);
+    assert_int_equal(waitpid(other, NULL, 0), other);
+}
+
+static void ignore_alarm(int number)
+{
+    (void)number;
+}
+
+/* The keeper is stopped, so that it has to be killed; alarms come faster than the wait for it is long. */
+static void signals_do_not_make_the_wait_for_a_keeper_longer(void **state)
+{
+    (void)state;
+    struct keeper_link link;
+    struct weir_error error;
+    struct sigaction before;
+    struct sigaction handler = {.sa_handler = ignore_alarm};
+    const struct itimerval often = {.it_interval = {.tv_usec = 50000}, .it_value = {.tv_usec = 50000}};
+    const struct itimerval never = {.it_value = {.tv_usec = 0}};
+    assert_int_equal(keeper_link_open(&link, &error), WEIR_OK);
+    assert_int_equal(kill(link.pid, SIGSTOP), 0);
+    assert_int_equal(sigaction(SIGALRM, &handler, &before), 0);
+    assert_int_equal(setitimer(ITIMER_REAL, &often, NULL), 0);
+    keeper_link_close(&link);
+    assert_int_equal(setitimer(ITIMER_REAL, &never, NULL), 0);
+    assert_int_equal(sigaction(SIGALRM, &before, NULL), 0);
+    assert_true(WIFSIGNALED(link.wait_status) && WTERMSIG(link.wait_status) == SIGKILL);
+}
+
 static void closed_exec_is_refused_with_a_code_of_its_own(void **state)
 {
     (void)state;
@@ -521,6 +587,8 @@ int main(void)
         CLAIM(keeper_is_not_reached_by_signals_to_the_group_of_the_node),
         CLAIM(closing_kills_what_runs),
         CLAIM_ALONE(keeper_ends_with_its_link_although_a_child_of_the_host_has_it_too),
+        CLAIM_ALONE(signals_do_not_make_the_wait_for_a_keeper_longer),
+        CLAIM(a_process_of_another_keeper_with_the_same_process_id_is_left_alone),
         CLAIM(closed_exec_is_refused_with_a_code_of_its_own),
         CLAIM(allow_list_cannot_be_passed_by_the_environment),
     };

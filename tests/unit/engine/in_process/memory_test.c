@@ -1,0 +1,151 @@
+/* The engine runs out of memory at each of its own allocations in turn: it never ends its process, and whoever gives up all
+ * claims when it says that a word was lost gets every execution to its end. */
+#include <stdatomic.h>
+#include <stddef.h>
+#include <time.h>
+
+#include "support/engine_fixture.h"
+#include "support/test.h"
+#include "weir/handler.h"
+
+enum { FAILURES_IN_A_ROW = 25, ALLOCATIONS_MOST = 100000, DEADLINE_S = 120 };
+#define SEND_AGAIN_US (2 * MICROSECONDS_PER_SECOND)
+
+static const char definition[] =
+    "{\"name\":\"t\",\"steps\":{"
+    "\"a\":{\"handler\":\"done\",\"input\":{\"n\":\"${.input.n}\"}},"
+    "\"b\":{\"needs\":[\"a\"],\"exec\":[\"echo\",\"${.input.n | . + 1 | tostring}\"],\"stdin\":\"${.input.n}\"},"
+    "\"c\":{\"needs\":[\"b\"],\"sleep\":\"1ms\"}}}";
+
+static atomic_int calls; /* since it was armed */
+static atomic_int failing_first;
+static atomic_int failing_last;
+static atomic_bool armed;
+
+/* The linker leads the engine's allocations here (--wrap). */
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t count, size_t size);
+void *__real_realloc(void *memory, size_t size);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_realloc(void *memory, size_t size);
+
+static bool must_fail(void)
+{
+    int call = atomic_load(&armed) ? atomic_fetch_add(&calls, 1) + 1 : 0;
+    return call >= atomic_load(&failing_first) && call <= atomic_load(&failing_last) && call > 0;
+}
+
+void *__wrap_malloc(size_t size)
+{
+    return must_fail() ? NULL : __real_malloc(size);
+}
+
+void *__wrap_calloc(size_t count, size_t size)
+{
+    return must_fail() ? NULL : __real_calloc(count, size);
+}
+
+void *__wrap_realloc(void *memory, size_t size)
+{
+    return must_fail() ? NULL : __real_realloc(memory, size);
+}
+
+static void arm(int first, int count)
+{
+    atomic_store(&calls, 0);
+    atomic_store(&failing_first, first);
+    atomic_store(&failing_last, first + count - 1);
+    atomic_store(&armed, count > 0);
+}
+
+static void done(struct weir_call *call, void *context)
+{
+    (void)context;
+    weir_done(call, "1");
+}
+
+/* What a node does: sends a start that is not answered again, and gives up everything when a word was lost. True when the
+ * execution is at its end and its room is free. */
+static bool drive(struct engine_fixture *fixture, struct engine_start *start, int64_t *again_us)
+{
+    int64_t now_us = clock_boot(clock_system());
+    if (engine_take_lost_word(fixture->engine)) {
+        engine_abandon(fixture->engine, NULL, 0);
+        start->fence++;
+        *again_us = now_us;
+    }
+    if (recorder_count(&fixture->recorder, REPORT_ENDED, NULL, NULL, -1) > 0) {
+        return engine_running(fixture->engine) == 0;
+    }
+    if (now_us >= *again_us) {
+        struct weir_error error;
+        *again_us = now_us + SEND_AGAIN_US;
+        if (engine_start(fixture->engine, start, &error) != WEIR_OK) {
+            *again_us = now_us;
+        }
+    }
+    return false;
+}
+
+/* The number of allocations that were made; the execution is at its end. */
+static int run_with_failures(int first, int count)
+{
+    static const struct weir_handler handlers[] = {{.name = "done", .function = done}};
+    const struct in_process_options options = {
+        .allow_exec = true, .handlers = handlers, .handler_count = 1, .handler_threads = 1};
+    struct engine_fixture fixture;
+    engine_fixture_open(&fixture, &options);
+    struct engine_start start = engine_fixture_start_of(1, definition, "{\"n\": 4}");
+    start.definition_id = first;
+    int64_t again_us = 0;
+    int64_t deadline_us = clock_boot(clock_system()) + DEADLINE_S * MICROSECONDS_PER_SECOND;
+    arm(first, count);
+    while (!drive(&fixture, &start, &again_us)) {
+        struct timespec pause = {.tv_nsec = 200000};
+        (void)nanosleep(&pause, NULL);
+        if (clock_boot(clock_system()) > deadline_us) {
+            recorder_print(&fixture.recorder);
+            fail_msg("allocation %d: it did not come to its end", first);
+        }
+    }
+    int made = atomic_load(&calls);
+    arm(0, 0);
+    const struct report *end = recorder_wait(&fixture.recorder, REPORT_ENDED, NULL, NULL, -1, 1);
+    if (end->end_state != END_COMPLETED) {
+        recorder_print(&fixture.recorder);
+        fail_msg("allocation %d: %s: %s", first, end->error_code, end->error != NULL ? end->error : "");
+    }
+    engine_fixture_close(&fixture);
+    return made;
+}
+
+static void sweep(int count)
+{
+    int first = 1;
+    while (first < ALLOCATIONS_MOST && run_with_failures(first, count) >= first) {
+        first += 1;
+    }
+    assert_in_range(first, 20, ALLOCATIONS_MOST - 1);
+}
+
+static void an_engine_without_memory_for_a_moment_goes_on(void **state)
+{
+    (void)state;
+    sweep(1);
+}
+
+static void an_engine_without_memory_for_a_while_goes_on(void **state)
+{
+    (void)state;
+    sweep(FAILURES_IN_A_ROW);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_engine_without_memory_for_a_moment_goes_on),
+        cmocka_unit_test(an_engine_without_memory_for_a_while_goes_on),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
