@@ -488,7 +488,7 @@ def main():
     print(f'# seed {options.seed}', flush=True)
     folder = tempfile.mkdtemp(prefix='weir-chaos-')
     os.mkdir(os.path.join(folder, 'home'))
-    server = PostgresServer()
+    server = PostgresServer(on_disk=True)
     campaign = Campaign(Weir(os.path.abspath(options.binary), folder), server, options.seed, options.nodes, backlog=400,
                         tenants=(60, 30, 10))
     until = time.monotonic() + options.minutes * 60

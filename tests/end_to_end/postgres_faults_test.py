@@ -77,8 +77,8 @@ def _finish(scene, nodes):
 
 
 def a_standby_is_promoted_under_load(weir):
-    primary = PostgresServer()
-    standby = PostgresServer("synchronous_standby_names = ''", primary=primary)
+    primary = PostgresServer(on_disk=True)
+    standby = PostgresServer("synchronous_standby_names = ''", primary=primary, on_disk=True)
     # What is acknowledged is on both.
     primary.sql("ALTER SYSTEM SET synchronous_standby_names = '*'")
     primary.sql('SELECT pg_reload_conf()')
@@ -119,7 +119,7 @@ def the_servers_disk_runs_full(weir):
     library = shutil.copy(FULL_DISK, weir.path('full_disk.so'))  # where the server's user can read it
     os.chmod(library, 0o755)
     server = PostgresServer('wal_recycle = off\nmin_wal_size = 2MB\nfull_page_writes = on', initdb=['--wal-segsize=1'],
-                            environment={'LD_PRELOAD': library, 'WEIR_FULL_DISK': flag})
+                            environment={'LD_PRELOAD': library, 'WEIR_FULL_DISK': flag}, on_disk=True)
     weir.environment['WEIR_STORE'] = server.url(server.database())
     scene = Scene(weir)
     node = Node(weir, 'node', WEIR_NODE_LEASE=LONG_LEASE).ready()
