@@ -15,6 +15,7 @@ import tempfile
 import time
 
 from ports import free_port
+from waiting import SHORT, wait_for
 
 PR_SET_PDEATHSIG = 1
 START_SECONDS = 60
@@ -130,11 +131,12 @@ class PostgresServer:
         assert self._spawn('/bin/cp', '-r', '--preserve=mode', template, self.path('data')).wait() == 0, self.log()
 
     def _await(self, process, port):
-        deadline = time.monotonic() + START_SECONDS
         words = [client_program('pg_isready'), '-q', '-h', '127.0.0.1', '-p', str(port), '-U', 'owner', '-d', 'postgres']
-        while subprocess.run(words, check=False).returncode != 0:
-            assert process.poll() is None and time.monotonic() < deadline, self.log()
-            time.sleep(0.02)
+
+        def answers():
+            assert process.poll() is None, self.log()
+            return subprocess.run(words, check=False).returncode == 0
+        wait_for(lambda: f'the start ({self.log()})', answers, START_SECONDS)
 
     def start(self):
         self.process = self._spawn(os.path.join(self.programs, 'postgres'), '-D', self.path('data'))
@@ -145,9 +147,7 @@ class PostgresServer:
         self.process.send_signal(number)
         self.process.wait(START_SECONDS)
         # Those of a killed one end by themselves, and before that no new one starts.
-        deadline = time.monotonic() + START_SECONDS
-        while any(map(_runs, children)) and time.monotonic() < deadline:
-            time.sleep(0.01)
+        wait_for('the end of its processes', lambda: not any(map(_runs, children)), START_SECONDS, pause=SHORT)
 
     def pool(self, more=''):
         """Starts PgBouncer in transaction mode; its port."""
@@ -194,7 +194,9 @@ class PostgresServer:
         return name
 
     def close(self):
-        if self.process is not None and self.process.poll() is None:
-            self.signal_all(signal.SIGCONT)
-            self.stop(signal.SIGQUIT)
-        shutil.rmtree(self.folder, ignore_errors=True)
+        try:
+            if self.process is not None and self.process.poll() is None:
+                self.signal_all(signal.SIGCONT)
+                self.stop(signal.SIGQUIT)
+        finally:
+            shutil.rmtree(self.folder, ignore_errors=True)
