@@ -1,6 +1,8 @@
-"""A PostgreSQL server of a test program's own, and PgBouncer in front of it: in a folder of its own, gone at the end. That is
-in memory where there is room: a disk takes many times as long to make the thousand files of a cluster and the three hundred
-of each database. Tests of what a server keeps when it falls ask for the disk."""
+"""A PostgreSQL server of a test program's own, and PgBouncer in front of it: in a folder of its own, gone at the end.
+
+The folder is in memory where there is room: a disk takes many times as long to make the thousand files of a cluster and the
+three hundred of each database. Tests of what a server keeps when it falls ask for the disk.
+"""
 
 import atexit
 import ctypes

@@ -445,7 +445,7 @@ def two_nodes_share_one_database(weir):
     ids = weir.enqueue_many(300)
     assert len(set(ids)) == 300 and all(UUID.match(id) for id in ids)
     wait_for('the end of all',
-             lambda: int(server.sql("SELECT count(*) FROM weir.workflow_executions WHERE status = 'COMPLETED'", name)) == 300)
+             lambda: server.sql("SELECT count(*) FROM weir.workflow_executions WHERE status = 'COMPLETED'", name) == '300')
     workers = server.sql('SELECT count(DISTINCT node_id) FROM weir.workflow_executions', name)
     assert workers == '2', workers
     for node in nodes:
