@@ -2,8 +2,8 @@
  * database, and the scenes' are copies of it: to migrate takes longer than what most scenes do.
  *
  * The server runs with fsync off: these programs test what the statements mean, and thousands of commits a second are what
- * makes them quick; for the same reason its files are in memory where there is room. What survives a crash is tested with
- * fsync on, by the programs of their own (tests/unit/store/postgres).
+ * makes them quick. What survives a crash is tested with fsync on, by programs of their own
+ * (tests/end_to_end/postgres_chaos.py, postgres_faults_test.py).
  *
  * The virtual clock: store time is the server's, so :schema.store_time() is replaced, as soon as a migration makes it, by
  * one that reads the one row of a table. */
@@ -11,8 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/statvfs.h>
-#include <unistd.h>
 
 #include "conformance/driver_under_test.h"
 #include "support/postgres_server.h"
@@ -21,9 +19,7 @@
 #define EMPTY "empty"
 #define MIGRATED "migrated"
 #define SCHEMA "scene"
-#define MEMORY "/dev/shm"
 #define LEAVING_DEADLINE_US (60 * MICROSECONDS_PER_SECOND)
-#define MEMORY_LEAST ((uint64_t)512 * 1024 * 1024)
 enum { URL_MAX = 200, FIRST_WITH_STRATEGY = 150000 };
 
 static struct postgres_server server;
@@ -129,20 +125,11 @@ static void make_templates(PGconn *connection)
     await_nobody_in(MIGRATED);
 }
 
-static const char *folder_for_files(void)
-{
-    struct statvfs facts;
-    bool has_room = access(MEMORY, W_OK | X_OK) == 0 && statvfs(MEMORY, &facts) == 0 &&
-                    (uint64_t)facts.f_bavail * facts.f_frsize >= MEMORY_LEAST;
-    return has_room ? MEMORY : "/tmp";
-}
-
 static PGconn *owner(void)
 {
     static PGconn *connection;
     if (server.guard == 0) {
-        postgres_server_open_below(&server, folder_for_files(),
-                                   "fsync = off\nsynchronous_commit = off\nfull_page_writes = off\n", false);
+        postgres_server_open(&server, "fsync = off\nsynchronous_commit = off\nfull_page_writes = off\n", false);
         connection = connect_to("postgres");
         make_templates(connection);
     }

@@ -13,6 +13,7 @@ import sys
 import time
 
 from harness import UUID, assert_error, catches, run_tests
+from waiting import SHORT, wait_for
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
@@ -434,7 +435,7 @@ def wait_has_four_ends(weir):
     late = weir.run('enqueue', '-w', 'acme', 'hello', '--wait', '--timeout', '100ms')
     assert late.code == 7 and UUID.match(late.out.strip())
     process = weir.spawn('wait', execution)
-    _until(lambda: catches(process, signal.SIGINT))
+    wait_for('its own handler', lambda: catches(process, signal.SIGINT), pause=SHORT)
     process.send_signal(signal.SIGINT)
     assert process.wait(30) == 130 and b'goes on' in process.stderr.read()
     process = weir.spawn('wait', execution, '--json')
@@ -682,25 +683,17 @@ def what_config_show_prints_reads_back_as_the_same_settings(weir):
 
 def _start_node(weir, *words):
     node = weir.spawn('dev', *words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + 45
-    while time.monotonic() < deadline:
+
+    def is_up():
         assert node.poll() is None
-        if any(row['state'] == 'alive' for row in weir.items('node', 'list')):
-            return node
-        time.sleep(0.02)
-    raise AssertionError('the node does not come up')
+        return any(row['state'] == 'alive' for row in weir.items('node', 'list'))
+    wait_for('the coming up of the node', is_up)
+    return node
 
 
 def _publish(weir, name, program):
     weir.write('w.json', json.dumps({'name': name, 'steps': {'only': {'exec': ['sh', '-c', program]}}}))
     weir.good('workflow', 'apply', 'w.json', '-q')
-
-
-def _until(claim):
-    deadline = time.monotonic() + 45
-    while not claim():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def an_execution_runs_and_its_end_is_told(weir):
@@ -777,7 +770,7 @@ def a_step_that_died_with_its_node_is_told_as_interrupted(weir):
         shown = weir.good('show', execution, '--json').json()
         return shown['status'] == 'DISPATCHED' and [step['status'] for step in shown['steps']] == ['RUNNING']
 
-    _until(runs)
+    wait_for('the run', runs)
     first.kill()
     first.wait()
     weir.spawn('dev', stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -797,7 +790,7 @@ def a_full_workspace_is_explained_and_running_work_is_cancelled(weir):
     _publish(weir, 'slow', 'exec sleep 60')
     _start_node(weir)
     running, waiting = weir.enqueue('-w', 'tiny', 'slow'), weir.enqueue('-w', 'tiny', 'slow')
-    _until(lambda: weir.good('show', running, '--json').json()['status'] == 'DISPATCHED')
+    wait_for('the start', lambda: weir.good('show', running, '--json').json()['status'] == 'DISPATCHED')
     why = weir.good('why', waiting, '--json').json()
     assert why['pending_reason'] == 'workspace_at_capacity' and why['slots_used'] == why['slots_max'] == 1
     assert [holder['id'] for holder in why['slot_holders']] == [running] and why['place'] == 1
@@ -806,7 +799,7 @@ def a_full_workspace_is_explained_and_running_work_is_cancelled(weir):
     weir.good('cancel', running)
     assert weir.run('wait', running, '--timeout', '45s').code == 1
     assert weir.good('show', running, '--json').json()['status'] == 'CANCELLED'
-    _until(lambda: weir.good('show', waiting, '--json').json()['status'] == 'DISPATCHED')
+    wait_for('the start', lambda: weir.good('show', waiting, '--json').json()['status'] == 'DISPATCHED')
 
 
 def nodes_are_listed_paused_and_resumed(weir):
@@ -816,7 +809,7 @@ def nodes_are_listed_paused_and_resumed(weir):
     assert name in weir.good('node', 'list').out
     weir.good('node', 'pause', name, '--dry-run')
     weir.good('node', 'pause', name)
-    _until(lambda: weir.items('node', 'list')[0]['state'] == 'paused')
+    wait_for('the pause', lambda: weir.items('node', 'list')[0]['state'] == 'paused')
     execution = weir.enqueue()
     assert weir.run('wait', execution, '--timeout', '500ms').code == 7
     weir.good('node', 'resume', name)

@@ -28,6 +28,7 @@ import time
 
 from harness import catches, run_tests
 from postgres_server import PostgresServer
+from waiting import SHORT, wait_for
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 RECORDER = os.path.abspath(os.environ.get('WEIR_STEP_RECORDER') or
@@ -98,14 +99,11 @@ class Scene:
                    for name, count in collections.Counter(self.workspace_of.values()).items())
 
     def drain(self, seconds=END_SECONDS):
-        deadline = time.monotonic() + seconds
-        while True:
+        def ended():
             status = self.weir.good('status', '--json').json()
-            ended = status['completed'] + status['failed'] + status['cancelled']
-            if ended == len(self.workspace_of):
-                return
-            assert time.monotonic() < deadline, f'{ended} of {len(self.workspace_of)} ended; {self.explain()}'
-            time.sleep(0.05)
+            return status['completed'] + status['failed'] + status['cancelled']
+        wait_for(lambda: f'the end of all ({ended()} of {len(self.workspace_of)} ended; {self.explain()})',
+                 lambda: ended() == len(self.workspace_of), seconds)
 
     def explain(self):
         items = self.weir.items('list', '--limit', '1000')
@@ -206,13 +204,8 @@ class Scene:
 
     def await_children_gone(self, seconds=DEATH_SECONDS):
         """Every process of a step that has begun and not ended must be gone soon."""
-        deadline = time.monotonic() + seconds
-        while True:
-            alive = [run for run in self.runs() if not run.ended and _is_recorder(run.pid)]
-            if not alive:
-                return
-            assert time.monotonic() < deadline, f'steps outlive their node: {alive}'
-            time.sleep(0.01)
+        wait_for('the end of the steps whose node is dead',
+                 lambda: not any(not run.ended and _is_recorder(run.pid) for run in self.runs()), seconds, pause=SHORT)
 
 
 def _is_recorder(pid):
@@ -230,16 +223,10 @@ def _kill(node):
 
 def _stop(node, seconds=40):
     # What was left to do may be done before a node has come up far enough to be told to stop.
-    _await(lambda: node.poll() is not None or catches(node, signal.SIGTERM), 'the node is ready for signals')
+    wait_for('the handler of signals of the node', lambda: node.poll() is not None or catches(node, signal.SIGTERM),
+             pause=SHORT)
     node.send_signal(signal.SIGTERM)
     return node.wait(seconds)
-
-
-def _await(condition, what, seconds=60):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f'{what}: not within {seconds} s'
-        time.sleep(0.01)
 
 
 def _state(pid):
@@ -340,12 +327,12 @@ def killed_ten_times_under_load(weir):
         before = scene.ended_steps()
         node = scene.node()
         if number % 2:  # an execution whose nodes die again and again before a step of it ends is taken for poison
-            _await(lambda: scene.has_gone_on(before), 'a step of each workspace to end')
+            wait_for('a step of each workspace to end', lambda: scene.has_gone_on(before), pause=SHORT)
         time.sleep(0.05 + chance.random() * 0.6)
         _kill(node)
         scene.await_children_gone()
     node = scene.node()  # on a busy machine none of the ten may have come to its first step
-    _await(scene.runs, 'a step at work')
+    wait_for('a step at work', scene.runs, pause=SHORT)
     _kill(node)
     scene.await_children_gone()
     last = scene.node()
@@ -406,12 +393,12 @@ def steps_whose_keeper_is_killed_run_again_and_no_attempt_is_spent(weir):
     log = open(weir.path('log'), 'w+')
     node = scene.node(log=log)
     scene.enqueue(pro_co=5)
-    _await(lambda: len(scene.runs()) >= 5, 'five steps at work')
+    wait_for('five steps at work', lambda: len(scene.runs()) >= 5, pause=SHORT)
     [keeper] = _children(node.pid)
     assert _keeper_of(weir) == keeper
     os.kill(keeper, signal.SIGKILL)
     killed = time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000
-    _await(lambda: _keeper_of(weir) not in (0, keeper), 'the new keeper is in the row of its node')
+    wait_for('the new keeper in the row of its node', lambda: _keeper_of(weir) not in (0, keeper))
     assert _keeper_of(weir) in _children(node.pid)
     scene.enqueue(pro_co=5, free_co=1)
     scene.drain()
@@ -450,7 +437,7 @@ def _pause_outside_a_commit(weir, node):
         node.send_signal(signal.SIGCONT)
         time.sleep(0.002)
         node.send_signal(signal.SIGSTOP)
-        _await(lambda: _state(node.pid) == 'T', 'the node did not stop')
+        wait_for('the stop of the node', lambda: _state(node.pid) == 'T', pause=SHORT)
 
 
 def _read(path):
@@ -465,13 +452,14 @@ def _stopped_at(weir, name, says=()):
     with open(weir.path('paused.log'), 'wb') as log:
         paused = scene.node(f'{name}:stop:2', lease=SHORT_LEASE, name='paused', log=log)
     scene.enqueue(pro_co=6, free_co=2)
-    _await(lambda: _state(paused.pid) == 'T', f'{name} was not passed')
+    wait_for(f'the stop at {name}', lambda: _state(paused.pid) == 'T', pause=SHORT)
     _pause_outside_a_commit(weir, paused)
     other = scene.node(lease=SHORT_LEASE, name='other')
     scene.drain()
     paused.send_signal(signal.SIGCONT)
     for word in says:
-        _await(lambda word=word: word in _read(weir.path('paused.log')), f'the node said {word}')
+        wait_for(f'the word {word} of the node', lambda word=word: word in _read(weir.path('paused.log')),
+                 pause=SHORT)
     scene.enqueue(pro_co=6)
     scene.drain()
     assert _stop(other) == 0
@@ -518,12 +506,12 @@ def paused_in_the_middle_of_steps_beyond_the_lease(weir):
     scene = Scene(weir, milliseconds=1200)
     paused = scene.node(lease=SHORT_LEASE, name='paused')
     scene.enqueue(pro_co=5, free_co=1)
-    _await(lambda: len(scene.runs()) >= 6, 'six steps at work')
+    wait_for('six steps at work', lambda: len(scene.runs()) >= 6, pause=SHORT)
     paused.send_signal(signal.SIGSTOP)
-    _await(lambda: _state(paused.pid) == 'T', 'the node did not stop')
+    wait_for('the stop of the node', lambda: _state(paused.pid) == 'T', pause=SHORT)
     _pause_outside_a_commit(weir, paused)
     other = scene.node(lease=SHORT_LEASE, name='other')
-    _await(lambda: any(_taken_over(scene)), 'the other node took over')
+    wait_for('the takeover', lambda: any(_taken_over(scene)), pause=SHORT)
     for old, new in _taken_over(scene):
         assert old.last <= new.begin, f'a step of the paused node lived on when its work was taken over: {old} {new}'
     paused.send_signal(signal.SIGCONT)
@@ -537,7 +525,7 @@ def a_node_that_is_paused_in_a_commit_lets_others_answer_and_goes_on(weir):
     scene = Scene(weir)
     paused = scene.node('before_commit:stop:6', lease=SHORT_LEASE)
     weir.run('enqueue', '-w', 'pro-co', 'recorded')
-    _await(lambda: _state(paused.pid) == 'T', 'before_commit was not passed')
+    wait_for('the stop at before_commit', lambda: _state(paused.pid) == 'T', pause=SHORT)
     result = weir.run('enqueue', '-w', 'pro-co', 'recorded')  # its deadline is longer than the lease
     if POSTGRES:
         assert result.code == 0, repr(result)  # nobody's claim or enqueue waits for another's rows

@@ -13,6 +13,7 @@ import sys
 import time
 
 from harness import catches, run_tests
+from waiting import SHORT, wait_for
 
 ESCAPE = '\x1b'
 
@@ -73,7 +74,7 @@ def a_file_that_is_no_store_is_left_alone(weir):
 
 def a_second_demo_in_the_same_folder_is_refused(weir):
     first = weir.spawn('demo')
-    _await(lambda: b'done' in first.stdout.readline(), 'the first demo')
+    wait_for('the first demo', lambda: b'done' in first.stdout.readline(), pause=0)
     result = weir.run('demo', '--once', code=4)
     assert 'another demo' in result.err, repr(result)
 
@@ -93,7 +94,7 @@ def without_once_it_goes_on_until_ctrl_c(weir):
 
 def ctrl_c_before_the_end_is_an_interruption(weir):
     process = weir.spawn('demo', '--once', '--executions', '1000')
-    _await(lambda: b'done' in process.stdout.readline(), 'progress')
+    wait_for('progress', lambda: b'done' in process.stdout.readline(), pause=0)
     process.send_signal(signal.SIGINT)
     assert process.wait(20) == 130
     assert b'interrupted' in process.stderr.read()
@@ -184,7 +185,7 @@ def who_watches_is_told_that_the_store_is_gone(weir):
     weir.make_store()
     id = weir.enqueue()
     watching = weir.spawn('wait', id)
-    _await(lambda: catches(watching, signal.SIGINT), 'the first look')
+    wait_for('the first look', lambda: catches(watching, signal.SIGINT), pause=SHORT)
     code, shown = _type(weir, ('top',), [], once_shown=lambda: os.rename(weir.path('weir.db'), weir.path('away.db')))
     assert code == 6 and 'weir.db was removed while it was open' in shown and 'store_unreachable' in shown, shown
     assert watching.wait(20) == 6 and b'was removed while it was open' in watching.stderr.read()
@@ -215,12 +216,6 @@ def _type(weir, words, keys, once_shown=None):
     _, status = os.waitpid(pid, 0)
     os.close(master)
     return os.waitstatus_to_exitcode(status), shown.decode()
-
-
-def _await(condition, what, seconds=30):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f'{what} did not come'
 
 
 def _await_ready(process):

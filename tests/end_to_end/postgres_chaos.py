@@ -24,6 +24,7 @@ import crash_test
 from crash_test import RECORDER, ROOT, SEED, Scene
 from harness import Weir, catches
 from postgres_server import PostgresServer
+from waiting import LONG, SHORT, wait_for
 
 PROXY = os.path.abspath(os.environ.get('WEIR_PROXY_PROGRAM') or
                         os.path.join(ROOT, 'build', 'tests', 'end_to_end', 'proxy_program'))
@@ -374,10 +375,8 @@ class Campaign(Scene):
             place.look_after()
             place.was_told_to_stop = True
         for place in self.places:
-            deadline = time.monotonic() + 60
-            while place.is_alive() and not catches(place.process, signal.SIGTERM):
-                assert time.monotonic() < deadline
-                time.sleep(0.01)
+            wait_for('the handler of signals of the node',
+                     lambda place=place: not place.is_alive() or catches(place.process, signal.SIGTERM), pause=SHORT)
             place.signal(signal.SIGTERM)
         for place in self.places:
             code = place.process.wait(60)
@@ -395,7 +394,7 @@ class Campaign(Scene):
             if ended == asked and waiting == 0:
                 return
             assert time.monotonic() < deadline, f'asked for {asked}, {ended} ended, {waiting} wait: {self.explain()}'
-            time.sleep(0.05)
+            time.sleep(LONG)
 
     def check_none_lost(self):
         assert len(self.workspace_of) == self.producer.asked, (len(self.workspace_of), self.producer.asked)
@@ -488,7 +487,7 @@ def main():
     print(f'# seed {options.seed}', flush=True)
     folder = tempfile.mkdtemp(prefix='weir-chaos-')
     os.mkdir(os.path.join(folder, 'home'))
-    server = PostgresServer()
+    server = PostgresServer(on_disk=True)
     campaign = Campaign(Weir(os.path.abspath(options.binary), folder), server, options.seed, options.nodes, backlog=400,
                         tenants=(60, 30, 10))
     until = time.monotonic() + options.minutes * 60

@@ -20,7 +20,7 @@ SERVER = None
 
 def _server():
     global SERVER
-    SERVER = SERVER or PostgresServer()
+    SERVER = SERVER or PostgresServer(on_disk=True)
     return SERVER
 
 

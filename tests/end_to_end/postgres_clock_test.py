@@ -19,6 +19,7 @@ import crash_test
 from crash_test import RECORDER, Scene
 from harness import run_tests
 from postgres_server import PostgresServer
+from waiting import SHORT, wait_for
 
 SECOND_US = 1000000
 SKEW_US = 600 * SECOND_US
@@ -62,16 +63,6 @@ def _store_time(weir):
     return int(_sql(weir, 'SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint'))
 
 
-def _await(claim, what, seconds=90):
-    deadline = time.monotonic() + seconds
-    while True:
-        value = claim()
-        if value:
-            return value
-        assert time.monotonic() < deadline, f'{what}: not within {seconds} s'
-        time.sleep(0.05)
-
-
 def _node(weir, name, seconds, **environment):
     """A node that has come up; its log shows that its wall clock is wrong indeed."""
     log = weir.path(f'{name}.log')
@@ -79,7 +70,8 @@ def _node(weir, name, seconds, **environment):
         process = weir.spawn('serve', '--allow-exec', '--node', name, stdout=file, stderr=file,
                              env={**_clock(seconds), **environment})
     atexit.register(_tidy_up, process.pid)
-    line = _await(lambda: next((line for line in _read(log).splitlines() if 'node.started' in line), None), 'the start')
+    line = wait_for('the start', lambda: next((line for line in _read(log).splitlines() if 'node.started' in line), None),
+                    pause=SHORT)
     told_us = _micros(json.loads(line)['ts'])
     off_us = told_us - time.time_ns() // 1000
     assert abs(off_us - seconds * SECOND_US) < WRONG_US, f'the clock of {name} is wrong by {off_us} us'
@@ -151,7 +143,7 @@ def nodes_with_wrong_clocks_work_side_by_side_and_write_store_time(weir):
     _work_for_both(weir, scene)
     # Each renews its lease, which would be over at once, or never, if a wall clock had a say.
     leases = _leases(weir)
-    _await(lambda: all(old != new for old, new in zip(leases, _leases(weir))), 'heartbeats')
+    wait_for('heartbeats', lambda: all(old != new for old, new in zip(leases, _leases(weir))))
     for node in nodes:
         _stop(node)
     scene.check()
@@ -165,7 +157,7 @@ def nodes_with_wrong_clocks_work_side_by_side_and_write_store_time(weir):
 
 def _ended(weir, condition, column='finished_at'):
     """The column of the one that has ended and meets the condition, once there is one."""
-    return int(_await(lambda: _sql(weir, f'SELECT {column} FROM weir.workflow_executions WHERE {condition}'), condition))
+    return int(wait_for(condition, lambda: _sql(weir, f'SELECT {column} FROM weir.workflow_executions WHERE {condition}')))
 
 
 def _check_run_at(weir, clock):
@@ -216,10 +208,10 @@ def _taken_over_when_dead(weir, victim, heir):
     scene = Scene(weir, milliseconds=1500)
     dying = _node(weir, victim, WRONG_CLOCKS[victim])
     scene.enqueue(pro_co=3)
-    _await(lambda: len(scene.runs()) >= 3, 'steps at work')
+    wait_for('steps at work', lambda: len(scene.runs()) >= 3, pause=SHORT)
     other = _node(weir, heir, WRONG_CLOCKS[heir])
     leases = _leases(weir)
-    _await(lambda: all(old != new for old, new in zip(leases, _leases(weir))), 'heartbeats')
+    wait_for('heartbeats', lambda: all(old != new for old, new in zip(leases, _leases(weir))))
     assert _sql(weir, 'SELECT count(*), count(dead_at) FROM weir.nodes') == '2|0'
     dying.send_signal(signal.SIGKILL)
     dying.wait()

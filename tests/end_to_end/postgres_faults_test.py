@@ -19,6 +19,7 @@ import crash_test
 from crash_test import ROOT, Scene
 from harness import run_tests
 from postgres_server import PostgresServer, client_program
+from waiting import SHORT, wait_for
 
 FULL_DISK = os.path.abspath(os.environ.get('WEIR_FULL_DISK_LIBRARY') or
                             os.path.join(ROOT, 'build', 'tests', 'end_to_end', 'full_disk.so'))
@@ -31,16 +32,6 @@ def _server():
     global SERVER
     SERVER = SERVER or PostgresServer()
     return SERVER
-
-
-def _await(claim, what, seconds=60):
-    deadline = time.monotonic() + seconds
-    while True:
-        value = claim()
-        if value:
-            return value
-        assert time.monotonic() < deadline, f'{what}: not within {seconds} s'
-        time.sleep(0.02)
 
 
 class Node:
@@ -56,7 +47,8 @@ class Node:
             return log.read()
 
     def await_word(self, pattern, since=0):
-        _await(lambda: re.search(pattern, self.said()[since:]), f'"{pattern}" in the log of the node')
+        wait_for(f'"{pattern}" in the log of the node', lambda: re.search(pattern, self.said()[since:]),
+                 pause=SHORT)
 
     def ready(self):
         self.await_word('node.started')
@@ -77,18 +69,18 @@ def _finish(scene, nodes):
 
 
 def a_standby_is_promoted_under_load(weir):
-    primary = PostgresServer()
-    standby = PostgresServer("synchronous_standby_names = ''", primary=primary)
+    primary = PostgresServer(on_disk=True)
+    standby = PostgresServer("synchronous_standby_names = ''", primary=primary, on_disk=True)
     # What is acknowledged is on both.
     primary.sql("ALTER SYSTEM SET synchronous_standby_names = '*'")
     primary.sql('SELECT pg_reload_conf()')
-    _await(lambda: primary.sql('SELECT sync_state FROM pg_stat_replication') == 'sync', 'a synchronous standby')
+    wait_for('a synchronous standby', lambda: primary.sql('SELECT sync_state FROM pg_stat_replication') == 'sync')
     name = primary.database()
     weir.environment['WEIR_STORE'] = f'postgres://owner@127.0.0.1:{primary.port},127.0.0.1:{standby.port}/{name}'
     scene = Scene(weir)
     scene.enqueue(pro_co=100, free_co=12)
     nodes = [Node(weir, f'node-{i}', WEIR_NODE_LEASE=LONG_LEASE).ready() for i in range(2)]
-    _await(lambda: len(scene.runs()) >= 20, 'steps at work')
+    wait_for('steps at work', lambda: len(scene.runs()) >= 20, pause=SHORT)
     scene.enqueue(pro_co=10)
     primary.stop(signal.SIGKILL)
     for node in nodes:
@@ -152,12 +144,12 @@ def the_servers_disk_runs_full(weir):
     library = shutil.copy(FULL_DISK, weir.path('full_disk.so'))  # where the server's user can read it
     os.chmod(library, 0o755)
     server = PostgresServer('wal_recycle = off\nmin_wal_size = 2MB\nfull_page_writes = on', initdb=['--wal-segsize=1'],
-                            environment={'LD_PRELOAD': library, 'WEIR_FULL_DISK': flag})
+                            environment={'LD_PRELOAD': library, 'WEIR_FULL_DISK': flag}, on_disk=True)
     weir.environment['WEIR_STORE'] = server.url(server.database())
     scene = Scene(weir)
     node = Node(weir, 'node', WEIR_NODE_LEASE=LONG_LEASE).ready()
     scene.enqueue(pro_co=20, free_co=4)
-    _await(lambda: len(scene.runs()) >= 5, 'steps at work')
+    wait_for('steps at work', lambda: len(scene.runs()) >= 5, pause=SHORT)
 
     open(flag + '.data', 'w').close()
     refused = _enqueue_until_refused(weir, scene)
@@ -225,7 +217,7 @@ def a_role_loses_a_right_while_its_node_runs(weir):
     weir.good('store', 'init', '--role', 'worker', '-q')
     node = Node(weir, 'node', WEIR_STORE=server.url(name, user='worker'), WEIR_NODE_LEASE=LONG_LEASE).ready()
     scene.enqueue(pro_co=5)
-    _await(lambda: len(scene.runs()) >= 5, 'steps at work')
+    wait_for('steps at work', lambda: len(scene.runs()) >= 5, pause=SHORT)
     server.sql('REVOKE UPDATE ON weir.workflow_execution_queue FROM worker', name)
     scene.enqueue(pro_co=5, free_co=2)
     node.await_word('permission denied for table workflow_execution_queue')
@@ -247,7 +239,7 @@ def the_server_has_no_connection_left_for_another_node(weir):
     for _ in range(20):
         words = [client_program('psql'), '-qX', '-h', server.folder, '-p', str(server.port), '-U', 'owner', '-d', name]
         holders.append(subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE))
-    _await(lambda: weir.run('list').code != 0, 'the last connection is taken')
+    wait_for('the end of the free connections', lambda: weir.run('list').code != 0)
     result = weir.run('serve', '--node', 'second')
     assert result.code == 6, result
     assert 'too many clients' in result.err and 'max_connections' in result.err, result

@@ -1,4 +1,8 @@
-"""A PostgreSQL server of a test program's own, and PgBouncer in front of it: in a folder below /tmp, gone at the end."""
+"""A PostgreSQL server of a test program's own, and PgBouncer in front of it: in a folder of its own, gone at the end.
+
+The folder is in memory where there is room: a disk takes many times as long to make the thousand files of a cluster and the
+three hundred of each database. Tests of what a server keeps when it falls ask for the disk.
+"""
 
 import atexit
 import ctypes
@@ -13,9 +17,12 @@ import tempfile
 import time
 
 from ports import free_port
+from waiting import SHORT, wait_for
 
 PR_SET_PDEATHSIG = 1
 START_SECONDS = 60
+MEMORY, DISK = '/dev/shm', '/tmp'
+MEMORY_LEAST_BYTES = 2 << 30  # other servers work beside this one
 INITDB_WORDS = ('-A', 'trust', '-E', 'UTF8', '--locale=C.UTF-8', '--no-sync')
 
 
@@ -58,6 +65,13 @@ def _runs(pid):
         return False
 
 
+def _folder_for_files(on_disk):
+    if on_disk or not os.access(MEMORY, os.W_OK | os.X_OK):
+        return DISK
+    facts = os.statvfs(MEMORY)
+    return MEMORY if facts.f_bavail * facts.f_frsize >= MEMORY_LEAST_BYTES else DISK
+
+
 def _template(programs, owner):
     """A cluster that initdb has made for this run of the tests (postgres_template.py), by these programs; or None."""
     folder = os.environ.get('WEIR_POSTGRES_TEMPLATE')
@@ -68,11 +82,13 @@ def _template(programs, owner):
 
 
 class PostgresServer:
-    def __init__(self, settings='', initdb=(), environment=None, primary=None):
-        """`initdb`: more words for it; `environment`: more of it for the server; `primary`: be a standby of this one."""
+    def __init__(self, settings='', initdb=(), environment=None, primary=None, on_disk=False):
+        """`initdb`: more words for it; `environment`: more of it for the server; `primary`: be a standby of this one;
+        `on_disk`: what is made durable is on a disk even where memory has room."""
         self.programs, self.port, self.process = find_programs(), free_port(), None
         self.environment = environment or {}
-        self.folder = tempfile.mkdtemp(prefix='weir-pg-', dir='/tmp')
+        parent = _folder_for_files(on_disk)
+        self.folder = tempfile.mkdtemp(prefix='weir-pg-', dir=parent)
         if os.geteuid() == 0:
             shutil.chown(self.folder, 'postgres')
         atexit.register(self.close)
@@ -89,6 +105,8 @@ class PostgresServer:
             # After a crash the server makes its whole folder durable, file by file. All of its tests' databases in one call
             # are as durable, within a second and not within a minute.
             settings += '\nrecovery_init_sync_method = syncfs' if int(file.read()) >= 14 else ''
+        if parent == MEMORY:
+            settings = f'max_wal_size = 256MB\n{settings}'
         with open(self.path('data/postgresql.conf'), 'a') as file:
             file.write(f"\nport = {self.port}\nunix_socket_directories = '{self.folder}'\n"
                        f"listen_addresses = '127.0.0.1'\nlog_min_messages = warning\n{settings}\n")
@@ -115,11 +133,12 @@ class PostgresServer:
         assert self._spawn('/bin/cp', '-r', '--preserve=mode', template, self.path('data')).wait() == 0, self.log()
 
     def _await(self, process, port):
-        deadline = time.monotonic() + START_SECONDS
         words = [client_program('pg_isready'), '-q', '-h', '127.0.0.1', '-p', str(port), '-U', 'owner', '-d', 'postgres']
-        while subprocess.run(words, check=False).returncode != 0:
-            assert process.poll() is None and time.monotonic() < deadline, self.log()
-            time.sleep(0.02)
+
+        def answers():
+            assert process.poll() is None, self.log()
+            return subprocess.run(words, check=False).returncode == 0
+        wait_for(lambda: f'the start ({self.log()})', answers, START_SECONDS)
 
     def start(self):
         self.process = self._spawn(os.path.join(self.programs, 'postgres'), '-D', self.path('data'))
@@ -130,9 +149,7 @@ class PostgresServer:
         self.process.send_signal(number)
         self.process.wait(START_SECONDS)
         # Those of a killed one end by themselves, and before that no new one starts.
-        deadline = time.monotonic() + START_SECONDS
-        while any(map(_runs, children)) and time.monotonic() < deadline:
-            time.sleep(0.01)
+        wait_for('the end of its processes', lambda: not any(map(_runs, children)), START_SECONDS, pause=SHORT)
 
     def pool(self, more=''):
         """Starts PgBouncer in transaction mode; its port."""
@@ -179,7 +196,9 @@ class PostgresServer:
         return name
 
     def close(self):
-        if self.process is not None and self.process.poll() is None:
-            self.signal_all(signal.SIGCONT)
-            self.stop(signal.SIGQUIT)
-        shutil.rmtree(self.folder, ignore_errors=True)
+        try:
+            if self.process is not None and self.process.poll() is None:
+                self.signal_all(signal.SIGCONT)
+                self.stop(signal.SIGQUIT)
+        finally:
+            shutil.rmtree(self.folder, ignore_errors=True)

@@ -19,6 +19,7 @@ import time
 from harness import UUID, run_tests
 from ports import free_port
 from postgres_server import PostgresServer, client_program
+from waiting import SHORT, wait_for
 
 SECRET = 'hunter2hunter2'
 SERVER = None
@@ -52,16 +53,6 @@ def _node(weir, *words, **options):
     assert line, process.stderr.read()
     assert json.loads(line)['event'] == 'node.started', line
     return process
-
-
-def _await(claim, seconds=60, what='it'):
-    deadline = time.monotonic() + seconds
-    while True:
-        value = claim()
-        if value:
-            return value
-        assert time.monotonic() < deadline, f'{what} did not happen in {seconds} s'
-        time.sleep(0.02)
 
 
 def _status_of(weir, id):
@@ -266,8 +257,8 @@ def a_migration_waits_for_a_table_in_short_turns(weir):
         reader.stdin.flush()
         assert reader.stdout.readline() == '0\n'
         process = weir.spawn('store', 'init', '-q')
-        _await(lambda: process.poll() is not None or int(server.sql('SELECT last_value FROM public.turns', name)) > 2,
-               what='a third turn')
+        wait_for('a third turn',
+                 lambda: process.poll() is not None or int(server.sql('SELECT last_value FROM public.turns', name)) > 2)
         assert process.poll() is None, process.stderr.read()
         assert server.sql('SELECT count(*) FROM public.wanted', name) == '0'
     finally:
@@ -333,7 +324,7 @@ def a_password_is_in_no_log_no_metric_no_step_and_no_command_line(weir):
     _server().sql("ALTER ROLE locked PASSWORD 'another'")
     try:
         _server().sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'locked'")
-        _await(lambda: b'store.failed' in open(weir.path('log'), 'rb').read(), what='a refused password')
+        wait_for('a refused password', lambda: b'store.failed' in open(weir.path('log'), 'rb').read(), pause=SHORT)
     finally:
         _server().sql(f"ALTER ROLE locked PASSWORD '{SECRET}'")
     process.send_signal(signal.SIGTERM)
@@ -356,7 +347,7 @@ def _ends_with_a_core(process):
         ends.append(status)
         return ended == process.pid
 
-    _await(has_ended, what='the end of an aborted process')
+    wait_for('the end of an aborted process', has_ended, pause=SHORT)
     process.returncode = -signal.SIGABRT
     assert os.WTERMSIG(ends[-1]) == signal.SIGABRT
     return os.WCOREDUMP(ends[-1])
@@ -453,7 +444,8 @@ def two_nodes_share_one_database(weir):
     assert names == {'node-0', 'node-1'}, weir.items('node', 'list')
     ids = weir.enqueue_many(300)
     assert len(set(ids)) == 300 and all(UUID.match(id) for id in ids)
-    _await(lambda: int(server.sql("SELECT count(*) FROM weir.workflow_executions WHERE status = 'COMPLETED'", name)) == 300)
+    wait_for('the end of all',
+             lambda: server.sql("SELECT count(*) FROM weir.workflow_executions WHERE status = 'COMPLETED'", name) == '300')
     workers = server.sql('SELECT count(DISTINCT node_id) FROM weir.workflow_executions', name)
     assert workers == '2', workers
     for node in nodes:
@@ -501,7 +493,7 @@ def what_a_killed_node_ran_is_taken_over(weir):
     weir.good('workflow', 'apply', 'slow.yaml', '-q')
     first = _node(weir, env={'WEIR_NODE_NAME': 'first', 'WEIR_NODE_LEASE': '2s'})
     id = weir.enqueue('-w', 'acme', 'slow')
-    _await(lambda: _status_of(weir, id) == 'DISPATCHED')
+    wait_for('the start', lambda: _status_of(weir, id) == 'DISPATCHED')
     _node(weir, env={'WEIR_NODE_NAME': 'second', 'WEIR_NODE_LEASE': '2s'})
     first.send_signal(signal.SIGKILL)
     weir.good('wait', id)
@@ -527,7 +519,7 @@ def an_idle_node_asks_less_than_two_statements_per_heartbeat_and_writes_nothing_
     _node(weir, env={'WEIR_NODE_LEASE': '3s', 'WEIR_DISPATCH_POLL_INTERVAL': '2500ms'})
 
     def await_beats(count):
-        _await(lambda: _statements(server, offset).count('beat_node') >= count, what=f'heartbeat {count}')
+        wait_for(f'heartbeat {count}', lambda: _statements(server, offset).count('beat_node') >= count, pause=SHORT)
         return len(_statements(server, offset)), int(server.sql('SELECT pg_snapshot_xmax(pg_current_snapshot())'))
 
     before, first_write = await_beats(1)
@@ -548,13 +540,13 @@ def a_node_that_is_silent_is_taken_over_by_the_second_heartbeat_after_its_lease(
     weir.good('workflow', 'apply', 'slow.yaml', '-q')
     silent = _node(weir, env={'WEIR_NODE_NAME': 'silent', 'WEIR_NODE_LEASE': '3s'})
     id = weir.enqueue('-w', 'acme', 'slow')
-    _await(lambda: _status_of(weir, id) == 'DISPATCHED')
+    wait_for('the start', lambda: _status_of(weir, id) == 'DISPATCHED')
     silent.send_signal(signal.SIGSTOP)  # its process is there, so only its lease tells
     server.sql(f"ALTER DATABASE {name} SET log_statement = 'all'")
     offset = len(server.log())
     _node(weir, env={'WEIR_NODE_NAME': 'other', 'WEIR_NODE_LEASE': '3s'})
     expires_at = int(server.sql("SELECT expires_at FROM weir.nodes WHERE name = 'silent'", name))
-    _await(lambda: 'recover_items' in _statements(server, offset), what='the takeover')
+    wait_for('the takeover', lambda: 'recover_items' in _statements(server, offset), pause=SHORT)
     weir.good('wait', id)
     asked = _statements(server, offset)
     until = asked[:asked.index('recover_items')]
@@ -573,7 +565,7 @@ def _stop_without_server(weir, leave, come_back):
     weir.good('workflow', 'apply', 'long.yaml', '-q')
     node = _node(weir, env={'WEIR_STOP_GRACE': '1s'})
     ids = [weir.enqueue('-w', 'acme', 'long') for _ in range(2)]
-    _await(lambda: all(_status_of(weir, id) == 'DISPATCHED' for id in ids), what='two at work')
+    wait_for('two at work', lambda: all(_status_of(weir, id) == 'DISPATCHED' for id in ids))
     leave()
     try:
         node.send_signal(signal.SIGTERM)
@@ -587,7 +579,7 @@ def _stop_without_server(weir, leave, come_back):
     assert stopped['reason'] == 'store_away' and stopped['count'] == 2, stopped
     assert not [event for event in events if event.get('reason') == 'node_stop'], 'it asked once more'
     second = _node(weir, '--node', 'second')
-    _await(lambda: all(weir.good('show', id, '--json').json()['node'] == 'second' for id in ids), what='takeover of both')
+    wait_for('takeover of both', lambda: all(weir.good('show', id, '--json').json()['node'] == 'second' for id in ids))
     second.send_signal(signal.SIGKILL)
     second.wait()
 

@@ -14,6 +14,7 @@ import sys
 import time
 
 from harness import run_tests
+from waiting import SHORT, wait_for
 
 
 def _start(weir, *words, **options):
@@ -53,14 +54,11 @@ def _read_until(stream, words):
     assert line, f'it never said {words}'
 
 
-def _await_status(weir, id, *wanted, seconds=45):
-    deadline = time.monotonic() + seconds
-    while True:
+def _await_status(weir, id, *wanted):
+    def reached():
         execution = weir.good('show', id, '--json').json()
-        if execution['status'] in wanted:
-            return execution
-        assert time.monotonic() < deadline, f'still {execution["status"]}, not {wanted}'
-        time.sleep(0.02)
+        return execution if execution['status'] in wanted else None
+    return wait_for(f'one of {wanted}', reached)
 
 
 def a_store_that_is_missing_or_not_migrated_is_refused_with_the_command(weir):
@@ -108,11 +106,8 @@ def the_log_is_readable_on_request_and_has_levels(weir):
     assert quiet.stdout.read() == b''
 
 
-def _await_node(weir, seconds=45):
-    deadline = time.monotonic() + seconds
-    while weir.good('status', '--json').json()['nodes'] == 0:
-        assert time.monotonic() < deadline, 'no node came'
-        time.sleep(0.02)
+def _await_node(weir):
+    wait_for('the coming up of a node', lambda: weir.good('status', '--json').json()['nodes'] > 0)
 
 
 def exec_is_closed_unless_allowed(weir):
@@ -431,10 +426,7 @@ def a_log_that_nobody_reads_does_not_stop_the_node(weir):
     process = weir.spawn('serve', '--allow-exec', env={'WEIR_LOG_LEVEL': 'debug'})
     _await_node(weir)
     weir.enqueue_many(300)
-    deadline = time.monotonic() + 60
-    while weir.good('status', '--json').json()['completed'] < 300:
-        assert time.monotonic() < deadline, 'the node stands still'
-        time.sleep(0.1)
+    wait_for('the end of all', lambda: weir.good('status', '--json').json()['completed'] == 300)
     process.stdout.close()
     assert _stop(process) == 0
 
@@ -502,10 +494,7 @@ def two_nodes_share_a_store_and_its_limits(weir):
     second = _start(weir, '--allow-exec', '--node', 'second')
     lines = ''.join(json.dumps({'workspace': workspace, 'workflow': 'nap'}) + '\n' for workspace in ('acme', 'tiny') * 20)
     weir.good('enqueue', '-', '-q', stdin=lines)
-    deadline = time.monotonic() + 60
-    while weir.good('status', '--json').json()['completed'] < 40:
-        assert time.monotonic() < deadline, 'not everything ended'
-        time.sleep(0.05)
+    wait_for('the end of all', lambda: weir.good('status', '--json').json()['completed'] == 40)
     assert _stop(first) == 0 and _stop(second) == 0
     with weir.database() as database:
         for name, limit in (('acme', 5), ('tiny', 1)):
@@ -619,15 +608,10 @@ def a_killed_process_leaves_no_step_of_any_of_its_nodes(weir):
     for id in ids:
         _await_status(weir, id, 'DISPATCHED')
     gates = [weir.path(f'go-{group}') for group in ('left', 'right')]
-    deadline = time.monotonic() + 45
-    while not all(map(_is_running, gates)):
-        assert time.monotonic() < deadline, 'a step did not begin'
-        time.sleep(0.02)
+    wait_for('the beginning of both steps', lambda: all(map(_is_running, gates)), pause=SHORT)
     process.kill()  # both keepers must see it and kill what they watch over
     process.wait()
-    while any(map(_is_running, gates)):
-        assert time.monotonic() < deadline, 'a step has outlived its node'
-        time.sleep(0.02)
+    wait_for('the end of the steps', lambda: not any(map(_is_running, gates)), pause=SHORT)
     for group in ('left', 'right'):
         weir.write(f'go-{group}', '')
     process = weir.spawn('serve', stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -12,10 +12,10 @@ import re
 import signal
 import subprocess
 import sys
-import time
 
 from harness import UUID, run_tests
 from postgres_server import PostgresServer, client_program
+from waiting import SHORT, wait_for
 
 ROOT = os.environ.get('WEIR_SOURCE_ROOT') or os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 DONE = '-- that was all --'
@@ -79,18 +79,12 @@ class Session:
 
     def await_block(self):
         """Until its statement waits for somebody's lock."""
-        _await(lambda: SERVER.sql(f"SELECT wait_event_type FROM pg_stat_activity WHERE pid = {self.pid}") == 'Lock')
+        wait_for('its waiting for a lock',
+                 lambda: SERVER.sql(f"SELECT wait_event_type FROM pg_stat_activity WHERE pid = {self.pid}") == 'Lock')
 
     def close(self):
         self.process.stdin.close()
         self.process.wait(30)
-
-
-def _await(claim, seconds=60):
-    deadline = time.monotonic() + seconds
-    while not claim():
-        assert time.monotonic() < deadline, 'it did not happen'
-        time.sleep(0.01)
 
 
 def _node(weir, **environment):
@@ -157,7 +151,8 @@ def one_notification_tells_of_a_whole_transaction(weir):
     assert 'notification' not in listener.ask('SELECT 1')
     session.good('COMMIT')
     heard = []
-    _await(lambda: heard.append(listener.ask('SELECT 1')) or 'notification' in ''.join(heard))
+    wait_for('the notification', lambda: heard.append(listener.ask('SELECT 1')) or 'notification' in ''.join(heard),
+             pause=SHORT)
     heard.append(listener.ask('SELECT 1'))
     assert ''.join(heard).count('Asynchronous notification "weir" with payload "default"') == 1, heard
     listener.close()
@@ -446,7 +441,8 @@ def executions_are_cancelled_released_and_retried_in_sql(weir):
     weir.write('slow.yaml', 'name: slow\nsteps:\n  only: {exec: [sleep, "600"]}\n')
     weir.good('workflow', 'apply', 'slow.yaml', '-q')
     running = weir.enqueue('-w', 'acme', 'slow')
-    _await(lambda: session.good(f"SELECT status FROM weir.executions WHERE id = '{running}'") == 'DISPATCHED')
+    wait_for('the start',
+             lambda: session.good(f"SELECT status FROM weir.executions WHERE id = '{running}'") == 'DISPATCHED')
     session.good(f"SELECT weir.cancel('{running}')")  # wakes its node
     weir.run('wait', running, code=1)
     assert session.good(f"SELECT status FROM weir.executions WHERE id = '{running}'") == 'CANCELLED'

@@ -27,9 +27,10 @@ import time
 
 from harness import Weir
 from postgres_server import PostgresServer
-from temporal_parts import FOLDER, Server, wait_for
+from temporal_parts import FOLDER, Server
 from temporal_proxy import FATES, Proxy
 from temporal_scene import prepare
+from waiting import wait_for
 
 SEED = int(os.environ.get('WEIR_TEST_SEED') or random.SystemRandom().randrange(1 << 31))
 WORKSPACES = [f'w{i:02}' for i in range(100)]

@@ -13,8 +13,9 @@ import time
 
 from harness import LONG_CAMPAIGNS, run_tests
 from postgres_server import PostgresServer
-from temporal_parts import Server, skip_unless_installed, wait_for
+from temporal_parts import Server, skip_unless_installed
 from temporal_scene import all_items, drain, enqueue, enqueue_many, prepare, serve, shared, the_server
+from waiting import wait_for
 
 SEED = int(os.environ.get('WEIR_TEST_SEED') or random.SystemRandom().randrange(1 << 31))
 KILLS = int(os.environ.get('WEIR_TEST_KILLS') or (12 if LONG_CAMPAIGNS else 5))

@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 
 from ports import free_port
-from temporal_parts import wait_for
+from waiting import wait_for
 
 DAY = 86400
 BINARY = shutil.which('haproxy') or '/usr/sbin/haproxy'

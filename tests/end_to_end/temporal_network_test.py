@@ -13,9 +13,10 @@ import signal
 import sys
 
 from harness import LONG_CAMPAIGNS, run_tests
-from temporal_parts import Server, skip_unless_installed, wait_for
+from temporal_parts import Server, skip_unless_installed
 from temporal_proxy import FATES, Proxy
 from temporal_scene import drain, ended, enqueue, enqueue_many, is_stopped, prepare, serve, show
+from waiting import wait_for
 
 SEED = int(os.environ.get('WEIR_TEST_SEED') or random.SystemRandom().randrange(1 << 31))
 WORKSPACES = [f'w{i}' for i in range(10)]

@@ -12,8 +12,9 @@ import sys
 
 from harness import run_tests
 from postgres_server import PostgresServer
-from temporal_parts import ROOT, Server, skip_unless_installed, wait_for
+from temporal_parts import ROOT, Server, skip_unless_installed
 from temporal_scene import all_items, drain, ended, enqueue, enqueue_many, serve, show, the_step
+from waiting import wait_for
 
 DEFINITIONS = {
     'count': 'name: count\nexecutor_group: steps\nsteps: {only: {exec: [wc, -c], stdin: "${.input}"}}\n',

@@ -11,13 +11,12 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 
 from ports import free_port
+from waiting import wait_for
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-DEADLINE_SECONDS = 60
 START_SECONDS = 300  # of the server, and of a program that asks it: on a machine that is busy with other things
 START_TRIES = 4
 SICK = ('interrupted (9)', 'is not found')  # see Server.mend()
@@ -36,17 +35,6 @@ def skip_unless_installed():
     if FOLDER is None:
         print('1..0 # SKIP no Temporal server is installed for tests; get it with: tools/install_temporal.sh')
         sys.exit(0)
-
-
-def wait_for(what, condition, seconds=DEADLINE_SECONDS):
-    """The condition's first true value; waits for it with a generous deadline."""
-    deadline = time.monotonic() + seconds
-    while True:
-        value = condition()
-        if value:
-            return value
-        assert time.monotonic() < deadline, f'{what} did not happen within {seconds} s'
-        time.sleep(0.05)
 
 
 class Asker:

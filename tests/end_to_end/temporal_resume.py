@@ -16,9 +16,10 @@ import time
 
 from harness import Weir
 from postgres_server import PostgresServer
-from temporal_parts import FOLDER, Server, wait_for
+from temporal_parts import FOLDER, Server
 from temporal_proxy import Proxy
 from temporal_scene import enqueue_many, prepare, serve
+from waiting import wait_for
 
 # Prints the time of each start that succeeds; a fresh connection each time, so that none is half open.
 CLIENT = '''

@@ -4,7 +4,8 @@ import json
 import subprocess
 import time
 
-from temporal_parts import SERVERS, Server, wait_for
+from temporal_parts import SERVERS, Server
+from waiting import LONG, wait_for
 
 shared = {}
 TYPES = {'noop': 'Noop', 'fail': 'Fail', 'slow': 'Slow', 'signalled': 'Signalled', 'chain': 'Chain', 'big': 'Big'}
@@ -80,7 +81,7 @@ def drain(home, ids, seconds=90):
                 server.mend()
             mended_at = time.monotonic()
         assert time.monotonic() - moved_at < seconds, f'{ended} of {len(ids)} have ended, and none did for {seconds} s'
-        time.sleep(0.05)
+        time.sleep(LONG)
     for item in all_items(home):
         assert item['status'] == 'COMPLETED' and item['attempts'] == 0, item
     problems = home.good('store', 'check', '--json').json()['problems']

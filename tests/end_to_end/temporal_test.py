@@ -8,9 +8,10 @@ import json
 import sys
 
 from harness import run_tests
-from temporal_parts import skip_unless_installed, wait_for
+from temporal_parts import skip_unless_installed
 from temporal_scene import (all_items, drain, ended, enqueue, enqueue_many, prepare, prepare_settings, serve, shared, show,
                             the_server, the_step)
+from waiting import wait_for
 
 # --- every kind of end ---
 

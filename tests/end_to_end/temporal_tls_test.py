@@ -10,8 +10,9 @@ import sys
 
 from harness import run_tests
 from temporal_gate import BINARY, DAY, Gate
-from temporal_parts import skip_unless_installed, wait_for
+from temporal_parts import skip_unless_installed
 from temporal_scene import drain, enqueue_many, prepare, prepare_settings, serve, the_server
+from waiting import wait_for
 
 WORKSPACES = ['a', 'b', 'c']
 

@@ -11,9 +11,10 @@ import os
 import subprocess
 import sys
 
-from crash_test import Scene, _await, _kill, _stop
+from crash_test import Scene, _kill, _stop
 from harness import Weir, run_tests
 from postgres_server import PostgresServer
+from waiting import SHORT, wait_for
 
 OLD_BINARY = os.path.abspath(sys.argv.pop(2))
 LEASE = '30s'  # a busy machine loses nothing; a node that was killed is seen to be gone without it
@@ -62,7 +63,8 @@ class Upgrade:
     def start(self, weir, name):
         env = {'WEIR_LOG_LEVEL': 'warn', 'WEIR_NODE_LEASE': LEASE, 'WEIR_STORE': self.node_store}
         self.nodes[name] = weir.spawn('serve', '--allow-exec', '--node', name, env=env, stdout=subprocess.DEVNULL)
-        _await(lambda: self.state(name) == 'alive' or self.nodes[name].poll() is not None, f'{name} is there', SECONDS)
+        wait_for(f'the coming up of {name}', lambda: self.state(name) == 'alive' or self.nodes[name].poll() is not None,
+                 SECONDS)
         assert self.nodes[name].poll() is None, self.nodes[name].stderr.read()
 
     def state(self, name):
@@ -88,7 +90,7 @@ class Upgrade:
     def await_ended(self, ids):
         """The nodes that ended them."""
         try:
-            _await(lambda: all(item['status'] == 'COMPLETED' for item in self.items(ids)), 'they have ended', SECONDS)
+            wait_for('the end of all', lambda: all(item['status'] == 'COMPLETED' for item in self.items(ids)), SECONDS)
         except AssertionError as error:
             raise AssertionError(self.scene.explain()) from error
         return {item['node'] for item in self.items(ids)}
@@ -135,7 +137,7 @@ class Upgrade:
         def is_held():
             item, = self.items([id])
             return item['status'] == 'DISPATCHED' and item['node'] == name
-        _await(is_held, f'{name} runs {id}', SECONDS)
+        wait_for(f'the start of {id} by {name}', is_held, SECONDS)
 
 
 def _goes_through(weir, node_store, disturb=lambda: None):
@@ -145,7 +147,7 @@ def _goes_through(weir, node_store, disturb=lambda: None):
     upgrade.start(upgrade.old, 'old-2')
     intake = Intake(upgrade.old, scene)
     before = intake.enqueue(pro_co=60, free_co=10)
-    _await(scene.runs, 'a step at work', SECONDS)
+    wait_for('a step at work', scene.runs, SECONDS, pause=SHORT)
 
     pending = upgrade.migrate()
     scene.weir = upgrade.new

@@ -1,5 +1,5 @@
-/* A PostgreSQL server of a test program's own: made with initdb in a folder below /tmp, reached by a socket in that folder,
- * gone when the program ends, whatever its end: a guard process waits for that. As root it runs as another user.
+/* A PostgreSQL server of a test program's own: made with initdb in a folder of its own, reached by a socket in that
+ * folder, gone when the program ends, whatever its end: a guard process waits for that. As root it runs as another user.
  *
  * It is the newest server of the Debian packages, or the one whose programs are in the folder WEIR_POSTGRES_PROGRAMS
  * (`./dev check versions` tests others that way); as root, a folder that the other user may enter.
@@ -25,9 +25,11 @@ struct postgres_server {
 };
 
 /* Makes and starts it. `settings` is appended to postgresql.conf ("fsync = off\n"); NULL = PostgreSQL's own, with fsync on.
- * `tcp`: listen on 127.0.0.1 too. */
+ * `tcp`: listen on 127.0.0.1 too.
+ * Its folder is in memory where there is room, else below /tmp: a disk takes many times as long to make the thousand files
+ * of a cluster and the three hundred of each database. */
 void postgres_server_open(struct postgres_server *server, const char *settings, bool tcp);
-/* The same in a folder below `parent` instead of /tmp; the server's user must be able to enter it. */
+/* The same in a folder below `parent`, as for what a disk shall keep; the server's user must be able to enter it. */
 void postgres_server_open_below(struct postgres_server *server, const char *parent, const char *settings, bool tcp);
 /* Whether the server's programs are there. */
 bool postgres_server_is_installed(void);
