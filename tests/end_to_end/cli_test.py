@@ -738,17 +738,6 @@ def _story(weir, execution):
     return shown, events, [(event['event'], event['attempt'], (event['detail'] or '').split(':')[0]) for event in events]
 
 
-def logs_are_the_bytes_that_a_step_wrote_but_on_a_terminal(weir):
-    weir.make_store()
-    _publish(weir, 'odd', r"printf 'a\000b\033[31m\342\200\256c\n\nlast'")
-    _start_node(weir)
-    execution = weir.good('enqueue', '-w', 'acme', 'odd', '--wait', '--timeout', '45s').out.strip()
-    head = '== only, attempt 1, COMPLETED, exit code 0\n'
-    assert weir.good('logs', execution).out == head + 'a\0b\x1b[31m\u202ec\n\nlast\n'
-    shown = weir.terminal('logs', execution, env={'NO_COLOR': '1'}).out.replace('\r', '')
-    assert shown == head + 'a?b?[31m?c\n\nlast\n', repr(shown)
-
-
 def a_step_that_failed_is_told_with_every_attempt(weir):
     weir.make_store()
     weir.write('w.json', json.dumps({'name': 'third', 'steps': {'only': {

@@ -471,15 +471,14 @@ static json_t *facts_of(sqlite3_stmt *item, const char *id, int64_t now_us)
         "{s:s, s:s, s:s?, s:s, s:s, s:s, s:s, s:i, s:I, s:I, s:i, s:i, s:i, s:o, s:o, s:o, s:o, s:s?, s:s, s:b, s:s?, "
         "s:s?, s:s?, s:o, s:o, s:o, s:s?, s:I}",
         "id", id, "status", column_text(item, 0), "pending_reason", waits ? pending_reason_name(reason) : NULL, "because",
-        waits ? pending_reason_meaning(reason) : what_its_node_does(item, is_silent),
-        "workspace", column_text(item, 13), "plan", column_text(item, 14), "workflow", column_text(item, 27), "version",
-        sqlite3_column_int(item, 28), "slots_used", (json_int_t)sqlite3_column_int64(item, 15), "slots_max",
-        (json_int_t)sqlite3_column_int64(item, 16), "attempts", sqlite3_column_int(item, 7), "deferrals",
-        sqlite3_column_int(item, 8), "handovers", sqlite3_column_int(item, 9), "run_at", time_json(item, 5), "due_at",
-        time_json(item, 6), "claimed_at", time_json(item, 10), "dispatched_at", time_json(item, 11), "node",
-        column_text(item, 21), "executor_group", column_text(item, 22), "cancel_requested",
-        sqlite3_column_type(item, 24) != SQLITE_NULL, "error_code", column_text(item, 25), "error", column_text(item, 26),
-        "engine_error",
+        waits ? pending_reason_meaning(reason) : what_its_node_does(item, is_silent), "workspace", column_text(item, 13),
+        "plan", column_text(item, 14), "workflow", column_text(item, 27), "version", sqlite3_column_int(item, 28),
+        "slots_used", (json_int_t)sqlite3_column_int64(item, 15), "slots_max", (json_int_t)sqlite3_column_int64(item, 16),
+        "attempts", sqlite3_column_int(item, 7), "deferrals", sqlite3_column_int(item, 8), "handovers",
+        sqlite3_column_int(item, 9), "run_at", time_json(item, 5), "due_at", time_json(item, 6), "claimed_at",
+        time_json(item, 10), "dispatched_at", time_json(item, 11), "node", column_text(item, 21), "executor_group",
+        column_text(item, 22), "cancel_requested", sqlite3_column_type(item, 24) != SQLITE_NULL, "error_code",
+        column_text(item, 25), "error", column_text(item, 26), "engine_error",
         is_away ? column_text(item, 31)
         : waits ? NULL
                 : column_text(item, 35),
