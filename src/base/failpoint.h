@@ -13,8 +13,6 @@
 #ifdef WEIR_FAILPOINTS
 #define FAILPOINT(name) failpoint_pass(name)
 void failpoint_pass(const char *name);
-/* All names; for tests that go through every point. */
-const char *const *failpoint_names(size_t *ret_count);
 #else
 #define FAILPOINT(name) ((void)0)
 #endif

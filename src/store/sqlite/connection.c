@@ -735,11 +735,6 @@ enum weir_status sqlite_file_check(const struct sqlite_file *file, struct weir_e
     return file_identity_read(file->path, file->device, file->inode, error);
 }
 
-const char *sqlite_file_path(const struct sqlite_file *file)
-{
-    return file->path;
-}
-
 enum weir_status write_reserve(struct sqlite_file *file, int64_t deadline_us, struct connection **ret_connection,
                                struct weir_error *error)
 {
