@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks that includes point one way: base <- queue <- {store, engine, observe} <- dispatch <- {server, cli}.
+"""Checks that includes point one way: base <- queue <- {store, engine, observe} <- dispatch <- {library, cli}.
 
 The table below is the rule. A driver (one store, one engine) sees its interface and what lies under it, never a sibling;
 only src/assemble.c names drivers; public headers stand on the C library alone.

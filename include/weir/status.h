@@ -91,7 +91,8 @@ struct weir_error {
     char hint[WEIR_ERROR_HINT_MAX];       /* what to do about it; "" when there is nothing to say */
 };
 
-/* The name of a status as every surface spells it: "workspace_not_found". Never NULL. */
+/* The name of a status as every surface spells it: "workspace_not_found". Never NULL; a number that is no status counts as
+ * WEIR_MISUSE, here and below. */
 const char *weir_status_name(enum weir_status status);
 enum weir_error_kind weir_status_kind(enum weir_status status);
 /* The HTTP status code, and the exit code of the command line (0 to 7, 130). */

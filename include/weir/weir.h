@@ -85,12 +85,14 @@ struct weir_options {
 };
 
 /* Makes the store when it is missing and applies the migrations that it lacks; does nothing when all is there.
- * `url`: "sqlite:PATH" or a path. `ret_applied` (may be NULL) gets their number. Safe beside running nodes, and in several
- * processes at once. Errors: as weir_open(), and WEIR_SCHEMA_NEWER. */
+ * `url`: "sqlite:PATH", a path, or "postgres://..." (docs/operations.md). `ret_applied` (may be NULL) gets their number.
+ * Safe beside running nodes, and in several processes at once. Errors: as weir_open(), but it makes what is missing or
+ * older; WEIR_NOT_PERMITTED (a role that may not). */
 WEIR_MUST_CHECK enum weir_status weir_migrate(const char *url, int *ret_applied, struct weir_error *error);
 
-/* Opens a store that exists. `options` may be NULL. Errors: WEIR_STORE_UNREACHABLE (missing, a directory, no rights),
- * WEIR_STORE_NOT_WEIR, WEIR_STORE_CORRUPT, WEIR_SCHEMA_MISSING, _OLDER (weir_migrate() mends both), _NEWER. */
+/* Opens a store that exists; `url` as above. `options` may be NULL. Errors: WEIR_INVALID_ARGUMENT (no such kind of URL),
+ * WEIR_STORE_UNREACHABLE (missing, a directory, no rights, no server), WEIR_STORE_BUSY, WEIR_STORE_NOT_WEIR,
+ * WEIR_STORE_CORRUPT, WEIR_SCHEMA_MISSING, _OLDER (weir_migrate() mends both), _NEWER. */
 WEIR_MUST_CHECK enum weir_status weir_open(const char *url, const struct weir_options *options, struct weir **ret_weir,
                                            struct weir_error *error);
 /* Its nodes must be closed and no call may be under way. Takes NULL. */
@@ -127,8 +129,10 @@ struct weir_result {
     struct weir_error error;
 };
 
-/* Enqueues a set in one transaction: as durable, and many times faster. A refused request leaves the others alone; WEIR_OK
- * means that the set is committed, `results` (`count` of them) says what became of each. */
+/* Enqueues a set of at most 1,000,000 in one transaction: as durable, and many times faster. A refused request leaves the
+ * others alone; WEIR_OK means that the set is committed, `results` (`count` of them) says what became of each. Errors of
+ * the whole set: WEIR_INVALID_ARGUMENT (too many, or a request without workspace or workflow), WEIR_STORE_BUSY, _FULL,
+ * WEIR_COMMIT_UNKNOWN. */
 WEIR_MUST_CHECK enum weir_status weir_enqueue_many(struct weir *weir, const struct weir_request *requests, size_t count,
                                                    struct weir_result *results, struct weir_error *error);
 
@@ -166,11 +170,12 @@ WEIR_MUST_CHECK enum weir_status weir_publish_workflow(struct weir *weir, const 
  * is, -1 = what the plan says. Errors: WEIR_PLAN_NOT_FOUND, WEIR_INVALID_ARGUMENT. */
 WEIR_MUST_CHECK enum weir_status weir_set_workspace(struct weir *weir, const char *name, const char *plan,
                                                     int64_t max_concurrent, struct weir_error *error);
-/* Nothing more of the workspace is started until it is resumed; what runs goes on. */
+/* Nothing more of the workspace is started until it is resumed (`paused` false); what runs goes on. Errors:
+ * WEIR_WORKSPACE_NOT_FOUND. */
 WEIR_MUST_CHECK enum weir_status weir_pause_workspace(struct weir *weir, const char *name, bool paused,
                                                       struct weir_error *error);
 /* Makes or changes a plan. `max_concurrent`: executions of a workspace at once; `weight`: its share when nodes are busy. 0
- * = as it is; a new plan needs max_concurrent. */
+ * = as it is; a new plan needs max_concurrent. Errors: WEIR_INVALID_ARGUMENT. */
 WEIR_MUST_CHECK enum weir_status weir_set_plan(struct weir *weir, const char *name, int64_t max_concurrent, int weight,
                                                struct weir_error *error);
 
@@ -262,7 +267,8 @@ struct weir_temporal {
  * store's. */
 WEIR_MUST_CHECK enum weir_status weir_node_open(struct weir *weir, const struct weir_node_options *options,
                                                 struct weir_node **ret_node, struct weir_error *error);
-/* Runs the node in threads of its own from now on; returns at once. */
+/* Runs the node in threads of its own from now on; returns at once. Errors: WEIR_MISUSE (started already), WEIR_SYSTEM (no
+ * thread could be had; then none runs). */
 WEIR_MUST_CHECK enum weir_status weir_node_start(struct weir_node *node, struct weir_error *error);
 
 /* Does what is due and never waits (but for handlers, which run inside). `ret_wait_us` gets how long it may be until the
@@ -275,7 +281,8 @@ int weir_node_fd(const struct weir_node *node);
 
 /* Look for work now. Not needed after an enqueue: nodes see that by themselves. */
 void weir_node_wake(struct weir_node *node);
-/* No new executions; what runs goes on. `weir node list` shows it, and `weir why` tells of executions that wait for it. */
+/* No new executions until weir_node_resume(); what runs goes on. `weir node list` shows it, and `weir why` tells of
+ * executions that wait for it. */
 void weir_node_pause(struct weir_node *node);
 void weir_node_resume(struct weir_node *node);
 /* WEIR_OK, or why the node cannot go on (as weir_node_step()); for a health check. */

@@ -33,12 +33,6 @@ static char armed_action[16];
 static atomic_int passes_left;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-const char *const *failpoint_names(size_t *ret_count)
-{
-    *ret_count = sizeof names / sizeof names[0];
-    return names;
-}
-
 static void arm(void)
 {
     const char *text = getenv("WEIR_FAILPOINT");

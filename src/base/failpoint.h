@@ -12,9 +12,8 @@
 
 #ifdef WEIR_FAILPOINTS
 #define FAILPOINT(name) failpoint_pass(name)
+/* Does what WEIR_FAILPOINT asks for at this point (failpoint.c has the names); else nothing. Any thread. */
 void failpoint_pass(const char *name);
-/* All names; for tests that go through every point. */
-const char *const *failpoint_names(size_t *ret_count);
 #else
 #define FAILPOINT(name) ((void)0)
 #endif

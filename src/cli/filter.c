@@ -279,7 +279,9 @@ enum weir_status filter_require_name(struct store *store, enum store_list_kind k
     error_set(error, missing, "there is no %s \"%s\"", whats[kind], name);
     if (nearest != NULL) {
         error_hint(error, "did you mean \"%s\"?", nearest);
-    } else if (kind != LIST_GROUPS) {
+    } else if (kind == LIST_GROUPS) {
+        error_hint(error, "`weir node list` shows the groups of nodes, `weir status --json` all");
+    } else {
         error_hint(error, "`weir %s list` shows what there is", whats[kind]);
     }
     json_decref(page);

@@ -129,6 +129,13 @@ void output_print(struct output *output, const char *format, ...)
     va_end(arguments);
 }
 
+void output_bytes(struct output *output, const char *bytes, size_t length)
+{
+    output_progress_end(output);
+    errno = 0;
+    note_write(output, fwrite(bytes, 1, length, output->out) == length);
+}
+
 /* What a terminal would obey (C1 controls, bidi marks) becomes \uXXXX: the same JSON, and safe to look at. */
 static void print_escaped(struct output *output, const char *bytes, size_t length)
 {

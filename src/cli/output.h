@@ -66,6 +66,8 @@ WEIR_MUST_CHECK enum weir_status output_finish(struct output *output, struct wei
 
 /* As it is; for text made by ourselves. */
 void output_print(struct output *output, const char *format, ...) WEIR_PRINTF(2, 3);
+/* Any bytes as they are, NULs too. */
+void output_bytes(struct output *output, const char *bytes, size_t length);
 /* Hands out what was printed so far, for a reader who acts on it line by line. */
 void output_flush(struct output *output);
 /* One value: indented on a terminal, compact when piped; then a newline. */

@@ -214,7 +214,10 @@ static enum weir_status slurp(const char *path, bool may_miss, char **ret_bytes,
         if (may_miss && (errno == ENOENT || errno == ENOTDIR)) {
             return WEIR_OK;
         }
-        return error_set_native(error, WEIR_INVALID_CONFIG, errno, "cannot read %s: %s", path, strerror(errno));
+        (void)error_set_native(error, WEIR_INVALID_CONFIG, errno, "cannot read %s: %s", path, strerror(errno));
+        error_hint(error, "let this user read it and enter its folder, or name another one with --config "
+                          "(HOME and XDG_CONFIG_HOME say where it is looked for)");
+        return WEIR_INVALID_CONFIG;
     }
     char *bytes = malloc(SETTINGS_FILE_BYTES_MAX + 1);
     size_t length = 0;

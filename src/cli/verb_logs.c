@@ -7,23 +7,34 @@
 
 enum { STEPS_NAMED_MAX = 200 };
 
-/* Writes text as it is when it goes to a file or a pipe; on a terminal each line is made safe first. */
-static void print_raw(struct output *output, const char *text)
+static void print_lines(struct output *output, const char *text, size_t length)
 {
-    if (!output->out_is_terminal) {
-        output_print(output, "%s", text);
-    }
-    while (output->out_is_terminal && *text != '\0') {
-        size_t length = strcspn(text, "\n");
-        char *line = arena_copy(output->arena, text, length);
+    while (length > 0) {
+        const char *end = memchr(text, '\n', length);
+        size_t size = end == NULL ? length : (size_t)(end - text);
+        char *line = arena_copy(output->arena, text, size);
         if (line != NULL) {
+            for (char *nul = line; (nul = memchr(nul, '\0', size - (size_t)(nul - line))) != NULL;) {
+                *nul = '\1'; /* made safe like any other control character */
+            }
             text_make_safe(line);
             output_print(output, "%s\n", line);
         }
-        text += length + (text[length] == '\n');
+        size += end != NULL;
+        text += size;
+        length -= size;
     }
-    size_t length = strlen(text);
-    if (!output->out_is_terminal && length > 0 && text[length - 1] != '\n') {
+}
+
+/* Writes text as it is when it goes to a file or a pipe; on a terminal each line is made safe first. */
+static void print_raw(struct output *output, const char *text, size_t length)
+{
+    if (output->out_is_terminal) {
+        print_lines(output, text, length);
+        return;
+    }
+    output_bytes(output, text, length);
+    if (length > 0 && text[length - 1] != '\n') {
         output_print(output, "\n");
     }
 }
@@ -32,7 +43,7 @@ static void print_part(struct output *output, const json_t *step, const char *ke
 {
     const json_t *value = json_object_get(step, key);
     if (json_is_string(value)) {
-        print_raw(output, json_string_value(value));
+        print_raw(output, json_string_value(value), json_string_length(value));
     } else if (value != NULL && !json_is_null(value)) {
         output_json(output, value);
     }

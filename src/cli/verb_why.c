@@ -29,7 +29,7 @@ static void print_slots(struct output *output, const json_t *why)
 static void print_nodes(struct output *output, const json_t *why)
 {
     int64_t live = field_number(why, "nodes_live", 0);
-    if (live > 0) {
+    if (live > 0 && field_text(output, why, "pending_reason") != NULL) {
         output_print(output, "  nodes            %" PRId64 " live%s in group %s and claim%s nothing (`weir node list`)\n",
                      live, live == 1 ? "s" : "", field_text(output, why, "executor_group"), live == 1 ? "s" : "");
     }
@@ -54,7 +54,9 @@ static void print_numbers(struct output *output, const json_t *why, int64_t now_
                  field_number(why, "attempts", 0), field_number(why, "attempts_max", ATTEMPTS_MAX_DEFAULT),
                  field_number(why, "deferrals", 0), field_number(why, "handovers", 0));
     if (node != NULL) {
-        output_print(output, "  node             %s\n", node);
+        const char *silent = field_text(output, why, "node_silent_since");
+        output_print(output, "  node             %s%s%s\n", node, silent != NULL ? ", last heard " : "",
+                     silent != NULL ? output_ago(output, silent, now_us) : "");
     }
     const char *engine_error = field_text(output, why, "engine_error");
     const char *since = field_text(output, why, "engine_unreachable_since");
@@ -125,6 +127,9 @@ static void suggest(struct output *output, const json_t *why, const struct pause
     const char *id = field_text(output, why, "id");
     workspace = workspace != NULL ? workspace : "NAME";
     if (reason == NULL) {
+        if (field_number(why, "nodes_live", -1) == 0) { /* its node is silent, and no other is there to take it over */
+            output_say(output, "now: weir serve --group %s", field_text(output, why, "executor_group"));
+        }
         return;
     }
     if (strcmp(reason, "workspace_at_capacity") == 0) {

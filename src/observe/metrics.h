@@ -36,7 +36,5 @@ void metrics_event(void *context, const struct event *event);
 WEIR_MUST_CHECK enum weir_status metrics_render(struct metrics *metrics, struct text *to);
 /* Appends what store_status() said. Keys that are not there are left out. Ask it for METRICS_WORKSPACES_MAX workspaces. */
 WEIR_MUST_CHECK enum weir_status metrics_render_store(const json_t *status, struct text *to);
-/* Appends one sample of a gauge with its HELP and TYPE lines: for the numbers of a node that are no events. */
-WEIR_MUST_CHECK enum weir_status metrics_render_gauge(const char *name, const char *help, double value, struct text *to);
 
 #endif

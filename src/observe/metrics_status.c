@@ -131,11 +131,3 @@ enum weir_status metrics_render_store(const json_t *status, struct text *to)
     render_groups(&text, status);
     return text.status;
 }
-
-enum weir_status metrics_render_gauge(const char *name, const char *help, double value, struct text *to)
-{
-    struct metrics_text text = {.to = to};
-    metrics_text_head(&text, name, "gauge", help);
-    metrics_text_sample(&text, name, NULL, NULL, value);
-    return text.status;
-}

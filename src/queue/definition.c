@@ -31,13 +31,6 @@ bool definition_step_precedes(const struct definition *definition, size_t before
     return graph_precedes(definition->predecessors, before, after);
 }
 
-const char *step_kind_name(enum step_kind kind)
-{
-    static const char *const names[] = {[STEP_EXEC] = "exec", [STEP_SLEEP] = "sleep", [STEP_HANDLER] = "handler"};
-    INVARIANT((unsigned)kind < sizeof names / sizeof names[0]);
-    return names[kind];
-}
-
 bool name_is_valid(const char *name)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789_-";

@@ -155,8 +155,6 @@ int definition_find_step(const struct definition *definition, const char *id);
 bool definition_step_precedes(const struct definition *definition, size_t before, size_t after);
 /* What holds for a step of this kind without `retry`, and for the keys that its `retry` leaves out. */
 struct step_retry step_retry_default(enum step_kind kind);
-/* "exec", "sleep", "handler". */
-const char *step_kind_name(enum step_kind kind);
 /* True for [a-z0-9][a-z0-9_-]{0,63}: workflows, steps, handlers. */
 bool name_is_valid(const char *name);
 

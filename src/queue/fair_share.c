@@ -53,8 +53,3 @@ int64_t fair_share_give_back(int64_t pass, int weight, int64_t turns)
 {
     return pass - turns * (STRIDE_ONE / weight);
 }
-
-int64_t fair_share_enter(int64_t lane_pass, int64_t group_pass)
-{
-    return lane_pass > group_pass ? lane_pass : group_pass;
-}

@@ -26,7 +26,5 @@ struct lane_share {
 size_t fair_share_deal(struct lane_share *lanes, size_t count, size_t items);
 /* The pass after giving back `turns` that found no item. */
 int64_t fair_share_give_back(int64_t pass, int weight, int64_t turns);
-/* Where a lane that becomes ready starts: not behind the pass at which its group stands. */
-int64_t fair_share_enter(int64_t lane_pass, int64_t group_pass);
 
 #endif

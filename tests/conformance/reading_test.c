@@ -665,6 +665,35 @@ static void why_names_who_has_the_lock_of_exclusive_dispatch(void **state)
     }
 }
 
+/* Until somebody takes it over it would be wrong to say that it runs, or is about to be started. */
+static void what_a_silent_node_holds_is_not_said_to_run(void **state)
+{
+    struct scene *scene = *state;
+    const char *id = scene_enqueue(scene, "pro-co");
+    struct claimed_item item = scene_claim_one(scene);
+    for (int i = 0; i < 2; i++) {
+        json_t *before = why(scene, id);
+        assert_null(strstr(json_text_at(before, "because"), "silent"));
+        assert_true(json_is_null(json_object_get(before, "node_silent_since")));
+        assert_true(json_is_null(json_object_get(before, "nodes_live")));
+        json_decref(before);
+        char heard[TIME_TEXT_MAX];
+        time_format(scene_now(scene), heard);
+        scene_pass(scene, NODE_LEASE_US + 1);
+        json_t *silent = why(scene, id);
+        assert_non_null(strstr(json_text_at(silent, "because"), "its node is silent"));
+        assert_true(json_is_null(json_object_get(silent, "pending_reason")));
+        assert_string_equal(json_text_at(silent, "node"), "node-1");
+        assert_string_equal(json_text_at(silent, "node_silent_since"), heard);
+        assert_int_equal(json_number_at(silent, "nodes_live"), 0);
+        json_decref(silent);
+        beat_with(scene, true);
+        if (i == 0) {
+            assert_int_equal(scene_record(scene, RECORD_DISPATCHED, &item), WEIR_OK);
+        }
+    }
+}
+
 static void why_of_nothing_is_not_found(void **state)
 {
     struct scene *scene = *state;
@@ -841,6 +870,7 @@ int main(void)
         SCENE_TEST(a_handed_over_one_says_so),
         SCENE_TEST(one_that_runs_names_its_node_and_has_no_reason),
         SCENE_TEST(why_names_who_has_the_lock_of_exclusive_dispatch),
+        SCENE_TEST(what_a_silent_node_holds_is_not_said_to_run),
         SCENE_TEST(why_of_nothing_is_not_found),
         SCENE_TEST(counters_follow_every_move),
         SCENE_TEST(status_counts_what_waits_by_its_reason),

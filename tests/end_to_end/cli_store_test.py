@@ -7,6 +7,7 @@ usage: cli_store_test.py BINARY [TEST ...]
 import json
 import os
 import re
+import shutil
 import signal
 import sys
 import time
@@ -142,6 +143,37 @@ def a_full_disk_is_told_and_loses_nothing(weir):
     weir.good('store', 'check')
     kept = weir.good('list', '--count', '--limit', '1', '--json').json()['count']
     assert kept >= len(acknowledged)
+
+
+def a_backup_that_finds_the_disk_full_says_so_and_leaves_no_file(weir):
+    weir.make_store()
+    weir.enqueue_many(500)
+    result = weir.run('store', 'backup', 'copy.db', limit_file=64 * 1024)
+    assert_error(result, 6, 'store_full', 'copy', 'another disk')
+    assert not os.path.exists(weir.path('copy.db'))
+    weir.good('store', 'backup', 'copy.db')
+
+
+def what_a_user_may_not_read_or_write_is_told_by_its_path(weir):
+    weir.make_store()
+    os.chmod(weir.folder, 0o755)
+    mine = {'XDG_CONFIG_HOME': weir.path('secret')}
+    for name in ('binary', 'secret/weir'):
+        os.makedirs(weir.path(name))
+    os.chmod(weir.path('secret'), 0o700)
+    shutil.copy(weir.binary, weir.path('binary/weir'))
+    weir.binary = weir.path('binary/weir')
+    weir.user = 65534 if os.geteuid() == 0 else None
+    if weir.user is None:  # its own files: nobody else can be asked
+        os.chmod(weir.path('secret'), 0)
+        os.chmod(weir.path('weir.db'), 0o444)
+        os.chmod(weir.folder, 0o555)
+    try:
+        assert_error(weir.run('list', env=mine), 2, 'invalid_config', 'secret/weir/weir.yaml', 'let this user', '--config')
+        for words in (('list',), ('enqueue', '-w', 'acme', 'hello'), ('dev',)):
+            assert_error(weir.run(*words), 6, 'store_unreachable', os.path.realpath(weir.path('weir.db')), 'run as a user')
+    finally:
+        os.chmod(weir.folder, 0o755)
 
 
 def _await_stopped(process):

@@ -51,6 +51,7 @@ class Weir:
             if name in os.environ:
                 self.environment[name] = os.environ[name]
         self.background = []
+        self.user = None  # whose rights the programs have; None: ours
 
     def path(self, name):
         return os.path.join(self.folder, name)
@@ -73,6 +74,8 @@ class Weir:
         if terminal is not None:
             pipes['stdin'] = terminal
         pipes.setdefault('stdin', subprocess.DEVNULL)
+        if self.user is not None:
+            pipes.update(user=self.user, group=self.user, extra_groups=[])
         pipes.setdefault('stdout', subprocess.PIPE)
         pipes.setdefault('stderr', subprocess.PIPE)
         return subprocess.Popen([self.binary, *words], cwd=self.folder, env={**self.environment, **(env or {})},

@@ -382,6 +382,19 @@ def an_enqueue_of_another_process_starts_at_once(weir):
     assert _stop(process) == 0
 
 
+def logs_are_the_bytes_that_a_step_wrote_but_on_a_terminal(weir):
+    weir.make_store()
+    program = r"printf 'a\000b\033[31m\342\200\256c\n\nlast'"
+    weir.write('odd.json', json.dumps({'name': 'odd', 'steps': {'only': {'exec': ['sh', '-c', program]}}}))
+    weir.good('workflow', 'apply', 'odd.json', '-q')
+    _start(weir, '--allow-exec')
+    execution = weir.good('enqueue', '-w', 'acme', 'odd', '--wait', '--timeout', '45s').out.strip()
+    head = '== only, attempt 1, COMPLETED, exit code 0\n'
+    assert weir.good('logs', execution).out == head + 'a\0b\x1b[31m\u202ec\n\nlast\n'
+    shown = weir.terminal('logs', execution, env={'NO_COLOR': '1'}).out.replace('\r', '')
+    assert shown == head + 'a?b?[31m?c\n\nlast\n', repr(shown)
+
+
 def a_secret_in_params_is_in_no_log_no_metric_and_no_command_line(weir):
     """What a customer sends may be secret: it belongs to the store and to the step that asks for it, and to nobody else."""
     weir.make_store()

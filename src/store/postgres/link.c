@@ -580,11 +580,6 @@ bool result_null(const PGresult *result, int row, int column)
     return PQgetisnull(result, row, column) != 0;
 }
 
-double result_real(const PGresult *result, int row, int column)
-{
-    return strtod(PQgetvalue(result, row, column), NULL);
-}
-
 const char *result_copy(const PGresult *result, int row, int column, struct arena *arena, bool *ret_failed)
 {
     if (result_null(result, row, column)) {

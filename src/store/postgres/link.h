@@ -134,7 +134,6 @@ int64_t result_int(const PGresult *result, int row, int column);
 /* false for SQL NULL. */
 bool result_bool(const PGresult *result, int row, int column);
 bool result_null(const PGresult *result, int row, int column);
-double result_real(const PGresult *result, int row, int column);
 /* Copies text into the arena; NULL stays NULL and sets no failure; out of memory sets *ret_failed. */
 const char *result_copy(const PGresult *result, int row, int column, struct arena *arena, bool *ret_failed);
 /* The same for bytea; NUL-terminated, `ret_length` may be NULL. */

@@ -37,7 +37,6 @@ static enum weir_status status_of_code(int code)
     case SQLITE_PERM:
     case SQLITE_READONLY:
     case SQLITE_AUTH:
-        return WEIR_STORE_UNREACHABLE;
     case SQLITE_IOERR:
         return WEIR_STORE_UNREACHABLE;
     case SQLITE_INTERRUPT:
@@ -63,8 +62,9 @@ static const char *hint_of_status(enum weir_status status, int code)
     case WEIR_STORE_NOT_WEIR:
         return "this file is not a weir store; give another path to --store";
     case WEIR_STORE_UNREACHABLE:
-        return (code & 0xFF) == SQLITE_READONLY ? "the file or its folder is not writable for this user"
-                                                : "look at the disk and the rights of the file and its folder";
+        return (code & 0xFF) == SQLITE_READONLY
+                   ? "run as a user who may write the file and its folder: SQLite needs that to read, too"
+                   : "look at the disk and the rights of the file and its folder";
     case WEIR_SCHEMA_MISSING:
         return "the store has not been migrated, or was damaged: weir store migrate, then weir store check";
     default:
@@ -165,12 +165,19 @@ static enum weir_status look_at_path(const struct connection_options *options, s
     return WEIR_OK;
 }
 
+static enum weir_status opening_failure(const struct connection *connection, struct weir_error *error)
+{
+    enum weir_status status = connection_failure(connection, "cannot open the store", error);
+    error_prefix(error, "%s", sqlite3_db_filename(connection->database, "main"));
+    return status;
+}
+
 static enum weir_status read_pragma(struct connection *connection, const char *sql, char *to, size_t size,
                                     struct weir_error *error)
 {
     sqlite3_stmt *statement = NULL;
     if (sqlite3_prepare_v2(connection->database, sql, -1, &statement, NULL) != SQLITE_OK) {
-        return connection_failure(connection, "opening the store", error);
+        return opening_failure(connection, error);
     }
     int code = sqlite3_step(statement);
     enum weir_status status = WEIR_OK;
@@ -180,7 +187,7 @@ static enum weir_status read_pragma(struct connection *connection, const char *s
     } else if (code == SQLITE_DONE) {
         text_copy(to, size, "");
     } else {
-        status = connection_failure(connection, "opening the store", error);
+        status = opening_failure(connection, error);
     }
     (void)sqlite3_finalize(statement);
     return status;
@@ -265,11 +272,7 @@ enum weir_status connection_open(const struct connection_options *options, struc
         SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE |
         (options->read_only ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | (options->create ? SQLITE_OPEN_CREATE : 0));
     if (sqlite3_open_v2(options->path, &connection->database, flags, NULL) != SQLITE_OK) {
-        status = connection->database == NULL ? error_out_of_memory(error)
-                                              : connection_failure(connection, "cannot open the store", error);
-        if (connection->database != NULL) {
-            error_prefix(error, "%s", options->path);
-        }
+        status = connection->database == NULL ? error_out_of_memory(error) : opening_failure(connection, error);
         connection_close(connection);
         return status;
     }
@@ -649,7 +652,6 @@ static enum weir_status open_file(const struct connection_options *options, stru
         free(file);
         return status;
     }
-    (void)sqlite3_busy_handler(file->writer.database, wait_while_busy, &file->writer);
     file->read_only = options->read_only;
     file->device = facts.st_dev;
     file->inode = facts.st_ino;
@@ -731,11 +733,6 @@ void sqlite_file_release(struct sqlite_file *file)
 enum weir_status sqlite_file_check(const struct sqlite_file *file, struct weir_error *error)
 {
     return file_identity_read(file->path, file->device, file->inode, error);
-}
-
-const char *sqlite_file_path(const struct sqlite_file *file)
-{
-    return file->path;
 }
 
 enum weir_status write_reserve(struct sqlite_file *file, int64_t deadline_us, struct connection **ret_connection,

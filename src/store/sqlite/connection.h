@@ -103,7 +103,6 @@ enum weir_status sqlite_file_open(const struct connection_options *options, stru
                                   struct weir_error *error);
 struct sqlite_file *sqlite_file_share(struct sqlite_file *file);
 void sqlite_file_release(struct sqlite_file *file);
-const char *sqlite_file_path(const struct sqlite_file *file);
 /* For readers, who need no log: whether the database is still the one that was opened. Any thread. */
 enum weir_status sqlite_file_check(const struct sqlite_file *file, struct weir_error *error);
 

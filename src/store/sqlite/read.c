@@ -451,28 +451,34 @@ static enum weir_status add_place(struct why *why, int64_t lane_id, int64_t rank
     return status;
 }
 
+static const char *what_its_node_does(sqlite3_stmt *item, bool is_silent)
+{
+    if (is_silent) {
+        return "its node is silent; the next node of its executor group that lives takes it over";
+    }
+    return sqlite3_column_type(item, 11) == SQLITE_NULL ? "its node has claimed it and starts it" : "it is running";
+}
+
 static json_t *facts_of(sqlite3_stmt *item, const char *id, int64_t now_us)
 {
     int phase = sqlite3_column_int(item, 1);
     bool waits = phase != 2 || sqlite3_column_int64(item, 2) == 0;
+    bool is_silent = !waits && sqlite3_column_type(item, 37) != SQLITE_NULL;
     enum pending_reason reason = reason_of(item);
     bool is_unserved = waits && reason == REASON_NO_NODE_IN_GROUP;
     bool is_away = waits && reason == REASON_ENGINE_UNREACHABLE;
     return json_pack(
         "{s:s, s:s, s:s?, s:s, s:s, s:s, s:s, s:i, s:I, s:I, s:i, s:i, s:i, s:o, s:o, s:o, s:o, s:s?, s:s, s:b, s:s?, "
-        "s:s?, s:s?, s:o, s:o, s:s?, s:I}",
+        "s:s?, s:s?, s:o, s:o, s:o, s:s?, s:I}",
         "id", id, "status", column_text(item, 0), "pending_reason", waits ? pending_reason_name(reason) : NULL, "because",
-        waits                                          ? pending_reason_meaning(reason)
-        : sqlite3_column_type(item, 11) == SQLITE_NULL ? "its node has claimed it and starts it"
-                                                       : "it is running",
-        "workspace", column_text(item, 13), "plan", column_text(item, 14), "workflow", column_text(item, 27), "version",
-        sqlite3_column_int(item, 28), "slots_used", (json_int_t)sqlite3_column_int64(item, 15), "slots_max",
-        (json_int_t)sqlite3_column_int64(item, 16), "attempts", sqlite3_column_int(item, 7), "deferrals",
-        sqlite3_column_int(item, 8), "handovers", sqlite3_column_int(item, 9), "run_at", time_json(item, 5), "due_at",
-        time_json(item, 6), "claimed_at", time_json(item, 10), "dispatched_at", time_json(item, 11), "node",
-        column_text(item, 21), "executor_group", column_text(item, 22), "cancel_requested",
-        sqlite3_column_type(item, 24) != SQLITE_NULL, "error_code", column_text(item, 25), "error", column_text(item, 26),
-        "engine_error",
+        waits ? pending_reason_meaning(reason) : what_its_node_does(item, is_silent), "workspace", column_text(item, 13),
+        "plan", column_text(item, 14), "workflow", column_text(item, 27), "version", sqlite3_column_int(item, 28),
+        "slots_used", (json_int_t)sqlite3_column_int64(item, 15), "slots_max", (json_int_t)sqlite3_column_int64(item, 16),
+        "attempts", sqlite3_column_int(item, 7), "deferrals", sqlite3_column_int(item, 8), "handovers",
+        sqlite3_column_int(item, 9), "run_at", time_json(item, 5), "due_at", time_json(item, 6), "claimed_at",
+        time_json(item, 10), "dispatched_at", time_json(item, 11), "node", column_text(item, 21), "executor_group",
+        column_text(item, 22), "cancel_requested", sqlite3_column_type(item, 24) != SQLITE_NULL, "error_code",
+        column_text(item, 25), "error", column_text(item, 26), "engine_error",
         is_away ? column_text(item, 31)
         : waits ? NULL
                 : column_text(item, 35),
@@ -480,7 +486,8 @@ static json_t *facts_of(sqlite3_stmt *item, const char *id, int64_t now_us)
         is_away ? time_json(item, 34)
         : waits ? json_null()
                 : time_json(item, 36),
-        "nodes_live", is_unserved ? json_integer(sqlite3_column_int64(item, 32)) : json_null(), "paused_node",
+        "node_silent_since", is_silent ? time_json(item, 37) : json_null(), "nodes_live",
+        is_unserved || is_silent ? json_integer(sqlite3_column_int64(item, 32)) : json_null(), "paused_node",
         is_unserved ? column_text(item, 33) : NULL, "waiting_us", (json_int_t)(now_us - sqlite3_column_int64(item, 12)));
 }
 

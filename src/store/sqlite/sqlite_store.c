@@ -349,9 +349,14 @@ static enum weir_status copy_pages(const struct store *store, sqlite3 *from, sql
         }
     }
     int total = sqlite3_backup_pagecount(backup);
-    (void)sqlite3_backup_finish(backup);
+    (void)sqlite3_backup_finish(backup); /* leaves its failure on the copy's connection */
     if (status == WEIR_OK && code != SQLITE_DONE) {
-        return error_set(error, WEIR_FAILED, "the backup failed: %s", sqlite3_errstr(code));
+        status = connection_failure(&(struct connection){.database = to}, "the backup failed", error);
+        error_prefix(error, "%s", sqlite3_db_filename(to, "main"));
+        if (status == WEIR_STORE_FULL) {
+            error_hint(error, "free some disk space, or give a path on another disk; no file was left behind");
+        }
+        return status;
     }
     return status == WEIR_OK ? store_tell_progress(store, total, total, error) : status;
 }

@@ -172,7 +172,6 @@ enum grpc_event_kind {
     GRPC_EVENT_SECRETS_REFUSED, /* the changed files cannot be used; the old secrets stay in use */
     GRPC_EVENT_COUNT
 };
-const char *grpc_event_name(enum grpc_event_kind kind);
 
 struct grpc_event {
     enum grpc_event_kind kind;

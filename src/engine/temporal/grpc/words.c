@@ -26,12 +26,3 @@ const char *grpc_code_name(int code)
     };
     return code >= 0 && code < GRPC_CODE_COUNT ? names[code] : "?";
 }
-
-const char *grpc_event_name(enum grpc_event_kind kind)
-{
-    static const char *const names[GRPC_EVENT_COUNT] = {
-        "connected",     "connect_failed", "connection_lost", "connection_ended",
-        "lookup_failed", "secrets_loaded", "secrets_refused",
-    };
-    return (unsigned)kind < GRPC_EVENT_COUNT ? names[kind] : "?";
-}

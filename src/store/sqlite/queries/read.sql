@@ -93,7 +93,8 @@ SELECT q.status, q.phase, q.node_id, q.rank, q.lane_id, q.run_at, q.due_at, q.at
         AND n.aside IS NULL),
        (SELECT min(n.engine_unreachable_at) FROM nodes n WHERE n.recovered_at IS NULL AND n.executor_group = l.executor_group
         AND n.dead_at IS NULL AND n.stopped_at IS NULL AND n.expires_at > ?2 AND n.engine_reachable = 0),
-       o.engine_error, o.engine_unreachable_at
+       o.engine_error, o.engine_unreachable_at,
+       (SELECT n.active_at FROM nodes n WHERE n.id = q.node_id AND n.expires_at <= ?2)
 FROM workflow_execution_queue q JOIN workspaces w ON w.id = q.workspace_id JOIN lanes l ON l.id = q.lane_id
 JOIN executor_groups g ON g.name = l.executor_group JOIN workflow_definitions d ON d.id = q.definition_id
 JOIN store_state s ON s.id = 1 LEFT JOIN nodes o ON o.id = q.node_id AND o.engine_reachable = 0

@@ -327,8 +327,10 @@ static void an_idle_store_is_not_written(void **state)
     char path[300];
     struct stat before;
     struct stat after;
+    struct lock_request mine = {.name = "duty", .holder = "mine", .at_most_us = SECONDS(60)};
     scene_enqueue_many(scene, "free-co", 2);
     (void)scene_claim_one(scene);
+    scene_ok(scene, store_lock(scene->store, &mine, &scene->error));
     path_in(scene, "weir.db-wal", path, sizeof path);
     assert_int_equal(stat(path, &before), 0);
     for (int i = 0; i < 100; i++) {
@@ -340,7 +342,7 @@ static void an_idle_store_is_not_written(void **state)
         assert_int_equal(scene_claim(scene, 10).count, 0);
         scene_ok(scene, store_next_work(scene->store, scene->node, "default", &next, &scene->error));
         scene_ok(scene, store_recover(scene->store, &options, &result, &scene->error));
-        (void)lock;
+        assert_int_equal(store_lock(scene->store, &lock, &scene->error), WEIR_CONFLICT);
     }
     assert_int_equal(stat(path, &after), 0);
     assert_int_equal(before.st_size, after.st_size);

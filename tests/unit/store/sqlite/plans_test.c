@@ -187,10 +187,37 @@ static void one_execution_is_found_at_once_whatever_waits(void **state)
     assert_in_range(steps_of_why(scene, last), 1, alone + 100);
 }
 
+/* store_lock() looks first, and whoever looked at the same moment finds the lock free as well: then the statement decides.
+ */
+static int taken_at(sqlite3 *database, const char *holder, int64_t now_us)
+{
+    sqlite3_stmt *statement = NULL;
+    assert_int_equal(sqlite3_prepare_v2(database, sqlite_queries[QUERY_TAKE_LOCK].sql, -1, &statement, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_bind_text(statement, 1, "duty", -1, SQLITE_STATIC), SQLITE_OK);
+    assert_int_equal(sqlite3_bind_int64(statement, 2, now_us), SQLITE_OK);
+    assert_int_equal(sqlite3_bind_int64(statement, 3, 60), SQLITE_OK);
+    assert_int_equal(sqlite3_bind_text(statement, 4, holder, -1, SQLITE_STATIC), SQLITE_OK);
+    assert_int_equal(sqlite3_step(statement), SQLITE_DONE);
+    assert_int_equal(sqlite3_finalize(statement), SQLITE_OK);
+    return sqlite3_changes(database);
+}
+
+static void the_statement_itself_takes_no_lock_that_is_held(void **state)
+{
+    (void)state;
+    sqlite3 *database = migrated_database();
+    assert_int_equal(taken_at(database, "one", 1000), 1);
+    assert_int_equal(taken_at(database, "two", 1000), 0);
+    assert_int_equal(taken_at(database, "two", 1059), 0);
+    assert_int_equal(taken_at(database, "two", 1060), 1);
+    (void)sqlite3_close(database);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_statement_scans_or_sorts_a_table_of_executions),
+        cmocka_unit_test(the_statement_itself_takes_no_lock_that_is_held),
         SCENE_TEST(one_execution_is_found_at_once_whatever_waits),
         cmocka_unit_test(every_exception_is_still_needed),
         cmocka_unit_test(the_old_claims_fail_this_check),
