@@ -109,11 +109,11 @@ def an_outage_longer_than_the_leases_is_no_death_of_a_node(weir):
 
     nodes = [Node(weir, f'node-{i}', WEIR_EXECUTOR_MAX_RUNNING='1').ready() for i in range(2)]
     ids = [weir.enqueue('-w', 'acme', 'gated') for _ in nodes]
-    _await(lambda: len(pids()) == 2, 'a step on each node')
+    wait_for('a step on each node', lambda: len(pids()) == 2, pause=SHORT)
     server.stop(signal.SIGKILL)
-    _await(lambda: not any(os.path.exists(f'/proc/{pid}') for pid in pids()), 'the end of both leases')
+    wait_for('the end of both leases', lambda: not any(os.path.exists(f'/proc/{pid}') for pid in pids()), pause=SHORT)
     server.start()
-    _await(lambda: len(pids()) == 4, 'both steps again')
+    wait_for('both steps again', lambda: len(pids()) == 4, pause=SHORT)
     weir.write('gate', '')
     for id in ids:
         weir.good('wait', id)

@@ -203,7 +203,8 @@ def an_open_act_holds_up_the_ends_of_no_other_workspace(weir):
     weir.good('workflow', 'apply', 'gated.yaml', '-q')
     node = _node(weir)
     gated = weir.enqueue('-w', 'acme', 'gated')
-    _await(lambda: SERVER.sql(f"SELECT dispatched_at IS NOT NULL FROM weir.executions WHERE id = '{gated}'", name) == 't')
+    started = f"SELECT dispatched_at IS NOT NULL FROM weir.executions WHERE id = '{gated}'"
+    wait_for('the start', lambda: SERVER.sql(started, name) == 't')
     caller = Session(name)
     caller.good('BEGIN')
     caller.good("SELECT weir.pause_workspace('acme')")
