@@ -499,9 +499,9 @@ WEIR_MUST_CHECK enum weir_status store_show(struct store *store, const char *id,
  * "slot_holders": [...], "place", "place_is_exact", "due_at", "attempts", "attempts_max", "deferrals", "handovers", "node",
  * "node_silent_since" (its last heartbeat, once its lease is over: nobody runs it until it is taken over), "nodes_live" (of
  * a silent node and of no_node_in_group: how many live in its group) and "paused_node" (of no_node_in_group, whose live
- * nodes claim nothing: the name of one that an operator has paused and can resume, else null) ...}; of ready also "lock_holder"
- * and "lock_until" while somebody has the lock processExecutionQueue, without which nodes with dispatch.exclusive start
- * nothing. */
+ * nodes claim nothing: the name of one that an operator has paused and can resume, else null) ...}. Of ready also
+ * "lock_holder" and "lock_until" while somebody has the lock processExecutionQueue, without which nodes with
+ * dispatch.exclusive start nothing. */
 WEIR_MUST_CHECK enum weir_status store_why(struct store *store, const char *id, json_t **ret_why, struct weir_error *error);
 /* Kept counters, never COUNT(*): {"pending", "slots_used", "completed", "failed", "cancelled", "oldest_pending_age_us",
  * "pending_reasons": {reason: n}, "workspaces": [...], "groups": [{"name", "paused", "pending", "oldest_pending_age_us"}],
