@@ -74,8 +74,7 @@ struct step_record {
 void step_record_close(struct step_record *record);
 /* The error code of a WAITING step whose attempt was stopped because its node stops: no failure of the step. */
 #define STEP_INTERRUPTED "interrupted"
-/* The error code of a WAITING step that could not be started for want of file descriptors, memory or processes: likewise.
- */
+/* That of one which could not be started for want of file descriptors, memory or processes: likewise. */
 #define STEP_NODE_SHORT "node_short"
 /* What became of the attempt when the record says that it is over and another one follows: "FAILED" or "INTERRUPTED". NULL
  * when it goes on, or was the last. */
@@ -143,9 +142,9 @@ struct report {
     struct step_record step; /* STEP; ENDED when has_step */
     int step_index;          /* handed back by `recorded` */
     int64_t count;           /* INTERRUPTED */
-    char error_code[ERROR_CODE_MAX +
-                    1]; /* REFUSED, UNREACHABLE, UNKNOWN, ENDED+END_FAILED, ENGINE_DOWN, INTERRUPTED, SHORTAGE */
-    char *error;        /* malloc'ed or NULL */
+    /* REFUSED, UNREACHABLE, UNKNOWN, ENDED+END_FAILED, ENGINE_DOWN, INTERRUPTED, SHORTAGE */
+    char error_code[ERROR_CODE_MAX + 1];
+    char *error; /* malloc'ed or NULL */
 };
 /* NULL when out of memory. report_free() takes NULL. */
 struct report *report_new(enum report_kind kind, const char *id, int64_t fence);

@@ -307,8 +307,8 @@ static void in_process_abandon(struct engine *engine, const char *id, int64_t fe
     } else if (!atomic_exchange(&runner->abandons_all, true)) {
         push(runner, &runner->abandon_all);
     } else {
-        engine_lose_word(
-            engine); /* the one before is not worked off, and may stand before starts that this one means too */
+        /* The one before is not worked off, and may stand before starts that this one means too. */
+        engine_lose_word(engine);
     }
 }
 

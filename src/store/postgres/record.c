@@ -514,7 +514,7 @@ enum weir_status postgres_record(struct store *store, int64_t node_id, struct re
                                  struct record_summary *ret_summary, struct weir_error *error)
 {
     struct set set = {.node_id = node_id, .records = records, .count = count};
-    (void)link_of(store);
+    link_start(&postgres_of(store)->link);
     enum weir_status status = require_writable(store, error);
     if (status == WEIR_OK) {
         status = open_set(&set, error);
