@@ -20,9 +20,9 @@ from harness import assert_error, run_tests
 def a_missing_store_is_told_in_one_line_with_the_command_that_makes_it(weir):
     for words in (('list',), ('enqueue', '-w', 'a', 'b'), ('status',), ('show', '0198c2f1'), ('store', 'check'),
                   ('store', 'migrate'), ('purge', '0198c2f1-0000-7000-8000-000000000000')):
-        result = weir.run(*words)
+        result = weir.soon(*words)
         assert_error(result, 6, 'store_unreachable', 'weir.db', 'weir store init', 'weir dev')
-        assert result.out == '' and result.seconds < 3
+        assert result.out == ''
     assert os.listdir(weir.folder) == ['home']
 
 
