@@ -158,8 +158,10 @@ def what_a_user_may_not_read_or_write_is_told_by_its_path(weir):
     weir.make_store()
     os.chmod(weir.folder, 0o755)
     mine = {'XDG_CONFIG_HOME': weir.path('secret')}
-    for name in ('binary', 'secret/weir'):
+    for name in ('binary', 'counts', 'secret/weir'):
         os.makedirs(weir.path(name))
+    os.chmod(weir.path('counts'), 0o777)
+    weir.environment['GCOV_PREFIX'] = weir.path('counts')  # of a build for coverage: it complains where it cannot write
     os.chmod(weir.path('secret'), 0o700)
     shutil.copy(weir.binary, weir.path('binary/weir'))
     weir.binary = weir.path('binary/weir')
