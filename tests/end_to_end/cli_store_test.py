@@ -13,6 +13,7 @@ import sys
 import time
 
 from harness import assert_error, run_tests
+from waiting import SHORT, process_state, wait_for
 
 
 # --- stores ---
@@ -179,14 +180,8 @@ def what_a_user_may_not_read_or_write_is_told_by_its_path(weir):
 
 
 def _await_stopped(process):
-    """It stands still at its failpoint."""
-    deadline = time.monotonic() + 60
-    while True:
-        with open(f'/proc/{process.pid}/stat') as file:
-            if file.read().rsplit(')', 1)[1].split()[0] == 'T':
-                return
-        assert process.poll() is None and time.monotonic() < deadline
-        time.sleep(0.005)
+    wait_for('the stop at its failpoint', lambda: process_state(process.pid) in ('T', 'Z', None), pause=SHORT)
+    assert process_state(process.pid) == 'T'
 
 
 def long_calls_on_the_store_show_how_far_they_are(weir):

@@ -28,7 +28,7 @@ import time
 
 from harness import catches, run_tests
 from postgres_server import PostgresServer
-from waiting import SHORT, wait_for
+from waiting import SHORT, process_state, wait_for
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 RECORDER = os.path.abspath(os.environ.get('WEIR_STEP_RECORDER') or
@@ -227,14 +227,6 @@ def _stop(node, seconds=40):
              pause=SHORT)
     node.send_signal(signal.SIGTERM)
     return node.wait(seconds)
-
-
-def _state(pid):
-    try:
-        with open(f'/proc/{pid}/stat') as file:
-            return file.read().rsplit(')', 1)[1].split()[0]
-    except OSError:
-        return None
 
 
 def _children(parent):
@@ -437,7 +429,7 @@ def _pause_outside_a_commit(weir, node):
         node.send_signal(signal.SIGCONT)
         time.sleep(0.002)
         node.send_signal(signal.SIGSTOP)
-        wait_for('the stop of the node', lambda: _state(node.pid) == 'T', pause=SHORT)
+        wait_for('the stop of the node', lambda: process_state(node.pid) == 'T', pause=SHORT)
 
 
 def _read(path):
@@ -452,7 +444,7 @@ def _stopped_at(weir, name, says=()):
     with open(weir.path('paused.log'), 'wb') as log:
         paused = scene.node(f'{name}:stop:2', lease=SHORT_LEASE, name='paused', log=log)
     scene.enqueue(pro_co=6, free_co=2)
-    wait_for(f'the stop at {name}', lambda: _state(paused.pid) == 'T', pause=SHORT)
+    wait_for(f'the stop at {name}', lambda: process_state(paused.pid) == 'T', pause=SHORT)
     _pause_outside_a_commit(weir, paused)
     other = scene.node(lease=SHORT_LEASE, name='other')
     scene.drain()
@@ -508,7 +500,7 @@ def paused_in_the_middle_of_steps_beyond_the_lease(weir):
     scene.enqueue(pro_co=5, free_co=1)
     wait_for('six steps at work', lambda: len(scene.runs()) >= 6, pause=SHORT)
     paused.send_signal(signal.SIGSTOP)
-    wait_for('the stop of the node', lambda: _state(paused.pid) == 'T', pause=SHORT)
+    wait_for('the stop of the node', lambda: process_state(paused.pid) == 'T', pause=SHORT)
     _pause_outside_a_commit(weir, paused)
     other = scene.node(lease=SHORT_LEASE, name='other')
     wait_for('the takeover', lambda: any(_taken_over(scene)), pause=SHORT)
@@ -525,7 +517,7 @@ def a_node_that_is_paused_in_a_commit_lets_others_answer_and_goes_on(weir):
     scene = Scene(weir)
     paused = scene.node('before_commit:stop:6', lease=SHORT_LEASE)
     weir.run('enqueue', '-w', 'pro-co', 'recorded')
-    wait_for('the stop at before_commit', lambda: _state(paused.pid) == 'T', pause=SHORT)
+    wait_for('the stop at before_commit', lambda: process_state(paused.pid) == 'T', pause=SHORT)
     result = weir.run('enqueue', '-w', 'pro-co', 'recorded')  # its deadline is longer than the lease
     if POSTGRES:
         assert result.code == 0, repr(result)  # nobody's claim or enqueue waits for another's rows

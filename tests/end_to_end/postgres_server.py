@@ -17,7 +17,7 @@ import tempfile
 import time
 
 from ports import free_port
-from waiting import SHORT, wait_for
+from waiting import SHORT, process_state, wait_for
 
 PR_SET_PDEATHSIG = 1
 START_SECONDS = 60
@@ -57,12 +57,7 @@ def client_program(name):
 
 
 def _runs(pid):
-    """False also of one that has ended and whose new parent has not asked for it yet."""
-    try:
-        with open(f'/proc/{pid}/stat') as file:
-            return file.read().rpartition(')')[2].split()[0] != 'Z'
-    except OSError:
-        return False
+    return process_state(pid) not in (None, 'Z')
 
 
 def _folder_for_files(on_disk):

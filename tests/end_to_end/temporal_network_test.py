@@ -15,8 +15,8 @@ import sys
 from harness import LONG_CAMPAIGNS, run_tests
 from temporal_parts import Server, skip_unless_installed
 from temporal_proxy import FATES, Proxy
-from temporal_scene import drain, ended, enqueue, enqueue_many, is_stopped, prepare, serve, show
-from waiting import wait_for
+from temporal_scene import drain, ended, enqueue, enqueue_many, prepare, serve, show
+from waiting import process_state, wait_for
 
 SEED = int(os.environ.get('WEIR_TEST_SEED') or random.SystemRandom().randrange(1 << 31))
 WORKSPACES = [f'w{i}' for i in range(10)]
@@ -117,7 +117,7 @@ def a_termination_waits_for_a_start_that_is_on_its_way(weir):
     id, ended_before = enqueue(weir, 'noop'), enqueue(weir, 'noop')
     weir.good('cancel', ended_before)
     node = serve(weir, 'before_start_call:stop')
-    wait_for('the node to stand still', lambda: is_stopped(node))
+    wait_for('the node to stand still', lambda: process_state(node.pid) == 'T')
     early = weir.run('cancel', id, '--terminate', '--timeout', '300ms')
     assert early.code == 7 and 'whether its start arrived is not known' in early.err, early
     waiting = weir.start('cancel', ended_before, id, '--terminate', '--timeout', '90s')

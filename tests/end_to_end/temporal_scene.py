@@ -40,12 +40,6 @@ def serve(home, failpoint=None):
     return home.spawn('serve', env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
-def is_stopped(node):
-    """It stands still, as after `stop` at a failpoint."""
-    with open(f'/proc/{node.pid}/stat') as stat:
-        return stat.read().rpartition(')')[2].split()[0] == 'T'
-
-
 def enqueue(home, workflow, params=None, workspace='acme'):
     words = ['-p', json.dumps(params)] if params is not None else []
     return home.enqueue('-w', workspace, workflow, *words)

@@ -23,3 +23,13 @@ def wait_for(what, condition, seconds=SECONDS_MOST, pause=LONG):
             raise AssertionError(f'{what() if callable(what) else what} did not happen within {seconds} s')
         time.sleep(min(next_pause, pause))
         next_pause *= PAUSE_GROWTH
+
+
+def process_state(pid):
+    """The kernel's letter for a process: T = it stands still, as after `stop` at a failpoint, Z = it has ended and
+    nobody has asked for it yet; None = there is none."""
+    try:
+        with open(f'/proc/{pid}/stat') as file:
+            return file.read().rpartition(')')[2].split()[0]
+    except OSError:
+        return None

@@ -1,41 +1,16 @@
 /* The short ways of an idle queue (migrations/0019): an enqueue of one, and a claim of one item that is all there is. They
  * must say and leave what the long ways do, and step back whenever anything is not as plain as that. */
-#include <libpq-fe.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 
-#include "base/arena.h"
-#include "store/store.h"
-#include "support/postgres_server.h"
-#include "support/test.h"
+#include "unit/store/postgres/scene.h"
 
-#define WAIT_US (20 * MICROSECONDS_PER_SECOND) /* fails the test */
-
-enum { SQL_SIZE = 4000, URL_SIZE = 256, ARENA_BYTES = 16 * 1024 * 1024 };
-
-static struct postgres_server server;
-
-struct scene {
-    struct store *store;
-    PGconn *a;
-    PGconn *b;
-    int64_t node;
-    struct arena arena;
-    struct weir_error error;
-};
-
-#define ok(call)                                                                                                           \
-    do {                                                                                                                   \
-        if ((call) != WEIR_OK) {                                                                                           \
-            fail_msg("%s: %s (%s)", #call, scene->error.message, scene->error.hint);                                       \
-        }                                                                                                                  \
-    } while (false)
+enum { LONG_SQL_SIZE = 4000, CAP = 5 };
 
 /* --- the scene: two workspaces whose lanes are there and empty, one item that waits for a time, one that runs --- */
 
-/* The first column of the first row, "" when there is none; lives as long as the scene. */
-static const char *run(struct scene *scene, PGconn *connection, const char *sql)
+/* As run(), of any length, and the answer lives as long as the scene. */
+static const char *ask(struct scene *scene, PGconn *connection, const char *sql)
 {
     PGresult *result = PQexec(connection, sql);
     ExecStatusType status = PQresultStatus(result);
@@ -49,100 +24,30 @@ static const char *run(struct scene *scene, PGconn *connection, const char *sql)
     return value;
 }
 
-static const char *enqueue_at(struct scene *scene, const char *workspace, int64_t run_at_us)
+static void enqueue_far_ahead(struct scene *scene, const char *workspace)
 {
-    struct enqueue_request request = {.workspace = workspace, .workflow = "hello", .run_at_us = run_at_us};
+    struct enqueue_request request = {
+        .workspace = workspace, .workflow = "hello", .run_at_us = 4000000000 * MICROSECONDS_PER_SECOND};
     struct enqueue_result result = {.status = WEIR_FAILED};
     ok(store_enqueue(scene->store, &request, 1, &result, &scene->error));
     assert_int_equal(result.status, WEIR_OK);
-    return arena_copy_string(&scene->arena, result.id);
-}
-
-static const char *enqueue(struct scene *scene, const char *workspace)
-{
-    return enqueue_at(scene, workspace, 0);
-}
-
-static struct claim_result claim(struct scene *scene)
-{
-    struct claim_options options = {.node_id = scene->node, .group = "default", .limit = 10, .attempts_max = 3};
-    struct claim_result result = {0};
-    ok(store_claim(scene->store, &options, &scene->arena, &result, &scene->error));
-    return result;
-}
-
-static void claim_and_complete(struct scene *scene)
-{
-    struct claim_result claimed = claim(scene);
-    struct record record = {.kind = RECORD_COMPLETED};
-    struct record_summary summary = {0};
-    assert_int_equal(claimed.count, 1);
-    record.fence = claimed.items[0].fence;
-    memcpy(record.id, claimed.items[0].id, sizeof record.id);
-    ok(store_record(scene->store, scene->node, &record, 1, &summary, &scene->error));
-    assert_int_equal(record.status, WEIR_OK);
-}
-
-static void fill_store(struct scene *scene)
-{
-    static const char *const names[] = {"acme", "beta"};
-    struct published published;
-    struct node_options node = {.name = "node",
-                                .group = "default",
-                                .host = "",
-                                .boot_id = "",
-                                .version = "",
-                                .engine = "none",
-                                .lease_us = 3600000000};
-    ok(store_publish(scene->store, "hello", NULL, "{\"name\":\"hello\",\"steps\":{\"one\":{\"handler\":\"noop\"}}}",
-                     &published, &scene->error));
-    ok(store_node_start(scene->store, &node, &scene->node, &scene->error));
-    for (size_t i = 0; i < 2; i++) {
-        struct workspace_change change = {.name = names[i], .max_concurrent = 5, .paused = -1, .create = true};
-        ok(store_set_workspace(scene->store, &change, &scene->error));
-        for (int k = 0; k < 2; k++) {
-            (void)enqueue(scene, names[i]);
-            claim_and_complete(scene);
-        }
-    }
-    (void)enqueue(scene, "beta");
-    assert_int_equal(claim(scene).count, 1);
-    (void)enqueue_at(scene, "beta", 4000000000 * MICROSECONDS_PER_SECOND);
-    assert_int_equal(claim(scene).count, 0);
 }
 
 static int open_scene(void **state)
 {
-    struct scene *scene = calloc(1, sizeof *scene);
-    char url[URL_SIZE];
-    assert_non_null(scene);
-    arena_init(&scene->arena, ARENA_BYTES);
-    (void)postgres_server_ask(&server, "postgres", "DROP SCHEMA IF EXISTS weir CASCADE");
-    postgres_server_url(&server, "postgres", url, sizeof url);
-    struct store_options options = {.url = url, .create = true, .deadline_us = WAIT_US};
-    ok(store_open(&options, &scene->store, &scene->error));
-    ok(store_migrate(scene->store, NULL, &scene->error));
-    fill_store(scene);
-    scene->a = postgres_server_connect(&server);
-    scene->b = postgres_server_connect(&server);
-    *state = scene;
-    return 0;
-}
-
-static int close_scene(void **state)
-{
+    static const char *const names[] = {"acme", "beta"};
+    (void)scene_open_with(state, CAP);
     struct scene *scene = *state;
-    json_t *problems = NULL;
-    PQfinish(scene->a);
-    PQfinish(scene->b);
-    ok(store_check(scene->store, &problems, &scene->error));
-    if (json_array_size(problems) > 0) {
-        fail_msg("%s", json_string_value(json_array_get(problems, 0)));
+    add_workspace(scene, "beta", CAP);
+    for (size_t i = 0; i < 2; i++) {
+        for (int k = 0; k < 2; k++) {
+            struct claimed_item item = claim_one(scene, enqueue_for(scene, names[i], NULL));
+            assert_int_equal(record(scene, RECORD_COMPLETED, &item), WEIR_OK);
+        }
     }
-    json_decref(problems);
-    store_close(scene->store);
-    arena_close(&scene->arena);
-    free(scene);
+    (void)claim_one(scene, enqueue_for(scene, "beta", NULL));
+    enqueue_far_ahead(scene, "beta");
+    assert_int_equal(claim(scene, 10).count, 0);
     return 0;
 }
 
@@ -151,20 +56,20 @@ static int close_scene(void **state)
 /* "claimed ID", or "left" to the claim that follows. */
 static const char *claim_fresh(struct scene *scene, const char *group)
 {
-    char sql[SQL_SIZE];
+    char sql[LONG_SQL_SIZE];
     (void)snprintf(sql, sizeof sql,
                    "SELECT coalesce('claimed ' || c.id, 'left') FROM weir.claim_fresh(%lld, '%s', '0', -1, 100) c",
                    (long long)scene->node, group);
-    return run(scene, scene->a, sql);
+    return ask(scene, scene->a, sql);
 }
 
 static void what_is_new_and_alone_is_claimed_at_once(void **state)
 {
     struct scene *scene = *state;
-    char wanted[SQL_SIZE];
-    (void)snprintf(wanted, sizeof wanted, "claimed %s", enqueue(scene, "acme"));
+    char wanted[LONG_SQL_SIZE];
+    (void)snprintf(wanted, sizeof wanted, "claimed %s", enqueue_for(scene, "acme", NULL));
     assert_string_equal(claim_fresh(scene, "default"), wanted);
-    assert_string_equal(run(scene, scene->a, "SELECT count(*) FROM weir.lane_wakeups"), "0");
+    assert_string_equal(ask(scene, scene->a, "SELECT count(*) FROM weir.lane_wakeups"), "0");
     assert_string_equal(claim_fresh(scene, "default"), "left");
 }
 
@@ -189,33 +94,33 @@ static void the_short_way_leaves_what_the_long_way_leaves(void **state)
         ("INSERT INTO weir.execution_params SELECT id, '{\"n\": 1}' FROM weir.workflow_execution_queue WHERE phase = 0;"
          "UPDATE weir.workflow_execution_queue SET has_params = true, attempts = 2, deferrals = 1 WHERE phase = 0"),
     };
-    char claim_sql[SQL_SIZE];
+    char claim_sql[LONG_SQL_SIZE];
     (void)snprintf(claim_sql, sizeof claim_sql,
                    "SELECT to_jsonb(c) - 'fence' - 'claimed_at' - 'seen' - 'left_over' FROM weir.freshen_lanes('0', 100),"
                    " LATERAL weir.claim(%lld, 'default', 10, '0', -1) c",
                    (long long)scene->node);
-    char fresh_sql[SQL_SIZE];
+    char fresh_sql[LONG_SQL_SIZE];
     (void)snprintf(fresh_sql, sizeof fresh_sql,
                    "SELECT to_jsonb(c) - 'fence' - 'claimed_at' - 'seen' - 'left_over'"
                    " || '{\"lanes\": null, \"first_pass\": null}'"
                    " FROM weir.claim_fresh(%lld, 'default', '0', -1, 100) c",
                    (long long)scene->node);
-    (void)enqueue(scene, "acme");
+    (void)enqueue_for(scene, "acme", NULL);
     for (size_t i = 0; i < sizeof before / sizeof before[0]; i++) {
-        (void)run(scene, scene->a, "BEGIN");
-        (void)run(scene, scene->a, before[i]);
-        const char *long_answer = run(scene, scene->a, claim_sql);
-        const char *long_state = run(scene, scene->a, state_sql);
-        (void)run(scene, scene->a, "ROLLBACK; BEGIN");
-        (void)run(scene, scene->a, before[i]);
-        const char *short_answer = run(scene, scene->a, fresh_sql);
-        const char *short_state = run(scene, scene->a, state_sql);
-        (void)run(scene, scene->a, "ROLLBACK");
+        (void)ask(scene, scene->a, "BEGIN");
+        (void)ask(scene, scene->a, before[i]);
+        const char *long_answer = ask(scene, scene->a, claim_sql);
+        const char *long_state = ask(scene, scene->a, state_sql);
+        (void)ask(scene, scene->a, "ROLLBACK; BEGIN");
+        (void)ask(scene, scene->a, before[i]);
+        const char *short_answer = ask(scene, scene->a, fresh_sql);
+        const char *short_state = ask(scene, scene->a, state_sql);
+        (void)ask(scene, scene->a, "ROLLBACK");
         assert_non_null(strstr(short_answer, "\"workflow\": \"hello\""));
         assert_string_equal(short_answer, long_answer);
         assert_string_equal(short_state, long_state);
     }
-    assert_int_equal(claim(scene).count, 1);
+    assert_int_equal(claim(scene, 10).count, 1);
 }
 
 static void whatever_is_not_plain_is_left_to_the_claim(void **state)
@@ -243,24 +148,24 @@ static void whatever_is_not_plain_is_left_to_the_claim(void **state)
         "DELETE FROM weir.lanes WHERE workspace_id = " ACME,
         "DELETE FROM weir.workflow_execution_queue WHERE phase = 0",
     };
-    const char *id = enqueue(scene, "acme");
+    const char *id = enqueue_for(scene, "acme", NULL);
     for (size_t i = 0; i < sizeof before / sizeof before[0]; i++) {
-        (void)run(scene, scene->a, "BEGIN");
-        (void)run(scene, scene->a, before[i]);
+        (void)ask(scene, scene->a, "BEGIN");
+        (void)ask(scene, scene->a, before[i]);
         const char *slots =
-            run(scene, scene->a, "SELECT string_agg(slots_used::text, ' ' ORDER BY id) FROM weir.workspaces");
+            ask(scene, scene->a, "SELECT string_agg(slots_used::text, ' ' ORDER BY id) FROM weir.workspaces");
         const char *said = claim_fresh(scene, "default");
         if (strcmp(said, "left") != 0) {
             fail_msg("%s: %s", before[i], said);
         }
         assert_string_equal(
-            run(scene, scene->a, "SELECT string_agg(slots_used::text, ' ' ORDER BY id) FROM weir.workspaces"), slots);
-        (void)run(scene, scene->a, "ROLLBACK");
+            ask(scene, scene->a, "SELECT string_agg(slots_used::text, ' ' ORDER BY id) FROM weir.workspaces"), slots);
+        (void)ask(scene, scene->a, "ROLLBACK");
     }
-    (void)run(scene, scene->a, "BEGIN; INSERT INTO weir.executor_groups (name) VALUES ('other')");
+    (void)ask(scene, scene->a, "BEGIN; INSERT INTO weir.executor_groups (name) VALUES ('other')");
     assert_string_equal(claim_fresh(scene, "other"), "left");
-    (void)run(scene, scene->a, "ROLLBACK");
-    struct claim_result claimed = claim(scene);
+    (void)ask(scene, scene->a, "ROLLBACK");
+    struct claim_result claimed = claim(scene, 10);
     assert_int_equal(claimed.count, 1);
     assert_string_equal(claimed.items[0].id, id);
 }
@@ -274,16 +179,16 @@ static void what_another_holds_is_left_to_the_claim(void **state)
         "SELECT pg_advisory_xact_lock(hashtextextended('weir.freshen_lanes', 0))",
         "SELECT pg_advisory_xact_lock(hashtextextended('weir.claim default', 0))",
     };
-    (void)enqueue(scene, "acme");
+    (void)enqueue_for(scene, "acme", NULL);
     for (size_t i = 0; i < sizeof held / sizeof held[0]; i++) {
-        (void)run(scene, scene->b, "BEGIN");
-        (void)run(scene, scene->b, held[i]);
-        (void)run(scene, scene->a, "BEGIN; SET LOCAL lock_timeout = '10s'"); /* waiting ends the test */
+        (void)ask(scene, scene->b, "BEGIN");
+        (void)ask(scene, scene->b, held[i]);
+        (void)ask(scene, scene->a, "BEGIN; SET LOCAL lock_timeout = '10s'"); /* waiting ends the test */
         assert_string_equal(claim_fresh(scene, "default"), "left");
-        (void)run(scene, scene->a, "ROLLBACK");
-        (void)run(scene, scene->b, "ROLLBACK");
+        (void)ask(scene, scene->a, "ROLLBACK");
+        (void)ask(scene, scene->b, "ROLLBACK");
     }
-    assert_int_equal(claim(scene).count, 1);
+    assert_int_equal(claim(scene, 10).count, 1);
 }
 
 /* --- claim: an answer that does not arrive --- */
@@ -309,10 +214,10 @@ static void a_claim_whose_answer_was_lost_is_asked_for_again(void **state)
     struct scene *scene = *state;
     struct lost_claim lost = {.scene = scene};
     pthread_t thread;
-    const char *id = enqueue(scene, "acme");
-    char wanted[SQL_SIZE];
+    const char *id = enqueue_for(scene, "acme", NULL);
+    char wanted[LONG_SQL_SIZE];
     (void)snprintf(wanted, sizeof wanted, "claimed %s", id);
-    (void)run(scene, scene->b, "BEGIN; SELECT 1 FROM weir.workspaces FOR UPDATE");
+    (void)ask(scene, scene->b, "BEGIN; SELECT 1 FROM weir.workspaces FOR UPDATE");
     assert_int_equal(pthread_create(&thread, NULL, claim_and_lose, &lost), 0);
     int64_t end_us = clock_boot(clock_system()) + WAIT_US;
     while (strcmp(postgres_server_ask(&server, "postgres",
@@ -324,9 +229,9 @@ static void a_claim_whose_answer_was_lost_is_asked_for_again(void **state)
                               "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event_type = 'Lock'");
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_int_equal(lost.status, WEIR_COMMIT_UNKNOWN);
-    (void)run(scene, scene->b, "ROLLBACK");
+    (void)ask(scene, scene->b, "ROLLBACK");
     assert_string_equal(claim_fresh(scene, "default"), wanted);
-    struct claim_result again = claim(scene);
+    struct claim_result again = claim(scene, 10);
     assert_int_equal(again.count, 1);
     assert_string_equal(again.items[0].id, id);
 }
@@ -346,7 +251,7 @@ struct one {
 static const char *enqueue_by(struct scene *scene, const struct one *one, const char *id, bool alone)
 {
     static const char *const types[8] = {"text", "text", "bytea", "text", "text", "integer", "bigint", "text"};
-    char sql[SQL_SIZE];
+    char sql[LONG_SQL_SIZE];
     size_t length = (size_t)snprintf(sql, sizeof sql, "SELECT to_jsonb(e) - 'place' FROM weir.%s(",
                                      alone ? "enqueue_one" : "enqueue_set");
     length += (size_t)snprintf(sql + length, sizeof sql - length, alone ? "'%s'" : "ARRAY['%s'::uuid], ARRAY[false]", id);
@@ -355,11 +260,11 @@ static const char *enqueue_by(struct scene *scene, const struct one *one, const 
                                    one->arguments[i], types[i]);
     }
     assert_in_range(snprintf(sql + length, sizeof sql - length, ") e"), 1, sizeof sql - length - 1);
-    (void)run(scene, scene->a, "BEGIN");
-    (void)run(scene, scene->a, one->before);
-    const char *answer = run(scene, scene->a, sql);
+    (void)ask(scene, scene->a, "BEGIN");
+    (void)ask(scene, scene->a, one->before);
+    const char *answer = ask(scene, scene->a, sql);
     const char *rows =
-        run(scene, scene->a,
+        ask(scene, scene->a,
             "SELECT jsonb_pretty(jsonb_build_array("
             "(SELECT jsonb_agg(to_jsonb(q) - 'lane_id' || jsonb_build_object('group', g.name) ORDER BY q.id)"
             " FROM weir.workflow_execution_queue q JOIN weir.executor_groups g ON g.id = q.lane_id >> 32),"
@@ -368,7 +273,7 @@ static const char *enqueue_by(struct scene *scene, const struct one *one, const 
             "(SELECT jsonb_agg(g.name ORDER BY g.name) FROM weir.executor_groups g),"
             "(SELECT jsonb_agg(to_jsonb(u) - 'n' - 'xid' - 'lane_id' || jsonb_build_object('group', g.name) ORDER BY u.n)"
             " FROM weir.lane_wakeups u JOIN weir.executor_groups g ON g.id = u.lane_id >> 32)))");
-    (void)run(scene, scene->a, "ROLLBACK");
+    (void)ask(scene, scene->a, "ROLLBACK");
     size_t size = strlen(answer) + strlen(rows) + 2;
     char *both = arena_allocate(&scene->arena, size);
     assert_non_null(both);
@@ -409,7 +314,7 @@ static void one_request_is_answered_as_a_set_of_one(void **state)
         {"SELECT weir.enqueue('acme', 'hello', execution_id => '" NEW_ID "')",
          {"'acme'", "'hello'", "NULL", "'new key'", "NULL", "0", "NULL", "NULL"}},
     };
-    (void)run(scene, scene->a,
+    (void)ask(scene, scene->a,
               "CREATE OR REPLACE FUNCTION weir.store_time() RETURNS bigint LANGUAGE sql AS 'SELECT " STORE_TIME
               "::bigint'");
     for (size_t i = 0; i < sizeof ones / sizeof ones[0]; i++) {
@@ -424,42 +329,28 @@ static void one_request_is_answered_as_a_set_of_one(void **state)
 static void one_request_tells_its_group(void **state)
 {
     struct scene *scene = *state;
-    (void)run(scene, scene->b, "LISTEN weir");
-    (void)enqueue(scene, "acme");
-    (void)run(scene, scene->b, "SELECT 1"); /* its answer comes after the notices */
+    (void)ask(scene, scene->b, "LISTEN weir");
+    (void)enqueue_for(scene, "acme", NULL);
+    (void)ask(scene, scene->b, "SELECT 1"); /* its answer comes after the notices */
     PGnotify *notice = PQnotifies(scene->b);
     assert_non_null(notice);
     assert_string_equal(notice->extra, "default");
     PQfreemem(notice);
-    assert_int_equal(claim(scene).count, 1);
+    assert_int_equal(claim(scene, 10).count, 1);
 }
 
-static int open_server(void **state)
-{
-    (void)state;
-    postgres_server_open(&server, NULL, false);
-    return 0;
-}
-
-static int close_server(void **state)
-{
-    (void)state;
-    postgres_server_close(&server);
-    return 0;
-}
-
-#define SCENE_TEST(name) cmocka_unit_test_setup_teardown(name, open_scene, close_scene)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, open_scene, scene_close)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        SCENE_TEST(what_is_new_and_alone_is_claimed_at_once),
-        SCENE_TEST(the_short_way_leaves_what_the_long_way_leaves),
-        SCENE_TEST(whatever_is_not_plain_is_left_to_the_claim),
-        SCENE_TEST(what_another_holds_is_left_to_the_claim),
-        SCENE_TEST(a_claim_whose_answer_was_lost_is_asked_for_again),
-        SCENE_TEST(one_request_is_answered_as_a_set_of_one),
-        SCENE_TEST(one_request_tells_its_group),
+        TEST(what_is_new_and_alone_is_claimed_at_once),
+        TEST(the_short_way_leaves_what_the_long_way_leaves),
+        TEST(whatever_is_not_plain_is_left_to_the_claim),
+        TEST(what_another_holds_is_left_to_the_claim),
+        TEST(a_claim_whose_answer_was_lost_is_asked_for_again),
+        TEST(one_request_is_answered_as_a_set_of_one),
+        TEST(one_request_tells_its_group),
     };
-    return cmocka_run_group_tests(tests, open_server, close_server);
+    return cmocka_run_group_tests(tests, scene_open_server, scene_close_server);
 }
