@@ -10,11 +10,16 @@
 /* --- each run --- */
 
 /* Looks are a safety net: where the service throttles, they leave its calls to starts and ends. */
-static int64_t next_look(struct temporal *engine)
+static double looks_per_second(const struct temporal *engine)
 {
     double rate = engine->pace.rate;
-    double per_second = rate > 0 && rate < LOOKS_PER_SECOND * LOOKS_SHARE ? rate / LOOKS_SHARE : LOOKS_PER_SECOND;
-    int64_t all_us = (int64_t)((double)atomic_load(&engine->followed) / per_second * (double)MICROSECONDS_PER_SECOND);
+    return rate > 0 && rate < LOOKS_PER_SECOND * LOOKS_SHARE ? rate / LOOKS_SHARE : LOOKS_PER_SECOND;
+}
+
+static int64_t next_look(struct temporal *engine)
+{
+    double all_seconds = (double)atomic_load(&engine->followed) / looks_per_second(engine);
+    int64_t all_us = (int64_t)(all_seconds * (double)MICROSECONDS_PER_SECOND);
     int64_t interval_us = all_us > LOOK_INTERVAL_US ? all_us : LOOK_INTERVAL_US;
     int64_t jitter_us = (int64_t)random_below(&engine->random, (uint64_t)interval_us / 4 + 1);
     return time_add(temporal_now(engine), interval_us - jitter_us);
@@ -23,6 +28,7 @@ static int64_t next_look(struct temporal *engine)
 void follow_begin(struct temporal *engine, struct run *run)
 {
     run->state = RUN_FOLLOWED;
+    run->has_look_turn = false;
     bool cancels = run->cancel_wanted && !run->cancel_asked && run->cancel == NULL;
     run_due(engine, run, cancels ? temporal_now(engine) : next_look(engine));
     waits_add(engine, run);
@@ -31,6 +37,23 @@ void follow_begin(struct temporal *engine, struct run *run)
 void follow_end(struct temporal *engine, struct run *run)
 {
     waits_remove(engine, run);
+}
+
+/* The times of looks are drawn, so many may fall together: those take turns. A turn's length leaves room for what the
+ * drawing takes off an interval. */
+bool follow_waits_for_turn(struct temporal *engine, struct run *run)
+{
+    int64_t now_us = temporal_now(engine);
+    int64_t turn_us = (int64_t)((double)MICROSECONDS_PER_SECOND / (looks_per_second(engine) * LOOKS_ROOM));
+    bool waits = !run->has_look_turn && engine->look_turn_us > now_us;
+    if (waits) {
+        run_due(engine, run, engine->look_turn_us);
+    }
+    if (!run->has_look_turn) {
+        engine->look_turn_us = time_add(waits ? engine->look_turn_us : now_us, turn_us);
+    }
+    run->has_look_turn = waits;
+    return waits;
 }
 
 /* --- the list of what closed lately --- */

@@ -42,6 +42,7 @@
 #define LOOK_INTERVAL_US (30 * MICROSECONDS_PER_SECOND)
 #define LOOKS_PER_SECOND 20.0
 #define LOOKS_SHARE 20.0                            /* of the calls that a service takes, one in so many is a look */
+#define LOOKS_ROOM 1.25                             /* never more in a second than this times the above */
 #define GONE_AGAIN_US (2 * MICROSECONDS_PER_SECOND) /* "not found" is believed when it is said twice */
 #define SWEEP_INTERVAL_US (1 * MICROSECONDS_PER_SECOND)
 #define SWEEP_RETRY_US (2 * MICROSECONDS_PER_SECOND)
@@ -86,10 +87,11 @@ struct run {
     struct report *refusal; /* to be reported once it is certain that nothing runs; owned */
 
     /* from then on */
-    bool started;  /* reported, or on record from before */
-    bool known;    /* the service has, or had, this workflow */
-    bool is_asked; /* by engine_describe() only: ABSENT is an answer */
-    int not_found; /* times in a row */
+    bool started;       /* reported, or on record from before */
+    bool known;         /* the service has, or had, this workflow */
+    bool has_look_turn; /* its next look is at the time that was kept for it */
+    bool is_asked;      /* by engine_describe() only: ABSENT is an answer */
+    int not_found;      /* times in a row */
     char run_id[RUN_ID_MAX];
     char closed_run_id[RUN_ID_MAX]; /* the last of the chain whose end was read ... */
     int64_t closed_us;              /* ... and when that was: the server's clock */
@@ -188,6 +190,7 @@ struct temporal {
     uint64_t last_turn;
     struct call *calls; /* every call under way */
     struct pace pace;
+    int64_t look_turn_us; /* of the next look that comes while others are waiting */
     struct sweep sweep;
     struct reach reach;
     size_t polls;
@@ -309,6 +312,8 @@ void waits_close(struct temporal *engine);
 
 /* From now on its end is looked for. */
 void follow_begin(struct temporal *engine, struct run *run);
+/* Whether its look, which is due, must wait for others; it is then due again later, for certain. */
+bool follow_waits_for_turn(struct temporal *engine, struct run *run);
 /* It is not followed any more: gives its place among the waiting calls to another. */
 void follow_end(struct temporal *engine, struct run *run);
 /* The service is back: lists and waits again at once. */

@@ -398,7 +398,9 @@ void start_due(struct temporal *engine, struct run *run)
         if (run->cancel_wanted && !run->cancel_asked) {
             ask_for_cancel(engine, run);
         }
-        start_ask(engine, run);
+        if (run->not_found > 0 || !follow_waits_for_turn(engine, run)) {
+            start_ask(engine, run);
+        }
         break;
     case RUN_CLOSING:
         if (run->has_closing) {
