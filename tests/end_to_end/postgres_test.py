@@ -74,6 +74,22 @@ def _refuses(weir, url, code, *words, hint=None, verb=('list',)):
     assert hint is None or hint in lines[1], (hint, lines[1])
 
 
+def libpq_is_needed_for_postgresql_alone(weir):
+    """One that cannot be loaded, and one that has none of its functions, found before the real one."""
+    maps = open(f'/proc/{os.getpid()}/maps').read()
+    other = os.path.join(re.search(r'(/\S+)/libc[.-]', maps).group(1), 'libm.so.6')
+    url = f'postgres://u:{SECRET}@127.0.0.1:{free_port()}/db'
+    os.mkdir(weir.path('libraries'))
+    weir.environment['LD_LIBRARY_PATH'] = weir.path('libraries')
+    for content, word in ((b'no library', 'libpq.so.5'), (open(other, 'rb').read(), 'too old')):
+        with open(weir.path('libraries/libpq.so.5'), 'wb') as file:
+            file.write(content)
+        _refuses(weir, url, 6, 'libpq', word, hint='libpq5')
+    weir.environment['WEIR_STORE'] = 'sqlite:' + weir.path('weir.db')
+    weir.good('store', 'init')
+    assert weir.good('list', '--json').json()['items'] == []
+
+
 def a_url_that_cannot_be_read_is_told_without_its_password(weir):
     for url in (f'postgres://u:{SECRET}@h:54x/db', f'postgres://u:{SECRET}/x@h/db', f'postgres://u:{SECRET}%zz@h/db',
                 f'postgres:u:{SECRET}@h', f'postgres://u:x@{SECRET}@h/db'):

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "store/postgres/libpq.h"
 
 enum { URL_MAX = 4096, OWN_VALUE_MAX = 64 };
 
@@ -352,6 +353,10 @@ static enum weir_status parse(struct address *address, const char *location, str
 
 enum weir_status address_parse(const char *location, struct address **ret_address, struct weir_error *error)
 {
+    enum weir_status status = libpq_load(error);
+    if (status != WEIR_OK) {
+        return status;
+    }
     struct address *address = calloc(1, sizeof *address);
     if (address == NULL) {
         return error_out_of_memory(error);
@@ -359,7 +364,7 @@ enum weir_status address_parse(const char *location, struct address **ret_addres
     address->references = 1;
     address->listen = true;
     text_copy(address->schema, sizeof address->schema, "weir");
-    enum weir_status status = parse(address, location, error);
+    status = parse(address, location, error);
     if (status != WEIR_OK) {
         address_release(address);
         return status;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "store/postgres/libpq.h"
 #include "store/postgres/postgres_store.h"
 
 #define FIRST_ID "00000000-0000-0000-0000-000000000000"

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "store/postgres/libpq.h"
 #include "store/postgres/postgres_store.h"
 
 /* A claim looks only at what is new since the last one (see lane_wakeups). Once in this time it looks at everything: for

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "store/postgres/failure.h"
+#include "store/postgres/libpq.h"
 #include "store/postgres/resolve.h"
 
 enum { KEYWORDS_MOST = 64, STARTUP_MAX = 1024, NUMBER_MAX = 24 };

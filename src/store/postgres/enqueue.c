@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "store/postgres/libpq.h"
 #include "store/postgres/names.h"
 #include "store/postgres/postgres_store.h"
 

@@ -1,6 +1,5 @@
 /* Enqueueing on a connection that belongs to the caller. */
 #include <errno.h>
-#include <libpq-fe.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +7,7 @@
 
 #include "base/error.h"
 #include "store/postgres/failure.h"
+#include "store/postgres/libpq.h"
 #include "store/postgres/names.h"
 #include "store/postgres/postgres_store.h"
 
@@ -169,7 +169,8 @@ enum weir_status postgres_store_enqueue_on(struct pg_conn *connection, const cha
 {
     char *sql = NULL;
     struct enqueue_result result = {.status = WEIR_OK};
-    enum weir_status status = check_connection(connection, error);
+    enum weir_status status = libpq_load(error);
+    status = status == WEIR_OK ? check_connection(connection, error) : status;
     if (status == WEIR_OK) {
         status = fill_statement(schema, &sql, error);
     }

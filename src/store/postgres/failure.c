@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "store/postgres/libpq.h"
 
 enum { SQLSTATE_LENGTH = 5, LINE_MAX_BYTES = 400 };
 

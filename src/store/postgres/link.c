@@ -12,6 +12,7 @@
 #include "base/failpoint.h"
 #include "store/postgres/connecting.h"
 #include "store/postgres/failure.h"
+#include "store/postgres/libpq.h"
 #include "store/postgres/parameters.h"
 
 #define CONNECT_DEADLINE_US (2500 * MICROSECONDS_PER_MS) /* a wrong address is told within 3 s */

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "queue/limits.h"
+#include "store/postgres/libpq.h"
 #include "store/postgres/link.h"
 
 #define LISTEN_DEADLINE_US (5 * MICROSECONDS_PER_SECOND)

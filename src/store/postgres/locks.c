@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "store/postgres/libpq.h"
 #include "store/postgres/postgres_store.h"
 
 /* Looked at once per connection. */

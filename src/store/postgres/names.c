@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "store/postgres/libpq.h"
 
 enum weir_status status_of_name(const char *name)
 {

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "store/postgres/libpq.h"
 #include "store/postgres/postgres_store.h"
 
 enum weir_status postgres_node_start(struct store *store, const struct node_options *options, int64_t *ret_node_id,

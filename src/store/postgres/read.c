@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "queue/item.h"
+#include "store/postgres/libpq.h"
 #include "store/postgres/postgres_store.h"
 #include "store/postgres/rows.h"
 

@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "store/postgres/libpq.h"
 #include "store/postgres/postgres_store.h"
 
 enum { SET_BYTES_MAX = 256 * 1024 * 1024 };

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "store/postgres/libpq.h"
 #include "store/postgres/postgres_store.h"
 
 enum { STALE_LOOK_MOST = 10000 };

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "store/postgres/libpq.h"
 
 /* Types of the catalog; their numbers never change. */
 enum {

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "base/error.h"
+#include "store/postgres/libpq.h"
 #include "store/postgres/postgres_store.h"
 
 #define MIGRATION_DEADLINE_US (15 * 60 * MICROSECONDS_PER_SECOND) /* an index on a large table takes its time */

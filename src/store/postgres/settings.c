@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "store/postgres/libpq.h"
 #include "store/postgres/names.h"
 #include "store/postgres/postgres_store.h"
 

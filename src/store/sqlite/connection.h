@@ -21,7 +21,7 @@
 enum {
     APPLICATION_ID = 0x77656972, /* "weir": tells our files from others */
     READER_CACHE_KIB = 1024,
-    WRITER_CACHE_KIB = 8 * 1024,
+    WRITER_CACHE_KIB = 6 * 1024,
     /* Pages of the log before a commit copies them to the database: 40 MB. The same pages are written again and again, so a
      * longer log is copied less often per page; a longer one than this would take too long to read after a crash. */
     LOG_PAGES = 10000
