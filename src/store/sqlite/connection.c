@@ -50,6 +50,18 @@ static enum weir_status status_of_code(int code)
     }
 }
 
+static const char *hint_of_unreachable(int code)
+{
+    switch (code) {
+    case SQLITE_READONLY:
+        return "run as a user who may write the file and its folder: SQLite needs that to read, too";
+    case SQLITE_CANTOPEN:
+        return "its folder must be there, and this user must be allowed to write to it";
+    default:
+        return "look at the disk and the rights of the file and its folder";
+    }
+}
+
 static const char *hint_of_status(enum weir_status status, int code)
 {
     switch (status) {
@@ -62,9 +74,7 @@ static const char *hint_of_status(enum weir_status status, int code)
     case WEIR_STORE_NOT_WEIR:
         return "this file is not a weir store; give another path to --store";
     case WEIR_STORE_UNREACHABLE:
-        return (code & 0xFF) == SQLITE_READONLY
-                   ? "run as a user who may write the file and its folder: SQLite needs that to read, too"
-                   : "look at the disk and the rights of the file and its folder";
+        return hint_of_unreachable(code & 0xFF);
     case WEIR_SCHEMA_MISSING:
         return "the store has not been migrated, or was damaged: weir store migrate, then weir store check";
     default:
@@ -165,10 +175,10 @@ static enum weir_status look_at_path(const struct connection_options *options, s
     return WEIR_OK;
 }
 
-static enum weir_status opening_failure(const struct connection *connection, struct weir_error *error)
+static enum weir_status opening_failure(const struct connection *connection, const char *path, struct weir_error *error)
 {
     enum weir_status status = connection_failure(connection, "cannot open the store", error);
-    error_prefix(error, "%s", sqlite3_db_filename(connection->database, "main"));
+    error_prefix(error, "%s", path);
     return status;
 }
 
@@ -177,7 +187,7 @@ static enum weir_status read_pragma(struct connection *connection, const char *s
 {
     sqlite3_stmt *statement = NULL;
     if (sqlite3_prepare_v2(connection->database, sql, -1, &statement, NULL) != SQLITE_OK) {
-        return opening_failure(connection, error);
+        return opening_failure(connection, sqlite3_db_filename(connection->database, "main"), error);
     }
     int code = sqlite3_step(statement);
     enum weir_status status = WEIR_OK;
@@ -187,7 +197,7 @@ static enum weir_status read_pragma(struct connection *connection, const char *s
     } else if (code == SQLITE_DONE) {
         text_copy(to, size, "");
     } else {
-        status = opening_failure(connection, error);
+        status = opening_failure(connection, sqlite3_db_filename(connection->database, "main"), error);
     }
     (void)sqlite3_finalize(statement);
     return status;
@@ -272,7 +282,8 @@ enum weir_status connection_open(const struct connection_options *options, struc
         SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE |
         (options->read_only ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | (options->create ? SQLITE_OPEN_CREATE : 0));
     if (sqlite3_open_v2(options->path, &connection->database, flags, NULL) != SQLITE_OK) {
-        status = connection->database == NULL ? error_out_of_memory(error) : opening_failure(connection, error);
+        status = connection->database == NULL ? error_out_of_memory(error)
+                                              : opening_failure(connection, options->path, error);
         connection_close(connection);
         return status;
     }
