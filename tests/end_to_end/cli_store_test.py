@@ -59,8 +59,8 @@ def what_is_no_store_is_refused_and_left_alone(weir):
         assert_error(weir.run(*verb, '--store', 'text.db'), 6, 'store_not_weir', 'text.db')
         assert_error(weir.run(*verb, '--store', 'other.db'), 6, 'store_not_weir', 'other.db')
     for verb in (('store', 'init'), ('dev',)):
-        assert_error(weir.run(*verb, '--store', 'no/such/folder/weir.db'), 6, 'store_unreachable', 'no/such/folder/weir.db: ',
-                     'its folder must be there')
+        assert_error(weir.run(*verb, '--store', 'no/such/folder/weir.db'), 6, 'store_unreachable',
+                     'no/such/folder/weir.db: ', 'its folder must be there')
     assert_error(weir.run('list', '--store', 'mysql://host/x'), 2, 'invalid_argument', 'mysql', 'sqlite:')
     assert open(weir.path('text.db')).read() == before
 
