@@ -67,6 +67,9 @@ static void take_result(struct step_run *run, struct weir_call *call)
         outcome.is_final = true;
         outcome.code = "handler_bad_output";
         break;
+    case CALL_STARVED: /* there was no memory for its output */
+        step_run_wait_for_more(run, ENOMEM);
+        return;
     case CALL_NOTHING:
         outcome.is_final = true;
         outcome.code = "handler_no_result";

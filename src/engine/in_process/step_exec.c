@@ -113,11 +113,15 @@ void step_exec_start_queued(struct runner *runner)
 /* --- ends --- */
 
 /* What the step printed, as JSON text: itself when it is JSON, else as a string without its last newline. */
-static bool take_output(struct step_run *run, struct process *process, struct step_outcome *outcome)
+static enum weir_status take_output(struct step_run *run, struct process *process, struct step_outcome *outcome)
 {
     struct text *raw = &process->output;
     json_t *value = NULL;
-    if (raw->length > 0 && json_read(raw->data, raw->length, &value, NULL) == WEIR_OK) {
+    enum weir_status status = raw->length == 0 ? WEIR_INVALID_ARGUMENT : json_read(raw->data, raw->length, &value, NULL);
+    if (status == WEIR_OUT_OF_MEMORY) {
+        return status; /* it may well be JSON */
+    }
+    if (status == WEIR_OK) {
         outcome->output = raw->data;
         outcome->output_length = raw->length;
         *raw = (struct text){.max = raw->max};
@@ -131,10 +135,11 @@ static bool take_output(struct step_run *run, struct process *process, struct st
         }
         value = json_stringn(raw->length > 0 ? raw->data : "", length);
         struct text written = {.max = 8 * STEP_OUTPUT_BYTES_MAX};
-        if (value == NULL || json_write(value, &written, NULL) != WEIR_OK) {
+        status = value == NULL ? WEIR_OUT_OF_MEMORY : json_write(value, &written, NULL);
+        if (status != WEIR_OK) {
             json_decref(value);
             text_close(&written);
-            return false;
+            return status;
         }
         outcome->output = written.data;
         outcome->output_length = written.length;
@@ -146,7 +151,7 @@ static bool take_output(struct step_run *run, struct process *process, struct st
     } else {
         json_decref(value);
     }
-    return true;
+    return WEIR_OK;
 }
 
 /* "exit code 3: last lines of stderr" */
@@ -222,9 +227,14 @@ static void exited(struct step_run *run, struct process *process)
         (void)snprintf(code, sizeof code, "exit_%d", run->exit_code);
         (void)snprintf(what, sizeof what, "exit code %d", run->exit_code);
     } else {
-        outcome.is_done = take_output(run, process, &outcome);
+        enum weir_status status_of_output = take_output(run, process, &outcome);
+        if (status_of_output == WEIR_OUT_OF_MEMORY) {
+            step_run_wait_for_more(run, ENOMEM);
+            return;
+        }
+        outcome.is_done = status_of_output == WEIR_OK;
         (void)snprintf(code, sizeof code, "output_too_large");
-        (void)snprintf(what, sizeof what, "its output does not fit into memory");
+        (void)snprintf(what, sizeof what, "its output is too large as JSON text");
     }
     struct text error = {.max = ERROR_TEXT_MAX};
     if (!outcome.is_done) {

@@ -376,7 +376,7 @@ void step_run_begin(struct step_run *run)
 }
 
 /* Attempts that a dead node may have begun without a record (handlers) are skipped: no number is used twice. */
-void step_run_restore(struct step_run *run, const struct step_record *record)
+enum weir_status step_run_restore(struct step_run *run, const struct step_record *record)
 {
     struct execution *execution = run->execution;
     bool may_be_unseen = step_run_step(run)->kind == STEP_HANDLER && (record == NULL || record->state != STEP_RUNNING);
@@ -384,7 +384,7 @@ void step_run_restore(struct step_run *run, const struct step_record *record)
     run->attempt = (record != NULL ? record->attempt : 0) + unseen;
     run->exit_code = record != NULL ? record->exit_code : -1;
     if (record == NULL) {
-        return;
+        return WEIR_OK;
     }
     run->state = record->state;
     run->failures = record->failures;
@@ -392,12 +392,13 @@ void step_run_restore(struct step_run *run, const struct step_record *record)
     if (!step_state_is_final(record->state)) {
         run->on_record = true;
         run->resume_us = time_add(loop_now(&execution->runner->loop), record->due_in_us);
-        return;
+        return WEIR_OK;
     }
     run->attempt = record->attempt;
     step_run_set_phase(run, PHASE_DONE);
-    if (record->output != NULL && execution->step_count > 1) {
-        (void)!json_read(record->output, record->output_length, &run->output, NULL);
+    if (record->output != NULL && execution->step_count > 1 &&
+        json_read(record->output, record->output_length, &run->output, NULL) == WEIR_OUT_OF_MEMORY) {
+        return WEIR_OUT_OF_MEMORY; /* without it, those that need it would take it for null */
     }
     if (record->state == STEP_FAILED) {
         execution_set_error(execution, record->error_code, record->error);
@@ -405,6 +406,7 @@ void step_run_restore(struct step_run *run, const struct step_record *record)
     } else if (record->state == STEP_CANCELLED && execution->ending == ENDING_NONE) {
         execution->ending = ENDING_CANCELLED;
     }
+    return WEIR_OK;
 }
 
 static void stop_running(struct step_run *run)

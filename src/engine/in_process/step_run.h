@@ -17,8 +17,8 @@
 #define STEP_SHORTAGE_FIRST_US (1 * MICROSECONDS_PER_SECOND)
 #define STEP_SHORTAGE_MOST_US (30 * MICROSECONDS_PER_SECOND)
 
-/* From `state` on record (handover), before the execution begins. */
-void step_run_restore(struct step_run *run, const struct step_record *record);
+/* From `state` on record (handover), before the execution begins. WEIR_OUT_OF_MEMORY. */
+WEIR_MUST_CHECK enum weir_status step_run_restore(struct step_run *run, const struct step_record *record);
 /* IDLE, and all needs are done: the first thing to do. Goes as far as it can without waiting. */
 void step_run_begin(struct step_run *run);
 /* The execution ends: stops what runs, forgets what waits, for the reason execution->ending. */
