@@ -60,10 +60,11 @@ enum weir_status json_read_below(const char *bytes, size_t length, int levels, j
     if (nul != NULL) {
         return fail_at(bytes, (size_t)(nul - bytes), "not JSON: a NUL byte", error);
     }
-    json_error_t native;
+    json_error_t native = {.text = ""};
     json_t *value = json_loadb(bytes, length, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL, &native);
     if (value == NULL) {
-        if (json_error_code(&native) == json_error_out_of_memory) {
+        /* It has no words for it when its reader cannot even begin. */
+        if (json_error_code(&native) == json_error_out_of_memory || native.text[0] == '\0') {
             return error_out_of_memory(error);
         }
         return error_set(error, WEIR_INVALID_ARGUMENT, "not JSON: %s at line %d column %d", native.text, native.line,

@@ -27,6 +27,20 @@ static const char *const key_names[KEY_COUNT] = {"id",    "workspace",      "wor
 
 enum { NEAREST_NAMES = LIST_LIMIT_MOST };
 
+const char *filter_key_of_flag(const char *flag)
+{
+    for (size_t i = 0; i < KEY_COUNT; i++) {
+        size_t at = 0;
+        while (flag[at] != '\0' && (flag[at] == key_names[i][at] || (flag[at] == '-' && key_names[i][at] == '_'))) {
+            at++;
+        }
+        if (flag[at] == '\0' && key_names[i][at] == '\0') {
+            return key_names[i];
+        }
+    }
+    return NULL;
+}
+
 enum weir_status filter_parse_states(const char *list, unsigned *ret_states, struct weir_error *error)
 {
     unsigned states = 0;

@@ -15,6 +15,8 @@ enum { FILTER_BYTES_MAX = 4096 };
 /* Adds the pairs of `where` to `filter`; a key that is set already is refused. Text lives in the arena. */
 WEIR_MUST_CHECK enum weir_status filter_parse(const char *where, int64_t now_us, struct arena *arena,
                                               struct execution_filter *filter, struct weir_error *error);
+/* The key of --where that somebody meant who wrote it as a flag ("error-code"); NULL when there is none of that name. */
+const char *filter_key_of_flag(const char *flag);
 /* "failed,cancelled" in any case, as bits. */
 WEIR_MUST_CHECK enum weir_status filter_parse_states(const char *list, unsigned *ret_states, struct weir_error *error);
 /* --where, --workspace and (when the command has it) --state of an invocation. Times count from the store's clock. Checks

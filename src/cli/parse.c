@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "cli/filter.h"
 
 /* A flag as it was typed, before it is known which command it belongs to. */
 struct typed_flag {
@@ -122,9 +123,12 @@ static enum weir_status unknown_flag(const struct command *command, const char *
         }
     }
     const char *nearest = text_nearest(name, names, count);
+    const char *key = command != NULL && find_flag(command, "where", '\0') != NULL ? filter_key_of_flag(name) : NULL;
     error_set(error, WEIR_INVALID_ARGUMENT, "%s%s%s has no flag %s", command != NULL ? "`weir " : "weir",
               command != NULL ? command->name : "", command != NULL ? "`" : "", spelling);
-    if (nearest != NULL) {
+    if (key != NULL) {
+        error_hint(error, "did you mean --where '%s=...'?", key);
+    } else if (nearest != NULL) {
         error_hint(error, "did you mean --%s?", nearest);
     } else {
         error_hint(error, "see `weir help%s%s`", command != NULL ? " " : "", command != NULL ? command->name : "");

@@ -214,9 +214,14 @@ static enum weir_status slurp(const char *path, bool may_miss, char **ret_bytes,
         if (may_miss && (errno == ENOENT || errno == ENOTDIR)) {
             return WEIR_OK;
         }
-        (void)error_set_native(error, WEIR_INVALID_CONFIG, errno, "cannot read %s: %s", path, strerror(errno));
-        error_hint(error, "let this user read it and enter its folder, or name another one with --config "
-                          "(HOME and XDG_CONFIG_HOME say where it is looked for)");
+        int native = errno;
+        error_set_native(error, WEIR_INVALID_CONFIG, native, "cannot read %s: %s", path, strerror(native));
+        if (native == ENOENT || native == ENOTDIR) {
+            error_hint(error, "give the path of a weir.yaml that is there, or leave --config and WEIR_CONFIG out");
+        } else {
+            error_hint(error, "let this user read it and enter its folder, or name another one with --config "
+                              "(HOME and XDG_CONFIG_HOME say where it is looked for)");
+        }
         return WEIR_INVALID_CONFIG;
     }
     char *bytes = malloc(SETTINGS_FILE_BYTES_MAX + 1);

@@ -241,7 +241,7 @@ static enum weir_status check_executions(struct doctor *doctor, struct weir_erro
         return status;
     }
     tell(doctor, page_size(page) > 0 ? SIGN_WARN : SIGN_FINE, "handover",
-         "%zu executions of dead nodes wait for another one", page_size(page));
+         "%zu executions were handed over and wait for another node", page_size(page));
     json_decref(page);
     page = NULL;
     status = store_list(doctor->store, &claimed, &page, error);

@@ -82,9 +82,12 @@ static void take_batch(struct node *node, int64_t starts_until_us)
     pthread_mutex_unlock(&node->reports.lock);
 }
 
-/* When there is something to record. */
+/* When there is something to record, and room for it. */
 static int64_t next_record(struct node *node, int64_t now_us)
 {
+    if (node->held_count == RECORD_BATCH_MOST) {
+        return node->held_again_us;
+    }
     pthread_mutex_lock(&node->reports.lock);
     const struct report *start = node->reports.first_start;
     int64_t next_us = node->reports.first != NULL ? now_us

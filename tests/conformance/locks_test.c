@@ -79,6 +79,16 @@ static void a_late_unlock_never_frees_the_successors_lock(void **state)
     scene_ok(scene, extend(scene, "host/2"));
 }
 
+/* Though nobody else has taken it: what the holder did since its end, somebody else might have done too, and he is told. */
+static void an_unlock_after_the_end_is_a_conflict(void **state)
+{
+    struct scene *scene = *state;
+    scene_ok(scene, take(scene, "a"));
+    scene_pass(scene, SECONDS(120));
+    assert_int_equal(give(scene, "a"), WEIR_CONFLICT);
+    scene_ok(scene, take(scene, "b"));
+}
+
 static void an_extension_counts_from_now(void **state)
 {
     struct scene *scene = *state;
@@ -167,6 +177,7 @@ int main(void)
         SCENE_TEST(at_least_is_kept_after_the_unlock),
         SCENE_TEST(an_unlock_after_at_least_frees_at_once),
         SCENE_TEST(a_late_unlock_never_frees_the_successors_lock),
+        SCENE_TEST(an_unlock_after_the_end_is_a_conflict),
         SCENE_TEST(an_extension_counts_from_now),
         SCENE_TEST(locks_of_other_names_do_not_meet),
         SCENE_TEST(the_row_is_never_deleted),

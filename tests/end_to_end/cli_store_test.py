@@ -58,7 +58,9 @@ def what_is_no_store_is_refused_and_left_alone(weir):
         assert_error(weir.run(*verb, '--store', 'folder'), 6, 'store_unreachable', 'folder')
         assert_error(weir.run(*verb, '--store', 'text.db'), 6, 'store_not_weir', 'text.db')
         assert_error(weir.run(*verb, '--store', 'other.db'), 6, 'store_not_weir', 'other.db')
-    assert_error(weir.run('store', 'init', '--store', 'no/such/folder/weir.db'), 6, 'store_unreachable')
+    for verb in (('store', 'init'), ('dev',)):
+        assert_error(weir.run(*verb, '--store', 'no/such/folder/weir.db'), 6, 'store_unreachable',
+                     'no/such/folder/weir.db: ', 'its folder must be there')
     assert_error(weir.run('list', '--store', 'mysql://host/x'), 2, 'invalid_argument', 'mysql', 'sqlite:')
     assert open(weir.path('text.db')).read() == before
 
@@ -175,6 +177,7 @@ def what_a_user_may_not_read_or_write_is_told_by_its_path(weir):
         assert_error(weir.run('list', env=mine), 2, 'invalid_config', 'secret/weir/weir.yaml', 'let this user', '--config')
         for words in (('list',), ('enqueue', '-w', 'acme', 'hello'), ('dev',)):
             assert_error(weir.run(*words), 6, 'store_unreachable', os.path.realpath(weir.path('weir.db')), 'run as a user')
+        assert_error(weir.run('dev', '--store', 'new.db'), 6, 'store_unreachable', '/new.db: ', 'allowed to write to it')
     finally:
         os.chmod(weir.folder, 0o755)
 

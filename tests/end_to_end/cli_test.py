@@ -81,6 +81,8 @@ def a_wrong_definition_is_told_with_its_line(weir):
     weir.write('outside.yaml', 'name: outside\ntemporal: {}\n')
     assert 'outside, a workflow on Temporal' in weir.good('workflow', 'apply', 'outside.yaml', '--dry-run').err
     assert_error(weir.run('workflow', 'apply', 'none.yaml'), 3, 'not_found', 'none.yaml')
+    weir.write('large.yaml', 'name: w\n' + '#' * (1 << 20))
+    assert_error(weir.run('workflow', 'apply', 'large.yaml'), 2, 'definition_invalid', 'large.yaml', 'files of their own')
     assert os.path.exists(weir.path('weir.db')) is False
 
 
@@ -220,6 +222,9 @@ def a_wrong_flag_is_told_with_its_verb_wherever_it_stands(weir):
         said = weir.run(*words, code=2).err
         assert 'has no flag --publish' in said, said
     assert '`weir workflow apply` has no flag --publish' in weir.run('workflow', 'apply', 'x.yaml', '--publish', code=2).err
+    for flag, key in (('--since', 'since'), ('--error-code', 'error_code'), ('--group', 'group')):
+        assert_error(weir.run('list', flag, '1h'), 2, 'invalid_argument', f'`weir list` has no flag {flag} ',
+                     f"did you mean --where '{key}=...'?")
 
 
 def times_and_groups_are_kept(weir):
@@ -648,6 +653,7 @@ def settings_are_shown_with_their_origin_and_checked(weir):
     weir.write('weir.yaml', 'attempts:\n  maximum: 4\n')
     for words in (('config', 'check'), ('config', 'show'), ('list',), ('serve',)):
         assert_error(weir.run(*words), 2, 'invalid_config', './weir.yaml:2:3', 'attempts.max')
+    assert_error(weir.run('list', '--config', 'none.yaml'), 2, 'invalid_config', 'none.yaml', 'a weir.yaml that is there')
     weir.good('version')
     weir.good('help')
 

@@ -111,14 +111,52 @@ size_t recorder_count(struct recorder *recorder, enum report_kind kind, const ch
     return count;
 }
 
+static const char *kind_name(enum report_kind kind)
+{
+    switch (kind) {
+    case REPORT_STARTED:
+        return "STARTED";
+    case REPORT_REFUSED:
+        return "REFUSED";
+    case REPORT_UNREACHABLE:
+        return "UNREACHABLE";
+    case REPORT_UNKNOWN:
+        return "UNKNOWN";
+    case REPORT_STEP:
+        return "STEP";
+    case REPORT_ENDED:
+        return "ENDED";
+    case REPORT_GIVEN_BACK:
+        return "GIVEN_BACK";
+    case REPORT_ABSENT:
+        return "ABSENT";
+    case REPORT_ENGINE_DOWN:
+        return "ENGINE_DOWN";
+    case REPORT_ENGINE_UP:
+        return "ENGINE_UP";
+    case REPORT_INTERRUPTED:
+        return "INTERRUPTED";
+    case REPORT_SHORTAGE:
+        return "SHORTAGE";
+    }
+    return "?";
+}
+
+/* The last characters of an execution's id tell it from others; a report of no execution has none. */
+static const char *short_id(const char *id)
+{
+    enum { SHORT = 6 };
+    size_t length = strlen(id);
+    return length > SHORT ? id + length - SHORT : id;
+}
+
 void recorder_print(struct recorder *recorder)
 {
-    static const char *const kinds[] = {"STARTED", "REFUSED", "UNREACHABLE", "UNKNOWN",
-                                        "STEP",    "ENDED",   "GIVEN_BACK",  "ABSENT"};
     (void)pthread_mutex_lock(&recorder->lock);
     for (const struct report *report = recorder->first; report != NULL; report = report->next) {
-        (void)fprintf(stderr, "# %s %s %s %s attempt %d %s %s end %d %s %s\n", report->id + 30, kinds[report->kind],
-                      report->step.step, report->has_step ? step_state_name(report->step.state) : "", report->step.attempt,
+        (void)fprintf(stderr, "# %s %s %s %s attempt %d %s %s end %d %s %s\n", short_id(report->id),
+                      kind_name(report->kind), report->step.step,
+                      report->has_step ? step_state_name(report->step.state) : "", report->step.attempt,
                       report->step.error_code, report->step.error != NULL ? report->step.error : "", (int)report->end_state,
                       report->error_code, report->error != NULL ? report->error : "");
     }

@@ -75,8 +75,12 @@ enum weir_status execution_new(struct runner *runner, const struct engine_start 
     for (size_t i = 0; i < count; i++) {
         execution->steps[i].execution = execution;
         execution->steps[i].exit_code = -1;
-        if (start->step_count > 0 || start->handovers > 0) {
-            step_run_restore(&execution->steps[i], find_record(start, definition->definition->steps[i].id));
+    }
+    for (size_t i = 0; i < count && (start->step_count > 0 || start->handovers > 0); i++) {
+        const struct step_record *record = find_record(start, definition->definition->steps[i].id);
+        if (step_run_restore(&execution->steps[i], record) != WEIR_OK) {
+            execution_free(execution);
+            return error_out_of_memory(error);
         }
     }
     *ret_execution = execution;

@@ -128,7 +128,7 @@ void execution_set_error(struct execution *execution, const char *code, const ch
 /* Frees everything but does not touch the runner's table or counters. Takes NULL. */
 void execution_free(struct execution *execution);
 
-/* --- for step_run.c --- */
+/* --- for the steps (step_run.c, step_exec.c, step_call.c) --- */
 
 /* Notes that the end is reported, and fills the report, if there was memory for one, with it. */
 void execution_fill_end(struct execution *execution, struct report *report);

@@ -60,11 +60,15 @@ EXPORTED void weir_done(struct weir_call *call, const char *output)
     if (length > STEP_OUTPUT_BYTES_MAX) {
         call->result = CALL_BAD_OUTPUT;
         call->error = strdup("the output is larger than a step may give");
-    } else if (json_read(output, length, &call->value, &error) != WEIR_OK) {
+        return;
+    }
+    enum weir_status status = json_read(output, length, &call->value, &error);
+    call->output = status == WEIR_OK ? strdup(output) : NULL;
+    if (status == WEIR_OUT_OF_MEMORY || (status == WEIR_OK && call->output == NULL)) {
+        call->result = CALL_STARVED;
+    } else if (status != WEIR_OK) {
         call->result = CALL_BAD_OUTPUT;
         call->error = strdup(error.message);
-    } else if ((call->output = strdup(output)) == NULL) {
-        call->result = CALL_BAD_OUTPUT;
     }
 }
 

@@ -22,7 +22,7 @@ enum {
     HANDLER_NAME_MAX = 64 /* bytes */
 };
 
-enum call_result { CALL_NOTHING, CALL_DONE, CALL_RETRY, CALL_FAILED, CALL_BAD_OUTPUT };
+enum call_result { CALL_NOTHING, CALL_DONE, CALL_RETRY, CALL_FAILED, CALL_BAD_OUTPUT, CALL_STARVED };
 
 struct weir_call {
     struct weir_call *next;

@@ -11,7 +11,8 @@
 #include "base/text.h"
 #include "engine/in_process/execution.h"
 #include "engine/in_process/runner.h"
-#include "engine/in_process/step_run.h"
+#include "engine/in_process/step_call.h"
+#include "engine/in_process/step_exec.h"
 
 enum {
     BUCKETS_MIN = 1024,
@@ -253,12 +254,12 @@ static int64_t turn(struct runner *runner)
     struct weir_call *call = handler_pool_collect(&runner->handlers);
     while (call != NULL) {
         struct weir_call *next = call->next;
-        step_run_call_finished(call);
+        step_call_finished(call);
         call = next;
     }
     (void)loop_fire_timers(&runner->loop);
     evaluators_work_off(&runner->evaluators);
-    step_run_start_queued(runner);
+    step_exec_start_queued(runner);
     handler_pool_flush(&runner->handlers);
     return loop_next_due(&runner->loop); /* what is due by now waits for the next turn, which works off what comes of it */
 }
@@ -455,7 +456,7 @@ static void in_process_close(struct engine *engine)
     handler_pool_close(&runner->handlers);
     for (struct weir_call *call = handler_pool_collect(&runner->handlers); call != NULL;) {
         struct weir_call *next = call->next;
-        step_run_call_finished(call);
+        step_call_finished(call);
         call = next;
     }
     /* Only executions with processes are left; the keeper's end is theirs. */

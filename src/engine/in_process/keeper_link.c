@@ -179,8 +179,8 @@ bool keeper_link_send(struct keeper_link *link, const struct keeper_request *req
     if (sent == 0 && queue_up(link, request, fds)) {
         return true;
     }
-    if (sent ==
-        0) { /* what must be stopped would run on: without its socket the keeper ends, and all that it watches over */
+    if (sent == 0) {
+        /* What must be stopped would run on: without its socket the keeper ends, and all that it watches over. */
         (void)shutdown(link->socket, SHUT_RDWR);
     }
     close_fds(fds, request->fd_count);

@@ -19,21 +19,31 @@ static bool put(json_t *object, const char *key, json_t *value)
     return json_object_set_new(object, key, value) == 0;
 }
 
-static bool make_shared(struct execution *execution)
+/* Kept when all of it is there: a part of it would be the wrong answer to later expressions. */
+static bool make_about(struct execution *execution)
 {
-    if (execution->input == NULL &&
-        json_read(execution->params, execution->params_length, &execution->input, NULL) != WEIR_OK) {
-        return false;
+    json_t *about = json_object();
+    if (put(about, "id", json_string(execution->id)) && put(about, "workspace", json_string(execution->workspace)) &&
+        put(about, "workflow", json_string(execution->workflow)) &&
+        put(about, "version", json_integer(execution->version)) &&
+        put(about, "attempt", json_integer(execution->start_attempt))) {
+        execution->about = about;
+        return true;
     }
-    if (execution->about == NULL) {
-        execution->about = json_object();
-        return put(execution->about, "id", json_string(execution->id)) &&
-               put(execution->about, "workspace", json_string(execution->workspace)) &&
-               put(execution->about, "workflow", json_string(execution->workflow)) &&
-               put(execution->about, "version", json_integer(execution->version)) &&
-               put(execution->about, "attempt", json_integer(execution->start_attempt));
+    json_decref(about);
+    return false;
+}
+
+/* WEIR_OUT_OF_MEMORY, or why the params cannot be read. */
+static enum weir_status make_shared(struct execution *execution)
+{
+    if (execution->input == NULL) {
+        enum weir_status status = json_read(execution->params, execution->params_length, &execution->input, NULL);
+        if (status != WEIR_OK) {
+            return status;
+        }
     }
-    return true;
+    return execution->about != NULL || make_about(execution) ? WEIR_OK : WEIR_OUT_OF_MEMORY;
 }
 
 static bool put_step(json_t *steps, const struct step_run *run)
@@ -49,13 +59,17 @@ static bool put_step(json_t *steps, const struct step_run *run)
     return put(steps, step_run_step(run)->id, about);
 }
 
-/* Only steps that come before this one are visible, so that no expression depends on who was faster. */
-static json_t *make_context(const struct step_run *run)
+/* Only steps that come before this one are visible, so that no expression depends on who was faster. Status as above. */
+static enum weir_status make_context(const struct step_run *run, json_t **ret_context)
 {
     struct execution *execution = run->execution;
+    enum weir_status status = make_shared(execution);
+    if (status != WEIR_OK) {
+        return status;
+    }
     json_t *context = json_object();
     json_t *steps = json_object();
-    bool is_fine = make_shared(execution) && context != NULL && steps != NULL;
+    bool is_fine = context != NULL && steps != NULL;
     for (size_t i = 0; i < execution->step_count && is_fine; i++) {
         if (definition_step_precedes(execution->definition->definition, i, step_run_index(run))) {
             is_fine = put_step(steps, &execution->steps[i]);
@@ -66,9 +80,10 @@ static json_t *make_context(const struct step_run *run)
     json_decref(steps);
     if (!is_fine) {
         json_decref(context);
-        return NULL;
+        return WEIR_OUT_OF_MEMORY;
     }
-    return context;
+    *ret_context = context;
+    return WEIR_OK;
 }
 
 struct preparation *preparation_new(struct step_run *run, void (*answered)(struct step_run *run), bool *ret_is_short)
@@ -78,11 +93,11 @@ struct preparation *preparation_new(struct step_run *run, void (*answered)(struc
     if (preparation != NULL) {
         preparation->run = run;
         preparation->answered = answered;
-        preparation->context = make_context(run);
+        enum weir_status status = make_context(run, &preparation->context);
         process_command_init(&preparation->command);
         preparation->input.max = TEMPLATE_RESULT_BYTES_MAX;
-        if (preparation->context == NULL) {
-            *ret_is_short = run->execution->input != NULL; /* all that it is made of could be read */
+        if (status != WEIR_OK) {
+            *ret_is_short = status == WEIR_OUT_OF_MEMORY;
             preparation_free(preparation);
             return NULL;
         }

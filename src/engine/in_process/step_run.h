@@ -1,5 +1,5 @@
-/* The life of one step of one execution: begun, evaluated, recorded, run, retried, reported. See execution.h for the
- * phases.
+/* The life of one step of one execution: begun, evaluated, recorded, run (step_exec.h, step_call.h), retried, reported. See
+ * execution.h for the phases.
  *
  * What happened is told to the store with a report, and the phase then waits for step_run_recorded(). After each call here
  * the caller settles the execution (execution_settle()); callbacks from processes, calls, timers and evaluators do it
@@ -12,24 +12,18 @@
 
 #include "engine/in_process/execution.h"
 
-/* After the lease of the node was lost, a step that was killed for it asks for its next attempt no sooner than this. */
-#define STEP_AFTER_LEASE_LOSS_US (1 * MICROSECONDS_PER_SECOND)
 /* A step that could not be started for want of file descriptors, memory or processes waits so long, then twice that, up to
  * the most. */
 #define STEP_SHORTAGE_FIRST_US (1 * MICROSECONDS_PER_SECOND)
 #define STEP_SHORTAGE_MOST_US (30 * MICROSECONDS_PER_SECOND)
 
-/* From `state` on record (handover), before the execution begins. */
-void step_run_restore(struct step_run *run, const struct step_record *record);
+/* From `state` on record (handover), before the execution begins. WEIR_OUT_OF_MEMORY. */
+WEIR_MUST_CHECK enum weir_status step_run_restore(struct step_run *run, const struct step_record *record);
 /* IDLE, and all needs are done: the first thing to do. Goes as far as it can without waiting. */
 void step_run_begin(struct step_run *run);
 /* The execution ends: stops what runs, forgets what waits, for the reason execution->ending. */
 void step_run_stop(struct step_run *run);
 void step_run_recorded(struct step_run *run, enum weir_status status);
-/* A call came back from the handler pool; frees it. */
-void step_run_call_finished(struct weir_call *call);
-/* Starts exec steps whose attempt is on record, and reports the attempts of those that await room, while there is some. */
-void step_run_start_queued(struct runner *runner);
 /* Frees what hangs on it; nothing of it may be running. */
 void step_run_close(struct step_run *run);
 

@@ -1,16 +1,12 @@
-/* A connection to the SQLite file, its prepared statements, and the one writer that all handles of the process share.
+/* A connection to the SQLite file, its prepared statements, and the store's time in it.
  *
- * SQLite has one writer at a time. So a process keeps one writer connection per file, behind a mutex: threads queue for it
- * instead of polling SQLite's lock, its page cache stays warm, and whatever waits while a commit runs is the next set.
- * Other processes are waited for by a busy handler. Both waits end at the handle's deadline. Reads use a connection of the
- * handle's own and never wait for the writer (WAL).
+ * Waiting for other processes ends at the call's deadline.
  *
  * Threads: a struct connection is used by one thread at a time. Statements are prepared on first use and kept.
  */
 #ifndef WEIR_STORE_SQLITE_CONNECTION_H
 #define WEIR_STORE_SQLITE_CONNECTION_H
 
-#include <pthread.h>
 #include <sqlite3.h>
 #include <stdbool.h>
 
@@ -93,30 +89,6 @@ static inline enum weir_status statement_failure(const struct weir_error *error)
 const char *column_text(sqlite3_stmt *statement, int column);
 /* Copies into the arena; NULL stays NULL and sets no failure; out of memory sets *ret_failed. */
 const char *column_copy(sqlite3_stmt *statement, int column, struct arena *arena, bool *ret_failed);
-
-/* --- the shared writer --- */
-
-struct sqlite_file;
-
-/* Opens or joins the writer of this file (by device and inode). */
-enum weir_status sqlite_file_open(const struct connection_options *options, struct sqlite_file **ret_file,
-                                  struct weir_error *error);
-struct sqlite_file *sqlite_file_share(struct sqlite_file *file);
-void sqlite_file_release(struct sqlite_file *file);
-/* For readers, who need no log: whether the database is still the one that was opened. Any thread. */
-enum weir_status sqlite_file_check(const struct sqlite_file *file, struct weir_error *error);
-
-/* Takes the writer and begins a transaction; on WEIR_OK it must be ended by write_commit() or write_cancel(). Reads the
- * store time of the transaction into *ret_now_us. */
-enum weir_status write_begin(struct sqlite_file *file, int64_t deadline_us, struct connection **ret_connection,
-                             int64_t *ret_now_us, struct weir_error *error);
-/* A failed commit has changed nothing that a reader can see; the writer is free again in any case. WEIR_COMMIT_UNKNOWN: the
- * disk did not confirm it, and a crash may bring it back. */
-enum weir_status write_commit(struct sqlite_file *file, struct weir_error *error);
-void write_cancel(struct sqlite_file *file);
-/* Takes the writer without a transaction (migrations, checks). write_cancel() gives it back. */
-enum weir_status write_reserve(struct sqlite_file *file, int64_t deadline_us, struct connection **ret_connection,
-                               struct weir_error *error);
 
 /* --- time --- */
 

@@ -2,8 +2,8 @@
 #ifndef WEIR_STORE_SQLITE_STORE_H
 #define WEIR_STORE_SQLITE_STORE_H
 
-#include "store/sqlite/connection.h"
 #include "store/sqlite/lane_changes.h"
+#include "store/sqlite/sqlite_file.h"
 
 extern const struct store_driver sqlite_store_driver;
 

@@ -176,6 +176,25 @@ static void types_have_names(void **state)
     }
 }
 
+static void *no_memory(size_t size)
+{
+    (void)size;
+    return NULL;
+}
+
+/* jansson has no words for it then, and what it leaves in their place is not text. */
+static void a_reader_that_cannot_begin_is_out_of_memory(void **state)
+{
+    (void)state;
+    struct weir_error error;
+    json_t *value = NULL;
+    json_set_alloc_funcs(no_memory, free);
+    enum weir_status status = json_read("{}", 2, &value, &error);
+    json_set_alloc_funcs(malloc, free);
+    assert_int_equal(status, WEIR_OUT_OF_MEMORY);
+    assert_null(value);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -187,6 +206,7 @@ int main(void)
         cmocka_unit_test(a_text_that_is_too_small_stays_as_it_was),
         cmocka_unit_test(damaged_json_never_crashes_the_reader),
         cmocka_unit_test(types_have_names),
+        cmocka_unit_test(a_reader_that_cannot_begin_is_out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,303 @@
+#include "engine/in_process/step_exec.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "base/error.h"
+#include "base/failpoint.h"
+#include "base/json.h"
+#include "engine/in_process/preparation.h"
+#include "engine/in_process/step_parts.h"
+
+/* --- the queues --- */
+
+static void queue_up(struct step_run *run, struct step_run_queue *queue, enum step_phase phase)
+{
+    run->next_queued = NULL;
+    if (queue->last != NULL) {
+        queue->last->next_queued = run;
+    } else {
+        queue->first = run;
+    }
+    queue->last = run;
+    step_run_set_phase(run, phase);
+}
+
+static void take_out_of_queue(struct step_run *run, struct step_run_queue *queue)
+{
+    struct step_run **link = &queue->first;
+    struct step_run *before = NULL;
+    while (*link != NULL && *link != run) {
+        before = *link;
+        link = &before->next_queued;
+    }
+    if (*link == run) {
+        *link = run->next_queued;
+        queue->last = queue->last == run ? before : queue->last;
+    }
+}
+
+void step_exec_queue(struct step_run *run)
+{
+    queue_up(run, &run->execution->runner->queued, PHASE_QUEUED);
+}
+
+void step_exec_leave_queue(struct step_run *run)
+{
+    struct runner *runner = run->execution->runner;
+    take_out_of_queue(run, run->phase == PHASE_QUEUED ? &runner->queued : &runner->awaiting);
+}
+
+/* --- starting --- */
+
+static void process_ended(struct process *process);
+
+static void start_process(struct step_run *run)
+{
+    struct runner *runner = run->execution->runner;
+    const struct step *step = step_run_step(run);
+    struct weir_error error;
+    const struct text *input = run->preparation->has_input ? &run->preparation->input : NULL;
+    FAILPOINT("before_process_start");
+    if (process_start(&runner->processes, &run->preparation->command, input, step->exec.output_max, run, process_ended,
+                      &run->process, &error) != WEIR_OK) {
+        step_run_set_phase(run, PHASE_RUNNING);
+        if (process_is_shortage(error.native)) {
+            step_run_wait_for_more(run, error.native);
+        } else {
+            step_run_fail(run, "exec_failed", error.message, false);
+        }
+        return;
+    }
+    step_run_set_phase(run, PHASE_RUNNING);
+    run->stop = STOP_NONE;
+    run->killed = false;
+    step_run_drop_preparation(run);
+    if (step->timeout_us > 0) {
+        step_run_set_timer(run, time_add(loop_now(&runner->loop), step->timeout_us));
+    }
+}
+
+/* An attempt is on record as running from before its process starts, so it must not be reported while it can only wait. */
+void step_exec_begin(struct step_run *run)
+{
+    struct runner *runner = run->execution->runner;
+    if (runner->awaiting.first == NULL && process_table_has_room(&runner->processes, runner->reserved)) {
+        step_run_report_start(run);
+    } else {
+        queue_up(run, &runner->awaiting, PHASE_AWAITING_ROOM);
+    }
+}
+
+void step_exec_start_queued(struct runner *runner)
+{
+    while (runner->queued.first != NULL && process_table_has_room(&runner->processes, 0)) {
+        struct step_run *run = runner->queued.first;
+        struct execution *execution = run->execution;
+        take_out_of_queue(run, &runner->queued);
+        start_process(run);
+        if (run->phase != PHASE_RUNNING) {
+            execution_settle(execution);
+        }
+    }
+    while (runner->awaiting.first != NULL && process_table_has_room(&runner->processes, runner->reserved)) {
+        struct step_run *run = runner->awaiting.first;
+        take_out_of_queue(run, &runner->awaiting);
+        step_run_report_start(run);
+    }
+}
+
+/* --- ends --- */
+
+/* What the step printed, as JSON text: itself when it is JSON, else as a string without its last newline. */
+static enum weir_status take_output(struct step_run *run, struct process *process, struct step_outcome *outcome)
+{
+    struct text *raw = &process->output;
+    json_t *value = NULL;
+    enum weir_status status = raw->length == 0 ? WEIR_INVALID_ARGUMENT : json_read(raw->data, raw->length, &value, NULL);
+    if (status == WEIR_OUT_OF_MEMORY) {
+        return status; /* it may well be JSON */
+    }
+    if (status == WEIR_OK) {
+        outcome->output = raw->data;
+        outcome->output_length = raw->length;
+        *raw = (struct text){.max = raw->max};
+    } else {
+        size_t length = raw->length - (raw->length > 0 && raw->data[raw->length - 1] == '\n');
+        /* Bytes that are no UTF-8 cannot be in JSON. */
+        if (length > 0 && !text_is_utf8(raw->data, length)) {
+            for (size_t i = 0; i < length; i++) {
+                raw->data[i] = (unsigned char)raw->data[i] >= 0x80 ? '?' : raw->data[i];
+            }
+        }
+        value = json_stringn(raw->length > 0 ? raw->data : "", length);
+        struct text written = {.max = 8 * STEP_OUTPUT_BYTES_MAX};
+        status = value == NULL ? WEIR_OUT_OF_MEMORY : json_write(value, &written, NULL);
+        if (status != WEIR_OK) {
+            json_decref(value);
+            text_close(&written);
+            return status;
+        }
+        outcome->output = written.data;
+        outcome->output_length = written.length;
+    }
+    json_decref(run->output);
+    run->output = NULL;
+    if (run->execution->step_count > 1) {
+        run->output = value;
+    } else {
+        json_decref(value);
+    }
+    return WEIR_OK;
+}
+
+/* "exit code 3: last lines of stderr" */
+static void describe_failure(const struct process *process, const char *what, struct text *to)
+{
+    struct text tail = {.max = PROCESS_STDERR_BYTES};
+    process_copy_errors(process, &tail);
+    size_t length = tail.length;
+    while (length > 0 && (tail.data[length - 1] == '\n' || tail.data[length - 1] == ' ')) {
+        length--;
+    }
+    size_t room = ERROR_TEXT_MAX - strlen(what) - 3;
+    size_t at = length > room ? length - room : 0;
+    bool is_fine = text_add_string(to, what) == WEIR_OK && (at == length || text_add(to, ": ", 2) == WEIR_OK);
+    while (is_fine && at < length) {
+        char *line = tail.data + at;
+        char *end = memchr(line, '\n', length - at);
+        size_t line_length = end != NULL ? (size_t)(end - line) : length - at;
+        at += line_length + 1;
+        for (size_t i = 0; i < line_length; i++) {
+            line[i] = line[i] == '\0' ? '?' : line[i];
+        }
+        line[line_length] = '\0';
+        text_make_safe(line); /* lines stay lines; everything else that a terminal would act on goes */
+        is_fine = text_add_string(to, line) == WEIR_OK && (at >= length || text_add(to, "\n", 1) == WEIR_OK);
+    }
+    text_close(&tail);
+}
+
+static void not_started(struct step_run *run, const struct process *process)
+{
+    char text[256];
+    if (process_is_shortage(process->native) && run->stop != STOP_TIMEOUT) {
+        step_run_wait_for_more(run, process->native);
+        return;
+    }
+    bool is_missing = process->native == ENOENT || process->native == ENOTDIR;
+    const char *what = process->stage == KEEPER_STAGE_CWD    ? "its directory cannot be entered"
+                       : process->stage == KEEPER_STAGE_EXEC ? "its program cannot be run"
+                                                             : "it cannot be started";
+    (void)snprintf(text, sizeof text, "%s: %s", what, strerror(process->native));
+    if (process->stage == KEEPER_STAGE_EXEC) {
+        bool is_wrong = is_missing || process->native == EACCES || process->native == ENOEXEC;
+        step_run_fail(run, is_wrong ? "exec_not_found" : "exec_failed", text, is_wrong);
+    } else {
+        step_run_fail(run, process->stage == KEEPER_STAGE_CWD ? "cwd_not_found" : "exec_failed", text, false);
+    }
+}
+
+static void exited(struct step_run *run, struct process *process)
+{
+    char code[ERROR_CODE_MAX];
+    char what[128];
+    struct step_outcome outcome = {.code = code};
+    int status = process->wait_status;
+    run->shortages = 0;
+    run->exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    if (process->starved && run->stop == STOP_NONE) {
+        step_run_wait_for_more(run, ENOMEM);
+        return;
+    }
+    if (run->stop == STOP_TIMEOUT) {
+        (void)snprintf(code, sizeof code, "timeout");
+        (void)snprintf(what, sizeof what, "it was stopped after its timeout");
+    } else if (process->flooded) {
+        outcome.is_final = true;
+        (void)snprintf(code, sizeof code, "output_too_large");
+        (void)snprintf(what, sizeof what, "it printed more than %zu bytes", process->output.max);
+    } else if (WIFSIGNALED(status)) {
+        (void)snprintf(code, sizeof code, "killed_by_signal_%d", WTERMSIG(status));
+        (void)snprintf(what, sizeof what, "killed by signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
+    } else if (run->exit_code != 0) {
+        (void)snprintf(code, sizeof code, "exit_%d", run->exit_code);
+        (void)snprintf(what, sizeof what, "exit code %d", run->exit_code);
+    } else {
+        enum weir_status status_of_output = take_output(run, process, &outcome);
+        if (status_of_output == WEIR_OUT_OF_MEMORY) {
+            step_run_wait_for_more(run, ENOMEM);
+            return;
+        }
+        outcome.is_done = status_of_output == WEIR_OK;
+        (void)snprintf(code, sizeof code, "output_too_large");
+        (void)snprintf(what, sizeof what, "its output is too large as JSON text");
+    }
+    struct text error = {.max = ERROR_TEXT_MAX};
+    if (!outcome.is_done) {
+        describe_failure(process, what, &error);
+        outcome.error = error.data;
+    }
+    step_run_finish(run, &outcome);
+    text_close(&error);
+}
+
+/* Not a failure of the step: its next attempt is asked for once the lease had time to come back. If another node has taken
+ * over by then, the store answers with a stale fence. */
+static void wait_for_lease(struct step_run *run)
+{
+    if (run->execution->ending != ENDING_NONE) {
+        step_run_put_away(run);
+        return;
+    }
+    step_run_set_phase(run, PHASE_SLEEPING);
+    step_run_set_timer(run, time_add(loop_now(&run->execution->runner->loop), STEP_AFTER_LEASE_LOSS_US));
+}
+
+/* The keeper was killed, and the step with it: no failure of the step, which runs again, at once and with the next
+ * attempt's number. But it may be what the keeper is killed for (memory), so only as often as a node may die under it. */
+static void run_again(struct step_run *run, const struct process *process)
+{
+    run->keepers_lost++;
+    if (run->stop == STOP_TIMEOUT) {
+        step_run_fail(run, "timeout", "it was stopped after its timeout", false);
+    } else if (process->flooded) {
+        step_run_fail(run, "output_too_large", "it printed more than it may", true);
+    } else if (run->execution->ending != ENDING_NONE) {
+        step_run_put_away(run);
+    } else if (run->keepers_lost >= HANDOVERS_MAX_DEFAULT) {
+        char text[128];
+        (void)snprintf(text, sizeof text, "the process that watches over steps was killed %d times while it ran",
+                       run->keepers_lost);
+        step_run_fail(run, "poison", text, true);
+    } else {
+        step_run_attempt(run);
+    }
+}
+
+static void process_ended(struct process *process)
+{
+    struct step_run *run = process->owner;
+    struct execution *execution = run->execution;
+    run->process = NULL;
+    step_run_clear_timer(run);
+    switch (process->end) {
+    case PROCESS_EXITED:
+        exited(run, process);
+        break;
+    case PROCESS_NOT_STARTED:
+        not_started(run, process);
+        break;
+    case PROCESS_LEASE_LOST:
+        wait_for_lease(run);
+        break;
+    case PROCESS_KEEPER_LOST:
+        run_again(run, process);
+        break;
+    }
+    process_free(process);
+    execution_settle(execution);
+}

@@ -1,0 +1,272 @@
+#include "store/sqlite/sqlite_file.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/error.h"
+#include "base/failpoint.h"
+#include "base/turn_lock.h"
+#include "store/sqlite/file_identity.h"
+#include "store/sqlite/log_room.h"
+
+struct sqlite_file {
+    struct sqlite_file *next;
+    dev_t device;
+    ino_t inode;
+    int references;
+    struct turn_lock writer_lock;
+    struct connection writer;
+    struct file_identity identity; /* guarded by writer_lock */
+    bool in_transaction;
+    bool read_only; /* then its writer cannot write, and is shared by such handles alone */
+    char path[];
+};
+
+static pthread_mutex_t files_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct sqlite_file *files;
+static struct sqlite_file *inherited; /* in a child of fork(): what its parents had open then; only looked at */
+
+/* A child of fork() must not touch the parent's connections (SQLite's rule); it starts with an empty list. */
+static void forget_files_in_child(void)
+{
+    struct sqlite_file **last = &inherited;
+    while (*last != NULL) {
+        last = &(*last)->next;
+    }
+    *last = files;
+    files = NULL;
+    (void)pthread_mutex_init(&files_lock, NULL);
+}
+
+/* SQLite believes that the child holds the locks of its parent. So what the child opens has none: the parent's end removes
+ * the log while the child writes it; and what the parent held for a moment at the fork is locked for the child for ever. */
+static enum weir_status require_not_inherited(const char *path, struct weir_error *error)
+{
+    struct stat facts;
+    bool found = false;
+    if (stat(path, &facts) == 0) {
+        for (const struct sqlite_file *file = inherited; file != NULL && !found; file = file->next) {
+            found = file->device == facts.st_dev && file->inode == facts.st_ino;
+        }
+    }
+    if (!found) {
+        return WEIR_OK;
+    }
+    (void)error_set(error, WEIR_MISUSE, "the store %s was open in the process from which this one was forked", path);
+    error_hint(error, "SQLite's locks do not survive fork(): fork before the store is opened, or let the child exec()");
+    return WEIR_MISUSE;
+}
+
+static void watch_forks(void)
+{
+    (void)pthread_atfork(NULL, NULL, forget_files_in_child);
+}
+
+static struct sqlite_file *find_file(const struct connection_options *options)
+{
+    struct stat facts;
+    if (stat(options->path, &facts) != 0) {
+        return NULL;
+    }
+    for (struct sqlite_file *file = files; file != NULL; file = file->next) {
+        if (file->device == facts.st_dev && file->inode == facts.st_ino && file->writer.clock == options->clock &&
+            file->read_only == options->read_only) {
+            return file;
+        }
+    }
+    return NULL;
+}
+
+/* Whoever finds his files gone must not clean up either: the log under that name may be another database's by now. */
+static enum weir_status check_files(struct sqlite_file *file, struct weir_error *error)
+{
+    sqlite3 *database = file->writer.database;
+    enum weir_status status =
+        file_identity_check(&file->identity, file->path, sqlite3_db_filename(database, "main"), error);
+    if (status != WEIR_OK && file->identity.known) {
+        (void)sqlite3_db_config(database, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+    }
+    return status;
+}
+
+static enum weir_status open_file(const struct connection_options *options, struct sqlite_file **ret_file,
+                                  struct weir_error *error)
+{
+    size_t length = strlen(options->path) + 1;
+    struct sqlite_file *file = calloc(1, sizeof *file + length);
+    if (file == NULL) {
+        return error_out_of_memory(error);
+    }
+    memcpy(file->path, options->path, length);
+    enum weir_status status = connection_open(options, &file->writer, error);
+    struct stat facts;
+    if (status == WEIR_OK && !options->read_only && (status = log_room_watch(&file->writer, error)) != WEIR_OK) {
+        connection_close(&file->writer);
+    }
+    if (status == WEIR_OK && stat(options->path, &facts) != 0) {
+        status = error_set_native(error, WEIR_STORE_UNREACHABLE, errno, "the store %s vanished", options->path);
+        connection_close(&file->writer);
+    }
+    if (status != WEIR_OK) {
+        free(file);
+        return status;
+    }
+    file->read_only = options->read_only;
+    file->device = facts.st_dev;
+    file->inode = facts.st_ino;
+    file->references = 1;
+    turn_lock_init(&file->writer_lock);
+    (void)check_files(file, NULL); /* notes them; of a new store the log comes with the first write */
+    file->next = files;
+    files = file;
+    *ret_file = file;
+    return WEIR_OK;
+}
+
+/* SQLite names the log after the file: who opens another hard link of it gets a second log, and does not see, but
+ * overwrites, what is in the first. Only looked at when a store is opened: a copy by a hard link stops nobody who runs. */
+static enum weir_status require_one_name(const char *path, struct weir_error *error)
+{
+    struct stat facts;
+    if (stat(path, &facts) != 0 || !S_ISREG(facts.st_mode) || facts.st_nlink < 2) {
+        return WEIR_OK;
+    }
+    (void)error_set(error, WEIR_STORE_UNREACHABLE, "the store %s has %lu names (hard links)", path,
+                    (unsigned long)facts.st_nlink);
+    error_hint(error, "each name would get a log of its own: remove the others (find FOLDER -samefile FILE shows them), "
+                      "link with ln -s, copy with weir store backup");
+    return WEIR_STORE_UNREACHABLE;
+}
+
+enum weir_status sqlite_file_open(const struct connection_options *options, struct sqlite_file **ret_file,
+                                  struct weir_error *error)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    (void)pthread_once(&once, watch_forks);
+    enum weir_status status = require_one_name(options->path, error);
+    if (status == WEIR_OK) {
+        status = require_not_inherited(options->path, error);
+    }
+    if (status != WEIR_OK) {
+        return status;
+    }
+    (void)pthread_mutex_lock(&files_lock);
+    struct sqlite_file *file = find_file(options);
+    if (file != NULL) {
+        file->references++;
+        *ret_file = file;
+    } else {
+        status = open_file(options, ret_file, error);
+    }
+    (void)pthread_mutex_unlock(&files_lock);
+    return status;
+}
+
+struct sqlite_file *sqlite_file_share(struct sqlite_file *file)
+{
+    (void)pthread_mutex_lock(&files_lock);
+    file->references++;
+    (void)pthread_mutex_unlock(&files_lock);
+    return file;
+}
+
+void sqlite_file_release(struct sqlite_file *file)
+{
+    (void)pthread_mutex_lock(&files_lock);
+    file->references--;
+    if (file->references == 0) {
+        struct sqlite_file **at = &files;
+        while (*at != NULL && *at != file) {
+            at = &(*at)->next;
+        }
+        if (*at == file) {
+            *at = file->next;
+        }
+        connection_close(&file->writer);
+        turn_lock_close(&file->writer_lock);
+        free(file);
+    }
+    (void)pthread_mutex_unlock(&files_lock);
+}
+
+enum weir_status sqlite_file_check(const struct sqlite_file *file, struct weir_error *error)
+{
+    return file_identity_read(file->path, file->device, file->inode, error);
+}
+
+enum weir_status write_reserve(struct sqlite_file *file, int64_t deadline_us, struct connection **ret_connection,
+                               struct weir_error *error)
+{
+    int64_t end_us = time_add(clock_boot(clock_system()), deadline_us);
+    if (!turn_lock_take(&file->writer_lock, deadline_us)) {
+        error_set(error, WEIR_STORE_BUSY, "the store's writer was busy in this process until the deadline");
+        error_hint(error, "%s", "the disk may be very slow; raise --timeout");
+        return WEIR_STORE_BUSY;
+    }
+    file->writer.deadline_boot_us = end_us;
+    *ret_connection = &file->writer;
+    return WEIR_OK;
+}
+
+enum weir_status write_begin(struct sqlite_file *file, int64_t deadline_us, struct connection **ret_connection,
+                             int64_t *ret_now_us, struct weir_error *error)
+{
+    struct connection *connection;
+    enum weir_status status = write_reserve(file, deadline_us, &connection, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    status = connection_begin(connection, QUERY_BEGIN_IMMEDIATE, error);
+    if (status == WEIR_OK) {
+        file->in_transaction = true;
+        status = check_files(file, error);
+    }
+    if (status == WEIR_OK) {
+        status = connection_store_time(connection, ret_now_us, error);
+    }
+    if (status != WEIR_OK) {
+        write_cancel(file);
+        return status;
+    }
+    *ret_connection = connection;
+    return WEIR_OK;
+}
+
+enum weir_status write_commit(struct sqlite_file *file, struct weir_error *error)
+{
+    INVARIANT(file->in_transaction);
+    FAILPOINT("before_commit");
+    log_room_make(&file->writer);
+    enum weir_status status = connection_run(&file->writer, error, NULL, QUERY_COMMIT, "");
+    if (status == WEIR_OK) {
+        FAILPOINT("after_commit");
+        if (file->writer.clock_marking_us != 0) {
+            file->writer.clock_marked_us = file->writer.clock_marking_us;
+        }
+        file->writer.clock_marking_us = 0;
+        file->in_transaction = false;
+        turn_lock_release(&file->writer_lock);
+        return WEIR_OK;
+    }
+    /* The last pages may be in the log although the disk did not confirm them: this process has forgotten them, but a crash
+     * before the next commit would bring them back (design 3.6: unknown, not failed). */
+    int code = sqlite3_extended_errcode(file->writer.database);
+    if (status != WEIR_STORE_FULL && (code & 0xFF) == SQLITE_IOERR) {
+        status = error_set_native(error, WEIR_COMMIT_UNKNOWN, code, "the disk did not confirm a commit: %s",
+                                  sqlite3_errmsg(file->writer.database));
+        error_hint(error, "look whether it was done before you repeat it; look at the disk");
+    }
+    write_cancel(file);
+    return status;
+}
+
+void write_cancel(struct sqlite_file *file)
+{
+    connection_rollback(&file->writer);
+    file->writer.clock_marking_us = 0;
+    file->in_transaction = false;
+    turn_lock_release(&file->writer_lock);
+}

@@ -1,0 +1,37 @@
+/* A SQLite file that is open in this process, with the one writer that all handles of the process share.
+ *
+ * SQLite has one writer at a time. So a process keeps one writer connection per file, behind a mutex: threads queue for it
+ * instead of polling SQLite's lock, its page cache stays warm, and whatever waits while a commit runs is the next set.
+ * Other processes are waited for by a busy handler. Both waits end at the handle's deadline. Reads use a connection of the
+ * handle's own and never wait for the writer (WAL).
+ *
+ * Threads: any.
+ */
+#ifndef WEIR_STORE_SQLITE_SQLITE_FILE_H
+#define WEIR_STORE_SQLITE_SQLITE_FILE_H
+
+#include "store/sqlite/connection.h"
+
+struct sqlite_file;
+
+/* Opens or joins the writer of this file (by device and inode). */
+enum weir_status sqlite_file_open(const struct connection_options *options, struct sqlite_file **ret_file,
+                                  struct weir_error *error);
+struct sqlite_file *sqlite_file_share(struct sqlite_file *file);
+void sqlite_file_release(struct sqlite_file *file);
+/* For readers, who need no log: whether the database is still the one that was opened. Any thread. */
+enum weir_status sqlite_file_check(const struct sqlite_file *file, struct weir_error *error);
+
+/* Takes the writer and begins a transaction; on WEIR_OK it must be ended by write_commit() or write_cancel(). Reads the
+ * store time of the transaction into *ret_now_us. */
+enum weir_status write_begin(struct sqlite_file *file, int64_t deadline_us, struct connection **ret_connection,
+                             int64_t *ret_now_us, struct weir_error *error);
+/* A failed commit has changed nothing that a reader can see; the writer is free again in any case. WEIR_COMMIT_UNKNOWN: the
+ * disk did not confirm it, and a crash may bring it back. */
+enum weir_status write_commit(struct sqlite_file *file, struct weir_error *error);
+void write_cancel(struct sqlite_file *file);
+/* Takes the writer without a transaction (migrations, checks). write_cancel() gives it back. */
+enum weir_status write_reserve(struct sqlite_file *file, int64_t deadline_us, struct connection **ret_connection,
+                               struct weir_error *error);
+
+#endif

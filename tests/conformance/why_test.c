@@ -1,0 +1,413 @@
+/* store_why: the one reason for which an execution is not running, or what it does, with the numbers behind it. */
+#include "conformance/scene.h"
+
+static json_t *why(struct scene *scene, const char *id)
+{
+    json_t *answer = NULL;
+    scene_ok(scene, store_why(scene->store, id, &answer, &scene->error));
+    assert_string_equal(json_text_at(answer, "id"), id);
+    return answer;
+}
+
+/* The words of queue/item.h, whatever the store. */
+static void assert_meaning(const json_t *answer, const char *reason)
+{
+    for (int i = 0; i < PENDING_REASON_COUNT; i++) {
+        if (strcmp(pending_reason_name((enum pending_reason)i), reason) == 0) {
+            assert_string_equal(json_text_at(answer, "because"), pending_reason_meaning((enum pending_reason)i));
+            return;
+        }
+    }
+    fail_msg("%s is not in the list", reason);
+}
+
+/* By why and by the view. */
+static void assert_reason(struct scene *scene, const char *id, const char *reason)
+{
+    json_t *answer = why(scene, id);
+    assert_string_equal(json_text_at(answer, "pending_reason"), reason);
+    assert_meaning(answer, reason);
+    const char *in_view = scene_reason_of(scene, id);
+    assert_non_null(in_view);
+    assert_string_equal(in_view, reason);
+    json_decref(answer);
+}
+
+static void a_ready_one_knows_its_place(void **state)
+{
+    struct scene *scene = *state;
+    (void)scene_enqueue(scene, "pro-co");
+    const char *second = scene_enqueue(scene, "pro-co");
+    assert_reason(scene, second, "ready");
+    json_t *answer = why(scene, second);
+    assert_int_equal(json_number_at(answer, "slots_max"), 5);
+    assert_int_equal(json_number_at(answer, "slots_used"), 0);
+    assert_int_equal(json_number_at(answer, "place"), 2);
+    assert_true(json_is_true(json_object_get(answer, "place_is_exact")));
+    json_decref(answer);
+}
+
+static void one_at_capacity_names_who_holds_the_slots(void **state)
+{
+    struct scene *scene = *state;
+    (void)scene_enqueue(scene, "free-co");
+    struct claimed_item holder = scene_claim_one(scene);
+    const char *id = scene_enqueue(scene, "free-co");
+    scene_pass(scene, SECONDS(3));
+    assert_reason(scene, id, "workspace_at_capacity");
+    json_t *answer = why(scene, id);
+    const json_t *holders = json_object_get(answer, "slot_holders");
+    assert_int_equal(json_number_at(answer, "slots_used"), 1);
+    assert_int_equal(json_number_at(answer, "slots_max"), 1);
+    assert_int_equal(json_array_size(holders), 1);
+    const json_t *first = json_array_get(holders, 0);
+    assert_string_equal(json_text_at(first, "id"), holder.id);
+    assert_string_equal(json_text_at(first, "status"), "CLAIMED");
+    assert_string_equal(json_text_at(first, "node"), "node-1");
+    assert_int_equal(json_number_at(first, "running_us"), SECONDS(3));
+    json_decref(answer);
+}
+
+static void a_scheduled_one_knows_its_time(void **state)
+{
+    struct scene *scene = *state;
+    int64_t due_us = scene_now(scene) + SECONDS(60);
+    char due[TIME_TEXT_MAX];
+    const char *id = scene_enqueue_request(
+        scene, &(struct enqueue_request){.workspace = "pro-co", .workflow = "hello", .run_at_us = due_us});
+    assert_reason(scene, id, "scheduled");
+    json_t *answer = why(scene, id);
+    time_format(due_us, due);
+    assert_string_equal(json_text_at(answer, "due_at"), due);
+    json_decref(answer);
+}
+
+static void one_that_backs_off_knows_its_attempts_and_its_time(void **state)
+{
+    struct scene *scene = *state;
+    const char *id = scene_enqueue(scene, "pro-co");
+    struct claimed_item item = scene_claim_one(scene);
+    struct record record = scene_record_of(RECORD_RETRY, &item);
+    char due[TIME_TEXT_MAX];
+    record.delay_us = SECONDS(7);
+    time_format(scene_now(scene) + SECONDS(7), due);
+    assert_int_equal(scene_record_full(scene, scene->node, record), WEIR_OK);
+    assert_reason(scene, id, "backing_off");
+    json_t *answer = why(scene, id);
+    assert_int_equal(json_number_at(answer, "attempts"), 1);
+    assert_int_equal(json_number_at(answer, "attempts_max"), ATTEMPTS_MAX_DEFAULT);
+    assert_string_equal(json_text_at(answer, "due_at"), due);
+    json_decref(answer);
+}
+
+static void assert_why(struct scene *scene, const char *id, const char *reason)
+{
+    json_t *answer = why(scene, id);
+    assert_string_equal(json_text_at(answer, "pending_reason"), reason);
+    json_decref(answer);
+}
+
+/* By why and by status; NULL: neither tells one. */
+static void assert_engine_error(struct scene *scene, const char *id, const char *error)
+{
+    json_t *answer = why(scene, id);
+    json_t *status = NULL;
+    scene_ok(scene, store_status(scene->store, 1, &status, &scene->error));
+    const json_t *told[] = {json_object_get(answer, "engine_error"), json_object_get(status, "engine_error")};
+    for (size_t i = 0; i < sizeof told / sizeof told[0]; i++) {
+        assert_non_null(told[i]);
+        assert_true(error == NULL ? json_is_null(told[i]) : json_is_string(told[i]));
+        if (error != NULL) {
+            assert_string_equal(json_string_value(told[i]), error);
+        }
+    }
+    json_decref(answer);
+    json_decref(status);
+}
+
+/* In the order of the list in queue/item.h: the first that applies is told. */
+static void pauses_nodes_and_engines_are_reasons(void **state)
+{
+    struct scene *scene = *state;
+    const char *id = scene_enqueue(scene, "pro-co");
+    struct node_beat beat = {.engine_reachable = false, .engine_error = "127.0.0.1:7233 refuses connections"};
+    scene_ok(scene, store_node_beat(scene->store, scene->node, &beat, &scene->error));
+    assert_reason(scene, id, "engine_unreachable");
+    assert_engine_error(scene, id, beat.engine_error);
+    scene_pass(scene, NODE_LEASE_US + 1);
+    assert_why(scene, id, "no_node_in_group"); /* by store time */
+    scene_ok(scene, store_set_paused(scene->store, NULL, true, &scene->error));
+    assert_reason(scene, id, "queue_paused");
+    scene_pause_workspace(scene, "pro-co", true);
+    assert_reason(scene, id, "workspace_paused");
+    scene_pause_workspace(scene, "pro-co", false);
+    scene_ok(scene, store_set_paused(scene->store, NULL, false, &scene->error));
+    (void)scene_add_node(scene, "node-2", "default");
+    assert_why(scene, id, "ready");
+}
+
+static void beat_with(struct scene *scene, bool reachable)
+{
+    struct node_beat beat = {.engine_reachable = reachable, .engine_error = "127.0.0.1:7233 refuses connections"};
+    scene_ok(scene, store_node_beat(scene->store, scene->node, &beat, &scene->error));
+}
+
+/* TIME_NEVER: its engine can be reached. */
+static void assert_away_since(struct scene *scene, const char *id, int64_t since_us)
+{
+    char since[TIME_TEXT_MAX] = "";
+    json_t *answer = why(scene, id);
+    assert_non_null(json_object_get(answer, "engine_unreachable_since"));
+    if (since_us == TIME_NEVER) {
+        assert_true(json_is_null(json_object_get(answer, "engine_unreachable_since")));
+        assert_true(json_is_null(json_object_get(answer, "engine_error")));
+    } else {
+        time_format(since_us, since);
+        assert_string_equal(json_text_at(answer, "engine_unreachable_since"), since);
+        assert_string_equal(json_text_at(answer, "engine_error"), "127.0.0.1:7233 refuses connections");
+    }
+    json_decref(answer);
+}
+
+static void an_engine_that_is_away_is_told_with_since_when_to_what_waits_and_what_runs(void **state)
+{
+    struct scene *scene = *state;
+    const char *first = scene_enqueue(scene, "pro-co");
+    struct claimed_item item = scene_claim_one(scene);
+    const char *second = scene_enqueue(scene, "pro-co");
+    for (int round = 0; round < 2; round++) {
+        assert_away_since(scene, item.id, TIME_NEVER);
+        assert_away_since(scene, second, TIME_NEVER);
+        beat_with(scene, false);
+        int64_t since_us = scene_now(scene);
+        scene_pass(scene, SECONDS(3));
+        beat_with(scene, false);
+        assert_away_since(scene, item.id, since_us); /* its start has no answer yet */
+        assert_why(scene, second, "engine_unreachable");
+        assert_away_since(scene, second, since_us);
+        beat_with(scene, true);
+        if (round == 0) {
+            assert_int_equal(scene_record(scene, RECORD_DISPATCHED, &item), WEIR_OK);
+        }
+    }
+    assert_string_equal(first, item.id);
+    assert_away_since(scene, first, TIME_NEVER);
+}
+
+/* By why, by the view and by status: no node claims, `live` are there, and `paused` is one to resume (NULL: none). */
+static void assert_unserved(struct scene *scene, const char *id, int live, const char *paused)
+{
+    json_t *status = NULL;
+    assert_reason(scene, id, "no_node_in_group");
+    json_t *answer = why(scene, id);
+    assert_int_equal(json_number_at(answer, "nodes_live"), live);
+    assert_non_null(json_object_get(answer, "paused_node"));
+    if (paused == NULL) {
+        assert_true(json_is_null(json_object_get(answer, "paused_node")));
+    } else {
+        assert_string_equal(json_text_at(answer, "paused_node"), paused);
+    }
+    json_decref(answer);
+    scene_ok(scene, store_status(scene->store, 1, &status, &scene->error));
+    const json_t *reasons = json_object_get(status, "pending_reasons");
+    assert_int_equal(json_number_at(reasons, "no_node_in_group"), 1);
+    assert_int_equal(json_number_at(reasons, "ready"), 0);
+    json_decref(status);
+}
+
+static void nodes_that_are_told_to_claim_nothing_do_not_serve_their_group(void **state)
+{
+    struct scene *scene = *state;
+    const char *id = scene_enqueue(scene, "pro-co");
+    static const enum node_wish wishes[] = {NODE_PAUSE, NODE_DRAIN, NODE_STOP};
+    for (size_t i = 0; i < sizeof wishes / sizeof wishes[0]; i++) {
+        scene_ok(scene, store_node_wish(scene->store, "node-1", wishes[i], &scene->error));
+        assert_unserved(scene, id, 1, wishes[i] == NODE_STOP ? NULL : "node-1");
+    }
+    int64_t second = scene_add_node(scene, "node-2", "default");
+    (void)scene_add_node(scene, "other", "batch"); /* of another group: it helps nobody here */
+    assert_reason(scene, id, "ready");
+    json_t *answer = why(scene, id);
+    assert_true(json_is_null(json_object_get(answer, "nodes_live")));
+    json_decref(answer);
+    /* Whoever claims decides: a paused node that reaches its engine is of no use. */
+    struct node_beat beat = {.engine_reachable = false, .engine_error = "127.0.0.1:7233 refuses connections"};
+    scene_ok(scene, store_node_beat(scene->store, second, &beat, &scene->error));
+    assert_reason(scene, id, "engine_unreachable");
+    scene_ok(scene, store_node_wish(scene->store, "node-2", NODE_PAUSE, &scene->error));
+    assert_unserved(scene, id, 2, "node-2");
+    scene_ok(scene, store_node_wish(scene->store, "node-1", NODE_RUN, &scene->error));
+    assert_reason(scene, id, "ready");
+}
+
+static json_t *node_facts(struct scene *scene, const char *name)
+{
+    json_t *page = NULL;
+    struct list_options options = {.kind = LIST_NODES, .name = name};
+    scene_ok(scene, store_list(scene->store, &options, &page, &scene->error));
+    json_t *facts = json_deep_copy(json_array_get(json_object_get(page, "items"), 0));
+    json_decref(page);
+    return facts;
+}
+
+static void assert_node_state(struct scene *scene, const char *name, const char *state)
+{
+    json_t *facts = node_facts(scene, name);
+    assert_string_equal(json_text_at(facts, "state"), state);
+    json_decref(facts);
+}
+
+/* By its own decision: no operator can resume it. */
+static void nodes_that_stand_aside_do_not_serve_their_group(void **state)
+{
+    struct scene *scene = *state;
+    const char *id = scene_enqueue(scene, "pro-co");
+    static const enum node_aside asides[] = {NODE_ASIDE_PAUSED, NODE_ASIDE_STOPPING, NODE_ASIDE_NO_DISPATCH};
+    for (size_t i = 0; i < sizeof asides / sizeof asides[0]; i++) {
+        struct node_beat beat = {.engine_reachable = true, .aside = asides[i]};
+        scene_ok(scene, store_node_beat(scene->store, scene->node, &beat, &scene->error));
+        assert_unserved(scene, id, 1, NULL);
+        assert_node_state(scene, "node-1", node_aside_name(asides[i]));
+    }
+    /* An operator's pause is told before that it does not dispatch, but there is nobody to resume. */
+    scene_ok(scene, store_node_wish(scene->store, "node-1", NODE_PAUSE, &scene->error));
+    assert_unserved(scene, id, 1, NULL);
+    assert_node_state(scene, "node-1", "paused");
+    scene_ok(scene, store_node_wish(scene->store, "node-1", NODE_RUN, &scene->error));
+    struct node_beat beat = {.engine_reachable = true};
+    scene_ok(scene, store_node_beat(scene->store, scene->node, &beat, &scene->error));
+    assert_reason(scene, id, "ready");
+    assert_node_state(scene, "node-1", "alive");
+}
+
+static void one_that_starts_aside_never_serves(void **state)
+{
+    struct scene *scene = *state;
+    const char *id = scene_enqueue(scene, "pro-co");
+    scene_ok(scene, store_node_stop(scene->store, scene->node, true, &scene->error));
+    struct node_options options = {.name = "producer",
+                                   .group = "default",
+                                   .host = "host",
+                                   .boot_id = "boot",
+                                   .version = "test",
+                                   .engine = "scripted",
+                                   .aside = NODE_ASIDE_NO_DISPATCH,
+                                   .lease_us = NODE_LEASE_US};
+    int64_t node = 0;
+    scene_ok(scene, store_node_start(scene->store, &options, &node, &scene->error));
+    assert_unserved(scene, id, 1, NULL);
+    assert_node_state(scene, "producer", "no_dispatch");
+}
+
+static void a_handed_over_one_says_so(void **state)
+{
+    struct scene *scene = *state;
+    const char *id = scene_enqueue(scene, "pro-co");
+    struct claimed_item item = scene_claim_one(scene);
+    assert_int_equal(scene_record(scene, RECORD_GIVEN_BACK, &item), WEIR_OK);
+    assert_reason(scene, id, "handed_over");
+}
+
+static void one_that_runs_names_its_node_and_has_no_reason(void **state)
+{
+    struct scene *scene = *state;
+    const char *id = scene_enqueue(scene, "pro-co");
+    struct claimed_item item = scene_claim_one(scene);
+    for (int i = 0; i < 3; i++) {
+        json_t *answer = why(scene, id);
+        assert_true(json_is_null(json_object_get(answer, "pending_reason")));
+        assert_true(strlen(json_text_at(answer, "because")) > 0);
+        if (i < 2) {
+            assert_string_equal(json_text_at(answer, "node"), "node-1");
+        }
+        json_decref(answer);
+        assert_int_equal(scene_record(scene, i == 0 ? RECORD_DISPATCHED : RECORD_COMPLETED, &item),
+                         i == 2 ? WEIR_EXECUTION_NOT_FOUND : WEIR_OK);
+    }
+}
+
+/* It is ready all the same: whether it waits for the lock, only the nodes know. */
+static void why_names_who_has_the_lock_of_exclusive_dispatch(void **state)
+{
+    struct scene *scene = *state;
+    struct lock_request lock = {
+        .name = "processExecutionQueue", .holder = "riven", .at_most_us = SECONDS(240), .at_least_us = SECONDS(10)};
+    const char *id = scene_enqueue(scene, "free-co");
+    for (int held = 0; held < 3; held++) { /* not yet, now, not any more */
+        json_t *answer = why(scene, id);
+        assert_string_equal(json_text_at(answer, "pending_reason"), "ready");
+        if (held == 1) {
+            assert_string_equal(json_text_at(answer, "lock_holder"), "riven");
+            assert_non_null(json_text_at(answer, "lock_until"));
+            scene_pass(scene, SECONDS(241));
+            scene_beat(scene, scene->node);
+        } else {
+            assert_null(json_object_get(answer, "lock_holder"));
+            assert_null(json_object_get(answer, "lock_until"));
+        }
+        if (held == 0) {
+            scene_ok(scene, store_lock(scene->store, &lock, &scene->error));
+        }
+        json_decref(answer);
+    }
+}
+
+/* Until somebody takes it over it would be wrong to say that it runs, or is about to be started. */
+static void what_a_silent_node_holds_is_not_said_to_run(void **state)
+{
+    struct scene *scene = *state;
+    const char *id = scene_enqueue(scene, "pro-co");
+    struct claimed_item item = scene_claim_one(scene);
+    for (int i = 0; i < 2; i++) {
+        json_t *before = why(scene, id);
+        assert_null(strstr(json_text_at(before, "because"), "silent"));
+        assert_true(json_is_null(json_object_get(before, "node_silent_since")));
+        assert_true(json_is_null(json_object_get(before, "nodes_live")));
+        json_decref(before);
+        char heard[TIME_TEXT_MAX];
+        time_format(scene_now(scene), heard);
+        scene_pass(scene, NODE_LEASE_US + 1);
+        json_t *silent = why(scene, id);
+        assert_non_null(strstr(json_text_at(silent, "because"), "its node is silent"));
+        assert_true(json_is_null(json_object_get(silent, "pending_reason")));
+        assert_string_equal(json_text_at(silent, "node"), "node-1");
+        assert_string_equal(json_text_at(silent, "node_silent_since"), heard);
+        assert_int_equal(json_number_at(silent, "nodes_live"), 0);
+        json_decref(silent);
+        beat_with(scene, true);
+        if (i == 0) {
+            assert_int_equal(scene_record(scene, RECORD_DISPATCHED, &item), WEIR_OK);
+        }
+    }
+}
+
+static void why_of_nothing_is_not_found(void **state)
+{
+    struct scene *scene = *state;
+    json_t *answer = NULL;
+    assert_int_equal(store_why(scene->store, "0198c2f1-0000-7000-8000-000000000001", &answer, &scene->error),
+                     WEIR_EXECUTION_NOT_FOUND);
+    assert_int_equal(store_why(scene->store, "no id", &answer, &scene->error), WEIR_INVALID_ARGUMENT);
+    assert_null(answer);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        SCENE_TEST(a_ready_one_knows_its_place),
+        SCENE_TEST(one_at_capacity_names_who_holds_the_slots),
+        SCENE_TEST(a_scheduled_one_knows_its_time),
+        SCENE_TEST(one_that_backs_off_knows_its_attempts_and_its_time),
+        SCENE_TEST(pauses_nodes_and_engines_are_reasons),
+        SCENE_TEST(an_engine_that_is_away_is_told_with_since_when_to_what_waits_and_what_runs),
+        SCENE_TEST(nodes_that_are_told_to_claim_nothing_do_not_serve_their_group),
+        SCENE_TEST(nodes_that_stand_aside_do_not_serve_their_group),
+        SCENE_TEST(one_that_starts_aside_never_serves),
+        SCENE_TEST(a_handed_over_one_says_so),
+        SCENE_TEST(one_that_runs_names_its_node_and_has_no_reason),
+        SCENE_TEST(why_names_who_has_the_lock_of_exclusive_dispatch),
+        SCENE_TEST(what_a_silent_node_holds_is_not_said_to_run),
+        SCENE_TEST(why_of_nothing_is_not_found),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
