@@ -9,6 +9,7 @@
 #include "engine/temporal/temporal.pb-c.h"
 
 #define ANSWER_US (5 * MICROSECONDS_PER_MS)
+#define SILENT_US (2 * GRPC_UNHEARD_US) /* what the client takes to find out */
 #define POLL_EMPTY_US (20 * MICROSECONDS_PER_SECOND)
 
 enum { FAULTS_MAX = 1024, RUNS_MAX = 16, WORKFLOWS_MAX = 20000 };
@@ -42,6 +43,8 @@ struct fake_call {
     void *context;
     int64_t due_us;
     int64_t deadline_us;
+    int64_t sent_us;
+    bool is_frozen;
     struct grpc_result result;
     uint8_t *response;
     uint8_t *details;
@@ -160,6 +163,10 @@ static bool fails_before(struct fake_call *call, enum fake_fault fault)
     case FAKE_DENIED:
         answer_error(call, GRPC_PERMISSION_DENIED, "Request unauthorized.", NULL, NULL);
         return true;
+    case FAKE_FROZEN:
+        no_answer(call, GRPC_UNKNOWN, GRPC_CAUSE_DEADLINE);
+        call->due_us = call->deadline_us;
+        return true;
     case FAKE_UNAVAILABLE:
         answer_error(call, GRPC_UNAVAILABLE, "shard status unknown", NULL, NULL);
         return true;
@@ -175,6 +182,12 @@ static void fail_after(struct fake_call *call, enum fake_fault fault)
     } else if (fault == FAKE_TIME_OUT) {
         no_answer(call, GRPC_UNKNOWN, GRPC_CAUSE_DEADLINE);
         call->due_us = call->deadline_us;
+    } else if (fault == FAKE_SLOW) {
+        call->due_us = call->due_us + FAKE_SLOW_US;
+        if (call->due_us > call->deadline_us) {
+            no_answer(call, GRPC_UNKNOWN, GRPC_CAUSE_DEADLINE);
+            call->due_us = call->deadline_us;
+        }
     } else if (fault == FAKE_GARBAGE) {
         call->result.response = (const uint8_t *)"\xff\xff";
         call->result.response_length = 2;
@@ -601,7 +614,9 @@ static enum weir_status wire_call(void *context, const struct grpc_request *requ
                                .done = request->done,
                                .context = request->context,
                                .due_us = now_of(service) + ANSWER_US,
-                               .deadline_us = now_of(service) + request->timeout_us};
+                               .deadline_us = now_of(service) + request->timeout_us,
+                               .sent_us = now_of(service),
+                               .is_frozen = fault == FAKE_FROZEN};
     service->calls = call;
     if (!fails_before(call, fault)) {
         carry_out(service, call, request);
@@ -645,7 +660,9 @@ static int64_t wire_step(void *context)
         finish(call);
     }
     for (const struct fake_call *call = service->calls; call != NULL; call = call->next) {
+        int64_t silent_us = call->sent_us + SILENT_US;
         next_us = call->due_us < next_us ? call->due_us : next_us;
+        next_us = call->is_frozen && silent_us > now_us && silent_us < next_us ? silent_us : next_us;
     }
     return next_us;
 }
@@ -668,6 +685,17 @@ static int wire_fd(void *context)
     return -1;
 }
 
+static bool wire_is_silent(void *context)
+{
+    const struct fake_temporal *service = context;
+    for (const struct fake_call *call = service->calls; call != NULL; call = call->next) {
+        if (call->is_frozen && now_of(service) - call->sent_us >= SILENT_US) {
+            return service->fault == FAKE_FROZEN;
+        }
+    }
+    return false;
+}
+
 static void wire_close(void *context)
 {
     struct fake_temporal *service = context;
@@ -685,6 +713,7 @@ struct temporal_wire fake_temporal_wire(struct fake_temporal *service)
                                   .cancel = wire_cancel,
                                   .step = wire_step,
                                   .fd = wire_fd,
+                                  .is_silent = wire_is_silent,
                                   .close = wire_close,
                                   .context = service};
 }

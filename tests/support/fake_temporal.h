@@ -20,8 +20,12 @@ enum fake_fault {
     FAKE_NAMESPACE,    /* 5 with NamespaceNotFoundFailure */
     FAKE_DENIED,       /* 7 */
     FAKE_UNAVAILABLE,  /* 14, not carried out */
+    FAKE_FROZEN,       /* not carried out; GRPC_UNKNOWN for want of time, and soon the wire is silent */
+    FAKE_SLOW,         /* carried out, and answered FAKE_SLOW_US later; the wire is not silent */
     FAKE_GARBAGE       /* carried out; the answer is no message */
 };
+
+#define FAKE_SLOW_US (5 * MICROSECONDS_PER_SECOND)
 
 struct fake_temporal;
 

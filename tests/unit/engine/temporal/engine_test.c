@@ -614,7 +614,45 @@ static void an_outage_is_told_soon_by_what_is_followed(void **state)
     }
 }
 
-/* Answers that only say no come from a service that is there. */
+/* Its calls' own deadlines are ten seconds away. */
+static void a_frozen_service_is_told_of_within_eight_seconds(void **state)
+{
+    struct bench bench;
+    (void)state;
+    open_bench(&bench);
+    start_and_follow(&bench, ID_ONE);
+    pass(&bench, 5 * SECOND_US);
+    fake_temporal_set_fault(bench.service, FAKE_FROZEN);
+    pass(&bench, 3 * SECOND_US);
+    assert_int_equal(heard(&bench, REPORT_ENGINE_DOWN), 0);
+    pass(&bench, 5 * SECOND_US);
+    assert_true(heard(&bench, REPORT_ENGINE_DOWN) > 0);
+    fake_temporal_set_fault(bench.service, FAKE_FINE);
+    pass(&bench, 2 * SECOND_US);
+    assert_int_equal(heard(&bench, REPORT_ENGINE_UP), 1);
+    assert_int_equal(heard(&bench, REPORT_ENDED), 0);
+    close_bench(&bench);
+}
+
+static void a_service_that_is_slow_or_still_for_a_moment_is_no_outage(void **state)
+{
+    struct bench bench;
+    (void)state;
+    open_bench(&bench);
+    start_and_follow(&bench, ID_ONE);
+    pass(&bench, 5 * SECOND_US);
+    fake_temporal_set_fault(bench.service, FAKE_SLOW);
+    pass(&bench, 300 * SECOND_US);
+    for (int i = 0; i < 20; i++) {
+        fake_temporal_set_fault(bench.service, FAKE_FINE);
+        pass(&bench, 10 * SECOND_US);
+        fake_temporal_set_fault(bench.service, FAKE_FROZEN);
+        pass(&bench, 4 * SECOND_US);
+    }
+    assert_int_equal(heard(&bench, REPORT_ENGINE_DOWN), 0);
+    close_bench(&bench);
+}
+
 /* The service answers, and only starts are of no use: nothing but the starts themselves finds out when that is over. */
 static void starts_that_go_wrong_are_tried_again_each_second(void **state)
 {
@@ -644,6 +682,7 @@ static void starts_that_go_wrong_are_tried_again_each_second(void **state)
     close_bench(&bench);
 }
 
+/* Answers that only say no come from a service that is there. */
 static void a_failed_call_or_a_refusal_is_no_outage(void **state)
 {
     static const enum fake_fault faults[] = {FAKE_THROTTLE, FAKE_DENIED, FAKE_INVALID};
@@ -819,6 +858,8 @@ int main(void)
         cmocka_unit_test(an_outage_while_runs_are_followed_ends_none),
         cmocka_unit_test(an_outage_is_told_though_nothing_is_started),
         cmocka_unit_test(an_outage_is_told_soon_by_what_is_followed),
+        cmocka_unit_test(a_frozen_service_is_told_of_within_eight_seconds),
+        cmocka_unit_test(a_service_that_is_slow_or_still_for_a_moment_is_no_outage),
         cmocka_unit_test(starts_that_go_wrong_are_tried_again_each_second),
         cmocka_unit_test(a_failed_call_or_a_refusal_is_no_outage),
         cmocka_unit_test(a_cancel_is_passed_on_once),
