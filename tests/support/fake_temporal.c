@@ -58,6 +58,10 @@ struct fake_temporal {
     enum fake_fault faults[FAULTS_MAX];
     size_t fault_count;
     enum fake_fault fault;
+    double limit;
+    double tokens;
+    int64_t tokens_us;
+    size_t throttled;
     bool lists_broken;
     bool polls_refused;
     struct fake_workflow **workflows;
@@ -594,6 +598,21 @@ static void carry_out(struct fake_temporal *service, struct fake_call *call, con
     }
 }
 
+static bool is_over_the_limit(struct fake_temporal *service)
+{
+    int64_t now_us = now_of(service);
+    double more = service->limit * (double)(now_us - service->tokens_us) / (double)MICROSECONDS_PER_SECOND;
+    double tokens = service->tokens + more;
+    service->tokens = tokens < service->limit ? tokens : service->limit;
+    service->tokens_us = now_us;
+    if (service->limit > 0 && service->tokens < 1) {
+        service->throttled++;
+        return true;
+    }
+    service->tokens -= 1;
+    return false;
+}
+
 static enum weir_status wire_call(void *context, const struct grpc_request *request, grpc_call_id *ret_id,
                                   struct weir_error *error)
 {
@@ -618,6 +637,7 @@ static enum weir_status wire_call(void *context, const struct grpc_request *requ
                                .sent_us = now_of(service),
                                .is_frozen = fault == FAKE_FROZEN};
     service->calls = call;
+    fault = fault == FAKE_FINE && is_over_the_limit(service) ? FAKE_THROTTLE : fault;
     if (!fails_before(call, fault)) {
         carry_out(service, call, request);
         fail_after(call, fault);
@@ -756,6 +776,18 @@ void fake_temporal_push(struct fake_temporal *service, enum fake_fault fault)
 void fake_temporal_set_fault(struct fake_temporal *service, enum fake_fault fault)
 {
     service->fault = fault;
+}
+
+void fake_temporal_set_limit(struct fake_temporal *service, double calls_per_second)
+{
+    service->limit = calls_per_second;
+    service->tokens = calls_per_second;
+    service->tokens_us = now_of(service);
+}
+
+size_t fake_temporal_throttled(const struct fake_temporal *service)
+{
+    return service->throttled;
 }
 
 void fake_temporal_break_lists(struct fake_temporal *service, bool broken)

@@ -38,6 +38,11 @@ struct temporal_wire fake_temporal_wire(struct fake_temporal *service);
 void fake_temporal_push(struct fake_temporal *service, enum fake_fault fault);
 /* Every call is answered with this until FAKE_FINE. */
 void fake_temporal_set_fault(struct fake_temporal *service, enum fake_fault fault);
+/* A bucket with a second's burst for all calls of the namespace together, waiting ones included; 0: none. What finds it
+ * empty is throttled. */
+void fake_temporal_set_limit(struct fake_temporal *service, double calls_per_second);
+/* How many calls it has throttled. */
+size_t fake_temporal_throttled(const struct fake_temporal *service);
 /* Lists show nothing at all. */
 void fake_temporal_break_lists(struct fake_temporal *service, bool broken);
 /* Waiting calls are throttled. */

@@ -267,6 +267,32 @@ static void throttling_spends_nothing(void **state)
     close_bench(&bench);
 }
 
+/* By the service's own limit, which lists, looks and questions share, and on its clock: no machine's speed takes part. */
+static void starts_settle_within_a_fifth_of_the_services_limit(void **state)
+{
+    enum { LIMIT = 50, SETTLES_S = 30, COUNTED_S = 120 };
+    struct bench bench;
+    char id[UUID_TEXT_MAX];
+    int sent = 0;
+    size_t before = 0;
+    (void)state;
+    open_bench(&bench);
+    fake_temporal_set_limit(bench.service, LIMIT);
+    for (int ms = 0; ms < (SETTLES_S + COUNTED_S) * 1000; ms += 10) {
+        for (size_t room = engine_room(bench.engine); room > 0; room--) {
+            (void)snprintf(id, sizeof id, "019aa000-0000-7000-8000-%012d", sent++);
+            start_one(&bench, id);
+        }
+        pass(&bench, 10 * MICROSECONDS_PER_MS);
+        before = ms < SETTLES_S * 1000 ? heard(&bench, REPORT_STARTED) : before;
+    }
+    assert_in_range(heard(&bench, REPORT_STARTED) - before, COUNTED_S * LIMIT * 8 / 10, COUNTED_S * LIMIT * 12 / 10);
+    assert_in_range(fake_temporal_throttled(bench.service), 1, (SETTLES_S + COUNTED_S) * LIMIT / 10);
+    assert_int_equal(heard(&bench, REPORT_REFUSED), 0);
+    assert_int_equal(heard(&bench, REPORT_ENGINE_DOWN), 0);
+    close_bench(&bench);
+}
+
 static void an_id_that_is_taken_by_our_own_start_is_ours(void **state)
 {
     struct bench bench;
@@ -840,6 +866,7 @@ int main(void)
         cmocka_unit_test(what_the_service_will_never_take_is_refused_for_good),
         cmocka_unit_test(a_refusal_after_a_lost_answer_is_believed_only_when_nothing_runs),
         cmocka_unit_test(throttling_spends_nothing),
+        cmocka_unit_test(starts_settle_within_a_fifth_of_the_services_limit),
         cmocka_unit_test(an_id_that_is_taken_by_our_own_start_is_ours),
         cmocka_unit_test(an_id_that_somebody_else_took_fails_with_its_own_code),
         cmocka_unit_test(steps_are_put_back_for_nodes_that_run_steps),
