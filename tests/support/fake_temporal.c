@@ -12,7 +12,7 @@
 #define SILENT_US (2 * GRPC_UNHEARD_US) /* what the client takes to find out */
 #define POLL_EMPTY_US (20 * MICROSECONDS_PER_SECOND)
 
-enum { FAULTS_MAX = 1024, RUNS_MAX = 16, WORKFLOWS_MAX = 20000 };
+enum { FAULTS_MAX = 1024, RUNS_MAX = 16, WORKFLOWS_MAX = 20000, BUCKETS = 4096 };
 
 struct fake_run {
     char run_id[RUN_ID_MAX];
@@ -24,6 +24,7 @@ struct fake_run {
 };
 
 struct fake_workflow {
+    struct fake_workflow *next; /* in its bucket */
     char workflow_id[WORKFLOW_ID_MAX];
     char request_id[RUN_ID_MAX];
     char memo[RUN_ID_MAX];
@@ -66,6 +67,7 @@ struct fake_temporal {
     bool polls_refused;
     struct fake_workflow **workflows;
     size_t workflow_count;
+    struct fake_workflow *buckets[BUCKETS];
     struct fake_call *calls;
     grpc_call_id last_id;
     size_t counts[FAKE_METHODS];
@@ -202,12 +204,11 @@ static void fail_after(struct fake_call *call, enum fake_fault fault)
 
 static struct fake_workflow *find(const struct fake_temporal *service, const char *workflow_id)
 {
-    for (size_t i = 0; i < service->workflow_count; i++) {
-        if (strcmp(service->workflows[i]->workflow_id, workflow_id) == 0) {
-            return service->workflows[i];
-        }
+    struct fake_workflow *workflow = service->buckets[text_hash(workflow_id) % BUCKETS];
+    while (workflow != NULL && strcmp(workflow->workflow_id, workflow_id) != 0) {
+        workflow = workflow->next;
     }
-    return NULL;
+    return workflow;
 }
 
 static struct fake_workflow *find_execution(const struct fake_temporal *service, const char *id)
@@ -240,6 +241,9 @@ static struct fake_workflow *enter(struct fake_temporal *service, const char *wo
         INVARIANT(workflow != NULL);
         text_copy(workflow->workflow_id, sizeof workflow->workflow_id, workflow_id);
         service->workflows[service->workflow_count++] = workflow;
+        struct fake_workflow **bucket = &service->buckets[text_hash(workflow_id) % BUCKETS];
+        workflow->next = *bucket;
+        *bucket = workflow;
     }
     return workflow;
 }
