@@ -65,6 +65,7 @@ struct fake_temporal {
     size_t throttled;
     bool lists_broken;
     bool polls_refused;
+    int64_t polls_late_us;
     struct fake_workflow **workflows;
     size_t workflow_count;
     struct fake_workflow *buckets[BUCKETS];
@@ -799,6 +800,11 @@ void fake_temporal_break_lists(struct fake_temporal *service, bool broken)
     service->lists_broken = broken;
 }
 
+void fake_temporal_delay_polls(struct fake_temporal *service, int64_t us)
+{
+    service->polls_late_us = us;
+}
+
 void fake_temporal_refuse_polls(struct fake_temporal *service, bool refuse)
 {
     service->polls_refused = refuse;
@@ -819,7 +825,7 @@ static void wake_polls(struct fake_temporal *service, struct fake_workflow *work
             free(call->response);
             call->waits_for = NULL;
             answer_history(call, workflow, run);
-            call->due_us = now_of(service) + ANSWER_US;
+            call->due_us = now_of(service) + ANSWER_US + service->polls_late_us;
         }
     }
 }

@@ -269,6 +269,9 @@ static void found(struct temporal *engine, struct run *run, const struct describ
         return;
     }
     bool was_reset = strcmp(answer->run_id, run->closed_run_id) != 0;
+    if (strcmp(answer->run_id, run->run_id) != 0) {
+        follow_end(engine, run); /* who waits for the run before must not take its end for that of this one */
+    }
     memcpy(run->run_id, answer->run_id, sizeof run->run_id);
     if (run->has_closing && !was_reset) {
         end_confirmed(engine, run);

@@ -270,7 +270,7 @@ static void throttling_spends_nothing(void **state)
 /* By the service's own limit, which lists, looks and questions share, and on its clock: no machine's speed takes part. */
 static void starts_settle_within_a_fifth_of_the_services_limit(void **state)
 {
-    enum { LIMIT = 50, SETTLES_S = 30, COUNTED_S = 120 };
+    enum { LIMIT = 50, SETTLES_S = 30, COUNTED_S = 60 };
     struct bench bench;
     char id[UUID_TEXT_MAX];
     int sent = 0;
@@ -567,6 +567,36 @@ static void a_workflow_that_was_reset_is_followed_on(void **state)
     pass(&bench, 5 * SECOND_US);
     assert_int_equal(last(&bench, REPORT_ENDED)->end_state, END_COMPLETED);
     close_bench(&bench);
+}
+
+/* A description has told of the next run already: the call that waited for the one before it says nothing new, neither that
+ * the workflow was terminated, nor that the end of the next run was read. */
+static void a_waiting_call_that_is_late_says_nothing_of_the_next_run(void **state)
+{
+    (void)state;
+    for (int was_reset = 0; was_reset < 2; was_reset++) {
+        struct bench bench;
+        open_bench(&bench);
+        engine_want_slots(bench.engine, "acme", true);
+        start_and_follow(&bench, ID_ONE);
+        assert_int_equal(fake_temporal_polls_waiting(bench.service), 1);
+        fake_temporal_delay_polls(bench.service, 3 * SECOND_US);
+        if (was_reset) {
+            fake_temporal_break_lists(bench.service, true);
+            fake_temporal_reset(bench.service, ID_ONE);
+        } else {
+            fake_temporal_go_on(bench.service, ID_ONE, RUN_STATUS_CONTINUED_AS_NEW);
+        }
+        engine_describe(bench.engine, ID_ONE, 5);
+        pass(&bench, 4 * SECOND_US);
+        assert_int_equal(heard(&bench, REPORT_ENDED), 0);
+        fake_temporal_break_lists(bench.service, false);
+        fake_temporal_delay_polls(bench.service, 30 * SECOND_US); /* the list alone */
+        fake_temporal_end(bench.service, ID_ONE, RUN_STATUS_COMPLETED, "2");
+        pass(&bench, 4 * SECOND_US);
+        assert_int_equal(last(&bench, REPORT_ENDED)->end_state, END_COMPLETED);
+        close_bench(&bench);
+    }
 }
 
 static void a_workflow_that_is_deleted_does_not_hold_its_slot(void **state)
@@ -881,6 +911,7 @@ int main(void)
         cmocka_unit_test(an_end_is_seen_whatever_else_is_out_of_order),
         cmocka_unit_test(a_chain_is_followed_to_its_real_end),
         cmocka_unit_test(a_workflow_that_was_reset_is_followed_on),
+        cmocka_unit_test(a_waiting_call_that_is_late_says_nothing_of_the_next_run),
         cmocka_unit_test(a_workflow_that_is_deleted_does_not_hold_its_slot),
         cmocka_unit_test(an_outage_while_runs_are_followed_ends_none),
         cmocka_unit_test(an_outage_is_told_though_nothing_is_started),
