@@ -104,12 +104,31 @@ static pid_t start_server(const struct bench *bench, const char *installed, int 
 
 /* --- the plain loop --- */
 
+/* The longest time in which nothing became of any start: who stood still, when a turn took long. */
+struct pauses {
+    size_t seen;
+    double seen_at;
+    double longest;
+};
+
+static void note_progress(struct pauses *pauses, size_t count)
+{
+    double now = bench_now();
+    double pause = now - pauses->seen_at;
+    pauses->longest = pause > pauses->longest ? pause : pauses->longest;
+    if (count != pauses->seen) {
+        pauses->seen = count;
+        pauses->seen_at = now;
+    }
+}
+
 struct loop {
     struct grpc_client *client;
     size_t next; /* number of the next start, never used twice */
     size_t left;
     size_t under_way;
     size_t fine;
+    struct pauses pauses;
 };
 
 static void start_one(struct loop *loop);
@@ -167,6 +186,7 @@ static bool run_loop(struct loop *loop, size_t starts)
         if (loop->under_way > 0 && wait_us > 0) {
             (void)poll(&polled, 1, wait_us < MICROSECONDS_PER_SECOND ? (int)(wait_us / MICROSECONDS_PER_MS) + 1 : 1000);
         }
+        note_progress(&loop->pauses, loop->fine);
         BENCH_CHECK(bench_now() < end);
     }
     return loop->fine == starts;
@@ -187,8 +207,11 @@ static void await_server(struct loop *loop)
 static double time_loop(struct loop *loop, size_t starts)
 {
     double began = bench_now();
+    loop->pauses = (struct pauses){.seen_at = began};
     BENCH_CHECK(run_loop(loop, starts));
-    return bench_now() - began;
+    double seconds = bench_now() - began;
+    printf("temporal-service: loop %5.2f s, longest pause %4.0f ms\n", seconds, loop->pauses.longest * 1e3);
+    return seconds;
 }
 
 /* From the enqueue to the last record. */
@@ -197,8 +220,18 @@ static double time_weir(struct temporal_scene *scene, struct store *store, size_
     size_t before = atomic_load(&scene->dispatched);
     double began = bench_now();
     fixture_fill_with(store, TEMPORAL_WORKFLOW, 0, TEMPORAL_WORKSPACES, starts);
-    temporal_scene_await(scene, before + starts);
-    return bench_now() - began;
+    double filled = bench_now();
+    struct pauses pauses = {.seen_at = filled};
+    for (size_t count = 0; count < starts; count = atomic_load(&scene->dispatched) - before) {
+        struct timespec pause = {.tv_nsec = 1000000};
+        (void)nanosleep(&pause, NULL);
+        note_progress(&pauses, count);
+        BENCH_CHECK(bench_now() - began < RUN_SECONDS_MAX);
+    }
+    double seconds = bench_now() - began;
+    printf("temporal-service: weir %5.2f s, longest pause %4.0f ms; the enqueue took %.0f ms of it\n", seconds,
+           pauses.longest * 1e3, (filled - began) * 1e3);
+    return seconds;
 }
 
 static void take_turns(struct bench *bench, struct loop *loop, const char *address, size_t starts)

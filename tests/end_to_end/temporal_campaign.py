@@ -184,9 +184,9 @@ class Campaign:
         self.be_away('outage', self.server.kill, self.server.start_and_watch)
 
     def be_away(self, what, begin, end):
-        """`end` returns the moment from which on the service can be reached. From it to the first start: of a client of the
-        official SDK that tries all the time (what is the service's own), of weir, and of weir one that was not even claimed
-        then, for which what was under way must be answered first. Nothing else goes wrong meanwhile."""
+        """`end` returns the moment from which on the service can be reached. From it to the first start: of a client of
+        the official SDK that tries all the time (what is the service's own), of weir, and of weir one that was not even
+        claimed then, for which what was under way must be answered first. Nothing else goes wrong meanwhile."""
         loses, delay_seconds = self.proxy.loses, self.proxy.delay_seconds
         client = PlainClient(self.proxy.address)
         begin()
@@ -206,8 +206,8 @@ class Campaign:
         ours = wait_for('a start after the ' + what, lambda: first('dispatched_at'), 300) - moment
         fresh = wait_for('a new claim\'s start after the ' + what, lambda: first('claimed_at'), 300) - moment
         self.proxy.loses, self.proxy.delay_seconds = loses, delay_seconds
-        self.resumed.append(f'after the {what} of {self.outage_seconds} s a plain start succeeded after {plain:.2f} s, one of '
-                            f'weir after {ours:.2f} s (goal {RESUME_SECONDS} s), one claimed since after {fresh:.2f} s')
+        self.resumed.append(f'after the {what} of {self.outage_seconds} s a plain start succeeded after {plain:.2f} s, one '
+                            f'of weir after {ours:.2f} s (goal {RESUME_SECONDS} s), one claimed since after {fresh:.2f} s')
         say(self.resumed[-1])
 
     def faults_are_enough(self):

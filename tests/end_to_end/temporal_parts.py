@@ -204,7 +204,8 @@ class Server:
         assert not several, f'more than one run: {several}'
 
 
-# Of PlainClient: prints the time of each start that succeeds; a fresh connection each time, so that none is half open.
+# Of PlainClient: prints the time of each start that succeeds, beside what the SDK itself has to say; a fresh connection
+# each time, so that none is half open.
 CLIENT = '''
 import asyncio, sys, time
 from datetime import timedelta
@@ -215,7 +216,7 @@ async def main():
             client = await asyncio.wait_for(Client.connect(sys.argv[1]), 1)
             await client.start_workflow("Noop", {}, id=f"plain-{time.time()}", task_queue="nobody",
                                         rpc_timeout=timedelta(seconds=1))
-            print(time.time(), flush=True)
+            print("started", time.time(), flush=True)
         except BaseException:
             pass
         await asyncio.sleep(0.05)
@@ -235,8 +236,9 @@ class PlainClient:
         """The time of its first success after that of `moment`."""
         while True:
             for line in self.seen.split(b'\n')[:-1]:
-                if float(line) > moment:
-                    return float(line)
+                words = line.split()
+                if len(words) == 2 and words[0] == b'started' and float(words[1]) > moment:
+                    return float(words[1])
             told, _, _ = select.select([self.process.stdout], [], [], START_SECONDS)
             assert told, f'no plain start in {START_SECONDS} s'
             self.seen += os.read(self.process.stdout.fileno(), 65536)
