@@ -19,15 +19,13 @@ import os
 import random
 import shutil
 import signal
-import socket
 import sys
 import tempfile
-import threading
 import time
 
 from harness import Weir
 from postgres_server import PostgresServer
-from temporal_parts import FOLDER, Server
+from temporal_parts import FOLDER, PlainClient, Server
 from temporal_proxy import FATES, Proxy
 from temporal_scene import prepare
 from waiting import wait_for
@@ -151,11 +149,14 @@ class Campaign:
 
     def sever(self):
         """No byte comes through, on connections of before nor on new ones, and nobody is told; then it is as before."""
-        self.proxy.half_open()
-        self.proxy.swallows = True
-        time.sleep(self.outage_seconds)
-        self.proxy.swallows = False
-        self.watch_resumption('severed network', time.time())
+        def begin():
+            self.proxy.half_open()
+            self.proxy.swallows = True
+
+        def end():
+            self.proxy.swallows = False
+            return time.time()
+        self.be_away('severed network', begin, end)
 
     def half_open(self):
         self.proxy.half_open()
@@ -174,40 +175,40 @@ class Campaign:
         self.worker = self.server.worker('q')
 
     def freeze(self):
-        self.server.freeze(True)
-        time.sleep(self.outage_seconds)
-        self.server.freeze(False)
-        self.watch_resumption('freeze', time.time())
+        def end():
+            self.server.freeze(False)
+            return time.time()
+        self.be_away('freeze', lambda: self.server.freeze(True), end)
 
     def outage(self):
-        self.server.kill()
+        self.be_away('outage', self.server.kill, self.server.start_and_watch)
+
+    def be_away(self, what, begin, end):
+        """`end` returns the moment from which on the service can be reached. From it to the first start: of a client of
+        the official SDK that tries all the time (what is the service's own), of weir, and of weir one that was not even
+        claimed then, for which what was under way must be answered first. Nothing else goes wrong meanwhile."""
+        loses, delay_seconds = self.proxy.loses, self.proxy.delay_seconds
+        client = PlainClient(self.proxy.address)
+        begin()
         time.sleep(self.outage_seconds)
-        listening = threading.Thread(target=self.watch_port)
-        listening.start()
-        self.server.start()
-        listening.join()
+        self.proxy.loses, self.proxy.delay_seconds = 0.0, 0.0
+        moment = end()
 
-    def watch_port(self):
-        """The moment at which the service takes connections again."""
-        while True:
-            with socket.socket() as probe:
-                if probe.connect_ex(('127.0.0.1', self.server.port)) == 0:
-                    break
-            time.sleep(0.005)
-        self.watch_resumption('outage', time.time())
-
-    def watch_resumption(self, what, moment):
-        """From the service's return to the first start that was not yet under way then, by the claim's time."""
-        def first():
+        def first(column):
             found = self.ask(f'''SELECT min(dispatched_at) FROM (
                 SELECT claimed_at, dispatched_at FROM workflow_execution_queue
                 UNION ALL SELECT claimed_at, dispatched_at FROM workflow_executions) AS both_tables
-                WHERE least(claimed_at, dispatched_at) > {int(moment * 1e6)}''')
+                WHERE least({column}, dispatched_at) > {int(moment * 1e6)}''')
             self.tend()
             return int(found) / 1e6 if found else None
-        seconds = wait_for('a start after the ' + what, first, 300) - moment
-        self.resumed.append((what, seconds))
-        say(f'{seconds:.2f} s after the end of the {what} of {self.outage_seconds} s a new start is on record')
+        plain = client.first_after(moment) - moment
+        client.close()
+        ours = wait_for('a start after the ' + what, lambda: first('dispatched_at'), 300) - moment
+        fresh = wait_for('a new claim\'s start after the ' + what, lambda: first('claimed_at'), 300) - moment
+        self.proxy.loses, self.proxy.delay_seconds = loses, delay_seconds
+        self.resumed.append(f'after the {what} of {self.outage_seconds} s a plain start succeeded after {plain:.2f} s, one '
+                            f'of weir after {ours:.2f} s (goal {RESUME_SECONDS} s), one claimed since after {fresh:.2f} s')
+        say(self.resumed[-1])
 
     def faults_are_enough(self):
         return (self.kills >= self.kills_wanted and all(self.deaths[point] for point in POINTS)
@@ -319,8 +320,8 @@ class Campaign:
         self.drain()
         self.check()
         say(f'of its own accord the service could not go on {self.mended} times, and was restarted')
-        for what, seconds in self.resumed:
-            say(f'resumed {seconds:.2f} s after the {what} (goal {RESUME_SECONDS} s)')
+        for words in self.resumed:
+            say(words)
 
     def close(self):
         self.weir.close()

@@ -162,6 +162,9 @@ def a_node_that_is_stopped_hands_over_at_once_what_runs(weir):
 
 
 def a_rate_limit_slows_starts_down_and_fails_none(weir):
+    """That a real service's refusals are understood. Its limit goes by the wall clock, and a busy machine does not use it
+    up: how close to a limit starts settle (within a fifth) is tested where no machine's speed takes part, on a virtual
+    clock in unit/engine/temporal: engine, pace."""
     limit = 50
     server = Server(settings=[f'frontend.namespaceRPS={limit}', 'frontend.namespaceBurstRatio=1.0'])
     prepare(weir, server, queue='nobody', waits_max=0)

@@ -7,10 +7,12 @@ import os
 import select
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 
 from ports import free_port
 from waiting import wait_for
@@ -110,6 +112,23 @@ class Server:
         wait_for('the server', lambda: self.process.poll() is not None or self.is_ready(), START_SECONDS)
         return self.process.poll() is None
 
+    def start_and_watch(self):
+        """Starts it again, and returns the moment at which it took connections."""
+        moments = []
+
+        def watch():
+            while True:
+                with socket.socket() as probe:
+                    if probe.connect_ex(('127.0.0.1', self.port)) == 0:
+                        moments.append(time.time())
+                        return
+                time.sleep(0.005)
+        watching = threading.Thread(target=watch)
+        watching.start()
+        self.start()
+        watching.join()
+        return moments[0]
+
     def is_ready(self):
         return self.problem() == ''
 
@@ -183,6 +202,55 @@ class Server:
         found = wait_for('every execution in the list', listed)
         several = {id: runs for id, runs in found.items() if len(runs) != 1}
         assert not several, f'more than one run: {several}'
+
+
+# Of PlainClient: prints the time of each start that succeeds, beside what the SDK itself has to say. Four tries a second,
+# each on a connection of its own, so that none waits for one that is half open, and each with the time that weir gives a
+# start.
+CLIENT = '''
+import asyncio, sys, time
+from datetime import timedelta
+from temporalio.client import Client
+async def start():
+    try:
+        client = await asyncio.wait_for(Client.connect(sys.argv[1]), 1)
+        await client.start_workflow("Noop", {}, id=f"plain-{time.time()}", task_queue="nobody",
+                                    rpc_timeout=timedelta(seconds=10))
+        print("started", time.time(), flush=True)
+    except Exception:
+        pass
+async def main():
+    tries = set()
+    while True:
+        tries.add(asyncio.create_task(start()))
+        await asyncio.sleep(0.25)
+        tries = {task for task in tries if not task.done()}
+asyncio.run(main())
+'''
+
+
+class PlainClient:
+    """A client of the official SDK that tries to start a workflow all the time: when does the service take starts again?"""
+
+    def __init__(self, address):
+        self.process = subprocess.Popen([os.path.join(FOLDER, 'venv', 'bin', 'python'), '-c', CLIENT, address],
+                                        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        self.seen = b''
+
+    def first_after(self, moment):
+        """The time of its first success after that of `moment`."""
+        while True:
+            for line in self.seen.split(b'\n')[:-1]:
+                words = line.split()
+                if len(words) == 2 and words[0] == b'started' and float(words[1]) > moment:
+                    return float(words[1])
+            told, _, _ = select.select([self.process.stdout], [], [], START_SECONDS)
+            assert told, f'no plain start in {START_SECONDS} s'
+            self.seen += os.read(self.process.stdout.fileno(), 65536)
+
+    def close(self):
+        self.process.kill()
+        self.process.wait()
 
 
 class Worker:

@@ -8,36 +8,16 @@ usage: temporal_resume.py BINARY [SECONDS [ROUNDS]]      SECONDS: how long each 
 """
 
 import os
-import socket
-import subprocess
 import sys
 import tempfile
 import time
 
 from harness import Weir
 from postgres_server import PostgresServer
-from temporal_parts import FOLDER, Server
+from temporal_parts import FOLDER, PlainClient, Server
 from temporal_proxy import Proxy
 from temporal_scene import enqueue_many, prepare, serve
 from waiting import wait_for
-
-# Prints the time of each start that succeeds; a fresh connection each time, so that none is half open.
-CLIENT = '''
-import asyncio, sys, time
-from datetime import timedelta
-from temporalio.client import Client
-async def main():
-    for i in range(10 ** 9):
-        try:
-            client = await asyncio.wait_for(Client.connect(sys.argv[1]), 1)
-            await client.start_workflow("Noop", {}, id=f"plain-{time.time()}", task_queue="nobody",
-                                        rpc_timeout=timedelta(seconds=1))
-            print(time.time(), flush=True)
-        except BaseException:
-            pass
-        await asyncio.sleep(0.05)
-asyncio.run(main())
-'''
 
 
 class Scene:
@@ -74,14 +54,12 @@ class Scene:
         time.sleep(1)
         enqueue_many(self.weir, 20)
         self.dispatched += 20
-        client = subprocess.Popen([os.path.join(FOLDER, 'venv', 'bin', 'python'), '-c', CLIENT, self.proxy.address],
-                                  stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        client = PlainClient(self.proxy.address)
         time.sleep(seconds)
         moment = end()
-        plain = float(client.stdout.readline())
+        plain = client.first_after(moment)
         ours = wait_for('a start', lambda: self.first_after(moment), 300)
-        client.kill()
-        client.wait()
+        client.close()
         print(f'{name:10} {seconds:3} s: first start through weir after {ours - moment:.2f} s, by a plain client after '
               f'{plain - moment:.2f} s', flush=True)
         self.start_some(5)
@@ -90,16 +68,7 @@ class Scene:
         self.server.kill()
 
     def restart(self):
-        """The moment at which it listens again."""
-        found = []
-
-        def listens():
-            with socket.socket() as probe:
-                return probe.connect_ex(('127.0.0.1', self.server.port)) == 0
-        self.server.is_ready = lambda: listens() and (found.append(time.time()) or True)
-        self.server.start()
-        del self.server.is_ready
-        return found[0]
+        return self.server.start_and_watch()
 
     def freeze(self):
         self.server.freeze(True)

@@ -9,9 +9,10 @@
 #include "engine/temporal/temporal.pb-c.h"
 
 #define ANSWER_US (5 * MICROSECONDS_PER_MS)
+#define SILENT_US (2 * GRPC_UNHEARD_US) /* what the client takes to find out */
 #define POLL_EMPTY_US (20 * MICROSECONDS_PER_SECOND)
 
-enum { FAULTS_MAX = 1024, RUNS_MAX = 16, WORKFLOWS_MAX = 20000 };
+enum { FAULTS_MAX = 1024, RUNS_MAX = 16, WORKFLOWS_MAX = 20000, BUCKETS = 4096 };
 
 struct fake_run {
     char run_id[RUN_ID_MAX];
@@ -23,6 +24,7 @@ struct fake_run {
 };
 
 struct fake_workflow {
+    struct fake_workflow *next; /* in its bucket */
     char workflow_id[WORKFLOW_ID_MAX];
     char request_id[RUN_ID_MAX];
     char memo[RUN_ID_MAX];
@@ -42,6 +44,8 @@ struct fake_call {
     void *context;
     int64_t due_us;
     int64_t deadline_us;
+    int64_t sent_us;
+    bool is_frozen;
     struct grpc_result result;
     uint8_t *response;
     uint8_t *details;
@@ -55,10 +59,16 @@ struct fake_temporal {
     enum fake_fault faults[FAULTS_MAX];
     size_t fault_count;
     enum fake_fault fault;
+    double limit;
+    double tokens;
+    int64_t tokens_us;
+    size_t throttled;
     bool lists_broken;
     bool polls_refused;
+    int64_t polls_late_us;
     struct fake_workflow **workflows;
     size_t workflow_count;
+    struct fake_workflow *buckets[BUCKETS];
     struct fake_call *calls;
     grpc_call_id last_id;
     size_t counts[FAKE_METHODS];
@@ -160,6 +170,10 @@ static bool fails_before(struct fake_call *call, enum fake_fault fault)
     case FAKE_DENIED:
         answer_error(call, GRPC_PERMISSION_DENIED, "Request unauthorized.", NULL, NULL);
         return true;
+    case FAKE_FROZEN:
+        no_answer(call, GRPC_UNKNOWN, GRPC_CAUSE_DEADLINE);
+        call->due_us = call->deadline_us;
+        return true;
     case FAKE_UNAVAILABLE:
         answer_error(call, GRPC_UNAVAILABLE, "shard status unknown", NULL, NULL);
         return true;
@@ -175,6 +189,12 @@ static void fail_after(struct fake_call *call, enum fake_fault fault)
     } else if (fault == FAKE_TIME_OUT) {
         no_answer(call, GRPC_UNKNOWN, GRPC_CAUSE_DEADLINE);
         call->due_us = call->deadline_us;
+    } else if (fault == FAKE_SLOW) {
+        call->due_us = call->due_us + FAKE_SLOW_US;
+        if (call->due_us > call->deadline_us) {
+            no_answer(call, GRPC_UNKNOWN, GRPC_CAUSE_DEADLINE);
+            call->due_us = call->deadline_us;
+        }
     } else if (fault == FAKE_GARBAGE) {
         call->result.response = (const uint8_t *)"\xff\xff";
         call->result.response_length = 2;
@@ -185,12 +205,11 @@ static void fail_after(struct fake_call *call, enum fake_fault fault)
 
 static struct fake_workflow *find(const struct fake_temporal *service, const char *workflow_id)
 {
-    for (size_t i = 0; i < service->workflow_count; i++) {
-        if (strcmp(service->workflows[i]->workflow_id, workflow_id) == 0) {
-            return service->workflows[i];
-        }
+    struct fake_workflow *workflow = service->buckets[text_hash(workflow_id) % BUCKETS];
+    while (workflow != NULL && strcmp(workflow->workflow_id, workflow_id) != 0) {
+        workflow = workflow->next;
     }
-    return NULL;
+    return workflow;
 }
 
 static struct fake_workflow *find_execution(const struct fake_temporal *service, const char *id)
@@ -223,6 +242,9 @@ static struct fake_workflow *enter(struct fake_temporal *service, const char *wo
         INVARIANT(workflow != NULL);
         text_copy(workflow->workflow_id, sizeof workflow->workflow_id, workflow_id);
         service->workflows[service->workflow_count++] = workflow;
+        struct fake_workflow **bucket = &service->buckets[text_hash(workflow_id) % BUCKETS];
+        workflow->next = *bucket;
+        *bucket = workflow;
     }
     return workflow;
 }
@@ -581,6 +603,21 @@ static void carry_out(struct fake_temporal *service, struct fake_call *call, con
     }
 }
 
+static bool is_over_the_limit(struct fake_temporal *service)
+{
+    int64_t now_us = now_of(service);
+    double more = service->limit * (double)(now_us - service->tokens_us) / (double)MICROSECONDS_PER_SECOND;
+    double tokens = service->tokens + more;
+    service->tokens = tokens < service->limit ? tokens : service->limit;
+    service->tokens_us = now_us;
+    if (service->limit > 0 && service->tokens < 1) {
+        service->throttled++;
+        return true;
+    }
+    service->tokens -= 1;
+    return false;
+}
+
 static enum weir_status wire_call(void *context, const struct grpc_request *request, grpc_call_id *ret_id,
                                   struct weir_error *error)
 {
@@ -601,8 +638,11 @@ static enum weir_status wire_call(void *context, const struct grpc_request *requ
                                .done = request->done,
                                .context = request->context,
                                .due_us = now_of(service) + ANSWER_US,
-                               .deadline_us = now_of(service) + request->timeout_us};
+                               .deadline_us = now_of(service) + request->timeout_us,
+                               .sent_us = now_of(service),
+                               .is_frozen = fault == FAKE_FROZEN};
     service->calls = call;
+    fault = fault == FAKE_FINE && is_over_the_limit(service) ? FAKE_THROTTLE : fault;
     if (!fails_before(call, fault)) {
         carry_out(service, call, request);
         fail_after(call, fault);
@@ -645,7 +685,9 @@ static int64_t wire_step(void *context)
         finish(call);
     }
     for (const struct fake_call *call = service->calls; call != NULL; call = call->next) {
+        int64_t silent_us = call->sent_us + SILENT_US;
         next_us = call->due_us < next_us ? call->due_us : next_us;
+        next_us = call->is_frozen && silent_us > now_us && silent_us < next_us ? silent_us : next_us;
     }
     return next_us;
 }
@@ -668,6 +710,17 @@ static int wire_fd(void *context)
     return -1;
 }
 
+static bool wire_is_silent(void *context)
+{
+    const struct fake_temporal *service = context;
+    for (const struct fake_call *call = service->calls; call != NULL; call = call->next) {
+        if (call->is_frozen && now_of(service) - call->sent_us >= SILENT_US) {
+            return service->fault == FAKE_FROZEN;
+        }
+    }
+    return false;
+}
+
 static void wire_close(void *context)
 {
     struct fake_temporal *service = context;
@@ -685,6 +738,7 @@ struct temporal_wire fake_temporal_wire(struct fake_temporal *service)
                                   .cancel = wire_cancel,
                                   .step = wire_step,
                                   .fd = wire_fd,
+                                  .is_silent = wire_is_silent,
                                   .close = wire_close,
                                   .context = service};
 }
@@ -729,9 +783,26 @@ void fake_temporal_set_fault(struct fake_temporal *service, enum fake_fault faul
     service->fault = fault;
 }
 
+void fake_temporal_set_limit(struct fake_temporal *service, double calls_per_second)
+{
+    service->limit = calls_per_second;
+    service->tokens = calls_per_second;
+    service->tokens_us = now_of(service);
+}
+
+size_t fake_temporal_throttled(const struct fake_temporal *service)
+{
+    return service->throttled;
+}
+
 void fake_temporal_break_lists(struct fake_temporal *service, bool broken)
 {
     service->lists_broken = broken;
+}
+
+void fake_temporal_delay_polls(struct fake_temporal *service, int64_t us)
+{
+    service->polls_late_us = us;
 }
 
 void fake_temporal_refuse_polls(struct fake_temporal *service, bool refuse)
@@ -754,7 +825,7 @@ static void wake_polls(struct fake_temporal *service, struct fake_workflow *work
             free(call->response);
             call->waits_for = NULL;
             answer_history(call, workflow, run);
-            call->due_us = now_of(service) + ANSWER_US;
+            call->due_us = now_of(service) + ANSWER_US + service->polls_late_us;
         }
     }
 }

@@ -20,8 +20,12 @@ enum fake_fault {
     FAKE_NAMESPACE,    /* 5 with NamespaceNotFoundFailure */
     FAKE_DENIED,       /* 7 */
     FAKE_UNAVAILABLE,  /* 14, not carried out */
+    FAKE_FROZEN,       /* not carried out; GRPC_UNKNOWN for want of time, and soon the wire is silent */
+    FAKE_SLOW,         /* carried out, and answered FAKE_SLOW_US later; the wire is not silent */
     FAKE_GARBAGE       /* carried out; the answer is no message */
 };
+
+#define FAKE_SLOW_US (5 * MICROSECONDS_PER_SECOND)
 
 struct fake_temporal;
 
@@ -34,8 +38,15 @@ struct temporal_wire fake_temporal_wire(struct fake_temporal *service);
 void fake_temporal_push(struct fake_temporal *service, enum fake_fault fault);
 /* Every call is answered with this until FAKE_FINE. */
 void fake_temporal_set_fault(struct fake_temporal *service, enum fake_fault fault);
+/* A bucket with a second's burst for all calls of the namespace together, waiting ones included; 0: none. What finds it
+ * empty is throttled. */
+void fake_temporal_set_limit(struct fake_temporal *service, double calls_per_second);
+/* How many calls it has throttled. */
+size_t fake_temporal_throttled(const struct fake_temporal *service);
 /* Lists show nothing at all. */
 void fake_temporal_break_lists(struct fake_temporal *service, bool broken);
+/* Waiting calls hear of an end so much later. */
+void fake_temporal_delay_polls(struct fake_temporal *service, int64_t us);
 /* Waiting calls are throttled. */
 void fake_temporal_refuse_polls(struct fake_temporal *service, bool refuse);
 

@@ -288,6 +288,9 @@ static enum weir_status read_event(const TemporalApi__HistoryEvent *event, struc
             go_on_as(closing, event->failed->new_execution_run_id);
             read_failure(event->failed->failure, closing);
         }
+        if (event->failed != NULL && event->failed->failure != NULL && closing->error == NULL) {
+            return WEIR_OUT_OF_MEMORY; /* it is read again */
+        }
         break;
     case EVENT_TIMED_OUT:
         closing->kind = CLOSING_TIMED_OUT;
@@ -296,6 +299,9 @@ static enum weir_status read_event(const TemporalApi__HistoryEvent *event, struc
         }
         text_copy(closing->error_code, sizeof closing->error_code, "timed_out");
         closing->error = strdup("the workflow's own time-out has passed");
+        if (closing->error == NULL) {
+            return WEIR_OUT_OF_MEMORY;
+        }
         break;
     case EVENT_CANCELED:
         closing->kind = CLOSING_CANCELED;

@@ -27,6 +27,11 @@ static int client_fd(void *context)
     return grpc_client_fd(context);
 }
 
+static bool client_is_silent(void *context)
+{
+    return grpc_client_is_silent(context);
+}
+
 static void client_close(void *context)
 {
     grpc_client_close(context);
@@ -71,6 +76,7 @@ enum weir_status temporal_open(const struct temporal_options *options, struct en
                                  .cancel = client_cancel,
                                  .step = client_step,
                                  .fd = client_fd,
+                                 .is_silent = client_is_silent,
                                  .close = client_close,
                                  .context = client};
     return temporal_open_on(options, &wire, ret_engine, error);

@@ -53,10 +53,9 @@ static void add_step(const struct temporal *engine, const struct run *run, struc
     step->error = report->error == NULL ? NULL : strdup(report->error);
 }
 
-/* The execution has ended; `closing` is used up. */
-static void report_end(struct temporal *engine, struct run *run, struct closing *closing)
+/* Takes what `closing` holds. */
+static void fill_end(const struct temporal *engine, const struct run *run, struct report *report, struct closing *closing)
 {
-    struct report *report = run_report(run, REPORT_ENDED);
     report->end_state = end_state_of(run, closing);
     if (report->end_state != END_COMPLETED) {
         memcpy(report->error_code, closing->error_code, sizeof report->error_code);
@@ -75,6 +74,15 @@ static void report_end(struct temporal *engine, struct run *run, struct closing 
         free(report->step.error);
         report->step.error = strdup(note);
     }
+}
+
+/* The execution has ended; `closing` is used up. */
+static void report_end(struct temporal *engine, struct run *run, struct closing *closing)
+{
+    struct report *report = run_report(engine, run, REPORT_ENDED);
+    if (report != NULL) {
+        fill_end(engine, run, report, closing);
+    }
     closing_close(closing);
     follow_end(engine, run);
     run_start_is_over(engine, run);
@@ -84,8 +92,8 @@ static void report_end(struct temporal *engine, struct run *run, struct closing 
     }
     call_forget(run->call, false);
     run_due(engine, run, TIME_NEVER);
-    run->state = RUN_ENDED;
-    engine_report(&engine->base, report);
+    run->state = RUN_ENDED; /* also when nobody could be told: it waits for the node to give it up */
+    run_say(engine, report);
 }
 
 void end_recorded(struct temporal *engine, struct run *run, enum weir_status status)

@@ -166,6 +166,12 @@ static void WEIR_PRINTF(4, 5)
     teller->tell(teller->context, finding, check, text);
 }
 
+/* What went wrong; an answer that is fine and cannot be read is of something else. */
+static const char *words_of(const struct waited *waited)
+{
+    return waited->error.message[0] == '\0' ? "what answers is no Temporal service" : waited->error.message;
+}
+
 static bool examine_server(struct temporal_operator *operator, const struct teller * teller)
 {
     struct waited waited;
@@ -180,8 +186,7 @@ static bool examine_server(struct temporal_operator *operator, const struct tell
         say(teller, FINDING_FINE, "temporal", "%s answers in %.1f ms, server %s, %s", operator->address, ms,
             version, operator->tls ? "over TLS" : "without TLS");
     } else {
-        say(teller, FINDING_PROBLEM, "temporal", "%s: %s%s%s", operator->address,
-            waited.error.message[0] == '\0' ? "what answers is no Temporal service" : waited.error.message,
+        say(teller, FINDING_PROBLEM, "temporal", "%s: %s%s%s", operator->address, words_of(&waited),
             waited.error.hint[0] == '\0' ? "" : "; ", waited.error.hint);
     }
     return is_fine;
@@ -198,7 +203,7 @@ static bool examine_namespace(struct temporal_operator *operator, const struct t
         look == LOOK_OK && answer_describe_namespace(waited.response.data, waited.response.length, &answer) == WEIR_OK;
     free(waited.response.data);
     if (!is_fine) {
-        say(teller, FINDING_PROBLEM, "namespace", "%s: %s", operator->namespace_name, waited.error.message);
+        say(teller, FINDING_PROBLEM, "namespace", "%s: %s", operator->namespace_name, words_of(&waited));
         return false;
     }
     duration_format(answer.retention_us, retention);
@@ -223,7 +228,7 @@ static void examine_queue(struct temporal_operator *operator, const char * queue
         look == LOOK_OK && answer_describe_task_queue(waited.response.data, waited.response.length, &pollers) == WEIR_OK;
     free(waited.response.data);
     if (!is_fine) {
-        say(teller, FINDING_PROBLEM, "workers", "'%s': %s", queue, waited.error.message);
+        say(teller, FINDING_PROBLEM, "workers", "'%s': %s", queue, words_of(&waited));
     } else if (pollers == 0) {
         say(teller, FINDING_WARNING, "workers", "nobody polls '%s': its workflows are started and wait for a worker",
             queue);

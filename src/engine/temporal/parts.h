@@ -170,6 +170,7 @@ struct temporal {
     pthread_mutex_t lock; /* of the commands */
     struct command *first;
     struct command **last;
+    bool abandons_all; /* before the commands */
     int bell_fd;
     int poll_fd; /* epoll over the bell and the wire */
     atomic_size_t admitted;
@@ -177,6 +178,7 @@ struct temporal {
     atomic_size_t starting;
     atomic_size_t window;
     atomic_bool stopped;
+    atomic_bool interrupted; /* stopped, and what is under way is not awaited */
     atomic_bool closing;
     pthread_t thread;
     bool has_thread;
@@ -218,8 +220,8 @@ struct run *run_new(const struct temporal *engine, const char *id, int64_t fence
                     const char *task_queue);
 /* NULL when out of memory. What cannot be started gets its refusal instead of a message. */
 struct run *run_of_start(struct temporal *engine, const struct engine_start *start, const struct definition *definition);
-/* Makes its refusal; it has none yet. */
-void run_refuse(struct run *run, const char *code, bool permanent, const char *text);
+/* Makes its refusal; it has none yet. False when out of memory. */
+bool run_refuse(struct run *run, const char *code, bool permanent, const char *text);
 struct run *run_find(const struct temporal *engine, const char *id);
 /* In the table; room in the heap is made. False when out of memory. */
 bool run_insert(struct temporal *engine, struct run *run);
@@ -238,8 +240,10 @@ int64_t run_back_off(struct temporal *engine, struct run *run);
 void run_hurry_all(struct temporal *engine);
 /* It no longer takes a place among the starts. */
 void run_start_is_over(struct temporal *engine, struct run *run);
-/* Aborts the process when memory is out: a report that is lost would leave an execution claimed for ever. */
-struct report *run_report(const struct run *run, enum report_kind kind);
+/* NULL when memory is out; then the node hears that a word was lost, and gives up every claim, this one too. */
+struct report *run_report(struct temporal *engine, const struct run *run, enum report_kind kind);
+/* Hands it over. NULL has no effect: see run_report(). */
+void run_say(struct temporal *engine, struct report *report);
 
 /* --- calls.c --- */
 

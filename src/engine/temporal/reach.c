@@ -1,6 +1,6 @@
-/* Whether the service is there, also while nothing is started: each call's answer tells, and when none came lately, or one
- * failed, the namespace is asked for. Only what such a probe says decides: many calls that die with one connection are one
- * failure, and the next connection may be there at once. */
+/* Whether the service is there, also while nothing is started: each call's answer tells, and when none came lately, one
+ * failed, or those that were sent wait on a connection that is silent, the namespace is asked for. Only what such a probe
+ * says decides: many calls that die with one connection are one failure, and the next connection may be there at once. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -97,6 +97,10 @@ static void probe_done(struct temporal *engine, struct run *run, const struct gr
 int64_t reach_step(struct temporal *engine, int64_t now_us)
 {
     struct reach *reach = &engine->reach;
+    if (reach->failures == 0 && engine->wire.is_silent(engine->wire.context)) {
+        reach->failures = 1; /* as a call that failed, of which those that wait hear at their deadlines only */
+        reach->due_us = now_us;
+    }
     if (reach->probe != NULL) {
         return TIME_NEVER;
     }

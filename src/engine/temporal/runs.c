@@ -9,14 +9,18 @@
 
 /* --- a start becomes a run --- */
 
-void run_refuse(struct run *run, const char *code, bool permanent, const char *text)
+bool run_refuse(struct run *run, const char *code, bool permanent, const char *text)
 {
-    run->refusal = run_report(run, REPORT_REFUSED);
+    run->refusal = report_new(REPORT_REFUSED, run->id, run->fence);
+    if (run->refusal == NULL) {
+        return false;
+    }
     run->refusal->permanent = permanent;
     run->refusal->spends_attempt = permanent;
     run->refusal->delay_us = permanent ? 0 : RETRY_BACKOFF_MAX_US;
     text_copy(run->refusal->error_code, sizeof run->refusal->error_code, code);
     run->refusal->error = strdup(text);
+    return true;
 }
 
 /* What is on record from a claim before this one: the run that was started then. */
@@ -25,11 +29,13 @@ static void remember_run(struct run *run, const struct engine_start *start)
     for (size_t i = 0; i < start->step_count; i++) {
         const struct step_record *step = &start->steps[i];
         json_t *facts = NULL;
-        if (strcmp(step->step, TEMPORAL_STEP) == 0 && step->variables != NULL &&
-            json_read(step->variables, strlen(step->variables), &facts, NULL) == WEIR_OK) {
+        if (strcmp(step->step, TEMPORAL_STEP) != 0) {
+            continue;
+        }
+        run->known = true; /* also when its facts cannot be read: it was told once the service had it */
+        if (step->variables != NULL && json_read(step->variables, strlen(step->variables), &facts, NULL) == WEIR_OK) {
             const char *run_id = json_string_value(json_object_get(facts, "run_id"));
             text_copy(run->run_id, sizeof run->run_id, run_id == NULL ? "" : run_id);
-            run->known = run_id != NULL;
             json_decref(facts);
         }
     }
@@ -55,6 +61,38 @@ struct run *run_new(const struct temporal *engine, const char *id, int64_t fence
     return run;
 }
 
+/* Its message, or why it cannot be started. False when out of memory. */
+static bool prepare(const struct temporal *engine, struct run *run, const struct engine_start *start,
+                    const struct definition *definition)
+{
+    const struct definition_temporal *temporal = definition->temporal;
+    if (temporal == NULL) {
+        return run_refuse(run, "wrong_engine", false,
+                          "this workflow has steps, and this node's engine is temporal: give it a `temporal:` section, or "
+                          "the `executor_group` of a node that runs steps");
+    }
+    if (run->task_queue[0] == '\0') {
+        return run_refuse(
+            run, "no_task_queue", false,
+            "neither the workflow's `temporal.task_queue` nor the node's setting of that name says on which task queue");
+    }
+    struct start_message message = {
+        .namespace_name = engine->namespace_name,
+        .execution_id = start->id,
+        .workspace = start->workspace,
+        .identity = engine->identity,
+        .workflow_type = temporal->workflow_type != NULL ? temporal->workflow_type : definition->name,
+        .task_queue = run->task_queue,
+        .input = start->params,
+        .input_length = start->params_length,
+        .encoding = engine->encoding,
+        .priority = start->priority,
+        .definition = temporal,
+    };
+    run->message = message_start(&message);
+    return run->message.data != NULL;
+}
+
 struct run *run_of_start(struct temporal *engine, const struct engine_start *start, const struct definition *definition)
 {
     const struct definition_temporal *temporal = definition->temporal;
@@ -69,33 +107,9 @@ struct run *run_of_start(struct temporal *engine, const struct engine_start *sta
     /* What an earlier node did is known from the age of the item alone: nothing was started before it was enqueued. */
     run->first_us -= start->handovers > 0 ? start->age_us : 0;
     remember_run(run, start);
-    if (temporal == NULL) {
-        run_refuse(run, "wrong_engine", false,
-                   "this workflow has steps, and this node's engine is temporal: give it a `temporal:` section, or the "
-                   "`executor_group` of a node that runs steps");
-    } else if (queue[0] == '\0') {
-        run_refuse(
-            run, "no_task_queue", false,
-            "neither the workflow's `temporal.task_queue` nor the node's setting of that name says on which task queue");
-    } else {
-        struct start_message message = {
-            .namespace_name = engine->namespace_name,
-            .execution_id = start->id,
-            .workspace = start->workspace,
-            .identity = engine->identity,
-            .workflow_type = temporal->workflow_type != NULL ? temporal->workflow_type : definition->name,
-            .task_queue = queue,
-            .input = start->params,
-            .input_length = start->params_length,
-            .encoding = engine->encoding,
-            .priority = start->priority,
-            .definition = temporal,
-        };
-        run->message = message_start(&message);
-        if (run->message.data == NULL) {
-            run_free(run);
-            return NULL;
-        }
+    if (!prepare(engine, run, start, definition)) {
+        run_free(run);
+        return NULL;
     }
     return run;
 }
@@ -290,9 +304,18 @@ void run_hurry_all(struct temporal *engine)
     }
 }
 
-struct report *run_report(const struct run *run, enum report_kind kind)
+struct report *run_report(struct temporal *engine, const struct run *run, enum report_kind kind)
 {
     struct report *report = report_new(kind, run->id, run->fence);
-    INVARIANT(report != NULL);
+    if (report == NULL) {
+        engine_lose_word(&engine->base);
+    }
     return report;
+}
+
+void run_say(struct temporal *engine, struct report *report)
+{
+    if (report != NULL) {
+        engine_report(&engine->base, report);
+    }
 }

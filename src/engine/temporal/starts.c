@@ -29,48 +29,70 @@ static void export_window(struct temporal *engine)
 
 /* --- what is said --- */
 
-static void say_error(struct report *report, const char *code, const char *text)
+/* NULL when out of memory: the node was told (run_report()). */
+static struct report *report_with_error(struct temporal *engine, const struct run *run, enum report_kind kind,
+                                        const char *code, const char *text)
 {
-    text_copy(report->error_code, sizeof report->error_code, code);
-    report->error = strdup(text);
+    struct report *report = run_report(engine, run, kind);
+    if (report != NULL) {
+        text_copy(report->error_code, sizeof report->error_code, code);
+        report->error = strdup(text);
+    }
+    return report;
+}
+
+static struct report *refusal_for_good(struct temporal *engine, const struct run *run, const char *code, const char *text)
+{
+    struct report *report = report_with_error(engine, run, REPORT_REFUSED, code, text);
+    if (report != NULL) {
+        report->permanent = true;
+        report->spends_attempt = true;
+    }
+    return report;
+}
+
+/* The run is forgotten; it needs no end by its own engine any more. */
+static void say_last(struct temporal *engine, struct run *run, struct report *report)
+{
+    run_remove(engine, run);
+    run_say(engine, report);
 }
 
 static void refuse_for_good(struct temporal *engine, struct run *run, const char *code, const char *text)
 {
-    struct report *report = run_report(run, REPORT_REFUSED);
-    report->permanent = true;
-    report->spends_attempt = true;
-    say_error(report, code, text);
-    run_remove(engine, run);
-    engine_report(&engine->base, report);
+    say_last(engine, run, refusal_for_good(engine, run, code, text));
 }
 
 static void say_refusal(struct temporal *engine, struct run *run)
 {
     struct report *report = run->refusal;
     run->refusal = NULL;
-    run_remove(engine, run);
-    engine_report(&engine->base, report);
+    say_last(engine, run, report);
 }
 
 /* Nothing came of this call and it is not this execution's fault. What may be running is kept and tried again. */
 static void say_unreachable(struct temporal *engine, struct run *run, const char *code, const char *text)
 {
-    struct report *report = run_report(run, REPORT_UNREACHABLE);
-    report->may_run = run->may_run || run->known;
-    say_error(report, code, text);
-    if (report->may_run) {
+    struct report *report = report_with_error(engine, run, REPORT_UNREACHABLE, code, text);
+    bool may_run = run->may_run || run->known;
+    if (report != NULL) {
+        report->may_run = may_run;
+    }
+    if (may_run) {
         run_due(engine, run, run_back_off(engine, run));
     } else {
         run_remove(engine, run);
     }
-    engine_report(&engine->base, report);
+    run_say(engine, report);
 }
 
-static struct report *step_report(const struct temporal *engine, const struct run *run)
+static struct report *step_report(struct temporal *engine, const struct run *run)
 {
     char name[WORKFLOW_ID_MAX];
-    struct report *report = run_report(run, REPORT_STEP);
+    struct report *report = run_report(engine, run, REPORT_STEP);
+    if (report == NULL) {
+        return NULL;
+    }
     report->has_step = true;
     text_copy(report->step.step, sizeof report->step.step, TEMPORAL_STEP);
     report->step.state = STEP_RUNNING;
@@ -94,8 +116,8 @@ void start_report(struct temporal *engine, struct run *run)
     }
     run->started = true;
     atomic_fetch_add(&engine->followed, 1);
-    engine_report(&engine->base, run_report(run, REPORT_STARTED));
-    engine_report(&engine->base, step_report(engine, run));
+    run_say(engine, run_report(engine, run, REPORT_STARTED));
+    run_say(engine, step_report(engine, run));
 }
 
 /* It runs or has run, and `status` says which. */
@@ -119,11 +141,9 @@ static void wait_and_send_again(struct temporal *engine, struct run *run)
 
 static void unknown_outcome(struct temporal *engine, struct run *run, const char *code, const char *text)
 {
-    struct report *report = run_report(run, REPORT_UNKNOWN);
-    say_error(report, code, text);
     run->may_run = true;
     wait_and_send_again(engine, run);
-    engine_report(&engine->base, report);
+    run_say(engine, report_with_error(engine, run, REPORT_UNKNOWN, code, text));
 }
 
 static void started(struct temporal *engine, struct run *run, const struct grpc_result *result)
@@ -151,10 +171,7 @@ static void taken(struct temporal *engine, struct run *run, const struct outcome
 static void refused(struct temporal *engine, struct run *run, const char *code, const char *text)
 {
     report_free(run->refusal);
-    run->refusal = run_report(run, REPORT_REFUSED);
-    run->refusal->permanent = true;
-    run->refusal->spends_attempt = true;
-    say_error(run->refusal, code, text);
+    run->refusal = refusal_for_good(engine, run, code, text);
     if (run->may_run) {
         start_ask(engine, run);
     } else {
@@ -252,6 +269,9 @@ static void found(struct temporal *engine, struct run *run, const struct describ
         return;
     }
     bool was_reset = strcmp(answer->run_id, run->closed_run_id) != 0;
+    if (strcmp(answer->run_id, run->run_id) != 0) {
+        follow_end(engine, run); /* who waits for the run before must not take its end for that of this one */
+    }
     memcpy(run->run_id, answer->run_id, sizeof run->run_id);
     if (run->has_closing && !was_reset) {
         end_confirmed(engine, run);
@@ -265,9 +285,7 @@ static void found(struct temporal *engine, struct run *run, const struct describ
 static void not_found(struct temporal *engine, struct run *run)
 {
     if (run->is_asked && !run->started) {
-        struct report *report = run_report(run, REPORT_ABSENT);
-        run_remove(engine, run);
-        engine_report(&engine->base, report);
+        say_last(engine, run, run_report(engine, run, REPORT_ABSENT));
     } else if (run->has_closing) {
         end_confirmed(engine, run);
     } else if (run->known) {
@@ -358,10 +376,9 @@ void start_cancel(struct temporal *engine, struct run *run)
 {
     run->cancel_wanted = true;
     if (run->state == RUN_WAITS && !run->may_run && !run->known) {
-        struct report *report = run_report(run, REPORT_REFUSED); /* the store knows of the cancel and ends it so */
-        say_error(report, "cancelled", "cancelled before it was started");
-        run_remove(engine, run);
-        engine_report(&engine->base, report);
+        /* The store knows of the cancel and ends it so. */
+        say_last(engine, run,
+                 report_with_error(engine, run, REPORT_REFUSED, "cancelled", "cancelled before it was started"));
     } else if (run->state == RUN_FOLLOWED && !run->cancel_asked) {
         ask_for_cancel(engine, run);
     }

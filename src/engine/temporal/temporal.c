@@ -18,11 +18,9 @@ enum command_kind {
     COMMAND_START,
     COMMAND_CANCEL,
     COMMAND_ABANDON,
-    COMMAND_ABANDON_ALL,
     COMMAND_RECORDED,
     COMMAND_DESCRIBE,
-    COMMAND_WANT_SLOTS,
-    COMMAND_STOP
+    COMMAND_WANT_SLOTS
 };
 
 struct command {
@@ -43,9 +41,15 @@ static struct temporal *engine_of(struct engine *engine)
 
 /* --- commands --- */
 
-static void push(struct temporal *engine, struct command *command)
+static void ring(struct temporal *engine)
 {
     static const uint64_t one = 1;
+    ssize_t written = write(engine->bell_fd, &one, sizeof one);
+    (void)written; /* it fails only when it rings already */
+}
+
+static void push(struct temporal *engine, struct command *command)
+{
     command->next = NULL;
     (void)pthread_mutex_lock(&engine->lock);
     bool was_empty = engine->first == NULL;
@@ -53,20 +57,27 @@ static void push(struct temporal *engine, struct command *command)
     engine->last = &command->next;
     (void)pthread_mutex_unlock(&engine->lock);
     if (was_empty) {
-        ssize_t written = write(engine->bell_fd, &one, sizeof one);
-        (void)written; /* it fails only when it rings already */
+        ring(engine);
     }
 }
 
-static struct command *take_commands(struct temporal *engine)
+static struct command *take_queue(struct temporal *engine)
+{
+    struct command *first = engine->first;
+    engine->first = NULL;
+    engine->last = &engine->first;
+    return first;
+}
+
+static struct command *take_commands(struct temporal *engine, bool *ret_abandons_all)
 {
     uint64_t rings;
     ssize_t got = read(engine->bell_fd, &rings, sizeof rings);
     (void)got; /* nothing rang */
     (void)pthread_mutex_lock(&engine->lock);
-    struct command *first = engine->first;
-    engine->first = NULL;
-    engine->last = &engine->first;
+    struct command *first = take_queue(engine);
+    *ret_abandons_all = engine->abandons_all;
+    engine->abandons_all = false;
     (void)pthread_mutex_unlock(&engine->lock);
     return first;
 }
@@ -74,10 +85,13 @@ static struct command *take_commands(struct temporal *engine)
 static void push_named(struct temporal *engine, enum command_kind kind, const char *id, int64_t fence)
 {
     struct command *command = calloc(1, sizeof *command);
-    INVARIANT(command != NULL); /* an order that is lost would leave a claim without an end */
+    if (command == NULL) {
+        engine_lose_word(&engine->base); /* else a claim could be left without an end */
+        return;
+    }
     command->kind = kind;
     command->fence = fence;
-    text_copy(command->id, sizeof command->id, id == NULL ? "" : id);
+    text_copy(command->id, sizeof command->id, id);
     push(engine, command);
 }
 
@@ -116,6 +130,31 @@ static void drop_new_run(struct temporal *engine, struct run *run)
     run_free(run);
 }
 
+static void drop_commands(struct temporal *engine, struct command *command)
+{
+    while (command != NULL) {
+        struct command *next = command->next;
+        if (command->kind == COMMAND_START) {
+            drop_new_run(engine, command->run);
+        }
+        free(command);
+        command = next;
+    }
+}
+
+/* Surely not started: simply back into the queue. */
+static void refuse_for_stop(struct temporal *engine, struct run *run)
+{
+    report_free(run->refusal);
+    if (run_refuse(run, "stopping", false, "the node stops")) {
+        run->refusal->delay_us = 0;
+        start_take(engine, run);
+    } else {
+        engine_lose_word(&engine->base);
+        run_remove(engine, run);
+    }
+}
+
 static void take_start(struct temporal *engine, struct run *run)
 {
     struct run *before = run_find(engine, run->id);
@@ -136,9 +175,8 @@ static void take_start(struct temporal *engine, struct run *run)
         return;
     }
     if (atomic_load(&engine->stopped) && !run->may_run && !run->known) {
-        report_free(run->refusal);
-        run_refuse(run, "stopping", false, "the node stops");
-        run->refusal->delay_us = 0;
+        refuse_for_stop(engine, run);
+        return;
     }
     start_take(engine, run);
 }
@@ -218,10 +256,7 @@ static bool is_settled(const struct run *run)
 static void give_back_one(struct temporal *engine, struct run *run)
 {
     if (run->state == RUN_WAITS && !run->may_run && !run->known) {
-        report_free(run->refusal); /* surely not started: simply back into the queue */
-        run_refuse(run, "stopping", false, "the node stops");
-        run->refusal->delay_us = 0;
-        start_take(engine, run);
+        refuse_for_stop(engine, run);
         return;
     }
     call_forget(run->call, false);
@@ -229,7 +264,7 @@ static void give_back_one(struct temporal *engine, struct run *run)
     run_start_is_over(engine, run);
     run_due(engine, run, TIME_NEVER);
     run->state = RUN_ENDED;
-    engine_report(&engine->base, run_report(run, REPORT_GIVEN_BACK));
+    run_say(engine, run_report(engine, run, REPORT_GIVEN_BACK));
 }
 
 /* What runs goes on in the service whoever follows it: others may have it at once. What is under way is awaited. */
@@ -257,9 +292,6 @@ static void take_command(struct temporal *engine, struct command *command)
     case COMMAND_ABANDON:
         take_abandon(engine, command);
         break;
-    case COMMAND_ABANDON_ALL:
-        abandon_all(engine);
-        break;
     case COMMAND_RECORDED:
         take_recorded(engine, command);
         break;
@@ -268,9 +300,6 @@ static void take_command(struct temporal *engine, struct command *command)
         break;
     case COMMAND_WANT_SLOTS:
         waits_want(engine, command->workspace, command->count != 0);
-        break;
-    case COMMAND_STOP:
-        give_back(engine, command->count != 0);
         break;
     }
     free(command);
@@ -281,7 +310,11 @@ static void take_command(struct temporal *engine, struct command *command)
 /* Does all that is due; returns when the next thing is. */
 static int64_t turn(struct temporal *engine)
 {
-    struct command *command = take_commands(engine);
+    bool abandons_all;
+    struct command *command = take_commands(engine, &abandons_all);
+    if (abandons_all) {
+        abandon_all(engine);
+    }
     while (command != NULL) {
         struct command *next = command->next;
         take_command(engine, command);
@@ -293,7 +326,7 @@ static int64_t turn(struct temporal *engine)
         start_due(engine, run);
     }
     if (atomic_load(&engine->stopped)) {
-        give_back(engine, false);
+        give_back(engine, atomic_load(&engine->interrupted));
     }
     int64_t next_us = follow_step(engine, now_us);
     int64_t reach_us = reach_step(engine, now_us);
@@ -331,14 +364,28 @@ static void temporal_cancel(struct engine *base, const char *id, int64_t fence)
 
 static void temporal_abandon(struct engine *base, const char *id, int64_t fence)
 {
-    push_named(engine_of(base), id == NULL ? COMMAND_ABANDON_ALL : COMMAND_ABANDON, id, fence);
+    struct temporal *engine = engine_of(base);
+    if (id != NULL) {
+        push_named(engine, COMMAND_ABANDON, id, fence);
+        return;
+    }
+    /* Needs no memory. All that was ordered so far is of claims that are given up by this. */
+    (void)pthread_mutex_lock(&engine->lock);
+    struct command *dropped = take_queue(engine);
+    engine->abandons_all = true;
+    (void)pthread_mutex_unlock(&engine->lock);
+    drop_commands(engine, dropped);
+    ring(engine);
 }
 
 static void temporal_recorded(struct engine *base, const struct recorded *recorded, size_t count)
 {
     struct temporal *engine = engine_of(base);
     struct command *command = calloc(1, sizeof *command + count * sizeof *recorded);
-    INVARIANT(command != NULL);
+    if (command == NULL) {
+        engine_lose_word(base); /* what waits for it is given up with everything else, and its room is free then */
+        return;
+    }
     command->kind = COMMAND_RECORDED;
     command->count = count;
     memcpy(command->entries, recorded, count * sizeof *recorded);
@@ -416,12 +463,11 @@ static enum weir_status temporal_run_threads(struct engine *base, struct weir_er
 static void temporal_stop(struct engine *base, bool interrupt)
 {
     struct temporal *engine = engine_of(base);
-    struct command *command = calloc(1, sizeof *command);
-    INVARIANT(command != NULL);
+    if (interrupt) {
+        atomic_store(&engine->interrupted, true);
+    }
     atomic_store(&engine->stopped, true);
-    command->kind = COMMAND_STOP;
-    command->count = interrupt ? 1 : 0;
-    push(engine, command);
+    ring(engine);
 }
 
 static void temporal_close(struct engine *base)
@@ -429,18 +475,10 @@ static void temporal_close(struct engine *base)
     struct temporal *engine = engine_of(base);
     atomic_store(&engine->closing, true);
     if (engine->has_thread) {
-        static const uint64_t one = 1;
-        ssize_t written = write(engine->bell_fd, &one, sizeof one);
-        (void)written;
+        ring(engine);
         (void)pthread_join(engine->thread, NULL);
     }
-    for (struct command *command = take_commands(engine), *next; command != NULL; command = next) {
-        next = command->next;
-        if (command->kind == COMMAND_START) {
-            drop_new_run(engine, command->run);
-        }
-        free(command);
-    }
+    drop_commands(engine, take_queue(engine));
     if (engine->buckets != NULL) {
         abandon_all(engine);
     }

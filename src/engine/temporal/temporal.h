@@ -63,6 +63,7 @@ struct temporal_wire {
     void (*cancel)(void *context, grpc_call_id id);
     int64_t (*step)(void *context);
     int (*fd)(void *context);
+    bool (*is_silent)(void *context); /* grpc_client_is_silent() */
     void (*close)(void *context);
     void *context;
 };

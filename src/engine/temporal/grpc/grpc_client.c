@@ -556,6 +556,19 @@ void grpc_client_close(struct grpc_client *client)
 
 /* --- looking --- */
 
+bool grpc_client_is_silent(const struct grpc_client *client)
+{
+    bool is_silent = false;
+    for (const struct connection *connection = client->connections; connection != NULL; connection = connection->next) {
+        bool is_short = connection->class == GRPC_SHORT_CALL;
+        if (is_short && connection->state == CONNECTION_OPEN) {
+            return false;
+        }
+        is_silent = is_silent || (is_short && connection->is_silent && connection->call_count > 0);
+    }
+    return is_silent;
+}
+
 void grpc_client_look(const struct grpc_client *client, struct grpc_client_facts *ret_facts)
 {
     *ret_facts = client->facts;

@@ -313,5 +313,9 @@ struct grpc_client_facts {
     struct weir_error unreachable;
 };
 void grpc_client_look(const struct grpc_client *client, struct grpc_client_facts *ret_facts);
+/* What short calls wait on answers neither them nor a PING, and no other connection is open: frozen, or cut off by a
+ * network that tells nobody. Known about 2 * GRPC_UNHEARD_US after a call was sent, long before that call's own deadline.
+ */
+bool grpc_client_is_silent(const struct grpc_client *client);
 
 #endif

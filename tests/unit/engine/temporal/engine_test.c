@@ -267,6 +267,32 @@ static void throttling_spends_nothing(void **state)
     close_bench(&bench);
 }
 
+/* By the service's own limit, which lists, looks and questions share, and on its clock: no machine's speed takes part. */
+static void starts_settle_within_a_fifth_of_the_services_limit(void **state)
+{
+    enum { LIMIT = 50, SETTLES_S = 30, COUNTED_S = 60 };
+    struct bench bench;
+    char id[UUID_TEXT_MAX];
+    int sent = 0;
+    size_t before = 0;
+    (void)state;
+    open_bench(&bench);
+    fake_temporal_set_limit(bench.service, LIMIT);
+    for (int ms = 0; ms < (SETTLES_S + COUNTED_S) * 1000; ms += 10) {
+        for (size_t room = engine_room(bench.engine); room > 0; room--) {
+            (void)snprintf(id, sizeof id, "019aa000-0000-7000-8000-%012d", sent++);
+            start_one(&bench, id);
+        }
+        pass(&bench, 10 * MICROSECONDS_PER_MS);
+        before = ms < SETTLES_S * 1000 ? heard(&bench, REPORT_STARTED) : before;
+    }
+    assert_in_range(heard(&bench, REPORT_STARTED) - before, COUNTED_S * LIMIT * 8 / 10, COUNTED_S * LIMIT * 12 / 10);
+    assert_in_range(fake_temporal_throttled(bench.service), 1, (SETTLES_S + COUNTED_S) * LIMIT / 10);
+    assert_int_equal(heard(&bench, REPORT_REFUSED), 0);
+    assert_int_equal(heard(&bench, REPORT_ENGINE_DOWN), 0);
+    close_bench(&bench);
+}
+
 static void an_id_that_is_taken_by_our_own_start_is_ours(void **state)
 {
     struct bench bench;
@@ -543,6 +569,36 @@ static void a_workflow_that_was_reset_is_followed_on(void **state)
     close_bench(&bench);
 }
 
+/* A description has told of the next run already: the call that waited for the one before it says nothing new, neither that
+ * the workflow was terminated, nor that the end of the next run was read. */
+static void a_waiting_call_that_is_late_says_nothing_of_the_next_run(void **state)
+{
+    (void)state;
+    for (int was_reset = 0; was_reset < 2; was_reset++) {
+        struct bench bench;
+        open_bench(&bench);
+        engine_want_slots(bench.engine, "acme", true);
+        start_and_follow(&bench, ID_ONE);
+        assert_int_equal(fake_temporal_polls_waiting(bench.service), 1);
+        fake_temporal_delay_polls(bench.service, 3 * SECOND_US);
+        if (was_reset) {
+            fake_temporal_break_lists(bench.service, true);
+            fake_temporal_reset(bench.service, ID_ONE);
+        } else {
+            fake_temporal_go_on(bench.service, ID_ONE, RUN_STATUS_CONTINUED_AS_NEW);
+        }
+        engine_describe(bench.engine, ID_ONE, 5);
+        pass(&bench, 4 * SECOND_US);
+        assert_int_equal(heard(&bench, REPORT_ENDED), 0);
+        fake_temporal_break_lists(bench.service, false);
+        fake_temporal_delay_polls(bench.service, 30 * SECOND_US); /* the list alone */
+        fake_temporal_end(bench.service, ID_ONE, RUN_STATUS_COMPLETED, "2");
+        pass(&bench, 4 * SECOND_US);
+        assert_int_equal(last(&bench, REPORT_ENDED)->end_state, END_COMPLETED);
+        close_bench(&bench);
+    }
+}
+
 static void a_workflow_that_is_deleted_does_not_hold_its_slot(void **state)
 {
     struct bench bench;
@@ -614,7 +670,45 @@ static void an_outage_is_told_soon_by_what_is_followed(void **state)
     }
 }
 
-/* Answers that only say no come from a service that is there. */
+/* Its calls' own deadlines are ten seconds away. */
+static void a_frozen_service_is_told_of_within_eight_seconds(void **state)
+{
+    struct bench bench;
+    (void)state;
+    open_bench(&bench);
+    start_and_follow(&bench, ID_ONE);
+    pass(&bench, 5 * SECOND_US);
+    fake_temporal_set_fault(bench.service, FAKE_FROZEN);
+    pass(&bench, 3 * SECOND_US);
+    assert_int_equal(heard(&bench, REPORT_ENGINE_DOWN), 0);
+    pass(&bench, 5 * SECOND_US);
+    assert_true(heard(&bench, REPORT_ENGINE_DOWN) > 0);
+    fake_temporal_set_fault(bench.service, FAKE_FINE);
+    pass(&bench, 2 * SECOND_US);
+    assert_int_equal(heard(&bench, REPORT_ENGINE_UP), 1);
+    assert_int_equal(heard(&bench, REPORT_ENDED), 0);
+    close_bench(&bench);
+}
+
+static void a_service_that_is_slow_or_still_for_a_moment_is_no_outage(void **state)
+{
+    struct bench bench;
+    (void)state;
+    open_bench(&bench);
+    start_and_follow(&bench, ID_ONE);
+    pass(&bench, 5 * SECOND_US);
+    fake_temporal_set_fault(bench.service, FAKE_SLOW);
+    pass(&bench, 300 * SECOND_US);
+    for (int i = 0; i < 20; i++) {
+        fake_temporal_set_fault(bench.service, FAKE_FINE);
+        pass(&bench, 10 * SECOND_US);
+        fake_temporal_set_fault(bench.service, FAKE_FROZEN);
+        pass(&bench, 4 * SECOND_US);
+    }
+    assert_int_equal(heard(&bench, REPORT_ENGINE_DOWN), 0);
+    close_bench(&bench);
+}
+
 /* The service answers, and only starts are of no use: nothing but the starts themselves finds out when that is over. */
 static void starts_that_go_wrong_are_tried_again_each_second(void **state)
 {
@@ -644,6 +738,7 @@ static void starts_that_go_wrong_are_tried_again_each_second(void **state)
     close_bench(&bench);
 }
 
+/* Answers that only say no come from a service that is there. */
 static void a_failed_call_or_a_refusal_is_no_outage(void **state)
 {
     static const enum fake_fault faults[] = {FAKE_THROTTLE, FAKE_DENIED, FAKE_INVALID};
@@ -801,6 +896,7 @@ int main(void)
         cmocka_unit_test(what_the_service_will_never_take_is_refused_for_good),
         cmocka_unit_test(a_refusal_after_a_lost_answer_is_believed_only_when_nothing_runs),
         cmocka_unit_test(throttling_spends_nothing),
+        cmocka_unit_test(starts_settle_within_a_fifth_of_the_services_limit),
         cmocka_unit_test(an_id_that_is_taken_by_our_own_start_is_ours),
         cmocka_unit_test(an_id_that_somebody_else_took_fails_with_its_own_code),
         cmocka_unit_test(steps_are_put_back_for_nodes_that_run_steps),
@@ -815,10 +911,13 @@ int main(void)
         cmocka_unit_test(an_end_is_seen_whatever_else_is_out_of_order),
         cmocka_unit_test(a_chain_is_followed_to_its_real_end),
         cmocka_unit_test(a_workflow_that_was_reset_is_followed_on),
+        cmocka_unit_test(a_waiting_call_that_is_late_says_nothing_of_the_next_run),
         cmocka_unit_test(a_workflow_that_is_deleted_does_not_hold_its_slot),
         cmocka_unit_test(an_outage_while_runs_are_followed_ends_none),
         cmocka_unit_test(an_outage_is_told_though_nothing_is_started),
         cmocka_unit_test(an_outage_is_told_soon_by_what_is_followed),
+        cmocka_unit_test(a_frozen_service_is_told_of_within_eight_seconds),
+        cmocka_unit_test(a_service_that_is_slow_or_still_for_a_moment_is_no_outage),
         cmocka_unit_test(starts_that_go_wrong_are_tried_again_each_second),
         cmocka_unit_test(a_failed_call_or_a_refusal_is_no_outage),
         cmocka_unit_test(a_cancel_is_passed_on_once),

@@ -328,11 +328,15 @@ static void a_silent_connection_is_replaced_within_two_seconds(void **state)
     turns(&fixture, 1);
     turns(&fixture, GRPC_UNHEARD_US - 1);
     assert_int_equal(frontend_counts(fixture.frontend).connections, 1);
-    turns(&fixture, 1);
+    assert_false(grpc_client_is_silent(fixture.client));
+    fixture.now_us++;
+    (void)grpc_client_step(fixture.client);
+    assert_true(grpc_client_is_silent(fixture.client)); /* and nothing else is open */
     struct grpc_ended *next = grpc_fixture_run(&fixture);
     assert_int_equal(next->outcome, GRPC_STATUS);
     assert_int_equal(frontend_counts(fixture.frontend).connections, 2);
     assert_int_equal(lost->times, 0); /* its answer might still come */
+    assert_false(grpc_client_is_silent(fixture.client));
     turns(&fixture, GRPC_SILENT_GRACE_US);
     assert_int_equal(lost->outcome, GRPC_UNKNOWN);
     assert_int_equal(lost->cause, GRPC_CAUSE_SILENT);
