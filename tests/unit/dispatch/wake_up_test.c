@@ -1,9 +1,11 @@
 /* How loops get their threads, sleep and are woken. Where the order of two threads decides, the test takes the part of the
  * slow one. */
 #include <dirent.h>
+#include <errno.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 
 #include "dispatch/node_parts.h"
 #include "unit/dispatch/bench.h"
@@ -73,6 +75,46 @@ static void wakes_are_counted_whatever_their_order(void **state)
     assert_true(is_readable(node->wake_fds[LOOP_RECORD]));
     assert_true(loop_take_wake(node, LOOP_RECORD));
     assert_false(is_readable(node->wake_fds[LOOP_RECORD]));
+}
+
+/* How many watches more cannot be made, as when the user has too many. */
+static int watches_to_refuse;
+
+__attribute__((visibility("default"))) int watch_or_refuse(int flags) __asm__("inotify_init1");
+
+int watch_or_refuse(int flags)
+{
+    if (watches_to_refuse > 0) {
+        watches_to_refuse--;
+        errno = EMFILE;
+        return -1;
+    }
+    return (int)syscall(SYS_inotify_init1, flags);
+}
+
+static int64_t real_boot(void *context)
+{
+    (void)context;
+    return clock_boot(clock_system());
+}
+
+/* A node with nothing to do would hear of other processes at its next poll alone. */
+static void a_loop_whose_store_could_not_be_watched_asks_for_the_watch_while_it_sleeps(void **state)
+{
+    struct bench *bench = *state;
+    bench->clock.boot_us = real_boot;
+    bench->store->events = &bench->events; /* the handles of the loops are copies */
+    start_node(bench);
+    struct node *node = bench->node;
+    (void)loop_take_wake(node, LOOP_DISPATCH);
+    watches_to_refuse = 1;
+    int64_t until_us = node_now(node) + MINUTE;
+    loop_sleep(node, LOOP_DISPATCH, until_us);
+    assert_true(node_now(node) < until_us); /* it looks for what it may have missed */
+    assert_int_equal(watches_to_refuse, 0);
+    assert_int_equal(bench->counts[EVENT_STORE_UNWATCHED], 1);
+    assert_int_equal(bench->counts[EVENT_STORE_WATCHED], 1);
+    assert_true(store_wake_fd(node->stores[LOOP_DISPATCH], node->group) >= 0);
 }
 
 static int threads(void)
@@ -237,6 +279,7 @@ int main(void)
         TEST(a_wake_whose_write_comes_late_lets_its_loop_sleep_again),
         TEST(a_wake_whose_write_comes_late_does_not_keep_the_caller_of_steps_awake),
         TEST(wakes_are_counted_whatever_their_order),
+        TEST(a_loop_whose_store_could_not_be_watched_asks_for_the_watch_while_it_sleeps),
         TEST(a_node_that_gets_too_few_threads_runs_none),
         TEST(a_freed_slot_wakes_the_dispatcher_at_that_instant),
         TEST(room_in_the_engine_wakes_the_dispatcher_at_that_instant),
