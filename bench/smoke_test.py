@@ -39,7 +39,8 @@ FIGURES = {
         "idle node: CPU share of one core", "idle node: writes beside heartbeats",
         "idle node: commits (floor: heartbeats)"],
     "memory": [
-        "weir serve: ready after", "weir: size when stripped", "weir serve, 1M pending: RSS while it works",
+        "weir serve: ready after", "weir demo: first execution done after", "weir: size when stripped",
+        "weir serve, 1M pending: RSS while it works",
         "weir serve, 1M pending: of it its own memory", "weir serve, 1M pending: most RSS",
         "weir serve, 1M pending: ready after"],
     "grpc": [

@@ -162,7 +162,8 @@ struct weir_published {
 
 /* Checks and publishes a workflow definition (YAML or JSON, `length` bytes; 0 = up to the NUL). `source` names it in
  * messages (NULL = "workflow"). `ret_published` may be NULL. Versions never change; executions keep the one they were
- * enqueued with. Errors: WEIR_INVALID_DEFINITION with source, line and column; WEIR_WORKSPACE_NOT_FOUND (its owner). */
+ * enqueued with. Errors: WEIR_INVALID_DEFINITION and WEIR_WORKSPACE_NOT_FOUND (its owner), both with source, line
+ * and column. */
 WEIR_MUST_CHECK enum weir_status weir_publish_workflow(struct weir *weir, const char *text, size_t length,
                                                        const char *source, struct weir_published *ret_published,
                                                        struct weir_error *error);

@@ -27,14 +27,15 @@ static enum weir_status print_published(struct invocation *invocation, const str
     return WEIR_OK;
 }
 
-static enum weir_status publish(struct invocation *invocation, const struct definition *definition, const char *text,
-                                struct weir_error *error)
+static enum weir_status publish(struct invocation *invocation, const struct definition *definition, const char *source_name,
+                                const char *text, struct weir_error *error)
 {
     struct store *store = NULL;
     struct published published = {.version = 0};
     enum weir_status status = invocation_open_store(invocation, STORE_CHANGE, &store, error);
     if (status == WEIR_OK) {
         status = store_publish(store, definition->name, definition->workspace, text, &published, error);
+        definition_place_refusal(definition, source_name, status, error);
     }
     if (status == WEIR_OK) {
         status = print_published(invocation, definition, &published, error);
@@ -65,6 +66,7 @@ static enum weir_status say_it_is_right(struct invocation *invocation, const cha
 enum weir_status verb_workflow_apply(struct invocation *invocation, struct weir_error *error)
 {
     const char *path = invocation_argument(invocation, 0);
+    const char *source_name = strcmp(path, "-") == 0 ? "stdin" : path;
     struct text source = {.max = DEFINITION_BYTES_MAX};
     struct text canonical = {.max = DEFINITION_MEMORY_BYTES_MAX};
     struct definition *definition = NULL;
@@ -74,8 +76,7 @@ enum weir_status verb_workflow_apply(struct invocation *invocation, struct weir_
         error_hint(error, "keep long scripts and data in files of their own, and let steps name those");
     }
     if (status == WEIR_OK) {
-        status = definition_read(source.data != NULL ? source.data : "", source.length,
-                                 strcmp(path, "-") == 0 ? "stdin" : path, &definition, error);
+        status = definition_read(source.data != NULL ? source.data : "", source.length, source_name, &definition, error);
     }
     if (status == WEIR_OK) {
         status = definition_write(definition, &canonical, error);
@@ -83,7 +84,7 @@ enum weir_status verb_workflow_apply(struct invocation *invocation, struct weir_
     if (status == WEIR_OK && invocation_is_dry_run(invocation)) {
         status = say_it_is_right(invocation, path, definition, error);
     } else if (status == WEIR_OK) {
-        status = publish(invocation, definition, canonical.data, error);
+        status = publish(invocation, definition, source_name, canonical.data, error);
     }
     definition_close(definition);
     text_close(&canonical);

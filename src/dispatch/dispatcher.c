@@ -179,7 +179,7 @@ static void start_items(struct node *node, int64_t node_id, struct claim_batch *
         const struct claimed_item *item = &result->items[added];
         struct in_flight *entry = in_flight_add(&node->in_flight, item, batch);
         if (entry == NULL) {
-            break; /* out of memory: the rest waits for the safety net */
+            break; /* out of memory */
         }
         int64_t since_us = item->run_at_us > item->created_at_us ? item->run_at_us : item->created_at_us;
         entry->claimed_boot_us = now_us;
@@ -189,6 +189,9 @@ static void start_items(struct node *node, int64_t node_id, struct claim_batch *
         entry->stuck_after_us = node->tuning.stuck_after_us;
     }
     pthread_mutex_unlock(&node->lock);
+    if (ours && added < result->count) {
+        unkept_add(node, node_id, batch, &result->items[added], result->count - added);
+    }
     for (size_t i = 0; i < added; i++) {
         const struct claimed_item *item = &result->items[i];
         struct event event = {.type = EVENT_EXECUTION_DISPATCHING,
@@ -315,6 +318,10 @@ static enum weir_status claim(struct node *node, size_t limit, size_t *ret_count
         node->lost_races = 0;
         node->told_in_vain = false;
         start_items(node, options.node_id, batch, &result);
+        if (node->unkept.batch != NULL) {
+            status = unkept_give_back(node, error);
+            status = status == WEIR_OK ? error_out_of_memory(error) : status; /* the next claim waits a little */
+        }
     }
     pthread_mutex_lock(&node->lock);
     claim_batch_release(batch);
@@ -570,8 +577,11 @@ int64_t dispatcher_step(struct node *node)
         return TIME_NEVER; /* the heartbeat loop registers anew and wakes us */
     }
     next_us = next_poll(node, now_us);
-    bool took_all;
-    enum weir_status status = claim_what_was_told(node, now_us, &took_all, &error);
+    bool took_all = false;
+    enum weir_status status = unkept_give_back(node, &error);
+    if (status == WEIR_OK) {
+        status = claim_what_was_told(node, now_us, &took_all, &error);
+    }
     if (status == WEIR_OK && took_all && may_look_later(node, now_us)) {
         next_us = earlier(next_us, node->look_boot_us);
     } else if (status == WEIR_OK) {

@@ -465,6 +465,7 @@ void node_close(struct node *node)
         recorder_drop_all(node);
     }
     in_flight_clear(&node->in_flight);
+    unkept_drop(node);
     for (int i = 0; i < LOOP_COUNT; i++) {
         store_close(node->stores[i]);
     }

@@ -74,6 +74,14 @@ struct node_tuning {
     atomic_int attempts_max;
 };
 
+/* What was claimed and found no room in memory. */
+struct unkept {
+    struct claim_batch *batch; /* NULL = there is nothing; else one reference */
+    int64_t node_id;           /* under which it was claimed */
+    const struct claimed_item *items;
+    size_t count;
+};
+
 struct node {
     struct node_settings settings; /* with the defaults filled in; what `tuning` holds is not read here */
     struct node_tuning tuning;
@@ -118,6 +126,7 @@ struct node {
 
     /* of the dispatcher's loop alone */
     struct kept_definition definitions[DEFINITIONS_MOST];
+    struct unkept unkept;
     struct held_lock exclusive;
     int64_t store_ahead_us; /* store time minus boot clock, as the last claim showed it */
     int64_t next_poll_boot_us;
@@ -187,6 +196,15 @@ void loop_succeeded(struct node *node, enum loop loop);
 /* Whether another request than the last one of `sends` can have reached the engine: one under this claim that was never
  * answered, or one under a dead node's claim to an engine that outlives nodes. Under the node's lock. */
 bool in_flight_may_run(const struct node *node, const struct in_flight *entry, int sends);
+
+/* Takes over what of a claim found no room in memory; needs none itself. There is nothing from before. */
+void unkept_add(struct node *node, int64_t node_id, struct claim_batch *batch, const struct claimed_item *items,
+                size_t count);
+/* Gives it back to the queue, so that it need not wait for the safety net; without anything WEIR_OK. What is not told this
+ * time is told by the next call; the store's errors. */
+enum weir_status unkept_give_back(struct node *node, struct weir_error *error);
+/* Forgets it: the claims are over, or the node is. */
+void unkept_drop(struct node *node);
 
 /* The sink of the engine's reports. */
 void recorder_report(void *context, struct report *report);

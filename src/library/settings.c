@@ -8,8 +8,8 @@
 
 enum { CANONICAL_BYTES_MAX = 4 * DEFINITION_BYTES_MAX };
 
-static enum weir_status publish(struct weir *weir, const struct definition *definition, struct published *published,
-                                struct weir_error *error)
+static enum weir_status publish(struct weir *weir, const struct definition *definition, const char *source,
+                                struct published *published, struct weir_error *error)
 {
     struct text canonical = {.max = CANONICAL_BYTES_MAX};
     struct store *handle = NULL;
@@ -19,6 +19,7 @@ static enum weir_status publish(struct weir *weir, const struct definition *defi
     }
     if (status == WEIR_OK) {
         status = store_publish(handle, definition->name, definition->workspace, canonical.data, published, error);
+        definition_place_refusal(definition, source, status, error);
         handle_give_back(weir, handle);
     }
     text_close(&canonical);
@@ -33,10 +34,10 @@ enum weir_status weir_publish_workflow(struct weir *weir, const char *text, size
     if (weir == NULL || text == NULL) {
         return error_set(error, WEIR_MISUSE, "weir_publish_workflow needs a store and a definition");
     }
-    enum weir_status status = definition_read(text, length == 0 ? strlen(text) : length,
-                                              source == NULL ? "workflow" : source, &definition, error);
+    const char *name = source == NULL ? "workflow" : source;
+    enum weir_status status = definition_read(text, length == 0 ? strlen(text) : length, name, &definition, error);
     if (status == WEIR_OK) {
-        status = publish(weir, definition, &published, error);
+        status = publish(weir, definition, name, &published, error);
     }
     definition_close(definition);
     if (status == WEIR_OK && ret_published != NULL) {

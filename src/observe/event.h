@@ -50,6 +50,8 @@ enum event_level { EVENT_DEBUG, EVENT_INFO, EVENT_WARN, EVENT_ERROR };
     X(EVENT_LOCK_LOST, "lock.lost", EVENT_WARN)                                                                            \
     X(EVENT_STORE_FAILED, "store.failed", EVENT_ERROR)          /* a store call failed; reason = verb, code, error */      \
     X(EVENT_STORE_CALLED, "store.called", EVENT_DEBUG)          /* every store call; reason = verb, duration */            \
+    X(EVENT_STORE_UNWATCHED, "store.unwatched", EVENT_WARN)     /* others' writes are found by polls alone; error */       \
+    X(EVENT_STORE_WATCHED, "store.watched", EVENT_INFO)         /* ... no longer */                                        \
     X(EVENT_RETENTION_PURGED, "retention.purged", EVENT_INFO)   /* count */                                                \
     X(EVENT_LOOP_FAILED, "loop.failed", EVENT_ERROR)            /* a node loop hit what it cannot handle */                \
     X(EVENT_SETTING_CHANGED, "setting.changed", EVENT_INFO)     /* while it runs; reason = "KEY: OLD -> NEW" */            \

@@ -15,6 +15,14 @@ void definition_close(struct definition *definition)
     }
 }
 
+void definition_place_refusal(const struct definition *definition, const char *source_name, enum weir_status status,
+                              struct weir_error *error)
+{
+    if (status == WEIR_WORKSPACE_NOT_FOUND && definition->workspace_line > 0) {
+        error_prefix(error, "%s:%d:%d", source_name, definition->workspace_line, definition->workspace_column);
+    }
+}
+
 int definition_find_step(const struct definition *definition, const char *id)
 {
     for (size_t i = 0; i < definition->count; i++) {

@@ -119,7 +119,9 @@ struct definition_temporal {
 
 struct definition {
     const char *name;
-    const char *workspace;                      /* its owner; NULL = every workspace may run it */
+    const char *workspace; /* its owner; NULL = every workspace may run it */
+    int workspace_line;    /* where it names that, for definition_place_refusal(); 0 = nowhere */
+    int workspace_column;
     const char *executor_group;                 /* where an enqueue that names none goes; NULL = not said */
     int64_t timeout_us;                         /* of the whole execution; 0 = none */
     int64_t stuck_after_us;                     /* warn when it runs longer; 0 = the node's default */
@@ -140,6 +142,10 @@ WEIR_MUST_CHECK enum weir_status definition_read(const char *bytes, size_t lengt
 /* The same for text that definition_write() made, without compiling jq programs again: for text out of the store. */
 WEIR_MUST_CHECK enum weir_status definition_load(const char *bytes, size_t length, const char *source_name,
                                                  struct definition **ret_definition, struct weir_error *error);
+/* A store has refused to publish the definition that was read from `source_name`: where the fault is a name in the text,
+ * the message begins with its place, as those of definition_read() do. `error` may be NULL. */
+void definition_place_refusal(const struct definition *definition, const char *source_name, enum weir_status status,
+                              struct weir_error *error);
 /* Appends the canonical JSON text: fixed order of keys, steps in file order, defaults left out, times in their shortest
  * form. Equal texts mean equal definitions, and definition_load() gives the same definition back; what only concerns the
  * spelling of the file (YAML or JSON, quotes, comments, order of keys, 90s or 1m30s) does not change the text. */

@@ -194,6 +194,8 @@ static enum weir_status read_head(struct definition_reader *reader, const struct
     enum weir_status status = reader_take_name(reader, name, "\"name\"", &definition->name);
     if (status == WEIR_OK && workspace != NULL) {
         status = read_label(reader, workspace, "\"workspace\"", WORKSPACE_NAME_MAX, &definition->workspace);
+        definition->workspace_line = workspace->line;
+        definition->workspace_column = workspace->column;
     }
     if (status == WEIR_OK && group != NULL) {
         status = read_label(reader, group, "\"executor_group\"", GROUP_NAME_MAX, &definition->executor_group);

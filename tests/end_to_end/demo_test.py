@@ -20,7 +20,6 @@ ESCAPE = '\x1b'
 
 def the_demo_ends_with_the_proof(weir):
     result = weir.good('demo', '--once')
-    assert result.seconds < 30, result.seconds
     assert '100 done in' in result.out and 'no workspace ever passed its limit' in result.out, repr(result)
     assert ESCAPE not in result.out + result.err
     assert all(len(line) <= 80 for line in result.out.splitlines()), repr(result)
@@ -31,12 +30,14 @@ def the_demo_ends_with_the_proof(weir):
     assert rows['big-co'][2] == '0/20' and rows['big-co'][4:7] == ['0', '65', '0'], rows
 
 
-def the_first_execution_completes_within_a_second_of_the_start(weir):
-    began = time.time()
-    weir.good('demo', '--once', '-q')
+def the_first_execution_waits_for_no_poll_and_for_none_that_comes_later(weir):
+    """How soon it is done is measured: ./dev bench, `weir demo: first execution done after`. With polls and heartbeats that
+    never come, all that goes on does so because it was woken."""
+    asleep = {'WEIR_DISPATCH_POLL_INTERVAL': '1h', 'WEIR_NODE_LEASE': '10m'}
+    assert '100 done in' in weir.good('demo', '--once', env=asleep).out
     with weir.database('weir-demo.db') as database:
-        first = database.execute('SELECT min(finished_at) FROM workflow_executions').fetchone()[0] / 1e6
-    assert first - began < 1, first - began
+        first, last = database.execute('SELECT min(finished_at), max(claimed_at) FROM workflow_executions').fetchone()
+    assert first < last, (first, last)
 
 
 def the_proof_agrees_with_the_records(weir):
@@ -131,9 +132,7 @@ def dev_makes_a_store_says_where_and_keeps_it(weir):
     _await_ready(process)
     weir.good('demo', '--eject')
     weir.good('workflow', 'apply', 'onboard-customer.yaml')
-    began = time.monotonic()
     weir.good('enqueue', '-w', 'default', 'onboard-customer', '-p', '{"customer": 42}', '--wait')
-    assert time.monotonic() - began < 20
     process.send_signal(signal.SIGINT)
     assert process.wait(20) == 0
     said = process.stderr.read().decode()

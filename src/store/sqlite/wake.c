@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "observe/event.h"
 #include "store/sqlite/sqlite_store.h"
 
 /* 200 us, doubled 13 times: 1.6 s for the last, 3.3 s in all. A busy disk may take that long for the sync of a commit, and
@@ -21,31 +22,83 @@
 enum { LOOKS_MOST = 14 };
 #define FIRST_LOOK_US ((int64_t)200)
 
+/* A watch that could not be made is tried again this long after, whenever somebody asks for it. */
+#define WATCH_AGAIN_US MICROSECONDS_PER_SECOND
+
 struct wake {
     int fd;
-    int64_t data_version; /* 0 = not looked yet */
-    int looks;            /* how often it was looked since the last notice; LOOKS_MOST = no notice is open */
+    int64_t watch_again_us; /* boot clock; while fd < 0 */
+    bool told;              /* that the watch could not be made */
+    int64_t data_version;   /* 0 = not looked yet */
+    int looks;              /* how often it was looked since the last notice; LOOKS_MOST = no notice is open */
 };
+
+static int watch(const char *log)
+{
+    int fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    if (fd >= 0 && inotify_add_watch(fd, log, IN_MODIFY | IN_CLOSE_WRITE) < 0) {
+        int failure = errno;
+        (void)close(fd);
+        errno = failure;
+        return -1;
+    }
+    return fd;
+}
+
+static void tell_unwatched(const struct store *store, int failure)
+{
+    char text[WEIR_ERROR_MESSAGE_MAX];
+    struct event event = {.type = EVENT_STORE_UNWATCHED, .code = weir_status_name(WEIR_SYSTEM), .error = text};
+    (void)snprintf(
+        text, sizeof text,
+        "inotify: %s; raise fs.inotify.max_user_instances, fs.inotify.max_user_watches or the limit of open files",
+        strerror(failure));
+    event_emit(store->events, &event);
+}
+
+/* What others wrote before the watch was there is looked for as well. */
+static void watch_when_due(const struct store *store, struct wake *wake, const char *log)
+{
+    int64_t now_us = clock_boot(store->clock);
+    if (wake->fd >= 0 || now_us < wake->watch_again_us) {
+        return;
+    }
+    wake->fd = watch(log);
+    if (wake->fd >= 0) {
+        struct event event = {.type = EVENT_STORE_WATCHED};
+        wake->looks = 0; /* a commit may be on its way that wrote to the log before we watched */
+        wake->data_version = 0;
+        if (wake->told) {
+            event_emit(store->events, &event);
+        }
+        wake->told = false;
+    } else {
+        int failure = errno;
+        wake->watch_again_us = time_add(now_us, WATCH_AGAIN_US);
+        if (!wake->told) {
+            tell_unwatched(store, failure);
+        }
+        wake->told = true;
+    }
+}
 
 /* The log is where SQLite has it: beside the file itself, whatever symbolic link was opened. */
 static struct wake *wake_of(struct sqlite_store *store, const struct connection *reader)
 {
-    if (store->wake != NULL) {
+    if (store->wake != NULL && store->wake->fd >= 0) {
         return store->wake;
     }
     const char *log = sqlite3_filename_wal(sqlite3_db_filename(reader->database, "main"));
-    struct wake *wake = log == NULL ? NULL : calloc(1, sizeof *wake);
-    if (wake == NULL) {
-        return NULL;
+    if (store->wake == NULL && log != NULL) {
+        store->wake = calloc(1, sizeof *store->wake);
+        if (store->wake != NULL) {
+            store->wake->fd = -1;
+        }
     }
-    wake->looks = 0; /* a commit may be on its way that wrote to the log before we watched */
-    wake->fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
-    if (wake->fd >= 0 && inotify_add_watch(wake->fd, log, IN_MODIFY | IN_CLOSE_WRITE) < 0) {
-        (void)close(wake->fd);
-        wake->fd = -1;
+    if (store->wake != NULL) {
+        watch_when_due(&store->store, store->wake, log);
     }
-    store->wake = wake;
-    return wake;
+    return store->wake;
 }
 
 int sqlite_wake_fd(struct store *store, const char *group)

@@ -1,9 +1,11 @@
 /* How loops get their threads, sleep and are woken. Where the order of two threads decides, the test takes the part of the
  * slow one. */
 #include <dirent.h>
+#include <errno.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 
 #include "dispatch/node_parts.h"
 #include "unit/dispatch/bench.h"
@@ -73,6 +75,46 @@ static void wakes_are_counted_whatever_their_order(void **state)
     assert_true(is_readable(node->wake_fds[LOOP_RECORD]));
     assert_true(loop_take_wake(node, LOOP_RECORD));
     assert_false(is_readable(node->wake_fds[LOOP_RECORD]));
+}
+
+/* How many watches more cannot be made, as when the user has too many. */
+static int watches_to_refuse;
+
+__attribute__((visibility("default"))) int watch_or_refuse(int flags) __asm__("inotify_init1");
+
+int watch_or_refuse(int flags)
+{
+    if (watches_to_refuse > 0) {
+        watches_to_refuse--;
+        errno = EMFILE;
+        return -1;
+    }
+    return (int)syscall(SYS_inotify_init1, flags);
+}
+
+static int64_t real_boot(void *context)
+{
+    (void)context;
+    return clock_boot(clock_system());
+}
+
+/* A node with nothing to do would hear of other processes at its next poll alone. */
+static void a_loop_whose_store_could_not_be_watched_asks_for_the_watch_while_it_sleeps(void **state)
+{
+    struct bench *bench = *state;
+    bench->clock.boot_us = real_boot;
+    bench->store->events = &bench->events; /* the handles of the loops are copies */
+    start_node(bench);
+    struct node *node = bench->node;
+    (void)loop_take_wake(node, LOOP_DISPATCH);
+    watches_to_refuse = 1;
+    int64_t until_us = node_now(node) + MINUTE;
+    loop_sleep(node, LOOP_DISPATCH, until_us);
+    assert_true(node_now(node) < until_us); /* it looks for what it may have missed */
+    assert_int_equal(watches_to_refuse, 0);
+    assert_int_equal(bench->counts[EVENT_STORE_UNWATCHED], 1);
+    assert_int_equal(bench->counts[EVENT_STORE_WATCHED], 1);
+    assert_true(store_wake_fd(node->stores[LOOP_DISPATCH], node->group) >= 0);
 }
 
 static int threads(void)
@@ -151,6 +193,84 @@ static void a_node_that_gets_too_few_threads_runs_none(void **state)
     assert_int_equal(threads(), before + LOOP_COUNT);
 }
 
+/* --- each loop called as its thread would call it: at its time, or woken --- */
+
+struct loops {
+    int64_t next_us[LOOP_COUNT];
+};
+
+/* All that is to be done at this instant. */
+static void do_what_is_due(struct bench *bench, struct loops *loops)
+{
+    static int64_t (*const steps[])(struct node *) = {
+        [LOOP_DISPATCH] = node_dispatch_step,
+        [LOOP_RECORD] = node_record_step,
+        [LOOP_HEARTBEAT] = node_heartbeat_step,
+        [LOOP_DUTIES] = node_duties_step,
+    };
+    bool any = true;
+    for (int rounds = 0; any; rounds++) {
+        assert_true(rounds < 100);
+        any = false;
+        (void)scripted_world_pass_time(bench->world);
+        (void)engine_step(bench->engine);
+        unsigned woken = node_take_wakes(bench->node);
+        for (int i = 0; i < LOOP_COUNT; i++) {
+            if ((woken & 1U << i) != 0 || loops->next_us[i] <= bench->now_us) {
+                loops->next_us[i] = steps[i](bench->node);
+                any = true;
+            }
+        }
+    }
+}
+
+static void pass_to_next(struct bench *bench, struct loops *loops)
+{
+    int64_t next_us = scripted_next(bench->engine);
+    for (int i = 0; i < LOOP_COUNT; i++) {
+        next_us = earlier(next_us, loops->next_us[i]);
+    }
+    bench->now_us = next_us;
+    do_what_is_due(bench, loops);
+}
+
+/* `busy` executions run, each longer than the one before. The one after them starts at the instant when the first is on
+ * record as ended, though the dispatcher had named a later time. */
+static void the_next_starts_when_the_first_ends(struct bench *bench, const char *workspace, int busy)
+{
+    struct loops loops = {0};
+    char first[UUID_TEXT_MAX];
+    char next[UUID_TEXT_MAX];
+    int64_t named_us = 0;
+    start_node(bench);
+    for (int i = 0; i < busy; i++) {
+        push(bench, (struct scripted_fate){.run_us = (5 + i) * SECOND});
+        enqueue(bench, workspace, i == 0 ? first : next);
+    }
+    enqueue(bench, workspace, next);
+    do_what_is_due(bench, &loops);
+    while (strcmp(text_of(bench, first, "status"), "COMPLETED") != 0) {
+        assert_int_equal(runs_begun(bench, next), 0);
+        assert_true(bench->now_us < MINUTE + 6 * SECOND);
+        named_us = loops.next_us[LOOP_DISPATCH];
+        pass_to_next(bench, &loops);
+    }
+    assert_true(named_us > bench->now_us);
+    assert_int_equal(runs_begun(bench, next), 1);
+}
+
+static void a_freed_slot_wakes_the_dispatcher_at_that_instant(void **state)
+{
+    struct bench *bench = *state;
+    the_next_starts_when_the_first_ends(bench, "solo", 1);
+}
+
+static void room_in_the_engine_wakes_the_dispatcher_at_that_instant(void **state)
+{
+    struct bench *bench = *state;
+    the_next_starts_when_the_first_ends(bench, "many", ROOM);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_bench, close_bench)
 
 int main(void)
@@ -159,7 +279,10 @@ int main(void)
         TEST(a_wake_whose_write_comes_late_lets_its_loop_sleep_again),
         TEST(a_wake_whose_write_comes_late_does_not_keep_the_caller_of_steps_awake),
         TEST(wakes_are_counted_whatever_their_order),
+        TEST(a_loop_whose_store_could_not_be_watched_asks_for_the_watch_while_it_sleeps),
         TEST(a_node_that_gets_too_few_threads_runs_none),
+        TEST(a_freed_slot_wakes_the_dispatcher_at_that_instant),
+        TEST(room_in_the_engine_wakes_the_dispatcher_at_that_instant),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -306,6 +306,9 @@ static void a_wrong_definition_is_refused_with_its_place(void **state)
     static const char bad[] = "name: x\nsteps:\n  a: {handlr: a}\n";
     assert_int_equal(weir_publish_workflow(weir, bad, 0, "x.yaml", NULL, &error), WEIR_INVALID_DEFINITION);
     assert_non_null(strstr(error.message, "x.yaml:3:"));
+    static const char strange[] = "name: x\nworkspace: nobody\nsteps:\n  a: {handler: a}\n";
+    assert_int_equal(weir_publish_workflow(weir, strange, 0, "x.yaml", NULL, &error), WEIR_WORKSPACE_NOT_FOUND);
+    assert_string_equal(error.message, "x.yaml:2:12: there is no workspace \"nobody\"");
     assert_int_equal(weir_publish_workflow(weir, workflow, 0, NULL, &published, &error), WEIR_OK);
     assert_true(published.unchanged && published.version == 1);
     static const char other[] = "name: greet\nsteps:\n  hello: {handler: greet}\n";

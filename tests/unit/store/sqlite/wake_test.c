@@ -1,10 +1,13 @@
 /* Another process's commit wakes this one without a poll. */
+#include <errno.h>
 #include <poll.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "conformance/scene.h"
+#include "observe/event.h"
+#include "store/driver.h"
 
 /* Where another process tells that its commit has come as far as the sync of the log, and waits; -1 = it does not. */
 static int held_out = -1;
@@ -20,6 +23,21 @@ int sync_or_hold(int fd)
         _exit(2);
     }
     return (int)syscall(SYS_fdatasync, fd);
+}
+
+/* How many watches more cannot be made, as when the user has too many. */
+static int watches_to_refuse;
+
+__attribute__((visibility("default"))) int watch_or_refuse(int flags) __asm__("inotify_init1");
+
+int watch_or_refuse(int flags)
+{
+    if (watches_to_refuse > 0) {
+        watches_to_refuse--;
+        errno = EMFILE;
+        return -1;
+    }
+    return (int)syscall(SYS_inotify_init1, flags);
 }
 
 static bool drained_until_changed(struct scene *scene, int64_t deadline_us)
@@ -188,6 +206,55 @@ static void a_commit_is_looked_for_until_it_is_seen(void **state)
     assert_int_equal(scene_claim(scene, 10).count, 1);
 }
 
+struct told {
+    int unwatched;
+    int watched;
+    char error[WEIR_ERROR_MESSAGE_MAX];
+};
+
+static void note_told(void *context, const struct event *event)
+{
+    struct told *told = context;
+    told->watched += event->type == EVENT_STORE_WATCHED;
+    if (event->type == EVENT_STORE_UNWATCHED) {
+        told->unwatched++;
+        (void)snprintf(told->error, sizeof told->error, "%s", event->error);
+    }
+}
+
+static void a_watch_that_could_not_be_made_is_tried_again_and_told(void **state)
+{
+    struct scene *scene = *state;
+    struct told told = {0};
+    struct event_bus events = {.count = 0};
+    struct other_process other = start_other_process(scene);
+    assert_true(event_subscribe(&events, note_told, &told));
+    scene->store->events = &events;
+    watches_to_refuse = 2;
+    for (int i = 0; i < 100; i++) {
+        assert_int_equal(store_wake_fd(scene->store, NULL), -1);
+    }
+    assert_int_equal(watches_to_refuse, 1); /* not more than once in a second */
+    scene_pass(scene, SECONDS(1));
+    assert_int_equal(store_wake_fd(scene->store, NULL), -1);
+    assert_int_equal(watches_to_refuse, 0);
+    assert_int_equal(told.unwatched, 1);
+    assert_non_null(strstr(told.error, "Too many open files; raise fs.inotify.max_user_instances"));
+    enqueue_in_another_process(&other);
+    scene_pass(scene, SECONDS(1));
+    assert_true(store_wake_fd(scene->store, NULL) >= 0);
+    assert_int_equal(told.watched, 1);
+    int64_t again_us = 0;
+    assert_true(store_wake_drain(scene->store, &again_us)); /* of what came meanwhile */
+    quiet_down(scene);
+    enqueue_in_another_process(&other);
+    assert_true(drained_until_changed(scene, SECONDS(5)));
+    end_other_process(&other);
+    assert_int_equal(told.unwatched, 1);
+    assert_int_equal(told.watched, 1);
+    scene->store->events = NULL;
+}
+
 static void nothing_new_is_no_change(void **state)
 {
     struct scene *scene = *state;
@@ -262,6 +329,7 @@ int main(void)
         SCENE_TEST(an_enqueue_of_another_process_wakes),
         SCENE_TEST(a_store_that_was_opened_by_a_symbolic_link_is_woken),
         SCENE_TEST(a_commit_is_looked_for_until_it_is_seen),
+        SCENE_TEST(a_watch_that_could_not_be_made_is_tried_again_and_told),
         SCENE_TEST(nothing_new_is_no_change),
         SCENE_TEST(reading_wakes_nobody),
         SCENE_TEST(a_read_only_handle_reads_and_changes_nothing),
