@@ -9,6 +9,7 @@ set -eu
 
 version=1.5.1
 sdk_version=1.35.0
+go_hint='Go 1.25 or newer (https://go.dev/dl)'
 wait_seconds=3600
 cache=${WEIR_TEST_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/weir-tests}
 folder=$cache/temporal-$version-$sdk_version
@@ -38,14 +39,14 @@ else
 fi
 
 command -v go >/dev/null ||
-    fail 'Go is not installed (https://go.dev/dl, 1.24 or newer); then run tools/install_temporal.sh'
+    fail "$go_hint is not on the PATH; with it ./dev test installs the server and leaves none out"
 trap 'rm -rf "$new"' EXIT
 trap 'exit 1' HUP INT TERM
 rm -rf "$new"
 mkdir "$new"
 printf 'building the Temporal server for the tests, once; this takes some minutes\n' >&2
 GOBIN=$new/bin GOFLAGS=-buildvcs=false nice -n 10 go install "github.com/temporalio/cli/cmd/temporal@v$version" \
-    >"$log" 2>&1 9>&- || fail "it could not be built: see $log"
+    >"$log" 2>&1 9>&- || fail "the server could not be built: see $log; it needs $go_hint, and here is $(go env GOVERSION)"
 # The environment is moved afterwards: python finds its place again, the scripts beside it do not and are not used.
 { python3 -m venv "$new/venv" && "$new/venv/bin/python" -m pip install -q "temporalio==$sdk_version"; } >"$log" 2>&1 9>&- ||
     fail "the Python SDK could not be installed (python3 with venv is needed): see $log"

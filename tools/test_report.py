@@ -47,6 +47,8 @@ class Report:
             return
         executed, failed, skipped = self.add_cases(name, lines)
         problem = self.problem_of_program(entry, plan, executed, failed, skipped)
+        if problem and plan and executed < int(plan['count']) and ' and ran ' not in problem:
+            problem += f", after {executed} of {plan['count']} cases"
         if problem:
             self.failed.append((f'{name}: {problem}', tail(entry)))
         elif failed and entry.get('stderr', '').strip():
@@ -195,6 +197,8 @@ def self_test():
     ]
     for arguments, wanted in expected:
         assert counts(*arguments) == wanted, (arguments, counts(*arguments), wanted)
+    slow = report_of([{'name': 'weir:unit / it', 'result': 'TIMEOUT', 'stdout': '1..3\nok 1 - a\n', 'returncode': -15}], 0)
+    assert slow.failed[0][0] == 'it: took longer than it may (0 s), after 1 of 3 cases', slow.failed
     noted = report_of([{'name': 'weir:unit / it', 'result': 'OK', 'stdout': '1..1\nok 1 - a\n# report: 3 s\n'}], 0)
     assert noted.notes == ['it: 3 s'] and not noted.failed
     assert report_of([], 0).failed and report_of([], 1).failed

@@ -41,12 +41,34 @@ static void note_running(struct race *race, int64_t more)
     }
 }
 
+/* What another claimer holds for longer than a moment is left out, and is to be repeated (store.h). */
+static bool record_all(struct claimer *claimer, struct record *records, size_t count)
+{
+    while (count > 0) {
+        struct record_summary summary = {0};
+        struct weir_error error = {0};
+        enum weir_status status = store_record(claimer->store, claimer->node, records, count, &summary, &error);
+        size_t busy = 0;
+        for (size_t i = 0; i < count && status == WEIR_OK; i++) {
+            if (records[i].status == WEIR_STORE_BUSY) {
+                records[busy++] = records[i];
+            } else {
+                status = records[i].status;
+            }
+        }
+        if (status != WEIR_OK || summary.changed != count - busy) {
+            note_failure(claimer->race, "record", status, &error);
+            return false;
+        }
+        count = busy;
+    }
+    return true;
+}
+
 /* Completes a claim; what was put back once (every 50th) is claimed again by somebody. */
 static bool finish_claim(struct claimer *claimer, const struct claim_result *claim)
 {
     struct record records[CAP];
-    struct record_summary summary = {0};
-    struct weir_error error = {0};
     size_t completed = 0;
     for (size_t i = 0; i < claim->count; i++) {
         bool retried = claim->items[i].attempts == 0 && claim->items[i].fence % 50 == 0;
@@ -58,9 +80,7 @@ static bool finish_claim(struct claimer *claimer, const struct claim_result *cla
         }
     }
     note_running(claimer->race, -(int64_t)claim->count); /* before the slots are given back: never too low */
-    enum weir_status status = store_record(claimer->store, claimer->node, records, claim->count, &summary, &error);
-    if (status != WEIR_OK || summary.changed != claim->count) {
-        note_failure(claimer->race, "record", status, &error);
+    if (!record_all(claimer, records, claim->count)) {
         return false;
     }
     atomic_fetch_add(&claimer->race->completed, completed);

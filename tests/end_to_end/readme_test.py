@@ -135,7 +135,7 @@ def main():
                 for number, command, promised in commands(first, lines):
                     count += 1
                     if skipped:
-                        print(f"ok {count} - {command} # SKIP no Temporal server: tools/install_temporal.sh")
+                        print(f"ok {count} - {command} # SKIP {temporal_parts.NOT_INSTALLED}")
                         continue
                     problem = check(number, command, promised, folder, weir)
                     failed += problem != ""

@@ -21,6 +21,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 START_SECONDS = 300  # of the server, and of a program that asks it: on a machine that is busy with other things
 START_TRIES = 4
+NOT_INSTALLED = 'no Temporal server is installed for tests: sh tools/install_temporal.sh says what it needs'
 SICK = ('interrupted (9)', 'is not found')  # see Server.mend()
 
 
@@ -35,7 +36,7 @@ FOLDER = installed()
 
 def skip_unless_installed():
     if FOLDER is None:
-        print('1..0 # SKIP no Temporal server is installed for tests; get it with: tools/install_temporal.sh')
+        print(f'1..0 # SKIP {NOT_INSTALLED}')
         sys.exit(0)
 
 
