@@ -89,7 +89,9 @@ void bench_idle(struct bench *bench);
 void bench_memory(struct bench *bench);
 void bench_grpc(struct bench *bench);
 /* Left out, in words, where the server's programs are missing. */
-void bench_postgres(struct bench *bench);
+void bench_postgres_lifecycles(struct bench *bench);
+void bench_postgres_nodes(struct bench *bench);
+void bench_postgres_claims(struct bench *bench);
 void bench_postgres_latency(struct bench *bench);
 void bench_postgres_backlog(struct bench *bench);
 void bench_postgres_neighbour(struct bench *bench);

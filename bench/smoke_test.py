@@ -47,13 +47,18 @@ FIGURES = {
         "grpc, %s: %s" % (load, kind)
         for load in ("10 in flight", "64 in flight", "500 in flight", "64 in flight, TLS", "64 in flight, TLS, 1,000 polls")
         for kind in ("client CPU per call", "calls")],
-    "postgres": [
+    "postgres-lifecycles": [
         "pg floor: mark 500, move 500, two clients", "pg floor: first run to second run", "pg lifecycles, 1000 workspaces",
-        "pg lifecycles, caps against none", "pg of each: commits", "pg of each: write-ahead log",
-        "pg HOT share of updates: queue", "pg HOT share of updates: lanes", "pg HOT share of updates: workspaces",
+        "pg lifecycles, caps against none", "pg of each: processor of the server", "pg of each: processor of the node",
+        "pg of each, no limits: processor of the server", "pg of each: commits", "pg of each: write-ahead log",
+        "pg HOT share of updates: queue", "pg HOT share of updates: lanes",
+        "pg HOT share of updates: workspaces"],
+    "postgres-nodes": [
         "pg lifecycles, nodes: 1 (floor: the best)", "pg lifecycles, nodes: 2 (floor: the best)",
         "pg lifecycles, nodes: 4 (floor: the best)", "pg lifecycles, nodes: 8 (floor: the best)",
-        "pg deadlocks of 1, 2, 4, 8 nodes", "pg claim of 10, small queue: time", "pg claim of 10, small queue: buffers",
+        "pg deadlocks of 1, 2, 4, 8 nodes"],
+    "postgres-claims": [
+        "pg claim of 10, small queue: time", "pg claim of 10, small queue: buffers",
         "pg claim of 10, 300k of a full one: time", "pg claim of 10, 300k of a full one: buffers",
         "pg claim of 10 of one, 300k behind: time", "pg claim of 10 of one, 300k behind: buffers",
         "pg poll, 20k full ones: time", "pg poll, 20k full ones: buffers"],

@@ -191,6 +191,14 @@ struct arrays {
     const char **attempt_errors;
     size_t attempt_count;
     bool has_story; /* its rows cannot tell all of it */
+    /* Columns that say something at all. The server fills up what is shorter with NULL, for less than it takes to read
+     * that. */
+    bool any_code;
+    bool any_error;
+    bool any_output;
+    bool any_variables;
+    bool any_step_code;
+    bool any_step_error;
 };
 
 static bool allocate_arrays(struct arena *arena, size_t most, struct arrays *arrays)
@@ -270,6 +278,10 @@ static void add_step(struct arena *arena, const struct step_record *step, int pl
     to->variables[at] = (struct link_bytes){step->variables, step->variables == NULL ? 0 : strlen(step->variables)};
     to->step_codes[at] = step->error_code[0] == '\0' ? NULL : safe(arena, step->error_code, ret_failed);
     to->step_errors[at] = safe(arena, step->error, ret_failed);
+    to->any_output = to->any_output || to->outputs[at].data != NULL;
+    to->any_variables = to->any_variables || to->variables[at].data != NULL;
+    to->any_step_code = to->any_step_code || to->step_codes[at] != NULL;
+    to->any_step_error = to->any_step_error || to->step_errors[at] != NULL;
 }
 
 /* An attempt that failed, or was stopped with its node, and is followed by another. */
@@ -304,6 +316,8 @@ static void add_record(struct set *set, struct entry *entry, struct arrays *to, 
     to->was_started[at] = record->dispatched_first || entry->was_started;
     to->codes[at] = safe(&set->arena, record->error_code, ret_failed);
     to->errors[at] = safe(&set->arena, record->error, ret_failed);
+    to->any_code = to->any_code || to->codes[at] != NULL;
+    to->any_error = to->any_error || to->errors[at] != NULL;
     to->taken_over[at] = record->taken_over;
     to->has_story = to->has_story || record->taken_over || ends_claim(record->kind);
 }
@@ -364,15 +378,22 @@ static void read_outcomes(struct set *set, const PGresult *result, const struct 
     }
 }
 
+static size_t count_if(bool any, size_t count)
+{
+    return any ? count : 0;
+}
+
 /* The letters of link.h for what both functions take. */
 #define SET_TYPES "iUIDIOTTDTTDDDIOBBTT"
 #define SET_VALUES(set, a)                                                                                                 \
     (set)->node_id, (a)->ids, (a)->count, (a)->fences, (a)->count, (a)->kinds, (a)->count, (a)->delays, (a)->count,        \
-        (a)->was_started, (a)->count, (a)->codes, (a)->count, (a)->errors, (a)->count, (a)->step_records, (a)->step_count, \
-        (a)->steps, (a)->step_count, (a)->step_states, (a)->step_count, (a)->step_attempts, (a)->step_count,               \
-        (a)->step_failures, (a)->step_count, (a)->exit_codes, (a)->step_count, (a)->due_ins, (a)->step_count,              \
-        (a)->step_ends, (a)->step_count, (a)->outputs, (a)->step_count, (a)->variables, (a)->step_count, (a)->step_codes,  \
-        (a)->step_count, (a)->step_errors, (a)->step_count
+        (a)->was_started, (a)->count, (a)->codes, count_if((a)->any_code, (a)->count), (a)->errors,                        \
+        count_if((a)->any_error, (a)->count), (a)->step_records, (a)->step_count, (a)->steps, (a)->step_count,             \
+        (a)->step_states, (a)->step_count, (a)->step_attempts, (a)->step_count, (a)->step_failures, (a)->step_count,       \
+        (a)->exit_codes, (a)->step_count, (a)->due_ins, (a)->step_count, (a)->step_ends, (a)->step_count, (a)->outputs,    \
+        count_if((a)->any_output, (a)->step_count), (a)->variables, count_if((a)->any_variables, (a)->step_count),         \
+        (a)->step_codes, count_if((a)->any_step_code, (a)->step_count), (a)->step_errors,                                  \
+        count_if((a)->any_step_error, (a)->step_count)
 
 static enum weir_status send_round(struct link *link, const struct set *set, const struct arrays *a, PGresult **ret_result,
                                    struct weir_error *error)
