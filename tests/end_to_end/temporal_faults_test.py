@@ -163,9 +163,9 @@ def a_node_that_is_stopped_hands_over_at_once_what_runs(weir):
 
 def a_rate_limit_slows_starts_down_and_fails_none(weir):
     """That a real service's refusals are understood. Its limit goes by the wall clock, and a busy machine does not use it
-    up: how close to a limit starts settle (within a fifth) is tested where no machine's speed takes part, on a virtual
-    clock in unit/engine/temporal: engine, pace."""
-    limit = 50
+    up, so that the rate is below it is told and not judged: that starts settle within a fifth of a limit is tested where no
+    machine's speed takes part, on a virtual clock in unit/engine/temporal: engine, pace."""
+    limit, seconds = 50, 300  # that a busy machine may take
     server = Server(settings=[f'frontend.namespaceRPS={limit}', 'frontend.namespaceBurstRatio=1.0'])
     prepare(weir, server, queue='nobody', waits_max=0)
     weir.good('workspace', 'set', 'acme', '--max-concurrent', '1000', '-q')
@@ -174,13 +174,13 @@ def a_rate_limit_slows_starts_down_and_fails_none(weir):
 
     def started():
         return sum(item['status'] == 'DISPATCHED' for item in all_items(weir))
-    wait_for('the first 150', lambda: started() >= 150)
+    wait_for('the first 150', lambda: started() >= 150, seconds)
     before, began = started(), time.monotonic()
-    wait_for('the first 500', lambda: started() >= 500)
+    wait_for('the first 500', lambda: started() >= 500, seconds)
     rate = (started() - before) / (time.monotonic() - began)
     print(f'# {rate:.1f} starts/s at a limit of {limit}', flush=True)
-    assert 0.6 * limit <= rate <= 1.1 * limit, rate
-    wait_for('all', lambda: started() == len(ids))
+    assert rate <= 1.1 * limit, rate
+    wait_for('all', lambda: started() == len(ids), seconds)
     assert all(item['attempts'] == 0 for item in all_items(weir))
     server.close()
 
