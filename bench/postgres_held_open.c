@@ -4,15 +4,17 @@
 #include <stdio.h>
 
 #include "base/text.h"
-#include "postgres_claim.h"
 #include "postgres_load.h"
 
 enum { PACE = 1000, WORKSPACES = 1000 };
 
+/* Buffers are those of the load's own statements: what is explained and undone again and again leaves dead rows of its own,
+ * beside which the next one looks. */
 struct cost {
     struct postgres_load_times times;
-    struct explained claim; /* of ten */
-    struct explained fold;  /* of what ten enqueues left */
+    double enqueue; /* buffers, of ten executions */
+    double claim;   /* with the fold before it */
+    double record;
 };
 
 /* A repeatable read that has also written, as a program that enqueues and then forgets to commit: both what it sees and its
@@ -27,18 +29,13 @@ static PGconn *hold(const struct postgres_scene *scene)
     return holder;
 }
 
-static struct cost measure_cost(const struct bench *bench, const struct postgres_scene *scene, struct postgres_load *load,
-                                size_t window)
+static struct cost measure_cost(const struct postgres_scene *scene, struct postgres_load *load, size_t window)
 {
+    postgres_scene_count_anew(scene);
     struct cost cost = {.times = postgres_load_run(load, PACE, window)};
-    char sql[256];
-    char seen[128];
-    postgres_load_enqueue(load, 10);
-    cost.claim = postgres_explain_claim(bench, scene, load->node_id);
-    text_copy(seen, sizeof seen, postgres_scene_text(scene, "SELECT seen FROM freshen_lanes('0', 1000)"));
-    postgres_load_enqueue(load, 10);
-    (void)snprintf(sql, sizeof sql, "SELECT * FROM freshen_lanes('%s', 1000)", seen);
-    cost.fold = postgres_explain(bench, scene, sql);
+    cost.enqueue = 10 * postgres_scene_counted(scene, "%.enqueue_set(%", window);
+    cost.claim = 10 * postgres_scene_counted(scene, "%.claim%(%", window);
+    cost.record = 10 * postgres_scene_counted(scene, "%.record(%", window);
     return cost;
 }
 
@@ -51,8 +48,9 @@ static void report(struct bench *bench, const char *what, const struct cost *bef
         double after;
     } figures[] = {{"p50", "us", before->times.p50_us, after->times.p50_us},
                    {"p99", "us", before->times.p99_us, after->times.p99_us},
-                   {"fold buffers", "buffers", before->fold.buffers, after->fold.buffers},
-                   {"claim buffers", "buffers", before->claim.buffers, after->claim.buffers}};
+                   {"enqueue ten", "buffers", before->enqueue, after->enqueue},
+                   {"claim ten", "buffers", before->claim, after->claim},
+                   {"record ten", "buffers", before->record, after->record}};
     char name[FIGURE_NAME_MAX];
     for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++) {
         (void)snprintf(name, sizeof name, "pg held open, %s: %s", what, figures[i].name);
@@ -75,10 +73,10 @@ static void measure(struct bench *bench, struct postgres_server *server, const c
     load.store = scene.store;
     load.node_id = postgres_scene_node(&scene);
     (void)postgres_load_run(&load, PACE, window);
-    struct cost before = measure_cost(bench, &scene, &load, window);
+    struct cost before = measure_cost(&scene, &load, window);
     PGconn *holder = hold(&scene);
     (void)postgres_load_run(&load, PACE, held - window);
-    struct cost after = measure_cost(bench, &scene, &load, window);
+    struct cost after = measure_cost(&scene, &load, window);
     PQfinish(holder);
     (void)postgres_load_run(&load, PACE, 10); /* what was only enqueued */
     postgres_scene_close(&scene);
@@ -88,7 +86,7 @@ static void measure(struct bench *bench, struct postgres_server *server, const c
 void bench_postgres_held_open(struct bench *bench)
 {
     struct postgres_server server;
-    if (postgres_scene_server(bench, "postgres-held-open", &server)) {
+    if (postgres_scene_server_with(bench, "postgres-held-open", POSTGRES_COUNTING, &server)) {
         measure(bench, &server, "1000 workspaces", WORKSPACES);
         measure(bench, &server, "one workspace", 1);
         postgres_server_close(&server);

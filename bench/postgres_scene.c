@@ -14,7 +14,8 @@
 
 static struct weir_error fault;
 
-bool postgres_scene_server(const struct bench *bench, const char *group, struct postgres_server *ret_server)
+bool postgres_scene_server_with(const struct bench *bench, const char *group, const char *settings,
+                                struct postgres_server *ret_server)
 {
     char folder[BENCH_PATH_MAX];
     if (!postgres_server_is_installed()) {
@@ -23,8 +24,13 @@ bool postgres_scene_server(const struct bench *bench, const char *group, struct 
     }
     /* Beside the run's own folder, which the server's user cannot enter. */
     text_copy(folder, sizeof folder, bench->folder);
-    postgres_server_open_below(ret_server, dirname(folder), POSTGRES_SETTINGS, false);
+    postgres_server_open_below(ret_server, dirname(folder), settings, false);
     return true;
+}
+
+bool postgres_scene_server(const struct bench *bench, const char *group, struct postgres_server *ret_server)
+{
+    return postgres_scene_server_with(bench, group, POSTGRES_SETTINGS, ret_server);
 }
 
 /* --- databases --- */
@@ -101,6 +107,24 @@ void postgres_scene_hurry(const struct postgres_scene *scene, bool hurry)
             BENCH_CHECK(bench_now() < end);
         }
     }
+}
+
+void postgres_scene_count_anew(const struct postgres_scene *scene)
+{
+    postgres_scene_run(scene, "CREATE EXTENSION IF NOT EXISTS pg_stat_statements SCHEMA public;"
+                              "SELECT public.pg_stat_statements_reset()");
+}
+
+double postgres_scene_counted(const struct postgres_scene *scene, const char *pattern, size_t items)
+{
+    char sql[256];
+    (void)snprintf(sql, sizeof sql,
+                   "SELECT coalesce(sum(shared_blks_hit + shared_blks_read), 0)::bigint "
+                   "FROM public.pg_stat_statements WHERE query LIKE '%s'",
+                   pattern);
+    int64_t buffers = postgres_scene_number(scene, sql);
+    BENCH_CHECK(buffers > 0 && items > 0);
+    return (double)buffers / (double)items;
 }
 
 int64_t postgres_scene_node(const struct postgres_scene *scene)

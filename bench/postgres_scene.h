@@ -14,6 +14,8 @@
 #include "support/postgres_server.h"
 
 #define POSTGRES_SETTINGS "shared_buffers = 256MB\nmax_wal_size = 4GB\n"
+/* The server counts what each statement reads (postgres_scene_count_buffers()). */
+#define POSTGRES_COUNTING POSTGRES_SETTINGS "shared_preload_libraries = 'pg_stat_statements'\n"
 
 enum { SCENE_NAME_MAX = 32, SCENE_URL_MAX = 256, NODES_MAX = 8 };
 
@@ -27,6 +29,9 @@ struct postgres_scene {
 
 /* The server that a group measures on. False when there is none to be had: then the group is left out, which is said. */
 bool postgres_scene_server(const struct bench *bench, const char *group, struct postgres_server *ret_server);
+/* The same with settings of one's own. */
+bool postgres_scene_server_with(const struct bench *bench, const char *group, const char *settings,
+                                struct postgres_server *ret_server);
 
 void postgres_scene_open(struct postgres_scene *scene, struct postgres_server *server, const char *name, bool has_store);
 /* Checks the store and drops the database. */
@@ -49,6 +54,10 @@ struct explained {
     double buffers;
 };
 struct explained postgres_scene_explain(const struct postgres_scene *scene, const char *sql);
+/* What runs from now on is counted. The server has POSTGRES_COUNTING. */
+void postgres_scene_count_anew(const struct postgres_scene *scene);
+/* Buffers that the statements whose text is LIKE `pattern` looked at since then, for each of `items`. */
+double postgres_scene_counted(const struct postgres_scene *scene, const char *pattern, size_t items);
 
 /* A process of the group's. It is killed should the group's process end. */
 struct postgres_process {

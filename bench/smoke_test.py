@@ -73,7 +73,7 @@ FIGURES = {
         "pg noisy neighbour: slots in use"],
     "postgres-held-open": [
         *("pg held open, %s: %s" % (load, kind) for load in ("1000 workspaces", "one workspace")
-          for kind in ("p50", "p99", "fold buffers", "claim buffers", "rate"))],
+          for kind in ("p50", "p99", "enqueue ten", "claim ten", "record ten", "rate"))],
     "postgres-idle": [
         "pg idle node: statements a minute", "pg idle node: of these heartbeats", "pg idle node: writes beside heartbeats"],
     "temporal": [
