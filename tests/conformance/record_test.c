@@ -311,34 +311,6 @@ static void every_error_of_an_attempt_is_kept(void **state)
     assert_int_equal(scene_number(scene, "SELECT attempts FROM executions WHERE id = '%s'", id), 3);
 }
 
-/* The time until which it waited before its claim is over. */
-static void what_a_node_has_is_not_due(void **state)
-{
-    struct scene *scene = *state;
-    static const struct {
-        const char *status;
-        bool is_due;
-    } expected[] = {{"PENDING", true}, {"CLAIMED", false}, {"DISPATCHED", false}};
-    const char *id = scene_enqueue(scene, "pro-co");
-    struct claimed_item item = scene_claim_one(scene);
-    struct record record = scene_record_of(RECORD_RETRY, &item);
-    record.delay_us = SECONDS(10);
-    assert_int_equal(scene_record_full(scene, scene->node, record), WEIR_OK);
-    for (size_t i = 0; i < 3; i++) {
-        json_t *why = NULL;
-        if (i == 1) {
-            scene_pass(scene, SECONDS(11));
-            item = scene_claim_one(scene);
-        } else if (i == 2) {
-            assert_int_equal(scene_record(scene, RECORD_DISPATCHED, &item), WEIR_OK);
-        }
-        scene_ok(scene, store_why(scene->store, id, &why, &scene->error));
-        assert_string_equal(json_string_value(json_object_get(why, "status")), expected[i].status);
-        assert_int_equal(json_is_string(json_object_get(why, "due_at")), expected[i].is_due);
-        json_decref(why);
-    }
-}
-
 static void one_bad_record_leaves_the_others_of_its_set_alone(void **state)
 {
     struct scene *scene = *state;
@@ -722,7 +694,6 @@ int main(void)
         SCENE_TEST(the_first_dispatch_counts_over_handovers),
         SCENE_TEST(each_way_back_spends_its_own_counter),
         SCENE_TEST(every_error_of_an_attempt_is_kept),
-        SCENE_TEST(what_a_node_has_is_not_due),
         SCENE_TEST(one_bad_record_leaves_the_others_of_its_set_alone),
         SCENE_TEST(a_set_is_recorded_in_its_order),
         SCENE_TEST(an_empty_set_is_fine),
