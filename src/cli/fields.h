@@ -14,6 +14,8 @@
 const char *field_text(struct output *output, const json_t *object, const char *key);
 int64_t field_number(const json_t *object, const char *key, int64_t otherwise);
 bool field_is_true(const json_t *object, const char *key);
+/* Whether a node has the execution or runs it: then an error that it tells of is of an earlier start. */
+bool field_is_held(const json_t *execution);
 /* The whole id of the execution that `id` or its first characters name; `to` holds UUID_TEXT_MAX bytes. */
 WEIR_MUST_CHECK enum weir_status resolve_id(struct store *store, const char *id, char *to, struct weir_error *error);
 /* How many items a page has. */

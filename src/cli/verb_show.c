@@ -30,9 +30,6 @@ static void print_head(struct output *output, const json_t *execution)
         {"fence", "fence"},
         {"idempotency key", "idempotency_key"},
         {"retry of", "retry_of"},
-        {"error code", "error_code"},
-        {"error", "error"},
-        {"params", "params"},
     };
     const char *state = field_text(output, execution, "status");
     const char *reason = field_text(output, execution, "pending_reason");
@@ -45,6 +42,10 @@ static void print_head(struct output *output, const json_t *execution)
     for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
         print_line(output, execution, lines[i][0], lines[i][1]);
     }
+    bool is_held = field_is_held(execution);
+    print_line(output, execution, is_held ? "earlier code" : "error code", "error_code");
+    print_line(output, execution, is_held ? "earlier error" : "error", "error");
+    print_line(output, execution, "params", "params");
 }
 
 /* What the engine wrote down about its workflow. */

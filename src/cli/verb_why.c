@@ -76,7 +76,8 @@ static void print_numbers(struct output *output, const json_t *why, int64_t now_
     const char *code = field_text(output, why, "error_code");
     if (code != NULL) {
         const char *text = field_text(output, why, "error");
-        output_print(output, "  last error       %s%s%s\n", code, text != NULL ? ": " : "", text != NULL ? text : "");
+        output_print(output, "  %-16s %s%s%s\n", field_is_held(why) ? "earlier error" : "last error", code,
+                     text != NULL ? ": " : "", text != NULL ? text : "");
     }
 }
 

@@ -724,12 +724,22 @@ static void add_lock(struct store *store, json_t *why)
     json_decref(page);
 }
 
+/* What a node has or runs is not due: that time was of the wait before its claim. */
+static void drop_past_wait(json_t *why)
+{
+    const char *state = json_string_value(json_object_get(why, "status"));
+    if (state != NULL && (strcmp(state, "CLAIMED") == 0 || strcmp(state, "DISPATCHED") == 0)) {
+        (void)json_object_set_new(why, "due_at", json_null());
+    }
+}
+
 enum weir_status store_why(struct store *store, const char *id, json_t **ret_why, struct weir_error *error)
 {
     struct call call = begin(store, "why", error);
     enum weir_status status = store->driver->why(store, id, ret_why, &call.own);
     if (status == WEIR_OK) {
         add_lock(store, *ret_why);
+        drop_past_wait(*ret_why);
     }
     return end(&call, status);
 }

@@ -8,6 +8,7 @@ import os
 import sys
 
 from harness import assert_error, run_tests
+from waiting import wait_for
 
 
 def every_act_says_in_json_what_it_changed(weir):
@@ -124,6 +125,35 @@ def a_narrow_terminal_breaks_no_line_in_two(weir):
     id = weir.enqueue()
     said = weir.terminal('list', env={'COLUMNS': '20', 'NO_COLOR': '1', 'LC_ALL': 'C'}).out
     assert f'ID         {id}' in said and 'STATE      . PENDING' in said, repr(said)
+
+
+def an_owner_that_does_not_exist_is_told_with_its_place(weir):
+    weir.make_store()
+    source = 'name: mine\nworkspace: acne\nsteps:\n  a:\n    exec: [echo]\n'
+    weir.write('mine.yaml', source)
+    assert_error(weir.run('workflow', 'apply', 'mine.yaml'), 3, 'workspace_not_found',
+                 'weir: mine.yaml:2:12: there is no workspace "acne"', 'did you mean "acme"?')
+    assert_error(weir.run('workflow', 'apply', '-', stdin=source), 3, 'workspace_not_found', 'weir: stdin:2:12: there is')
+    weir.write('mine.json', '{"name": "mine",\n  "workspace": "acne",\n  "steps": {"a": {"exec": ["echo"]}}}')
+    assert_error(weir.run('workflow', 'apply', 'mine.json'), 3, 'workspace_not_found', 'weir: mine.json:2:16: there is')
+
+
+def an_error_of_an_earlier_start_is_told_as_such(weir):
+    weir.make_store()
+    weir.write('long.yaml', 'name: long\nsteps:\n  rest:\n    sleep: 1h\n')
+    weir.good('workflow', 'apply', 'long.yaml', '-q')
+    id = weir.enqueue('-w', 'acme', 'long')
+    with weir.database() as database:  # as two starts that were refused have left it
+        database.execute("UPDATE workflow_execution_queue SET attempts = 2, error_code = 'engine_busy', "
+                         "error = 'come again', due_at = run_at + 1000000")
+    shown, why = weir.good('show', id).out, weir.good('why', id).out
+    assert 'last error       engine_busy: come again' in why and '  due  ' in why, why
+    assert '  error code       engine_busy' in shown and 'earlier' not in shown, shown
+    weir.spawn('dev')
+    wait_for('its start', lambda: 'DISPATCHED' in weir.good('why', id).out)
+    shown, why = weir.good('show', id).out, weir.good('why', id).out
+    assert 'earlier error    engine_busy: come again' in why and 'last error' not in why and '  due  ' not in why, why
+    assert '  earlier code     engine_busy' in shown and '  error ' not in shown, shown
 
 
 if __name__ == '__main__':

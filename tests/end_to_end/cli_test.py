@@ -94,17 +94,6 @@ def enqueue_prints_the_id_and_nothing_else_on_stdout(weir):
     assert UUID.match(answer['id']) and answer['status'] == 'PENDING' and answer['duplicate'] is False
 
 
-def an_owner_that_does_not_exist_is_told_with_its_place(weir):
-    weir.make_store()
-    source = 'name: mine\nworkspace: acne\nsteps:\n  a:\n    exec: [echo]\n'
-    weir.write('mine.yaml', source)
-    assert_error(weir.run('workflow', 'apply', 'mine.yaml'), 3, 'workspace_not_found',
-                 'weir: mine.yaml:2:12: there is no workspace "acne"', 'did you mean "acme"?')
-    assert_error(weir.run('workflow', 'apply', '-', stdin=source), 3, 'workspace_not_found', 'weir: stdin:2:12: there is')
-    weir.write('mine.json', '{"name": "mine",\n  "workspace": "acne",\n  "steps": {"a": {"exec": ["echo"]}}}')
-    assert_error(weir.run('workflow', 'apply', 'mine.json'), 3, 'workspace_not_found', 'weir: mine.json:2:16: there is')
-
-
 def params_reach_the_store_byte_for_byte(weir):
     weir.make_store()
     params = '{ "b": 1.50,\t"a" : "é\\u00e9 \'quoted\' 😀 \u202e", "n":[1e3, -0] }'
