@@ -26,8 +26,8 @@ MEMORY_LEAST_BYTES = 2 << 30  # other servers work beside this one
 INITDB_WORDS = ('-A', 'trust', '-E', 'UTF8', '--locale=C.UTF-8', '--no-sync')
 
 
-def become_another_user():
-    """The server refuses to run as root. It dies with the test program."""
+def become_another_user(death=signal.SIGQUIT):
+    """The server refuses to run as root. It dies with the test program, by the signal `death`."""
     if os.geteuid() == 0:
         try:
             user = pwd.getpwnam('postgres')
@@ -35,7 +35,7 @@ def become_another_user():
             user = pwd.getpwnam('nobody')
         os.setgid(user.pw_gid)
         os.setuid(user.pw_uid)
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGQUIT)
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, death)
 
 
 def find_programs():
@@ -81,6 +81,7 @@ class PostgresServer:
         """`initdb`: more words for it; `environment`: more of it for the server; `primary`: be a standby of this one;
         `on_disk`: what is made durable is on a disk even where memory has room."""
         self.programs, self.port, self.process = find_programs(), free_port(), None
+        self.pools = []
         self.environment = environment or {}
         parent = _folder_for_files(on_disk)
         self.folder = tempfile.mkdtemp(prefix='weir-pg-', dir=parent)
@@ -110,11 +111,11 @@ class PostgresServer:
     def path(self, name):
         return os.path.join(self.folder, name)
 
-    def _spawn(self, *words):
+    def _spawn(self, *words, death=signal.SIGQUIT):
         with open(self.path('log'), 'ab') as log:
             return subprocess.Popen(words, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                                     env={'PATH': '/usr/bin:/bin', 'LC_ALL': 'C', **self.environment},
-                                    start_new_session=True, preexec_fn=become_another_user)
+                                    start_new_session=True, preexec_fn=lambda: become_another_user(death))
 
     def log(self):
         with open(self.path('log'), errors='replace') as log:
@@ -156,7 +157,8 @@ class PostgresServer:
             file.write(f'[databases]\n* = host={self.folder} port={self.port}\n[pgbouncer]\nlisten_addr = 127.0.0.1\n'
                        f'listen_port = {port}\nunix_socket_dir =\nauth_type = trust\n'
                        f'auth_file = {self.path("users.txt")}\npool_mode = transaction\n{more}\n')
-        self._await(self._spawn('/usr/sbin/pgbouncer', ini), port)
+        self.pools.append(self._spawn('/usr/sbin/pgbouncer', ini, death=signal.SIGKILL))  # it ignores SIGQUIT
+        self._await(self.pools[-1], port)
         return port
 
     def _children(self):
@@ -191,6 +193,9 @@ class PostgresServer:
         return name
 
     def close(self):
+        for pool in self.pools:
+            pool.kill()
+            pool.wait()
         try:
             if self.process is not None and self.process.poll() is None:
                 self.signal_all(signal.SIGCONT)

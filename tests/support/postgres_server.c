@@ -55,7 +55,8 @@ static void become_another_user(void)
     }
 }
 
-static pid_t start_program(const struct postgres_server *server, char *const arguments[])
+/* `death`: by what it ends should even the guard be killed. */
+static pid_t start_program(const struct postgres_server *server, char *const arguments[], int death)
 {
     char log[PATH_SIZE];
     (void)snprintf(log, sizeof log, "%s/log", server->folder);
@@ -63,7 +64,7 @@ static pid_t start_program(const struct postgres_server *server, char *const arg
     assert_true(pid >= 0);
     if (pid == 0) {
         become_another_user();
-        (void)prctl(PR_SET_PDEATHSIG, SIGQUIT); /* should even the guard be killed */
+        (void)prctl(PR_SET_PDEATHSIG, death);
         int fd = open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
         int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
         if (fd < 0 || null < 0 || dup2(null, 0) < 0 || dup2(fd, 1) < 0 || dup2(fd, 2) < 0 || chdir(server->folder) != 0) {
@@ -93,7 +94,7 @@ static void show_log(const struct postgres_server *server)
 static void run_program(const struct postgres_server *server, char *const arguments[])
 {
     int status = 0;
-    pid_t pid = start_program(server, arguments);
+    pid_t pid = start_program(server, arguments, SIGQUIT);
     assert_int_equal(waitpid(pid, &status, 0), pid);
     if (status != 0) {
         show_log(server);
@@ -409,7 +410,7 @@ void postgres_server_start(struct postgres_server *server)
     (void)snprintf(program, sizeof program, "%s/postgres", server->programs);
     (void)snprintf(data, sizeof data, "%s/data", server->folder);
     char *const arguments[] = {program, "-D", data, NULL};
-    server->pid = start_program(server, arguments);
+    server->pid = start_program(server, arguments, SIGQUIT);
     conninfo(server, "postgres", place, sizeof place);
     while (PQping(place) != PQPING_OK) {
         if (waitpid(server->pid, NULL, WNOHANG) != 0 || clock_boot(clock_system()) > until_us) {
@@ -465,7 +466,7 @@ void postgres_server_signal_all(const struct postgres_server *server, int signal
 
 pid_t postgres_server_run(const struct postgres_server *server, char *const arguments[])
 {
-    return start_program(server, arguments);
+    return start_program(server, arguments, SIGKILL); /* PgBouncer ignores SIGQUIT */
 }
 
 void postgres_server_url(const struct postgres_server *server, const char *database, char *to, size_t size)
