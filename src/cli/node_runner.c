@@ -17,7 +17,9 @@
 #include "cli/service_notice.h"
 #include "cli/temporal_settings.h"
 
-#define HEALTH_INTERVAL_US (250 * MICROSECONDS_PER_MS)
+/* Signals wake the look. What does not is a node that was drained from elsewhere, or whose loop has failed: this much later
+ * the process ends. Each look is a wake-up of an idle machine. */
+#define HEALTH_INTERVAL_US MICROSECONDS_PER_SECOND
 #define STOP_LOOK_US (100 * MICROSECONDS_PER_MS)
 enum { RELOAD_MEMORY_MAX = 16 * 1024 * 1024 };
 /* What runs is killed and given back within this, or the store does not answer. */
