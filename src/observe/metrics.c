@@ -38,6 +38,10 @@ static const struct {
     {EVENT_EXECUTION_POISONED, ADDS_COUNT, "weir_executions_poisoned_total", NULL,
      "Items that ended their node too often."},
     {EVENT_EXECUTION_STUCK, ADDS_ONE, "weir_executions_stuck_total", NULL, "Warnings of executions that run too long."},
+    {EVENT_STEPS_INTERRUPTED, ADDS_COUNT, "weir_steps_interrupted_total", NULL,
+     "Steps whose keeper or node process died and that are run again."},
+    {EVENT_STEPS_DEFERRED, ADDS_ONE, "weir_steps_deferred_total", NULL,
+     "Times that the machine was too short of something to start a step's process."},
     {EVENT_STALE_WRITE_REFUSED, ADDS_COUNT, "weir_stale_writes_refused_total", NULL, "Late writes that changed nothing."},
     {EVENT_RACE_LOST, ADDS_COUNT, "weir_races_lost_total", NULL, "Claims that found nothing though work was signalled."},
     {EVENT_NODE_DEAD, ADDS_ONE, "weir_nodes_dead_total", NULL, "Nodes that this one found dead."},
@@ -48,6 +52,8 @@ static const struct {
     {EVENT_LOCK_LOST, ADDS_ONE, "weir_locks_lost_total", NULL, "Locks lost before they were given back."},
     {EVENT_ENGINE_DOWN, ADDS_ONE, "weir_engine_outages_total", NULL, "Times that the engine became unreachable."},
     {EVENT_RETENTION_PURGED, ADDS_COUNT, "weir_executions_purged_total", NULL, "Ended executions removed by retention."},
+    {EVENT_STORE_UNWATCHED, ADDS_ONE, "weir_store_unwatched_total", NULL,
+     "Times that the store could not be watched for what other processes enqueue."},
     {EVENT_LOOP_FAILED, ADDS_ONE, "weir_loop_failures_total", NULL, "Failures of a node's loops."},
 };
 enum { COUNTER_COUNT = sizeof counters / sizeof counters[0] };

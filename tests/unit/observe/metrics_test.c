@@ -40,6 +40,9 @@ static void events_are_counted_under_our_names_and_the_specifications(void **sta
     metrics_event(metrics, &(struct event){.type = EVENT_WORKSPACE_AT_CAPACITY, .count = 9});
     metrics_event(metrics, &(struct event){.type = EVENT_ITEMS_RECOVERED, .count = 4});
     metrics_event(metrics, &(struct event){.type = EVENT_LOCK_BUSY});
+    metrics_event(metrics, &(struct event){.type = EVENT_STEPS_INTERRUPTED, .count = 3});
+    metrics_event(metrics, &(struct event){.type = EVENT_STEPS_DEFERRED});
+    metrics_event(metrics, &(struct event){.type = EVENT_STORE_UNWATCHED});
     metrics_event(metrics, &(struct event){.type = EVENT_DISPATCH_FAILED, .code = "not_here"});
     metrics_event(metrics, &(struct event){.type = EVENT_BATCH_CLAIMED, .count = 7, .duration_us = 30000});
     assert_int_equal(metrics_render(metrics, &text), WEIR_OK);
@@ -50,6 +53,9 @@ static void events_are_counted_under_our_names_and_the_specifications(void **sta
     assert_line("weir_executions_recovered_total 4");
     assert_line("queue_stale_recovery_count 4");
     assert_line("shedlock_acquisition_failures 1");
+    assert_line("weir_steps_interrupted_total 3");
+    assert_line("weir_steps_deferred_total 1");
+    assert_line("weir_store_unwatched_total 1");
     assert_line("weir_dispatch_failures_total{code=\"not_here\"} 1");
     assert_line("queue_items_failed_total{reason=\"not_here\"} 1");
     assert_line("weir_claim_batch_size_bucket{le=\"5\"} 0");
