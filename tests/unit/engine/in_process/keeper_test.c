@@ -370,6 +370,7 @@ static pid_t fork_node(const char *definition, int64_t lease_us)
     }
     struct engine_fixture own;
     engine_fixture_open(&own, NULL);
+    (void)rmdir(own.directory); /* it ends by a signal, and the script is the test's */
     if (lease_us > 0) {
         engine_lease(own.engine, clock_boot(clock_system()) + lease_us);
     }
