@@ -8,6 +8,7 @@ usage: temporal_resume.py BINARY [SECONDS [ROUNDS]]      SECONDS: how long each 
 """
 
 import os
+import shutil
 import sys
 import tempfile
 import time
@@ -102,6 +103,7 @@ class Scene:
         self.proxy.close()
         self.server.close()
         self.postgres.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def main(binary, seconds='20', rounds='1'):
