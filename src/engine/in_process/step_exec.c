@@ -34,7 +34,7 @@ static void take_out_of_queue(struct step_run *run, struct step_run_queue *queue
         before = *link;
         link = &before->next_queued;
     }
-    if (*link == run) {
+    if (*link != NULL) {
         *link = run->next_queued;
         queue->last = queue->last == run ? before : queue->last;
     }
