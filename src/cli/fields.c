@@ -98,6 +98,5 @@ enum weir_status resolve_id(struct store *store, const char *id, char *to, struc
 
 bool field_is_held(const json_t *execution)
 {
-    const char *state = json_string_value(json_object_get(execution, "status"));
-    return state != NULL && (strcmp(state, "CLAIMED") == 0 || strcmp(state, "DISPATCHED") == 0);
+    return item_state_is_held(json_string_value(json_object_get(execution, "status")));
 }

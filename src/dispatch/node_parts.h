@@ -197,6 +197,9 @@ void loop_succeeded(struct node *node, enum loop loop);
  * answered, or one under a dead node's claim to an engine that outlives nodes. Under the node's lock. */
 bool in_flight_may_run(const struct node *node, const struct in_flight *entry, int sends);
 
+/* Whether somebody under a dead node's claim may have started it: the engine outlives nodes. */
+bool item_may_run_elsewhere(const struct node *node, const struct claimed_item *item);
+
 /* Takes over what of a claim found no room in memory; needs none itself. There is nothing from before. */
 void unkept_add(struct node *node, int64_t node_id, struct claim_batch *batch, const struct claimed_item *items,
                 size_t count);

@@ -182,10 +182,14 @@ static bool plan_refused(struct node *node, struct in_flight *entry, const struc
     return true;
 }
 
+bool item_may_run_elsewhere(const struct node *node, const struct claimed_item *item)
+{
+    return item->handovers > 0 && !engine_has(node->engine, ENGINE_DIES_WITH_NODE);
+}
+
 bool in_flight_may_run(const struct node *node, const struct in_flight *entry, int sends)
 {
-    bool by_others = entry->item != NULL && entry->item->handovers > 0 && !engine_has(node->engine, ENGINE_DIES_WITH_NODE);
-    return sends > 1 || by_others;
+    return sends > 1 || (entry->item != NULL && item_may_run_elsewhere(node, entry->item));
 }
 
 /* "Unreachable" speaks of one request. The item may be put back only when no other request of it can have arrived. */

@@ -30,8 +30,7 @@ void unkept_drop(struct node *node)
 /* What a dead node may have started keeps its slot and is handed over once more. */
 static void plan(const struct node *node, const struct claimed_item *item, struct record *record)
 {
-    bool may_run = item->handovers > 0 && !engine_has(node->engine, ENGINE_DIES_WITH_NODE);
-    *record = (struct record){.kind = may_run ? RECORD_GIVEN_BACK : RECORD_RELEASED,
+    *record = (struct record){.kind = item_may_run_elsewhere(node, item) ? RECORD_GIVEN_BACK : RECORD_RELEASED,
                               .fence = item->fence,
                               .taken_over = item->handovers > 0,
                               .error_code = code,

@@ -44,9 +44,6 @@ static int timeout_ms(int64_t now_us, int64_t until_us)
  * us, and hold up their writer, a dozen times for nothing, because before its end there is nothing to see. */
 #define LOOK_SOON_US ((int64_t)500)
 
-/* A store that could have woken us and cannot is asked again; who only polls would find what others enqueue too late. */
-#define WATCH_AGAIN_US MICROSECONDS_PER_SECOND
-
 void loop_sleep(struct node *node, enum loop loop, int64_t until_boot_us)
 {
     bool watches = loop == LOOP_DISPATCH && (store_features(node->stores[loop]) & STORE_WAKES) != 0;
@@ -55,7 +52,8 @@ void loop_sleep(struct node *node, enum loop loop, int64_t until_boot_us)
         int store_fd = watches ? store_wake_fd(node->stores[loop], node->group) : -1;
         struct pollfd fds[2] = {{.fd = node->wake_fds[loop], .events = POLLIN}, {.fd = store_fd, .events = POLLIN}};
         int64_t now_us = node_now(node);
-        int64_t again_us = watches && store_fd < 0 ? WATCH_AGAIN_US : TIME_NEVER;
+        /* Who only polls would find what others enqueue too late. */
+        int64_t again_us = watches && store_fd < 0 ? STORE_WATCH_AGAIN_US : TIME_NEVER;
         if (store_fd >= 0 && store_wake_drain(node->stores[loop], &again_us)) {
             if ((store_features(node->stores[loop]) & STORE_TELLS_OF_WORK) != 0) {
                 atomic_store(&node->told_of_work, true);

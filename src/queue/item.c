@@ -90,6 +90,12 @@ const char *item_state_name(enum item_state state)
     return state_names[state];
 }
 
+bool item_state_is_held(const char *name)
+{
+    enum item_state state;
+    return name != NULL && item_state_parse(name, &state) && (state == ITEM_CLAIMED || state == ITEM_DISPATCHED);
+}
+
 bool item_state_parse(const char *name, enum item_state *ret_state)
 {
     for (size_t i = 0; i < ITEM_STATE_COUNT; i++) {

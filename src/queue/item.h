@@ -65,6 +65,8 @@ const struct item_move *item_find_move(enum item_state from, const char *because
 bool item_may_move(enum item_state from, enum item_state to);
 bool item_is_terminal(enum item_state state);
 const char *item_state_name(enum item_state state);
+/* Whether a node has the item, or runs it; by the name of its state. NULL is of none. */
+bool item_state_is_held(const char *name);
 /* Accepts any case; false when it is no state. */
 bool item_state_parse(const char *name, enum item_state *ret_state);
 const char *pending_reason_name(enum pending_reason reason);

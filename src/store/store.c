@@ -727,8 +727,7 @@ static void add_lock(struct store *store, json_t *why)
 /* What a node has or runs is not due: that time was of the wait before its claim. */
 static void drop_past_wait(json_t *why)
 {
-    const char *state = json_string_value(json_object_get(why, "status"));
-    if (state != NULL && (strcmp(state, "CLAIMED") == 0 || strcmp(state, "DISPATCHED") == 0)) {
+    if (item_state_is_held(json_string_value(json_object_get(why, "status")))) {
         (void)json_object_set_new(why, "due_at", json_null());
     }
 }

@@ -517,6 +517,8 @@ WEIR_MUST_CHECK enum weir_status store_status(struct store *store, size_t worksp
  * one) is whose work the caller claims: a driver that is told whose it is leaves that of others out. The first call of a
  * handle decides. */
 int store_wake_fd(struct store *store, const char *group);
+/* A driver that could have one and has not, for want of something, is asked again this long after. */
+#define STORE_WATCH_AGAIN_US MICROSECONDS_PER_SECOND
 /* Empties the fd. True when something really changed since the last call; *ret_again_us says when to ask once more because
  * a commit may still be on its way (TIME_NEVER: no need), relative. */
 bool store_wake_drain(struct store *store, int64_t *ret_again_us);

@@ -22,9 +22,6 @@
 enum { LOOKS_MOST = 14 };
 #define FIRST_LOOK_US ((int64_t)200)
 
-/* A watch that could not be made is tried again this long after, whenever somebody asks for it. */
-#define WATCH_AGAIN_US MICROSECONDS_PER_SECOND
-
 struct wake {
     int fd;
     int64_t watch_again_us; /* boot clock; while fd < 0 */
@@ -74,7 +71,7 @@ static void watch_when_due(const struct store *store, struct wake *wake, const c
         wake->told = false;
     } else {
         int failure = errno;
-        wake->watch_again_us = time_add(now_us, WATCH_AGAIN_US);
+        wake->watch_again_us = time_add(now_us, STORE_WATCH_AGAIN_US);
         if (!wake->told) {
             tell_unwatched(store, failure);
         }

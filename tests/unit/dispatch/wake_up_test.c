@@ -1,13 +1,12 @@
 /* How loops get their threads, sleep and are woken. Where the order of two threads decides, the test takes the part of the
  * slow one. */
 #include <dirent.h>
-#include <errno.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 
 #include "dispatch/node_parts.h"
+#include "support/refused_watches.h"
 #include "unit/dispatch/bench.h"
 
 static bool is_readable(int fd)
@@ -75,21 +74,6 @@ static void wakes_are_counted_whatever_their_order(void **state)
     assert_true(is_readable(node->wake_fds[LOOP_RECORD]));
     assert_true(loop_take_wake(node, LOOP_RECORD));
     assert_false(is_readable(node->wake_fds[LOOP_RECORD]));
-}
-
-/* How many watches more cannot be made, as when the user has too many. */
-static int watches_to_refuse;
-
-__attribute__((visibility("default"))) int watch_or_refuse(int flags) __asm__("inotify_init1");
-
-int watch_or_refuse(int flags)
-{
-    if (watches_to_refuse > 0) {
-        watches_to_refuse--;
-        errno = EMFILE;
-        return -1;
-    }
-    return (int)syscall(SYS_inotify_init1, flags);
 }
 
 static int64_t real_boot(void *context)

@@ -1,5 +1,4 @@
 /* Another process's commit wakes this one without a poll. */
-#include <errno.h>
 #include <poll.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -8,6 +7,7 @@
 #include "conformance/scene.h"
 #include "observe/event.h"
 #include "store/driver.h"
+#include "support/refused_watches.h"
 
 /* Where another process tells that its commit has come as far as the sync of the log, and waits; -1 = it does not. */
 static int held_out = -1;
@@ -23,21 +23,6 @@ int sync_or_hold(int fd)
         _exit(2);
     }
     return (int)syscall(SYS_fdatasync, fd);
-}
-
-/* How many watches more cannot be made, as when the user has too many. */
-static int watches_to_refuse;
-
-__attribute__((visibility("default"))) int watch_or_refuse(int flags) __asm__("inotify_init1");
-
-int watch_or_refuse(int flags)
-{
-    if (watches_to_refuse > 0) {
-        watches_to_refuse--;
-        errno = EMFILE;
-        return -1;
-    }
-    return (int)syscall(SYS_inotify_init1, flags);
 }
 
 static bool drained_until_changed(struct scene *scene, int64_t deadline_us)
