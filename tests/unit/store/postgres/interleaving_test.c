@@ -153,6 +153,41 @@ static void nothing_is_claimed_before_it_was_enqueued(void **state)
     assert_string_equal(run(scene->a, "SELECT bool_and(claimed_at >= created_at) FROM weir.workflow_execution_queue"), "t");
 }
 
+/* Whoever counts the executions between claimed_at and finished_at must not find that a cap was passed: a claim that waits
+ * while a slot is freed, and then takes it, comes after that end. By each of the ways that a claim has. */
+static void no_claim_is_dated_before_the_end_that_made_room(void **state)
+{
+    struct scene *scene = *state;
+    for (int way = 0; way < 2; way++) {
+        bool is_fresh = way == 1;
+        const char *first = enqueue_for(scene, "acme", NULL);
+        struct claimed_item item = claim_one(scene, first);
+        const char *second = enqueue_for(scene, "acme", NULL);
+        if (!is_fresh) {
+            (void)enqueue_for(scene, "beta", NULL); /* else there is nothing to wait for */
+            (void)run(scene->a, "SELECT weir.freshen_lanes('0', 100)");
+        }
+        (void)run(scene->a, "BEGIN");
+        (void)run(scene->a, "SELECT 1 FROM weir.nodes WHERE id = %lld FOR UPDATE", (long long)scene->node);
+        run_into(scene->b, is_fresh ? "SELECT count(c.id) FROM weir.claim_fresh(%lld, '%s', '0', -1, 100) c" : CLAIM_SQL,
+                 (long long)scene->node, "default");
+        assert_string_equal(run(scene->a, COMPLETE_SQL, (long long)scene->node, first, (long long)item.fence), "done");
+        (void)run(scene->a, "COMMIT");
+        assert_string_equal(answer(scene->b), is_fresh ? "1" : "2");
+        assert_string_equal(run(scene->a,
+                                "SELECT n.claimed_at >= e.finished_at FROM weir.workflow_execution_queue n, "
+                                "weir.workflow_executions e WHERE n.id = '%s' AND e.id = '%s'",
+                                second, first),
+                            "t");
+        (void)run(scene->a,
+                  "SELECT weir.record(%lld, array_agg(q.id), array_agg(q.fence), array_agg(6), array_agg(0), "
+                  "array_agg(false), array_agg(NULL::text), array_agg(NULL::text), '{}', '{}', '{}', '{}', '{}', '{}', "
+                  "'{}', '{}', '{}', "
+                  "'{}', '{}', '{}') FROM weir.workflow_execution_queue q",
+                  (long long)scene->node);
+    }
+}
+
 static void an_enqueue_that_is_undone_leaves_nothing(void **state)
 {
     struct scene *scene = *state;
@@ -554,6 +589,7 @@ int main(void)
         SCENE_TEST(the_story_of_what_came_during_a_claim_begins_with_its_enqueue),
         SCENE_TEST(nothing_is_claimed_before_it_was_enqueued),
         SCENE_TEST(a_lane_that_is_opened_slowly_is_found_at_once),
+        SCENE_TEST(no_claim_is_dated_before_the_end_that_made_room),
         SCENE_TEST(an_enqueue_that_is_undone_leaves_nothing),
         SCENE_TEST(a_slot_freed_during_a_fold_opens_the_lane),
         SCENE_TEST(an_end_before_the_lanes_next_turn_needs_no_wake_up),
