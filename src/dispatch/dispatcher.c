@@ -301,6 +301,16 @@ static size_t wanted(struct node *node, int64_t now_us)
     return allowed > 0 ? (size_t)allowed : 0;
 }
 
+/* A claim that took something and left more says what a look would say, for a while. */
+static void note_more(struct node *node, bool more)
+{
+    if (!more) {
+        node->more_until_boot_us = 0;
+    } else if (node->more_until_boot_us == 0) {
+        node->more_until_boot_us = time_add(node_now(node), LOOK_AT_LEAST_US);
+    }
+}
+
 static enum weir_status claim(struct node *node, size_t limit, size_t *ret_count, bool *ret_more, struct weir_error *error)
 {
     struct claim_batch *batch = calloc(1, sizeof *batch);
@@ -328,6 +338,7 @@ static enum weir_status claim(struct node *node, size_t limit, size_t *ret_count
     pthread_mutex_unlock(&node->lock);
     *ret_count = result.count;
     *ret_more = status == WEIR_OK && result.more;
+    note_more(node, *ret_more && result.count > 0);
     return status;
 }
 
@@ -338,30 +349,13 @@ static void lose_race(struct node *node)
     event_emit(node->events, &event);
 }
 
-/* Whoever tells of work is believed: a look before the claim would say the same, and the start would wait for it. Unless
- * the last one told in vain: then his workspace may be full, and looks, which lock nothing, come first until one finds
- * work. True when there was something and all of it was taken: then the look that sees to everything else need not be at
- * once. */
-static enum weir_status claim_what_was_told(struct node *node, int64_t now_us, bool *ret_took_all, struct weir_error *error)
+/* Without a look before it. Else a claim is a probe of the engine, and none shall be in vain; or it wants a lock. */
+static bool may_claim_unlooked(struct node *node)
 {
-    size_t count = 0;
-    bool more = false;
-    bool told = atomic_exchange(&node->told_of_work, false);
-    *ret_took_all = false;
-    if (!told || node->told_in_vain || node->settings.exclusive || !may_claim(node)) {
-        return WEIR_OK;
-    }
     pthread_mutex_lock(&node->lock);
-    bool reachable = node->breaker.state == BREAKER_CLOSED; /* else a claim is a probe, and none shall be in vain */
+    bool reachable = node->breaker.state == BREAKER_CLOSED;
     pthread_mutex_unlock(&node->lock);
-    size_t limit = reachable ? wanted(node, now_us) : 0;
-    if (limit == 0) {
-        return WEIR_OK;
-    }
-    enum weir_status status = claim(node, limit, &count, &more, error);
-    node->told_in_vain = count == 0;
-    *ret_took_all = count > 0 && !more;
-    return status;
+    return reachable && !node->settings.exclusive && may_claim(node);
 }
 
 /* Not for ever: whoever is told of work again and again must still look for cancels and for what has become due. */
@@ -397,6 +391,42 @@ static void await_room(struct node *node, int64_t now_us, int64_t *ret_next_us)
         *ret_next_us = earlier(*ret_next_us, time_add(now_us, ROOM_LOOK_US));
     }
     pthread_mutex_unlock(&node->lock);
+}
+
+/* Whoever tells of work is believed: a look before the claim would say the same, and the start would wait for it. Unless
+ * the last one told in vain: then his workspace may be full, and looks, which lock nothing, come first until one finds
+ * work. So is the last claim, when it left more; where there is no room for that, nothing is asked. The look that sees to
+ * everything else need not be at once when all was taken, nor, for a while, when one claim follows the other. */
+static enum weir_status claim_unlooked(struct node *node, int64_t now_us, int64_t *ret_next_us, bool *ret_looks_later,
+                                       struct weir_error *error)
+{
+    size_t count = 0;
+    bool more = false;
+    bool told = atomic_exchange(&node->told_of_work, false);
+    bool knows = told ? !node->told_in_vain : now_us < node->more_until_boot_us;
+    *ret_looks_later = false;
+    if (!knows || !may_claim_unlooked(node)) {
+        return WEIR_OK;
+    }
+    size_t limit = wanted(node, now_us);
+    if (limit == 0) {
+        *ret_looks_later = !told;
+        if (!told) {
+            await_room(node, now_us, ret_next_us);
+            *ret_next_us = earlier(*ret_next_us, node->more_until_boot_us);
+        }
+        return WEIR_OK;
+    }
+    enum weir_status status = claim(node, limit, &count, &more, error);
+    node->told_in_vain = told ? count == 0 : node->told_in_vain;
+    if (count > 0 && !more && may_look_later(node, now_us)) {
+        *ret_looks_later = true;
+        *ret_next_us = earlier(*ret_next_us, node->look_boot_us);
+    } else if (count > 0 && more && !told) {
+        *ret_looks_later = true;
+        *ret_next_us = now_us;
+    }
+    return status;
 }
 
 static enum weir_status look_and_claim(struct node *node, int64_t now_us, int64_t *ret_next_us, struct weir_error *error)
@@ -472,15 +502,14 @@ int64_t dispatcher_step(struct node *node)
         return TIME_NEVER; /* the heartbeat loop registers anew and wakes us */
     }
     next_us = next_poll(node, now_us);
-    bool took_all = false;
+    bool looks_later = false;
     enum weir_status status = unkept_give_back(node, &error);
     if (status == WEIR_OK) {
-        status = claim_what_was_told(node, now_us, &took_all, &error);
+        status = claim_unlooked(node, now_us, &next_us, &looks_later, &error);
     }
-    if (status == WEIR_OK && took_all && may_look_later(node, now_us)) {
-        next_us = earlier(next_us, node->look_boot_us);
-    } else if (status == WEIR_OK) {
+    if (status == WEIR_OK && !looks_later) {
         node->look_boot_us = 0;
+        node->more_until_boot_us = 0;
         status = look_and_claim(node, now_us, &next_us, &error);
     }
     if (status != WEIR_OK) {

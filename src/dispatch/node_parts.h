@@ -27,10 +27,11 @@ enum {
 #define LOST_RACE_FIRST_US ((int64_t)1000)
 #define LOOP_RETRY_FIRST_US ((int64_t)50000)
 #define LOOP_RETRY_MOST_US ((int64_t)1000000)
-#define LOOK_LATER_US ((int64_t)1000)    /* after a claim that took all there was: its starts have the processors first */
-#define ROOM_LOOK_US ((int64_t)500)      /* to the engine that is about to let go what has ended */
-#define STOP_LAST_US ((int64_t)10000000) /* after an interrupt: then what is left is handed over */
-#define STOP_AWAY_US ((int64_t)3000000)  /* when no record is taken for so long, an interrupted node waits no more */
+#define LOOK_LATER_US ((int64_t)1000)      /* after a claim that took all there was: its starts have the processors first */
+#define LOOK_AT_LEAST_US ((int64_t)200000) /* while one claim follows the other */
+#define ROOM_LOOK_US ((int64_t)500)        /* to the engine that is about to let go what has ended */
+#define STOP_LAST_US ((int64_t)10000000)   /* after an interrupt: then what is left is handed over */
+#define STOP_AWAY_US ((int64_t)3000000)    /* when no record is taken for so long, an interrupted node waits no more */
 
 enum loop { LOOP_DISPATCH, LOOP_RECORD, LOOP_HEARTBEAT, LOOP_DUTIES, LOOP_COUNT };
 
@@ -132,9 +133,10 @@ struct node {
     struct held_lock exclusive;
     int64_t store_ahead_us; /* store time minus boot clock, as the last claim showed it */
     int64_t next_poll_boot_us;
-    int lost_races;       /* claims in a row that took nothing although there was something */
-    bool told_in_vain;    /* the last claim that was made without a look found nothing */
-    int64_t look_boot_us; /* a look that was put off; 0 = none was */
+    int lost_races;             /* claims in a row that took nothing although there was something */
+    bool told_in_vain;          /* the last claim that was made without a look found nothing */
+    int64_t look_boot_us;       /* a look that was put off; 0 = none was */
+    int64_t more_until_boot_us; /* the last claim left more, and until then nobody looks; 0 = it did not */
     int64_t stop_began_boot_us;
     int64_t interrupt_began_boot_us;
 

@@ -111,6 +111,68 @@ static void what_is_left_of_a_full_claim_is_looked_for_at_once(void **state)
     assert_string_equal(text_of(bench, id, "status"), "CLAIMED");
 }
 
+/* The claim has said what a look would say. */
+static void after_a_claim_that_left_more_comes_the_next_without_a_look(void **state)
+{
+    struct bench *bench = *state;
+    char ids[3][UUID_TEXT_MAX];
+    bench->settings.claim_batch = 1;
+    start_noting_node(bench);
+    for (int i = 0; i < 3; i++) {
+        enqueue_at(bench, "many", "plain", 0, ids[i]);
+    }
+    assert_int_equal(step(bench), bench->now_us);
+    assert_string_equal(asked, "next_work claim ");
+    assert_int_equal(step(bench), bench->now_us);
+    assert_string_equal(asked, "claim ");
+    (void)step(bench);
+    assert_string_equal(asked, "claim ");
+    assert_string_equal(text_of(bench, ids[2], "status"), "CLAIMED");
+    (void)step(bench); /* a full claim may have left more, this one has found nothing */
+    assert_string_equal(asked, "claim next_work ");
+    (void)step(bench);
+    assert_string_equal(asked, "next_work ");
+}
+
+/* Cancels and what others ask of a node are seen by a look alone. */
+static void while_claims_follow_each_other_it_looks_all_the_same(void **state)
+{
+    struct bench *bench = *state;
+    char ids[3][UUID_TEXT_MAX];
+    bench->settings.claim_batch = 1;
+    start_noting_node(bench);
+    for (int i = 0; i < 3; i++) {
+        enqueue_at(bench, "many", "plain", 0, ids[i]);
+    }
+    (void)step(bench);
+    bench->now_us += SECOND / 4;
+    (void)step(bench);
+    assert_string_equal(asked, "next_work claim ");
+    assert_string_equal(text_of(bench, ids[1], "status"), "CLAIMED");
+}
+
+static void a_full_node_that_knows_of_more_asks_nothing_until_it_must_look(void **state)
+{
+    struct bench *bench = *state;
+    char id[UUID_TEXT_MAX];
+    bench->settings.claim_batch = ROOM;
+    start_noting_node(bench);
+    for (int i = 0; i < ROOM + 1; i++) {
+        enqueue_at(bench, "many", "plain", 0, id);
+    }
+    (void)step(bench);
+    assert_string_equal(asked, "next_work claim ");
+    int64_t next_us = step(bench);
+    assert_string_equal(asked, "");
+    assert_true(next_us > bench->now_us && next_us <= bench->now_us + SECOND / 4);
+    bench->now_us = next_us;
+    next_us = step(bench);
+    assert_string_equal(asked, "next_work ");
+    bench->now_us += SECOND / 100;
+    (void)step(bench); /* only a claim spares looks */
+    assert_string_equal(asked, "next_work ");
+}
+
 static void a_paused_node_is_told_and_claims_nothing(void **state)
 {
     struct bench *bench = *state;
@@ -150,6 +212,9 @@ int main(void)
         TEST(after_it_was_told_in_vain_it_looks_first_until_there_is_work),
         TEST(a_look_is_not_put_off_by_one_who_tells_again_and_again),
         TEST(what_is_left_of_a_full_claim_is_looked_for_at_once),
+        TEST(after_a_claim_that_left_more_comes_the_next_without_a_look),
+        TEST(while_claims_follow_each_other_it_looks_all_the_same),
+        TEST(a_full_node_that_knows_of_more_asks_nothing_until_it_must_look),
         TEST(a_paused_node_is_told_and_claims_nothing),
         TEST(no_probe_is_spent_on_what_was_told_in_vain),
     };

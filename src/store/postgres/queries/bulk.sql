@@ -1,13 +1,14 @@
 -- Operators' acts. The acts themselves are functions over sets of ids (migrations/0002).
 
 -- Which executions an act is about, in the order of their ids. Two arms, one for the living and one for the ended, each along its
--- primary key. $1 behind this id, $2 workspace or NULL, $3 state bits, $4 workflow or NULL, $5 group or NULL, $6 error code or
--- NULL, $7 idempotency key or NULL, $8 created since, $9 created before, $10 finished before, $11 limit, $12 one id or NULL
+-- primary key, and not at all when none of its states is asked for: retention would read a whole backlog. $1 behind this id, $2 workspace
+-- or NULL, $3 state bits, $4 workflow or NULL, $5 group or NULL, $6 error code or NULL, $7 idempotency key or NULL, $8 created since,
+-- $9 created before, $10 finished before, $11 limit, $12 one id or NULL
 -- name: bulk_ids
 (SELECT q.id FROM :schema.workflow_execution_queue q
  WHERE q.id > $1 AND ($12::uuid IS NULL OR q.id = $12)
    AND ($2::text IS NULL OR q.workspace_id = (SELECT w.id FROM :schema.workspaces w WHERE w.name = $2))
-   AND (CASE q.status WHEN 'PENDING' THEN 1 WHEN 'CLAIMED' THEN 2 ELSE 4 END) & $3 <> 0
+   AND $3 & 7 <> 0 AND (CASE q.status WHEN 'PENDING' THEN 1 WHEN 'CLAIMED' THEN 2 ELSE 4 END) & $3 <> 0
    AND ($4::text IS NULL OR q.definition_id IN (SELECT d.id FROM :schema.workflow_definitions d WHERE d.name = $4))
    AND ($5::text IS NULL OR q.lane_id >> 32 = (SELECT g.id FROM :schema.executor_groups g WHERE g.name = $5))
    AND ($6::text IS NULL OR q.error_code = $6) AND ($7::text IS NULL OR q.idempotency_key = $7)
@@ -17,7 +18,7 @@ UNION ALL
 (SELECT h.id FROM :schema.workflow_executions h
  WHERE h.id > $1 AND ($12::uuid IS NULL OR h.id = $12)
    AND ($2::text IS NULL OR h.workspace_id = (SELECT w.id FROM :schema.workspaces w WHERE w.name = $2))
-   AND (CASE h.status WHEN 'COMPLETED' THEN 8 WHEN 'FAILED' THEN 16 ELSE 32 END) & $3 <> 0
+   AND $3 & 56 <> 0 AND (CASE h.status WHEN 'COMPLETED' THEN 8 WHEN 'FAILED' THEN 16 ELSE 32 END) & $3 <> 0
    AND ($4::text IS NULL OR h.definition_id IN (SELECT d.id FROM :schema.workflow_definitions d WHERE d.name = $4))
    AND ($5::text IS NULL OR h.lane_id >> 32 = (SELECT g.id FROM :schema.executor_groups g WHERE g.name = $5))
    AND ($6::text IS NULL OR h.error_code = $6) AND ($7::text IS NULL OR h.idempotency_key = $7)

@@ -39,6 +39,87 @@ static void claims_of_a_group_take_turns(void **state)
     assert_string_equal(answer(scene->b), "2");
 }
 
+/* Else what records open meanwhile is not found by the claims that follow: they begin where nothing older still runs. */
+static void a_claim_that_waits_for_its_turn_has_not_begun_a_transaction(void **state)
+{
+    struct scene *scene = *state;
+    int64_t other = add_node(scene, "node-2", "default");
+    (void)enqueue_for(scene, "acme", NULL);
+    (void)enqueue_for(scene, "beta", NULL);
+    (void)run(scene->a, "SELECT weir.freshen_lanes('0', 100)");
+    (void)run(scene->a, "ALTER FUNCTION weir.await_turn(text) SET lock_timeout = '60s'");
+    (void)run(scene->a, "BEGIN");
+    assert_string_equal(
+        run(scene->a, "SELECT count(c.id) FROM weir.claim(%lld, 'default', 1, '0', -1) c", (long long)scene->node), "1");
+    run_into(scene->b, CLAIM_SQL, (long long)other, "default");
+    assert_string_equal(run(scene->a, "SELECT count(*) FROM pg_stat_activity WHERE pid = %d AND backend_xid IS NULL",
+                            PQbackendPID(scene->b)),
+                        "1");
+    (void)run(scene->a, "COMMIT");
+    assert_string_equal(answer(scene->b), "1");
+}
+
+/* The holder of a turn, as await_turn() asks for it, is what this answers; how often it asks is counted. */
+static void replace_holder(struct scene *scene, const char *holder)
+{
+    (void)run(scene->a, "CREATE SEQUENCE IF NOT EXISTS public.asked");
+    (void)run(scene->a, "SELECT setval('public.asked', 1, false)");
+    (void)run(scene->a,
+              "CREATE OR REPLACE FUNCTION weir.turn_holder(turn bigint) RETURNS text LANGUAGE sql VOLATILE AS $$ "
+              "SELECT %s FROM nextval('public.asked') n $$",
+              holder);
+    (void)run(scene->a, "ALTER FUNCTION weir.await_turn(text) SET lock_timeout = '1ms'");
+}
+
+static void a_claim_waits_on_while_others_get_their_turn_but_not_for_ever(void **state)
+{
+    struct scene *scene = *state;
+    int64_t other = add_node(scene, "node-2", "default");
+    (void)enqueue_for(scene, "acme", NULL);
+    (void)enqueue_for(scene, "beta", NULL);
+    (void)run(scene->a, "SELECT weir.freshen_lanes('0', 100)");
+    replace_holder(scene, "n::text");
+    (void)run(scene->a, "BEGIN");
+    (void)run(scene->a, "SELECT weir.await_turn('default')");
+    assert_string_equal(run(scene->b, CLAIM_SQL, (long long)other, "default"), "2");
+    (void)run(scene->a, "ROLLBACK");
+    assert_string_equal(run(scene->a, "SELECT last_value FROM public.asked"), "10");
+}
+
+static void a_claim_goes_on_beside_one_that_keeps_its_turn(void **state)
+{
+    struct scene *scene = *state;
+    int64_t other = add_node(scene, "node-2", "default");
+    (void)enqueue_for(scene, "acme", NULL);
+    (void)run(scene->a, "SELECT weir.freshen_lanes('0', 100)");
+    replace_holder(scene, "left('the same', 8 + n::integer)");
+    (void)run(scene->a, "BEGIN");
+    (void)run(scene->a, "SELECT weir.await_turn('default')");
+    assert_string_equal(run(scene->b, CLAIM_SQL, (long long)other, "default"), "1");
+    (void)run(scene->a, "ROLLBACK");
+    assert_string_equal(run(scene->a, "SELECT last_value FROM public.asked"), "2");
+}
+
+static void a_turn_tells_who_holds_it(void **state)
+{
+    struct scene *scene = *state;
+    char turn[64];
+    char first[64];
+    (void)snprintf(turn, sizeof turn, "%s", run(scene->a, "SELECT hashtextextended('weir.claim default', 0)"));
+    assert_string_equal(run(scene->b, "SELECT weir.turn_holder(%s)", turn), "");
+    (void)run(scene->a, "BEGIN");
+    (void)run(scene->a, "SELECT weir.await_turn('default')");
+    (void)snprintf(first, sizeof first, "%s", run(scene->b, "SELECT weir.turn_holder(%s)", turn));
+    assert_string_not_equal(first, "");
+    assert_string_equal(run(scene->b, "SELECT weir.turn_holder(%s)", turn), first);
+    assert_string_equal(run(scene->b, "SELECT weir.turn_holder(%s + 1)", turn), "");
+    (void)run(scene->a, "COMMIT");
+    (void)run(scene->a, "BEGIN");
+    (void)run(scene->a, "SELECT weir.await_turn('default')");
+    assert_string_not_equal(run(scene->b, "SELECT weir.turn_holder(%s)", turn), first);
+    (void)run(scene->a, "ROLLBACK");
+}
+
 static void a_claim_that_is_undone_leaves_everything_to_the_next(void **state)
 {
     struct scene *scene = *state;
@@ -583,6 +664,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         SCENE_TEST(a_claim_goes_round_the_lanes_of_another_one),
         SCENE_TEST(claims_of_a_group_take_turns),
+        SCENE_TEST(a_claim_that_waits_for_its_turn_has_not_begun_a_transaction),
+        SCENE_TEST(a_claim_waits_on_while_others_get_their_turn_but_not_for_ever),
+        SCENE_TEST(a_claim_goes_on_beside_one_that_keeps_its_turn),
+        SCENE_TEST(a_turn_tells_who_holds_it),
         SCENE_TEST(a_claim_that_is_undone_leaves_everything_to_the_next),
         SCENE_TEST(two_groups_never_take_one_slot_twice),
         SCENE_TEST(a_long_enqueue_blocks_nobody_and_is_not_forgotten),

@@ -120,6 +120,50 @@ static void a_record_reads_its_set_and_no_backlog(void **state)
     run("DELETE FROM weir.workflow_node_executions; DELETE FROM weir.workflow_execution_events");
 }
 
+/* That one which is told not to be read is not, whether or not the plan was made for these arguments. */
+static void assert_unread(const char *plans, int states, const char *unread)
+{
+    char sql[256];
+    int scans = 0;
+    (void)snprintf(sql, sizeof sql, "SET plan_cache_mode = %s", plans);
+    run(sql);
+    (void)snprintf(sql, sizeof sql,
+                   "EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF) EXECUTE chosen "
+                   "('00000000-0000-0000-0000-000000000000', NULL, %d, NULL, NULL, NULL, NULL, 0, 9, 9, 9, NULL)",
+                   states);
+    PGresult *result = PQexec(connection, sql);
+    assert_int_equal(PQresultStatus(result), PGRES_TUPLES_OK);
+    for (int row = 0; row < PQntuples(result); row++) {
+        const char *line = PQgetvalue(result, row, 0);
+        scans += strstr(line, " on workflow_exec") != NULL && strstr(line, "never executed") == NULL;
+        if (strstr(line, unread) != NULL && strstr(line, "never executed") == NULL) {
+            fail_msg("%s plan for the states %d: %s", plans, states, line);
+        }
+    }
+    assert_int_equal(scans, 1);
+    PQclear(result);
+}
+
+/* Retention asks for what has ended, beside any backlog. */
+static void what_is_chosen_by_state_reads_only_where_such_are(void **state)
+{
+    char sql[4096];
+    (void)state;
+    int length =
+        snprintf(sql, sizeof sql,
+                 "PREPARE chosen (uuid, text, integer, text, text, text, text, bigint, bigint, bigint, bigint, uuid) AS %s",
+                 address->texts[QUERY_BULK_IDS]);
+    assert_true(length > 0 && (size_t)length < sizeof sql);
+    run(sql);
+    static const char *const plans[] = {"force_generic_plan", "force_custom_plan"};
+    for (size_t i = 0; i < sizeof plans / sizeof plans[0]; i++) {
+        assert_unread(plans[i], 8 | 16 | 32, " on workflow_execution_queue");
+        assert_unread(plans[i], 1 | 2 | 4, " on workflow_executions");
+    }
+    run("DEALLOCATE chosen");
+    run("RESET plan_cache_mode");
+}
+
 /* --- statements --- */
 
 /* Statements of several commands are sent by the simple protocol, never prepared. */
@@ -286,6 +330,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_statement_is_one_of_the_server),
         cmocka_unit_test(a_record_reads_its_set_and_no_backlog),
+        cmocka_unit_test(what_is_chosen_by_state_reads_only_where_such_are),
         cmocka_unit_test(single_arguments_arrive),
         cmocka_unit_test(absent_arguments_are_null),
         cmocka_unit_test(arrays_arrive_in_their_order),
