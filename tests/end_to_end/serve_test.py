@@ -523,7 +523,7 @@ def two_nodes_share_a_store_and_its_limits(weir):
 def _serve_groups(weir, *words, groups=('left', 'right'), **options):
     """One process with a node for each group; each has a workflow `gated-GROUP` of its own."""
     nodes = [{'executor.group': group} for group in groups]
-    weir.write('weir.yaml', json.dumps({'exec.allow': True, 'node.lease': '1500ms', 'nodes': nodes}))
+    weir.write('weir.yaml', json.dumps({'exec.allow': True, 'nodes': nodes}))
     weir.make_store()
     for group in groups:
         weir.write('gated.yaml', f'name: gated-{group}\nexecutor_group: {group}\nsteps:\n  only:\n    exec: '
