@@ -103,9 +103,9 @@ static void independent_steps_run_at_the_same_time(void **state)
     engine_fixture_start(&fixture, 1,
                          in_directory("{\"name\":\"t\",\"steps\":{"
                                       "\"p\":{\"exec\":[\"sh\",\"-c\",\"mkfifo @/x; until [ -p @/y ]; do :; done; "
-                                      "echo hi > @/x; cat @/y\"],\"timeout\":\"15s\"},"
+                                      "echo hi > @/x; cat @/y\"],\"timeout\":\"60s\"},"
                                       "\"q\":{\"exec\":[\"sh\",\"-c\",\"mkfifo @/y; until [ -p @/x ]; do :; done; "
-                                      "cat @/x; echo ho > @/y\"],\"timeout\":\"15s\"}}}"),
+                                      "cat @/x; echo ho > @/y\"],\"timeout\":\"60s\"}}}"),
                          "{}");
     (void)engine_fixture_expect_end(&fixture, 1, END_COMPLETED);
 }
