@@ -125,7 +125,8 @@ static void a_record_reads_its_set_and_no_backlog(void **state)
 /* Statements of several commands are sent by the simple protocol, never prepared. */
 static bool is_a_batch(enum postgres_query query)
 {
-    return query == QUERY_BEGIN_MIGRATION || query == QUERY_CREATE_LEDGER || query == QUERY_CREATE_LEDGER_IN_SCHEMA;
+    return query == QUERY_BEGIN_LOOK || query == QUERY_BEGIN_MIGRATION || query == QUERY_CREATE_LEDGER ||
+           query == QUERY_CREATE_LEDGER_IN_SCHEMA;
 }
 
 /* The types of the parameters come with the arguments, so here the server has to guess, and sometimes cannot. */
