@@ -312,7 +312,8 @@ class Campaign(Scene):
             place.is_paused = True
             place.signal(signal.SIGSTOP)
             self.count['nodes paused beyond the lease'] += 1
-            self._do_later(LEASE_SECONDS * (1.1 + seconds), lambda place=place, process=process: self._go_on(place, process))
+            self._do_later(LEASE_SECONDS * (1.1 + seconds),
+                           lambda place=place, process=process: self._go_on(place, process))
 
     @staticmethod
     def _go_on(place, process):
