@@ -41,8 +41,10 @@ static void measure(struct bench *bench, struct postgres_server *server)
     postgres_scene_run(&scene, "ALTER DATABASE idle SET log_statement = 'all'"); /* of connections from now on */
     postgres_nodes_make(&scene, NULL, &node, 1);
     postgres_nodes_go(&node, 1);
-    bench_pause(3); /* until it has started */
-    (void)count_asked(server, &offset);
+    for (double end = bench_now() + 60; count_asked(server, &offset).heartbeats == 0;) { /* until it has started */
+        BENCH_CHECK(bench_now() < end);
+        bench_pause(1);
+    }
     int64_t before = postgres_scene_number(&scene, next_transaction);
     bench_pause(seconds);
     struct asked asked = count_asked(server, &offset);

@@ -4,7 +4,8 @@
 
 #include "conformance/scene.h"
 
-enum { CLAIMERS = 4, ITEMS = 10000, CAP = 20, IDLE_ROUNDS_MOST = 200000 };
+#define IDLE_US_MOST SECONDS(60)
+enum { CLAIMERS = 4, ITEMS = 10000, CAP = 20 };
 
 struct race {
     struct scene *scene;
@@ -91,8 +92,9 @@ static void *run_claimer(void *context)
 {
     struct claimer *claimer = context;
     struct race *race = claimer->race;
-    int idle = 0;
-    while (atomic_load(&race->completed) < race->total && atomic_load(&race->failures) == 0 && idle < IDLE_ROUNDS_MOST) {
+    int64_t until_us = clock_boot(clock_system()) + IDLE_US_MOST;
+    while (atomic_load(&race->completed) < race->total && atomic_load(&race->failures) == 0 &&
+           clock_boot(clock_system()) < until_us) {
         struct claim_options options = {.node_id = claimer->node, .group = "default", .limit = 7, .attempts_max = 3};
         struct claim_result claim = {0};
         struct weir_error error = {0};
@@ -103,10 +105,9 @@ static void *run_claimer(void *context)
             break;
         }
         if (claim.count == 0) {
-            idle++;
             continue;
         }
-        idle = 0;
+        until_us = clock_boot(clock_system()) + IDLE_US_MOST;
         note_running(race, (int64_t)claim.count);
         if (!finish_claim(claimer, &claim)) {
             break;

@@ -59,7 +59,12 @@ void driver_remove(struct driver_under_test *driver)
 
 struct store *driver_open(struct driver_under_test *driver, struct event_bus *events)
 {
-    struct store_options options = {.url = driver->url, .create = true, .clock = &driver->time.clock, .events = events};
+    /* What a call means is tested here, and not how long the disk and the others make it wait. */
+    struct store_options options = {.url = driver->url,
+                                    .create = true,
+                                    .clock = &driver->time.clock,
+                                    .events = events,
+                                    .deadline_us = 60 * MICROSECONDS_PER_SECOND};
     struct store *store = NULL;
     struct weir_error error = {0};
     if (store_open(&options, &store, &error) != WEIR_OK) {

@@ -344,7 +344,7 @@ def a_stopped_producer_is_told_how_far_it_got(weir):
     process.stdin.flush()
     assert process.stdout.readline()
     process.send_signal(signal.SIGINT)
-    assert process.wait(10) == 130
+    assert process.wait(30) == 130
     said = process.stderr.read().decode()
     assert 'behind line 1: 1 enqueued' in said and 'tail -n +2' in said, said
 

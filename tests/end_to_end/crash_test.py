@@ -90,13 +90,17 @@ class Scene:
         return self.weir.spawn('serve', '--allow-exec', *words, env=env, stdout=log)
 
     def ended_steps(self):
-        return collections.Counter(self.workspace_of[run.execution] for run in self.runs() if run.ended)
+        """Of each execution that has begun."""
+        ended = collections.Counter()
+        for run in self.runs():
+            ended[run.execution] += run.ended
+        return ended
 
     def has_gone_on(self, before):
-        """Whether each workspace has ended more steps than before, or all."""
+        """Whether each execution that had begun before has ended one step more, or all; and any at all."""
         now = self.ended_steps()
-        return all(now[name] > before[name] or now[name] >= count * len(NEEDS)
-                   for name, count in collections.Counter(self.workspace_of.values()).items())
+        return all(now[execution] > count or count >= len(NEEDS) for execution, count in before.items()) and \
+            (sum(now.values()) > sum(before.values()) or sum(now.values()) >= len(NEEDS) * len(self.workspace_of))
 
     def drain(self, seconds=END_SECONDS):
         def ended():
@@ -319,7 +323,7 @@ def killed_ten_times_under_load(weir):
         before = scene.ended_steps()
         node = scene.node()
         if number % 2:  # an execution whose nodes die again and again before a step of it ends is taken for poison
-            wait_for('a step of each workspace to end', lambda: scene.has_gone_on(before), pause=SHORT)
+            wait_for('a step of each that had begun to end', lambda: scene.has_gone_on(before), pause=SHORT)
         time.sleep(0.05 + chance.random() * 0.6)
         _kill(node)
         scene.await_children_gone()
@@ -339,7 +343,7 @@ def killed_while_another_node_lives(weir):
     scene = Scene(weir)
     steady = scene.node(name='steady')
     scene.enqueue(pro_co=80, free_co=10)
-    for number in range(5):
+    for number in range(4):  # one more, and what each of them had begun were poison
         node = scene.node(name=f'short-lived-{number}')
         time.sleep(0.1 + chance.random() * 0.4)
         _kill(node)
@@ -384,10 +388,11 @@ def steps_whose_keeper_is_killed_run_again_and_no_attempt_is_spent(weir):
     scene = Scene(weir, milliseconds=300)
     log = open(weir.path('log'), 'w+')
     node = scene.node(log=log)
-    scene.enqueue(pro_co=5)
-    wait_for('five steps at work', lambda: len(scene.runs()) >= 5, pause=SHORT)
+    wait_for('the row of the node', lambda: weir.items('node', 'list'))
     [keeper] = _children(node.pid)
     assert _keeper_of(weir) == keeper
+    scene.enqueue(pro_co=5)
+    wait_for('five steps at work', lambda: len(scene.runs()) >= 5, pause=SHORT)
     os.kill(keeper, signal.SIGKILL)
     killed = time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000
     wait_for('the new keeper in the row of its node', lambda: _keeper_of(weir) not in (0, keeper))

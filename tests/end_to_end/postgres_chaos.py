@@ -307,14 +307,13 @@ class Campaign(Scene):
             self.count['nodes stopped'] += 1
 
     def _pause(self, places, many, seconds, word):
-        for place in [place for place in places if not place.is_paused][:1 + many // 2]:
-            if place.is_alive():
-                process = place.process
-                place.is_paused = True
-                place.signal(signal.SIGSTOP)
-                self.count['nodes paused beyond the lease'] += 1
-                self._do_later(LEASE_SECONDS * (1.1 + seconds),
-                               lambda place=place, process=process: self._go_on(place, process))
+        for place in [place for place in places if place.is_alive() and not place.is_paused][:1 + many // 2]:
+            process = place.process
+            place.is_paused = True
+            place.signal(signal.SIGSTOP)
+            self.count['nodes paused beyond the lease'] += 1
+            self._do_later(LEASE_SECONDS * (1.1 + seconds),
+                           lambda place=place, process=process: self._go_on(place, process))
 
     @staticmethod
     def _go_on(place, process):

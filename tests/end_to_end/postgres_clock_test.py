@@ -207,14 +207,17 @@ def what_is_to_happen_later_happens_in_store_time(weir):
 def _taken_over_when_dead(weir, victim, heir):
     scene = Scene(weir, milliseconds=1500)
     dying = _node(weir, victim, WRONG_CLOCKS[victim])
-    scene.enqueue(pro_co=3)
-    wait_for('steps at work', lambda: len(scene.runs()) >= 3, pause=SHORT)
     other = _node(weir, heir, WRONG_CLOCKS[heir])
+    weir.good('node', 'pause', heir)  # so that the other one has all of it
+    wait_for('the pause', lambda: 'node.paused' in _read(weir.path(f'{heir}.log')), pause=SHORT)
     leases = _leases(weir)
     wait_for('heartbeats', lambda: all(old != new for old, new in zip(leases, _leases(weir))))
     assert _sql(weir, 'SELECT count(*), count(dead_at) FROM weir.nodes') == '2|0'
+    scene.enqueue(pro_co=3)
+    wait_for('steps at work', lambda: len(scene.runs()) >= 3, pause=SHORT)
     dying.send_signal(signal.SIGKILL)
     dying.wait()
+    weir.good('node', 'resume', heir)
     scene.drain()
     _stop(other)
     scene.check()

@@ -247,6 +247,8 @@ def the_server_has_no_connection_left_for_another_node(weir):
         holder.stdin.close()
         holder.wait()
         holder.stderr.close()
+    others = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'psql' AND pid <> pg_backend_pid()"
+    wait_for('room for others', lambda: weir.run('list').code == 0 and server.sql(others) == '0')
     second = Node(weir, 'second', WEIR_NODE_LEASE=LONG_LEASE)
     second.ready()
     scene.enqueue(pro_co=20, free_co=3)

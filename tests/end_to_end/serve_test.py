@@ -30,6 +30,16 @@ def _events(process):
     return [json.loads(line) for line in process.stdout.read().splitlines()]
 
 
+def _events_until(process, name):
+    """Up to the first of this name. What is in the store, and told by `wait`, is in the log a moment later."""
+    events = []
+    while not events or events[-1]['event'] != name:
+        line = process.stdout.readline()
+        assert line, f'it never said {name}, but {events}'
+        events.append(json.loads(line))
+    return events
+
+
 def _stop(process, number=signal.SIGTERM, seconds=30):
     process.send_signal(number)
     return process.wait(seconds)
@@ -81,8 +91,9 @@ def it_runs_executions_and_logs_json_when_piped(weir):
     weir.make_store()
     process = _start(weir, '--allow-exec', '--node', 'host-a')
     id = weir.good('enqueue', '-w', 'acme', 'hello', '--wait', '-q').out.strip()
+    events = _events_until(process, 'execution.completed')
     assert _stop(process) == 0
-    events = _events(process)
+    events += _events(process)
     names = [event['event'] for event in events]
     assert names == ['execution.dispatched', 'execution.completed', 'node.stopping', 'node.stopped'], names
     assert events[0]['execution_id'] == id and events[0]['workspace'] == 'acme' and events[0]['node'] == 'host-a'
@@ -261,13 +272,8 @@ def under_nohup_a_hangup_does_nothing(weir):
 
 def _reload(process, end='settings.reloaded'):
     """The events up to the answer."""
-    events = []
     process.send_signal(signal.SIGHUP)
-    while not events or events[-1]['event'] != end:
-        line = process.stdout.readline()
-        assert line, process.stderr.read()
-        events.append(json.loads(line))
-    return events
+    return _events_until(process, end)
 
 
 def a_hangup_reloads_what_may_change_and_names_what_needs_a_restart(weir):
@@ -523,7 +529,7 @@ def two_nodes_share_a_store_and_its_limits(weir):
 def _serve_groups(weir, *words, groups=('left', 'right'), **options):
     """One process with a node for each group; each has a workflow `gated-GROUP` of its own."""
     nodes = [{'executor.group': group} for group in groups]
-    weir.write('weir.yaml', json.dumps({'exec.allow': True, 'node.lease': '1500ms', 'nodes': nodes}))
+    weir.write('weir.yaml', json.dumps({'exec.allow': True, 'nodes': nodes}))
     weir.make_store()
     for group in groups:
         weir.write('gated.yaml', f'name: gated-{group}\nexecutor_group: {group}\nsteps:\n  only:\n    exec: '

@@ -15,7 +15,7 @@
 #include "store/postgres/libpq.h"
 #include "store/postgres/parameters.h"
 
-#define CONNECT_DEADLINE_US (2500 * MICROSECONDS_PER_MS) /* a wrong address is told within 3 s */
+#define CONNECT_DEADLINE_LEAST_US (2500 * MICROSECONDS_PER_MS) /* a wrong address is told within 3 s */
 #define PAUSE_FIRST_US (50 * MICROSECONDS_PER_MS)
 #define PAUSE_MOST_US (2 * MICROSECONDS_PER_SECOND)
 #define RACE_PAUSE_US (2 * MICROSECONDS_PER_MS) /* doubled with each try */
@@ -83,6 +83,13 @@ static void note_failure(struct link *link, int64_t now_us, const struct weir_er
     link->why_not = *why;
 }
 
+/* Half of what a call has, so that one which allows more, for a slow way or a busy server, connects there as well. */
+static int64_t connect_deadline_us(const struct link *link)
+{
+    int64_t half_us = link->deadline_us / 2;
+    return half_us > CONNECT_DEADLINE_LEAST_US ? half_us : CONNECT_DEADLINE_LEAST_US;
+}
+
 enum weir_status link_connect(struct link *link, struct weir_error *error)
 {
     if (link->connection != NULL) {
@@ -96,7 +103,7 @@ enum weir_status link_connect(struct link *link, struct weir_error *error)
         return link->why_not.status;
     }
     struct weir_error why = {.status = WEIR_OK};
-    int64_t until_us = time_add(now_us, CONNECT_DEADLINE_US);
+    int64_t until_us = time_add(now_us, connect_deadline_us(link));
     until_us = until_us > link->deadline_boot_us ? link->deadline_boot_us : until_us;
     enum weir_status status = connecting_open(link, until_us, &link->connection, &why);
     if (status == WEIR_OK) {

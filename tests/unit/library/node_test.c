@@ -191,12 +191,14 @@ static void a_node_can_be_stepped_in_the_callers_loop(void **state)
 static void an_idle_stepped_node_asks_for_rest(void **state)
 {
     (void)state;
-    int64_t wait_us = 0;
+    int rests = 0;
     open_node();
-    for (int i = 0; i < 50; i++) {
+    for (int i = 0; i < 100; i++) {
+        int64_t wait_us = 0;
         assert_int_equal(weir_node_step(node, &wait_us, &error), WEIR_OK);
+        rests += wait_us < 0 || wait_us > 10000;
     }
-    assert_true(wait_us < 0 || wait_us > 10000);
+    assert_true(rests >= 25); /* not always: its next heartbeat may be near */
 }
 
 static void a_commit_in_the_callers_transaction_wakes_the_node(void **state)

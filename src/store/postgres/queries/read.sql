@@ -1,8 +1,10 @@
 -- Reading for people: the columns are the keys of the answers. Each statement sees one state of the store; those that belong
 -- together run in one transaction.
 
+-- The setting is one of the connection as well, but not behind a pooler.
 -- name: begin_look
 BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
+SET LOCAL jit = off;
 
 -- The executions of a page, newest first. $1 ids below, $2 ids from, $3 ids up to, $4 workspace or NULL, $5 state bits, $6 workflow or
 -- NULL, $7 group or NULL, $8 error code or NULL, $9 idempotency key or NULL, $10 created since, $11 created before, $12 finished

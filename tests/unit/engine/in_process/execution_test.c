@@ -65,6 +65,16 @@ static void wait_for_loop(void)
     (void)engine_fixture_expect(&fixture, REPORT_ABSENT, probe, NULL, -1, before + 1);
 }
 
+/* The keeper tells of the end of a process, and on a busy machine the loop goes round very often before it does. */
+static void wait_until_none_runs(void)
+{
+    for (int i = 0; i < 60000 && engine_running(fixture.engine) > 0; i++) {
+        struct timespec pause = {.tv_nsec = 1000000};
+        (void)nanosleep(&pause, NULL);
+    }
+    assert_int_equal(engine_running(fixture.engine), 0);
+}
+
 #define DIAMOND                                                                                                            \
     "{\"name\":\"t\",\"steps\":{"                                                                                          \
     "\"a\":{\"exec\":[\"printf\",\"{\\\"n\\\": 20}\"]},"                                                                   \
@@ -93,9 +103,9 @@ static void independent_steps_run_at_the_same_time(void **state)
     engine_fixture_start(&fixture, 1,
                          in_directory("{\"name\":\"t\",\"steps\":{"
                                       "\"p\":{\"exec\":[\"sh\",\"-c\",\"mkfifo @/x; until [ -p @/y ]; do :; done; "
-                                      "echo hi > @/x; cat @/y\"],\"timeout\":\"15s\"},"
+                                      "echo hi > @/x; cat @/y\"],\"timeout\":\"60s\"},"
                                       "\"q\":{\"exec\":[\"sh\",\"-c\",\"mkfifo @/y; until [ -p @/x ]; do :; done; "
-                                      "cat @/x; echo ho > @/y\"],\"timeout\":\"15s\"}}}"),
+                                      "cat @/x; echo ho > @/y\"],\"timeout\":\"60s\"}}}"),
                          "{}");
     (void)engine_fixture_expect_end(&fixture, 1, END_COMPLETED);
 }
@@ -148,12 +158,7 @@ static void stale_fence_stops_the_step_and_says_nothing(void **state)
     pid_t pid = wait_for_pid_file(path_of("pid"));
     answer(expect_step(1, "b", STEP_RUNNING), WEIR_STALE_FENCE);
     assert_true(wait_until_dead(pid));
-    /* The keeper tells of the end, and on a busy machine the loop goes round very often before it does. */
-    for (int i = 0; i < 60000 && engine_running(fixture.engine) > 0; i++) {
-        struct timespec pause = {.tv_nsec = 1000000};
-        (void)nanosleep(&pause, NULL);
-    }
-    assert_int_equal(engine_running(fixture.engine), 0);
+    wait_until_none_runs();
     assert_int_equal(recorder_count(&fixture.recorder, REPORT_ENDED, engine_fixture_id(1), NULL, -1), 0);
     assert_int_equal(recorder_count(&fixture.recorder, REPORT_STEP, NULL, NULL, STEP_COMPLETED), 0);
 }
@@ -398,10 +403,8 @@ static void abandoned_executions_die_in_silence(void **state)
     size_t before = fixture.recorder.count;
     engine_abandon(fixture.engine, NULL, 0);
     assert_true(wait_until_dead(pid));
-    for (int i = 0; i < 10000 && engine_running(fixture.engine) > 0; i++) {
-        wait_for_loop();
-    }
-    assert_int_equal(engine_running(fixture.engine), 0);
+    wait_until_none_runs();
+    wait_for_loop();
     assert_int_equal(fixture.recorder.count - before, recorder_count(&fixture.recorder, REPORT_ABSENT, NULL, NULL, -1));
 }
 

@@ -311,6 +311,7 @@ static void a_slot_is_given_back_when_the_claim_that_it_waited_for_is_there(void
     (void)run(scene->b, "SELECT weir.freshen_lanes('0', 1000)");
     struct claim_result first = claim(scene, 1);
     assert_int_equal(first.count, 1);
+    let_records_wait(scene);
     (void)run(scene->a, "BEGIN");
     assert_string_equal(run(scene->a, CLAIM_SQL, (long long)scene->node, "default"), "1");
     run_into(scene->b, COMPLETE_SQL, (long long)scene->node, first.items[0].id, (long long)first.items[0].fence);

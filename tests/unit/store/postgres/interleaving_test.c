@@ -356,6 +356,7 @@ static void a_slot_freed_while_its_lane_is_closed_opens_it(void **state)
     (void)enqueue_for(scene, "acme", NULL);
     struct claim_result first = claim_many(scene);
     assert_int_equal(first.count, 1);
+    let_records_wait(scene);
     (void)run(scene->a, "BEGIN");
     assert_string_equal(run(scene->a, CLAIM_SQL, (long long)scene->node, "default"), "0");
     assert_string_equal(run(scene->a, ready_sql), "f");
@@ -461,6 +462,7 @@ static void an_end_that_comes_during_a_handover_is_refused(void **state)
     (void)enqueue_for(scene, "acme", NULL);
     struct claim_result held = claim(scene, 10);
     end_lease(scene);
+    let_records_wait(scene);
     (void)run(scene->a, "BEGIN");
     assert_string_equal(run(scene->a, "SELECT r.handed_over FROM weir.recover(NULL, '{}', '{}', '{}', 5, 500) r"), "1");
     run_into(scene->b, COMPLETE_SQL, (long long)scene->node, held.items[0].id, (long long)held.items[0].fence);

@@ -54,9 +54,12 @@ static void connect_scene(struct scene *scene, const char *url, int64_t deadline
         fail_msg("%s: %s", url, scene->error.message);
     }
     link_init(&scene->link, scene->address, deadline_us, "link_test");
+    int64_t until_us = clock_boot(clock_system()) + PATIENT_US;
     link_start_long(&scene->link, PATIENT_US);
-    if (link_connect(&scene->link, &scene->error) != WEIR_OK) {
-        fail_msg("%s: %s", url, scene->error.message);
+    while (link_connect(&scene->link, &scene->error) != WEIR_OK) { /* this takes longer than 2.5 s on a very busy machine */
+        if (clock_boot(clock_system()) > until_us) {
+            fail_msg("%s: %s", url, scene->error.message);
+        }
     }
 }
 
@@ -201,16 +204,29 @@ static void a_server_that_accepts_and_is_silent_does_not_hang_connecting(void **
     proxy_set_mode(scene->proxy, PROXY_SWALLOWS);
     start_patient(scene);
     assert_int_equal(link_connect(&scene->link, &scene->error), WEIR_STORE_UNREACHABLE);
-    assert_true(clock_boot(clock_system()) - scene->began_us < 5 * MICROSECONDS_PER_SECOND);
+    assert_in_time(scene);
     proxy_set_mode(scene->proxy, PROXY_PASSES);
     proxy_cut(scene->proxy);
     await_recovery(scene);
 }
 
+/* Who gives a call more time waits longer for a server that is slow to answer, too. */
+static void connecting_has_half_of_a_long_deadline(void **state)
+{
+    struct scene *scene = *state;
+    link_drop(&scene->link);
+    proxy_set_mode(scene->proxy, PROXY_SWALLOWS);
+    scene->link.deadline_us = 6 * MICROSECONDS_PER_SECOND;
+    start_patient(scene);
+    assert_int_equal(link_connect(&scene->link, &scene->error), WEIR_STORE_UNREACHABLE);
+    assert_true(clock_boot(clock_system()) - scene->began_us >= 3 * MICROSECONDS_PER_SECOND);
+    assert_in_time(scene);
+}
+
 static void a_statement_that_takes_too_long_is_ended_by_the_server_and_the_link_lives(void **state)
 {
     struct scene *scene = *state;
-    start(scene);
+    start_patient(scene); /* the server knows CALL_US, and its refusal is waited for */
     assert_int_equal(link_execute(&scene->link, "SELECT pg_sleep(60)", &scene->error), WEIR_STORE_BUSY);
     assert_in_time(scene);
     assert_string_equal(scene->link.sqlstate, "57014");
@@ -227,7 +243,7 @@ static void a_lock_of_somebody_else_is_not_awaited_for_ever(void **state)
     link_start(&other);
     assert_int_equal(link_transaction_begin(&other, &scene->error), WEIR_OK);
     assert_int_equal(link_execute(&other, "LOCK TABLE weir.schema_migrations", &scene->error), WEIR_OK);
-    start(scene);
+    start_patient(scene); /* as above */
     assert_int_equal(insert(scene, 1), WEIR_STORE_BUSY);
     assert_string_equal(scene->link.sqlstate, "55P03");
     assert_in_time(scene);
@@ -297,11 +313,14 @@ static void calls_inside_of_a_pause_fail_at_once(void **state)
         assert_int_equal(look(scene), WEIR_STORE_UNREACHABLE);
     }
     assert_int_equal(scene->link.failures, 8);
-    int64_t pause_us = scene->link.pause_until_us - clock_boot(clock_system());
-    assert_true(pause_us > 500 * MICROSECONDS_PER_MS && pause_us <= 3 * MICROSECONDS_PER_SECOND);
+    /* The pause began between the start of the last call and now. */
+    assert_true(scene->link.pause_until_us - scene->began_us >= MICROSECONDS_PER_SECOND);
+    assert_true(scene->link.pause_until_us - clock_boot(clock_system()) <= 3 * MICROSECONDS_PER_SECOND);
+    scene->link.pause_until_us = scene->began_us + 3600 * MICROSECONDS_PER_SECOND;
     start(scene);
     assert_int_equal(look(scene), WEIR_STORE_UNREACHABLE);
     assert_int_equal(scene->link.failures, 8); /* nobody was asked */
+    scene->link.pause_until_us = 0;
     postgres_server_start(&server);
     await_recovery(scene);
     assert_int_equal(scene->link.failures, 0);
@@ -574,6 +593,7 @@ int main(void)
         DIRECT(a_write_that_a_paused_server_may_have_is_unknown),
         PROXIED(a_half_open_link_does_not_hang_a_call),
         PROXIED(a_server_that_accepts_and_is_silent_does_not_hang_connecting),
+        PROXIED(connecting_has_half_of_a_long_deadline),
         DIRECT(a_statement_that_takes_too_long_is_ended_by_the_server_and_the_link_lives),
         DIRECT(a_lock_of_somebody_else_is_not_awaited_for_ever),
         DIRECT(a_connection_that_was_ended_between_two_calls_is_made_anew),

@@ -31,7 +31,7 @@ static struct store *open_store(void)
     char url[URL_SIZE];
     (void)postgres_server_ask(&server, "postgres", "DROP SCHEMA IF EXISTS weir CASCADE");
     postgres_server_url(&server, "postgres", url, sizeof url);
-    struct store_options options = {.url = url, .create = true};
+    struct store_options options = {.url = url, .create = true, .deadline_us = 60 * MICROSECONDS_PER_SECOND};
     assert_int_equal(store_open(&options, &store, &error), WEIR_OK);
     assert_int_equal(store_migrate(store, NULL, &error), WEIR_OK);
     return store;

@@ -203,6 +203,22 @@ static void a_transaction_that_meets_a_strange_connection_is_repeated(void **sta
     assert_string_equal(postgres_server_ask(&server, "postgres", "SELECT count(*) FROM weir.schema_migrations"), "3");
 }
 
+/* Compiling them takes longer than looks do: some 3 s on a busy machine, during which the pool has a connection less.
+ * Without a pooler that is a setting of the connection (connecting.c). */
+static void looks_are_not_compiled(void **state)
+{
+    struct pooler *pooler = *state;
+    (void)postgres_server_ask(&server, "postgres", "ALTER ROLE weir SET jit = on");
+    open_links(pooler, "");
+    assert_true(pooler->address->pooled);
+    assert_int_equal(link_transaction_begin_with(&pooler->one, QUERY_BEGIN_LOOK, &pooler->error), WEIR_OK);
+    if (link_execute(&pooler->one, "SELECT 1 / (current_setting('jit') = 'off')::int", &pooler->error) != WEIR_OK) {
+        fail_msg("%s", pooler->error.message);
+    }
+    link_transaction_rollback(&pooler->one);
+    (void)postgres_server_ask(&server, "postgres", "ALTER ROLE weir RESET jit");
+}
+
 static void said_in_the_url_it_costs_no_attempt_and_nobody_listens(void **state)
 {
     struct pooler *pooler = *state;
@@ -220,6 +236,7 @@ int main(void)
                                         close_pooler),
         cmocka_unit_test_setup_teardown(a_transaction_that_meets_a_strange_connection_is_repeated, open_forgetful,
                                         close_pooler),
+        cmocka_unit_test_setup_teardown(looks_are_not_compiled, open_plain, close_pooler),
         cmocka_unit_test_setup_teardown(said_in_the_url_it_costs_no_attempt_and_nobody_listens, open_plain, close_pooler),
     };
     return cmocka_run_group_tests(tests, open_server, close_server);

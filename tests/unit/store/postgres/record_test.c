@@ -16,8 +16,7 @@ static const char *record_both(struct scene *scene, int second_kind)
     assert_int_equal(held.count, 1);
     const char *id = held.items[0].id;
     long long fence = (long long)held.items[0].fence;
-    /* The other one is still locked while its transaction is open, and a machine may be slow. */
-    (void)run(scene->a, "ALTER FUNCTION weir.record SET lock_timeout = '60s'");
+    let_records_wait(scene);
     (void)run(scene->a, "BEGIN");
     assert_string_equal(run(scene->a, STEP_SQL, (long long)scene->node, id, fence, A_STEP, "running", "false"), "done");
     run_into(scene->b, STEP_SQL, (long long)scene->node, id, fence, second_kind, "completed", "true");

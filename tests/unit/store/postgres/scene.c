@@ -139,6 +139,11 @@ void run_into(PGconn *connection, const char *format, ...)
     }
 }
 
+void let_records_wait(struct scene *scene)
+{
+    (void)run(scene->a, "ALTER FUNCTION weir.record SET lock_timeout = '60s'");
+}
+
 const char *answer(PGconn *connection)
 {
     const char *value = result_of(connection, PQgetResult(connection), "the one that waited");

@@ -59,6 +59,9 @@ void add_workspace(struct scene *scene, const char *name, int64_t cap);
 const char *run(PGconn *connection, const char *format, ...) WEIR_PRINTF(2, 3);
 /* Starts it and returns when the server says that it waits for a lock. */
 void run_into(PGconn *connection, const char *format, ...) WEIR_PRINTF(2, 3);
+/* From now on record() waits for who holds what it needs as long as run_into() may take to see it. Otherwise it leaves that
+ * out after a fifth of a second, which a machine may take to look. */
+void let_records_wait(struct scene *scene);
 /* What that one answers in the end; static buffer. */
 const char *answer(PGconn *connection);
 /* The SQLSTATE with which it fails, "" when it does not; static buffer. */

@@ -25,7 +25,7 @@ static int open_server(void **state)
     (void)state;
     postgres_server_open(&server, "fsync = off\n", false);
     postgres_server_url(&server, "postgres", url, sizeof url);
-    struct store_options options = {.url = url, .create = true};
+    struct store_options options = {.url = url, .create = true, .deadline_us = 60 * MICROSECONDS_PER_SECOND};
     if (store_open(&options, &store, &error) != WEIR_OK || store_migrate(store, NULL, &error) != WEIR_OK ||
         store_publish(store, "hello", NULL, "{\"name\":\"hello\",\"steps\":{\"one\":{\"handler\":\"noop\"}}}", &published,
                       &error) != WEIR_OK ||
@@ -169,7 +169,8 @@ static void what_is_chosen_by_state_reads_only_where_such_are(void **state)
 /* Statements of several commands are sent by the simple protocol, never prepared. */
 static bool is_a_batch(enum postgres_query query)
 {
-    return query == QUERY_BEGIN_MIGRATION || query == QUERY_CREATE_LEDGER || query == QUERY_CREATE_LEDGER_IN_SCHEMA;
+    return query == QUERY_BEGIN_LOOK || query == QUERY_BEGIN_MIGRATION || query == QUERY_CREATE_LEDGER ||
+           query == QUERY_CREATE_LEDGER_IN_SCHEMA;
 }
 
 /* The types of the parameters come with the arguments, so here the server has to guess, and sometimes cannot. */

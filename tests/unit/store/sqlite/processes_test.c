@@ -124,7 +124,7 @@ static void recover_all(struct scene *scene)
 static void await_work(const struct promises *promises, int more, int64_t beyond_us)
 {
     int target = promises->enqueued + more;
-    int64_t deadline_us = clock_boot(clock_system()) + SECONDS(20);
+    int64_t deadline_us = clock_boot(clock_system()) + SECONDS(60);
     while (promises->enqueued < target && clock_boot(clock_system()) < deadline_us) {
         (void)sched_yield();
     }

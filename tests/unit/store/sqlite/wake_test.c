@@ -127,7 +127,7 @@ static void an_enqueue_of_another_process_wakes(void **state)
     for (int i = 0; i < 5; i++) {
         quiet_down(scene);
         enqueue_in_another_process(&other);
-        assert_true(drained_until_changed(scene, SECONDS(5)));
+        assert_true(drained_until_changed(scene, SECONDS(60)));
         struct next_work next = {0};
         scene_ok(scene, store_next_work(scene->store, scene->node, "default", &next, &scene->error));
         assert_true(next.ready);
@@ -152,7 +152,7 @@ static void a_store_that_was_opened_by_a_symbolic_link_is_woken(void **state)
     assert_true(store_wake_fd(scene->store, NULL) >= 0);
     quiet_down(scene);
     enqueue_in_another_process(&other);
-    assert_true(drained_until_changed(scene, SECONDS(5)));
+    assert_true(drained_until_changed(scene, SECONDS(60)));
     end_other_process(&other);
     assert_int_equal(unlink(link), 0);
 }
@@ -161,7 +161,7 @@ static char await_byte(int channel)
 {
     struct pollfd readable = {.fd = channel, .events = POLLIN};
     char byte = 0;
-    assert_int_equal(poll(&readable, 1, 20000), 1);
+    assert_int_equal(poll(&readable, 1, 60000), 1);
     assert_int_equal(read(channel, &byte, 1), 1);
     return byte;
 }
@@ -233,7 +233,7 @@ static void a_watch_that_could_not_be_made_is_tried_again_and_told(void **state)
     assert_true(store_wake_drain(scene->store, &again_us)); /* of what came meanwhile */
     quiet_down(scene);
     enqueue_in_another_process(&other);
-    assert_true(drained_until_changed(scene, SECONDS(5)));
+    assert_true(drained_until_changed(scene, SECONDS(60)));
     end_other_process(&other);
     assert_int_equal(told.unwatched, 1);
     assert_int_equal(told.watched, 1);
