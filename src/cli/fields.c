@@ -100,3 +100,15 @@ bool field_is_held(const json_t *execution)
 {
     return item_state_is_held(json_string_value(json_object_get(execution, "status")));
 }
+
+bool field_node_lives(const json_t *node)
+{
+    static const char *const gone[] = {"stopped", "dead", "expired"};
+    const char *state = json_string_value(json_object_get(node, "state"));
+    for (size_t i = 0; state != NULL && i < sizeof gone / sizeof gone[0]; i++) {
+        if (strcmp(state, gone[i]) == 0) {
+            return false;
+        }
+    }
+    return state != NULL;
+}

@@ -16,6 +16,8 @@ int64_t field_number(const json_t *object, const char *key, int64_t otherwise);
 bool field_is_true(const json_t *object, const char *key);
 /* Whether a node has the execution or runs it: then an error that it tells of is of an earlier start. */
 bool field_is_held(const json_t *execution);
+/* Whether a row of LIST_NODES is of one that has not left and whose lease is not over. */
+bool field_node_lives(const json_t *node);
 /* The whole id of the execution that `id` or its first characters name; `to` holds UUID_TEXT_MAX bytes. */
 WEIR_MUST_CHECK enum weir_status resolve_id(struct store *store, const char *id, char *to, struct weir_error *error);
 /* How many items a page has. */

@@ -11,6 +11,7 @@
 #include "assemble.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/shell_word.h"
 #include "cli/fields.h"
 #include "cli/interrupt.h"
 #include "cli/reload.h"
@@ -117,7 +118,8 @@ static enum weir_status open_store(struct node_runner *runner, const struct node
     if (status == WEIR_STORE_UNREACHABLE && error->hint[0] == '\0') {
         char url[128];
         store_url_shown(options->store_url, url, sizeof url);
-        error_hint(error, "make it with: weir store init --store '%s'; or try `weir dev`", url);
+        char word[SHELL_WORD_MAX];
+        error_hint(error, "make it with: weir store init --store %s; or try `weir dev`", shell_word(url, word));
     }
     if (status == WEIR_OK && options->create_store) {
         status = store_migrate(runner->store, NULL, error);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/shell_word.h"
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/fields.h"
@@ -158,11 +159,12 @@ static void tell_nodes(struct doctor *doctor, int64_t alive, int64_t claiming, c
 {
     enum sign sign = field_number(doctor->status, "pending", 0) > 0 ? SIGN_BAD : SIGN_WARN;
     int64_t unserved = field_number(json_object_get(doctor->status, "pending_reasons"), "no_node_in_group", 0);
+    char word[SHELL_WORD_MAX];
     if (alive == 0) {
         tell(doctor, sign, "nodes", "none alive: nothing starts; run `weir serve`");
     } else if (claiming == 0) {
         tell(doctor, sign, "nodes", "%" PRId64 " alive, none claims (`weir node list`): nothing starts; run `weir %s%s`",
-             alive, paused != NULL ? "node resume " : "serve", paused != NULL ? paused : "");
+             alive, paused != NULL ? "node resume " : "serve", paused != NULL ? shell_word(paused, word) : "");
     } else if (unserved > 0) {
         tell(doctor, SIGN_WARN, "nodes",
              "%" PRId64 " alive, but none claims for %" PRId64 " waiting execution%s:"
@@ -170,6 +172,31 @@ static void tell_nodes(struct doctor *doctor, int64_t alive, int64_t claiming, c
              alive, unserved, unserved == 1 ? "" : "s");
     } else {
         tell(doctor, SIGN_FINE, "nodes", "%" PRId64 " alive", alive);
+    }
+}
+
+/* Once per name. */
+static void tell_namesakes(struct doctor *doctor, const json_t *nodes)
+{
+    size_t i;
+    size_t k;
+    json_t *node;
+    json_t *other;
+    json_array_foreach(nodes, i, node)
+    {
+        size_t before = 0;
+        size_t count = 0;
+        json_array_foreach(nodes, k, other)
+        {
+            bool is_namesake = field_node_lives(node) && field_node_lives(other) &&
+                               json_equal(json_object_get(node, "name"), json_object_get(other, "name"));
+            before += is_namesake && k < i;
+            count += is_namesake;
+        }
+        if (count > 1 && before == 0) {
+            tell(doctor, SIGN_WARN, "node", "%zu nodes that live are named %s: give each a --node of its own", count,
+                 field_text(doctor->invocation->output, node, "name"));
+        }
     }
 }
 
@@ -205,6 +232,7 @@ static enum weir_status check_nodes(struct doctor *doctor, struct weir_error *er
                  output_ago(output, field_text(output, node, "active"), doctor->now_us), field_number(node, "holds", 0));
         }
     }
+    tell_namesakes(doctor, json_object_get(page, "items"));
     json_decref(page);
     tell_nodes(doctor, alive, claiming, paused);
     if (alive > 0) {
@@ -378,9 +406,10 @@ static void check_groups(struct doctor *doctor)
     json_array_foreach(json_object_get(doctor->status, "groups"), i, group)
     {
         const char *name = field_text(doctor->invocation->output, group, "name");
+        char word[SHELL_WORD_MAX];
         if (field_is_true(group, "paused")) {
             tell(doctor, SIGN_WARN, "group", "%s is paused: nothing new starts in it until `weir resume --group %s`", name,
-                 name);
+                 shell_word(name, word));
         }
     }
 }

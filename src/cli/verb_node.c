@@ -1,6 +1,9 @@
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "cli/command.h"
 #include "cli/fields.h"
 #include "cli/filter.h"
@@ -14,6 +17,25 @@ static enum sign sign_of(const char *state)
         return SIGN_GONE;
     }
     return strcmp(state, "expired") == 0 || strcmp(state, "dead") == 0 ? SIGN_BAD : SIGN_PAUSED;
+}
+
+/* By its id as well where another of the table has the same name. */
+static const char *name_of(struct output *output, const json_t *items, const json_t *node)
+{
+    const char *name = field_text(output, node, "name");
+    char told[NODE_NAME_MAX + 32];
+    size_t others = 0;
+    size_t i;
+    json_t *item;
+    json_array_foreach(items, i, item)
+    {
+        others += item != node && json_equal(json_object_get(item, "name"), json_object_get(node, "name"));
+    }
+    if (others == 0) {
+        return name;
+    }
+    (void)snprintf(told, sizeof told, "%s (%" PRId64 ")", name, field_number(node, "id", 0));
+    return output_safe(output, told);
 }
 
 static void print_table(struct output *output, const json_t *page, int64_t now_us)
@@ -36,7 +58,7 @@ static void print_table(struct output *output, const json_t *page, int64_t now_u
     {
         const char *state = field_text(output, item, "state");
         const char *seen = field_text(output, item, "active");
-        table_cell(&table, field_text(output, item, "name"));
+        table_cell(&table, name_of(output, json_object_get(page, "items"), item));
         table_cell_sign(&table, sign_of(state != NULL ? state : ""), state);
         table_cell(&table, field_text(output, item, "executor_group"));
         table_cell(&table, field_text(output, item, "running"));
@@ -90,12 +112,50 @@ enum weir_status verb_node_list(struct invocation *invocation, struct weir_error
     return status;
 }
 
+struct namesakes {
+    size_t count;
+    struct text ids;
+    enum weir_status status;
+};
+
+static bool add_namesake(void *context, const json_t *node)
+{
+    struct namesakes *namesakes = context;
+    if (field_node_lives(node)) {
+        namesakes->status =
+            text_format(&namesakes->ids, "%s%" PRId64, namesakes->count == 0 ? "" : ", ", field_number(node, "id", 0));
+        namesakes->count++;
+    }
+    return namesakes->status == WEIR_OK;
+}
+
+/* A name is to mean one node: who drains one shall not stop another by the way. */
+static enum weir_status refuse_namesakes(struct store *store, const char *name, struct weir_error *error)
+{
+    struct namesakes namesakes = {.ids = {.max = WEIR_ERROR_HINT_MAX / 2}};
+    struct list_options options = {.kind = LIST_NODES, .name = name, .limit = LIST_LIMIT_MOST};
+    enum weir_status status = store_list_each(store, &options, add_namesake, &namesakes, error);
+    if (status == WEIR_OK && namesakes.count > 1) {
+        status = error_set(error, WEIR_CONFLICT, "%s%zu nodes that live are named \"%s\"",
+                           namesakes.status == WEIR_OK ? "" : "more than ", namesakes.count, name);
+        error_hint(error, "name one by its id: %s%s; a node that was killed counts until its lease is over",
+                   namesakes.ids.data, namesakes.status == WEIR_OK ? "" : " ...");
+    } else if (status == WEIR_OK && namesakes.status != WEIR_OK) {
+        status = error_out_of_memory(error);
+    }
+    text_close(&namesakes.ids);
+    return status;
+}
+
 static enum weir_status set_wish(struct invocation *invocation, enum node_wish wish, const char *word,
                                  struct weir_error *error)
 {
     struct store *store = NULL;
     const char *name = invocation_argument(invocation, 0);
     enum weir_status status = invocation_open_store(invocation, STORE_CHANGE, &store, error);
+    if (status == WEIR_OK) {
+        status = refuse_namesakes(store, name, error);
+    }
     if (status == WEIR_OK && invocation_is_dry_run(invocation) && strspn(name, "0123456789") != strlen(name)) {
         status = filter_require_name(store, LIST_NODES, name, WEIR_NOT_FOUND, error);
     } else if (status == WEIR_OK && !invocation_is_dry_run(invocation)) {

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/shell_word.h"
 #include "cli/command.h"
 #include "cli/fields.h"
 #include "observe/metrics.h"
@@ -15,9 +16,10 @@ static void print_paused_groups(struct output *output, const json_t *answer)
     json_array_foreach(json_object_get(answer, "groups"), i, group)
     {
         const char *name = field_text(output, group, "name");
+        char word[SHELL_WORD_MAX];
         if (field_is_true(group, "paused")) {
             output_print(output, "%s group     %s is paused (`weir resume --group %s`)\n",
-                         output_sign_coloured(output, SIGN_PAUSED), name, name);
+                         output_sign_coloured(output, SIGN_PAUSED), name, shell_word(name, word));
         }
     }
 }

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/shell_word.h"
 #include "cli/command.h"
 #include "cli/fields.h"
 
@@ -112,11 +113,12 @@ static enum weir_status read_pauses(struct store *store, const json_t *why, stru
 
 static void suggest_resume(struct output *output, const struct pauses *pauses, const char *group)
 {
+    char word[SHELL_WORD_MAX];
     if (pauses->queue || !pauses->group) {
         output_say(output, "now: weir resume");
     }
     if (pauses->group) {
-        output_say(output, "now: weir resume --group %s", group);
+        output_say(output, "now: weir resume --group %s", shell_word(group, word));
     }
 }
 
@@ -126,24 +128,26 @@ static void suggest(struct output *output, const json_t *why, const struct pause
     const char *reason = field_text(output, why, "pending_reason");
     const char *workspace = field_text(output, why, "workspace");
     const char *id = field_text(output, why, "id");
+    char word[SHELL_WORD_MAX];
     workspace = workspace != NULL ? workspace : "NAME";
     if (reason == NULL) {
         if (field_number(why, "nodes_live", -1) == 0) { /* its node is silent, and no other is there to take it over */
-            output_say(output, "now: weir serve --group %s", field_text(output, why, "executor_group"));
+            output_say(output, "now: weir serve --group %s", shell_word(field_text(output, why, "executor_group"), word));
         }
         return;
     }
     if (strcmp(reason, "workspace_at_capacity") == 0) {
-        output_say(output, "now: weir workspace set %s --max-concurrent N", workspace);
+        output_say(output, "now: weir workspace set %s --max-concurrent N", shell_word(workspace, word));
     } else if (strcmp(reason, "workspace_paused") == 0) {
-        output_say(output, "now: weir workspace resume %s", workspace);
+        output_say(output, "now: weir workspace resume %s", shell_word(workspace, word));
     } else if (strcmp(reason, "queue_paused") == 0) {
         suggest_resume(output, pauses, field_text(output, why, "executor_group"));
     } else if (strcmp(reason, "no_node_in_group") == 0) {
         const char *group = field_text(output, why, "executor_group");
         const char *paused = field_text(output, why, "paused_node");
         const char *verb = paused != NULL ? "node resume " : group != NULL ? "serve --group " : "serve";
-        output_say(output, "now: weir %s%s", verb, paused != NULL ? paused : group != NULL ? group : "");
+        const char *name = paused != NULL ? paused : group;
+        output_say(output, "now: weir %s%s", verb, name != NULL ? shell_word(name, word) : "");
     } else if (strcmp(reason, "scheduled") == 0 || strcmp(reason, "backing_off") == 0) {
         output_say(output, "now: weir release %s", id != NULL ? id : "ID");
     }

@@ -72,7 +72,7 @@ enum weir_status verb_workflow_apply(struct invocation *invocation, struct weir_
     struct definition *definition = NULL;
     enum weir_status status = input_read(path, &source, error);
     if (status == WEIR_PARAMS_TOO_LARGE) { /* the word of those who read params */
-        status = error_set(error, WEIR_INVALID_DEFINITION, "%s is larger than %d bytes", path, DEFINITION_BYTES_MAX);
+        status = error->status = WEIR_INVALID_DEFINITION;
         error_hint(error, "keep long scripts and data in files of their own, and let steps name those");
     }
     if (status == WEIR_OK) {

@@ -34,6 +34,8 @@ struct in_flight {
     bool dispatched;    /* and that is on record */
     bool taken_over;    /* an earlier claim of it was lost or given back */
     bool ends_in_batch; /* the recorder's: its end is in the set that is being written */
+    int held_words;     /* the recorder's: words of it that the store left out, and those behind them */
+    bool left_out;      /* the recorder's: and one of them in the round that is under way */
     int64_t started_boot_us;
     int64_t stuck_after_us;
     int64_t warned_boot_us;    /* when the last stuck warning was given */

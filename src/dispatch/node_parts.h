@@ -63,6 +63,21 @@ struct report_queue {
     size_t count; /* of both */
 };
 
+struct report_list {
+    struct report *first; /* NULL = it is empty, and `last` means nothing */
+    struct report *last;
+};
+
+/* What the store left out, each execution's words in their order (held.c). */
+struct held_reports {
+    struct report_list waiting;
+    struct report_list left_out; /* of the round that is under way */
+    size_t count;                /* with those that are in a set just now */
+    int64_t again_boot_us;       /* when the next round begins */
+    bool is_round;
+    bool is_set; /* the set that is being written is of them */
+};
+
 /* The settings that node_tune() may change while the loops read them. */
 struct node_tuning {
     atomic_size_t claim_batch;
@@ -146,9 +161,9 @@ struct node {
     size_t *record_of; /* for each report the index of its record + 1; 0 = none */
     struct recorded *answers;
     size_t batch_count;
-    size_t held_count;     /* of them, the first ones, that the store left out: somebody holds their items */
-    int64_t held_again_us; /* boot time; then they are tried again by themselves */
-    atomic_bool recording; /* a set was taken and is not settled */
+    struct held_reports held;
+    bool held_had_turn;    /* the last set was of held ones: what is new goes before the next */
+    atomic_bool recording; /* a set was taken and is not settled, or something is held */
 
     /* of the duties' loop alone */
     struct held_lock stale_lock;
@@ -213,6 +228,20 @@ void unkept_add(struct node *node, int64_t node_id, struct claim_batch *batch, c
 enum weir_status unkept_give_back(struct node *node, struct weir_error *error);
 /* Forgets it: the claims are over, or the node is. */
 void unkept_drop(struct node *node);
+
+/* --- held.c, for the recorder --- */
+/* Of a set of what is new: what has words that wait waits behind them. */
+void held_keep_order(struct node *node, int64_t now_us);
+/* When there is a set of them to be tried; TIME_NEVER without any. */
+int64_t held_next(const struct node *node, int64_t now_us);
+/* The next set of the round, which begins if none is under way. It may be empty. */
+void held_take(struct node *node);
+/* Of the set that was written: this one was left out, and is taken. */
+void held_leave_out(struct node *node, struct report *report, int64_t now_us);
+/* And this one was not; before its execution may be forgotten. */
+void held_settled(struct node *node, const struct report *report);
+void held_set_is_over(struct node *node, int64_t now_us);
+void held_drop(struct node *node);
 
 /* The sink of the engine's reports. */
 void recorder_report(void *context, struct report *report);

@@ -207,6 +207,8 @@ int64_t nodes_step(struct node *node)
     if (now_us < atomic_load(&node->next_beat_us) && !beats_early(node)) {
         return atomic_load(&node->next_beat_us);
     }
+    /* Before anything is read: what changes while this one is on its way asks for the next one at once. */
+    atomic_store(&node->next_beat_us, time_add(now_us, node->settings.lease_us / BEATS_PER_LEASE));
     pthread_mutex_lock(&node->lock);
     char engine_error[sizeof node->engine_error];
     bool reachable = node->breaker.state == BREAKER_CLOSED;
@@ -227,6 +229,7 @@ int64_t nodes_step(struct node *node)
         return now_us;
     }
     if (status != WEIR_OK) {
+        atomic_store(&node->next_beat_us, 0); /* nobody has heard it */
         return loop_failed(node, LOOP_HEARTBEAT, now_us, status, &error);
     }
     FAILPOINT("after_beat");
@@ -241,7 +244,5 @@ int64_t nodes_step(struct node *node)
     engine_lease(node->engine, atomic_load(&node->lease_end_boot_us));
     hear_of_others(node, &beat, now_us);
     obey(node, beat.wish);
-    next_us = time_add(now_us, node->settings.lease_us / BEATS_PER_LEASE);
-    atomic_store(&node->next_beat_us, next_us);
-    return next_us;
+    return atomic_load(&node->next_beat_us);
 }

@@ -1,8 +1,8 @@
 /* The record loop: reports of the engine -> store, in sets.
  *
  * Natural batching: whatever was reported while the last set was written is the next set. A set that the store did not take
- * is kept and tried again, and so is what it left out because somebody holds it; the engine hears `recorded` only of what
- * is durable. */
+ * is kept and tried again, and so is what it left out because somebody holds it (held.c); the engine hears `recorded` only
+ * of what is durable. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,9 +16,6 @@ static const struct retry_policy start_retry = {
 /* A start inside of the node is on record this long after it, unless the execution has ended. Nobody's work depends on that
  * record: what a node has claimed and what it has started is handed over alike. */
 #define START_WAITS_US (MICROSECONDS_PER_SECOND / 100)
-
-/* What somebody holds is tried again with every set, and after this long when there is none. */
-#define HELD_AGAIN_US (MICROSECONDS_PER_SECOND / 5)
 
 /* --- the queue of reports --- */
 
@@ -78,23 +75,35 @@ static void take_batch(struct node *node, int64_t starts_until_us)
     pthread_mutex_lock(&node->reports.lock);
     take_until(node, &node->reports.first_start, &node->reports.last_start, starts_until_us);
     take_until(node, &node->reports.first, &node->reports.last, TIME_NEVER);
-    atomic_store(&node->recording, node->batch_count > 0);
+    atomic_store(&node->recording, node->batch_count + node->held.count > 0);
     pthread_mutex_unlock(&node->reports.lock);
 }
 
-/* When there is something to record, and room for it. */
+/* What is new and what is held take turns. */
+static void choose_set(struct node *node, int64_t now_us)
+{
+    bool held_is_due = now_us >= held_next(node, now_us);
+    if (!held_is_due || node->held_had_turn) {
+        node->held_had_turn = false;
+        take_batch(node, now_us - START_WAITS_US);
+        held_keep_order(node, now_us);
+    }
+    if (node->batch_count == 0 && held_is_due) {
+        node->held_had_turn = true;
+        held_take(node);
+    }
+}
+
+/* When there is something to record. */
 static int64_t next_record(struct node *node, int64_t now_us)
 {
-    if (node->held_count == RECORD_BATCH_MOST) {
-        return node->held_again_us;
-    }
     pthread_mutex_lock(&node->reports.lock);
     const struct report *start = node->reports.first_start;
     int64_t next_us = node->reports.first != NULL ? now_us
                       : start != NULL             ? start->reported_us + START_WAITS_US
                                                   : TIME_NEVER;
     pthread_mutex_unlock(&node->reports.lock);
-    return node->held_count > 0 ? earlier(next_us, node->held_again_us) : next_us;
+    return earlier(next_us, held_next(node, now_us));
 }
 
 bool recorder_is_empty(struct node *node)
@@ -111,7 +120,7 @@ static void drop_batch(struct node *node)
         report_free(node->batch[i]);
     }
     node->batch_count = 0;
-    node->held_count = 0;
+    held_drop(node);
     atomic_store(&node->recording, false);
 }
 
@@ -452,31 +461,33 @@ static bool settle(struct node *node, const struct report *report, const struct 
     return true;
 }
 
-/* What was left out stays first in the batch, so that nothing later of the same item goes before it. Should all of the
- * batch be of held workspaces, the others wait as well. */
-static void settle_batch(struct node *node)
+/* Returns how many were left out. */
+static size_t settle_batch(struct node *node, int64_t now_us)
 {
     size_t answers = 0;
     size_t stale = 0;
-    size_t held = 0;
+    size_t left_out = 0;
     for (size_t i = 0; i < node->batch_count; i++) {
         const struct record *record = node->record_of[i] == 0 ? NULL : &node->records[node->record_of[i] - 1];
         if (record != NULL && record->status == WEIR_STORE_BUSY) {
-            node->batch[held++] = node->batch[i];
+            held_leave_out(node, node->batch[i], now_us);
+            left_out++;
             continue;
         }
+        held_settled(node, node->batch[i]);
         answers += settle(node, node->batch[i], record, &node->answers[answers], &stale);
         report_free(node->batch[i]);
     }
     FAILPOINT("after_record");
     engine_recorded(node->engine, node->answers, answers);
-    node->batch_count = held;
-    node->held_count = held;
-    atomic_store(&node->recording, held > 0);
+    node->batch_count = 0;
+    held_set_is_over(node, now_us);
+    atomic_store(&node->recording, node->held.count > 0);
     if (stale > 0) {
         struct event event = {.type = EVENT_STALE_WRITE_REFUSED, .count = (int64_t)stale, .node = node->name};
         event_emit(node->events, &event);
     }
+    return left_out;
 }
 
 /* For a node that stops: since when the store takes none of what there is. */
@@ -504,10 +515,11 @@ int64_t recorder_step(struct node *node)
     if (loop_is_backing_off(node, LOOP_RECORD, now_us, &next_us) || atomic_load(&node->lease_lost)) {
         return atomic_load(&node->lease_lost) ? TIME_NEVER : next_us;
     }
-    if (node->batch_count == node->held_count) {
-        take_batch(node, now_us - START_WAITS_US);
+    if (node->batch_count == 0) {
+        choose_set(node, now_us);
     }
-    if (node->batch_count == node->held_count && (node->held_count == 0 || now_us < node->held_again_us)) {
+    if (node->batch_count == 0) {
+        held_set_is_over(node, now_us); /* all of it stood behind others */
         return next_record(node, now_us);
     }
     size_t count = plan_batch(node);
@@ -523,10 +535,9 @@ int64_t recorder_step(struct node *node)
     }
     loop_succeeded(node, LOOP_RECORD);
     size_t taken = node->batch_count;
-    settle_batch(node);
-    note_records_fail(node, node->held_count == taken, now_us);
-    node->held_again_us = time_add(now_us, HELD_AGAIN_US);
-    if (node->held_count < taken) {
+    size_t left_out = settle_batch(node, now_us);
+    note_records_fail(node, left_out == taken, now_us);
+    if (left_out < taken) {
         loop_wake(node, LOOP_DISPATCH); /* a freed slot or a freed place in the engine starts the next item at once */
     }
     return next_record(node, now_us);

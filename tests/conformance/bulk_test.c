@@ -66,6 +66,66 @@ static void a_running_item_keeps_its_slot_until_its_engine_stopped_it(void **sta
     assert_int_equal(scene_claim(scene, 10).count, 1);
 }
 
+/* By show, list and the view; NULL: none of them tells one. */
+static void assert_error_of(struct scene *scene, const char *id, const char *code)
+{
+    json_t *shown = NULL;
+    json_t *page = NULL;
+    struct list_options options = {.kind = LIST_EXECUTIONS, .filter = {.id = id}};
+    scene_ok(scene, store_show(scene->store, id, &shown, &scene->error));
+    scene_ok(scene, store_list(scene->store, &options, &page, &scene->error));
+    const json_t *listed = json_array_get(json_object_get(page, "items"), 0);
+    const char *told[] = {json_string_value(json_object_get(shown, "error_code")),
+                          json_string_value(json_object_get(listed, "error_code")),
+                          scene_text(scene, "SELECT error_code FROM executions WHERE id = '%s'", id),
+                          json_string_value(json_object_get(shown, "error")),
+                          json_string_value(json_object_get(listed, "error")),
+                          scene_text(scene, "SELECT error FROM executions WHERE id = '%s'", id)};
+    assert_string_equal(json_text_at(listed, "id"), id);
+    assert_string_equal(json_text_at(shown, "status"), "CANCELLED");
+    for (size_t i = 0; i < sizeof told / sizeof told[0]; i++) {
+        if (code == NULL) {
+            assert_null(told[i]);
+        } else {
+            assert_string_equal(told[i], i < 3 ? code : "it was refused");
+        }
+    }
+    json_decref(shown);
+    json_decref(page);
+}
+
+/* The error is of the last failure, if there was one, and a cancel is none. */
+static void a_cancel_is_no_failure_whenever_it_comes(void **state)
+{
+    struct scene *scene = *state;
+    for (int failures = 0; failures < 2; failures++) {
+        for (int when = 0; when < 3; when++) { /* while it waits, while it is claimed, while it runs */
+            const char *id = scene_enqueue(scene, "free-co");
+            for (int i = 0; i < failures; i++) {
+                struct claimed_item refused = scene_claim_one(scene);
+                struct record record = scene_record_of(RECORD_RETRY, &refused);
+                record.error_code = "engine_busy";
+                record.error = "it was refused";
+                assert_int_equal(scene_record_full(scene, scene->node, record), WEIR_OK);
+            }
+            struct claimed_item item = {.fence = 0};
+            if (when > 0) {
+                item = scene_claim_one(scene);
+            }
+            if (when > 1) {
+                assert_int_equal(scene_record(scene, RECORD_DISPATCHED, &item), WEIR_OK);
+            }
+            assert_int_equal(act_on_one(scene, BULK_CANCEL, id).changed, 1);
+            if (when > 0) {
+                struct record end = scene_record_of(RECORD_CANCELLED, &item);
+                end.error_code = end.error = NULL;
+                assert_int_equal(scene_record_full(scene, scene->node, end), WEIR_OK);
+            }
+            assert_error_of(scene, id, failures > 0 ? "engine_busy" : NULL);
+        }
+    }
+}
+
 static void what_has_ended_is_not_cancelled(void **state)
 {
     struct scene *scene = *state;
@@ -388,6 +448,7 @@ int main(void)
         SCENE_TEST(acts_have_names),
         SCENE_TEST(a_cancelled_pending_item_never_starts),
         SCENE_TEST(a_running_item_keeps_its_slot_until_its_engine_stopped_it),
+        SCENE_TEST(a_cancel_is_no_failure_whenever_it_comes),
         SCENE_TEST(what_has_ended_is_not_cancelled),
         SCENE_TEST(a_retry_is_a_new_execution_of_the_same_request),
         SCENE_TEST(a_second_retry_is_refused),

@@ -36,6 +36,31 @@ static void an_unknown_workspace_is_refused_with_the_nearest_name(void **state)
     assert_int_equal(scene_number(scene, "SELECT count(*) FROM executions"), 0);
 }
 
+/* By a hint that a shell reads as it is meant. */
+static void an_unknown_workspace_is_refused_with_the_command_that_makes_it(void **state)
+{
+    static const struct {
+        const char *name;
+        const char *word;
+    } names[] = {{"zeta=1", " zeta=1 "},
+                 {"of two words", " 'of two words' "},
+                 {"it's", " 'it'\\''s' "},
+                 {"$HOME", " '$HOME' "},
+                 {"=x", " '=x' "},
+                 {"a\\b", " 'a\\b' "},
+                 {"\xc3\xa4rger", " '\xc3\xa4rger' "}};
+    struct scene *scene = *state;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        struct enqueue_request request = hello(names[i].name);
+        struct enqueue_result result = scene_try(scene, &request);
+        assert_int_equal(result.status, WEIR_WORKSPACE_NOT_FOUND);
+        assert_non_null(strstr(result.error.hint, "weir workspace set"));
+        if (strstr(result.error.hint, names[i].word) == NULL) {
+            fail_msg("%s: %s", names[i].name, result.error.hint);
+        }
+    }
+}
+
 static void an_unknown_workflow_is_refused_with_the_nearest_name(void **state)
 {
     struct scene *scene = *state;
@@ -617,6 +642,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         SCENE_TEST(an_accepted_request_is_pending_under_the_answered_id),
         SCENE_TEST(an_unknown_workspace_is_refused_with_the_nearest_name),
+        SCENE_TEST(an_unknown_workspace_is_refused_with_the_command_that_makes_it),
         SCENE_TEST(an_unknown_workflow_is_refused_with_the_nearest_name),
         SCENE_TEST(a_workflow_of_another_workspace_is_refused_as_not_yours),
         SCENE_TEST(a_hint_never_names_the_workflow_of_another_workspace),

@@ -555,6 +555,22 @@ static void a_wish_reaches_its_node_by_name_or_number(void **state)
     }
 }
 
+/* One process may be nodes of several groups, and whoever embeds it may give them one name. */
+static void a_node_that_stands_up_again_keeps_no_namesakes_wish(void **state)
+{
+    struct scene *scene = *state;
+    struct node_beat beat = {0};
+    char number[24];
+    int64_t other = scene_add_node(scene, "node-1", "batch");
+    (void)snprintf(number, sizeof number, "%lld", (long long)other);
+    scene_ok(scene, store_node_wish(scene->store, number, NODE_DRAIN, &scene->error));
+    scene_pass(scene, NODE_LEASE_US + 1);
+    assert_int_equal(try_beat(scene, scene_add_node(scene, "node-1", "default"), &beat), WEIR_OK);
+    assert_int_equal(beat.wish, NODE_RUN);
+    assert_int_equal(try_beat(scene, scene_add_node(scene, "node-1", "batch"), &beat), WEIR_OK);
+    assert_int_equal(beat.wish, NODE_DRAIN);
+}
+
 static void a_wish_for_nobody_names_those_who_are_there(void **state)
 {
     struct scene *scene = *state;
@@ -692,6 +708,7 @@ int main(void)
         SCENE_TEST(the_safety_net_minds_only_its_group),
         SCENE_TEST(a_stopping_node_leaves_nothing_behind),
         SCENE_TEST(a_wish_reaches_its_node_by_name_or_number),
+        SCENE_TEST(a_node_that_stands_up_again_keeps_no_namesakes_wish),
         SCENE_TEST(a_wish_for_nobody_names_those_who_are_there),
         SCENE_TEST(a_beat_tells_that_the_queue_is_paused),
         SCENE_TEST(a_cancel_is_passed_on_once_and_only_to_its_node),

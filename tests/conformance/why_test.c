@@ -319,6 +319,8 @@ static void one_that_runs_names_its_node_and_has_no_reason(void **state)
         assert_true(strlen(json_text_at(answer, "because")) > 0);
         if (i < 2) {
             assert_string_equal(json_text_at(answer, "node"), "node-1");
+            assert_non_null(json_object_get(answer, "due_at"));
+            assert_true(json_is_null(json_object_get(answer, "due_at"))); /* that was of the wait before its claim */
         }
         json_decref(answer);
         assert_int_equal(scene_record(scene, i == 0 ? RECORD_DISPATCHED : RECORD_COMPLETED, &item),

@@ -5,9 +5,11 @@ usage: cli_acts_test.py BINARY [TEST ...]
 """
 
 import os
+import shlex
+import subprocess
 import sys
 
-from harness import assert_error, run_tests
+from harness import TIMEOUT_SECONDS, assert_error, run_tests
 from waiting import wait_for
 
 
@@ -118,6 +120,80 @@ def what_cannot_be_read_or_written_says_what_to_do(weir):
     assert_error(weir.run('enqueue', '-w', 'acme', 'hello', '--priority', 'x'), 2, 'invalid_argument', '-100 to 100')
     assert_error(weir.run('store', 'backup', 'none/copy.db'), 6, 'store_unreachable', 'its folder must be there')
     assert_error(weir.run('list', '--store', 'sqlite:weir.db/x.db'), 6, 'store_unreachable', 'for example sqlite:')
+
+
+def _do_as_told(weir, text, before, after=''):
+    """Gives a shell the command that stands between the two."""
+    command = text.split(before)[1].split(after or '\n')[0]
+    assert command.startswith('weir '), text
+    done = subprocess.run(['sh', '-c', f'{shlex.quote(weir.binary)}{command[4:]}'], cwd=weir.folder, env=weir.environment,
+                          capture_output=True, timeout=TIMEOUT_SECONDS)
+    assert done.returncode == 0, (command, done)
+
+
+def what_is_told_to_be_run_can_be_run_whatever_the_names_are(weir):
+    weir.make_store()
+    name, group = "it's two words", 'night $HOME; shift'
+    told = weir.run('enqueue', '-w', name, 'hello')
+    assert_error(told, 3, 'workspace_not_found', "make it with: weir workspace set 'it'\\''s two words' --plan free")
+    _do_as_told(weir, told.err, 'make it with: ')
+    id = weir.enqueue('-w', name, 'hello', '-g', group)
+    weir.good('workspace', 'pause', name)
+    _do_as_told(weir, weir.good('why', id).err, 'now: ')
+    assert 'weir serve --group \'night $HOME; shift\'\n' in weir.good('why', id).err
+    weir.database().execute("INSERT INTO nodes (name, executor_group, host, boot_id, pid, keeper_pid, version, engine,"
+                            " lease, started_at, active_at, expires_at, wish)"
+                            " VALUES ('a `node`', ?, '', '', 0, 0, '', '', 1, 0, 0, 9e18, 'pause')",
+                            (group,)).connection.commit()
+    assert "weir node resume 'a `node`'`" in weir.run('doctor').out
+    _do_as_told(weir, weir.good('why', id).err, 'now: ')
+    assert weir.items('node', 'list')[0]['wish'] == 'run'
+    weir.good('pause', '-g', group)
+    assert "(`weir resume --group 'night $HOME; shift'`)" in weir.good('status').out
+    assert "until `weir resume --group 'night $HOME; shift'`" in weir.run('doctor').out
+    _do_as_told(weir, weir.good('why', id).err, 'now: ')
+    assert 'paused' not in weir.good('status').out
+    told = weir.run('list', '--store', 'my store.db')
+    assert_error(told, 6, 'store_unreachable', 'my store.db')
+    _do_as_told(weir, told.err, 'make it with: ', ' (or start')
+    assert weir.items('list', '--store', 'my store.db') == []
+    weir.write('empty db', '')
+    told = weir.run('list', '--store', 'empty db')
+    assert_error(told, 6, 'schema_missing', 'make them with')
+    _do_as_told(weir, told.err, 'make them with: ')
+    assert weir.items('list', '--store', 'empty db') == []
+
+
+def a_definition_that_is_too_large_is_told_like_any_other_file(weir):
+    weir.make_store()
+    large = 'name: large\n# ' + 'x' * (1 << 20) + '\nsteps:\n  a:\n    exec: [echo]\n'
+    weir.write('large.yaml', large)
+    for path, source, stdin in (('large.yaml', 'large.yaml', None), ('-', 'stdin', large)):
+        refused = weir.run('workflow', 'apply', path, stdin=stdin)
+        assert_error(refused, 2, 'definition_invalid', f'weir: {source} is larger than ', ' bytes', 'files of their own')
+
+
+def nodes_of_one_name_are_told_apart_by_their_ids(weir):
+    weir.make_store()
+    for expires_at in (9e18, 9e18, 1):  # the last one is gone, and nobody has seen to it yet
+        weir.database().execute("INSERT INTO nodes (name, executor_group, host, boot_id, pid, keeper_pid, version, engine,"
+                                " lease, started_at, active_at, expires_at)"
+                                " VALUES ('web', 'default', '', '', 0, 0, '', '', 1, 0, 0, ?)",
+                                (expires_at,)).connection.commit()
+    first, second, gone = (node['id'] for node in weir.items('node', 'list'))
+    for dry_run in ((), ('-n',)):
+        for act in ('pause', 'drain', 'resume'):
+            assert_error(weir.run('node', act, 'web', *dry_run), 4, 'conflict', '2 nodes that live are named "web"',
+                         f'by its id: {first}, {second};')
+    assert [node['wish'] for node in weir.items('node', 'list')] == ['run'] * 3
+    listed = weir.good('node', 'list').out
+    assert f'web ({first})' in listed and f'web ({second})' in listed and f'web ({gone})' in listed, listed
+    assert '2 nodes that live are named web' in weir.run('doctor').out
+    weir.good('node', 'drain', str(second))
+    assert [node['wish'] for node in weir.items('node', 'list')] == ['run', 'drain', 'run']
+    weir.database().execute(f'UPDATE nodes SET stopped_at = 1, recovered_at = 1 WHERE id = {first}').connection.commit()
+    weir.good('node', 'pause', 'web')  # one that is gone is in nobody's way
+    assert 'are named web' not in weir.run('doctor').out
 
 
 def a_narrow_terminal_breaks_no_line_in_two(weir):

@@ -380,6 +380,8 @@ def filters_choose(weir):
     tiny = weir.enqueue_many(2, 'tiny')
     keyed = weir.enqueue('-w', 'acme', 'hello', '-k', 'the key')
     weir.good('cancel', mine[0], '-q')
+    with weir.database() as database:  # as a start that was refused has left it
+        database.execute("UPDATE workflow_execution_queue SET error_code = 'engine_busy' WHERE id = ?", (tiny[1],))
     chosen = {
         ('-w', 'tiny'): tiny,
         ('--state', 'cancelled'): mine[:1],
@@ -389,7 +391,7 @@ def filters_choose(weir):
         ('--where', 'since=1h', '-w', 'tiny'): tiny,
         ('--where', 'until=1h'): [],
         ('--where', 'pending_reason=no_node_in_group workspace=tiny'): tiny,
-        ('--where', 'error_code=cancelled'): mine[:1],
+        ('--where', 'error_code=engine_busy'): tiny[1:],
         ('--where', 'workflow=hello group=default workspace=tiny'): tiny,
     }
     for words, ids in chosen.items():

@@ -431,7 +431,7 @@ def executions_are_cancelled_released_and_retried_in_sql(weir):
     for act in ('cancel', 'release', 'retry', 'why'):
         assert session.refused(f"SELECT weir.{act}('0198c2f1-0000-7000-8000-000000000001')")[0] == 'WR010', act
     story = session.good(f"SELECT event, actor, reason FROM weir.execution_events WHERE execution_id = '{id}'")
-    assert story.splitlines() == ['enqueue||', 'release|owner|no time', 'cancel|owner|not needed', 'cancelled||cancelled',
+    assert story.splitlines() == ['enqueue||', 'release|owner|no time', 'cancel|owner|not needed', 'cancelled||',
                                   'retry|owner|'], story
     node = _node(weir)
     weir.good('wait', again)

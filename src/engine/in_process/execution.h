@@ -63,7 +63,7 @@ struct step_run {
     int attempt;        /* the last one begun */
     int failures;
     int keepers_lost; /* while it ran */
-    int shortages;    /* in a row: its attempts that could not be started */
+    int shortages;    /* in a row: its attempts that could not be started, or whose output found no memory */
     int exit_code;
     int64_t resume_us;  /* SLEEPING: boot clock */
     json_t *output;     /* for `.steps`, when another step may ask */

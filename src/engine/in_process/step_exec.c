@@ -207,7 +207,6 @@ static void exited(struct step_run *run, struct process *process)
     char what[128];
     struct step_outcome outcome = {.code = code};
     int status = process->wait_status;
-    run->shortages = 0;
     run->exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
     if (process->starved && run->stop == STOP_NONE) {
         step_run_wait_for_more(run, ENOMEM);
@@ -237,6 +236,7 @@ static void exited(struct step_run *run, struct process *process)
         (void)snprintf(what, sizeof what, "its output is too large as JSON text");
     }
     struct text error = {.max = ERROR_TEXT_MAX};
+    run->shortages = 0; /* the attempt was had, from its start to its output */
     if (!outcome.is_done) {
         describe_failure(process, what, &error);
         outcome.error = error.data;

@@ -81,7 +81,6 @@ static enum weir_status cancel_one(struct bulk *bulk, const char *id, struct wei
     }
     status = note(bulk, id, "cancel", "it had not started", error);
     item.state = ITEM_CANCELLED;
-    item.error_code = "cancelled";
     return status == WEIR_OK ? item_end(&bulk->write, &item, error) : status;
 }
 

@@ -2,8 +2,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -11,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/shell_word.h"
 
 enum { BUSY_FIRST_US = 100, BUSY_MOST_US = 5000, BOOT_ID_MAX = 64 };
 
@@ -154,7 +157,10 @@ static enum weir_status look_at_path(const struct connection_options *options, s
         error_set_native(error, WEIR_STORE_UNREACHABLE, native, "cannot open the store %s: %s", options->path,
                          strerror(native));
         if (native == ENOENT) {
-            error_hint(error, "make it with: weir store init --store sqlite:%s (or start: weir dev)", options->path);
+            char url[PATH_MAX + sizeof "sqlite:"];
+            char word[SHELL_WORD_MAX];
+            (void)snprintf(url, sizeof url, "sqlite:%s", options->path);
+            error_hint(error, "make it with: weir store init --store %s (or start: weir dev)", shell_word(url, word));
         } else if (native == EACCES) {
             error_hint(error, "this user may not enter its folder: run as one who may, or give another path");
         } else {

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/shell_word.h"
 
 enum { BACKUP_STEP_PAGES = 1024 };
 
@@ -221,7 +222,8 @@ static enum weir_status sqlite_require_schema(struct store *store, struct weir_e
     }
     if (version == 0) {
         error_set(error, WEIR_SCHEMA_MISSING, "the store %s has no tables yet", store->url);
-        error_hint(error, "make them with: weir store init --store %s", store->url);
+        char word[SHELL_WORD_MAX];
+        error_hint(error, "make them with: weir store init --store %s", shell_word(store->url, word));
         return WEIR_SCHEMA_MISSING;
     }
     error_set(error, WEIR_SCHEMA_OLDER, "the store %s has schema %d, this program needs %d", store->url, version,

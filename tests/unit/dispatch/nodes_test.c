@@ -159,6 +159,44 @@ static void who_was_away_takes_nobody_for_dead_within_a_lease(void **state)
     assert_int_equal(bench->counts[EVENT_LEASE_LOST], 0);
 }
 
+static struct bench *leaving; /* the bench whose engine goes away during the next heartbeat */
+static int64_t went_us;
+static int64_t told_us;
+
+/* What this heartbeat tells was read before, and its answer is still on its way. */
+static enum weir_status beat_while_the_engine_goes(struct store *store, int64_t node, struct node_beat *beat,
+                                                   struct weir_error *error)
+{
+    enum weir_status status = count_beat(store, node, beat, error);
+    struct bench *bench = leaving;
+    if (bench != NULL && beat->engine_reachable) {
+        struct report *report = report_new(REPORT_ENGINE_DOWN, "", 0);
+        assert_non_null(report);
+        leaving = NULL;
+        went_us = bench->now_us;
+        engine_report(bench->engine, report);
+        (void)node_record_step(bench->node);
+        assert_int_equal(bench->counts[EVENT_ENGINE_DOWN], 1);
+    } else if (!beat->engine_reachable && told_us == 0) {
+        told_us = clock_boot(&interrupted->clock);
+    }
+    return status;
+}
+
+static void what_changes_during_a_heartbeat_is_told_by_the_next_at_once(void **state)
+{
+    struct bench *bench = *state;
+    watch(bench);
+    watched_driver.node_beat = beat_while_the_engine_goes;
+    start_node(bench);
+    pass(bench, SECOND);
+    leaving = interrupted = bench;
+    told_us = 0;
+    pass(bench, LEASE_SECONDS * SECOND);
+    assert_null(leaving);
+    assert_in_range(told_us - went_us, 0, SECOND / 100);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_bench, close_bench)
 
 int main(void)
@@ -168,6 +206,7 @@ int main(void)
         TEST(a_heartbeat_does_not_wait_for_a_recovery),
         TEST(a_recovery_that_cannot_go_on_is_not_repeated_at_once),
         TEST(who_was_away_takes_nobody_for_dead_within_a_lease),
+        TEST(what_changes_during_a_heartbeat_is_told_by_the_next_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,7 +14,7 @@ INSERT INTO :schema.nodes (name, executor_group, host, boot_id, pid, keeper_pid,
                            active_at, expires_at, aside, wish)
 SELECT $1, $2, $3, $4, $5, $6, $7, $8, $11, $9, t.now_us, t.now_us, t.now_us + $9, $12,
        coalesce((SELECT CASE WHEN n.stopped_at IS NULL THEN n.wish END FROM :schema.nodes n
-                 WHERE n.name = $1 AND n.boot_id = $4 AND n.pid = $5 ORDER BY n.id DESC LIMIT 1), 'run')
+                 WHERE n.name = $1 AND n.executor_group = $2 AND n.boot_id = $4 AND n.pid = $5 ORDER BY n.id DESC LIMIT 1), 'run')
 FROM (SELECT :schema.store_time() AS now_us) t
 RETURNING id;
 

@@ -6,7 +6,7 @@ INSERT INTO nodes (name, executor_group, host, boot_id, pid, keeper_pid, version
                    expires_at, aside, wish)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?11, ?9, ?10, ?10, ?10 + ?9, ?12,
         coalesce((SELECT CASE WHEN n.stopped_at IS NULL THEN n.wish END FROM nodes n
-                  WHERE n.name = ?1 AND n.boot_id = ?4 AND n.pid = ?5 ORDER BY n.id DESC LIMIT 1), 'run'))
+                  WHERE n.name = ?1 AND n.executor_group = ?2 AND n.boot_id = ?4 AND n.pid = ?5 ORDER BY n.id DESC LIMIT 1), 'run'))
 RETURNING id;
 
 -- Nodes that are long gone and recovered (nFlow keeps them for a year). ?1 before when. Index: none is needed, the table is short.

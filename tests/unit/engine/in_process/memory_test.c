@@ -6,7 +6,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "engine/in_process/step_run.h"
 #include "support/engine_fixture.h"
+#include "support/failing_memory.h"
 #include "support/test.h"
 #include "weir/handler.h"
 
@@ -14,7 +16,8 @@ enum {
     FAILURES_IN_A_ROW = 25,
     ALLOCATIONS_MOST = 100000,
     DEADLINE_S = 120,
-    READER_BYTES = 16 /* what jansson's reader asks for when it begins */
+    OUTPUT_LEAST_BYTES = 500000, /* more than all else that is allocated */
+    READER_BYTES = 16            /* what jansson's reader asks for when it begins */
 };
 #define SEND_AGAIN_US (2 * MICROSECONDS_PER_SECOND)
 
@@ -26,58 +29,18 @@ static const char definition[] =
 
 static char one[] = "1";
 static bool is_handed_over; /* with its first step done */
-static atomic_int calls;    /* since it was armed */
-static atomic_int failing_first;
-static atomic_int failing_last;
-static atomic_bool armed;
-static atomic_int readers; /* of JSON, since one is to fail */
+static atomic_int readers;  /* of JSON, since one is to fail */
 static pid_t own_pid;
 static atomic_int failing_reader; /* 0 = none */
 
-/* The linker leads the engine's allocations here (--wrap). */
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t count, size_t size);
-void *__real_realloc(void *memory, size_t size);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void *__wrap_realloc(void *memory, size_t size);
-
-static bool must_fail(void)
-{
-    int call = atomic_load(&armed) ? atomic_fetch_add(&calls, 1) + 1 : 0;
-    return call >= atomic_load(&failing_first) && call <= atomic_load(&failing_last) && call > 0;
-}
-
-void *__wrap_malloc(size_t size)
-{
-    return must_fail() ? NULL : __real_malloc(size);
-}
-
-void *__wrap_calloc(size_t count, size_t size)
-{
-    return must_fail() ? NULL : __real_calloc(count, size);
-}
-
-void *__wrap_realloc(void *memory, size_t size)
-{
-    return must_fail() ? NULL : __real_realloc(memory, size);
-}
-
-/* Only a reader that cannot begin fails: in the middle jansson (2.14) itself ends the process. And only one of the
- * engine's: an evaluator has a limit of its own, and an expression that passes it fails. */
+/* Only a reader that cannot begin fails: in the middle of a number of 16 characters or more jansson (2.14) itself ends the
+ * process (docs/operations.md), and elsewhere it may go on as if nothing had been refused. And only one of the engine's: an
+ * evaluator has a limit of its own, and an expression that passes it fails. */
 static void *allocate_for_json(size_t size)
 {
     bool fails = size == READER_BYTES && getpid() == own_pid && atomic_load(&failing_reader) > 0 &&
                  atomic_fetch_add(&readers, 1) + 1 == atomic_load(&failing_reader);
-    return fails ? NULL : __real_malloc(size);
-}
-
-static void arm(int first, int count)
-{
-    atomic_store(&calls, 0);
-    atomic_store(&failing_first, first);
-    atomic_store(&failing_last, first + count - 1);
-    atomic_store(&armed, count > 0);
+    return fails ? NULL : failing_memory_real_malloc(size);
 }
 
 static void done(struct weir_call *call, void *context)
@@ -127,7 +90,8 @@ static int run_with_failures(int first, int count)
     }
     int64_t again_us = 0;
     int64_t deadline_us = clock_boot(clock_system()) + DEADLINE_S * MICROSECONDS_PER_SECOND;
-    arm(first, count);
+    failing_memory_aim(first, count);
+    failing_memory.armed = count > 0;
     while (!drive(&fixture, &start, &again_us)) {
         struct timespec pause = {.tv_nsec = 200000};
         (void)nanosleep(&pause, NULL);
@@ -136,8 +100,8 @@ static int run_with_failures(int first, int count)
             fail_msg("allocation %d: it did not come to its end", first);
         }
     }
-    int made = atomic_load(&calls);
-    arm(0, 0);
+    int made = failing_memory.calls;
+    failing_memory.armed = false;
     const struct report *end = recorder_wait(&fixture.recorder, REPORT_ENDED, NULL, NULL, -1, 1);
     if (end->end_state != END_COMPLETED) {
         recorder_print(&fixture.recorder);
@@ -196,11 +160,36 @@ static void one_without_memory_to_read_what_is_on_record_goes_on(void **state)
     sweep_readers();
 }
 
+/* It is told as due later each time, as what waits for files and processes is. */
+static void a_step_without_memory_for_its_output_waits_longer_each_time(void **state)
+{
+    static const char printer[] =
+        "{\"name\":\"t\",\"steps\":{\"a\":{\"exec\":[\"sh\",\"-c\",\"head -c 900000 /dev/zero | tr '\\\\0' x\"]}}}";
+    struct engine_fixture fixture;
+    (void)state;
+    engine_fixture_open(&fixture, NULL);
+    failing_memory.least_bytes = OUTPUT_LEAST_BYTES;
+    failing_memory.armed = true;
+    engine_fixture_start(&fixture, 1, printer, "{}");
+    for (size_t n = 1; n <= 2; n++) {
+        const struct report *waiting = engine_fixture_expect(&fixture, REPORT_STEP, 1, "a", STEP_WAITING, n);
+        assert_string_equal(waiting->step.error_code, STEP_NODE_SHORT);
+        assert_int_equal(waiting->step.failures, 0);
+        assert_int_equal(waiting->step.due_in_us, STEP_SHORTAGE_FIRST_US * (int64_t)n);
+    }
+    failing_memory.armed = false;
+    failing_memory.least_bytes = 0;
+    const struct report *end = engine_fixture_expect_end(&fixture, 1, END_COMPLETED);
+    assert_int_equal(end->step.output_length, 900002); /* as JSON text */
+    engine_fixture_close(&fixture);
+}
+
 int main(void)
 {
     own_pid = getpid();
     json_set_alloc_funcs(allocate_for_json, free);
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_step_without_memory_for_its_output_waits_longer_each_time),
         cmocka_unit_test(an_engine_without_memory_for_a_moment_goes_on),
         cmocka_unit_test(an_engine_without_memory_for_a_while_goes_on),
         cmocka_unit_test(an_engine_without_memory_to_read_json_for_a_moment_goes_on),

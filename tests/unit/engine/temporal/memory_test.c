@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "engine/temporal/parts.h"
+#include "support/failing_memory.h"
 #include "support/fake_temporal.h"
 #include "support/frontend.h"
 
@@ -15,50 +16,6 @@ enum { FAILURES_IN_A_ROW = 25, ALLOCATIONS_MOST = 100000, TURNS_MOST = 20000, ST
 #define SECOND_US MICROSECONDS_PER_SECOND
 #define SEND_AGAIN_US (15 * SECOND_US)
 #define DEFINITION "{\"name\": \"onboard\", \"temporal\": {\"task_queue\": \"q\", \"memo\": {\"team\": \"billing\"}}}"
-
-static int calls; /* since it was armed */
-static int failing_first;
-static int failing_last;
-static bool armed;
-
-/* The linker leads the engine's allocations here (--wrap). */
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t count, size_t size);
-void *__real_realloc(void *memory, size_t size);
-char *__real_strdup(const char *text);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void *__wrap_realloc(void *memory, size_t size);
-char *__wrap_strdup(const char *text);
-
-static bool must_fail(void)
-{
-    if (!armed) {
-        return false;
-    }
-    calls++;
-    return calls >= failing_first && calls <= failing_last;
-}
-
-void *__wrap_malloc(size_t size)
-{
-    return must_fail() ? NULL : __real_malloc(size);
-}
-
-void *__wrap_calloc(size_t count, size_t size)
-{
-    return must_fail() ? NULL : __real_calloc(count, size);
-}
-
-void *__wrap_realloc(void *memory, size_t size)
-{
-    return must_fail() ? NULL : __real_realloc(memory, size);
-}
-
-char *__wrap_strdup(const char *text)
-{
-    return must_fail() ? NULL : __real_strdup(text);
-}
 
 /* One completes, one fails, one is cancelled, and one goes on when the node stops. */
 enum { COMPLETES, FAILS, IS_CANCELLED, GOES_ON, EXECUTIONS };
@@ -163,22 +120,22 @@ static void note(const struct scene *scene, struct execution *execution, struct 
 
 static void hear(void *context, struct report *report)
 {
-    bool was_armed = armed;
-    armed = false;
+    bool was_armed = failing_memory.armed;
+    failing_memory.armed = false;
     struct scene *scene = context;
     struct execution *execution = find(scene, report->id);
     if (execution != NULL && execution->fence == report->fence) {
         note(scene, execution, report);
     }
     report_free(report);
-    armed = was_armed;
+    failing_memory.armed = was_armed;
 }
 
 static void give_up_claims(struct scene *scene)
 {
-    armed = true;
+    failing_memory.armed = true;
     engine_abandon(scene->engine, NULL, 0);
-    armed = false;
+    failing_memory.armed = false;
     for (int i = 0; i < EXECUTIONS; i++) {
         struct execution *execution = &scene->executions[i];
         execution->fence++;
@@ -204,9 +161,9 @@ static void claim(struct scene *scene, struct execution *execution)
                                  .cancel_requested = execution == &scene->executions[IS_CANCELLED] && execution->is_acted};
     struct weir_error error;
     memcpy(start.id, execution->id, sizeof start.id);
-    armed = true;
+    failing_memory.armed = true;
     enum weir_status status = engine_start(scene->engine, &start, &error);
-    armed = false;
+    failing_memory.armed = false;
     assert_true(status == WEIR_OK || status == WEIR_OUT_OF_MEMORY);
     execution->again_us = status == WEIR_OK ? scene->now_us + SEND_AGAIN_US : scene->now_us;
 }
@@ -216,9 +173,9 @@ static void record_last(struct scene *scene, struct execution *execution)
     struct recorded recorded = {.fence = execution->fence, .kind = execution->how, .status = WEIR_OK};
     memcpy(recorded.id, execution->id, sizeof recorded.id);
     execution->is_over = true;
-    armed = true;
+    failing_memory.armed = true;
     engine_recorded(scene->engine, &recorded, 1);
-    armed = false;
+    failing_memory.armed = false;
 }
 
 static void act(struct scene *scene)
@@ -235,9 +192,9 @@ static void act(struct scene *scene)
     struct execution *cancelled = &executions[IS_CANCELLED];
     if (cancelled->was_started && !cancelled->is_acted) {
         cancelled->is_acted = true;
-        armed = true;
+        failing_memory.armed = true;
         engine_cancel(scene->engine, cancelled->id, cancelled->fence);
-        armed = false;
+        failing_memory.armed = false;
     }
     if (cancelled->is_acted && !scene->is_cancelled && fake_temporal_cancel_was_asked(scene->service, cancelled->id)) {
         scene->is_cancelled = true;
@@ -246,18 +203,18 @@ static void act(struct scene *scene)
     bool others_are_over = executions[COMPLETES].is_over && executions[FAILS].is_over && cancelled->is_over;
     if (others_are_over && executions[GOES_ON].was_started && !scene->stops) {
         scene->stops = true;
-        armed = true;
+        failing_memory.armed = true;
         engine_stop(scene->engine, false);
-        armed = false;
+        failing_memory.armed = false;
     }
 }
 
 /* Does all that can be done now, and lets time pass until the next thing is due. */
 static void turn(struct scene *scene)
 {
-    armed = true;
+    failing_memory.armed = true;
     int64_t next_us = engine_step(scene->engine);
-    armed = false;
+    failing_memory.armed = false;
     frontend_step(scene->frontend, 0);
     frontend_step(scene->frontend, 0);
     int64_t service_us = scene->wire.step(scene->wire.context);
@@ -317,15 +274,15 @@ static void open_engine(struct scene *scene)
         .address = frontend_address(scene->frontend), .starts_max = STARTS_MAX, .max_running = 4, .clock = &scene->clock};
     enum weir_status status = WEIR_FAILED;
     while (status != WEIR_OK) {
-        armed = true;
+        failing_memory.armed = true;
         status = temporal_open(&options, &scene->engine, NULL);
-        armed = false;
+        failing_memory.armed = false;
         assert_true(status == WEIR_OK || status == WEIR_OUT_OF_MEMORY);
     }
     engine_set_sink(scene->engine, (struct report_sink){hear, scene});
-    armed = true;
+    failing_memory.armed = true;
     engine_want_slots(scene->engine, "acme", true);
-    armed = false;
+    failing_memory.armed = false;
 }
 
 static void check(const struct scene *scene, int first)
@@ -362,9 +319,7 @@ static void close_scene(struct scene *scene)
 static int run_with_failures(int first, int count)
 {
     struct scene scene;
-    calls = 0;
-    failing_first = first;
-    failing_last = first + count - 1;
+    failing_memory_aim(first, count);
     open_scene(&scene);
     open_engine(&scene);
     int turns = 0;
@@ -375,7 +330,7 @@ static int run_with_failures(int first, int count)
     }
     check(&scene, first);
     close_scene(&scene);
-    return calls;
+    return failing_memory.calls;
 }
 
 static void sweep(int count)

@@ -509,6 +509,66 @@ static void why_in_sql_names_who_has_the_lock_of_exclusive_dispatch(void **state
     (void)run(scene->a, "ALTER TABLE weir.gone RENAME TO shedlock");
 }
 
+/* But for the times that pass between the two questions. */
+static void leave_out_durations(json_t *why)
+{
+    size_t i;
+    json_t *holder;
+    assert_true(json_is_integer(json_object_get(why, "waiting_us")));
+    (void)json_object_del(why, "waiting_us");
+    json_array_foreach(json_object_get(why, "slot_holders"), i, holder)
+    {
+        assert_true(json_is_integer(json_object_get(holder, "running_us")));
+        (void)json_object_del(holder, "running_us");
+    }
+}
+
+static void assert_same_why(struct scene *scene, const char *id, const char *status)
+{
+    json_t *by_library = NULL;
+    json_t *by_sql = NULL;
+    PGresult *result = NULL;
+    char sql[SQL_SIZE];
+    ok(store_why(scene->store, id, &by_library, &scene->error));
+    assert_string_equal(json_string_value(json_object_get(by_library, "status")), status);
+    (void)snprintf(sql, sizeof sql, "SELECT weir.why('%s')", id);
+    result = PQexec(scene->a, sql); /* longer than what run() answers */
+    assert_int_equal(PQresultStatus(result), PGRES_TUPLES_OK);
+    by_sql = json_loads(PQgetvalue(result, 0, 0), 0, NULL);
+    PQclear(result);
+    leave_out_durations(by_library);
+    leave_out_durations(by_sql);
+    if (!json_equal(by_library, by_sql)) {
+        fail_msg("%s: %s\n%s", status, json_dumps(by_library, JSON_SORT_KEYS), json_dumps(by_sql, JSON_SORT_KEYS));
+    }
+    json_decref(by_library);
+    json_decref(by_sql);
+}
+
+static void why_in_sql_says_what_the_library_says(void **state)
+{
+    struct scene *scene = *state;
+    const char *id = enqueue(scene, "acme");
+    assert_same_why(scene, id, "PENDING");
+    struct claimed_item item = claim_one(scene, id);
+    struct record retry = record_of(RECORD_RETRY, &item);
+    struct record_summary summary;
+    const char *waits = enqueue(scene, "acme");
+    assert_same_why(scene, waits, "PENDING"); /* its workspace is full */
+    retry.delay_us = 3600 * MICROSECONDS_PER_SECOND;
+    ok(store_record(scene->store, scene->node, &retry, 1, &summary, &scene->error));
+    assert_same_why(scene, id, "PENDING"); /* with a due time, which stays until its next start */
+    item = claim_one(scene, waits);
+    assert_int_equal(record(scene, RECORD_COMPLETED, &item), WEIR_OK);
+    (void)run(scene->a, "SELECT weir.release('%s')", id);
+    item = claim_one(scene, id);
+    assert_same_why(scene, id, "CLAIMED");
+    assert_int_equal(record(scene, RECORD_DISPATCHED, &item), WEIR_OK);
+    assert_same_why(scene, id, "DISPATCHED");
+    assert_int_equal(record(scene, RECORD_GIVEN_BACK, &item), WEIR_OK);
+    assert_same_why(scene, id, "CLAIMED"); /* handed over */
+}
+
 /* --- two at once --- */
 
 /* The id is another workspace's, which is not to be seen when the key goes in. */
@@ -551,6 +611,7 @@ int main(void)
         SCENE_TEST(a_free_slot_is_told_to_other_groups_that_wait_for_it),
         SCENE_TEST(a_free_slot_is_told_to_other_nodes_while_one_stands_aside),
         SCENE_TEST(why_in_sql_names_who_has_the_lock_of_exclusive_dispatch),
+        SCENE_TEST(why_in_sql_says_what_the_library_says),
         SCENE_TEST(a_key_whose_id_is_refused_stays_free),
     };
     return cmocka_run_group_tests(tests, scene_open_server, scene_close_server);
