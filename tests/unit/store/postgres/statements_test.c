@@ -120,7 +120,7 @@ static void a_record_reads_its_set_and_no_backlog(void **state)
     run("DELETE FROM weir.workflow_node_executions; DELETE FROM weir.workflow_execution_events");
 }
 
-/* That one which is told not to be read is not, whether or not the plan was made for these arguments. */
+/* One of the two tables is read and this one is not, whether or not the plan was made for these arguments. */
 static void assert_unread(const char *plans, int states, const char *unread)
 {
     char sql[256];
@@ -142,7 +142,7 @@ static void assert_unread(const char *plans, int states, const char *unread)
             fail_msg("%s plan for the states %d: %s", plans, states, line);
         }
     }
-    assert_int_equal(scans, 1);
+    assert_true(scans >= 1);
     PQclear(result);
 }
 
