@@ -288,7 +288,7 @@ static void a_node_that_is_unknown_stopped_or_dead_gets_nothing(void **state)
     scene_ok(scene, store_node_stop(scene->store, stopped, true, &scene->error));
     (void)try_claim(scene, stopped, &count);
     assert_int_equal(count, 0);
-    scene_pass(scene, NODE_LEASE_US + SECONDS(1));
+    scene_pass(scene, SCENE_LEASE_US + SECONDS(1));
     int64_t alive = scene_add_node(scene, "node-3", "default");
     struct recover_options options = {.node_id = alive, .group = "default", .handovers_max = 5, .limit = RECOVER_BATCH};
     struct recover_result result = {0};

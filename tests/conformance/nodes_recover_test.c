@@ -13,7 +13,7 @@ static struct recover_result recover_as(struct scene *scene, int64_t node, size_
 /* Lets the scene's node die and returns a living one. */
 static int64_t let_node_die(struct scene *scene)
 {
-    scene_pass(scene, NODE_LEASE_US + 1);
+    scene_pass(scene, SCENE_LEASE_US + 1);
     return scene_add_node(scene, "node-2", "default");
 }
 
@@ -48,7 +48,7 @@ static void a_beat_renews_the_lease_in_store_time(void **state)
     struct scene *scene = *state;
     for (int i = 0; i < 10; i++) {
         struct node_beat beat = {0};
-        scene_pass(scene, NODE_LEASE_US - 1);
+        scene_pass(scene, SCENE_LEASE_US - 1);
         assert_int_equal(try_beat(scene, scene->node, &beat), WEIR_OK);
         assert_int_equal(beat.now_us, scene_now(scene));
         assert_int_equal(beat.wish, NODE_RUN);
@@ -75,12 +75,12 @@ static void a_beat_on_a_shared_store_tells_of_the_other_nodes_of_its_group(void 
         assert_int_equal(beat.neighbours[0].pid, 4242);
     }
     /* Late, but nobody has noticed: then it is not lost itself. */
-    scene_pass(scene, NODE_LEASE_US + 1);
+    scene_pass(scene, SCENE_LEASE_US + 1);
     assert_int_equal(try_beat(scene, other, &beat), WEIR_OK);
     assert_int_equal(beat.others_lost, tells);
     assert_int_equal(try_beat(scene, scene->node, &beat), WEIR_OK);
     assert_false(beat.others_lost);
-    scene_pass(scene, NODE_LEASE_US / 2);
+    scene_pass(scene, SCENE_LEASE_US / 2);
     scene_ok(scene, store_node_stop(scene->store, other, true, &scene->error));
     assert_int_equal(try_beat(scene, scene->node, &beat), WEIR_OK);
     assert_false(beat.others_lost); /* it left nothing behind */
@@ -93,7 +93,7 @@ static void a_live_nodes_claims_are_left_alone(void **state)
     scene_enqueue_many(scene, "pro-co", 3);
     struct claim_result claim = scene_claim(scene, 3);
     int64_t other = scene_add_node(scene, "node-2", "default");
-    scene_pass(scene, NODE_LEASE_US - 1);
+    scene_pass(scene, SCENE_LEASE_US - 1);
     struct recover_result result = recover_as(scene, other, 100);
     assert_int_equal(result.handed_over, 0);
     assert_int_equal(result.nodes, 0);
@@ -210,7 +210,7 @@ static void a_group_recovers_only_its_own_nodes(void **state)
     struct scene *scene = *state;
     (void)scene_enqueue(scene, "free-co");
     (void)scene_claim_one(scene);
-    scene_pass(scene, NODE_LEASE_US + 1);
+    scene_pass(scene, SCENE_LEASE_US + 1);
     int64_t other = scene_add_node(scene, "node-2", "batch");
     struct recover_options options = {.node_id = other, .group = "batch", .handovers_max = 5, .limit = 10};
     struct recover_result result = {0};
@@ -300,7 +300,7 @@ static struct claimed_item claim_as(struct scene *scene, int64_t node)
 /* Only `*node` dies; the next one takes over what it held. */
 static struct recover_result die(struct scene *scene, int64_t *node)
 {
-    scene_pass(scene, NODE_LEASE_US + 1);
+    scene_pass(scene, SCENE_LEASE_US + 1);
     *node = scene_add_node(scene, "node-n", "default");
     return recover_as(scene, *node, 100);
 }
@@ -427,7 +427,7 @@ static void what_outlives_its_node_is_never_poison(void **state)
                                    .version = "0",
                                    .engine = "temporal",
                                    .is_outlived = true,
-                                   .lease_us = NODE_LEASE_US};
+                                   .lease_us = SCENE_LEASE_US};
     for (int death = 0; death < MANY_DEATHS; death++) {
         int64_t node = 0;
         scene_ok(scene, store_node_start(scene->store, &options, &node, &scene->error));
@@ -564,7 +564,7 @@ static void a_node_that_stands_up_again_keeps_no_namesakes_wish(void **state)
     int64_t other = scene_add_node(scene, "node-1", "batch");
     (void)snprintf(number, sizeof number, "%lld", (long long)other);
     scene_ok(scene, store_node_wish(scene->store, number, NODE_DRAIN, &scene->error));
-    scene_pass(scene, NODE_LEASE_US + 1);
+    scene_pass(scene, SCENE_LEASE_US + 1);
     assert_int_equal(try_beat(scene, scene_add_node(scene, "node-1", "default"), &beat), WEIR_OK);
     assert_int_equal(beat.wish, NODE_RUN);
     assert_int_equal(try_beat(scene, scene_add_node(scene, "node-1", "batch"), &beat), WEIR_OK);

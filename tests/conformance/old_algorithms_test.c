@@ -257,7 +257,7 @@ static void weir_refused(struct contender *c, const struct run *run)
 /* An unknown outcome keeps its claim; the node asks again, or dies and the next one does (design 3.2). */
 static void weir_die(struct contender *c, int claimer)
 {
-    scene_pass(c->scene, NODE_LEASE_US + 1);
+    scene_pass(c->scene, SCENE_LEASE_US + 1);
     c->nodes[claimer] = 0;
     int64_t recoverer = scene_add_node(c->scene, "recoverer", "default");
     struct recover_options options = {

@@ -170,7 +170,7 @@ static void trouble_nodes(struct walker *walker)
         start_node(walker, node);
         break;
     case 1: /* dies: time passes, the others beat */
-        scene_pass(scene, NODE_LEASE_US + 1);
+        scene_pass(scene, SCENE_LEASE_US + 1);
         start_node(walker, node);
         break;
     case 2:

@@ -90,7 +90,7 @@ int64_t scene_add_node(struct scene *scene, const char *name, const char *group)
                                    .keeper_pid = 0,
                                    .version = "test",
                                    .engine = "scripted",
-                                   .lease_us = NODE_LEASE_US};
+                                   .lease_us = SCENE_LEASE_US};
     int64_t node = 0;
     scene_ok(scene, store_node_start(scene->store, &options, &node, &scene->error));
     assert_true(node > 0);

@@ -11,6 +11,8 @@
 #include "support/test.h"
 
 #define SECONDS(n) ((int64_t)(n)*MICROSECONDS_PER_SECOND)
+/* Of its nodes. Long: views read the clock of the machine, where a test may stand still. */
+#define SCENE_LEASE_US SECONDS(50)
 
 struct scene {
     struct driver_under_test driver;

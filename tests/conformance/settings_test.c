@@ -337,7 +337,7 @@ static void names_of_blanks_are_refused_and_those_that_are_there_go_on(void **st
                                 .boot_id = "boot",
                                 .version = "test",
                                 .engine = "scripted",
-                                .lease_us = NODE_LEASE_US};
+                                .lease_us = SCENE_LEASE_US};
     int64_t node_id = 0;
     for (size_t i = 0; i < sizeof blanks / sizeof blanks[0]; i++) {
         struct workspace_change made = {.name = blanks[i], .paused = -1, .create = true};

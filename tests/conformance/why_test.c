@@ -134,7 +134,7 @@ static void pauses_nodes_and_engines_are_reasons(void **state)
     scene_ok(scene, store_node_beat(scene->store, scene->node, &beat, &scene->error));
     assert_reason(scene, id, "engine_unreachable");
     assert_engine_error(scene, id, beat.engine_error);
-    scene_pass(scene, NODE_LEASE_US + 1);
+    scene_pass(scene, SCENE_LEASE_US + 1);
     assert_why(scene, id, "no_node_in_group"); /* by store time */
     scene_ok(scene, store_set_paused(scene->store, NULL, true, &scene->error));
     assert_reason(scene, id, "queue_paused");
@@ -292,7 +292,7 @@ static void one_that_starts_aside_never_serves(void **state)
                                    .version = "test",
                                    .engine = "scripted",
                                    .aside = NODE_ASIDE_NO_DISPATCH,
-                                   .lease_us = NODE_LEASE_US};
+                                   .lease_us = SCENE_LEASE_US};
     int64_t node = 0;
     scene_ok(scene, store_node_start(scene->store, &options, &node, &scene->error));
     assert_unserved(scene, id, 1, NULL);
@@ -368,7 +368,7 @@ static void what_a_silent_node_holds_is_not_said_to_run(void **state)
         json_decref(before);
         char heard[TIME_TEXT_MAX];
         time_format(scene_now(scene), heard);
-        scene_pass(scene, NODE_LEASE_US + 1);
+        scene_pass(scene, SCENE_LEASE_US + 1);
         json_t *silent = why(scene, id);
         assert_non_null(strstr(json_text_at(silent, "because"), "its node is silent"));
         assert_true(json_is_null(json_object_get(silent, "pending_reason")));

@@ -142,7 +142,7 @@ static void assert_unread(const char *plans, int states, const char *unread)
             fail_msg("%s plan for the states %d: %s", plans, states, line);
         }
     }
-    assert_true(scans >= 1);
+    assert_int_equal(scans, 1);
     PQclear(result);
 }
 
