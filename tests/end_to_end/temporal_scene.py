@@ -8,6 +8,7 @@ from temporal_parts import SERVERS, Server
 from waiting import LONG, wait_for
 
 shared = {}
+TOLD = '60s'  # for commands that wait for the service: a busy machine may need it
 TYPES = {'noop': 'Noop', 'fail': 'Fail', 'slow': 'Slow', 'signalled': 'Signalled', 'chain': 'Chain', 'big': 'Big'}
 
 
@@ -29,10 +30,17 @@ def prepare(home, server, queue='q', namespace='default', plan='enterprise', wor
         home.good('workflow', 'apply', f'{name}.yaml', '-q')
 
 
-def prepare_settings(home, server, **settings):
+def apply_unheeded(home, group=''):
+    """A workflow whose task queue nobody polls: it heeds no cancel, so that a termination alone ends it."""
+    home.write('unheeded.yaml', f'name: unheeded\n{group}temporal: {{workflow_type: Signalled, task_queue: nobody}}\n')
+    home.good('workflow', 'apply', 'unheeded.yaml', '-q')
+
+
+def prepare_settings(home, server, more=None, **settings):
+    """`more`: of the node; else of the service."""
     temporal = {'address': server.address, **settings}
     home.write('weir.yaml', json.dumps({'engine': 'temporal', 'temporal': temporal, 'log.level': 'warn',
-                                        'node.lease': '1500ms'}))
+                                        'node.lease': '1500ms', **(more or {})}))
 
 
 def serve(home, failpoint=None):
@@ -52,6 +60,12 @@ def enqueue_many(home, count, workflow='noop', workspaces=('acme',)):
 
 def show(home, id):
     return home.good('show', id, '--json').json()
+
+
+def let_go(home, ids):
+    """Ends workflows of the kind `signalled`. (Exit code 4: it has ended; the answer to the signal before was lost.)"""
+    for id in ids:
+        wait_for(f'the signal to {id}', lambda: home.run('signal', id, 'go', '-p', '{}', '--timeout', TOLD).code in (0, 4))
 
 
 def ended(home, id, state, seconds=60):
