@@ -122,7 +122,8 @@ def a_termination_does_not_ask_the_workflow(weir):
     wait_for('the start', lambda: show(weir, id)['status'] == 'DISPATCHED')
     done = enqueue(weir, 'noop')
     ended(weir, done, 'COMPLETED')
-    refused = weir.run('cancel', done, id, '--terminate', '--timeout', TOLD, '--reason', 'enough')  # the one is not the other's fault
+    # The one is not the other's fault.
+    refused = weir.run('cancel', done, id, '--terminate', '--timeout', TOLD, '--reason', 'enough')
     assert refused.code == 4 and '1 cancelled, 1 refused' in refused.err, refused
     ended(weir, id, 'CANCELLED')
     wait_for('the termination in the list',
