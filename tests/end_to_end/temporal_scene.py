@@ -1,5 +1,6 @@
 """What the tests on a real Temporal service begin with: a store, workflows, nodes; and what they ask weir."""
 
+import collections
 import json
 import subprocess
 import time
@@ -74,22 +75,38 @@ def ended(home, id, state, seconds=60):
     return execution
 
 
-def drain(home, ids, seconds=90):
-    """All have ended COMPLETED and none spent an attempt. It fails when nothing ends for so many seconds."""
+def await_all(home, what, count, wanted, seconds=90):
+    """Until so many are counted. It fails when the count does not grow for so many seconds; a service that cannot go on is
+    restarted before."""
     most, moved_at, mended_at = 0, time.monotonic(), time.monotonic()
     while True:
-        status = home.good('status', '--json').json()
-        ended = status['completed'] + status['failed'] + status['cancelled']
-        if ended >= len(ids):
+        now = count()
+        if now >= wanted:
             break
-        if ended > most:
-            most, moved_at = ended, time.monotonic()
+        if now > most:
+            most, moved_at = now, time.monotonic()
         elif time.monotonic() - max(moved_at, mended_at) > 10:
             for server in SERVERS:
                 server.mend()
             mended_at = time.monotonic()
-        assert time.monotonic() - moved_at < seconds, f'{ended} of {len(ids)} have ended, and none did for {seconds} s'
+        if time.monotonic() - moved_at >= seconds:
+            raise AssertionError(f'{now} of {wanted} {what}, and no other for {seconds} s\n{_who_is_left(home)}')
         time.sleep(LONG)
+
+
+def _who_is_left(home):
+    items = [item for item in all_items(home) if item['status'] in ('PENDING', 'CLAIMED', 'DISPATCHED')]
+    states = collections.Counter(item['status'] for item in items)
+    why = [home.run('why', next(item['id'] for item in items if item['status'] == state), '--json').out for state in states]
+    return '\n'.join([str(dict(states)), home.run('status', '--json').out, *why])
+
+
+def drain(home, ids, seconds=90):
+    """All have ended COMPLETED and none spent an attempt. It fails when nothing ends for so many seconds."""
+    def ended_now():
+        status = home.good('status', '--json').json()
+        return status['completed'] + status['failed'] + status['cancelled']
+    await_all(home, 'have ended', ended_now, len(ids), seconds)
     for item in all_items(home):
         assert item['status'] == 'COMPLETED' and item['attempts'] == 0, item
     problems = home.good('store', 'check', '--json').json()['problems']
