@@ -16,8 +16,9 @@ TYPES = {'noop': 'Noop', 'fail': 'Fail', 'slow': 'Slow', 'signalled': 'Signalled
 def the_server():
     """One server with one worker for all tests that do not hurt it."""
     if 'server' not in shared:
-        shared['server'] = Server()
-        shared['worker'] = shared['server'].worker('q')
+        server = Server()
+        shared['worker'] = server.worker('q')
+        shared['server'] = server  # with a worker, or the next test makes both anew
     return shared['server']
 
 
