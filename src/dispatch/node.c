@@ -181,6 +181,7 @@ enum weir_status node_open(struct store *store, struct engine *engine, struct ev
     node->group_fd = -1;
     memset(node->wake_fds, 0xFF, sizeof node->wake_fds);
     (void)pthread_mutex_init(&node->start_lock, NULL);
+    (void)pthread_mutex_init(&node->register_lock, NULL);
     (void)pthread_mutex_init(&node->lock, NULL);
     (void)pthread_mutex_init(&node->reports.lock, NULL);
     node->reports.last = &node->reports.first;
@@ -479,6 +480,7 @@ void node_close(struct node *node)
     slot_demand_close(&node->slot_demand);
     loop_fds_close(node);
     (void)pthread_mutex_destroy(&node->start_lock);
+    (void)pthread_mutex_destroy(&node->register_lock);
     (void)pthread_mutex_destroy(&node->lock);
     (void)pthread_mutex_destroy(&node->reports.lock);
     free(node);

@@ -96,6 +96,7 @@ struct node {
     _Atomic int64_t id;
 
     pthread_mutex_t start_lock;
+    pthread_mutex_t register_lock; /* over a registration, and over `leaves` becoming true: none comes after it */
     pthread_mutex_t lock;
     struct in_flight_table in_flight;
     struct breaker breaker;
@@ -116,6 +117,7 @@ struct node {
     atomic_int wish;          /* enum node_wish, by an operator */
     atomic_bool lease_lost;
     atomic_int stop_kind; /* 0 = none, else 1 + enum node_stop_kind */
+    atomic_bool leaves;   /* the store is being told that the node stops: it registers no more */
     atomic_bool stopped;
     atomic_bool interrupted;
     atomic_size_t left_behind;             /* executions that a stop could not give back */
@@ -184,6 +186,7 @@ void loop_fds_close(struct node *node);
 
 /* --- what each loop does, once --- */
 int64_t dispatcher_step(struct node *node);
+int64_t stop_step(struct node *node, int64_t now_us, enum node_stop_kind kind); /* the dispatcher's, once a stop began */
 int64_t recorder_step(struct node *node);
 int64_t nodes_step(struct node *node);
 int64_t duties_step(struct node *node);

@@ -135,7 +135,13 @@ static void lose_lease(struct node *node, const char *error)
 static int64_t stand_up(struct node *node, int64_t now_us)
 {
     struct weir_error error = {.status = WEIR_OK};
-    enum weir_status status = register_node(node, node->stores[LOOP_HEARTBEAT], &error);
+    pthread_mutex_lock(&node->register_lock);
+    bool leaves = atomic_load(&node->leaves);
+    enum weir_status status = leaves ? WEIR_OK : register_node(node, node->stores[LOOP_HEARTBEAT], &error);
+    pthread_mutex_unlock(&node->register_lock);
+    if (leaves) {
+        return TIME_NEVER; /* nobody would take it from the list of nodes before its lease ends */
+    }
     if (status != WEIR_OK) {
         return loop_failed(node, LOOP_HEARTBEAT, now_us, status, &error);
     }
@@ -213,7 +219,10 @@ int64_t nodes_step(struct node *node)
                              .stuck = atomic_load(&node->stuck),
                              .aside = aside_of(node)};
     enum weir_status status = store_node_beat(node->stores[LOOP_HEARTBEAT], atomic_load(&node->id), &beat, &error);
-    if (status == WEIR_STALE_FENCE && !atomic_load(&node->stopped)) {
+    if (status == WEIR_STALE_FENCE && atomic_load(&node->leaves)) {
+        return TIME_NEVER;
+    }
+    if (status == WEIR_STALE_FENCE) {
         lose_lease(node, NULL);
         return now_us;
     }

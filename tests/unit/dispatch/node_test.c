@@ -506,127 +506,6 @@ static void an_operators_wish_reaches_the_node(void **state)
     assert_int_equal(runs_begun(bench, id), 1);
 }
 
-static int64_t number_of_node(struct bench *bench, const char *key)
-{
-    json_t *page = NULL;
-    struct list_options options = {.kind = LIST_NODES};
-    assert_int_equal(store_list(bench->store, &options, &page, NULL), WEIR_OK);
-    const json_t *value = json_object_get(json_array_get(json_object_get(page, "items"), 0), key);
-    int64_t number = json_is_boolean(value) ? json_boolean_value(value) : json_integer_value(value);
-    json_decref(page);
-    return number;
-}
-
-static void a_graceful_stop_awaits_what_runs(void **state)
-{
-    struct bench *bench = *state;
-    char running[UUID_TEXT_MAX];
-    char waiting[UUID_TEXT_MAX];
-    push(bench, (struct scripted_fate){.run_us = 10 * SECOND});
-    start_node(bench);
-    enqueue(bench, "solo", running);
-    enqueue(bench, "solo", waiting);
-    pass(bench, SECOND);
-    node_begin_stop(bench->node, NODE_STOP_GRACEFUL);
-    node_begin_stop(bench->node, NODE_STOP_GRACEFUL);
-    pass(bench, SECOND / 10);
-    assert_string_equal(text_of(bench, waiting, "pending_reason"), "no_node_in_group");
-    pass(bench, 5 * SECOND);
-    assert_false(node_is_stopped(bench->node));
-    pass(bench, 5 * SECOND - SECOND / 10);
-    assert_true(node_is_stopped(bench->node));
-    assert_string_equal(text_of(bench, running, "status"), "COMPLETED");
-    assert_int_equal(runs_begun(bench, waiting), 0);
-    assert_int_equal(number_of_node(bench, "graceful"), 1);
-}
-
-static void a_stop_that_waited_long_enough_gives_back_what_runs(void **state)
-{
-    struct bench *bench = *state;
-    char id[UUID_TEXT_MAX];
-    bench->settings.stop_grace_us = 5 * SECOND;
-    push(bench, (struct scripted_fate){.never_ends = true});
-    start_node(bench);
-    enqueue(bench, "solo", id);
-    pass(bench, SECOND);
-    node_begin_stop(bench->node, NODE_STOP_GRACEFUL);
-    pass(bench, 4 * SECOND);
-    assert_false(node_is_stopped(bench->node));
-    pass(bench, 20 * SECOND);
-    assert_true(node_is_stopped(bench->node));
-    assert_int_equal(number_of_node(bench, "graceful"), 0);
-    assert_string_equal(text_of(bench, id, "status"), "CLAIMED");
-    assert_string_equal(text_of(bench, id, "pending_reason"), "handed_over");
-}
-
-/* --- a stop while the store is away --- */
-
-static bool store_is_away;
-static int stops_told;
-
-static enum weir_status record_when_there(struct store *store, int64_t node, struct record *records, size_t count,
-                                          struct record_summary *ret_summary, struct weir_error *error)
-{
-    return store_is_away ? error_set(error, WEIR_STORE_UNREACHABLE, "it is away")
-                         : real_driver->record(store, node, records, count, ret_summary, error);
-}
-
-static enum weir_status node_stop_when_there(struct store *store, int64_t node, bool graceful, struct weir_error *error)
-{
-    stops_told++;
-    return store_is_away ? error_set(error, WEIR_STORE_UNREACHABLE, "it is away")
-                         : real_driver->node_stop(store, node, graceful, error);
-}
-
-/* A node with one execution that never ends, told to stop, and a second before it interrupts. */
-static void stop_without_store(struct bench *bench, char id[UUID_TEXT_MAX])
-{
-    real_driver = bench->store->driver;
-    slow_driver = *real_driver;
-    slow_driver.record = record_when_there;
-    slow_driver.node_stop = node_stop_when_there;
-    bench->store->driver = &slow_driver;
-    store_is_away = false;
-    stops_told = 0;
-    bench->settings.stop_grace_us = 5 * SECOND;
-    push(bench, (struct scripted_fate){.never_ends = true});
-    start_node(bench);
-    enqueue(bench, "solo", id);
-    pass(bench, SECOND);
-    assert_string_equal(text_of(bench, id, "status"), "DISPATCHED");
-    store_is_away = true;
-    node_begin_stop(bench->node, NODE_STOP_GRACEFUL);
-    pass(bench, 4 * SECOND);
-    assert_false(node_is_stopped(bench->node));
-}
-
-static void a_stop_without_its_store_ends_soon_and_counts_what_it_leaves(void **state)
-{
-    struct bench *bench = *state;
-    char id[UUID_TEXT_MAX];
-    stop_without_store(bench, id);
-    pass(bench, 5 * SECOND);
-    assert_true(node_is_stopped(bench->node));
-    assert_int_equal(node_left_behind(bench->node), 1);
-    assert_int_equal(stops_told, 0);
-    assert_int_equal(bench->counts[EVENT_NODE_STOPPED], 1);
-    assert_string_equal(text_of(bench, id, "status"), "DISPATCHED");
-}
-
-static void a_stop_whose_store_comes_back_leaves_nothing(void **state)
-{
-    struct bench *bench = *state;
-    char id[UUID_TEXT_MAX];
-    stop_without_store(bench, id);
-    pass(bench, 2 * SECOND); /* it was interrupted, and the store has refused since then */
-    assert_false(node_is_stopped(bench->node));
-    store_is_away = false;
-    pass(bench, 2 * SECOND);
-    assert_true(node_is_stopped(bench->node));
-    assert_int_equal(node_left_behind(bench->node), 0);
-    assert_string_equal(text_of(bench, id, "pending_reason"), "handed_over");
-}
-
 static void a_node_that_slept_past_its_lease_comes_back_under_a_new_id(void **state)
 {
     struct bench *bench = *state;
@@ -744,10 +623,6 @@ int main(void)
         TEST(a_start_that_was_still_allowed_ends_with_the_lease),
         TEST(an_engine_may_report_after_its_node_was_closed),
         TEST(an_operators_wish_reaches_the_node),
-        TEST(a_graceful_stop_awaits_what_runs),
-        TEST(a_stop_that_waited_long_enough_gives_back_what_runs),
-        TEST(a_stop_without_its_store_ends_soon_and_counts_what_it_leaves),
-        TEST(a_stop_whose_store_comes_back_leaves_nothing),
         TEST(a_node_that_slept_past_its_lease_comes_back_under_a_new_id),
         TEST(an_engine_that_lost_a_word_gives_up_its_claims_and_the_node_goes_on),
         TEST(what_waiting_cannot_mend_makes_the_node_unhealthy),
