@@ -380,11 +380,13 @@ static int64_t next_poll(struct node *node, int64_t now_us)
     return node->next_poll_boot_us;
 }
 
-/* No room: the recorder wakes us when it has given some back. The engine hears of that in a thread of its own, so it may
- * not have let go yet what is on record already; nobody wakes us when it has. An open breaker names the time. */
+/* No room: an answer to a start wakes us, or the record of an end, when it has given some back. The engine hears of that
+ * record in a thread of its own, so it may not have let go yet what has ended; nobody wakes us when it has. An open
+ * breaker names the time. */
 static void await_room(struct node *node, int64_t now_us, int64_t *ret_next_us)
 {
     size_t running = engine_running(node->engine);
+    atomic_store(&node->awaits_room, true);
     pthread_mutex_lock(&node->lock);
     *ret_next_us = earlier(*ret_next_us, breaker_next(&node->breaker));
     if (running > node->in_flight.count) {

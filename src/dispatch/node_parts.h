@@ -60,7 +60,8 @@ struct report_queue {
     struct report **last;
     struct report *first_start; /* oldest first */
     struct report **last_start;
-    size_t count; /* of both */
+    size_t count;  /* of both */
+    size_t urgent; /* of them, those that do not wait for more */
 };
 
 struct report_list {
@@ -128,6 +129,7 @@ struct node {
     /* flags, any thread */
     atomic_bool paused;       /* node_pause() */
     atomic_bool told_of_work; /* by node_wake(), or by a store that wakes for nothing else */
+    atomic_bool awaits_room;  /* there is work, and the engine had no room for it */
     atomic_int wish;          /* enum node_wish, by an operator */
     atomic_bool lease_lost;
     atomic_int stop_kind; /* 0 = none, else 1 + enum node_stop_kind */

@@ -17,6 +17,12 @@ static const struct retry_policy start_retry = {
  * record: what a node has claimed and what it has started is handed over alike. */
 #define START_WAITS_US (MICROSECONDS_PER_SECOND / 100)
 
+/* What an engine says of starts outside of the node waits longer: while they come one by one, as fast as the service
+ * answers, a transaction for each would take the processor from a service on the same machine. Anything else takes them
+ * along. */
+#define OUTSIDE_WAITS_US (MICROSECONDS_PER_SECOND / 20)
+enum { REPORTS_WAIT_MOST = RECORD_BATCH_MOST / 4 };
+
 /* --- the queue of reports --- */
 
 static bool is_answer(enum report_kind kind)
@@ -35,6 +41,7 @@ void recorder_report(void *context, struct report *report)
     pthread_mutex_lock(&node->lock);
     struct in_flight *entry = in_flight_find(&node->in_flight, report->id, report->fence);
     report->reported_us = node_now(node);
+    report->may_wait = report->may_wait && node->breaker.state == BREAKER_CLOSED; /* else dispatch waits for it */
     if (entry != NULL) {
         report->sends = entry->sends;
         entry->answer_waits = entry->answer_waits || is_answer(report->kind);
@@ -46,13 +53,25 @@ void recorder_report(void *context, struct report *report)
     pthread_mutex_unlock(&node->lock);
     report->next = NULL;
     bool waits = report->kind == REPORT_STARTED && engine_has(node->engine, ENGINE_DIES_WITH_NODE);
+    bool patient = report->may_wait;
+    report->may_wait = waits || patient;
     pthread_mutex_lock(&node->reports.lock);
     struct report ***last = waits ? &node->reports.last_start : &node->reports.last;
     **last = report;
     *last = &report->next;
+    node->reports.urgent += !report->may_wait;
     node->reports.count++;
+    /* Who sleeps until the first of several is due need not hear of the others. */
+    bool wake = !patient || node->reports.count == 1 || node->reports.count >= REPORTS_WAIT_MOST;
     pthread_mutex_unlock(&node->reports.lock);
-    loop_wake(node, LOOP_RECORD);
+    if (wake) {
+        loop_wake(node, LOOP_RECORD);
+    }
+    /* The next start does not wait for the record of this one. */
+    if (patient && atomic_load(&node->awaits_room) && engine_room(node->engine) > 0 &&
+        atomic_exchange(&node->awaits_room, false)) {
+        loop_wake(node, LOOP_DISPATCH);
+    }
 }
 
 /* Under the queue's lock: the first of a list, as long as it was reported until then. */
@@ -62,6 +81,7 @@ static void take_until(struct node *node, struct report **first, struct report *
         struct report *report = *first;
         *first = report->next;
         node->reports.count--;
+        node->reports.urgent -= !report->may_wait;
         node->batch[node->batch_count++] = report;
     }
     if (*first == NULL) {
@@ -69,12 +89,24 @@ static void take_until(struct node *node, struct report **first, struct report *
     }
 }
 
-/* `starts_until_us`: those that were reported later wait on. */
-static void take_batch(struct node *node, int64_t starts_until_us)
+/* Under the queue's lock: when the reports of the main list are to be recorded, all of them. */
+static int64_t next_set(const struct report_queue *reports, int64_t now_us)
+{
+    if (reports->first == NULL) {
+        return TIME_NEVER;
+    }
+    bool goes_on = reports->urgent > 0 || reports->count >= REPORTS_WAIT_MOST;
+    return goes_on ? now_us : reports->first->reported_us + OUTSIDE_WAITS_US;
+}
+
+/* TIME_NEVER: whatever there is. */
+static void take_batch(struct node *node, int64_t now_us)
 {
     pthread_mutex_lock(&node->reports.lock);
-    take_until(node, &node->reports.first_start, &node->reports.last_start, starts_until_us);
-    take_until(node, &node->reports.first, &node->reports.last, TIME_NEVER);
+    take_until(node, &node->reports.first_start, &node->reports.last_start, now_us - START_WAITS_US);
+    if (next_set(&node->reports, now_us) <= now_us) {
+        take_until(node, &node->reports.first, &node->reports.last, TIME_NEVER);
+    }
     atomic_store(&node->recording, node->batch_count + node->held.count > 0);
     pthread_mutex_unlock(&node->reports.lock);
 }
@@ -85,7 +117,7 @@ static void choose_set(struct node *node, int64_t now_us)
     bool held_is_due = now_us >= held_next(node, now_us);
     if (!held_is_due || node->held_had_turn) {
         node->held_had_turn = false;
-        take_batch(node, now_us - START_WAITS_US);
+        take_batch(node, now_us);
         held_keep_order(node, now_us);
     }
     if (node->batch_count == 0 && held_is_due) {
@@ -99,9 +131,8 @@ static int64_t next_record(struct node *node, int64_t now_us)
 {
     pthread_mutex_lock(&node->reports.lock);
     const struct report *start = node->reports.first_start;
-    int64_t next_us = node->reports.first != NULL ? now_us
-                      : start != NULL             ? start->reported_us + START_WAITS_US
-                                                  : TIME_NEVER;
+    int64_t next_us =
+        earlier(next_set(&node->reports, now_us), start == NULL ? TIME_NEVER : start->reported_us + START_WAITS_US);
     pthread_mutex_unlock(&node->reports.lock);
     return earlier(next_us, held_next(node, now_us));
 }

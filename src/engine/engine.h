@@ -133,6 +133,8 @@ struct report {
     enum report_kind kind;
     char id[UUID_TEXT_MAX];
     int64_t fence;
+    /* STARTED, STEP: its record may wait a moment for more of the kind. The sink may ask for `room` meanwhile. */
+    bool may_wait;
     bool permanent;           /* REFUSED: trying again cannot help */
     bool may_run;             /* UNREACHABLE: an earlier request of this claim may have arrived: it keeps its slot */
     bool spends_attempt;      /* REFUSED: counts against attempts_max (false: put back with a delay, A53) */

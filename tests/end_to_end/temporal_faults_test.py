@@ -14,7 +14,8 @@ import time
 from harness import LONG_CAMPAIGNS, run_tests
 from postgres_server import PostgresServer
 from temporal_parts import Server, skip_unless_installed
-from temporal_scene import all_items, drain, enqueue, enqueue_many, prepare, serve, shared, the_server
+from temporal_scene import (all_items, await_all, drain, enqueue, enqueue_many, let_go, prepare, prepare_settings, serve,
+                            shared, show, the_server)
 from waiting import wait_for
 
 SEED = int(os.environ.get('WEIR_TEST_SEED') or random.SystemRandom().randrange(1 << 31))
@@ -45,25 +46,35 @@ def an_outage_is_told_though_there_is_nothing_to_start(weir):
     prepare(weir, server)
     weir.good('workspace', 'set', 'acme', '--max-concurrent', '1', '-q')
     serve(weir)
-    ids = [enqueue(weir, 'slow', {'seconds': 2})]
+    ids = [enqueue(weir, 'signalled')]  # it runs until it is let go
     wait_for('the start', lambda: all_items(weir)[0]['status'] == 'DISPATCHED')
     ids.append(enqueue(weir, 'noop'))
-    assert weir.good('why', ids[1], '--json').json()['pending_reason'] == 'workspace_at_capacity'
+
+    def why(id):
+        return weir.good('why', id, '--json').json()
+
+    def status():
+        return weir.good('status', '--json').json()
+    # Of nodes that are alive: a heartbeat that a busy machine delays longer than its lease lasts tells of nothing.
+    wait_for('the other reason', lambda: why(ids[1])['pending_reason'] == 'workspace_at_capacity')
     server.kill()
-    wait_for('the reason', lambda: weir.good('why', ids[1], '--json').json()['pending_reason'] == 'engine_unreachable')
-    for verb in (('why', ids[1]), ('status',)):
-        assert server.address in weir.good(*verb, '--json').json()['engine_error']
-        assert server.address in weir.good(*verb).out
-    assert 'not reachable since 20' in weir.good('why', ids[1]).out
-    wait_for('what runs to be told it, too', lambda: weir.good('why', ids[0], '--json').json()['engine_unreachable_since'])
-    assert weir.good('status', '--json').json()['engine_reachable'] is False
-    engine = [line['detail'] for line in weir.run('doctor', '--json').json()['items'] if line['check'] == 'engine']
-    assert len(engine) == 1 and 'not reachable' in engine[0] and server.address in engine[0], engine
+    wait_for('the reason', lambda: why(ids[1])['pending_reason'] == 'engine_unreachable')
+    for ask in (lambda: why(ids[1])['engine_error'] or '', lambda: status()['engine_error'] or '',
+                lambda: weir.good('why', ids[1]).out, lambda: weir.good('status').out):
+        wait_for('the address to be told', lambda: server.address in ask())
+    wait_for('since when it is away', lambda: 'not reachable since 20' in weir.good('why', ids[1]).out)
+    wait_for('what runs to be told it, too', lambda: why(ids[0])['engine_unreachable_since'])
+    wait_for('the outage', lambda: status()['engine_reachable'] is False)
+
+    def engine_lines():
+        return [line['detail'] for line in weir.run('doctor', '--json').json()['items'] if line['check'] == 'engine']
+    wait_for('the doctor to tell it, too', lambda: (lambda lines: len(lines) == 1 and 'not reachable' in lines[0] and
+                                                    server.address in lines[0])(engine_lines()))
     server.start()
+    let_go(weir, ids[:1])
     drain(weir, ids)
     # Nodes tell it with their heartbeat, which may come after the last end.
-    wait_for('the return', lambda: weir.good('status', '--json').json()['engine_reachable'])
-    assert weir.good('status', '--json').json()['engine_error'] is None
+    wait_for('the return', lambda: (lambda now: now['engine_reachable'] and now['engine_error'] is None)(status()))
     server.check_one_chain_each(ids)
     server.close()
 
@@ -90,9 +101,11 @@ def a_node_that_is_killed_at_any_point_of_a_start_starts_none_twice(weir):
     for point in ('after_claim', 'before_start', 'after_start', 'before_start_call', 'after_start_answer', 'before_record',
                   'after_record'):
         for passes in (1,) if point == 'after_claim' else (1, 3):
-            ids += enqueue_many(weir, 6)
             node = serve(weir, f'{point}:kill:{passes}')
-            wait_for(f'the death at {point}', lambda: node.poll() is not None)
+            while node.poll() is None:  # what is recorded in one set passes a point once, so more may be needed
+                ids += enqueue_many(weir, 6)
+                wait_for(f'the death at {point}, or ends',
+                         lambda: node.poll() is not None or weir.good('status', '--json').json()['completed'] == len(ids))
             node = serve(weir)
             drain(weir, ids)
             node.kill()
@@ -122,10 +135,11 @@ def a_second_node_takes_over_what_a_dead_one_started(weir):
     server = the_server()
     prepare(weir, server)
     first = serve(weir)
-    ids = [enqueue(weir, 'slow', {'seconds': 3}) for _ in range(10)]
+    ids = enqueue_many(weir, 10, 'signalled')
     wait_for('the starts', lambda: all(item['status'] == 'DISPATCHED' for item in all_items(weir)))
     serve(weir)
     first.kill()
+    let_go(weir, ids)
     drain(weir, ids)
     server.check_one_chain_each(ids)
 
@@ -151,36 +165,38 @@ def on_postgresql_too_a_second_node_goes_on_with_what_a_dead_one_started(weir):
 def a_node_that_is_stopped_hands_over_at_once_what_runs(weir):
     server = the_server()
     prepare(weir, server)
+    prepare_settings(weir, server, {'stop.grace': '1h'}, task_queue='q')
     first = serve(weir)
-    ids = [enqueue(weir, 'slow', {'seconds': 4}) for _ in range(5)]
+    ids = enqueue_many(weir, 5, 'signalled')
     wait_for('the starts', lambda: all(item['status'] == 'DISPATCHED' for item in all_items(weir)))
     first.terminate()
-    assert first.wait(timeout=3) == 0  # before the workflows have ended
+    assert first.wait(timeout=300) == 0  # long before the grace of a stop is over
+    assert not any(show(weir, id)['finished_at'] for id in ids)
     serve(weir)
+    let_go(weir, ids)
     drain(weir, ids)
     server.check_one_chain_each(ids)
 
 
 def a_rate_limit_slows_starts_down_and_fails_none(weir):
-    """That a real service's refusals are understood. Its limit goes by the wall clock, and a busy machine does not use it
-    up, so that the rate is below it is told and not judged: that starts settle within a fifth of a limit is tested where no
-    machine's speed takes part, on a virtual clock in unit/engine/temporal: engine, pace."""
-    limit, seconds = 50, 300  # that a busy machine may take
+    """That a real service's refusals are understood. How near its limit they come is told and not judged, since a busy
+    machine does not use it up: that starts settle within a fifth of a limit is tested where no machine's speed takes part,
+    on a virtual clock in unit/engine/temporal: engine, pace. That there was a limit at all shows in the time, of which a
+    service that lets so many through in a second, and as many at once at first, needs the more."""
+    limit = 50
     server = Server(settings=[f'frontend.namespaceRPS={limit}', 'frontend.namespaceBurstRatio=1.0'])
     prepare(weir, server, queue='nobody', waits_max=0)
     weir.good('workspace', 'set', 'acme', '--max-concurrent', '1000', '-q')
     ids = enqueue_many(weir, 600)
+    began = time.monotonic()
     serve(weir)
 
     def started():
         return sum(item['status'] == 'DISPATCHED' for item in all_items(weir))
-    wait_for('the first 150', lambda: started() >= 150, seconds)
-    before, began = started(), time.monotonic()
-    wait_for('the first 500', lambda: started() >= 500, seconds)
-    rate = (started() - before) / (time.monotonic() - began)
-    print(f'# {rate:.1f} starts/s at a limit of {limit}', flush=True)
-    assert rate <= 1.1 * limit, rate
-    wait_for('all', lambda: started() == len(ids), seconds)
+    await_all(weir, 'were started', started, len(ids))
+    took = time.monotonic() - began
+    print(f'# {len(ids) / took:.1f} starts/s at a limit of {limit}', flush=True)
+    assert took >= 0.9 * (len(ids) - limit) / limit, took
     assert all(item['attempts'] == 0 for item in all_items(weir))
     server.close()
 

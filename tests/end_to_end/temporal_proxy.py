@@ -63,6 +63,8 @@ class Link:
             whole = frame(SETTINGS, 0, 0, payload + struct.pack('>HI', 1, 0))
         if kind == DATA and START_MARK in payload:
             self.proxy.starts += 1
+            if self.proxy.holds:
+                return
             if self.proxy.chance.random() < self.proxy.loses:
                 self.fates[stream] = self.proxy.next_fate()
         send(self.server, whole)
@@ -122,6 +124,7 @@ class Proxy:
     """Listens on a free loopback port, on a thread of its own. Set these at any time:
 
     loses          share of the starts whose answer is lost
+    holds          no start gets to the service; everything else does
     delay_seconds  most that a piece of bytes is held back
     refuses        new connections are ended at once
     swallows       no byte comes through, and a connection of that time is lost for ever
@@ -129,7 +132,7 @@ class Proxy:
 
     def __init__(self, server_port, seed, fates=FATES):
         self.server_port, self.chance, self.fates = server_port, random.Random(seed), fates
-        self.loses, self.delay_seconds, self.refuses, self.swallows = 0.0, 0.0, False, False
+        self.loses, self.delay_seconds, self.refuses, self.swallows, self.holds = 0.0, 0.0, False, False, False
         self.starts, self.lost, self.dealt = 0, collections.Counter(), []
         self.links = set()
         self.loop = asyncio.new_event_loop()

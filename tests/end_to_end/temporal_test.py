@@ -9,8 +9,8 @@ import sys
 
 from harness import run_tests
 from temporal_parts import skip_unless_installed
-from temporal_scene import (all_items, drain, ended, enqueue, enqueue_many, prepare, prepare_settings, serve, shared, show,
-                            the_server, the_step)
+from temporal_scene import (TOLD, all_items, apply_unheeded, drain, ended, enqueue, enqueue_many, prepare, prepare_settings,
+                            serve, shared, show, the_server, the_step)
 from waiting import wait_for
 
 # --- every kind of end ---
@@ -71,7 +71,7 @@ def a_worker_may_tell_the_end_before_the_service_does(weir):
     weir.good('workspace', 'set', 'acme', '--max-concurrent', '1', '-q')
     serve(weir)
     first, second = enqueue(weir, 'signalled'), enqueue(weir, 'noop')
-    wait_for('the first run', lambda: shared['worker'].runs_of(first))
+    wait_for('the start on record', lambda: [step for step in show(weir, first)['steps'] if step['variables']])
     assert weir.run('complete', second).code == 4
     assert weir.run('complete', first, '--error', 'oops').code == 2
     assert f'would end {first}' in weir.good('complete', first, '-n', '--result', '{"invoice": 7}').err
@@ -116,12 +116,14 @@ def a_signal_is_passed_on_with_its_input(weir):
 def a_termination_does_not_ask_the_workflow(weir):
     server = the_server()
     prepare(weir, server)
+    apply_unheeded(weir)
     serve(weir)
-    id = enqueue(weir, 'signalled')
+    id = enqueue(weir, 'unheeded')
     wait_for('the start', lambda: show(weir, id)['status'] == 'DISPATCHED')
     done = enqueue(weir, 'noop')
     ended(weir, done, 'COMPLETED')
-    refused = weir.run('cancel', done, id, '--terminate', '--reason', 'enough')  # the one is not the other's fault
+    # The one is not the other's fault.
+    refused = weir.run('cancel', done, id, '--terminate', '--timeout', TOLD, '--reason', 'enough')
     assert refused.code == 4 and '1 cancelled, 1 refused' in refused.err, refused
     ended(weir, id, 'CANCELLED')
     wait_for('the termination in the list',
@@ -156,7 +158,9 @@ def a_workflow_that_is_deleted_gives_its_slot_back_and_is_not_started_again(weir
     assert execution['error_code'] == 'workflow_gone' and 'deleted' in execution['error'], execution
     ended(weir, next_one, 'COMPLETED')
     assert len(shared['worker'].runs_of(deleted)) == 1
-    assert not [run for run in server.runs() if run['id'] == 'execution-' + deleted and run['status'] == 'RUNNING']
+    # The list lags behind a deletion as behind everything else.
+    wait_for('nothing that runs', lambda: not [run for run in server.runs() if run['id'] == 'execution-' + deleted and
+                                               run['status'] == 'RUNNING'])
 
 
 def the_doctor_looks_at_the_service(weir):
@@ -171,8 +175,9 @@ def the_doctor_looks_at_the_service(weir):
     assert found['workers']['result'] == 'warning' and "nobody polls 'nobody-here'" in found['workers']['detail'], found
     weir.write('onboard.yaml', 'name: onboard\ntemporal: {task_queue: q}\n')
     weir.good('workflow', 'apply', 'onboard.yaml', '-q')
-    text = weir.run('doctor').out
-    assert "1 worker polls 'q'" in text and "nobody polls 'nobody-here'" in text, text
+    # A worker that has just come up has not polled yet.
+    wait_for('the worker that polls', lambda: "1 worker polls 'q'" in weir.run('doctor').out)
+    assert "nobody polls 'nobody-here'" in weir.run('doctor').out
     prepare_settings(weir, server, namespace='missing')
     assert 'missing' in lines()['namespace']['detail'] and lines()['namespace']['result'] == 'problem'
     prepare_settings(weir, server, address='127.0.0.1:1')
@@ -217,7 +222,8 @@ def a_namespace_that_is_missing_holds_executions_until_it_is_there(weir):
         weir.good('why', ids[0], '--json').json()))
     assert why['attempts'] == 0, why
     server.ask('create', namespace='late')
-    wait_for('the namespace', lambda: server.problem('late') == '')
+    # What the service has refused to know it does not know for a moment more; a worker that hears so ends.
+    wait_for('the namespace', lambda: server.problem('runs', namespace='late') == '')
     worker = server.worker('late', 'late')
     drain(weir, ids)
     server.check_one_chain_each(ids, 'late')

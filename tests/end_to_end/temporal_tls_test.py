@@ -41,11 +41,15 @@ def _finding(weir, check='temporal'):
 
 
 def _refused(weir, *words):
-    code, result, detail = _finding(weir)
-    assert code == 1 and result == 'problem', (code, result, detail)
-    for word in words:
-        assert word in detail, (word, detail)
-    assert 'secret' not in detail, detail
+    """Sooner or later: on a busy machine there may be no answer in time, which is another finding."""
+    said = []
+
+    def is_told():
+        code, result, detail = _finding(weir)
+        said[:] = [code, result, detail]
+        assert 'secret' not in detail, said
+        return code == 1 and result == 'problem' and all(word in detail for word in words)
+    wait_for(lambda: f'that the doctor says {words}, and not {said},', is_told)
 
 
 def _runs(weir, count=20):
@@ -58,8 +62,7 @@ def _runs(weir, count=20):
 
 def executions_run_through_tls(weir):
     _, gate = _gate(weir, 'tls')
-    code, result, detail = _finding(weir)
-    assert result == 'ok' and 'over TLS' in detail, (code, result, detail)
+    wait_for('the doctor to be content', lambda: (lambda told: told[1] == 'ok' and 'over TLS' in told[2])(_finding(weir)))
     serve(weir)
     _runs(weir)
     weir.close()
@@ -199,7 +202,7 @@ def an_api_key_is_replaced_while_executions_run_and_none_is_lost(weir):
     wait_for('some ends', lambda: weir.good('status', '--json').json()['completed'] >= 5)
     gate.start(api_key='second-key')
     wait_for('the outage to be told', lambda: '401' in _reason(weir))
-    assert 'first-key' not in _reason(weir)
+    assert 'first-key' not in weir.good('status', '--json').out
     gate.write('key', 'second-key\n')
     drain(weir, ids)
     the_server().check_one_chain_each(ids)

@@ -51,6 +51,9 @@
 #define SWEEP_WIDE_OVERLAP_US (120 * MICROSECONDS_PER_SECOND)
 #define NAMESPACE_INTERVAL_US (300 * MICROSECONDS_PER_SECOND)
 #define NAMESPACE_RETRY_US (10 * MICROSECONDS_PER_SECOND)
+/* While starts are answered one by one, room for the next ones is told of when it is worth a claim, or after this long. */
+#define ROOM_WAITS_US (100 * MICROSECONDS_PER_MS)
+enum { ROOM_PARTS = 8 }; /* one of so many parts of all starts at once is worth it */
 /* Nothing heard for this long: the service is asked whether it is there. */
 #define REACH_QUIET_US (10 * MICROSECONDS_PER_SECOND)
 /* While it may be away: work resumes within 2 s of its return, of which the next connection takes up to
@@ -177,6 +180,7 @@ struct temporal {
     atomic_size_t followed; /* started and not durably ended */
     atomic_size_t starting;
     atomic_size_t window;
+    _Atomic int64_t ordered_us; /* when a start was ordered last */
     atomic_bool stopped;
     atomic_bool interrupted; /* stopped, and what is under way is not awaited */
     atomic_bool closing;

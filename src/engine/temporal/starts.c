@@ -104,6 +104,15 @@ static struct report *step_report(struct temporal *engine, const struct run *run
     return report;
 }
 
+/* Nothing depends on the record of a start: what is not on record is sent again, the same bytes. */
+static void say_patiently(struct temporal *engine, struct report *report)
+{
+    if (report != NULL) {
+        report->may_wait = true;
+    }
+    run_say(engine, report);
+}
+
 void start_report(struct temporal *engine, struct run *run)
 {
     run->known = true;
@@ -116,8 +125,8 @@ void start_report(struct temporal *engine, struct run *run)
     }
     run->started = true;
     atomic_fetch_add(&engine->followed, 1);
-    run_say(engine, run_report(engine, run, REPORT_STARTED));
-    run_say(engine, step_report(engine, run));
+    say_patiently(engine, run_report(engine, run, REPORT_STARTED));
+    say_patiently(engine, step_report(engine, run));
 }
 
 /* It runs or has run, and `status` says which. */

@@ -115,6 +115,7 @@ static enum weir_status temporal_start(struct engine *base, const struct engine_
     run->counts_as_start = true;
     atomic_fetch_add(&engine->admitted, 1);
     atomic_fetch_add(&engine->starting, 1);
+    atomic_store(&engine->ordered_us, temporal_now(engine));
     command->kind = COMMAND_START;
     command->run = run;
     push(engine, command);
@@ -420,8 +421,13 @@ static size_t temporal_room(struct engine *base)
     if (atomic_load(&engine->stopped) || admitted >= engine->max_running || starting >= window) {
         return 0;
     }
+    size_t places = window - starting;
+    /* A claim for each answer would cost more than the start itself. Whoever waits long for answers gets what there is. */
+    if (places < window / ROOM_PARTS && temporal_now(engine) - atomic_load(&engine->ordered_us) < ROOM_WAITS_US) {
+        return 0;
+    }
     size_t room = engine->max_running - admitted;
-    return room < window - starting ? room : window - starting;
+    return room < places ? room : places;
 }
 
 static size_t temporal_running(struct engine *base)

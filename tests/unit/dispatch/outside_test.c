@@ -1,0 +1,99 @@
+/* Records of starts outside of the node: they wait a moment for more, and for nothing that matters. */
+#include "dispatch/node.h"
+
+#include "engine/engine.h"
+#include "unit/dispatch/bench.h"
+
+#define MS MICROSECONDS_PER_MS
+#define LONG_RUN ((struct scripted_fate){.run_us = 10 * MINUTE})
+
+static struct report_sink node_sink;
+static int records; /* sets that were written */
+static int64_t told_us[EVENT_TYPE_COUNT];
+
+/* As an engine does whose starts are outside. */
+static void make_patient(void *context, struct report *report)
+{
+    (void)context;
+    report->may_wait = report->kind == REPORT_STARTED;
+    node_sink.report(node_sink.context, report);
+}
+
+static void note_event(void *context, const struct event *event)
+{
+    told_us[event->type] = bench_boot(context);
+    records += event->type == EVENT_STORE_CALLED && strcmp(event->reason, "record") == 0;
+}
+
+static void start_node_outside(struct bench *bench)
+{
+    assert_true(event_subscribe(&bench->events, note_event, bench));
+    bench->store->events = &bench->events; /* the handles of the node's loops are copies */
+    start_node(bench);
+    node_sink = bench->engine->sink;
+    engine_set_sink(bench->engine, (struct report_sink){make_patient, NULL});
+    pass(bench, SECOND);
+    records = 0;
+}
+
+static void starts_that_come_one_by_one_are_recorded_together(void **state)
+{
+    struct bench *bench = *state;
+    char ids[3][UUID_TEXT_MAX];
+    start_node_outside(bench);
+    for (int i = 0; i < 3; i++) {
+        push(bench, LONG_RUN);
+        enqueue(bench, "many", ids[i]);
+        pass(bench, 10 * MS);
+        assert_int_equal(runs_begun(bench, ids[i]), 1);
+    }
+    assert_int_equal(records, 0);
+    pass(bench, 50 * MS);
+    assert_int_equal(records, 1);
+    for (int i = 0; i < 3; i++) {
+        assert_string_equal(text_of(bench, ids[i], "status"), "DISPATCHED");
+    }
+}
+
+static void an_end_takes_along_what_waits(void **state)
+{
+    struct bench *bench = *state;
+    char ids[2][UUID_TEXT_MAX];
+    start_node_outside(bench);
+    push(bench, LONG_RUN);
+    push(bench, (struct scripted_fate){.run_us = 5 * MS});
+    enqueue(bench, "many", ids[0]);
+    enqueue(bench, "many", ids[1]);
+    pass(bench, 10 * MS);
+    assert_int_equal(records, 1);
+    assert_string_equal(text_of(bench, ids[0], "status"), "DISPATCHED");
+    assert_string_equal(text_of(bench, ids[1], "status"), "COMPLETED");
+}
+
+/* While nobody knows whether the service is there again, the one start that tries it is waited for. */
+static void a_probe_is_recorded_at_once(void **state)
+{
+    struct bench *bench = *state;
+    char id[UUID_TEXT_MAX];
+    start_node_outside(bench);
+    engine_report(bench->engine, report_new(REPORT_ENGINE_DOWN, "", 0));
+    pass(bench, MS);
+    assert_int_equal(bench->counts[EVENT_ENGINE_DOWN], 1);
+    push(bench, LONG_RUN);
+    enqueue(bench, "many", id);
+    pass(bench, MINUTE);
+    assert_int_equal(bench->counts[EVENT_ENGINE_UP], 1);
+    assert_in_range(told_us[EVENT_ENGINE_UP] - told_us[EVENT_EXECUTION_DISPATCHING], 0, 10 * MS);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, open_bench, close_bench)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(starts_that_come_one_by_one_are_recorded_together),
+        TEST(an_end_takes_along_what_waits),
+        TEST(a_probe_is_recorded_at_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,118 @@
+/* What the Temporal engine says it has room for while starts are answered one by one. */
+#include "support/test.h"
+
+#include <stdio.h>
+
+#include "engine/temporal/parts.h"
+#include "support/fake_temporal.h"
+
+enum { STARTS_MAX = 64, WORTH_IT = STARTS_MAX / ROOM_PARTS };
+
+struct bench {
+    struct clock clock;
+    int64_t now_us;
+    int64_t ordered_us; /* the starts */
+    struct fake_temporal *service;
+    struct engine *engine;
+    size_t urgent; /* reports that do not wait for others */
+};
+
+static int64_t bench_now(void *context)
+{
+    return ((struct bench *)context)->now_us;
+}
+
+static void hear(void *context, struct report *report)
+{
+    ((struct bench *)context)->urgent += !report->may_wait;
+    report_free(report);
+}
+
+/* All starts that may be under way are; the service has answered so many of them. */
+static void open_answered(struct bench *bench, size_t answered)
+{
+    struct engine_start start = {.workspace = "acme",
+                                 .workflow = "onboard",
+                                 .version = 1,
+                                 .definition_id = 1,
+                                 .definition = "{\"name\": \"onboard\", \"temporal\": {\"task_queue\": \"q\"}}",
+                                 .params = "{}",
+                                 .params_length = 2,
+                                 .fence = 1,
+                                 .attempt = 1};
+    *bench = (struct bench){.now_us = 1000 * MICROSECONDS_PER_SECOND};
+    bench->clock = (struct clock){.wall_us = bench_now, .boot_us = bench_now, .context = bench};
+    bench->service = fake_temporal_open(&bench->clock);
+    struct temporal_wire wire = fake_temporal_wire(bench->service);
+    struct temporal_options options = {.starts_max = STARTS_MAX, .clock = &bench->clock};
+    assert_int_equal(temporal_open_on(&options, &wire, &bench->engine, NULL), WEIR_OK);
+    engine_set_sink(bench->engine, (struct report_sink){hear, bench});
+    assert_int_equal(engine_room(bench->engine), STARTS_MAX);
+    for (size_t i = 0; i < STARTS_MAX; i++) {
+        fake_temporal_push(bench->service, i < answered ? FAKE_FINE : FAKE_SLOW);
+        (void)snprintf(start.id, sizeof start.id, "019aa000-0000-7000-8000-%012zu", i);
+        assert_int_equal(engine_start(bench->engine, &start, NULL), WEIR_OK);
+    }
+    assert_int_equal(engine_room(bench->engine), 0);
+    bench->ordered_us = bench->now_us;
+    for (int turns = 0; turns < 100 && engine_running(bench->engine) < answered; turns++) {
+        int64_t next_us = engine_step(bench->engine);
+        bench->now_us = next_us > bench->now_us ? next_us : bench->now_us;
+    }
+    assert_int_equal(engine_running(bench->engine), answered);
+    assert_true(bench->now_us < bench->ordered_us + ROOM_WAITS_US - 1);
+}
+
+static void close_bench(struct bench *bench)
+{
+    engine_close(bench->engine);
+    fake_temporal_close(bench->service);
+}
+
+static void room_for_a_few_is_told_of_when_no_more_answers_came(void **state)
+{
+    struct bench bench;
+    (void)state;
+    open_answered(&bench, WORTH_IT - 1);
+    assert_int_equal(engine_room(bench.engine), 0);
+    bench.now_us = bench.ordered_us + ROOM_WAITS_US - 1;
+    assert_int_equal(engine_room(bench.engine), 0);
+    bench.now_us++;
+    assert_int_equal(engine_room(bench.engine), WORTH_IT - 1);
+    close_bench(&bench);
+}
+
+static void room_for_several_is_told_of_at_once(void **state)
+{
+    struct bench bench;
+    (void)state;
+    open_answered(&bench, WORTH_IT);
+    assert_int_equal(engine_room(bench.engine), WORTH_IT);
+    close_bench(&bench);
+}
+
+/* Its end, which others may wait for, is told otherwise. */
+static void what_is_said_of_a_start_may_wait(void **state)
+{
+    struct bench bench;
+    (void)state;
+    open_answered(&bench, WORTH_IT);
+    assert_int_equal(bench.urgent, 0);
+    fake_temporal_end(bench.service, "019aa000-0000-7000-8000-000000000000", RUN_STATUS_COMPLETED, "{}");
+    for (int seconds = 0; seconds < 120 && bench.urgent == 0; seconds++) {
+        bench.now_us += MICROSECONDS_PER_SECOND;
+        (void)engine_step(bench.engine);
+    }
+    assert_int_equal(bench.urgent, 1);
+    close_bench(&bench);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(room_for_a_few_is_told_of_when_no_more_answers_came),
+        cmocka_unit_test(room_for_several_is_told_of_at_once),
+        cmocka_unit_test(what_is_said_of_a_start_may_wait),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
