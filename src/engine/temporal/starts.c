@@ -104,11 +104,12 @@ static struct report *step_report(struct temporal *engine, const struct run *run
     return report;
 }
 
-/* Nothing depends on the record of a start: what is not on record is sent again, the same bytes. */
-static void say_patiently(struct temporal *engine, struct report *report)
+/* Nothing depends on the record of a start: what is not on record is sent again, the same bytes. So it waits for those of
+ * other starts, as long as there are any. */
+static void say_patiently(struct temporal *engine, struct report *report, bool may_wait)
 {
     if (report != NULL) {
-        report->may_wait = true;
+        report->may_wait = may_wait;
     }
     run_say(engine, report);
 }
@@ -125,8 +126,8 @@ void start_report(struct temporal *engine, struct run *run)
     }
     run->started = true;
     atomic_fetch_add(&engine->followed, 1);
-    say_patiently(engine, run_report(engine, run, REPORT_STARTED));
-    say_patiently(engine, step_report(engine, run));
+    say_patiently(engine, run_report(engine, run, REPORT_STARTED), true); /* the step takes it along */
+    say_patiently(engine, step_report(engine, run), atomic_load(&engine->starting) > 0);
 }
 
 /* It runs or has run, and `status` says which. */

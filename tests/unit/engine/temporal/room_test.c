@@ -107,12 +107,26 @@ static void what_is_said_of_a_start_may_wait(void **state)
     close_bench(&bench);
 }
 
+/* Nobody else's record would take it along. */
+static void what_is_said_of_the_last_start_waits_for_nothing(void **state)
+{
+    struct bench bench;
+    (void)state;
+    open_answered(&bench, STARTS_MAX - 1);
+    assert_int_equal(bench.urgent, 0);
+    close_bench(&bench);
+    open_answered(&bench, STARTS_MAX);
+    assert_int_equal(bench.urgent, 1);
+    close_bench(&bench);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(room_for_a_few_is_told_of_when_no_more_answers_came),
         cmocka_unit_test(room_for_several_is_told_of_at_once),
         cmocka_unit_test(what_is_said_of_a_start_may_wait),
+        cmocka_unit_test(what_is_said_of_the_last_start_waits_for_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
