@@ -10,7 +10,8 @@
 -- 4. Of ninety lanes whose workspace was full when the claim looked, twenty still were when it came to close them; all were looked up
 -- and locked, their workspaces too.
 -- 5. A claim was dated by when it began to wait, which is before the end that made room for it: whoever counted the executions between
--- claimed_at and finished_at found plans passed that never were. Now it is dated when its slots are taken.
+-- claimed_at and finished_at found plans passed that never were. Now it is dated when its slots are taken,
+-- and a takeover when it takes each item: after the claim that it takes over.
 --
 -- Nodes of the last version call claim() by the name and with the types that they know. The other offer_lanes() and close_lanes() stay for
 -- the claims that are under way while this is migrated.
@@ -144,7 +145,7 @@ SET plan_cache_mode = force_generic_plan SET jit = off
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 #variable_conflict use_column
 DECLARE
-    now_us bigint := :schema.store_time();
+    now_us bigint;
     granted_us bigint;
     closes constant boolean := most < 64;
     own_group record;
@@ -162,6 +163,7 @@ DECLARE
     workflows_most constant integer := 8;
 BEGIN
     PERFORM :schema.await_turn(claim_group);
+    now_us := :schema.store_time();
     SELECT g.id, g.pass, g.paused, pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS seen_below INTO own_group
     FROM :schema.executor_groups g
     WHERE g.name BETWEEN claim_group AND claim_group ORDER BY g.name DESC LIMIT 1;
@@ -181,7 +183,7 @@ BEGIN
             RETURN QUERY
             WITH taken AS (
                 UPDATE :schema.workflow_execution_queue q
-                SET node_id = claimer, fence = next_fence, claimed_at = now_us, cancel_sent = true
+                SET node_id = claimer, fence = next_fence, claimed_at = :schema.store_time(), cancel_sent = true
                 WHERE q.id = ANY (ARRAY(
                     SELECT h.id FROM :schema.workflow_execution_queue h
                     WHERE h.phase = 2 AND h.node_id = 0
@@ -191,7 +193,7 @@ BEGIN
             )
             SELECT t.id, t.fence, w.name, d.name, d.version, t.definition_id, p.params, t.attempts, t.interruptions, true,
                    t.cancel_at IS NOT NULL, t.created_at, t.run_at, t.dispatched_at,
-                   now_us, t.priority::integer, NULL::integer, NULL::boolean, NULL::bigint
+                   t.claimed_at, t.priority::integer, NULL::integer, NULL::boolean, NULL::bigint
             FROM taken t JOIN :schema.workspaces w ON w.id = t.workspace_id
             LEFT JOIN :schema.workflow_definitions d ON d.id = t.definition_id
             LEFT JOIN :schema.execution_params p ON t.has_params AND p.id = t.id;

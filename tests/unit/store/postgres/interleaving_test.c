@@ -269,6 +269,35 @@ static void no_claim_is_dated_before_the_end_that_made_room(void **state)
     }
 }
 
+/* One that waits while another node claims, and dies: the story would tell of its claim before that one. */
+static void a_takeover_is_dated_after_the_claim_that_it_takes_over(void **state)
+{
+    struct scene *scene = *state;
+    int64_t other = add_node(scene, "node-2", "default");
+    (void)enqueue_for(scene, "acme", NULL);
+    assert_int_equal(claim_as(scene, other, "default", 10).count, 1);
+    (void)run(scene->a, "UPDATE weir.nodes SET expires_at = 0 WHERE id = %lld", (long long)other);
+    assert_int_equal(recover(scene).handed_over, 1); /* else there is nothing to wait for */
+    const char *id = enqueue_for(scene, "beta", NULL);
+    other = add_node(scene, "node-3", "default");
+    (void)run(scene->a, "BEGIN");
+    (void)run(scene->a, "SELECT 1 FROM weir.nodes WHERE id = %lld FOR UPDATE", (long long)scene->node);
+    run_into(scene->b, CLAIM_SQL, (long long)scene->node, "default");
+    (void)run(scene->a, "SELECT weir.freshen_lanes('0', 100)");
+    assert_string_equal(run(scene->a, CLAIM_SQL, (long long)other, "default"), "2");
+    (void)run(scene->a, "UPDATE weir.nodes SET expires_at = 0 WHERE id = %lld", (long long)other);
+    (void)run(scene->a, "SELECT weir.recover(NULL, '{}', '{}', '{}', 5, 500)");
+    (void)run(scene->a, "COMMIT");
+    assert_string_equal(answer(scene->b), "2");
+    assert_string_equal(
+        run(scene->a,
+            "SELECT q.claimed_at >= max(e.at) AND count(*) = 1 FROM weir.workflow_execution_queue q, "
+            "weir.workflow_execution_events e WHERE q.id = '%s' AND e.execution_id = q.id AND e.event = 'claim' "
+            "GROUP BY q.claimed_at",
+            id),
+        "t");
+}
+
 static void an_enqueue_that_is_undone_leaves_nothing(void **state)
 {
     struct scene *scene = *state;
@@ -677,6 +706,7 @@ int main(void)
         SCENE_TEST(nothing_is_claimed_before_it_was_enqueued),
         SCENE_TEST(a_lane_that_is_opened_slowly_is_found_at_once),
         SCENE_TEST(no_claim_is_dated_before_the_end_that_made_room),
+        SCENE_TEST(a_takeover_is_dated_after_the_claim_that_it_takes_over),
         SCENE_TEST(an_enqueue_that_is_undone_leaves_nothing),
         SCENE_TEST(a_slot_freed_during_a_fold_opens_the_lane),
         SCENE_TEST(an_end_before_the_lanes_next_turn_needs_no_wake_up),
