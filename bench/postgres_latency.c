@@ -14,7 +14,8 @@ static void measure(struct bench *bench, struct postgres_server *server)
     struct sync_probe probe;
     double *delays = calloc(count, sizeof *delays);
     double *syncs = calloc(count, sizeof *syncs);
-    BENCH_CHECK(delays != NULL && syncs != NULL);
+    double *enqueues = calloc(count, sizeof *enqueues);
+    BENCH_CHECK(delays != NULL && syncs != NULL && enqueues != NULL);
     sync_probe_open(&probe, bench);
     postgres_scene_open(&scene, server, "starts", true);
     fixture_workspaces(scene.store, 0, 1, "enterprise");
@@ -22,7 +23,9 @@ static void measure(struct bench *bench, struct postgres_server *server)
     postgres_nodes_go(&node, 1);
     for (size_t i = 0; i < count + 10; i++) { /* the first ten: everything is connected and planned then */
         bench_pause(STARTS_PAUSE_SECONDS);
+        double began = bench_now();
         starts_enqueue(starts, scene.store, fixture_workspace(0), i);
+        enqueues[i < 10 ? 0 : i - 10] = bench_now() - began;
         starts_await(starts, i);
         bench_pause(STARTS_PAUSE_SECONDS);
         syncs[i < 10 ? 0 : i - 10] = sync_probe_once(&probe);
@@ -36,6 +39,8 @@ static void measure(struct bench *bench, struct postgres_server *server)
                  VALUE_AT_MOST, 2);
     bench_report(bench, "pg start delay, other process: p99", bench_percentile(delays, count, 0.99) / 1000, "ms", sync_ms,
                  VALUE_AT_MOST, 20);
+    bench_note(bench, "pg enqueue of one: p50", bench_percentile(enqueues, count, 0.5) * 1000, "ms");
+    free(enqueues);
     free(delays);
     free(syncs);
 }

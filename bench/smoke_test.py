@@ -64,7 +64,8 @@ FIGURES = {
         "pg poll, 20k full ones: time", "pg poll, 20k full ones: buffers"],
     "postgres-latency": [
         "pg sync beside the starts: p50", "pg sync beside the starts: p99",
-        "pg start delay, other process: p50", "pg start delay, other process: p99"],
+        "pg start delay, other process: p50", "pg start delay, other process: p99",
+        "pg enqueue of one: p50"],
     "postgres-backlog": [
         *("pg claim of 10, %s pending: %s" % (rows, kind) for rows in ("1k", "100k", "1M", "10M")
           for kind in ("time", "buffers"))],

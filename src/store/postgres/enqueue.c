@@ -1,4 +1,10 @@
-/* Enqueueing a set: one statement per chunk, a row per request (enqueue_set in migrations/). */
+/* Enqueueing a set: one statement per chunk, a row per request (enqueue_set in migrations/).
+ *
+ * What is alone and starts now is seen by the nodes before it is on disk, and its enqueue waits for the disk while they
+ * claim it. Nothing starts too soon by that: a claim that sees it commits behind it in the server's log, so it is on disk
+ * before the claim is. With an idempotency key it is not done, because another enqueue could be told of a duplicate that a
+ * crash of the server then undoes.
+ */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -135,14 +141,43 @@ static void take_answer(const struct enqueue *enqueue, size_t at, const PGresult
     text_copy(answer->id, sizeof answer->id, id);
 }
 
+/* Until what the server process `backend` committed is on disk. Unknown when it can only be said of another process: this
+ * one may have gone with its server, and what it had not yet written with it. */
+static enum weir_status flush(struct link *link, int64_t backend, struct weir_error *error)
+{
+    PGresult *result = NULL;
+    struct weir_error why = {.message = "the connection was lost"};
+    bool same = link_write(link, &why, &result, QUERY_FLUSH, "") == WEIR_OK && result_int(result, 0, 0) == backend;
+    PQclear(result);
+    if (same) {
+        return WEIR_OK;
+    }
+    error_set(error, WEIR_COMMIT_UNKNOWN, "the store %s did not confirm that it is on disk: %s", link->address->shown,
+              why.message);
+    error_hint(error, "it may or may not have been done; the same call may be repeated");
+    return WEIR_COMMIT_UNKNOWN;
+}
+
 /* One request alone, which is how most programs enqueue, goes without arrays. */
 static enum weir_status send_one(const struct chunk *chunk, struct link *link, PGresult **ret_result,
                                  struct weir_error *error)
 {
     const int64_t *run_at_us = chunk->run_ats[0] == 0 ? NULL : &chunk->run_ats[0];
-    return link_write(link, error, ret_result, QUERY_ENQUEUE_ONE, "uttbttdpt", chunk->ids[0], chunk->workspaces[0],
-                      chunk->workflows[0], chunk->params[0].data, chunk->params[0].length, chunk->keys[0], chunk->groups[0],
-                      chunk->priorities[0], run_at_us, chunk->default_groups[0]);
+    bool ahead = chunk->keys[0] == NULL && run_at_us == NULL && !link->in_transaction;
+    PGresult *result = NULL;
+    enum weir_status status =
+        link_write(link, error, &result, QUERY_ENQUEUE_ONE, "uttbttdpto", chunk->ids[0], chunk->workspaces[0],
+                   chunk->workflows[0], chunk->params[0].data, chunk->params[0].length, chunk->keys[0], chunk->groups[0],
+                   chunk->priorities[0], run_at_us, chunk->default_groups[0], (int)ahead);
+    if (status == WEIR_OK && ahead && status_of_name(result_text(result, 0, 0)) == WEIR_OK) {
+        status = flush(link, result_int(result, 0, 6), error);
+    }
+    if (status != WEIR_OK) {
+        PQclear(result);
+        return status;
+    }
+    *ret_result = result;
+    return WEIR_OK;
 }
 
 static enum weir_status send_many(const struct chunk *chunk, struct link *link, PGresult **ret_result,
@@ -186,13 +221,16 @@ static enum weir_status send_all(struct link *link, void *context, struct weir_e
         from = fill_chunk(enqueue, from);
         status = send_chunk(enqueue, link, error);
     }
+    if (status == WEIR_OK && enqueue->repeated) { /* what is there already may not be on disk yet */
+        status = link_run(link, error, NULL, QUERY_FLUSH, "");
+    }
     return status;
 }
 
 static enum weir_status send_set(struct enqueue *enqueue, struct weir_error *error)
 {
     struct link *link = &enqueue->store->link;
-    if (fill_chunk(enqueue, 0) == enqueue->count) {
+    if (fill_chunk(enqueue, 0) == enqueue->count && !enqueue->repeated) {
         return send_chunk(enqueue, link, error); /* a statement on its own is a transaction */
     }
     return link_transaction(link, send_all, enqueue, error);
@@ -250,9 +288,10 @@ static enum weir_status enqueue_all(struct enqueue *enqueue, struct weir_error *
     }
     make_ids(enqueue);
     status = send_set(enqueue, error);
-    if (status == WEIR_COMMIT_UNKNOWN) {
+    if (status == WEIR_COMMIT_UNKNOWN) { /* which it stays unless the second answer arrives */
+        struct weir_error second;
         enqueue->repeated = true;
-        status = send_set(enqueue, error);
+        status = send_set(enqueue, &second) == WEIR_OK ? WEIR_OK : WEIR_COMMIT_UNKNOWN;
     }
     if (status == WEIR_OK) {
         suggest_names(enqueue);

@@ -8,10 +8,16 @@ FROM :schema.enqueue_set($1, $2, $3, $4, $5, $6, $7, $8, ARRAY(SELECT nullif(u.r
                                                           ORDER BY u.place), $10) e
 ORDER BY e.place;
 
--- The same for one request whose id was not given. $8 run_at (NULL = now), $9 the group where neither $6 nor the definition names one
+-- The same for one request whose id was not given. $8 run_at (NULL = now), $9 the group where neither $6 nor the definition names one,
+-- $10 whether nodes see it before it is on disk; then `flush` must follow in the same server process.
 -- name: enqueue_one
-SELECT e.status, e.id, e.duplicate, e.message, e.hint, :schema.store_time()
+SELECT e.status, e.id, e.duplicate, e.message, e.hint, :schema.store_time(), pg_backend_pid(),
+       CASE WHEN $10 THEN set_config('synchronous_commit', 'off', true) END
 FROM :schema.enqueue_one($1, $2, $3, $4, $5, $6, $7, $8, $9) e;
+
+-- Its transaction writes to the log, so its commit waits for the disk, and with it all that was committed before.
+-- name: flush
+SELECT pg_backend_pid(), pg_logical_emit_message(true, 'weir', '');
 
 -- On a caller's own connection. $6 microseconds, 0 = now.
 -- name: try_enqueue

@@ -1,9 +1,12 @@
 /* Enqueueing from C on PostgreSQL: sets whose answer is lost or whose statement fails, and a caller's own connection. */
 #include <libpq-fe.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "store/postgres/postgres.h"
 #include "support/postgres_server.h"
@@ -171,6 +174,159 @@ static void one_whose_answer_was_lost_is_enqueued_once(void **state)
     assert_string_equal(ask("SELECT count(*) FROM weir.executions"), "2");
 }
 
+/* --- what nodes see before it is on disk --- */
+
+/* The process that writes to disk what others committed without waiting for it. */
+static pid_t log_writer(void)
+{
+    return (pid_t)strtol(ask("SELECT pid FROM pg_stat_activity WHERE backend_type = 'walwriter'"), NULL, 10);
+}
+
+/* A server that loses a process so forgets all that it had only in memory. */
+static void crash_server(pid_t process)
+{
+    char database_url[URL_SIZE];
+    char began[64];
+    int64_t until_us = clock_boot(clock_system()) + PATIENT_US;
+    static const char question[] = "SELECT backend_start FROM pg_stat_activity WHERE backend_type = 'checkpointer'";
+    (void)snprintf(began, sizeof began, "%s", ask(question));
+    postgres_server_url(&server, "postgres", database_url, sizeof database_url);
+    assert_int_equal(kill(process, SIGKILL), 0);
+    for (;;) {
+        PGconn *connection = PQconnectdb(database_url);
+        PGresult *result = PQstatus(connection) == CONNECTION_OK ? PQexec(connection, question) : NULL;
+        bool is_back = PQresultStatus(result) == PGRES_TUPLES_OK && strcmp(PQgetvalue(result, 0, 0), began) != 0;
+        PQclear(result);
+        PQfinish(connection);
+        if (is_back) {
+            return;
+        }
+        assert_true(clock_boot(clock_system()) < until_us);
+        struct timespec pause = {.tv_nsec = 5 * 1000 * 1000};
+        (void)nanosleep(&pause, NULL);
+    }
+}
+
+/* This program again, as an enqueuer that stops at a point of its way; its id is what it prints. */
+static int enqueue_as_child(const char *url, const char *key)
+{
+    struct enqueue_request request = {.workspace = "acme", .workflow = "hello", .idempotency_key = key};
+    struct enqueue_result result;
+    struct store *store = NULL;
+    struct weir_error error;
+    struct store_options options = {.url = url, .deadline_us = PATIENT_US};
+    if (store_open(&options, &store, &error) != WEIR_OK || store_enqueue(store, &request, 1, &result, &error) != WEIR_OK) {
+        fprintf(stderr, "%s\n", error.message);
+        return 1;
+    }
+    store_close(store);
+    return result.status == WEIR_OK && !result.duplicate && puts(result.id) >= 0 ? 0 : 2;
+}
+
+static pid_t start_enqueuer(const char *failpoint, const char *key, FILE **ret_output)
+{
+    char url[URL_SIZE];
+    int how = 0;
+    int ends[2];
+    (void)snprintf(url, sizeof url, "postgres://weir@127.0.0.1:%d/postgres?sslmode=disable", server.port);
+    assert_int_equal(pipe(ends), 0);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        char *arguments[] = {(char *)"enqueue_test", url, (char *)key, NULL};
+        (void)dup2(ends[1], STDOUT_FILENO);
+        (void)setenv("WEIR_FAILPOINT", failpoint, 1);
+        (void)execv("/proc/self/exe", arguments);
+        _exit(127);
+    }
+    (void)close(ends[1]);
+    *ret_output = fdopen(ends[0], "r");
+    assert_non_null(*ret_output);
+    assert_int_equal(waitpid(child, &how, WUNTRACED), child);
+    assert_true(WIFSTOPPED(how));
+    return child;
+}
+
+static void finish_enqueuer(pid_t child, FILE *output, char id[UUID_TEXT_MAX + 1])
+{
+    int how = 0;
+    assert_int_equal(kill(child, SIGCONT), 0);
+    assert_int_equal(waitpid(child, &how, 0), child);
+    assert_true(WIFEXITED(how));
+    assert_int_equal(WEXITSTATUS(how), 0);
+    assert_non_null(fgets(id, UUID_TEXT_MAX + 1, output));
+    id[strcspn(id, "\n")] = '\0';
+    (void)fclose(output);
+}
+
+/* The server crashes between the two: what was seen is gone, the enqueuer finds out and makes it again. */
+static void what_a_crash_undoes_before_it_is_confirmed_is_enqueued_again(void **state)
+{
+    char id[UUID_TEXT_MAX + 1];
+    FILE *output = NULL;
+    pid_t writer = log_writer();
+    (void)state;
+    assert_int_equal(kill(writer, SIGSTOP), 0);
+    pid_t child = start_enqueuer("before_commit:stop:2", NULL, &output);
+    assert_string_equal(ask("SELECT count(*) FROM weir.workflow_execution_queue"), "1");
+    crash_server(writer);
+    assert_string_equal(ask("SELECT count(*) FROM weir.executions"), "0");
+    finish_enqueuer(child, output, id);
+    assert_string_equal(ask("SELECT id FROM weir.executions"), id);
+}
+
+/* With nobody else to write it to the disk. */
+static void what_is_confirmed_outlives_a_crash(void **state)
+{
+    struct scene *scene = *state;
+    struct enqueue_request request = {.workspace = "acme", .workflow = "hello"};
+    struct enqueue_result result;
+    pid_t writer = log_writer();
+    assert_int_equal(kill(writer, SIGSTOP), 0);
+    assert_int_equal(store_enqueue(scene->store, &request, 1, &result, &scene->error), WEIR_OK);
+    crash_server(writer);
+    assert_string_equal(ask("SELECT id FROM weir.executions"), result.id);
+}
+
+/* Somebody else could be told of the duplicate. */
+static void a_key_is_on_disk_before_it_is_seen(void **state)
+{
+    char id[UUID_TEXT_MAX + 1];
+    FILE *output = NULL;
+    pid_t writer = log_writer();
+    (void)state;
+    assert_int_equal(kill(writer, SIGSTOP), 0);
+    pid_t child = start_enqueuer("after_commit:stop:1", "key", &output);
+    crash_server(writer);
+    assert_string_equal(ask("SELECT idempotency_key FROM weir.executions"), "key");
+    finish_enqueuer(child, output, id);
+    assert_string_equal(ask("SELECT id FROM weir.executions"), id);
+}
+
+/* A server that refuses to say it. */
+static void what_is_not_confirmed_is_told_as_unknown(void **state)
+{
+    struct scene *scene = *state;
+    struct enqueue_request request = {.workspace = "acme", .workflow = "hello"};
+    struct enqueue_result result;
+    char url[URL_SIZE];
+    struct store *store = NULL;
+    (void)ask("DROP ROLE IF EXISTS confined");
+    (void)ask("CREATE ROLE confined LOGIN; GRANT USAGE ON SCHEMA weir TO confined;"
+              "GRANT ALL ON ALL TABLES IN SCHEMA weir TO confined; GRANT ALL ON ALL SEQUENCES IN SCHEMA weir TO confined;"
+              "REVOKE EXECUTE ON FUNCTION pg_catalog.pg_logical_emit_message(boolean, text, text) FROM PUBLIC");
+    (void)snprintf(url, sizeof url, "postgres://confined@127.0.0.1:%d/postgres?sslmode=disable", server.port);
+    struct store_options options = {.url = url, .deadline_us = PATIENT_US};
+    assert_int_equal(store_open(&options, &store, &scene->error), WEIR_OK);
+    assert_int_equal(store_enqueue(store, &request, 1, &result, &scene->error), WEIR_COMMIT_UNKNOWN);
+    assert_non_null(strstr(scene->error.message, "pg_logical_emit_message"));
+    assert_non_null(strstr(scene->error.hint, "may or may not"));
+    store_close(store);
+    (void)ask("GRANT EXECUTE ON FUNCTION pg_catalog.pg_logical_emit_message(boolean, text, text) TO PUBLIC;"
+              "DROP OWNED BY confined; DROP ROLE confined");
+    assert_string_equal(ask("SELECT count(*) FROM weir.executions"), "1");
+}
+
 static void a_large_set_is_one_transaction(void **state)
 {
     struct scene *scene = *state;
@@ -298,11 +454,19 @@ static void all_of_a_request_arrives_also_without_blocking(void **state)
     free(params);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    if (argc > 1) {
+        return enqueue_as_child(argv[1], argv[2]);
+    }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_set_whose_answer_was_lost_is_enqueued_once, open_scene, close_scene),
         cmocka_unit_test_setup_teardown(one_whose_answer_was_lost_is_enqueued_once, open_scene, close_scene),
+        cmocka_unit_test_setup_teardown(what_a_crash_undoes_before_it_is_confirmed_is_enqueued_again, open_scene,
+                                        close_scene),
+        cmocka_unit_test_setup_teardown(what_is_confirmed_outlives_a_crash, open_scene, close_scene),
+        cmocka_unit_test_setup_teardown(a_key_is_on_disk_before_it_is_seen, open_scene, close_scene),
+        cmocka_unit_test_setup_teardown(what_is_not_confirmed_is_told_as_unknown, open_scene, close_scene),
         cmocka_unit_test_setup_teardown(a_large_set_is_one_transaction, open_scene, close_scene),
         cmocka_unit_test_setup_teardown(a_connection_that_cannot_carry_it_is_refused_and_left_alone, open_scene,
                                         close_scene),
