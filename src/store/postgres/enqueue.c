@@ -3,7 +3,8 @@
  * What is alone and starts now is seen by the nodes before it is on disk, and its enqueue waits for the disk while they
  * claim it. Nothing starts too soon by that: a claim that sees it commits behind it in the server's log, so it is on disk
  * before the claim is. With an idempotency key it is not done, because another enqueue could be told of a duplicate that a
- * crash of the server then undoes.
+ * crash of the server then undoes; nor behind a pooler, where the next statement may meet another server process, which
+ * cannot answer for the first.
  */
 #include <ctype.h>
 #include <stdlib.h>
@@ -163,7 +164,7 @@ static enum weir_status send_one(const struct chunk *chunk, struct link *link, P
                                  struct weir_error *error)
 {
     const int64_t *run_at_us = chunk->run_ats[0] == 0 ? NULL : &chunk->run_ats[0];
-    bool ahead = chunk->keys[0] == NULL && run_at_us == NULL && !link->in_transaction;
+    bool ahead = chunk->keys[0] == NULL && run_at_us == NULL && !link->in_transaction && !link->address->pooled;
     PGresult *result = NULL;
     enum weir_status status =
         link_write(link, error, &result, QUERY_ENQUEUE_ONE, "uttbttdpto", chunk->ids[0], chunk->workspaces[0],

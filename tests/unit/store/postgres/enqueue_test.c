@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -223,17 +224,18 @@ static int enqueue_as_child(const char *url, const char *key)
     return result.status == WEIR_OK && !result.duplicate && puts(result.id) >= 0 ? 0 : 2;
 }
 
-static pid_t start_enqueuer(const char *failpoint, const char *key, FILE **ret_output)
+static pid_t start_enqueuer(const char *failpoint, const char *parameter, const char *key, FILE **ret_output)
 {
     char url[URL_SIZE];
     int how = 0;
     int ends[2];
-    (void)snprintf(url, sizeof url, "postgres://weir@127.0.0.1:%d/postgres?sslmode=disable", server.port);
+    (void)snprintf(url, sizeof url, "postgres://weir@127.0.0.1:%d/postgres?%s", server.port, parameter);
     assert_int_equal(pipe(ends), 0);
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
         char *arguments[] = {(char *)"enqueue_test", url, (char *)key, NULL};
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* else a test that fails leaves it stopped */
         (void)dup2(ends[1], STDOUT_FILENO);
         (void)setenv("WEIR_FAILPOINT", failpoint, 1);
         (void)execv("/proc/self/exe", arguments);
@@ -267,7 +269,7 @@ static void what_a_crash_undoes_before_it_is_confirmed_is_enqueued_again(void **
     pid_t writer = log_writer();
     (void)state;
     assert_int_equal(kill(writer, SIGSTOP), 0);
-    pid_t child = start_enqueuer("before_commit:stop:2", NULL, &output);
+    pid_t child = start_enqueuer("before_commit:stop:2", "pooler=none", NULL, &output);
     assert_string_equal(ask("SELECT count(*) FROM weir.workflow_execution_queue"), "1");
     crash_server(writer);
     assert_string_equal(ask("SELECT count(*) FROM weir.executions"), "0");
@@ -296,9 +298,24 @@ static void a_key_is_on_disk_before_it_is_seen(void **state)
     pid_t writer = log_writer();
     (void)state;
     assert_int_equal(kill(writer, SIGSTOP), 0);
-    pid_t child = start_enqueuer("after_commit:stop:1", "key", &output);
+    pid_t child = start_enqueuer("after_commit:stop:1", "pooler=none", "key", &output);
     crash_server(writer);
     assert_string_equal(ask("SELECT idempotency_key FROM weir.executions"), "key");
+    finish_enqueuer(child, output, id);
+    assert_string_equal(ask("SELECT id FROM weir.executions"), id);
+}
+
+/* Another server process could not tell whether it is. */
+static void behind_a_pooler_it_is_on_disk_before_it_is_seen(void **state)
+{
+    char id[UUID_TEXT_MAX + 1];
+    FILE *output = NULL;
+    pid_t writer = log_writer();
+    (void)state;
+    assert_int_equal(kill(writer, SIGSTOP), 0);
+    pid_t child = start_enqueuer("after_commit:stop:1", "pooler=transaction", NULL, &output);
+    crash_server(writer);
+    assert_string_equal(ask("SELECT count(*) FROM weir.executions"), "1");
     finish_enqueuer(child, output, id);
     assert_string_equal(ask("SELECT id FROM weir.executions"), id);
 }
@@ -478,6 +495,7 @@ int main(int argc, char **argv)
                                         close_scene),
         cmocka_unit_test_setup_teardown(what_is_confirmed_outlives_a_crash, open_scene, close_scene),
         cmocka_unit_test_setup_teardown(a_key_is_on_disk_before_it_is_seen, open_scene, close_scene),
+        cmocka_unit_test_setup_teardown(behind_a_pooler_it_is_on_disk_before_it_is_seen, open_scene, close_scene),
         cmocka_unit_test_setup_teardown(what_is_not_confirmed_is_told_as_unknown, open_scene, close_scene),
         cmocka_unit_test_setup_teardown(a_large_set_is_one_transaction, open_scene, close_scene),
         cmocka_unit_test_setup_teardown(a_connection_that_cannot_carry_it_is_refused_and_left_alone, open_scene,
