@@ -177,10 +177,13 @@ static void one_whose_answer_was_lost_is_enqueued_once(void **state)
 
 /* --- what nodes see before it is on disk --- */
 
-/* The process that writes to disk what others committed without waiting for it. */
-static pid_t log_writer(void)
+/* The process that writes to disk what others committed without waiting for it; nobody does from now on. */
+static pid_t stop_log_writer(void)
 {
-    return (pid_t)strtol(ask("SELECT pid FROM pg_stat_activity WHERE backend_type = 'walwriter'"), NULL, 10);
+    pid_t writer = (pid_t)strtol(ask("SELECT pid FROM pg_stat_activity WHERE backend_type = 'walwriter'"), NULL, 10);
+    assert_true(writer > 0);
+    assert_int_equal(kill(writer, SIGSTOP), 0);
+    return writer;
 }
 
 /* A server that loses a process so forgets all that it had only in memory. */
@@ -196,7 +199,7 @@ static void crash_server(pid_t process)
     for (;;) {
         PGconn *connection = PQconnectdb(database_url);
         PGresult *result = PQstatus(connection) == CONNECTION_OK ? PQexec(connection, question) : NULL;
-        bool is_back = PQresultStatus(result) == PGRES_TUPLES_OK && strcmp(PQgetvalue(result, 0, 0), began) != 0;
+        bool is_back = PQntuples(result) == 1 && strcmp(PQgetvalue(result, 0, 0), began) != 0;
         PQclear(result);
         PQfinish(connection);
         if (is_back) {
@@ -266,9 +269,8 @@ static void what_a_crash_undoes_before_it_is_confirmed_is_enqueued_again(void **
 {
     char id[UUID_TEXT_MAX + 1];
     FILE *output = NULL;
-    pid_t writer = log_writer();
+    pid_t writer = stop_log_writer();
     (void)state;
-    assert_int_equal(kill(writer, SIGSTOP), 0);
     pid_t child = start_enqueuer("before_commit:stop:2", "pooler=none", NULL, &output);
     assert_string_equal(ask("SELECT count(*) FROM weir.workflow_execution_queue"), "1");
     crash_server(writer);
@@ -283,41 +285,38 @@ static void what_is_confirmed_outlives_a_crash(void **state)
     struct scene *scene = *state;
     struct enqueue_request request = {.workspace = "acme", .workflow = "hello"};
     struct enqueue_result result;
-    pid_t writer = log_writer();
-    assert_int_equal(kill(writer, SIGSTOP), 0);
+    pid_t writer = stop_log_writer();
     assert_int_equal(store_enqueue(scene->store, &request, 1, &result, &scene->error), WEIR_OK);
     crash_server(writer);
     assert_string_equal(ask("SELECT id FROM weir.executions"), result.id);
 }
 
-/* Somebody else could be told of the duplicate. */
-static void a_key_is_on_disk_before_it_is_seen(void **state)
+/* The server crashes as soon as the enqueue has committed. */
+static void assert_on_disk_when_seen(const char *parameter, const char *key)
 {
     char id[UUID_TEXT_MAX + 1];
     FILE *output = NULL;
-    pid_t writer = log_writer();
-    (void)state;
-    assert_int_equal(kill(writer, SIGSTOP), 0);
-    pid_t child = start_enqueuer("after_commit:stop:1", "pooler=none", "key", &output);
+    pid_t writer = stop_log_writer();
+    pid_t child = start_enqueuer("after_commit:stop:1", parameter, key, &output);
     crash_server(writer);
-    assert_string_equal(ask("SELECT idempotency_key FROM weir.executions"), "key");
+    assert_string_equal(ask("SELECT count(*) FROM weir.executions"), "1");
+    assert_string_equal(ask("SELECT idempotency_key FROM weir.executions"), key == NULL ? "" : key);
     finish_enqueuer(child, output, id);
     assert_string_equal(ask("SELECT id FROM weir.executions"), id);
+}
+
+/* Somebody else could be told of the duplicate. */
+static void a_key_is_on_disk_before_it_is_seen(void **state)
+{
+    (void)state;
+    assert_on_disk_when_seen("pooler=none", "key");
 }
 
 /* Another server process could not tell whether it is. */
 static void behind_a_pooler_it_is_on_disk_before_it_is_seen(void **state)
 {
-    char id[UUID_TEXT_MAX + 1];
-    FILE *output = NULL;
-    pid_t writer = log_writer();
     (void)state;
-    assert_int_equal(kill(writer, SIGSTOP), 0);
-    pid_t child = start_enqueuer("after_commit:stop:1", "pooler=transaction", NULL, &output);
-    crash_server(writer);
-    assert_string_equal(ask("SELECT count(*) FROM weir.executions"), "1");
-    finish_enqueuer(child, output, id);
-    assert_string_equal(ask("SELECT id FROM weir.executions"), id);
+    assert_on_disk_when_seen("pooler=transaction", NULL);
 }
 
 /* What may write to the log has one more argument since PostgreSQL 17. */
