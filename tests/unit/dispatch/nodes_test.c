@@ -197,6 +197,36 @@ static void what_changes_during_a_heartbeat_is_told_by_the_next_at_once(void **s
     assert_in_range(told_us - went_us, 0, SECOND / 100);
 }
 
+static int64_t told_away; /* the node that said last that its engine is away */
+
+static enum weir_status note_away(struct store *store, int64_t node, struct node_beat *beat, struct weir_error *error)
+{
+    told_away = beat->engine_reachable ? told_away : node;
+    return count_beat(store, node, beat, error);
+}
+
+/* Its new row says that the engine can be reached, until somebody says otherwise. */
+static void who_stands_up_without_its_engine_says_so_at_once(void **state)
+{
+    struct bench *bench = *state;
+    struct recover_options options = {.handovers_max = 5, .limit = 10};
+    struct recover_result result;
+    watch(bench);
+    watched_driver.node_beat = note_away;
+    start_node(bench);
+    engine_report(bench->engine, report_new(REPORT_ENGINE_DOWN, "", 0));
+    pass(bench, SECOND);
+    int64_t before = node_id(bench->node);
+    assert_int_equal(told_away, before);
+    bench->now_us += 2 * LEASE_SECONDS * SECOND;
+    assert_int_equal(store_recover(bench->store, &options, &result, NULL), WEIR_OK);
+    assert_int_equal(result.nodes, 1);
+    pass(bench, SECOND / 10);
+    assert_int_equal(bench->counts[EVENT_LEASE_LOST], 1);
+    assert_true(node_id(bench->node) > before);
+    assert_int_equal(told_away, node_id(bench->node));
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_bench, close_bench)
 
 int main(void)
@@ -207,6 +237,7 @@ int main(void)
         TEST(a_recovery_that_cannot_go_on_is_not_repeated_at_once),
         TEST(who_was_away_takes_nobody_for_dead_within_a_lease),
         TEST(what_changes_during_a_heartbeat_is_told_by_the_next_at_once),
+        TEST(who_stands_up_without_its_engine_says_so_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
