@@ -19,6 +19,16 @@ static bool all_have_ended(struct scene *scene)
     return all;
 }
 
+/* An assertion that fails in it ends it; else it would go on with the other tests beside its parent. */
+static pid_t fork_child(void)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        (void)setenv("CMOCKA_TEST_ABORT", "1", 1);
+    }
+    return child;
+}
+
 static void claim_and_complete_until_dry(struct scene *scene, int number)
 {
     char name[32];
@@ -57,7 +67,7 @@ static void processes_share_a_file_with_exact_caps(void **state)
     driver_guard_caps(&scene->driver);
     store_close(scene->store);
     for (int i = 0; i < PROCESSES; i++) {
-        children[i] = fork();
+        children[i] = fork_child();
         assert_true(children[i] >= 0);
         if (children[i] == 0) {
             claim_and_complete_until_dry(scene, i);
@@ -144,7 +154,7 @@ static void a_writer_killed_at_any_moment_leaves_a_whole_file(void **state)
     test_seed(&random, "kill -9 of a writer");
     for (int i = 0; i < KILLS; i++) {
         store_close(scene->store);
-        pid_t child = fork();
+        pid_t child = fork_child();
         assert_true(child >= 0);
         if (child == 0) {
             write_until_killed(scene, promises);
