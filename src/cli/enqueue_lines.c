@@ -108,18 +108,24 @@ static enum weir_status rehearse_set(struct intake *intake, struct weir_error *e
     return WEIR_OK;
 }
 
-/* Sends the open set. An answer that was lost is asked for once more: the ids are the same, so nothing is done twice. */
+enum weir_status enqueue_surely(struct store *store, const struct enqueue_request *requests, size_t count,
+                                struct enqueue_result *results, struct weir_error *error)
+{
+    enum weir_status status = store_enqueue(store, requests, count, results, error);
+    if (status == WEIR_COMMIT_UNKNOWN) {
+        struct weir_error second;
+        status = store_enqueue(store, requests, count, results, &second) == WEIR_OK ? WEIR_OK : WEIR_COMMIT_UNKNOWN;
+    }
+    return status;
+}
+
+/* Sends the open set. */
 static enum weir_status send_set(struct intake *intake, struct weir_error *error)
 {
     enum weir_status status = WEIR_OK;
     if (intake->count > 0 && !intake->is_dry_run) {
-        for (int tries = 0; tries < 2; tries++) {
-            memset(intake->results, 0, intake->count * sizeof intake->results[0]);
-            status = store_enqueue(intake->store, intake->requests, intake->count, intake->results, error);
-            if (status != WEIR_COMMIT_UNKNOWN) {
-                break;
-            }
-        }
+        memset(intake->results, 0, intake->count * sizeof intake->results[0]);
+        status = enqueue_surely(intake->store, intake->requests, intake->count, intake->results, error);
         if (status != WEIR_OK) {
             return status;
         }
@@ -259,6 +265,20 @@ static enum weir_status run_intake(struct intake *intake, struct weir_error *err
 
 /* --- the end --- */
 
+/* Where the next command begins. */
+static void hint_at_rest(const struct intake *intake, enum weir_status status, struct weir_error *error)
+{
+    int64_t next = intake->settled_line + 1;
+    if (status != WEIR_COMMIT_UNKNOWN) {
+        error_hint(error, "nothing behind line %" PRId64 " is enqueued; go on with: tail -n +%" PRId64, next - 1, next);
+    } else {
+        error_hint(error,
+                   "`weir show %s` tells whether lines %" PRId64 " to %" PRId64
+                   " are enqueued, as a whole or not at all; go on with: tail -n +%" PRId64 " if they are, else +%" PRId64,
+                   intake->requests[0].id, next, intake->line, intake->line + 1, next);
+    }
+}
+
 static enum weir_status tell_end(struct intake *intake, enum weir_status status, struct weir_error *error)
 {
     struct output *output = intake->invocation->output;
@@ -269,8 +289,7 @@ static enum weir_status tell_end(struct intake *intake, enum weir_status status,
     if (status != WEIR_OK) {
         error_prefix(error, "lines up to %" PRId64 " are done (%" PRId64 " enqueued, %" PRId64 " refused)",
                      intake->settled_line, intake->enqueued, intake->refused);
-        error_hint(error, "nothing behind line %" PRId64 " is enqueued%s; go on with: tail -n +%" PRId64,
-                   intake->settled_line, status == WEIR_COMMIT_UNKNOWN ? " for certain" : "", intake->settled_line + 1);
+        hint_at_rest(intake, status, error);
         return status;
     }
     if (interrupt_count() > 0) {

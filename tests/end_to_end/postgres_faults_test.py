@@ -256,6 +256,30 @@ def the_server_has_no_connection_left_for_another_node(weir):
     server.close()
 
 
+def an_enqueue_that_is_not_confirmed_says_how_to_look(weir):
+    """Repeated as it is it would be another execution, unless it has a key."""
+    server = _server()
+    name = server.database()
+    weir.environment['WEIR_STORE'] = server.url(name)
+    weir.make_store()
+    server.sql('CREATE FUNCTION public.wait() RETURNS trigger LANGUAGE plpgsql AS'
+               ' $$ BEGIN PERFORM pg_sleep(4); RETURN NULL; END $$;'
+               'CREATE CONSTRAINT TRIGGER wait AFTER INSERT ON weir.workflow_execution_queue DEFERRABLE INITIALLY DEFERRED'
+               ' FOR EACH ROW EXECUTE FUNCTION public.wait()', name)
+    alone = weir.run('enqueue', '-w', 'acme', 'hello', '--timeout', '1s', code=6)
+    id = re.search('hint: `weir show ([0-9a-f-]{36})` tells whether it was done', alone.err)
+    assert id and 'did not confirm' in alone.err, alone
+    lines = ''.join(json.dumps({'workspace': 'acme', 'workflow': 'hello'}) + '\n' for _ in range(3))
+    of_lines = weir.run('enqueue', '-', '--timeout', '1s', stdin=lines, code=6)
+    first = re.search('hint: `weir show ([0-9a-f-]{36})` tells whether lines 1 to 3 are enqueued, as a whole or not at all',
+                      of_lines.err)
+    assert first and 'tail -n +4 if they are, else +1' in of_lines.err, of_lines
+    under_key = weir.run('enqueue', '-w', 'acme', 'hello', '--idempotency-key', 'k', '--timeout', '1s', code=6)
+    assert 'hint: it may or may not have been done; the same call may be repeated' in under_key.err, under_key
+    for told in (id[1], first[1]):
+        wait_for('what was only slow', lambda told=told: weir.run('show', told).code == 0)
+
+
 if __name__ == '__main__':
     crash_test.POSTGRES = True
     sys.exit(run_tests(sys.modules[__name__], sys.argv[1]))

@@ -142,20 +142,20 @@ static void take_answer(const struct enqueue *enqueue, size_t at, const PGresult
     text_copy(answer->id, sizeof answer->id, id);
 }
 
-/* Until what the server process `backend` committed is on disk. Unknown when it can only be said of another process: this
- * one may have gone with its server, and what it had not yet written with it. */
-static enum weir_status flush(struct link *link, int64_t backend, struct weir_error *error)
+/* Until what the server process `backend` committed before connection `drops` was lost is on disk. Unknown when it can only
+ * be said of another process: this one may have gone with its server, and what it had not yet written with it. */
+static enum weir_status flush(struct link *link, int64_t backend, unsigned drops, struct weir_error *error)
 {
     PGresult *result = NULL;
     struct weir_error why = {.message = "the connection was lost"};
-    bool same = link_write(link, &why, &result, QUERY_FLUSH, "") == WEIR_OK && result_int(result, 0, 0) == backend;
+    bool same = link_write(link, &why, &result, QUERY_FLUSH, "") == WEIR_OK && result_int(result, 0, 0) == backend &&
+                link->drops == drops; /* another server may have the same numbers */
     PQclear(result);
     if (same) {
         return WEIR_OK;
     }
     error_set(error, WEIR_COMMIT_UNKNOWN, "the store %s did not confirm that it is on disk: %s", link->address->shown,
               why.message);
-    error_hint(error, "it may or may not have been done; the same call may be repeated");
     return WEIR_COMMIT_UNKNOWN;
 }
 
@@ -170,8 +170,9 @@ static enum weir_status send_one(const struct chunk *chunk, struct link *link, P
         link_write(link, error, &result, QUERY_ENQUEUE_ONE, "uttbttdpto", chunk->ids[0], chunk->workspaces[0],
                    chunk->workflows[0], chunk->params[0].data, chunk->params[0].length, chunk->keys[0], chunk->groups[0],
                    chunk->priorities[0], run_at_us, chunk->default_groups[0], (int)ahead);
+    unsigned drops = link->drops;
     if (status == WEIR_OK && ahead && status_of_name(result_text(result, 0, 0)) == WEIR_OK) {
-        status = flush(link, result_int(result, 0, 6), error);
+        status = flush(link, result_int(result, 0, 6), drops, error);
     }
     if (status != WEIR_OK) {
         PQclear(result);
@@ -277,6 +278,22 @@ static void suggest_names(struct enqueue *enqueue)
     name_list_close(&workspaces);
 }
 
+/* What has neither a key nor an id of the caller's would be there twice. A set is there as a whole or not at all. */
+static void hint_at_unknown(const struct enqueue *enqueue, struct weir_error *error)
+{
+    const char *made = NULL;
+    for (size_t i = 0; i < enqueue->count && made == NULL; i++) {
+        const struct enqueue_request *request = &enqueue->requests[i];
+        bool is_own = request->id == NULL && request->idempotency_key == NULL && enqueue->ids[i][0] != '\0';
+        made = is_own ? enqueue->ids[i] : NULL;
+    }
+    if (made == NULL) {
+        error_hint(error, "it may or may not have been done; the same call may be repeated");
+    } else {
+        error_hint(error, "`weir show %s` tells whether it was done; with an idempotency key it could be repeated", made);
+    }
+}
+
 static enum weir_status enqueue_all(struct enqueue *enqueue, struct weir_error *error)
 {
     enum weir_status status = WEIR_OK;
@@ -293,6 +310,9 @@ static enum weir_status enqueue_all(struct enqueue *enqueue, struct weir_error *
         struct weir_error second;
         enqueue->repeated = true;
         status = send_set(enqueue, &second) == WEIR_OK ? WEIR_OK : WEIR_COMMIT_UNKNOWN;
+        if (status != WEIR_OK) {
+            hint_at_unknown(enqueue, error);
+        }
     }
     if (status == WEIR_OK) {
         suggest_names(enqueue);

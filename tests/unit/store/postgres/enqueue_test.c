@@ -348,7 +348,7 @@ static void what_is_not_confirmed_is_told_as_unknown(void **state)
     assert_int_equal(store_open(&options, &store, &scene->error), WEIR_OK);
     assert_int_equal(store_enqueue(store, &request, 1, &result, &scene->error), WEIR_COMMIT_UNKNOWN);
     assert_non_null(strstr(scene->error.message, "pg_logical_emit_message"));
-    assert_non_null(strstr(scene->error.hint, "may or may not"));
+    assert_non_null(strstr(scene->error.hint, "weir show ")); /* a repeated call would enqueue another */
     store_close(store);
     let_public_write_to_the_log("GRANT EXECUTE ON FUNCTION %s TO");
     (void)ask("DROP OWNED BY confined; DROP ROLE confined");
