@@ -12,6 +12,7 @@ import collections
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -19,6 +20,7 @@ import sys
 import tempfile
 import threading
 import time
+import traceback
 
 import crash_test
 from crash_test import RECORDER, ROOT, SEED, Scene
@@ -28,6 +30,8 @@ from waiting import LONG, SHORT, wait_for
 
 PROXY = os.path.abspath(os.environ.get('WEIR_PROXY_PROGRAM') or
                         os.path.join(ROOT, 'build', 'tests', 'end_to_end', 'proxy_program'))
+ENQUEUER = os.path.abspath(os.environ.get('WEIR_ENQUEUE_PROGRAM') or
+                           os.path.join(ROOT, 'build', 'tests', 'end_to_end', 'enqueue_program'))
 LEASE_SECONDS = 2
 PROGRESS_SECONDS = 120  # with no step at all in so long a time something hangs
 DRAIN_SECONDS = 300
@@ -140,12 +144,15 @@ class Producer(threading.Thread):
         try:
             while not self.done.is_set():
                 self.look()
-                if self.asked - self.ended_in_store < self.backlog:
+                if self.has_room():
                     self.enqueue()
                     self.cancel()
                 self.done.wait(0.2)
         except Exception as failure:  # pylint: disable=broad-except
             self.failure = failure
+
+    def has_room(self, more=0):
+        return self.asked + self.campaign.enqueuer.acknowledged - self.ended_in_store < self.backlog + more
 
     def look(self):
         found = self.campaign.ask(
@@ -185,6 +192,55 @@ class Producer(threading.Thread):
         self.campaign.weir.run('cancel', *chosen, '--yes', '-q')  # which may fail when the server is away
 
 
+class Enqueuer(threading.Thread):
+    """A program that enqueues one after the other, with no key to ask again with: what it is told is there must be there,
+    what was refused must not, and only what it was told is unknown may be either."""
+
+    def __init__(self, campaign):
+        super().__init__()
+        self.campaign, self.chance = campaign, random.Random(campaign.seed + 2)
+        self.acknowledged, self.maybe, self.failure = 0, {}, None
+        self.process = subprocess.Popen([ENQUEUER, campaign.url()], text=True, stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE)
+
+    def run(self):
+        try:
+            while not self.campaign.producer.done.wait(0.05):
+                if self.campaign.producer.has_room(BATCH):
+                    self.enqueue()
+            self.process.stdin.close()
+            assert self.process.wait(60) == 0
+        except Exception as failure:  # pylint: disable=broad-except
+            self.failure = failure
+
+    def enqueue(self):
+        line = {'workspace': self.chance.choice(self.campaign.workspaces), 'workflow': 'single'}
+        self.process.stdin.write(f'{line["workspace"]} {line["workflow"]}\n')
+        self.process.stdin.flush()
+        answer = self.process.stdout.readline().split()
+        if answer[0] == 'unknown':
+            self.maybe[re.search('[0-9a-f-]{36}', ' '.join(answer))[0]] = line
+        elif answer[0] != 'refused':
+            self.campaign.acknowledge([(answer[0], line)])
+            self.acknowledged += 1
+        self.campaign.count[f'enqueued alone: {answer[0] if len(answer) > 1 else "confirmed"}'] += 1
+
+    def settle(self):
+        """The store has the last word about what is unknown."""
+        for id in self.campaign.server.sql('SELECT id FROM weir.workflow_executions', self.campaign.database).splitlines():
+            if id in self.maybe:
+                self.campaign.acknowledge([(id, self.maybe.pop(id))])
+                self.acknowledged += 1
+                self.campaign.count['enqueued alone: unknown and there'] += 1
+
+    def close(self):
+        self.join()
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
+
+
 class Campaign(Scene):
     """A store, its server, a fleet of nodes and a producer. Used as: open, waves, end (which checks)."""
 
@@ -201,8 +257,9 @@ class Campaign(Scene):
         self.later, self.began = [], time.monotonic()
         self._make_store()
         self.places = [Place(self, number) for number in range(nodes)]
-        self.producer = Producer(self, backlog)
+        self.producer, self.enqueuer = Producer(self, backlog), Enqueuer(self)
         self.producer.start()
+        self.enqueuer.start()
         self.progress_at = 0
 
     def url(self, port=None):
@@ -260,8 +317,12 @@ class Campaign(Scene):
         getattr(self, '_' + self.deck.pop())([self.places[at] for at in order], many, seconds, word)
         for place in self.places:
             place.look_after()
-        assert self.producer.failure is None, self.producer.failure
+        self.check_producers()
         self.count['waves'] += 1
+
+    def check_producers(self):
+        for producer in (self.producer, self.enqueuer):
+            assert producer.failure is None, "".join(traceback.format_exception(producer.failure))
 
     def await_progress(self):
         deadline = time.monotonic() + PROGRESS_SECONDS
@@ -270,7 +331,7 @@ class Campaign(Scene):
             if size > self.progress_at:
                 self.progress_at = size
                 return
-            assert self.producer.failure is None, self.producer.failure
+            self.check_producers()
             assert time.monotonic() < deadline, f'no step in {PROGRESS_SECONDS} s: {self.explain()}'
             self._sleep(0.02)
             for place in self.places:
@@ -369,7 +430,8 @@ class Campaign(Scene):
     def end(self):
         self.producer.done.set()
         self.producer.join()
-        assert self.producer.failure is None, self.producer.failure
+        self.enqueuer.join()
+        self.check_producers()
         while self.later:
             self._sleep(0.1)
         self._drain()
@@ -386,20 +448,22 @@ class Campaign(Scene):
         self.check()
 
     def _drain(self):
-        """Every key is one item in the store; nodes have to come back by themselves, only dead ones are replaced."""
-        asked, deadline = self.producer.asked, time.monotonic() + DRAIN_SECONDS
+        """Nobody asks any more; nodes have to come back by themselves, only dead ones are replaced."""
+        deadline = time.monotonic() + DRAIN_SECONDS
         while True:
             for place in self.places:
                 place.look_after()
-            ended, waiting = (int(self.server.sql(f'SELECT count(*) FROM weir.{table}', self.database))
-                              for table in ('workflow_executions', 'workflow_execution_queue'))
-            if ended == asked and waiting == 0:
+            waiting = int(self.server.sql('SELECT count(*) FROM weir.workflow_execution_queue', self.database))
+            if waiting == 0:
+                self.enqueuer.settle()
                 return
-            assert time.monotonic() < deadline, f'asked for {asked}, {ended} ended, {waiting} wait: {self.explain()}'
+            assert time.monotonic() < deadline, f'{waiting} wait: {self.explain()}'
             time.sleep(LONG)
 
     def check_none_lost(self):
-        assert len(self.workspace_of) == self.producer.asked, (len(self.workspace_of), self.producer.asked)
+        """Every key is one item in the store, and so is what was confirmed without one."""
+        asked = self.producer.asked + self.enqueuer.acknowledged
+        assert len(self.workspace_of) == asked, (len(self.workspace_of), asked)
         rows = self.server.sql("SELECT id, status, coalesce(error_code, '-'), handovers, finished_at FROM"
                                ' weir.workflow_executions', self.database).splitlines()
         self.ends = {id: (status, code, int(handovers), int(at)) for id, status, code, handovers, at in
@@ -471,6 +535,7 @@ class Campaign(Scene):
     def close(self):
         self.producer.done.set()
         self.producer.join()
+        self.enqueuer.close()
         for place in self.places:
             if place.is_alive():
                 place.process.send_signal(signal.SIGKILL)
