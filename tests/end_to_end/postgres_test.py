@@ -213,6 +213,17 @@ def a_server_that_is_too_old_is_refused(weir):
         _refuses(weir, f'postgres://u:{SECRET}@127.0.0.1:{port}/db', 6, 'PostgreSQL 12', 'too old', hint='13')
 
 
+def a_database_of_another_encoding_is_refused_before_anything_is_made(weir):
+    server = _server()
+    for encoding in ('SQL_ASCII', 'LATIN1'):
+        name = 'of_' + encoding.lower()
+        server.sql(f"CREATE DATABASE {name} ENCODING '{encoding}' LOCALE 'C' TEMPLATE template0")
+        for verb in (('store', 'plan'), ('store', 'init'), ('store', 'migrate')):
+            _refuses(weir, server.url(name, password=SECRET), 6, encoding, 'UTF8', hint='createdb --encoding=UTF8',
+                     verb=verb)
+        assert server.sql("SELECT count(*) FROM pg_namespace WHERE nspname = 'weir'", name) == '0'
+
+
 def a_schema_that_is_missing_older_newer_or_somebody_elses_is_told(weir):
     server = _server()
     name = _use(weir)
