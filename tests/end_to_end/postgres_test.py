@@ -498,6 +498,27 @@ def an_enqueue_wakes_a_node_of_another_process(weir):
         assert time.monotonic() - began < 30  # long before the next poll
 
 
+def acts_of_the_command_line_wake_a_node(weir):
+    """One of them would wait for each poll, and the next one is minutes away."""
+    _use(weir)
+    weir.make_store()
+    weir.write('slow.yaml', 'name: slow\nsteps:\n  only:\n    exec: [sleep, 600]\n')
+    weir.write('bad.yaml', 'name: bad\nsteps:\n  only:\n    exec: ["false"]\n')
+    for name in ('slow', 'bad'):
+        weir.good('workflow', 'apply', name + '.yaml', '-q')
+    _node(weir, env={'WEIR_DISPATCH_POLL_INTERVAL': '10m', 'WEIR_NODE_LEASE': '10m'})
+    slow, bad = weir.enqueue('-w', 'acme', 'slow'), weir.enqueue('-w', 'acme', 'bad')
+    later = weir.enqueue('-w', 'acme', 'hello', '--at', '+1h')
+    wait_for('the start', lambda: _status_of(weir, slow) == 'DISPATCHED')
+    weir.good('cancel', slow)
+    assert weir.run('wait', slow, '--timeout', '30s').code == 1 and _status_of(weir, slow) == 'CANCELLED'
+    weir.good('release', later)
+    weir.good('wait', later, '--timeout', '30s')
+    assert weir.run('wait', bad, '--timeout', '30s').code == 1
+    again = weir.good('retry', bad, '--json').json()['items'][0]['new_id']
+    assert weir.run('wait', again, '--timeout', '30s').code == 1
+
+
 def without_listening_a_node_polls(weir):
     _use(weir, more='?listen=off')
     weir.make_store()
