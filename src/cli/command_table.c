@@ -208,8 +208,8 @@ static const struct command commands[] = {
     .example = "weir complete 0198c2f1-7a3b-7c01 --result '{\"invoice\":7}'\n"
                "weir complete 0198c2f1-7a3b-7c01 --failed --error-code CardDeclined --error 'the card was declined'\n",
     .details = "For its worker, as the last act of the workflow: the slot is free at once.\n"
-               "It may come before weir knows of the start; what the service says later changes\n"
-               "nothing, and the same end again is no failure.\n",
+               "It may come before weir knows of the start; what the service says later changes nothing, and the same end"
+               " again is no failure.\n",
     .arguments = {{.name = "ID", .help = "id of an execution, or its first characters"}},
     .flags = {{.name = "result", .letter = 'r', .type = VALUE_TEXT, .value = "JSON",
                .help = "its result: JSON, @FILE, or - for stdin"},
@@ -353,7 +353,7 @@ static const struct command commands[] = {
     .name = "node list", .section = "Operate", .run = verb_node_list,
     .summary = "List nodes",
     .example = "weir node list\nweir node list --all\n",
-    .flags = {{.name = "all", .help = "also those that have stopped or died long ago"}},
+    .flags = {{.name = "all", .help = "also those that have stopped, or died and were taken over"}},
 },
 {
     .name = "node pause", .section = "Operate", .run = verb_node_pause, .marks = COMMAND_CHANGES,

@@ -38,6 +38,12 @@ static const char *name_of(struct output *output, const json_t *items, const jso
     return output_safe(output, told);
 }
 
+/* What it said last of itself is no news of one that has gone. */
+static bool is_gone(const json_t *node)
+{
+    return json_is_string(json_object_get(node, "stopped")) || json_is_string(json_object_get(node, "recovered"));
+}
+
 static void print_table(struct output *output, const json_t *page, int64_t now_us)
 {
     static const struct column columns[] = {
@@ -58,13 +64,14 @@ static void print_table(struct output *output, const json_t *page, int64_t now_u
     {
         const char *state = field_text(output, item, "state");
         const char *seen = field_text(output, item, "active");
+        bool gone = is_gone(item);
         table_cell(&table, name_of(output, json_object_get(page, "items"), item));
         table_cell_sign(&table, sign_of(state != NULL ? state : ""), state);
         table_cell(&table, field_text(output, item, "executor_group"));
-        table_cell(&table, field_text(output, item, "running"));
-        table_cell(&table, field_text(output, item, "stuck"));
+        table_cell(&table, gone ? "-" : field_text(output, item, "running"));
+        table_cell(&table, gone ? "-" : field_text(output, item, "stuck"));
         table_cell(&table, field_text(output, item, "holds"));
-        table_cell(&table, field_is_true(item, "engine_reachable") ? "up" : "down");
+        table_cell(&table, gone ? "-" : field_is_true(item, "engine_reachable") ? "up" : "down");
         table_cell(&table, output_ago(output, seen, now_us));
     }
     table_close(&table);
@@ -76,9 +83,7 @@ static void hide_gone(json_t *page)
     json_t *items = json_object_get(page, "items");
     for (size_t i = json_array_size(items); i-- > 0;) {
         const json_t *node = json_array_get(items, i);
-        bool is_stopped = json_is_string(json_object_get(node, "stopped"));
-        bool is_recovered = json_is_string(json_object_get(node, "recovered"));
-        if ((is_stopped || is_recovered) && field_number(node, "holds", 0) == 0) {
+        if (is_gone(node) && field_number(node, "holds", 0) == 0) {
             (void)json_array_remove(items, i);
         }
     }

@@ -827,6 +827,23 @@ def nodes_are_listed_paused_and_resumed(weir):
     assert weir.items('node', 'list') == [] and weir.items('node', 'list', '--all')[0]['state'] == 'stopped'
 
 
+def a_node_that_has_gone_is_not_said_to_run_anything(weir):
+    weir.make_store()
+    node = _start_node(weir)
+    _publish(weir, 'slow', 'exec sleep 60')
+    execution = weir.enqueue('-w', 'acme', 'slow')
+    wait_for('a heartbeat that tells of it', lambda: weir.items('node', 'list')[0]['running'] == 1)
+    node.kill()
+    node.wait()
+    other = _start_node(weir)
+    wait_for('the handover', lambda: len(weir.items('node', 'list')) == 1)
+    [row] = [line.split() for line in weir.good('node', 'list', '--all').out.splitlines() if ' dead ' in line]
+    assert row[3:8] == ['default', '-', '-', '0', '-'], row
+    weir.good('cancel', execution)
+    other.send_signal(signal.SIGTERM)
+    assert other.wait(30) == 0
+
+
 def metrics_are_prometheus_text(weir):
     weir.make_store()
     weir.enqueue()

@@ -213,6 +213,17 @@ def a_server_that_is_too_old_is_refused(weir):
         _refuses(weir, f'postgres://u:{SECRET}@127.0.0.1:{port}/db', 6, 'PostgreSQL 12', 'too old', hint='13')
 
 
+def a_database_of_another_encoding_is_refused_before_anything_is_made(weir):
+    server = _server()
+    for encoding in ('SQL_ASCII', 'LATIN1'):
+        name = 'of_' + encoding.lower()
+        server.sql(f"CREATE DATABASE {name} ENCODING '{encoding}' LOCALE 'C' TEMPLATE template0")
+        for verb in (('store', 'plan'), ('store', 'init'), ('store', 'migrate')):
+            _refuses(weir, server.url(name, password=SECRET), 6, encoding, 'UTF8', hint='createdb --encoding=UTF8',
+                     verb=verb)
+        assert server.sql("SELECT count(*) FROM pg_namespace WHERE nspname = 'weir'", name) == '0'
+
+
 def a_schema_that_is_missing_older_newer_or_somebody_elses_is_told(weir):
     server = _server()
     name = _use(weir)
@@ -485,6 +496,27 @@ def an_enqueue_wakes_a_node_of_another_process(weir):
         began = time.monotonic()
         weir.good('wait', weir.enqueue())
         assert time.monotonic() - began < 30  # long before the next poll
+
+
+def acts_of_the_command_line_wake_a_node(weir):
+    """One of them would wait for each poll, and the next one is minutes away."""
+    _use(weir)
+    weir.make_store()
+    weir.write('slow.yaml', 'name: slow\nsteps:\n  only:\n    exec: [sleep, 600]\n')
+    weir.write('bad.yaml', 'name: bad\nsteps:\n  only:\n    exec: ["false"]\n')
+    for name in ('slow', 'bad'):
+        weir.good('workflow', 'apply', name + '.yaml', '-q')
+    _node(weir, env={'WEIR_DISPATCH_POLL_INTERVAL': '10m', 'WEIR_NODE_LEASE': '10m'})
+    slow, bad = weir.enqueue('-w', 'acme', 'slow'), weir.enqueue('-w', 'acme', 'bad')
+    later = weir.enqueue('-w', 'acme', 'hello', '--at', '+1h')
+    wait_for('the start', lambda: _status_of(weir, slow) == 'DISPATCHED')
+    weir.good('cancel', slow)
+    assert weir.run('wait', slow, '--timeout', '30s').code == 1 and _status_of(weir, slow) == 'CANCELLED'
+    weir.good('release', later)
+    weir.good('wait', later, '--timeout', '30s')
+    assert weir.run('wait', bad, '--timeout', '30s').code == 1
+    again = weir.good('retry', bad, '--json').json()['items'][0]['new_id']
+    assert weir.run('wait', again, '--timeout', '30s').code == 1
 
 
 def without_listening_a_node_polls(weir):

@@ -88,6 +88,20 @@ static enum weir_status refuse_newer(const struct link *link, const struct appli
     return WEIR_SCHEMA_NEWER;
 }
 
+/* No migration passes through another encoding. A database that was made without a word on it has that of the server's
+ * locale, which is SQL_ASCII where the locale was C. */
+static enum weir_status require_encoding(const struct link *link, struct weir_error *error)
+{
+    const char *encoding = PQparameterStatus(link->connection, "server_encoding");
+    if (encoding == NULL || strcmp(encoding, "UTF8") == 0) {
+        return WEIR_OK;
+    }
+    error_set(error, WEIR_STORE_NOT_WEIR, "the database of %s has the encoding %.32s, and weir needs UTF8",
+              link->address->shown, encoding);
+    error_hint(error, "make another: createdb --encoding=UTF8 --template=template0 NAME; nothing was changed");
+    return WEIR_STORE_NOT_WEIR;
+}
+
 static bool is_newer(const struct applied *applied)
 {
     return applied->count > POSTGRES_MIGRATION_COUNT || (applied->count > 0 && !applied->is_ours);
@@ -127,6 +141,9 @@ enum weir_status postgres_plan(struct store *store, struct arena *arena, const s
     enum weir_status status = read_applied(link, &applied, error);
     if (status == WEIR_OK && is_newer(&applied)) {
         status = refuse_newer(link, &applied, error);
+    }
+    if (status == WEIR_OK && applied.count < POSTGRES_MIGRATION_COUNT) {
+        status = require_encoding(link, error);
     }
     if (status != WEIR_OK) {
         return status;
@@ -182,6 +199,9 @@ static enum weir_status migrate_next(const struct store *store, struct link *lin
     status = read_applied(link, &applied, error);
     if (status == WEIR_OK && is_newer(&applied)) {
         status = refuse_newer(link, &applied, error);
+    }
+    if (status == WEIR_OK && applied.count < POSTGRES_MIGRATION_COUNT) {
+        status = require_encoding(link, error);
     }
     if (status == WEIR_OK) {
         store_tell_migrated(store, applied.count, POSTGRES_MIGRATION_COUNT);

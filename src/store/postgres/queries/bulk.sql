@@ -30,16 +30,33 @@ ORDER BY 1 LIMIT $11;
 -- name: with_reason
 SELECT e.id FROM :schema.executions e WHERE e.id = ANY ($1) AND e.pending_reason = $2 ORDER BY 1;
 
--- $1 ids, $2 actor, $3 why
+-- These tell the nodes of the groups, as the functions for callers in SQL do: else a running one is stopped, and a waiting one
+-- started, at the next poll. The groups are read as they were before the act, which no act changes.
+-- $1 ids, $2 actor, $3 why. What had not started is CANCELLED already, and nobody needs to hear of it.
 -- name: cancel_items
-SELECT r.item, r.outcome, r.detail FROM :schema.cancel_items($1, $2, $3) r ORDER BY 1;
+WITH acts AS MATERIALIZED (SELECT r.item, r.outcome, r.detail FROM :schema.cancel_items($1, $2, $3) r), told AS MATERIALIZED (
+    SELECT :schema.notify_work(g.name) FROM :schema.executor_groups g
+    WHERE g.id IN (SELECT q.lane_id >> 32 FROM acts a JOIN :schema.workflow_execution_queue q ON q.id = a.item
+                   WHERE a.outcome = 'changed' AND a.detail <> 'CANCELLED')
+)
+SELECT a.item, a.outcome, a.detail FROM acts a WHERE (SELECT count(*) FROM told) >= 0 ORDER BY 1;
 
 -- name: release_items
-SELECT r.item, r.outcome, r.detail FROM :schema.release_items($1, $2, $3) r ORDER BY 1;
+WITH acts AS MATERIALIZED (SELECT r.item, r.outcome, r.detail FROM :schema.release_items($1, $2, $3) r), told AS MATERIALIZED (
+    SELECT :schema.notify_work(g.name) FROM :schema.executor_groups g
+    WHERE g.id IN (SELECT q.lane_id >> 32 FROM acts a JOIN :schema.workflow_execution_queue q ON q.id = a.item
+                   WHERE a.outcome = 'changed')
+)
+SELECT a.item, a.outcome, a.detail FROM acts a WHERE (SELECT count(*) FROM told) >= 0 ORDER BY 1;
 
--- $4 the new ids
+-- $4 the new ids, which go to the groups of the old ones
 -- name: retry_items
-SELECT r.item, r.outcome, r.detail FROM :schema.retry_items($1, $4, $2, $3) r ORDER BY 1;
+WITH acts AS MATERIALIZED (SELECT r.item, r.outcome, r.detail FROM :schema.retry_items($1, $4, $2, $3) r), told AS MATERIALIZED (
+    SELECT :schema.notify_work(g.name) FROM :schema.executor_groups g
+    WHERE g.id IN (SELECT h.lane_id >> 32 FROM acts a JOIN :schema.workflow_executions h ON h.id = a.item
+                   WHERE a.outcome = 'changed')
+)
+SELECT a.item, a.outcome, a.detail FROM acts a WHERE (SELECT count(*) FROM told) >= 0 ORDER BY 1;
 
 -- name: purge_items
 SELECT r.item, r.outcome, r.detail FROM :schema.purge_items($1) r ORDER BY 1;
