@@ -147,8 +147,10 @@ static void take_answer(const struct enqueue *enqueue, size_t at, const PGresult
 static enum weir_status flush(struct link *link, int64_t backend, struct weir_error *error)
 {
     PGresult *result = NULL;
+    unsigned drops = link->drops; /* a server that was started anew may give the same number to another process */
     struct weir_error why = {.message = "the connection was lost"};
-    bool same = link_write(link, &why, &result, QUERY_FLUSH, "") == WEIR_OK && result_int(result, 0, 0) == backend;
+    bool same = link_write(link, &why, &result, QUERY_FLUSH, "") == WEIR_OK && link->drops == drops &&
+                result_int(result, 0, 0) == backend;
     PQclear(result);
     if (same) {
         return WEIR_OK;
