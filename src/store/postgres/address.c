@@ -308,6 +308,8 @@ static enum weir_status fill_texts(struct address *address, struct weir_error *e
         if (address->texts[i] == NULL) {
             return error_out_of_memory(error);
         }
+        (void)snprintf(address->prepared_names[i], PREPARED_NAME_MAX, "%.46s_%016llx", postgres_queries[i].name,
+                       (unsigned long long)text_hash(address->texts[i]));
     }
     return WEIR_OK;
 }

@@ -137,8 +137,9 @@ static bool has_hung_up(struct link *link)
 /* --- one statement, once --- */
 
 struct statement {
-    const char *name; /* for messages and for the server's table of prepared statements */
+    const char *name; /* for messages */
     const char *text;
+    const char *prepared_name;           /* in the server's table of prepared statements */
     bool *prepared;                      /* NULL = sent with its text each time */
     const struct parameters *parameters; /* NULL = simple protocol: several statements may be in the text */
     bool only_reads;
@@ -208,7 +209,7 @@ static enum reply await_answer(struct link *link, PGresult **ret_result)
 
 static enum reply prepare(struct link *link, const struct statement *statement, PGresult **ret_result)
 {
-    if (PQsendPrepare(link->connection, statement->name, statement->text, statement->parameters->count,
+    if (PQsendPrepare(link->connection, statement->prepared_name, statement->text, statement->parameters->count,
                       statement->parameters->types) != 1) {
         return REPLY_NOT_SENT;
     }
@@ -236,7 +237,7 @@ static enum reply run_once(struct link *link, const struct statement *statement,
     if (parameters == NULL) {
         sent = PQsendQuery(link->connection, statement->text);
     } else if (statement->prepared != NULL) {
-        sent = PQsendQueryPrepared(link->connection, statement->name, parameters->count, parameters->values,
+        sent = PQsendQueryPrepared(link->connection, statement->prepared_name, parameters->count, parameters->values,
                                    parameters->lengths, parameters->formats, TEXT_OF_PREPARED);
     } else {
         sent = PQsendQueryParams(link->connection, statement->text, parameters->count, parameters->types,
@@ -380,6 +381,7 @@ static enum weir_status run_query(struct link *link, struct weir_error *error, P
     struct parameters parameters;
     struct statement statement = {.name = postgres_queries[query].name,
                                   .text = link->address->texts[query],
+                                  .prepared_name = link->address->prepared_names[query],
                                   .parameters = &parameters,
                                   .only_reads = only_reads};
     enum weir_status status = parameters_encode(&parameters, &link->scratch, types, values, error);
