@@ -25,6 +25,7 @@
 enum {
     SCHEMA_NAME_MAX = 48, /* identifiers end at 63 bytes; we derive names from it */
     ADDRESS_HOSTS_MOST = 8,
+    ADDRESS_URL_MAX = 4096,
     PREPARED_NAME_MAX = 64 /* the server would cut a longer one */
 };
 

@@ -225,6 +225,19 @@ static void a_statement_that_another_store_prepared_is_not_taken_for_ours(void *
     assert_string_equal(postgres_server_ask(&server, "postgres", "SELECT count(*) FROM weir.schema_migrations"), "1");
 }
 
+static void options_of_the_environment_are_kept_from_a_pooler(void **state)
+{
+    struct pooler *pooler = *state;
+    assert_int_equal(setenv("PGOPTIONS", "-c geqo=off", 1), 0);
+    open_links(pooler, "");
+    assert_int_equal(unsetenv("PGOPTIONS"), 0);
+    assert_true(pooler->address->pooled);
+    assert_int_equal(look(pooler, &pooler->one), 1);
+    if (link_execute(&pooler->one, "SELECT 1 / (current_database() = 'postgres')::int", &pooler->error) != WEIR_OK) {
+        fail_msg("%s", pooler->error.message);
+    }
+}
+
 /* Compiling them takes longer than looks do: some 3 s on a busy machine, during which the pool has a connection less.
  * Without a pooler that is a setting of the connection (connecting.c). */
 static void looks_are_not_compiled(void **state)
@@ -260,6 +273,7 @@ int main(void)
                                         close_pooler),
         cmocka_unit_test_setup_teardown(a_statement_that_another_store_prepared_is_not_taken_for_ours, open_forgetful,
                                         close_pooler),
+        cmocka_unit_test_setup_teardown(options_of_the_environment_are_kept_from_a_pooler, open_plain, close_pooler),
         cmocka_unit_test_setup_teardown(looks_are_not_compiled, open_plain, close_pooler),
         cmocka_unit_test_setup_teardown(said_in_the_url_it_costs_no_attempt_and_nobody_listens, open_plain, close_pooler),
     };
