@@ -227,6 +227,26 @@ def a_role_loses_a_right_while_its_node_runs(weir):
     server.sql('DROP OWNED BY worker; DROP ROLE worker', name)
 
 
+def a_role_is_dropped_and_made_anew_while_its_node_runs(weir):
+    """Connections stay those of the role that is gone."""
+    server = _server()
+    name = server.database()
+    weir.environment['WEIR_STORE'] = server.url(name)
+    scene = Scene(weir)
+    server.sql('CREATE ROLE mortal LOGIN')
+    weir.good('store', 'init', '--role', 'mortal', '-q')
+    node = Node(weir, 'node', WEIR_STORE=server.url(name, user='mortal')).ready()
+    scene.enqueue(pro_co=5)
+    scene.drain()
+    server.sql('DROP OWNED BY mortal; DROP ROLE mortal', name)
+    scene.enqueue(pro_co=5)
+    node.await_word('mortal.* does not exist')
+    server.sql('CREATE ROLE mortal LOGIN')
+    weir.good('store', 'init', '--role', 'mortal', '-q')
+    _finish(scene, [node])
+    server.sql('DROP OWNED BY mortal; DROP ROLE mortal', name)
+
+
 def the_server_has_no_connection_left_for_another_node(weir):
     server = PostgresServer('max_connections = 20\nsuperuser_reserved_connections = 0')
     name = server.database()

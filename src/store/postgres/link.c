@@ -260,6 +260,13 @@ static bool is_pooler_in_disguise(const struct link *link)
     return strcmp(link->sqlstate, "26000") == 0 || strcmp(link->sqlstate, "42P05") == 0;
 }
 
+/* A new connection may do what this one may not: it goes to the primary, or belongs to a role of the same name that was
+ * made anew, while this one stays that of the role which was dropped. */
+static bool is_of_connection(const struct link *link)
+{
+    return strcmp(link->sqlstate, "25006") == 0 || strcmp(link->sqlstate, "42501") == 0;
+}
+
 /* "cached plan must not change result type": a migration changed a table under a prepared statement. */
 static bool is_outdated_plan(const struct link *link, const PGresult *result)
 {
@@ -309,7 +316,6 @@ static enum verdict judge(struct link *link, const struct statement *statement, 
     *ret_status = failure_of_result(link, result, statement->name, error);
     bool disguised = is_pooler_in_disguise(link);
     bool outdated = is_outdated_plan(link, result);
-    bool standby = strcmp(link->sqlstate, "25006") == 0;
     PQclear(result);
     if (disguised) {
         link->address->pooled = true;
@@ -318,7 +324,7 @@ static enum verdict judge(struct link *link, const struct statement *statement, 
     if (link->in_transaction) {
         return VERDICT_FINAL;
     }
-    if (outdated || standby) {
+    if (outdated || is_of_connection(link)) {
         link_drop(link);
     }
     bool again = link_lost_a_race(link) || disguised || outdated;
@@ -539,7 +545,7 @@ void link_transaction_rollback(struct link *link)
     struct statement statement = {.name = "rollback", .text = link->address->texts[QUERY_ROLLBACK]};
     char sqlstate[sizeof link->sqlstate];
     memcpy(sqlstate, link->sqlstate, sizeof sqlstate); /* what it is rolled back for is asked afterwards */
-    if (link->connection == NULL || run_once(link, &statement, &result) != REPLY_FINE) {
+    if (link->connection == NULL || is_of_connection(link) || run_once(link, &statement, &result) != REPLY_FINE) {
         link_drop(link);
     }
     PQclear(result);
