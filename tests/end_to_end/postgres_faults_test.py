@@ -247,6 +247,21 @@ def a_role_is_dropped_and_made_anew_while_its_node_runs(weir):
     server.sql('DROP OWNED BY mortal; DROP ROLE mortal', name)
 
 
+def a_node_begins_with_all_of_its_connections_or_not_at_all(weir):
+    """With some of them it would claim what it cannot record, and keep it from the others."""
+    server = _server()
+    name = server.database()
+    weir.environment['WEIR_STORE'] = server.url(name)
+    scene = Scene(weir)
+    for limit in range(1, 5):
+        server.sql(f'CREATE ROLE narrow LOGIN CONNECTION LIMIT {limit}')
+        weir.good('store', 'init', '--role', 'narrow', '-q')
+        result = weir.run('serve', env={'WEIR_STORE': server.url(name, user='narrow')})
+        assert result.code == 6 and 'too many connections for role "narrow"' in result.err, (limit, result)
+        server.sql('DROP OWNED BY narrow; DROP ROLE narrow', name)
+    assert server.sql('SELECT count(*) FROM weir.nodes', name) == '0'
+
+
 def the_server_has_no_connection_left_for_another_node(weir):
     server = PostgresServer('max_connections = 20\nsuperuser_reserved_connections = 0')
     name = server.database()
