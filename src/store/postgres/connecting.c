@@ -62,7 +62,8 @@ static void write_startup(const struct link *link, char *to)
     (void)snprintf(to, STARTUP_MAX,
                    "%s%s-c statement_timeout=%lld -c lock_timeout=%lld -c idle_in_transaction_session_timeout=%lld"
                    " -c search_path=pg_catalog -c default_transaction_isolation=read\\ committed"
-                   " -c default_transaction_read_only=off -c client_min_messages=warning -c jit=off -c timezone=UTC",
+                   " -c default_transaction_read_only=off -c standard_conforming_strings=on -c client_min_messages=warning"
+                   " -c jit=off -c timezone=UTC",
                    own == NULL ? "" : own, own == NULL ? "" : " ", deadline_ms * 9 / 10 + 1, deadline_ms * 7 / 10 + 1,
                    deadline_ms * 2 + 1);
 }

@@ -589,11 +589,13 @@ static void settings_of_the_role_do_not_count(void **state)
     link_drop(&scene->link);
     (void)postgres_server_ask(&server, "postgres",
                               "ALTER ROLE weir SET default_transaction_isolation = 'serializable';"
-                              "ALTER ROLE weir SET search_path = 'public'; ALTER ROLE weir SET bytea_output = 'escape'");
+                              "ALTER ROLE weir SET search_path = 'public'; ALTER ROLE weir SET bytea_output = 'escape';"
+                              "ALTER ROLE weir SET standard_conforming_strings = off");
     start_patient(scene);
     assert_int_equal(link_execute(&scene->link,
                                   "SELECT 1 / (current_setting('transaction_isolation') = 'read committed')::int,"
                                   " 1 / (current_setting('search_path') = 'pg_catalog')::int,"
+                                  " 1 / (current_setting('standard_conforming_strings') = 'on')::int,"
                                   " 1 / (current_setting('statement_timeout') <> '0')::int,"
                                   " 1 / (current_setting('lock_timeout') <> '0')::int,"
                                   " 1 / (current_setting('idle_in_transaction_session_timeout') <> '0')::int,"
