@@ -85,6 +85,8 @@ def a_standby_is_promoted_under_load(weir):
     primary.stop(signal.SIGKILL)
     for node in nodes:
         node.await_word('store_unreachable')
+    refused = weir.run('list', code=6)
+    assert 'read-only' in refused.err and 'none of the servers in the URL takes writes now' in refused.err, refused
     assert standby.sql('SELECT pg_promote()') == 't'
     scene.enqueue(pro_co=10, free_co=2)
     _finish(scene, nodes)
