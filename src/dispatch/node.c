@@ -124,6 +124,20 @@ static enum weir_status allocate(struct node *node, struct weir_error *error)
                : WEIR_OK;
 }
 
+/* A node that can claim and not record would hold what it claims for nothing: where each handle has a connection of its
+ * own, all of them are there before it begins. */
+static enum weir_status reach_store(struct node *node, struct weir_error *error)
+{
+    enum weir_status status = WEIR_OK;
+    int64_t now_us = 0;
+    for (int i = 0; i < LOOP_COUNT && status == WEIR_OK; i++) {
+        if ((store_features(node->stores[i]) & STORE_SHARED) != 0) {
+            status = store_time(node->stores[i], &now_us, error);
+        }
+    }
+    return status;
+}
+
 static enum weir_status open_parts(struct node *node, struct store *store, struct weir_error *error)
 {
     enum weir_status status = slot_demand_open(&node->slot_demand, node->engine, error);
@@ -138,6 +152,9 @@ static enum weir_status open_parts(struct node *node, struct store *store, struc
     }
     for (int i = 0; i < LOOP_COUNT && status == WEIR_OK; i++) {
         status = store_open_again(store, &node->stores[i], error);
+    }
+    if (status == WEIR_OK) {
+        status = reach_store(node, error);
     }
     if (status == WEIR_OK) {
         engine_set_sink(node->engine, (struct report_sink){.report = recorder_report, .context = node});

@@ -85,6 +85,8 @@ def a_standby_is_promoted_under_load(weir):
     primary.stop(signal.SIGKILL)
     for node in nodes:
         node.await_word('store_unreachable')
+    refused = weir.run('list', code=6)
+    assert 'read-only' in refused.err and 'none of the servers in the URL takes writes now' in refused.err, refused
     assert standby.sql('SELECT pg_promote()') == 't'
     scene.enqueue(pro_co=10, free_co=2)
     _finish(scene, nodes)
@@ -225,6 +227,41 @@ def a_role_loses_a_right_while_its_node_runs(weir):
     weir.good('store', 'init', '--role', 'worker', '-q')
     _finish(scene, [node])
     server.sql('DROP OWNED BY worker; DROP ROLE worker', name)
+
+
+def a_role_is_dropped_and_made_anew_while_its_node_runs(weir):
+    """Connections stay those of the role that is gone."""
+    server = _server()
+    name = server.database()
+    weir.environment['WEIR_STORE'] = server.url(name)
+    scene = Scene(weir)
+    server.sql('CREATE ROLE mortal LOGIN')
+    weir.good('store', 'init', '--role', 'mortal', '-q')
+    node = Node(weir, 'node', WEIR_STORE=server.url(name, user='mortal')).ready()
+    scene.enqueue(pro_co=5)
+    scene.drain()
+    server.sql('DROP OWNED BY mortal; DROP ROLE mortal', name)
+    scene.enqueue(pro_co=5)
+    node.await_word('mortal.* does not exist')
+    server.sql('CREATE ROLE mortal LOGIN')
+    weir.good('store', 'init', '--role', 'mortal', '-q')
+    _finish(scene, [node])
+    server.sql('DROP OWNED BY mortal; DROP ROLE mortal', name)
+
+
+def a_node_begins_with_all_of_its_connections_or_not_at_all(weir):
+    """With some of them it would claim what it cannot record, and keep it from the others."""
+    server = _server()
+    name = server.database()
+    weir.environment['WEIR_STORE'] = server.url(name)
+    scene = Scene(weir)
+    for limit in range(1, 5):
+        server.sql(f'CREATE ROLE narrow LOGIN CONNECTION LIMIT {limit}')
+        weir.good('store', 'init', '--role', 'narrow', '-q')
+        result = weir.run('serve', env={'WEIR_STORE': server.url(name, user='narrow')})
+        assert result.code == 6 and 'too many connections for role "narrow"' in result.err, (limit, result)
+        server.sql('DROP OWNED BY narrow; DROP ROLE narrow', name)
+    assert server.sql('SELECT count(*) FROM weir.nodes', name) == '0'
 
 
 def the_server_has_no_connection_left_for_another_node(weir):

@@ -557,8 +557,8 @@ def what_a_killed_node_ran_is_taken_over(weir):
 
 
 def _statements(server, offset):
-    """The names of the statements that were run on databases with log_statement on."""
-    lines = re.findall(r'LOG:  (?:execute ([^:]+)|statement): (.*)', server.log()[offset:])
+    """The names of the statements that were run on databases with log_statement on, without the number of their text."""
+    lines = re.findall(r'LOG:  (?:execute ([^:]+)_[0-9a-f]{16}|statement): (.*)', server.log()[offset:])
     return [name or text for name, text in lines]
 
 

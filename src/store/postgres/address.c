@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "store/postgres/libpq.h"
 
-enum { URL_MAX = 4096, OWN_VALUE_MAX = 64 };
+enum { OWN_VALUE_MAX = 64 };
 
 /* --- our own parameters --- */
 
@@ -308,6 +308,8 @@ static enum weir_status fill_texts(struct address *address, struct weir_error *e
         if (address->texts[i] == NULL) {
             return error_out_of_memory(error);
         }
+        (void)snprintf(address->prepared_names[i], PREPARED_NAME_MAX, "%.46s_%016llx", postgres_queries[i].name,
+                       (unsigned long long)text_hash(address->texts[i]));
     }
     return WEIR_OK;
 }
@@ -325,7 +327,7 @@ static bool is_torn(const char *authority)
 
 static enum weir_status parse(struct address *address, const char *location, struct weir_error *error)
 {
-    struct text url = {.max = URL_MAX};
+    struct text url = {.max = ADDRESS_URL_MAX};
     char *message = NULL;
     enum weir_status status = text_add_string(&url, "postgresql:");
     status = status == WEIR_OK ? take_parameters(address, location, &url, error) : status;
@@ -333,7 +335,7 @@ static enum weir_status parse(struct address *address, const char *location, str
         status = refuse_url(NULL, error);
     }
     if (status == WEIR_FAILED) {
-        status = error_set(error, WEIR_INVALID_ARGUMENT, "the store's URL is longer than %d bytes", URL_MAX);
+        status = error_set(error, WEIR_INVALID_ARGUMENT, "the store's URL is longer than %d bytes", ADDRESS_URL_MAX);
     }
     if (status == WEIR_OK) {
         address->options = PQconninfoParse(url.data, &message);

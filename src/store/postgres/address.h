@@ -24,7 +24,9 @@
 
 enum {
     SCHEMA_NAME_MAX = 48, /* identifiers end at 63 bytes; we derive names from it */
-    ADDRESS_HOSTS_MOST = 8
+    ADDRESS_HOSTS_MOST = 8,
+    ADDRESS_URL_MAX = 4096,
+    PREPARED_NAME_MAX = 64 /* the server would cut a longer one */
 };
 
 /* One server of the URL. "" where the URL says nothing: then libpq's own defaults count (PGHOST, the local socket). */
@@ -45,6 +47,9 @@ struct address {
     bool listen;
     atomic_bool pooled;       /* a pooler in transaction mode is between */
     char *texts[QUERY_COUNT]; /* postgres_queries[] with the schema in place */
+    /* Each says its text: behind a pooler that passes for none, another store's program may have prepared the block of the
+     * same name for another schema, or another version, on the server connection that we meet. */
+    char prepared_names[QUERY_COUNT][PREPARED_NAME_MAX];
 };
 
 /* `location` is the URL behind "postgres:". Errors: WEIR_INVALID_ARGUMENT, with words that quote no password. */

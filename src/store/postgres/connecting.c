@@ -12,7 +12,7 @@
 #include "store/postgres/libpq.h"
 #include "store/postgres/resolve.h"
 
-enum { KEYWORDS_MOST = 64, STARTUP_MAX = 1024, NUMBER_MAX = 24 };
+enum { KEYWORDS_MOST = 64, STARTUP_MAX = ADDRESS_URL_MAX + 1024 };
 
 bool connecting_wait(const PGconn *connection, short events, int64_t until_us, short *ret_events)
 {
@@ -62,7 +62,8 @@ static void write_startup(const struct link *link, char *to)
     (void)snprintf(to, STARTUP_MAX,
                    "%s%s-c statement_timeout=%lld -c lock_timeout=%lld -c idle_in_transaction_session_timeout=%lld"
                    " -c search_path=pg_catalog -c default_transaction_isolation=read\\ committed"
-                   " -c default_transaction_read_only=off -c client_min_messages=warning -c jit=off -c timezone=UTC",
+                   " -c default_transaction_read_only=off -c standard_conforming_strings=on -c client_min_messages=warning"
+                   " -c jit=off -c timezone=UTC",
                    own == NULL ? "" : own, own == NULL ? "" : " ", deadline_ms * 9 / 10 + 1, deadline_ms * 7 / 10 + 1,
                    deadline_ms * 2 + 1);
 }
@@ -70,6 +71,9 @@ static void write_startup(const struct link *link, char *to)
 static void collect_keywords(const struct link *link, const struct address_host *host, const char *hostaddr,
                              const char *startup, struct keywords *to)
 {
+    /* A pooler refuses options, those of PGOPTIONS as well. Only a connection string can say that there are none. */
+    static const char no_options[] = "options=''";
+    add_keyword(to, "dbname", startup[0] == '\0' ? no_options : NULL);
     /* Ours come first: of a keyword that is given twice, libpq takes the last. */
     static const char *const ours[][2] = {
         {"client_encoding", "UTF8"},   {"target_session_attrs", "read-write"}, {"keepalives", "1"},
@@ -142,7 +146,7 @@ static enum weir_status try_address(struct link *link, const struct address_host
         write_startup(link, startup);
     }
     collect_keywords(link, host, hostaddr, startup, &keywords);
-    PGconn *connection = PQconnectStartParams(keywords.names, keywords.values, 0);
+    PGconn *connection = PQconnectStartParams(keywords.names, keywords.values, pooled ? 1 : 0);
     if (connection == NULL) {
         return error_out_of_memory(error);
     }
@@ -198,16 +202,19 @@ enum weir_status connecting_open(struct link *link, int64_t until_us, PGconn **r
 {
     struct address *address = link->address;
     size_t first = address->host_first;
-    enum weir_status status = WEIR_STORE_UNREACHABLE;
     for (size_t i = 0; i < address->host_count; i++) {
         size_t at = (first + i) % address->host_count;
         int64_t now_us = clock_boot(clock_system());
         int64_t share_us = (until_us - now_us) / (int64_t)(address->host_count - i);
-        status = try_host(link, &address->hosts[at], now_us + share_us, ret_connection, error);
-        if (status == WEIR_OK) {
+        struct weir_error why = {.status = WEIR_OK};
+        if (try_host(link, &address->hosts[at], now_us + share_us, ret_connection, &why) == WEIR_OK) {
             address->host_first = at;
             return WEIR_OK;
         }
+        /* Who refused us knows more than those who are away, or only read. */
+        if (i == 0 || error->status == WEIR_STORE_UNREACHABLE) {
+            *error = why;
+        }
     }
-    return status;
+    return error->status;
 }

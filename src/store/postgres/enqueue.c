@@ -142,14 +142,15 @@ static void take_answer(const struct enqueue *enqueue, size_t at, const PGresult
     text_copy(answer->id, sizeof answer->id, id);
 }
 
-/* Until what the server process `backend` committed before connection `drops` was lost is on disk. Unknown when it can only
- * be said of another process: this one may have gone with its server, and what it had not yet written with it. */
-static enum weir_status flush(struct link *link, int64_t backend, unsigned drops, struct weir_error *error)
+/* Until what the server process `backend` committed is on disk. Unknown when it can only be said of another process: this
+ * one may have gone with its server, and what it had not yet written with it. */
+static enum weir_status flush(struct link *link, int64_t backend, struct weir_error *error)
 {
     PGresult *result = NULL;
+    unsigned drops = link->drops; /* a server that was started anew may give the same number to another process */
     struct weir_error why = {.message = "the connection was lost"};
-    bool same = link_write(link, &why, &result, QUERY_FLUSH, "") == WEIR_OK && result_int(result, 0, 0) == backend &&
-                link->drops == drops; /* another server may have the same numbers */
+    bool same = link_write(link, &why, &result, QUERY_FLUSH, "") == WEIR_OK && link->drops == drops &&
+                result_int(result, 0, 0) == backend;
     PQclear(result);
     if (same) {
         return WEIR_OK;
@@ -170,9 +171,8 @@ static enum weir_status send_one(const struct chunk *chunk, struct link *link, P
         link_write(link, error, &result, QUERY_ENQUEUE_ONE, "uttbttdpto", chunk->ids[0], chunk->workspaces[0],
                    chunk->workflows[0], chunk->params[0].data, chunk->params[0].length, chunk->keys[0], chunk->groups[0],
                    chunk->priorities[0], run_at_us, chunk->default_groups[0], (int)ahead);
-    unsigned drops = link->drops;
     if (status == WEIR_OK && ahead && status_of_name(result_text(result, 0, 0)) == WEIR_OK) {
-        status = flush(link, result_int(result, 0, 6), drops, error);
+        status = flush(link, result_int(result, 0, 6), error);
     }
     if (status != WEIR_OK) {
         PQclear(result);

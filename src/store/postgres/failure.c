@@ -154,7 +154,11 @@ static bool is_of_url(const char *line)
 
 static const char *hint_of_silence(const struct link *link, const char *line)
 {
-    if (strstr(line, "hot standby") != NULL || strstr(line, "read-only") != NULL) {
+    bool only_reads = strstr(line, "hot standby") != NULL || strstr(line, "read-only") != NULL;
+    if (only_reads && link->address->host_count > 1 && address_option(link->address, "target_session_attrs") == NULL) {
+        return "none of the servers in the URL takes writes now; weir goes on as soon as one does";
+    }
+    if (only_reads) {
         return "weir needs a server that takes writes: name the primary, or all servers, and no target_session_attrs";
     }
     if (strstr(line, "certificate") != NULL) {

@@ -137,8 +137,9 @@ static bool has_hung_up(struct link *link)
 /* --- one statement, once --- */
 
 struct statement {
-    const char *name; /* for messages and for the server's table of prepared statements */
+    const char *name; /* for messages */
     const char *text;
+    const char *prepared_name;           /* in the server's table of prepared statements */
     bool *prepared;                      /* NULL = sent with its text each time */
     const struct parameters *parameters; /* NULL = simple protocol: several statements may be in the text */
     bool only_reads;
@@ -208,7 +209,7 @@ static enum reply await_answer(struct link *link, PGresult **ret_result)
 
 static enum reply prepare(struct link *link, const struct statement *statement, PGresult **ret_result)
 {
-    if (PQsendPrepare(link->connection, statement->name, statement->text, statement->parameters->count,
+    if (PQsendPrepare(link->connection, statement->prepared_name, statement->text, statement->parameters->count,
                       statement->parameters->types) != 1) {
         return REPLY_NOT_SENT;
     }
@@ -236,7 +237,7 @@ static enum reply run_once(struct link *link, const struct statement *statement,
     if (parameters == NULL) {
         sent = PQsendQuery(link->connection, statement->text);
     } else if (statement->prepared != NULL) {
-        sent = PQsendQueryPrepared(link->connection, statement->name, parameters->count, parameters->values,
+        sent = PQsendQueryPrepared(link->connection, statement->prepared_name, parameters->count, parameters->values,
                                    parameters->lengths, parameters->formats, TEXT_OF_PREPARED);
     } else {
         sent = PQsendQueryParams(link->connection, statement->text, parameters->count, parameters->types,
@@ -257,6 +258,13 @@ bool link_lost_a_race(const struct link *link)
 static bool is_pooler_in_disguise(const struct link *link)
 {
     return strcmp(link->sqlstate, "26000") == 0 || strcmp(link->sqlstate, "42P05") == 0;
+}
+
+/* A new connection may do what this one may not: it goes to the primary, or belongs to a role of the same name that was
+ * made anew, while this one stays that of the role which was dropped. */
+static bool is_of_connection(const struct link *link)
+{
+    return strcmp(link->sqlstate, "25006") == 0 || strcmp(link->sqlstate, "42501") == 0;
 }
 
 /* "cached plan must not change result type": a migration changed a table under a prepared statement. */
@@ -308,7 +316,6 @@ static enum verdict judge(struct link *link, const struct statement *statement, 
     *ret_status = failure_of_result(link, result, statement->name, error);
     bool disguised = is_pooler_in_disguise(link);
     bool outdated = is_outdated_plan(link, result);
-    bool standby = strcmp(link->sqlstate, "25006") == 0;
     PQclear(result);
     if (disguised) {
         link->address->pooled = true;
@@ -317,7 +324,7 @@ static enum verdict judge(struct link *link, const struct statement *statement, 
     if (link->in_transaction) {
         return VERDICT_FINAL;
     }
-    if (outdated || standby) {
+    if (outdated || is_of_connection(link)) {
         link_drop(link);
     }
     bool again = link_lost_a_race(link) || disguised || outdated;
@@ -380,6 +387,7 @@ static enum weir_status run_query(struct link *link, struct weir_error *error, P
     struct parameters parameters;
     struct statement statement = {.name = postgres_queries[query].name,
                                   .text = link->address->texts[query],
+                                  .prepared_name = link->address->prepared_names[query],
                                   .parameters = &parameters,
                                   .only_reads = only_reads};
     enum weir_status status = parameters_encode(&parameters, &link->scratch, types, values, error);
@@ -537,7 +545,7 @@ void link_transaction_rollback(struct link *link)
     struct statement statement = {.name = "rollback", .text = link->address->texts[QUERY_ROLLBACK]};
     char sqlstate[sizeof link->sqlstate];
     memcpy(sqlstate, link->sqlstate, sizeof sqlstate); /* what it is rolled back for is asked afterwards */
-    if (link->connection == NULL || run_once(link, &statement, &result) != REPLY_FINE) {
+    if (link->connection == NULL || is_of_connection(link) || run_once(link, &statement, &result) != REPLY_FINE) {
         link_drop(link);
     }
     PQclear(result);

@@ -78,6 +78,9 @@ static bool pause_or_stop(const struct listener *listener, int ms)
 static bool start_listening(struct link *link)
 {
     PGresult *result = NULL;
+    if (link->address->pooled) {
+        return false;
+    }
     link_start(link);
     if (link_connect(link, NULL) != WEIR_OK || link->address->pooled) {
         return false;

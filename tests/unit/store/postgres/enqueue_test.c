@@ -279,6 +279,23 @@ static void what_a_crash_undoes_before_it_is_confirmed_is_enqueued_again(void **
     assert_string_equal(ask("SELECT id FROM weir.executions"), id);
 }
 
+/* Of one that was started anew: in a container the first numbers come again. */
+static void another_process_of_the_same_number_confirms_nothing(void **state)
+{
+    char id[UUID_TEXT_MAX + 1];
+    FILE *output = NULL;
+    (void)state;
+    (void)ask("CREATE OR REPLACE FUNCTION pg_catalog.pg_backend_pid() RETURNS integer LANGUAGE sql STABLE AS 'SELECT 42'");
+    pid_t writer = stop_log_writer();
+    pid_t child = start_enqueuer("before_commit:stop:2", "pooler=none", NULL, &output);
+    assert_string_equal(ask("SELECT count(*) FROM weir.workflow_execution_queue"), "1");
+    crash_server(writer);
+    finish_enqueuer(child, output, id);
+    (void)ask("CREATE OR REPLACE FUNCTION pg_catalog.pg_backend_pid() RETURNS integer LANGUAGE internal STABLE STRICT"
+              " PARALLEL RESTRICTED AS 'pg_backend_pid'");
+    assert_string_equal(ask("SELECT id FROM weir.executions"), id);
+}
+
 /* With nobody else to write it to the disk. */
 static void what_is_confirmed_outlives_a_crash(void **state)
 {
@@ -492,6 +509,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(one_whose_answer_was_lost_is_enqueued_once, open_scene, close_scene),
         cmocka_unit_test_setup_teardown(what_a_crash_undoes_before_it_is_confirmed_is_enqueued_again, open_scene,
                                         close_scene),
+        cmocka_unit_test_setup_teardown(another_process_of_the_same_number_confirms_nothing, open_scene, close_scene),
         cmocka_unit_test_setup_teardown(what_is_confirmed_outlives_a_crash, open_scene, close_scene),
         cmocka_unit_test_setup_teardown(a_key_is_on_disk_before_it_is_seen, open_scene, close_scene),
         cmocka_unit_test_setup_teardown(behind_a_pooler_it_is_on_disk_before_it_is_seen, open_scene, close_scene),

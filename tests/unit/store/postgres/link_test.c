@@ -531,6 +531,26 @@ static void of_several_hosts_the_one_that_answers_is_taken(void **state)
     address_release(address);
 }
 
+/* Else a server that is full, or refuses us, would be told as one that is away. */
+static void of_several_hosts_the_one_that_says_why_is_told(void **state)
+{
+    struct scene *scene = *state;
+    char url[URL_SIZE];
+    struct address *address = NULL;
+    struct link link;
+    (void)snprintf(url, sizeof url, "//nobody_here@127.0.0.1:%d,127.0.0.1:1/postgres", server.port);
+    assert_int_equal(address_parse(url, &address, &scene->error), WEIR_OK);
+    for (size_t first = 0; first < 2; first++) {
+        address->host_first = first;
+        link_init(&link, address, PATIENT_US, "hosts");
+        link_start(&link);
+        assert_int_equal(link_connect(&link, &scene->error), WEIR_NOT_PERMITTED);
+        assert_non_null(strstr(scene->error.message, "nobody_here"));
+        link_close(&link);
+    }
+    address_release(address);
+}
+
 static void a_silent_first_host_leaves_time_for_the_second(void **state)
 {
     struct scene *scene = *state;
@@ -569,11 +589,13 @@ static void settings_of_the_role_do_not_count(void **state)
     link_drop(&scene->link);
     (void)postgres_server_ask(&server, "postgres",
                               "ALTER ROLE weir SET default_transaction_isolation = 'serializable';"
-                              "ALTER ROLE weir SET search_path = 'public'; ALTER ROLE weir SET bytea_output = 'escape'");
+                              "ALTER ROLE weir SET search_path = 'public'; ALTER ROLE weir SET bytea_output = 'escape';"
+                              "ALTER ROLE weir SET standard_conforming_strings = off");
     start_patient(scene);
     assert_int_equal(link_execute(&scene->link,
                                   "SELECT 1 / (current_setting('transaction_isolation') = 'read committed')::int,"
                                   " 1 / (current_setting('search_path') = 'pg_catalog')::int,"
+                                  " 1 / (current_setting('standard_conforming_strings') = 'on')::int,"
                                   " 1 / (current_setting('statement_timeout') <> '0')::int,"
                                   " 1 / (current_setting('lock_timeout') <> '0')::int,"
                                   " 1 / (current_setting('idle_in_transaction_session_timeout') <> '0')::int,"
@@ -581,6 +603,32 @@ static void settings_of_the_role_do_not_count(void **state)
                                   &scene->error),
                      WEIR_OK);
     (void)postgres_server_ask(&server, "postgres", "ALTER ROLE weir RESET ALL");
+}
+
+/* Ours stand behind them. */
+static void however_many_options_the_url_has_ours_count(void **state)
+{
+    enum { OPTIONS_MOST = 3900 };
+    struct scene *scene = *state;
+    char url[URL_SIZE + OPTIONS_MOST];
+    struct address *address = NULL;
+    struct link link;
+    int length = snprintf(url, sizeof url, "//weir@127.0.0.1:%d/postgres?options=", server.port);
+    while (length < OPTIONS_MOST) {
+        length += snprintf(url + length, sizeof url - (size_t)length, "-cgeqo%%3Doff%%20");
+    }
+    assert_int_equal(address_parse(url, &address, &scene->error), WEIR_OK);
+    link_init(&link, address, PATIENT_US, "options");
+    link_start(&link);
+    if (link_execute(&link,
+                     "SELECT 1 / (current_setting('geqo') = 'off')::int,"
+                     " 1 / (current_setting('search_path') = 'pg_catalog')::int,"
+                     " 1 / (current_setting('timezone') = 'UTC')::int",
+                     &scene->error) != WEIR_OK) {
+        fail_msg("%s", scene->error.message);
+    }
+    link_close(&link);
+    address_release(address);
 }
 
 #define DIRECT(name) cmocka_unit_test_setup_teardown(name, open_scene, close_scene)
@@ -609,9 +657,11 @@ int main(void)
         DIRECT(a_plan_that_a_migration_outdated_is_made_anew),
         DIRECT(a_server_without_room_is_busy),
         DIRECT(of_several_hosts_the_one_that_answers_is_taken),
+        DIRECT(of_several_hosts_the_one_that_says_why_is_told),
         PROXIED(a_silent_first_host_leaves_time_for_the_second),
         DIRECT(a_name_of_this_machine_is_looked_up),
         DIRECT(settings_of_the_role_do_not_count),
+        DIRECT(however_many_options_the_url_has_ours_count),
     };
     return cmocka_run_group_tests(tests, open_server, close_server);
 }

@@ -1,10 +1,13 @@
 /* Wake-ups between processes: a notice arrives, many are one, a lost connection is made anew and wakes everybody. */
 #include "store/postgres/listen.h"
 
+#include <arpa/inet.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "support/postgres_server.h"
 #include "support/test.h"
@@ -164,6 +167,34 @@ static void leaving_does_not_wait_for_a_server_that_is_silent(void **state)
     address_release(address);
 }
 
+/* One that stands for a pooler which was found out late. */
+static void nobody_listens_once_a_pooler_is_found_out(void **state)
+{
+    enum { SOON_MS = 2000 };
+    struct sockaddr_in place = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof place;
+    char url[URL_SIZE];
+    struct weir_error error = {0};
+    struct address *address = NULL;
+    struct pollfd server_fd = {.fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), .events = POLLIN};
+    (void)state;
+    assert_int_equal(bind(server_fd.fd, (struct sockaddr *)&place, sizeof place), 0);
+    assert_int_equal(listen(server_fd.fd, 8), 0);
+    assert_int_equal(getsockname(server_fd.fd, (struct sockaddr *)&place, &length), 0);
+    (void)snprintf(url, sizeof url, "//weir@127.0.0.1:%d/postgres?sslmode=disable", ntohs(place.sin_port));
+    assert_int_equal(address_parse(url, &address, &error), WEIR_OK);
+    struct subscription *subscription = listener_join(address, NULL);
+    for (int i = 0; i < 2; i++) { /* it tries again, until somebody has found out */
+        assert_int_equal(poll(&server_fd, 1, PATIENT_MS), 1);
+        address->pooled = i == 1;
+        assert_int_equal(close(accept(server_fd.fd, NULL, NULL)), 0);
+    }
+    assert_int_equal(poll(&server_fd, 1, SOON_MS), 0);
+    listener_leave(subscription);
+    (void)close(server_fd.fd);
+    address_release(address);
+}
+
 static void switched_off_there_is_nothing_to_wait_for(void **state)
 {
     struct address *address = parse("?listen=off");
@@ -185,6 +216,7 @@ int main(void)
         cmocka_unit_test(a_notice_wakes_only_its_group),
         cmocka_unit_test(a_lost_connection_is_made_anew_and_wakes),
         cmocka_unit_test(leaving_does_not_wait_for_a_server_that_is_silent),
+        cmocka_unit_test(nobody_listens_once_a_pooler_is_found_out),
         cmocka_unit_test(switched_off_there_is_nothing_to_wait_for),
     };
     return cmocka_run_group_tests(tests, open_server, close_server);

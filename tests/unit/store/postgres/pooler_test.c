@@ -203,6 +203,41 @@ static void a_transaction_that_meets_a_strange_connection_is_repeated(void **sta
     assert_string_equal(postgres_server_ask(&server, "postgres", "SELECT count(*) FROM weir.schema_migrations"), "3");
 }
 
+/* Blocks of the same name are other statements for another schema, and in another version of the program. */
+static void a_statement_that_another_store_prepared_is_not_taken_for_ours(void **state)
+{
+    struct pooler *pooler = *state;
+    struct pooler other = {.port = pooler->port};
+    (void)postgres_server_ask(&server, "postgres",
+                              "DROP SCHEMA IF EXISTS other CASCADE; CREATE SCHEMA other;"
+                              "CREATE TABLE other.schema_migrations (LIKE weir.schema_migrations INCLUDING ALL)");
+    open_links(pooler, "");
+    open_links(&other, "?schema=other");
+    insert(pooler, &pooler->one, 1); /* prepared on the first server connection */
+    assert_int_equal(link_transaction_begin(&pooler->two, &pooler->error), WEIR_OK);
+    insert(&other, &other.one, 2); /* prepared on the second one */
+    assert_int_equal(link_transaction_commit(&pooler->two, &pooler->error), WEIR_OK);
+    insert(&other, &other.one, 3); /* on the first one again */
+    link_close(&other.one);
+    link_close(&other.two);
+    address_release(other.address);
+    assert_string_equal(postgres_server_ask(&server, "postgres", "SELECT count(*) FROM other.schema_migrations"), "2");
+    assert_string_equal(postgres_server_ask(&server, "postgres", "SELECT count(*) FROM weir.schema_migrations"), "1");
+}
+
+static void options_of_the_environment_are_kept_from_a_pooler(void **state)
+{
+    struct pooler *pooler = *state;
+    assert_int_equal(setenv("PGOPTIONS", "-c geqo=off", 1), 0);
+    open_links(pooler, "");
+    assert_int_equal(unsetenv("PGOPTIONS"), 0);
+    assert_true(pooler->address->pooled);
+    assert_int_equal(look(pooler, &pooler->one), 1);
+    if (link_execute(&pooler->one, "SELECT 1 / (current_database() = 'postgres')::int", &pooler->error) != WEIR_OK) {
+        fail_msg("%s", pooler->error.message);
+    }
+}
+
 /* Compiling them takes longer than looks do: some 3 s on a busy machine, during which the pool has a connection less.
  * Without a pooler that is a setting of the connection (connecting.c). */
 static void looks_are_not_compiled(void **state)
@@ -236,6 +271,9 @@ int main(void)
                                         close_pooler),
         cmocka_unit_test_setup_teardown(a_transaction_that_meets_a_strange_connection_is_repeated, open_forgetful,
                                         close_pooler),
+        cmocka_unit_test_setup_teardown(a_statement_that_another_store_prepared_is_not_taken_for_ours, open_forgetful,
+                                        close_pooler),
+        cmocka_unit_test_setup_teardown(options_of_the_environment_are_kept_from_a_pooler, open_plain, close_pooler),
         cmocka_unit_test_setup_teardown(looks_are_not_compiled, open_plain, close_pooler),
         cmocka_unit_test_setup_teardown(said_in_the_url_it_costs_no_attempt_and_nobody_listens, open_plain, close_pooler),
     };
