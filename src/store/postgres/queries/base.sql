@@ -40,6 +40,7 @@ SET LOCAL lock_timeout = '60s';
 SET LOCAL idle_in_transaction_session_timeout = '15min';
 SET LOCAL search_path = pg_catalog;
 SET LOCAL check_function_bodies = on;
+SET LOCAL standard_conforming_strings = on;
 SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended('weir migrate ' || :'schema', 0));
 SET LOCAL lock_timeout = '2s';
 
