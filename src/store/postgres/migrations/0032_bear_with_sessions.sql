@@ -8,6 +8,8 @@
 -- 3. In a set two requests with one execution_id were told by that id alone: where the first was refused (no such workspace, a key that
 -- was used) and the second enqueued, the first was told that it is there; and a key that was used before could enqueue again.
 -- 4. A refusal of params quoted all of them; and numbers that round to the greatest one of a double were refused.
+-- 5. A release under REPEATABLE READ or SERIALIZABLE did not see that its workspace had been resumed, or a slot given back, since the
+-- transaction began: it left the lane closed, and nobody else had a reason to open it.
 
 -- --- 1. the views ---
 
@@ -291,5 +293,44 @@ BEGIN
             SELECT e.* FROM :schema.enqueue_answer(r.id, r.workspace, r.workflow, r.content, r.key, r.workspace_id, r.definition_id) e
             WHERE r.is_new IS NOT TRUE OFFSET 0) a ON true -- OFFSET: not even called for what is new
         ORDER BY r.place;
+END
+$$;
+
+-- --- 5. room that a release does not see ---
+
+-- As before, but where the transaction may not see that the workspace has room, whoever folds the wake-up looks again.
+CREATE OR REPLACE FUNCTION :schema.release_items(ids uuid[], actor text, why text) RETURNS TABLE (item uuid, outcome text, detail text)
+LANGUAGE plpgsql VOLATILE
+SET plan_cache_mode = force_generic_plan SET jit = off
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+#variable_conflict use_column
+DECLARE
+    now_us bigint := :schema.store_time();
+    waiting uuid[];
+    lanes bigint[];
+    counts bigint[];
+    least_ranks bigint[];
+BEGIN
+    SELECT array_agg(l.id) INTO waiting FROM :schema.lock_items(ids) l WHERE l.phase = 1;
+    IF waiting IS NOT NULL THEN
+        WITH released AS (
+            UPDATE :schema.workflow_execution_queue q SET phase = 0, due_at = NULL WHERE q.id = ANY (waiting)
+            RETURNING q.id, q.lane_id, q.rank
+        ), event AS (
+            INSERT INTO :schema.workflow_execution_events (execution_id, at, event, actor, reason)
+            SELECT r.id, now_us, 'release', actor, why FROM released r
+        ), sums AS (
+            SELECT r.lane_id, count(*) AS n, min(r.rank) AS least_rank FROM released r GROUP BY r.lane_id
+        )
+        SELECT array_agg(s.lane_id), array_agg(s.n), array_agg(s.least_rank) INTO lanes, counts, least_ranks FROM sums s;
+        PERFORM :schema.change_lanes(lanes, counts, ARRAY(SELECT -c FROM unnest(counts) c), least_ranks);
+        IF current_setting('transaction_isolation') IN ('repeatable read', 'serializable') THEN
+            INSERT INTO :schema.lane_wakeups (lane_id) SELECT unnest(lanes);
+        END IF;
+    END IF;
+    RETURN QUERY
+    SELECT u.id, CASE WHEN u.id = ANY (waiting) THEN 'changed' ELSE 'refused' END, coalesce(q.status, h.status, 'gone')
+    FROM unnest(ids) u (id) LEFT JOIN :schema.workflow_execution_queue q ON q.id = u.id
+    LEFT JOIN :schema.workflow_executions h ON h.id = u.id;
 END
 $$;
