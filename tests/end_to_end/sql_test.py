@@ -326,6 +326,7 @@ def a_refused_row_leaves_the_transaction_as_it_was(weir):
 PARAMS = ['{}', '{ }', ' {"a" : 1}\n', '{"a":1,"a":2}', '{"a":{"b":1,"b":2}}', '{"a":{"b":1},"c":{"b":1}}', '[]',
           '"x"', 'null', '1', '{', '{"a":}', '{"a":1} x', '{"a":"\\u0000"}', '{"a\\u0000b":"\\\\u0000"}',
           '{"a":"\\ud800"}', '{"a":"\\ud83d\\ude00"}', '{"n":-0}', '{"n":1e308}', '{"n":1e309}', '{"n":-1e400}',
+          '{"n":1.7976931348623158e308}', '{"n":-1.7976931348623158e308}', '{"n":1.7976931348623159e308}',
           '{"n":9223372036854775807}', '{"n":9223372036854775808}', '{"n":-9223372036854775809}',
           '{"n":"92233720368547758099"}', '{"n":92233720368547758080.0}', '{"x:y":":"}', '{"a:\\"":1}',
           '{"a\\\\":{"a":1}}', "{'a':1}", '{"a":01}', '{"a":NaN}', '{"a":1,}', '{"\u00e9":"\U0001f600"}',
@@ -381,6 +382,29 @@ def enqueue_many_answers_each_request_by_its_place(weir):
     assert session.refused("SELECT * FROM weir.enqueue_many('{}')")[0] == 'WR002'
     assert session.refused("SELECT * FROM weir.enqueue_many(to_jsonb(array_fill(1, ARRAY[10001])))")[0] == 'WR002'
     assert session.good("SELECT count(*) FROM weir.enqueue_many('[]')") == '0'
+    weir.good('store', 'check')
+    session.close()
+
+
+def of_requests_with_one_id_the_first_that_is_not_refused_is_enqueued(weir):
+    name = _use(weir)
+    session = Session(name)
+    session.good("SELECT weir.enqueue('acme', 'hello', '{\"a\": 1}', 'used')")
+    sets = [  # workspace and key of each request of the set, what becomes of it, the key of what is enqueued
+        ([('nobody', None), ('acme', None)], ['workspace_not_found|f', 'ok|f'], ''),
+        ([('acme', 'used'), ('acme', 'new')], ['idempotency_key_reused|f', 'ok|f'], 'new'),
+        ([('acme', 'used'), ('tiny', 'used')], ['idempotency_key_reused|f', 'ok|f'], 'used'),
+        ([('acme', 'a'), ('acme', 'b'), ('tiny', 'c'), ('nobody', None)],
+         ['ok|f', 'ok|t', 'conflict|f', 'workspace_not_found|f'], 'a')]
+    for number, (requests, expected, key) in enumerate(sets):
+        id = f'0198c2f1-0000-7000-8000-{number:012}'
+        rows = session.good('SELECT status, duplicate FROM weir.enqueue_many($$' + json.dumps(
+            [{'workspace': workspace, 'workflow': 'hello', 'idempotency_key': key, 'execution_id': id}
+             for workspace, key in requests]) + '$$)').splitlines()
+        assert rows == expected, (requests, rows)
+        assert session.good(f"SELECT idempotency_key FROM weir.executions WHERE id = '{id}'") == key, requests
+    assert session.good('SELECT string_agg(key, $$ $$ ORDER BY workspace_id, key) FROM weir.idempotency_keys') == \
+        'a new used used'
     weir.good('store', 'check')
     session.close()
 
@@ -478,6 +502,10 @@ def what_is_missing_or_too_long_is_told_and_quoted_in_part(weir):
         row = session.good('SELECT status, length(message) BETWEEN 20 AND 200 FROM'
                            f' weir.enqueue_many(jsonb_build_array({request}))')
         assert row == 'invalid_argument|t', (pair, row)
+    for params in ("repeat('x', 100000)", "'{\"a\": ' || repeat('x', 100000)"):
+        row = session.good('SELECT status, length(message) BETWEEN 20 AND 300 FROM'
+                           f" weir.try_enqueue('acme', 'hello', {params})")
+        assert row == 'params_invalid|t', (params, row)
     session.close()
 
 
@@ -569,15 +597,68 @@ def a_role_needs_the_right_to_enqueue_and_nothing_else(weir):
 
 
 def the_documented_rights_are_enough(weir):
-    name = _use(weir)
     rights = _source('docs/sql.md').split('\n## Rights\n')[1].split('```')[1].removeprefix('sql')
-    SERVER.sql(rights, name)
-    session = Session(name, user='app')
-    for params in ("'{\"a\": 1}'", "'{\"a\": 1}'::text", "jsonb_build_object('a', 1)", "json_build_object('a', 1)"):
-        assert UUID.match(session.good(f"SELECT weir.enqueue('acme', 'hello', {params})")), params
-    assert session.good('SELECT count(*) FROM weir.executions') == '4'
+    for before in ('SELECT 1', 'ALTER DEFAULT PRIVILEGES REVOKE EXECUTE ON FUNCTIONS FROM PUBLIC'):
+        name = _use(weir, store=False)
+        SERVER.sql(before, name)
+        weir.make_store()
+        SERVER.sql(rights + 'GRANT SELECT ON weir.execution_events TO app', name)
+        node = _node(weir)  # the views look whether it lives
+        session = Session(name, user='app')
+        for params in ("'{\"a\": 1}'", "'{\"a\": 1}'::text", "jsonb_build_object('a', 1)", "json_build_object('a', 1)"):
+            assert UUID.match(session.good(f"SELECT weir.enqueue('acme', 'hello', {params})")), params
+        assert len(session.good('SELECT * FROM weir.executions').splitlines()) == 4
+        assert len(session.good("SELECT * FROM weir.execution_events WHERE event = 'enqueue'").splitlines()) == 4
+        session.close()
+        _stop(node)
+        SERVER.sql('DROP OWNED BY app', name)
+
+
+def who_reads_the_views_runs_nothing_of_his_search_path(weir):
+    name = _use(weir)
+    node = _node(weir)
+    SERVER.sql('GRANT CREATE ON SCHEMA public TO app', name)
+    other = Session(name, user='app')
+    other.good('CREATE TABLE public.readers (name text)')
+    other.good('GRANT ALL ON public.readers TO PUBLIC')
+    # Nearer to what the functions of the views multiply, add and divide than the server's own are.
+    for number, (left, operator, right, result) in enumerate((
+            ('bigint', '*', 'interval', 'interval'), ('numeric', '*', 'integer', 'numeric'),
+            ('double precision', '*', 'integer', 'double precision'))):
+        other.good(f'CREATE FUNCTION public.trap_{number}({left}, {right}) RETURNS {result} LANGUAGE plpgsql AS $$ BEGIN'
+                   f' INSERT INTO public.readers VALUES (current_user); RETURN NULL; END $$')
+        other.good(f'CREATE OPERATOR public.{operator} (FUNCTION = public.trap_{number}, LEFTARG = {left},'
+                   f' RIGHTARG = {right})')
+    other.close()
+    reader = Session(name)
+    id = reader.good("SELECT weir.enqueue('acme', 'hello')")
+    weir.good('wait', id)
+    reader.good("SELECT weir.enqueue('acme', 'hello', run_at => now() + interval '1 hour')")
+    for view in ('executions', 'execution_events', 'served_groups'):
+        reader.good(f'SELECT * FROM weir.{view}')
+    assert reader.good('SELECT count(*) FROM public.readers') == '0'
+    reader.close()
+    _stop(node)
+    SERVER.sql('DROP OWNED BY app CASCADE', name)
+
+
+def backslashes_mean_the_same_in_every_session(weir):
+    name = _use(weir, store=False)
+    SERVER.sql(f'ALTER DATABASE {name} SET standard_conforming_strings = off')
+    weir.make_store()
+    node = _node(weir)
+    session = Session(name)
+    params = '{"a\\\\": "\\u0000 \\\\\\" :"}'
+    for call in (f"enqueue('acme', 'hello', $${params}$$)", "enqueue('acme', 'hello', execution_id => NULL)"):
+        weir.good('wait', session.good(f'SELECT weir.{call}'))
+    assert session.refused("SELECT weir.enqueue('acme', 'hello', '{')")[0] == 'WR004'
+    assert session.refused("SELECT weir.enqueue('its own', 'hello')")[3] == \
+        "make it with: weir workspace set 'its own' --plan free"
+    request = {'workspace': 'acme', 'workflow': 'hello', 'run_at': '2030-01-31T12:00:00Z'}
+    assert session.good(f'SELECT status FROM weir.enqueue_many($$[{json.dumps(request)}]$$)') == 'ok'
+    weir.good('store', 'check')
     session.close()
-    SERVER.sql('DROP OWNED BY app', name)
+    _stop(node)
 
 
 def functions_with_the_owners_rights_are_closed_and_find_nothing_by_a_path(weir):

@@ -130,6 +130,22 @@ static void a_resume_opens_the_lanes_of_groups_that_it_sees_or_is_refused(void *
     assert_string_equal(result.items[0].id, id);
 }
 
+/* The slot is given back where the release does not see it. */
+static void what_is_released_finds_room_that_its_transaction_does_not_see(void **state)
+{
+    struct scene *scene = *state;
+    struct claimed_item first = claim_one(scene, enqueue(scene, "acme"));
+    char later[UUID_TEXT_MAX];
+    text_copy(later, sizeof later, run(scene->b, "SELECT weir.enqueue('acme', 'hello', run_at => now() + '1 hour')"));
+    assert_int_equal(claim(scene, 10).count, 0); /* its lane has it */
+    begin_standing_still(scene);
+    assert_int_equal(record(scene, RECORD_COMPLETED, &first), WEIR_OK);
+    assert_int_equal(claim(scene, 10).count, 0);
+    (void)run(scene->a, "SELECT weir.release('%s')", later);
+    (void)run(scene->a, "COMMIT");
+    (void)claim_one(scene, later);
+}
+
 /* --- one request --- */
 
 /* What it says in a transaction that stands still, beside one that has enqueued the same meanwhile. */
@@ -595,6 +611,7 @@ int main(void)
         SCENE_TEST(an_id_that_ended_unseen_is_not_enqueued_again),
         SCENE_TEST(a_resume_opens_every_lane_or_is_refused),
         SCENE_TEST(a_resume_opens_the_lanes_of_groups_that_it_sees_or_is_refused),
+        SCENE_TEST(what_is_released_finds_room_that_its_transaction_does_not_see),
         SCENE_TEST(one_request_takes_the_short_way_and_says_what_the_long_one_says),
         SCENE_TEST(a_lane_that_is_held_hides_no_other_ones_news),
         SCENE_TEST(a_lane_that_is_held_hides_no_other_ones_due_items),
