@@ -352,10 +352,7 @@ static void lose_race(struct node *node)
 /* Without a look before it. Else a claim is a probe of the engine, and none shall be in vain; or it wants a lock. */
 static bool may_claim_unlooked(struct node *node)
 {
-    pthread_mutex_lock(&node->lock);
-    bool reachable = node->breaker.state == BREAKER_CLOSED;
-    pthread_mutex_unlock(&node->lock);
-    return reachable && !node->settings.exclusive && may_claim(node);
+    return node_reaches_engine(node) && !node->settings.exclusive && may_claim(node);
 }
 
 /* Not for ever: whoever is told of work again and again must still look for cancels and for what has become due. */

@@ -132,14 +132,6 @@ static void lose_lease(struct node *node, const char *error)
     event_emit(node->events, &event);
 }
 
-static bool engine_is_reachable(struct node *node)
-{
-    pthread_mutex_lock(&node->lock);
-    bool reachable = node->breaker.state == BREAKER_CLOSED;
-    pthread_mutex_unlock(&node->lock);
-    return reachable;
-}
-
 static int64_t stand_up(struct node *node, int64_t now_us)
 {
     struct weir_error error = {.status = WEIR_OK};
@@ -157,7 +149,7 @@ static int64_t stand_up(struct node *node, int64_t now_us)
     atomic_store(&node->lease_lost, false);
     loop_wake(node, LOOP_DISPATCH);
     loop_wake(node, LOOP_RECORD);
-    if (!engine_is_reachable(node)) { /* a new row says that it is */
+    if (!node_reaches_engine(node)) { /* a new row says that it is */
         atomic_store(&node->next_beat_us, 0);
         return now_us;
     }
