@@ -133,18 +133,25 @@ enum weir_status postgres_require_schema(struct store *store, struct weir_error 
     return WEIR_OK;
 }
 
+/* What is applied, where the rest may be. */
+static enum weir_status read_to_migrate(struct link *link, struct applied *ret_applied, struct weir_error *error)
+{
+    enum weir_status status = read_applied(link, ret_applied, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    if (is_newer(ret_applied)) {
+        return refuse_newer(link, ret_applied, error);
+    }
+    return ret_applied->count < POSTGRES_MIGRATION_COUNT ? require_encoding(link, error) : WEIR_OK;
+}
+
 enum weir_status postgres_plan(struct store *store, struct arena *arena, const struct store_migration **ret_migrations,
                                size_t *ret_count, struct weir_error *error)
 {
     struct link *link = link_of(store);
     struct applied applied;
-    enum weir_status status = read_applied(link, &applied, error);
-    if (status == WEIR_OK && is_newer(&applied)) {
-        status = refuse_newer(link, &applied, error);
-    }
-    if (status == WEIR_OK && applied.count < POSTGRES_MIGRATION_COUNT) {
-        status = require_encoding(link, error);
-    }
+    enum weir_status status = read_to_migrate(link, &applied, error);
     if (status != WEIR_OK) {
         return status;
     }
@@ -196,13 +203,7 @@ static enum weir_status migrate_next(const struct store *store, struct link *lin
     if (status != WEIR_OK) {
         return status;
     }
-    status = read_applied(link, &applied, error);
-    if (status == WEIR_OK && is_newer(&applied)) {
-        status = refuse_newer(link, &applied, error);
-    }
-    if (status == WEIR_OK && applied.count < POSTGRES_MIGRATION_COUNT) {
-        status = require_encoding(link, error);
-    }
+    status = read_to_migrate(link, &applied, error);
     if (status == WEIR_OK) {
         store_tell_migrated(store, applied.count, POSTGRES_MIGRATION_COUNT);
     }
