@@ -97,6 +97,8 @@ void bench_postgres_backlog(struct bench *bench);
 void bench_postgres_neighbour(struct bench *bench);
 void bench_postgres_held_open(struct bench *bench);
 void bench_postgres_idle(struct bench *bench);
+void bench_postgres_memory(struct bench *bench);
+void bench_postgres_takeover(struct bench *bench);
 void bench_temporal(struct bench *bench);
 /* Left out, in words, where the Temporal server of the tests is not installed. */
 void bench_temporal_service(struct bench *bench);

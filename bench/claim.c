@@ -11,6 +11,7 @@
 
 #include "fixture.h"
 #include "store/sqlite/sqlite_store.h"
+#include "support/claiming.h"
 
 enum { CLAIM_ITEMS = 10, CLAIM_ROUNDS_MAX = 300 };
 
@@ -20,6 +21,7 @@ struct scene {
     const char *name;
     struct store *store;
     int64_t node_id;
+    struct claimer *claimer;
     double times[CLAIM_ROUNDS_MAX];
     double cold_times[CLAIM_ROUNDS_MAX];
     size_t rounds;
@@ -75,16 +77,11 @@ static struct counts take_counts(struct store *store, bool empty_caches)
 
 static double claim_once(struct scene *scene, struct record *records, size_t *ret_count)
 {
-    struct claim_options options = {.node_id = scene->node_id, .group = "default", .limit = CLAIM_ITEMS, .attempts_max = 3};
     struct claim_result result = {0};
-    struct next_work next;
     struct arena arena;
     arena_init(&arena, 1024 * 1024);
     double began = bench_now();
-    /* As a node does that was not told of work. */
-    BENCH_OK(store_next_work(scene->store, scene->node_id, "default", &next, &fault), &fault);
-    BENCH_CHECK(next.ready);
-    BENCH_OK(store_claim(scene->store, &options, &arena, &result, &fault), &fault);
+    BENCH_OK(claimer_claim(scene->claimer, CLAIM_ITEMS, &arena, &result, &fault), &fault);
     double seconds = bench_now() - began;
     for (size_t i = 0; i < result.count; i++) {
         records[i] = (struct record){.kind = RECORD_RELEASED, .fence = result.items[i].fence};
@@ -135,20 +132,20 @@ static void open_scene(struct bench *bench, struct scene *scene, const char *nam
                                 .boot_id = "",
                                 .version = "",
                                 .engine = "none",
+                                .capacity = 1000000,
                                 .lease_us = 3600000000};
     BENCH_OK(store_node_start(scene->store, &node, &scene->node_id, &fault), &fault);
+    BENCH_OK(claimer_open(scene->store, scene->node_id, &scene->claimer, &fault), &fault);
 }
 
 /* Every slot of these workspaces is taken by an item that stays claimed. */
 static void fill_slots(struct scene *scene)
 {
     for (;;) {
-        struct claim_options options = {
-            .node_id = scene->node_id, .group = "default", .limit = CLAIM_BATCH_MOST, .attempts_max = 3};
         struct claim_result result = {0};
         struct arena arena;
         arena_init(&arena, 64 * 1024 * 1024);
-        BENCH_OK(store_claim(scene->store, &options, &arena, &result, &fault), &fault);
+        BENCH_OK(claimer_claim(scene->claimer, CLAIM_BATCH_MOST, &arena, &result, &fault), &fault);
         arena_close(&arena);
         if (result.count == 0) {
             return;
@@ -262,6 +259,7 @@ void bench_claim(struct bench *bench)
     }
     report_why(bench, scenes[SCENE_1M].store);
     for (size_t i = 0; i < SCENE_COUNT; i++) {
+        claimer_close(scenes[i].claimer);
         fixture_check(scenes[i].store);
         store_close(scenes[i].store);
     }

@@ -37,6 +37,8 @@ void fixture_engine(struct fixture_node *node, weir_handler_function *handler, v
 void fixture_start(struct fixture_node *node, struct store *store);
 void fixture_stop(struct fixture_node *node);
 
+/* Executions that have ended COMPLETED, on SQLite. */
+#define FIXTURE_COMPLETED "SELECT coalesce(sum(completed), 0) FROM lane_counters"
 /* An integer that one SQL statement gives, read on a connection of its own. */
 int64_t fixture_count(const struct store *store, const char *sql);
 /* What the writer of this process did since the last call. */

@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "bench.h"
 #include "machine.h"
+#include "peers/weir.h"
 
 static const struct group {
     const char *name;
@@ -29,12 +30,14 @@ static const struct group {
     {"grpc", "the gRPC client against a scripted server: CPU and rate of unary calls", bench_grpc},
     {"postgres-lifecycles", "the same on a PostgreSQL server of its own", bench_postgres_lifecycles},
     {"postgres-nodes", "the same with 1, 2, 4 and 8 nodes in turn", bench_postgres_nodes},
-    {"postgres-claims", "claims and polls behind full workspaces", bench_postgres_claims},
+    {"postgres-claims", "rounds of the scheduler behind full workspaces", bench_postgres_claims},
     {"postgres-latency", "from enqueue to the start of the handler in an idle node", bench_postgres_latency},
     {"postgres-backlog", "the same claim with a thousand and with ten million rows pending", bench_postgres_backlog},
+    {"postgres-takeover", "a scheduler that ends, and the next start", bench_postgres_takeover},
     {"postgres-neighbour", "what small workspaces feel of one with a million rows", bench_postgres_neighbour},
     {"postgres-held-open", "claims while somebody holds a transaction open", bench_postgres_held_open},
     {"postgres-idle", "what a node asks and writes when there is nothing to do", bench_postgres_idle},
+    {"postgres-memory", "of the node that schedules ten million executions", bench_postgres_memory},
     {"temporal", "starts on Temporal against a scripted server: the client alone, and through weir", bench_temporal},
     {"temporal-service", "starts through weir beside a plain loop of them, on a real Temporal server",
      bench_temporal_service},
@@ -237,7 +240,10 @@ static int usage(FILE *to, int code)
         to,
         "usage: weir_bench [--quick] [--json FILE] [--dir FOLDER] [--hold SECONDS] [GROUP...]\n\n"
         "Measures weir on the disk of FOLDER (default /var/tmp). postgres-held-open holds a transaction open for SECONDS\n"
-        "(10 to 3600, default 60). The groups, all of them when none is named:\n");
+        "(10 to 3600, default 60). `weir_bench peer VERB URL COUNT` is for ./dev bench peers. --json writes a list of all "
+        "figures that were measured: with the one group\n"
+        "postgres-lifecycles, the entry \"pg lifecycles, 1000 workspaces\" is what one node drains with caps on.\n"
+        "The groups, all of them when none is named:\n");
     for (size_t i = 0; i < GROUP_COUNT; i++) {
         fprintf(to, "  %-18s %s\n", groups[i].name, groups[i].about);
     }
@@ -308,6 +314,10 @@ int main(int argc, char **argv)
 {
     struct choice choice = {.folder = "/var/tmp", .hold_seconds = 60};
     struct bench bench = {0};
+    if (argc > 1 && strcmp(argv[1], "peer") == 0) {
+        assemble_tune_process(); /* as the daemon does */
+        return peer_main(argc - 2, argv + 2);
+    }
     int code = read_arguments(argc, argv, &choice);
     if (code >= 0) {
         return code;

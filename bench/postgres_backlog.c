@@ -25,13 +25,13 @@ void postgres_backlog_fill(const struct postgres_scene *scene, const char *workf
         "           SELECT (lpad(to_hex(i.n), 12, '0') || '7000' || '8000' || lpad(to_hex(i.definition_id), 12, "
         "'0'))::uuid, "
         "                  i.lane_id, i.definition_id, i.at, i.at, i.at, i.workspace_id, 0, 0, 'PENDING' FROM item i) "
-        "INSERT INTO lane_wakeups (lane_id, runnable, least_rank) SELECT i.lane_id, count(*), min(i.at) FROM item i GROUP "
-        "BY 1",
+        "INSERT INTO news (at, kind, lanes, runnable, least_rank) "
+        "SELECT store_time(), 1, array_agg(l.lane_id), array_agg(l.items), array_agg(l.least_rank) "
+        "FROM (SELECT i.lane_id, count(*)::integer AS items, min(i.at) AS least_rank FROM item i GROUP BY 1) l",
         fixture_workspace(first), fixture_workspace(first + workspaces - 1), before + 1, before + count, workspaces,
         workflow);
     BENCH_CHECK(length > 0 && (size_t)length < sizeof sql);
     postgres_scene_run(scene, sql);
-    postgres_scene_run(scene, "SELECT freshen_lanes('0', 1000000)");
 }
 
 static void measure(struct bench *bench, struct postgres_server *server)
@@ -45,26 +45,27 @@ static void measure(struct bench *bench, struct postgres_server *server)
                   {"1M pending", 1000000, 3000},
                   {"10M pending", 10000000, 4000}};
     struct postgres_scene scene;
+    struct postgres_claim claim;
     struct explained least = {0};
     size_t filled = 0;
     postgres_scene_open(&scene, server, "backlog", true);
-    int64_t node_id = postgres_scene_node(&scene);
+    postgres_claim_open(&claim, &scene);
     postgres_scene_hurry(&scene, true);
     fixture_workspaces(scene.store, 0, WORKSPACES, "enterprise");
     for (size_t i = 0; i < sizeof levels / sizeof levels[0]; i++) {
-        char name[FIGURE_NAME_MAX];
+        char name[32];
         size_t count = bench->quick ? levels[i].quick : levels[i].count;
         postgres_scene_hurry(&scene, true);
         postgres_backlog_fill(&scene, "noop", 0, WORKSPACES, filled, count - filled);
         filled = count;
         postgres_scene_hurry(&scene, false);
-        struct explained claim = postgres_explain_claim(bench, &scene, node_id);
-        least = i == 0 ? claim : least;
-        (void)snprintf(name, sizeof name, "pg claim of 10, %s: time", levels[i].name);
-        bench_report(bench, name, claim.us, "us", least.us, RATIO_AT_MOST, 1.5);
-        (void)snprintf(name, sizeof name, "pg claim of 10, %s: buffers", levels[i].name);
-        bench_report(bench, name, claim.buffers, "buffers", least.buffers, RATIO_AT_MOST, 1.5);
+        struct explained explained = postgres_claim_explain(bench, &claim, 0, 10);
+        least = i == 0 ? explained : least;
+        filled += 10;
+        (void)snprintf(name, sizeof name, ", %s", levels[i].name);
+        postgres_claim_report(bench, name, &explained, &least);
     }
+    postgres_claim_close(&claim);
     postgres_scene_close(&scene);
 }
 

@@ -7,7 +7,7 @@
 
 /* Pending rows of the queue, consistent with its books: number n (from 1) belongs to the n-th of the `workspaces` beginning
  * with `first`, round and round. They became due one microsecond after another; `before` rows were inserted by earlier
- * calls. Folded when it returns. */
+ * calls. One row of news names all lanes, as an enqueue of the whole set would. */
 void postgres_backlog_fill(const struct postgres_scene *scene, const char *workflow, size_t first, size_t workspaces,
                            size_t before, size_t count);
 

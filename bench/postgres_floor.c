@@ -7,6 +7,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "postgres_processor.h"
+
 enum { FLOOR_CLIENTS = 2 };
 
 static const char tables[] =
@@ -73,7 +75,7 @@ static _Noreturn void run_client(const char *url)
     }
 }
 
-double postgres_floor_lifecycles(struct postgres_server *server, const char *name, size_t rows)
+struct postgres_floor postgres_floor_lifecycles(struct postgres_server *server, const char *name, size_t rows)
 {
     struct postgres_scene scene;
     char sql[256];
@@ -85,6 +87,7 @@ double postgres_floor_lifecycles(struct postgres_server *server, const char *nam
                    "INSERT INTO jobs SELECT gen_random_uuid(), 0, n %% 1000, n FROM generate_series(1, %zu) n", rows);
     postgres_scene_run(&scene, sql);
     postgres_scene_hurry(&scene, false);
+    double server_us = postgres_processor_us(server);
     double began = bench_now();
     for (size_t i = 0; i < FLOOR_CLIENTS; i++) {
         fflush(NULL);
@@ -99,7 +102,8 @@ double postgres_floor_lifecycles(struct postgres_server *server, const char *nam
         BENCH_CHECK(waitpid(clients[i], &how, 0) == clients[i] && WIFEXITED(how) && WEXITSTATUS(how) == 0);
     }
     double seconds = bench_now() - began;
+    server_us = postgres_processor_us(server) - server_us;
     BENCH_CHECK(postgres_scene_number(&scene, "SELECT count(*) FROM history") == (int64_t)rows);
     postgres_scene_close(&scene);
-    return (double)rows / seconds;
+    return (struct postgres_floor){.per_second = (double)rows / seconds, .server_us = server_us / (double)rows};
 }

@@ -6,7 +6,11 @@
 
 #include "postgres_scene.h"
 
-/* Rows per second that went all the way, in a database of its own. */
-double postgres_floor_lifecycles(struct postgres_server *server, const char *name, size_t rows);
+struct postgres_floor {
+    double per_second; /* rows that went all the way */
+    double server_us;  /* of processor, for each */
+};
+/* In a database of its own. */
+struct postgres_floor postgres_floor_lifecycles(struct postgres_server *server, const char *name, size_t rows);
 
 #endif

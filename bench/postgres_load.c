@@ -5,6 +5,7 @@
 #include "base/text.h"
 
 enum { ROUNDS_PER_SECOND = 100, SET_MOST = 100, SAMPLES_MOST = 200000 };
+#define PUBLISH_SECONDS 1.0
 
 static struct weir_error fault;
 
@@ -12,6 +13,17 @@ struct samples {
     size_t count;
     double list[SAMPLES_MOST];
 };
+
+void postgres_load_open(struct postgres_load *load, struct store *store, int64_t node_id, size_t workspaces)
+{
+    *load = (struct postgres_load){.store = store, .node_id = node_id, .workspaces = workspaces};
+    BENCH_OK(claimer_open(store, node_id, &load->claimer, &fault), &fault);
+}
+
+void postgres_load_close(struct postgres_load *load)
+{
+    claimer_close(load->claimer);
+}
 
 void postgres_load_enqueue(struct postgres_load *load, size_t count)
 {
@@ -50,12 +62,11 @@ static void record_ends(const struct postgres_load *load, const struct claim_res
 /* How many ended. */
 static size_t claim_once(const struct postgres_load *load, struct samples *samples)
 {
-    struct claim_options options = {.node_id = load->node_id, .group = "default", .limit = SET_MOST, .attempts_max = 3};
     struct claim_result claim = {0};
     struct arena arena;
     arena_init(&arena, 16 * 1024 * 1024);
     double began = bench_now();
-    BENCH_OK(store_claim(load->store, &options, &arena, &claim, &fault), &fault);
+    BENCH_OK(claimer_claim(load->claimer, SET_MOST, &arena, &claim, &fault), &fault);
     double lasted = bench_now() - began;
     if (claim.count > 0) {
         samples->list[samples->count++ % SAMPLES_MOST] = lasted * 1e6;
@@ -64,6 +75,12 @@ static size_t claim_once(const struct postgres_load *load, struct samples *sampl
     size_t count = claim.count;
     arena_close(&arena);
     return count;
+}
+
+static void publish(struct postgres_load *load)
+{
+    BENCH_OK(claimer_publish(load->claimer, &fault), &fault);
+    load->published = bench_now();
 }
 
 struct postgres_load_times postgres_load_run(struct postgres_load *load, size_t per_second, size_t count)
@@ -79,6 +96,9 @@ struct postgres_load_times postgres_load_run(struct postgres_load *load, size_t 
         enqueued += set;
         while (ended < enqueued) {
             ended += claim_once(load, samples);
+        }
+        if (ended >= count || bench_now() - load->published >= PUBLISH_SECONDS) {
+            publish(load);
         }
         if (per_second > 0) {
             bench_pause(began + (double)round / ROUNDS_PER_SECOND - bench_now());

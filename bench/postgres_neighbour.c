@@ -21,9 +21,7 @@ struct neighbour {
 
 static int64_t slots_used(const struct neighbour *it)
 {
-    char sql[128];
-    (void)snprintf(sql, sizeof sql, "SELECT slots_used FROM workspaces WHERE name = '%s'", fixture_workspace(NOISY));
-    return postgres_scene_number(&it->scene, sql);
+    return postgres_scene_slots_used(&it->scene, fixture_workspace(NOISY));
 }
 
 static void make_noise(struct neighbour *it, bool noisy)

@@ -12,6 +12,8 @@
 
 #include "base/text.h"
 
+#define ASK_SECONDS 0.005
+
 static struct weir_error fault;
 
 bool postgres_scene_server_with(const struct bench *bench, const char *group, const char *settings,
@@ -63,6 +65,30 @@ const char *postgres_scene_text(const struct postgres_scene *scene, const char *
 int64_t postgres_scene_number(const struct postgres_scene *scene, const char *sql)
 {
     return strtoll(postgres_scene_text(scene, sql), NULL, 10);
+}
+
+int64_t postgres_scene_completed(const struct postgres_scene *scene)
+{
+    return postgres_scene_number(
+        scene, "SELECT coalesce((SELECT sum(b.completed) FROM books b), 0) + "
+               "coalesce((SELECT sum(c.ended) FROM news n CROSS JOIN LATERAL unnest(n.completed) c (ended)), 0)");
+}
+
+int64_t postgres_scene_slots_used(const struct postgres_scene *scene, const char *workspace)
+{
+    char sql[128];
+    (void)snprintf(sql, sizeof sql, "SELECT u.slots_used FROM usage('%s') u", workspace);
+    return postgres_scene_number(scene, sql);
+}
+
+void postgres_scene_await_completed(const struct postgres_scene *scene, const struct starts *starts, size_t count,
+                                    double seconds_max)
+{
+    double end = bench_now() + seconds_max;
+    while ((starts != NULL && atomic_load(&starts->handled) < count) || postgres_scene_completed(scene) < (int64_t)count) {
+        BENCH_CHECK(bench_now() < end);
+        bench_pause(ASK_SECONDS);
+    }
 }
 
 void postgres_scene_open(struct postgres_scene *scene, struct postgres_server *server, const char *name, bool has_store)
@@ -135,6 +161,7 @@ int64_t postgres_scene_node(const struct postgres_scene *scene)
                                 .boot_id = "",
                                 .version = "",
                                 .engine = "none",
+                                .capacity = 1000000,
                                 .lease_us = 3600000000};
     int64_t node_id = 0;
     BENCH_OK(store_node_start(scene->store, &node, &node_id, &fault), &fault);
@@ -144,7 +171,7 @@ int64_t postgres_scene_node(const struct postgres_scene *scene)
 struct explained postgres_scene_explain(const struct postgres_scene *scene, const char *sql)
 {
     struct explained explained;
-    char whole[1024];
+    char whole[EXPLAINED_TEXT_MAX];
     json_error_t wrong;
     int length = snprintf(whole, sizeof whole, "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) %s", sql);
     BENCH_CHECK(length > 0 && (size_t)length < sizeof whole);
@@ -213,6 +240,28 @@ void postgres_nodes_go(const struct postgres_process *nodes, size_t count)
     for (size_t i = 0; i < count; i++) {
         BENCH_CHECK(write(nodes[i].channel, "g", 1) == 1);
     }
+}
+
+size_t postgres_nodes_find_scheduler(const struct postgres_scene *scene, const struct postgres_process *nodes, size_t count)
+{
+    int64_t pid = postgres_scene_number(
+        scene,
+        "SELECT coalesce((SELECT n.pid FROM scheduler s JOIN nodes n ON n.id = s.node_id WHERE s.partition = 0), 0)");
+    for (size_t i = 0; i < count; i++) {
+        if (nodes[i].pid == (pid_t)pid) {
+            return i;
+        }
+    }
+    return count;
+}
+
+void postgres_nodes_kill(struct postgres_process *node)
+{
+    int how = 0;
+    BENCH_CHECK(kill(node->pid, SIGKILL) == 0);
+    BENCH_CHECK(waitpid(node->pid, &how, 0) == node->pid && WIFSIGNALED(how));
+    (void)close(node->channel);
+    *node = (struct postgres_process){.channel = -1};
 }
 
 void postgres_nodes_stop(struct postgres_process *nodes, size_t count)

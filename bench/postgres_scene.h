@@ -17,7 +17,7 @@
 /* The server counts what each statement reads (postgres_scene_count_buffers()). */
 #define POSTGRES_COUNTING POSTGRES_SETTINGS "shared_preload_libraries = 'pg_stat_statements'\n"
 
-enum { SCENE_NAME_MAX = 32, SCENE_URL_MAX = 256, NODES_MAX = 8 };
+enum { SCENE_NAME_MAX = 32, SCENE_URL_MAX = 256, NODES_MAX = 8, EXPLAINED_TEXT_MAX = 32768 };
 
 struct postgres_scene {
     struct postgres_server *server;
@@ -41,14 +41,23 @@ void postgres_scene_run(const struct postgres_scene *scene, const char *sql);
 int64_t postgres_scene_number(const struct postgres_scene *scene, const char *sql);
 /* A text that one statement gives (static buffer). */
 const char *postgres_scene_text(const struct postgres_scene *scene, const char *sql);
+/* Executions that have ended COMPLETED: the sum of the books and of the news that is not folded yet. It reads one row per
+ * lane and the latest news, not the history. */
+int64_t postgres_scene_completed(const struct postgres_scene *scene);
+/* Slots that a workspace uses, from the same counters. */
+int64_t postgres_scene_slots_used(const struct postgres_scene *scene, const char *workspace);
+/* Waits until `count` executions have ended COMPLETED. `starts`: the nodes' table, or NULL. It costs the server nothing
+ * until as many handlers were called. */
+void postgres_scene_await_completed(const struct postgres_scene *scene, const struct starts *starts, size_t count,
+                                    double seconds_max);
 /* While filling: commits need not reach the disk. Ends vacuumed, analysed and with everything on the disk. */
 void postgres_scene_hurry(const struct postgres_scene *scene, bool hurry);
 
-/* Registers a node of the executor group "default" that never beats; its lease is an hour. */
+/* Registers a node of the executor group "default" that never beats; its lease is an hour and its capacity a million. */
 int64_t postgres_scene_node(const struct postgres_scene *scene);
 
-/* What one EXPLAIN (ANALYZE, BUFFERS) of `sql` tells, rolled back: microseconds, and blocks that were looked at in the
- * cache or read into it, each look counted. */
+/* The result of one EXPLAIN (ANALYZE, BUFFERS) of `sql`, rolled back: microseconds, and accesses to blocks in the cache or
+ * read into it. */
 struct explained {
     double us;
     double buffers;
@@ -69,6 +78,11 @@ struct postgres_process {
 void postgres_nodes_make(const struct postgres_scene *scene, struct starts *starts, struct postgres_process *nodes,
                          size_t count);
 void postgres_nodes_go(const struct postgres_process *nodes, size_t count);
+/* The one of them that schedules; `count` when none of them does. */
+size_t postgres_nodes_find_scheduler(const struct postgres_scene *scene, const struct postgres_process *nodes,
+                                     size_t count);
+/* Kills one of them and waits for its end. */
+void postgres_nodes_kill(struct postgres_process *node);
 /* Gracefully, and waits for their ends. */
 void postgres_nodes_stop(struct postgres_process *nodes, size_t count);
 

@@ -36,8 +36,8 @@ FIGURES = {
         "small workspaces, noisy neighbour: start p50", "small workspaces, noisy neighbour: start p99",
         "the neighbour's backlog, meanwhile drained from", "the neighbour's backlog, meanwhile drained to"],
     "idle": [
-        "idle node: CPU share of one core", "idle node: writes beside heartbeats",
-        "idle node: commits (floor: heartbeats)"],
+        "idle node: CPU share of one core", "idle node: writes beside its leases",
+        "idle node: commits (floor: its leases)"],
     "memory": [
         "weir serve: ready after", "weir demo: first execution done after", "weir: size when stripped",
         "weir serve, 1M pending: RSS while it works",
@@ -51,32 +51,39 @@ FIGURES = {
         "pg floor: mark 500, move 500, two clients", "pg floor: first run to second run", "pg lifecycles, 1000 workspaces",
         "pg lifecycles, caps against none", "pg of each: processor of the server", "pg of each: processor of the node",
         "pg of each, no limits: processor of the server", "pg of each: commits", "pg of each: write-ahead log",
-        "pg HOT share of updates: queue", "pg HOT share of updates: lanes",
-        "pg HOT share of updates: workspaces"],
+        "pg of each: rows of news", "pg HOT share of updates: queue", "pg HOT share of updates: books"],
     "postgres-nodes": [
         "pg lifecycles, nodes: 1 (floor: the best)", "pg lifecycles, nodes: 2 (floor: the best)",
         "pg lifecycles, nodes: 4 (floor: the best)", "pg lifecycles, nodes: 8 (floor: the best)",
         "pg deadlocks of 1, 2, 4, 8 nodes"],
     "postgres-claims": [
-        "pg claim of 10, small queue: time", "pg claim of 10, small queue: buffers",
-        "pg claim of 10, 300k of a full one: time", "pg claim of 10, 300k of a full one: buffers",
-        "pg claim of 10 of one, 300k behind: time", "pg claim of 10 of one, 300k behind: buffers",
-        "pg poll, 20k full ones: time", "pg poll, 20k full ones: buffers"],
+        *("pg %s: %s" % (what, kind) for what in (
+            "claim of 10, small queue", "claim of 10, 300k of a full one", "claim of 10, 20k full ones",
+            "claim of 10 of one, 300k behind", "round without work, 20k full ones", "inbox without work, 20k full ones")
+          for kind in ("time", "buffers"))],
     "postgres-latency": [
         "pg sync beside the starts: p50", "pg sync beside the starts: p99",
-        "pg start delay, other process: p50", "pg start delay, other process: p99",
+        *("pg start delay, %s: %s" % (where, share) for where in ("one node", "the scheduler of two", "not the scheduler")
+          for share in ("p50", "p99")),
         "pg enqueue of one: p50"],
     "postgres-backlog": [
         *("pg claim of 10, %s pending: %s" % (rows, kind) for rows in ("1k", "100k", "1M", "10M")
           for kind in ("time", "buffers"))],
+    "postgres-takeover": [
+        "pg takeover by the verbs, 20k workspaces: p50", "pg takeover by the verbs, 20k workspaces: max",
+        *("pg scheduler %s to the next start: %s" % (how, share) for how in ("killed", "frozen") for share in ("p50", "max"))],
     "postgres-neighbour": [
         *("pg small workspaces, %s: start %s" % (noise, share) for share in ("p50", "p99") for noise in ("quiet", "noisy")),
         "pg noisy neighbour: slots in use"],
     "postgres-held-open": [
         *("pg held open, %s: %s" % (load, kind) for load in ("1000 workspaces", "one workspace")
-          for kind in ("p50", "p99", "enqueue ten", "claim ten", "record ten", "rate"))],
+          for kind in ("p50", "p99", "enqueue ten", "claim ten", "record ten", "publish ten", "rate"))],
     "postgres-idle": [
-        "pg idle node: statements a minute", "pg idle node: of these heartbeats", "pg idle node: writes beside heartbeats"],
+        "pg idle node: statements a minute", "pg idle node: of these heartbeats",
+        "pg idle node: of these renewals of the role", "pg idle node: other writes"],
+    "postgres-memory": [
+        *("pg weir serve, %s: %s" % (size, kind) for size in ("1M of 1,000", "10M of 100k")
+          for kind in ("RSS while it works", "of it its own", "most RSS"))],
     "temporal": [
         "temporal: RSS more with 10,000 open", "temporal: client CPU per start", "temporal: starts of the client alone",
         "temporal: starts through weir, SQLite", "temporal: CPU per start through weir, SQLite",
@@ -90,10 +97,10 @@ FIGURES = {
             "behind the first of a backlog, postgres, p50"))],
 }
 MAY_BE_ZERO = {
-    "idle node: CPU share of one core", "idle node: writes beside heartbeats", "idle node: commits (floor: heartbeats)",
+    "idle node: CPU share of one core", "idle node: writes beside its leases", "idle node: commits (floor: its leases)",
     "the neighbour's backlog, meanwhile drained to", "weir: size when stripped",
-    "pg HOT share of updates: queue", "pg HOT share of updates: lanes", "pg HOT share of updates: workspaces",
-    "pg deadlocks of 1, 2, 4, 8 nodes", "pg idle node: writes beside heartbeats"}
+    "pg HOT share of updates: queue", "pg HOT share of updates: books", "pg deadlocks of 1, 2, 4, 8 nodes",
+    "pg idle node: other writes"}
 KEYS = {"name", "value", "unit", "floor", "ratio", "goal", "met", "machine"}
 
 

@@ -22,6 +22,7 @@ void starts_handler(struct weir_call *call, void *context)
     if (number != NULL) {
         atomic_store(&starts->started[strtoul(number, NULL, 10) % STARTS_MAX], bench_now());
     }
+    (void)atomic_fetch_add(&starts->handled, 1);
     weir_done(call, NULL);
 }
 

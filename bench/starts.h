@@ -16,11 +16,12 @@ enum { STARTS_MAX = 8192 };
 struct starts {
     _Atomic double enqueued[STARTS_MAX];
     _Atomic double started[STARTS_MAX]; /* 0 = not yet */
+    _Atomic size_t handled;             /* calls of the handler, with params or without */
 };
 
 /* Shared with forked children. */
 struct starts *starts_make(void);
-/* Handler: the params {"n": 17} say which entry; without params nothing is noted. `context` is the table. */
+/* Handler: the params {"n": 17} say which entry; without params it is only counted. `context` is the table. */
 void starts_handler(struct weir_call *call, void *context);
 /* Enqueues entry `number` in the workspace, and notes the moment. */
 void starts_enqueue(struct starts *starts, struct store *store, const char *workspace, size_t number);

@@ -51,8 +51,8 @@ static const struct flag global_flags[] = {
 #define BULK_DETAILS                                                                                                       \
     "Name executions by id (6 first characters will do), or all that match --where. Keys of a filter: workspace, "         \
     "workflow,"                                                                                                            \
-    " group, state, pending_reason, error_code, idempotency_key, since, until, finished_before; times as in"               \
-    " 2026-11-21T10:00:00Z or as a duration back from now.\n"                                                              \
+    " group, state, pending_reason, error_code, idempotency_key, retried (yes or no), since, until,"                       \
+    " finished_before; times as in 2026-11-21T10:00:00Z or as a duration back from now.\n"                                 \
     "The count comes first. More than 100 ask for it to be typed, or need --yes where nobody can be asked."
 #define ARGUMENT_IDS                                                                                                       \
     {                                                                                                                      \
@@ -145,7 +145,8 @@ static const struct command commands[] = {
     .summary = "List executions, newest first",
     .example = "weir list --state failed -w acme\nweir list --where 'error_code=timeout since=1h' --count --json\n",
     .details = "Keys of a filter: id, workspace, workflow, group, state, pending_reason, error_code, idempotency_key,"
-               " since, until, finished_before. More than one page: --cursor with what the last page gave.",
+               " retried (yes or no), since, until, finished_before. More than one page: --cursor with what the last"
+               " page gave.",
     .flags = {
         FLAG_WHERE, FLAG_WORKSPACE,
         {.name = "state", .letter = 's', .type = VALUE_TEXT, .value = "STATE,...",
@@ -222,8 +223,9 @@ static const struct command commands[] = {
     .name = "retry", .section = "Executions", .run = verb_retry, .marks = COMMAND_CHANGES,
     .summary = "Enqueue failed or cancelled executions again",
     .example = "weir retry 0198c2f1-7a3b-7c01\n"
-               "weir retry --where 'workspace=acme state=failed error_code=timeout since=1h'\n",
-    .details = "Each gets a new execution with the same workflow version and params; the old one stays as it ended.\n"
+               "weir retry --where 'workspace=acme state=failed error_code=timeout since=1h retried=no'\n",
+    .details = "Each gets a new execution with the same workflow version and params; the old one stays as it ended. One"
+               " that was retried already is refused; retried=no leaves such ones out.\n"
                BULK_DETAILS,
     .arguments = ARGUMENT_IDS,
     .flags = {FLAGS_BULK},
@@ -351,25 +353,25 @@ static const struct command commands[] = {
 },
 {
     .name = "node list", .section = "Operate", .run = verb_node_list,
-    .summary = "List nodes",
+    .summary = "List nodes, and which of them schedules",
     .example = "weir node list\nweir node list --all\n",
     .flags = {{.name = "all", .help = "also those that have stopped, or died and were taken over"}},
 },
 {
     .name = "node pause", .section = "Operate", .run = verb_node_pause, .marks = COMMAND_CHANGES,
-    .summary = "Let a node claim nothing more",
+    .summary = "Let a node start nothing more",
     .example = "weir node pause host-a\n",
     .arguments = {{.name = "NAME", .help = "name or number of a node"}},
 },
 {
     .name = "node resume", .section = "Operate", .run = verb_node_resume, .marks = COMMAND_CHANGES,
-    .summary = "Let a paused or draining node claim again",
+    .summary = "Let a paused or draining node start executions again",
     .example = "weir node resume host-a\n",
     .arguments = {{.name = "NAME", .help = "name or number of a node"}},
 },
 {
     .name = "node drain", .section = "Operate", .run = verb_node_drain, .marks = COMMAND_CHANGES,
-    .summary = "Let a node finish what it runs and claim nothing more",
+    .summary = "Let a node finish what it runs and start nothing more",
     .example = "weir node drain host-a\n",
     .arguments = {{.name = "NAME", .help = "name or number of a node"}},
 },

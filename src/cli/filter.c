@@ -15,15 +15,16 @@ enum filter_key {
     KEY_PENDING_REASON,
     KEY_ERROR_CODE,
     KEY_IDEMPOTENCY_KEY,
+    KEY_RETRIED,
     KEY_SINCE,
     KEY_UNTIL,
     KEY_FINISHED_BEFORE,
     KEY_COUNT
 };
 
-static const char *const key_names[KEY_COUNT] = {"id",    "workspace",      "workflow",       "group",
-                                                 "state", "pending_reason", "error_code",     "idempotency_key",
-                                                 "since", "until",          "finished_before"};
+static const char *const key_names[KEY_COUNT] = {"id",      "workspace",      "workflow",   "group",
+                                                 "state",   "pending_reason", "error_code", "idempotency_key",
+                                                 "retried", "since",          "until",      "finished_before"};
 
 enum { NEAREST_NAMES = LIST_LIMIT_MOST };
 
@@ -106,12 +107,12 @@ static enum weir_status check_reason(const char *value, struct weir_error *error
         error_hint(error, "did you mean %s?", nearest);
     } else {
         error_hint(error, "scheduled, ready, workspace_at_capacity, workspace_paused, queue_paused, backing_off,"
-                          " engine_unreachable, no_node_in_group, handed_over");
+                          " engine_unreachable, no_node_in_group, no_scheduler, handed_over");
     }
     return WEIR_INVALID_ARGUMENT;
 }
 
-/* Ids and reasons are taken in any case. */
+/* Ids, reasons, yes and no are taken in any case. */
 static void make_lower(char *value)
 {
     for (; *value != '\0'; value++) {
@@ -127,6 +128,17 @@ static enum weir_status check_id(const char *value, struct weir_error *error)
     error_set(error, WEIR_INVALID_ARGUMENT, "\"%s\" is not an execution id", value);
     error_hint(error, "give the whole id or its first characters, as weir list shows them");
     return WEIR_INVALID_ARGUMENT;
+}
+
+static enum weir_status parse_retried(const char *value, enum retried_condition *ret_retried, struct weir_error *error)
+{
+    if (strcmp(value, "yes") != 0 && strcmp(value, "no") != 0) {
+        error_set(error, WEIR_INVALID_ARGUMENT, "retried is yes or no, not \"%s\"", value);
+        error_hint(error, "retried=no matches executions that no other one repeats");
+        return WEIR_INVALID_ARGUMENT;
+    }
+    *ret_retried = strcmp(value, "yes") == 0 ? RETRIED_YES : RETRIED_NO;
+    return WEIR_OK;
 }
 
 static enum weir_status set_key(enum filter_key key, const char *value, int64_t now_us, struct execution_filter *filter,
@@ -147,12 +159,15 @@ static enum weir_status set_key(enum filter_key key, const char *value, int64_t 
         [KEY_FINISHED_BEFORE] = &filter->finished_before_us,
     };
     bool is_set = (texts[key] != NULL && *texts[key] != NULL) || (times[key] != NULL && *times[key] != 0) ||
-                  (key == KEY_STATE && filter->states != 0);
+                  (key == KEY_STATE && filter->states != 0) || (key == KEY_RETRIED && filter->retried != RETRIED_ANY);
     if (is_set) {
         return error_set(error, WEIR_INVALID_ARGUMENT, "%s is given twice", key_names[key]);
     }
     if (key == KEY_STATE) {
         return filter_parse_states(value, &filter->states, error);
+    }
+    if (key == KEY_RETRIED) {
+        return parse_retried(value, &filter->retried, error);
     }
     if (times[key] != NULL) {
         return parse_time(key_names[key], value, now_us, times[key], error);
@@ -181,8 +196,8 @@ static enum weir_status find_key(const char *word, enum filter_key *ret_key, str
     if (nearest != NULL) {
         error_hint(error, "did you mean %s?", nearest);
     } else {
-        error_hint(error, "keys: id workspace workflow group state pending_reason error_code idempotency_key since until"
-                          " finished_before");
+        error_hint(error, "keys: id workspace workflow group state pending_reason error_code idempotency_key retried since"
+                          " until finished_before");
     }
     return WEIR_INVALID_ARGUMENT;
 }
@@ -234,7 +249,7 @@ enum weir_status filter_parse(const char *where, int64_t now_us, struct arena *a
         if (status == WEIR_OK) {
             status = find_key(word, &key, error);
         }
-        if (status == WEIR_OK && (key == KEY_ID || key == KEY_PENDING_REASON)) {
+        if (status == WEIR_OK && (key == KEY_ID || key == KEY_PENDING_REASON || key == KEY_RETRIED)) {
             make_lower(value);
         }
         if (status == WEIR_OK) {

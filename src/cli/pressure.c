@@ -28,6 +28,9 @@ const char *pressure_reason(const json_t *status, const json_t *workspace)
     if (!field_is_true(status, "engine_reachable")) {
         return pending_reason_name(REASON_ENGINE_UNREACHABLE);
     }
+    if (field_is_true(json_object_get(status, "scheduler"), "is_free")) {
+        return pending_reason_name(REASON_NO_SCHEDULER);
+    }
     bool is_full = field_number(workspace, "slots_used", 0) >= field_number(workspace, "slots_max", 0);
     return pending_reason_name(is_full ? REASON_WORKSPACE_AT_CAPACITY : REASON_READY);
 }

@@ -29,22 +29,22 @@ static const struct setting table[SETTING_COUNT] = {
     .choices = "in_process temporal", .help = "what runs executions"},
 [SETTING_DISPATCH_BATCH_SIZE] = {
     .key = "dispatch.batch_size", .type = SETTING_INTEGER, .default_text = "0", .environment = "WEIR_DISPATCH_BATCH_SIZE",
-    .least = 0, .most = CLAIM_BATCH_MOST, .help = "items per claim at most; 0 = as many as the engine has room for"},
+    .least = 0, .most = CLAIM_BATCH_MOST, .help = "executions that a node takes at once; 0 = as it has room"},
 [SETTING_DISPATCH_POLL_INTERVAL] = {
     .key = "dispatch.poll_interval", .type = SETTING_DURATION, .default_text = "5s",
     .environment = "WEIR_DISPATCH_POLL_INTERVAL", .least = 10 * MICROSECONDS_PER_MS, .most = 60 * MINUTE_US,
     .help = "look for work at least this often; wake-ups come at once"},
 [SETTING_DISPATCH_EXCLUSIVE] = {
     .key = "dispatch.exclusive", .type = SETTING_BOOLEAN, .default_text = "false", .environment = "WEIR_DISPATCH_EXCLUSIVE",
-    .of_process = true, .help = "claim only while holding the lock processExecutionQueue"},
+    .of_process = true, .help = "assign only while holding the lock processExecutionQueue"},
 [SETTING_CLAIM_TIMEOUT] = {
     .key = "claim.timeout", .type = SETTING_DURATION, .default_text = "5m", .environment = "WEIR_CLAIM_TIMEOUT",
     .least = 10 * MICROSECONDS_PER_SECOND, .most = DAY_US, .of_process = true,
-    .help = "a claim that is older and not started is given back"},
+    .help = "an execution that was assigned this long ago and has not started is given back"},
 [SETTING_RECOVERY_INTERVAL] = {
     .key = "recovery.interval", .type = SETTING_DURATION, .default_text = "1m", .environment = "WEIR_RECOVERY_INTERVAL",
     .least = MICROSECONDS_PER_SECOND, .most = 60 * MINUTE_US, .of_process = true,
-    .help = "how often such claims are looked for"},
+    .help = "how often a node looks for such executions"},
 [SETTING_ATTEMPTS_MAX] = {
     .key = "attempts.max", .type = SETTING_INTEGER, .default_text = "3", .environment = "WEIR_ATTEMPTS_MAX",
     .least = 1, .most = 100, .help = "starts of an execution before it fails"},

@@ -31,6 +31,7 @@ struct bulk {
     bool matched_is_exact;
     int64_t changed;
     int64_t refused;
+    int64_t retried; /* --dry-run of a retry by filter: of those refused, the ones that were retried already */
     enum weir_status first_refusal;
     struct weir_error refusal;
     json_t *items;        /* of those named by id: {"id", "act", "new_id"}; for -o json */
@@ -268,7 +269,26 @@ static enum weir_status look_at_ids(struct bulk *bulk, struct weir_error *error)
     return WEIR_OK;
 }
 
-/* Of what the filter matches, what is in a state that the act cannot be done in. */
+/* Counts the executions among `bulk->matched` that were retried already: another retry of them is refused. */
+static enum weir_status count_retried(struct bulk *bulk, struct weir_error *error)
+{
+    int64_t matched = bulk->matched;
+    bool is_exact = bulk->matched_is_exact;
+    enum retried_condition wanted = bulk->filter.retried;
+    if (bulk->act != BULK_RETRY || wanted == RETRIED_NO || matched == 0) {
+        return WEIR_OK;
+    }
+    bulk->filter.retried = RETRIED_YES;
+    enum weir_status status = count_matches(bulk, error);
+    bulk->filter.retried = wanted;
+    bulk->retried = bulk->matched;
+    bulk->refused += bulk->retried;
+    bulk->matched = matched;
+    bulk->matched_is_exact = is_exact;
+    return status;
+}
+
+/* The executions among those that the filter matches whose state does not allow the act. */
 static enum weir_status look_at_matches(struct bulk *bulk, struct weir_error *error)
 {
     int64_t matched = bulk->matched;
@@ -276,7 +296,7 @@ static enum weir_status look_at_matches(struct bulk *bulk, struct weir_error *er
     unsigned possible = states_of(bulk->act);
     unsigned wanted = bulk->filter.states; /* 0 = any, of one that is named by its id */
     if (wanted != 0 && (wanted & ~possible) == 0) {
-        return WEIR_OK;
+        return count_retried(bulk, error);
     }
     enum weir_status status = WEIR_OK;
     bulk->matched = 0;
@@ -285,6 +305,9 @@ static enum weir_status look_at_matches(struct bulk *bulk, struct weir_error *er
         status = count_matches(bulk, error);
     }
     bulk->refused = matched - bulk->matched;
+    if (status == WEIR_OK) {
+        status = count_retried(bulk, error);
+    }
     bulk->matched = matched;
     bulk->matched_is_exact = is_exact;
     return status;
@@ -306,6 +329,14 @@ static enum weir_status act_on_ids(struct bulk *bulk, struct weir_error *error)
 
 /* --- after --- */
 
+static void suggest_not_retried(const struct bulk *bulk)
+{
+    bool is_refused = bulk->act == BULK_RETRY && bulk->first_refusal == WEIR_CONFLICT;
+    if (bulk->invocation->argument_count == 0 && (bulk->retried > 0 || is_refused)) {
+        output_say(bulk->invocation->output, "retried=no in the filter leaves out those that were retried already");
+    }
+}
+
 static enum weir_status print_summary(struct bulk *bulk, bool is_dry, struct weir_error *error)
 {
     struct output *output = bulk->invocation->output;
@@ -317,6 +348,7 @@ static enum weir_status print_summary(struct bulk *bulk, bool is_dry, struct wei
             output_say_sign(output, SIGN_FINE, "%" PRId64 " %s, %" PRId64 " refused", bulk->changed, bulk->done_word,
                             bulk->refused);
         }
+        suggest_not_retried(bulk);
         return WEIR_OK;
     }
     bool by_ids = bulk->invocation->argument_count > 0;

@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/fields.h"
+#include "cli/role.h"
 #include "cli/temporal_settings.h"
 
 #define CLOCK_SKEW_WARN_US (5 * MICROSECONDS_PER_SECOND)
@@ -163,11 +164,12 @@ static void tell_nodes(struct doctor *doctor, int64_t alive, int64_t claiming, c
     if (alive == 0) {
         tell(doctor, sign, "nodes", "none alive: nothing starts; run `weir serve`");
     } else if (claiming == 0) {
-        tell(doctor, sign, "nodes", "%" PRId64 " alive, none claims (`weir node list`): nothing starts; run `weir %s%s`",
-             alive, paused != NULL ? "node resume " : "serve", paused != NULL ? shell_word(paused, word) : "");
+        tell(doctor, sign, "nodes",
+             "%" PRId64 " alive, none accepts work (`weir node list`): nothing starts; run `weir %s%s`", alive,
+             paused != NULL ? "node resume " : "serve", paused != NULL ? shell_word(paused, word) : "");
     } else if (unserved > 0) {
         tell(doctor, SIGN_WARN, "nodes",
-             "%" PRId64 " alive, but none claims for %" PRId64 " waiting execution%s:"
+             "%" PRId64 " alive, but none accepts work for %" PRId64 " waiting execution%s:"
              " `weir list --where pending_reason=no_node_in_group`",
              alive, unserved, unserved == 1 ? "" : "s");
     } else {
@@ -197,6 +199,53 @@ static void tell_namesakes(struct doctor *doctor, const json_t *nodes)
             tell(doctor, SIGN_WARN, "node", "%zu nodes that live are named %s: give each a --node of its own", count,
                  field_text(doctor->invocation->output, node, "name"));
         }
+    }
+}
+
+static void tell_free_role(struct doctor *doctor, int64_t alive, const char *text)
+{
+    bool is_needed = field_number(doctor->status, "pending", 0) > 0;
+    bool is_long = role_free_us(json_object_get(doctor->status, "scheduler"), doctor->now_us) > ROLE_FREE_LONG_US;
+    if (alive == 0 && !is_needed) {
+        tell(doctor, SIGN_FINE, "scheduler", "%s; no node is alive and nothing waits", text);
+    } else if (alive == 0) {
+        tell(doctor, SIGN_WARN, "scheduler", "%s; nothing starts; run `weir serve`", text);
+    } else if (!is_long) {
+        tell(doctor, SIGN_WARN, "scheduler", "%s; nothing starts until a live node takes the role, usually within 3 s",
+             text);
+    } else {
+        tell(doctor, is_needed ? SIGN_BAD : SIGN_WARN, "scheduler",
+             "%s; nothing starts. The live nodes do not take the role: they stop, do not dispatch (`weir node list`) or do"
+             " not reach the store (`store.failed` in their logs); run `weir serve`",
+             text);
+    }
+}
+
+static void check_scheduler(struct doctor *doctor, int64_t alive)
+{
+    const json_t *scheduler = json_object_get(doctor->status, "scheduler");
+    struct output *output = doctor->invocation->output;
+    const char *text = role_text(output, scheduler, doctor->now_us);
+    const char *why = field_text(output, scheduler, "why");
+    switch (role_health(scheduler)) {
+    case ROLE_IS_FREE:
+        tell_free_role(doctor, alive, text);
+        break;
+    case ROLE_MOVES:
+        tell(doctor, SIGN_WARN, "scheduler",
+             "%s; %" PRId64 " takeovers in the last hour, the last one because %s: look for `scheduler.lost` in the logs of"
+             " the nodes, for restarts (`weir node list --all`), and for machines that stand still for 3 s",
+             text, field_number(scheduler, "takeovers_hour", 0), why != NULL ? why : "of a cause that is not on record");
+        break;
+    case ROLE_IS_BEHIND:
+        tell(doctor, SIGN_WARN, "scheduler",
+             "%s: counters are that old and new work starts late; look at the processor of that node and at the store's"
+             " calls (`weir_store_call_duration_seconds`)",
+             text);
+        break;
+    case ROLE_IS_FINE:
+        tell(doctor, SIGN_FINE, "scheduler", "%s", text);
+        break;
     }
 }
 
@@ -235,6 +284,7 @@ static enum weir_status check_nodes(struct doctor *doctor, struct weir_error *er
     tell_namesakes(doctor, json_object_get(page, "items"));
     json_decref(page);
     tell_nodes(doctor, alive, claiming, paused);
+    check_scheduler(doctor, alive);
     if (alive > 0) {
         bool is_up = field_is_true(doctor->status, "engine_reachable");
         const char *engine_error = field_text(doctor->invocation->output, doctor->status, "engine_error");

@@ -7,6 +7,7 @@
 #include "cli/command.h"
 #include "cli/fields.h"
 #include "cli/filter.h"
+#include "cli/role.h"
 
 static enum sign sign_of(const char *state)
 {
@@ -38,10 +39,18 @@ static const char *name_of(struct output *output, const json_t *items, const jso
     return output_safe(output, told);
 }
 
-/* What it said last of itself is no news of one that has gone. */
+/* Do not show the last heartbeat of a node that has stopped or whose work was taken over. */
 static bool is_gone(const json_t *node)
 {
     return json_is_string(json_object_get(node, "stopped")) || json_is_string(json_object_get(node, "recovered"));
+}
+
+static void print_scheduler(struct output *output, const json_t *page, int64_t now_us)
+{
+    const json_t *scheduler = json_object_get(page, "scheduler");
+    output_print(output, "\n%s scheduler %s\n",
+                 output_sign_coloured(output, role_health(scheduler) == ROLE_IS_FINE ? SIGN_FINE : SIGN_WARN),
+                 role_text(output, scheduler, now_us));
 }
 
 static void print_table(struct output *output, const json_t *page, int64_t now_us)
@@ -54,6 +63,7 @@ static void print_table(struct output *output, const json_t *page, int64_t now_u
         {.title = "STUCK", .align = COLUMN_RIGHT},
         {.title = "HOLDS", .align = COLUMN_RIGHT},
         {.title = "ENGINE"},
+        {.title = "SCHEDULES"},
         {.title = "SEEN"},
     };
     struct table table;
@@ -72,9 +82,11 @@ static void print_table(struct output *output, const json_t *page, int64_t now_u
         table_cell(&table, gone ? "-" : field_text(output, item, "stuck"));
         table_cell(&table, field_text(output, item, "holds"));
         table_cell(&table, gone ? "-" : field_is_true(item, "engine_reachable") ? "up" : "down");
+        table_cell(&table, field_is_true(item, "schedules") ? "yes" : "-");
         table_cell(&table, output_ago(output, seen, now_us));
     }
     table_close(&table);
+    print_scheduler(output, page, now_us);
 }
 
 /* Nodes that have stopped or whose work was taken over are history. */
@@ -90,6 +102,18 @@ static void hide_gone(json_t *page)
     (void)json_object_set_new(page, "count", json_integer((json_int_t)json_array_size(items)));
 }
 
+/* The page with the scheduler's role beside its rows: the row of a node shows only whether it schedules. */
+static enum weir_status add_scheduler(struct store *store, json_t *page, struct weir_error *error)
+{
+    json_t *answer = NULL;
+    enum weir_status status = store_status(store, 1, &answer, error);
+    if (status == WEIR_OK && json_object_set(page, "scheduler", json_object_get(answer, "scheduler")) != 0) {
+        status = error_out_of_memory(error);
+    }
+    json_decref(answer);
+    return status;
+}
+
 enum weir_status verb_node_list(struct invocation *invocation, struct weir_error *error)
 {
     struct store *store = NULL;
@@ -98,6 +122,9 @@ enum weir_status verb_node_list(struct invocation *invocation, struct weir_error
     enum weir_status status = invocation_open_store(invocation, STORE_READ, &store, error);
     if (status == WEIR_OK) {
         status = page_read(store, LIST_NODES, NULL, &page, error);
+    }
+    if (status == WEIR_OK) {
+        status = add_scheduler(store, page, error);
     }
     if (status == WEIR_OK) {
         status = store_time(store, &now_us, error);
@@ -178,7 +205,7 @@ static enum weir_status set_wish(struct invocation *invocation, enum node_wish w
 
 enum weir_status verb_node_pause(struct invocation *invocation, struct weir_error *error)
 {
-    return set_wish(invocation, NODE_PAUSE, "pause: it claims nothing more, what runs goes on", error);
+    return set_wish(invocation, NODE_PAUSE, "pause: it starts nothing more, what runs goes on", error);
 }
 
 enum weir_status verb_node_resume(struct invocation *invocation, struct weir_error *error)
@@ -188,5 +215,5 @@ enum weir_status verb_node_resume(struct invocation *invocation, struct weir_err
 
 enum weir_status verb_node_drain(struct invocation *invocation, struct weir_error *error)
 {
-    return set_wish(invocation, NODE_DRAIN, "drain: it finishes what it has and claims nothing more", error);
+    return set_wish(invocation, NODE_DRAIN, "drain: it finishes what it has and starts nothing more", error);
 }

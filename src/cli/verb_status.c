@@ -5,6 +5,7 @@
 #include "base/shell_word.h"
 #include "cli/command.h"
 #include "cli/fields.h"
+#include "cli/role.h"
 #include "observe/metrics.h"
 
 enum { STATUS_WORKSPACES = 20, METRICS_WORKSPACES = 100, METRICS_BYTES_MAX = 4 * 1024 * 1024 };
@@ -24,7 +25,18 @@ static void print_paused_groups(struct output *output, const json_t *answer)
     }
 }
 
-static void print_totals(struct output *output, const json_t *answer)
+/* A store on which no node runs and nothing waits needs no scheduler. */
+static void print_scheduler(struct output *output, const json_t *answer, int64_t now_us)
+{
+    const json_t *scheduler = json_object_get(answer, "scheduler");
+    bool is_needed = field_number(answer, "nodes", 0) > 0 || field_number(answer, "pending", 0) > 0;
+    enum role_health health = role_health(scheduler);
+    enum sign sign = health == ROLE_IS_FINE ? SIGN_FINE : health == ROLE_IS_FREE && !is_needed ? SIGN_GONE : SIGN_WARN;
+    output_print(output, "%s scheduler %s%s\n", output_sign_coloured(output, sign), role_text(output, scheduler, now_us),
+                 health == ROLE_IS_FREE && is_needed ? "; nothing starts (`weir doctor`)" : "");
+}
+
+static void print_totals(struct output *output, const json_t *answer, int64_t now_us)
 {
     char oldest[DURATION_TEXT_MAX];
     bool is_paused = field_is_true(answer, "queue_paused");
@@ -39,9 +51,10 @@ static void print_totals(struct output *output, const json_t *answer)
                  nodes == 0                                  ? "none"
                  : field_is_true(answer, "engine_reachable") ? "up"
                                                              : "not reachable");
+    print_scheduler(output, answer, now_us);
     int64_t unserved = field_number(json_object_get(answer, "pending_reasons"), "no_node_in_group", 0);
     if (nodes > 0 && unserved > 0) {
-        output_print(output, "%s unserved  %" PRId64 ": no node of their group claims (`weir why ID`)\n",
+        output_print(output, "%s unserved  %" PRId64 ": no node of their group accepts work (`weir why ID`)\n",
                      output_sign_coloured(output, SIGN_WARN), unserved);
     }
     const char *engine_error = field_text(output, answer, "engine_error");
@@ -115,6 +128,7 @@ enum weir_status verb_status(struct invocation *invocation, struct weir_error *e
 {
     struct store *store = NULL;
     json_t *answer = NULL;
+    int64_t now_us = 0;
     bool as_metrics = invocation_has(invocation, "metrics");
     if (as_metrics && invocation->output->format != OUTPUT_TABLE) {
         return invocation_usage_error(invocation, error, "--metrics is the text of Prometheus, which has no JSON form");
@@ -123,10 +137,13 @@ enum weir_status verb_status(struct invocation *invocation, struct weir_error *e
     if (status == WEIR_OK) {
         status = store_status(store, as_metrics ? METRICS_WORKSPACES : STATUS_WORKSPACES, &answer, error);
     }
+    if (status == WEIR_OK) {
+        status = store_time(store, &now_us, error);
+    }
     if (status == WEIR_OK && as_metrics) {
         status = print_metrics(invocation->output, answer, error);
     } else if (status == WEIR_OK && !output_object(invocation->output, answer)) {
-        print_totals(invocation->output, answer);
+        print_totals(invocation->output, answer, now_us);
         print_workspaces(invocation->output, answer);
     }
     json_decref(answer);

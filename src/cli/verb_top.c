@@ -11,11 +11,12 @@
 #include "cli/frame.h"
 #include "cli/interrupt.h"
 #include "cli/pressure.h"
+#include "cli/role.h"
 #include "cli/terminal_keys.h"
 
 #define REFRESH_US (1 * MICROSECONDS_PER_SECOND)
-/* Lines of a picture that are no workspaces: three of the head, a blank one, titles, keys. */
-enum { FIXED_LINES = 6, ROWS_LEAST = 3, ROWS_MOST = 200, ROWS_DEFAULT = 18 };
+/* Lines of a picture that are no workspaces: four of the head, a blank one, titles, keys. */
+enum { FIXED_LINES = 7, ROWS_LEAST = 3, ROWS_MOST = 200, ROWS_DEFAULT = 18 };
 
 enum asking { ASKS_NOTHING, ASKS_PAUSE, SHOWS_HELP };
 
@@ -29,6 +30,7 @@ struct top {
     int64_t enqueued;
     int64_t ended;
     int64_t looked_us;
+    int64_t now_us; /* store time of the last look */
     double enqueued_per_second;
     double ended_per_second;
     size_t selected;
@@ -70,7 +72,10 @@ static enum weir_status look(struct top *top, struct weir_error *error)
 {
     json_t *answer = NULL;
     top->rows = rows_that_fit(top->output);
-    enum weir_status status = store_status(top->store, top->rows, &answer, error);
+    enum weir_status status = store_time(top->store, &top->now_us, error);
+    if (status == WEIR_OK) {
+        status = store_status(top->store, top->rows, &answer, error);
+    }
     if (status == WEIR_OK) {
         json_decref(top->status);
         top->status = answer;
@@ -95,6 +100,8 @@ static void print_head(struct top *top)
     bool is_paused = field_is_true(status, "queue_paused");
     int64_t nodes = field_number(status, "nodes", 0);
     int64_t pending = field_number(status, "pending", 0);
+    const json_t *scheduler = json_object_get(status, "scheduler");
+    bool is_needed = nodes > 0 || pending > 0;
     char oldest[DURATION_TEXT_MAX];
     duration_format_short(field_number(status, "oldest_pending_age_us", 0), oldest);
     output_print(output, "store    %s\n", field_text(output, status, "store"));
@@ -105,6 +112,11 @@ static void print_head(struct top *top)
                  : field_is_true(status, "engine_reachable") ? "up"
                                                              : "unreachable",
                  is_paused ? "paused" : "open");
+    output_print(output, "role     %s scheduler %s\n",
+                 output_sign_coloured(output, role_health(scheduler) == ROLE_IS_FINE ? SIGN_FINE
+                                              : is_needed                            ? SIGN_WARN
+                                                                                     : SIGN_GONE),
+                 role_text(output, scheduler, top->now_us));
     output_print(output, "work     %.0f/s enqueued, %.0f/s done, %" PRId64 " pending%s%s\n\n", top->enqueued_per_second,
                  top->ended_per_second, pending, pending > 0 ? ", the oldest for " : "", pending > 0 ? oldest : "");
 }

@@ -26,13 +26,35 @@ static void print_slots(struct output *output, const json_t *why)
     }
 }
 
-/* Who is there and claims nothing; nothing when nobody is. */
+/* The live nodes of its group, none of which accepts work. Nothing without one. */
 static void print_nodes(struct output *output, const json_t *why)
 {
     int64_t live = field_number(why, "nodes_live", 0);
     if (live > 0 && field_text(output, why, "pending_reason") != NULL) {
-        output_print(output, "  nodes            %" PRId64 " live%s in group %s and claim%s nothing (`weir node list`)\n",
+        output_print(output, "  nodes            %" PRId64 " live%s in group %s and start%s nothing (`weir node list`)\n",
                      live, live == 1 ? "s" : "", field_text(output, why, "executor_group"), live == 1 ? "s" : "");
+    }
+}
+
+/* Since when no node schedules, and the lock without which a scheduler with dispatch.exclusive assigns nothing. */
+static void print_scheduler(struct output *output, const json_t *why, int64_t now_us)
+{
+    const char *reason = field_text(output, why, "pending_reason");
+    const char *since = field_text(output, why, "scheduler_since");
+    const char *node = field_text(output, why, "scheduler_node");
+    const char *cause = field_text(output, why, "scheduler_why");
+    const char *lock_holder = field_text(output, why, "lock_holder");
+    const char *lock_until = field_text(output, why, "lock_until");
+    if (reason != NULL && strcmp(reason, "no_scheduler") == 0) {
+        output_print(output, "  scheduler        none%s%s%s%s", since != NULL ? " since " : " yet",
+                     since != NULL ? since : "", node != NULL ? "; the last one was " : "", node != NULL ? node : "");
+        output_print(output, "%s%s%s\n", cause != NULL ? " (" : "", cause != NULL ? cause : "", cause != NULL ? ")" : "");
+    }
+    if (lock_holder != NULL) {
+        output_print(output,
+                     "  lock             processExecutionQueue is held by %s until %s (%s, `weir lock list`); "
+                     "with dispatch.exclusive nothing starts while another node holds it\n",
+                     lock_holder, lock_until, output_ago(output, lock_until, now_us));
     }
 }
 
@@ -67,13 +89,7 @@ static void print_numbers(struct output *output, const json_t *why, int64_t now_
     if (engine_error != NULL) {
         output_print(output, "  engine says      %s\n", engine_error);
     }
-    const char *lock_holder = field_text(output, why, "lock_holder");
-    if (lock_holder != NULL) {
-        output_print(output,
-                     "  lock             processExecutionQueue is held by %s (`weir lock list`); "
-                     "with dispatch.exclusive no other process starts anything\n",
-                     lock_holder);
-    }
+    print_scheduler(output, why, now_us);
     const char *code = field_text(output, why, "error_code");
     if (code != NULL) {
         const char *text = field_text(output, why, "error");
@@ -148,6 +164,8 @@ static void suggest(struct output *output, const json_t *why, const struct pause
         const char *verb = paused != NULL ? "node resume " : group != NULL ? "serve --group " : "serve";
         const char *name = paused != NULL ? paused : group;
         output_say(output, "now: weir %s%s", verb, name != NULL ? shell_word(name, word) : "");
+    } else if (strcmp(reason, "no_scheduler") == 0) {
+        output_say(output, "now: weir serve");
     } else if (strcmp(reason, "scheduled") == 0 || strcmp(reason, "backing_off") == 0) {
         output_say(output, "now: weir release %s", id != NULL ? id : "ID");
     }

@@ -126,6 +126,9 @@ static bool may_judge(struct node *node, int64_t now_us)
  * looked at all the same. */
 static bool should_recover(struct node *node, int64_t now_us)
 {
+    if (now_us < node->recovery_waits_until_us) {
+        return false; /* other transactions hold what is left */
+    }
     if (atomic_load(&node->others_lost)) {
         return true;
     }
@@ -169,6 +172,7 @@ static enum weir_status recover(struct node *node, int64_t now_us, struct weir_e
     atomic_store(&node->told_of_others_us, now_us);
     bool moves = result.handed_over + result.poisoned + result.nodes > 0; /* else somebody holds what is left */
     node->next_recovery_us = time_add(now_us, !result.more ? RECOVERY_INTERVAL_US : moves ? 0 : LOOP_RETRY_FIRST_US);
+    node->recovery_waits_until_us = result.more && !moves ? node->next_recovery_us : 0;
     if (result.more) {
         atomic_store(&node->others_lost, true);
     }

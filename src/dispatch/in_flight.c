@@ -10,6 +10,16 @@ static size_t bucket_of(const char *id)
     return text_hash(id + 9) % IN_FLIGHT_BUCKETS; /* the tail is random */
 }
 
+struct claim_batch *claim_batch_new(void)
+{
+    struct claim_batch *batch = calloc(1, sizeof *batch);
+    if (batch != NULL) {
+        arena_init(&batch->arena, CLAIM_ARENA_BYTES);
+        batch->references = 1;
+    }
+    return batch;
+}
+
 void claim_batch_release(struct claim_batch *batch)
 {
     if (batch != NULL && --batch->references == 0) {
@@ -33,6 +43,7 @@ struct in_flight *in_flight_add(struct in_flight_table *table, const struct clai
     memcpy(entry->id, item->id, sizeof entry->id);
     entry->fence = item->fence;
     entry->attempts = item->attempts;
+    entry->deferrals = item->deferrals;
     entry->taken_over = item->handovers > 0;
     entry->item = item;
     entry->batch = batch;

@@ -24,6 +24,7 @@ struct in_flight {
     int64_t fence;
     int attempts; /* refused starts before this one */
     int attempts_max;
+    int deferrals;
     int64_t claimed_boot_us;
     int64_t waited_us;      /* from when it could have run to its claim */
     int64_t resend_boot_us; /* when an unanswered start is sent again */
@@ -46,7 +47,10 @@ struct in_flight {
     char *workflow;
 };
 
-enum { IN_FLIGHT_BUCKETS = 4096 };
+enum {
+    IN_FLIGHT_BUCKETS = 4096,
+    CLAIM_ARENA_BYTES = 256 * 1024 * 1024 /* one set of items with their params */
+};
 
 struct in_flight_table {
     struct in_flight *buckets[IN_FLIGHT_BUCKETS];
@@ -73,6 +77,8 @@ void in_flight_each(const struct in_flight_table *table, void (*visit)(void *con
 void in_flight_each_unanswered(const struct in_flight_table *table, void (*visit)(void *context, struct in_flight *entry),
                                void *context);
 
+/* With one reference; NULL when out of memory. */
+struct claim_batch *claim_batch_new(void);
 /* Drops one reference; the last one frees the claim's memory. Takes NULL. */
 void claim_batch_release(struct claim_batch *batch);
 

@@ -145,6 +145,9 @@ static enum weir_status open_parts(struct node *node, struct store *store, struc
         status = allocate(node, error);
     }
     if (status == WEIR_OK) {
+        status = scheduling_open(&node->scheduling, error);
+    }
+    if (status == WEIR_OK) {
         status = loop_fds_open(node, error);
     }
     if (status == WEIR_OK) {
@@ -205,6 +208,7 @@ enum weir_status node_open(struct store *store, struct engine *engine, struct ev
     node->reports.last_start = &node->reports.first_start;
     breaker_init(&node->breaker);
     fill_settings(node, settings);
+    inbox_reset(node);
     set_up_locks(node);
     nodes_machine_id(node->boot_id, sizeof node->boot_id);
     int64_t now_us = node_now(node);
@@ -345,7 +349,6 @@ enum weir_status node_run_threads(struct node *node, struct weir_error *error)
 
 void node_wake(struct node *node)
 {
-    atomic_store(&node->told_of_work, true);
     loop_wake(node, LOOP_DISPATCH);
 }
 
@@ -401,6 +404,14 @@ bool node_reaches_engine(struct node *node)
     return reaches;
 }
 
+bool node_may_reach_engine(struct node *node, int64_t now_us)
+{
+    pthread_mutex_lock(&node->lock);
+    bool may = breaker_room(&node->breaker, 1, now_us) > 0;
+    pthread_mutex_unlock(&node->lock);
+    return may;
+}
+
 json_t *node_status(struct node *node)
 {
     bool reachable = node_reaches_engine(node);
@@ -411,13 +422,14 @@ json_t *node_status(struct node *node)
     pthread_mutex_lock(&node->reports.lock);
     size_t reports = node->reports.count;
     pthread_mutex_unlock(&node->reports.lock);
-    return json_pack("{s:I, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:b, s:I}", "id",
+    return json_pack("{s:I, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:b, s:I, s:b}", "id",
                      (json_int_t)atomic_load(&node->id), "name", node->name, "group", node->group, "state", state_of(node),
                      "running", (json_int_t)engine_running(node->engine), "room", (json_int_t)engine_room(node->engine),
                      "in_flight", (json_int_t)in_flight, "unanswered", (json_int_t)unanswered, "reports_waiting",
                      (json_int_t)reports, "stuck", (json_int_t)atomic_load(&node->stuck), "engine",
                      engine_name(node->engine), "engine_reachable", reachable, "lease_left_us",
-                     (json_int_t)(atomic_load(&node->lease_end_boot_us) - node_now(node)));
+                     (json_int_t)(atomic_load(&node->lease_end_boot_us) - node_now(node)), "schedules",
+                     (int)atomic_load(&node->schedules));
 }
 
 bool node_is_healthy(struct node *node, struct weir_error *error)
@@ -490,6 +502,7 @@ void node_close(struct node *node)
     for (size_t i = 0; i < DEFINITIONS_MOST; i++) {
         free(node->definitions[i].text);
     }
+    scheduling_close(&node->scheduling);
     free(node->batch);
     free(node->records);
     free(node->record_of);

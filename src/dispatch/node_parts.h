@@ -18,20 +18,17 @@
 #include "queue/retry.h"
 
 enum {
-    DEFINITIONS_MOST = 64,                 /* texts kept by the dispatcher */
-    CLAIM_ARENA_BYTES = 256 * 1024 * 1024, /* one claim's items with their params */
+    DEFINITIONS_MOST = 64, /* texts kept by the dispatcher */
     HOLDER_MAX = 256,
-    LOST_RACES_FREE = 2,    /* claims in a row that found nothing, before the dispatcher backs off ... */
-    LOST_RACE_DOUBLINGS = 7 /* ... up to LOST_RACE_FIRST_US * 128 */
+    SCHEDULE_SET_MOST = 1000, /* assignments of one round */
+    ORPHANS_MOST = 16         /* lanes without a workspace, of one round */
 };
-#define LOST_RACE_FIRST_US ((int64_t)1000)
+#define INBOX_POLL_FIRST_US ((int64_t)50000) /* where the store cannot wake a node; doubles while nothing comes */
 #define LOOP_RETRY_FIRST_US ((int64_t)50000)
 #define LOOP_RETRY_MOST_US ((int64_t)1000000)
-#define LOOK_LATER_US ((int64_t)1000)      /* after a claim that took all there was: its starts have the processors first */
-#define LOOK_AT_LEAST_US ((int64_t)200000) /* while one claim follows the other */
-#define ROOM_LOOK_US ((int64_t)500)        /* to the engine that is about to let go what has ended */
-#define STOP_LAST_US ((int64_t)10000000)   /* after an interrupt: then what is left is handed over */
-#define STOP_AWAY_US ((int64_t)3000000)    /* when no record is taken for so long, an interrupted node waits no more */
+#define ROOM_LOOK_US ((int64_t)500)      /* to the engine that is about to let go what has ended */
+#define STOP_LAST_US ((int64_t)10000000) /* after an interrupt: then what is left is handed over */
+#define STOP_AWAY_US ((int64_t)3000000)  /* when no record is taken for so long, an interrupted node waits no more */
 
 enum loop { LOOP_DISPATCH, LOOP_RECORD, LOOP_HEARTBEAT, LOOP_DUTIES, LOOP_COUNT };
 
@@ -91,12 +88,40 @@ struct node_tuning {
     atomic_int attempts_max;
 };
 
-/* What was claimed and found no room in memory. */
+/* Why an assigned item goes back to the queue. */
+enum unkept_reason { UNKEPT_OUT_OF_MEMORY, UNKEPT_NOT_STARTING };
+
+/* What was assigned to this node and is given back instead of started. */
 struct unkept {
     struct claim_batch *batch; /* NULL = there is nothing; else one reference */
     int64_t node_id;           /* under which it was claimed */
     const struct claimed_item *items;
     size_t count;
+    enum unkept_reason reason;
+};
+
+/* The role of the scheduler and what goes with it (scheduling.c). */
+struct scheduling {
+    struct scheduler *scheduler;
+    int64_t epoch;                     /* 0 = this node does not schedule */
+    bool is_loaded;                    /* all facts of this epoch are in memory */
+    bool has_news;                     /* the books are behind */
+    unsigned needs;                    /* enum schedule_need: what the news asked for */
+    int64_t due_boot_us;               /* when the next waiting item becomes due; TIME_NEVER = none */
+    int64_t renew_boot_us;             /* of the lease */
+    int64_t nodes_boot_us;             /* when the nodes are read again, news or not */
+    int64_t publish_boot_us;           /* of the books, at the earliest */
+    int64_t skip_locked_until_boot_us; /* rows that others hold are not awaited until then */
+    struct assignment *assignments;    /* SCHEDULE_SET_MOST */
+    struct lane_read *reads;           /* SCHEDULER_READS_MOST */
+    struct lane_pass *passes;          /* SCHEDULE_SET_MOST */
+    int64_t orphans[ORPHANS_MOST];
+};
+
+struct node_inbox {
+    struct inbox_position position;
+    bool is_due;     /* something may be in it that no round brought */
+    int64_t poll_us; /* where the store cannot wake this node: how long until the next look */
 };
 
 struct node {
@@ -127,10 +152,10 @@ struct node {
     struct slot_demand slot_demand;
 
     /* flags, any thread */
-    atomic_bool paused;       /* node_pause() */
-    atomic_bool told_of_work; /* by node_wake(), or by a store that wakes for nothing else */
-    atomic_bool awaits_room;  /* there is work, and the engine had no room for it */
-    atomic_int wish;          /* enum node_wish, by an operator */
+    atomic_bool paused;      /* node_pause() */
+    atomic_bool schedules;   /* this node has the scheduler's role */
+    atomic_bool awaits_room; /* there is work, and the engine had no room for it */
+    atomic_int wish;         /* enum node_wish, by an operator */
     atomic_bool lease_lost;
     atomic_int stop_kind; /* 0 = none, else 1 + enum node_stop_kind */
     atomic_bool leaves;   /* the store is being told that the node stops: it registers no more */
@@ -148,12 +173,12 @@ struct node {
     struct kept_definition definitions[DEFINITIONS_MOST];
     struct unkept unkept;
     struct held_lock exclusive;
-    int64_t store_ahead_us; /* store time minus boot clock, as the last claim showed it */
+    struct scheduling scheduling;
+    struct node_inbox inbox;
+    int64_t dispatch_id;    /* the node's id as the dispatcher last saw it */
+    bool has_requests;      /* cancels wait to be passed to the engine */
+    int64_t store_ahead_us; /* store time minus boot clock, as the last answer showed it */
     int64_t next_poll_boot_us;
-    int lost_races;             /* claims in a row that took nothing although there was something */
-    bool told_in_vain;          /* the last claim that was made without a look found nothing */
-    int64_t look_boot_us;       /* a look that was put off; 0 = none was */
-    int64_t more_until_boot_us; /* the last claim left more, and until then nobody looks; 0 = it did not */
     int64_t stop_began_boot_us;
     int64_t interrupt_began_boot_us;
 
@@ -171,6 +196,7 @@ struct node {
     struct held_lock stale_lock;
     struct held_lock retention_lock;
     int64_t next_recovery_us;
+    int64_t recovery_waits_until_us; /* the last recovery could take nothing of what is left */
     int64_t next_stale_us;
     int64_t next_stuck_us;
     int64_t next_retention_us;
@@ -179,6 +205,7 @@ struct node {
 
     _Atomic int64_t next_beat_us;
     enum node_aside told_aside;     /* by the last heartbeat, of whose loop it is */
+    size_t told_capacity;           /* the same */
     int64_t retry_us[LOOP_COUNT];   /* a loop whose store call failed waits until then ... */
     int64_t backoff_us[LOOP_COUNT]; /* ... and this long the next time */
 
@@ -201,6 +228,50 @@ void loop_sleep(struct node *node, enum loop loop, int64_t until_boot_us);
 enum weir_status loop_fds_open(struct node *node, struct weir_error *error);
 void loop_fds_close(struct node *node);
 
+/* --- dispatcher.c --- */
+
+/* Whether this node starts anything at all now. */
+bool dispatcher_may_start(struct node *node);
+/* How many items it takes now: its engine's room, one set at most, and what the breaker lets through. */
+size_t dispatcher_room(struct node *node, int64_t now_us);
+/* How many it can hold at once, those that it holds included (node_beat.capacity). */
+size_t dispatcher_capacity(struct node *node);
+/* Arranges that the dispatcher runs again when there may be room. */
+void dispatcher_await_room(struct node *node, int64_t now_us, int64_t *ret_next_us);
+
+/* --- starter.c --- */
+
+/* Starts what was claimed under `node_id`; keeps a reference on the batch for each item until its start is answered. */
+void starter_start(struct node *node, int64_t node_id, struct claim_batch *batch, const struct claim_result *result);
+/* Sends unanswered starts whose time has come again; returns when the next one is due. */
+int64_t starter_send_again(struct node *node, int64_t now_us);
+
+/* --- scheduling.c --- */
+
+WEIR_MUST_CHECK enum weir_status scheduling_open(struct scheduling *scheduling, struct weir_error *error);
+void scheduling_close(struct scheduling *scheduling);
+/* Takes the role when it is free and this node may have it. Losing a race for it is WEIR_OK. */
+WEIR_MUST_CHECK enum weir_status scheduling_seek(struct node *node, const struct role_state *role,
+                                                 struct weir_error *error);
+/* One round, for a node with the role. */
+WEIR_MUST_CHECK enum weir_status scheduling_step(struct node *node, int64_t now_us, int64_t *ret_next_us,
+                                                 struct weir_error *error);
+/* The role is over, or in doubt; forgets all facts. Without the role nothing. */
+void scheduling_lose(struct node *node, const char *reason);
+/* Gives the role up, so that another node can take it at once. */
+void scheduling_leave(struct node *node);
+
+/* --- inbox.c --- */
+
+WEIR_MUST_CHECK enum weir_status inbox_step(struct node *node, int64_t now_us, int64_t *ret_next_us,
+                                            struct weir_error *error);
+/* Passes cancels on to the engine when some wait. */
+WEIR_MUST_CHECK enum weir_status inbox_pass_requests(struct node *node, struct weir_error *error);
+/* These came by a round: the inbox need not show them again. */
+void inbox_passed(struct node *node, const struct claim_result *claimed);
+/* The node has a new id, or will have. */
+void inbox_reset(struct node *node);
+
 /* --- what each loop does, once --- */
 int64_t dispatcher_step(struct node *node);
 int64_t stop_step(struct node *node, int64_t now_us, enum node_stop_kind kind); /* the dispatcher's, once a stop began */
@@ -219,12 +290,16 @@ void loop_succeeded(struct node *node, enum loop loop);
  * answered, or one under a dead node's claim to an engine that outlives nodes. Under the node's lock. */
 bool in_flight_may_run(const struct node *node, const struct in_flight *entry, int sends);
 
+/* False while the breaker holds all starts back, the probe included. */
+bool node_may_reach_engine(struct node *node, int64_t now_us);
+
 /* Whether somebody under a dead node's claim may have started it: the engine outlives nodes. */
 bool item_may_run_elsewhere(const struct node *node, const struct claimed_item *item);
 
-/* Takes over what of a claim found no room in memory; needs none itself. There is nothing from before. */
+/* Keeps assigned items that will not be started until they are given back; needs no memory. There is nothing from before.
+ */
 void unkept_add(struct node *node, int64_t node_id, struct claim_batch *batch, const struct claimed_item *items,
-                size_t count);
+                size_t count, enum unkept_reason reason);
 /* Gives it back to the queue, so that it need not wait for the safety net; without anything WEIR_OK. What is not told this
  * time is told by the next call; the store's errors. */
 enum weir_status unkept_give_back(struct node *node, struct weir_error *error);

@@ -77,6 +77,11 @@ static enum node_aside aside_of(struct node *node)
 static bool beats_early(struct node *node)
 {
     enum node_aside aside = aside_of(node);
+    size_t capacity = dispatcher_capacity(node);
+    if (aside == node->told_aside && aside == NODE_NOT_ASIDE) {
+        return capacity == 0 ? node->told_capacity > 0
+                             : capacity > node->told_capacity * 2 || capacity < node->told_capacity / 2;
+    }
     return aside != node->told_aside && (aside != NODE_ASIDE_STOPPING || engine_running(node->engine) > 0);
 }
 
@@ -97,12 +102,14 @@ static enum weir_status register_node(struct node *node, struct store *store, st
         .engine = engine_name(node->engine),
         .is_outlived = !engine_has(node->engine, ENGINE_DIES_WITH_NODE),
         .aside = aside_of(node),
+        .capacity = dispatcher_capacity(node),
         .lease_us = node->settings.lease_us,
     };
     enum weir_status status = store_node_start(store, &options, &id, error);
     if (status == WEIR_OK) {
         atomic_store(&node->id, id);
         node->told_aside = options.aside;
+        node->told_capacity = options.capacity;
         atomic_store(&node->lease_end_boot_us, time_add(began_us, node->settings.lease_us - keeper_margin(node)));
         engine_lease(node->engine, atomic_load(&node->lease_end_boot_us));
         struct event event = {.type = EVENT_NODE_STARTED, .node = node->name, .group = node->group, .count = id};
@@ -189,6 +196,15 @@ static void hear_of_others(struct node *node, const struct node_beat *beat, int6
     }
 }
 
+/* When the breaker lets a probe through, the scheduler must know that there is room for one. */
+static int64_t next_beat(struct node *node, int64_t now_us)
+{
+    pthread_mutex_lock(&node->lock);
+    int64_t probe_us = breaker_next(&node->breaker);
+    pthread_mutex_unlock(&node->lock);
+    return earlier(atomic_load(&node->next_beat_us), probe_us > now_us ? probe_us : TIME_NEVER);
+}
+
 int64_t nodes_step(struct node *node)
 {
     int64_t now_us = node_now(node);
@@ -209,7 +225,7 @@ int64_t nodes_step(struct node *node)
         return now_us;
     }
     if (now_us < atomic_load(&node->next_beat_us) && !beats_early(node)) {
-        return atomic_load(&node->next_beat_us);
+        return next_beat(node, now_us);
     }
     /* Before anything is read: what changes while this one is on its way asks for the next one at once. */
     atomic_store(&node->next_beat_us, time_add(now_us, node->settings.lease_us / BEATS_PER_LEASE));
@@ -223,7 +239,8 @@ int64_t nodes_step(struct node *node)
                              .keeper_pid = engine_keeper_pid(node->engine),
                              .running = engine_running(node->engine),
                              .stuck = atomic_load(&node->stuck),
-                             .aside = aside_of(node)};
+                             .aside = aside_of(node),
+                             .capacity = dispatcher_capacity(node)};
     enum weir_status status = store_node_beat(node->stores[LOOP_HEARTBEAT], atomic_load(&node->id), &beat, &error);
     if (status == WEIR_STALE_FENCE && atomic_load(&node->leaves)) {
         return TIME_NEVER;
@@ -238,6 +255,7 @@ int64_t nodes_step(struct node *node)
     }
     FAILPOINT("after_beat");
     node->told_aside = beat.aside;
+    node->told_capacity = beat.capacity;
     loop_succeeded(node, LOOP_HEARTBEAT);
     if (!lease_is_valid(node)) {
         /* The store was away, perhaps for all: who lives shall have the time to say so before we take him for dead. */
@@ -248,5 +266,5 @@ int64_t nodes_step(struct node *node)
     engine_lease(node->engine, atomic_load(&node->lease_end_boot_us));
     hear_of_others(node, &beat, now_us);
     obey(node, beat.wish);
-    return atomic_load(&node->next_beat_us);
+    return next_beat(node, now_us);
 }

@@ -216,8 +216,9 @@ static bool plan_refused(struct node *node, struct in_flight *entry, const struc
         record->kind = RECORD_RETRY;
         record->delay_us = retry_delay(&policy, entry->attempts + 1, &node->random);
     } else {
+        struct retry_policy deferral = {.backoff_us = report->delay_us, .factor = 2.0, .max_us = DEFERRAL_MAX_US};
         record->kind = RECORD_DEFERRED;
-        record->delay_us = report->delay_us;
+        record->delay_us = retry_delay(&deferral, entry->deferrals + 1, &node->random);
     }
     return true;
 }
@@ -568,8 +569,11 @@ int64_t recorder_step(struct node *node)
     size_t taken = node->batch_count;
     size_t left_out = settle_batch(node, now_us);
     note_records_fail(node, left_out == taken, now_us);
-    if (left_out < taken) {
-        loop_wake(node, LOOP_DISPATCH); /* a freed slot or a freed place in the engine starts the next item at once */
+    /* A freed slot starts the next item at once where this node schedules; a freed place in the engine, where it awaits
+     * one. */
+    bool wanted = atomic_load(&node->schedules) || atomic_load(&node->stop_kind) != 0;
+    if (left_out < taken && (atomic_exchange(&node->awaits_room, false) || wanted)) {
+        loop_wake(node, LOOP_DISPATCH);
     }
     return next_record(node, now_us);
 }

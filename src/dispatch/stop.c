@@ -16,6 +16,7 @@ static void begin_stop(struct node *node, int64_t now_us)
     struct event event = {.type = EVENT_NODE_STOPPING, .node = node->name, .count = (int64_t)engine_running(node->engine)};
     node->stop_began_boot_us = now_us;
     event_emit(node->events, &event);
+    scheduling_leave(node); /* another node schedules on while this one awaits what runs */
     engine_stop(node->engine, false);
 }
 

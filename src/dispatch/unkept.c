@@ -1,4 +1,6 @@
-/* What was claimed and found no room in memory goes back at once: the queue's safety net would see to it after minutes. */
+/* Assigned items that this node will not start go back to the queue at once: it has no memory for them, or it starts
+ * nothing now (paused, draining, stopping, its engine away). Left alone they would hold their slots until the queue's
+ * safety net finds them, minutes later. */
 #include <string.h>
 
 #include "base/error.h"
@@ -6,17 +8,22 @@
 
 enum { GIVE_BACK_SET = 32 }; /* on the stack: there is no memory */
 
-static const char code[] = "out_of_memory";
-static const char reason[] = "its node had no memory to start it";
+static const struct {
+    const char *code;
+    const char *text;
+} reasons[] = {
+    [UNKEPT_OUT_OF_MEMORY] = {"out_of_memory", "its node had no memory to start it"},
+    [UNKEPT_NOT_STARTING] = {"node_not_starting", "its node starts nothing now"},
+};
 
 void unkept_add(struct node *node, int64_t node_id, struct claim_batch *batch, const struct claimed_item *items,
-                size_t count)
+                size_t count, enum unkept_reason reason)
 {
     INVARIANT(node->unkept.batch == NULL && count > 0);
     pthread_mutex_lock(&node->lock);
     batch->references++;
     pthread_mutex_unlock(&node->lock);
-    node->unkept = (struct unkept){.batch = batch, .node_id = node_id, .items = items, .count = count};
+    node->unkept = (struct unkept){.batch = batch, .node_id = node_id, .items = items, .count = count, .reason = reason};
 }
 
 void unkept_drop(struct node *node)
@@ -33,8 +40,8 @@ static void plan(const struct node *node, const struct claimed_item *item, struc
     *record = (struct record){.kind = item_may_run_elsewhere(node, item) ? RECORD_GIVEN_BACK : RECORD_RELEASED,
                               .fence = item->fence,
                               .taken_over = item->handovers > 0,
-                              .error_code = code,
-                              .error = reason};
+                              .error_code = reasons[node->unkept.reason].code,
+                              .error = reasons[node->unkept.reason].text};
     memcpy(record->id, item->id, sizeof record->id);
 }
 
@@ -63,8 +70,8 @@ enum weir_status unkept_give_back(struct node *node, struct weir_error *error)
     struct event event = {.type = EVENT_EXECUTION_DEFERRED,
                           .node = node->name,
                           .count = (int64_t)unkept->count,
-                          .code = code,
-                          .error = reason};
+                          .code = reasons[unkept->reason].code,
+                          .error = reasons[unkept->reason].text};
     if (unkept->batch == NULL) {
         return WEIR_OK;
     }

@@ -49,15 +49,12 @@ void loop_sleep(struct node *node, enum loop loop, int64_t until_boot_us)
     bool watches = loop == LOOP_DISPATCH && (store_features(node->stores[loop]) & STORE_WAKES) != 0;
     int64_t until_us = until_boot_us;
     while (!atomic_load(&node->woken[loop])) {
-        int store_fd = watches ? store_wake_fd(node->stores[loop], node->group) : -1;
+        int store_fd = watches ? store_wake_fd(node->stores[loop]) : -1;
         struct pollfd fds[2] = {{.fd = node->wake_fds[loop], .events = POLLIN}, {.fd = store_fd, .events = POLLIN}};
         int64_t now_us = node_now(node);
         /* Who only polls would find what others enqueue too late. */
         int64_t again_us = watches && store_fd < 0 ? STORE_WATCH_AGAIN_US : TIME_NEVER;
         if (store_fd >= 0 && store_wake_drain(node->stores[loop], &again_us)) {
-            if ((store_features(node->stores[loop]) & STORE_TELLS_OF_WORK) != 0) {
-                atomic_store(&node->told_of_work, true);
-            }
             break;
         }
         int64_t look_us = earlier(until_us, time_add(now_us, again_us));
@@ -104,7 +101,7 @@ void loop_fds_close(struct node *node)
 int node_fd(struct node *node)
 {
     struct epoll_event wanted = {.events = EPOLLIN};
-    int fds[2] = {store_wake_fd(node->stores[LOOP_DISPATCH], node->group), engine_fd(node->engine)};
+    int fds[2] = {store_wake_fd(node->stores[LOOP_DISPATCH]), engine_fd(node->engine)};
     for (int i = 0; i < 2; i++) {
         if (fds[i] >= 0 && epoll_ctl(node->group_fd, EPOLL_CTL_ADD, fds[i], &wanted) != 0 && errno != EEXIST) {
             return -1;

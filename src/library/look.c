@@ -103,7 +103,7 @@ static void await_change(struct store *handle, int64_t until_us)
     const struct clock *clock = clock_system();
     int64_t look_us = clock_boot(clock) + WAIT_LOOK_US;
     int64_t again_us = TIME_NEVER;
-    int fd = store_wake_fd(handle, NULL);
+    int fd = store_wake_fd(handle);
     sleep_us(-1, WAIT_PAUSE_US);
     while (fd < 0 || !store_wake_drain(handle, &again_us)) { /* without an fd every answer would be "perhaps" */
         int64_t left_us = (look_us < until_us ? look_us : until_us) - clock_boot(clock);
@@ -111,7 +111,7 @@ static void await_change(struct store *handle, int64_t until_us)
             return;
         }
         sleep_us(fd, again_us < left_us ? again_us : left_us);
-        fd = store_wake_fd(handle, NULL); /* a lost connection has another one */
+        fd = store_wake_fd(handle); /* a lost connection has another one */
     }
 }
 
@@ -119,7 +119,7 @@ static enum weir_status await_end(struct store *handle, const char *id, int64_t 
                                   struct weir_error *error)
 {
     int64_t until_us = timeout_us < 0 ? TIME_NEVER : time_add(clock_boot(clock_system()), timeout_us);
-    (void)store_wake_fd(handle, NULL); /* from now on it notices changes; then look: none is missed */
+    (void)store_wake_fd(handle); /* from now on it notices changes; then look: none is missed */
     for (;;) {
         enum weir_status status = look(handle, id, ret_state, error);
         /* Somebody else has the file for long: that is no reason to stop waiting. */

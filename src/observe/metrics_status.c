@@ -30,10 +30,33 @@ static const struct {
     {"schema", "weir_store_schema_version", 1, "Version of the store's schema."},
 };
 
+/* The same of the object "scheduler". */
+static const struct {
+    const char *key;
+    const char *name;
+    double divisor;
+    const char *help;
+} scheduler_gauges[] = {
+    {"is_free", "weir_scheduler_is_free", 1, "Whether no node schedules."},
+    {"epoch", "weir_scheduler_epoch", 1, "Number of the scheduler's epoch; each takeover adds one."},
+    {"lag_us", "weir_scheduler_lag_seconds", (double)MICROSECONDS_PER_SECOND,
+     "Age of the oldest news that is not in the books."},
+};
+
 static const struct {
     const char *key;
     const char *status;
 } endings[] = {{"completed", "COMPLETED"}, {"failed", "FAILED"}, {"cancelled", "CANCELLED"}};
+
+static void render_scheduler(struct metrics_text *to, const json_t *status)
+{
+    const json_t *scheduler = json_object_get(status, "scheduler");
+    for (size_t i = 0; i < sizeof scheduler_gauges / sizeof scheduler_gauges[0]; i++) {
+        metrics_text_head(to, scheduler_gauges[i].name, "gauge", scheduler_gauges[i].help);
+        metrics_text_sample(to, scheduler_gauges[i].name, NULL, NULL,
+                            number_of(scheduler, scheduler_gauges[i].key) / scheduler_gauges[i].divisor);
+    }
+}
 
 static void render_reasons(struct metrics_text *to, const json_t *status)
 {
@@ -121,6 +144,7 @@ enum weir_status metrics_render_store(const json_t *status, struct text *to)
             metrics_text_sample(&text, gauges[i].name, NULL, NULL, number_of(status, gauges[i].key) / gauges[i].divisor);
         }
     }
+    render_scheduler(&text, status);
     metrics_text_head(&text, "weir_ended_executions_total", "counter", "Executions that have ended, in the whole store.");
     for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
         metrics_text_sample(&text, "weir_ended_executions_total", "status", endings[i].status,

@@ -7,18 +7,23 @@ void breaker_init(struct breaker *breaker)
     *breaker = (struct breaker){.state = BREAKER_CLOSED, .delay_us = BREAKER_FIRST_DELAY_US};
 }
 
-int64_t breaker_allows(struct breaker *breaker, int64_t wanted, int64_t now_us)
+int64_t breaker_room(const struct breaker *breaker, int64_t wanted, int64_t now_us)
 {
     if (breaker->state == BREAKER_CLOSED) {
         return wanted;
     }
     /* A probe whose answer never came is not waited for beyond the next delay. */
-    if (now_us < breaker->retry_at_us || wanted <= 0) {
-        return 0;
+    return now_us < breaker->retry_at_us || wanted <= 0 ? 0 : 1;
+}
+
+int64_t breaker_allows(struct breaker *breaker, int64_t wanted, int64_t now_us)
+{
+    int64_t room = breaker_room(breaker, wanted, now_us);
+    if (breaker->state != BREAKER_CLOSED && room > 0) {
+        breaker->state = BREAKER_PROBING;
+        breaker->retry_at_us = time_add(now_us, BREAKER_SILENCE_US);
     }
-    breaker->state = BREAKER_PROBING;
-    breaker->retry_at_us = time_add(now_us, BREAKER_SILENCE_US);
-    return 1;
+    return room;
 }
 
 bool breaker_unreachable(struct breaker *breaker, int64_t now_us, struct random *random)

@@ -29,6 +29,8 @@ struct breaker {
 void breaker_init(struct breaker *breaker);
 /* How many starts may go out now: `wanted`, one (the probe), or none. A probe is used up by asking. */
 int64_t breaker_allows(struct breaker *breaker, int64_t wanted, int64_t now_us);
+/* The same answer without using up the probe. */
+int64_t breaker_room(const struct breaker *breaker, int64_t wanted, int64_t now_us);
 /* True when this answer opened it / closed it, for the event. */
 bool breaker_unreachable(struct breaker *breaker, int64_t now_us, struct random *random);
 bool breaker_reached(struct breaker *breaker);

@@ -51,6 +51,7 @@ enum {
 };
 #define RETRY_BACKOFF_US (1 * MICROSECONDS_PER_SECOND) /* before the second start; doubles */
 #define RETRY_BACKOFF_MAX_US (300 * MICROSECONDS_PER_SECOND)
+#define DEFERRAL_MAX_US (3600 * MICROSECONDS_PER_SECOND) /* an item that no node can run is tried at least this often */
 
 /* --- times --- */
 #define POLL_INTERVAL_US (5 * MICROSECONDS_PER_SECOND) /* spec 1; only the base under wake-ups, jittered (nFlow) */
@@ -59,14 +60,19 @@ enum {
 /* Steps are killed this part of a lease before its end, at most this long: killing takes a moment on a busy machine. */
 #define KEEPER_MARGIN_PART 6
 #define KEEPER_MARGIN_US (1 * MICROSECONDS_PER_SECOND)
+#define SCHEDULER_LEASE_US (3 * MICROSECONDS_PER_SECOND) /* a silent scheduler loses its role after this */
+#define SCHEDULER_RENEW_US (MICROSECONDS_PER_SECOND * 3 / 2)
+#define SCHEDULER_WATCH_US (1 * MICROSECONDS_PER_SECOND)   /* how often other nodes look whether anybody schedules */
+#define BOOKS_INTERVAL_US (1 * MICROSECONDS_PER_SECOND)    /* counters are published at most this often */
 #define RECOVERY_INTERVAL_US (1 * MICROSECONDS_PER_SECOND) /* look for dead nodes */
 /* A node of a shared store looks when its heartbeat's answer tells it to, and by itself when none came for so long: with
  * the lease of 6 s, work is taken over within 10 s also by a node with a long lease of its own. */
 #define RECOVERY_UNTOLD_US (3 * MICROSECONDS_PER_SECOND)
 #define STALE_CLAIM_US (300 * MICROSECONDS_PER_SECOND) /* spec 1: the safety net, five minutes ... */
 #define STALE_CHECK_US (60 * MICROSECONDS_PER_SECOND)  /* ... looked at each minute */
-#define START_DEADLINE_US                                                                                                  \
-    (10 * MICROSECONDS_PER_SECOND) /* then an unanswered start is asked again; below NODE_LEASE + margin */
+/* An unanswered start is sent again after this. It may exceed the lease of a node: a request that arrives after another
+ * node has taken the item over carries the same ids, so the engine knows it. */
+#define START_DEADLINE_US (10 * MICROSECONDS_PER_SECOND)
 #define STORE_DEADLINE_US (5 * MICROSECONDS_PER_SECOND) /* every store call answers within this */
 #define STUCK_AFTER_US (60 * MICROSECONDS_PER_SECOND)   /* nFlow: stuckThreadThreshold */
 #define STOP_GRACE_US (25 * MICROSECONDS_PER_SECOND)    /* graceful stop waits this long for running work */

@@ -33,9 +33,13 @@ struct store_driver {
     enum weir_status (*time)(struct store *, int64_t *, struct weir_error *);
     enum weir_status (*enqueue)(struct store *, const struct enqueue_request *, size_t, struct enqueue_result *,
                                 struct weir_error *);
-    enum weir_status (*claim)(struct store *, const struct claim_options *, struct arena *, struct claim_result *,
+    enum weir_status (*role)(struct store *, const struct role_request *, struct role_state *, struct weir_error *);
+    enum weir_status (*schedule)(struct store *, struct schedule_call *, struct arena *, struct schedule_answer *,
+                                 struct weir_error *);
+    enum weir_status (*publish_books)(struct store *, int64_t, int64_t, const struct lane_pass *, size_t, bool *,
+                                      struct weir_error *);
+    enum weir_status (*inbox)(struct store *, int64_t, struct inbox_position *, size_t, struct arena *, struct inbox *,
                               struct weir_error *);
-    enum weir_status (*next_work)(struct store *, int64_t, const char *, struct next_work *, struct weir_error *);
     enum weir_status (*read_definition)(struct store *, int64_t, struct arena *, struct definition_text *,
                                         struct weir_error *);
     enum weir_status (*record)(struct store *, int64_t, struct record *, size_t, struct record_summary *,
@@ -62,7 +66,8 @@ struct store_driver {
     enum weir_status (*show)(struct store *, const char *, json_t **, struct weir_error *);
     enum weir_status (*why)(struct store *, const char *, json_t **, struct weir_error *);
     enum weir_status (*status)(struct store *, size_t, json_t **, struct weir_error *);
-    int (*wake_fd)(struct store *, const char *group);
+    int (*wake_fd)(struct store *);
+    void (*wake_for)(struct store *, int64_t, bool); /* NULL: the driver cannot tell */
     bool (*wake_drain)(struct store *, int64_t *);
 };
 

@@ -253,32 +253,74 @@ enum weir_status store_enqueue(struct store *store, const struct enqueue_request
     return end(&call, status);
 }
 
-enum weir_status store_claim(struct store *store, const struct claim_options *options, struct arena *arena,
-                             struct claim_result *ret_result, struct weir_error *error)
+enum weir_status store_role(struct store *store, const struct role_request *request, struct role_state *ret_state,
+                            struct weir_error *error)
 {
-    if (options->limit == 0 || options->limit > CLAIM_BATCH_MOST || options->group == NULL || options->node_id <= 0) {
-        return error_set(error, WEIR_MISUSE, "a claim needs a node, a group and a limit of 1 to %d", CLAIM_BATCH_MOST);
+    if (request == NULL || ret_state == NULL || (request->act != ROLE_LOOK && request->node_id <= 0) ||
+        (request->act != ROLE_LOOK && request->act != ROLE_LEAVE && request->lease_us <= 0)) {
+        return error_set(error, WEIR_MISUSE, "the scheduler's role needs a node and a lease");
     }
-    struct call call = begin(store, "claim", error);
-    struct claim_result result = {0};
-    enum weir_status status = store->driver->claim(store, options, arena, &result, &call.own);
+    struct role_state state = {0};
+    struct call call = begin(store, "role", error);
+    enum weir_status status = store->driver->role(store, request, &state, &call.own);
     if (status == WEIR_OK) {
-        *ret_result = result;
-        if (result.count > 0) {
-            struct event event = {.type = EVENT_BATCH_CLAIMED,
-                                  .count = (int64_t)result.count,
-                                  .group = options->group,
-                                  .duration_us = clock_boot(clock_system()) - call.began_us};
-            event_emit(store->events, &event);
-        }
+        *ret_state = state;
     }
     return end(&call, status);
 }
 
-enum weir_status store_next_work(struct store *store, int64_t node_id, const char *group, struct next_work *ret_next,
-                                 struct weir_error *error)
+static void emit_claimed(const struct store *store, const struct call *call, size_t count)
 {
-    CALL(store, "next_work", error, store->driver->next_work(store, node_id, group, ret_next, detail));
+    if (count > 0) {
+        struct event event = {.type = EVENT_BATCH_CLAIMED,
+                              .count = (int64_t)count,
+                              .duration_us = clock_boot(clock_system()) - call->began_us};
+        event_emit(store->events, &event);
+    }
+}
+
+enum weir_status store_schedule(struct store *store, struct schedule_call *request, struct arena *arena,
+                                struct schedule_answer *ret_answer, struct weir_error *error)
+{
+    if (request->node_id <= 0 || request->epoch <= 0 || request->assignment_count > CLAIM_BATCH_MOST ||
+        request->read_count > SCHEDULER_READS_MOST || (request->load && request->assignment_count > 0)) {
+        return error_set(error, WEIR_MISUSE, "a round of the scheduler needs a node, an epoch and at most %d assignments",
+                         CLAIM_BATCH_MOST);
+    }
+    struct schedule_answer answer = {.next_due_us = TIME_NEVER};
+    struct call call = begin(store, "schedule", error);
+    enum weir_status status = store->driver->schedule(store, request, arena, &answer, &call.own);
+    if (status == WEIR_OK) {
+        *ret_answer = answer;
+        emit_claimed(store, &call, answer.claimed.count);
+    }
+    return end(&call, status);
+}
+
+enum weir_status store_publish_books(struct store *store, int64_t node_id, int64_t epoch, const struct lane_pass *passes,
+                                     size_t count, bool *ret_more, struct weir_error *error)
+{
+    CALL(store, "publish_books", error,
+         store->driver->publish_books(store, node_id, epoch, passes, count, ret_more, detail));
+}
+
+enum weir_status store_inbox(struct store *store, int64_t node_id, struct inbox_position *position, size_t limit,
+                             struct arena *arena, struct inbox *ret_inbox, struct weir_error *error)
+{
+    if (node_id <= 0 || position == NULL || limit > CLAIM_BATCH_MOST) {
+        return error_set(error, WEIR_MISUSE, "an inbox needs a node, a position and a limit of at most %d",
+                         CLAIM_BATCH_MOST);
+    }
+    struct inbox inbox = {0};
+    struct inbox_position moved = *position;
+    struct call call = begin(store, "inbox", error);
+    enum weir_status status = store->driver->inbox(store, node_id, &moved, limit, arena, &inbox, &call.own);
+    if (status == WEIR_OK) {
+        *ret_inbox = inbox;
+        *position = moved;
+        emit_claimed(store, &call, inbox.claimed.count);
+    }
+    return end(&call, status);
 }
 
 enum weir_status store_read_definition(struct store *store, int64_t definition_id, struct arena *arena,
@@ -748,9 +790,16 @@ enum weir_status store_status(struct store *store, size_t workspaces_max, json_t
     CALL(store, "status", error, store->driver->status(store, workspaces_max, ret_status, detail));
 }
 
-int store_wake_fd(struct store *store, const char *group)
+int store_wake_fd(struct store *store)
 {
-    return store->driver->wake_fd(store, group);
+    return store->driver->wake_fd(store);
+}
+
+void store_wake_for(struct store *store, int64_t node_id, bool schedules)
+{
+    if (store->driver->wake_for != NULL) {
+        store->driver->wake_for(store, node_id, schedules);
+    }
 }
 
 bool store_wake_drain(struct store *store, int64_t *ret_again_us)

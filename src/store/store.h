@@ -25,6 +25,7 @@
 #include "engine/engine.h"
 #include "queue/item.h"
 #include "queue/limits.h"
+#include "queue/scheduler.h"
 #include "weir/status.h"
 
 struct store;
@@ -125,14 +126,7 @@ WEIR_MUST_CHECK enum weir_status enqueue_request_check(const struct enqueue_requ
 WEIR_MUST_CHECK enum weir_status store_enqueue(struct store *store, const struct enqueue_request *requests, size_t count,
                                                struct enqueue_result *results, struct weir_error *error);
 
-/* --- claim --- */
-
-struct claim_options {
-    int64_t node_id;
-    const char *group;
-    size_t limit;     /* at most CLAIM_BATCH_MOST */
-    int attempts_max; /* used when the definition says nothing */
-};
+/* --- what a node is given --- */
 
 struct claimed_item {
     char id[UUID_TEXT_MAX];
@@ -143,8 +137,9 @@ struct claimed_item {
     const char *params; /* never NULL */
     size_t params_length;
     int64_t fence;
-    int priority; /* as enqueued */
-    int attempts; /* starts refused so far */
+    int priority;  /* as enqueued */
+    int attempts;  /* starts refused so far */
+    int deferrals; /* put back so far because no node could run it */
     int handovers;
     bool handed_over; /* this claim takes over from a dead node: `steps` is filled */
     bool others_wait; /* its workspace is full with this claim, and more of its lane could run; false: not, or not known */
@@ -161,25 +156,108 @@ struct claim_result {
     struct claimed_item *items; /* in the order in which they are to be started */
     size_t count;
     size_t handed_over; /* how many of them were taken over */
-    size_t lanes;       /* lanes that were looked at */
     int64_t now_us;     /* store time of the claim */
-    bool more;          /* ready work was left because the limit was reached */
 };
 
-/* Takes up to `limit` items: first those handed over by dead nodes, then the heads of the ready lanes in stride order,
- * never more of a workspace than it has free slots. Items whose time has come are promoted first. All or nothing, committed
- * when it returns. Reads only when there is nothing to do. A paused or draining node gets nothing. */
-WEIR_MUST_CHECK enum weir_status store_claim(struct store *store, const struct claim_options *options, struct arena *arena,
-                                             struct claim_result *ret_result, struct weir_error *error);
+/* --- the scheduler's role --- */
 
-struct next_work {
-    bool ready;        /* a claim would find something now (as far as a cheap look can tell) */
-    bool requests;     /* a cancel waits for an execution of this node */
-    int64_t due_in_us; /* until the next scheduled item of the group becomes due; TIME_NEVER = none */
+/* One node schedules for all. Its epoch grows with each takeover; each assignment checks it, so a former scheduler that
+ * goes on changes nothing (docs: ARCHITECTURE.md). The lease decides who may take the role; nothing depends on its time. */
+enum role_act {
+    ROLE_LOOK,  /* changes nothing */
+    ROLE_TAKE,  /* takes the role when it is free or already the caller's: a new epoch. Else WEIR_CONFLICT */
+    ROLE_RENEW, /* the lease of `epoch`. WEIR_STALE_FENCE when the role was taken by another epoch */
+    ROLE_LEAVE  /* gives it up, so that the next one need not wait for the lease. WEIR_OK also when it was lost before */
 };
-/* A cheap, read-only look; the base of an idle node's sleep. */
-WEIR_MUST_CHECK enum weir_status store_next_work(struct store *store, int64_t node_id, const char *group,
-                                                 struct next_work *ret_next, struct weir_error *error);
+
+struct role_request {
+    enum role_act act;
+    int64_t node_id; /* 0 with ROLE_LOOK */
+    int64_t epoch;   /* RENEW, LEAVE */
+    int64_t lease_us;
+    /* TAKE: a node whose processes are gone, as the caller has seen on its machine: its lease is not awaited. 0 = none */
+    int64_t gone_node_id;
+    const char *why; /* TAKE: for `node list` and `doctor`: "free", "lease over", ... or NULL */
+};
+
+struct role_state {
+    int64_t epoch;   /* 0 = nobody has ever scheduled */
+    int64_t node_id; /* 0 = the role is free */
+    char node[NODE_NAME_MAX + 1];
+    int64_t since_us;   /* store time: of the present holder, or when it became free */
+    int64_t expires_us; /* store time */
+    int64_t now_us;     /* store time */
+    bool is_free; /* TAKE would succeed: nobody has it, its lease is over, its holder is dead or has left, or (PostgreSQL
+                     without a pooler) its holder's session has ended */
+    int64_t takeovers_hour; /* in the last hour */
+};
+WEIR_MUST_CHECK enum weir_status store_role(struct store *store, const struct role_request *request,
+                                            struct role_state *ret_state, struct weir_error *error);
+
+/* --- schedule --- */
+
+enum { SCHEDULE_FACTS_MOST = 200000, NEWS_BATCH_MOST = 1000, BOOKS_BATCH = 10000 };
+
+struct schedule_call {
+    int64_t node_id;
+    int64_t epoch;
+    struct assignment *assignments; /* in the order in which they are to be started; `outcome` is set */
+    size_t assignment_count;        /* at most CLAIM_BATCH_MOST */
+    bool skip_locked;               /* rows that other transactions hold are ASSIGNMENT_LOCKED at once instead of awaited */
+    struct lane_read *reads;        /* their lower parts are set */
+    size_t read_count;              /* at most SCHEDULER_READS_MOST */
+    unsigned needs;                 /* enum schedule_need: what is to be read besides the news */
+    bool load;                      /* the first call of an epoch: all facts, and the point from which news is read */
+    const int64_t *orphans; /* lanes whose workspace does not exist: up to RECOVER_BATCH of their items end FAILED, code
+                               `workspace_not_found`, with an event */
+    size_t orphan_count;
+};
+
+struct schedule_answer {
+    int64_t now_us; /* store time */
+    bool requests;  /* a cancel waits for an execution of `node_id` */
+    /* An act was committed that the caller has not learnt: no assignment was made (all are ASSIGNMENT_UNDONE), and `facts`
+     * brings it. */
+    bool is_stale;
+    struct claim_result claimed; /* what was assigned to `node_id` itself, ready to be started */
+    size_t assigned;             /* taken, over all nodes */
+    struct schedule_fact *facts; /* to be learnt after `reads` */
+    size_t fact_count;
+    bool more_news;      /* more than NEWS_BATCH_MOST entries waited: call again at once */
+    int64_t next_due_us; /* of NEED_DUE and load, store time: when the next waiting item becomes due; TIME_NEVER = none.
+                            Items that are due now have become runnable with this call, PROMOTE_BATCH at most: then it may
+                            be past */
+};
+/* One round: assigns, conditional on the epoch; reads the news since the last round of this epoch on this handle; reads
+ * heads. All or nothing, committed when it returns; reads only when there is nothing to write.
+ * Errors: WEIR_STALE_FENCE: another epoch. WEIR_COMMIT_UNKNOWN and every other error: doubt; take a new epoch and load. */
+WEIR_MUST_CHECK enum weir_status store_schedule(struct store *store, struct schedule_call *call, struct arena *arena,
+                                                struct schedule_answer *ret_answer, struct weir_error *error);
+/* Folds up to BOOKS_BATCH news rows of past rounds into the books (counters per lane) and stores `passes`. The sum of books
+ * and news is exact before and after. *ret_more: news rows are left. Conditional on the epoch like store_schedule(). */
+WEIR_MUST_CHECK enum weir_status store_publish_books(struct store *store, int64_t node_id, int64_t epoch,
+                                                     const struct lane_pass *passes, size_t count, bool *ret_more,
+                                                     struct weir_error *error);
+
+/* --- the inbox --- */
+
+/* Where a node has read to: fences only grow, and the assignments of a later round have a higher fence. */
+struct inbox_position {
+    int64_t fence;
+    char id[UUID_TEXT_MAX]; /* the last one of that fence; "" = before all of it */
+};
+
+struct inbox {
+    struct claim_result claimed; /* assigned to the node behind the position, in the order of their fences */
+    bool more;                   /* the limit was reached */
+    bool requests;               /* a cancel waits for an execution of this node */
+    struct role_state role;      /* who schedules */
+};
+/* What the scheduler has assigned to this node, and whether anybody schedules. `limit` 0: only the rest. Reads only.
+ * *position moves behind what is returned. The base of a node's sleep. */
+WEIR_MUST_CHECK enum weir_status store_inbox(struct store *store, int64_t node_id, struct inbox_position *position,
+                                             size_t limit, struct arena *arena, struct inbox *ret_inbox,
+                                             struct weir_error *error);
 
 struct definition_text {
     int64_t id;
@@ -283,6 +361,7 @@ struct node_options {
     const char *engine;
     bool is_outlived; /* what it runs lives on without it (no ENGINE_DIES_WITH_NODE) */
     enum node_aside aside;
+    size_t capacity; /* node_beat.capacity */
     int64_t lease_us;
 };
 WEIR_MUST_CHECK enum weir_status store_node_start(struct store *store, const struct node_options *options,
@@ -308,6 +387,7 @@ struct node_beat {
     size_t running;           /* in: executions in the engine */
     size_t stuck;             /* in: of these, stuck */
     enum node_aside aside;    /* in */
+    size_t capacity;          /* in: items that it can hold at once, those that it holds included; 0 = give it none */
     enum node_wish wish;      /* out */
     bool queue_paused;        /* out: the queue or the group is paused */
     int64_t now_us;           /* out */
@@ -371,6 +451,9 @@ WEIR_MUST_CHECK enum weir_status store_take_requests(struct store *store, int64_
 
 /* --- operators' acts on executions --- */
 
+/* Whether another execution, which is still on record, repeats this one. */
+enum retried_condition { RETRIED_ANY, RETRIED_YES, RETRIED_NO };
+
 /* What a list, a count or a bulk act is about. NULL or 0 = no condition. Times in store time. */
 struct execution_filter {
     const char *id; /* whole, or the first 6 or more characters when it is the only condition */
@@ -381,6 +464,7 @@ struct execution_filter {
     const char *reason; /* pending_reason */
     const char *error_code;
     const char *idempotency_key;
+    enum retried_condition retried;
     int64_t created_since_us;
     int64_t created_before_us;
     int64_t finished_before_us;
@@ -513,10 +597,12 @@ WEIR_MUST_CHECK enum weir_status store_status(struct store *store, size_t worksp
 
 /* --- wake-ups --- */
 
-/* Readable when another process may have changed something; -1 when the driver has none (then poll). `group` (NULL = every
- * one) is whose work the caller claims: a driver that is told whose it is leaves that of others out. The first call of a
- * handle decides. */
-int store_wake_fd(struct store *store, const char *group);
+/* Readable when another process may have changed something; -1 when the driver has none (then poll). Without
+ * store_wake_for() every change that the driver learns of counts. */
+int store_wake_fd(struct store *store);
+/* What the caller is woken for from now on, where the driver can tell (STORE_TELLS_OF_WORK): its own inbox, and the news
+ * when it schedules. */
+void store_wake_for(struct store *store, int64_t node_id, bool schedules);
 /* A driver that could have one and has not, for want of something, is asked again this long after. */
 #define STORE_WATCH_AGAIN_US MICROSECONDS_PER_SECOND
 /* Empties the fd. True when something really changed since the last call; *ret_again_us says when to ask once more because

@@ -350,6 +350,43 @@ static void failed_ones_are_retried_by_their_error_code(void **state)
     assert_int_equal(scene_claim(scene, 100).count, 3);
 }
 
+static size_t count_failed(struct scene *scene, enum retried_condition retried)
+{
+    struct list_options options = {
+        .kind = LIST_EXECUTIONS, .filter = {.states = 1U << ITEM_FAILED, .retried = retried}, .count = true};
+    json_t *page = NULL;
+    scene_ok(scene, store_list(scene->store, &options, &page, &scene->error));
+    size_t count = json_array_size(json_object_get(page, "items"));
+    assert_int_equal(json_number_at(page, "count"), count);
+    json_decref(page);
+    return count;
+}
+
+/* A failed one that was retried is settled: a retry of all others leaves it out. */
+static void a_filter_tells_retried_executions_from_others(void **state)
+{
+    struct scene *scene = *state;
+    const char *first = ended(scene, "pro-co", RECORD_FAILED);
+    (void)ended(scene, "pro-co", RECORD_FAILED);
+    (void)ended(scene, "pro-co", RECORD_FAILED);
+    struct bulk_result retried = act_on_one(scene, BULK_RETRY, first);
+    assert_int_equal(count_failed(scene, RETRIED_ANY), 3);
+    assert_int_equal(count_failed(scene, RETRIED_YES), 1);
+    assert_int_equal(count_failed(scene, RETRIED_NO), 2);
+    struct claimed_item again = scene_claim_one(scene);
+    assert_string_equal(again.id, retried.new_id);
+    assert_int_equal(scene_record(scene, RECORD_COMPLETED, &again), WEIR_OK); /* also after the end of the new one */
+    assert_int_equal(count_failed(scene, RETRIED_YES), 1);
+    struct execution_filter filter = {.states = 1U << ITEM_FAILED, .retried = RETRIED_NO};
+    struct bulk_result result = act_on(scene, BULK_RETRY, &filter, "", 100);
+    assert_int_equal(result.matched, 2);
+    assert_int_equal(result.changed, 2);
+    assert_int_equal(result.refused, 0);
+    assert_int_equal(count_failed(scene, RETRIED_NO), 0);
+    assert_int_equal(act_on_one(scene, BULK_PURGE, retried.new_id).changed, 1);
+    assert_int_equal(count_failed(scene, RETRIED_NO), 1); /* the new one is not on record any more */
+}
+
 static void chunks_go_on_where_the_last_one_ended(void **state)
 {
     struct scene *scene = *state;
@@ -459,6 +496,7 @@ int main(void)
         SCENE_TEST(a_purge_by_age_never_touches_what_waits_or_runs),
         SCENE_TEST(a_filter_acts_only_on_what_it_names),
         SCENE_TEST(failed_ones_are_retried_by_their_error_code),
+        SCENE_TEST(a_filter_tells_retried_executions_from_others),
         SCENE_TEST(chunks_go_on_where_the_last_one_ended),
         SCENE_TEST(a_retry_of_many_does_not_retry_its_own_results),
         SCENE_TEST(one_that_is_not_there_is_said_so),

@@ -1,25 +1,28 @@
-/* Several handles in threads on one store: no overlap, nothing lost, no cap ever passed. */
+/* Several handles in threads on one store: no overlap, nothing lost, no cap ever passed. Each racer takes the scheduler's
+ * role from the others whenever it wants to claim. */
 #include <pthread.h>
 #include <stdatomic.h>
+#include <time.h>
 
 #include "conformance/scene.h"
 
 #define IDLE_US_MOST SECONDS(60)
-enum { CLAIMERS = 4, ITEMS = 10000, CAP = 20 };
+enum { RACERS = 4, ITEMS = 10000, CAP = 20, LIMIT = 7 };
 
 struct race {
     struct scene *scene;
     _Atomic size_t claimed;
     _Atomic size_t completed;
     _Atomic int failures;
-    _Atomic int64_t running; /* as the claimers themselves know it */
+    _Atomic int64_t running; /* as the racers themselves know it */
     _Atomic int64_t running_most;
-    size_t total;
+    _Atomic size_t total;
 };
 
-struct claimer {
+struct racer {
     struct race *race;
     struct store *store;
+    struct claimer *claimer;
     int64_t node;
     pthread_t thread;
     struct arena arena;
@@ -42,13 +45,13 @@ static void note_running(struct race *race, int64_t more)
     }
 }
 
-/* What another claimer holds for longer than a moment is left out, and is to be repeated (store.h). */
-static bool record_all(struct claimer *claimer, struct record *records, size_t count)
+/* What another racer holds for longer than a moment is left out, and is to be repeated (store.h). */
+static bool record_all(struct racer *racer, struct record *records, size_t count)
 {
     while (count > 0) {
         struct record_summary summary = {0};
         struct weir_error error = {0};
-        enum weir_status status = store_record(claimer->store, claimer->node, records, count, &summary, &error);
+        enum weir_status status = store_record(racer->store, racer->node, records, count, &summary, &error);
         size_t busy = 0;
         for (size_t i = 0; i < count && status == WEIR_OK; i++) {
             if (records[i].status == WEIR_STORE_BUSY) {
@@ -58,7 +61,7 @@ static bool record_all(struct claimer *claimer, struct record *records, size_t c
             }
         }
         if (status != WEIR_OK || summary.changed != count - busy) {
-            note_failure(claimer->race, "record", status, &error);
+            note_failure(racer->race, "record", status, &error);
             return false;
         }
         count = busy;
@@ -67,7 +70,7 @@ static bool record_all(struct claimer *claimer, struct record *records, size_t c
 }
 
 /* Completes a claim; what was put back once (every 50th) is claimed again by somebody. */
-static bool finish_claim(struct claimer *claimer, const struct claim_result *claim)
+static bool finish_claim(struct racer *racer, const struct claim_result *claim)
 {
     struct record records[CAP];
     size_t completed = 0;
@@ -76,30 +79,29 @@ static bool finish_claim(struct claimer *claimer, const struct claim_result *cla
         records[i] = scene_record_of(retried ? RECORD_RETRY : RECORD_COMPLETED, &claim->items[i]);
         records[i].dispatched_first = true;
         if (!retried) {
-            memcpy(claimer->ids[claimer->count++], claim->items[i].id, UUID_TEXT_MAX);
+            memcpy(racer->ids[racer->count++], claim->items[i].id, UUID_TEXT_MAX);
             completed++;
         }
     }
-    note_running(claimer->race, -(int64_t)claim->count); /* before the slots are given back: never too low */
-    if (!record_all(claimer, records, claim->count)) {
+    note_running(racer->race, -(int64_t)claim->count); /* before the slots are given back: never too low */
+    if (!record_all(racer, records, claim->count)) {
         return false;
     }
-    atomic_fetch_add(&claimer->race->completed, completed);
+    atomic_fetch_add(&racer->race->completed, completed);
     return true;
 }
 
-static void *run_claimer(void *context)
+static void *run_racer(void *context)
 {
-    struct claimer *claimer = context;
-    struct race *race = claimer->race;
+    struct racer *racer = context;
+    struct race *race = racer->race;
     int64_t until_us = clock_boot(clock_system()) + IDLE_US_MOST;
     while (atomic_load(&race->completed) < race->total && atomic_load(&race->failures) == 0 &&
            clock_boot(clock_system()) < until_us) {
-        struct claim_options options = {.node_id = claimer->node, .group = "default", .limit = 7, .attempts_max = 3};
         struct claim_result claim = {0};
         struct weir_error error = {0};
-        arena_reset(&claimer->arena);
-        enum weir_status status = store_claim(claimer->store, &options, &claimer->arena, &claim, &error);
+        arena_reset(&racer->arena);
+        enum weir_status status = claimer_claim(racer->claimer, LIMIT, &racer->arena, &claim, &error);
         if (status != WEIR_OK) {
             note_failure(race, "claim", status, &error);
             break;
@@ -109,7 +111,7 @@ static void *run_claimer(void *context)
         }
         until_us = clock_boot(clock_system()) + IDLE_US_MOST;
         note_running(race, (int64_t)claim.count);
-        if (!finish_claim(claimer, &claim)) {
+        if (!finish_claim(racer, &claim)) {
             break;
         }
     }
@@ -121,15 +123,15 @@ static int compare_ids(const void *a, const void *b)
     return memcmp(a, b, UUID_TEXT_MAX);
 }
 
-static void assert_each_once(struct claimer *claimers, size_t total)
+static void assert_each_once(struct racer *racers, size_t total)
 {
     char(*all)[UUID_TEXT_MAX] = calloc(total, UUID_TEXT_MAX);
     size_t count = 0;
     assert_non_null(all);
-    for (int i = 0; i < CLAIMERS; i++) {
-        assert_true(count + claimers[i].count <= total);
-        memcpy(all + count, claimers[i].ids, claimers[i].count * UUID_TEXT_MAX);
-        count += claimers[i].count;
+    for (int i = 0; i < RACERS; i++) {
+        assert_true(count + racers[i].count <= total);
+        memcpy(all + count, racers[i].ids, racers[i].count * UUID_TEXT_MAX);
+        count += racers[i].count;
     }
     assert_int_equal(count, total);
     qsort(all, count, UUID_TEXT_MAX, compare_ids);
@@ -139,52 +141,56 @@ static void assert_each_once(struct claimer *claimers, size_t total)
     free(all);
 }
 
-static void open_claimers(struct race *race, struct claimer *claimers)
+static void open_racers(struct race *race, struct racer *racers)
 {
-    for (int i = 0; i < CLAIMERS; i++) {
+    for (int i = 0; i < RACERS; i++) {
         char name[32];
-        (void)snprintf(name, sizeof name, "claimer-%d", i);
-        claimers[i] = (struct claimer){.race = race, .node = scene_add_node(race->scene, name, "default")};
-        claimers[i].ids = calloc(race->total, UUID_TEXT_MAX);
-        arena_init(&claimers[i].arena, 1 << 20);
+        (void)snprintf(name, sizeof name, "racer-%d", i);
+        racers[i] = (struct racer){.race = race, .node = scene_add_node(race->scene, name, "default")};
+        racers[i].ids = calloc(race->total, UUID_TEXT_MAX);
+        arena_init(&racers[i].arena, 1 << 20);
         if (i % 2 == 0) {
-            scene_ok(race->scene, store_open_again(race->scene->store, &claimers[i].store, &race->scene->error));
+            scene_ok(race->scene, store_open_again(race->scene->store, &racers[i].store, &race->scene->error));
         } else {
-            claimers[i].store = driver_open(&race->scene->driver, NULL);
+            racers[i].store = driver_open(&race->scene->driver, NULL);
         }
+        scene_ok(race->scene, claimer_open(racers[i].store, racers[i].node, &racers[i].claimer, &race->scene->error));
     }
 }
 
-static void close_claimers(struct claimer *claimers)
+static void close_racers(struct racer *racers)
 {
-    for (int i = 0; i < CLAIMERS; i++) {
-        store_close(claimers[i].store);
-        arena_close(&claimers[i].arena);
-        free(claimers[i].ids);
+    struct scene *scene = racers[0].race->scene;
+    for (int i = 0; i < RACERS; i++) {
+        scene_ok(scene, claimer_publish(racers[i].claimer, &scene->error));
+        claimer_close(racers[i].claimer);
+        store_close(racers[i].store);
+        arena_close(&racers[i].arena);
+        free(racers[i].ids);
     }
 }
 
 /* Checklist A4 and A12: four dispatchers on one workspace with 10,000 items and 20 slots. */
-static void claimers_never_overlap_lose_nothing_and_never_pass_the_cap(void **state)
+static void racers_never_overlap_lose_nothing_and_never_pass_the_cap(void **state)
 {
     struct scene *scene = *state;
     struct race race = {.scene = scene, .total = ITEMS};
-    struct claimer claimers[CLAIMERS];
+    struct racer racers[RACERS];
     scene_enqueue_many(scene, "big-co", ITEMS);
     driver_guard_caps(&scene->driver);
-    open_claimers(&race, claimers);
-    for (int i = 0; i < CLAIMERS; i++) {
-        assert_int_equal(pthread_create(&claimers[i].thread, NULL, run_claimer, &claimers[i]), 0);
+    open_racers(&race, racers);
+    for (int i = 0; i < RACERS; i++) {
+        assert_int_equal(pthread_create(&racers[i].thread, NULL, run_racer, &racers[i]), 0);
     }
-    for (int i = 0; i < CLAIMERS; i++) {
-        assert_int_equal(pthread_join(claimers[i].thread, NULL), 0);
+    for (int i = 0; i < RACERS; i++) {
+        assert_int_equal(pthread_join(racers[i].thread, NULL), 0);
     }
     assert_int_equal(race.failures, 0);
     assert_int_equal(race.completed, ITEMS);
     assert_true(race.running_most <= CAP);
-    assert_each_once(claimers, ITEMS);
+    assert_each_once(racers, ITEMS);
     assert_int_equal(scene_number(scene, "SELECT count(*) FROM executions WHERE status = 'COMPLETED'"), ITEMS);
-    close_claimers(claimers);
+    close_racers(racers);
 }
 
 struct enqueuer {
@@ -214,33 +220,128 @@ static void *run_enqueuer(void *context)
     return NULL;
 }
 
-/* Enqueuers with the same keys beside claimers: each key is one item, and each item runs once. */
+/* Enqueuers with the same keys beside racers: each key is one item, and each item runs once. */
 static void the_same_keys_from_many_threads_are_one_item_each(void **state)
 {
     struct scene *scene = *state;
     struct race race = {.scene = scene, .total = 250};
-    struct claimer claimers[CLAIMERS];
+    struct racer racers[RACERS];
     struct enqueuer enqueuers[3];
     driver_guard_caps(&scene->driver);
-    open_claimers(&race, claimers);
+    open_racers(&race, racers);
     for (int i = 0; i < 3; i++) {
         enqueuers[i] = (struct enqueuer){.race = &race, .store = driver_open(&scene->driver, NULL), .number = i};
         assert_int_equal(pthread_create(&enqueuers[i].thread, NULL, run_enqueuer, &enqueuers[i]), 0);
     }
-    for (int i = 0; i < CLAIMERS; i++) {
-        assert_int_equal(pthread_create(&claimers[i].thread, NULL, run_claimer, &claimers[i]), 0);
+    for (int i = 0; i < RACERS; i++) {
+        assert_int_equal(pthread_create(&racers[i].thread, NULL, run_racer, &racers[i]), 0);
     }
     for (int i = 0; i < 3; i++) {
         assert_int_equal(pthread_join(enqueuers[i].thread, NULL), 0);
         store_close(enqueuers[i].store);
     }
-    for (int i = 0; i < CLAIMERS; i++) {
-        assert_int_equal(pthread_join(claimers[i].thread, NULL), 0);
+    for (int i = 0; i < RACERS; i++) {
+        assert_int_equal(pthread_join(racers[i].thread, NULL), 0);
     }
     assert_int_equal(race.failures, 0);
     assert_int_equal(scene_number(scene, "SELECT count(*) FROM executions"), 250);
-    assert_each_once(claimers, 250);
-    close_claimers(claimers);
+    assert_each_once(racers, 250);
+    close_racers(racers);
+}
+
+static void run_beside_racers(struct race *race, struct racer *racers, void (*act)(struct race *race))
+{
+    open_racers(race, racers);
+    for (int i = 0; i < RACERS; i++) {
+        assert_int_equal(pthread_create(&racers[i].thread, NULL, run_racer, &racers[i]), 0);
+    }
+    act(race);
+    for (int i = 0; i < RACERS; i++) {
+        assert_int_equal(pthread_join(racers[i].thread, NULL), 0);
+    }
+    assert_int_equal(race->failures, 0);
+}
+
+/* Cancels from the newest to the oldest, until nothing is left. */
+static void cancel_some(struct race *race)
+{
+    struct scene *scene = race->scene;
+    int64_t until_us = clock_boot(clock_system()) + IDLE_US_MOST;
+    struct store *store = driver_open(&scene->driver, NULL);
+    while (scene_number(scene, "SELECT count(*) FROM workflow_execution_queue") > 0 && race->failures == 0 &&
+           clock_boot(clock_system()) < until_us) {
+        struct weir_error error = {0};
+        struct bulk_result result = {0};
+        json_t *page = NULL;
+        struct list_options newest = {.kind = LIST_EXECUTIONS, .filter = {.states = 1U << ITEM_PENDING}, .limit = 5};
+        enum weir_status status = store_list(store, &newest, &page, &error);
+        const json_t *items = json_object_get(page, "items");
+        for (size_t i = 0; status == WEIR_OK && i < json_array_size(items); i++) {
+            struct execution_filter filter = {.id = json_text_at(json_array_get(items, i), "id")};
+            status = store_bulk(store, BULK_CANCEL, &filter, "", 1, "ann", NULL, &result, &error);
+        }
+        json_decref(page);
+        if (status != WEIR_OK) {
+            note_failure(race, "cancel", status, &error);
+        }
+    }
+    store_close(store);
+    atomic_store(&race->total, 0); /* the racers stop */
+}
+
+/* An item is assigned or cancelled, never both, and never neither. */
+static void cancels_and_claims_share_the_items(void **state)
+{
+    enum { SHARED = 3000 };
+    struct scene *scene = *state;
+    struct race race = {.scene = scene, .total = SHARED};
+    struct racer racers[RACERS];
+    scene_enqueue_many(scene, "big-co", SHARED);
+    driver_guard_caps(&scene->driver);
+    run_beside_racers(&race, racers, cancel_some);
+    int64_t completed = scene_number(scene, "SELECT count(*) FROM executions WHERE status = 'COMPLETED'");
+    int64_t cancelled = scene_number(scene, "SELECT count(*) FROM executions WHERE status = 'CANCELLED'");
+    assert_int_equal(completed + cancelled, SHARED);
+    assert_int_equal(race.completed, completed);
+    assert_each_once(racers, (size_t)completed);
+    close_racers(racers);
+}
+
+static void sleep_ms(long ms)
+{
+    (void)nanosleep(&(struct timespec){.tv_nsec = ms * 1000000}, NULL);
+}
+
+static int64_t last_fence(struct scene *scene)
+{
+    return scene_number(scene, "SELECT coalesce(max(fence), 0) FROM executions WHERE workspace = 'big-co'");
+}
+
+static void pause_and_resume(struct race *race)
+{
+    struct scene *scene = race->scene;
+    for (int i = 0; i < 30 && race->failures == 0; i++) {
+        scene_pause_workspace(scene, "big-co", true);
+        int64_t fence = last_fence(scene);
+        sleep_ms(5);
+        if (last_fence(scene) > fence) {
+            note_failure(race, "an item was assigned after its workspace was paused", WEIR_FAILED, &scene->error);
+        }
+        scene_pause_workspace(scene, "big-co", false);
+        sleep_ms(5);
+    }
+}
+
+/* Each assignment has a fence of its own, higher than all before it. */
+static void a_pause_that_has_returned_stops_every_assignment(void **state)
+{
+    struct scene *scene = *state;
+    struct race race = {.scene = scene, .total = ITEMS / 4};
+    struct racer racers[RACERS];
+    scene_enqueue_many(scene, "big-co", ITEMS / 4);
+    run_beside_racers(&race, racers, pause_and_resume);
+    assert_int_equal(race.completed, ITEMS / 4);
+    close_racers(racers);
 }
 
 enum { LOCKERS = 4, LOCK_ROUNDS = 50 };
@@ -307,7 +408,7 @@ static void a_lock_is_held_by_one_thread_at_a_time(void **state)
     assert_int_equal(race.failures, 0);
 }
 
-/* Shows every claimed execution over and over, while the claimers end them. */
+/* Shows every claimed execution over and over, while the racers end them. */
 struct looker {
     struct race *race;
     struct store *store;
@@ -354,22 +455,22 @@ static void an_execution_is_seen_once_while_it_ends(void **state)
     enum { LOOKED_AT = 2000 };
     struct scene *scene = *state;
     struct race race = {.scene = scene, .total = LOOKED_AT};
-    struct claimer claimers[CLAIMERS];
+    struct racer racers[RACERS];
     struct looker looker = {.race = &race, .store = driver_open(&scene->driver, NULL), .count = LOOKED_AT};
     looker.ids = calloc(LOOKED_AT, UUID_TEXT_MAX);
     assert_non_null(looker.ids);
     for (size_t i = 0; i < LOOKED_AT; i++) {
         memcpy(looker.ids[i], scene_enqueue(scene, "big-co"), UUID_TEXT_MAX);
     }
-    open_claimers(&race, claimers);
+    open_racers(&race, racers);
     assert_int_equal(pthread_create(&looker.thread, NULL, run_looker, &looker), 0);
-    assert_int_equal(pthread_create(&claimers[0].thread, NULL, run_claimer, &claimers[0]), 0);
-    assert_int_equal(pthread_join(claimers[0].thread, NULL), 0);
+    assert_int_equal(pthread_create(&racers[0].thread, NULL, run_racer, &racers[0]), 0);
+    assert_int_equal(pthread_join(racers[0].thread, NULL), 0);
     assert_int_equal(pthread_join(looker.thread, NULL), 0);
     assert_int_equal(race.failures, 0);
     assert_int_equal(race.completed, LOOKED_AT);
     assert_true(looker.looks > 0);
-    close_claimers(claimers);
+    close_racers(racers);
     store_close(looker.store);
     free(looker.ids);
 }
@@ -377,7 +478,9 @@ static void an_execution_is_seen_once_while_it_ends(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        SCENE_TEST(claimers_never_overlap_lose_nothing_and_never_pass_the_cap),
+        SCENE_TEST(racers_never_overlap_lose_nothing_and_never_pass_the_cap),
+        SCENE_TEST(cancels_and_claims_share_the_items),
+        SCENE_TEST(a_pause_that_has_returned_stops_every_assignment),
         SCENE_TEST(the_same_keys_from_many_threads_are_one_item_each),
         SCENE_TEST(an_execution_is_seen_once_while_it_ends),
         SCENE_TEST(a_lock_is_held_by_one_thread_at_a_time),

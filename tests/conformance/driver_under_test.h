@@ -32,11 +32,15 @@ void driver_remove(struct driver_under_test *driver);
 void driver_pass(struct driver_under_test *driver, int64_t duration_us);
 /* Opens a handle of its own on the place, on the virtual clock. `events` may be NULL. */
 struct store *driver_open(struct driver_under_test *driver, struct event_bus *events);
-/* The rows of a query as an array of objects (NULL columns are null, bytes are strings). For tables and views whose columns
- * all drivers share. */
+/* The rows of a statement as an array of objects (NULL columns are null, bytes are strings). For tables and views whose
+ * columns all drivers share. It may also change rows, behind the store's back. */
 json_t *driver_rows(struct driver_under_test *driver, const char *sql);
-/* From now on a transaction that takes more slots than its workspace has, or counts other slots than there are held items,
- * fails. */
+/* How the driver names a live item to the scheduler (struct assignment), and which execution that is. An item that is not
+ * there gets a key that no item has. */
+void driver_item_key(struct driver_under_test *driver, const char *id, uint8_t *key);
+void driver_item_of_key(struct driver_under_test *driver, const uint8_t *key, char *id);
+/* From now on a transaction fails that assigns an item of a workspace and leaves more held items of it than it has slots.
+ */
 void driver_guard_caps(struct driver_under_test *driver);
 
 #endif

@@ -549,7 +549,7 @@ static void the_bounds_themselves_are_accepted(void **state)
 static const char *const odd_strings[] = {"it's \"quoted\" `so`",
                                           "100 %s %n %d",
                                           "$1 ?1 :name @p {{x}}",
-                                          "x'; DROP TABLE lanes; --",
+                                          "x'; DROP TABLE plans; --",
                                           "\xF0\x9F\x91\xA9\xE2\x80\x8D\xF0\x9F\x9A\x80",
                                           "a_b%c\\d",
                                           "e\xCC\x81 vs \xC3\xA9",

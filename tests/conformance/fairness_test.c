@@ -74,14 +74,33 @@ static void turns_follow_the_weights_exactly(void **state)
     assert_int_equal(turns[0], 10);
     assert_int_equal(turns[1], 20);
     assert_int_equal(turns[2], 40);
-    take_turns(scene, 3, 70, names, turns);
-    assert_int_equal(turns[0], 30);
-    assert_int_equal(turns[1], 60);
-    assert_int_equal(turns[2], 120);
     take_turns(scene, 70, 1, names, turns);
     assert_int_equal(turns[0], 10);
     assert_int_equal(turns[1], 20);
     assert_int_equal(turns[2], 40);
+}
+
+/* A large set may take more turns of a lane than heads of it were read. The lane has its turns in the next sets, because
+ * its pass stays behind, and its reads grow. */
+static void turns_of_large_sets_follow_the_weights_over_some_sets(void **state)
+{
+    struct scene *scene = *state;
+    static const char *const names[3] = {"a-co", "b-co", "c-co"};
+    size_t turns[3];
+    scene->keeps_claimers = true;
+    set_weight(scene, "one", 1000, 1);
+    set_weight(scene, "two", 1000, 2);
+    set_weight(scene, "four", 1000, 4);
+    scene_workspace(scene, "a-co", "one");
+    scene_workspace(scene, "b-co", "two");
+    scene_workspace(scene, "c-co", "four");
+    for (int i = 0; i < 3; i++) {
+        scene_enqueue_many(scene, names[i], 600);
+    }
+    take_turns(scene, 10, 70, names, turns);
+    assert_in_range(turns[0], 95, 105);
+    assert_in_range(turns[1], 195, 205);
+    assert_in_range(turns[2], 395, 405);
 }
 
 static void one_batch_interleaves_its_workspaces(void **state)
@@ -148,7 +167,7 @@ static void the_tiers_of_the_specification_are_the_defaults(void **state)
     assert_int_equal(scene_count_of(&claim, "free-co"), 1);
     assert_int_equal(scene_count_of(&claim, "pro-co"), 5);
     assert_int_equal(scene_count_of(&claim, "big-co"), 20);
-    assert_false(claim.more);
+    assert_false(scene_look(scene).ready);
 }
 
 static void a_freed_slot_reopens_its_lane_at_once(void **state)
@@ -161,13 +180,10 @@ static void a_freed_slot_reopens_its_lane_at_once(void **state)
         assert_int_equal(scene_claim(scene, 10).count, 0);
         struct record record = scene_record_of(ends[i], &item);
         struct record_summary summary = {0};
-        struct next_work next = {0};
         scene_ok(scene, store_record(scene->store, scene->node, &record, 1, &summary, &scene->error));
         assert_int_equal(summary.slots_freed, 1);
         assert_int_equal(summary.changed, 1);
-        assert_true(summary.work_waits || i == 2); /* a look too many costs little, one too few costs a poll */
-        scene_ok(scene, store_next_work(scene->store, scene->node, "default", &next, &scene->error));
-        assert_int_equal(next.ready, i < 2);
+        assert_int_equal(scene_look(scene).ready, i < 2);
     }
 }
 
@@ -253,12 +269,10 @@ static void what_runs_goes_on_while_its_workspace_is_paused(void **state)
 static void a_paused_queue_starts_nothing_at_all(void **state)
 {
     struct scene *scene = *state;
-    struct next_work next = {.ready = true};
     const char *id = scene_enqueue(scene, "big-co");
     scene_ok(scene, store_set_paused(scene->store, NULL, true, &scene->error));
     assert_int_equal(scene_claim(scene, 100).count, 0);
-    scene_ok(scene, store_next_work(scene->store, scene->node, "default", &next, &scene->error));
-    assert_false(next.ready);
+    assert_false(scene_look(scene).ready);
     assert_string_equal(scene_reason_of(scene, id), "queue_paused");
     scene_ok(scene, store_set_paused(scene->store, NULL, false, &scene->error));
     assert_int_equal(scene_claim(scene, 100).count, 1);
@@ -315,21 +329,18 @@ static void a_lane_cut_off_by_the_limit_stays_ready(void **state)
     assert_int_equal(claimed, 4 * WORKSPACES);
 }
 
-/* Of the claim's items of the workspace; all of them must say the same. */
+/* The claim has an item of the workspace, and one of them fills it while more of its lane waits. */
 static bool others_wait(const struct claim_result *claim, const char *workspace)
 {
-    size_t waits = 0;
-    size_t count = 0;
+    bool waits = false;
+    assert_true(scene_count_of(claim, workspace) > 0);
     for (size_t i = 0; i < claim->count; i++) {
-        bool counts = strcmp(claim->items[i].workspace, workspace) == 0;
-        count += counts;
-        waits += counts && claim->items[i].others_wait;
+        waits = waits || (strcmp(claim->items[i].workspace, workspace) == 0 && claim->items[i].others_wait);
     }
-    assert_true(count > 0 && (waits == 0 || waits == count));
-    return waits > 0;
+    return waits;
 }
 
-static void a_claim_tells_behind_which_items_others_wait(void **state)
+static void a_claim_marks_the_items_behind_which_others_wait(void **state)
 {
     struct scene *scene = *state;
     scene_workspace(scene, "exact-co", "pro");
@@ -370,6 +381,7 @@ int main(void)
         SCENE_TEST(a_full_workspace_is_not_claimed_and_blocks_nobody),
         SCENE_TEST(equal_workspaces_take_equal_turns),
         SCENE_TEST(turns_follow_the_weights_exactly),
+        SCENE_TEST(turns_of_large_sets_follow_the_weights_over_some_sets),
         SCENE_TEST(one_batch_interleaves_its_workspaces),
         SCENE_TEST(a_workspace_that_rested_has_saved_up_no_turns),
         SCENE_TEST(every_ready_workspace_is_served_within_one_round),
@@ -385,7 +397,7 @@ int main(void)
         SCENE_TEST(a_paused_group_stops_only_itself),
         SCENE_TEST(waiting_for_a_slot_never_counts_as_an_attempt),
         SCENE_TEST(a_lane_cut_off_by_the_limit_stays_ready),
-        SCENE_TEST(a_claim_tells_behind_which_items_others_wait),
+        SCENE_TEST(a_claim_marks_the_items_behind_which_others_wait),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -605,12 +605,10 @@ static void a_cancel_is_passed_on_once_and_only_to_its_node(void **state)
     struct execution_filter filter = {.id = id};
     struct bulk_result result = {0};
     struct node_request *requests = NULL;
-    struct next_work next = {0};
     size_t count = 9;
     scene_ok(scene, store_bulk(scene->store, BULK_CANCEL, &filter, "", 10, "ann", "wrong order", &result, &scene->error));
     assert_int_equal(result.changed, 1);
-    scene_ok(scene, store_next_work(scene->store, scene->node, "default", &next, &scene->error));
-    assert_true(next.requests);
+    assert_true(scene_look(scene).requests);
     scene_ok(scene, store_take_requests(scene->store, other, &scene->arena, &requests, &count, &scene->error));
     assert_int_equal(count, 0);
     scene_ok(scene, store_take_requests(scene->store, scene->node, &scene->arena, &requests, &count, &scene->error));

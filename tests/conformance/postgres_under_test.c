@@ -8,6 +8,7 @@
  * The virtual clock: store time is the server's, so :schema.store_time() is replaced, as soon as a migration makes it, by
  * one that reads the one row of a table. */
 #include <libpq-fe.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +25,8 @@
 enum { URL_MAX = 200, FIRST_WITH_STRATEGY = 150000 };
 
 static struct postgres_server server;
-static PGconn *inside; /* the scene's database; there is one scene at a time */
+static PGconn *inside;    /* the scene's database; there is one scene at a time */
+static pthread_t insider; /* the thread that may use it */
 
 /* --- the server --- */
 
@@ -167,6 +169,12 @@ void driver_pass(struct driver_under_test *driver, int64_t duration_us)
 
 /* --- the scene's database --- */
 
+/* Bytes as text, also in a CAST: tests of what is stored read ASCII. */
+static void prepare_to_look(PGconn *connection)
+{
+    run(connection, "SET search_path = " SCHEMA "; SET bytea_output = escape");
+}
+
 static void make_from(struct driver_under_test *driver, const char *database)
 {
     static int count;
@@ -178,6 +186,8 @@ static void make_from(struct driver_under_test *driver, const char *database)
     (void)snprintf(driver->place, sizeof driver->place, "scene_%d", ++count);
     copy_database(owner(), database, driver->place);
     inside = connect_to(driver->place);
+    insider = pthread_self();
+    prepare_to_look(inside);
     set_time(driver);
     store_url_of(driver->place, driver->url, sizeof driver->url);
 }
@@ -251,9 +261,11 @@ static json_t *column_value(const PGresult *result, int row, int column)
 json_t *driver_rows(struct driver_under_test *driver, const char *sql)
 {
     json_t *rows = json_array();
-    PGconn *connection = connect_to(driver->place); /* tests look from several threads */
-    /* Bytes as text, also in a CAST: tests of what is stored read ASCII. */
-    run(connection, "SET search_path = " SCHEMA "; SET bytea_output = escape");
+    bool is_insider = pthread_equal(insider, pthread_self()) != 0;
+    PGconn *connection = is_insider ? inside : connect_to(driver->place);
+    if (!is_insider) {
+        prepare_to_look(connection);
+    }
     PGresult *result = ask(connection, sql);
     for (int i = 0; i < PQntuples(result); i++) {
         json_t *row = json_object();
@@ -263,23 +275,44 @@ json_t *driver_rows(struct driver_under_test *driver, const char *sql)
         (void)json_array_append_new(rows, row);
     }
     PQclear(result);
-    PQfinish(connection);
+    if (!is_insider) {
+        PQfinish(connection);
+    }
     return rows;
+}
+
+/* Its id in binary form. */
+void driver_item_key(struct driver_under_test *driver, const char *id, uint8_t *key)
+{
+    (void)driver;
+    for (size_t i = 0; i < SCHEDULER_ID_BYTES; i++) {
+        unsigned byte = 0;
+        id += *id == '-';
+        assert_int_equal(sscanf(id, "%2x", &byte), 1);
+        key[i] = (uint8_t)byte;
+        id += 2;
+    }
+}
+
+void driver_item_of_key(struct driver_under_test *driver, const uint8_t *key, char *id)
+{
+    (void)driver;
+    for (size_t i = 0; i < SCHEDULER_ID_BYTES; i++) {
+        id += snprintf(id, 4, "%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", key[i]);
+    }
 }
 
 void driver_guard_caps(struct driver_under_test *driver)
 {
     (void)driver;
-    run(inside,
-        "CREATE FUNCTION " SCHEMA ".guard_caps() RETURNS trigger LANGUAGE plpgsql AS $guard$ BEGIN "
-        "  IF NEW.slots_used > NEW.slots_max AND NEW.slots_used > OLD.slots_used THEN "
-        "    RAISE EXCEPTION 'more slots taken than there are'; END IF; "
-        "  IF NEW.slots_used <> (SELECT count(*) FROM " SCHEMA ".workflow_execution_queue q "
-        "      WHERE q.workspace_id = NEW.id AND q.status <> 'PENDING') THEN "
-        "    RAISE EXCEPTION 'slots are not the held items'; END IF; "
-        "  RETURN NULL; END $guard$; "
-        /* Deferred to the end of the transaction: one statement may change items and slots in any order, and
-         * what others hold and have not committed is not seen. */
-        "CREATE CONSTRAINT TRIGGER guard_caps AFTER UPDATE ON " SCHEMA ".workspaces DEFERRABLE INITIALLY DEFERRED "
-        "FOR EACH ROW WHEN (NEW.slots_used IS DISTINCT FROM OLD.slots_used) EXECUTE FUNCTION " SCHEMA ".guard_caps()");
+    run(inside, "CREATE FUNCTION " SCHEMA ".guard_caps() RETURNS trigger LANGUAGE plpgsql AS $guard$ BEGIN "
+                "  IF (SELECT count(*) FROM " SCHEMA ".workflow_execution_queue q "
+                "      WHERE q.phase = 2 AND q.workspace_id = NEW.workspace_id) "
+                "     > (SELECT w.slots_max FROM " SCHEMA ".workspaces w WHERE w.id = NEW.workspace_id) THEN "
+                "    RAISE EXCEPTION 'more slots taken than there are'; END IF; "
+                "  RETURN NULL; END $guard$; "
+                /* Deferred to the end of the transaction, which sees every end that was committed before. */
+                "CREATE CONSTRAINT TRIGGER guard_caps AFTER UPDATE OF phase ON " SCHEMA ".workflow_execution_queue "
+                "DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (NEW.phase = 2 AND OLD.phase <> 2) "
+                "EXECUTE FUNCTION " SCHEMA ".guard_caps()");
 }

@@ -52,28 +52,21 @@ static void enqueue_some(struct walker *walker)
     }
 }
 
-static int64_t held_rows(struct walker *walker, const char *workspace)
-{
-    return scene_number(walker->scene, "SELECT slots_used FROM workspaces WHERE name = '%s'", workspace);
-}
-
 static void claim_some(struct walker *walker)
 {
     struct scene *scene = walker->scene;
     int node = (int)draw(walker, NODES);
-    struct claim_options options = {.node_id = walker->nodes[node],
-                                    .group = node == 2 ? "batch" : "default",
-                                    .limit = 1 + draw(walker, 12),
-                                    .attempts_max = 3};
-    struct claim_result claim = {0};
-    scene_ok(scene, store_claim(scene->store, &options, &scene->arena, &claim, &scene->error));
-    for (size_t i = 0; i < claim.count && walker->held_count < HELD_MOST; i++) {
-        assert_true(claim.items[i].fence > walker->last_fence || i > 0);
-        walker->held[walker->held_count].item = claim.items[i];
-        walker->held[walker->held_count++].node = node;
-    }
-    if (claim.count > 0) {
-        walker->last_fence = claim.items[0].fence;
+    int64_t last_fence = walker->last_fence;
+    scene->keeps_claimers = draw(walker, 4) > 0; /* some begin anew, with all facts */
+    struct claim_result claim =
+        scene_claim_as(scene, walker->nodes[node], node == 2 ? "batch" : "default", 1 + draw(walker, 12));
+    for (size_t i = 0; i < claim.count; i++) {
+        assert_true(claim.items[i].fence > last_fence);
+        walker->last_fence = claim.items[i].fence > walker->last_fence ? claim.items[i].fence : walker->last_fence;
+        if (walker->held_count < HELD_MOST) {
+            walker->held[walker->held_count].item = claim.items[i];
+            walker->held[walker->held_count++].node = node;
+        }
     }
     for (int w = 0; w < WORKSPACES; w++) {
         size_t fresh = 0;
@@ -81,7 +74,7 @@ static void claim_some(struct walker *walker)
             fresh += !claim.items[i].handed_over && strcmp(claim.items[i].workspace, names[w]) == 0;
         }
         if (fresh > 0) {
-            assert_true(held_rows(walker, names[w]) <= walker->caps[w]);
+            assert_true(scene_held(scene, names[w]) <= walker->caps[w]);
         }
     }
 }

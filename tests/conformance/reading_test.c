@@ -454,6 +454,109 @@ static void status_counts_what_waits_by_its_reason(void **state)
     assert_int_equal(scene_record(scene, RECORD_COMPLETED, &holder), WEIR_OK);
 }
 
+static json_t *scheduler_of(struct scene *scene)
+{
+    json_t *status = NULL;
+    scene_ok(scene, store_status(scene->store, 1, &status, &scene->error));
+    json_t *scheduler = json_incref(json_object_get(status, "scheduler"));
+    assert_non_null(scheduler);
+    json_decref(status);
+    return scheduler;
+}
+
+static void status_knows_the_scheduler(void **state)
+{
+    struct scene *scene = *state;
+    char since[TIME_TEXT_MAX];
+    int64_t epoch = 0;
+    int64_t second = scene_add_node(scene, "node-2", "default");
+    scene_pass(scene, SECONDS(2));
+    scene_ok(scene, take_role(scene->store, second, &epoch, &scene->error));
+    time_format(scene_now(scene), since);
+    json_t *scheduler = scheduler_of(scene);
+    assert_string_equal(json_text_at(scheduler, "node"), "node-2");
+    assert_int_equal(json_number_at(scheduler, "node_id"), second);
+    assert_int_equal(json_number_at(scheduler, "epoch"), epoch);
+    assert_string_equal(json_text_at(scheduler, "since"), since);
+    assert_true(strcmp(json_text_at(scheduler, "expires"), since) > 0);
+    assert_true(json_is_false(json_object_get(scheduler, "is_free")));
+    assert_true(json_number_at(scheduler, "takeovers_hour") >= 1);
+    assert_true(json_number_at(scheduler, "lag_us") >= 0);
+    json_decref(scheduler);
+    struct role_state role;
+    struct role_request leave = {.act = ROLE_LEAVE, .node_id = second, .epoch = epoch};
+    scene_ok(scene, store_role(scene->store, &leave, &role, &scene->error));
+    scheduler = scheduler_of(scene);
+    assert_true(json_is_null(json_object_get(scheduler, "node")));
+    assert_true(json_is_true(json_object_get(scheduler, "is_free")));
+    json_decref(scheduler);
+}
+
+/* The age of the oldest entry that the books do not have. */
+static void status_knows_how_far_the_books_lag(void **state)
+{
+    struct scene *scene = *state;
+    struct claimer *claimer = NULL;
+    struct work_ahead work;
+    scene_ok(scene, claimer_open(scene->store, scene->node, &claimer, &scene->error));
+    for (int round = 0; round < 2; round++) {
+        scene_ok(scene, claimer_look(claimer, &work, &scene->error));
+        scene_ok(scene, claimer_publish(claimer, &scene->error));
+        json_t *scheduler = scheduler_of(scene);
+        assert_int_equal(json_number_at(scheduler, "lag_us"), 0);
+        json_decref(scheduler);
+        (void)scene_enqueue(scene, "pro-co");
+        scene_pass(scene, SECONDS(4));
+        (void)scene_enqueue(scene, "pro-co");
+        scheduler = scheduler_of(scene);
+        assert_in_range(json_number_at(scheduler, "lag_us"), SECONDS(4), SECONDS(5));
+        json_decref(scheduler);
+    }
+    claimer_close(claimer);
+}
+
+/* --- rows that something else has removed --- */
+
+static void assert_found(struct scene *scene, const char *id, const char *status)
+{
+    struct list_options options = {.kind = LIST_EXECUTIONS, .filter = {.id = id}};
+    json_t *shown = NULL;
+    json_t *page = list(scene, &options);
+    assert_int_equal(json_array_size(json_object_get(page, "items")), 1);
+    assert_string_equal(json_text_at(json_array_get(json_object_get(page, "items"), 0), "status"), status);
+    json_decref(page);
+    scene_ok(scene, store_show(scene->store, id, &shown, &scene->error));
+    assert_string_equal(json_text_at(shown, "status"), status);
+    json_decref(shown);
+    assert_string_equal(scene_status_of(scene, id), status);
+}
+
+static void an_item_without_its_workspace_or_definition_is_found(void **state)
+{
+    struct scene *scene = *state;
+    scene_workspace(scene, "lost-co", "pro");
+    (void)scene_publish(scene, "lost", NULL);
+    const char *no_workspace = scene_enqueue(scene, "lost-co");
+    const char *no_workflow =
+        scene_enqueue_request(scene, &(struct enqueue_request){.workspace = "pro-co", .workflow = "lost"});
+    int64_t definition =
+        scene_number(scene, "SELECT definition_id FROM workflow_execution_queue WHERE id = '%s'", no_workflow);
+    json_decref(scene_rows(scene, "DELETE FROM workspaces WHERE name = 'lost-co'"));
+    json_decref(scene_rows(scene, "DELETE FROM workflow_definitions WHERE name = 'lost'"));
+    assert_found(scene, no_workspace, "PENDING");
+    assert_found(scene, no_workflow, "PENDING");
+    struct claimed_item item = scene_claim_one(scene); /* its node fails it, because it cannot read the definition */
+    assert_string_equal(item.id, no_workflow);
+    assert_int_equal(item.definition_id, definition);
+    assert_int_equal(scene_record(scene, RECORD_REFUSED, &item), WEIR_OK);
+    assert_found(scene, no_workspace, "FAILED");
+    assert_found(scene, no_workflow, "FAILED");
+    struct execution_filter all = {.finished_before_us = scene_now(scene) + 1}; /* the check reports rows without theirs */
+    struct bulk_result purged = {0};
+    scene_ok(scene, store_bulk(scene->store, BULK_PURGE, &all, "", 10, "ann", NULL, &purged, &scene->error));
+    assert_int_equal(purged.changed, 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -473,6 +576,9 @@ int main(void)
         SCENE_TEST(status_counts_what_waits_by_its_reason),
         SCENE_TEST(status_knows_each_group),
         SCENE_TEST(status_knows_age_pauses_nodes_and_pressure),
+        SCENE_TEST(status_knows_the_scheduler),
+        SCENE_TEST(status_knows_how_far_the_books_lag),
+        SCENE_TEST(an_item_without_its_workspace_or_definition_is_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

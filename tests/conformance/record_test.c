@@ -45,6 +45,27 @@ static json_t *events_of(struct scene *scene, const char *id)
     return scene_rows(scene, sql);
 }
 
+/* The only step of an execution, as the list of steps shows it. */
+static json_t *only_step(struct scene *scene, const char *id)
+{
+    struct list_options options = {.kind = LIST_STEPS, .filter = {.id = id}};
+    json_t *page = NULL;
+    scene_ok(scene, store_list(scene->store, &options, &page, &scene->error));
+    assert_int_equal(json_array_size(json_object_get(page, "items")), 1);
+    json_t *step = json_incref(json_array_get(json_object_get(page, "items"), 0));
+    json_decref(page);
+    return step;
+}
+
+static void assert_step(struct scene *scene, const char *id, const char *status, int exit_code)
+{
+    json_t *step = only_step(scene, id);
+    assert_string_equal(json_text_at(step, "step"), "one");
+    assert_string_equal(json_text_at(step, "status"), status);
+    assert_int_equal(json_number_at(step, "exit_code"), exit_code);
+    json_decref(step);
+}
+
 static bool is_end_or_step(enum record_kind kind)
 {
     return kind == RECORD_STEP || kind == RECORD_GIVEN_BACK;
@@ -352,8 +373,7 @@ static void a_set_is_recorded_in_its_order(void **state)
     scene_ok(scene, store_record(scene->store, scene->node, records, 4, &summary, &scene->error));
     assert_int_equal(summary.changed, 4);
     assert_string_equal(scene_status_of(scene, id), "COMPLETED");
-    assert_string_equal(scene_text(scene, "SELECT status FROM workflow_node_executions"), "COMPLETED");
-    assert_int_equal(scene_number(scene, "SELECT exit_code FROM workflow_node_executions"), 0);
+    assert_step(scene, id, "COMPLETED", 0);
 }
 
 static void an_empty_set_is_fine(void **state)
@@ -442,11 +462,69 @@ static void the_end_may_carry_the_last_step(void **state)
     record.step = &step;
     record.dispatched_first = true;
     assert_int_equal(scene_record_full(scene, scene->node, record), WEIR_OK);
-    assert_string_equal(scene_text(scene, "SELECT output FROM workflow_node_executions"), "[1,2]");
+    json_t *shown = NULL;
+    scene_ok(scene, store_show(scene->store, item.id, &shown, &scene->error));
+    const json_t *kept = json_object_get(json_array_get(json_object_get(shown, "steps"), 0), "output");
+    assert_int_equal(json_integer_value(json_array_get(kept, 1)), 2);
+    json_decref(shown);
     record.fence += 1;
     step.exit_code = 9;
     assert_int_not_equal(scene_record_full(scene, scene->node, record), WEIR_OK);
-    assert_int_equal(scene_number(scene, "SELECT exit_code FROM workflow_node_executions"), 0);
+    assert_step(scene, item.id, "COMPLETED", 0);
+}
+
+/* It has no row of its own, and is shown like one that has. */
+static void a_step_that_ends_with_its_execution_is_shown_without_a_row(void **state)
+{
+    static const enum record_kind ends[] = {RECORD_COMPLETED, RECORD_FAILED, RECORD_CANCELLED};
+    struct scene *scene = *state;
+    char output[] = "{\"n\":7}";
+    char variables[] = "{\"v\":1}";
+    char error[] = "it's \"odd\"";
+    json_t *rows[2];
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+        for (int has_row = 0; has_row < 2; has_row++) {
+            const char *id = scene_enqueue(scene, "free-co");
+            struct claimed_item item = scene_claim_one(scene);
+            struct step_record running = {.step = "one", .state = STEP_RUNNING, .attempt = 1, .exit_code = -1};
+            struct step_record last = {.step = "one",
+                                       .state = i == 0   ? STEP_COMPLETED
+                                                : i == 1 ? STEP_FAILED
+                                                         : STEP_CANCELLED,
+                                       .attempt = 1,
+                                       .failures = i == 1,
+                                       .exit_code = (int)i,
+                                       .output = output,
+                                       .output_length = sizeof output - 1,
+                                       .variables = variables,
+                                       .error_code = "exit_1",
+                                       .error = error};
+            struct record record = scene_record_of(RECORD_STEP, &item);
+            record.step = &running;
+            if (has_row) {
+                assert_int_equal(scene_record_full(scene, scene->node, record), WEIR_OK);
+            }
+            record = scene_record_of(ends[i], &item);
+            record.step = &last;
+            record.dispatched_first = true;
+            assert_int_equal(scene_record_full(scene, scene->node, record), WEIR_OK);
+            assert_int_equal(
+                scene_number(scene, "SELECT count(*) FROM workflow_node_executions WHERE execution_id = '%s'", id),
+                has_row);
+            assert_int_equal(scene_number(scene,
+                                          "SELECT count(*) FROM execution_events WHERE execution_id = '%s'"
+                                          " AND event IN ('step_start', 'step_end') AND node = 'node-1'",
+                                          id),
+                             2);
+            rows[has_row] = only_step(scene, id);
+            (void)json_object_del(rows[has_row], "fence");
+        }
+        if (!json_equal(rows[0], rows[1])) {
+            fail_msg("without a row: %s\nwith a row: %s", json_dumps(rows[0], 0), json_dumps(rows[1], 0));
+        }
+        json_decref(rows[0]);
+        json_decref(rows[1]);
+    }
 }
 
 /* A node that asks again sends what was not acknowledged along with what came after. What a step said first stands. */
@@ -469,8 +547,7 @@ static void one_set_may_tell_the_end_of_a_step_twice(void **state)
         records[3].step = &again;
         scene_ok(scene, store_record(scene->store, scene->node, records, 4, &summary, &scene->error));
         assert_int_equal(summary.changed, 4);
-        assert_int_equal(
-            scene_number(scene, "SELECT exit_code FROM workflow_node_executions WHERE execution_id = '%s'", id), 7);
+        assert_step(scene, id, "COMPLETED", 7);
     }
 }
 
@@ -538,6 +615,32 @@ static void what_the_time_stamps_cannot_tell_is_an_event(void **state)
     for (size_t i = 0; i < 4; i++) {
         assert_true(scene_number(scene, "SELECT count(*) FROM execution_events WHERE execution_id = '%s' AND event = '%s'",
                                  id, told[i]) >= 1);
+    }
+}
+
+static int64_t deferrals_told(struct scene *scene, const char *id)
+{
+    return scene_number(scene, "SELECT count(*) FROM execution_events WHERE execution_id = '%s' AND event = 'defer'", id);
+}
+
+/* An item that no node can run is put back for ever: its story must not grow with it. */
+static void only_the_first_deferral_and_each_change_of_its_reason_are_events(void **state)
+{
+    struct scene *scene = *state;
+    const char *id = scene_enqueue(scene, "free-co");
+    static const char *const reasons[] = {"unknown_handler", "unknown_handler", "wrong_engine",   "wrong_engine",
+                                          "wrong_engine",    "unknown_handler", "unknown_handler"};
+    static const int told[] = {1, 1, 2, 2, 2, 3, 3};
+    for (size_t i = 0; i < sizeof told / sizeof told[0]; i++) {
+        struct claimed_item item = scene_claim_one(scene);
+        assert_int_equal(item.deferrals, i);
+        struct record record = scene_record_of(RECORD_DEFERRED, &item);
+        record.error_code = reasons[i];
+        record.error = "no node can run it";
+        assert_int_equal(scene_record_full(scene, scene->node, record), WEIR_OK);
+        assert_int_equal(deferrals_told(scene, id), told[i]);
+        assert_int_equal(scene_number(scene, "SELECT deferrals FROM executions WHERE id = '%s'", id), i + 1);
+        assert_string_equal(scene_text(scene, "SELECT error_code FROM executions WHERE id = '%s'", id), reasons[i]);
     }
 }
 
@@ -700,10 +803,12 @@ int main(void)
         SCENE_TEST(a_step_keeps_output_variables_and_error_byte_for_byte),
         SCENE_TEST(a_step_has_one_row_with_its_last_attempt),
         SCENE_TEST(the_end_may_carry_the_last_step),
+        SCENE_TEST(a_step_that_ends_with_its_execution_is_shown_without_a_row),
         SCENE_TEST(one_set_may_tell_the_end_of_a_step_twice),
         SCENE_TEST(a_step_output_that_is_too_large_is_refused_alone),
         SCENE_TEST(a_long_error_is_cut_and_not_refused),
         SCENE_TEST(what_the_time_stamps_cannot_tell_is_an_event),
+        SCENE_TEST(only_the_first_deferral_and_each_change_of_its_reason_are_events),
         SCENE_TEST(one_row_while_it_lives_and_one_after_never_both),
         SCENE_TEST(a_worker_ends_what_runs_and_nothing_said_later_changes_it),
         SCENE_TEST(the_end_of_a_worker_can_be_rehearsed),

@@ -24,13 +24,20 @@ int scene_open(void **state)
     scene_workspace(scene, "big-co", "enterprise");
     scene_publish(scene, "hello", NULL);
     scene->node = scene_add_node(scene, "node-1", "default");
+    scene->keeps_claimers = getenv("WEIR_TEST_KEPT_CLAIMERS") != NULL;
+    int64_t epoch = 0;
+    scene_ok(scene, take_role(scene->store, scene->node, &epoch, &scene->error)); /* what waits does not wait for it */
     *state = scene;
     return 0;
 }
 
+static void close_claimers(struct scene *scene);
+
 int scene_close(void **state)
 {
     struct scene *scene = *state;
+    scene_check(scene);
+    close_claimers(scene);
     scene_check(scene);
     store_close(scene->store);
     driver_remove(&scene->driver);
@@ -90,6 +97,7 @@ int64_t scene_add_node(struct scene *scene, const char *name, const char *group)
                                    .keeper_pid = 0,
                                    .version = "test",
                                    .engine = "scripted",
+                                   .capacity = SCENE_CAPACITY,
                                    .lease_us = SCENE_LEASE_US};
     int64_t node = 0;
     scene_ok(scene, store_node_start(scene->store, &options, &node, &scene->error));
@@ -99,7 +107,7 @@ int64_t scene_add_node(struct scene *scene, const char *name, const char *group)
 
 void scene_beat(struct scene *scene, int64_t node)
 {
-    struct node_beat beat = {.engine_reachable = true};
+    struct node_beat beat = {.engine_reachable = true, .capacity = SCENE_CAPACITY};
     scene_ok(scene, store_node_beat(scene->store, node, &beat, &scene->error));
 }
 
@@ -150,13 +158,68 @@ void scene_enqueue_many(struct scene *scene, const char *workspace, size_t count
 
 /* --- claim and record --- */
 
+enum { PUBLISH_EVERY = 3 };
+
+static void close_claimers(struct scene *scene)
+{
+    for (size_t i = 0; i < SCENE_CLAIMERS_MOST && scene->claimers[i].claimer != NULL; i++) {
+        scene_ok(scene, claimer_publish(scene->claimers[i].claimer, &scene->error));
+        claimer_close(scene->claimers[i].claimer);
+        store_close(scene->claimers[i].store);
+        scene->claimers[i].claimer = NULL;
+    }
+}
+
+static struct claimer *claimer_of(struct scene *scene, int64_t node)
+{
+    size_t i = 0;
+    while (i < SCENE_CLAIMERS_MOST && scene->claimers[i].claimer != NULL && scene->claimers[i].node != node) {
+        i++;
+    }
+    if (i == SCENE_CLAIMERS_MOST) {
+        close_claimers(scene);
+        i = 0;
+    }
+    if (scene->claimers[i].claimer == NULL) {
+        scene->claimers[i].node = node;
+        scene->claimers[i].store = driver_open(&scene->driver, NULL);
+        scene_ok(scene, claimer_open(scene->claimers[i].store, node, &scene->claimers[i].claimer, &scene->error));
+    }
+    return scene->claimers[i].claimer;
+}
+
+static enum weir_status claim_kept(struct scene *scene, const struct claim_request *request, struct claim_result *result)
+{
+    struct claimer *claimer = claimer_of(scene, request->node_id);
+    enum weir_status status = claimer_claim(claimer, request->limit, &scene->arena, result, &scene->error);
+    if (status == WEIR_OK && ++scene->claims % PUBLISH_EVERY == 0) {
+        status = claimer_publish(claimer, &scene->error);
+    }
+    return status;
+}
+
 struct claim_result scene_claim_as(struct scene *scene, int64_t node, const char *group, size_t limit)
 {
-    struct claim_options options = {.node_id = node, .group = group, .limit = limit, .attempts_max = ATTEMPTS_MAX_DEFAULT};
+    struct claim_request request = {.node_id = node, .group = group, .limit = limit};
     struct claim_result result = {0};
-    scene_ok(scene, store_claim(scene->store, &options, &scene->arena, &result, &scene->error));
+    scene_ok(scene, scene->keeps_claimers
+                        ? claim_kept(scene, &request, &result)
+                        : claim_through_scheduler(scene->store, &request, &scene->arena, &result, &scene->error));
     assert_true(result.count <= limit);
     return result;
+}
+
+struct work_ahead scene_look_as(struct scene *scene, int64_t node)
+{
+    struct work_ahead work = {0};
+    scene_ok(scene, scene->keeps_claimers ? claimer_look(claimer_of(scene, node), &work, &scene->error)
+                                          : look_for_work(scene->store, node, &work, &scene->error));
+    return work;
+}
+
+struct work_ahead scene_look(struct scene *scene)
+{
+    return scene_look_as(scene, scene->node);
 }
 
 struct claim_result scene_claim(struct scene *scene, size_t limit)
@@ -288,6 +351,14 @@ void scene_check(struct scene *scene)
         fail_msg("the store's check found: %s", text);
     }
     json_decref(problems);
+}
+
+int64_t scene_held(struct scene *scene, const char *workspace)
+{
+    return scene_number(scene,
+                        "SELECT count(*) FROM workflow_execution_queue WHERE status <> 'PENDING'"
+                        " AND workspace_id = (SELECT id FROM workspaces WHERE name = '%s')",
+                        workspace);
 }
 
 json_int_t json_number_at(const json_t *object, const char *key)

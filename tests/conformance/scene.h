@@ -8,11 +8,14 @@
 
 #include "base/error.h"
 #include "conformance/driver_under_test.h"
+#include "support/claiming.h"
 #include "support/test.h"
 
 #define SECONDS(n) ((int64_t)(n)*MICROSECONDS_PER_SECOND)
 /* Of its nodes. Long: views read the clock of the machine, where a test may stand still. */
 #define SCENE_LEASE_US SECONDS(50)
+
+enum { SCENE_CLAIMERS_MOST = 64, SCENE_CAPACITY = 1000000 };
 
 struct scene {
     struct driver_under_test driver;
@@ -20,6 +23,15 @@ struct scene {
     struct arena arena;
     int64_t node; /* a live node of the group "default" */
     struct weir_error error;
+    /* Each node that claims keeps its scheduler's memory, so that it learns of changes by news only. Else each claim loads
+     * all facts. WEIR_TEST_KEPT_CLAIMERS in the environment sets it for every scene. */
+    bool keeps_claimers;
+    struct {
+        int64_t node;
+        struct store *store; /* a scheduler reads the news on a handle of its own */
+        struct claimer *claimer;
+    } claimers[SCENE_CLAIMERS_MOST];
+    size_t claims;
 };
 
 /* Workspaces free-co (free), pro-co (pro), big-co (enterprise); workflow "hello" for everybody; one node. */
@@ -50,8 +62,11 @@ const char *scene_enqueue(struct scene *scene, const char *workspace);
 const char *scene_enqueue_request(struct scene *scene, const struct enqueue_request *request);
 void scene_enqueue_many(struct scene *scene, const char *workspace, size_t count);
 
+/* The node acts as the scheduler for the claim (support/claiming.h). */
 struct claim_result scene_claim(struct scene *scene, size_t limit);
 struct claim_result scene_claim_as(struct scene *scene, int64_t node, const char *group, size_t limit);
+struct work_ahead scene_look(struct scene *scene);
+struct work_ahead scene_look_as(struct scene *scene, int64_t node);
 /* Exactly one item must be there. */
 struct claimed_item scene_claim_one(struct scene *scene);
 size_t scene_count_of(const struct claim_result *claim, const char *workspace);
@@ -71,6 +86,8 @@ const char *scene_text(struct scene *scene, const char *format, ...) WEIR_PRINTF
 const char *scene_status_of(struct scene *scene, const char *id);
 const char *scene_reason_of(struct scene *scene, const char *id);
 void scene_check(struct scene *scene);
+/* Held items of a workspace, by its rows. */
+int64_t scene_held(struct scene *scene, const char *workspace);
 
 /* Members of answers. */
 json_int_t json_number_at(const json_t *object, const char *key);

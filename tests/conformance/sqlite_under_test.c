@@ -122,18 +122,57 @@ json_t *driver_rows(struct driver_under_test *driver, const char *sql)
     return rows;
 }
 
+/* The number of its row, highest byte first. */
+static void write_key(int64_t number, uint8_t *key)
+{
+    memset(key, 0, SCHEDULER_ID_BYTES);
+    for (int i = 0; i < 8; i++) {
+        key[i] = (uint8_t)((uint64_t)number >> (56 - 8 * i));
+    }
+}
+
+static json_t *only_value(struct driver_under_test *driver, const char *column, const char *sql)
+{
+    json_t *rows = driver_rows(driver, sql);
+    json_t *value = json_incref(json_object_get(json_array_get(rows, 0), column));
+    json_decref(rows);
+    return value;
+}
+
+void driver_item_key(struct driver_under_test *driver, const char *id, uint8_t *key)
+{
+    char sql[150];
+    (void)snprintf(sql, sizeof sql, "SELECT number FROM workflow_execution_queue WHERE id = '%s'", id);
+    json_t *number = only_value(driver, "number", sql);
+    write_key(number == NULL ? INT64_MAX : json_integer_value(number), key);
+    json_decref(number);
+}
+
+void driver_item_of_key(struct driver_under_test *driver, const uint8_t *key, char *id)
+{
+    char sql[150];
+    uint64_t number = 0;
+    for (int i = 0; i < 8; i++) {
+        number = number << 8 | key[i];
+    }
+    (void)snprintf(sql, sizeof sql, "SELECT id FROM workflow_execution_queue WHERE number = %lld", (long long)number);
+    json_t *value = only_value(driver, "id", sql);
+    assert_non_null(value);
+    text_copy(id, UUID_TEXT_MAX, json_string_value(value));
+    json_decref(value);
+}
+
 void driver_guard_caps(struct driver_under_test *driver)
 {
     sqlite3 *database = open_database(driver);
     char *message = NULL;
     int code = sqlite3_exec(database,
-                            "CREATE TRIGGER guard_caps AFTER UPDATE OF slots_used ON workspaces"
-                            " WHEN NEW.slots_used > NEW.slots_max AND NEW.slots_used > OLD.slots_used"
-                            " BEGIN SELECT RAISE(ABORT, 'more slots taken than there are'); END;"
-                            "CREATE TRIGGER guard_count AFTER UPDATE OF slots_used ON workspaces"
-                            " WHEN NEW.slots_used <> (SELECT count(*) FROM workflow_execution_queue q"
-                            "  WHERE q.workspace_id = NEW.id AND q.status <> 'PENDING')"
-                            " BEGIN SELECT RAISE(ABORT, 'slots are not the held items'); END;",
+                            "CREATE TRIGGER guard_caps AFTER UPDATE OF phase ON workflow_execution_queue"
+                            " WHEN NEW.phase = 2 AND OLD.phase <> 2"
+                            "  AND (SELECT count(*) FROM workflow_execution_queue q"
+                            "   WHERE q.phase = 2 AND q.workspace_id = NEW.workspace_id)"
+                            "  > (SELECT w.slots_max FROM workspaces w WHERE w.id = NEW.workspace_id)"
+                            " BEGIN SELECT RAISE(ABORT, 'more slots taken than there are'); END",
                             NULL, NULL, &message);
     if (code != SQLITE_OK) {
         fail_msg("cannot guard the caps: %s", message);

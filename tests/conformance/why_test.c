@@ -383,6 +383,54 @@ static void what_a_silent_node_holds_is_not_said_to_run(void **state)
     }
 }
 
+/* since_us 0: a node has the role. */
+static void assert_no_scheduler_since(struct scene *scene, const char *id, int64_t since_us)
+{
+    char since[TIME_TEXT_MAX] = "";
+    json_t *answer = why(scene, id);
+    const json_t *told = json_object_get(answer, "scheduler_since");
+    assert_non_null(told);
+    assert_non_null(json_object_get(answer, "scheduler_why"));
+    if (since_us == 0) {
+        assert_true(json_is_null(told));
+        assert_true(json_is_null(json_object_get(answer, "scheduler_why")));
+    } else {
+        time_format(since_us, since);
+        assert_string_equal(json_text_at(answer, "scheduler_since"), since);
+        assert_true(strlen(json_text_at(answer, "scheduler_why")) > 0);
+    }
+    json_decref(answer);
+}
+
+/* A node is alive and accepts work, but none has the role: also a full workspace is not what holds it back. */
+static void what_waits_without_a_scheduler_has_that_reason(void **state)
+{
+    struct scene *scene = *state;
+    (void)scene_enqueue(scene, "free-co");
+    (void)scene_claim_one(scene);
+    const char *full = scene_enqueue(scene, "free-co");
+    const char *id = scene_enqueue(scene, "pro-co");
+    struct role_state role;
+    int64_t epoch = 0;
+    scene_ok(scene, take_role(scene->store, scene->node, &epoch, &scene->error));
+    assert_reason(scene, id, "ready");
+    assert_reason(scene, full, "workspace_at_capacity");
+    struct role_request leave = {.act = ROLE_LEAVE, .node_id = scene->node, .epoch = epoch};
+    scene_ok(scene, store_role(scene->store, &leave, &role, &scene->error));
+    assert_reason(scene, id, "no_scheduler");
+    assert_reason(scene, full, "no_scheduler");
+    assert_no_scheduler_since(scene, id, scene_now(scene));
+    struct role_request take = {.act = ROLE_TAKE, .node_id = scene->node, .lease_us = SCHEDULER_LEASE_US};
+    scene_ok(scene, store_role(scene->store, &take, &role, &scene->error));
+    assert_reason(scene, id, "ready");
+    assert_no_scheduler_since(scene, id, 0);
+    scene_pass(scene, SCHEDULER_LEASE_US + SECONDS(2));
+    assert_why(scene, id, "no_scheduler"); /* by store time */
+    assert_no_scheduler_since(scene, id, scene_now(scene) - SECONDS(2));
+    beat_with(scene, false);
+    assert_why(scene, id, "engine_unreachable");
+}
+
 static void why_of_nothing_is_not_found(void **state)
 {
     struct scene *scene = *state;
@@ -409,6 +457,7 @@ int main(void)
         SCENE_TEST(one_that_runs_names_its_node_and_has_no_reason),
         SCENE_TEST(why_names_who_has_the_lock_of_exclusive_dispatch),
         SCENE_TEST(what_a_silent_node_holds_is_not_said_to_run),
+        SCENE_TEST(what_waits_without_a_scheduler_has_that_reason),
         SCENE_TEST(why_of_nothing_is_not_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

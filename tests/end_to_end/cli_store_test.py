@@ -32,7 +32,7 @@ def store_init_makes_the_store_once_and_says_where(weir):
     assert not os.path.exists(weir.path('weir.db'))
     first = weir.good('store', 'init')
     assert first.out == f'sqlite:{os.path.realpath(weir.path("weir.db"))}\n'
-    assert '0001_create_queue' in first.err
+    assert '0001_initial' in first.err
     again = weir.good('store', 'init')
     assert again.out == first.out and '0001' not in again.err
     assert weir.good('store', 'init', '--json').json()['applied'] == 0
@@ -84,10 +84,10 @@ def a_store_without_tables_or_with_old_ones_says_which_command_mends_it(weir):
 def migrate_names_the_files_and_dry_run_applies_none(weir):
     open(weir.path('weir.db'), 'w').close()
     dry = weir.good('store', 'migrate', '--dry-run')
-    assert 'would apply 0001_create_queue.sql' in dry.err
+    assert 'would apply 0001_initial.sql' in dry.err
     assert os.path.getsize(weir.path('weir.db')) <= 4096
     wet = weir.good('store', 'migrate')
-    assert 'applying 0001_create_queue.sql' in wet.err and 'applied' in wet.err
+    assert 'applying 0001_initial.sql' in wet.err and 'applied' in wet.err
     assert '0 migrations applied' in weir.good('store', 'migrate').err
 
 
@@ -108,9 +108,9 @@ def check_is_silent_about_a_good_store_and_finds_wrong_books(weir):
     weir.make_store()
     weir.enqueue()
     assert weir.good('store', 'check', '--json').json() == {'ok': True, 'problems': []}
-    weir.database().execute("UPDATE workspaces SET slots_used = 1 WHERE name = 'acme'")
+    weir.database().execute('DELETE FROM news')
     result = weir.run('store', 'check', code=1)
-    assert 'acme' in result.out, repr(result)
+    assert 'books and news' in result.out, repr(result)
     assert not weir.run('store', 'check', '--json').json()['ok']
 
 

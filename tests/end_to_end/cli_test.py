@@ -559,14 +559,15 @@ def an_interrupted_act_says_how_far_it_got(weir):
     # It stands still after a commit until it is told to go on: the signal never comes too late.
     process = weir.spawn('cancel', '-w', 'acme', '--yes', env={'WEIR_FAILPOINT': 'after_commit:stop:1'})
     watcher = weir.database()
-    while watcher.execute("SELECT cancelled FROM workspaces WHERE name = 'acme'").fetchone()[0] == 0:
+    count = "SELECT count(*) FROM workflow_executions WHERE status = 'CANCELLED'"
+    while watcher.execute(count).fetchone()[0] == 0:
         assert process.poll() is None
         time.sleep(0.005)
     process.send_signal(signal.SIGINT)
     process.send_signal(signal.SIGCONT)
     assert process.wait(30) == 130
     said = process.stderr.read().decode()
-    done = watcher.execute("SELECT cancelled FROM workspaces WHERE name = 'acme'").fetchone()[0]
+    done = watcher.execute(count).fetchone()[0]
     assert 0 < done < 30000 and f'{done} of 30000 cancelled' in said, (done, said)
     weir.good('store', 'check')
     weir.good('cancel', '-w', 'acme', '--yes', '--expect', str(30000 - done))

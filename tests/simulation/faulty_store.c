@@ -144,33 +144,56 @@ static enum weir_status faulty_enqueue(struct store *store, const struct enqueue
     THROUGH("enqueue", real->enqueue(store, requests, count, results, error));
 }
 
-static enum weir_status faulty_claim(struct store *store, const struct claim_options *options, struct arena *arena,
-                                     struct claim_result *ret_result, struct weir_error *error)
+static enum weir_status faulty_role(struct store *store, const struct role_request *request, struct role_state *ret_state,
+                                    struct weir_error *error)
+{
+    THROUGH("role", real->role(store, request, ret_state, error));
+}
+
+/* The news that this round has read lets the next one keep the order of all that was runnable by now. */
+static void note_round(const struct schedule_call *call)
+{
+    struct simulated_node *node = caller();
+    if (node != NULL) {
+        node->news_seen_epoch = call->epoch;
+        node->news_seen = owner->changes_seen;
+    }
+}
+
+static enum weir_status faulty_schedule(struct store *store, struct schedule_call *call, struct arena *arena,
+                                        struct schedule_answer *ret_answer, struct weir_error *error)
 {
     const struct mutant *mutant = owner->options.mutant;
-    struct claim_result result = {0};
+    struct schedule_answer answer = {.next_due_us = TIME_NEVER};
     enum weir_status status;
-    enum fate fate = before("claim", error, &status);
+    enum fate fate = before("schedule", error, &status);
     if (fate == FAILS_BEFORE) {
         return status;
     }
-    status = mutant != NULL && mutant->claim != NULL ? mutant->claim(owner, store, options, arena, &result, error)
-                                                     : real->claim(store, options, arena, &result, error);
+    status = mutant != NULL && mutant->schedule != NULL ? mutant->schedule(owner, store, call, arena, &answer, error)
+                                                        : real->schedule(store, call, arena, &answer, error);
+    observe(owner);
+    if (status == WEIR_OK) {
+        note_round(call);
+    }
     status = after(fate, status, error);
     if (status == WEIR_OK) {
-        *ret_result = result;
+        *ret_answer = answer;
     }
     return status;
 }
 
-static enum weir_status faulty_next_work(struct store *store, int64_t node_id, const char *group,
-                                         struct next_work *ret_next, struct weir_error *error)
+static enum weir_status faulty_publish_books(struct store *store, int64_t node_id, int64_t epoch,
+                                             const struct lane_pass *passes, size_t count, bool *ret_more,
+                                             struct weir_error *error)
 {
-    const struct mutant *mutant = owner->options.mutant;
-    if (mutant != NULL && mutant->next_work != NULL) {
-        READS("next_work", mutant->next_work(owner, store, node_id, group, ret_next, error));
-    }
-    READS("next_work", real->next_work(store, node_id, group, ret_next, error));
+    THROUGH("publish_books", real->publish_books(store, node_id, epoch, passes, count, ret_more, error));
+}
+
+static enum weir_status faulty_inbox(struct store *store, int64_t node_id, struct inbox_position *position, size_t limit,
+                                     struct arena *arena, struct inbox *ret_inbox, struct weir_error *error)
+{
+    READS("inbox", real->inbox(store, node_id, position, limit, arena, ret_inbox, error));
 }
 
 static enum weir_status faulty_record(struct store *store, int64_t node_id, struct record *records, size_t count,
@@ -268,8 +291,10 @@ void faulty_store_wrap(struct simulation *simulation, struct store *store)
     faulty = *real;
     faulty.open_again = faulty_open_again;
     faulty.enqueue = faulty_enqueue;
-    faulty.claim = faulty_claim;
-    faulty.next_work = faulty_next_work;
+    faulty.role = faulty_role;
+    faulty.schedule = faulty_schedule;
+    faulty.publish_books = faulty_publish_books;
+    faulty.inbox = faulty_inbox;
     faulty.record = faulty_record;
     faulty.node_start = faulty_node_start;
     faulty.node_beat = faulty_node_beat;

@@ -23,13 +23,6 @@ static void check_workspaces(struct simulation *simulation)
             if (workspace->row_id != sqlite3_column_int64(simulation->read_counters, 0)) {
                 continue;
             }
-            int64_t used = sqlite3_column_int64(simulation->read_counters, 1);
-            int64_t pending = sqlite3_column_int64(simulation->read_counters, 2);
-            if (used != workspace->held || pending != workspace->pending) {
-                fail(simulation, COUNTERS_EQUAL_ROWS,
-                     "%s: slots_used is %lld and %lld rows hold one; pending is %lld of %lld", workspace->name,
-                     (long long)used, (long long)workspace->held, (long long)pending, (long long)workspace->pending);
-            }
             int64_t wanted = cap_of(simulation, workspace);
             if (simulation->actor != OUTSIDE && wanted != workspace->slots_max) {
                 fail(simulation, CAP_IS_KEPT, "%s: slots_max is %lld, its plan %s says %lld", workspace->name,
@@ -56,14 +49,11 @@ void check_counters(struct simulation *simulation)
                 continue;
             }
             if (sqlite3_column_int64(simulation->read_lanes, 1) != lane->runnable ||
-                sqlite3_column_int64(simulation->read_lanes, 2) != lane->waiting) {
+                sqlite3_column_int64(simulation->read_lanes, 2) != lane->waiting ||
+                sqlite3_column_int64(simulation->read_lanes, 3) != lane->held) {
                 fail(simulation, COUNTERS_EQUAL_ROWS,
-                     "lane %lld has %lld runnable and %lld waiting rows, and counts others", (long long)lane->row_id,
-                     (long long)lane->runnable, (long long)lane->waiting);
-            }
-            if ((sqlite3_column_int(simulation->read_lanes, 3) != 0) != lane_is_ready(simulation, lane)) {
-                fail(simulation, NOBODY_STARVES, "lane %lld is marked %s and is not", (long long)lane->row_id,
-                     lane_is_ready(simulation, lane) ? "not ready" : "ready");
+                     "lane %lld has %lld runnable, %lld waiting and %lld held rows, and its books and news count others",
+                     (long long)lane->row_id, (long long)lane->runnable, (long long)lane->waiting, (long long)lane->held);
             }
         }
     }
@@ -93,22 +83,51 @@ void check_engine(struct simulation *simulation)
 
 /* --- 3: the cap --- */
 
-void check_claim(struct simulation *simulation, const struct model_item *item, int64_t fence)
+static bool goes_before(const struct model_item *left, const struct model_item *right)
+{
+    return left->rank != right->rank ? left->rank < right->rank : left->entered < right->entered;
+}
+
+static const struct simulated_node *node_with_id(const struct simulation *simulation, int64_t id)
+{
+    for (int i = 0; i < simulation->profile.nodes; i++) {
+        const struct simulated_node *node = &simulation->nodes[i];
+        if (node->node != NULL && node_id(node->node) == id) {
+            return node;
+        }
+    }
+    return NULL;
+}
+
+/* The node that the scheduler has chosen; it may have died since. */
+static void check_target(struct simulation *simulation, const struct model_item *item, const struct model_lane *lane,
+                         int64_t id)
+{
+    const struct simulated_node *node = node_with_id(simulation, id);
+    if (node != NULL && node->wish != NODE_RUN) {
+        fail(simulation, THE_MODEL_HOLDS, "%s was assigned to a node that an operator has told to %s", item->id,
+             node_wish_name(node->wish));
+    }
+    if ((node != NULL && lane->group != node->group) || simulation->group_paused[lane->group]) {
+        fail(simulation, THE_MODEL_HOLDS, "%s was assigned to a node of another group, or its group is paused", item->id);
+    }
+}
+
+void check_claim(struct simulation *simulation, const struct model_item *item, int64_t node_id, int64_t fence)
 {
     const struct model_workspace *workspace = &simulation->workspaces[item->workspace];
     if (workspace->held > cap_of(simulation, workspace)) {
         fail(simulation, CAP_IS_KEPT, "%s was claimed and %s has %lld of %lld slots in use", item->id, workspace->name,
              (long long)workspace->held, (long long)cap_of(simulation, workspace));
     }
-    if (simulation->actor == OUTSIDE || strcmp(simulation->verb, "claim") != 0 || workspace->paused ||
+    if (simulation->actor == OUTSIDE || strcmp(simulation->verb, "schedule") != 0 || workspace->paused ||
         simulation->queue_paused || item->phase != 0) {
-        fail(simulation, THE_MODEL_HOLDS, "%s was claimed by %s while %s", item->id, simulation->verb,
-             workspace->paused ? "its workspace is paused" : "nobody may");
+        fail(simulation, THE_MODEL_HOLDS, "%s was assigned by %s in phase %d while %s", item->id, simulation->verb,
+             item->phase,
+             workspace->paused          ? "its workspace is paused"
+             : simulation->queue_paused ? "the queue is paused"
+                                        : "it may not be");
         return;
-    }
-    if (simulation->nodes[simulation->actor].wish != NODE_RUN) {
-        fail(simulation, THE_MODEL_HOLDS, "%s was claimed by a node that an operator has told to %s", item->id,
-             node_wish_name(simulation->nodes[simulation->actor].wish));
     }
     if (fence < simulation->fence_most || fence <= item->fence) {
         fail(simulation, STALE_FENCES_ARE_DEAF, "%s was claimed under the old fence %lld", item->id, (long long)fence);
@@ -121,12 +140,8 @@ void check_claim(struct simulation *simulation, const struct model_item *item, i
         }
         lane->claimed++;
         simulation->last_claim_us[lane->group] = simulation->boot_us;
-        if (lane->group != simulation->nodes[simulation->actor].group || simulation->group_paused[lane->group]) {
-            fail(simulation, THE_MODEL_HOLDS, "%s was claimed by a node of another group, or its group is paused",
-                 item->id);
-        }
-        if (lane->worst == NULL || item->rank > lane->worst->rank ||
-            (item->rank == lane->worst->rank && item->entered > lane->worst->entered)) {
+        check_target(simulation, item, lane, node_id);
+        if (lane->worst == NULL || goes_before(lane->worst, item)) {
             lane->worst = item;
         }
     }
@@ -134,9 +149,10 @@ void check_claim(struct simulation *simulation, const struct model_item *item, i
 
 /* --- 4 and 5: order in a lane, and among lanes --- */
 
-static bool goes_before(const struct model_item *left, const struct model_item *right)
+/* What became runnable after the scheduler's last round is unknown to it: it goes first from the next round on. */
+static int64_t news_seen(const struct simulation *simulation)
 {
-    return left->rank != right->rank ? left->rank < right->rank : left->entered < right->entered;
+    return simulation->actor == OUTSIDE ? 0 : simulation->nodes[simulation->actor].news_seen;
 }
 
 static void check_lane_order(struct simulation *simulation, const struct model_lane *lane)
@@ -144,17 +160,19 @@ static void check_lane_order(struct simulation *simulation, const struct model_l
     for (size_t i = 0; i < simulation->item_count; i++) {
         const struct model_item *item = &simulation->items[i];
         if (item->place == PLACE_LIVE && item->lane_id == lane->row_id && item->phase == 0 &&
-            goes_before(item, lane->worst)) {
-            fail(simulation, FIRST_IN_FIRST_OUT, "%s was claimed before %s, which was runnable and comes first",
-                 lane->worst->id, item->id);
+            item->runnable_since <= news_seen(simulation) && goes_before(item, lane->worst)) {
+            fail(simulation, FIRST_IN_FIRST_OUT,
+                 "%s was claimed before %s, which was runnable and comes first (ranks %lld, %lld)", lane->worst->id,
+                 item->id, (long long)lane->worst->rank, (long long)item->rank);
         }
     }
 }
 
-/* Items of others that may pass a ready lane: two rounds of the stride order, and one batch. */
+/* Items of others that may pass a ready lane: two rounds of the stride order, and what all nodes have room for while the
+ * lane's news and heads are read. */
 static int64_t patience(const struct simulation *simulation, const struct model_lane *lane)
 {
-    int64_t turns = CLAIM_BATCH_DEFAULT;
+    int64_t turns = CLAIM_BATCH_DEFAULT + (int64_t)simulation->profile.room * simulation->profile.nodes;
     int64_t own = simulation->workspaces[lane->workspace].weight;
     for (size_t i = 0; i < simulation->lane_count; i++) {
         int64_t weight = simulation->workspaces[simulation->lanes[i].workspace].weight;
@@ -163,15 +181,20 @@ static int64_t patience(const struct simulation *simulation, const struct model_
     return turns;
 }
 
-static void check_fairness(struct simulation *simulation, int group, int64_t claimed)
+static void check_fairness(struct simulation *simulation)
 {
+    int64_t claimed[GROUPS_MOST] = {0};
+    for (size_t i = 0; i < simulation->lane_count; i++) {
+        claimed[simulation->lanes[i].group] += simulation->lanes[i].claimed;
+    }
     for (size_t i = 0; i < simulation->lane_count; i++) {
         struct model_lane *lane = &simulation->lanes[i];
-        if (lane->group != group || lane->claimed > 0 || !lane->was_ready || !lane_is_ready(simulation, lane)) {
+        if (lane->claimed > 0 || !lane_is_ready(simulation, lane) || lane->ready_since == 0 ||
+            lane->ready_since > news_seen(simulation)) {
             lane->passed_over = 0;
             continue;
         }
-        lane->passed_over += claimed;
+        lane->passed_over += claimed[lane->group];
         if (lane->passed_over > patience(simulation, lane)) {
             fail(simulation, NOBODY_STARVES, "lane %lld of %s was ready while %lld items of others were claimed",
                  (long long)lane->row_id, simulation->workspaces[lane->workspace].name, (long long)lane->passed_over);
@@ -181,22 +204,22 @@ static void check_fairness(struct simulation *simulation, int group, int64_t cla
 
 void check_order(struct simulation *simulation)
 {
-    int64_t claimed = 0;
+    bool claimed = false;
     for (size_t i = 0; i < simulation->lane_count; i++) {
-        claimed += simulation->lanes[i].claimed;
+        claimed = claimed || simulation->lanes[i].claimed > 0;
         if (simulation->lanes[i].claimed > 0) {
             check_lane_order(simulation, &simulation->lanes[i]);
         }
     }
-    for (int group = 0; group < simulation->profile.groups; group++) {
-        bool theirs = claimed > 0 && simulation->actor != OUTSIDE && simulation->nodes[simulation->actor].group == group;
-        check_fairness(simulation, group, theirs ? claimed : 0);
+    if (claimed) {
+        check_fairness(simulation);
     }
     for (size_t i = 0; i < simulation->lane_count; i++) {
         struct model_lane *lane = &simulation->lanes[i];
+        bool ready = lane_is_ready(simulation, lane);
         lane->claimed = 0;
         lane->worst = NULL;
-        lane->was_ready = lane_is_ready(simulation, lane);
+        lane->ready_since = !ready ? 0 : lane->ready_since == 0 ? simulation->changes_seen : lane->ready_since;
     }
 }
 

@@ -35,14 +35,14 @@ static bool later(const struct simulation *simulation)
 
 static bool lose_a_slot(struct simulation *simulation, sqlite3 *database)
 {
-    return later(simulation) && change(database, "UPDATE workspaces SET slots_used = slots_used - 1 WHERE id ="
-                                                 " (SELECT id FROM workspaces WHERE slots_used > 0 LIMIT 1)");
+    return later(simulation) && change(database, "UPDATE books SET held = held - 1 WHERE lane_id ="
+                                                 " (SELECT lane_id FROM books WHERE held > 0 LIMIT 1)");
 }
 
 static bool leak_a_slot(struct simulation *simulation, sqlite3 *database)
 {
-    return later(simulation) && change(database, "UPDATE workspaces SET slots_used = slots_used + 1 WHERE id ="
-                                                 " (SELECT id FROM workspaces WHERE slots_used < slots_max LIMIT 1)");
+    return later(simulation) &&
+           change(database, "UPDATE books SET held = held + 1 WHERE lane_id = (SELECT lane_id FROM books LIMIT 1)");
 }
 
 static bool rewrite_an_end(struct simulation *simulation, sqlite3 *database)
@@ -61,8 +61,7 @@ static bool lose_an_item(struct simulation *simulation, sqlite3 *database)
                 " WHERE phase = 0 LIMIT 1; DELETE FROM workflow_execution_queue WHERE id IN (SELECT id FROM lost)")) {
         return false;
     }
-    (void)change(database, "UPDATE lanes SET runnable = runnable - 1 WHERE id IN (SELECT lane_id FROM lost);"
-                           "UPDATE workspaces SET pending = pending - 1 WHERE id IN (SELECT workspace_id FROM lost)");
+    (void)change(database, "INSERT INTO news (kind, at, lanes) SELECT 2, 0, json_array(json_array(lane_id, -1)) FROM lost");
     return true;
 }
 
@@ -70,24 +69,16 @@ static bool lose_an_item(struct simulation *simulation, sqlite3 *database)
  */
 static bool put_back_the_claimed(struct simulation *simulation, sqlite3 *database)
 {
-    (void)change(database,
-                 "DROP TABLE IF EXISTS temp.stale; CREATE TEMP TABLE stale AS SELECT q.id, q.lane_id, q.workspace_id"
-                 " FROM workflow_execution_queue q JOIN nodes n ON n.id = q.node_id WHERE q.phase = 2 LIMIT 1");
+    (void)change(database, "DROP TABLE IF EXISTS temp.stale; CREATE TEMP TABLE stale AS SELECT q.id, q.lane_id, q.node_id"
+                           " FROM workflow_execution_queue q JOIN nodes n ON n.id = q.node_id WHERE q.phase = 2 LIMIT 1");
     if (!later(simulation) ||
         !change(database, "UPDATE workflow_execution_queue SET status = 'PENDING', phase = 0, node_id = 0"
                           " WHERE id IN (SELECT id FROM stale)")) {
         return false;
     }
-    (void)change(database, "UPDATE lanes SET runnable = runnable + 1, ready = 1 WHERE id IN (SELECT lane_id FROM stale);"
-                           "UPDATE workspaces SET pending = pending + 1, slots_used = slots_used - 1"
-                           " WHERE id IN (SELECT workspace_id FROM stale)");
+    (void)change(database, "INSERT INTO news (kind, at, node_id, lanes) SELECT 3, 0, node_id,"
+                           " json_array(json_array(lane_id, 1, -9223372036854775807, -1, 0, 0, 0, 0, -1)) FROM stale");
     return true;
-}
-
-static bool forget_a_lane(struct simulation *simulation, sqlite3 *database)
-{
-    return later(simulation) &&
-           change(database, "UPDATE lanes SET ready = 0 WHERE id = (SELECT id FROM lanes WHERE ready = 1 LIMIT 1)");
 }
 
 static bool let_one_jump_the_queue(struct simulation *simulation, sqlite3 *database)
@@ -100,14 +91,14 @@ static bool let_one_jump_the_queue(struct simulation *simulation, sqlite3 *datab
 static bool put_one_off(struct simulation *simulation, sqlite3 *database)
 {
     (void)change(database, "DROP TABLE IF EXISTS temp.late; CREATE TEMP TABLE late AS SELECT q.id, q.lane_id"
-                           " FROM workflow_execution_queue q JOIN lanes l ON l.id = q.lane_id"
-                           " WHERE q.phase = 0 AND l.runnable > 1 LIMIT 1");
+                           " FROM workflow_execution_queue q WHERE q.phase = 0 LIMIT 1");
     if (!later(simulation) || !change(database, "UPDATE workflow_execution_queue SET phase = 1, due_at = rank + 600000000"
                                                 " WHERE id IN (SELECT id FROM late)")) {
         return false;
     }
-    (void)change(database, "UPDATE lanes SET runnable = runnable - 1, waiting = waiting + 1"
-                           " WHERE id IN (SELECT lane_id FROM late)");
+    (void)change(
+        database,
+        "INSERT INTO news (kind, at, lanes) SELECT 2, 0, json_array(json_array(lane_id, -1, 0, 0, 0, 1)) FROM late");
     return true;
 }
 
@@ -141,9 +132,7 @@ static bool drop_the_record(struct simulation *simulation, sqlite3 *database)
 /* A number that does not follow the plan. */
 static bool raise_a_cap(struct simulation *simulation, sqlite3 *database)
 {
-    return later(simulation) && change(database, "UPDATE workspaces SET slots_max = slots_max + 5;"
-                                                 "UPDATE lanes SET ready = 1 WHERE runnable > 0 AND workspace_id IN"
-                                                 " (SELECT id FROM workspaces WHERE paused = 0)");
+    return later(simulation) && change(database, "UPDATE workspaces SET slots_max = slots_max + 5");
 }
 
 /* --- by a verb that does something else --- */
@@ -174,14 +163,85 @@ static enum weir_status record_under_any_fence(struct simulation *simulation, st
     return status;
 }
 
-/* Every other minute nobody hears that there is work. */
-static enum weir_status miss_the_wake_up(struct simulation *simulation, struct store *store, int64_t node_id,
-                                         const char *group, struct next_work *ret_next, struct weir_error *error)
+/* Every other minute the scheduler does not learn of new items. */
+static enum weir_status lose_the_news(struct simulation *simulation, struct store *store, struct schedule_call *call,
+                                      struct arena *arena, struct schedule_answer *answer, struct weir_error *error)
 {
-    enum weir_status status = real_driver()->next_work(store, node_id, group, ret_next, error);
-    if (status == WEIR_OK && simulation->boot_us / (60 * MICROSECONDS_PER_SECOND) % 2 != 0) {
+    enum weir_status status = real_driver()->schedule(store, call, arena, answer, error);
+    bool loses = simulation->boot_us / (60 * MICROSECONDS_PER_SECOND) % 2 != 0;
+    size_t kept = 0;
+    for (size_t i = 0; status == WEIR_OK && loses && i < answer->fact_count; i++) {
+        if (answer->facts[i].kind == FACT_RUNNABLE) {
+            simulation->result->tampered = true;
+        } else {
+            answer->facts[kept++] = answer->facts[i];
+        }
+    }
+    answer->fact_count = status == WEIR_OK && loses ? kept : answer->fact_count;
+    return status;
+}
+
+/* A new scheduler does not count what is held. */
+static enum weir_status load_without_held(struct simulation *simulation, struct store *store, struct schedule_call *call,
+                                          struct arena *arena, struct schedule_answer *answer, struct weir_error *error)
+{
+    enum weir_status status = real_driver()->schedule(store, call, arena, answer, error);
+    size_t kept = 0;
+    for (size_t i = 0; status == WEIR_OK && i < answer->fact_count; i++) {
+        if (answer->facts[i].kind == FACT_HELD) {
+            simulation->result->tampered = true;
+        } else {
+            answer->facts[kept++] = answer->facts[i];
+        }
+    }
+    answer->fact_count = status == WEIR_OK ? kept : answer->fact_count;
+    return status;
+}
+
+/* A former scheduler assigns under the present epoch: the check of the epoch is gone. */
+static enum weir_status schedule_under_any_epoch(struct simulation *simulation, struct store *store,
+                                                 struct schedule_call *call, struct arena *arena,
+                                                 struct schedule_answer *answer, struct weir_error *error)
+{
+    struct role_state role;
+    struct role_request request = {.act = ROLE_LOOK};
+    int64_t epoch = call->epoch;
+    enum weir_status status = real_driver()->role(store, &request, &role, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    simulation->result->tampered = simulation->result->tampered || role.epoch != epoch;
+    call->epoch = role.epoch;
+    status = real_driver()->schedule(store, call, arena, answer, error);
+    call->epoch = epoch;
+    return status;
+}
+
+/* Caps are read two too high. */
+static enum weir_status schedule_over_the_cap(struct simulation *simulation, struct store *store,
+                                              struct schedule_call *call, struct arena *arena,
+                                              struct schedule_answer *answer, struct weir_error *error)
+{
+    enum weir_status status = real_driver()->schedule(store, call, arena, answer, error);
+    for (size_t i = 0; status == WEIR_OK && i < call->read_count; i++) {
+        call->reads[i].slots_max += 2;
         simulation->result->tampered = true;
-        ret_next->ready = false;
+    }
+    return status;
+}
+
+/* The first of several heads is overlooked. */
+static enum weir_status schedule_without_the_head(struct simulation *simulation, struct store *store,
+                                                  struct schedule_call *call, struct arena *arena,
+                                                  struct schedule_answer *answer, struct weir_error *error)
+{
+    enum weir_status status = real_driver()->schedule(store, call, arena, answer, error);
+    for (size_t i = 0; status == WEIR_OK && i < call->read_count; i++) {
+        if (call->reads[i].count > 2) {
+            call->reads[i].heads++;
+            call->reads[i].count--;
+            simulation->result->tampered = true;
+        }
     }
     return status;
 }
@@ -196,45 +256,6 @@ static enum weir_status never_recover(struct simulation *simulation, struct stor
     simulation->result->tampered = true;
     *ret_result = (struct recover_result){0};
     return WEIR_OK;
-}
-
-/* One claim between two statements of SQL. */
-static enum weir_status claim_between(struct simulation *simulation, const char *before, const char *after,
-                                      struct store *store, const struct claim_options *options, struct arena *arena,
-                                      struct claim_result *ret_result, struct weir_error *error)
-{
-    sqlite3 *database;
-    INVARIANT(sqlite3_open(simulation->path, &database) == SQLITE_OK);
-    simulation->result->tampered = change(database, before) || simulation->result->tampered;
-    enum weir_status status = real_driver()->claim(store, options, arena, ret_result, error);
-    (void)change(database, after);
-    (void)sqlite3_close(database);
-    return status;
-}
-
-/* Count, then claim, without a guard: two more than fit are taken. */
-static enum weir_status claim_over_the_cap(struct simulation *simulation, struct store *store,
-                                           const struct claim_options *options, struct arena *arena,
-                                           struct claim_result *ret_result, struct weir_error *error)
-{
-    return claim_between(simulation, "UPDATE workspaces SET slots_max = slots_max + 2",
-                         "UPDATE workspaces SET slots_max = slots_max - 2;"
-                         "UPDATE lanes SET ready = 0 WHERE ready = 1 AND workspace_id IN"
-                         " (SELECT id FROM workspaces WHERE slots_used >= slots_max)",
-                         store, options, arena, ret_result, error);
-}
-
-/* The head of a lane is overlooked. */
-static enum weir_status claim_without_the_head(struct simulation *simulation, struct store *store,
-                                               const struct claim_options *options, struct arena *arena,
-                                               struct claim_result *ret_result, struct weir_error *error)
-{
-    return claim_between(simulation,
-                         "UPDATE workflow_execution_queue SET lane_id = -lane_id WHERE phase = 0 AND id IN"
-                         " (SELECT (SELECT q.id FROM workflow_execution_queue q WHERE q.lane_id = l.id AND q.phase = 0"
-                         "  ORDER BY q.rank, q.number LIMIT 1) FROM lanes l WHERE l.runnable > 2)",
-                         "UPDATE workflow_execution_queue SET lane_id = -lane_id WHERE lane_id < 0", store, options, arena,
-                         ret_result, error);
 }
 
 /* Nodes are declared dead while their lease still runs. */
@@ -287,7 +308,8 @@ static enum weir_status enqueue_without_keys(struct simulation *simulation, stru
 /* A slot is given back twice. */
 static const char freed_twice[] =
     "CREATE TRIGGER mutant_free AFTER INSERT ON workflow_executions WHEN NEW.fence > 0"
-    " BEGIN UPDATE workspaces SET slots_used = max(0, slots_used - 1) WHERE id = NEW.workspace_id; END;";
+    " BEGIN INSERT INTO news (kind, at, node_id, lanes)"
+    " VALUES (4, 0, NEW.node_id, json_array(json_array(NEW.lane_id, 0, 0, -1, 0, 0, 0, 0, -1))); END;";
 
 /* A handover leaves no trace. */
 static const char unrecorded_handover[] =
@@ -324,16 +346,21 @@ static const struct mutant mutants[] = {
     {.name = "a claim of unknown outcome goes back to PENDING",
      .caught_by = CAUGHT_BY(ONE_RUN_PER_ITEM) | CAUGHT_BY(STALE_FENCES_ARE_DEAF) | CAUGHT_BY(THE_MODEL_HOLDS),
      .tamper = put_back_the_claimed},
-    {.name = "a ready lane is forgotten", .caught_by = CAUGHT_BY(NOBODY_STARVES), .tamper = forget_a_lane},
     {.name = "a ready item is put off", .caught_by = CAUGHT_BY(NOBODY_STARVES), .tamper = put_one_off},
-    {.name = "a wake-up is missed", .caught_by = CAUGHT_BY(NOBODY_STARVES), .next_work = miss_the_wake_up},
+    {.name = "news is lost", .caught_by = CAUGHT_BY(NOBODY_STARVES), .schedule = lose_the_news},
+    {.name = "held slots are not counted at a takeover",
+     .caught_by = CAUGHT_BY(CAP_IS_KEPT),
+     .schedule = load_without_held},
+    {.name = "the epoch is not checked",
+     .caught_by = CAUGHT_BY(CAP_IS_KEPT) | CAUGHT_BY(THE_MODEL_HOLDS) | CAUGHT_BY(FIRST_IN_FIRST_OUT),
+     .schedule = schedule_under_any_epoch},
     {.name = "waiting costs an attempt", .caught_by = CAUGHT_BY(THE_MODEL_HOLDS), .tamper = charge_one_that_waits},
     {.name = "a finished step is rewritten", .caught_by = CAUGHT_BY(EVERYTHING_IS_ON_RECORD), .tamper = rewrite_a_step},
     {.name = "store time goes back", .caught_by = CAUGHT_BY(WALL_CLOCKS_DECIDE_NOTHING), .tamper = turn_the_clock_back},
     {.name = "one item jumps the queue", .caught_by = CAUGHT_BY(FIRST_IN_FIRST_OUT), .tamper = let_one_jump_the_queue},
     {.name = "the head of a lane is overlooked",
      .caught_by = CAUGHT_BY(FIRST_IN_FIRST_OUT),
-     .claim = claim_without_the_head},
+     .schedule = schedule_without_the_head},
     {.name = "the record is erased", .caught_by = CAUGHT_BY(EVERYTHING_IS_ON_RECORD), .tamper = drop_the_record},
     {.name = "a handover is not recorded", .caught_by = CAUGHT_BY(EVERYTHING_IS_ON_RECORD), .schema = unrecorded_handover},
     {.name = "a claim that is over is forgotten",
@@ -348,7 +375,7 @@ static const struct mutant mutants[] = {
      .first_seed = FIRST_SEED + 40,
      .schema = open_step},
     {.name = "a cap is higher than the plan", .caught_by = CAUGHT_BY(CAP_IS_KEPT), .tamper = raise_a_cap},
-    {.name = "slots are counted without a guard", .caught_by = CAUGHT_BY(CAP_IS_KEPT), .claim = claim_over_the_cap},
+    {.name = "a cap is read too high", .caught_by = CAUGHT_BY(CAP_IS_KEPT), .schedule = schedule_over_the_cap},
     {.name = "fences are not checked",
      .caught_by = CAUGHT_BY(STALE_FENCES_ARE_DEAF) | CAUGHT_BY(ONE_RUN_PER_ITEM),
      .record = record_under_any_fence},

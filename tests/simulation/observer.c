@@ -53,11 +53,6 @@ static const char schema[] =
                                                                       "workspace_id, rank, phase, priority)"
                                                                       " VALUES ('workspace', NEW.name, NEW.id, "
                                                                       "NEW.slots_max, NEW.paused, NEW.weight); END;"
-                                                                      "CREATE TRIGGER simulation_8 AFTER INSERT ON lanes "
-                                                                      "BEGIN INSERT INTO simulation_changes (what, id, "
-                                                                      "lane_id, workspace_id)"
-                                                                      " VALUES ('lane', NEW.executor_group, NEW.id, "
-                                                                      "NEW.workspace_id); END;"
                                                                       "CREATE TRIGGER simulation_9 AFTER UPDATE OF paused "
                                                                       "ON executor_groups BEGIN INSERT INTO "
                                                                       "simulation_changes (what, id, phase)"
@@ -170,14 +165,30 @@ static struct model_item *add_item(struct simulation *simulation, const char *id
     return item;
 }
 
-static struct model_lane *find_lane(struct simulation *simulation, int64_t row_id)
+static int group_of_lane(struct simulation *simulation, int64_t row_id)
+{
+    int group = -1;
+    (void)sqlite3_bind_int64(simulation->read_group, 1, lane_group_id(row_id));
+    if (sqlite3_step(simulation->read_group) == SQLITE_ROW) {
+        group = strcmp((const char *)sqlite3_column_text(simulation->read_group, 0), group_names[0]) == 0 ? 0 : 1;
+    }
+    (void)sqlite3_reset(simulation->read_group);
+    INVARIANT(group >= 0);
+    return group;
+}
+
+/* A lane is there with its first item. */
+static struct model_lane *find_lane(struct simulation *simulation, int64_t row_id, int workspace)
 {
     for (size_t i = 0; i < simulation->lane_count; i++) {
         if (simulation->lanes[i].row_id == row_id) {
             return &simulation->lanes[i];
         }
     }
-    return NULL;
+    INVARIANT(simulation->lane_count < LANES_MOST);
+    struct model_lane *lane = &simulation->lanes[simulation->lane_count++];
+    *lane = (struct model_lane){.row_id = row_id, .workspace = workspace, .group = group_of_lane(simulation, row_id)};
+    return lane;
 }
 
 static int find_workspace(const struct simulation *simulation, int64_t row_id)
@@ -196,20 +207,22 @@ static int find_workspace(const struct simulation *simulation, int64_t row_id)
 static void count_row(struct simulation *simulation, const struct model_item *item, int by)
 {
     struct model_workspace *workspace = &simulation->workspaces[item->workspace];
-    struct model_lane *lane = find_lane(simulation, item->lane_id);
+    struct model_lane *lane = find_lane(simulation, item->lane_id, item->workspace);
     if (item->phase == 2) {
         workspace->held += by;
     } else {
         workspace->pending += by;
     }
-    if (lane != NULL) {
-        lane->runnable += item->phase == 0 ? by : 0;
-        lane->waiting += item->phase == 1 ? by : 0;
-    }
+    lane->runnable += item->phase == 0 ? by : 0;
+    lane->waiting += item->phase == 1 ? by : 0;
+    lane->held += item->phase == 2 ? by : 0;
 }
 
 static void take_columns(struct model_item *item, const struct change *change)
 {
+    if (change->phase == 0 && (item->phase != 0 || item->runnable_since == 0)) {
+        item->runnable_since = change->seq;
+    }
     item->lane_id = change->lane_id;
     item->node_id = change->node_id;
     item->fence = change->fence;
@@ -285,7 +298,8 @@ static void check_writer(struct simulation *simulation, const struct model_item 
         }
         fail(simulation, STALE_FENCES_ARE_DEAF, "%s was changed by a record that has not its fence %lld", item->id,
              (long long)item->fence);
-    } else if (item->node_id == 0 && (strcmp(simulation->verb, "claim") == 0 || strcmp(simulation->verb, "recover") == 0)) {
+    } else if (item->node_id == 0 &&
+               (strcmp(simulation->verb, "schedule") == 0 || strcmp(simulation->verb, "recover") == 0)) {
         return; /* taken over, or ended as poison */
     } else if (!handed_over || (strcmp(simulation->verb, "recover") != 0 && strcmp(simulation->verb, "node_stop") != 0)) {
         fail(simulation, STALE_FENCES_ARE_DEAF, "%s is held by node %lld and was changed by %s", item->id,
@@ -299,17 +313,17 @@ static void note_move(struct simulation *simulation, struct model_item *item, en
     if (item->state == ITEM_PENDING && to == ITEM_CLAIMED) {
         item->claims++;
         story_note(item, "claim", change->node_id, change->fence);
-        check_claim(simulation, item, change->fence);
+        check_claim(simulation, item, change->node_id, change->fence);
     } else if (item->state == ITEM_CLAIMED && to == ITEM_DISPATCHED) {
         story_note(item, "dispatch", change->node_id, change->fence);
     } else if (item->state == ITEM_CLAIMED && to == ITEM_PENDING) {
-        bool counted = change->attempts > item->attempts || change->deferrals > item->deferrals;
+        bool counted = change->attempts > item->attempts;
         item->put_backs += counted;
         item->releases += !counted;
         story_note(item,
-                   !counted                            ? "release"
-                   : change->attempts > item->attempts ? "retry"
-                                                       : "defer",
+                   counted                               ? "retry"
+                   : change->deferrals > item->deferrals ? "defer"
+                                                         : "release",
                    item->node_id, item->fence);
         const struct scripted_entry *entry = scripted_world_entry(simulation->engine_world, item->id);
         if (entry != NULL && entry->runs_open > 0) {
@@ -461,7 +475,7 @@ static void event_appeared(struct simulation *simulation, const struct change *c
         return;
     }
     item->recorded_put_backs += strcmp(change->extra, "retry") == 0 && strcmp(simulation->verb, "record") == 0;
-    item->recorded_put_backs += strcmp(change->extra, "defer") == 0;
+    item->recorded_releases += strcmp(change->extra, "defer") == 0;
     item->recorded_releases += strcmp(change->extra, "release") == 0 && strcmp(simulation->verb, "bulk") != 0;
     item->recorded_hand_overs += strcmp(change->extra, "hand_over") == 0 || strcmp(change->extra, "poison") == 0;
     item->recorded_give_backs += strcmp(change->extra, "give_back") == 0;
@@ -479,12 +493,6 @@ static void setting_changed(struct simulation *simulation, const struct change *
                 workspace->weight = change->priority;
             }
         }
-    } else if (strcmp(change->what, "lane") == 0) {
-        INVARIANT(simulation->lane_count < LANES_MOST);
-        simulation->lanes[simulation->lane_count++] =
-            (struct model_lane){.row_id = change->lane_id,
-                                .workspace = find_workspace(simulation, change->workspace_id),
-                                .group = strcmp(change->id, group_names[0]) == 0 ? 0 : 1};
     } else if (strcmp(change->what, "group") == 0) {
         simulation->group_paused[strcmp(change->id, group_names[0]) == 0 ? 0 : 1] = change->phase != 0;
     } else if (strcmp(change->what, "paused") == 0) {
@@ -657,9 +665,14 @@ void observer_open(struct simulation *simulation)
     INVARIANT(sqlite3_open_v2(simulation->path, &simulation->reader, SQLITE_OPEN_READONLY, NULL) == SQLITE_OK);
     simulation->read_changes =
         prepare(simulation, "SELECT seq, " QUEUE_COLUMNS " FROM simulation_changes WHERE seq > ?1 ORDER BY seq");
-    simulation->read_counters =
-        prepare(simulation, "SELECT id, slots_used, pending, slots_max, paused FROM workspaces WHERE slots_max > 0");
-    simulation->read_lanes = prepare(simulation, "SELECT id, runnable, waiting, ready FROM lanes");
+    simulation->read_counters = prepare(simulation, "SELECT id, slots_max FROM workspaces WHERE slots_max > 0");
+    simulation->read_lanes =
+        prepare(simulation, "SELECT lane_id, sum(runnable), sum(waiting), sum(held) FROM"
+                            " (SELECT lane_id, runnable, waiting, held FROM books"
+                            "  UNION ALL SELECT l.value ->> 0, coalesce(l.value ->> 1, 0), coalesce(l.value ->> 5, 0),"
+                            "   coalesce(l.value ->> 3, 0) FROM news n CROSS JOIN json_each(n.lanes) l)"
+                            " GROUP BY lane_id");
+    simulation->read_group = prepare(simulation, "SELECT name FROM executor_groups WHERE id = ?1");
 }
 
 void observer_close(struct simulation *simulation)
@@ -667,6 +680,7 @@ void observer_close(struct simulation *simulation)
     (void)sqlite3_finalize(simulation->read_changes);
     (void)sqlite3_finalize(simulation->read_counters);
     (void)sqlite3_finalize(simulation->read_lanes);
+    (void)sqlite3_finalize(simulation->read_group);
     (void)sqlite3_close(simulation->reader);
     for (size_t i = 0; i < simulation->item_count; i++) {
         story_close(&simulation->items[i]);

@@ -68,10 +68,8 @@ struct mutant {
     /* Before each step, by SQL on a connection of its own: returns true once it has done its deed. May be NULL. */
     bool (*tamper)(struct simulation *simulation, sqlite3 *database);
     /* Around the store's verbs; each may be NULL. */
-    enum weir_status (*claim)(struct simulation *, struct store *, const struct claim_options *, struct arena *,
-                              struct claim_result *, struct weir_error *);
-    enum weir_status (*next_work)(struct simulation *, struct store *, int64_t, const char *, struct next_work *,
-                                  struct weir_error *);
+    enum weir_status (*schedule)(struct simulation *, struct store *, struct schedule_call *, struct arena *,
+                                 struct schedule_answer *, struct weir_error *);
     enum weir_status (*record)(struct simulation *, struct store *, int64_t, struct record *, size_t,
                                struct record_summary *, struct weir_error *);
     enum weir_status (*recover)(struct simulation *, struct store *, const struct recover_options *,
@@ -123,16 +121,17 @@ struct model_item {
     int64_t run_at;
     int priority;
     int attempts, deferrals, handovers;
-    int64_t changed_us; /* true time */
-    int64_t entered;    /* change number of its enqueueing: the order among equal ranks */
-    bool has_row;       /* in the queue */
+    int64_t changed_us;     /* true time */
+    int64_t entered;        /* change number of its enqueueing: the order among equal ranks */
+    int64_t runnable_since; /* change number with which it became runnable the last time */
+    bool has_row;           /* in the queue */
     bool acknowledged;
     bool cancel_asked;
     int64_t finished_at;
     char error_code[ERROR_CODE_MAX + 1];
     char key[16]; /* idempotency key, "" = none */
-    /* What must be found on record: how often each was observed. A release for the same reason as the one before is on
-     * record once: an engine that is away for hours is probed every few seconds. */
+    /* What must be found on record: how often each was observed. A release or a deferral for the same reason as the one
+     * before is on record once: an engine that is away for hours is probed every few seconds. */
     int claims, put_backs, releases, hand_overs, take_overs, give_backs;
     int recorded_put_backs, recorded_releases, recorded_hand_overs, recorded_give_backs;
     struct story *story; /* what was seen of it (story.c) */
@@ -157,7 +156,8 @@ struct model_lane {
     int group;
     int64_t runnable;
     int64_t waiting;
-    bool was_ready;
+    int64_t held;
+    int64_t ready_since;            /* change number; 0 = it is not ready */
     int64_t idle_since_us;          /* promptness.c: ready since then, and no claim in its group */
     int64_t claimed;                /* by the call that is being looked at */
     const struct model_item *worst; /* of these, the last in order */
@@ -191,6 +191,8 @@ struct simulated_node {
     int depth;               /* how many of them */
     int64_t steady_since_us; /* promptness.c: able to claim since then */
     unsigned woken;          /* bits of the loops that were woken and have not run since */
+    int64_t news_seen_epoch; /* of its last round as the scheduler ... */
+    int64_t news_seen;       /* ... and the number of the last change that this round could read */
     bool frozen;             /* the whole process is stopped inside a call, not only the thread */
 };
 
@@ -243,6 +245,7 @@ struct simulation {
     sqlite3_stmt *read_changes;
     sqlite3_stmt *read_counters;
     sqlite3_stmt *read_lanes;
+    sqlite3_stmt *read_group;
     int64_t changes_seen;
     int64_t fence_most;
     struct model_item *items;
@@ -321,8 +324,8 @@ void trace_mix(struct simulation *simulation, const char *text, int64_t number);
 int64_t cap_of(const struct simulation *simulation, const struct model_workspace *workspace);
 void check_counters(struct simulation *simulation);
 void check_engine(struct simulation *simulation);
-/* At the moment at which `item` is claimed under `fence`; the held rows of its workspace already count it. */
-void check_claim(struct simulation *simulation, const struct model_item *item, int64_t fence);
+/* At the moment at which `item` is assigned to a node under `fence`; the held rows of its workspace already count it. */
+void check_claim(struct simulation *simulation, const struct model_item *item, int64_t node_id, int64_t fence);
 void check_order(struct simulation *simulation);
 void check_end(struct simulation *simulation, const struct model_item *item);
 void check_store(struct simulation *simulation);

@@ -116,13 +116,14 @@ static bool is_next(const struct reading *reading)
     return strcmp(reading->event, next->event) == 0 && reading->fence == next->fence && is_node(reading, next->node_id);
 }
 
-/* A release for the same reason as the one before is no news: neither it nor its claim is told. */
+/* A release or a deferral for the same reason as the one before is no news: neither it nor its claim is told. */
 static void pass_over_no_news(struct reading *reading)
 {
     const struct story *story = reading->item->story;
     while (reading->tells_way_back && story != NULL && reading->at + 1 < story->count &&
            strcmp(story->events[reading->at].event, "claim") == 0 &&
-           strcmp(story->events[reading->at + 1].event, "release") == 0 &&
+           (strcmp(story->events[reading->at + 1].event, "release") == 0 ||
+            strcmp(story->events[reading->at + 1].event, "defer") == 0) &&
            (reading->event == NULL || strcmp(reading->event, "claim") != 0 ||
             reading->fence != story->events[reading->at].fence)) {
         reading->at += 2;

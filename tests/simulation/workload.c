@@ -214,7 +214,8 @@ static bool is_its_reason(const struct simulation *simulation, const struct mode
                            : group_paused             ? "queue_paused"
                            : workspace->held < workspace->slots_max ? "ready"
                                                                     : "workspace_at_capacity";
-    bool about_nodes = strcmp(reason, "no_node_in_group") == 0 || strcmp(reason, "engine_unreachable") == 0;
+    bool about_nodes = strcmp(reason, "no_node_in_group") == 0 || strcmp(reason, "engine_unreachable") == 0 ||
+                       strcmp(reason, "no_scheduler") == 0;
     bool may_be_nodes = strcmp(expected, "ready") == 0 || strcmp(expected, "workspace_at_capacity") == 0;
     return strcmp(reason, expected) == 0 || (about_nodes && may_be_nodes);
 }

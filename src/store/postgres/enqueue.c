@@ -1,10 +1,10 @@
-/* Enqueueing a set: one statement per chunk, a row per request (enqueue_set in migrations/).
+/* Enqueueing a set: one statement per chunk, a row per request (function enqueue_set).
  *
  * What is alone and starts now is seen by the nodes before it is on disk, and its enqueue waits for the disk while they
  * claim it. Nothing starts too soon by that: a claim that sees it commits behind it in the server's log, so it is on disk
- * before the claim is. With an idempotency key it is not done, because another enqueue could be told of a duplicate that a
- * crash of the server then undoes; nor behind a pooler, where the next statement may meet another server process, which
- * cannot answer for the first.
+ * before the claim is. With an idempotency key or a given id it is not done, because another enqueue could be told of a
+ * duplicate that a crash of the server then undoes; nor behind a pooler, where the next statement may meet another server
+ * process, which cannot answer for the first.
  */
 #include <ctype.h>
 #include <stdlib.h>
@@ -165,12 +165,13 @@ static enum weir_status send_one(const struct chunk *chunk, struct link *link, P
                                  struct weir_error *error)
 {
     const int64_t *run_at_us = chunk->run_ats[0] == 0 ? NULL : &chunk->run_ats[0];
-    bool ahead = chunk->keys[0] == NULL && run_at_us == NULL && !link->in_transaction && !link->address->pooled;
+    bool ahead =
+        !chunk->given[0] && chunk->keys[0] == NULL && run_at_us == NULL && !link->in_transaction && !link->address->pooled;
     PGresult *result = NULL;
     enum weir_status status =
-        link_write(link, error, &result, QUERY_ENQUEUE_ONE, "uttbttdpto", chunk->ids[0], chunk->workspaces[0],
-                   chunk->workflows[0], chunk->params[0].data, chunk->params[0].length, chunk->keys[0], chunk->groups[0],
-                   chunk->priorities[0], run_at_us, chunk->default_groups[0], (int)ahead);
+        link_write(link, error, &result, QUERY_ENQUEUE_ONE, "uottbttdpto", chunk->ids[0], (int)chunk->given[0],
+                   chunk->workspaces[0], chunk->workflows[0], chunk->params[0].data, chunk->params[0].length,
+                   chunk->keys[0], chunk->groups[0], chunk->priorities[0], run_at_us, chunk->default_groups[0], (int)ahead);
     if (status == WEIR_OK && ahead && status_of_name(result_text(result, 0, 0)) == WEIR_OK) {
         status = flush(link, result_int(result, 0, 6), error);
     }
@@ -198,8 +199,8 @@ static enum weir_status send_chunk(struct enqueue *enqueue, struct link *link, s
     if (chunk->count == 0) {
         return WEIR_OK;
     }
-    bool is_plain = chunk->count == 1 && !chunk->given[0];
-    enum weir_status status = is_plain ? send_one(chunk, link, &result, error) : send_many(chunk, link, &result, error);
+    enum weir_status status =
+        chunk->count == 1 ? send_one(chunk, link, &result, error) : send_many(chunk, link, &result, error);
     if (status != WEIR_OK) {
         return status;
     }

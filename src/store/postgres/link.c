@@ -345,6 +345,9 @@ static enum weir_status make_ready(struct link *link, struct weir_error *error)
     if (link->connection != NULL && has_hung_up(link)) {
         link_drop(link);
     }
+    if (link->connection == NULL && link->keeps_session) {
+        return error_set(error, WEIR_STORE_UNREACHABLE, "the connection to the store %s was lost", link->address->shown);
+    }
     return link_connect(link, error);
 }
 

@@ -45,14 +45,28 @@ enum {
 };
 
 /* Every function with `types, ...` takes one letter per parameter $1, $2 ... The parameter's type is fixed by the letter,
- * so no cast is needed in SQL unless another type is wanted ($1::jsonb): t  text           const char *            NULL =
- * SQL NULL x  text           const char *, size_t    with a length u  uuid           const char *            its text; NULL
- * = SQL NULL i  bigint         int64_t p  bigint         const int64_t *         NULL = SQL NULL d  integer        int o
- * boolean        int b  bytea          const char *, size_t    NULL = SQL NULL and capitals for arrays, each two arguments,
- * a pointer and the count (size_t); the SQL takes them apart with unnest(): T  text[]         const char *const *     NULL
- * elements = SQL NULL X  text[]         const struct link_bytes * U  uuid[]         const char *const *     their texts;
- * NULL elements = SQL NULL I  bigint[]       const int64_t * D  integer[]      const int * O  boolean[]      const bool *
+ * so no cast is needed in SQL unless another type is wanted ($1::jsonb).
+ *
+ *   t  text           const char *            NULL = SQL NULL
+ *   x  text           const char *, size_t    with a length
+ *   u  uuid           const char *            its text; NULL = SQL NULL
+ *   i  bigint         int64_t
+ *   p  bigint         const int64_t *         NULL = SQL NULL
+ *   d  integer        int
+ *   o  boolean        int
+ *   b  bytea          const char *, size_t    NULL = SQL NULL
+ *
+ * Capitals are arrays, each two arguments, a pointer and the count (size_t); the SQL takes them apart with unnest().
+ *
+ *   T  text[]         const char *const *     NULL elements = SQL NULL
+ *   X  text[]         const struct link_bytes *
+ *   U  uuid[]         const char *const *     their texts; NULL elements = SQL NULL
+ *   V  uuid[]         const uint8_t *         16 bytes each
+ *   I  bigint[]       const int64_t *
+ *   D  integer[]      const int *
+ *   O  boolean[]      const bool *
  *   B  bytea[]        const struct link_bytes *
+ *
  * A uuid that is none is WEIR_INVALID_ARGUMENT. Nothing is kept after the call returns. */
 
 /* --- life --- */
@@ -65,6 +79,7 @@ struct link {
     int64_t deadline_boot_us; /* of the call that runs now */
     unsigned drops;           /* how many connections were dropped: what is kept about one is checked by it */
     bool in_transaction;
+    bool keeps_session;         /* a lost connection is an error of the next statement, which no other one takes over */
     bool prepared[QUERY_COUNT]; /* on this connection */
     char sqlstate[6];           /* of the last failure that the server told, "" = it told none */
     struct text scratch;        /* the encoded parameters of one statement */

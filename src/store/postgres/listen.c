@@ -10,8 +10,6 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "base/text.h"
-#include "queue/limits.h"
 #include "store/postgres/libpq.h"
 #include "store/postgres/link.h"
 
@@ -21,8 +19,9 @@ enum { SIGN_OF_LIFE_MS = 60 * 1000, RETRY_MS = 500 };
 struct subscription {
     struct subscription *next;
     struct listener *listener;
-    char group[GROUP_NAME_MAX + 1]; /* "" = of every group */
-    bool told;                      /* a notice for it was read, and it is not woken yet */
+    int64_t node_id; /* 0 = every notice */
+    bool schedules;
+    bool is_due; /* a notice that concerns it was read, and it is not woken yet */
     int fd;
 };
 
@@ -39,23 +38,36 @@ static struct listener *listeners;
 
 /* --- the thread --- */
 
-/* Those who want to hear of this group; of "", everybody. With listeners_lock. */
-static void mark(struct listener *listener, const char *group)
+static bool concerns(const struct subscription *subscription, const char *notice)
+{
+    static const char node[] = "node:";
+    if (subscription->node_id == 0) {
+        return true;
+    }
+    if (strcmp(notice, "news") == 0) {
+        return subscription->schedules;
+    }
+    return strncmp(notice, node, sizeof node - 1) != 0 ||
+           strtoll(notice + sizeof node - 1, NULL, 10) == subscription->node_id;
+}
+
+/* With listeners_lock. */
+static void mark(struct listener *listener, const char *notice)
 {
     for (struct subscription *at = listener->subscriptions; at != NULL; at = at->next) {
-        at->told = at->told || group[0] == '\0' || at->group[0] == '\0' || strcmp(at->group, group) == 0;
+        at->is_due = at->is_due || concerns(at, notice);
     }
 }
 
-/* Once for all that was told of. With listeners_lock. */
+/* Once for all notices that were read. With listeners_lock. */
 static void wake_marked(struct listener *listener)
 {
     uint64_t one = 1;
     for (struct subscription *at = listener->subscriptions; at != NULL; at = at->next) {
-        if (at->told) {
+        if (at->is_due) {
             ssize_t written = write(at->fd, &one, sizeof one);
             (void)written; /* a full counter is readable anyway */
-            at->told = false;
+            at->is_due = false;
         }
     }
 }
@@ -90,7 +102,6 @@ static bool start_listening(struct link *link)
     return status == WEIR_OK;
 }
 
-/* What a notice says is the executor group that has work (notify_work()). */
 static void pass_on(struct listener *listener, struct link *link)
 {
     (void)pthread_mutex_lock(&listeners_lock);
@@ -141,7 +152,7 @@ static void *listen_on(void *context)
     link_init(&link, listener->address, LISTEN_DEADLINE_US, "weir listen");
     do {
         if (start_listening(&link)) {
-            wake_all(listener); /* something may have happened while nobody listened */
+            wake_all(listener); /* notices of the time without a connection are lost */
             pass_notices(listener, &link);
         }
         link_drop(&link);
@@ -201,7 +212,7 @@ static struct listener *find_or_open(struct address *address)
     return listener_open(address);
 }
 
-struct subscription *listener_join(struct address *address, const char *group)
+struct subscription *listener_join(struct address *address)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     (void)pthread_once(&once, watch_forks);
@@ -213,7 +224,6 @@ struct subscription *listener_join(struct address *address, const char *group)
         return NULL;
     }
     subscription->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    text_copy(subscription->group, sizeof subscription->group, group == NULL ? "" : group);
     (void)pthread_mutex_lock(&listeners_lock);
     subscription->listener = subscription->fd < 0 ? NULL : find_or_open(address);
     if (subscription->listener != NULL) {
@@ -282,6 +292,16 @@ void listener_leave(struct subscription *subscription)
     }
     (void)close(subscription->fd);
     free(subscription);
+}
+
+void subscription_set(struct subscription *subscription, int64_t node_id, bool schedules)
+{
+    if (subscription != NULL) {
+        (void)pthread_mutex_lock(&listeners_lock);
+        subscription->node_id = node_id;
+        subscription->schedules = schedules;
+        (void)pthread_mutex_unlock(&listeners_lock);
+    }
 }
 
 int subscription_fd(const struct subscription *subscription)

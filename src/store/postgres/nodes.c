@@ -12,10 +12,11 @@ enum weir_status postgres_node_start(struct store *store, const struct node_opti
     PGresult *result = NULL;
     enum weir_status status = require_writable(store, error);
     if (status == WEIR_OK) {
-        status = link_write(link_of(store), error, &result, QUERY_START_NODE, "ttttiittiiot", options->name, options->group,
-                            options->host, options->boot_id, (int64_t)options->pid, (int64_t)options->keeper_pid,
-                            options->version, options->engine, options->lease_us, NODE_ROW_KEPT_US, options->is_outlived,
-                            node_aside_name(options->aside));
+        status =
+            link_write(link_of(store), error, &result, QUERY_START_NODE, "ttttiittiioti", options->name, options->group,
+                       options->host, options->boot_id, (int64_t)options->pid, (int64_t)options->keeper_pid,
+                       options->version, options->engine, options->lease_us, NODE_ROW_KEPT_US, options->is_outlived,
+                       node_aside_name(options->aside), (int64_t)options->capacity);
     }
     if (status == WEIR_OK) {
         *ret_node_id = result_int(result, 0, 0);
@@ -63,10 +64,10 @@ enum weir_status postgres_node_beat(struct store *store, int64_t node_id, struct
     PGresult *result = NULL;
     enum weir_status status = require_writable(store, error);
     if (status == WEIR_OK) {
-        status = link_write(link_of(store), error, &result, QUERY_BEAT_NODE, "ioiidtit", node_id,
+        status = link_write(link_of(store), error, &result, QUERY_BEAT_NODE, "ioiidtiti", node_id,
                             beat->engine_reachable ? 1 : 0, (int64_t)beat->running, (int64_t)beat->stuck,
                             (int)NODE_NEIGHBOURS_MOST, beat->engine_reachable ? NULL : beat->engine_error,
-                            (int64_t)beat->keeper_pid, node_aside_name(beat->aside));
+                            (int64_t)beat->keeper_pid, node_aside_name(beat->aside), (int64_t)beat->capacity);
     }
     if (status != WEIR_OK) {
         return status;
@@ -118,14 +119,15 @@ static void name_live_nodes(struct store *store, struct weir_error *error)
 
 enum weir_status postgres_node_wish(struct store *store, const char *name, enum node_wish wish, struct weir_error *error)
 {
-    int64_t changes = 0;
+    PGresult *result = NULL;
     enum weir_status status = require_writable(store, error);
     if (status == WEIR_OK) {
-        status = link_run(link_of(store), error, &changes, QUERY_WISH_NODE, "tt", name, wish_names[wish]);
+        status = link_write(link_of(store), error, &result, QUERY_WISH_NODE, "tt", name, wish_names[wish]);
     }
-    if (status == WEIR_OK && changes == 0) {
+    if (status == WEIR_OK && result_int(result, 0, 0) == 0) {
         status = error_set(error, WEIR_NOT_FOUND, "there is no live node \"%s\"", name);
         name_live_nodes(store, error);
     }
+    PQclear(result);
     return status;
 }

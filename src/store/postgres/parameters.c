@@ -120,6 +120,15 @@ static enum weir_status add_strings(struct text *to, char type, const char *cons
     return status;
 }
 
+static enum weir_status add_ids(struct text *to, const uint8_t *values, size_t count)
+{
+    enum weir_status status = add_array_head(to, TYPE_UUID, false, count);
+    for (size_t i = 0; i < count && status == WEIR_OK; i++) {
+        status = add_element(to, (const char *)values + i * UUID_BYTES, UUID_BYTES);
+    }
+    return status;
+}
+
 static enum weir_status add_bytes(struct text *to, char type, const struct link_bytes *values, size_t count)
 {
     bool has_null = false;
@@ -156,6 +165,7 @@ static Oid type_of(char type)
     case 'X':
         return TYPE_TEXT_ARRAY;
     case 'U':
+    case 'V':
         return TYPE_UUID_ARRAY;
     case 'I':
         return TYPE_INT8_ARRAY;
@@ -192,6 +202,8 @@ static enum weir_status encode_array(struct text *scratch, char type, struct arg
     case 'T':
     case 'U':
         return add_strings(scratch, type, (const char *const *)values, count, error);
+    case 'V':
+        return add_ids(scratch, values, count);
     default:
         return add_bytes(scratch, type, values, count);
     }

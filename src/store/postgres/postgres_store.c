@@ -64,6 +64,8 @@ static void postgres_close(struct store *store)
 {
     struct postgres_store *self = postgres_of(store);
     listener_leave(self->subscription);
+    news_position_forget(&self->news);
+    item_names_clear(&self->names);
     link_close(&self->link);
     address_release(self->address);
     free(self);
@@ -102,16 +104,25 @@ static enum weir_status postgres_backup(struct store *store, const char *path, s
 
 /* --- wake-ups --- */
 
-int postgres_wake_fd(struct store *store, const char *group)
+static int postgres_wake_fd(struct store *store)
 {
     struct postgres_store *self = postgres_of(store);
     if (self->subscription == NULL) {
-        self->subscription = listener_join(self->address, group);
+        self->subscription = listener_join(self->address);
+        subscription_set(self->subscription, self->wake_node_id, self->wake_schedules);
     }
     return subscription_fd(self->subscription);
 }
 
-bool postgres_wake_drain(struct store *store, int64_t *ret_again_us)
+static void postgres_wake_for(struct store *store, int64_t node_id, bool schedules)
+{
+    struct postgres_store *self = postgres_of(store);
+    self->wake_node_id = node_id;
+    self->wake_schedules = schedules;
+    subscription_set(self->subscription, node_id, schedules);
+}
+
+static bool postgres_wake_drain(struct store *store, int64_t *ret_again_us)
 {
     *ret_again_us = TIME_NEVER;
     return subscription_drain(postgres_of(store)->subscription);
@@ -131,8 +142,10 @@ const struct store_driver postgres_store_driver = {
     .backup = postgres_backup,
     .time = postgres_time,
     .enqueue = postgres_enqueue,
-    .claim = postgres_claim,
-    .next_work = postgres_next_work,
+    .role = postgres_role,
+    .schedule = postgres_schedule,
+    .publish_books = postgres_publish_books,
+    .inbox = postgres_inbox,
     .read_definition = postgres_read_definition,
     .record = postgres_record,
     .node_start = postgres_node_start,
@@ -154,5 +167,6 @@ const struct store_driver postgres_store_driver = {
     .why = postgres_why,
     .status = postgres_status,
     .wake_fd = postgres_wake_fd,
+    .wake_for = postgres_wake_for,
     .wake_drain = postgres_wake_drain,
 };

@@ -14,39 +14,46 @@
 #ifndef WEIR_STORE_POSTGRES_POSTGRES_STORE_H
 #define WEIR_STORE_POSTGRES_POSTGRES_STORE_H
 
-#include "store/postgres/first_pass.h"
+#include "store/postgres/claimed.h"
 #include "store/postgres/link.h"
 #include "store/postgres/postgres.h"
 
-enum { SEEN_SIZE = 50 * 21 + 1 }; /* the most that snapshot_text() in migrations/0010 gives */
+struct news_entry {
+    char xid[24];
+    int64_t seq;
+};
 
-/* What a handle that claims remembers between two claims. Only hints and doubts: all of it may be forgotten. */
-struct claim_memory {
-    int64_t node_id;           /* whose it is */
-    unsigned drops;            /* of the connection that told it */
-    int64_t full_look_boot_us; /* then everything is looked at again */
-    char seen[SEEN_SIZE];      /* wake-ups of what was committed in this snapshot are folded; "0": of nothing */
-    struct first_pass first_pass;
-    bool looks_at_all;           /* the next claim also looks at lanes below it */
-    int64_t last_fence;          /* the newest claim that arrived here ... */
-    char last_id[UUID_TEXT_MAX]; /* ... up to this item */
-    size_t fits;                 /* of what is in doubt so many may fit into memory; 0 = not tried */
-    bool in_doubt;               /* a claim may have been made that did not arrive */
-    bool requests_in_doubt;      /* the same of requests that were marked as passed on */
+/* Up to where a handle that schedules has read the news of its epoch, and has folded them into the books. Texts are empty
+ * when nothing is known. A server may have any number of open transactions, so a snapshot has no bound of ours. */
+struct news_position {
+    int64_t epoch;
+    unsigned drops;       /* of the connection that it was read on (link.h) */
+    struct text timeline; /* of the server */
+    struct text seen;     /* all news that this snapshot contains was read */
+    struct text reading;  /* the next round goes on to this one, behind ... */
+    struct news_entry read;
+    struct text folded;  /* all news that this snapshot contains is in the books */
+    struct text folding; /* the next fold goes on to this one, behind ... */
+    struct news_entry fold;
 };
 
 struct postgres_store {
     struct store store; /* first */
-    struct claim_memory claims;
     struct address *address;
     struct link link;
     bool read_only;
+    struct news_position news;
+    struct item_names names;
+    size_t inbox_fits;           /* so many items may fit into the memory of the caller of the inbox; 0 = not tried */
+    bool requests_in_doubt;      /* requests may have been marked as passed on that did not arrive here */
     int64_t goes_round_until_us; /* record.c: until then (boot time) sets leave out what others hold */
     bool lock_table_checked;     /* the columns of shedlock are safe ... */
     unsigned lock_table_drops;   /* ... on this connection (link.h) */
     bool time_is_known;          /* enqueue.c: the server's time is the boot clock and this much more */
     int64_t time_ahead_us;
-    struct subscription *subscription; /* see listen.h; NULL until store_wake_fd() asked */
+    struct subscription *subscription; /* see listen.h; NULL until store_wake_fd() was called */
+    int64_t wake_node_id;              /* store_wake_for(); 0 = not called */
+    bool wake_schedules;
 };
 
 static inline struct postgres_store *postgres_of(struct store *store)
@@ -60,6 +67,9 @@ static inline struct link *link_of(struct store *store)
     link_start(&postgres_of(store)->link);
     return &postgres_of(store)->link;
 }
+
+/* Forgets what is known of the news; takes a zeroed struct. schedule.c */
+void news_position_forget(struct news_position *position);
 
 /* WEIR_NOT_PERMITTED when the handle was opened for reading only; every verb that writes asks first. */
 enum weir_status require_writable(struct store *store, struct weir_error *error);
@@ -76,9 +86,13 @@ enum weir_status postgres_migrate(struct store *, int *, struct weir_error *);
 /* The others, each in the file of its kind: */
 enum weir_status postgres_enqueue(struct store *, const struct enqueue_request *, size_t, struct enqueue_result *,
                                   struct weir_error *);
-enum weir_status postgres_claim(struct store *, const struct claim_options *, struct arena *, struct claim_result *,
+enum weir_status postgres_role(struct store *, const struct role_request *, struct role_state *, struct weir_error *);
+enum weir_status postgres_schedule(struct store *, struct schedule_call *, struct arena *, struct schedule_answer *,
+                                   struct weir_error *);
+enum weir_status postgres_publish_books(struct store *, int64_t, int64_t, const struct lane_pass *, size_t, bool *,
+                                        struct weir_error *);
+enum weir_status postgres_inbox(struct store *, int64_t, struct inbox_position *, size_t, struct arena *, struct inbox *,
                                 struct weir_error *);
-enum weir_status postgres_next_work(struct store *, int64_t, const char *, struct next_work *, struct weir_error *);
 enum weir_status postgres_read_definition(struct store *, int64_t, struct arena *, struct definition_text *,
                                           struct weir_error *);
 enum weir_status postgres_take_requests(struct store *, int64_t, struct arena *, struct node_request **, size_t *,
@@ -108,8 +122,5 @@ enum weir_status postgres_show(struct store *, const char *, json_t **, struct w
 enum weir_status postgres_why(struct store *, const char *, json_t **, struct weir_error *);
 enum weir_status postgres_status(struct store *, size_t, json_t **, struct weir_error *);
 enum weir_status postgres_check(struct store *, json_t **, struct weir_error *);
-/* listen.c */
-int postgres_wake_fd(struct store *, const char *group);
-bool postgres_wake_drain(struct store *, int64_t *);
 
 #endif

@@ -139,10 +139,11 @@ static enum weir_status read_page(struct link *link, const struct execution_filt
     if (!bounds_of(filter, &bounds)) {
         return packed(json_array(), ret_rows, error);
     }
-    enum weir_status status = link_read(
-        link, error, &result, QUERY_PAGE_OF_EXECUTIONS, "uuutdttttiiii", below, bounds.first, bounds.last,
-        filter->workspace, bounds.states, filter->workflow, filter->group, filter->error_code, filter->idempotency_key,
-        filter->created_since_us, bounds.created_before_us, bounds.finished_before_us, (int64_t)limit);
+    enum weir_status status =
+        link_read(link, error, &result, QUERY_PAGE_OF_EXECUTIONS, "uuutdttttiiiid", below, bounds.first, bounds.last,
+                  filter->workspace, bounds.states, filter->workflow, filter->group, filter->error_code,
+                  filter->idempotency_key, filter->created_since_us, bounds.created_before_us, bounds.finished_before_us,
+                  (int64_t)limit, (int)filter->retried);
     return status == WEIR_OK ? rows_json(result, ret_rows, error) : status;
 }
 
@@ -195,10 +196,10 @@ static enum weir_status count_executions(struct link *link, const struct list_op
         return WEIR_OK;
     }
     enum weir_status status =
-        link_read(link, error, &result, QUERY_COUNT_EXECUTIONS, "uuutdttttiiiit", LAST_ID, bounds.first, bounds.last,
+        link_read(link, error, &result, QUERY_COUNT_EXECUTIONS, "uuutdttttiiiidt", LAST_ID, bounds.first, bounds.last,
                   filter->workspace, bounds.states, filter->workflow, filter->group, filter->error_code,
                   filter->idempotency_key, filter->created_since_us, bounds.created_before_us, bounds.finished_before_us,
-                  (int64_t)LIST_COUNT_MOST + 1, filter->reason);
+                  (int64_t)LIST_COUNT_MOST + 1, (int)filter->retried, filter->reason);
     if (status == WEIR_OK) {
         json_int_t seen = result_int(result, 0, 0);
         json_int_t count = result_int(result, 0, 1);
@@ -512,9 +513,9 @@ enum weir_status postgres_status(struct store *store, size_t workspaces_max, jso
 /* The parts of a check, each with a deadline of its own. */
 static enum weir_status check_body(struct link *link, const void *what, json_t **ret_problems, struct weir_error *error)
 {
-    static const enum postgres_query checks[] = {QUERY_CHECK_SLOTS, QUERY_CHECK_LANES,  QUERY_CHECK_LIMITS,
-                                                 QUERY_CHECK_LIVE,  QUERY_CHECK_COUNTS, QUERY_CHECK_PARAMS,
-                                                 QUERY_CHECK_STEPS, QUERY_CHECK_KEYS,   QUERY_CHECK_INDEXES};
+    static const enum postgres_query checks[] = {QUERY_CHECK_LANES,  QUERY_CHECK_LIMITS, QUERY_CHECK_LIVE,
+                                                 QUERY_CHECK_COUNTS, QUERY_CHECK_PARAMS, QUERY_CHECK_STEPS,
+                                                 QUERY_CHECK_KEYS,   QUERY_CHECK_INDEXES};
     const struct store *store = what;
     const int64_t total = sizeof checks / sizeof checks[0];
     json_t *problems = json_array();

@@ -1,6 +1,6 @@
 /* Record: what engines reported, as sets.
  *
- * A set goes to the server as arrays, one statement per kind over all of them (function record, migrations/0002). The kinds
+ * A set goes to the server as arrays, one statement per kind over all of them (function record). The kinds
  * are done in the order of an item's life: dispatched, steps, ends. Where the set has an item twice in another order, what
  * comes too late for that is left for another round in the same transaction, so that the outcome of each record is the one
  * that it would have had alone, after those before it.
@@ -8,12 +8,14 @@
  * What one write can carry costs one: DISPATCHED and steps of an item that ends in the same round go with its end, and of
  * several states of one step only the last one is written. Such a record is carried: its outcome is its carrier's.
  *
- * A set whose story is more than its rows can tell goes to the function record_story (migrations/0016), with the attempts
- * of steps that failed before the last one.
+ * The finished step of an end goes with it at the same place of the arrays, and is stored in the row of the history.
  *
- * A set waits a moment for what somebody else holds. Then it goes round that: it asks first what is held, in the same
- * transaction, and leaves it out (held_by_others, migrations/0025). For a while all sets do so at once, since who holds a
- * workspace for long will not be gone soon. */
+ * A set with more to keep than its rows can hold goes to the function record_story, with the attempts of steps that failed
+ * before the last one.
+ *
+ * A set waits a moment for items that another transaction has locked. Then it is sent again without them: held_by_others
+ * finds them in the same transaction and locks the rest. For a while all sets do so at once, since a transaction that is
+ * open for long will not end soon. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,7 +28,7 @@ enum stage { STAGE_DISPATCH, STAGE_STEP, STAGE_END };
 
 /* Far beyond any life, and far from the end of bigint. */
 #define DELAY_MOST_US ((int64_t)1 << 60)
-/* So long after something was left out, sets do not wait for others before they go round them. */
+/* So long after an item was left out, sets do not wait for other transactions before they leave their items out. */
 #define GO_ROUND_US (5 * MICROSECONDS_PER_SECOND)
 
 /* One record, and where it is done. */
@@ -37,7 +39,8 @@ struct entry {
     struct entry *carrier; /* NULL = it is written itself */
     bool was_started;      /* of an end: it carries DISPATCHED */
     bool writes_step;      /* its step is the one that is written */
-    bool is_held;          /* somebody else has its item or workspace: it is left out */
+    bool ends_with_it;     /* of a step that is written: it is the one that is stored with the end */
+    bool is_held;          /* another transaction has locked its item: it is left out */
     int place;             /* in the arrays of its round, from 1 */
 };
 
@@ -125,6 +128,12 @@ static void carry(struct entry *first, struct entry *end)
         entry->carrier = last;
         last->was_started = last->was_started || entry->record->kind == RECORD_DISPATCHED;
     }
+    for (struct entry *entry = end; entry > first && carries(last->record->kind); entry--) {
+        if (entry[-1].writes_step && step_state_is_final(entry[-1].record->step->state)) {
+            entry[-1].ends_with_it = true;
+            break;
+        }
+    }
 }
 
 static void plan(struct set *set)
@@ -167,6 +176,15 @@ struct arrays {
     bool *was_started;
     const char **codes;
     const char **errors;
+    const char **end_steps; /* the step that is stored with the end at this place; NULL = none */
+    const char **end_states;
+    int *end_attempts;
+    int *end_failures;
+    int *end_exit_codes;
+    struct link_bytes *end_outputs;
+    struct link_bytes *end_variables;
+    const char **end_codes;
+    const char **end_errors;
     size_t count;
     int *step_records;
     const char **steps;
@@ -199,6 +217,11 @@ struct arrays {
     bool any_variables;
     bool any_step_code;
     bool any_step_error;
+    bool any_end_step;
+    bool any_end_output;
+    bool any_end_variables;
+    bool any_end_code;
+    bool any_end_error;
 };
 
 static bool allocate_arrays(struct arena *arena, size_t most, struct arrays *arrays)
@@ -214,6 +237,15 @@ static bool allocate_arrays(struct arena *arena, size_t most, struct arrays *arr
                   {&arrays->was_started, sizeof *arrays->was_started},
                   {&arrays->codes, sizeof *arrays->codes},
                   {&arrays->errors, sizeof *arrays->errors},
+                  {&arrays->end_steps, sizeof *arrays->end_steps},
+                  {&arrays->end_states, sizeof *arrays->end_states},
+                  {&arrays->end_attempts, sizeof *arrays->end_attempts},
+                  {&arrays->end_failures, sizeof *arrays->end_failures},
+                  {&arrays->end_exit_codes, sizeof *arrays->end_exit_codes},
+                  {&arrays->end_outputs, sizeof *arrays->end_outputs},
+                  {&arrays->end_variables, sizeof *arrays->end_variables},
+                  {&arrays->end_codes, sizeof *arrays->end_codes},
+                  {&arrays->end_errors, sizeof *arrays->end_errors},
                   {&arrays->step_records, sizeof *arrays->step_records},
                   {&arrays->steps, sizeof *arrays->steps},
                   {&arrays->step_states, sizeof *arrays->step_states},
@@ -263,6 +295,37 @@ static const char *safe(struct arena *arena, const char *words, bool *ret_failed
     return copy;
 }
 
+static struct link_bytes variables_of(const struct step_record *step)
+{
+    return (struct link_bytes){step->variables, step->variables == NULL ? 0 : strlen(step->variables)};
+}
+
+static const char *code_of(struct arena *arena, const struct step_record *step, bool *ret_failed)
+{
+    return step->error_code[0] == '\0' ? NULL : safe(arena, step->error_code, ret_failed);
+}
+
+/* The finished step of an end, at the end's place. */
+static void add_end_step(struct arena *arena, const struct step_record *step, int place, struct arrays *to,
+                         bool *ret_failed)
+{
+    size_t at = (size_t)place - 1;
+    to->end_steps[at] = step->step;
+    to->end_states[at] = step_state_name(step->state);
+    to->end_attempts[at] = step->attempt;
+    to->end_failures[at] = step->failures;
+    to->end_exit_codes[at] = step->exit_code;
+    to->end_outputs[at] = (struct link_bytes){step->output, step->output_length};
+    to->end_variables[at] = variables_of(step);
+    to->end_codes[at] = code_of(arena, step, ret_failed);
+    to->end_errors[at] = safe(arena, step->error, ret_failed);
+    to->any_end_step = true;
+    to->any_end_output = to->any_end_output || to->end_outputs[at].data != NULL;
+    to->any_end_variables = to->any_end_variables || to->end_variables[at].data != NULL;
+    to->any_end_code = to->any_end_code || to->end_codes[at] != NULL;
+    to->any_end_error = to->any_end_error || to->end_errors[at] != NULL;
+}
+
 static void add_step(struct arena *arena, const struct step_record *step, int place, struct arrays *to, bool *ret_failed)
 {
     size_t at = to->step_count++;
@@ -275,8 +338,8 @@ static void add_step(struct arena *arena, const struct step_record *step, int pl
     to->due_ins[at] = step->state == STEP_WAITING ? bounded(step->due_in_us) : -1;
     to->step_ends[at] = step_state_is_final(step->state);
     to->outputs[at] = (struct link_bytes){step->output, step->output_length};
-    to->variables[at] = (struct link_bytes){step->variables, step->variables == NULL ? 0 : strlen(step->variables)};
-    to->step_codes[at] = step->error_code[0] == '\0' ? NULL : safe(arena, step->error_code, ret_failed);
+    to->variables[at] = variables_of(step);
+    to->step_codes[at] = code_of(arena, step, ret_failed);
     to->step_errors[at] = safe(arena, step->error, ret_failed);
     to->any_output = to->any_output || to->outputs[at].data != NULL;
     to->any_variables = to->any_variables || to->variables[at].data != NULL;
@@ -314,6 +377,15 @@ static void add_record(struct set *set, struct entry *entry, struct arrays *to, 
     to->kinds[at] = (int)record->kind;
     to->delays[at] = bounded(record->delay_us);
     to->was_started[at] = record->dispatched_first || entry->was_started;
+    to->end_steps[at] = NULL;
+    to->end_states[at] = NULL;
+    to->end_attempts[at] = 0;
+    to->end_failures[at] = 0;
+    to->end_exit_codes[at] = -1;
+    to->end_outputs[at] = (struct link_bytes){NULL, 0};
+    to->end_variables[at] = (struct link_bytes){NULL, 0};
+    to->end_codes[at] = NULL;
+    to->end_errors[at] = NULL;
     to->codes[at] = safe(&set->arena, record->error_code, ret_failed);
     to->errors[at] = safe(&set->arena, record->error, ret_failed);
     to->any_code = to->any_code || to->codes[at] != NULL;
@@ -322,7 +394,7 @@ static void add_record(struct set *set, struct entry *entry, struct arrays *to, 
     to->has_story = to->has_story || record->taken_over || ends_claim(record->kind);
 }
 
-/* A step that goes with an end is written when the end was. */
+/* A step that goes with an end is written when the end was. The last finished one of them is stored with it. */
 static bool fill_arrays(struct set *set, size_t round, struct arrays *to)
 {
     bool failed = false;
@@ -338,7 +410,9 @@ static bool fill_arrays(struct set *set, size_t round, struct arrays *to)
             continue;
         }
         const struct entry *written = carrier_of(entry) == NULL ? entry : carrier_of(entry);
-        if (entry->writes_step) {
+        if (entry->writes_step && entry->ends_with_it) {
+            add_end_step(&set->arena, step, written->place, to, &failed);
+        } else if (entry->writes_step) {
             add_step(&set->arena, step, written->place, to, &failed);
         }
         if (step_record_lost_attempt(step) != NULL) {
@@ -384,13 +458,19 @@ static size_t count_if(bool any, size_t count)
 }
 
 /* The letters of link.h for what both functions take. */
-#define SET_TYPES "iUIDIOTTDTTDDDIOBBTT"
+#define SET_TYPES "iUIDIOTTTTDDDBBTTDTTDDDIOBBTT"
 #define SET_VALUES(set, a)                                                                                                 \
     (set)->node_id, (a)->ids, (a)->count, (a)->fences, (a)->count, (a)->kinds, (a)->count, (a)->delays, (a)->count,        \
         (a)->was_started, (a)->count, (a)->codes, count_if((a)->any_code, (a)->count), (a)->errors,                        \
-        count_if((a)->any_error, (a)->count), (a)->step_records, (a)->step_count, (a)->steps, (a)->step_count,             \
-        (a)->step_states, (a)->step_count, (a)->step_attempts, (a)->step_count, (a)->step_failures, (a)->step_count,       \
-        (a)->exit_codes, (a)->step_count, (a)->due_ins, (a)->step_count, (a)->step_ends, (a)->step_count, (a)->outputs,    \
+        count_if((a)->any_error, (a)->count), (a)->end_steps, count_if((a)->any_end_step, (a)->count), (a)->end_states,    \
+        count_if((a)->any_end_step, (a)->count), (a)->end_attempts, count_if((a)->any_end_step, (a)->count),               \
+        (a)->end_failures, count_if((a)->any_end_step, (a)->count), (a)->end_exit_codes,                                   \
+        count_if((a)->any_end_step, (a)->count), (a)->end_outputs, count_if((a)->any_end_output, (a)->count),              \
+        (a)->end_variables, count_if((a)->any_end_variables, (a)->count), (a)->end_codes,                                  \
+        count_if((a)->any_end_code, (a)->count), (a)->end_errors, count_if((a)->any_end_error, (a)->count),                \
+        (a)->step_records, (a)->step_count, (a)->steps, (a)->step_count, (a)->step_states, (a)->step_count,                \
+        (a)->step_attempts, (a)->step_count, (a)->step_failures, (a)->step_count, (a)->exit_codes, (a)->step_count,        \
+        (a)->due_ins, (a)->step_count, (a)->step_ends, (a)->step_count, (a)->outputs,                                      \
         count_if((a)->any_output, (a)->step_count), (a)->variables, count_if((a)->any_variables, (a)->step_count),         \
         (a)->step_codes, count_if((a)->any_step_code, (a)->step_count), (a)->step_errors,                                  \
         count_if((a)->any_step_error, (a)->step_count)
@@ -415,7 +495,7 @@ static enum weir_status write_round(struct link *link, struct set *set, size_t r
         return error_out_of_memory(error);
     }
     if (a.count == 0) {
-        return WEIR_OK; /* all of it is held by others */
+        return WEIR_OK; /* other transactions hold all of it */
     }
     enum weir_status status = send_round(link, set, &a, &result, error);
     if (status == WEIR_OK) {
@@ -454,26 +534,18 @@ static enum weir_status write_rounds(struct link *link, void *context, struct we
     return status;
 }
 
-static bool frees_slot(enum record_kind kind)
-{
-    return kind != RECORD_DISPATCHED && kind != RECORD_STEP && kind != RECORD_GIVEN_BACK;
-}
-
 static enum weir_status find_held(struct link *link, struct set *set, struct weir_error *error)
 {
     PGresult *result = NULL;
     const char **ids = arena_allocate(&set->arena, set->entry_count * sizeof *ids);
-    bool *frees = arena_allocate(&set->arena, set->entry_count * sizeof *frees);
-    if (ids == NULL || frees == NULL) {
+    if (ids == NULL) {
         return error_out_of_memory(error);
     }
     for (size_t i = 0; i < set->entry_count; i++) {
         ids[i] = set->entries[i].record->id;
-        frees[i] = frees_slot(set->entries[i].record->kind);
         set->entries[i].is_held = false;
     }
-    enum weir_status status =
-        link_write(link, error, &result, QUERY_HELD_BY_OTHERS, "UO", ids, set->entry_count, frees, set->entry_count);
+    enum weir_status status = link_write(link, error, &result, QUERY_HELD_BY_OTHERS, "U", ids, set->entry_count);
     set->any_held = status == WEIR_OK && PQntuples(result) > 0;
     for (int row = 0; status == WEIR_OK && row < PQntuples(result); row++) {
         int64_t place = result_int(result, row, 0);
@@ -484,7 +556,7 @@ static enum weir_status find_held(struct link *link, struct set *set, struct wei
     return status;
 }
 
-/* What the function locks, nobody else has, so the rounds wait for nobody. */
+/* The function locks all that it does not return, so the rounds wait for no other transaction. */
 static enum weir_status write_unheld(struct link *link, void *context, struct weir_error *error)
 {
     struct set *set = context;

@@ -1,5 +1,5 @@
-/* Recovery: what dead nodes hold is handed over, by anybody, in chunks, without a lock of its own (function recover,
- * migrations/0002). */
+/* Recovery: items that dead nodes hold are handed over, by any node, in chunks, without a lock of its own (function
+ * recover). */
 #include <stdlib.h>
 
 #include "base/error.h"

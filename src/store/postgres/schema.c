@@ -1,4 +1,9 @@
-/* The schema: whether it is there and fits, how it comes to be, and who may use it. */
+/* The schema: whether it exists and fits this program, how it is made and changed, and who may use it.
+ *
+ * Tables come from numbered files (schema/NNNN_words.sql), each applied once in its own transaction. Functions and views
+ * (functions/, views/) are replaced as a whole, in one transaction, when the checksum of their texts is not the one that
+ * the store has. The table schema_migrations records both: a row per numbered file, and the row of version 0 whose name is
+ * the checksum. A schema file never calls a function of these. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,14 +18,25 @@
 #define LOCKS_DEADLINE_US (120 * MICROSECONDS_PER_SECOND)
 #define LOCKS_PAUSE_S 1
 #define LOCK_NOT_AVAILABLE "55P03"
+enum { FUNCTIONS_BYTES_MAX = 4 * 1024 * 1024 };
 
 /* --- what is applied --- */
 
+enum { ALL_COUNT = POSTGRES_MIGRATION_COUNT + 1 }; /* the numbered files, and the functions with the views */
+static const char FUNCTIONS_NAME[] = "functions_and_views";
+
 struct applied {
-    int count;      /* 0 = nothing is there */
-    bool is_ours;   /* the names are those of our files, without a gap */
-    bool has_place; /* the schema exists, empty */
+    int count;          /* numbered files; 0 = nothing is there */
+    bool is_ours;       /* the names are those of our files, without a gap */
+    bool has_place;     /* the schema exists, empty */
+    bool has_functions; /* the functions and views are those of this program */
 };
+
+/* All that this program brings is there. */
+static bool is_complete(const struct applied *applied)
+{
+    return applied->count >= POSTGRES_MIGRATION_COUNT && applied->has_functions;
+}
 
 /* A schema without our table of migrations is empty, missing, or somebody else's. */
 static enum weir_status look_for_schema(struct link *link, struct applied *ret_applied, struct weir_error *error)
@@ -52,10 +68,16 @@ static enum weir_status list_applied(struct link *link, struct applied *ret_appl
         return status;
     }
     *ret_applied = (struct applied){.is_ours = true};
-    ret_applied->count = PQntuples(result);
-    for (int i = 0; i < ret_applied->count && i < POSTGRES_MIGRATION_COUNT; i++) {
-        ret_applied->is_ours = ret_applied->is_ours && result_int(result, i, 0) == postgres_migrations[i].version &&
-                               strcmp(result_text(result, i, 1), postgres_migrations[i].name) == 0;
+    for (int row = 0; row < PQntuples(result); row++) {
+        if (result_int(result, row, 0) == 0) {
+            ret_applied->has_functions = strcmp(result_text(result, row, 1), POSTGRES_FUNCTIONS_CHECKSUM) == 0;
+            continue;
+        }
+        int i = ret_applied->count++;
+        ret_applied->is_ours =
+            ret_applied->is_ours &&
+            (i >= POSTGRES_MIGRATION_COUNT || (result_int(result, row, 0) == postgres_migrations[i].version &&
+                                               strcmp(result_text(result, row, 1), postgres_migrations[i].name) == 0));
     }
     PQclear(result);
     return WEIR_OK;
@@ -130,6 +152,12 @@ enum weir_status postgres_require_schema(struct store *store, struct weir_error 
         error_hint(error, "see what will change with: weir store plan; then: weir store migrate");
         return WEIR_SCHEMA_OLDER;
     }
+    if (!applied.has_functions) {
+        error_set(error, WEIR_SCHEMA_OLDER, "the store %s does not have the functions and views of this program",
+                  store->url);
+        error_hint(error, "install them with: weir store migrate");
+        return WEIR_SCHEMA_OLDER;
+    }
     return WEIR_OK;
 }
 
@@ -146,6 +174,21 @@ static enum weir_status read_to_migrate(struct link *link, struct applied *ret_a
     return ret_applied->count < POSTGRES_MIGRATION_COUNT ? require_encoding(link, error) : WEIR_OK;
 }
 
+/* The texts of all functions and views with the schema's name in place; NULL = out of memory. */
+static char *functions_text(const struct address *address, struct arena *arena)
+{
+    struct text all = {.max = FUNCTIONS_BYTES_MAX};
+    enum weir_status status = text_add_string(&all, "");
+    for (int i = 0; i < POSTGRES_FUNCTION_COUNT && status == WEIR_OK; i++) {
+        status = text_add_string(&all, postgres_functions[i].sql);
+    }
+    char *sql = status == WEIR_OK ? address_fill(address, all.data) : NULL;
+    char *copy = sql == NULL ? NULL : arena_copy_string(arena, sql);
+    text_close(&all);
+    free(sql);
+    return copy;
+}
+
 enum weir_status postgres_plan(struct store *store, struct arena *arena, const struct store_migration **ret_migrations,
                                size_t *ret_count, struct weir_error *error)
 {
@@ -155,7 +198,7 @@ enum weir_status postgres_plan(struct store *store, struct arena *arena, const s
     if (status != WEIR_OK) {
         return status;
     }
-    struct store_migration *migrations = arena_allocate(arena, (POSTGRES_MIGRATION_COUNT + 1) * sizeof *migrations);
+    struct store_migration *migrations = arena_allocate(arena, ALL_COUNT * sizeof *migrations);
     for (int i = 0; migrations != NULL && i < POSTGRES_MIGRATION_COUNT; i++) {
         char *sql = address_fill(link->address, postgres_migrations[i].sql);
         migrations[i] = (struct store_migration){.version = postgres_migrations[i].version,
@@ -167,11 +210,14 @@ enum weir_status postgres_plan(struct store *store, struct arena *arena, const s
             return error_out_of_memory(error);
         }
     }
-    if (migrations == NULL) {
+    char *functions = functions_text(link->address, arena);
+    if (migrations == NULL || functions == NULL) {
         return error_out_of_memory(error);
     }
+    migrations[POSTGRES_MIGRATION_COUNT] = (struct store_migration){
+        .version = ALL_COUNT, .name = FUNCTIONS_NAME, .sql = functions, .applied = is_complete(&applied)};
     *ret_migrations = migrations;
-    *ret_count = POSTGRES_MIGRATION_COUNT;
+    *ret_count = ALL_COUNT;
     return WEIR_OK;
 }
 
@@ -188,14 +234,35 @@ static enum weir_status apply(struct link *link, const struct named_migration *m
     if (status == WEIR_OK) {
         status = link_run(link, error, NULL, QUERY_NOTE_APPLIED, "dtt", migration->version, migration->name, WEIR_VERSION);
     }
+    if (status == WEIR_OK) { /* the file may have dropped some, or changed what they are made for */
+        status = link_run(link, error, NULL, QUERY_FORGET_FUNCTIONS, "");
+    }
     if (status != WEIR_OK) {
         error_prefix(error, "migration %s", migration->name);
     }
     return status;
 }
 
-/* One migration and its row in one transaction, under a lock that others who migrate wait for: a crash leaves it done or
- * not begun. Looks again under the lock, since somebody may have been faster. */
+/* Bodies are not checked when they are made, so that functions may name each other, and views, in any order. */
+static enum weir_status apply_functions(struct link *link, struct weir_error *error)
+{
+    enum weir_status status = link_execute(link, link->address->texts[QUERY_DEFER_FUNCTION_CHECKS], error);
+    for (int i = 0; i < POSTGRES_FUNCTION_COUNT && status == WEIR_OK; i++) {
+        char *sql = address_fill(link->address, postgres_functions[i].sql);
+        status = sql == NULL ? error_out_of_memory(error) : link_execute(link, sql, error);
+        free(sql);
+        if (status != WEIR_OK) {
+            error_prefix(error, "%s", postgres_functions[i].name);
+        }
+    }
+    if (status == WEIR_OK) {
+        status = link_run(link, error, NULL, QUERY_NOTE_FUNCTIONS, "tt", POSTGRES_FUNCTIONS_CHECKSUM, WEIR_VERSION);
+    }
+    return status;
+}
+
+/* One migration, or all functions and views, and its row in one transaction, under a lock that others who migrate wait for:
+ * a crash leaves it done or not begun. Looks again under the lock, since somebody may have been faster. */
 static enum weir_status migrate_next(const struct store *store, struct link *link, bool *ret_done, struct weir_error *error)
 {
     struct applied applied;
@@ -205,7 +272,7 @@ static enum weir_status migrate_next(const struct store *store, struct link *lin
     }
     status = read_to_migrate(link, &applied, error);
     if (status == WEIR_OK) {
-        store_tell_migrated(store, applied.count, POSTGRES_MIGRATION_COUNT);
+        store_tell_migrated(store, applied.count + is_complete(&applied), ALL_COUNT);
     }
     if (status == WEIR_OK && applied.count == 0) {
         status = link_execute(
@@ -213,12 +280,14 @@ static enum weir_status migrate_next(const struct store *store, struct link *lin
     }
     if (status == WEIR_OK && applied.count < POSTGRES_MIGRATION_COUNT) {
         status = apply(link, &postgres_migrations[applied.count], error);
+    } else if (status == WEIR_OK && !applied.has_functions) {
+        status = apply_functions(link, error);
     }
     if (status != WEIR_OK) {
         link_transaction_rollback(link);
         return status;
     }
-    *ret_done = applied.count >= POSTGRES_MIGRATION_COUNT;
+    *ret_done = is_complete(&applied);
     return link_transaction_commit(link, error);
 }
 

@@ -1,4 +1,4 @@
-/* Plans, workspaces, pauses and published definitions: each a function of 0005_create_settings.sql. */
+/* Plans, workspaces, pauses and published definitions: each a function of its own name. */
 #include <string.h>
 
 #include "base/error.h"

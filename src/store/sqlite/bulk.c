@@ -46,6 +46,7 @@ static enum weir_status read_living(struct bulk *bulk, const char *id, struct en
     ret_item->lane_id = sqlite3_column_int64(statement, 2);
     ret_item->workspace_id = sqlite3_column_int64(statement, 3);
     ret_item->phase = sqlite3_column_int(statement, 4);
+    ret_item->rank = sqlite3_column_int64(statement, 9);
     (void)sqlite3_reset(statement);
     return WEIR_OK;
 }
@@ -99,12 +100,10 @@ static enum weir_status release_one(struct bulk *bulk, const char *id, struct we
                       "only one that waits for a time can be released");
     }
     status = connection_run(bulk->write.connection, error, NULL, QUERY_RELEASE_ITEM, "t", id);
-    struct lane_change *lane =
-        lane_changes_lane(&bulk->write.changes, bulk->write.connection, item.lane_id, &status, error);
-    lane->waiting -= 1;
-    lane->runnable += 1;
-    (void)lane_changes_workspace(&bulk->write.changes, bulk->write.connection, item.workspace_id, LOOK_ALWAYS, &status,
-                                 error);
+    struct lane_delta *delta =
+        news_lane(&bulk->write.news, bulk->write.connection, NEWS_ENQUEUED, 0, item.lane_id, &status, error);
+    delta->waiting--;
+    news_add_runnable(delta, item.rank);
     return status == WEIR_OK ? note(bulk, id, "release", NULL, error) : status;
 }
 
@@ -133,7 +132,7 @@ static enum weir_status copy_ended(struct bulk *bulk, sqlite3_stmt *statement, c
     char new_id[UUID_TEXT_MAX];
     struct store *store = &bulk->write.store->store;
     struct enqueue_context context = {.connection = bulk->write.connection,
-                                      .changes = &bulk->write.changes,
+                                      .news = &bulk->write.news,
                                       .now_us = bulk->write.now_us,
                                       .wall_us = bulk->write.now_us};
     if (store->uuids != NULL) {

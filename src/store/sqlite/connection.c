@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "base/shell_word.h"
+#include "store/sqlite/lane_counters.h"
 
 enum { BUSY_FIRST_US = 100, BUSY_MOST_US = 5000, BOOT_ID_MAX = 64 };
 
@@ -293,6 +294,12 @@ enum weir_status connection_open(const struct connection_options *options, struc
     connection->deadline_boot_us = time_add(clock_boot(clock_system()), STORE_DEADLINE_US);
     (void)sqlite3_busy_handler(connection->database, wait_while_busy, connection);
     (void)sqlite3_db_config(connection->database, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+    if (lane_counters_register(connection->database) != SQLITE_OK ||
+        given_register(connection->database, &connection->given) != SQLITE_OK) {
+        status = opening_failure(connection, options->path, error);
+        connection_close(connection);
+        return status;
+    }
     status = check_identity(connection, options, error);
     if (status == WEIR_OK) {
         status = set_pragmas(connection, options, error);

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "sqlite_queries.h"
 #include "store/driver.h"
+#include "store/sqlite/given.h"
 
 enum {
     APPLICATION_ID = 0x77656972, /* "weir": tells our files from others */
@@ -33,6 +34,7 @@ struct connection {
     int64_t clock_marking_us; /* noted by the transaction that is open; 0 = not */
     int64_t log_bytes;        /* of the writer: where the log ended at its last commit (log_room.h) */
     int64_t frame_bytes;      /* of the writer: a page in the log */
+    struct given given;       /* the rows of the table `given`, while a statement needs them */
     bool borrowed;            /* the caller's own database: never closed, no transaction control by us */
 };
 

@@ -101,26 +101,25 @@ static enum weir_status find_workflow(struct enqueue_context *context, const cha
     return WEIR_OK;
 }
 
-static enum weir_status find_lane(struct enqueue_context *context, int64_t workspace_id, const char *group, int64_t *ret_id,
-                                  struct weir_error *error)
+/* A group exists once something names it. */
+static enum weir_status find_group(struct enqueue_context *context, const char *name, int64_t *ret_id,
+                                   struct weir_error *error)
 {
-    struct kept_lane *kept = &context->lanes[(text_hash(group) + (uint64_t)workspace_id) % ENQUEUE_KEPT];
-    if (kept->workspace_id == workspace_id && strcmp(kept->group, group) == 0) {
+    struct kept_group *kept = &context->groups[text_hash(name) % ENQUEUE_KEPT];
+    if (kept->id != 0 && strcmp(kept->name, name) == 0) {
         *ret_id = kept->id;
         return WEIR_OK;
     }
-    enum weir_status status =
-        connection_read_integer(context->connection, error, ret_id, QUERY_FIND_LANE, "it", workspace_id, group);
+    enum weir_status status = connection_read_integer(context->connection, error, ret_id, QUERY_FIND_GROUP, "t", name);
     if (status == WEIR_NOT_FOUND) {
-        status = connection_run(context->connection, error, NULL, QUERY_INSERT_GROUP, "t", group);
+        status = connection_run(context->connection, error, NULL, QUERY_INSERT_GROUP, "t", name);
+        news_state(context->news);
         if (status == WEIR_OK) {
-            status =
-                connection_read_integer(context->connection, error, ret_id, QUERY_INSERT_LANE, "it", workspace_id, group);
+            status = connection_read_integer(context->connection, error, ret_id, QUERY_FIND_GROUP, "t", name);
         }
     }
     if (status == WEIR_OK) {
-        text_copy(kept->group, sizeof kept->group, group);
-        kept->workspace_id = workspace_id;
+        text_copy(kept->name, sizeof kept->name, name);
         kept->id = *ret_id;
     }
     return status;
@@ -130,16 +129,18 @@ static enum weir_status find_lane(struct enqueue_context *context, int64_t works
 
 enum weir_status enqueue_item(struct enqueue_context *context, const struct new_item *item, struct weir_error *error)
 {
-    int64_t lane_id;
-    enum weir_status status = find_lane(context, item->workspace_id, item->group, &lane_id, error);
+    int64_t group_id;
+    enum weir_status status = find_group(context, item->group, &group_id, error);
     if (status != WEIR_OK) {
         return status;
     }
+    int64_t lane_id = lane_id_of(group_id, item->workspace_id);
+    int64_t rank = item_rank(item->run_at_us, item->priority);
     bool waits = item->run_at_us > context->now_us;
-    sqlite3_stmt *insert = connection_bind(
-        context->connection, error, QUERY_INSERT_ITEM, "tiiididiiditt", item->id, lane_id, item->workspace_id,
-        item->definition_id, waits ? 1 : 0, item_rank(item->run_at_us, item->priority), item->priority, item->run_at_us,
-        item->run_at_us, item->params != NULL ? 1 : 0, context->now_us, item->idempotency_key, item->retry_of);
+    sqlite3_stmt *insert = connection_bind(context->connection, error, QUERY_INSERT_ITEM, "tiiididiiditt", item->id,
+                                           lane_id, item->workspace_id, item->definition_id, waits ? 1 : 0, rank,
+                                           item->priority, item->run_at_us, item->run_at_us, item->params != NULL ? 1 : 0,
+                                           context->now_us, item->idempotency_key, item->retry_of);
     if (insert == NULL) {
         return statement_failure(error);
     }
@@ -155,11 +156,12 @@ enum weir_status enqueue_item(struct enqueue_context *context, const struct new_
         status = connection_run(context->connection, error, NULL, QUERY_INSERT_KEY, "itt", item->workspace_id,
                                 item->idempotency_key, item->id);
     }
-    struct lane_change *lane = lane_changes_lane(context->changes, context->connection, lane_id, &status, error);
-    lane->runnable += waits ? 0 : 1;
-    lane->waiting += waits ? 1 : 0;
-    lane_changes_workspace(context->changes, context->connection, item->workspace_id, LOOK_TO_OPEN, &status, error)
-        ->pending += 1;
+    struct lane_delta *delta = news_lane(context->news, context->connection, NEWS_ENQUEUED, 0, lane_id, &status, error);
+    if (waits) {
+        news_add_waiting(context->news, delta, item->run_at_us);
+    } else {
+        news_add_runnable(delta, rank);
+    }
     return status;
 }
 
@@ -319,7 +321,7 @@ enum weir_status sqlite_enqueue(struct store *store, const struct enqueue_reques
         return status;
     }
     struct enqueue_context context = {.connection = write.connection,
-                                      .changes = &write.changes,
+                                      .news = &write.news,
                                       .uuids = store->uuids,
                                       .now_us = write.now_us,
                                       .wall_us = write.now_us};
@@ -343,24 +345,24 @@ enum weir_status sqlite_store_enqueue_on(sqlite3 *database, const struct enqueue
         return WEIR_MISUSE;
     }
     struct connection connection = {.database = database, .clock = clock_system(), .borrowed = true};
-    struct lane_changes *changes = malloc(sizeof *changes);
-    if (changes == NULL) {
+    struct news *news = malloc(sizeof *news);
+    if (news == NULL) {
         return error_out_of_memory(error);
     }
-    lane_changes_init(changes);
-    struct enqueue_context context = {.connection = &connection, .changes = changes};
+    struct enqueue_context context = {.connection = &connection, .news = news};
     enum weir_status status = connection_store_time(&connection, &context.now_us, error);
     context.wall_us = context.now_us;
+    news_init(news, context.now_us);
     if (status == WEIR_OK) {
         status = enqueue_all(&context, requests, count, results, error);
     }
     if (status == WEIR_OK) {
-        status = lane_changes_write(changes, &connection, error);
+        status = news_write(news, &connection, error);
     }
     if (status == WEIR_OK) {
         status = connection_mark_clock(&connection, context.now_us, error);
     }
     connection_close(&connection);
-    free(changes);
+    free(news);
     return status;
 }

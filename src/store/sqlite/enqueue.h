@@ -18,21 +18,20 @@ struct kept_workflow {
     int64_t id;
     char group[GROUP_NAME_MAX + 1]; /* of the definition; "" = it names none */
 };
-struct kept_lane {
-    char group[GROUP_NAME_MAX + 1];
-    int64_t workspace_id;
+struct kept_group {
+    char name[GROUP_NAME_MAX + 1];
     int64_t id;
 };
 
 struct enqueue_context {
     struct connection *connection;
-    struct lane_changes *changes;
+    struct news *news;
     struct uuid_source *uuids;
     int64_t now_us;
     int64_t wall_us;
     struct kept_workspace workspaces[ENQUEUE_KEPT];
     struct kept_workflow workflows[ENQUEUE_KEPT];
-    struct kept_lane lanes[ENQUEUE_KEPT];
+    struct kept_group groups[ENQUEUE_KEPT];
 };
 
 /* A row that is ready to go in: what a request amounts to, or what a retry copies. */

@@ -36,12 +36,13 @@ enum weir_status sqlite_node_start(struct store *store, const struct node_option
         status = connection_run(write.connection, error, NULL, QUERY_INSERT_GROUP, "t", options->group);
     }
     if (status == WEIR_OK) {
-        status =
-            connection_read_integer(write.connection, error, &node_id, QUERY_INSERT_NODE, "ttttiittiidt", options->name,
-                                    options->group, options->host, options->boot_id, (int64_t)options->pid,
-                                    (int64_t)options->keeper_pid, options->version, options->engine, options->lease_us,
-                                    write.now_us, options->is_outlived ? 1 : 0, node_aside_name(options->aside));
+        status = connection_read_integer(write.connection, error, &node_id, QUERY_INSERT_NODE, "ttttiittiidti",
+                                         options->name, options->group, options->host, options->boot_id,
+                                         (int64_t)options->pid, (int64_t)options->keeper_pid, options->version,
+                                         options->engine, options->lease_us, write.now_us, options->is_outlived ? 1 : 0,
+                                         node_aside_name(options->aside), (int64_t)options->capacity);
     }
+    news_state(&write.news);
     if (status != WEIR_OK) {
         write_undo(&write);
         return status;
@@ -66,13 +67,39 @@ static enum node_wish parse_wish(const char *name)
     return NODE_RUN;
 }
 
+/* The scheduler must learn of a heartbeat that changes what the node can take. */
+static enum weir_status note_room(struct write *write, int64_t node_id, const struct node_beat *beat,
+                                  struct weir_error *error)
+{
+    enum weir_status status = WEIR_OK;
+    sqlite3_stmt *statement = connection_bind(write->connection, error, QUERY_ROOM_OF_NODE, "i", node_id);
+    if (statement == NULL) {
+        return statement_failure(error);
+    }
+    if (connection_step(write->connection, statement, &status, error)) {
+        int64_t capacity = sqlite3_column_int64(statement, 0);
+        bool accepted = sqlite3_column_int(statement, 1) != 0;
+        bool accepts = beat->engine_reachable && beat->aside == NODE_NOT_ASIDE;
+        (void)sqlite3_reset(statement);
+        if ((int64_t)beat->capacity < capacity || (accepted && !accepts)) {
+            news_act(&write->news);
+        } else if ((int64_t)beat->capacity > capacity || (!accepted && accepts)) {
+            news_state(&write->news);
+        }
+    }
+    return status;
+}
+
 static enum weir_status beat(struct write *write, int64_t node_id, struct node_beat *beat, struct weir_error *error)
 {
-    sqlite3_stmt *statement = connection_bind(write->connection, error, QUERY_BEAT_NODE, "iidiitit", node_id, write->now_us,
-                                              beat->engine_reachable ? 1 : 0, (int64_t)beat->running, (int64_t)beat->stuck,
-                                              beat->engine_reachable ? NULL : beat->engine_error, (int64_t)beat->keeper_pid,
-                                              node_aside_name(beat->aside));
-    enum weir_status status = WEIR_OK;
+    enum weir_status status = note_room(write, node_id, beat, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    sqlite3_stmt *statement = connection_bind(
+        write->connection, error, QUERY_BEAT_NODE, "iidiititi", node_id, write->now_us, beat->engine_reachable ? 1 : 0,
+        (int64_t)beat->running, (int64_t)beat->stuck, beat->engine_reachable ? NULL : beat->engine_error,
+        (int64_t)beat->keeper_pid, node_aside_name(beat->aside), (int64_t)beat->capacity);
     if (statement == NULL) {
         return statement_failure(error);
     }
@@ -146,6 +173,11 @@ enum weir_status sqlite_node_wish(struct store *store, const char *name, enum no
         write_undo(&write);
         return status;
     }
+    if (wish == NODE_RUN) {
+        news_state(&write.news);
+    } else {
+        news_act(&write.news);
+    }
     return write_finish(&write, error);
 }
 
@@ -158,6 +190,7 @@ struct lost_item {
     int64_t steps_ended;       /* at the last handover */
     bool may_count;
     int64_t node_id;
+    int64_t lane_id;
 };
 
 /* Fills `items` from a statement with their columns; leaves out what `but` knows (may be NULL). */
@@ -180,6 +213,7 @@ static enum weir_status read_lost(struct connection *connection, sqlite3_stmt *s
         items[count].steps_ended = sqlite3_column_int64(statement, 3);
         items[count].may_count = sqlite3_column_int(statement, 4) != 0;
         items[count].node_id = sqlite3_column_int64(statement, 5);
+        items[count].lane_id = sqlite3_column_int64(statement, 6);
         count++;
     }
     (void)sqlite3_reset(statement);
@@ -246,6 +280,9 @@ static enum weir_status hand_over(struct write *write, const struct lost_item *i
     if (status == WEIR_OK) {
         status = event_add(write->connection, item->id, write->now_us, poison ? "poison" : "hand_over", item->node_id,
                            fence, NULL, reason, count.counts ? count.detail : NULL, error);
+    }
+    if (status == WEIR_OK) {
+        status = news_hand_over(&write->news, write->connection, item->node_id, item->lane_id, error);
     }
     if (status == WEIR_OK && poison) {
         status = end_as_poison(write, item, options->handovers_max, error);
@@ -328,6 +365,9 @@ static enum weir_status mark_dead(struct write *write, const struct recover_opti
     }
     while (connection_step(write->connection, statement, &status, error)) {
         result->nodes++;
+    }
+    if (result->nodes > 0) {
+        news_act(&write->news);
     }
     return status;
 }
@@ -450,6 +490,9 @@ static enum weir_status give_back_all(struct write *write, int64_t node_id, size
             status = event_add(write->connection, items[i].id, write->now_us, "give_back", node_id, fence, NULL,
                                "its node stops", NULL, error);
         }
+        if (status == WEIR_OK) {
+            status = news_hand_over(&write->news, write->connection, node_id, items[i].lane_id, error);
+        }
     }
     free(items);
     return status;
@@ -467,6 +510,7 @@ enum weir_status sqlite_node_stop(struct store *store, int64_t node_id, bool gra
         }
         status = give_back_all(&write, node_id, &count, error);
         if (status == WEIR_OK && count < RECOVER_BATCH) {
+            news_act(&write.news);
             status = connection_run(write.connection, error, NULL, QUERY_STOP_NODE, "iid", node_id, write.now_us,
                                     graceful ? 1 : 0);
         }

@@ -81,21 +81,6 @@ static enum weir_status packed(json_t *value, json_t **ret_value, struct weir_er
     return WEIR_OK;
 }
 
-/* One state of the store for all that a look reads: what changes meanwhile is seen before or after, never half or twice. */
-static enum weir_status look_begin(struct store *store, struct connection **ret_connection, struct weir_error *error)
-{
-    enum weir_status status = sqlite_file_check(sqlite_of(store)->file, error);
-    if (status == WEIR_OK) {
-        status = reader_of(store, ret_connection, error);
-    }
-    return status == WEIR_OK ? connection_begin(*ret_connection, QUERY_BEGIN_READ, error) : status;
-}
-
-static void look_end(struct connection *connection)
-{
-    connection_rollback(connection);
-}
-
 /* --- lists --- */
 
 static enum weir_status add_execution(struct connection *connection, const char *id, const char *reason, json_t *items,
@@ -372,6 +357,52 @@ enum weir_status sqlite_show(struct store *store, const char *id, json_t **ret_e
     return status;
 }
 
+/* --- the scheduler --- */
+
+/* Why the role changed hands last. */
+static enum weir_status add_role_why(struct connection *connection, json_t *scheduler, struct weir_error *error)
+{
+    sqlite3_stmt *statement = connection_bind(connection, error, QUERY_WHY_OF_ROLE, "");
+    enum weir_status status = WEIR_OK;
+    if (statement == NULL) {
+        return statement_failure(error);
+    }
+    if (connection_step(connection, statement, &status, error)) {
+        (void)json_object_set_new(scheduler, "why", column_json(statement, 0));
+        (void)sqlite3_reset(statement);
+    }
+    return status;
+}
+
+/* Which node schedules, and how old the oldest row of the news is that is not in the books. */
+static enum weir_status add_scheduler(struct connection *connection, int64_t now_us, json_t *answer,
+                                      struct weir_error *error)
+{
+    struct role_state role;
+    int64_t oldest_us = now_us;
+    char since[TIME_TEXT_MAX];
+    char expires[TIME_TEXT_MAX];
+    enum weir_status status = role_read(connection, now_us, &role, error);
+    if (status == WEIR_OK) {
+        status = connection_read_integer(connection, error, &oldest_us, QUERY_OLDEST_NEWS, "");
+        status = status == WEIR_NOT_FOUND ? WEIR_OK : status;
+    }
+    if (status != WEIR_OK) {
+        return status;
+    }
+    bool is_held = role.node_id != 0;
+    time_format(role.since_us, since);
+    time_format(role.expires_us, expires);
+    json_t *scheduler =
+        json_pack("{s:s?, s:o, s:I, s:s?, s:s?, s:I, s:I, s:b}", "node", is_held ? role.node : NULL, "node_id",
+                  is_held ? json_integer(role.node_id) : json_null(), "epoch", (json_int_t)role.epoch, "since",
+                  role.since_us > 0 ? since : NULL, "expires", is_held ? expires : NULL, "lag_us",
+                  (json_int_t)(now_us > oldest_us ? now_us - oldest_us : 0), "takeovers_hour",
+                  (json_int_t)role.takeovers_hour, "is_free", role.is_free);
+    return json_object_set_new(answer, "scheduler", scheduler) == 0 ? add_role_why(connection, scheduler, error)
+                                                                    : error_out_of_memory(error);
+}
+
 /* --- why --- */
 
 struct why {
@@ -413,7 +444,12 @@ static enum pending_reason reason_of(sqlite3_stmt *item)
     if (sqlite3_column_int(item, 20) == 0) {
         return REASON_ENGINE_UNREACHABLE;
     }
-    return sqlite3_column_int(item, 15) >= sqlite3_column_int(item, 16) ? REASON_WORKSPACE_AT_CAPACITY : REASON_READY;
+    if (sqlite3_column_int(item, 38) == 0) {
+        return REASON_NO_SCHEDULER;
+    }
+    bool has_workspace = sqlite3_column_type(item, 16) != SQLITE_NULL;
+    return has_workspace && sqlite3_column_int(item, 15) >= sqlite3_column_int(item, 16) ? REASON_WORKSPACE_AT_CAPACITY
+                                                                                         : REASON_READY;
 }
 
 static enum weir_status add_holders(struct why *why, int64_t workspace_id, struct weir_error *error)
@@ -468,7 +504,7 @@ static json_t *facts_of(sqlite3_stmt *item, const char *id, int64_t now_us)
     bool is_unserved = waits && reason == REASON_NO_NODE_IN_GROUP;
     bool is_away = waits && reason == REASON_ENGINE_UNREACHABLE;
     return json_pack(
-        "{s:s, s:s, s:s?, s:s, s:s, s:s, s:s, s:i, s:I, s:I, s:i, s:i, s:i, s:o, s:o, s:o, s:o, s:s?, s:s, s:b, s:s?, "
+        "{s:s, s:s, s:s?, s:s, s:s?, s:s?, s:s?, s:i, s:I, s:I, s:i, s:i, s:i, s:o, s:o, s:o, s:o, s:s?, s:s?, s:b, s:s?, "
         "s:s?, s:s?, s:o, s:o, s:o, s:s?, s:I}",
         "id", id, "status", column_text(item, 0), "pending_reason", waits ? pending_reason_name(reason) : NULL, "because",
         waits ? pending_reason_meaning(reason) : what_its_node_does(item, is_silent), "workspace", column_text(item, 13),
@@ -491,6 +527,35 @@ static json_t *facts_of(sqlite3_stmt *item, const char *id, int64_t now_us)
         is_unserved ? column_text(item, 33) : NULL, "waiting_us", (json_int_t)(now_us - sqlite3_column_int64(item, 12)));
 }
 
+/* Of an item that nobody schedules: since when, which node did so last, and why it does no longer. */
+static enum weir_status add_no_scheduler(struct why *why, struct weir_error *error)
+{
+    struct role_state role;
+    const char *reason = json_string_value(json_object_get(why->answer, "pending_reason"));
+    bool is_told = reason != NULL && strcmp(reason, pending_reason_name(REASON_NO_SCHEDULER)) == 0;
+    enum weir_status status = role_read(why->connection, why->now_us, &role, error);
+    json_t *last = json_object();
+    if (status == WEIR_OK && is_told) {
+        status = last == NULL ? error_out_of_memory(error) : add_role_why(why->connection, last, error);
+    }
+    if (status == WEIR_OK) {
+        bool is_held = is_told && role.node_id != 0;
+        const char *told = json_string_value(json_object_get(last, "why"));
+        int64_t since_us = is_held ? role.expires_us : role.since_us;
+        char since[TIME_TEXT_MAX];
+        time_format(since_us, since);
+        (void)json_object_set_new(why->answer, "scheduler_since",
+                                  is_told && since_us > 0 ? json_string(since) : json_null());
+        (void)json_object_set_new(why->answer, "scheduler_node", is_held ? json_string(role.node) : json_null());
+        (void)json_object_set_new(why->answer, "scheduler_why",
+                                  !is_told  ? json_null()
+                                  : is_held ? json_string("lease over")
+                                            : json_string(told == NULL ? "free" : told));
+    }
+    json_decref(last);
+    return status;
+}
+
 static enum weir_status why_living(struct why *why, struct weir_error *error)
 {
     sqlite3_stmt *item = why->item;
@@ -508,6 +573,9 @@ static enum weir_status why_living(struct why *why, struct weir_error *error)
     (void)json_object_set_new(why->answer, "attempts_max",
                               json_integer(attempts_max > 0 ? attempts_max : ATTEMPTS_MAX_DEFAULT));
     enum weir_status status = add_holders(why, workspace_id, error);
+    if (status == WEIR_OK) {
+        status = add_no_scheduler(why, error);
+    }
     if (status == WEIR_OK && phase == 0) {
         status = add_place(why, lane_id, rank, runnable, error);
     }
@@ -650,6 +718,9 @@ static enum weir_status status_of(struct store *store, struct connection *connec
     }
     if (status == WEIR_OK) {
         status = read_reasons(connection, now_us, answer, error);
+    }
+    if (status == WEIR_OK) {
+        status = add_scheduler(connection, now_us, answer, error);
     }
     if (status == WEIR_OK) {
         enum weir_status found = connection_read_integer(connection, error, &oldest_us, QUERY_OLDEST_PENDING, "");

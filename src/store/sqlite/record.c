@@ -1,15 +1,30 @@
-/* Record: writes what engines reported, a set in one transaction, each record with its own outcome. */
+/* Record: writes what engines reported, a set in one transaction, each record with its own outcome.
+ *
+ * Ends that follow each other are collected and written together (ends.h); any other record writes them first, so the set
+ * takes effect in its order.
+ */
 #include <string.h>
 
 #include "base/error.h"
+#include "store/sqlite/ends.h"
 #include "store/sqlite/story.h"
+
+/* A set while it is recorded. */
+struct recording {
+    struct write write;
+    int64_t node_id;
+    struct ends ends; /* collected, not yet written */
+};
 
 struct found_item {
     enum item_state state;
     int64_t fence;
     int64_t lane_id;
     int64_t workspace_id;
+    int64_t node_id;
+    int64_t rank;
     int phase;
+    int deferrals;
     bool cancel_requested;
     bool taken_over; /* an earlier claim of it was lost or given back */
     char error_code[ERROR_CODE_MAX + 1];
@@ -32,10 +47,13 @@ static enum weir_status find_item(struct connection *connection, const char *id,
     ret_item->lane_id = sqlite3_column_int64(statement, 2);
     ret_item->workspace_id = sqlite3_column_int64(statement, 3);
     ret_item->phase = sqlite3_column_int(statement, 4);
-    ret_item->cancel_requested = sqlite3_column_type(statement, 6) != SQLITE_NULL;
-    const char *code = column_text(statement, 10);
+    ret_item->cancel_requested = sqlite3_column_type(statement, 5) != SQLITE_NULL;
+    ret_item->node_id = sqlite3_column_int64(statement, 6);
+    const char *code = column_text(statement, 7);
     text_copy(ret_item->error_code, sizeof ret_item->error_code, code == NULL ? "" : code);
-    ret_item->taken_over = sqlite3_column_int(statement, 11) > 0;
+    ret_item->taken_over = sqlite3_column_int(statement, 8) > 0;
+    ret_item->rank = sqlite3_column_int64(statement, 9);
+    ret_item->deferrals = sqlite3_column_int(statement, 10);
     (void)sqlite3_reset(statement);
     return WEIR_OK;
 }
@@ -97,59 +115,6 @@ static enum weir_status write_step(struct write *write, int64_t node_id, const s
     return status == WEIR_OK ? story_after_step(write, record, error) : status;
 }
 
-static enum weir_status note_end(struct write *write, int64_t workspace_id, enum item_state state, bool held,
-                                 struct weir_error *error)
-{
-    enum weir_status status = WEIR_OK;
-    struct workspace_counts *counts = lane_changes_workspace(&write->changes, write->connection, workspace_id,
-                                                             held ? LOOK_IF_FILLS : LOOK_ALWAYS, &status, error);
-    counts->slots -= held ? 1 : 0;
-    counts->pending -= held ? 0 : 1;
-    counts->completed += state == ITEM_COMPLETED;
-    counts->failed += state == ITEM_FAILED;
-    counts->cancelled += state == ITEM_CANCELLED;
-    return status;
-}
-
-/* What a row must be to be ended; the numbers are those of the statement. */
-enum must_be { MUST_BE_PENDING = 0, MUST_BE_HELD = 1, MUST_BE_CLAIMED = 2 };
-
-/* The row that may be ended: its number and workspace; WEIR_NOT_FOUND without one. */
-static enum weir_status find_row(struct connection *connection, const struct record *record, enum must_be must_be,
-                                 int64_t *ret_row, int64_t *ret_workspace_id, struct weir_error *error)
-{
-    sqlite3_stmt *statement =
-        connection_bind(connection, error, QUERY_MAY_END_ITEM, "tid", record->id, record->fence, (int)must_be);
-    enum weir_status status = WEIR_OK;
-    if (statement == NULL) {
-        return statement_failure(error);
-    }
-    if (!connection_step(connection, statement, &status, error)) {
-        return status == WEIR_OK ? WEIR_NOT_FOUND : status;
-    }
-    *ret_row = sqlite3_column_int64(statement, 0);
-    *ret_workspace_id = sqlite3_column_int64(statement, 1);
-    (void)sqlite3_reset(statement);
-    return WEIR_OK;
-}
-
-/* Moves the row to the history when the fence is right; *ret_moved tells whether there was one. */
-static enum weir_status move_to_history(struct write *write, const struct record *record, enum item_state state,
-                                        enum must_be must_be, int64_t *ret_workspace_id, bool *ret_moved,
-                                        struct weir_error *error)
-{
-    int64_t row = 0;
-    enum weir_status status = find_row(write->connection, record, must_be, &row, ret_workspace_id, error);
-    *ret_moved = status == WEIR_OK;
-    if (status != WEIR_OK) {
-        return status == WEIR_NOT_FOUND ? WEIR_OK : status;
-    }
-    status = connection_run(write->connection, error, NULL, QUERY_END_ITEM, "itittdd", row, item_state_name(state),
-                            write->now_us, record->error_code, record->error, record->dispatched_first ? 1 : 0,
-                            record->kind == RECORD_REFUSED ? 1 : 0);
-    return status == WEIR_OK ? connection_run(write->connection, error, NULL, QUERY_DELETE_ITEM, "i", row) : status;
-}
-
 enum weir_status item_end(struct write *write, const struct ending *ending, struct weir_error *error)
 {
     struct found_item item;
@@ -163,43 +128,23 @@ enum weir_status item_end(struct write *write, const struct ending *ending, stru
                             .error_code = ending->error_code,
                             .error = ending->error};
     text_copy(record.id, sizeof record.id, ending->id);
-    int64_t workspace_id;
-    bool moved = false;
-    status = move_to_history(write, &record, ending->state, item.phase == 2 ? MUST_BE_HELD : MUST_BE_PENDING, &workspace_id,
-                             &moved, error);
-    if (status == WEIR_OK && moved && item.taken_over) {
+    struct end end;
+    struct given_row row;
+    struct ends ends = {.items = &end, .rows = &row, .capacity = 1};
+    ends_add(&ends, &record, ending->state, item.phase == 2 ? MUST_BE_HELD : MUST_BE_PENDING);
+    status = ends_move(&ends, write, error);
+    if (status == WEIR_OK && end.number > 0 && item.taken_over) {
         status = story_close_steps(write, ending->id, item.fence, error);
     }
-    if (status != WEIR_OK || !moved) {
-        return status;
-    }
-    if (item.phase != 2) {
-        struct lane_change *lane = lane_changes_lane(&write->changes, write->connection, item.lane_id, &status, error);
-        lane->runnable -= item.phase == 0;
-        lane->waiting -= item.phase == 1;
-    }
-    enum weir_status noted = note_end(write, item.workspace_id, ending->state, item.phase == 2, error);
-    return status == WEIR_OK ? noted : status;
+    return status;
 }
 
-static enum weir_status record_end(struct write *write, int64_t node_id, struct record *record, enum item_state state,
-                                   struct weir_error *error)
+/* What belongs to the end of an item besides its row. */
+static enum weir_status complete_end(struct write *write, int64_t node_id, const struct end *end, struct weir_error *error)
 {
-    int64_t workspace_id;
-    bool moved = false;
-    /* A put-back row keeps its last fence, so an end that comes after it must be told from a legal one by the state; and
-     * only a start can be refused. */
-    enum must_be must_be = record->kind == RECORD_REFUSED ? MUST_BE_CLAIMED : MUST_BE_HELD;
-    enum weir_status status = record->taken_over && record->dispatched_first
-                                  ? story_tell_dispatch(write, record->id, record->fence, error)
-                                  : WEIR_OK;
-    if (status == WEIR_OK) {
-        status = move_to_history(write, record, state, must_be, &workspace_id, &moved, error);
-    }
-    if (status == WEIR_OK && !moved) {
-        return explain(write, record, error);
-    }
-    if (status == WEIR_OK && record->step != NULL) {
+    const struct record *record = end->record;
+    enum weir_status status = WEIR_OK;
+    if (record->step != NULL && !ends_keeps_step(end)) {
         status = write_step(write, node_id, record, error);
     }
     if (status == WEIR_OK && record->taken_over) {
@@ -211,17 +156,69 @@ static enum weir_status record_end(struct write *write, int64_t node_id, struct 
     }
     if (status == WEIR_OK && record->actor != NULL) {
         status = event_add(write->connection, record->id, write->now_us, "tell_end", node_id, record->fence, record->actor,
-                           record->error_code, item_state_name(state), error);
-    }
-    if (status == WEIR_OK) {
-        status = note_end(write, workspace_id, state, true, error);
+                           record->error_code, item_state_name(end->state), error);
     }
     return status;
 }
 
-static enum weir_status record_put_back(struct write *write, int64_t node_id, struct record *record,
-                                        struct weir_error *error)
+/* Ends what was collected. */
+static enum weir_status flush_ends(struct recording *recording, struct weir_error *error)
 {
+    struct write *write = &recording->write;
+    struct ends *ends = &recording->ends;
+    enum weir_status status = WEIR_OK;
+    for (size_t i = 0; i < ends->count && status == WEIR_OK; i++) {
+        const struct record *record = ends->items[i].record;
+        if (record->taken_over && record->dispatched_first) {
+            status = story_tell_dispatch(write, record->id, record->fence, error);
+        }
+    }
+    if (status == WEIR_OK && ends->count > 0) {
+        status = ends_move(ends, write, error);
+    }
+    for (size_t i = 0; i < ends->count && status == WEIR_OK; i++) {
+        const struct end *end = &ends->items[i];
+        status = end->number > 0 ? complete_end(write, recording->node_id, end, error) : explain(write, end->record, error);
+    }
+    ends->count = 0;
+    return status;
+}
+
+/* A put-back row keeps its last fence, so an end that comes after it must be told from a legal one by the state; and only a
+ * start can be refused. */
+static void add_end(struct recording *recording, struct record *record)
+{
+    bool is_refused = record->kind == RECORD_REFUSED;
+    ends_add(&recording->ends, record, is_refused ? ITEM_FAILED : record_end_state(record->kind),
+             is_refused ? MUST_BE_CLAIMED : MUST_BE_HELD);
+}
+
+/* An engine that is away for hours gets a probe every few seconds, and an item that no node can run is deferred again and
+ * again: only the first put-back, and each change of its reason, is an event. */
+static bool is_repeated(const struct record *record, const struct found_item *item)
+{
+    bool may_repeat = record->kind == RECORD_RELEASED || (record->kind == RECORD_DEFERRED && item->deferrals > 0);
+    return may_repeat && record->error_code != NULL && strcmp(record->error_code, item->error_code) == 0;
+}
+
+static enum weir_status note_put_back(struct write *write, const struct found_item *item, int64_t due_us, bool waits,
+                                      struct weir_error *error)
+{
+    enum weir_status status = WEIR_OK;
+    struct lane_delta *delta =
+        news_lane(&write->news, write->connection, NEWS_PUT_BACK, item->node_id, item->lane_id, &status, error);
+    delta->held--;
+    if (waits) {
+        news_add_waiting(&write->news, delta, due_us);
+    } else {
+        news_add_runnable(delta, item->rank);
+    }
+    return status;
+}
+
+static enum weir_status record_put_back(struct recording *recording, struct record *record, struct weir_error *error)
+{
+    struct write *write = &recording->write;
     struct found_item item;
     enum weir_status status = find_item(write->connection, record->id, &item, error);
     if (status == WEIR_EXECUTION_NOT_FOUND ||
@@ -232,32 +229,25 @@ static enum weir_status record_put_back(struct write *write, int64_t node_id, st
         return status;
     }
     if (item.cancel_requested) {
-        return record_end(write, node_id, record, ITEM_CANCELLED, error);
+        ends_add(&recording->ends, record, ITEM_CANCELLED, MUST_BE_HELD);
+        return flush_ends(recording, error);
     }
     bool waits = record->delay_us > 0;
+    bool repeated = is_repeated(record, &item);
+    int64_t due_us = time_add(write->now_us, record->delay_us);
     int64_t changes = 0;
-    /* An engine that is away for hours sends a probe every few seconds: the first release tells the story. */
-    bool told =
-        record->kind == RECORD_RELEASED && record->error_code != NULL && strcmp(record->error_code, item.error_code) == 0;
-    status = told ? WEIR_OK : story_tell_claim(write, record->id, record->fence, error);
+    status = repeated ? WEIR_OK : story_tell_claim(write, record->id, record->fence, error);
     if (status != WEIR_OK) {
         return status;
     }
     status = connection_run(write->connection, error, &changes, QUERY_PUT_BACK_ITEM, "tididdtt", record->id, record->fence,
-                            waits ? 1 : 0, time_add(write->now_us, record->delay_us), record->kind == RECORD_RETRY ? 1 : 0,
+                            waits ? 1 : 0, due_us, record->kind == RECORD_RETRY ? 1 : 0,
                             record->kind == RECORD_DEFERRED ? 1 : 0, record->error_code, record->error);
-    if (status == WEIR_OK && !told) {
-        status = event_add(write->connection, record->id, write->now_us, record_kind_name(record->kind), node_id,
+    if (status == WEIR_OK && !repeated) {
+        status = event_add(write->connection, record->id, write->now_us, record_kind_name(record->kind), recording->node_id,
                            record->fence, NULL, record->error_code, record->error, error);
     }
-    struct lane_change *lane = lane_changes_lane(&write->changes, write->connection, item.lane_id, &status, error);
-    lane->runnable += waits ? 0 : 1;
-    lane->waiting += waits ? 1 : 0;
-    struct workspace_counts *counts =
-        lane_changes_workspace(&write->changes, write->connection, item.workspace_id, LOOK_ALWAYS, &status, error);
-    counts->slots -= 1;
-    counts->pending += 1;
-    return status;
+    return status == WEIR_OK ? note_put_back(write, &item, due_us, waits, error) : status;
 }
 
 static enum weir_status record_dispatched(struct write *write, struct record *record, struct weir_error *error)
@@ -286,76 +276,100 @@ static enum weir_status record_given_back(struct write *write, int64_t node_id, 
                                           struct weir_error *error)
 {
     int64_t fence;
-    int64_t changes = 0;
-    enum weir_status status = fence_next(write->connection, &fence, error);
+    struct found_item item;
+    enum weir_status status = find_item(write->connection, record->id, &item, error);
+    if (status == WEIR_EXECUTION_NOT_FOUND || (status == WEIR_OK && (item.fence != record->fence || item.phase != 2))) {
+        return explain(write, record, error);
+    }
+    if (status == WEIR_OK) {
+        status = fence_next(write->connection, &fence, error);
+    }
     if (status == WEIR_OK) {
         status = story_tell_claim(write, record->id, record->fence, error);
     }
     if (status == WEIR_OK) {
-        status = connection_run(write->connection, error, &changes, QUERY_GIVE_BACK_ITEM, "tii", record->id, record->fence,
-                                fence);
+        status =
+            connection_run(write->connection, error, NULL, QUERY_GIVE_BACK_ITEM, "tii", record->id, record->fence, fence);
     }
-    if (status == WEIR_OK && changes == 0) {
-        return explain(write, record, error);
+    if (status == WEIR_OK) {
+        status = event_add(write->connection, record->id, write->now_us, "give_back", node_id, record->fence, NULL,
+                           record->error_code, record->error, error);
     }
-    return status == WEIR_OK ? event_add(write->connection, record->id, write->now_us, "give_back", node_id, record->fence,
-                                         NULL, record->error_code, record->error, error)
-                             : status;
+    return status == WEIR_OK ? news_hand_over(&write->news, write->connection, item.node_id, item.lane_id, error) : status;
 }
 
-static enum weir_status record_one(struct write *write, int64_t node_id, struct record *record, struct weir_error *error)
+static bool is_end(enum record_kind kind)
+{
+    return kind == RECORD_REFUSED || kind == RECORD_COMPLETED || kind == RECORD_FAILED || kind == RECORD_CANCELLED;
+}
+
+static enum weir_status record_one(struct recording *recording, struct record *record, struct weir_error *error)
 {
     record->status = WEIR_OK;
     if (record->step != NULL && record->step->output_length > STEP_OUTPUT_BYTES_MAX) {
         record->status = WEIR_INVALID_ARGUMENT;
         return WEIR_OK;
     }
+    if (is_end(record->kind)) {
+        add_end(recording, record);
+        return WEIR_OK;
+    }
+    enum weir_status status = flush_ends(recording, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
     switch (record->kind) {
     case RECORD_DISPATCHED:
-        return record_dispatched(write, record, error);
+        return record_dispatched(&recording->write, record, error);
     case RECORD_RETRY:
     case RECORD_DEFERRED:
     case RECORD_RELEASED:
-        return record_put_back(write, node_id, record, error);
-    case RECORD_REFUSED:
-    case RECORD_FAILED:
-        return record_end(write, node_id, record, ITEM_FAILED, error);
-    case RECORD_COMPLETED:
-        return record_end(write, node_id, record, ITEM_COMPLETED, error);
-    case RECORD_CANCELLED:
-        return record_end(write, node_id, record, ITEM_CANCELLED, error);
+        return record_put_back(recording, record, error);
     case RECORD_STEP:
-        return record_step(write, node_id, record, error);
+        return record_step(&recording->write, recording->node_id, record, error);
     case RECORD_GIVEN_BACK:
-        return record_given_back(write, node_id, record, error);
-    case RECORD_KIND_COUNT:
-        break;
+        return record_given_back(&recording->write, recording->node_id, record, error);
+    default:
+        return error_set(error, WEIR_MISUSE, "no such kind of record");
     }
-    return error_set(error, WEIR_MISUSE, "no such kind of record");
+}
+
+static enum weir_status record_all(struct recording *recording, struct record *records, size_t count,
+                                   struct weir_error *error)
+{
+    enum weir_status status = ends_open(&recording->ends, count, error);
+    for (size_t i = 0; i < count && status == WEIR_OK; i++) {
+        status = record_one(recording, &records[i], error);
+    }
+    if (status == WEIR_OK) {
+        status = flush_ends(recording, error);
+    }
+    ends_close(&recording->ends);
+    return status;
 }
 
 enum weir_status sqlite_record(struct store *store, int64_t node_id, struct record *records, size_t count,
                                struct record_summary *ret_summary, struct weir_error *error)
 {
-    struct write write;
+    struct recording recording = {.node_id = node_id};
     struct record_summary summary = {0};
-    enum weir_status status = write_open(store, &write, error);
+    enum weir_status status = write_open(store, &recording.write, error);
     if (status != WEIR_OK) {
         return status;
     }
-    write.repeated = 0;
-    for (size_t i = 0; i < count && status == WEIR_OK; i++) {
-        status = record_one(&write, node_id, &records[i], error);
-        summary.changed += status == WEIR_OK && records[i].status == WEIR_OK;
-    }
+    recording.write.repeated = 0;
+    status = record_all(&recording, records, count, error);
     if (status != WEIR_OK) {
-        write_undo(&write);
+        write_undo(&recording.write);
         return status;
     }
-    status = write_finish(&write, error);
+    status = write_finish(&recording.write, error);
     if (status == WEIR_OK) {
-        summary.changed -= write.repeated;
-        summary.slots_freed = (size_t)write.changes.slots_freed;
+        for (size_t i = 0; i < count; i++) {
+            summary.changed += records[i].status == WEIR_OK;
+        }
+        summary.changed -= recording.write.repeated;
+        summary.slots_freed = (size_t)recording.write.news.slots_freed;
         summary.work_waits = summary.slots_freed > 0;
         *ret_summary = summary;
     }

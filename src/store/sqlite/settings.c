@@ -16,14 +16,10 @@ static enum weir_status finish(struct write *write, enum weir_status status, str
     return write_finish(write, error);
 }
 
-/* The workspace's limits follow its plan; its lanes are opened or closed by lane_changes_write(). */
+/* The workspace's limits follow its plan. */
 static enum weir_status resolve(struct write *write, int64_t workspace_id, struct weir_error *error)
 {
-    enum weir_status status = connection_run(write->connection, error, NULL, QUERY_RESOLVE_WORKSPACE, "i", workspace_id);
-    if (status == WEIR_OK) {
-        (void)lane_changes_workspace(&write->changes, write->connection, workspace_id, LOOK_ALWAYS, &status, error);
-    }
-    return status;
+    return connection_run(write->connection, error, NULL, QUERY_RESOLVE_WORKSPACE, "i", workspace_id);
 }
 
 /* --- plans --- */
@@ -77,6 +73,7 @@ static enum weir_status change_plan(struct write *write, const struct plan_chang
         status = connection_run(write->connection, error, NULL, QUERY_UPSERT_PLAN, "tid", change->name, max_concurrent,
                                 weight == 0 ? 1 : weight);
     }
+    news_act_any(&write->news);
     return status == WEIR_OK ? resolve_workspaces_of(write, change->name, error) : status;
 }
 
@@ -183,6 +180,7 @@ static enum weir_status change_workspace(struct write *write, const struct works
         (void)sqlite3_bind_null(statement, 3);
     }
     (void)connection_step(write->connection, statement, &status, error);
+    news_act_workspace(&write->news, row.id);
     return status == WEIR_OK ? resolve(write, row.id, error) : status;
 }
 
@@ -200,6 +198,11 @@ enum weir_status sqlite_set_paused(struct store *store, const char *group, bool 
     enum weir_status status = write_open(store, &write, error);
     if (status != WEIR_OK) {
         return status;
+    }
+    if (paused) {
+        news_act(&write.news);
+    } else {
+        news_state(&write.news);
     }
     if (group == NULL) {
         status = connection_run(write.connection, error, NULL, QUERY_PAUSE_QUEUE, "d", paused ? 1 : 0);

@@ -1,4 +1,4 @@
-/* The SQLite driver: opening, schema, transactions, and the table of its verbs. */
+/* The SQLite driver: opening, transactions, backup, and the table of its verbs. */
 #include "store/sqlite/sqlite_store.h"
 
 #include <errno.h>
@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "base/shell_word.h"
 
 enum { BACKUP_STEP_PAGES = 1024 };
 
@@ -123,6 +122,20 @@ enum weir_status reader_of(struct store *store, struct connection **ret_connecti
     return WEIR_OK;
 }
 
+enum weir_status look_begin(struct store *store, struct connection **ret_connection, struct weir_error *error)
+{
+    enum weir_status status = sqlite_file_check(sqlite_of(store)->file, error);
+    if (status == WEIR_OK) {
+        status = reader_of(store, ret_connection, error);
+    }
+    return status == WEIR_OK ? connection_begin(*ret_connection, QUERY_BEGIN_READ, error) : status;
+}
+
+void look_end(struct connection *connection)
+{
+    connection_rollback(connection);
+}
+
 void sqlite_store_tune_process(void)
 {
     (void)sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
@@ -136,13 +149,16 @@ enum weir_status write_open(struct store *store, struct write *write, struct wei
     if (write->store->read_only) {
         return error_set(error, WEIR_NOT_PERMITTED, "the store %s was opened for reading only", store->url);
     }
-    lane_changes_init(&write->changes);
-    return write_begin(write->store->file, store->deadline_us, &write->connection, &write->now_us, error);
+    write->now_us = 0;
+    enum weir_status status =
+        write_begin(write->store->file, store->deadline_us, &write->connection, &write->now_us, error);
+    news_init(&write->news, write->now_us);
+    return status;
 }
 
 enum weir_status write_finish(struct write *write, struct weir_error *error)
 {
-    enum weir_status status = lane_changes_write(&write->changes, write->connection, error);
+    enum weir_status status = news_write(&write->news, write->connection, error);
     if (status == WEIR_OK) {
         status = connection_mark_clock(write->connection, write->now_us, error);
     }
@@ -176,159 +192,6 @@ static enum weir_status sqlite_time(struct store *store, int64_t *ret_now_us, st
     struct connection *connection;
     enum weir_status status = reader_of(store, &connection, error);
     return status == WEIR_OK ? connection_store_time(connection, ret_now_us, error) : status;
-}
-
-/* --- schema --- */
-
-static enum weir_status read_version(struct connection *connection, int *ret_version, struct weir_error *error)
-{
-    sqlite3_stmt *statement = connection_bind(connection, error, QUERY_READ_SCHEMA_VERSION, "");
-    enum weir_status status = WEIR_OK;
-    if (statement == NULL) {
-        return statement_failure(error);
-    }
-    *ret_version = 0;
-    if (connection_step(connection, statement, &status, error)) {
-        *ret_version = sqlite3_column_int(statement, 0);
-        (void)sqlite3_reset(statement);
-    }
-    return status;
-}
-
-static enum weir_status refuse_newer(const struct store *store, int version, struct weir_error *error)
-{
-    error_set(error, WEIR_SCHEMA_NEWER, "the store %s has schema %d, this program knows up to %d", store->url, version,
-              SQLITE_MIGRATION_COUNT);
-    error_hint(error, "it was used by a newer weir: install that version; nothing was changed");
-    return WEIR_SCHEMA_NEWER;
-}
-
-/* Asked of the writer, which is there: a handle that is only there to open others needs no reader of its own. */
-static enum weir_status sqlite_require_schema(struct store *store, struct weir_error *error)
-{
-    struct connection *connection;
-    struct sqlite_file *file = sqlite_of(store)->file;
-    int version;
-    enum weir_status status = write_reserve(file, store->deadline_us, &connection, error);
-    if (status == WEIR_OK) {
-        status = read_version(connection, &version, error);
-        write_cancel(file);
-    }
-    if (status != WEIR_OK || version == SQLITE_MIGRATION_COUNT) {
-        return status;
-    }
-    if (version > SQLITE_MIGRATION_COUNT) {
-        return refuse_newer(store, version, error);
-    }
-    if (version == 0) {
-        error_set(error, WEIR_SCHEMA_MISSING, "the store %s has no tables yet", store->url);
-        char word[SHELL_WORD_MAX];
-        error_hint(error, "make them with: weir store init --store %s", shell_word(store->url, word));
-        return WEIR_SCHEMA_MISSING;
-    }
-    error_set(error, WEIR_SCHEMA_OLDER, "the store %s has schema %d, this program needs %d", store->url, version,
-              SQLITE_MIGRATION_COUNT);
-    error_hint(error, "see what will change with: weir store plan; then: weir store migrate");
-    return WEIR_SCHEMA_OLDER;
-}
-
-static enum weir_status sqlite_plan(struct store *store, struct arena *arena, const struct store_migration **ret_migrations,
-                                    size_t *ret_count, struct weir_error *error)
-{
-    struct connection *connection;
-    int version = 0;
-    enum weir_status status = reader_of(store, &connection, error);
-    if (status == WEIR_OK) {
-        status = read_version(connection, &version, error);
-    }
-    if (status == WEIR_OK && version > SQLITE_MIGRATION_COUNT) {
-        status = refuse_newer(store, version, error);
-    }
-    if (status != WEIR_OK) {
-        return status;
-    }
-    struct store_migration *migrations = arena_allocate(arena, SQLITE_MIGRATION_COUNT * sizeof *migrations);
-    if (migrations == NULL) {
-        return error_out_of_memory(error);
-    }
-    for (int i = 0; i < SQLITE_MIGRATION_COUNT; i++) {
-        migrations[i] = (struct store_migration){.version = sqlite_migrations[i].version,
-                                                 .name = sqlite_migrations[i].name,
-                                                 .sql = sqlite_migrations[i].sql,
-                                                 .applied = sqlite_migrations[i].version <= version};
-    }
-    *ret_migrations = migrations;
-    *ret_count = SQLITE_MIGRATION_COUNT;
-    return WEIR_OK;
-}
-
-/* One migration and its number in one transaction: a crash leaves it done or not begun. */
-static enum weir_status apply(struct connection *connection, const struct named_migration *migration,
-                              struct weir_error *error)
-{
-    char mark[96];
-    (void)snprintf(mark, sizeof mark, "PRAGMA user_version=%d; PRAGMA application_id=%d;", migration->version,
-                   APPLICATION_ID);
-    enum weir_status status = connection_execute(connection, migration->sql, error);
-    if (status == WEIR_OK) {
-        status = connection_execute(connection, mark, error);
-    }
-    if (status == WEIR_OK) {
-        status = connection_set_clock(connection, false, error);
-    }
-    if (status != WEIR_OK) {
-        error_prefix(error, "migration %s", migration->name);
-    }
-    return status;
-}
-
-static enum weir_status migrate_next(struct connection *connection, const struct store *store, bool *ret_done,
-                                     struct weir_error *error)
-{
-    int version = 0;
-    enum weir_status status = connection_begin(connection, QUERY_BEGIN_IMMEDIATE, error);
-    if (status != WEIR_OK) {
-        return status;
-    }
-    status = read_version(connection, &version, error);
-    if (status == WEIR_OK && version > SQLITE_MIGRATION_COUNT) {
-        status = refuse_newer(store, version, error);
-    }
-    *ret_done = version >= SQLITE_MIGRATION_COUNT;
-    if (status == WEIR_OK) {
-        store_tell_migrated(store, version, SQLITE_MIGRATION_COUNT);
-    }
-    if (status == WEIR_OK && !*ret_done) {
-        status = apply(connection, &sqlite_migrations[version], error);
-    }
-    if (status == WEIR_OK) {
-        status = connection_run(connection, error, NULL, QUERY_COMMIT, "");
-    }
-    if (status != WEIR_OK) {
-        connection_rollback(connection);
-    }
-    return status;
-}
-
-static enum weir_status sqlite_migrate(struct store *store, int *ret_applied, struct weir_error *error)
-{
-    struct connection *connection;
-    int applied = 0;
-    bool done = false;
-    struct sqlite_store *self = sqlite_of(store);
-    enum weir_status status = write_reserve(self->file, store->deadline_us, &connection, error);
-    if (status != WEIR_OK) {
-        return status;
-    }
-    while (status == WEIR_OK && !done) {
-        status = migrate_next(connection, store, &done, error);
-        applied += status == WEIR_OK && !done;
-    }
-    write_cancel(self->file);
-    if (ret_applied != NULL) {
-        *ret_applied = applied;
-    }
-    return status;
 }
 
 /* --- backup --- */
@@ -407,8 +270,10 @@ const struct store_driver sqlite_store_driver = {
     .backup = sqlite_backup,
     .time = sqlite_time,
     .enqueue = sqlite_enqueue,
-    .claim = sqlite_claim,
-    .next_work = sqlite_next_work,
+    .role = sqlite_role,
+    .schedule = sqlite_schedule,
+    .publish_books = sqlite_publish_books,
+    .inbox = sqlite_inbox,
     .read_definition = sqlite_read_definition,
     .record = sqlite_record,
     .node_start = sqlite_node_start,

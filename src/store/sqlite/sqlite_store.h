@@ -2,7 +2,7 @@
 #ifndef WEIR_STORE_SQLITE_STORE_H
 #define WEIR_STORE_SQLITE_STORE_H
 
-#include "store/sqlite/lane_changes.h"
+#include "store/sqlite/news.h"
 #include "store/sqlite/sqlite_file.h"
 
 extern const struct store_driver sqlite_store_driver;
@@ -14,6 +14,9 @@ struct sqlite_store {
     bool read_only;
     bool create;
     struct wake *wake;
+    /* Of the scheduler: the epoch that this handle has loaded, and the last row of the news that it has read. */
+    int64_t news_epoch;
+    int64_t news_position;
     char path[];
 };
 
@@ -33,36 +36,49 @@ enum weir_status sqlite_store_enqueue_on(sqlite3 *database, const struct enqueue
 
 /* --- between the driver's files --- */
 
-/* A write transaction of the handle: the writer, the time, what it does to lanes. */
+/* A write transaction of the handle: the writer, the time, the news that it makes. */
 struct write {
     struct sqlite_store *store;
     struct connection *connection;
     int64_t now_us;
-    struct lane_changes changes;
+    struct news news;
     size_t repeated; /* record: what was on record already and changed nothing */
 };
 enum weir_status write_open(struct store *store, struct write *write, struct weir_error *error);
-/* Writes the lane changes and commits; on a failure everything is undone. */
+/* Writes the news and commits; on a failure everything is undone. */
 enum weir_status write_finish(struct write *write, struct weir_error *error);
 void write_undo(struct write *write);
 /* The handle's own reading connection, with its deadline set. */
 enum weir_status reader_of(struct store *store, struct connection **ret_connection, struct weir_error *error);
+/* One state of the store for all that is read until look_end(): changes of others are seen before or after it, never half.
+ */
+enum weir_status look_begin(struct store *store, struct connection **ret_connection, struct weir_error *error);
+void look_end(struct connection *connection);
 
 /* Adds an event row (workflow_execution_events). */
 enum weir_status event_add(struct connection *connection, const char *id, int64_t at_us, const char *event, int64_t node_id,
                            int64_t fence, const char *actor, const char *reason, const char *detail,
                            struct weir_error *error);
 enum weir_status fence_next(struct connection *connection, int64_t *ret_fence, struct weir_error *error);
-
-/* Enqueue of one request in an open transaction; shared by enqueue, enqueue_on and retry. `reuse_*`: see enqueue.c. */
-struct enqueue_context;
+/* WEIR_STALE_FENCE when the scheduler's epoch is another. */
+enum weir_status role_check(struct connection *connection, int64_t epoch, struct weir_error *error);
+enum weir_status role_read(struct connection *connection, int64_t now_us, struct role_state *ret_state,
+                           struct weir_error *error);
 
 /* The verbs of store.h, by their names there. */
+enum weir_status sqlite_require_schema(struct store *, struct weir_error *);
+enum weir_status sqlite_plan(struct store *, struct arena *, const struct store_migration **, size_t *,
+                             struct weir_error *);
+enum weir_status sqlite_migrate(struct store *, int *, struct weir_error *);
 enum weir_status sqlite_enqueue(struct store *, const struct enqueue_request *, size_t, struct enqueue_result *,
                                 struct weir_error *);
-enum weir_status sqlite_claim(struct store *, const struct claim_options *, struct arena *, struct claim_result *,
+enum weir_status sqlite_role(struct store *, const struct role_request *, struct role_state *, struct weir_error *);
+enum weir_status sqlite_schedule(struct store *, struct schedule_call *, struct arena *, struct schedule_answer *,
+                                 struct weir_error *);
+enum weir_status sqlite_publish_books(struct store *, int64_t, int64_t, const struct lane_pass *, size_t, bool *,
+                                      struct weir_error *);
+enum weir_status sqlite_inbox(struct store *, int64_t, struct inbox_position *, size_t, struct arena *, struct inbox *,
                               struct weir_error *);
-enum weir_status sqlite_next_work(struct store *, int64_t, const char *, struct next_work *, struct weir_error *);
 enum weir_status sqlite_read_definition(struct store *, int64_t, struct arena *, struct definition_text *,
                                         struct weir_error *);
 enum weir_status sqlite_take_requests(struct store *, int64_t, struct arena *, struct node_request **, size_t *,
@@ -90,17 +106,18 @@ enum weir_status sqlite_show(struct store *, const char *, json_t **, struct wei
 enum weir_status sqlite_why(struct store *, const char *, json_t **, struct weir_error *);
 enum weir_status sqlite_status(struct store *, size_t, json_t **, struct weir_error *);
 enum weir_status sqlite_check(struct store *, json_t **, struct weir_error *);
-int sqlite_wake_fd(struct store *, const char *group);
+int sqlite_wake_fd(struct store *);
 bool sqlite_wake_drain(struct store *, int64_t *);
 void sqlite_wake_close(struct sqlite_store *store);
 
-/* One row moves to the history (its status must be CLAIMED, DISPATCHED or PENDING); notes slots and counters. The caller
- * has checked fence and state. */
+/* One row moves to the history (its status must be CLAIMED, DISPATCHED or PENDING), and the news gets it. The caller has
+ * checked fence and state. */
 struct ending {
     const char *id;
     enum item_state state;
     int64_t lane_id;
     int64_t workspace_id;
+    int64_t rank;
     int phase;
     bool dispatched_first;
     const char *error_code;

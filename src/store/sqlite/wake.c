@@ -98,10 +98,9 @@ static struct wake *wake_of(struct sqlite_store *store, const struct connection 
     return store->wake;
 }
 
-int sqlite_wake_fd(struct store *store, const char *group)
+int sqlite_wake_fd(struct store *store)
 {
     struct connection *connection;
-    (void)group; /* a write to the file tells nothing of it */
     /* The log exists once somebody has opened and read the file. */
     if (reader_of(store, &connection, NULL) != WEIR_OK) {
         return -1;

@@ -31,6 +31,19 @@ static void pairs_fill_the_filter(void **state)
     assert_string_equal(filter.idempotency_key, "it=is \"so\"");
     assert_int_equal(filter.created_before_us, 86400 * MICROSECONDS_PER_SECOND);
     assert_int_equal(parse("pending_reason=workspace_at_capacity group=g id=0198c2", &filter, &error), WEIR_OK);
+    assert_int_equal(filter.retried, RETRIED_ANY);
+    assert_int_equal(parse("pending_reason=NO_SCHEDULER", &filter, &error), WEIR_OK);
+}
+
+static void retried_is_yes_or_no(void **state)
+{
+    struct execution_filter filter;
+    struct weir_error error;
+    (void)state;
+    assert_int_equal(parse("state=failed retried=no", &filter, &error), WEIR_OK);
+    assert_int_equal(filter.retried, RETRIED_NO);
+    assert_int_equal(parse("retried=Yes", &filter, &error), WEIR_OK);
+    assert_int_equal(filter.retried, RETRIED_YES);
 }
 
 static void what_is_wrong_is_named_with_what_is_right(void **state)
@@ -52,6 +65,10 @@ static void what_is_wrong_is_named_with_what_is_right(void **state)
         {"workspace=a workspace=b", "given twice", ""},
         {"state=failed state=pending", "given twice", ""},
         {"since=yesterday", "since", ""},
+        {"retried=maybe", "yes or no", "retried=no"},
+        {"retried=yes retried=no", "given twice", ""},
+        {"retry=no", "no key \"retry\"", "retried"},
+        {"pending_reason=no_schedule", "no pending_reason", "no_scheduler"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
@@ -72,6 +89,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pairs_fill_the_filter),
+        cmocka_unit_test(retried_is_yes_or_no),
         cmocka_unit_test(what_is_wrong_is_named_with_what_is_right),
     };
     arena_init(&arena, 1024 * 1024);

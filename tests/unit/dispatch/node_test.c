@@ -337,11 +337,11 @@ static void lose_the_lease(struct bench *bench)
     (void)node_heartbeat_step(bench->node);
 }
 
-static enum weir_status claim_and_wait(struct store *store, const struct claim_options *options, struct arena *arena,
-                                       struct claim_result *ret_result, struct weir_error *error)
+static enum weir_status schedule_and_wait(struct store *store, struct schedule_call *call, struct arena *arena,
+                                          struct schedule_answer *ret_answer, struct weir_error *error)
 {
-    enum weir_status status = real_driver->claim(store, options, arena, ret_result, error);
-    if (interrupted != NULL && status == WEIR_OK && ret_result->count > 0) {
+    enum weir_status status = real_driver->schedule(store, call, arena, ret_answer, error);
+    if (interrupted != NULL && status == WEIR_OK && ret_answer->claimed.count > 0) {
         struct bench *bench = interrupted;
         interrupted = NULL;
         lose_the_lease(bench);
@@ -365,7 +365,7 @@ static void a_claim_whose_answer_comes_after_the_lease_is_lost_starts_nothing(vo
     char id[UUID_TEXT_MAX];
     real_driver = bench->store->driver;
     slow_driver = *real_driver;
-    slow_driver.claim = claim_and_wait;
+    slow_driver.schedule = schedule_and_wait;
     bench->store->driver = &slow_driver;
     live_in_the_node(bench);
     start_node(bench);

@@ -99,7 +99,7 @@ static void a_loop_whose_store_could_not_be_watched_asks_for_the_watch_while_it_
     assert_int_equal(watches_to_refuse, 0);
     assert_int_equal(bench->counts[EVENT_STORE_UNWATCHED], 1);
     assert_int_equal(bench->counts[EVENT_STORE_WATCHED], 1);
-    assert_true(store_wake_fd(node->stores[LOOP_DISPATCH], node->group) >= 0);
+    assert_true(store_wake_fd(node->stores[LOOP_DISPATCH]) >= 0);
 }
 
 static int threads(void)

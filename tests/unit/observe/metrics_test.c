@@ -43,6 +43,7 @@ static void events_are_counted_under_our_names_and_the_specifications(void **sta
     metrics_event(metrics, &(struct event){.type = EVENT_STEPS_INTERRUPTED, .count = 3});
     metrics_event(metrics, &(struct event){.type = EVENT_STEPS_DEFERRED});
     metrics_event(metrics, &(struct event){.type = EVENT_STORE_UNWATCHED});
+    metrics_event(metrics, &(struct event){.type = EVENT_SCHEDULER_TAKEN, .count = 12});
     metrics_event(metrics, &(struct event){.type = EVENT_DISPATCH_FAILED, .code = "not_here"});
     metrics_event(metrics, &(struct event){.type = EVENT_BATCH_CLAIMED, .count = 7, .duration_us = 30000});
     assert_int_equal(metrics_render(metrics, &text), WEIR_OK);
@@ -56,6 +57,7 @@ static void events_are_counted_under_our_names_and_the_specifications(void **sta
     assert_line("weir_steps_interrupted_total 3");
     assert_line("weir_steps_deferred_total 1");
     assert_line("weir_store_unwatched_total 1");
+    assert_line("weir_scheduler_takeovers_total 1");
     assert_line("weir_dispatch_failures_total{code=\"not_here\"} 1");
     assert_line("queue_items_failed_total{reason=\"not_here\"} 1");
     assert_line("weir_claim_batch_size_bucket{le=\"5\"} 0");
@@ -120,12 +122,14 @@ static void too_small_a_buffer_is_an_answer(void **state)
 static void status_becomes_gauges(void **state)
 {
     (void)state;
-    json_t *status = json_pack(
-        "{s:i, s:i, s:i, s:i, s:i, s:I, s:i, s:b, s:[{s:s, s:i, s:i, s:i, s:i}], s:[{s:s, s:i, s:i}, {s:s, s:i, s:n}]}",
-        "pending", 7, "slots_used", 3, "completed", 10, "failed", 1, "cancelled", 2, "oldest_pending_age_us",
-        (json_int_t)1500000, "nodes", 2, "queue_paused", 0, "workspaces", "name", "acme", "slots_used", 1, "slots_max", 5,
-        "pending", 7, "oldest_pending_age_us", 2500000, "groups", "name", "default", "pending", 6, "oldest_pending_age_us",
-        3500000, "name", "idle", "pending", 0, "oldest_pending_age_us");
+    json_t *status =
+        json_pack("{s:i, s:i, s:i, s:i, s:i, s:I, s:i, s:b, s:{s:b, s:i, s:i},"
+                  " s:[{s:s, s:i, s:i, s:i, s:i}], s:[{s:s, s:i, s:i}, {s:s, s:i, s:n}]}",
+                  "pending", 7, "slots_used", 3, "completed", 10, "failed", 1, "cancelled", 2, "oldest_pending_age_us",
+                  (json_int_t)1500000, "nodes", 2, "queue_paused", 0, "scheduler", "is_free", 1, "epoch", 12, "lag_us",
+                  2500000, "workspaces", "name", "acme", "slots_used", 1, "slots_max", 5, "pending", 7,
+                  "oldest_pending_age_us", 2500000, "groups", "name", "default", "pending", 6, "oldest_pending_age_us",
+                  3500000, "name", "idle", "pending", 0, "oldest_pending_age_us");
     assert_non_null(status);
     assert_int_equal(metrics_render_store(status, &text), WEIR_OK);
     assert_line("weir_oldest_pending_age_seconds 1.5");
@@ -133,6 +137,9 @@ static void status_becomes_gauges(void **state)
     assert_line("weir_ended_executions_total{status=\"FAILED\"} 1");
     assert_line("weir_ended_executions_total{status=\"CANCELLED\"} 2");
     assert_line("weir_nodes 2");
+    assert_line("weir_scheduler_is_free 1");
+    assert_line("weir_scheduler_epoch 12");
+    assert_line("weir_scheduler_lag_seconds 2.5");
     assert_line("weir_workspace_active{workspace=\"acme\"} 1");
     assert_line("weir_workspace_limit{workspace=\"acme\"} 5");
     assert_line("weir_workspace_pending{workspace=\"acme\"} 7");

@@ -21,6 +21,7 @@ SELECT EXISTS (SELECT 1 FROM pg_catalog.pg_namespace n WHERE n.nspname = :'schem
   EXISTS (SELECT 1 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
     WHERE n.nspname = :'schema');
 
+-- The numbered schema files that are applied; the row of version 0 names the checksum of the functions and views.
 -- name: list_applied
 SELECT version, name FROM :schema.schema_migrations ORDER BY version;
 
@@ -64,6 +65,17 @@ CREATE TABLE :schema.schema_migrations (
 
 -- name: note_applied
 INSERT INTO :schema.schema_migrations (version, name, program) VALUES ($1, $2, $3);
+
+-- $1 checksum, $2 program
+-- name: note_functions
+INSERT INTO :schema.schema_migrations AS m (version, name, program) VALUES (0, $1, $2)
+ON CONFLICT (version) DO UPDATE SET name = excluded.name, program = excluded.program, applied_at = clock_timestamp();
+
+-- name: forget_functions
+DELETE FROM :schema.schema_migrations WHERE version = 0;
+
+-- name: defer_function_checks
+SET LOCAL check_function_bodies = off;
 
 -- name: find_role
 SELECT 1 FROM pg_catalog.pg_roles WHERE rolname = $1;

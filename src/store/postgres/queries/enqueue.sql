@@ -1,4 +1,4 @@
--- Enqueue: the functions of create_enqueue and add_definition_group.
+-- Enqueue.
 
 -- $1 ids, $2 which of them were given, $3 workspaces, $4 workflows, $5 params, $6 keys, $7 groups, $8 priorities, $9 run_at (0 = now),
 -- $10 groups where neither $7 nor the definition names one
@@ -8,12 +8,12 @@ FROM :schema.enqueue_set($1, $2, $3, $4, $5, $6, $7, $8, ARRAY(SELECT nullif(u.r
                                                           ORDER BY u.place), $10) e
 ORDER BY e.place;
 
--- The same for one request whose id was not given. $8 run_at (NULL = now), $9 the group where neither $6 nor the definition names one,
--- $10 whether nodes see it before it is on disk; then `flush` must follow in the same server process.
+-- The same for one request. $2 whether the id was given, $9 run_at (NULL = now), $10 the group where neither $7 nor the definition names
+-- one, $11 whether nodes see it before it is on disk; then `flush` must follow in the same server process.
 -- name: enqueue_one
 SELECT e.status, e.id, e.duplicate, e.message, e.hint, :schema.store_time(), pg_backend_pid(),
-       CASE WHEN $10 THEN set_config('synchronous_commit', 'off', true) END
-FROM :schema.enqueue_one($1, $2, $3, $4, $5, $6, $7, $8, $9) e;
+       CASE WHEN $11 THEN set_config('synchronous_commit', 'off', true) END
+FROM :schema.enqueue_one($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) e;
 
 -- Its transaction writes to the log, so its commit waits for the disk, and with it all that was committed before.
 -- name: flush

@@ -2,34 +2,46 @@
 
 -- A process that stands up again after a lost lease keeps what an operator wants of it. Nodes that are long gone and recovered are
 -- forgotten (nFlow keeps them for a year). $1 name, $2 group, $3 host, $4 boot id, $5 pid, $6 keeper's pid, $7 version, $8 engine,
--- $9 lease, $10 how long rows are kept, $11 is outlived, $12 aside
+-- $9 lease, $10 how long rows are kept, $11 is outlived, $12 aside, $13 capacity
 -- name: start_node
 WITH forgotten AS (
     DELETE FROM :schema.nodes n WHERE n.recovered_at IS NOT NULL AND n.recovered_at < :schema.store_time() - $10
 ), made AS (
     INSERT INTO :schema.executor_groups (name)
     SELECT $2 WHERE NOT EXISTS (SELECT 1 FROM :schema.executor_groups g WHERE g.name = $2) ON CONFLICT DO NOTHING
+), started AS (
+    INSERT INTO :schema.nodes (name, executor_group, host, boot_id, pid, keeper_pid, version, engine, is_outlived, lease, started_at,
+                               active_at, expires_at, aside, capacity, wish)
+    SELECT $1, $2, $3, $4, $5, $6, $7, $8, $11, $9, t.now_us, t.now_us, t.now_us + $9, $12, $13,
+           coalesce((SELECT CASE WHEN n.stopped_at IS NULL THEN n.wish END FROM :schema.nodes n
+                     WHERE n.name = $1 AND n.executor_group = $2 AND n.boot_id = $4 AND n.pid = $5 ORDER BY n.id DESC LIMIT 1), 'run')
+    FROM (SELECT :schema.store_time() AS now_us) t
+    RETURNING id, started_at
+), feed AS (
+    INSERT INTO :schema.news (at, kind, node_id) SELECT s.started_at, 8, s.id FROM started s
 )
-INSERT INTO :schema.nodes (name, executor_group, host, boot_id, pid, keeper_pid, version, engine, is_outlived, lease, started_at,
-                           active_at, expires_at, aside, wish)
-SELECT $1, $2, $3, $4, $5, $6, $7, $8, $11, $9, t.now_us, t.now_us, t.now_us + $9, $12,
-       coalesce((SELECT CASE WHEN n.stopped_at IS NULL THEN n.wish END FROM :schema.nodes n
-                 WHERE n.name = $1 AND n.executor_group = $2 AND n.boot_id = $4 AND n.pid = $5 ORDER BY n.id DESC LIMIT 1), 'run')
-FROM (SELECT :schema.store_time() AS now_us) t
-RETURNING id;
+SELECT s.id, :schema.notify_news() FROM started s;
 
 -- The answer tells what recovery wants to know of the other nodes of the group, so that nobody asks for it: a row for each that
 -- is lost (first), and for each that lives on the same machine; at least one row. $1 node, $2 engine reachable, $3 running,
--- $4 stuck, $5 at most so many rows, $6 the engine's last error, $7 its keeper, $8 aside. Index: nodes_unrecovered.
+-- $4 stuck, $5 at most so many rows, $6 the engine's last error, $7 its keeper, $8 aside, $9 capacity. News only when the node accepts
+-- more or less than its last heartbeat said: less is an act (7), so that the scheduler assigns nothing to it that it has not read.
+-- Index: nodes_unrecovered.
 -- name: beat_node
 WITH beat AS (
     UPDATE :schema.nodes n
     SET active_at = t.now_us, expires_at = t.now_us + n.lease, engine_reachable = $2, running = $3, stuck = $4,
-        engine_error = $6, keeper_pid = $7, aside = $8,
+        engine_error = $6, keeper_pid = $7, aside = $8, capacity = $9,
         engine_unreachable_at = CASE WHEN NOT $2 THEN coalesce(n.engine_unreachable_at, t.now_us) END
-    FROM (SELECT :schema.store_time() AS now_us OFFSET 0) t
-    WHERE n.id = $1 AND n.dead_at IS NULL AND n.stopped_at IS NULL
-    RETURNING n.id, n.wish, n.active_at, n.executor_group, n.boot_id
+    FROM (SELECT :schema.store_time() AS now_us OFFSET 0) t, :schema.nodes o
+    WHERE n.id = $1 AND n.dead_at IS NULL AND n.stopped_at IS NULL AND o.id = $1
+    RETURNING n.id, n.wish, n.active_at, n.executor_group, n.boot_id,
+              CASE WHEN o.expires_at > t.now_us AND o.engine_reachable AND o.aside IS NULL THEN o.capacity ELSE 0 END AS old_room,
+              CASE WHEN $2 AND $8::text IS NULL THEN $9 ELSE 0 END AS new_room
+), feed AS (
+    INSERT INTO :schema.news (at, kind, node_id, workspaces)
+    SELECT b.active_at, CASE WHEN b.new_room < b.old_room THEN 7 ELSE 8 END, b.id, '{}' FROM beat b WHERE b.new_room <> b.old_room
+    RETURNING :schema.notify_news()
 ), others AS (
     SELECT o.id, o.pid, o.keeper_pid, o.dead_at IS NOT NULL OR o.stopped_at IS NOT NULL OR o.expires_at <= b.active_at AS lost,
            o.boot_id = b.boot_id AS is_here
@@ -46,7 +58,17 @@ ORDER BY o.lost DESC NULLS LAST, o.id LIMIT $5;
 SELECT :schema.stop_node($1, $2, $3);
 
 -- name: wish_node
-UPDATE :schema.nodes n SET wish = $2 WHERE (n.name = $1 OR n.id::text = $1) AND n.stopped_at IS NULL AND n.dead_at IS NULL;
+WITH wished AS (
+    UPDATE :schema.nodes n SET wish = $2
+    FROM :schema.nodes o
+    WHERE o.id = n.id AND (n.name = $1 OR n.id::text = $1) AND n.stopped_at IS NULL AND n.dead_at IS NULL
+    RETURNING n.id, o.wish AS old_wish
+), feed AS (
+    INSERT INTO :schema.news (at, kind, node_id, workspaces)
+    SELECT :schema.store_time(), CASE $2 WHEN 'run' THEN 8 ELSE 7 END, w.id, '{}' FROM wished w WHERE w.old_wish <> $2
+    RETURNING :schema.notify_news()
+)
+SELECT count(*), (SELECT count(*) FROM feed) FROM wished;
 
 -- name: live_node_names
 SELECT n.name FROM :schema.nodes n WHERE n.recovered_at IS NULL AND n.stopped_at IS NULL AND n.dead_at IS NULL ORDER BY n.id LIMIT 100;
@@ -69,7 +91,7 @@ SELECT q.id, q.fence FROM :schema.workflow_execution_queue q
 WHERE q.phase = 2 AND q.node_id > 0 AND q.status = 'CLAIMED' AND q.claimed_at <= :schema.store_time() - $2
   AND ($1 = 0 OR q.node_id = $1
        OR NOT EXISTS (SELECT 1 FROM :schema.nodes n WHERE n.id = q.node_id AND n.dead_at IS NULL AND n.stopped_at IS NULL))
-  AND ($3::text IS NULL OR EXISTS (SELECT 1 FROM :schema.lanes l WHERE l.id = q.lane_id AND l.executor_group = $3))
+  AND ($3::text IS NULL OR EXISTS (SELECT 1 FROM :schema.executor_groups g WHERE g.id = q.lane_id >> 32 AND g.name = $3))
 LIMIT $4;
 
 -- $1 group or NULL, $2 nodes whose processes are gone, $3 $4 stale claims, $5 most handovers, $6 limit

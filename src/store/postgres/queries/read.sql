@@ -8,7 +8,7 @@ SET LOCAL jit = off;
 
 -- The executions of a page, newest first. $1 ids below, $2 ids from, $3 ids up to, $4 workspace or NULL, $5 state bits, $6 workflow or
 -- NULL, $7 group or NULL, $8 error code or NULL, $9 idempotency key or NULL, $10 created since, $11 created before, $12 finished
--- before, $13 limit.
+-- before, $13 limit, $14 retried.
 -- name: page_of_executions
 SELECT e.id, e.workspace, e.workflow, e.version, e.status, e.pending_reason, e.priority, :schema.rfc3339(e.run_at) AS run_at,
        e.attempts, e.deferrals, e.handovers, e.execution_id, e.node, e.fence, e.error_code, e.error,
@@ -16,18 +16,18 @@ SELECT e.id, e.workspace, e.workflow, e.version, e.status, e.pending_reason, e.p
        :schema.rfc3339(e.dispatched_at) AS dispatched_at, :schema.rfc3339(e.finished_at) AS finished_at, e.executor_group,
        e.idempotency_key, e.retry_of
 FROM :schema.executions e
-WHERE e.id = ANY (ARRAY(SELECT c.id FROM :schema.choose_executions($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) c(id)))
+WHERE e.id = ANY (ARRAY(SELECT c.id FROM :schema.choose_executions($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) c(id)))
 ORDER BY e.id DESC;
 
--- The same choice, counted up to the limit. $14 pending_reason or NULL.
+-- The same choice, counted up to the limit. $15 pending_reason or NULL.
 -- name: count_executions
 WITH chosen AS MATERIALIZED (
-    SELECT c.id FROM :schema.choose_executions($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) c(id)
+    SELECT c.id FROM :schema.choose_executions($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) c(id)
 )
 SELECT (SELECT count(*) FROM chosen),
-       CASE WHEN $14 IS NULL THEN (SELECT count(*) FROM chosen)
+       CASE WHEN $15 IS NULL THEN (SELECT count(*) FROM chosen)
             ELSE (SELECT count(*) FROM :schema.executions e
-                  WHERE e.id = ANY (ARRAY(SELECT c.id FROM chosen c)) AND e.pending_reason = $14) END;
+                  WHERE e.id = ANY (ARRAY(SELECT c.id FROM chosen c)) AND e.pending_reason = $15) END;
 
 -- Whose id begins like that: at most two. $1 the first possible id, $2 the last one.
 -- name: ids_that_begin
@@ -38,7 +38,7 @@ SELECT i.id FROM (
 ORDER BY i.id LIMIT 2;
 
 -- name: read_execution
-SELECT :schema.execution_json(e) FROM :schema.executions e WHERE e.id = $1;
+SELECT e.json FROM (SELECT :schema.execution_json($1) AS json) e WHERE e.json IS NOT NULL;
 
 -- name: read_event_rows
 SELECT e.execution_id, :schema.rfc3339(e.at) AS at, e.event, e.node, e.fence, e.actor, e.reason, e.detail, e.attempt
@@ -48,7 +48,7 @@ FROM :schema.execution_events e WHERE e.execution_id = $1;
 SELECT s.step, s.status, s.attempt, s.failures, s.exit_code, s.error_code, s.error, :schema.rfc3339(s.due_at) AS due_at,
        :schema.rfc3339(s.started_at) AS started_at, :schema.rfc3339(s.finished_at) AS finished_at,
        (SELECT n.name FROM :schema.nodes n WHERE n.id = s.node_id) AS node, s.fence, s.output, s.variables
-FROM :schema.workflow_node_executions s WHERE s.execution_id = $1 ORDER BY s.started_at, s.step;
+FROM :schema.execution_steps s WHERE s.execution_id = $1 ORDER BY s.started_at, s.step;
 
 -- name: read_attempt_rows
 SELECT a.step, a.attempt, a.status, a.exit_code, a.error_code, a.error, :schema.rfc3339(a.started_at) AS started_at,
@@ -60,10 +60,11 @@ SELECT params FROM :schema.execution_params WHERE id = $1;
 
 -- Lists by name: $1 one name or NULL, $2 behind this cursor, $3 limit.
 -- name: list_workspaces
-SELECT w.name, w.plan, w.slots_used, w.slots_max, w.max_concurrent, w.weight, w.paused,
-       coalesce((SELECT sum(b.runnable + b.waiting)::bigint FROM :schema.lane_books b WHERE b.workspace_id = w.id), 0) AS pending,
-       w.completed, w.failed, w.cancelled, :schema.rfc3339(w.created_at) AS created_at
-FROM :schema.workspaces w WHERE ($1 IS NULL OR w.name = $1) AND w.name > $2 ORDER BY w.name LIMIT $3;
+SELECT w.name, w.plan, coalesce(b.held, 0) AS slots_used, w.slots_max, w.max_concurrent, w.weight, w.paused,
+       coalesce(b.runnable + b.waiting, 0) AS pending, coalesce(b.completed, 0) AS completed, coalesce(b.failed, 0) AS failed,
+       coalesce(b.cancelled, 0) AS cancelled, :schema.rfc3339(w.created_at) AS created_at
+FROM :schema.workspaces w LEFT JOIN :schema.workspace_books b ON b.workspace_id = w.id
+WHERE ($1 IS NULL OR w.name = $1) AND w.name > $2 ORDER BY w.name LIMIT $3;
 
 -- name: list_plans
 SELECT p.name, p.max_concurrent, p.weight, (SELECT count(*) FROM :schema.workspaces w WHERE w.plan = p.name) AS workspaces
@@ -86,6 +87,7 @@ SELECT n.id, n.name, n.executor_group, n.host, n.pid, n.version, n.engine, n.eng
             WHEN n.wish = 'drain' THEN 'draining' WHEN n.wish = 'pause' THEN 'paused' ELSE coalesce(n.aside, 'alive') END AS state,
        n.graceful, n.running, n.stuck,
        (SELECT count(*) FROM :schema.workflow_execution_queue q WHERE q.phase = 2 AND q.node_id = n.id) AS holds,
+       EXISTS (SELECT 1 FROM :schema.scheduler s WHERE s.node_id = n.id) AS schedules,
        :schema.rfc3339(n.started_at) AS started, :schema.rfc3339(n.active_at) AS active, :schema.rfc3339(n.expires_at) AS expires,
        :schema.rfc3339(n.stopped_at) AS stopped, :schema.rfc3339(n.recovered_at) AS recovered,
        n.boot_id, n.keeper_pid, lpad(n.id::text, 20, '0') AS cursor_key
@@ -106,11 +108,22 @@ SELECT g.name, g.paused FROM :schema.executor_groups g WHERE ($1 IS NULL OR g.na
 -- name: why_living
 SELECT :schema.why_living($1), :schema.place_of($1);
 
--- The counters, from lanes, wake-ups, workspaces and nodes; of the queue only indexes. $1 how many workspaces, $2 how many of the
--- waiting rows are looked at: beyond it a row that backs off counts as scheduled; $3 how many executor groups.
+-- The counters, from the books and the news; of the queue only indexes. The books lag behind the oldest news that they lack. $1 how many
+-- workspaces, $2 how many of the waiting rows are read: beyond it a row that backs off counts as scheduled; $3 how many groups.
 -- name: status
 WITH books AS MATERIALIZED (SELECT * FROM :schema.lane_books),
+usage AS MATERIALIZED (
+    SELECT b.workspace_id, sum(b.runnable + b.waiting)::bigint AS pending, sum(b.waiting)::bigint AS waiting, sum(b.held)::bigint AS held,
+           sum(b.completed)::bigint AS completed, sum(b.failed)::bigint AS failed, sum(b.cancelled)::bigint AS cancelled
+    FROM books b GROUP BY b.workspace_id
+),
 now AS MATERIALIZED (SELECT :schema.store_time() AS us),
+role AS MATERIALIZED (
+    SELECT s.*, s.node_id <> 0 AND s.expires_at > s.now_us AS scheduled,
+           coalesce(s.now_us - (SELECT f.at FROM :schema.news f WHERE f.lanes IS NOT NULL ORDER BY f.xid, f.seq LIMIT 1), 0) AS lag_us,
+           (SELECT r.why FROM :schema.scheduler r WHERE r.partition = 0) AS why
+    FROM :schema.role_state() s
+),
 backing_off AS (
     SELECT count(*) AS n FROM (SELECT q.due_at, q.run_at FROM :schema.workflow_execution_queue q WHERE q.phase = 1
                                ORDER BY q.due_at LIMIT $2) f
@@ -118,18 +131,19 @@ backing_off AS (
 ),
 reasons AS (
     SELECT :schema.lane_reason(w.paused, s.queue_paused OR g.paused, a.executor_group IS NOT NULL, a.engine_reachable,
-                               w.slots_used >= w.slots_max) AS reason, b.runnable AS n
-    FROM books b JOIN :schema.workspaces w ON w.id = b.workspace_id JOIN :schema.executor_groups g ON g.id = b.group_id
-    CROSS JOIN :schema.store_state s LEFT JOIN :schema.served_groups a ON a.executor_group = g.name
+                               r.scheduled, u.held >= w.slots_max) AS reason, b.runnable AS n
+    FROM books b JOIN usage u ON u.workspace_id = b.workspace_id CROSS JOIN :schema.store_state s CROSS JOIN role r
+    LEFT JOIN :schema.workspaces w ON w.id = b.workspace_id LEFT JOIN :schema.executor_groups g ON g.id = b.group_id
+    LEFT JOIN :schema.served_groups a ON a.executor_group = g.name
     WHERE b.runnable > 0
     UNION ALL SELECT 'backing_off', f.n FROM backing_off f
     UNION ALL SELECT 'scheduled', (SELECT coalesce(sum(b.waiting), 0) FROM books b) - f.n FROM backing_off f
     UNION ALL SELECT 'handed_over', count(*) FROM :schema.workflow_execution_queue q WHERE q.phase = 2 AND q.node_id = 0
 ),
 totals AS (
-    SELECT coalesce(sum(w.slots_used), 0) AS slots_used, coalesce(sum(w.completed), 0) AS completed,
-           coalesce(sum(w.failed), 0) AS failed, coalesce(sum(w.cancelled), 0) AS cancelled, count(*) AS workspace_count
-    FROM :schema.workspaces w
+    SELECT coalesce(sum(u.held), 0) AS slots_used, coalesce(sum(u.completed), 0) AS completed, coalesce(sum(u.failed), 0) AS failed,
+           coalesce(sum(u.cancelled), 0) AS cancelled, (SELECT count(*) FROM :schema.workspaces) AS workspace_count
+    FROM usage u
 ),
 live AS (
     SELECT count(*) AS nodes, coalesce(sum(n.running), 0) AS running, coalesce(sum(n.stuck), 0) AS stuck,
@@ -138,15 +152,19 @@ live AS (
     WHERE n.recovered_at IS NULL AND n.stopped_at IS NULL AND n.dead_at IS NULL AND n.expires_at > (SELECT us FROM now)
 ),
 pressed AS (
-    SELECT w.*, coalesce(b.pending, 0) AS pending, coalesce(b.waiting, 0) AS waiting
-    FROM :schema.workspaces w
-    LEFT JOIN (SELECT k.workspace_id, sum(k.runnable + k.waiting) AS pending, sum(k.waiting) AS waiting FROM books k
-               GROUP BY k.workspace_id) b ON b.workspace_id = w.id
-    ORDER BY coalesce(b.pending, 0) * 1.0 / w.slots_max DESC, w.name LIMIT $1
+    SELECT w.id, w.name, w.plan, w.slots_max, w.paused, coalesce(u.held, 0) AS slots_used, coalesce(u.pending, 0) AS pending,
+           coalesce(u.waiting, 0) AS waiting, coalesce(u.completed, 0) AS completed, coalesce(u.failed, 0) AS failed,
+           coalesce(u.cancelled, 0) AS cancelled
+    FROM :schema.workspaces w LEFT JOIN usage u ON u.workspace_id = w.id
+    ORDER BY coalesce(u.pending, 0) * 1.0 / w.slots_max DESC, w.name LIMIT $1
 )
 SELECT json_build_object(
     'pending', (SELECT coalesce(sum(b.runnable + b.waiting), 0) FROM books b), 'slots_used', t.slots_used, 'completed', t.completed,
     'failed', t.failed, 'cancelled', t.cancelled, 'workspace_count', t.workspace_count,
+    'scheduler', (SELECT json_build_object(
+        'node', CASE WHEN r.node_id <> 0 THEN r.node END, 'node_id', nullif(r.node_id, 0), 'epoch', r.epoch,
+        'since', :schema.rfc3339(nullif(r.since, 0)), 'expires', CASE WHEN r.node_id <> 0 THEN :schema.rfc3339(r.expires_at) END,
+        'lag_us', greatest(r.lag_us, 0), 'takeovers_hour', r.takeovers_hour, 'is_free', r.is_free, 'why', r.why) FROM role r),
     'queue_paused', (SELECT s.queue_paused FROM :schema.store_state s WHERE s.id = 1),
     'nodes', l.nodes, 'running', l.running, 'stuck', l.stuck, 'engine_reachable', l.engine_reachable,
     'engine_error', :schema.engine_error(NULL),

@@ -1,4 +1,4 @@
--- Plans, workspaces, pauses, definitions: the functions of 0005_create_settings.sql.
+-- Plans, workspaces, pauses, definitions.
 
 -- name: change_plan
 SELECT :schema.change_plan($1, $2, $3);

@@ -38,5 +38,12 @@ PRAGMA data_version;
 -- name: read_schema_version
 PRAGMA user_version;
 
+-- The checksum of the views in this file.
+-- name: read_views
+SELECT views FROM store_state WHERE id = 1;
+
+-- name: note_views
+UPDATE store_state SET views = ?1 WHERE id = 1;
+
 -- name: page_size
 PRAGMA page_size;

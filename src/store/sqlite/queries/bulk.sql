@@ -8,8 +8,8 @@ UPDATE workflow_execution_queue SET phase = 0, due_at = NULL WHERE id = ?1 AND p
 
 -- What a retry copies.
 -- name: read_ended
-SELECT h.status, h.workspace_id, h.definition_id, l.executor_group, h.priority, h.idempotency_key, p.params
-FROM workflow_executions h JOIN lanes l ON l.id = h.lane_id LEFT JOIN execution_params p ON p.id = h.id WHERE h.id = ?1;
+SELECT h.status, h.workspace_id, h.definition_id, g.name, h.priority, h.idempotency_key, p.params
+FROM workflow_executions h JOIN executor_groups g ON g.id = h.lane_id >> 32 LEFT JOIN execution_params p ON p.id = h.id WHERE h.id = ?1;
 
 -- name: find_retry
 SELECT id FROM workflow_execution_queue WHERE retry_of = ?1 UNION ALL SELECT id FROM workflow_executions WHERE retry_of = ?1;

@@ -1,4 +1,4 @@
--- Enqueue. Hot: one insert with two indexes per item; lanes and workspaces are written once per set.
+-- Enqueue. Hot: one insert with two indexes per item, and one row of news per set.
 
 -- name: find_workspace
 SELECT id, paused FROM workspaces WHERE name = ?1;
@@ -22,16 +22,11 @@ SELECT 1 FROM workflow_definitions WHERE name = ?1 LIMIT 1;
 -- name: workflow_names
 SELECT DISTINCT name FROM workflow_definitions WHERE workspace_id IN (?1, 0) LIMIT 1000;
 
--- name: find_lane
-SELECT id FROM lanes WHERE workspace_id = ?1 AND executor_group = ?2 AND limit_key = '';
+-- name: find_group
+SELECT id FROM executor_groups WHERE name = ?1;
 
 -- name: insert_group
 INSERT INTO executor_groups (name) VALUES (?1) ON CONFLICT DO NOTHING;
-
--- name: insert_lane
-INSERT INTO lanes (executor_group, workspace_id, pass)
-SELECT ?2, ?1, pass FROM executor_groups WHERE name = ?2
-RETURNING id;
 
 -- name: find_key
 SELECT k.execution_id,

@@ -3,8 +3,8 @@
 -- A process that stands up again after a lost lease keeps what an operator wants of it.
 -- name: insert_node
 INSERT INTO nodes (name, executor_group, host, boot_id, pid, keeper_pid, version, engine, is_outlived, lease, started_at, active_at,
-                   expires_at, aside, wish)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?11, ?9, ?10, ?10, ?10 + ?9, ?12,
+                   expires_at, aside, capacity, wish)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?11, ?9, ?10, ?10, ?10 + ?9, ?12, ?13,
         coalesce((SELECT CASE WHEN n.stopped_at IS NULL THEN n.wish END FROM nodes n
                   WHERE n.name = ?1 AND n.executor_group = ?2 AND n.boot_id = ?4 AND n.pid = ?5 ORDER BY n.id DESC LIMIT 1), 'run'))
 RETURNING id;
@@ -18,9 +18,13 @@ DELETE FROM nodes WHERE recovered_at IS NOT NULL AND recovered_at < ?1;
 SELECT 1 FROM nodes
 WHERE (recovered_at IS NULL AND stopped_at IS NULL AND dead_at IS NULL AND expires_at > ?1) OR (boot_id = ?2 AND pid = ?3) LIMIT 1;
 
+-- What the scheduler counts on, before a heartbeat changes it.
+-- name: room_of_node
+SELECT capacity, aside IS NULL AND engine_reachable FROM nodes WHERE id = ?1;
+
 -- name: beat_node
 UPDATE nodes SET active_at = ?2, expires_at = ?2 + lease, engine_reachable = ?3, running = ?4, stuck = ?5,
-    engine_error = ?6, keeper_pid = ?7, aside = ?8,
+    engine_error = ?6, keeper_pid = ?7, aside = ?8, capacity = ?9,
     engine_unreachable_at = CASE WHEN NOT ?3 THEN coalesce(engine_unreachable_at, ?2) END
 WHERE id = ?1 AND dead_at IS NULL AND stopped_at IS NULL
 RETURNING wish, (SELECT queue_paused FROM store_state WHERE id = 1)
@@ -57,20 +61,20 @@ SELECT id FROM nodes
 WHERE recovered_at IS NULL AND (dead_at IS NOT NULL OR stopped_at IS NOT NULL) AND (?1 IS NULL OR executor_group = ?1)
 ORDER BY id LIMIT 100;
 
--- The last but one column: whether the death of its node is one of its own. Index: queue_held.
+-- The fifth column: whether the death of its node is one of its own. Index: queue_held, all of it.
 -- name: items_of_node
 SELECT id, fence, handovers_counted, steps_ended,
-       NOT EXISTS (SELECT 1 FROM nodes n WHERE n.id = node_id AND n.is_outlived), node_id
+       NOT EXISTS (SELECT 1 FROM nodes n WHERE n.id = node_id AND n.is_outlived), node_id, lane_id
 FROM workflow_execution_queue WHERE phase = 2 AND node_id = ?1 LIMIT ?2;
 
 -- The safety net of the specification: CLAIMED for too long, by ?4 itself, or by a node that does not live; ?4 = 0: by any.
 -- ?1 before when, ?2 limit, ?3 group or NULL. Index: queue_held.
 -- name: stale_items
-SELECT id, fence, handovers_counted, steps_ended, 0, node_id FROM workflow_execution_queue
+SELECT id, fence, handovers_counted, steps_ended, 0, node_id, lane_id FROM workflow_execution_queue
 WHERE phase = 2 AND node_id > 0 AND status = 'CLAIMED' AND claimed_at <= ?1
   AND (?4 = 0 OR node_id = ?4
        OR NOT EXISTS (SELECT 1 FROM nodes n WHERE n.id = node_id AND n.dead_at IS NULL AND n.stopped_at IS NULL))
-  AND (?3 IS NULL OR EXISTS (SELECT 1 FROM lanes l WHERE l.id = lane_id AND l.executor_group = ?3)) LIMIT ?2;
+  AND (?3 IS NULL OR lane_id >> 32 = (SELECT g.id FROM executor_groups g WHERE g.name = ?3)) LIMIT ?2;
 
 -- How many of its steps have ended, and which run under the claim ?2. Index: its primary key.
 -- name: steps_at_handover
@@ -102,9 +106,6 @@ UPDATE shedlock SET lock_until = max(?2, locked_at + ?3) WHERE name = ?1 AND loc
 -- name: free_lock
 UPDATE shedlock SET lock_until = ?2 WHERE name = ?1 AND lock_until > ?2;
 
--- name: lock_holder
-SELECT locked_by FROM shedlock WHERE name = ?1;
-
 -- name: lock_is_held
 SELECT 1 FROM shedlock WHERE name = ?1 AND lock_until > ?2 AND locked_by <> ?3;
 
@@ -112,10 +113,10 @@ SELECT 1 FROM shedlock WHERE name = ?1 AND lock_until > ?2 AND locked_by <> ?3;
 -- name: needs_recovery
 SELECT EXISTS (SELECT 1 FROM nodes WHERE recovered_at IS NULL AND (?2 IS NULL OR executor_group = ?2)
                  AND (dead_at IS NOT NULL OR stopped_at IS NOT NULL OR expires_at <= ?1))
-    OR EXISTS (SELECT 1 FROM workflow_execution_queue WHERE phase = 2 AND node_id > 0 AND status = 'CLAIMED' AND claimed_at <= ?3
+    OR EXISTS (SELECT 1 FROM workflow_execution_queue WHERE ?3 > 0 AND phase = 2 AND node_id > 0 AND status = 'CLAIMED' AND claimed_at <= ?3
                  AND (?4 = 0 OR node_id = ?4
                       OR NOT EXISTS (SELECT 1 FROM nodes n WHERE n.id = node_id AND n.dead_at IS NULL AND n.stopped_at IS NULL))
-                 AND (?2 IS NULL OR EXISTS (SELECT 1 FROM lanes l WHERE l.id = lane_id AND l.executor_group = ?2)));
+                 AND (?2 IS NULL OR lane_id >> 32 = (SELECT g.id FROM executor_groups g WHERE g.name = ?2)));
 
 -- A node that stops: never started goes back as it came, running work keeps its slot and is taken over.
 -- name: give_back_held

@@ -7,13 +7,8 @@ SELECT * FROM executions WHERE id = ?1;
 SELECT * FROM execution_events WHERE execution_id = ?1;
 
 -- name: read_step_rows
-SELECT step, status, attempt, failures, exit_code, error_code, error,
-       strftime('%Y-%m-%dT%H:%M:%S', due_at / 1000000, 'unixepoch') || printf('.%06dZ', due_at % 1000000) AS due_at,
-       strftime('%Y-%m-%dT%H:%M:%S', started_at / 1000000, 'unixepoch') || printf('.%06dZ', started_at % 1000000) AS started_at,
-       strftime('%Y-%m-%dT%H:%M:%S', finished_at / 1000000, 'unixepoch') || printf('.%06dZ', finished_at % 1000000) AS finished_at,
-       (SELECT n.name FROM nodes n WHERE n.id = node_id) AS node, fence, CAST(output AS TEXT) AS output,
-       CAST(variables AS TEXT) AS variables
-FROM workflow_node_executions WHERE execution_id = ?1 ORDER BY started_at, step;
+SELECT step, status, attempt, failures, exit_code, error_code, error, due_at, started_at, finished_at, node, fence, output, variables
+FROM execution_steps WHERE execution_id = ?1 ORDER BY started_at, step;
 
 -- name: read_attempt_rows
 SELECT step, attempt, status, exit_code, error_code, error,
@@ -23,10 +18,18 @@ SELECT step, attempt, status, exit_code, error_code, error,
 FROM workflow_node_attempts WHERE execution_id = ?1 ORDER BY step, attempt;
 
 -- name: list_workspaces
-SELECT name, plan, slots_used, slots_max, max_concurrent, weight, json(CASE paused WHEN 1 THEN 'true' ELSE 'false' END) AS paused,
-       pending, completed, failed, cancelled,
-       strftime('%Y-%m-%dT%H:%M:%S', created_at / 1000000, 'unixepoch') || printf('.%06dZ', created_at % 1000000) AS created_at
-FROM workspaces WHERE (?1 IS NULL OR name = ?1) AND name > ?2 ORDER BY name LIMIT ?3;
+WITH c AS MATERIALIZED (
+    SELECT workspace_id, sum(held) AS held, sum(runnable + waiting) AS pending, sum(completed) AS completed, sum(failed) AS failed,
+           sum(cancelled) AS cancelled
+    FROM lane_counters GROUP BY workspace_id
+)
+SELECT w.name AS name, w.plan AS plan, coalesce(c.held, 0) AS slots_used, w.slots_max AS slots_max,
+       w.max_concurrent AS max_concurrent, w.weight AS weight, json(CASE w.paused WHEN 1 THEN 'true' ELSE 'false' END) AS paused,
+       coalesce(c.pending, 0) AS pending, coalesce(c.completed, 0) AS completed, coalesce(c.failed, 0) AS failed,
+       coalesce(c.cancelled, 0) AS cancelled,
+       strftime('%Y-%m-%dT%H:%M:%S', w.created_at / 1000000, 'unixepoch') || printf('.%06dZ', w.created_at % 1000000) AS created_at
+FROM workspaces w LEFT JOIN c ON c.workspace_id = w.id
+WHERE (?1 IS NULL OR w.name = ?1) AND w.name > ?2 ORDER BY w.name LIMIT ?3;
 
 -- name: list_plans
 SELECT name, max_concurrent, weight, (SELECT count(*) FROM workspaces w WHERE w.plan = p.name) AS workspaces
@@ -54,6 +57,7 @@ SELECT n.id AS id, n.name AS name, n.executor_group AS executor_group, n.host AS
        CASE WHEN n.graceful IS NOT NULL THEN json(CASE n.graceful WHEN 1 THEN 'true' ELSE 'false' END) END AS graceful,
        n.running AS running, n.stuck AS stuck,
        (SELECT count(*) FROM workflow_execution_queue q WHERE q.phase = 2 AND q.node_id = n.id) AS holds,
+       json(CASE WHEN n.id = (SELECT r.node_id FROM scheduler r) THEN 'true' ELSE 'false' END) AS schedules,
        strftime('%Y-%m-%dT%H:%M:%S', n.started_at / 1000000, 'unixepoch') || printf('.%06dZ', n.started_at % 1000000) AS started,
        strftime('%Y-%m-%dT%H:%M:%S', n.active_at / 1000000, 'unixepoch') || printf('.%06dZ', n.active_at % 1000000) AS active,
        strftime('%Y-%m-%dT%H:%M:%S', n.expires_at / 1000000, 'unixepoch') || printf('.%06dZ', n.expires_at % 1000000) AS expires,
@@ -77,27 +81,33 @@ WHERE (?1 IS NULL OR name = ?1) AND name > ?2 ORDER BY name LIMIT ?3;
 -- Everything that why needs of one living item. ?2 = store time.
 -- name: why_item
 SELECT q.status, q.phase, q.node_id, q.rank, q.lane_id, q.run_at, q.due_at, q.attempts, q.deferrals, q.handovers, q.claimed_at,
-       q.dispatched_at, q.created_at, w.name, w.plan, w.slots_used, w.slots_max, w.paused, s.queue_paused OR g.paused,
-       EXISTS (SELECT 1 FROM nodes n WHERE n.recovered_at IS NULL AND n.executor_group = l.executor_group AND n.dead_at IS NULL
+       q.dispatched_at, q.created_at, w.name, w.plan,
+       (SELECT count(*) FROM workflow_execution_queue h
+        WHERE h.phase = 2 AND h.lane_id IN (SELECT a.id << 32 | q.workspace_id FROM executor_groups a)),
+       w.slots_max, w.paused, s.queue_paused OR g.paused,
+       EXISTS (SELECT 1 FROM nodes n WHERE n.recovered_at IS NULL AND n.executor_group = g.name AND n.dead_at IS NULL
                AND n.stopped_at IS NULL AND n.expires_at > ?2 AND n.wish = 'run' AND n.aside IS NULL),
-       EXISTS (SELECT 1 FROM nodes n WHERE n.recovered_at IS NULL AND n.executor_group = l.executor_group AND n.dead_at IS NULL
+       EXISTS (SELECT 1 FROM nodes n WHERE n.recovered_at IS NULL AND n.executor_group = g.name AND n.dead_at IS NULL
                AND n.stopped_at IS NULL AND n.expires_at > ?2 AND n.wish = 'run' AND n.aside IS NULL AND n.engine_reachable = 1),
-       (SELECT n.name FROM nodes n WHERE n.id = q.node_id), l.executor_group, q.workspace_id, q.cancel_at, q.error_code, q.error,
-       d.name, d.version, l.runnable, d.attempts_max,
-       (SELECT max(n.engine_error) FROM nodes n WHERE n.recovered_at IS NULL AND n.executor_group = l.executor_group
+       (SELECT n.name FROM nodes n WHERE n.id = q.node_id), g.name, q.workspace_id, q.cancel_at, q.error_code, q.error,
+       d.name, d.version,
+       coalesce((SELECT l.runnable FROM lane_counters l WHERE l.lane_id = q.lane_id), 0),
+       d.attempts_max,
+       (SELECT max(n.engine_error) FROM nodes n WHERE n.recovered_at IS NULL AND n.executor_group = g.name
         AND n.dead_at IS NULL AND n.stopped_at IS NULL AND n.expires_at > ?2 AND n.engine_reachable = 0),
-       (SELECT count(*) FROM nodes n WHERE n.recovered_at IS NULL AND n.executor_group = l.executor_group
+       (SELECT count(*) FROM nodes n WHERE n.recovered_at IS NULL AND n.executor_group = g.name
         AND n.dead_at IS NULL AND n.stopped_at IS NULL AND n.expires_at > ?2),
-       (SELECT min(n.name) FROM nodes n WHERE n.recovered_at IS NULL AND n.executor_group = l.executor_group
+       (SELECT min(n.name) FROM nodes n WHERE n.recovered_at IS NULL AND n.executor_group = g.name
         AND n.dead_at IS NULL AND n.stopped_at IS NULL AND n.expires_at > ?2 AND n.wish IN ('pause', 'drain')
         AND n.aside IS NULL),
-       (SELECT min(n.engine_unreachable_at) FROM nodes n WHERE n.recovered_at IS NULL AND n.executor_group = l.executor_group
+       (SELECT min(n.engine_unreachable_at) FROM nodes n WHERE n.recovered_at IS NULL AND n.executor_group = g.name
         AND n.dead_at IS NULL AND n.stopped_at IS NULL AND n.expires_at > ?2 AND n.engine_reachable = 0),
        o.engine_error, o.engine_unreachable_at,
-       (SELECT n.active_at FROM nodes n WHERE n.id = q.node_id AND n.expires_at <= ?2)
-FROM workflow_execution_queue q JOIN workspaces w ON w.id = q.workspace_id JOIN lanes l ON l.id = q.lane_id
-JOIN executor_groups g ON g.name = l.executor_group JOIN workflow_definitions d ON d.id = q.definition_id
-JOIN store_state s ON s.id = 1 LEFT JOIN nodes o ON o.id = q.node_id AND o.engine_reachable = 0
+       (SELECT n.active_at FROM nodes n WHERE n.id = q.node_id AND n.expires_at <= ?2),
+       r.node_id <> 0 AND r.expires_at > ?2
+FROM workflow_execution_queue q CROSS JOIN store_state s CROSS JOIN scheduler r LEFT JOIN workspaces w ON w.id = q.workspace_id
+LEFT JOIN executor_groups g ON g.id = q.lane_id >> 32 LEFT JOIN workflow_definitions d ON d.id = q.definition_id
+LEFT JOIN nodes o ON o.id = q.node_id AND o.engine_reachable = 0
 WHERE q.id = ?1;
 
 -- How many go before it, counted up to a bound. Index: queue_runnable.
@@ -106,17 +116,17 @@ SELECT count(*) FROM (SELECT 1 FROM workflow_execution_queue
                       WHERE lane_id = ?1 AND phase = 0
                         AND (rank, number) < (?2, (SELECT number FROM workflow_execution_queue WHERE id = ?3)) LIMIT ?4);
 
--- Who has the slots. Index: queue_held, by node.
+-- The holders of the slots of a workspace. Index: queue_held.
 -- name: slot_holders
 SELECT q.id, q.status, n.name, q.claimed_at, q.dispatched_at,
        (SELECT group_concat(e.step, ', ') FROM workflow_node_executions e WHERE e.execution_id = q.id AND e.finished_at IS NULL)
 FROM workflow_execution_queue q LEFT JOIN nodes n ON n.id = q.node_id
-WHERE q.phase = 2 AND q.workspace_id = ?1 ORDER BY q.claimed_at LIMIT ?2;
+WHERE q.phase = 2 AND q.lane_id IN (SELECT a.id << 32 | ?1 FROM executor_groups a) ORDER BY q.claimed_at LIMIT ?2;
 
 -- name: status_totals
-SELECT coalesce(sum(pending), 0), coalesce(sum(slots_used), 0), coalesce(sum(completed), 0), coalesce(sum(failed), 0),
-       coalesce(sum(cancelled), 0), count(*), (SELECT queue_paused FROM store_state WHERE id = 1)
-FROM workspaces;
+SELECT coalesce(sum(runnable + waiting), 0), coalesce(sum(held), 0), coalesce(sum(completed), 0), coalesce(sum(failed), 0),
+       coalesce(sum(cancelled), 0), (SELECT count(*) FROM workspaces), (SELECT queue_paused FROM store_state WHERE id = 1)
+FROM lane_counters;
 
 -- The oldest that waits: ids begin with their time. Walks over held rows only.
 -- name: oldest_pending
@@ -124,25 +134,40 @@ SELECT created_at FROM workflow_execution_queue WHERE phase <> 2 ORDER BY id LIM
 
 -- By pressure: what waits per slot.
 -- name: status_workspaces
-SELECT w.name AS name, w.plan AS plan, w.slots_used AS slots_used, w.slots_max AS slots_max,
-       json(CASE w.paused WHEN 1 THEN 'true' ELSE 'false' END) AS paused, w.pending AS pending, w.completed AS completed,
-       w.failed AS failed, w.cancelled AS cancelled,
-       (SELECT coalesce(sum(l.waiting), 0) FROM lanes l WHERE l.workspace_id = w.id) AS waiting,
-       (SELECT max(?2 - q.created_at) FROM lanes l JOIN workflow_execution_queue q
-          ON q.id = (SELECT h.id FROM workflow_execution_queue h WHERE h.lane_id = l.id AND h.phase = 0 ORDER BY h.rank, h.id LIMIT 1)
-        WHERE l.workspace_id = w.id) AS oldest_pending_age_us
-FROM workspaces w ORDER BY w.pending * 1.0 / w.slots_max DESC, w.name LIMIT ?1;
+WITH c AS MATERIALIZED (
+    SELECT workspace_id, sum(held) AS held, sum(runnable + waiting) AS pending, sum(waiting) AS waiting, sum(completed) AS completed,
+           sum(failed) AS failed, sum(cancelled) AS cancelled
+    FROM lane_counters GROUP BY workspace_id
+),
+t AS MATERIALIZED (
+    SELECT w.id, w.name, w.plan, coalesce(c.held, 0) AS held, w.slots_max, w.paused, coalesce(c.pending, 0) AS pending,
+           coalesce(c.completed, 0) AS completed, coalesce(c.failed, 0) AS failed, coalesce(c.cancelled, 0) AS cancelled,
+           coalesce(c.waiting, 0) AS waiting
+    FROM workspaces w LEFT JOIN c ON c.workspace_id = w.id
+    ORDER BY coalesce(c.pending, 0) * 1.0 / w.slots_max DESC, w.name LIMIT ?1
+)
+SELECT t.name AS name, t.plan AS plan, t.held AS slots_used, t.slots_max AS slots_max,
+       json(CASE t.paused WHEN 1 THEN 'true' ELSE 'false' END) AS paused, t.pending AS pending, t.completed AS completed,
+       t.failed AS failed, t.cancelled AS cancelled, t.waiting AS waiting,
+       (SELECT max(?2 - (SELECT h.created_at FROM workflow_execution_queue h
+                         WHERE h.lane_id = (g.id << 32 | t.id) AND h.phase = 0 ORDER BY h.rank, h.number LIMIT 1))
+        FROM executor_groups g) AS oldest_pending_age_us
+FROM t ORDER BY t.pending * 1.0 / t.slots_max DESC, t.name;
 
 -- name: status_groups
-WITH books AS MATERIALIZED (
-    SELECT l.executor_group AS name, sum(l.runnable + l.waiting) AS pending,
-           max(CASE WHEN l.runnable > 0 THEN ?2 - (SELECT h.created_at FROM workflow_execution_queue h
-               WHERE h.lane_id = l.id AND h.phase = 0 ORDER BY h.rank, h.number LIMIT 1) END) AS oldest
-    FROM lanes l GROUP BY l.executor_group
+WITH p AS MATERIALIZED (
+    SELECT c.group_id AS id, sum(c.runnable + c.waiting) AS pending,
+           max(CASE WHEN c.runnable > 0 THEN ?2 - (SELECT h.created_at FROM workflow_execution_queue h
+               WHERE h.lane_id = c.lane_id AND h.phase = 0 ORDER BY h.rank, h.number LIMIT 1) END) AS oldest
+    FROM lane_counters c GROUP BY c.group_id
 )
-SELECT g.name AS name, json(CASE g.paused WHEN 1 THEN 'true' ELSE 'false' END) AS paused, coalesce(b.pending, 0) AS pending,
-       b.oldest AS oldest_pending_age_us
-FROM executor_groups g LEFT JOIN books b ON b.name = g.name ORDER BY g.name LIMIT ?1;
+SELECT g.name AS name, json(CASE g.paused WHEN 1 THEN 'true' ELSE 'false' END) AS paused, coalesce(p.pending, 0) AS pending,
+       p.oldest AS oldest_pending_age_us
+FROM executor_groups g LEFT JOIN p ON p.id = g.id ORDER BY g.name LIMIT ?1;
+
+-- The time of the oldest row of the news that is not in the books yet.
+-- name: oldest_news
+SELECT at FROM news ORDER BY seq LIMIT 1;
 
 -- name: status_nodes
 SELECT count(*), coalesce(sum(running), 0), coalesce(sum(stuck), 0), coalesce(min(engine_reachable), 1),
@@ -150,28 +175,35 @@ SELECT count(*), coalesce(sum(running), 0), coalesce(sum(stuck), 0), coalesce(mi
 FROM nodes WHERE recovered_at IS NULL AND stopped_at IS NULL AND dead_at IS NULL AND expires_at > ?1;
 
 -- What waits, by the reason that holds it back (queue/item.h). ?1 = store time; ?2 = how many of the waiting rows are looked at:
--- beyond it a row that backs off counts as scheduled. Reads lanes and nodes, and of the queue only indexes.
+-- beyond it a row that backs off counts as scheduled. Reads counters and nodes, and of the queue only indexes.
 -- name: status_reasons
 WITH backing_off AS (
-    SELECT count(*) AS n FROM (SELECT due_at, run_at FROM workflow_execution_queue WHERE phase = 1 ORDER BY due_at LIMIT ?2)
+    SELECT count(*) AS n FROM (SELECT due_at, run_at FROM workflow_execution_queue WHERE due_at IS NOT NULL ORDER BY due_at LIMIT ?2)
     WHERE due_at > run_at
+),
+c AS MATERIALIZED (SELECT lane_id, workspace_id, group_id, runnable, waiting, held FROM lane_counters),
+u AS MATERIALIZED (SELECT workspace_id, sum(held) AS held FROM c GROUP BY workspace_id),
+served AS MATERIALIZED (
+    SELECT n.executor_group AS name, max(n.engine_reachable) AS reaches FROM nodes n
+    WHERE n.recovered_at IS NULL AND n.dead_at IS NULL AND n.stopped_at IS NULL AND n.expires_at > ?1 AND n.wish = 'run'
+      AND n.aside IS NULL
+    GROUP BY n.executor_group
 )
 SELECT reason, sum(n) FROM (
     SELECT CASE
                WHEN w.paused = 1 THEN 'workspace_paused'
                WHEN s.queue_paused = 1 OR g.paused = 1 THEN 'queue_paused'
-               WHEN NOT EXISTS (SELECT 1 FROM nodes n WHERE n.recovered_at IS NULL AND n.executor_group = l.executor_group
-                                AND n.dead_at IS NULL AND n.stopped_at IS NULL AND n.expires_at > ?1
-                                AND n.wish = 'run' AND n.aside IS NULL) THEN 'no_node_in_group'
-               WHEN NOT EXISTS (SELECT 1 FROM nodes n WHERE n.recovered_at IS NULL AND n.executor_group = l.executor_group
-                                AND n.dead_at IS NULL AND n.stopped_at IS NULL AND n.expires_at > ?1
-                                AND n.wish = 'run' AND n.aside IS NULL AND n.engine_reachable = 1) THEN 'engine_unreachable'
-               WHEN w.slots_used >= w.slots_max THEN 'workspace_at_capacity'
+               WHEN v.name IS NULL THEN 'no_node_in_group'
+               WHEN v.reaches = 0 THEN 'engine_unreachable'
+               WHEN r.node_id = 0 OR r.expires_at <= ?1 THEN 'no_scheduler'
+               WHEN u.held >= w.slots_max THEN 'workspace_at_capacity'
                ELSE 'ready'
-           END AS reason, l.runnable AS n
-    FROM lanes l JOIN workspaces w ON w.id = l.workspace_id JOIN executor_groups g ON g.name = l.executor_group
-    CROSS JOIN store_state s WHERE l.runnable > 0
+           END AS reason, c.runnable AS n
+    FROM c CROSS JOIN store_state s CROSS JOIN scheduler r LEFT JOIN workspaces w ON w.id = c.workspace_id
+    LEFT JOIN u ON u.workspace_id = c.workspace_id LEFT JOIN executor_groups g ON g.id = c.group_id
+    LEFT JOIN served v ON v.name = g.name
+    WHERE c.runnable > 0
     UNION ALL SELECT 'backing_off', n FROM backing_off
-    UNION ALL SELECT 'scheduled', (SELECT coalesce(sum(waiting), 0) FROM lanes) - n FROM backing_off
+    UNION ALL SELECT 'scheduled', (SELECT coalesce(sum(waiting), 0) FROM c) - n FROM backing_off
     UNION ALL SELECT 'handed_over', count(*) FROM workflow_execution_queue WHERE phase = 2 AND node_id = 0
 ) GROUP BY reason;

@@ -1,8 +1,7 @@
 -- Record: what engines reported. Every statement is conditional on the fence (design 3.5). Found by primary key.
 
 -- name: find_item
-SELECT status, fence, lane_id, workspace_id, phase, attempts, cancel_at, node_id, dispatched_at, handovers, error_code,
-       interruptions
+SELECT status, fence, lane_id, workspace_id, phase, cancel_at, node_id, error_code, interruptions, rank, deferrals
 FROM workflow_execution_queue WHERE id = ?1;
 
 -- name: ended_status
@@ -15,7 +14,7 @@ WHERE id = ?1 AND fence = ?2 AND status = 'CLAIMED';
 -- Back to PENDING. ?3 phase, ?4 due, ?5 attempts, ?6 deferrals, ?7 code, ?8 error
 -- name: put_back_item
 UPDATE workflow_execution_queue
-SET status = 'PENDING', phase = ?3, due_at = ?4, node_id = 0, claimed_at = NULL,
+SET status = 'PENDING', phase = ?3, due_at = CASE WHEN ?3 = 1 THEN ?4 END, node_id = 0, claimed_at = NULL,
     attempts = attempts + ?5, deferrals = deferrals + ?6,
     error_code = coalesce(?7, error_code), error = coalesce(?8, error)
 WHERE id = ?1 AND fence = ?2 AND status = 'CLAIMED';
@@ -26,25 +25,31 @@ UPDATE workflow_execution_queue
 SET status = 'CLAIMED', node_id = 0, fence = ?3, interruptions = interruptions + 1
 WHERE id = ?1 AND fence = ?2 AND phase = 2;
 
--- May this row be ended? ?3 which it must be: 0 pending, 1 held, 2 CLAIMED.
--- name: may_end_item
-SELECT number, workspace_id FROM workflow_execution_queue
-WHERE id = ?1 AND fence = ?2 AND CASE ?3 WHEN 0 THEN phase <> 2 WHEN 1 THEN phase = 2 ELSE status = 'CLAIMED' END;
+-- Ends of a set (ends.h); `given` has their ids, fences and steps. The last column: whether the step has a row of its own.
+-- name: find_ends
+SELECT g.at, q.number, q.lane_id, q.node_id, q.phase, q.status = 'CLAIMED',
+       g.step IS NOT NULL
+       AND EXISTS (SELECT 1 FROM workflow_node_executions e WHERE e.execution_id = q.id AND e.step = g.step)
+FROM given g CROSS JOIN workflow_execution_queue q ON q.id = g.id AND q.fence = g.fence;
 
--- The move to the history, in one statement each way. ?1 number of the row, ?2 status, ?3 now, ?4 code, ?5 error, ?6 dispatched in
--- the same set, ?7 attempts to add.
--- name: end_item
+-- `given` has the numbers of the rows, their ends, and steps that have no rows of their own. ?1 now
+-- name: end_items
 INSERT INTO workflow_executions
     (id, lane_id, workspace_id, definition_id, status, priority, run_at, attempts, deferrals, handovers, interruptions, fence,
-     node_id, has_params, created_at, claimed_at, dispatched_at, finished_at, idempotency_key, retry_of, error_code, error)
-SELECT id, lane_id, workspace_id, definition_id, ?2, priority, run_at, attempts + ?7, deferrals, handovers, interruptions, fence,
-       node_id, has_params, created_at, claimed_at, CASE WHEN ?6 THEN coalesce(dispatched_at, ?3) ELSE dispatched_at END, ?3,
-       idempotency_key, retry_of, CASE WHEN ?2 = 'COMPLETED' THEN NULL ELSE coalesce(?4, error_code) END,
-       CASE WHEN ?2 = 'COMPLETED' THEN NULL ELSE coalesce(?5, error) END
-FROM workflow_execution_queue WHERE number = ?1;
+     node_id, has_params, created_at, claimed_at, dispatched_at, finished_at, idempotency_key, retry_of, error_code, error,
+     step, step_status, step_attempt, step_failures, step_exit_code, step_started_at, step_output, step_variables, step_error_code,
+     step_error)
+SELECT q.id, q.lane_id, q.workspace_id, q.definition_id, g.status, q.priority, q.run_at, q.attempts + g.refused, q.deferrals,
+       q.handovers, q.interruptions, q.fence, q.node_id, q.has_params, q.created_at, q.claimed_at,
+       CASE WHEN g.dispatched THEN coalesce(q.dispatched_at, ?1) ELSE q.dispatched_at END, ?1, q.idempotency_key, q.retry_of,
+       CASE WHEN g.status <> 'COMPLETED' THEN coalesce(g.error_code, q.error_code) END,
+       CASE WHEN g.status <> 'COMPLETED' THEN coalesce(g.error, q.error) END,
+       g.step, g.step_status, g.step_attempt, g.step_failures, g.step_exit_code, CASE WHEN g.step IS NOT NULL THEN ?1 END,
+       g.step_output, g.step_variables, g.step_error_code, g.step_error
+FROM given g CROSS JOIN workflow_execution_queue q ON q.number = g.number;
 
--- name: delete_item
-DELETE FROM workflow_execution_queue WHERE number = ?1;
+-- name: delete_items
+DELETE FROM workflow_execution_queue WHERE number IN (SELECT g.number FROM given g);
 
 -- name: holds_item
 SELECT 1 FROM workflow_execution_queue WHERE id = ?1 AND fence = ?2 AND phase = 2;

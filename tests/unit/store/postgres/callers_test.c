@@ -1,5 +1,5 @@
 /* What a caller's own transaction may do to others: one that stands at an old snapshot, one that stays open, one that is
- * prepared. Each order is forced: the caller's transaction is held open by hand. And who is told of what. */
+ * prepared. Each order is forced: the caller's transaction is held open by hand. And which notices are sent. */
 #include <stdio.h>
 
 #include "unit/store/postgres/scene.h"
@@ -16,7 +16,7 @@ static const char *enqueue(struct scene *scene, const char *workspace)
     return enqueue_for(scene, workspace, NULL);
 }
 
-/* Each with a wake-up of its own. */
+/* Each with news of its own. */
 static void enqueue_often(struct scene *scene, const char *workspace, int count)
 {
     (void)run(scene->b, "DO $$ BEGIN FOR i IN 1..%d LOOP PERFORM weir.enqueue('%s', 'hello'); END LOOP; END $$", count,
@@ -32,19 +32,6 @@ static void claim_and_end(struct scene *scene, const char *id, enum record_kind 
 }
 
 /* --- a transaction that does not see what came after it began --- */
-
-static void a_lane_is_not_made_twice(void **state)
-{
-    struct scene *scene = *state;
-    const char *id = enqueue(scene, "acme");
-    begin_standing_still(scene);
-    (void)run(scene->b, "SELECT weir.freshen_lanes('0', 100)"); /* makes the lane */
-    assert_string_equal(refusal(scene->a, "SELECT weir.cancel('%s')", id), "40001");
-    (void)run(scene->a, "ROLLBACK");
-    (void)run(scene->a, "SELECT weir.cancel('%s')", id);
-    assert_int_equal(claim(scene, 10).count, 0);
-    assert_string_equal(run(scene->a, "SELECT count(*) FROM weir.lanes"), "1");
-}
 
 static void what_was_retried_unseen_is_not_retried_again(void **state)
 {
@@ -93,41 +80,23 @@ static void an_id_that_ended_unseen_is_not_enqueued_again(void **state)
     assert_string_equal(run(scene->a, "SELECT count(*) FROM weir.workflow_executions"), "2");
 }
 
-/* Its lane was made and closed where the resume does not see it. */
-static void a_resume_opens_every_lane_or_is_refused(void **state)
-{
-    struct scene *scene = *state;
-    (void)run(scene->b, "SELECT weir.pause_workspace('beta')"); /* of beta no lane is there yet */
-    (void)run(scene->b, "DELETE FROM weir.lanes; DELETE FROM weir.lane_ids");
-    begin_standing_still(scene);
-    const char *id = enqueue(scene, "beta");
-    assert_int_equal(claim(scene, 10).count, 0);
-    assert_string_equal(run(scene->b, "SELECT ready FROM weir.lanes"), "f");
-    assert_string_equal(refusal(scene->a, "SELECT weir.resume_workspace('beta')"), "40001");
-    (void)run(scene->a, "ROLLBACK");
-    (void)run(scene->a, "SELECT weir.resume_workspace('beta')");
-    (void)claim_one(scene, id);
-}
-
-/* The group is made where the resume does not see it, and its lane is closed because of the pause. */
-static void a_resume_opens_the_lanes_of_groups_that_it_sees_or_is_refused(void **state)
+/* The items, and even the group of one, were made where the resume does not see them. */
+static void a_resume_starts_what_its_transaction_does_not_see(void **state)
 {
     struct scene *scene = *state;
     (void)run(scene->b, "SELECT weir.pause_workspace('beta')");
     begin_standing_still(scene);
     int64_t node = add_node(scene, "node-2", "batch");
-    const char *id = enqueue_for(scene, "beta", "batch");
-    assert_int_equal(claim_as(scene, node, "batch", 10).count, 0);
-    assert_string_equal(run(scene->b, "SELECT bool_or(ready) FROM weir.lanes WHERE executor_group = 'batch'"), "f");
-    assert_string_equal(refusal(scene->a, "SELECT weir.resume_workspace('beta')"), "40001");
-    (void)run(scene->a, "ROLLBACK");
-    begin_standing_still(scene);
+    const char *first = enqueue(scene, "beta");
+    const char *second = enqueue_for(scene, "beta", "batch");
+    assert_int_equal(claim(scene, 10).count, 0);
     (void)run(scene->a, "SELECT weir.resume_workspace('beta')");
+    assert_int_equal(claim(scene, 10).count, 0); /* it is not committed yet */
     (void)run(scene->a, "COMMIT");
-    assert_string_equal(run(scene->b, "SELECT count(*) FROM weir.executor_groups"), "2");
+    claim_and_end(scene, first, RECORD_COMPLETED);
     struct claim_result result = claim_as(scene, node, "batch", 10);
     assert_int_equal(result.count, 1);
-    assert_string_equal(result.items[0].id, id);
+    assert_string_equal(result.items[0].id, second);
 }
 
 /* The slot is given back where the release does not see it. */
@@ -137,7 +106,7 @@ static void what_is_released_finds_room_that_its_transaction_does_not_see(void *
     struct claimed_item first = claim_one(scene, enqueue(scene, "acme"));
     char later[UUID_TEXT_MAX];
     text_copy(later, sizeof later, run(scene->b, "SELECT weir.enqueue('acme', 'hello', run_at => now() + '1 hour')"));
-    assert_int_equal(claim(scene, 10).count, 0); /* its lane has it */
+    assert_int_equal(claim(scene, 10).count, 0);
     begin_standing_still(scene);
     assert_int_equal(record(scene, RECORD_COMPLETED, &first), WEIR_OK);
     assert_int_equal(claim(scene, 10).count, 0);
@@ -181,90 +150,62 @@ static void one_request_takes_the_short_way_and_says_what_the_long_one_says(void
 
 /* --- a transaction that stays open --- */
 
-/* It has a lane; more wake-ups than a fold takes belong to that lane. */
-static void a_lane_that_is_held_hides_no_other_ones_news(void **state)
+static void items_that_are_held_hide_no_others(void **state)
 {
     struct scene *scene = *state;
     const char *held = enqueue(scene, "acme");
-    assert_int_equal(claim(scene, 10).count, 1);
     (void)run(scene->a, "BEGIN");
     (void)run(scene->a, "SELECT weir.cancel('%s')", held);
     enqueue_often(scene, "acme", 10);
-    const char *id = enqueue(scene, "beta");
-    assert_string_equal(run(scene->b, "SELECT f.left_over FROM weir.freshen_lanes('0', 5) f"), "t");
-    assert_string_equal(run(scene->b, "SELECT count(*) FROM weir.lane_wakeups"), "10");
-    (void)claim_one(scene, id);
+    (void)enqueue(scene, "beta");
+    struct claim_result result = claim(scene, 10);
+    assert_int_equal(result.count, 2); /* one slot each */
+    for (size_t i = 0; i < 2; i++) {
+        assert_string_not_equal(result.items[i].id, held);
+    }
     (void)run(scene->a, "ROLLBACK");
-    assert_string_equal(run(scene->b, "SELECT f.left_over FROM weir.freshen_lanes('0', 100) f"), "f");
 }
 
-/* As many items of it are due as are looked at in one go. */
-static void a_lane_that_is_held_hides_no_other_ones_due_items(void **state)
+/* More of them are due than one round makes runnable. */
+static void due_items_that_are_held_hide_no_others(void **state)
 {
     struct scene *scene = *state;
     char id[UUID_TEXT_MAX];
     (void)run(scene->b, "SELECT weir.enqueue('acme', 'hello', run_at => '2100-01-01') FROM generate_series(1, 1001)");
     text_copy(id, sizeof id, run(scene->b, "SELECT weir.enqueue('beta', 'hello', run_at => '2100-01-01')"));
-    (void)run(scene->b, "SELECT weir.freshen_lanes('0', 10000)");
+    (void)run(scene->b, "UPDATE weir.workflow_execution_queue SET due_at = CASE WHEN id = '%s' THEN 2 ELSE 1 END", id);
     (void)run(scene->a, "BEGIN");
-    (void)run(scene->a, "SELECT weir.cancel(id) FROM weir.workflow_execution_queue ORDER BY id LIMIT 1");
-    (void)run(scene->b,
-              "UPDATE weir.workflow_execution_queue SET due_at = CASE WHEN id = '%s' THEN 2 ELSE 1 END "
-              "WHERE id <> (SELECT q.id FROM weir.workflow_execution_queue q ORDER BY q.id LIMIT 1)",
-              id);
+    (void)run(scene->a, "SELECT weir.cancel(id) FROM weir.workflow_execution_queue WHERE id <> '%s'", id);
     (void)claim_one(scene, id);
     (void)run(scene->a, "ROLLBACK");
 }
 
-/* What is not folded has no place in the order; a node with little room folds all the same. */
-static void a_backlog_of_one_workspace_leaves_the_others_their_turn(void **state)
+/* It counts from its commit on, and holds up nothing before. */
+static void an_open_pause_holds_up_nothing(void **state)
 {
     struct scene *scene = *state;
-    add_workspace(scene, "acme", 1000);
-    enqueue_often(scene, "acme", 1000);
-    const char *id = enqueue(scene, "beta");
-    bool served = false;
-    for (int turn = 0; turn < 2; turn++) {
-        struct claim_result result = claim(scene, 1);
-        assert_int_equal(result.count, 1);
-        served = served || strcmp(result.items[0].id, id) == 0;
-    }
-    assert_true(served);
-}
-
-/* It has the workspace; claims go round its lanes instead of waiting for it. */
-static void an_open_pause_holds_up_no_other_workspace(void **state)
-{
-    struct scene *scene = *state;
-    const char *first = enqueue(scene, "acme");
     (void)run(scene->a, "BEGIN");
     (void)run(scene->a, "SELECT weir.pause_workspace('acme')");
-    const char *other = enqueue(scene, "beta");
-    (void)run(scene->b, "SET lock_timeout = 1000"); /* of the server: what waits fails */
-    (void)run(scene->b, "SELECT weir.freshen_lanes('0', 100)");
-    assert_string_equal(
-        run(scene->b, "SELECT id FROM weir.claim(%lld, 'default', 10, '0', -1) ORDER BY 1", (long long)scene->node), other);
-    (void)run(scene->a, "ROLLBACK");
-    (void)claim_one(scene, first);
+    struct claimed_item first = claim_one(scene, enqueue(scene, "acme"));
+    assert_int_equal(record(scene, RECORD_COMPLETED, &first), WEIR_OK);
+    (void)claim_one(scene, enqueue(scene, "beta"));
+    const char *second = enqueue(scene, "acme");
+    (void)run(scene->a, "COMMIT");
+    assert_int_equal(claim(scene, 10).count, 0);
+    (void)run(scene->a, "SELECT weir.resume_workspace('acme')");
+    (void)claim_one(scene, second);
 }
 
-/* The cancel counts in the workspace, whose other lane is another group's. */
-static void an_open_cancel_holds_up_no_other_group(void **state)
+static void an_open_cancel_holds_up_no_other_item_of_its_workspace(void **state)
 {
     struct scene *scene = *state;
     char held[UUID_TEXT_MAX];
     text_copy(held, sizeof held, run(scene->b, "SELECT weir.enqueue('acme', 'hello', executor_group => 'batch')"));
     const char *first = enqueue(scene, "acme");
-    (void)run(scene->b, "SELECT weir.freshen_lanes('0', 100)");
     (void)run(scene->a, "BEGIN");
     (void)run(scene->a, "SELECT weir.cancel('%s')", held);
-    const char *other = enqueue(scene, "beta");
-    (void)run(scene->b, "SET lock_timeout = 1000");
-    (void)run(scene->b, "SELECT weir.freshen_lanes('0', 100)");
-    assert_string_equal(
-        run(scene->b, "SELECT id FROM weir.claim(%lld, 'default', 10, '0', -1) ORDER BY 1", (long long)scene->node), other);
-    (void)run(scene->a, "COMMIT");
     (void)claim_one(scene, first);
+    (void)run(scene->a, "COMMIT");
 }
 
 /* --- records --- */
@@ -290,33 +231,24 @@ static struct record_summary record_set(struct scene *scene, struct record *reco
     return summary;
 }
 
-/* In sets of both workspaces; twice, because the second set does not wait first. */
-static void an_open_act_holds_up_no_other_workspaces_ends(void **state)
+static void an_open_act_on_a_pending_item_holds_up_no_ends(void **state)
 {
     struct scene *scene = *state;
     struct claimed_item items[2];
     const char *waiting = run_two(scene, items);
-    const char *next = enqueue(scene, "beta");
     (void)run(scene->a, "BEGIN");
     (void)run(scene->a, "SELECT weir.cancel('%s')", waiting);
     struct record ends[2] = {record_of(RECORD_COMPLETED, &items[0]), record_of(RECORD_COMPLETED, &items[1])};
     struct record_summary summary = record_set(scene, ends, 2);
-    assert_int_equal(ends[0].status, WEIR_STORE_BUSY);
+    assert_int_equal(ends[0].status, WEIR_OK);
     assert_int_equal(ends[1].status, WEIR_OK);
-    assert_int_equal(summary.changed, 1);
-    assert_int_equal(summary.slots_freed, 1);
-    items[1] = claim_one(scene, next);
-    ends[1] = record_of(RECORD_COMPLETED, &items[1]);
-    (void)record_set(scene, ends, 2);
-    assert_int_equal(ends[0].status, WEIR_STORE_BUSY);
-    assert_int_equal(ends[1].status, WEIR_OK);
+    assert_int_equal(summary.changed, 2);
+    assert_int_equal(summary.slots_freed, 2);
     (void)run(scene->a, "COMMIT");
-    assert_int_equal(record(scene, RECORD_COMPLETED, &items[0]), WEIR_OK);
-    assert_string_equal(run(scene->b, "SELECT sum(slots_used) FROM weir.workspaces"), "0");
+    assert_string_equal(run(scene->b, "SELECT count(*) FROM weir.workflow_execution_queue"), "0");
 }
 
-/* The pause has the workspace and not its items: only what gives a slot back waits for it. */
-static void what_runs_in_a_workspace_that_is_held_goes_on(void **state)
+static void what_runs_in_a_workspace_that_is_paused_ends(void **state)
 {
     struct scene *scene = *state;
     struct claimed_item items[2];
@@ -324,14 +256,14 @@ static void what_runs_in_a_workspace_that_is_held_goes_on(void **state)
     (void)run_two(scene, items);
     (void)run(scene->a, "BEGIN");
     (void)run(scene->a, "SELECT weir.pause_workspace('acme')");
-    assert_int_equal(record(scene, RECORD_COMPLETED, &items[0]), WEIR_STORE_BUSY);
-    struct record words[2] = {record_of(RECORD_DISPATCHED, &items[0]), record_of(RECORD_STEP, &items[0])};
+    struct record words[3] = {record_of(RECORD_DISPATCHED, &items[0]), record_of(RECORD_STEP, &items[0]),
+                              record_of(RECORD_COMPLETED, &items[0])};
     words[1].step = &step;
-    (void)record_set(scene, words, 2);
-    assert_int_equal(words[0].status, WEIR_OK);
-    assert_int_equal(words[1].status, WEIR_OK);
+    (void)record_set(scene, words, 3);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(words[i].status, WEIR_OK);
+    }
     (void)run(scene->a, "COMMIT");
-    assert_int_equal(record(scene, RECORD_COMPLETED, &items[0]), WEIR_OK);
 }
 
 /* All records of an item are left out together, also those that need not wait and those of a later round. */
@@ -360,8 +292,7 @@ static void records_of_a_held_item_keep_their_order(void **state)
     assert_string_equal(run(scene->b, "SELECT count(*) FROM weir.workflow_node_executions"), "1");
 }
 
-/* What its node's death makes poison gives its slot back, and waits for the caller with it; nothing else does. */
-static void an_open_pause_holds_up_no_other_workspaces_recovery(void **state)
+static void an_open_pause_holds_up_no_recovery(void **state)
 {
     struct scene *scene = *state;
     struct claimed_item items[2];
@@ -378,13 +309,9 @@ static void an_open_pause_holds_up_no_other_workspaces_recovery(void **state)
     (void)run(scene->a, "SELECT weir.pause_workspace('acme')");
     ok(store_recover(scene->store, &options, &result, &scene->error));
     assert_int_equal(result.handed_over, 1);
-    assert_int_equal(result.poisoned, 0);
-    assert_true(result.more);
-    (void)run(scene->a, "COMMIT");
-    ok(store_recover(scene->store, &options, &result, &scene->error));
-    assert_int_equal(result.handed_over, 0);
     assert_int_equal(result.poisoned, 1);
     assert_false(result.more);
+    (void)run(scene->a, "COMMIT");
 }
 
 /* Until what was sent waits for a lock, or has its answer: it may have waited long enough by the time that we look. */
@@ -414,11 +341,12 @@ static void a_cancel_of_many_never_fails_for_a_set_of_records(void **state)
     (void)run(scene->a, "BEGIN");
     (void)run(scene->a, "SELECT weir.cancel('%s')", low);
     char set[SQL_SIZE];
-    (void)snprintf(set, sizeof set,
-                   "SELECT weir.record(%lld, ARRAY['%s'::uuid, '%s'], ARRAY[%lld, %lld], ARRAY[6, 0], ARRAY[0, 0], "
-                   "ARRAY[false, false], ARRAY[NULL, NULL], ARRAY[NULL, NULL], '{}', '{}', '{}', '{}', '{}', '{}', '{}', "
-                   "'{}', '{}', '{}', '{}', '{}')",
-                   (long long)scene->node, low, high, (long long)items[0].fence, (long long)items[1].fence);
+    (void)snprintf(
+        set, sizeof set,
+        "SELECT weir.record(%lld, ARRAY['%s'::uuid, '%s'], ARRAY[%lld, %lld], ARRAY[6, 0], ARRAY[0, 0], "
+        "ARRAY[false, false], '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', "
+        "'{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}')",
+        (long long)scene->node, low, high, (long long)items[0].fence, (long long)items[1].fence);
     assert_int_equal(PQsendQuery(scene->b, set), 1);
     await_wait_or_answer(scene->b);
     (void)run(scene->a, "SELECT weir.cancel('%s')", high);
@@ -439,12 +367,12 @@ static void what_a_prepared_transaction_enqueues_is_found_after_its_commit(void 
     (void)run(scene->a, "BEGIN; SET LOCAL weir.notify = 'off'");
     text_copy(id, sizeof id, run(scene->a, "SELECT weir.enqueue('acme', 'hello')"));
     (void)run(scene->a, "PREPARE TRANSACTION 'one'");
-    (void)claim_one(scene, enqueue(scene, "beta")); /* folds, and sees past it */
+    (void)claim_one(scene, enqueue(scene, "beta")); /* is not held up by it */
     (void)run(scene->b, "COMMIT PREPARED 'one'");
     (void)claim_one(scene, id);
 }
 
-/* --- who is told --- */
+/* --- who is woken --- */
 
 static bool has_notice(PGconn *connection, const char *payload)
 {
@@ -455,56 +383,49 @@ static bool has_notice(PGconn *connection, const char *payload)
     return is_it;
 }
 
-static void what_a_node_gives_back_is_told(void **state)
+static void what_a_node_gives_back_wakes_the_scheduler(void **state)
 {
     struct scene *scene = *state;
     (void)claim_one(scene, enqueue(scene, "acme"));
     (void)run(scene->a, "LISTEN weir");
     ok(store_node_stop(scene->store, scene->node, true, &scene->error));
     (void)run(scene->a, "SELECT 1"); /* the notice comes before its answer */
-    assert_true(has_notice(scene->a, "default"));
+    assert_true(has_notice(scene->a, "news"));
 }
 
-/* Ends the only one that runs and says whether the group was told of the slot. */
-static bool an_end_is_told(struct scene *scene, const char *group, const struct claimed_item *item)
+/* The node that schedules learns of its own ends by itself. */
+static void an_end_wakes_the_scheduler_of_another_node(void **state)
 {
+    struct scene *scene = *state;
+    int64_t epoch = 0;
+    int64_t other = add_node(scene, "node-2", "default");
+    for (int is_other = 0; is_other < 2; is_other++) {
+        struct claimed_item item = claim_one(scene, enqueue(scene, "acme"));
+        ok(take_role(scene->store, is_other == 1 ? other : scene->node, &epoch, &scene->error));
+        (void)run(scene->a, "LISTEN weir");
+        assert_int_equal(record(scene, RECORD_COMPLETED, &item), WEIR_OK);
+        (void)run(scene->a, "SELECT 1"); /* notices come before its answer */
+        assert_int_equal(has_notice(scene->a, "news"), is_other);
+        (void)run(scene->a, "UNLISTEN *");
+    }
+}
+
+static void an_assignment_and_a_cancel_wake_the_node(void **state)
+{
+    struct scene *scene = *state;
+    char notice[32];
+    int64_t epoch = 0;
+    int64_t other = add_node(scene, "node-2", "default");
+    const char *id = enqueue(scene, "acme");
+    (void)snprintf(notice, sizeof notice, "node:%lld", (long long)other);
+    ok(take_role(scene->store, scene->node, &epoch, &scene->error));
     (void)run(scene->a, "LISTEN weir");
-    assert_int_equal(record(scene, RECORD_COMPLETED, item), WEIR_OK);
-    (void)run(scene->a, "SELECT 1"); /* notices come before its answer */
-    bool is_told = has_notice(scene->a, group);
-    (void)run(scene->a, "UNLISTEN *");
-    return is_told;
-}
-
-static void a_free_slot_is_told_to_other_groups_that_wait_for_it(void **state)
-{
-    struct scene *scene = *state;
-    (void)enqueue(scene, "acme");
-    (void)run(scene->b, "SELECT weir.enqueue('acme', 'hello', executor_group => 'batch')");
-    (void)enqueue(scene, "beta");
-    (void)enqueue(scene, "beta");
-    (void)run(scene->b, "SELECT weir.freshen_lanes('0', 100)");
-    struct claim_result result = claim(scene, 10);
-    assert_int_equal(result.count, 2);
-    for (size_t i = 0; i < 2; i++) { /* of beta nobody else waits */
-        bool is_acme = strcmp(result.items[i].workspace, "acme") == 0;
-        assert_int_equal(an_end_is_told(scene, "batch", &result.items[i]), is_acme);
-    }
-}
-
-/* It may be the one that ended the execution: it takes no other. */
-static void a_free_slot_is_told_to_other_nodes_while_one_stands_aside(void **state)
-{
-    struct scene *scene = *state;
-    for (int i = 0; i < 3; i++) {
-        (void)enqueue(scene, "acme");
-    }
-    struct claim_result result = claim(scene, 1);
-    assert_false(an_end_is_told(scene, "default", &result.items[0]));
-    result = claim(scene, 1);
-    assert_int_equal(result.count, 1);
-    (void)run(scene->b, "UPDATE weir.nodes SET aside = 'paused' WHERE id = %lld", (long long)scene->node);
-    assert_true(an_end_is_told(scene, "default", &result.items[0]));
+    (void)run(scene->b, ASSIGN_SQL, (long long)scene->node, (long long)epoch, id, (long long)other);
+    (void)run(scene->a, "SELECT 1");
+    assert_true(has_notice(scene->a, notice));
+    (void)run(scene->b, "SELECT weir.cancel('%s')", id);
+    (void)run(scene->a, "SELECT 1");
+    assert_true(has_notice(scene->a, notice));
 }
 
 /* --- why --- */
@@ -514,12 +435,16 @@ static void why_in_sql_names_who_has_the_lock_of_exclusive_dispatch(void **state
     struct scene *scene = *state;
     char why[SQL_SIZE];
     struct lock_request lock = {.name = "processExecutionQueue", .holder = "riven", .at_most_us = LEASE_US};
+    int64_t epoch = 0;
     (void)snprintf(why, sizeof why, "SELECT w ->> 'pending_reason', w ->> 'lock_holder' FROM weir.why('%s') w",
                    enqueue(scene, "acme"));
     assert_string_equal(run(scene->a, "SELECT w.h FROM (%s) w (r, h)", why), "");
     ok(store_lock(scene->store, &lock, &scene->error));
-    assert_string_equal(run(scene->a, "SELECT w.r FROM (%s) w (r, h)", why), "ready");
-    assert_string_equal(run(scene->a, "SELECT w.h FROM (%s) w (r, h)", why), "riven");
+    for (int scheduled = 0; scheduled < 2; scheduled++) {
+        assert_string_equal(run(scene->a, "SELECT w.r FROM (%s) w (r, h)", why), scheduled == 1 ? "ready" : "no_scheduler");
+        assert_string_equal(run(scene->a, "SELECT w.h FROM (%s) w (r, h)", why), "riven");
+        ok(take_role(scene->store, scene->node, &epoch, &scene->error));
+    }
     (void)run(scene->a, "ALTER TABLE weir.shedlock RENAME TO gone"); /* it may be anybody's */
     assert_string_equal(run(scene->a, "SELECT w.h FROM (%s) w (r, h)", why), "");
     (void)run(scene->a, "ALTER TABLE weir.gone RENAME TO shedlock");
@@ -606,27 +531,24 @@ static void a_key_whose_id_is_refused_stays_free(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        SCENE_TEST(a_lane_is_not_made_twice),
         SCENE_TEST(what_was_retried_unseen_is_not_retried_again),
         SCENE_TEST(an_id_that_ended_unseen_is_not_enqueued_again),
-        SCENE_TEST(a_resume_opens_every_lane_or_is_refused),
-        SCENE_TEST(a_resume_opens_the_lanes_of_groups_that_it_sees_or_is_refused),
+        SCENE_TEST(a_resume_starts_what_its_transaction_does_not_see),
         SCENE_TEST(what_is_released_finds_room_that_its_transaction_does_not_see),
         SCENE_TEST(one_request_takes_the_short_way_and_says_what_the_long_one_says),
-        SCENE_TEST(a_lane_that_is_held_hides_no_other_ones_news),
-        SCENE_TEST(a_lane_that_is_held_hides_no_other_ones_due_items),
-        SCENE_TEST(a_backlog_of_one_workspace_leaves_the_others_their_turn),
-        SCENE_TEST(an_open_pause_holds_up_no_other_workspace),
-        SCENE_TEST(an_open_cancel_holds_up_no_other_group),
-        SCENE_TEST(an_open_act_holds_up_no_other_workspaces_ends),
-        SCENE_TEST(what_runs_in_a_workspace_that_is_held_goes_on),
+        SCENE_TEST(items_that_are_held_hide_no_others),
+        SCENE_TEST(due_items_that_are_held_hide_no_others),
+        SCENE_TEST(an_open_pause_holds_up_nothing),
+        SCENE_TEST(an_open_cancel_holds_up_no_other_item_of_its_workspace),
+        SCENE_TEST(an_open_act_on_a_pending_item_holds_up_no_ends),
+        SCENE_TEST(what_runs_in_a_workspace_that_is_paused_ends),
         SCENE_TEST(records_of_a_held_item_keep_their_order),
-        SCENE_TEST(an_open_pause_holds_up_no_other_workspaces_recovery),
+        SCENE_TEST(an_open_pause_holds_up_no_recovery),
         SCENE_TEST(a_cancel_of_many_never_fails_for_a_set_of_records),
         SCENE_TEST(what_a_prepared_transaction_enqueues_is_found_after_its_commit),
-        SCENE_TEST(what_a_node_gives_back_is_told),
-        SCENE_TEST(a_free_slot_is_told_to_other_groups_that_wait_for_it),
-        SCENE_TEST(a_free_slot_is_told_to_other_nodes_while_one_stands_aside),
+        SCENE_TEST(what_a_node_gives_back_wakes_the_scheduler),
+        SCENE_TEST(an_end_wakes_the_scheduler_of_another_node),
+        SCENE_TEST(an_assignment_and_a_cancel_wake_the_node),
         SCENE_TEST(why_in_sql_names_who_has_the_lock_of_exclusive_dispatch),
         SCENE_TEST(why_in_sql_says_what_the_library_says),
         SCENE_TEST(a_key_whose_id_is_refused_stays_free),

@@ -62,10 +62,10 @@ static void await_listening(struct subscription *subscription)
 static void a_notice_wakes_every_handle(void **state)
 {
     struct address *address = parse("");
-    struct subscription *one = listener_join(address, NULL);
+    struct subscription *one = listener_join(address);
     (void)state;
     await_listening(one);
-    struct subscription *two = listener_join(address, NULL);
+    struct subscription *two = listener_join(address);
     assert_string_equal(postgres_server_ask(&server, "postgres",
                                             "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'weir listen'"),
                         "1");
@@ -83,7 +83,7 @@ static void a_notice_wakes_every_handle(void **state)
 static void many_notices_of_one_commit_are_few_wakes(void **state)
 {
     struct address *address = parse("");
-    struct subscription *subscription = listener_join(address, NULL);
+    struct subscription *subscription = listener_join(address);
     int wakes = 0;
     (void)state;
     await_listening(subscription);
@@ -99,7 +99,7 @@ static void many_notices_of_one_commit_are_few_wakes(void **state)
 static void another_schema_has_another_channel(void **state)
 {
     struct address *address = parse("?schema=other");
-    struct subscription *subscription = listener_join(address, NULL);
+    struct subscription *subscription = listener_join(address);
     (void)state;
     await_listening(subscription);
     notify("weir", 1);
@@ -110,28 +110,48 @@ static void another_schema_has_another_channel(void **state)
     address_release(address);
 }
 
-/* PostgreSQL hands notices on in the order of their commits, so what comes last has been told of last. */
-static void a_notice_wakes_only_its_group(void **state)
+static void tell(const char *notice)
+{
+    char sql[200];
+    (void)snprintf(sql, sizeof sql, "SELECT pg_notify('weir', '%s')", notice);
+    (void)postgres_server_ask(&server, "postgres", sql);
+}
+
+/* PostgreSQL delivers notices in the order of their commits, so what came before the one that woke was read as well. */
+static void a_notice_wakes_only_those_whom_it_concerns(void **state)
 {
     struct address *address = parse("");
-    struct subscription *one = listener_join(address, "one");
+    struct subscription *scheduler = listener_join(address);
     (void)state;
-    await_listening(one);
-    struct subscription *two = listener_join(address, "two");
-    struct subscription *all = listener_join(address, NULL);
-    (void)postgres_server_ask(&server, "postgres", "SELECT pg_notify('weir', 'one'); SELECT pg_notify('weir', 'two')");
-    assert_true(wakes_within(two, PATIENT_MS));
-    assert_true(wakes_within(one, PATIENT_MS));
+    await_listening(scheduler);
+    struct subscription *node = listener_join(address);
+    struct subscription *all = listener_join(address);
+    subscription_set(scheduler, 1, true);
+    subscription_set(node, 12, false);
+    tell("news");
+    assert_true(wakes_within(scheduler, PATIENT_MS));
     assert_true(wakes_within(all, PATIENT_MS));
-    (void)postgres_server_ask(&server, "postgres", "SELECT pg_notify('weir', 'onetwo')");
-    (void)postgres_server_ask(&server, "postgres", "SELECT pg_notify('weir', 'two')");
-    assert_true(wakes_within(two, PATIENT_MS));
-    assert_false(subscription_drain(one));
-    (void)postgres_server_ask(&server, "postgres", "NOTIFY weir"); /* which says nothing of a group */
-    assert_true(wakes_within(one, PATIENT_MS));
-    assert_true(wakes_within(two, PATIENT_MS));
-    listener_leave(one);
-    listener_leave(two);
+    tell("node:1");
+    tell("node:2");
+    tell("node:12");
+    assert_true(wakes_within(node, PATIENT_MS));
+    assert_true(wakes_within(scheduler, PATIENT_MS)); /* its own inbox */
+    assert_false(subscription_drain(node));           /* of neither of the others */
+    tell("news");
+    tell("node:1");
+    assert_true(wakes_within(scheduler, PATIENT_MS));
+    assert_false(subscription_drain(node));
+    tell("role");
+    assert_true(wakes_within(node, PATIENT_MS));
+    assert_true(wakes_within(scheduler, PATIENT_MS));
+    subscription_set(node, 12, true);
+    tell("news");
+    assert_true(wakes_within(node, PATIENT_MS));
+    subscription_set(node, 0, false);
+    tell("node:7");
+    assert_true(wakes_within(node, PATIENT_MS));
+    listener_leave(scheduler);
+    listener_leave(node);
     listener_leave(all);
     address_release(address);
 }
@@ -139,13 +159,12 @@ static void a_notice_wakes_only_its_group(void **state)
 static void a_lost_connection_is_made_anew_and_wakes(void **state)
 {
     struct address *address = parse("");
-    struct subscription *subscription = listener_join(address, NULL);
+    struct subscription *subscription = listener_join(address);
     (void)state;
     await_listening(subscription);
+    subscription_set(subscription, 5, false); /* which no notice here concerns */
     postgres_server_end_connections(&server, "weir listen");
     await_listening(subscription);
-    notify("weir", 1);
-    assert_true(wakes_within(subscription, PATIENT_MS));
     postgres_server_stop(&server, SIGKILL);
     postgres_server_start(&server);
     await_listening(subscription);
@@ -158,7 +177,7 @@ static void a_lost_connection_is_made_anew_and_wakes(void **state)
 static void leaving_does_not_wait_for_a_server_that_is_silent(void **state)
 {
     struct address *address = parse("");
-    struct subscription *subscription = listener_join(address, NULL);
+    struct subscription *subscription = listener_join(address);
     (void)state;
     await_listening(subscription);
     postgres_server_signal_all(&server, SIGSTOP);
@@ -183,7 +202,7 @@ static void nobody_listens_once_a_pooler_is_found_out(void **state)
     assert_int_equal(getsockname(server_fd.fd, (struct sockaddr *)&place, &length), 0);
     (void)snprintf(url, sizeof url, "//weir@127.0.0.1:%d/postgres?sslmode=disable", ntohs(place.sin_port));
     assert_int_equal(address_parse(url, &address, &error), WEIR_OK);
-    struct subscription *subscription = listener_join(address, NULL);
+    struct subscription *subscription = listener_join(address);
     for (int i = 0; i < 2; i++) { /* it tries again, until somebody has found out */
         assert_int_equal(poll(&server_fd, 1, PATIENT_MS), 1);
         address->pooled = i == 1;
@@ -199,7 +218,7 @@ static void switched_off_there_is_nothing_to_wait_for(void **state)
 {
     struct address *address = parse("?listen=off");
     (void)state;
-    struct subscription *subscription = listener_join(address, NULL);
+    struct subscription *subscription = listener_join(address);
     assert_null(subscription);
     assert_int_equal(subscription_fd(subscription), -1);
     assert_false(subscription_drain(subscription));
@@ -213,7 +232,7 @@ int main(void)
         cmocka_unit_test(a_notice_wakes_every_handle),
         cmocka_unit_test(many_notices_of_one_commit_are_few_wakes),
         cmocka_unit_test(another_schema_has_another_channel),
-        cmocka_unit_test(a_notice_wakes_only_its_group),
+        cmocka_unit_test(a_notice_wakes_only_those_whom_it_concerns),
         cmocka_unit_test(a_lost_connection_is_made_anew_and_wakes),
         cmocka_unit_test(leaving_does_not_wait_for_a_server_that_is_silent),
         cmocka_unit_test(nobody_listens_once_a_pooler_is_found_out),

@@ -259,7 +259,7 @@ static void said_in_the_url_it_costs_no_attempt_and_nobody_listens(void **state)
     struct pooler *pooler = *state;
     open_links(pooler, "?pooler=transaction");
     assert_true(pooler->address->pooled);
-    assert_null(listener_join(pooler->address, NULL));
+    assert_null(listener_join(pooler->address));
     cross(pooler);
 }
 

@@ -55,7 +55,7 @@ static int open_scene(void **state)
     }
     assert_int_equal(store_migrate(scene->store, NULL, &scene->error), WEIR_OK);
     (void)ask("SELECT weir.change_workspace('acme', NULL, 0, NULL, true)");
-    (void)ask("SELECT weir.publish_definition('hello', NULL, '{}', 0)");
+    (void)ask("SELECT weir.publish_definition('hello', NULL, '{}', 0, NULL)");
     text_copy(scene->id, sizeof scene->id, ask("SELECT weir.enqueue('acme', 'hello', '{\"a\": 1}', 'key')"));
     assert_true(uuid_is_valid(scene->id));
     *state = scene;
@@ -174,22 +174,15 @@ static void the_check_finds_what_was_broken_on_purpose(void **state)
         const char *breaks;
         const char *words;
     } cases[] = {
-        {"UPDATE weir.workspaces SET slots_used = 1", "slots_used is 1, 0 rows hold a slot"},
         {"UPDATE weir.workspaces SET slots_max = 9", "slots_max is 9, its plan and override say 1"},
         {"UPDATE weir.plans SET weight = 9", "its plan and override say"},
-        {"UPDATE weir.lane_wakeups SET runnable = 2", "runnable is 2 of 1"},
-        {"DELETE FROM weir.lane_wakeups", "runnable is 0 of 1"},
+        {"UPDATE weir.news SET runnable = '{2}'", "runnable is 2 of 1"},
+        {"DELETE FROM weir.news", "runnable is 0 of 1"},
         {"UPDATE weir.workflow_execution_queue SET phase = 1, due_at = 1", "waiting is 0 of 1"},
-        {"SELECT weir.fold_wakeups('0', 100); UPDATE weir.lanes SET ready = false", "ready is false, should be true"},
-        {"SELECT weir.fold_wakeups('0', 100); UPDATE weir.lanes SET head_rank = 9000000000000000000",
-         "behind its first item"},
-        {"SELECT weir.fold_wakeups('0', 100); INSERT INTO weir.lanes (id, executor_group, workspace_id)"
-         " SELECT id, executor_group, workspace_id FROM weir.lanes",
-         "is there 2 times"},
-        {"SELECT weir.fold_wakeups('0', 100); UPDATE weir.lanes SET id = id + 1", "is not that of its group and workspace"},
-        {"SELECT weir.fold_wakeups('0', 100); UPDATE weir.lanes SET workspace_id = 99",
-         "is of a workspace that is not there"},
-        {"UPDATE weir.workspaces SET plan = 'gone'", "its plan gone is not there"},
+        {"INSERT INTO weir.books (lane_id, workspace_id, group_id, held) VALUES (4294967297, 1, 1, 1)", "held is 1 of 0"},
+        {"INSERT INTO weir.books (lane_id, workspace_id, group_id) VALUES (4294967297, 2, 1)",
+         "name workspace 2 and group 1"},
+        {"DELETE FROM weir.scheduler", "the scheduler has 0 rows"},
         {"INSERT INTO weir.workflow_executions (id, lane_id, workspace_id, definition_id, status, priority, run_at, "
          "attempts,"
          " deferrals, handovers, interruptions, fence, node_id, has_params, created_at, finished_at)"
@@ -197,7 +190,7 @@ static void the_check_finds_what_was_broken_on_purpose(void **state)
          " FROM weir.workflow_execution_queue",
          "is live and ended at once"},
         {"UPDATE weir.workflow_execution_queue SET fence = 1000000", "has fence 1000000"},
-        {"UPDATE weir.workflow_execution_queue SET definition_id = 9", "refers to what is not there"},
+        {"UPDATE weir.workflow_execution_queue SET lane_id = lane_id + 1", "refers to what is not there"},
         {"UPDATE weir.workflow_execution_queue SET node_id = 9", "refers to what is not there"},
         {"DELETE FROM weir.execution_params", "refers to what is not there"},
         {"UPDATE weir.execution_params SET id = gen_random_uuid()", "belong to nothing"},

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { URL_SIZE = 256, ARENA_BYTES = 16 * 1024 * 1024 };
+enum { URL_SIZE = 256, ARENA_BYTES = 64 * 1024 * 1024, CAPACITY = 100000 };
 
 struct postgres_server server;
 
@@ -31,6 +31,7 @@ int64_t add_node(struct scene *scene, const char *name, const char *group)
                                    .pid = 1,
                                    .version = "test",
                                    .engine = "none",
+                                   .capacity = CAPACITY,
                                    .lease_us = LEASE_US};
     int64_t node = 0;
     ok(store_node_start(scene->store, &options, &node, &scene->error));
@@ -188,9 +189,9 @@ const char *enqueue_for(struct scene *scene, const char *workspace, const char *
 
 struct claim_result claim_as(struct scene *scene, int64_t node, const char *group, size_t limit)
 {
-    struct claim_options options = {.node_id = node, .group = group, .limit = limit, .attempts_max = 3};
+    struct claim_request request = {.node_id = node, .group = group, .limit = limit};
     struct claim_result result = {0};
-    ok(store_claim(scene->store, &options, &scene->arena, &result, &scene->error));
+    ok(claim_through_scheduler(scene->store, &request, &scene->arena, &result, &scene->error));
     return result;
 }
 

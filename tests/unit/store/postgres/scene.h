@@ -10,6 +10,7 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "store/store.h"
+#include "support/claiming.h"
 #include "support/postgres_server.h"
 #include "support/test.h"
 
@@ -68,12 +69,16 @@ const char *answer(PGconn *connection);
 const char *refusal(PGconn *connection, const char *format, ...) WEIR_PRINTF(2, 3);
 long long number(const char *digits);
 
-/* node, group; answers how many it took. */
-#define CLAIM_SQL "SELECT count(*) FROM weir.claim(%lld, '%s', 10, '0', -1) c WHERE c.id IS NOT NULL"
 /* node, id, fence; record() of COMPLETED, answers 'done' or the outcome. */
 #define COMPLETE_SQL                                                                                                       \
     "SELECT coalesce(max(r.outcome), 'done') FROM weir.record(%lld, ARRAY['%s'::uuid], ARRAY[%lld], ARRAY[6], ARRAY[0], "  \
-    "ARRAY[false], ARRAY[NULL], ARRAY[NULL], '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}') r"
+    "ARRAY[false], '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', " \
+    "'{}', '{}', '{}', '{}', '{}', '{}') r"
+/* node, epoch, id, node; a round of schedule() that assigns one item and reads no news; answers how many it took. */
+#define ASSIGN_SQL                                                                                                         \
+    "SELECT count(*) FROM weir.schedule(%lld, %lld, pg_current_snapshot()::text, weir.timeline(), NULL, '0', 0, "          \
+    "ARRAY['%s'::uuid], ARRAY[%lld], ARRAY[false], false, '{}', '{}', '{}', '{}', 0, '{}', '{1000,500,1000}') "            \
+    "WHERE tag = 'taken'"
 
 /* --- verbs --- */
 

@@ -70,7 +70,7 @@ static long blocks_of_a_record(const char *function, int kind)
     (void)snprintf(sql, sizeof sql,
                    "EXPLAIN (ANALYZE, BUFFERS, COSTS OFF, TIMING OFF) SELECT * FROM weir.%s(1, "
                    "ARRAY['00000000-0000-7000-8000-000000000000'::uuid], '{1}', '{%d}', '{0}', '{f}', '{NULL}', '{NULL}', "
-                   "%s%s)",
+                   "'{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', %s%s)",
                    function, kind,
                    tells ? "'{1}', '{one}', '{WAITING}', '{2}', '{1}', '{3}', '{-1}', '{f}', '{NULL}', '{NULL}', "
                            "'{NULL}', '{NULL}'"
@@ -129,14 +129,14 @@ static void assert_unread(const char *plans, int states, const char *unread)
     run(sql);
     (void)snprintf(sql, sizeof sql,
                    "EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF) EXECUTE chosen "
-                   "('00000000-0000-0000-0000-000000000000', NULL, %d, NULL, NULL, NULL, NULL, 0, 9, 9, 9, NULL)",
+                   "('00000000-0000-0000-0000-000000000000', NULL, %d, NULL, NULL, NULL, NULL, 0, 9, 9, 9, NULL, 0)",
                    states);
     PGresult *result = PQexec(connection, sql);
     assert_int_equal(PQresultStatus(result), PGRES_TUPLES_OK);
     for (int row = 0; row < PQntuples(result); row++) {
         const char *line = PQgetvalue(result, row, 0);
-        bool is_of_table = strstr(line, " on workflow_execution_queue q") != NULL || /* not its index, of a bitmap scan */
-                           strstr(line, " on workflow_executions h") != NULL;
+        bool is_of_table = strstr(line, " on workflow_execution_queue q ") != NULL || /* not its index, of a bitmap scan */
+                           strstr(line, " on workflow_executions h ") != NULL;
         scans += is_of_table && strstr(line, "never executed") == NULL;
         if (strstr(line, unread) != NULL && strstr(line, "never executed") == NULL) {
             fail_msg("%s plan for the states %d: %s", plans, states, line);
@@ -151,10 +151,10 @@ static void what_is_chosen_by_state_reads_only_where_such_are(void **state)
 {
     char sql[4096];
     (void)state;
-    int length =
-        snprintf(sql, sizeof sql,
-                 "PREPARE chosen (uuid, text, integer, text, text, text, text, bigint, bigint, bigint, bigint, uuid) AS %s",
-                 address->texts[QUERY_BULK_IDS]);
+    int length = snprintf(
+        sql, sizeof sql,
+        "PREPARE chosen (uuid, text, integer, text, text, text, text, bigint, bigint, bigint, bigint, uuid, integer) AS %s",
+        address->texts[QUERY_BULK_IDS]);
     assert_true(length > 0 && (size_t)length < sizeof sql);
     run(sql);
     static const char *const plans[] = {"force_generic_plan", "force_custom_plan"};

@@ -77,9 +77,9 @@ static enum weir_status claim(struct scene *scene, struct weir_error *error)
 {
     struct arena arena;
     struct claim_result result = {0};
-    struct claim_options options = {.node_id = scene->node, .group = "default", .limit = 2, .attempts_max = 3};
+    struct claim_request request = {.node_id = scene->node, .group = "default", .limit = 2};
     arena_init(&arena, 1 << 20);
-    enum weir_status status = store_claim(scene->store, &options, &arena, &result, error);
+    enum weir_status status = claim_through_scheduler(scene->store, &request, &arena, &result, error);
     arena_close(&arena);
     return status;
 }

@@ -33,10 +33,11 @@ static void run_scenario(struct scene *scene, struct attempt *attempt)
             assert_true(strlen(scene->error.message) > 0);
         }
     }
-    struct claim_options options = {.node_id = scene->node, .group = "default", .limit = 10, .attempts_max = 3};
+    struct claim_request request = {.node_id = scene->node, .group = "default", .limit = 10};
     struct claim_result claim = {0};
     attempt->was_claimed =
-        store_claim(scene->store, &options, &scene->arena, &claim, &scene->error) == WEIR_OK && claim.count == 1;
+        claim_through_scheduler(scene->store, &request, &scene->arena, &claim, &scene->error) == WEIR_OK &&
+        claim.count == 1;
     attempt->recorded = WEIR_FAILED;
     if (attempt->was_claimed) {
         attempt->claimed = claim.items[0];

@@ -40,10 +40,10 @@ static void claim_and_complete_until_dry(struct scene *scene, int number)
     scene->node = scene_add_node(scene, name, "default");
     arena_init(&arena, 1 << 20);
     while (idle == 0 && clock_boot(clock_system()) < deadline_us) {
-        struct claim_options options = {.node_id = scene->node, .group = "default", .limit = 5, .attempts_max = 3};
+        struct claim_request request = {.node_id = scene->node, .group = "default", .limit = 5};
         struct claim_result claim = {0};
         arena_reset(&arena);
-        if (store_claim(scene->store, &options, &arena, &claim, &scene->error) != WEIR_OK) {
+        if (claim_through_scheduler(scene->store, &request, &arena, &claim, &scene->error) != WEIR_OK) {
             print_error("process %d: claim: %s\n", number, scene->error.message);
             _exit(2);
         }
@@ -105,10 +105,10 @@ static void write_until_killed(struct scene *scene, struct promises *promises)
         }
         scene_ok(scene, store_enqueue(scene->store, requests, 3, results, &scene->error));
         promises->enqueued += 3;
-        struct claim_options options = {.node_id = scene->node, .group = "default", .limit = 4, .attempts_max = 3};
+        struct claim_request request = {.node_id = scene->node, .group = "default", .limit = 4};
         struct claim_result claim = {0};
         arena_reset(&arena);
-        scene_ok(scene, store_claim(scene->store, &options, &arena, &claim, &scene->error));
+        scene_ok(scene, claim_through_scheduler(scene->store, &request, &arena, &claim, &scene->error));
         if (claim.count > 0) {
             scene_complete(scene, &claim);
             promises->completed += (int)claim.count;

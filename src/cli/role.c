@@ -1,0 +1,71 @@
+#include "cli/role.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/text.h"
+#include "cli/fields.h"
+
+enum { ROLE_TEXT_MAX = 512 };
+
+enum role_health role_health(const json_t *scheduler)
+{
+    if (field_is_true(scheduler, "is_free")) {
+        return ROLE_IS_FREE;
+    }
+    if (field_number(scheduler, "takeovers_hour", 0) > ROLE_MOVES_HOUR) {
+        return ROLE_MOVES;
+    }
+    return field_number(scheduler, "lag_us", 0) > ROLE_BEHIND_US ? ROLE_IS_BEHIND : ROLE_IS_FINE;
+}
+
+/* 0 when the field is missing, null or no time. */
+static int64_t time_of(const json_t *scheduler, const char *key, int64_t now_us)
+{
+    int64_t time_us = 0;
+    const char *text = json_string_value(json_object_get(scheduler, key));
+    return text != NULL && time_parse(text, now_us, &time_us, NULL) == WEIR_OK ? time_us : 0;
+}
+
+/* A node that left the role made it free at `since`. A node that still stands in the row lost it when its lease ended, or
+ * before, when its process was found to be gone: then the role is free from now on, as far as the row shows. */
+int64_t role_free_us(const json_t *scheduler, int64_t now_us)
+{
+    bool has_name = json_is_string(json_object_get(scheduler, "node"));
+    int64_t from_us = time_of(scheduler, has_name ? "expires" : "since", now_us);
+    return !field_is_true(scheduler, "is_free") || from_us == 0 || from_us > now_us ? 0 : now_us - from_us;
+}
+
+static void describe_free(struct output *output, const json_t *scheduler, int64_t now_us, char *to, size_t size)
+{
+    char lasted[DURATION_TEXT_MAX];
+    const char *node = field_text(output, scheduler, "node");
+    int64_t free_us = role_free_us(scheduler, now_us);
+    duration_format_short(free_us, lasted);
+    if (field_number(scheduler, "epoch", 0) == 0) {
+        text_copy(to, size, "none yet");
+    } else if (node == NULL) {
+        (void)snprintf(to, size, "none for %s: the last one has left the role", lasted);
+    } else if (free_us > 0) {
+        (void)snprintf(to, size, "none for %s: the lease of %s is over", lasted, node);
+    } else {
+        (void)snprintf(to, size, "none: %s has ended or is dead", node);
+    }
+}
+
+const char *role_text(struct output *output, const json_t *scheduler, int64_t now_us)
+{
+    char text[ROLE_TEXT_MAX];
+    char behind[DURATION_TEXT_MAX];
+    if (field_is_true(scheduler, "is_free")) {
+        describe_free(output, scheduler, now_us, text, sizeof text);
+        return output_safe(output, text);
+    }
+    const char *node = field_text(output, scheduler, "node");
+    int64_t lag_us = field_number(scheduler, "lag_us", 0);
+    duration_format_short(lag_us, behind);
+    (void)snprintf(text, sizeof text, "%s for %s, epoch %" PRId64 ", books %s%s", node != NULL ? node : "-",
+                   output_age(output, json_string_value(json_object_get(scheduler, "since")), now_us),
+                   field_number(scheduler, "epoch", 0), lag_us > 0 ? behind : "current", lag_us > 0 ? " behind" : "");
+    return output_safe(output, text);
+}

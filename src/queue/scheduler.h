@@ -1,0 +1,205 @@
+/* The scheduler: decides in memory which pending item starts next, and on which node. Pure: no I/O, no clock, no thread.
+ *
+ *   store --facts, heads--> scheduler --assignments--> store --outcomes--> scheduler
+ *
+ * A lane is the queue of one workspace in one executor group. The scheduler keeps, per lane, a window of its first items
+ * (heads), the lane's pass (weighted stride), and the limits that its items count against. It learns of changes as facts,
+ * says which heads it needs next, and deals slots in stride order to the nodes that have room.
+ *
+ * Caps are exact because of one rule: `held` in memory is never lower than the held rows of the store. scheduler_assign()
+ * takes the slot before the assignment is sent. The slot returns only by a fact that the store has committed (FACT_HELD
+ * with slots < 0), or by scheduler_settle() with an outcome that proves that the row did not change.
+ *
+ * After any doubt (lost connection, unknown commit) the caller calls scheduler_clear() and loads all facts anew under a new
+ * epoch. The scheduler never repairs its memory in place.
+ *
+ * Limits are a list: the cap of the workspace is the first entry of each item's list; further entries (keys, rates) use the
+ * same structure.
+ *
+ * Memory is bounded: SCHEDULER_LANE_HEADS_MOST heads per lane and SCHEDULER_HEADS_MOST in total. Heads that do not fit are
+ * forgotten and read again. Lanes without items are forgotten too.
+ *
+ * Errors: WEIR_OUT_OF_MEMORY; WEIR_STORE_CORRUPT when a fact or an answer cannot be true, for example when more slots are
+ * given back than are held. After both the caller must scheduler_clear() and load all facts anew.
+ */
+#ifndef WEIR_QUEUE_SCHEDULER_H
+#define WEIR_QUEUE_SCHEDULER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "weir/status.h"
+
+enum {
+    SCHEDULER_LANE_HEADS_MOST = 2000,   /* cached items of one lane; most lanes ask for 4 to 20 */
+    SCHEDULER_HEADS_MOST = 1000 * 1000, /* cached items of all lanes */
+    SCHEDULER_READS_MOST = 256,         /* lanes whose heads are asked for at once */
+    SCHEDULER_ID_BYTES = 16             /* a UUID in binary form */
+};
+
+/* What a turn costs a lane of weight 1. Divisible by every weight up to 16; a pass lasts for 2^63 / STRIDE_ONE = 10^13
+ * turns. */
+#define STRIDE_ONE ((int64_t)720720)
+
+/* A lane's id is formed from the ids of its group and workspace, both positive and below 2^31. */
+static inline int64_t lane_id_of(int64_t group_id, int64_t workspace_id)
+{
+    return (int64_t)((uint64_t)group_id << 32 | (uint64_t)workspace_id);
+}
+static inline int64_t lane_group_id(int64_t lane_id)
+{
+    return lane_id >> 32;
+}
+static inline int64_t lane_workspace_id(int64_t lane_id)
+{
+    return lane_id & INT64_C(0xffffffff);
+}
+
+/* --- facts --- */
+
+enum schedule_fact_kind {
+    FACT_RUNNABLE, /* lane_id, rank: the lane may have runnable items of this rank or higher that were not read yet */
+    FACT_HELD,     /* lane_id, node_id, slots, node_held: deltas of the workspace's held slots and of the node's items. With
+                      slots = 0 it may be of several lanes: lane_id is not read */
+    FACT_WORKSPACE,  /* workspace_id, slots_max, weight, paused, exists: replaces what was known of its limits */
+    FACT_WORKSPACES, /* limits of any workspace may have changed: they are unknown until they are read again */
+    FACT_GROUP,      /* group_id, paused: replaces */
+    FACT_QUEUE,      /* paused: of the whole queue; replaces */
+    FACT_NODES,      /* begins a complete list of nodes: a node that no FACT_NODE names before the next FACT_NODES_END gets
+                        nothing more, and is forgotten when FACT_HELD has taken back all that it holds */
+    FACT_NODE,       /* node_id, group_id, capacity, accepts: replaces; `node_held` is kept */
+    FACT_NODES_END,
+    FACT_HANDED_OVER, /* id, lane_id: a held item without a node waits to be taken over. Its slot stays taken */
+    FACT_PASS,        /* lane_id, pass: where the lane's stride stood when the books were published. While loading only */
+    FACT_NEWS         /* for the loop, ignored here: `flags` says what must be read (enum schedule_need) */
+};
+
+enum schedule_need {
+    NEED_STATE = 1 << 0,       /* groups, nodes, pause of the queue */
+    NEED_HANDED_OVER = 1 << 1, /* held items without a node */
+    NEED_DUE = 1 << 2          /* `due_us` (store time): waiting items become due then */
+};
+
+struct schedule_fact {
+    enum schedule_fact_kind kind;
+    unsigned flags; /* FACT_NEWS: bits of enum schedule_need */
+    int64_t lane_id;
+    int64_t workspace_id;
+    int64_t group_id;
+    int64_t node_id;
+    int64_t slots;     /* FACT_HELD: +1 taken, -1 given back */
+    int64_t node_held; /* FACT_HELD */
+    int64_t slots_max;
+    int64_t capacity; /* FACT_NODE: items that the node can hold at once, those that it holds included */
+    int64_t rank;
+    int64_t pass;
+    int64_t due_us;
+    int weight;
+    bool paused;
+    bool accepts; /* FACT_NODE: alive, not paused, draining or stopping; while its engine is away its capacity says so */
+    bool exists;  /* FACT_WORKSPACE: false = no such workspace; its lanes are reported by scheduler_orphans() */
+    uint8_t id[SCHEDULER_ID_BYTES];
+};
+
+/* --- heads --- */
+
+struct schedule_head {
+    int64_t rank;
+    uint8_t id[SCHEDULER_ID_BYTES];
+};
+
+/* A request for the next heads of a lane: at most `most` runnable items with (rank, id) > (after_rank, after_id), in that
+ * order. The store fills the lower part. */
+struct lane_read {
+    int64_t lane_id;
+    int64_t after_rank;
+    uint8_t after_id[SCHEDULER_ID_BYTES];
+    size_t most;
+    /* out */
+    const struct schedule_head *heads;
+    size_t count;
+    bool is_all; /* no runnable item of the lane lies behind the last head */
+    /* The limits of its workspace, read together with the heads. */
+    bool workspace_exists;
+    bool workspace_paused;
+    int64_t slots_max;
+    int weight;
+};
+
+/* --- assignments --- */
+
+enum assignment_outcome {
+    ASSIGNMENT_TAKEN,  /* the row is held by the node: slot and room stay taken */
+    ASSIGNMENT_GONE,   /* the item was not pending any more (or not without a node): slot and room return, the item is
+                          forgotten */
+    ASSIGNMENT_LOCKED, /* another transaction holds the row: slot and room return; the item is read again after a delay */
+    ASSIGNMENT_UNDONE  /* nothing of the set was changed (stale facts): slot and room return, the item is the lane's head
+                          again */
+};
+
+struct assignment {
+    uint8_t id[SCHEDULER_ID_BYTES];
+    int64_t rank;
+    int64_t lane_id;
+    int64_t node_id;
+    bool handed_over;                /* it holds its slot already */
+    bool others_wait;                /* its workspace is full with it, and its lane has more */
+    enum assignment_outcome outcome; /* set by the store */
+};
+
+/* --- life --- */
+
+struct scheduler;
+
+WEIR_MUST_CHECK enum weir_status scheduler_open(struct scheduler **ret_scheduler);
+/* Takes NULL. */
+void scheduler_close(struct scheduler *scheduler);
+/* Forgets everything. */
+void scheduler_clear(struct scheduler *scheduler);
+
+WEIR_MUST_CHECK enum weir_status scheduler_learn(struct scheduler *scheduler, const struct schedule_fact *fact);
+/* The lanes whose heads should be read next, most urgent first: those that may be served soon, whose window runs low, and
+ * which may have more items in the store. At most `most`. */
+size_t scheduler_wants(struct scheduler *scheduler, int64_t now_us, struct lane_read *reads, size_t most);
+/* The store's answer to one read. Facts that the store sent with the same answer are learnt afterwards, never before. */
+WEIR_MUST_CHECK enum weir_status scheduler_read(struct scheduler *scheduler, const struct lane_read *read);
+
+/* Deals up to `limit` items in stride order and takes their slots and the nodes' room. Items that are handed over come
+ * first: they need no slot, and a pause does not stop them. `own_node_id` is preferred while it has room; `own_room` is its
+ * room now (its engine knows better than its row). Between two calls this room changes by what FACT_HELD and outcomes give
+ * back; when it grows for another reason, call again. Returns how many were written to `assignments`. No allocation.
+ * Settle all of them before the next call. */
+size_t scheduler_assign(struct scheduler *scheduler, int64_t now_us, int64_t own_node_id, size_t own_room,
+                        struct assignment *assignments, size_t limit);
+/* The outcome of one assignment. For a set that was undone: in reverse order. */
+void scheduler_settle(struct scheduler *scheduler, int64_t now_us, const struct assignment *assignment);
+
+/* --- questions of the loop --- */
+
+/* Whether scheduler_assign() or scheduler_wants() may return something now. Never false while one of them would. It may be
+ * true for nothing until both were called. */
+bool scheduler_has_work(const struct scheduler *scheduler, int64_t now_us);
+/* When it may have work again without new facts (locked items that are read again); TIME_NEVER = only by facts. */
+int64_t scheduler_next_us(const struct scheduler *scheduler);
+/* Lanes with items whose workspace does not exist; at most `most`. scheduler_wants() reads them until they are empty. */
+size_t scheduler_orphans(const struct scheduler *scheduler, int64_t *lane_ids, size_t most);
+/* Passes of lanes that changed since the last call, for the books; at most `most`, the rest by the next call. */
+struct lane_pass {
+    int64_t lane_id;
+    int64_t pass;
+};
+size_t scheduler_take_passes(struct scheduler *scheduler, struct lane_pass *passes, size_t most);
+
+struct scheduler_figures {
+    size_t lanes;
+    size_t heads;
+    size_t nodes;
+    int64_t held;
+    size_t bytes; /* allocated */
+};
+void scheduler_figures(const struct scheduler *scheduler, struct scheduler_figures *ret_figures);
+/* For tests: every internal invariant; false and a message when one is broken. */
+bool scheduler_is_consistent(const struct scheduler *scheduler, char *message, size_t size);
+
+#endif

@@ -1,0 +1,189 @@
+/* Every invariant of the scheduler's memory, for tests.
+ *
+ * It recomputes from the objects what the scheduler keeps up to date step by step: sums, memberships in heaps and lists,
+ * orders. It changes nothing.
+ */
+#include <stdio.h>
+
+#include "queue/scheduler_parts.h"
+
+struct check {
+    const struct scheduler *scheduler;
+    char *message;
+    size_t size;
+    bool is_broken; /* the first finding stays */
+};
+
+static void expect(struct check *check, bool holds, const char *claim, int64_t key)
+{
+    if (!holds && !check->is_broken) {
+        check->is_broken = true;
+        (void)snprintf(check->message, check->size, "%s (%lld)", claim, (long long)key);
+    }
+}
+
+static void check_heap(struct check *check, const struct group *group, enum heap_kind kind)
+{
+    const struct lane_heap *heap = &group->heaps[kind];
+    expect(check, heap->count <= heap->capacity, "a heap exceeds its room", group->entry.key);
+    expect(check, group->lane_count <= heap->capacity, "a heap has no room for all lanes", group->entry.key);
+    for (uint32_t at = 0; at < heap->count; at++) {
+        const struct lane *lane = table_at(&check->scheduler->lanes, heap->lanes[at]);
+        expect(check, lane->at[kind] == at + 1, "a lane does not know its place in the heap", lane->entry.key);
+        expect(check, lane->group == group->entry.self, "a lane is in another group's heap", lane->entry.key);
+        if (at > 0) {
+            const struct lane *parent = table_at(&check->scheduler->lanes, heap->lanes[(at - 1) / 2]);
+            expect(check, !lane_goes_before(lane, parent), "a heap is out of order", lane->entry.key);
+        }
+    }
+}
+
+static void check_window(struct check *check, const struct lane *lane)
+{
+    int64_t key = lane->entry.key;
+    expect(check, lane->first + lane->count <= lane->capacity, "a window exceeds its memory", key);
+    expect(check, (lane->heads == NULL) == (lane->capacity == 0), "a window's memory is not its capacity", key);
+    for (uint32_t i = 0; i < lane->count; i++) {
+        const struct schedule_head *head = &lane->heads[lane->first + i];
+        expect(check, i == 0 || head_compare(head - 1, head) < 0, "a window is out of order", key);
+        expect(check, head_compare(head, &lane->position) <= 0, "a head lies behind the position", key);
+    }
+}
+
+/* What lane_place() decides, stated a second time. */
+static void check_place(struct check *check, const struct lane *lane)
+{
+    int64_t key = lane->entry.key;
+    const struct workspace *workspace = lane_workspace(check->scheduler, lane);
+    bool has_items = lane->count > 0 || !lane->is_all;
+    bool is_free = workspace->exists && !workspace->paused && workspace->cap.held < workspace->cap.max;
+    bool serves = workspace->known && is_free && !lane->rests && lane->count > 0;
+    bool low = !lane->is_all && 2 * lane->count < lane->read_size;
+    bool reads = !lane->asked && !lane->rests && (workspace->known ? is_free && low : has_items);
+    expect(check, serves == (lane->at[HEAP_SERVE] != 0), "a lane is wrongly in or out of the heap of turns", key);
+    expect(check, reads == (lane->at[HEAP_READ] != 0), "a lane is wrongly in or out of the heap of reads", key);
+    enum lane_list list = LANE_IN_NO_LIST;
+    if (workspace->known && !workspace->exists && has_items) {
+        list = LANE_ORPHANED;
+        expect(check, lane->count == 0, "a lane without workspace has a window", key);
+    } else if (lane->waits_retry) {
+        list = LANE_RETRIES;
+    } else if (!has_items && !lane->asked && lane->in_flight == 0) {
+        list = LANE_IDLE;
+    }
+    expect(check, lane->list == list, "a lane is in the wrong list", key);
+    expect(check, !lane->rests || lane->waits_retry, "a lane rests without end", key);
+}
+
+static void check_lanes(struct check *check)
+{
+    const struct scheduler *scheduler = check->scheduler;
+    size_t heads = 0;
+    size_t changed = 0;
+    for (const struct lane *lane = table_from(&scheduler->lanes, 1); lane != NULL;
+         lane = table_from(&scheduler->lanes, lane->entry.self + 1)) {
+        const struct group *group = lane_group(scheduler, lane);
+        const struct workspace *workspace = lane_workspace(scheduler, lane);
+        expect(check, lane_id_of(group->entry.key, workspace->entry.key) == lane->entry.key, "a lane's parts",
+               lane->entry.key);
+        check_window(check, lane);
+        check_place(check, lane);
+        heads += lane->count;
+        changed += lane->pass_changed ? 1 : 0;
+    }
+    expect(check, heads == scheduler->heads, "the sum of the heads is wrong", (int64_t)scheduler->heads);
+    /* The lane that was read last keeps its heads, and a set that was undone brings its own back. */
+    expect(check, heads <= scheduler->heads_most + SCHEDULER_LANE_HEADS_MOST, "too many heads", (int64_t)heads);
+    for (uint32_t index = scheduler->changed.first; index != 0; changed--) {
+        const struct lane *lane = table_at(&scheduler->lanes, index);
+        expect(check, lane->pass_changed, "a lane without change is in the list of changes", lane->entry.key);
+        index = lane->changed.after;
+    }
+    expect(check, changed == 0, "the list of changed passes is not complete", (int64_t)changed);
+}
+
+static void check_lists(struct check *check)
+{
+    const struct scheduler *scheduler = check->scheduler;
+    for (int list = LANE_IN_NO_LIST + 1; list < LANE_LISTS; list++) {
+        size_t count = 0;
+        uint32_t before = 0;
+        for (uint32_t index = scheduler->lists[list].first; index != 0; count++) {
+            const struct lane *lane = table_at(&scheduler->lanes, index);
+            expect(check, lane->list == list && lane->in_list.before == before, "a list is broken", lane->entry.key);
+            before = index;
+            index = lane->in_list.after;
+        }
+        expect(check, count == scheduler->list_counts[list] && scheduler->lists[list].last == before, "a list's count",
+               list);
+    }
+}
+
+static void check_groups(struct check *check)
+{
+    const struct scheduler *scheduler = check->scheduler;
+    size_t lanes = 0;
+    for (size_t i = 0; i < scheduler->groups.count; i++) {
+        const struct group *group = table_at(&scheduler->groups, scheduler->group_order[i]);
+        check_heap(check, group, HEAP_SERVE);
+        check_heap(check, group, HEAP_READ);
+        lanes += group->lane_count;
+        if (i > 0) {
+            const struct group *before = table_at(&scheduler->groups, scheduler->group_order[i - 1]);
+            expect(check, before->entry.key < group->entry.key, "groups are out of order", group->entry.key);
+        }
+        for (uint32_t index = group->nodes.first; index != 0;) {
+            const struct node *node = table_at(&scheduler->nodes, index);
+            expect(check, node->group == group->entry.self, "a node is in another group's list", node->entry.key);
+            index = node->of_group.after;
+        }
+        for (uint32_t index = group->handed_over.first; index != 0;) {
+            const struct handed_item *item = table_at(&scheduler->handed_over, index);
+            expect(check, item->state == HANDED_WAITS, "an item that does not wait is in the list", item->lane_id);
+            index = item->link.after;
+        }
+    }
+    expect(check, lanes == scheduler->lanes.count, "the lanes of the groups are not all lanes", (int64_t)lanes);
+}
+
+static void check_counts(struct check *check)
+{
+    const struct scheduler *scheduler = check->scheduler;
+    size_t lanes = 0;
+    int64_t held = 0;
+    for (const struct workspace *workspace = table_from(&scheduler->workspaces, 1); workspace != NULL;
+         workspace = table_from(&scheduler->workspaces, workspace->entry.self + 1)) {
+        int64_t key = workspace->entry.key;
+        int64_t in_flight = 0;
+        held += workspace->cap.held;
+        for (uint32_t index = workspace->lanes.first; index != 0; lanes++) {
+            const struct lane *lane = table_at(&scheduler->lanes, index);
+            in_flight += lane->in_flight;
+            index = lane->of_workspace.after;
+        }
+        expect(check, workspace->weight > 0, "a weight is not positive", key);
+        expect(check, workspace->cap.held >= in_flight, "a workspace holds less than what was assigned", key);
+        expect(check, workspace->cap.held > 0 || workspace->lanes.first != 0, "a workspace is not forgotten", key);
+    }
+    expect(check, held == scheduler->held, "the sum of held slots is wrong", held);
+    expect(check, lanes == scheduler->lanes.count, "the lanes of the workspaces are not all lanes", (int64_t)lanes);
+    for (const struct node *node = table_from(&scheduler->nodes, 1); node != NULL;
+         node = table_from(&scheduler->nodes, node->entry.self + 1)) {
+        expect(check, node->held >= 0, "a node holds less than nothing", node->entry.key);
+        expect(check, node->group != 0 || !node->accepts, "a node without group accepts", node->entry.key);
+        expect(check, node->group != 0 || node->held > 0, "a node is not forgotten", node->entry.key);
+    }
+}
+
+bool scheduler_is_consistent(const struct scheduler *scheduler, char *message, size_t size)
+{
+    struct check check = {.scheduler = scheduler, .message = message, .size = size};
+    if (size > 0) {
+        message[0] = '\0';
+    }
+    check_lanes(&check);
+    check_lists(&check);
+    check_groups(&check);
+    check_counts(&check);
+    return !check.is_broken;
+}

@@ -1,0 +1,374 @@
+/* What the scheduler learns: facts and the answers to its reads.
+ *
+ * Facts about limits, nodes and groups replace what was known. Facts about held slots are deltas, and their sum must fit: a
+ * count below zero proves that memory and store disagree. Then nothing is repaired here; the caller takes a new epoch and
+ * loads everything anew.
+ *
+ * An answer to a read is used only if it begins where the lane's window ends, or before. If a fact lowered the position
+ * while the read was under way, its heads are not used, because items before them are missing.
+ */
+#include <string.h>
+
+#include "base/error.h"
+#include "queue/scheduler_parts.h"
+
+enum { ID_MOST = INT32_MAX, WEIGHT_CEILING = 1000 };
+
+/* The sum of a count and a delta; false when it is no count. */
+static bool add_count(int64_t count, int64_t delta, int64_t *ret_sum)
+{
+    return !__builtin_add_overflow(count, delta, ret_sum) && *ret_sum >= 0;
+}
+
+static bool lane_id_is_valid(int64_t lane_id)
+{
+    int64_t workspace_id = lane_workspace_id(lane_id);
+    return lane_group_id(lane_id) > 0 && workspace_id > 0 && workspace_id <= ID_MOST;
+}
+
+static enum weir_status learn_runnable(struct scheduler *scheduler, const struct schedule_fact *fact)
+{
+    bool is_new = false;
+    struct lane *lane = lane_get(scheduler, fact->lane_id, &is_new);
+    if (lane == NULL) {
+        return WEIR_OUT_OF_MEMORY;
+    }
+    struct schedule_head position = position_before_rank(fact->rank);
+    if (is_new) {
+        lane->position = position; /* a lane without memory has no items of which no fact was learnt */
+    }
+    lane_unread(scheduler, lane, &position);
+    lane_place(scheduler, lane);
+    return WEIR_OK;
+}
+
+static enum weir_status learn_held_by_node(struct scheduler *scheduler, const struct schedule_fact *fact)
+{
+    struct node *node = table_find(&scheduler->nodes, fact->node_id);
+    int64_t held = 0;
+    if (!add_count(node == NULL ? 0 : node->held, fact->node_held, &held)) {
+        return WEIR_STORE_CORRUPT;
+    }
+    if (node == NULL && held > 0) {
+        node = table_add(&scheduler->nodes, fact->node_id);
+        if (node == NULL) {
+            return WEIR_OUT_OF_MEMORY;
+        }
+    }
+    if (node != NULL) {
+        node->held = held;
+        node_forget_unused(scheduler, node);
+    }
+    return WEIR_OK;
+}
+
+static enum weir_status learn_held(struct scheduler *scheduler, const struct schedule_fact *fact)
+{
+    if (fact->node_id != 0) {
+        enum weir_status status = learn_held_by_node(scheduler, fact);
+        if (status != WEIR_OK) {
+            return status;
+        }
+    }
+    if (fact->slots == 0) {
+        return WEIR_OK;
+    }
+    struct workspace *workspace = workspace_get(scheduler, lane_workspace_id(fact->lane_id));
+    if (workspace == NULL) {
+        return WEIR_OUT_OF_MEMORY;
+    }
+    int64_t held = 0;
+    if (!add_count(workspace->cap.held, fact->slots, &held)) {
+        workspace_forget_unused(scheduler, workspace);
+        return WEIR_STORE_CORRUPT;
+    }
+    bool was_full = workspace->cap.held >= workspace->cap.max;
+    workspace->cap.held = held;
+    scheduler->held += fact->slots;
+    if (was_full != (held >= workspace->cap.max)) {
+        workspace_place(scheduler, workspace);
+    }
+    workspace_forget_unused(scheduler, workspace);
+    return WEIR_OK;
+}
+
+static void set_limits(struct scheduler *scheduler, struct workspace *workspace, const struct workspace *limits)
+{
+    bool is_same = workspace->known && workspace->exists == limits->exists && workspace->paused == limits->paused &&
+                   workspace->cap.max == limits->cap.max;
+    int32_t weight = limits->weight < 1 ? 1 : limits->weight;
+    workspace->weight = weight > WEIGHT_CEILING ? WEIGHT_CEILING : weight;
+    workspace->known = true;
+    workspace->exists = limits->exists;
+    workspace->paused = limits->paused;
+    workspace->cap.max = limits->cap.max;
+    if (!is_same) {
+        workspace_place(scheduler, workspace);
+    }
+}
+
+/* A workspace without lanes and held items is not remembered: the first read of a lane brings its limits. */
+static void learn_workspace(struct scheduler *scheduler, const struct schedule_fact *fact)
+{
+    struct workspace *workspace = table_find(&scheduler->workspaces, fact->workspace_id);
+    if (workspace != NULL) {
+        struct workspace limits = {
+            .cap = {.max = fact->slots_max}, .weight = fact->weight, .exists = fact->exists, .paused = fact->paused};
+        set_limits(scheduler, workspace, &limits);
+    }
+}
+
+static void learn_workspaces(struct scheduler *scheduler)
+{
+    for (struct workspace *workspace = table_from(&scheduler->workspaces, 1); workspace != NULL;
+         workspace = table_from(&scheduler->workspaces, workspace->entry.self + 1)) {
+        workspace->known = false;
+        workspace_place(scheduler, workspace);
+    }
+}
+
+static enum weir_status learn_group(struct scheduler *scheduler, const struct schedule_fact *fact)
+{
+    struct group *group = group_get(scheduler, fact->group_id);
+    if (group == NULL) {
+        return WEIR_OUT_OF_MEMORY;
+    }
+    group->paused = fact->paused;
+    return WEIR_OK;
+}
+
+static void leave_group(struct scheduler *scheduler, struct node *node)
+{
+    if (node->group != 0) {
+        struct group *group = table_at(&scheduler->groups, node->group);
+        list_remove(&scheduler->nodes, &group->nodes, offsetof(struct node, of_group), node->entry.self);
+        node->group = 0;
+    }
+    node->accepts = false;
+}
+
+static enum weir_status learn_node(struct scheduler *scheduler, const struct schedule_fact *fact)
+{
+    struct group *group = group_get(scheduler, fact->group_id);
+    struct node *node = table_find(&scheduler->nodes, fact->node_id);
+    if (group != NULL && node == NULL) {
+        node = table_add(&scheduler->nodes, fact->node_id);
+    }
+    if (group == NULL || node == NULL) {
+        return WEIR_OUT_OF_MEMORY;
+    }
+    if (node->group != group->entry.self) {
+        leave_group(scheduler, node);
+        node->group = group->entry.self;
+        list_append(&scheduler->nodes, &group->nodes, offsetof(struct node, of_group), node->entry.self);
+    }
+    /* The own node's capacity follows its engine, see scheduler_assign(); its row is older. */
+    if (fact->node_id != scheduler->own_node_id || node->row_capacity != fact->capacity) {
+        node->capacity = fact->capacity;
+    }
+    node->row_capacity = fact->capacity;
+    node->accepts = fact->accepts;
+    node->list = scheduler->node_list;
+    return WEIR_OK;
+}
+
+/* A node that is not listed gets nothing. Its count stays until its last item has left it, because news of these items may
+ * come after the list. */
+static void sweep_nodes(struct scheduler *scheduler)
+{
+    uint32_t index = 1;
+    for (struct node *node = table_from(&scheduler->nodes, index); node != NULL;
+         node = table_from(&scheduler->nodes, index)) {
+        index = node->entry.self + 1;
+        if (node->list != scheduler->node_list) {
+            leave_group(scheduler, node);
+            node_forget_unused(scheduler, node);
+        }
+    }
+}
+
+static enum weir_status learn_handed_over(struct scheduler *scheduler, const struct schedule_fact *fact)
+{
+    if (handed_find(scheduler, fact->id) != NULL) {
+        return WEIR_OK;
+    }
+    struct group *group = group_get(scheduler, lane_group_id(fact->lane_id));
+    struct handed_item *item = group == NULL ? NULL : table_add(&scheduler->handed_over, handed_key(fact->id));
+    if (item == NULL) {
+        return WEIR_OUT_OF_MEMORY;
+    }
+    memcpy(item->id, fact->id, sizeof item->id);
+    item->lane_id = fact->lane_id;
+    item->group = group->entry.self;
+    item->state = HANDED_WAITS;
+    list_append(&scheduler->handed_over, &group->handed_over, offsetof(struct handed_item, link), item->entry.self);
+    return WEIR_OK;
+}
+
+/* Passes of lanes that had their turns lie within one stride of each other, and no stride is longer than STRIDE_ONE. So the
+ * group stood at (highest pass - STRIDE_ONE) or above when the passes were published. A lane that is further behind had no
+ * items or no free slot for long; it must not make up for it. */
+static enum weir_status learn_pass(struct scheduler *scheduler, const struct schedule_fact *fact)
+{
+    bool is_new = false;
+    if (fact->pass < 0 || fact->pass > INT64_MAX / 2) {
+        return WEIR_STORE_CORRUPT;
+    }
+    struct lane *lane = lane_get(scheduler, fact->lane_id, &is_new);
+    if (lane == NULL) {
+        return WEIR_OUT_OF_MEMORY;
+    }
+    struct group *group = lane_group(scheduler, lane);
+    lane->pass = fact->pass;
+    heap_move(scheduler, lane, HEAP_SERVE);
+    heap_move(scheduler, lane, HEAP_READ);
+    if (group->pass < fact->pass - STRIDE_ONE) {
+        group->pass = fact->pass - STRIDE_ONE;
+    }
+    scheduler->passes_loaded = true;
+    lane_place(scheduler, lane);
+    return WEIR_OK;
+}
+
+/* Whether the ids that this kind of fact carries can be ids. */
+static bool fact_is_valid(const struct schedule_fact *fact)
+{
+    switch (fact->kind) {
+    case FACT_HELD:
+        return fact->slots == 0 || lane_id_is_valid(fact->lane_id);
+    case FACT_RUNNABLE:
+    case FACT_HANDED_OVER:
+    case FACT_PASS:
+        return lane_id_is_valid(fact->lane_id);
+    case FACT_WORKSPACE:
+        return fact->workspace_id > 0;
+    case FACT_GROUP:
+        return fact->group_id > 0 && fact->group_id <= ID_MOST;
+    case FACT_NODE:
+        return fact->node_id > 0 && fact->group_id > 0 && fact->group_id <= ID_MOST;
+    default:
+        return true;
+    }
+}
+
+enum weir_status scheduler_learn(struct scheduler *scheduler, const struct schedule_fact *fact)
+{
+    INVARIANT(scheduler != NULL && fact != NULL);
+    if (!fact_is_valid(fact)) {
+        return WEIR_STORE_CORRUPT;
+    }
+    switch (fact->kind) {
+    case FACT_RUNNABLE:
+        return learn_runnable(scheduler, fact);
+    case FACT_HELD:
+        return learn_held(scheduler, fact);
+    case FACT_WORKSPACE:
+        learn_workspace(scheduler, fact);
+        return WEIR_OK;
+    case FACT_WORKSPACES:
+        learn_workspaces(scheduler);
+        return WEIR_OK;
+    case FACT_GROUP:
+        return learn_group(scheduler, fact);
+    case FACT_QUEUE:
+        scheduler->queue_paused = fact->paused;
+        return WEIR_OK;
+    case FACT_NODES:
+        scheduler->node_list++;
+        return WEIR_OK;
+    case FACT_NODE:
+        return learn_node(scheduler, fact);
+    case FACT_NODES_END:
+        sweep_nodes(scheduler);
+        return WEIR_OK;
+    case FACT_HANDED_OVER:
+        return learn_handed_over(scheduler, fact);
+    case FACT_PASS:
+        return learn_pass(scheduler, fact);
+    case FACT_NEWS:
+        return WEIR_OK;
+    }
+    return WEIR_STORE_CORRUPT;
+}
+
+/* --- the answer to a read --- */
+
+static bool is_ascending(const struct schedule_head *heads, size_t count)
+{
+    for (size_t i = 1; i < count; i++) {
+        if (head_compare(&heads[i - 1], &heads[i]) >= 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Takes those heads that lie behind the lane's position and fit. */
+static enum weir_status take_heads(struct scheduler *scheduler, struct lane *lane, const struct lane_read *read)
+{
+    size_t first = 0;
+    while (first < read->count && head_compare(&read->heads[first], &lane->position) <= 0) {
+        first++;
+    }
+    size_t room = (size_t)(SCHEDULER_LANE_HEADS_MOST - lane->count);
+    size_t count = read->count - first < room ? read->count - first : room;
+    enum weir_status status = lane_append(scheduler, lane, read->heads + first, count);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    if (count > 0) {
+        lane->position = read->heads[first + count - 1];
+    }
+    lane->is_all = read->is_all && first + count == read->count;
+    return WEIR_OK;
+}
+
+static enum weir_status read_lane(struct scheduler *scheduler, struct lane *lane, const struct lane_read *read)
+{
+    struct schedule_head after = {.rank = read->after_rank};
+    memcpy(after.id, read->after_id, sizeof after.id);
+    lane->asked = false;
+    if (!read->workspace_exists) {
+        lane->is_all = read->is_all && read->count == 0;
+    } else if (head_compare(&after, &lane->position) <= 0) {
+        enum weir_status status = take_heads(scheduler, lane, read);
+        if (status != WEIR_OK) {
+            return status;
+        }
+    }
+    uint32_t calls = scheduler->call - lane->read_call;
+    if (calls > LANE_SLOW_CALLS && lane->read_size > LANE_READ_SLOW_MOST) {
+        lane->read_size /= 2;
+    }
+    lane->read_call = scheduler->call;
+    if (lane->missed) {
+        struct schedule_head missed = position_before_rank(lane->missed_rank);
+        lane->missed = false;
+        lane_unread(scheduler, lane, &missed);
+    }
+    return WEIR_OK;
+}
+
+enum weir_status scheduler_read(struct scheduler *scheduler, const struct lane_read *read)
+{
+    INVARIANT(scheduler != NULL && read != NULL && (read->heads != NULL || read->count == 0));
+    struct lane *lane = table_find(&scheduler->lanes, read->lane_id);
+    if (lane == NULL) {
+        return WEIR_OK; /* nothing is known to wait there */
+    }
+    if (!is_ascending(read->heads, read->count)) {
+        return WEIR_STORE_CORRUPT;
+    }
+    enum weir_status status = read_lane(scheduler, lane, read);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    struct workspace limits = {.cap = {.max = read->slots_max},
+                               .weight = read->weight,
+                               .exists = read->workspace_exists,
+                               .paused = read->workspace_paused};
+    set_limits(scheduler, lane_workspace(scheduler, lane), &limits);
+    lane_place(scheduler, lane);
+    heads_fit(scheduler, lane);
+    return WEIR_OK;
+}

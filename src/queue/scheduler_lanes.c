@@ -1,0 +1,458 @@
+/* Lanes of the scheduler: their windows, their limits, and where they wait.
+ *
+ * lane_place() derives from the state of a lane and its workspace in which heaps and lists the lane is:
+ *
+ *   items  workspace                       heaps              list
+ *   none   any                             none               idle
+ *   some   unknown                         read               -
+ *   some   paused, or a limit is full      none               -
+ *   some   free slot, head known           serve              -
+ *   some   free slot, window low           read (and serve)   -
+ *   maybe  does not exist                  none               orphaned
+ *
+ * The list of retries (items that another transaction had locked) is apart from this. A full workspace costs nothing: its
+ * lanes are in no heap until a slot returns.
+ *
+ * Nothing here may lose an item: whenever a head is dropped, the position goes back to right before it.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "queue/scheduler_parts.h"
+
+int head_compare(const struct schedule_head *a, const struct schedule_head *b)
+{
+    if (a->rank != b->rank) {
+        return a->rank < b->rank ? -1 : 1;
+    }
+    return memcmp(a->id, b->id, sizeof a->id);
+}
+
+struct schedule_head position_before_rank(int64_t rank)
+{
+    return (struct schedule_head){.rank = rank}; /* no item has the id 0 */
+}
+
+struct schedule_head position_before(const struct schedule_head *item)
+{
+    struct schedule_head position = *item;
+    for (size_t i = sizeof position.id; i-- > 0;) {
+        if (position.id[i]-- != 0) {
+            return position;
+        }
+    }
+    return position_before_rank(item->rank);
+}
+
+/* --- objects --- */
+
+struct workspace *lane_workspace(const struct scheduler *scheduler, const struct lane *lane)
+{
+    return table_at(&scheduler->workspaces, lane->workspace);
+}
+
+struct group *lane_group(const struct scheduler *scheduler, const struct lane *lane)
+{
+    return table_at(&scheduler->groups, lane->group);
+}
+
+/* Puts a new group into the order by id. */
+static bool order_group(struct scheduler *scheduler, const struct group *group)
+{
+    size_t count = scheduler->groups.count - 1;
+    if (count == scheduler->group_order_room) {
+        size_t room = count == 0 ? 4 : 2 * count;
+        uint32_t *order = realloc(scheduler->group_order, room * sizeof *order);
+        if (order == NULL) {
+            return false;
+        }
+        scheduler->bytes += (room - count) * sizeof *order;
+        scheduler->group_order = order;
+        scheduler->group_order_room = room;
+    }
+    size_t at = count;
+    while (at > 0) {
+        const struct group *before = table_at(&scheduler->groups, scheduler->group_order[at - 1]);
+        if (before->entry.key < group->entry.key) {
+            break;
+        }
+        scheduler->group_order[at] = scheduler->group_order[at - 1];
+        at--;
+    }
+    scheduler->group_order[at] = group->entry.self;
+    return true;
+}
+
+struct group *group_get(struct scheduler *scheduler, int64_t group_id)
+{
+    INVARIANT(group_id > 0);
+    struct group *group = table_find(&scheduler->groups, group_id);
+    if (group != NULL) {
+        return group;
+    }
+    group = table_add(&scheduler->groups, group_id);
+    if (group != NULL && !order_group(scheduler, group)) {
+        table_remove(&scheduler->groups, group);
+        return NULL;
+    }
+    return group;
+}
+
+struct workspace *workspace_get(struct scheduler *scheduler, int64_t workspace_id)
+{
+    INVARIANT(workspace_id > 0);
+    struct workspace *workspace = table_find(&scheduler->workspaces, workspace_id);
+    if (workspace == NULL) {
+        workspace = table_add(&scheduler->workspaces, workspace_id);
+        if (workspace != NULL) {
+            workspace->weight = 1;
+        }
+    }
+    return workspace;
+}
+
+struct lane *lane_get(struct scheduler *scheduler, int64_t lane_id, bool *ret_is_new)
+{
+    struct lane *lane = table_find(&scheduler->lanes, lane_id);
+    *ret_is_new = lane == NULL;
+    if (lane != NULL) {
+        return lane;
+    }
+    struct group *group = group_get(scheduler, lane_group_id(lane_id));
+    struct workspace *workspace = workspace_get(scheduler, lane_workspace_id(lane_id));
+    if (group == NULL || workspace == NULL || !heap_reserve(scheduler, group, group->lane_count + 1)) {
+        return NULL;
+    }
+    lane = table_add(&scheduler->lanes, lane_id);
+    if (lane == NULL) {
+        return NULL;
+    }
+    lane->group = group->entry.self;
+    lane->workspace = workspace->entry.self;
+    lane->pass = group->pass;
+    lane->position = position_before_rank(INT64_MIN);
+    lane->is_all = true;
+    lane->read_size = LANE_READ_LEAST;
+    group->lane_count++;
+    list_append(&scheduler->lanes, &workspace->lanes, offsetof(struct lane, of_workspace), lane->entry.self);
+    return lane;
+}
+
+void workspace_forget_unused(struct scheduler *scheduler, struct workspace *workspace)
+{
+    INVARIANT(workspace->cap.held >= 0);
+    if (workspace->lanes.first == 0 && workspace->cap.held == 0) {
+        table_remove(&scheduler->workspaces, workspace);
+    }
+}
+
+void node_forget_unused(struct scheduler *scheduler, struct node *node)
+{
+    INVARIANT(node->held >= 0);
+    if (node->group == 0 && node->held == 0) {
+        table_remove(&scheduler->nodes, node);
+    }
+}
+
+static void set_list(struct scheduler *scheduler, struct lane *lane, enum lane_list list)
+{
+    if (lane->list == list) {
+        return;
+    }
+    size_t offset = offsetof(struct lane, in_list);
+    if (lane->list != LANE_IN_NO_LIST) {
+        list_remove(&scheduler->lanes, &scheduler->lists[lane->list], offset, lane->entry.self);
+        scheduler->list_counts[lane->list]--;
+    }
+    lane->list = (uint8_t)list;
+    if (list != LANE_IN_NO_LIST) {
+        list_append(&scheduler->lanes, &scheduler->lists[list], offset, lane->entry.self);
+        scheduler->list_counts[list]++;
+    }
+}
+
+static void lane_forget(struct scheduler *scheduler, struct lane *lane)
+{
+    INVARIANT(lane->count == 0 && lane->in_flight == 0 && !lane->asked);
+    INVARIANT(lane->at[HEAP_SERVE] == 0 && lane->at[HEAP_READ] == 0);
+    struct workspace *workspace = lane_workspace(scheduler, lane);
+    set_list(scheduler, lane, LANE_IN_NO_LIST);
+    if (lane->pass_changed) {
+        list_remove(&scheduler->lanes, &scheduler->changed, offsetof(struct lane, changed), lane->entry.self);
+    }
+    lane_free_window(scheduler, lane);
+    lane_group(scheduler, lane)->lane_count--;
+    list_remove(&scheduler->lanes, &workspace->lanes, offsetof(struct lane, of_workspace), lane->entry.self);
+    table_remove(&scheduler->lanes, lane);
+    workspace_forget_unused(scheduler, workspace);
+}
+
+/* A lane behind its group's pass would come back at that pass anyway, so nothing is lost with it. */
+void lanes_forget_idle(struct scheduler *scheduler)
+{
+    for (;;) {
+        uint32_t first = scheduler->lists[LANE_IDLE].first;
+        if (first == 0) {
+            return;
+        }
+        struct lane *lane = table_at(&scheduler->lanes, first);
+        if (lane->pass > lane_group(scheduler, lane)->pass && scheduler->list_counts[LANE_IDLE] <= IDLE_LANES_MOST) {
+            return;
+        }
+        lane_forget(scheduler, lane);
+    }
+}
+
+/* --- limits --- */
+
+struct item_limits item_limits_of(const struct scheduler *scheduler, const struct lane *lane)
+{
+    return (struct item_limits){.limits = {&lane_workspace(scheduler, lane)->cap}, .count = 1};
+}
+
+bool limits_allow(const struct item_limits *limits)
+{
+    INVARIANT(limits->count <= ITEM_LIMITS_MOST);
+    for (size_t i = 0; i < limits->count; i++) {
+        if (limits->limits[i]->held >= limits->limits[i]->max) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void limits_take(struct scheduler *scheduler, const struct item_limits *limits)
+{
+    scheduler->held++;
+    for (size_t i = 0; i < limits->count; i++) {
+        INVARIANT(limits->limits[i]->held < limits->limits[i]->max);
+        limits->limits[i]->held++;
+    }
+}
+
+void limits_release(struct scheduler *scheduler, const struct item_limits *limits)
+{
+    scheduler->held--;
+    for (size_t i = 0; i < limits->count; i++) {
+        INVARIANT(limits->limits[i]->held > 0);
+        limits->limits[i]->held--;
+    }
+}
+
+/* --- passes --- */
+
+int64_t lane_stride(const struct scheduler *scheduler, const struct lane *lane)
+{
+    int32_t weight = lane_workspace(scheduler, lane)->weight;
+    INVARIANT(weight > 0);
+    return STRIDE_ONE / weight;
+}
+
+void lane_set_pass(struct scheduler *scheduler, struct lane *lane, int64_t pass)
+{
+    INVARIANT(pass >= 0);
+    if (lane->pass == pass) {
+        return;
+    }
+    lane->pass = pass;
+    if (!lane->pass_changed) {
+        lane->pass_changed = true;
+        list_append(&scheduler->lanes, &scheduler->changed, offsetof(struct lane, changed), lane->entry.self);
+    }
+    heap_move(scheduler, lane, HEAP_SERVE);
+    heap_move(scheduler, lane, HEAP_READ);
+}
+
+void passes_settle(struct scheduler *scheduler)
+{
+    if (!scheduler->passes_loaded) {
+        return;
+    }
+    scheduler->passes_loaded = false;
+    for (struct lane *lane = table_from(&scheduler->lanes, 1); lane != NULL;
+         lane = table_from(&scheduler->lanes, lane->entry.self + 1)) {
+        const struct group *group = lane_group(scheduler, lane);
+        lane->pass = lane->pass < group->pass ? group->pass : lane->pass;
+    }
+    for (struct group *group = table_from(&scheduler->groups, 1); group != NULL;
+         group = table_from(&scheduler->groups, group->entry.self + 1)) {
+        heap_rebuild(scheduler, group, HEAP_SERVE);
+        heap_rebuild(scheduler, group, HEAP_READ);
+    }
+}
+
+/* --- windows --- */
+
+void lane_free_window(struct scheduler *scheduler, struct lane *lane)
+{
+    INVARIANT(lane->count == 0);
+    if (lane->heads != NULL) {
+        scheduler->bytes -= lane->capacity * sizeof *lane->heads;
+        free(lane->heads);
+        lane->heads = NULL;
+    }
+    lane->first = 0;
+    lane->capacity = 0;
+}
+
+void lane_unread(struct scheduler *scheduler, struct lane *lane, const struct schedule_head *position)
+{
+    lane->is_all = false;
+    if (lane->asked && (!lane->missed || position->rank < lane->missed_rank)) {
+        lane->missed = true;
+        lane->missed_rank = position->rank;
+    }
+    if (head_compare(&lane->position, position) <= 0) {
+        return;
+    }
+    lane->position = *position;
+    while (lane->count > 0 && head_compare(&lane->heads[lane->first + lane->count - 1], position) > 0) {
+        lane->count--;
+        INVARIANT(scheduler->heads > 0);
+        scheduler->heads--;
+    }
+}
+
+static void drop_window(struct scheduler *scheduler, struct lane *lane)
+{
+    INVARIANT(lane->count > 0);
+    struct schedule_head position = position_before(&lane->heads[lane->first]);
+    lane_unread(scheduler, lane, &position);
+    lane_free_window(scheduler, lane);
+}
+
+bool lane_is_low(const struct lane *lane)
+{
+    return !lane->is_all && lane->count * 2 < lane->read_size;
+}
+
+void lane_grow_reads(struct scheduler *scheduler, struct lane *lane)
+{
+    if (scheduler->heads > scheduler->heads_most / 2) {
+        return;
+    }
+    uint32_t calls = scheduler->call - lane->read_call;
+    int size = lane->read_size;
+    if (calls <= LANE_FAST_CALLS) {
+        size = 4 * size < SCHEDULER_LANE_HEADS_MOST ? 4 * size : SCHEDULER_LANE_HEADS_MOST;
+    } else if (size < LANE_READ_SLOW_MOST) {
+        size = 2 * size < LANE_READ_SLOW_MOST ? 2 * size : LANE_READ_SLOW_MOST;
+    }
+    lane->read_size = (uint16_t)size;
+}
+
+enum weir_status lane_append(struct scheduler *scheduler, struct lane *lane, const struct schedule_head *heads,
+                             size_t count)
+{
+    size_t kept = lane->count;
+    INVARIANT(kept + count <= SCHEDULER_LANE_HEADS_MOST);
+    if (count == 0) {
+        return WEIR_OK;
+    }
+    if (kept + count > lane->capacity) {
+        struct schedule_head *window = malloc((kept + count) * sizeof *window);
+        if (window == NULL) {
+            return WEIR_OUT_OF_MEMORY;
+        }
+        if (kept > 0) {
+            memcpy(window, &lane->heads[lane->first], kept * sizeof *window);
+        }
+        scheduler->bytes += (kept + count - lane->capacity) * sizeof *window;
+        free(lane->heads);
+        lane->heads = window;
+        lane->capacity = (uint16_t)(kept + count);
+        lane->first = 0;
+    } else if (lane->first + kept + count > lane->capacity) {
+        memmove(lane->heads, &lane->heads[lane->first], kept * sizeof *heads);
+        lane->first = 0;
+    }
+    memcpy(&lane->heads[lane->first + kept], heads, count * sizeof *heads);
+    lane->count = (uint16_t)(kept + count);
+    scheduler->heads += count;
+    return WEIR_OK;
+}
+
+/* Whether the lane has its turn late: it is in no heap to be served, or among the leaves of it. */
+static bool is_served_late(const struct scheduler *scheduler, const struct lane *lane)
+{
+    uint32_t at = lane->at[HEAP_SERVE];
+    return at == 0 || at > lane_group(scheduler, lane)->heaps[HEAP_SERVE].count / 2;
+}
+
+/* Goes round all lanes, so that no lane is hit each time. A whole round without a lane that is served late takes any. */
+void heads_fit(struct scheduler *scheduler, const struct lane *kept)
+{
+    bool takes_any = false;
+    while (scheduler->heads > scheduler->heads_most && scheduler->heads > kept->count) {
+        struct lane *lane = table_from(&scheduler->lanes, scheduler->drop_next);
+        if (lane == NULL) {
+            takes_any = scheduler->drop_round_is_vain;
+            scheduler->drop_round_is_vain = true;
+            scheduler->drop_next = 1;
+            continue;
+        }
+        scheduler->drop_next = lane->entry.self + 1;
+        if (lane != kept && lane->count > 0 && (takes_any || is_served_late(scheduler, lane))) {
+            scheduler->drop_round_is_vain = false;
+            drop_window(scheduler, lane);
+            lane_place(scheduler, lane);
+        }
+    }
+}
+
+/* --- place --- */
+
+/* All its items will be read anyway, those that were locked too. */
+static void forget_retry(struct scheduler *scheduler, struct lane *lane)
+{
+    if (lane->waits_retry) {
+        struct schedule_head position = position_before_rank(lane->locked_rank);
+        lane->waits_retry = false;
+        lane->rests = false;
+        lane_unread(scheduler, lane, &position);
+    }
+}
+
+void lane_place(struct scheduler *scheduler, struct lane *lane)
+{
+    const struct workspace *workspace = lane_workspace(scheduler, lane);
+    bool known = workspace->known;
+    bool lost = known && !workspace->exists;
+    if (lost && lane->count > 0) {
+        drop_window(scheduler, lane); /* the store ends these items, and the next read tells what is left */
+    }
+    struct item_limits limits = item_limits_of(scheduler, lane);
+    bool has_items = lane->count > 0 || !lane->is_all;
+    bool open = !known || (!lost && !workspace->paused && limits_allow(&limits));
+    bool active = has_items && open && !lane->rests;
+    if (active && !lane->active) {
+        const struct group *group = lane_group(scheduler, lane);
+        if (lane->pass < group->pass) {
+            lane_set_pass(scheduler, lane, group->pass);
+        }
+    }
+    lane->active = active;
+    heap_set(scheduler, lane, HEAP_SERVE, active && known && lane->count > 0);
+    heap_set(scheduler, lane, HEAP_READ, active && !lane->asked && (!known || lane_is_low(lane)));
+    if (lost && has_items) {
+        forget_retry(scheduler, lane);
+        set_list(scheduler, lane, LANE_ORPHANED);
+    } else if (lane->waits_retry) {
+        set_list(scheduler, lane, LANE_RETRIES);
+    } else if (!has_items && lane->in_flight == 0 && !lane->asked) {
+        set_list(scheduler, lane, LANE_IDLE);
+    } else {
+        set_list(scheduler, lane, LANE_IN_NO_LIST);
+    }
+}
+
+void workspace_place(struct scheduler *scheduler, const struct workspace *workspace)
+{
+    for (uint32_t index = workspace->lanes.first; index != 0;) {
+        struct lane *lane = table_at(&scheduler->lanes, index);
+        index = lane->of_workspace.after;
+        lane_place(scheduler, lane);
+    }
+}

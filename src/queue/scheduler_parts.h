@@ -1,0 +1,237 @@
+/* What the files of the scheduler share: its objects, and the operations on lanes that facts, reads and assignments have in
+ * common. For src/queue/scheduler*.c and their tests only; everybody else includes queue/scheduler.h.
+ *
+ *   group  1 --- n  lane  n --- 1  workspace (its cap is the first limit of each of its items)
+ *   group  1 --- n  node
+ *   group  1 --- n  handed-over item
+ *
+ * Each group has two heaps of lanes, both by (pass, lane_id):
+ *   HEAP_SERVE  lanes that can be served now: a head is known, and every limit has a free slot
+ *   HEAP_READ   lanes whose heads or limits should be read, and whose read is not under way
+ * A lane is in both when its window runs low, and in none while it has no items, or its workspace is full, paused or gone.
+ * lane_place() alone decides this; it is called after every change of what it depends on.
+ *
+ * The window of a lane: heads[first .. first + count), ascending by (rank, id), none behind `position`. Items behind
+ * `position` have not been read. `is_all`: there are none. Items before `position` that are not in the window were
+ * assigned, are gone, or wait for their retry.
+ */
+#ifndef WEIR_QUEUE_SCHEDULER_PARTS_H
+#define WEIR_QUEUE_SCHEDULER_PARTS_H
+
+#include "queue/scheduler.h"
+#include "queue/scheduler_table.h"
+
+enum {
+    LANE_READ_LEAST = 4,       /* heads that a lane without history asks for */
+    LANE_READ_SLOW_MOST = 20,  /* what its reads grow to while its window lasts for several rounds */
+    LANE_FAST_CALLS = 2,       /* a window that was used up within so many calls of scheduler_assign() was too small */
+    LANE_SLOW_CALLS = 16,      /* a window that lasted longer was too large */
+    LANE_LOCKED_RUN_MOST = 20, /* locked items in a row, after which the lane rests until they are read again */
+    IDLE_LANES_MOST = 1000,    /* lanes without items that are remembered for their pass */
+    ORPHAN_READS_MOST = 16,    /* lanes of workspaces that do not exist, read again per call of scheduler_wants() */
+    ITEM_LIMITS_MOST = 1       /* limits that one item counts against */
+};
+#define LOCKED_RETRY_US INT64_C(1000000)
+
+/* At most `max` of the items that count against it are held at a time. `held` may be above a max that was lowered. */
+struct limit {
+    int64_t max;
+    int64_t held;
+};
+
+/* The limits of one item. */
+struct item_limits {
+    struct limit *limits[ITEM_LIMITS_MOST];
+    size_t count;
+};
+
+struct workspace {
+    struct entry entry; /* key: workspace_id */
+    struct limit cap;
+    struct list lanes;
+    int32_t weight;
+    bool known; /* the cap's max, the weight and the flags below were read */
+    bool exists;
+    bool paused;
+};
+
+enum heap_kind { HEAP_SERVE, HEAP_READ, HEAP_KINDS };
+
+struct lane_heap {
+    uint32_t *lanes;
+    uint32_t count;
+    uint32_t capacity; /* never below the group's number of lanes, so that no insertion allocates */
+};
+
+struct group {
+    struct entry entry;  /* key: group_id */
+    int64_t pass;        /* of the last turn served; lanes that come back start here */
+    int64_t pass_before; /* before the last call of scheduler_assign() */
+    struct lane_heap heaps[HEAP_KINDS];
+    struct list nodes;
+    struct list handed_over;
+    uint32_t lane_count;
+    uint32_t read_ahead; /* reads that full nodes may still ask for: each turn served earns one */
+    bool paused;
+};
+
+struct node {
+    struct entry entry; /* key: node_id */
+    int64_t capacity;
+    int64_t row_capacity; /* as FACT_NODE reported it; `capacity` of the own node follows its engine */
+    int64_t held;
+    struct link of_group;
+    uint32_t group; /* 0 = not known: it gets nothing */
+    uint32_t list;  /* number of the last complete list of nodes that named it */
+    bool accepts;
+};
+
+enum handed_state { HANDED_WAITS, HANDED_ASSIGNED, HANDED_LOCKED };
+
+struct handed_item {
+    struct entry entry; /* key: folded from the id */
+    uint8_t id[SCHEDULER_ID_BYTES];
+    int64_t lane_id;
+    int64_t retry_us;
+    struct link link; /* HANDED_WAITS: of its group; HANDED_LOCKED: of the scheduler */
+    uint32_t group;
+    enum handed_state state;
+};
+
+enum lane_list { LANE_IN_NO_LIST, LANE_RETRIES, LANE_IDLE, LANE_ORPHANED, LANE_LISTS };
+
+struct lane {
+    struct entry entry; /* key: lane_id */
+    int64_t pass;
+    struct schedule_head position;
+    int64_t retry_us; /* waits_retry: when its items from `locked_rank` on are read again */
+    int64_t locked_rank;
+    int64_t missed_rank; /* missed: the least rank of the facts that came while its read was under way */
+    struct schedule_head *heads;
+    uint16_t first;
+    uint16_t count;
+    uint16_t capacity;
+    uint16_t read_size; /* heads that it asks for */
+    uint32_t workspace;
+    uint32_t group;
+    uint32_t at[HEAP_KINDS]; /* its place in the heap + 1; 0 = not in it */
+    struct link of_workspace;
+    struct link changed; /* pass_changed: in the list of passes for the books */
+    struct link in_list; /* the list that `list` names */
+    uint32_t in_flight;  /* assigned, not settled */
+    uint32_t read_call;  /* number of the call of scheduler_assign() before its last read */
+    uint8_t locked_run;
+    uint8_t list; /* enum lane_list */
+    bool is_all;
+    bool active; /* could be served or read now if its group has room */
+    bool asked;  /* its read is under way */
+    bool missed;
+    bool waits_retry;
+    bool rests;
+    bool pass_changed;
+};
+
+struct scheduler {
+    struct table lanes;
+    struct table workspaces;
+    struct table groups;
+    struct table nodes;
+    struct table handed_over;
+    uint32_t *group_order; /* indexes of groups, by id */
+    size_t group_order_room;
+    struct list lists[LANE_LISTS];
+    size_t list_counts[LANE_LISTS];
+    struct list changed;
+    struct list handed_retries;
+    int64_t held; /* slots, over all workspaces */
+    size_t heads;
+    size_t heads_most;       /* SCHEDULER_HEADS_MOST; tests make it smaller */
+    uint32_t drop_next;      /* lane at which the search for a window to drop goes on */
+    bool drop_round_is_vain; /* no window was dropped since it began a round */
+    size_t bytes;
+    int64_t own_node_id;
+    uint32_t call; /* of scheduler_assign() */
+    uint32_t node_list;
+    bool queue_paused;
+    bool passes_loaded; /* by FACT_PASS: lanes may be behind the pass of their group */
+};
+
+/* --- order --- */
+
+/* By (rank, id): negative, 0 or positive. */
+int head_compare(const struct schedule_head *a, const struct schedule_head *b);
+/* The position before every item of the rank, and the one right before an item. */
+struct schedule_head position_before_rank(int64_t rank);
+struct schedule_head position_before(const struct schedule_head *item);
+
+/* --- objects (scheduler_lanes.c) --- */
+
+/* These find or create; NULL when memory is short. */
+struct group *group_get(struct scheduler *scheduler, int64_t group_id);
+struct workspace *workspace_get(struct scheduler *scheduler, int64_t workspace_id);
+struct lane *lane_get(struct scheduler *scheduler, int64_t lane_id, bool *ret_is_new);
+struct workspace *lane_workspace(const struct scheduler *scheduler, const struct lane *lane);
+struct group *lane_group(const struct scheduler *scheduler, const struct lane *lane);
+/* Forgets it when nothing is known of it that matters. */
+void workspace_forget_unused(struct scheduler *scheduler, struct workspace *workspace);
+void node_forget_unused(struct scheduler *scheduler, struct node *node);
+/* Forgets lanes without items: those whose pass the group has reached, and the oldest above IDLE_LANES_MOST. */
+void lanes_forget_idle(struct scheduler *scheduler);
+
+/* --- limits --- */
+
+struct item_limits item_limits_of(const struct scheduler *scheduler, const struct lane *lane);
+bool limits_allow(const struct item_limits *limits);
+/* One more item is held, or one less. */
+void limits_take(struct scheduler *scheduler, const struct item_limits *limits);
+void limits_release(struct scheduler *scheduler, const struct item_limits *limits);
+
+/* --- lanes --- */
+
+int64_t lane_stride(const struct scheduler *scheduler, const struct lane *lane);
+/* Puts the lane into the heaps and lists where it belongs. A lane that was not active comes back at its group's pass. */
+void lane_place(struct scheduler *scheduler, struct lane *lane);
+/* The same for all lanes of a workspace, after a change of its limits. */
+void workspace_place(struct scheduler *scheduler, const struct workspace *workspace);
+void lane_set_pass(struct scheduler *scheduler, struct lane *lane, int64_t pass);
+/* After FACT_PASS: no lane stays behind the pass of its group. */
+void passes_settle(struct scheduler *scheduler);
+/* Items behind `position` may exist that are not in the window: heads behind it are dropped. Places nothing. */
+void lane_unread(struct scheduler *scheduler, struct lane *lane, const struct schedule_head *position);
+/* Whether a read is worth its cost now. */
+bool lane_is_low(const struct lane *lane);
+/* Adjusts how many heads the lane asks for, after its window was used up. */
+void lane_grow_reads(struct scheduler *scheduler, struct lane *lane);
+/* Adds heads behind the window. WEIR_OUT_OF_MEMORY: nothing was added. */
+WEIR_MUST_CHECK enum weir_status lane_append(struct scheduler *scheduler, struct lane *lane,
+                                             const struct schedule_head *heads, size_t count);
+/* Frees the memory of an empty window. */
+void lane_free_window(struct scheduler *scheduler, struct lane *lane);
+/* Drops windows of other lanes until the heads of all lanes fit. */
+void heads_fit(struct scheduler *scheduler, const struct lane *kept);
+
+/* --- heaps (scheduler_heap.c) --- */
+
+struct lane *heap_top(const struct scheduler *scheduler, const struct group *group, enum heap_kind kind);
+bool lane_goes_before(const struct lane *a, const struct lane *b);
+/* Puts the lane into the heap or takes it out. */
+void heap_set(struct scheduler *scheduler, struct lane *lane, enum heap_kind kind, bool is_in);
+/* Restores the order after a change of the lane's pass. */
+void heap_move(struct scheduler *scheduler, struct lane *lane, enum heap_kind kind);
+/* Restores the order after many changes. */
+void heap_rebuild(struct scheduler *scheduler, struct group *group, enum heap_kind kind);
+WEIR_MUST_CHECK bool heap_reserve(struct scheduler *scheduler, struct group *group, uint32_t lanes);
+
+/* --- nodes --- */
+
+static inline int64_t node_room(const struct node *node)
+{
+    return node->accepts && node->capacity > node->held ? node->capacity - node->held : 0;
+}
+
+/* --- handed-over items (scheduler.c) --- */
+
+struct handed_item *handed_find(const struct scheduler *scheduler, const uint8_t *id);
+int64_t handed_key(const uint8_t *id);
+
+#endif

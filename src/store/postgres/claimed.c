@@ -1,0 +1,215 @@
+/* What a node is given with its items: names, params, and the steps of what was taken over. */
+#include "store/postgres/claimed.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "store/postgres/libpq.h"
+
+/* --- names --- */
+
+enum { SLOTS = 2 * ITEM_NAMES_MOST }; /* at most half full */
+
+void item_names_clear(struct item_names *names)
+{
+    for (size_t i = 0; i < SLOTS && names->slots != NULL; i++) {
+        free(names->slots[i].name);
+    }
+    free(names->slots);
+    *names = (struct item_names){.slots = NULL};
+}
+
+static int64_t key_of(bool is_definition, int64_t id)
+{
+    return id * 2 + is_definition;
+}
+
+/* The slot of this key, or the free one where it belongs. */
+static struct item_name *find_name(const struct item_names *names, int64_t key)
+{
+    size_t at = (size_t)key % SLOTS;
+    while (names->slots[at].key != 0 && names->slots[at].key != key) {
+        at = (at + 1) % SLOTS;
+    }
+    return &names->slots[at];
+}
+
+static bool add_name(struct item_names *names, int64_t key, const char *name, int version)
+{
+    struct item_name *slot = find_name(names, key);
+    char *copy = slot->key == 0 ? strdup(name) : NULL;
+    if (copy != NULL) {
+        *slot = (struct item_name){.key = key, .version = version, .name = copy};
+        names->count++;
+    }
+    return slot->key != 0;
+}
+
+/* The ids that are not known; each may be there more than once. */
+struct unknown_names {
+    int64_t *workspaces;
+    size_t workspace_count;
+    int64_t *definitions;
+    size_t definition_count;
+};
+
+static void list_unknown(const struct item_names *names, const struct claimed_item *items, const int64_t *workspace_ids,
+                         size_t count, struct unknown_names *unknown)
+{
+    unknown->workspace_count = 0;
+    unknown->definition_count = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (find_name(names, key_of(false, workspace_ids[i]))->key == 0) {
+            unknown->workspaces[unknown->workspace_count++] = workspace_ids[i];
+        }
+        if (find_name(names, key_of(true, items[i].definition_id))->key == 0) {
+            unknown->definitions[unknown->definition_count++] = items[i].definition_id;
+        }
+    }
+}
+
+static enum weir_status read_names(struct item_names *names, struct link *link, const struct unknown_names *unknown,
+                                   struct weir_error *error)
+{
+    PGresult *result = NULL;
+    enum weir_status status = link_read(link, error, &result, QUERY_READ_NAMES, "II", unknown->workspaces,
+                                        unknown->workspace_count, unknown->definitions, unknown->definition_count);
+    for (int row = 0; status == WEIR_OK && row < PQntuples(result); row++) {
+        int64_t key = key_of(result_bool(result, row, 0), result_int(result, row, 1));
+        if (!add_name(names, key, result_text(result, row, 2), (int)result_int(result, row, 3))) {
+            status = error_out_of_memory(error);
+        }
+    }
+    PQclear(result);
+    return status;
+}
+
+static enum weir_status learn_names(struct item_names *names, struct link *link, struct arena *arena,
+                                    const struct claimed_item *items, const int64_t *workspace_ids, size_t count,
+                                    struct weir_error *error)
+{
+    struct unknown_names unknown = {.workspaces = arena_allocate(arena, (count + 1) * sizeof *unknown.workspaces),
+                                    .definitions = arena_allocate(arena, (count + 1) * sizeof *unknown.definitions)};
+    if (names->slots == NULL) {
+        names->slots = calloc(SLOTS, sizeof *names->slots);
+    }
+    if (names->slots == NULL || unknown.workspaces == NULL || unknown.definitions == NULL) {
+        return error_out_of_memory(error);
+    }
+    list_unknown(names, items, workspace_ids, count, &unknown);
+    if (names->count + unknown.workspace_count + unknown.definition_count > ITEM_NAMES_MOST) {
+        item_names_clear(names);
+        return learn_names(names, link, arena, items, workspace_ids, count, error);
+    }
+    return unknown.workspace_count + unknown.definition_count == 0 ? WEIR_OK : read_names(names, link, &unknown, error);
+}
+
+enum weir_status item_names_set(struct item_names *names, struct link *link, struct arena *arena,
+                                struct claimed_item *items, const int64_t *workspace_ids, size_t count,
+                                struct weir_error *error)
+{
+    if (count == 0) {
+        return WEIR_OK;
+    }
+    enum weir_status status = learn_names(names, link, arena, items, workspace_ids, count, error);
+    for (size_t i = 0; i < count && status == WEIR_OK; i++) {
+        const struct item_name *workspace = find_name(names, key_of(false, workspace_ids[i]));
+        const struct item_name *workflow = find_name(names, key_of(true, items[i].definition_id));
+        items[i].workspace = workspace->key == 0 ? "" : arena_copy_string(arena, workspace->name);
+        items[i].workflow = workflow->key == 0 ? "" : arena_copy_string(arena, workflow->name);
+        items[i].version = workflow->version;
+        if (items[i].workspace == NULL || items[i].workflow == NULL) {
+            status = error_out_of_memory(error);
+        }
+    }
+    return status;
+}
+
+/* --- params --- */
+
+void claimed_set_params(struct claimed_item *item, const PGresult *result, int row, int column, struct arena *arena,
+                        bool *ret_failed)
+{
+    item->params = "{}";
+    item->params_length = 2;
+    if (!result_null(result, row, column)) {
+        item->params = result_bytes(result, row, column, arena, &item->params_length, ret_failed);
+    }
+}
+
+/* --- steps of what ran before --- */
+
+static void read_step(const PGresult *result, int row, struct arena *arena, int64_t now_us, struct step_record *step,
+                      bool *ret_failed)
+{
+    text_copy(step->step, sizeof step->step, result_text(result, row, 1));
+    if (!step_state_parse(result_text(result, row, 2), &step->state)) {
+        step->state = STEP_RUNNING;
+    }
+    step->attempt = (int)result_int(result, row, 3);
+    step->failures = (int)result_int(result, row, 4);
+    step->exit_code = result_null(result, row, 5) ? -1 : (int)result_int(result, row, 5);
+    step->due_us = result_int(result, row, 6);
+    step->due_in_us = step->due_us > now_us ? step->due_us - now_us : 0;
+    /* These strings are the arena's: the receiver copies them and does not free them. */
+    step->output = (char *)(uintptr_t)result_bytes(result, row, 7, arena, &step->output_length, ret_failed);
+    step->variables = (char *)(uintptr_t)result_bytes(result, row, 8, arena, NULL, ret_failed);
+    text_copy(step->error_code, sizeof step->error_code, result_null(result, row, 9) ? "" : result_text(result, row, 9));
+    step->error = (char *)(uintptr_t)result_copy(result, row, 10, arena, ret_failed);
+}
+
+static struct claimed_item *find_item(struct claim_result *claim, const char *id)
+{
+    for (size_t i = 0; i < claim->count; i++) {
+        if (strcmp(claim->items[i].id, id) == 0) {
+            return &claim->items[i];
+        }
+    }
+    return NULL;
+}
+
+/* Rows are sorted by execution, so the steps of one item are neighbours. */
+static bool deal_steps(const PGresult *result, struct arena *arena, struct claim_result *claim)
+{
+    size_t count = (size_t)PQntuples(result);
+    struct step_record *steps = arena_allocate(arena, (count + 1) * sizeof *steps);
+    struct claimed_item *item = NULL;
+    bool failed = steps == NULL;
+    for (size_t i = 0; i < count && !failed; i++) {
+        const char *id = result_text(result, (int)i, 0);
+        if (item == NULL || strcmp(item->id, id) != 0) {
+            item = find_item(claim, id);
+            INVARIANT(item != NULL);
+            item->steps = &steps[i];
+        }
+        read_step(result, (int)i, arena, claim->now_us, &steps[i], &failed);
+        item->step_count++;
+    }
+    return !failed;
+}
+
+enum weir_status claimed_read_steps(struct link *link, struct arena *arena, struct claim_result *claim,
+                                    struct weir_error *error)
+{
+    const char **ids = arena_allocate(arena, (claim->count + 1) * sizeof *ids);
+    size_t count = 0;
+    PGresult *result = NULL;
+    if (ids == NULL) {
+        return error_out_of_memory(error);
+    }
+    for (size_t i = 0; i < claim->count; i++) {
+        if (claim->items[i].handovers > 0) {
+            ids[count++] = claim->items[i].id;
+        }
+    }
+    if (count == 0) {
+        return WEIR_OK;
+    }
+    enum weir_status status = link_read(link, error, &result, QUERY_READ_STEPS, "U", ids, count);
+    if (status == WEIR_OK && !deal_steps(result, arena, claim)) {
+        status = error_out_of_memory(error);
+    }
+    PQclear(result);
+    return status;
+}

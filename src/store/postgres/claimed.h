@@ -1,0 +1,39 @@
+/* What a node is given with its items: shared by the rounds of the scheduler and the inbox.
+ *
+ * Names of workspaces and definitions never change, so a handle keeps those that it has seen, and a round needs no look-up
+ * for them. Threads: one at a time, as the handle. */
+#ifndef WEIR_STORE_POSTGRES_CLAIMED_H
+#define WEIR_STORE_POSTGRES_CLAIMED_H
+
+#include "store/postgres/link.h"
+#include "store/store.h"
+
+enum { ITEM_NAMES_MOST = 65536 }; /* then all are forgotten */
+
+struct item_name {
+    int64_t key; /* id * 2, + 1 of a definition; 0 = free */
+    int version;
+    char *name;
+};
+
+struct item_names {
+    struct item_name *slots; /* open addressing; NULL = none yet */
+    size_t count;
+};
+
+/* Forgets all names. Takes a zeroed struct. */
+void item_names_clear(struct item_names *names);
+/* Sets workspace, workflow and version of each item; `workspace_ids` are parallel to them. What does not exist gets "" and
+ * 0. Errors of link_read(), WEIR_OUT_OF_MEMORY. */
+WEIR_MUST_CHECK enum weir_status item_names_set(struct item_names *names, struct link *link, struct arena *arena,
+                                                struct claimed_item *items, const int64_t *workspace_ids, size_t count,
+                                                struct weir_error *error);
+
+/* The params in a column, {} for NULL. */
+void claimed_set_params(struct claimed_item *item, const PGresult *result, int row, int column, struct arena *arena,
+                        bool *ret_failed);
+/* Reads the steps of the items that were taken over. They do not change: the former holder has lost its fence. */
+WEIR_MUST_CHECK enum weir_status claimed_read_steps(struct link *link, struct arena *arena, struct claim_result *claim,
+                                                    struct weir_error *error);
+
+#endif

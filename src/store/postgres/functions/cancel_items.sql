@@ -1,0 +1,34 @@
+-- Cancels a set: pending items end at once; of held ones the cancel is requested, and their nodes pass it to their engines.
+-- A row per id: 'changed' or 'refused', and the state of an ended one ('gone' = it has not ended, or there is none).
+-- Locks: lock_items(). Callers: cancel(), cancel_items (queries/bulk.sql).
+CREATE OR REPLACE FUNCTION :schema.cancel_items(ids uuid[], actor text, why text) RETURNS TABLE (item uuid, outcome text, detail text)
+LANGUAGE plpgsql VOLATILE
+SET plan_cache_mode = force_generic_plan SET jit = off
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+#variable_conflict use_column
+DECLARE
+    now_us constant bigint := :schema.store_time();
+    pending uuid[];
+    held    uuid[];
+    nodes   bigint[];
+BEGIN
+    SELECT array_agg(l.id) FILTER (WHERE l.phase <> 2), array_agg(l.id) FILTER (WHERE l.phase = 2),
+           array_agg(l.node_id) FILTER (WHERE l.phase = 2) INTO pending, held, nodes
+    FROM :schema.lock_items(ids) l;
+    INSERT INTO :schema.workflow_execution_events (execution_id, at, event, actor, reason, detail)
+    SELECT u.id, now_us, 'cancel', actor, why, CASE WHEN u.id = ANY (held) THEN 'passed on to its engine' ELSE 'it had not started' END
+    FROM unnest(pending || held) u (id);
+    IF held IS NOT NULL THEN
+        UPDATE :schema.workflow_execution_queue q SET cancel_at = now_us, cancel_sent = false
+        WHERE q.id = ANY (held) AND q.cancel_at IS NULL;
+        PERFORM :schema.notify_nodes(nodes);
+    END IF;
+    IF pending IS NOT NULL THEN
+        PERFORM :schema.move_to_history(pending, 'CANCELLED', NULL, NULL, now_us);
+        PERFORM :schema.notify_news();
+    END IF;
+    RETURN QUERY
+    SELECT u.id, CASE WHEN u.id = ANY (pending || held) THEN 'changed' ELSE 'refused' END, coalesce(h.status, 'gone')
+    FROM unnest(ids) u (id) LEFT JOIN :schema.workflow_executions h ON h.id = u.id;
+END
+$$;

@@ -1,0 +1,44 @@
+-- Makes or changes a workspace. new_plan NULL = leave (free for a new one); new_limit 0 = leave, -1 = as the plan says; new_paused NULL =
+-- leave. Returns 'ok', 'plan_not_found' or 'workspace_not_found'. Once a change is committed, every assignment obeys it: the scheduler's
+-- assignment is refused while it has not read this news (kind 7).
+-- Locks: the plan FOR SHARE, then the workspace. Callers: pause_workspace(), resume_workspace(), change_workspace (queries/settings.sql).
+CREATE OR REPLACE FUNCTION :schema.change_workspace(workspace text, new_plan text, new_limit bigint, new_paused boolean, make boolean)
+RETURNS text
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    old    record;
+    chosen record;
+BEGIN
+    LOOP
+        SELECT w.id, w.plan INTO old FROM :schema.workspaces w WHERE w.name = workspace;
+        SELECT p.name, p.max_concurrent, p.weight INTO chosen
+        FROM :schema.plans p WHERE p.name = coalesce(new_plan, old.plan, 'free') FOR SHARE;
+        IF NOT FOUND THEN
+            RETURN 'plan_not_found';
+        ELSIF old.id IS NULL AND NOT make THEN
+            RETURN 'workspace_not_found';
+        ELSIF old.id IS NULL THEN
+            INSERT INTO :schema.workspaces (name, plan, max_concurrent, slots_max, weight, paused, created_at)
+            VALUES (workspace, chosen.name, CASE WHEN new_limit > 0 THEN new_limit END,
+                    CASE WHEN new_limit > 0 THEN new_limit ELSE chosen.max_concurrent END, chosen.weight,
+                    coalesce(new_paused, false), :schema.store_time())
+            ON CONFLICT (name) DO NOTHING;
+            EXIT WHEN FOUND;
+        ELSE
+            UPDATE :schema.workspaces w
+            SET plan = chosen.name, weight = chosen.weight, paused = coalesce(new_paused, w.paused),
+                max_concurrent = CASE new_limit WHEN 0 THEN w.max_concurrent WHEN -1 THEN NULL ELSE new_limit END,
+                slots_max = coalesce(CASE new_limit WHEN 0 THEN w.max_concurrent WHEN -1 THEN NULL ELSE new_limit END,
+                                     chosen.max_concurrent)
+            WHERE w.id = old.id AND w.plan = old.plan;
+            EXIT WHEN FOUND;
+        END IF;
+        -- Another transaction has made it, or moved it to another plan: read it again.
+    END LOOP;
+    IF old.id IS NOT NULL THEN
+        INSERT INTO :schema.news (at, kind, workspaces) VALUES (:schema.store_time(), 7, ARRAY[old.id]);
+        PERFORM :schema.notify_news();
+    END IF;
+    RETURN 'ok';
+END
+$$;

@@ -1,0 +1,33 @@
+-- The executions of a list: their ids, newest first. One arm for the living and one for the ended, each along its primary key. NULL or
+-- the bounds of bigint = no condition. retried (enum retried_condition):
+-- 1 = only those that another execution repeats, 2 = only
+-- others. Its parameters are those of page_of_executions (queries/read.sql), its caller.
+CREATE OR REPLACE FUNCTION :schema.choose_executions(below uuid, first uuid, last uuid, workspace text, states integer, workflow text,
+                                                     executor_group text, error_code text, idempotency_key text, created_since bigint,
+                                                     created_before bigint, finished_before bigint, most bigint, retried integer)
+RETURNS SETOF uuid
+LANGUAGE sql STABLE AS $$
+    SELECT i.id FROM (
+        (SELECT q.id FROM :schema.workflow_execution_queue q
+         WHERE q.id < $1 AND q.id >= $2 AND q.id <= $3
+           AND ($4 IS NULL OR q.workspace_id = (SELECT w.id FROM :schema.workspaces w WHERE w.name = $4))
+           AND (CASE q.status WHEN 'PENDING' THEN 1 WHEN 'CLAIMED' THEN 2 ELSE 4 END) & $5 <> 0
+           AND ($6 IS NULL OR q.definition_id IN (SELECT d.id FROM :schema.workflow_definitions d WHERE d.name = $6))
+           AND ($7 IS NULL OR q.lane_id >> 32 = (SELECT g.id FROM :schema.executor_groups g WHERE g.name = $7))
+           AND ($8 IS NULL OR q.error_code = $8) AND ($9 IS NULL OR q.idempotency_key = $9)
+           AND q.created_at >= $10 AND q.created_at < $11 AND $12 = 9223372036854775807 AND $14 <> 1
+         ORDER BY q.id DESC LIMIT $13)
+        UNION ALL
+        (SELECT h.id FROM :schema.workflow_executions h
+         WHERE h.id < $1 AND h.id >= $2 AND h.id <= $3
+           AND ($4 IS NULL OR h.workspace_id = (SELECT w.id FROM :schema.workspaces w WHERE w.name = $4))
+           AND (CASE h.status WHEN 'COMPLETED' THEN 8 WHEN 'FAILED' THEN 16 ELSE 32 END) & $5 <> 0
+           AND ($6 IS NULL OR h.definition_id IN (SELECT d.id FROM :schema.workflow_definitions d WHERE d.name = $6))
+           AND ($7 IS NULL OR h.lane_id >> 32 = (SELECT g.id FROM :schema.executor_groups g WHERE g.name = $7))
+           AND ($8 IS NULL OR h.error_code = $8) AND ($9 IS NULL OR h.idempotency_key = $9)
+           AND h.created_at >= $10 AND h.created_at < $11 AND h.finished_at < $12
+           AND ($14 = 0 OR ($14 = 1) = (EXISTS (SELECT 1 FROM :schema.workflow_execution_queue r WHERE r.retry_of = h.id)
+                                        OR EXISTS (SELECT 1 FROM :schema.workflow_executions r WHERE r.retry_of = h.id)))
+         ORDER BY h.id DESC LIMIT $13)) i
+    ORDER BY i.id DESC LIMIT $13
+$$;

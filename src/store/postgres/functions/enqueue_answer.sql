@@ -1,0 +1,73 @@
+-- The answer to a request that was not inserted, in the words of the library. It reads what other transactions committed meanwhile.
+-- A key that points to an execution without that key was inserted by this very call; it is deleted. Locks: that row. Caller:
+-- enqueue_set().
+CREATE OR REPLACE FUNCTION :schema.enqueue_answer(request_id uuid, workspace text, workflow text, content bytea, idempotency_key text,
+                                       workspace_id integer, definition_id bigint,
+                                       OUT status text, OUT id uuid, OUT duplicate boolean, OUT message text, OUT hint text)
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_variable
+DECLARE
+    first record;
+BEGIN
+    duplicate := false;
+    IF workspace_id IS NULL THEN
+        status := 'workspace_not_found';
+        message := format('there is no workspace "%s"', workspace);
+        hint := format('make it with: weir workspace set %s --plan free', :schema.shell_word(workspace));
+        RETURN;
+    ELSIF definition_id IS NULL AND EXISTS (SELECT 1 FROM :schema.workflow_definitions d WHERE d.name = workflow) THEN
+        status := 'workflow_of_another_workspace';
+        message := format('workflow "%s" belongs to another workspace than "%s"', workflow, workspace);
+        hint := 'publish it for this workspace, or without an owner so that every workspace may run it';
+        RETURN;
+    ELSIF definition_id IS NULL THEN
+        status := 'workflow_not_found';
+        message := format('workspace "%s" has no workflow "%s"', workspace, workflow);
+        hint := 'publish it with: weir workflow apply FILE';
+        RETURN;
+    END IF;
+    IF idempotency_key IS NOT NULL THEN
+        DELETE FROM :schema.idempotency_keys k
+        WHERE k.workspace_id = enqueue_answer.workspace_id AND k.key = idempotency_key AND k.execution_id = request_id
+          AND NOT EXISTS (SELECT 1 FROM :schema.workflow_execution_queue q WHERE q.id = k.execution_id AND q.workspace_id = k.workspace_id
+                                                                             AND q.idempotency_key = k.key)
+          AND NOT EXISTS (SELECT 1 FROM :schema.workflow_executions h WHERE h.id = k.execution_id AND h.workspace_id = k.workspace_id
+                                                                        AND h.idempotency_key = k.key);
+        SELECT k.execution_id, d.name, p.params INTO first
+        FROM :schema.idempotency_keys k
+        LEFT JOIN :schema.workflow_execution_queue q ON q.id = k.execution_id
+        LEFT JOIN :schema.workflow_executions h ON h.id = k.execution_id
+        LEFT JOIN :schema.workflow_definitions d ON d.id = coalesce(q.definition_id, h.definition_id)
+        LEFT JOIN :schema.execution_params p ON p.id = k.execution_id
+        WHERE k.workspace_id = enqueue_answer.workspace_id AND k.key = idempotency_key;
+        IF FOUND AND first.name = workflow AND first.params IS NOT DISTINCT FROM content THEN
+            status := 'ok';
+            duplicate := true;
+            id := first.execution_id;
+            RETURN;
+        ELSIF FOUND THEN
+            status := 'idempotency_key_reused';
+            message := format('idempotency key "%s" was used before with another workflow or other params (execution %s)',
+                              idempotency_key, first.execution_id);
+            hint := 'use a new key for a new request';
+            RETURN;
+        END IF;
+    END IF;
+    -- The same id again is a repeated request; another workspace's id is nothing that this one may learn about (design 6.13).
+    SELECT o.owner INTO first
+    FROM (SELECT q.workspace_id AS owner FROM :schema.workflow_execution_queue q WHERE q.id = request_id
+          UNION ALL SELECT h.workspace_id FROM :schema.workflow_executions h WHERE h.id = request_id) o LIMIT 1;
+    IF FOUND AND first.owner = workspace_id THEN
+        status := 'ok';
+        duplicate := true;
+        id := request_id;
+    ELSIF FOUND THEN
+        status := 'conflict';
+        message := format('the id %s cannot be used', request_id);
+        hint := 'leave the id out, then a new one is made';
+    ELSE
+        RAISE serialization_failure USING MESSAGE = 'what made this request a duplicate was removed at this moment',
+            HINT = 'repeat it';
+    END IF;
+END
+$$;

@@ -1,0 +1,73 @@
+-- As enqueue_set() for one request, without arrays: the short path of most programs. A request that is not plain (an unknown name, a key
+-- or an id that is there already) is left to enqueue_set(), which knows the answers and makes what is missing.
+--   given  the caller has chosen new_id: it may be known already
+-- Locks: those of enqueue_set(). Callers: try_enqueue(), enqueue_one (queries/enqueue.sql).
+CREATE OR REPLACE FUNCTION :schema.enqueue_one(new_id uuid, given boolean, workspace text, workflow text, content bytea,
+                                               idempotency_key text, executor_group text, priority integer, run_at bigint,
+                                               default_group text, OUT status text, OUT id uuid, OUT duplicate boolean,
+                                               OUT message text, OUT hint text)
+LANGUAGE plpgsql VOLATILE
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+#variable_conflict use_column
+DECLARE
+    now_us    constant bigint := :schema.store_time();
+    starts_at constant bigint := coalesce(run_at, now_us);
+    waits     constant boolean := starts_at > now_us;
+    item_rank constant bigint := :schema.item_rank(starts_at, enqueue_one.priority);
+    wanted    record;
+    is_plain  boolean;
+    has_key   boolean := false;
+BEGIN
+    SELECT w.id AS workspace_id, d.id AS definition_id, :schema.lane_id(g.id, w.id) AS lane_id INTO wanted
+    FROM :schema.workspaces w
+    CROSS JOIN LATERAL (SELECT v.id, v.executor_group FROM :schema.workflow_definitions v
+                        WHERE v.name = enqueue_one.workflow AND v.workspace_id IN (w.id, 0)
+                        ORDER BY v.workspace_id DESC, v.version DESC LIMIT 1) d
+    JOIN :schema.executor_groups g ON g.name = coalesce(enqueue_one.executor_group, d.executor_group, default_group, 'default')
+    WHERE w.name = enqueue_one.workspace;
+    is_plain := FOUND;
+    IF is_plain AND idempotency_key IS NOT NULL THEN
+        INSERT INTO :schema.idempotency_keys (workspace_id, key, execution_id)
+        VALUES (wanted.workspace_id, enqueue_one.idempotency_key, new_id) ON CONFLICT DO NOTHING;
+        is_plain := FOUND;
+        has_key := FOUND;
+    END IF;
+    IF is_plain THEN
+        INSERT INTO :schema.workflow_execution_queue
+            (id, lane_id, workspace_id, definition_id, status, phase, rank, priority, run_at, due_at, has_params, created_at,
+             idempotency_key)
+        VALUES (new_id, wanted.lane_id, wanted.workspace_id, wanted.definition_id, 'PENDING', CASE WHEN waits THEN 1 ELSE 0 END,
+                item_rank, enqueue_one.priority, starts_at, CASE WHEN waits THEN starts_at END, content IS NOT NULL, now_us,
+                enqueue_one.idempotency_key)
+        ON CONFLICT DO NOTHING;
+        is_plain := FOUND;
+        IF is_plain AND given THEN
+            PERFORM :schema.refuse_unseen_ends(ARRAY[new_id], '{}');
+            IF EXISTS (SELECT 1 FROM :schema.workflow_executions h WHERE h.id = new_id) THEN
+                DELETE FROM :schema.workflow_execution_queue q WHERE q.id = new_id;
+                is_plain := false;
+            END IF;
+        END IF;
+    END IF;
+    IF is_plain THEN
+        IF content IS NOT NULL THEN
+            INSERT INTO :schema.execution_params (id, params) VALUES (new_id, content) ON CONFLICT DO NOTHING;
+        END IF;
+        INSERT INTO :schema.news (at, kind, lanes, runnable, waiting, least_rank, due)
+        VALUES (now_us, 1, ARRAY[wanted.lane_id], ARRAY[CASE WHEN waits THEN 0 ELSE 1 END], CASE WHEN waits THEN ARRAY[1] END,
+                ARRAY[CASE WHEN NOT waits THEN item_rank END], CASE WHEN waits THEN starts_at END);
+        PERFORM :schema.notify_news();
+        status := 'ok';
+        id := new_id;
+        duplicate := false;
+        RETURN;
+    END IF;
+    IF has_key THEN
+        DELETE FROM :schema.idempotency_keys k
+        WHERE k.workspace_id = wanted.workspace_id AND k.key = enqueue_one.idempotency_key AND k.execution_id = new_id;
+    END IF;
+    SELECT s.status, s.id, s.duplicate, s.message, s.hint INTO status, id, duplicate, message, hint
+    FROM :schema.enqueue_set(ARRAY[new_id], ARRAY[given], ARRAY[workspace], ARRAY[workflow], ARRAY[content], ARRAY[idempotency_key],
+                             ARRAY[executor_group], ARRAY[priority], ARRAY[run_at], ARRAY[default_group]) s;
+END
+$$;

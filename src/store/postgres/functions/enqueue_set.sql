@@ -1,0 +1,89 @@
+-- Enqueues a set; the arrays have one element per request, which is well-formed: the library has checked it, or request_problem().
+--   ids             of the executions; `given`: the caller has chosen this one, so that it may be known already. Of several requests with
+--                   one id the first that is not refused is enqueued
+--   contents        params as bytes; NULL = {}
+--   executor_groups NULL = the definition's, else that of default_groups (may be shorter than the other arrays), else 'default'
+--   run_ats         microseconds; NULL = now
+-- A row per request, by its place (from 1): ok, or the refusal of this request alone.
+-- Sets are matched by hashed subplans and by place, never by joins: the cost must not be the square of the number of requests, whatever
+-- number the planner expects. The plans are cached, because making them costs more than running them.
+-- Locks: a long transaction of a caller makes others wait in two cases only: for the same idempotency key of a workspace or the same
+-- given id, and for an executor group that both name for the first time. Callers: enqueue_one(), try_enqueue(), enqueue_many(),
+-- enqueue_set (queries/enqueue.sql).
+CREATE OR REPLACE FUNCTION :schema.enqueue_set(ids uuid[], given boolean[], workspaces text[], workflows text[], contents bytea[],
+                                               idempotency_keys text[], executor_groups text[], priorities integer[], run_ats bigint[],
+                                               default_groups text[])
+RETURNS TABLE (place integer, status text, id uuid, duplicate boolean, message text, hint text)
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+#variable_conflict use_column
+DECLARE
+    now_us         constant bigint := :schema.store_time();
+    any_given      constant boolean := coalesce(true = ANY (given), false);
+    any_key        constant boolean := cardinality(array_remove(idempotency_keys, NULL)) > 0;
+    workspace_ids  integer[];
+    definition_ids bigint[];
+    group_ids      integer[];
+    known          uuid[]; -- given ids that are there already
+    keyed          uuid[]; -- ids whose idempotency key is new
+    keyed_in       integer[]; -- of these, the workspace
+    new_keys       text[]; -- and the key
+    chosen         integer[]; -- the places that are enqueued; NULL = all that have a definition
+    inserted       uuid[];
+BEGIN
+    SELECT r.workspace_ids, r.definition_ids, r.group_ids INTO workspace_ids, definition_ids, group_ids
+    FROM :schema.resolve_names(workspaces, workflows, executor_groups, default_groups) r;
+    IF any_given THEN
+        known := ARRAY(SELECT u.id FROM unnest(ids, given) u (id, given)
+                       WHERE u.given AND (EXISTS (SELECT 1 FROM :schema.workflow_execution_queue q WHERE q.id = u.id)
+                                          OR EXISTS (SELECT 1 FROM :schema.workflow_executions h WHERE h.id = u.id)));
+    END IF;
+    IF any_key THEN
+        -- Inserted in the order of the keys, so that two sets cannot wait for each other.
+        WITH fresh AS (
+            INSERT INTO :schema.idempotency_keys (workspace_id, key, execution_id)
+            SELECT DISTINCT ON (u.workspace_id, u.key COLLATE "C") u.workspace_id, u.key, u.id
+            FROM unnest(workspace_ids, idempotency_keys, ids, definition_ids) WITH ORDINALITY
+                 u (workspace_id, key, id, definition_id, place)
+            WHERE u.key IS NOT NULL AND u.definition_id IS NOT NULL AND (NOT any_given OR u.id NOT IN (SELECT unnest(known)))
+            ORDER BY u.workspace_id, u.key COLLATE "C", u.place
+            ON CONFLICT DO NOTHING
+            RETURNING execution_id, workspace_id, key
+        )
+        SELECT array_agg(f.execution_id), array_agg(f.workspace_id), array_agg(f.key) INTO keyed, keyed_in, new_keys FROM fresh f;
+    END IF;
+    IF any_given OR any_key THEN
+        chosen := ARRAY(SELECT min(u.place)
+                        FROM unnest(ids, workspace_ids, definition_ids, idempotency_keys) WITH ORDINALITY
+                             u (id, workspace_id, definition_id, key, place)
+                        WHERE u.definition_id IS NOT NULL AND (NOT any_given OR u.id NOT IN (SELECT unnest(known)))
+                          AND (u.key IS NULL
+                               OR (u.id, u.workspace_id, u.key) IN (SELECT * FROM unnest(keyed, keyed_in, new_keys)))
+                        GROUP BY u.id);
+    END IF;
+    inserted := :schema.insert_items(now_us, ids, workspace_ids, definition_ids, group_ids, priorities, contents, idempotency_keys,
+                                     run_ats, chosen);
+    IF any_given AND inserted IS NOT NULL THEN
+        inserted := :schema.undo_ended_items(now_us, inserted);
+    END IF;
+    IF inserted IS NOT NULL THEN
+        PERFORM :schema.notify_news();
+    END IF;
+    IF cardinality(inserted) = cardinality(ids) THEN
+        RETURN QUERY SELECT u.place::integer, 'ok', u.id, false, NULL::text, NULL::text
+                     FROM unnest(ids) WITH ORDINALITY u (id, place) ORDER BY u.place;
+        RETURN;
+    END IF;
+    RETURN QUERY
+        SELECT r.place, coalesce(a.status, 'ok'), coalesce(a.id, CASE WHEN r.is_new THEN r.id END), coalesce(a.duplicate, false),
+               a.message, a.hint
+        FROM (SELECT u.place::integer, u.id, u.workspace, u.workflow, u.content, u.key, u.workspace_id, u.definition_id,
+                     u.id IN (SELECT unnest(inserted)) AND (chosen IS NULL OR u.place IN (SELECT unnest(chosen))) AS is_new
+              FROM unnest(ids, workspaces, workflows, contents, idempotency_keys, workspace_ids, definition_ids) WITH ORDINALITY
+                   u (id, workspace, workflow, content, key, workspace_id, definition_id, place)) r
+        LEFT JOIN LATERAL (
+            SELECT e.* FROM :schema.enqueue_answer(r.id, r.workspace, r.workflow, r.content, r.key, r.workspace_id, r.definition_id) e
+            WHERE r.is_new IS NOT TRUE OFFSET 0) a ON true -- OFFSET: it is not even called for new ones
+        ORDER BY r.place;
+END
+$$;

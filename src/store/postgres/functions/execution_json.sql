@@ -1,0 +1,14 @@
+-- The row of the view `executions` as JSON answers show it; NULL when there is no such execution. Callers: why(), read_execution
+-- (queries/read.sql).
+CREATE OR REPLACE FUNCTION :schema.execution_json(execution_id uuid) RETURNS json
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT json_build_object(
+        'id', e.id, 'workspace', e.workspace, 'workflow', e.workflow, 'version', e.version, 'status', e.status,
+        'pending_reason', e.pending_reason, 'priority', e.priority, 'run_at', :schema.rfc3339(e.run_at), 'attempts', e.attempts,
+        'deferrals', e.deferrals, 'handovers', e.handovers, 'execution_id', e.execution_id, 'node', e.node, 'fence', e.fence,
+        'error_code', e.error_code, 'error', e.error, 'created_at', :schema.rfc3339(e.created_at),
+        'claimed_at', :schema.rfc3339(e.claimed_at), 'dispatched_at', :schema.rfc3339(e.dispatched_at),
+        'finished_at', :schema.rfc3339(e.finished_at), 'executor_group', e.executor_group, 'idempotency_key', e.idempotency_key,
+        'retry_of', e.retry_of)
+    FROM :schema.executions e WHERE e.id = execution_json.execution_id
+$$;

@@ -1,0 +1,15 @@
+-- Ends pending items of lanes whose workspace does not exist: FAILED, code workspace_not_found; at most `most`. Rows that another
+-- transaction holds stay for a later round.
+-- Locks: the items. Caller: schedule(), which has checked the epoch.
+CREATE OR REPLACE FUNCTION :schema.fail_orphans(lanes bigint[], most integer) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    ids constant uuid[] := ARRAY(
+        SELECT q.id FROM :schema.workflow_execution_queue q
+        WHERE q.phase = 0 AND q.lane_id = ANY (lanes)
+          AND NOT EXISTS (SELECT 1 FROM :schema.workspaces w WHERE w.id = q.workspace_id)
+        LIMIT most FOR UPDATE OF q SKIP LOCKED);
+BEGIN
+    PERFORM :schema.move_to_history(ids, 'FAILED', 'workspace_not_found', 'its workspace does not exist', :schema.store_time());
+END
+$$;

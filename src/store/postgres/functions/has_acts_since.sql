@@ -1,0 +1,7 @@
+-- Whether an act is committed now that a snapshot does not contain. Locks: none. Index: news_acts. Caller: schedule().
+CREATE OR REPLACE FUNCTION :schema.has_acts_since(old pg_snapshot) RETURNS boolean
+LANGUAGE sql STABLE AS $$
+    SELECT EXISTS (SELECT 1 FROM :schema.news n WHERE n.kind = 7 AND n.xid >= pg_snapshot_xmax(old))
+        OR EXISTS (SELECT 1 FROM pg_snapshot_xip(old) x (xid)
+                   CROSS JOIN LATERAL (SELECT 1 FROM :schema.news n WHERE n.kind = 7 AND n.xid = x.xid LIMIT 1) a)
+$$;

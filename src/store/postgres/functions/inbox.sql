@@ -1,0 +1,35 @@
+-- What the scheduler has assigned to a node, behind a position, at most `most` items in the order of their fences; then a row without
+-- an item: whether a cancel waits for the node, and who schedules (role_state()). handed_over: it may have run before under another
+-- claim. Changes nothing.
+-- Locks: none. Index: queue_held. Caller: postgres_inbox().
+CREATE OR REPLACE FUNCTION :schema.inbox(reader bigint, after_fence bigint, after_id uuid, most integer)
+RETURNS TABLE (id uuid, fence bigint, workspace text, workflow text, version integer, definition_id bigint, params bytea,
+               attempts integer, deferrals integer, interruptions integer, handed_over boolean, cancel_requested boolean,
+               created_at bigint, run_at bigint, dispatched_at bigint, claimed_at bigint, priority integer,
+               epoch bigint, scheduler_id bigint, scheduler text, since bigint, expires_at bigint, now_us bigint, is_free boolean,
+               takeovers_hour bigint)
+LANGUAGE plpgsql STABLE
+SET plan_cache_mode = force_generic_plan SET jit = off
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    SELECT h.id, h.fence, coalesce(w.name, ''), d.name, d.version, h.definition_id,
+           CASE WHEN h.has_params THEN (SELECT p.params FROM :schema.execution_params p WHERE p.id = h.id) END,
+           h.attempts, h.deferrals, h.interruptions, h.dispatched_at IS NOT NULL OR h.interruptions > 0, h.cancel_at IS NOT NULL,
+           h.created_at, h.run_at, h.dispatched_at, h.claimed_at, h.priority::integer,
+           NULL::bigint, NULL::bigint, NULL::text, NULL::bigint, NULL::bigint, NULL::bigint, NULL::boolean, NULL::bigint
+    FROM (SELECT * FROM :schema.workflow_execution_queue q
+          WHERE q.phase = 2 AND q.node_id = reader AND (q.fence, q.id) > (after_fence, after_id)
+          ORDER BY q.fence, q.id LIMIT most) h
+    LEFT JOIN :schema.workspaces w ON w.id = h.workspace_id
+    LEFT JOIN :schema.workflow_definitions d ON d.id = h.definition_id
+    ORDER BY h.fence, h.id;
+    SELECT r.epoch, r.node_id, r.node, r.since, r.expires_at, r.now_us, r.is_free, r.takeovers_hour
+    INTO epoch, scheduler_id, scheduler, since, expires_at, now_us, is_free, takeovers_hour
+    FROM :schema.role_state() r;
+    cancel_requested := EXISTS (SELECT 1 FROM :schema.workflow_execution_queue q
+                                WHERE q.node_id = reader AND q.cancel_at IS NOT NULL AND NOT q.cancel_sent);
+    RETURN NEXT;
+END
+$$;

@@ -1,0 +1,15 @@
+-- The meaning of a pending_reason for people (PENDING_REASON_LIST in queue/item.h).
+CREATE OR REPLACE FUNCTION :schema.meaning_of(pending_reason text) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT CASE pending_reason
+        WHEN 'handed_over' THEN 'its node died; another node takes it over with the same ids'
+        WHEN 'backing_off' THEN 'its last start was refused; it is tried again when the delay is over'
+        WHEN 'scheduled' THEN 'its run_at is in the future'
+        WHEN 'workspace_paused' THEN 'its workspace is paused'
+        WHEN 'queue_paused' THEN 'the queue is paused'
+        WHEN 'no_node_in_group' THEN 'no node of its group accepts work: none lives, or all stand aside'
+        WHEN 'engine_unreachable' THEN 'no node of its group reaches its engine'
+        WHEN 'no_scheduler' THEN 'no node has the scheduler''s role, so nothing is assigned'
+        WHEN 'workspace_at_capacity' THEN 'its workspace uses all the slots of its plan'
+        WHEN 'ready' THEN 'nothing holds it back; it starts when its turn comes' END
+$$;

@@ -1,0 +1,11 @@
+-- Wakes the scheduler when the transaction commits; however often it is called, the server sends one notification. A transaction with
+-- a notification cannot be prepared (two-phase commit): SET LOCAL weir.notify = 'off' leaves it out, and the scheduler finds the news by
+-- polling. Callers: every function that inserts into news, but not the assignment.
+CREATE OR REPLACE FUNCTION :schema.notify_news() RETURNS void
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    IF pg_catalog.current_setting('weir.notify', true) IS DISTINCT FROM 'off' THEN
+        PERFORM pg_catalog.pg_notify(:'schema', 'news');
+    END IF;
+END
+$$;

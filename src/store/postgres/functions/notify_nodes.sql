@@ -1,0 +1,9 @@
+-- Wakes these nodes when the transaction commits: something in their inbox, or a cancel of what they run. See notify_news().
+CREATE OR REPLACE FUNCTION :schema.notify_nodes(node_ids bigint[]) RETURNS void
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    IF pg_catalog.current_setting('weir.notify', true) IS DISTINCT FROM 'off' THEN
+        PERFORM pg_catalog.pg_notify(:'schema', 'node:' || n.id) FROM (SELECT DISTINCT pg_catalog.unnest(node_ids) AS id) n WHERE n.id > 0;
+    END IF;
+END
+$$;

@@ -1,0 +1,9 @@
+-- For callers in SQL: pauses a workspace. Once this is committed, no item of it is assigned. Locks: those of change_workspace().
+CREATE OR REPLACE FUNCTION :schema.pause_workspace(workspace text) RETURNS void
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM :schema.refuse_workspace(workspace) WHERE :schema.change_workspace(workspace, NULL, 0, true, false) <> 'ok';
+END
+$$;
+
+REVOKE ALL ON FUNCTION :schema.pause_workspace(text) FROM PUBLIC;

@@ -1,0 +1,57 @@
+-- Folds news into the books and stores passes, under the epoch of the scheduler. Only news that the scheduler has read is folded.
+--   since, until          a pass: see news_since(). NULL since: all that `until` contains
+--   from_xid, from_seq    the position in the pass; '0' and 0 = its beginning. It spares the dead rows that an old snapshot keeps
+--   most                  entries of this call
+--   lane_ids, passes      where the strides of these lanes stand
+-- One row: has_epoch (false: nothing was changed), how many entries were folded, and the last one. Fewer than `most`: the pass is over.
+--
+-- An entry is deleted and added in the same transaction, so the sum of books and news is exact at each commit.
+-- Locks: with something to write, the row of scheduler FOR SHARE, the entries, the books of their lanes. Caller:
+-- postgres_publish_books().
+CREATE OR REPLACE FUNCTION :schema.publish_books(own_node bigint, own_epoch bigint, since text, until text, from_xid text,
+                                                 from_seq bigint, most integer, lane_ids bigint[], passes bigint[])
+RETURNS TABLE (has_epoch boolean, folded integer, last_xid text, last_seq bigint)
+LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET jit = off
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+#variable_conflict use_column
+DECLARE
+    begins constant pg_snapshot := coalesce(since, '1:1:');
+    ends constant pg_snapshot := until;
+    xids xid8[];
+    seqs bigint[];
+BEGIN
+    SELECT array_agg(n.xid), array_agg(n.seq), count(*) INTO xids, seqs, folded
+    FROM :schema.news_since(begins, ends, from_xid::xid8, from_seq, most, true) n;
+    last_xid := xids[folded];
+    last_seq := seqs[folded];
+    has_epoch := :schema.has_epoch(own_node, own_epoch, folded > 0 OR cardinality(lane_ids) > 0);
+    IF has_epoch AND (folded > 0 OR cardinality(lane_ids) > 0) THEN
+        WITH entry AS (
+            DELETE FROM :schema.news n USING unnest(xids, seqs) e (xid, seq) WHERE n.xid = e.xid AND n.seq = e.seq RETURNING n.*
+        ), change AS (
+            SELECT l.lane, l.runnable, l.waiting, l.held, l.completed, l.failed, l.cancelled, NULL::bigint AS pass
+            FROM entry e
+            CROSS JOIN LATERAL unnest(e.lanes, e.runnable, e.waiting, e.held, e.completed, e.failed, e.cancelled)
+                       l (lane, runnable, waiting, held, completed, failed, cancelled)
+            UNION ALL
+            SELECT p.lane, 0, 0, 0, 0, 0, 0, p.pass FROM unnest(lane_ids, passes) p (lane, pass)
+        ), total AS (
+            SELECT c.lane, coalesce(sum(c.runnable), 0) AS runnable, coalesce(sum(c.waiting), 0) AS waiting,
+                   coalesce(sum(c.held), 0) AS held, coalesce(sum(c.completed), 0) AS completed, coalesce(sum(c.failed), 0) AS failed,
+                   coalesce(sum(c.cancelled), 0) AS cancelled, max(c.pass) AS pass
+            FROM change c GROUP BY c.lane ORDER BY c.lane
+        )
+        INSERT INTO :schema.books AS b
+            (lane_id, workspace_id, group_id, runnable, waiting, held, completed, failed, cancelled, pass)
+        SELECT t.lane, (t.lane & 4294967295)::integer, (t.lane >> 32)::integer, t.runnable, t.waiting, t.held, t.completed, t.failed,
+               t.cancelled, coalesce(t.pass, (SELECT o.pass FROM :schema.books o WHERE o.lane_id = t.lane), 0)
+        FROM total t
+        ON CONFLICT (lane_id) DO UPDATE
+        SET runnable = b.runnable + excluded.runnable, waiting = b.waiting + excluded.waiting, held = b.held + excluded.held,
+            completed = b.completed + excluded.completed, failed = b.failed + excluded.failed,
+            cancelled = b.cancelled + excluded.cancelled, pass = excluded.pass;
+    END IF;
+    RETURN NEXT;
+END
+$$;

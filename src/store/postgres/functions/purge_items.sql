@@ -1,0 +1,27 @@
+-- Removes ended executions of a set with all that belongs to them. The counters of ended executions keep them.
+-- A row per id: 'changed' or 'refused', and the state of a living one. Locks: the removed rows. Caller: purge_items (queries/bulk.sql).
+CREATE OR REPLACE FUNCTION :schema.purge_items(ids uuid[]) RETURNS TABLE (item uuid, outcome text, detail text)
+LANGUAGE plpgsql VOLATILE
+SET plan_cache_mode = force_generic_plan SET jit = off
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+#variable_conflict use_column
+DECLARE
+    gone   uuid[];
+    owners integer[];
+    keys   text[];
+BEGIN
+    WITH removed AS (
+        DELETE FROM :schema.workflow_executions h WHERE h.id = ANY (ids) RETURNING h.id, h.workspace_id, h.idempotency_key
+    )
+    SELECT array_agg(r.id), array_agg(r.workspace_id), array_agg(r.idempotency_key) INTO gone, owners, keys FROM removed r;
+    DELETE FROM :schema.execution_params p WHERE p.id = ANY (gone);
+    DELETE FROM :schema.workflow_node_executions s WHERE s.execution_id = ANY (gone);
+    DELETE FROM :schema.workflow_node_attempts a WHERE a.execution_id = ANY (gone);
+    DELETE FROM :schema.workflow_execution_events e WHERE e.execution_id = ANY (gone);
+    DELETE FROM :schema.idempotency_keys k USING unnest(gone, owners, keys) r (id, workspace_id, key)
+    WHERE k.workspace_id = r.workspace_id AND k.key = r.key AND k.execution_id = r.id;
+    RETURN QUERY
+    SELECT u.id, CASE WHEN u.id = ANY (gone) THEN 'changed' ELSE 'refused' END, coalesce(q.status, 'gone')
+    FROM unnest(ids) u (id) LEFT JOIN :schema.workflow_execution_queue q ON q.id = u.id;
+END
+$$;

@@ -1,0 +1,90 @@
+-- What engines reported, a set. Each item has at most one record that ends its claim; arrays are sorted by id, so that rows are
+-- locked in one order everywhere. Where no element has a value, an array of texts or bytes may be empty.
+--   kinds        0 dispatched, 1 retry, 2 deferred, 3 released, 4 refused, 5 step, 6 completed, 7 failed, 8 cancelled, 9 given back
+--                (enum record_kind)
+--   delays       microseconds, of 1 and 2
+--   was_started  of an end: its start was reported in the same set
+--   end_steps ... end_errors          the finished step that belongs to each end, at the place of its record; NULL = none, and then
+--                                     the arrays may be empty
+--   step_records, steps ... step_errors  all other steps; step_records names the record that must take effect for the step to be
+--                                     written. An exit_code or due_in below 0 is none
+-- A step of an end is stored in the row of the history, unless an earlier set has made a row for it.
+-- Returns the records that did not simply take effect, by their place in the arrays (outcome: 'repeated' = on record already,
+-- 'stale_fence', 'not_found', 'illegal_state'), and a last row without a place that counts the freed slots.
+-- What a statement reads of the queue is bounded by the ids of the set, and each join is one of two small sets, and hashed: the cached
+-- plan stays good whatever the size of the queue was when it was made.
+-- Locks: the rows of the set, ascending. It waits at most lock_timeout for them, which is below deadlock_timeout. Caller: record_set.
+CREATE OR REPLACE FUNCTION :schema.record(recorder bigint, ids uuid[], fences bigint[], kinds integer[], delays bigint[],
+                                          was_started boolean[], codes text[], errors text[], end_steps text[], end_states text[],
+                                          end_attempts integer[], end_failures integer[], end_exit_codes integer[],
+                                          end_outputs bytea[], end_variables bytea[], end_codes text[], end_errors text[],
+                                          step_records integer[], steps text[], step_states text[], step_attempts integer[],
+                                          step_failures integer[], exit_codes integer[], due_ins bigint[], step_ends boolean[],
+                                          outputs bytea[], variables bytea[], step_codes text[], step_errors text[])
+RETURNS TABLE (place integer, outcome text, slots_freed integer)
+LANGUAGE plpgsql VOLATILE
+SET plan_cache_mode = force_generic_plan SET jit = off SET lock_timeout = '200ms'
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_nestloop = off SET enable_mergejoin = off AS $$
+#variable_conflict use_column
+DECLARE
+    now_us constant bigint := :schema.store_time();
+    done   integer[] := '{}';
+    freed  integer := 0;
+    given_back integer[];
+    stored integer[];
+    part   integer[];
+BEGIN
+    IF 0 = ANY (kinds) THEN
+        done := done || :schema.record_starts(now_us, ids, fences, kinds);
+    END IF;
+    IF 5 = ANY (kinds) THEN
+        -- Locked, so that no handover comes between this and the commit: the next holder must find the step on record.
+        done := done || ARRAY(SELECT r.n::integer FROM unnest(ids, fences, kinds) WITH ORDINALITY r (id, fence, kind, n)
+                              JOIN :schema.workflow_execution_queue q ON q.id = r.id
+                              WHERE q.id = ANY (ids) AND r.kind = 5 AND q.fence = r.fence AND q.phase + 0 = 2 FOR SHARE OF q);
+    END IF;
+    IF kinds && '{1,2,3}' THEN
+        part := :schema.record_put_backs(recorder, now_us, ids, fences, kinds, delays, codes, errors);
+        freed := freed + coalesce(cardinality(part), 0);
+        done := done || part;
+    END IF;
+    IF 9 = ANY (kinds) THEN
+        given_back := :schema.record_give_backs(recorder, now_us, ids, fences, kinds, codes, errors);
+        done := done || given_back;
+    END IF;
+    IF kinds && '{1,2,3,4,6,7,8}' THEN
+        IF cardinality(end_steps) > 0 THEN
+            SELECT array_agg(e.n::integer) INTO stored
+            FROM :schema.workflow_node_executions s JOIN unnest(ids, end_steps) WITH ORDINALITY e (id, step, n) ON s.execution_id = e.id
+            WHERE s.execution_id = ANY (ids) AND s.step = e.step;
+        END IF;
+        part := :schema.record_ends(recorder, now_us, ids, fences, kinds, was_started, codes, errors, end_steps, end_states,
+                                    end_attempts, end_failures, end_exit_codes, end_outputs, end_variables, end_codes, end_errors, stored);
+        freed := freed + coalesce(cardinality(part), 0);
+        done := done || part;
+    END IF;
+    IF cardinality(step_records) > 0 OR stored IS NOT NULL THEN
+        PERFORM :schema.record_steps(recorder, now_us, done, ids, fences, step_records, steps, step_states, step_attempts, step_failures,
+                                     exit_codes, due_ins, step_ends, outputs, variables, step_codes, step_errors, end_steps, end_states,
+                                     end_attempts, end_failures, end_exit_codes, end_outputs, end_variables, end_codes, end_errors, stored);
+    END IF;
+    IF (freed > 0 OR given_back IS NOT NULL) AND (SELECT s.node_id FROM :schema.scheduler s WHERE s.partition = 0) <> recorder THEN
+        PERFORM :schema.notify_news(); -- the node that schedules passes its own records on itself
+    END IF;
+    IF cardinality(done) < cardinality(ids) THEN
+        RETURN QUERY
+        SELECT r.n::integer,
+               CASE WHEN q.id IS NULL THEN 'not_found' WHEN q.fence <> r.fence THEN 'stale_fence'
+                    WHEN r.kind = 0 AND q.status = 'DISPATCHED' OR r.kind IN (1, 2, 3) AND q.status = 'PENDING' THEN 'repeated'
+                    ELSE 'illegal_state' END,
+               NULL::integer
+        FROM unnest(ids, fences, kinds) WITH ORDINALITY r (id, fence, kind, n)
+        LEFT JOIN (SELECT * FROM :schema.workflow_execution_queue q WHERE q.id = ANY (ids)) q ON q.id = r.id
+        WHERE (r.n IN (SELECT unnest(done))) IS NOT TRUE;
+    END IF;
+    place := NULL;
+    outcome := NULL;
+    slots_freed := freed;
+    RETURN NEXT;
+END
+$$;

@@ -1,0 +1,67 @@
+-- COMPLETED, FAILED, CANCELLED and REFUSED: held items move to the history, in one statement with one row of news. So do the put
+-- backs (1, 2, 3) of CLAIMED items whose cancel was requested: they end CANCELLED. A row that was put back keeps its last fence, so the
+-- state decides whether an end is legal; only a start can be refused.
+--   end_steps ... end_step_errors  the step that ended together with each item, NULL = none; `stored` names the places whose step has a
+--                                  row in workflow_node_executions, which record_steps() writes instead
+-- Returns the places of the records that took effect. Locks: their rows. Caller: record().
+CREATE OR REPLACE FUNCTION :schema.record_ends(recorder bigint, now_us bigint, ids uuid[], fences bigint[], kinds integer[],
+                                               was_started boolean[], codes text[], errors text[], end_steps text[],
+                                               end_states text[], end_attempts integer[], end_failures integer[],
+                                               end_exit_codes integer[], end_outputs bytea[], end_variables bytea[],
+                                               end_codes text[], end_errors text[], stored integer[]) RETURNS integer[]
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    any_other constant boolean := kinds && '{1,2,3,4,7,8}';
+    places integer[];
+BEGIN
+    WITH ended AS (
+        DELETE FROM :schema.workflow_execution_queue q
+        USING unnest(ids, fences, kinds, was_started, codes, errors, end_steps, end_states, end_attempts, end_failures, end_exit_codes,
+                     end_outputs, end_variables, end_codes, end_errors) WITH ORDINALITY
+              r (id, fence, kind, was_started, code, reported, step, step_status, step_attempt, step_failures, step_exit_code, step_output,
+                 step_variables, step_error_code, step_error, n)
+        WHERE q.id = ANY (ids) AND q.id = r.id AND q.fence = r.fence AND q.phase + 0 = 2
+          AND (r.kind BETWEEN 6 AND 8 OR r.kind BETWEEN 1 AND 4 AND q.status = 'CLAIMED' AND (r.kind = 4 OR q.cancel_at IS NOT NULL))
+        RETURNING q.id, q.lane_id, q.definition_id, q.run_at, q.fence, q.node_id, q.created_at, q.claimed_at, q.dispatched_at,
+                  q.workspace_id, q.attempts, q.deferrals, q.handovers, q.interruptions, q.priority, q.has_params,
+                  q.idempotency_key, q.retry_of, q.error_code, q.error, r.kind, r.was_started, r.code, r.reported, r.n,
+                  r.step, r.step_status, r.step_attempt, r.step_failures, r.step_exit_code, r.step_output, r.step_variables,
+                  r.step_error_code, r.step_error, r.step IS NOT NULL AND (stored IS NULL OR r.n <> ALL (stored)) AS with_step,
+                  CASE r.kind WHEN 6 THEN 'COMPLETED' WHEN 4 THEN 'FAILED' WHEN 7 THEN 'FAILED' ELSE 'CANCELLED' END AS end_state
+    ), history AS (
+        INSERT INTO :schema.workflow_executions
+            (id, lane_id, definition_id, run_at, fence, node_id, created_at, claimed_at, dispatched_at, finished_at, workspace_id,
+             attempts, deferrals, handovers, interruptions, priority, has_params, status, idempotency_key, retry_of, error_code, error,
+             step, step_status, step_attempt, step_failures, step_exit_code, step_started_at, step_output, step_variables,
+             step_error_code, step_error)
+        SELECT e.id, e.lane_id, e.definition_id, e.run_at, e.fence, e.node_id, e.created_at, e.claimed_at,
+               CASE WHEN e.was_started THEN coalesce(e.dispatched_at, now_us) ELSE e.dispatched_at END, now_us, e.workspace_id,
+               e.attempts + CASE e.kind WHEN 4 THEN 1 ELSE 0 END, e.deferrals, e.handovers, e.interruptions, e.priority,
+               e.has_params, e.end_state, e.idempotency_key, e.retry_of,
+               CASE WHEN e.kind <> 6 THEN coalesce(e.code, e.error_code) END, CASE WHEN e.kind <> 6 THEN coalesce(e.reported, e.error) END,
+               CASE WHEN e.with_step THEN e.step END, CASE WHEN e.with_step THEN e.step_status END,
+               CASE WHEN e.with_step THEN e.step_attempt END, CASE WHEN e.with_step THEN e.step_failures END,
+               CASE WHEN e.with_step AND e.step_exit_code >= 0 THEN e.step_exit_code END, CASE WHEN e.with_step THEN now_us END,
+               CASE WHEN e.with_step THEN e.step_output END, CASE WHEN e.with_step THEN e.step_variables END,
+               CASE WHEN e.with_step THEN e.step_error_code END, CASE WHEN e.with_step THEN e.step_error END
+        FROM ended e
+    ), feed AS (
+        INSERT INTO :schema.news (at, kind, node_id, lanes, held, completed, failed, cancelled)
+        SELECT now_us, 4, s.node_id, array_agg(s.lane_id), array_agg(-s.held), array_agg(s.completed),
+               array_agg(s.failed) FILTER (WHERE any_other), array_agg(s.held - s.completed - s.failed) FILTER (WHERE any_other)
+        FROM (SELECT e.node_id, e.lane_id, count(*)::integer AS held,
+                     (count(*) FILTER (WHERE e.kind = 6))::integer AS completed,
+                     (count(*) FILTER (WHERE e.kind IN (4, 7)))::integer AS failed
+              FROM ended e GROUP BY e.node_id, e.lane_id) s
+        GROUP BY s.node_id
+    )
+    SELECT array_agg(e.n::integer) INTO places FROM ended e;
+    IF 4 = ANY (kinds) THEN
+        INSERT INTO :schema.workflow_execution_events (execution_id, at, event, node_id, fence, reason, detail)
+        SELECT r.id, now_us, 'refuse', recorder, r.fence, r.code, r.reported
+        FROM unnest(ids, fences, kinds, codes, errors) WITH ORDINALITY r (id, fence, kind, code, reported, n)
+        WHERE r.kind = 4 AND r.n = ANY (places) ORDER BY r.n;
+    END IF;
+    RETURN places;
+END
+$$;

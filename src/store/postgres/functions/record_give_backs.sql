@@ -1,0 +1,28 @@
+-- GIVEN_BACK: a node that stops gives back what it holds. The slot stays taken, the fence grows, and the item waits to be assigned to
+-- another node. Returns the places of the records that took effect. Locks: their rows. Caller: record().
+CREATE OR REPLACE FUNCTION :schema.record_give_backs(recorder bigint, now_us bigint, ids uuid[], fences bigint[], kinds integer[],
+                                                     codes text[], errors text[]) RETURNS integer[]
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    next_fence constant bigint := nextval(':schema.fences');
+    places integer[];
+BEGIN
+    WITH given_back AS (
+        UPDATE :schema.workflow_execution_queue q
+        SET status = 'CLAIMED', node_id = 0, fence = next_fence, interruptions = q.interruptions + 1
+        FROM unnest(ids, fences, kinds, codes, errors) WITH ORDINALITY r (id, fence, kind, code, error, n),
+             :schema.workflow_execution_queue o
+        WHERE q.id = ANY (ids) AND o.id = ANY (ids) AND r.kind = 9 AND o.id = r.id AND q.id = r.id AND q.fence = r.fence
+          AND q.phase + 0 = 2
+        RETURNING r.n, r.id, r.fence, r.code, r.error, o.node_id
+    ), event AS (
+        INSERT INTO :schema.workflow_execution_events (execution_id, at, event, node_id, fence, reason, detail)
+        SELECT b.id, now_us, 'give_back', recorder, b.fence, b.code, b.error FROM given_back b ORDER BY b.n
+    ), feed AS (
+        INSERT INTO :schema.news (at, kind, node_id, node_held)
+        SELECT now_us, 5, b.node_id, -count(*) FROM given_back b GROUP BY b.node_id
+    )
+    SELECT array_agg(b.n::integer) INTO places FROM given_back b;
+    RETURN places;
+END
+$$;

@@ -1,0 +1,35 @@
+-- Writes steps into workflow_node_executions: those of the step arrays whose record took effect, and those of `stored` ends, which
+-- have a row already. A final step is never rewritten. The rows of their items are locked or deleted by this transaction.
+-- Caller: record().
+CREATE OR REPLACE FUNCTION :schema.record_steps(recorder bigint, now_us bigint, done integer[], ids uuid[], fences bigint[],
+                                                step_records integer[], steps text[], step_states text[], step_attempts integer[],
+                                                step_failures integer[], exit_codes integer[], due_ins bigint[], step_ends boolean[],
+                                                outputs bytea[], variables bytea[], step_codes text[], step_errors text[],
+                                                end_steps text[], end_states text[], end_attempts integer[], end_failures integer[],
+                                                end_exit_codes integer[], end_outputs bytea[], end_variables bytea[],
+                                                end_codes text[], end_errors text[], stored integer[]) RETURNS void
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    INSERT INTO :schema.workflow_node_executions AS old
+        (execution_id, step, status, attempt, failures, exit_code, due_at, started_at, finished_at, node_id, fence, output,
+         variables, error_code, error)
+    SELECT ids[s.place], s.step, s.state, s.attempt, s.failures, CASE WHEN s.exit_code >= 0 THEN s.exit_code END,
+           CASE WHEN s.due_in >= 0 THEN now_us + s.due_in END, now_us,
+           CASE WHEN s.ends THEN now_us END, recorder, fences[s.place], s.output, s.variables, s.code, s.error
+    FROM (SELECT * FROM unnest(step_records, steps, step_states, step_attempts, step_failures, exit_codes, due_ins, step_ends, outputs,
+                               variables, step_codes, step_errors)
+          UNION ALL
+          SELECT e.n::integer, e.step, e.state, e.attempt, e.failures, e.exit_code, -1, true, e.output, e.variables, e.code, e.error
+          FROM unnest(end_steps, end_states, end_attempts, end_failures, end_exit_codes, end_outputs, end_variables, end_codes,
+                      end_errors) WITH ORDINALITY
+               e (step, state, attempt, failures, exit_code, output, variables, code, error, n)
+          WHERE stored IS NOT NULL AND e.n = ANY (stored))
+         s (place, step, state, attempt, failures, exit_code, due_in, ends, output, variables, code, error)
+    WHERE (s.place IN (SELECT unnest(done))) IS TRUE -- written like this it is looked up in a hash, not in a loop
+    ON CONFLICT (execution_id, step) DO UPDATE
+    SET status = excluded.status, attempt = excluded.attempt, failures = excluded.failures, exit_code = excluded.exit_code,
+        due_at = excluded.due_at, finished_at = excluded.finished_at, node_id = excluded.node_id, fence = excluded.fence,
+        output = excluded.output, variables = excluded.variables, error_code = excluded.error_code, error = excluded.error
+    WHERE old.finished_at IS NULL;
+END
+$$;

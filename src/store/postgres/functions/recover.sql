@@ -1,0 +1,59 @@
+-- Declares nodes dead whose lease is over, and those of `gone`, whose processes were found to be gone; hands over what dead and stopped
+-- nodes still hold, at most `most` items. A node is recovered when nothing of it is left.
+--   group_name                NULL = all groups
+--   stale_ids, stale_fences   claims that the safety net found (stale_claims in queries/nodes.sql)
+--   more                      call again
+-- Locks: nodes FOR UPDATE, then items, both with SKIP LOCKED: locked ones are left for the next call. An assignment holds its nodes
+-- FOR KEY SHARE, so none to a node that is declared dead here is under way. Caller: recover_items (queries/nodes.sql).
+CREATE OR REPLACE FUNCTION :schema.recover(group_name text, gone bigint[], stale_ids uuid[], stale_fences bigint[],
+                                           handovers_max integer, most integer, OUT handed_over integer, OUT poisoned integer,
+                                           OUT nodes integer, OUT more boolean)
+LANGUAGE plpgsql VOLATILE
+SET plan_cache_mode = force_generic_plan SET jit = off
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+#variable_conflict use_column
+DECLARE
+    now_us constant bigint := :schema.store_time();
+    dead   bigint[];
+    left_by bigint[];
+    ids    uuid[];
+    stale  record;
+BEGIN
+    dead := ARRAY(SELECT n.id FROM :schema.nodes n
+                  WHERE n.recovered_at IS NULL AND n.dead_at IS NULL AND n.stopped_at IS NULL
+                    AND (n.expires_at <= now_us OR n.id = ANY (gone)) AND (group_name IS NULL OR n.executor_group = group_name)
+                  ORDER BY n.id FOR UPDATE SKIP LOCKED);
+    UPDATE :schema.nodes n SET dead_at = now_us WHERE n.id = ANY (dead);
+    INSERT INTO :schema.news (at, kind, node_id, workspaces) SELECT now_us, 7, d, '{}' FROM unnest(dead) d;
+    nodes := cardinality(dead);
+    left_by := ARRAY(SELECT n.id FROM :schema.nodes n
+                     WHERE n.recovered_at IS NULL AND (n.dead_at IS NOT NULL OR n.stopped_at IS NOT NULL)
+                       AND (group_name IS NULL OR n.executor_group = group_name)
+                     ORDER BY n.id LIMIT 100);
+    ids := ARRAY(SELECT q.id FROM :schema.workflow_execution_queue q
+                 WHERE q.phase = 2 AND q.node_id = ANY (left_by) LIMIT most FOR NO KEY UPDATE SKIP LOCKED);
+    handed_over := 0;
+    poisoned := 0;
+    IF cardinality(ids) > 0 THEN
+        SELECT h.handed_over, h.poisoned INTO handed_over, poisoned
+        FROM :schema.hand_over(ids, 'its node is gone', handovers_max, now_us) h;
+    END IF;
+    UPDATE :schema.nodes n SET recovered_at = now_us
+    WHERE n.id = ANY (left_by) AND n.recovered_at IS NULL
+      AND NOT EXISTS (SELECT 1 FROM :schema.workflow_execution_queue q WHERE q.phase = 2 AND q.node_id = n.id);
+    more := cardinality(ids) = most OR cardinality(left_by) = 100
+            OR EXISTS (SELECT 1 FROM :schema.nodes n WHERE n.id = ANY (left_by) AND n.recovered_at IS NULL);
+    IF cardinality(stale_ids) > 0 THEN
+        ids := ARRAY(SELECT q.id FROM :schema.workflow_execution_queue q JOIN unnest(stale_ids, stale_fences) r (id, fence) ON q.id = r.id
+                     WHERE q.fence = r.fence AND q.status = 'CLAIMED' AND q.node_id > 0 FOR NO KEY UPDATE OF q SKIP LOCKED);
+        IF cardinality(ids) > 0 THEN
+            SELECT h.handed_over, h.poisoned INTO stale FROM :schema.hand_over(ids, 'claimed for too long', handovers_max, now_us) h;
+            handed_over := handed_over + stale.handed_over;
+            poisoned := poisoned + stale.poisoned;
+        END IF;
+    END IF;
+    IF nodes + handed_over + poisoned > 0 THEN
+        PERFORM :schema.notify_news();
+    END IF;
+END
+$$;

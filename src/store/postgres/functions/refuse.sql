@@ -1,0 +1,10 @@
+-- Raises a refusal: MESSAGE and HINT are the words of the library, DETAIL is the name of the status.
+CREATE OR REPLACE FUNCTION :schema.refuse(status text, message text, hint text) RETURNS void
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF hint IS NULL THEN
+        RAISE EXCEPTION USING ERRCODE = :schema.sqlstate_of(status), MESSAGE = message, DETAIL = status;
+    END IF;
+    RAISE EXCEPTION USING ERRCODE = :schema.sqlstate_of(status), MESSAGE = message, DETAIL = status, HINT = hint;
+END
+$$;

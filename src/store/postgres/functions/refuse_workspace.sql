@@ -1,0 +1,14 @@
+-- Raises the refusal of a workspace that does not exist or was not named. Callers: pause_workspace(), resume_workspace(), usage().
+CREATE OR REPLACE FUNCTION :schema.refuse_workspace(workspace text) RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF coalesce(workspace, '') = '' THEN
+        PERFORM :schema.refuse('invalid_argument', 'the workspace''s name is missing', NULL);
+    ELSIF octet_length(workspace) > 128 THEN
+        PERFORM :schema.refuse('invalid_argument', 'the workspace''s name is too long', 'at most 128 bytes');
+    END IF;
+    PERFORM :schema.refuse('workspace_not_found', format('there is no workspace "%s"', workspace),
+                           coalesce('did you mean "' || :schema.nearest_name('workspace_not_found', workspace, NULL) || '"?',
+                                    'weir workspace list shows them; weir workspace set makes one'));
+END
+$$;

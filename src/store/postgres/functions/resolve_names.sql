@@ -1,0 +1,37 @@
+-- The names of requests as ids, in the order of the requests: the workspace, the newest version of the workflow (the workspace's own before
+-- that of all workspaces) and the executor group: the request's, else the definition's, else the request's default_group, else 'default'.
+-- NULL where there is none. Groups that are named for the first time are made. Locks: a new group, until the end of the transaction;
+-- another transaction that names the same new group waits for it. Caller: enqueue_set().
+CREATE OR REPLACE FUNCTION :schema.resolve_names(workspaces text[], workflows text[], executor_groups text[], default_groups text[],
+                                                 OUT workspace_ids integer[], OUT definition_ids bigint[], OUT group_ids integer[])
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    group_names text[];
+BEGIN
+    LOOP
+        SELECT array_agg(f.workspace_id), array_agg(f.definition_id), array_agg(f.group_id), array_agg(f.group_name)
+        INTO workspace_ids, definition_ids, group_ids, group_names
+        FROM (SELECT a.workspace_id, d.definition_id, n.group_name,
+                     (SELECT g.id FROM :schema.executor_groups g WHERE g.name = n.group_name) AS group_id
+              FROM unnest(workspaces, workflows, executor_groups, default_groups) WITH ORDINALITY
+                   r (workspace, workflow, group_name, default_group, place)
+              CROSS JOIN LATERAL (SELECT (SELECT w.id FROM :schema.workspaces w WHERE w.name = r.workspace) OFFSET 0) a (workspace_id)
+              LEFT JOIN LATERAL (
+                  SELECT v.id, v.executor_group FROM :schema.workflow_definitions v
+                  WHERE v.name = r.workflow AND v.workspace_id IN (a.workspace_id, 0) AND a.workspace_id IS NOT NULL
+                  ORDER BY v.workspace_id DESC, v.version DESC LIMIT 1) d (definition_id, group_name) ON true
+              CROSS JOIN LATERAL (
+                  SELECT coalesce(r.group_name, d.group_name, r.default_group, 'default') OFFSET 0) n (group_name)
+              ORDER BY r.place) f;
+        EXIT WHEN NOT EXISTS (SELECT 1 FROM unnest(group_ids, definition_ids) u (group_id, definition_id)
+                              WHERE u.group_id IS NULL AND u.definition_id IS NOT NULL);
+        INSERT INTO :schema.executor_groups (name)
+        SELECT DISTINCT u.name COLLATE "C" FROM unnest(group_names, group_ids, definition_ids) u (name, group_id, definition_id)
+        WHERE u.group_id IS NULL AND u.definition_id IS NOT NULL ORDER BY 1
+        ON CONFLICT DO NOTHING;
+        IF FOUND THEN
+            INSERT INTO :schema.news (at, kind) VALUES (:schema.store_time(), 8);
+        END IF;
+    END LOOP;
+END
+$$;

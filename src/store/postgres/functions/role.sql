@@ -1,0 +1,41 @@
+-- The role of the scheduler (enum role_act in store.h).
+--   act        look, take, renew, leave
+--   own_epoch  of renew and leave
+--   gone_node  of take: a node whose processes have ended, as the caller has seen on its machine; 0 = none
+--   is_pooled  the session says nothing about its node: a pooler is between
+-- One row: outcome ('ok', 'conflict' or 'stale_fence'), then the columns of role_state() after the act.
+--
+-- A take increments the epoch under an exclusive lock of the row. An assignment of the former epoch holds the row FOR SHARE, so the
+-- take waits for its commit, and every later one finds another epoch. A former scheduler that was frozen while it received rows keeps
+-- that lock; once the role is free its session is terminated, and the next take succeeds.
+-- Locks: the row of scheduler; take also the row of its node. Caller: postgres_role().
+CREATE OR REPLACE FUNCTION :schema.role(act text, caller bigint, own_epoch bigint, lease bigint, gone_node bigint, reason text,
+                                        is_pooled boolean)
+RETURNS TABLE (outcome text, epoch bigint, node_id bigint, node text, since bigint, expires_at bigint, now_us bigint, is_free boolean,
+               takeovers_hour bigint)
+LANGUAGE plpgsql SET lock_timeout = '500ms' AS $$
+#variable_conflict use_column
+DECLARE
+    own_pid constant integer := CASE WHEN is_pooled OR act NOT IN ('take', 'renew') THEN NULL ELSE pg_backend_pid() END;
+    own_start constant timestamptz := (SELECT a.backend_start FROM pg_stat_get_activity(own_pid) a WHERE own_pid IS NOT NULL);
+BEGIN
+    outcome := 'ok';
+    IF act = 'take' THEN
+        outcome := :schema.take_role(caller, lease, gone_node, reason, own_pid, own_start);
+    ELSIF act = 'renew' THEN
+        UPDATE :schema.scheduler s
+        SET expires_at = :schema.store_time() + lease, backend_pid = own_pid, backend_start = own_start
+        WHERE s.partition = 0 AND s.epoch = own_epoch AND s.node_id = caller;
+        outcome := CASE WHEN FOUND THEN 'ok' ELSE 'stale_fence' END;
+    ELSIF act = 'leave' THEN
+        UPDATE :schema.scheduler s
+        SET node_id = 0, since = :schema.store_time(), backend_pid = NULL, backend_start = NULL
+        WHERE s.partition = 0 AND s.epoch = own_epoch AND s.node_id = caller;
+        IF FOUND AND current_setting('weir.notify', true) IS DISTINCT FROM 'off' THEN
+            PERFORM pg_notify(:'schema', 'role');
+        END IF;
+    END IF;
+    RETURN QUERY
+    SELECT outcome, s.epoch, s.node_id, s.node, s.since, s.expires_at, s.now_us, s.is_free, s.takeovers_hour FROM :schema.role_state() s;
+END
+$$;

@@ -1,0 +1,120 @@
+-- One round of the scheduler in one statement: reads news, assigns, reads heads (store_schedule() in store.h).
+--   own_node, own_epoch   who schedules; with another epoch in the row nothing is written
+--   since, line           what the last round returned as 'seen' and 'timeline'; NULL since = load all facts
+--   until, from_xid, from_seq  what the last round returned as 'more', else NULL, '0', 0
+--   ids, nodes, handed, skip_locked  the assignments in the order of their start, see assign_items()
+--   lanes, ranks, after, mosts       the reads, see schedule_heads()
+--   needs                 bits of enum schedule_need
+--   orphans               lanes whose workspace does not exist
+--   limits                of items to promote, of orphans to end, of news to read
+--
+-- Rows. Columns by tag; what is not named is NULL:
+--   round        n1 store time, n2 next due time, n3 1: an act was read and nothing was assigned, flag a cancel waits for own_node
+--   seen         name: all news that this snapshot contains were read  timeline     name
+--   more         name, n1, n2: news is left; where the next round goes on
+--   taken        place, n1 fence, n2 definition, n3 attempts, n4 interruptions, n5 priority, n6 created, n7 run at, n8 claimed,
+--                n9 dispatched, flag cancel requested, name deferrals (NULL = 0), data params (of own_node)
+--   locked       place
+--   head         place, n1 slots_max, n2 weight, n3 rank, flag paused, id (NULL: the lane has none)
+--   runnable     n1 lane, n2 rank                                     pass         n1 lane, n2 pass
+--   held         n1 lane, n2 node, n3 slots, n4 node_held             handed_over  n1 lane, id
+--   workspace    n1 id, n2 slots_max, n3 weight, n4 exists, flag paused       workspaces   (of any)
+--   queue        flag paused                                          group        n1 id, flag paused
+--   nodes, nodes_end  around the list of nodes                        node         n1 id, n2 group, n3 capacity, flag accepts
+--   news         n1 bits of enum schedule_need, n2 due time
+--   void         alone: another epoch or another server. The caller must load again under a new epoch.
+--
+-- News is read before the assignment. An act in it prevents the assignment; so does any act since the last 'seen' while news is left.
+-- The last statement looks for acts that were committed since. If there is one, the transaction is undone (SQLSTATE WR013), and the
+-- caller repeats the round without assignments.
+-- Locks: with something to write, the row of scheduler FOR SHARE; then those of assign_items(). Caller: postgres_schedule().
+CREATE OR REPLACE FUNCTION :schema.schedule(own_node bigint, own_epoch bigint, since text, line text, until text, from_xid text,
+                                            from_seq bigint, ids uuid[], nodes bigint[], handed boolean[], skip_locked boolean,
+                                            lanes bigint[], ranks bigint[], after uuid[], mosts integer[], needs integer,
+                                            orphans bigint[], limits integer[])
+RETURNS TABLE (tag text, place integer, n1 bigint, n2 bigint, n3 bigint, n4 bigint, n5 bigint, n6 bigint, n7 bigint, n8 bigint,
+               n9 bigint, flag boolean, id uuid, name text, data bytea)
+LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET jit = off SET lock_timeout = '50ms'
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+#variable_conflict use_column
+DECLARE
+    need_state constant integer := 1;
+    need_handed_over constant integer := 2;
+    need_due constant integer := 4;
+    now_us constant bigint := :schema.store_time();
+    next_due bigint := CASE WHEN since IS NULL OR needs & need_due > 0 THEN :schema.next_due() END;
+    assigns boolean := cardinality(ids) > 0;
+    has_act boolean := false;
+    news_seen constant pg_snapshot := coalesce(until::pg_snapshot, pg_current_snapshot());
+    entries :schema.news[];
+    has_more boolean;
+BEGIN
+    IF NOT :schema.has_epoch(own_node, own_epoch, assigns OR cardinality(orphans) > 0 OR next_due <= now_us)
+       OR line <> :schema.timeline() THEN
+        tag := 'void';
+        RETURN NEXT;
+        RETURN;
+    END IF;
+    IF since IS NULL THEN
+        RETURN QUERY SELECT l.tag, NULL::integer, l.n1, l.n2, l.n3, l.n4, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint,
+                            NULL::bigint, l.flag, l.id, l.name, NULL::bytea
+                     FROM :schema.schedule_load() l;
+    ELSE
+        entries := ARRAY(SELECT n FROM :schema.news_since(since::pg_snapshot, news_seen, from_xid::xid8, from_seq, limits[3], false) n);
+        has_more := cardinality(entries) = limits[3];
+        has_act := CASE WHEN has_more THEN :schema.has_acts_since(since::pg_snapshot)
+                        ELSE EXISTS (SELECT 1 FROM unnest(entries) n WHERE n.kind = 7) END;
+        tag := CASE WHEN has_more THEN 'more' ELSE 'seen' END;
+        name := news_seen::text;
+        n1 := (entries[limits[3]]).xid::text::bigint;
+        n2 := (entries[limits[3]]).seq;
+        RETURN NEXT;
+        IF cardinality(entries) > 0 THEN
+            RETURN QUERY SELECT f.tag, NULL::integer, f.n1, f.n2, f.n3, f.n4, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint,
+                                NULL::bigint, f.flag, NULL::uuid, NULL::text, NULL::bytea
+                         FROM :schema.news_facts(entries) f;
+            -- What this news says of state and of handed over items is read at once: an assignment must not overtake it.
+            needs := needs | (SELECT bit_or(CASE n.kind WHEN 5 THEN need_handed_over WHEN 7 THEN need_state WHEN 8 THEN need_state
+                                            ELSE 0 END)
+                              FROM unnest(entries) n);
+        END IF;
+    END IF;
+    IF assigns AND NOT has_act THEN
+        RETURN QUERY SELECT CASE WHEN a.is_taken THEN 'taken' ELSE 'locked' END, a.place, a.fence, a.definition_id, a.attempts,
+                            a.interruptions, a.priority, a.created_at, a.run_at, a.claimed_at, a.dispatched_at, a.cancel_requested,
+                            NULL::uuid, nullif(a.deferrals, 0)::text, a.params
+                     FROM :schema.assign_items(own_node, ids, nodes, handed, skip_locked) a;
+    END IF;
+    IF next_due <= now_us THEN
+        RETURN QUERY SELECT 'runnable', NULL::integer, p.lane, p.least_rank, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint,
+                            NULL::bigint, NULL::bigint, NULL::bigint, NULL::boolean, NULL::uuid, NULL::text, NULL::bytea
+                     FROM :schema.promote_due(now_us, limits[1]) p;
+        next_due := :schema.next_due();
+    END IF;
+    IF cardinality(orphans) > 0 THEN
+        PERFORM :schema.fail_orphans(orphans, limits[2]);
+    END IF;
+    IF since IS NOT NULL AND needs & (need_state | need_handed_over) > 0 THEN
+        RETURN QUERY SELECT f.tag, NULL::integer, f.n1, f.n2, f.n3, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint,
+                            NULL::bigint, NULL::bigint, f.flag, f.id, NULL::text, NULL::bytea
+                     FROM :schema.schedule_state(needs & need_state > 0, needs & need_handed_over > 0) f;
+    END IF;
+    IF cardinality(lanes) > 0 THEN
+        RETURN QUERY SELECT 'head', h.place, h.slots_max, h.weight, h.rank, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint,
+                            NULL::bigint, NULL::bigint, h.is_paused, h.id, NULL::text, NULL::bytea
+                     FROM :schema.schedule_heads(lanes, ranks, after, mosts) h;
+    END IF;
+    IF assigns AND NOT has_act AND :schema.has_acts_since(news_seen) THEN
+        RAISE EXCEPTION 'an act was committed during the round' USING ERRCODE = 'WR013';
+    END IF;
+    tag := 'round';
+    n1 := now_us;
+    n2 := next_due;
+    n3 := has_act::integer;
+    flag := EXISTS (SELECT 1 FROM :schema.workflow_execution_queue q
+                    WHERE q.node_id = own_node AND q.cancel_at IS NOT NULL AND NOT q.cancel_sent);
+    name := NULL;
+    RETURN NEXT;
+END
+$$;

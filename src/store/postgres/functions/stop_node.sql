@@ -1,0 +1,35 @@
+-- A node leaves: what it holds is given back and waits for another node. At most `most` items in one call; returns how many. The call
+-- that finds nothing left marks the node as stopped and recovered.
+-- Locks: the node FOR UPDATE, so that no assignment to it is under way; then its items by ascending id. Caller: stop_node
+-- (queries/nodes.sql).
+CREATE OR REPLACE FUNCTION :schema.stop_node(leaver bigint, is_graceful boolean, most integer) RETURNS integer
+LANGUAGE plpgsql VOLATILE
+SET plan_cache_mode = force_generic_plan SET jit = off
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+DECLARE
+    now_us constant bigint := :schema.store_time();
+    next_fence bigint;
+    ids uuid[];
+BEGIN
+    PERFORM 1 FROM :schema.nodes n WHERE n.id = leaver FOR UPDATE;
+    ids := ARRAY(SELECT q.id FROM :schema.workflow_execution_queue q WHERE q.phase = 2 AND q.node_id = leaver
+                 ORDER BY q.id LIMIT most FOR NO KEY UPDATE);
+    IF cardinality(ids) > 0 THEN
+        PERFORM :schema.tell_claims(ids);
+        next_fence := nextval(':schema.fences');
+        UPDATE :schema.workflow_execution_queue q
+        SET status = 'CLAIMED', node_id = 0, fence = next_fence, interruptions = q.interruptions + 1 WHERE q.id = ANY (ids);
+        INSERT INTO :schema.workflow_execution_events (execution_id, at, event, node_id, fence, reason)
+        SELECT i, now_us, 'give_back', leaver, next_fence, 'its node stops' FROM unnest(ids) i;
+        INSERT INTO :schema.news (at, kind, node_id, node_held) VALUES (now_us, 5, leaver, -cardinality(ids));
+    END IF;
+    IF cardinality(ids) < most THEN
+        UPDATE :schema.nodes n SET stopped_at = now_us, active_at = now_us, expires_at = now_us, graceful = is_graceful
+        WHERE n.id = leaver AND n.stopped_at IS NULL AND n.dead_at IS NULL;
+        UPDATE :schema.nodes n SET recovered_at = now_us WHERE n.id = leaver AND n.recovered_at IS NULL;
+        INSERT INTO :schema.news (at, kind, node_id, workspaces) VALUES (now_us, 7, leaver, '{}');
+    END IF;
+    PERFORM :schema.notify_news();
+    RETURN cardinality(ids);
+END
+$$;

@@ -1,0 +1,40 @@
+-- Takes the role of the scheduler for a node, under a new epoch: 'ok'; 'conflict': another node has it; 'stale_fence': the node does
+-- not live. Arguments: see role().
+-- Locks: the row of scheduler exclusively, the node's row FOR KEY SHARE. Caller: role().
+CREATE OR REPLACE FUNCTION :schema.take_role(caller bigint, lease bigint, gone_node bigint, reason text, own_pid integer,
+                                             own_start timestamptz) RETURNS text
+LANGUAGE plpgsql AS $$
+DECLARE
+    takeovers_kept constant integer := 100;
+    holder record;
+    now_us bigint;
+BEGIN
+    BEGIN
+        PERFORM 1 FROM :schema.scheduler s WHERE s.partition = 0 FOR UPDATE;
+    EXCEPTION WHEN lock_not_available THEN
+        PERFORM pg_terminate_backend(s.backend_pid)
+        FROM :schema.scheduler s
+        CROSS JOIN LATERAL pg_stat_get_activity(s.backend_pid) a
+        CROSS JOIN :schema.role_state() r
+        WHERE s.partition = 0 AND s.backend_pid <> pg_backend_pid() AND a.backend_start = s.backend_start
+          AND (r.is_free OR r.node_id = gone_node) AND pg_has_role(a.usesysid, 'MEMBER');
+        RETURN 'conflict';
+    END;
+    PERFORM 1 FROM :schema.nodes n
+    WHERE n.id = caller AND n.dead_at IS NULL AND n.stopped_at IS NULL AND n.recovered_at IS NULL FOR KEY SHARE;
+    IF NOT FOUND THEN
+        RETURN 'stale_fence';
+    END IF;
+    SELECT * INTO holder FROM :schema.role_state();
+    IF NOT (holder.is_free OR holder.node_id IN (caller, gone_node)) THEN
+        RETURN 'conflict';
+    END IF;
+    now_us := :schema.store_time();
+    UPDATE :schema.scheduler s
+    SET epoch = s.epoch + 1, node_id = caller, since = now_us, expires_at = now_us + lease, why = reason, backend_pid = own_pid,
+        backend_start = own_start,
+        takeovers = (s.takeovers || now_us)[greatest(1, cardinality(s.takeovers) + 2 - takeovers_kept):]
+    WHERE s.partition = 0;
+    RETURN 'ok';
+END
+$$;

@@ -1,0 +1,32 @@
+-- For callers in SQL: as enqueue(), but a refusal is a row and no error, so it does not end the caller's transaction. The call checks
+-- the request, as everything that callers may execute with the rights of the owner. Locks: those of enqueue_set().
+CREATE OR REPLACE FUNCTION :schema.try_enqueue(workspace text, workflow text, params text DEFAULT NULL, idempotency_key text DEFAULT NULL,
+                                    priority integer DEFAULT 0, run_at timestamptz DEFAULT NULL, executor_group text DEFAULT NULL,
+                                    execution_id uuid DEFAULT NULL,
+                                    OUT status text, OUT id uuid, OUT duplicate boolean, OUT message text, OUT hint text)
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    nearest text;
+BEGIN
+    duplicate := false;
+    SELECT p.status, p.message, p.hint INTO status, message, hint
+    FROM :schema.request_problem(workspace, workflow, params, idempotency_key, priority, run_at, executor_group) p;
+    IF status IS NULL AND :schema.execution_id_is_wrong(execution_id) THEN
+        status := 'invalid_argument';
+        message := format('"%s" is not an execution id', execution_id);
+        hint := 'an id is a UUIDv7, as 01939b7e-7a5c-7c3e-8b3a-2f1d4c5b6a79';
+    END IF;
+    IF status IS NOT NULL THEN
+        RETURN;
+    END IF;
+    SELECT s.status, s.id, s.duplicate, s.message, s.hint INTO status, id, duplicate, message, hint
+    FROM :schema.enqueue_one(coalesce(execution_id, :schema.make_id(:schema.store_time(), 0)), execution_id IS NOT NULL, workspace,
+                             workflow, convert_to(nullif(params, '{}'), 'UTF8'), idempotency_key, executor_group, priority,
+                             :schema.microseconds_of(run_at), NULL) s;
+    IF status IN ('workspace_not_found', 'workflow_not_found') THEN
+        hint := coalesce('did you mean "' || :schema.nearest_name(status, workspace, workflow) || '"?', hint);
+    END IF;
+END
+$$;
+
+REVOKE ALL ON FUNCTION :schema.try_enqueue(text, text, text, text, integer, timestamptz, text, uuid) FROM PUBLIC;

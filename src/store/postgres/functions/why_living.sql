@@ -1,0 +1,49 @@
+-- Why a living execution is not running, or what it does; NULL when none of this id lives. One statement, so that it shows one state of
+-- the store. The slots in use are counted by rows. Indexes: the primary keys, queue_held. Callers: why(), why_living (queries/read.sql).
+CREATE OR REPLACE FUNCTION :schema.why_living(execution_id uuid) RETURNS json
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+    SELECT json_build_object(
+        'id', e.id, 'status', e.status, 'pending_reason', e.pending_reason,
+        'because', coalesce(:schema.meaning_of(e.pending_reason),
+                            CASE WHEN s.active_at IS NOT NULL
+                                 THEN 'its node is silent; the next node of its executor group that lives takes it over'
+                                 WHEN e.dispatched_at IS NULL THEN 'its node has claimed it and starts it'
+                                 ELSE 'it is running' END),
+        'workspace', e.workspace, 'plan', w.plan, 'workflow', e.workflow, 'version', e.version,
+        'slots_used', (SELECT count(*) FROM :schema.workflow_execution_queue o WHERE o.phase = 2 AND o.workspace_id = q.workspace_id),
+        'slots_max', w.slots_max, 'attempts', e.attempts, 'deferrals', e.deferrals, 'handovers', e.handovers,
+        'run_at', :schema.rfc3339(e.run_at), 'due_at', :schema.rfc3339(q.due_at), 'claimed_at', :schema.rfc3339(e.claimed_at),
+        'dispatched_at', :schema.rfc3339(e.dispatched_at), 'node', e.node, 'executor_group', e.executor_group,
+        'cancel_requested', q.cancel_at IS NOT NULL, 'error_code', e.error_code, 'error', e.error,
+        'engine_error', CASE WHEN e.pending_reason = 'engine_unreachable' THEN :schema.engine_error(e.executor_group)
+                             WHEN e.pending_reason IS NULL THEN n.engine_error END,
+        'engine_unreachable_since',
+            :schema.rfc3339(CASE WHEN e.pending_reason = 'engine_unreachable' THEN :schema.engine_unreachable_since(e.executor_group)
+                                 WHEN e.pending_reason IS NULL THEN n.engine_unreachable_at END),
+        'node_silent_since', CASE WHEN e.pending_reason IS NULL THEN :schema.rfc3339(s.active_at) END,
+        'nodes_live', CASE WHEN e.pending_reason = 'no_node_in_group' OR (e.pending_reason IS NULL AND s.active_at IS NOT NULL)
+                           THEN :schema.nodes_live(e.executor_group) END,
+        'paused_node', CASE WHEN e.pending_reason = 'no_node_in_group' THEN :schema.paused_node(e.executor_group) END,
+        'scheduler_since', CASE WHEN e.pending_reason = 'no_scheduler'
+                                THEN :schema.rfc3339(nullif(CASE r.node_id WHEN 0 THEN r.since ELSE r.expires_at END, 0)) END,
+        'scheduler_node', CASE WHEN e.pending_reason = 'no_scheduler' THEN (SELECT l.name FROM :schema.nodes l WHERE l.id = r.node_id) END,
+        'scheduler_why', CASE WHEN e.pending_reason <> 'no_scheduler' THEN NULL WHEN r.node_id <> 0 THEN 'lease over'
+                              ELSE coalesce(r.why, 'free') END,
+        'waiting_us', (SELECT :schema.store_time()) - q.created_at, 'attempts_max', coalesce(nullif(d.attempts_max, 0), 3),
+        'slot_holders', (
+            SELECT coalesce(json_agg(h), '[]')
+            FROM (SELECT o.id, o.status, n.name AS node,
+                         (SELECT string_agg(s.step, ', ' ORDER BY s.step) FROM :schema.workflow_node_executions s
+                          WHERE s.execution_id = o.id AND s.finished_at IS NULL) AS steps,
+                         (SELECT :schema.store_time()) - coalesce(o.dispatched_at, o.claimed_at) AS running_us
+                  FROM :schema.workflow_execution_queue o LEFT JOIN :schema.nodes n ON n.id = o.node_id
+                  WHERE o.phase = 2 AND o.workspace_id = q.workspace_id ORDER BY o.claimed_at LIMIT 20) h))
+    FROM :schema.executions e
+    JOIN :schema.workflow_execution_queue q ON q.id = e.id
+    JOIN :schema.scheduler r ON r.partition = 0
+    LEFT JOIN :schema.workspaces w ON w.id = q.workspace_id
+    LEFT JOIN :schema.workflow_definitions d ON d.id = q.definition_id
+    LEFT JOIN :schema.nodes n ON n.id = q.node_id AND NOT n.engine_reachable
+    LEFT JOIN :schema.nodes s ON s.id = q.node_id AND s.expires_at <= (SELECT :schema.store_time())
+    WHERE e.id = why_living.execution_id AND q.id = why_living.execution_id
+$$;

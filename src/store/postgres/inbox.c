@@ -1,0 +1,156 @@
+/* The inbox of a node: what the scheduler has assigned to it behind a position, and whether anybody schedules, in one
+ * statement that only reads. It is also how a node finds what it was assigned by a round whose answer was lost. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "store/postgres/libpq.h"
+#include "store/postgres/postgres_store.h"
+
+#define FIRST_ID "00000000-0000-0000-0000-000000000000"
+
+/* The columns of the query `inbox`. The last row has no item, but a cancel that waits and the state of the role. */
+enum {
+    ITEM_ID,
+    ITEM_FENCE,
+    ITEM_WORKSPACE,
+    ITEM_WORKFLOW,
+    ITEM_VERSION,
+    ITEM_DEFINITION,
+    ITEM_PARAMS,
+    ITEM_ATTEMPTS,
+    ITEM_DEFERRALS,
+    ITEM_INTERRUPTIONS,
+    ITEM_HANDED_OVER,
+    ITEM_CANCEL,
+    ITEM_CREATED_AT,
+    ITEM_RUN_AT,
+    ITEM_DISPATCHED_AT,
+    ITEM_CLAIMED_AT,
+    ITEM_PRIORITY,
+    ROLE_EPOCH,
+    ROLE_NODE_ID,
+    ROLE_NODE,
+    ROLE_SINCE,
+    ROLE_EXPIRES,
+    ROLE_NOW,
+    ROLE_FREE,
+    ROLE_TAKEOVERS
+};
+
+static void read_item(const PGresult *result, int row, struct arena *arena, struct claimed_item *item, bool *ret_failed)
+{
+    int64_t dispatched_at_us = result_int(result, row, ITEM_DISPATCHED_AT);
+    text_copy(item->id, sizeof item->id, result_text(result, row, ITEM_ID));
+    item->fence = result_int(result, row, ITEM_FENCE);
+    item->workspace = result_copy(result, row, ITEM_WORKSPACE, arena, ret_failed);
+    item->workflow =
+        result_null(result, row, ITEM_WORKFLOW) ? "" : result_copy(result, row, ITEM_WORKFLOW, arena, ret_failed);
+    item->version = (int)result_int(result, row, ITEM_VERSION);
+    item->definition_id = result_int(result, row, ITEM_DEFINITION);
+    item->attempts = (int)result_int(result, row, ITEM_ATTEMPTS);
+    item->deferrals = (int)result_int(result, row, ITEM_DEFERRALS);
+    item->handovers = (int)result_int(result, row, ITEM_INTERRUPTIONS);
+    item->handed_over = result_bool(result, row, ITEM_HANDED_OVER);
+    item->cancel_requested = result_bool(result, row, ITEM_CANCEL);
+    item->created_at_us = result_int(result, row, ITEM_CREATED_AT);
+    item->run_at_us = result_int(result, row, ITEM_RUN_AT);
+    item->claimed_at_us = result_int(result, row, ITEM_CLAIMED_AT);
+    item->priority = (int)result_int(result, row, ITEM_PRIORITY);
+    item->running_for_us = dispatched_at_us == 0 ? 0 : item->claimed_at_us - dispatched_at_us;
+    claimed_set_params(item, result, row, ITEM_PARAMS, arena, ret_failed);
+}
+
+static void read_role(const PGresult *result, int row, struct role_state *role)
+{
+    role->epoch = result_int(result, row, ROLE_EPOCH);
+    role->node_id = result_int(result, row, ROLE_NODE_ID);
+    text_copy(role->node, sizeof role->node, result_text(result, row, ROLE_NODE));
+    role->since_us = result_int(result, row, ROLE_SINCE);
+    role->expires_us = result_int(result, row, ROLE_EXPIRES);
+    role->now_us = result_int(result, row, ROLE_NOW);
+    role->is_free = result_bool(result, row, ROLE_FREE);
+    role->takeovers_hour = result_int(result, row, ROLE_TAKEOVERS);
+}
+
+/* False when memory ran out. */
+static bool read_inbox(const PGresult *result, struct arena *arena, struct inbox *inbox)
+{
+    int last = PQntuples(result) - 1;
+    bool failed = false;
+    INVARIANT(last >= 0 && result_null(result, last, ITEM_ID));
+    read_role(result, last, &inbox->role);
+    inbox->requests = result_bool(result, last, ITEM_CANCEL);
+    struct claim_result *claimed = &inbox->claimed;
+    claimed->now_us = inbox->role.now_us;
+    claimed->items = arena_allocate(arena, ((size_t)last + 1) * sizeof *claimed->items);
+    if (claimed->items == NULL) {
+        return false;
+    }
+    for (int row = 0; row < last && !failed; row++) {
+        read_item(result, row, arena, &claimed->items[row], &failed);
+        claimed->handed_over += claimed->items[row].handed_over;
+        claimed->count++;
+    }
+    return !failed;
+}
+
+enum weir_status postgres_inbox(struct store *store, int64_t node_id, struct inbox_position *position, size_t limit,
+                                struct arena *arena, struct inbox *ret_inbox, struct weir_error *error)
+{
+    struct postgres_store *self = postgres_of(store);
+    struct link *link = link_of(store);
+    struct inbox inbox = {.more = false};
+    PGresult *result = NULL;
+    limit = self->inbox_fits > 0 && self->inbox_fits < limit ? self->inbox_fits : limit;
+    enum weir_status status = link_read(link, error, &result, QUERY_INBOX, "iiud", node_id, position->fence,
+                                        position->id[0] == '\0' ? FIRST_ID : position->id, (int)limit);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    status = read_inbox(result, arena, &inbox) ? claimed_read_steps(link, arena, &inbox.claimed, error)
+                                               : error_out_of_memory(error);
+    PQclear(result);
+    self->inbox_fits = status == WEIR_OUT_OF_MEMORY ? (limit + 1) / 2 : 0;
+    if (status != WEIR_OK) {
+        return status;
+    }
+    inbox.more = limit > 0 && inbox.claimed.count == limit;
+    inbox.requests = inbox.requests || self->requests_in_doubt;
+    if (inbox.claimed.count > 0) {
+        const struct claimed_item *last = &inbox.claimed.items[inbox.claimed.count - 1];
+        position->fence = last->fence;
+        memcpy(position->id, last->id, sizeof position->id);
+    }
+    *ret_inbox = inbox;
+    return WEIR_OK;
+}
+
+enum weir_status postgres_take_requests(struct store *store, int64_t node_id, struct arena *arena,
+                                        struct node_request **ret_requests, size_t *ret_count, struct weir_error *error)
+{
+    struct postgres_store *self = postgres_of(store);
+    PGresult *result = NULL;
+    enum weir_status status = require_writable(store, error);
+    if (status == WEIR_OK) {
+        status = link_write(link_of(store), error, &result, QUERY_TAKE_REQUESTS, "io", node_id, self->requests_in_doubt);
+        self->requests_in_doubt = self->requests_in_doubt ? status != WEIR_OK : status == WEIR_COMMIT_UNKNOWN;
+    }
+    if (status != WEIR_OK) {
+        return status;
+    }
+    size_t count = (size_t)PQntuples(result);
+    struct node_request *requests = arena_allocate(arena, (count + 1) * sizeof *requests);
+    for (size_t i = 0; i < count && requests != NULL; i++) {
+        text_copy(requests[i].id, sizeof requests[i].id, result_text(result, (int)i, 0));
+        requests[i].fence = result_int(result, (int)i, 1);
+    }
+    PQclear(result);
+    if (requests == NULL) {
+        self->requests_in_doubt = true;
+        return error_out_of_memory(error);
+    }
+    *ret_requests = requests;
+    *ret_count = count;
+    return WEIR_OK;
+}

@@ -1,0 +1,43 @@
+-- The scheduler's role and rounds, the books, and what a node reads: one function each (functions/), one round trip each.
+
+-- $1 act, $2 node, $3 epoch, $4 lease, $5 a node whose processes have ended, $6 reason, $7 pooled
+-- name: role
+SELECT r.outcome, r.epoch, r.node_id, r.node, r.since, r.expires_at, r.now_us, r.is_free, r.takeovers_hour
+FROM :schema.role($1, $2, $3, $4, $5, $6, $7) r;
+
+-- $1 node, $2 epoch, $3 snapshot, $4 timeline, $5 snapshot, $6 transaction and $7 entry of news that is left, $8 items, $9 their nodes,
+-- $10 handed over, $11 skip locked rows, $12 lanes to read, $13 from rank, $14 and item, $15 how many, $16 needs, $17 orphans, $18 limits
+-- name: schedule
+SELECT r.tag, r.place, r.n1, r.n2, r.n3, r.n4, r.n5, r.n6, r.n7, r.n8, r.n9, r.flag, r.id, r.name, r.data
+FROM :schema.schedule($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18) r;
+
+-- $1 node, $2 epoch, $3 from snapshot, $4 to snapshot, $5 from transaction, $6 and entry, $7 limit, $8 lanes, $9 their passes
+-- name: publish_books
+SELECT b.has_epoch, b.folded, b.last_xid, b.last_seq FROM :schema.publish_books($1, $2, $3, $4, $5, $6, $7, $8, $9) b;
+
+-- $1 node, $2 fence, $3 item, $4 limit
+-- name: inbox
+SELECT i.id, i.fence, i.workspace, i.workflow, i.version, i.definition_id, i.params, i.attempts, i.deferrals, i.interruptions,
+       i.handed_over,
+       i.cancel_requested, i.created_at, i.run_at, i.dispatched_at, i.claimed_at, i.priority, i.epoch, i.scheduler_id, i.scheduler,
+       i.since, i.expires_at, i.now_us, i.is_free, i.takeovers_hour
+FROM :schema.inbox($1, $2, $3, $4) i;
+
+-- The names of workspaces and of definitions, which never change. $1 workspaces, $2 definitions
+-- name: read_names
+SELECT false, w.id, w.name, 0 FROM :schema.workspaces w WHERE w.id = ANY ($1)
+UNION ALL
+SELECT true, d.id, d.name, d.version FROM :schema.workflow_definitions d WHERE d.id = ANY ($2);
+
+-- name: read_steps
+SELECT s.execution_id, s.step, s.status, s.attempt, s.failures, s.exit_code, s.due_at, s.output, s.variables, s.error_code, s.error
+FROM :schema.workflow_node_executions s WHERE s.execution_id = ANY ($1) ORDER BY s.execution_id, s.step;
+
+-- $2: also requests that were passed on before, because the answer that passed them on was lost. A row that another transaction has
+-- locked is left for the next call. Index: queue_requests, queue_held.
+-- name: take_requests
+UPDATE :schema.workflow_execution_queue q SET cancel_sent = true
+WHERE q.id = ANY (ARRAY(
+    SELECT r.id FROM :schema.workflow_execution_queue r
+    WHERE r.node_id = $1 AND r.cancel_at IS NOT NULL AND (NOT r.cancel_sent OR $2) FOR NO KEY UPDATE SKIP LOCKED))
+RETURNING q.id, q.fence;

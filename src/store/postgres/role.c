@@ -1,0 +1,73 @@
+/* The scheduler's role: one call of role() in functions/role.sql. The session that takes or renews the role is on record,
+ * so that its end frees the role before the lease is over; behind a pooler a session says nothing about a node. */
+#include <string.h>
+
+#include "base/error.h"
+#include "store/postgres/libpq.h"
+#include "store/postgres/postgres_store.h"
+
+enum {
+    STATE_OUTCOME,
+    STATE_EPOCH,
+    STATE_NODE_ID,
+    STATE_NODE,
+    STATE_SINCE,
+    STATE_EXPIRES,
+    STATE_NOW,
+    STATE_FREE,
+    STATE_TAKEOVERS
+};
+
+static const char *const act_names[] = {
+    [ROLE_LOOK] = "look", [ROLE_TAKE] = "take", [ROLE_RENEW] = "renew", [ROLE_LEAVE] = "leave"};
+
+static struct role_state read_state(const PGresult *result)
+{
+    struct role_state state = {.epoch = result_int(result, 0, STATE_EPOCH),
+                               .node_id = result_int(result, 0, STATE_NODE_ID),
+                               .since_us = result_int(result, 0, STATE_SINCE),
+                               .expires_us = result_int(result, 0, STATE_EXPIRES),
+                               .now_us = result_int(result, 0, STATE_NOW),
+                               .is_free = result_bool(result, 0, STATE_FREE),
+                               .takeovers_hour = result_int(result, 0, STATE_TAKEOVERS)};
+    text_copy(state.node, sizeof state.node, result_text(result, 0, STATE_NODE));
+    return state;
+}
+
+static enum weir_status refuse(const char *outcome, const struct role_state *state, struct weir_error *error)
+{
+    if (strcmp(outcome, "conflict") == 0) {
+        return error_set(error, WEIR_CONFLICT, "the node %s schedules, under epoch %lld", state->node,
+                         (long long)state->epoch);
+    }
+    return error_set(error, WEIR_STALE_FENCE, "this node is not alive for the store, or another node has taken the role");
+}
+
+enum weir_status postgres_role(struct store *store, const struct role_request *request, struct role_state *ret_state,
+                               struct weir_error *error)
+{
+    struct link *link = link_of(store);
+    PGresult *result = NULL;
+    enum weir_status status = request->act == ROLE_LOOK ? WEIR_OK : require_writable(store, error);
+    if (status == WEIR_OK) {
+        status = link_connect(link, error); /* finds a pooler out */
+    }
+    if (status == WEIR_OK) {
+        status =
+            link_write(link, error, &result, QUERY_ROLE, "tiiiito", act_names[request->act], request->node_id,
+                       request->epoch, request->lease_us, request->gone_node_id, request->why, (bool)link->address->pooled);
+    }
+    if (status != WEIR_OK) {
+        return status;
+    }
+    INVARIANT(PQntuples(result) == 1);
+    struct role_state state = read_state(result);
+    const char *outcome = result_text(result, 0, STATE_OUTCOME);
+    if (strcmp(outcome, "ok") == 0) {
+        *ret_state = state;
+    } else {
+        status = refuse(outcome, &state, error);
+    }
+    PQclear(result);
+    return status;
+}

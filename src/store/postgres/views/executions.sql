@@ -1,0 +1,45 @@
+-- One row per execution, living or ended, for everybody who may read it; a view reads with the rights of its owner, so its readers need no
+-- right on the tables. execution_id is the id again once the item was claimed. pending_reason is computed in the time of the store.
+-- An execution whose workspace, definition or group was deleted is shown with NULL in its place.
+-- Slots in use are counted in two parts: the books by index, and the news, which are few and summed up once.
+CREATE OR REPLACE VIEW :schema.executions AS
+SELECT q.id AS id, w.name AS workspace, d.name AS workflow, d.version AS version, q.status AS status,
+       CASE
+           WHEN q.phase = 2 AND q.node_id <> 0 THEN NULL
+           WHEN q.phase = 2 THEN 'handed_over'
+           WHEN q.phase = 1 AND q.due_at > q.run_at THEN 'backing_off'
+           WHEN q.phase = 1 THEN 'scheduled'
+           ELSE :schema.lane_reason(w.paused, s.queue_paused OR g.paused, a.executor_group IS NOT NULL, a.engine_reachable, r.scheduled,
+                                    coalesce(b.held, 0) + coalesce(n.held, 0) >= w.slots_max)
+       END AS pending_reason,
+       q.priority::integer AS priority, :schema.time_of(q.run_at) AS run_at,
+       q.attempts AS attempts, q.deferrals AS deferrals, q.handovers AS handovers,
+       CASE WHEN q.fence > 0 THEN q.id END AS execution_id,
+       (SELECT o.name FROM :schema.nodes o WHERE o.id = q.node_id) AS node,
+       q.fence AS fence, q.error_code AS error_code, q.error AS error,
+       :schema.time_of(q.created_at) AS created_at, :schema.time_of(q.claimed_at) AS claimed_at,
+       :schema.time_of(q.dispatched_at) AS dispatched_at, NULL::timestamptz AS finished_at,
+       g.name AS executor_group, q.idempotency_key AS idempotency_key, q.retry_of AS retry_of
+FROM :schema.workflow_execution_queue q
+CROSS JOIN :schema.store_state s
+CROSS JOIN (SELECT l.node_id <> 0 AND l.expires_at > (SELECT :schema.store_time()) AS scheduled
+            FROM :schema.scheduler l WHERE l.partition = 0) r
+LEFT JOIN :schema.workspaces w ON w.id = q.workspace_id
+LEFT JOIN :schema.workflow_definitions d ON d.id = q.definition_id
+LEFT JOIN :schema.executor_groups g ON g.id = (q.lane_id >> 32)::integer
+LEFT JOIN :schema.served_groups a ON a.executor_group = g.name
+LEFT JOIN LATERAL (SELECT sum(k.held) AS held FROM :schema.books k WHERE q.phase = 0 AND k.workspace_id = q.workspace_id) b ON true
+LEFT JOIN (SELECT (u.lane_id & 4294967295)::integer AS workspace_id, sum(u.held) AS held
+           FROM :schema.news f CROSS JOIN LATERAL unnest(f.lanes, f.held) u (lane_id, held)
+           WHERE f.held IS NOT NULL GROUP BY 1) n ON n.workspace_id = q.workspace_id
+WHERE s.id = 1
+UNION ALL
+SELECT h.id, w.name, d.name, d.version, h.status, NULL, h.priority::integer, :schema.time_of(h.run_at),
+       h.attempts, h.deferrals, h.handovers, CASE WHEN h.fence > 0 THEN h.id END,
+       (SELECT o.name FROM :schema.nodes o WHERE o.id = h.node_id), h.fence, h.error_code, h.error,
+       :schema.time_of(h.created_at), :schema.time_of(h.claimed_at), :schema.time_of(h.dispatched_at), :schema.time_of(h.finished_at),
+       g.name, h.idempotency_key, h.retry_of
+FROM :schema.workflow_executions h
+LEFT JOIN :schema.workspaces w ON w.id = h.workspace_id
+LEFT JOIN :schema.workflow_definitions d ON d.id = h.definition_id
+LEFT JOIN :schema.executor_groups g ON g.id = (h.lane_id >> 32)::integer;

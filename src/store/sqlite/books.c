@@ -1,0 +1,102 @@
+#include "store/sqlite/books.h"
+
+#include "base/error.h"
+#include "store/sqlite/lane_sums.h"
+
+static enum weir_status sum_rows(struct connection *connection, struct lane_sums *sums, int64_t position, size_t limit,
+                                 int64_t *ret_last, struct weir_error *error)
+{
+    enum weir_status status = WEIR_OK;
+    sqlite3_stmt *statement = connection_bind(connection, error, QUERY_FOLDED_NEWS, "ii", position, (int64_t)limit);
+    if (statement == NULL) {
+        return statement_failure(error);
+    }
+    while (status == WEIR_OK && connection_step(connection, statement, &status, error)) {
+        *ret_last = sqlite3_column_int64(statement, 0);
+        status = lane_sums_add_text(sums, column_text(statement, 1));
+        if (status != WEIR_OK) {
+            status = status == WEIR_OUT_OF_MEMORY
+                         ? error_out_of_memory(error)
+                         : error_set(error, status, "row %lld of the news is damaged", (long long)*ret_last);
+        }
+    }
+    (void)sqlite3_reset(statement);
+    return status;
+}
+
+static enum weir_status add_sums(struct connection *connection, const struct lane_sums *sums, struct weir_error *error)
+{
+    enum weir_status status = WEIR_OK;
+    for (size_t i = 0; i < sums->count && status == WEIR_OK; i++) {
+        const struct lane_delta *sum = &sums->items[i];
+        status = connection_run(connection, error, NULL, QUERY_ADD_TO_BOOKS, "iiiiiii", sum->lane_id, sum->runnable,
+                                sum->waiting, sum->held, sum->completed, sum->failed, sum->cancelled);
+    }
+    return status;
+}
+
+enum weir_status books_fold(struct connection *connection, int64_t position, size_t limit, bool *ret_more,
+                            struct weir_error *error)
+{
+    int64_t last = 0;
+    int64_t left = 0;
+    struct lane_sums sums = {.count = 0};
+    enum weir_status status = sum_rows(connection, &sums, position, limit, &last, error);
+    if (status == WEIR_OK) {
+        status = add_sums(connection, &sums, error);
+    }
+    lane_sums_close(&sums);
+    if (status == WEIR_OK && last > 0) {
+        status = connection_run(connection, error, NULL, QUERY_DELETE_NEWS, "i", last);
+    }
+    if (status == WEIR_OK) {
+        status = connection_read_integer(connection, error, &left, QUERY_NEWS_IS_LEFT, "i", position);
+    }
+    *ret_more = left != 0;
+    return status;
+}
+
+static enum weir_status publish(struct write *write, int64_t epoch, const struct lane_pass *passes, size_t count,
+                                bool *ret_changed, bool *ret_more, struct weir_error *error)
+{
+    int64_t unread = 0;
+    enum weir_status status = role_check(write->connection, epoch, error);
+    if (status == WEIR_OK && write->store->news_epoch != epoch) {
+        status = error_set(error, WEIR_MISUSE, "books are published by the handle that has loaded the epoch");
+    }
+    if (status == WEIR_OK) {
+        status = connection_read_integer(write->connection, error, &unread, QUERY_NEWS_IS_LEFT, "i",
+                                         write->store->news_position);
+    }
+    *ret_changed = unread != 0 || count > 0;
+    if (status == WEIR_OK && unread != 0) {
+        status = books_fold(write->connection, write->store->news_position, BOOKS_BATCH, ret_more, error);
+    }
+    for (size_t i = 0; i < count && status == WEIR_OK; i++) {
+        status = connection_run(write->connection, error, NULL, QUERY_SET_PASS, "ii", passes[i].lane_id, passes[i].pass);
+    }
+    return status;
+}
+
+enum weir_status sqlite_publish_books(struct store *store, int64_t node_id, int64_t epoch, const struct lane_pass *passes,
+                                      size_t count, bool *ret_more, struct weir_error *error)
+{
+    struct write write;
+    bool more = false;
+    bool changed = false;
+    (void)node_id;
+    enum weir_status status = write_open(store, &write, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    status = publish(&write, epoch, passes, count, &changed, &more, error);
+    if (status == WEIR_OK && changed) {
+        status = write_finish(&write, error);
+    } else {
+        write_undo(&write); /* an idle queue is not written */
+    }
+    if (status == WEIR_OK && ret_more != NULL) {
+        *ret_more = more;
+    }
+    return status;
+}

@@ -1,0 +1,175 @@
+#include "store/sqlite/claimed.h"
+
+#include <string.h>
+
+#include "base/error.h"
+
+enum { STEPS_FIRST = 8 };
+
+static enum weir_status read_definition(struct claimed *claimed, struct claimed_item *item, struct weir_error *error)
+{
+    size_t at = (size_t)item->definition_id % CLAIMED_DEFINITIONS;
+    if (claimed->definitions[at].id != item->definition_id) {
+        sqlite3_stmt *statement =
+            connection_bind(claimed->connection, error, QUERY_READ_DEFINITION, "i", item->definition_id);
+        enum weir_status status = WEIR_OK;
+        bool failed = false;
+        if (statement == NULL) {
+            return statement_failure(error);
+        }
+        claimed->definitions[at].id = item->definition_id;
+        claimed->definitions[at].name = "";
+        claimed->definitions[at].version = 0;
+        if (connection_step(claimed->connection, statement, &status, error)) {
+            claimed->definitions[at].name = column_copy(statement, 1, claimed->arena, &failed);
+            claimed->definitions[at].version = sqlite3_column_int(statement, 3);
+            (void)sqlite3_reset(statement);
+        }
+        if (status != WEIR_OK || failed) {
+            return failed ? error_out_of_memory(error) : status;
+        }
+    }
+    item->workflow = claimed->definitions[at].name;
+    item->version = claimed->definitions[at].version;
+    return WEIR_OK;
+}
+
+static enum weir_status read_params(struct claimed *claimed, struct claimed_item *item, struct weir_error *error)
+{
+    sqlite3_stmt *statement = connection_bind(claimed->connection, error, QUERY_READ_PARAMS, "t", item->id);
+    enum weir_status status = WEIR_OK;
+    bool failed = false;
+    if (statement == NULL) {
+        return statement_failure(error);
+    }
+    item->params = "{}";
+    if (connection_step(claimed->connection, statement, &status, error)) {
+        item->params_length = (size_t)sqlite3_column_bytes(statement, 0);
+        item->params = column_copy(statement, 0, claimed->arena, &failed);
+        (void)sqlite3_reset(statement);
+    }
+    return failed ? error_out_of_memory(error) : status;
+}
+
+static void read_step(const struct claimed *claimed, sqlite3_stmt *statement, struct step_record *step, bool *ret_failed)
+{
+    text_copy(step->step, sizeof step->step, column_text(statement, 0));
+    if (!step_state_parse(column_text(statement, 1), &step->state)) {
+        step->state = STEP_RUNNING;
+    }
+    step->attempt = sqlite3_column_int(statement, 2);
+    step->failures = sqlite3_column_int(statement, 3);
+    step->exit_code = sqlite3_column_type(statement, 4) == SQLITE_NULL ? -1 : sqlite3_column_int(statement, 4);
+    step->due_us = sqlite3_column_int64(statement, 5);
+    step->due_in_us = step->due_us > claimed->now_us ? step->due_us - claimed->now_us : 0;
+    /* These strings are the arena's: the receiver copies them and never frees them. */
+    step->output_length = (size_t)sqlite3_column_bytes(statement, 6);
+    step->output = (char *)(uintptr_t)column_copy(statement, 6, claimed->arena, ret_failed);
+    step->variables = (char *)(uintptr_t)column_copy(statement, 7, claimed->arena, ret_failed);
+    const char *code = column_text(statement, 8);
+    text_copy(step->error_code, sizeof step->error_code, code == NULL ? "" : code);
+    step->error = (char *)(uintptr_t)column_copy(statement, 9, claimed->arena, ret_failed);
+}
+
+static enum weir_status read_steps(struct claimed *claimed, struct claimed_item *item, struct weir_error *error)
+{
+    sqlite3_stmt *statement = connection_bind(claimed->connection, error, QUERY_READ_STEPS, "t", item->id);
+    enum weir_status status = WEIR_OK;
+    struct step_record *steps = NULL;
+    size_t count = 0;
+    size_t capacity = 0;
+    bool failed = false;
+    if (statement == NULL) {
+        return statement_failure(error);
+    }
+    while (!failed && connection_step(claimed->connection, statement, &status, error)) {
+        if (count == capacity) {
+            capacity = capacity == 0 ? STEPS_FIRST : capacity * 2;
+            struct step_record *more = arena_allocate(claimed->arena, capacity * sizeof *more);
+            if (more == NULL) {
+                failed = true;
+                break;
+            }
+            if (count > 0) {
+                memcpy(more, steps, count * sizeof *more);
+            }
+            steps = more;
+        }
+        read_step(claimed, statement, &steps[count++], &failed);
+    }
+    (void)sqlite3_reset(statement);
+    item->steps = steps;
+    item->step_count = count;
+    return failed ? error_out_of_memory(error) : status;
+}
+
+static void read_row(const struct claimed *claimed, sqlite3_stmt *statement, struct claimed_item *item, bool *ret_failed)
+{
+    *item = (struct claimed_item){.definition_id = sqlite3_column_int64(statement, 1),
+                                  .attempts = sqlite3_column_int(statement, 2),
+                                  .deferrals = sqlite3_column_int(statement, 13),
+                                  .handovers = sqlite3_column_int(statement, 3),
+                                  .handed_over = sqlite3_column_int(statement, 3) > 0,
+                                  .params = sqlite3_column_int(statement, 4) != 0 ? NULL : "{}", /* NULL: read later */
+                                  .params_length = 2,
+                                  .cancel_requested = sqlite3_column_type(statement, 5) != SQLITE_NULL,
+                                  .created_at_us = sqlite3_column_int64(statement, 6),
+                                  .run_at_us = sqlite3_column_int64(statement, 7),
+                                  .priority = sqlite3_column_int(statement, 9),
+                                  .fence = sqlite3_column_int64(statement, 10),
+                                  .claimed_at_us = sqlite3_column_int64(statement, 11)};
+    text_copy(item->id, sizeof item->id, column_text(statement, 0));
+    if (sqlite3_column_type(statement, 8) != SQLITE_NULL) {
+        item->running_for_us = claimed->now_us - sqlite3_column_int64(statement, 8);
+    }
+    const char *workspace = column_copy(statement, 12, claimed->arena, ret_failed);
+    item->workspace = workspace == NULL ? "" : workspace;
+}
+
+static enum weir_status read_rows(struct claimed *claimed, const int64_t *numbers, size_t count, struct claimed_item *items,
+                                  struct weir_error *error)
+{
+    struct connection *connection = claimed->connection;
+    enum weir_status status = WEIR_OK;
+    size_t found = 0;
+    bool failed = false;
+    struct given_row *rows = arena_allocate(claimed->arena, count * sizeof *rows);
+    if (rows == NULL) {
+        return error_out_of_memory(error);
+    }
+    for (size_t i = 0; i < count; i++) {
+        rows[i] = (struct given_row){.number = numbers[i]};
+    }
+    connection->given = (struct given){.rows = rows, .count = count};
+    sqlite3_stmt *statement = connection_bind(connection, error, QUERY_CLAIMED_ITEMS, "");
+    if (statement == NULL) {
+        status = statement_failure(error);
+    }
+    while (statement != NULL && found < count && connection_step(connection, statement, &status, error)) {
+        read_row(claimed, statement, &items[found++], &failed);
+    }
+    if (statement != NULL) {
+        (void)sqlite3_reset(statement);
+    }
+    connection->given = (struct given){.count = 0};
+    if (status == WEIR_OK && !failed && found < count) {
+        status = error_set(error, WEIR_STORE_CORRUPT, "a row of the queue vanished");
+    }
+    return failed ? error_out_of_memory(error) : status;
+}
+
+enum weir_status claimed_read(struct claimed *claimed, const int64_t *numbers, size_t count, struct claimed_item *items,
+                              struct weir_error *error)
+{
+    enum weir_status status = count == 0 ? WEIR_OK : read_rows(claimed, numbers, count, items, error);
+    for (size_t i = 0; i < count && status == WEIR_OK; i++) {
+        status = read_definition(claimed, &items[i], error);
+        if (status == WEIR_OK && items[i].params == NULL) {
+            status = read_params(claimed, &items[i], error);
+        }
+        if (status == WEIR_OK && items[i].handovers > 0) {
+            status = read_steps(claimed, &items[i], error);
+        }
+    }
+    return status;
+}

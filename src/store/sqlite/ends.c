@@ -1,0 +1,151 @@
+#include "store/sqlite/ends.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+
+enum weir_status ends_open(struct ends *ends, size_t capacity, struct weir_error *error)
+{
+    *ends = (struct ends){.capacity = capacity};
+    ends->items = calloc(capacity, sizeof *ends->items);
+    ends->rows = calloc(capacity, sizeof *ends->rows);
+    if (ends->items == NULL || ends->rows == NULL) {
+        ends_close(ends);
+        return error_out_of_memory(error);
+    }
+    return WEIR_OK;
+}
+
+void ends_close(struct ends *ends)
+{
+    free(ends->items);
+    free(ends->rows);
+    *ends = (struct ends){.count = 0};
+}
+
+void ends_add(struct ends *ends, struct record *record, enum item_state state, enum must_be must_be)
+{
+    INVARIANT(ends->count < ends->capacity);
+    ends->items[ends->count++] = (struct end){.record = record, .state = state, .must_be = must_be};
+}
+
+bool ends_keeps_step(const struct end *end)
+{
+    const struct step_record *step = end->record->step;
+    return step != NULL && !end->step_has_row && step_state_is_final(step->state);
+}
+
+static bool may_end(enum must_be must_be, int phase, bool is_claimed)
+{
+    switch (must_be) {
+    case MUST_BE_PENDING:
+        return phase != 2;
+    case MUST_BE_HELD:
+        return phase == 2;
+    case MUST_BE_CLAIMED:
+        return phase == 2 && is_claimed;
+    }
+    return false;
+}
+
+/* Numbers of rows that end already: the second end of an item in one set finds no row. Open addressing, 0 = free. */
+struct taken {
+    int64_t numbers[ENDS_SLOTS];
+};
+
+static bool take(struct taken *taken, int64_t number)
+{
+    size_t at = (size_t)number % ENDS_SLOTS;
+    while (taken->numbers[at] != 0) {
+        if (taken->numbers[at] == number) {
+            return false;
+        }
+        at = (at + 1) % ENDS_SLOTS;
+    }
+    taken->numbers[at] = number;
+    return true;
+}
+
+static enum weir_status find_rows(struct ends *ends, struct write *write, struct weir_error *error)
+{
+    struct connection *connection = write->connection;
+    struct taken taken = {.numbers = {0}};
+    enum weir_status status = WEIR_OK;
+    for (size_t i = 0; i < ends->count; i++) {
+        const struct record *record = ends->items[i].record;
+        ends->rows[i] = (struct given_row){.id = record->id, .fence = record->fence, .step = record->step};
+    }
+    connection->given = (struct given){.rows = ends->rows, .count = ends->count};
+    sqlite3_stmt *statement = connection_bind(connection, error, QUERY_FIND_ENDS, "");
+    if (statement == NULL) {
+        status = statement_failure(error);
+    }
+    while (statement != NULL && connection_step(connection, statement, &status, error)) {
+        struct end *end = &ends->items[sqlite3_column_int64(statement, 0)];
+        int64_t number = sqlite3_column_int64(statement, 1);
+        end->lane_id = sqlite3_column_int64(statement, 2);
+        end->node_id = sqlite3_column_int64(statement, 3);
+        end->phase = sqlite3_column_int(statement, 4);
+        bool fits = may_end(end->must_be, end->phase, sqlite3_column_int(statement, 5) != 0);
+        end->step_has_row = sqlite3_column_int(statement, 6) != 0;
+        end->number = fits && take(&taken, number) ? number : 0;
+    }
+    connection->given = (struct given){.count = 0};
+    return status;
+}
+
+static enum weir_status note_end(struct write *write, const struct end *end, struct weir_error *error)
+{
+    enum weir_status status = WEIR_OK;
+    struct lane_delta *delta =
+        news_lane(&write->news, write->connection, NEWS_ENDED, end->node_id, end->lane_id, &status, error);
+    delta->runnable -= end->phase == 0;
+    delta->waiting -= end->phase == 1;
+    delta->held -= end->phase == 2;
+    delta->completed += end->state == ITEM_COMPLETED;
+    delta->failed += end->state == ITEM_FAILED;
+    delta->cancelled += end->state == ITEM_CANCELLED;
+    return status;
+}
+
+/* The rows of those that end, and their news. */
+static enum weir_status collect(struct ends *ends, struct write *write, size_t *ret_count, struct weir_error *error)
+{
+    enum weir_status status = WEIR_OK;
+    size_t count = 0;
+    for (size_t i = 0; i < ends->count && status == WEIR_OK; i++) {
+        const struct end *end = &ends->items[i];
+        if (end->number > 0) {
+            ends->rows[count++] = (struct given_row){.number = end->number,
+                                                     .status = item_state_name(end->state),
+                                                     .error_code = end->record->error_code,
+                                                     .error = end->record->error,
+                                                     .step = ends_keeps_step(end) ? end->record->step : NULL,
+                                                     .dispatched = end->record->dispatched_first,
+                                                     .refused = end->record->kind == RECORD_REFUSED};
+            status = note_end(write, end, error);
+        }
+    }
+    *ret_count = count;
+    return status;
+}
+
+enum weir_status ends_move(struct ends *ends, struct write *write, struct weir_error *error)
+{
+    struct connection *connection = write->connection;
+    size_t count = 0;
+    enum weir_status status = find_rows(ends, write, error);
+    if (status == WEIR_OK) {
+        status = collect(ends, write, &count, error);
+    }
+    connection->given = (struct given){.rows = ends->rows, .count = count};
+    if (status == WEIR_OK && count > 0) {
+        status = connection_run(connection, error, NULL, QUERY_END_ITEMS, "i", write->now_us);
+    }
+    if (status == WEIR_OK && count > 0) {
+        status = connection_run(connection, error, NULL, QUERY_DELETE_ITEMS, "");
+    }
+    connection->given = (struct given){.count = 0};
+    return status;
+}

@@ -1,0 +1,48 @@
+/* Ends of a set: rows of the queue move to the history, all of them with one INSERT and one DELETE.
+ *
+ * A batch collects the ends of a set that follow each other. ends_flush() finds their rows, moves those that may end, and
+ * gives each record its outcome, as if they had been ended one by one in their order. What tells more than the row (steps
+ * with rows of their own, events) is written per item.
+ */
+#ifndef WEIR_STORE_SQLITE_ENDS_H
+#define WEIR_STORE_SQLITE_ENDS_H
+
+#include "store/sqlite/given.h"
+#include "store/sqlite/sqlite_store.h"
+
+/* What a row must be to be ended. */
+enum must_be { MUST_BE_PENDING, MUST_BE_HELD, MUST_BE_CLAIMED };
+
+struct end {
+    struct record *record;
+    enum item_state state;
+    enum must_be must_be;
+    /* Filled by ends_flush(): */
+    int64_t number; /* 0 = no such row, or it may not end so */
+    int64_t lane_id;
+    int64_t node_id;
+    int phase;
+    bool step_has_row; /* the step that ends with it was recorded before */
+};
+
+enum { ENDS_SLOTS = 4096 }; /* a power of two, at least twice RECORD_BATCH_MOST */
+
+struct ends {
+    struct end *items;
+    struct given_row *rows;
+    size_t count;
+    size_t capacity;
+};
+
+/* Room for `capacity` ends. ends_close() takes what was never opened. */
+enum weir_status ends_open(struct ends *ends, size_t capacity, struct weir_error *error);
+void ends_close(struct ends *ends);
+/* The record must stay until the flush. */
+void ends_add(struct ends *ends, struct record *record, enum item_state state, enum must_be must_be);
+/* Moves the rows of all ends and notes the news. Afterwards ends->items tells which were moved (number > 0); the caller
+ * writes what belongs to them besides, and sets ends->count to 0. */
+enum weir_status ends_move(struct ends *ends, struct write *write, struct weir_error *error);
+/* Whether the step of the end is kept in its history row. */
+bool ends_keeps_step(const struct end *end);
+
+#endif

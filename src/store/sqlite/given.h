@@ -1,0 +1,41 @@
+/* The table `given` of our connections: a set of rows in memory, so that one statement handles a whole set.
+ *
+ * A statement that runs once per item opens the cursors of all indexes each time, which costs as much as the change itself.
+ * With this virtual table the ends of a set are one INSERT and one DELETE. The caller fills connection->given, runs the
+ * statement and takes the rows away again; without rows the table is empty. Read only.
+ *
+ * Columns: at (the index), id, fence, number, status, dispatched, refused, error_code, error; and of the step: step,
+ * step_status, step_attempt, step_failures, step_exit_code, step_output, step_variables, step_error_code, step_error.
+ */
+#ifndef WEIR_STORE_SQLITE_GIVEN_H
+#define WEIR_STORE_SQLITE_GIVEN_H
+
+#include <sqlite3.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct step_record;
+
+/* Text is borrowed until the statement has run. */
+struct given_row {
+    const char *id;
+    int64_t fence;
+    int64_t number;
+    const char *status;
+    const char *error_code;
+    const char *error;
+    const struct step_record *step; /* NULL = none */
+    bool dispatched;
+    bool refused;
+};
+
+struct given {
+    const struct given_row *rows;
+    size_t count;
+};
+
+/* `given` must stay where it is until the database is closed. SQLITE_OK, or the code of the failure. */
+int given_register(sqlite3 *database, const struct given *given);
+
+#endif

@@ -1,0 +1,180 @@
+/* The inbox of a node: what the scheduler has assigned to it, and whether anybody schedules. Reads only.
+ *
+ * The position holds the number of a row, in decimal digits: within one fence, items are delivered in the order of
+ * enqueueing. A position that a caller has made of an item's id is understood too.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "store/sqlite/claimed.h"
+
+static enum weir_status read_numbers(struct connection *connection, int64_t node_id, const struct inbox_position *position,
+                                     size_t limit, int64_t *numbers, size_t *ret_count, struct weir_error *error)
+{
+    size_t count = 0;
+    enum weir_status status = WEIR_OK;
+    sqlite3_stmt *statement = connection_bind(connection, error, QUERY_INBOX_ITEMS, "iiti", node_id, position->fence,
+                                              position->id, (int64_t)limit);
+    if (statement == NULL) {
+        return statement_failure(error);
+    }
+    while (count < limit && connection_step(connection, statement, &status, error)) {
+        numbers[count++] = sqlite3_column_int64(statement, 0);
+    }
+    (void)sqlite3_reset(statement);
+    *ret_count = count;
+    return status;
+}
+
+static enum weir_status read_items(struct claimed *claimed, int64_t node_id, struct inbox_position *position, size_t limit,
+                                   struct inbox *inbox, struct weir_error *error)
+{
+    size_t count = 0;
+    int64_t *numbers = arena_allocate(claimed->arena, (limit + 1) * sizeof *numbers);
+    struct claimed_item *items = arena_allocate(claimed->arena, (limit + 1) * sizeof *items);
+    if (numbers == NULL || items == NULL) {
+        return error_out_of_memory(error);
+    }
+    enum weir_status status = read_numbers(claimed->connection, node_id, position, limit + 1, numbers, &count, error);
+    inbox->more = count > limit;
+    count = inbox->more ? limit : count;
+    if (status == WEIR_OK) {
+        status = claimed_read(claimed, numbers, count, items, error);
+    }
+    for (size_t i = 0; i < count && status == WEIR_OK; i++) {
+        inbox->claimed.handed_over += items[i].handed_over;
+    }
+    if (status == WEIR_OK && count > 0) {
+        position->fence = items[count - 1].fence;
+        memcpy(position->id, items[count - 1].id, sizeof position->id);
+    }
+    inbox->claimed.items = items;
+    inbox->claimed.count = count;
+    return status;
+}
+
+static enum weir_status read_inbox(struct connection *connection, int64_t node_id, struct inbox_position *position,
+                                   size_t limit, struct arena *arena, struct inbox *inbox, struct weir_error *error)
+{
+    int64_t requests = 0;
+    struct claimed claimed = {.connection = connection, .arena = arena};
+    enum weir_status status = connection_store_time(connection, &claimed.now_us, error);
+    inbox->claimed.now_us = claimed.now_us;
+    if (status == WEIR_OK && limit > 0) {
+        status = read_items(&claimed, node_id, position, limit, inbox, error);
+    }
+    if (status == WEIR_OK) {
+        status = connection_read_integer(connection, error, &requests, QUERY_HAS_REQUESTS, "i", node_id);
+    }
+    inbox->requests = requests != 0;
+    return status == WEIR_OK ? role_read(connection, claimed.now_us, &inbox->role, error) : status;
+}
+
+enum weir_status sqlite_inbox(struct store *store, int64_t node_id, struct inbox_position *position, size_t limit,
+                              struct arena *arena, struct inbox *ret_inbox, struct weir_error *error)
+{
+    struct connection *connection;
+    struct inbox inbox = {0};
+    struct inbox_position moved = *position;
+    enum weir_status status = look_begin(store, &connection, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    status = read_inbox(connection, node_id, &moved, limit, arena, &inbox, error);
+    look_end(connection);
+    if (status == WEIR_OK) {
+        *position = moved;
+        *ret_inbox = inbox;
+    }
+    return status;
+}
+
+enum weir_status sqlite_read_definition(struct store *store, int64_t definition_id, struct arena *arena,
+                                        struct definition_text *ret_definition, struct weir_error *error)
+{
+    struct connection *connection;
+    enum weir_status status = reader_of(store, &connection, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    sqlite3_stmt *statement = connection_bind(connection, error, QUERY_READ_DEFINITION, "i", definition_id);
+    if (statement == NULL) {
+        return statement_failure(error);
+    }
+    if (!connection_step(connection, statement, &status, error)) {
+        return status != WEIR_OK ? status
+                                 : error_set(error, WEIR_WORKFLOW_NOT_FOUND, "the workflow definition %lld is gone",
+                                             (long long)definition_id);
+    }
+    bool failed = false;
+    struct definition_text definition = {
+        .id = definition_id,
+        .name = column_copy(statement, 1, arena, &failed),
+        .text = column_copy(statement, 2, arena, &failed),
+        .version = sqlite3_column_int(statement, 3),
+        .workspace = column_copy(statement, 4, arena, &failed),
+    };
+    (void)sqlite3_reset(statement);
+    if (failed) {
+        return error_out_of_memory(error);
+    }
+    *ret_definition = definition;
+    return WEIR_OK;
+}
+
+static enum weir_status read_requests(struct connection *connection, int64_t node_id, struct arena *arena,
+                                      struct node_request **ret_requests, size_t *ret_count, struct weir_error *error)
+{
+    enum { FIRST = 8 };
+    struct node_request *requests = NULL;
+    size_t count = 0;
+    size_t capacity = 0;
+    sqlite3_stmt *statement = connection_bind(connection, error, QUERY_TAKE_REQUESTS, "i", node_id);
+    enum weir_status status = statement == NULL ? statement_failure(error) : WEIR_OK;
+    while (status == WEIR_OK && connection_step(connection, statement, &status, error)) {
+        if (count == capacity) {
+            capacity = capacity == 0 ? FIRST : capacity * 2;
+            struct node_request *more = arena_allocate(arena, capacity * sizeof *more);
+            if (more == NULL) {
+                (void)sqlite3_reset(statement);
+                return error_out_of_memory(error);
+            }
+            if (count > 0) {
+                memcpy(more, requests, count * sizeof *more);
+            }
+            requests = more;
+        }
+        text_copy(requests[count].id, sizeof requests[count].id, column_text(statement, 0));
+        requests[count].fence = sqlite3_column_int64(statement, 1);
+        count++;
+    }
+    *ret_requests = requests;
+    *ret_count = count;
+    return status;
+}
+
+enum weir_status sqlite_take_requests(struct store *store, int64_t node_id, struct arena *arena,
+                                      struct node_request **ret_requests, size_t *ret_count, struct weir_error *error)
+{
+    struct write write;
+    struct node_request *requests = NULL;
+    size_t count = 0;
+    enum weir_status status = write_open(store, &write, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    status = read_requests(write.connection, node_id, arena, &requests, &count, error);
+    if (status != WEIR_OK) {
+        write_undo(&write);
+        return status;
+    }
+    status = write_finish(&write, error);
+    if (status == WEIR_OK) {
+        *ret_requests = requests;
+        *ret_count = count;
+    }
+    return status;
+}

@@ -1,0 +1,188 @@
+#include "store/sqlite/lane_counters.h"
+
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "queue/scheduler.h"
+#include "store/sqlite/lane_sums.h"
+
+enum { ALL_LANES = 0, ONE_LANE = 1 };
+
+struct counters_table {
+    sqlite3_vtab base; /* first */
+    sqlite3 *database;
+};
+
+struct counters_cursor {
+    sqlite3_vtab_cursor base; /* first */
+    struct lane_sums sums;
+    size_t at;
+};
+
+static int code_of(enum weir_status status)
+{
+    return status == WEIR_OK ? SQLITE_OK : status == WEIR_OUT_OF_MEMORY ? SQLITE_NOMEM : SQLITE_CORRUPT;
+}
+
+static int connect_table(sqlite3 *database, void *context, int count, const char *const *arguments,
+                         sqlite3_vtab **ret_table, char **ret_message)
+{
+    (void)context;
+    (void)count;
+    (void)arguments;
+    (void)ret_message;
+    int code = sqlite3_declare_vtab(database, sqlite_queries[QUERY_DECLARE_LANE_COUNTERS].sql);
+    struct counters_table *table = code == SQLITE_OK ? sqlite3_malloc(sizeof *table) : NULL;
+    if (table == NULL) {
+        return code == SQLITE_OK ? SQLITE_NOMEM : code;
+    }
+    *table = (struct counters_table){.database = database};
+    *ret_table = &table->base;
+    return SQLITE_OK;
+}
+
+static int disconnect_table(sqlite3_vtab *table)
+{
+    sqlite3_free(table);
+    return SQLITE_OK;
+}
+
+static int choose_index(sqlite3_vtab *table, sqlite3_index_info *info)
+{
+    (void)table;
+    info->idxNum = ALL_LANES;
+    info->estimatedCost = 100000;
+    info->estimatedRows = 1000;
+    for (int i = 0; i < info->nConstraint; i++) {
+        const struct sqlite3_index_constraint *constraint = &info->aConstraint[i];
+        if (constraint->usable && constraint->iColumn == 0 && constraint->op == SQLITE_INDEX_CONSTRAINT_EQ) {
+            info->idxNum = ONE_LANE;
+            info->aConstraintUsage[i].argvIndex = 1;
+            info->estimatedCost = 1000;
+            info->estimatedRows = 1;
+            break;
+        }
+    }
+    return SQLITE_OK;
+}
+
+static int open_cursor(sqlite3_vtab *table, sqlite3_vtab_cursor **ret_cursor)
+{
+    (void)table;
+    struct counters_cursor *cursor = calloc(1, sizeof *cursor);
+    if (cursor == NULL) {
+        return SQLITE_NOMEM;
+    }
+    *ret_cursor = &cursor->base;
+    return SQLITE_OK;
+}
+
+static int close_cursor(sqlite3_vtab_cursor *base)
+{
+    struct counters_cursor *cursor = (struct counters_cursor *)base;
+    lane_sums_close(&cursor->sums);
+    free(cursor);
+    return SQLITE_OK;
+}
+
+static int add_books(struct lane_sums *sums, sqlite3 *database)
+{
+    sqlite3_stmt *statement = NULL;
+    int code = sqlite3_prepare_v2(database, sqlite_queries[QUERY_READ_BOOKS].sql, -1, &statement, NULL);
+    if (code == SQLITE_OK && sums->only_lane != 0) {
+        code = sqlite3_bind_int64(statement, 1, sums->only_lane);
+    }
+    while (code == SQLITE_OK && (code = sqlite3_step(statement)) == SQLITE_ROW) {
+        struct lane_delta lane = {.lane_id = sqlite3_column_int64(statement, 0),
+                                  .runnable = sqlite3_column_int64(statement, 1),
+                                  .waiting = sqlite3_column_int64(statement, 2),
+                                  .held = sqlite3_column_int64(statement, 3),
+                                  .completed = sqlite3_column_int64(statement, 4),
+                                  .failed = sqlite3_column_int64(statement, 5),
+                                  .cancelled = sqlite3_column_int64(statement, 6)};
+        code = code_of(lane_sums_add(sums, &lane));
+    }
+    (void)sqlite3_finalize(statement);
+    return code == SQLITE_DONE ? SQLITE_OK : code;
+}
+
+static int add_news(struct lane_sums *sums, sqlite3 *database)
+{
+    sqlite3_stmt *statement = NULL;
+    int code = sqlite3_prepare_v2(database, sqlite_queries[QUERY_ALL_NEWS].sql, -1, &statement, NULL);
+    while (code == SQLITE_OK && (code = sqlite3_step(statement)) == SQLITE_ROW) {
+        code = code_of(lane_sums_add_text(sums, (const char *)sqlite3_column_text(statement, 0)));
+    }
+    (void)sqlite3_finalize(statement);
+    return code == SQLITE_DONE ? SQLITE_OK : code;
+}
+
+static int filter(sqlite3_vtab_cursor *base, int index, const char *name, int count, sqlite3_value **values)
+{
+    struct counters_cursor *cursor = (struct counters_cursor *)base;
+    sqlite3 *database = ((struct counters_table *)base->pVtab)->database;
+    (void)name;
+    lane_sums_close(&cursor->sums);
+    cursor->at = 0;
+    if (index == ONE_LANE) {
+        INVARIANT(count == 1);
+        cursor->sums.only_lane = sqlite3_value_int64(values[0]);
+        if (cursor->sums.only_lane <= 0) {
+            return SQLITE_OK; /* no such lane */
+        }
+    }
+    int code = add_books(&cursor->sums, database);
+    return code == SQLITE_OK ? add_news(&cursor->sums, database) : code;
+}
+
+static int next(sqlite3_vtab_cursor *base)
+{
+    ((struct counters_cursor *)base)->at++;
+    return SQLITE_OK;
+}
+
+static int is_at_end(sqlite3_vtab_cursor *base)
+{
+    const struct counters_cursor *cursor = (const struct counters_cursor *)base;
+    return cursor->at >= cursor->sums.count;
+}
+
+static int give_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int column)
+{
+    const struct counters_cursor *cursor = (const struct counters_cursor *)base;
+    const struct lane_delta *lane = &cursor->sums.items[cursor->at];
+    const int64_t values[] = {lane->lane_id,
+                              lane_workspace_id(lane->lane_id),
+                              lane_group_id(lane->lane_id),
+                              lane->runnable,
+                              lane->waiting,
+                              lane->held,
+                              lane->completed,
+                              lane->failed,
+                              lane->cancelled};
+    INVARIANT(column >= 0 && (size_t)column < sizeof values / sizeof values[0]);
+    sqlite3_result_int64(context, values[column]);
+    return SQLITE_OK;
+}
+
+static int give_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *ret_rowid)
+{
+    const struct counters_cursor *cursor = (const struct counters_cursor *)base;
+    *ret_rowid = cursor->sums.items[cursor->at].lane_id;
+    return SQLITE_OK;
+}
+
+int lane_counters_register(sqlite3 *database)
+{
+    static const sqlite3_module module = {.xConnect = connect_table,
+                                          .xBestIndex = choose_index,
+                                          .xDisconnect = disconnect_table,
+                                          .xOpen = open_cursor,
+                                          .xClose = close_cursor,
+                                          .xFilter = filter,
+                                          .xNext = next,
+                                          .xEof = is_at_end,
+                                          .xColumn = give_column,
+                                          .xRowid = give_rowid};
+    return sqlite3_create_module(database, "lane_counters", &module, NULL);
+}

@@ -1,0 +1,82 @@
+#include "store/sqlite/lane_sums.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+
+enum { LANE_SUMS_FIRST = 256 };
+
+void lane_sums_close(struct lane_sums *sums)
+{
+    free(sums->items);
+    free(sums->slots);
+    *sums = (struct lane_sums){.count = 0};
+}
+
+/* The slot of the lane, or the free one where it belongs. */
+static uint32_t *slot_of(const struct lane_sums *sums, int64_t lane_id)
+{
+    size_t mask = 2 * sums->capacity - 1;
+    uint64_t lane = (uint64_t)lane_id;
+    size_t at = (size_t)(lane ^ (lane >> 32) * 389) & mask;
+    while (sums->slots[at] != 0 && sums->items[sums->slots[at] - 1].lane_id != lane_id) {
+        at = (at + 1) & mask;
+    }
+    return &sums->slots[at];
+}
+
+static enum weir_status grow(struct lane_sums *sums)
+{
+    struct lane_sums larger = *sums;
+    larger.capacity = sums->capacity == 0 ? LANE_SUMS_FIRST : sums->capacity * 2;
+    larger.slots = calloc(2 * larger.capacity, sizeof *larger.slots);
+    larger.items = malloc(larger.capacity * sizeof *larger.items);
+    if (larger.slots == NULL || larger.items == NULL) {
+        free(larger.slots);
+        free(larger.items);
+        return WEIR_OUT_OF_MEMORY;
+    }
+    for (size_t i = 0; i < sums->count; i++) {
+        larger.items[i] = sums->items[i];
+        *slot_of(&larger, larger.items[i].lane_id) = (uint32_t)i + 1;
+    }
+    free(sums->items);
+    free(sums->slots);
+    *sums = larger;
+    return WEIR_OK;
+}
+
+enum weir_status lane_sums_add(struct lane_sums *sums, const struct lane_delta *delta)
+{
+    if (sums->only_lane != 0 && sums->only_lane != delta->lane_id) {
+        return WEIR_OK;
+    }
+    if (sums->count == sums->capacity && grow(sums) != WEIR_OK) {
+        return WEIR_OUT_OF_MEMORY;
+    }
+    uint32_t *slot = slot_of(sums, delta->lane_id);
+    if (*slot == 0) {
+        sums->items[sums->count] = (struct lane_delta){.lane_id = delta->lane_id};
+        *slot = (uint32_t)++sums->count;
+    }
+    struct lane_delta *sum = &sums->items[*slot - 1];
+    sum->runnable += delta->runnable;
+    sum->waiting += delta->waiting;
+    sum->held += delta->held;
+    sum->completed += delta->completed;
+    sum->failed += delta->failed;
+    sum->cancelled += delta->cancelled;
+    return WEIR_OK;
+}
+
+enum weir_status lane_sums_add_text(struct lane_sums *sums, const char *lanes)
+{
+    struct lane_delta delta;
+    bool bad = lanes == NULL;
+    enum weir_status status = WEIR_OK;
+    while (!bad && status == WEIR_OK && news_next_lane(&lanes, &delta, &bad)) {
+        status = lane_sums_add(sums, &delta);
+    }
+    return bad ? WEIR_STORE_CORRUPT : status;
+}

@@ -1,0 +1,143 @@
+-- The rounds of the scheduler, its role, and the inboxes of the nodes. Rows of the queue are found by their number.
+
+-- name: read_epoch
+SELECT epoch FROM scheduler WHERE partition = 0;
+
+-- Assignments. An item that another transaction has taken, ended or moved matches no row. ?1 number, ?2 node, ?3 fence, ?4 now,
+-- ?5 lane: a number is used again when the row with the highest one is gone, and then the lane must be the same.
+-- name: assign_item
+UPDATE workflow_execution_queue
+SET status = 'CLAIMED', phase = 2, node_id = ?2, fence = ?3, claimed_at = max(?4, created_at)
+WHERE number = ?1 AND phase = 0 AND lane_id = ?5 AND rank = ?6;
+
+-- name: assign_handed_over
+UPDATE workflow_execution_queue SET node_id = ?2, fence = ?3, claimed_at = max(?4, created_at), cancel_sent = 1
+WHERE number = ?1 AND phase = 2 AND node_id = 0 AND lane_id = ?5;
+
+-- name: node_takes_items
+SELECT 1 FROM nodes WHERE id = ?1 AND dead_at IS NULL AND stopped_at IS NULL AND recovered_at IS NULL AND wish = 'run';
+
+-- Items of a claim for their node, in the order of their numbers in `given`.
+-- name: claimed_items
+SELECT q.id, q.definition_id, q.attempts, q.interruptions, q.has_params, q.cancel_at, q.created_at, q.run_at, q.dispatched_at,
+       q.priority, q.fence, q.claimed_at, w.name, q.deferrals
+FROM given g CROSS JOIN workflow_execution_queue q ON q.number = g.number LEFT JOIN workspaces w ON w.id = q.workspace_id;
+
+-- name: read_params
+SELECT params FROM execution_params WHERE id = ?1;
+
+-- name: read_steps
+SELECT step, status, attempt, failures, exit_code, due_at, output, variables, error_code, error
+FROM workflow_node_executions WHERE execution_id = ?1;
+
+-- name: read_definition
+SELECT d.id, d.name, d.definition, d.version, w.name
+FROM workflow_definitions d LEFT JOIN workspaces w ON w.id = d.workspace_id WHERE d.id = ?1;
+
+-- Items that are due. ?1 now, ?2 limit. Index: queue_waiting.
+-- name: due_items
+SELECT number, lane_id, rank FROM workflow_execution_queue WHERE due_at <= ?1 ORDER BY due_at LIMIT ?2;
+
+-- name: promote_item
+UPDATE workflow_execution_queue SET phase = 0, due_at = NULL WHERE number = ?1;
+
+-- name: next_due
+SELECT min(due_at) FROM workflow_execution_queue WHERE due_at IS NOT NULL;
+
+-- The first items of a lane behind (?2 rank, ?3 number): the rest of that rank, then the ranks above it, each part along the
+-- index. A whole set that was enqueued at once has one rank. ?4 limit. Index: queue_runnable.
+-- name: lane_heads
+SELECT * FROM (SELECT rank, number FROM workflow_execution_queue
+               WHERE lane_id = ?1 AND phase = 0 AND rank = ?2 AND number > ?3 ORDER BY number LIMIT ?4)
+UNION ALL
+SELECT * FROM (SELECT rank, number FROM workflow_execution_queue
+               WHERE lane_id = ?1 AND phase = 0 AND rank > ?2 ORDER BY rank, number LIMIT ?4)
+LIMIT ?4;
+
+-- name: workspace_limits
+SELECT slots_max, weight, paused FROM workspaces WHERE id = ?1;
+
+-- Facts of the first round.
+-- name: queue_is_paused
+SELECT queue_paused FROM store_state WHERE id = 1;
+
+-- name: groups
+SELECT id, paused FROM executor_groups;
+
+-- ?1 now
+-- name: schedulable_nodes
+SELECT n.id, coalesce(g.id, 0), n.capacity,
+       n.wish = 'run' AND n.aside IS NULL AND n.expires_at > ?1
+FROM nodes n LEFT JOIN executor_groups g ON g.name = n.executor_group
+WHERE n.recovered_at IS NULL AND n.dead_at IS NULL AND n.stopped_at IS NULL;
+
+-- name: held_by_lane
+SELECT lane_id, node_id, count(*) FROM workflow_execution_queue WHERE phase = 2 GROUP BY lane_id, node_id;
+
+-- Lanes that have runnable items, one look into the index for each. Index: queue_runnable.
+-- name: runnable_lanes
+WITH RECURSIVE l (id) AS (
+    SELECT min(lane_id) FROM workflow_execution_queue WHERE phase = 0
+    UNION ALL
+    SELECT (SELECT min(q.lane_id) FROM workflow_execution_queue q WHERE q.phase = 0 AND q.lane_id > l.id) FROM l
+    WHERE l.id IS NOT NULL
+)
+SELECT l.id, b.pass FROM l LEFT JOIN books b ON b.lane_id = l.id WHERE l.id IS NOT NULL;
+
+-- Held items without a node. Index: queue_held.
+-- name: handed_over_items
+SELECT number, lane_id FROM workflow_execution_queue WHERE phase = 2 AND node_id = 0;
+
+-- Items of a lane without a workspace: those that nobody holds. ?1 lane, ?2 limit. Indexes: queue_runnable, queue_held.
+-- name: orphan_items
+SELECT id FROM workflow_execution_queue WHERE phase = 0 AND lane_id = ?1
+UNION ALL
+SELECT id FROM workflow_execution_queue WHERE phase = 2 AND lane_id = ?1 AND node_id = 0
+LIMIT ?2;
+
+-- The role. ?1 now. The last column: whether the role is free, also by the death of its holder.
+-- name: read_role
+SELECT s.epoch, s.node_id, coalesce(n.name, ''), s.since, s.expires_at,
+       (SELECT count(*) FROM scheduler_takeovers t WHERE t.at > ?1 - 3600000000),
+       s.node_id = 0 OR s.expires_at <= ?1 OR n.id IS NULL OR n.dead_at IS NOT NULL OR n.stopped_at IS NOT NULL
+FROM scheduler s LEFT JOIN nodes n ON n.id = s.node_id WHERE s.partition = 0;
+
+-- name: why_of_role
+SELECT why FROM scheduler WHERE partition = 0;
+
+-- A node that lost its own lease cannot schedule.
+-- name: node_may_schedule
+SELECT 1 FROM nodes WHERE id = ?1 AND dead_at IS NULL AND stopped_at IS NULL AND recovered_at IS NULL;
+
+-- ?1 node, ?2 now, ?3 lease, ?4 why. A holder that takes it anew keeps its time.
+-- name: take_role
+UPDATE scheduler
+SET epoch = epoch + 1, since = CASE WHEN node_id = ?1 THEN since ELSE ?2 END, node_id = ?1, expires_at = ?2 + ?3, why = ?4
+WHERE partition = 0;
+
+-- name: note_takeover
+INSERT INTO scheduler_takeovers (epoch, at, node_id, why) SELECT epoch, ?1, node_id, why FROM scheduler WHERE partition = 0;
+
+-- name: forget_takeovers
+DELETE FROM scheduler_takeovers WHERE epoch <= (SELECT epoch - 100 FROM scheduler WHERE partition = 0);
+
+-- name: renew_role
+UPDATE scheduler SET expires_at = ?3 + ?4 WHERE partition = 0 AND node_id = ?1 AND epoch = ?2;
+
+-- name: leave_role
+UPDATE scheduler SET node_id = 0, since = ?3, expires_at = ?3, why = 'left' WHERE partition = 0 AND node_id = ?1 AND epoch = ?2;
+
+-- The inbox. Nodes record a start themselves, so they know what is DISPATCHED. ?1 node, ?2 fence, ?3 id, ?4 limit.
+-- Index: queue_held, all of it.
+-- name: inbox_items
+SELECT number FROM workflow_execution_queue INDEXED BY queue_held
+WHERE phase = 2 AND node_id = ?1 AND fence >= ?2 AND (fence > ?2 OR id > ?3) AND status = 'CLAIMED'
+ORDER BY fence, id LIMIT ?4;
+
+-- name: has_requests
+SELECT EXISTS (SELECT 1 FROM workflow_execution_queue WHERE node_id = ?1 AND cancel_at IS NOT NULL AND cancel_sent = 0);
+
+-- name: take_requests
+UPDATE workflow_execution_queue SET cancel_sent = 1
+WHERE node_id = ?1 AND cancel_at IS NOT NULL AND cancel_sent = 0
+RETURNING id, fence;

@@ -1,0 +1,136 @@
+/* The role of the scheduler: one row with epoch, node and lease.
+ *
+ * A write transaction is alone on SQLite, so that reading the row and changing it cannot be interleaved with another node.
+ * TAKE increments the epoch; every write of a scheduler checks it (role_check()) inside its own transaction. The lease
+ * decides only who may take the role; it protects nothing.
+ */
+#include <string.h>
+
+#include "base/error.h"
+#include "store/sqlite/sqlite_store.h"
+
+enum weir_status role_check(struct connection *connection, int64_t epoch, struct weir_error *error)
+{
+    int64_t present = 0;
+    enum weir_status status = connection_read_integer(connection, error, &present, QUERY_READ_EPOCH, "");
+    if (status == WEIR_NOT_FOUND) {
+        return error_set(error, WEIR_STORE_CORRUPT, "the row of the scheduler is missing");
+    }
+    if (status == WEIR_OK && present != epoch) {
+        return error_set(error, WEIR_STALE_FENCE, "the scheduler's epoch is %lld, no longer %lld", (long long)present,
+                         (long long)epoch);
+    }
+    return status;
+}
+
+enum weir_status role_read(struct connection *connection, int64_t now_us, struct role_state *ret_state,
+                           struct weir_error *error)
+{
+    sqlite3_stmt *statement = connection_bind(connection, error, QUERY_READ_ROLE, "i", now_us);
+    enum weir_status status = WEIR_OK;
+    if (statement == NULL) {
+        return statement_failure(error);
+    }
+    if (!connection_step(connection, statement, &status, error)) {
+        return status == WEIR_OK ? error_set(error, WEIR_STORE_CORRUPT, "the row of the scheduler is missing") : status;
+    }
+    *ret_state = (struct role_state){.epoch = sqlite3_column_int64(statement, 0),
+                                     .node_id = sqlite3_column_int64(statement, 1),
+                                     .since_us = sqlite3_column_int64(statement, 3),
+                                     .expires_us = sqlite3_column_int64(statement, 4),
+                                     .now_us = now_us,
+                                     .takeovers_hour = sqlite3_column_int64(statement, 5),
+                                     .is_free = sqlite3_column_int(statement, 6) != 0};
+    text_copy(ret_state->node, sizeof ret_state->node, column_text(statement, 2));
+    (void)sqlite3_reset(statement);
+    return WEIR_OK;
+}
+
+static enum weir_status take(struct write *write, const struct role_request *request, struct weir_error *error)
+{
+    struct role_state state;
+    int64_t one;
+    struct connection *connection = write->connection;
+    enum weir_status status =
+        connection_read_integer(connection, error, &one, QUERY_NODE_MAY_SCHEDULE, "i", request->node_id);
+    if (status == WEIR_NOT_FOUND) {
+        return error_set(error, WEIR_STALE_FENCE, "node %lld has lost its lease", (long long)request->node_id);
+    }
+    if (status == WEIR_OK) {
+        status = role_read(connection, write->now_us, &state, error);
+    }
+    if (status != WEIR_OK) {
+        return status;
+    }
+    bool is_gone = request->gone_node_id != 0 && request->gone_node_id == state.node_id;
+    if (!state.is_free && !is_gone && state.node_id != request->node_id) {
+        return error_set(error, WEIR_CONFLICT, "node %s schedules", state.node);
+    }
+    status = connection_run(connection, error, NULL, QUERY_TAKE_ROLE, "iiit", request->node_id, write->now_us,
+                            request->lease_us, request->why);
+    if (status == WEIR_OK) {
+        status = connection_run(connection, error, NULL, QUERY_NOTE_TAKEOVER, "i", write->now_us);
+    }
+    return status == WEIR_OK ? connection_run(connection, error, NULL, QUERY_FORGET_TAKEOVERS, "") : status;
+}
+
+static enum weir_status renew(struct write *write, const struct role_request *request, struct weir_error *error)
+{
+    int64_t changes = 0;
+    enum weir_status status = connection_run(write->connection, error, &changes, QUERY_RENEW_ROLE, "iiii", request->node_id,
+                                             request->epoch, write->now_us, request->lease_us);
+    if (status == WEIR_OK && changes == 0) {
+        return error_set(error, WEIR_STALE_FENCE, "the scheduler's epoch is no longer %lld", (long long)request->epoch);
+    }
+    return status;
+}
+
+static enum weir_status act(struct write *write, const struct role_request *request, struct role_state *state,
+                            struct weir_error *error)
+{
+    enum weir_status status = WEIR_OK;
+    if (request->act == ROLE_TAKE) {
+        status = take(write, request, error);
+    } else if (request->act == ROLE_RENEW) {
+        status = renew(write, request, error);
+    } else {
+        status = connection_run(write->connection, error, NULL, QUERY_LEAVE_ROLE, "iii", request->node_id, request->epoch,
+                                write->now_us);
+    }
+    return status == WEIR_OK ? role_read(write->connection, write->now_us, state, error) : status;
+}
+
+static enum weir_status look(struct store *store, struct role_state *ret_state, struct weir_error *error)
+{
+    struct connection *connection;
+    int64_t now_us = 0;
+    enum weir_status status = reader_of(store, &connection, error);
+    if (status == WEIR_OK) {
+        status = connection_store_time(connection, &now_us, error);
+    }
+    return status == WEIR_OK ? role_read(connection, now_us, ret_state, error) : status;
+}
+
+enum weir_status sqlite_role(struct store *store, const struct role_request *request, struct role_state *ret_state,
+                             struct weir_error *error)
+{
+    struct write write;
+    struct role_state state;
+    if (request->act == ROLE_LOOK) {
+        return look(store, ret_state, error);
+    }
+    enum weir_status status = write_open(store, &write, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    status = act(&write, request, &state, error);
+    if (status != WEIR_OK) {
+        write_undo(&write);
+        return status;
+    }
+    status = write_finish(&write, error);
+    if (status == WEIR_OK) {
+        *ret_state = state;
+    }
+    return status;
+}

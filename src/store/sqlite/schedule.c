@@ -1,0 +1,476 @@
+/* One round of the scheduler: assigns, promotes what is due, reads the news and the heads of lanes.
+ *
+ * A write transaction is alone on SQLite. So the round reads the epoch and the news first, and nothing can change before
+ * its commit. With nothing to write it is a read transaction, which waits for nobody. The steps:
+ *
+ *   1. The epoch must be the caller's.
+ *   2. News behind the handle's position. With an act among them nothing is assigned.
+ *   3. Each assignment is an UPDATE of one row by its number, conditional on its phase and lane. Rows of nodes that take no
+ *      items stay pending.
+ *   4. Waiting items that are due become runnable. Items of lanes without a workspace end.
+ *   5. Heads of lanes, with the limits of their workspaces.
+ *   6. The handle's position moves when the transaction has committed, and only then.
+ *
+ * It never decides which item goes to which node, and never assigns an item that it was not given.
+ */
+#include <string.h>
+
+#include "base/error.h"
+#include "store/sqlite/claimed.h"
+#include "store/sqlite/facts.h"
+
+enum { NODES_KEPT = 64 };
+
+struct round {
+    struct sqlite_store *store;
+    struct schedule_call *call;
+    struct arena *arena;
+    struct connection *connection;
+    struct write *write; /* NULL: reads only */
+    bool changed;        /* the transaction has something to commit */
+    int64_t now_us;
+    int64_t position; /* behind the news that were read */
+    int64_t fence;    /* 0 = not taken yet */
+    struct facts facts;
+    struct schedule_answer answer;
+    struct {
+        int64_t id;
+        bool takes;
+    } nodes[NODES_KEPT]; /* direct-mapped cache */
+};
+
+/* --- assigning --- */
+
+static enum weir_status node_takes(struct round *round, int64_t node_id, bool *ret_takes, struct weir_error *error)
+{
+    size_t at = (size_t)node_id % NODES_KEPT;
+    if (round->nodes[at].id != node_id) {
+        int64_t one = 0;
+        enum weir_status status =
+            connection_read_integer(round->connection, error, &one, QUERY_NODE_TAKES_ITEMS, "i", node_id);
+        if (status != WEIR_OK && status != WEIR_NOT_FOUND) {
+            return status;
+        }
+        round->nodes[at].id = node_id;
+        round->nodes[at].takes = status == WEIR_OK;
+    }
+    *ret_takes = round->nodes[at].takes;
+    return WEIR_OK;
+}
+
+static enum weir_status assign_one(struct round *round, struct assignment *assignment, struct weir_error *error)
+{
+    bool takes = false;
+    int64_t changes = 0;
+    enum weir_status status = node_takes(round, assignment->node_id, &takes, error);
+    if (status != WEIR_OK || !takes) {
+        assignment->outcome = ASSIGNMENT_LOCKED;
+        return status;
+    }
+    if (round->fence == 0) {
+        status = fence_next(round->connection, &round->fence, error);
+    }
+    if (status == WEIR_OK) {
+        int64_t number = facts_read_id(assignment->id);
+        /* The number of a row that has ended may be used again: the rank tells the two apart. */
+        status =
+            assignment->handed_over
+                ? connection_run(round->connection, error, &changes, QUERY_ASSIGN_HANDED_OVER, "iiiii", number,
+                                 assignment->node_id, round->fence, round->now_us, assignment->lane_id)
+                : connection_run(round->connection, error, &changes, QUERY_ASSIGN_ITEM, "iiiiii", number,
+                                 assignment->node_id, round->fence, round->now_us, assignment->lane_id, assignment->rank);
+    }
+    assignment->outcome = changes == 1 ? ASSIGNMENT_TAKEN : ASSIGNMENT_GONE;
+    if (status != WEIR_OK || changes == 0) {
+        return status;
+    }
+    round->answer.assigned++;
+    round->changed = true;
+    if (!assignment->handed_over) {
+        struct lane_delta *delta =
+            news_lane(&round->write->news, round->connection, NEWS_ASSIGNED, 0, assignment->lane_id, &status, error);
+        delta->runnable--;
+        delta->held++;
+    }
+    return status;
+}
+
+static bool is_own(const struct schedule_call *call, const struct assignment *assignment)
+{
+    return assignment->outcome == ASSIGNMENT_TAKEN && assignment->node_id == call->node_id;
+}
+
+/* What the caller's own node got, in the order of the assignments. */
+static enum weir_status read_claimed(struct round *round, struct weir_error *error)
+{
+    const struct schedule_call *call = round->call;
+    struct claimed claimed = {.connection = round->connection, .arena = round->arena, .now_us = round->now_us};
+    struct claim_result *result = &round->answer.claimed;
+    int64_t *numbers = arena_allocate(round->arena, (call->assignment_count + 1) * sizeof *numbers);
+    result->items = arena_allocate(round->arena, (call->assignment_count + 1) * sizeof *result->items);
+    if (result->items == NULL || numbers == NULL) {
+        return error_out_of_memory(error);
+    }
+    for (size_t i = 0; i < call->assignment_count; i++) {
+        if (is_own(call, &call->assignments[i])) {
+            numbers[result->count++] = facts_read_id(call->assignments[i].id);
+        }
+    }
+    enum weir_status status = claimed_read(&claimed, numbers, result->count, result->items, error);
+    struct claimed_item *item = result->items;
+    for (size_t i = 0; i < call->assignment_count && status == WEIR_OK; i++) {
+        const struct assignment *assignment = &call->assignments[i];
+        if (is_own(call, assignment)) {
+            item->handed_over = assignment->handed_over;
+            item->others_wait = assignment->others_wait;
+            result->handed_over += assignment->handed_over;
+            item++;
+        }
+    }
+    return status;
+}
+
+static enum weir_status assign_all(struct round *round, struct weir_error *error)
+{
+    struct schedule_call *call = round->call;
+    enum weir_status status = WEIR_OK;
+    for (size_t i = 0; i < call->assignment_count && status == WEIR_OK; i++) {
+        status = assign_one(round, &call->assignments[i], error);
+    }
+    return status == WEIR_OK ? read_claimed(round, error) : status;
+}
+
+/* --- what became due, and what has no workspace --- */
+
+struct due_item {
+    int64_t number;
+    int64_t lane_id;
+    int64_t rank;
+};
+
+static enum weir_status read_due(struct round *round, struct due_item *due, size_t *ret_count, struct weir_error *error)
+{
+    enum weir_status status = WEIR_OK;
+    size_t count = 0;
+    sqlite3_stmt *statement =
+        connection_bind(round->connection, error, QUERY_DUE_ITEMS, "ii", round->now_us, (int64_t)PROMOTE_BATCH);
+    if (statement == NULL) {
+        return statement_failure(error);
+    }
+    while (count < PROMOTE_BATCH && connection_step(round->connection, statement, &status, error)) {
+        due[count++] = (struct due_item){.number = sqlite3_column_int64(statement, 0),
+                                         .lane_id = sqlite3_column_int64(statement, 1),
+                                         .rank = sqlite3_column_int64(statement, 2)};
+    }
+    (void)sqlite3_reset(statement);
+    *ret_count = count;
+    return status;
+}
+
+static enum weir_status promote(struct round *round, struct weir_error *error)
+{
+    size_t count = 0;
+    struct due_item *due = arena_allocate(round->arena, PROMOTE_BATCH * sizeof *due);
+    if (due == NULL) {
+        return error_out_of_memory(error);
+    }
+    enum weir_status status = read_due(round, due, &count, error);
+    for (size_t i = 0; i < count && status == WEIR_OK; i++) {
+        status = connection_run(round->connection, error, NULL, QUERY_PROMOTE_ITEM, "i", due[i].number);
+        struct lane_delta *delta =
+            news_lane(&round->write->news, round->connection, NEWS_PROMOTED, 0, due[i].lane_id, &status, error);
+        delta->waiting--;
+        news_add_runnable(delta, due[i].rank);
+        struct schedule_fact *fact = facts_add(&round->facts, FACT_RUNNABLE);
+        fact->lane_id = due[i].lane_id;
+        fact->rank = due[i].rank;
+        round->changed = true;
+    }
+    return status;
+}
+
+static enum weir_status end_orphan(struct round *round, const char *id, int64_t lane_id, struct weir_error *error)
+{
+    char text[96];
+    (void)snprintf(text, sizeof text, "its workspace (number %lld) does not exist", (long long)lane_workspace_id(lane_id));
+    struct ending ending = {
+        .id = id, .state = ITEM_FAILED, .error_code = weir_status_name(WEIR_WORKSPACE_NOT_FOUND), .error = text};
+    enum weir_status status = event_add(round->connection, id, round->now_us, "refuse", round->call->node_id, 0, NULL,
+                                        ending.error_code, text, error);
+    round->changed = true;
+    return status == WEIR_OK ? item_end(round->write, &ending, error) : status;
+}
+
+static enum weir_status end_orphans_of(struct round *round, int64_t lane_id, size_t *left, struct weir_error *error)
+{
+    size_t count = 0;
+    enum weir_status status = WEIR_OK;
+    char(*ids)[UUID_TEXT_MAX] = arena_allocate(round->arena, *left * sizeof *ids);
+    if (ids == NULL) {
+        return error_out_of_memory(error);
+    }
+    sqlite3_stmt *statement = connection_bind(round->connection, error, QUERY_ORPHAN_ITEMS, "ii", lane_id, (int64_t)*left);
+    if (statement == NULL) {
+        return statement_failure(error);
+    }
+    while (count < *left && connection_step(round->connection, statement, &status, error)) {
+        text_copy(ids[count++], UUID_TEXT_MAX, column_text(statement, 0));
+    }
+    (void)sqlite3_reset(statement);
+    for (size_t i = 0; i < count && status == WEIR_OK; i++) {
+        status = end_orphan(round, ids[i], lane_id, error);
+    }
+    *left -= count;
+    return status;
+}
+
+/* The caller may be wrong: a workspace of that number may have been made since. */
+static enum weir_status end_orphans(struct round *round, struct weir_error *error)
+{
+    size_t left = RECOVER_BATCH;
+    enum weir_status status = WEIR_OK;
+    for (size_t i = 0; i < round->call->orphan_count && left > 0 && status == WEIR_OK; i++) {
+        int64_t lane_id = round->call->orphans[i];
+        int64_t slots_max;
+        status = connection_read_integer(round->connection, error, &slots_max, QUERY_WORKSPACE_LIMITS, "i",
+                                         lane_workspace_id(lane_id));
+        if (status == WEIR_NOT_FOUND) {
+            status = end_orphans_of(round, lane_id, &left, error);
+        }
+    }
+    return status;
+}
+
+/* --- heads --- */
+
+static enum weir_status read_limits(struct round *round, struct lane_read *read, struct weir_error *error)
+{
+    enum weir_status status = WEIR_OK;
+    sqlite3_stmt *statement =
+        connection_bind(round->connection, error, QUERY_WORKSPACE_LIMITS, "i", lane_workspace_id(read->lane_id));
+    if (statement == NULL) {
+        return statement_failure(error);
+    }
+    read->workspace_exists = connection_step(round->connection, statement, &status, error);
+    if (read->workspace_exists) {
+        read->slots_max = sqlite3_column_int64(statement, 0);
+        read->weight = sqlite3_column_int(statement, 1);
+        read->workspace_paused = sqlite3_column_int(statement, 2) != 0;
+        (void)sqlite3_reset(statement);
+    }
+    return status;
+}
+
+static enum weir_status read_heads(struct round *round, struct lane_read *read, struct weir_error *error)
+{
+    enum weir_status status = WEIR_OK;
+    size_t count = 0;
+    struct schedule_head *heads = arena_allocate(round->arena, (read->most + 1) * sizeof *heads);
+    if (heads == NULL) {
+        return error_out_of_memory(error);
+    }
+    sqlite3_stmt *statement = connection_bind(round->connection, error, QUERY_LANE_HEADS, "iiii", read->lane_id,
+                                              read->after_rank, facts_read_id(read->after_id), (int64_t)read->most + 1);
+    if (statement == NULL) {
+        return statement_failure(error);
+    }
+    while (count <= read->most && connection_step(round->connection, statement, &status, error)) {
+        heads[count].rank = sqlite3_column_int64(statement, 0);
+        facts_write_id(sqlite3_column_int64(statement, 1), heads[count].id);
+        count++;
+    }
+    (void)sqlite3_reset(statement);
+    read->heads = heads;
+    read->is_all = count <= read->most;
+    read->count = read->is_all ? count : read->most;
+    return status;
+}
+
+static enum weir_status read_all_heads(struct round *round, struct weir_error *error)
+{
+    enum weir_status status = WEIR_OK;
+    for (size_t i = 0; i < round->call->read_count && status == WEIR_OK; i++) {
+        status = read_limits(round, &round->call->reads[i], error);
+        if (status == WEIR_OK) {
+            status = read_heads(round, &round->call->reads[i], error);
+        }
+    }
+    return status;
+}
+
+/* --- the round --- */
+
+static enum weir_status read_news(struct round *round, bool *ret_stale, struct weir_error *error)
+{
+    if (round->call->load) {
+        *ret_stale = false;
+        return connection_read_integer(round->connection, error, &round->position, QUERY_LAST_NEWS, "");
+    }
+    return facts_of_news(&round->facts, &round->position, ret_stale, &round->answer.more_news, error);
+}
+
+static enum weir_status read_needs(struct round *round, struct weir_error *error)
+{
+    bool load = round->call->load;
+    unsigned needs = round->call->needs;
+    enum weir_status status = WEIR_OK;
+    if (load || (needs & NEED_STATE) != 0) {
+        status = facts_of_state(&round->facts, round->now_us, error);
+    }
+    if (status == WEIR_OK && load) {
+        status = facts_of_lanes(&round->facts, error);
+    }
+    if (status == WEIR_OK && (load || (needs & NEED_HANDED_OVER) != 0)) {
+        status = facts_of_handovers(&round->facts, error);
+    }
+    return status;
+}
+
+static enum weir_status read_next_due(struct round *round, struct weir_error *error)
+{
+    sqlite3_stmt *statement = connection_bind(round->connection, error, QUERY_NEXT_DUE, "");
+    enum weir_status status = WEIR_OK;
+    if (statement == NULL) {
+        return statement_failure(error);
+    }
+    if (connection_step(round->connection, statement, &status, error)) {
+        bool waits = sqlite3_column_type(statement, 0) != SQLITE_NULL;
+        round->answer.next_due_us = waits ? sqlite3_column_int64(statement, 0) : TIME_NEVER;
+        (void)sqlite3_reset(statement);
+    }
+    return status;
+}
+
+static enum weir_status read_requests(struct round *round, struct weir_error *error)
+{
+    int64_t requests = 0;
+    enum weir_status status =
+        connection_read_integer(round->connection, error, &requests, QUERY_HAS_REQUESTS, "i", round->call->node_id);
+    round->answer.requests = requests != 0;
+    return status;
+}
+
+static bool needs_due(const struct round *round)
+{
+    return round->call->load || (round->call->needs & NEED_DUE) != 0;
+}
+
+static enum weir_status write_all(struct round *round, struct weir_error *error)
+{
+    enum weir_status status = WEIR_OK;
+    if (round->call->assignment_count > 0 && !round->answer.is_stale) {
+        status = assign_all(round, error);
+    }
+    if (status == WEIR_OK && needs_due(round)) {
+        status = promote(round, error);
+    }
+    return status == WEIR_OK ? end_orphans(round, error) : status;
+}
+
+static enum weir_status run(struct round *round, struct weir_error *error)
+{
+    bool has_acts = false;
+    enum weir_status status = role_check(round->connection, round->call->epoch, error);
+    if (status == WEIR_OK && !round->call->load && round->store->news_epoch != round->call->epoch) {
+        status = error_set(error, WEIR_MISUSE, "the first round of an epoch loads");
+    }
+    if (status == WEIR_OK) {
+        status = read_news(round, &has_acts, error);
+    }
+    round->answer.is_stale = has_acts && round->call->assignment_count > 0;
+    if (status == WEIR_OK && round->write != NULL) {
+        status = write_all(round, error);
+    }
+    if (status == WEIR_OK) {
+        status = read_needs(round, error);
+    }
+    if (status == WEIR_OK && needs_due(round)) {
+        status = read_next_due(round, error);
+    }
+    if (status == WEIR_OK) {
+        status = read_all_heads(round, error);
+    }
+    if (status == WEIR_OK) {
+        status = read_requests(round, error);
+    }
+    round->answer.now_us = round->now_us;
+    round->answer.claimed.now_us = round->now_us;
+    round->answer.facts = round->facts.items;
+    round->answer.fact_count = round->facts.count;
+    return facts_end(&round->facts, status, error);
+}
+
+static void begin(struct round *round, struct connection *connection, struct write *write, int64_t now_us)
+{
+    size_t count = round->call->assignment_count;
+    round->connection = connection;
+    round->write = write;
+    round->now_us = now_us;
+    round->position = round->store->news_position;
+    round->answer = (struct schedule_answer){.next_due_us = TIME_NEVER};
+    round->facts = (struct facts){.connection = connection, .arena = round->arena};
+    for (size_t i = 0; i < count; i++) {
+        round->call->assignments[i].outcome = ASSIGNMENT_UNDONE;
+    }
+}
+
+/* *ret_must_write: items are due, so that the round must be run again as a write. */
+static enum weir_status run_as_read(struct round *round, bool *ret_must_write, struct weir_error *error)
+{
+    struct connection *connection;
+    int64_t now_us = 0;
+    enum weir_status status = look_begin(&round->store->store, &connection, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    status = connection_store_time(connection, &now_us, error);
+    begin(round, connection, NULL, now_us);
+    if (status == WEIR_OK && needs_due(round)) {
+        status = read_next_due(round, error);
+        *ret_must_write = status == WEIR_OK && round->answer.next_due_us <= now_us;
+    }
+    if (status == WEIR_OK && !*ret_must_write) {
+        status = run(round, error);
+    }
+    look_end(connection);
+    return status;
+}
+
+static enum weir_status run_as_write(struct round *round, struct weir_error *error)
+{
+    struct write write;
+    enum weir_status status = write_open(&round->store->store, &write, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    begin(round, write.connection, &write, write.now_us);
+    status = run(round, error);
+    if (status == WEIR_OK && round->changed) {
+        return write_finish(&write, error);
+    }
+    write_undo(&write);
+    return status;
+}
+
+enum weir_status sqlite_schedule(struct store *store, struct schedule_call *call, struct arena *arena,
+                                 struct schedule_answer *ret_answer, struct weir_error *error)
+{
+    struct sqlite_store *self = sqlite_of(store);
+    struct round round = {.store = self, .call = call, .arena = arena};
+    bool must_write = call->assignment_count > 0 || call->orphan_count > 0;
+    enum weir_status status = WEIR_OK;
+    if (!must_write) {
+        status = run_as_read(&round, &must_write, error);
+    }
+    if (status == WEIR_OK && must_write) {
+        status = run_as_write(&round, error);
+    }
+    if (status == WEIR_OK) {
+        self->news_epoch = call->epoch;
+        self->news_position = round.position;
+        *ret_answer = round.answer;
+    } else if (call->load) {
+        self->news_epoch = 0;
+    }
+    return status;
+}

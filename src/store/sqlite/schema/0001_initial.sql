@@ -1,0 +1,310 @@
+-- The tables of the queue on SQLite.
+--
+-- Times are microseconds since 1970 in store time. Ids of executions are UUIDv7 text. Tables of the specification keep its
+-- names. WITHOUT ROWID where a row is found by its own key: one tree instead of two. Checks use OR instead of IN with three or
+-- more values: for such a list SQLite builds a temporary tree each time that a row is written.
+
+-- One row: the clock of the store, its fences and switches.
+--   boot_id, clock_offset: store time = boot clock of the machine + clock_offset, valid for this boot of the machine.
+--   clock_high: store time never goes back below it, also when the next boot has a wrong wall clock.
+--   wall_offset: store time minus wall clock at the last write, for the views, which cannot read the boot clock.
+--   fence: the last one given out. One per set of assignments and per handover.
+--   views: checksum of the views in this file (store migrate).
+CREATE TABLE store_state (
+    id             INTEGER PRIMARY KEY CHECK (id = 1),
+    boot_id        TEXT    NOT NULL DEFAULT '',
+    clock_offset   INTEGER NOT NULL DEFAULT 0,
+    clock_high     INTEGER NOT NULL DEFAULT 0,
+    wall_offset    INTEGER NOT NULL DEFAULT 0,
+    fence          INTEGER NOT NULL DEFAULT 0,
+    queue_paused   INTEGER NOT NULL DEFAULT 0 CHECK (queue_paused IN (0, 1)),
+    views          TEXT    NOT NULL DEFAULT ''
+);
+INSERT INTO store_state (id) VALUES (1);
+
+CREATE TABLE plans (
+    name           TEXT    NOT NULL PRIMARY KEY,
+    max_concurrent INTEGER NOT NULL CHECK (max_concurrent BETWEEN 1 AND 1000000),
+    weight         INTEGER NOT NULL DEFAULT 1 CHECK (weight BETWEEN 1 AND 1000)
+) WITHOUT ROWID;
+-- The tiers of the specification.
+INSERT INTO plans (name, max_concurrent) VALUES ('free', 1), ('pro', 5), ('enterprise', 20);
+
+-- slots_max and weight are the result of plan and own limit, kept here so that the scheduler reads one row.
+CREATE TABLE workspaces (
+    id             INTEGER PRIMARY KEY,
+    name           TEXT    NOT NULL UNIQUE,
+    plan           TEXT    NOT NULL REFERENCES plans (name),
+    max_concurrent INTEGER          CHECK (max_concurrent BETWEEN 1 AND 1000000), -- own limit; NULL = the plan's
+    slots_max      INTEGER NOT NULL,
+    weight         INTEGER NOT NULL DEFAULT 1,
+    paused         INTEGER NOT NULL DEFAULT 0 CHECK (paused IN (0, 1)),
+    created_at     INTEGER NOT NULL
+);
+CREATE INDEX workspaces_of_plan ON workspaces (plan);
+
+CREATE TABLE executor_groups (
+    id             INTEGER PRIMARY KEY,
+    name           TEXT    NOT NULL UNIQUE,
+    paused         INTEGER NOT NULL DEFAULT 0 CHECK (paused IN (0, 1))
+);
+INSERT INTO executor_groups (name) VALUES ('default');
+
+-- Published definitions never change. workspace_id 0 = every workspace may run it.
+CREATE TABLE workflow_definitions (
+    id             INTEGER PRIMARY KEY,
+    workspace_id   INTEGER NOT NULL DEFAULT 0,
+    name           TEXT    NOT NULL,
+    version        INTEGER NOT NULL,
+    definition     TEXT    NOT NULL,
+    executor_group TEXT,                       -- for an enqueue that names none; NULL = the definition names none
+    attempts_max   INTEGER NOT NULL DEFAULT 0, -- starts; 0 = as the node decides
+    created_at     INTEGER NOT NULL,
+    UNIQUE (name, workspace_id, version)
+);
+
+-- One row per execution until it ends.
+--   lane_id: executor group * 2^32 + workspace. A lane is the queue of one workspace in one group.
+--   phase: 0 runnable, 1 waits for due_at, 2 held (CLAIMED or DISPATCHED). CLAIMED -> DISPATCHED changes no index.
+--   node_id: the node that holds it; 0 = none (pending, or handed over and not yet assigned again).
+-- Items of equal rank are ordered by number. An index entry ends with the number, a third as long as the id, and the pages of
+-- queue_runnable are most of the bytes that an assignment writes, because the lanes of one set lie far apart in it.
+CREATE TABLE workflow_execution_queue (
+    number         INTEGER PRIMARY KEY,        -- order of enqueueing
+    id             TEXT    NOT NULL UNIQUE,
+    lane_id        INTEGER NOT NULL,
+    workspace_id   INTEGER NOT NULL,
+    definition_id  INTEGER NOT NULL,
+    status         TEXT    NOT NULL CHECK (status = 'PENDING' OR status = 'CLAIMED' OR status = 'DISPATCHED'),
+    phase          INTEGER NOT NULL CHECK (phase = 2 AND status <> 'PENDING' OR (phase = 0 OR phase = 1) AND status = 'PENDING'),
+    rank           INTEGER NOT NULL,
+    priority       INTEGER NOT NULL,
+    run_at         INTEGER NOT NULL,
+    due_at         INTEGER,                    -- of phase 1, else NULL
+    attempts       INTEGER NOT NULL DEFAULT 0,
+    deferrals      INTEGER NOT NULL DEFAULT 0,
+    handovers      INTEGER NOT NULL DEFAULT 0,
+    handovers_counted INTEGER NOT NULL DEFAULT 0, -- those that count towards poison
+    steps_ended    INTEGER NOT NULL DEFAULT 0, -- number of its ended steps at the last handover
+    interruptions  INTEGER NOT NULL DEFAULT 0, -- handovers and give-backs: claims under which it may have run before
+    fence          INTEGER NOT NULL DEFAULT 0,
+    node_id        INTEGER NOT NULL DEFAULT 0,
+    has_params     INTEGER NOT NULL DEFAULT 0,
+    cancel_at      INTEGER,                    -- when a cancel was requested
+    cancel_sent    INTEGER NOT NULL DEFAULT 0, -- 1 = its node has the request
+    created_at     INTEGER NOT NULL,
+    claimed_at     INTEGER,
+    dispatched_at  INTEGER,
+    idempotency_key TEXT,
+    retry_of       TEXT,
+    error_code     TEXT,
+    error          TEXT
+);
+CREATE INDEX queue_runnable ON workflow_execution_queue (lane_id, rank) WHERE phase = 0;
+-- The conditions of the next two name no column that an assignment changes, so it need not look at them.
+CREATE INDEX queue_waiting ON workflow_execution_queue (due_at, lane_id) WHERE due_at IS NOT NULL;
+CREATE INDEX queue_requests ON workflow_execution_queue (cancel_at) WHERE cancel_at IS NOT NULL AND cancel_sent = 0;
+-- By lane, because the slots of one workspace are counted here. The inbox of a node reads the whole index, which has no more
+-- entries than all nodes hold items.
+CREATE INDEX queue_held ON workflow_execution_queue (lane_id, node_id, fence) WHERE phase = 2;
+CREATE UNIQUE INDEX queue_retried ON workflow_execution_queue (retry_of) WHERE retry_of IS NOT NULL;
+
+-- The history: one row per ended execution, never rewritten. The columns step_* hold the step that ended together with the
+-- execution when it has no row in workflow_node_executions.
+CREATE TABLE workflow_executions (
+    id             TEXT    NOT NULL PRIMARY KEY,
+    lane_id        INTEGER NOT NULL,
+    workspace_id   INTEGER NOT NULL,
+    definition_id  INTEGER NOT NULL,
+    status         TEXT    NOT NULL CHECK (status = 'COMPLETED' OR status = 'FAILED' OR status = 'CANCELLED'),
+    priority       INTEGER NOT NULL,
+    run_at         INTEGER NOT NULL,
+    attempts       INTEGER NOT NULL,
+    deferrals      INTEGER NOT NULL,
+    handovers      INTEGER NOT NULL,
+    interruptions  INTEGER NOT NULL,
+    fence          INTEGER NOT NULL,
+    node_id        INTEGER NOT NULL,
+    has_params     INTEGER NOT NULL,
+    created_at     INTEGER NOT NULL,
+    claimed_at     INTEGER,
+    dispatched_at  INTEGER,
+    finished_at    INTEGER NOT NULL,
+    idempotency_key TEXT,
+    retry_of       TEXT,
+    error_code     TEXT,
+    error          TEXT,
+    step           TEXT,
+    step_status    TEXT,
+    step_attempt   INTEGER,
+    step_failures  INTEGER,
+    step_exit_code INTEGER,
+    step_started_at INTEGER,
+    step_output    BLOB,
+    step_variables BLOB,
+    step_error_code TEXT,
+    step_error     TEXT
+) WITHOUT ROWID;
+CREATE INDEX executions_failed ON workflow_executions (id) WHERE status = 'FAILED';
+CREATE UNIQUE INDEX executions_retried ON workflow_executions (retry_of) WHERE retry_of IS NOT NULL;
+
+-- Payloads stay where the enqueue wrote them, byte for byte; no transition rewrites them. No row = {}.
+CREATE TABLE execution_params (
+    id             TEXT    NOT NULL PRIMARY KEY,
+    params         BLOB    NOT NULL
+) WITHOUT ROWID;
+
+CREATE TABLE idempotency_keys (
+    workspace_id   INTEGER NOT NULL,
+    key            TEXT    NOT NULL,
+    execution_id   TEXT    NOT NULL,
+    PRIMARY KEY (workspace_id, key)
+) WITHOUT ROWID;
+
+-- One row per step that was recorded before its execution ended; attempt is its last one.
+-- start_node_id, start_fence: of the start of the attempt, when another node wrote the row since.
+CREATE TABLE workflow_node_executions (
+    execution_id   TEXT    NOT NULL,
+    step           TEXT    NOT NULL,
+    status         TEXT    NOT NULL,
+    attempt        INTEGER NOT NULL,
+    failures       INTEGER NOT NULL,
+    exit_code      INTEGER,
+    due_at         INTEGER,
+    started_at     INTEGER NOT NULL,
+    finished_at    INTEGER,
+    node_id        INTEGER NOT NULL,
+    fence          INTEGER NOT NULL,
+    start_node_id  INTEGER,
+    start_fence    INTEGER,
+    output         BLOB,
+    variables      BLOB,
+    error_code     TEXT,
+    error          TEXT,
+    PRIMARY KEY (execution_id, step)
+) WITHOUT ROWID;
+
+-- Attempts of a step that were followed by another one: FAILED, or INTERRUPTED together with their node.
+CREATE TABLE workflow_node_attempts (
+    execution_id   TEXT    NOT NULL,
+    step           TEXT    NOT NULL,
+    attempt        INTEGER NOT NULL,
+    status         TEXT    NOT NULL CHECK (status = 'FAILED' OR status = 'INTERRUPTED'),
+    exit_code      INTEGER,
+    started_at     INTEGER NOT NULL,
+    finished_at    INTEGER NOT NULL,
+    node_id        INTEGER NOT NULL,
+    fence          INTEGER NOT NULL,
+    error_code     TEXT,
+    error          TEXT,
+    PRIMARY KEY (execution_id, step, attempt)
+) WITHOUT ROWID;
+
+-- Events that the time stamps of a row cannot express: retry, defer, release, handover, cancel, acts of operators.
+CREATE TABLE workflow_execution_events (
+    execution_id   TEXT    NOT NULL,
+    seq            INTEGER NOT NULL,
+    at             INTEGER NOT NULL,
+    event          TEXT    NOT NULL,
+    node_id        INTEGER NOT NULL DEFAULT 0,
+    fence          INTEGER NOT NULL DEFAULT 0,
+    actor          TEXT,
+    reason         TEXT,
+    detail         TEXT,
+    PRIMARY KEY (execution_id, seq)
+) WITHOUT ROWID;
+
+-- nFlow's registry of executors, with leases.
+CREATE TABLE nodes (
+    id             INTEGER PRIMARY KEY AUTOINCREMENT,
+    name           TEXT    NOT NULL,
+    executor_group TEXT    NOT NULL,
+    host           TEXT    NOT NULL,
+    boot_id        TEXT    NOT NULL,
+    pid            INTEGER NOT NULL,
+    keeper_pid     INTEGER NOT NULL,
+    version        TEXT    NOT NULL,
+    engine         TEXT    NOT NULL,
+    engine_reachable INTEGER NOT NULL DEFAULT 1,
+    engine_error   TEXT,                       -- last error of the engine while it is unreachable, else NULL
+    engine_unreachable_at INTEGER,             -- the first heartbeat that reported it, else NULL
+    is_outlived    INTEGER NOT NULL DEFAULT 0, -- 1 = executions of its engine outlive the node
+    wish           TEXT    NOT NULL DEFAULT 'run' CHECK (wish = 'run' OR wish = 'pause' OR wish = 'drain' OR wish = 'stop'),
+    aside          TEXT    CHECK (aside = 'paused' OR aside = 'stopping' OR aside = 'no_dispatch'), -- by its own decision
+    capacity       INTEGER NOT NULL DEFAULT 0, -- items that it can hold at once
+    running        INTEGER NOT NULL DEFAULT 0,
+    stuck          INTEGER NOT NULL DEFAULT 0,
+    lease          INTEGER NOT NULL,
+    started_at     INTEGER NOT NULL,
+    active_at      INTEGER NOT NULL,
+    expires_at     INTEGER NOT NULL,
+    stopped_at     INTEGER,
+    graceful       INTEGER,                    -- of a stopped node: 1 = nothing was interrupted
+    dead_at        INTEGER,
+    recovered_at   INTEGER
+);
+CREATE INDEX nodes_unrecovered ON nodes (expires_at) WHERE recovered_at IS NULL;
+
+-- The role of the scheduler: one row. node_id 0 = free. Each takeover increments the epoch.
+CREATE TABLE scheduler (
+    partition      INTEGER PRIMARY KEY CHECK (partition = 0),
+    epoch          INTEGER NOT NULL DEFAULT 0,
+    node_id        INTEGER NOT NULL DEFAULT 0,
+    since          INTEGER NOT NULL DEFAULT 0,
+    expires_at     INTEGER NOT NULL DEFAULT 0,
+    why            TEXT                        -- why the role changed hands last
+);
+INSERT INTO scheduler (partition) VALUES (0);
+
+-- The last 100 takeovers.
+CREATE TABLE scheduler_takeovers (
+    epoch          INTEGER PRIMARY KEY,
+    at             INTEGER NOT NULL,
+    node_id        INTEGER NOT NULL,
+    why            TEXT
+);
+
+-- Every change of the queue, written in its own transaction: at most a few rows per transaction. Never updated; rows are deleted
+-- only when they are folded into the books. books + news = rows of the queue, always. seq is never used twice.
+--   kind: 1 enqueued, 2 assigned, 3 put_back, 4 ended, 5 handed_over, 6 promoted, 7 act, 8 state
+--   node_id: the node that held the rows (3, 4, 5)
+--   lanes: changes of the lane counters as JSON, an array per lane:
+--     [lane, runnable, least_rank, held, completed, waiting, failed, cancelled, node_held]
+--     node_held: change of the number of items that node_id holds. least_rank: of the rows that became runnable.
+--     Zeros at the end are left out.
+--   due: earliest due_at of the rows that began to wait
+--   workspaces: JSON array of ids whose limits changed (7); NULL there = limits of any workspace may have changed
+CREATE TABLE news (
+    seq            INTEGER PRIMARY KEY AUTOINCREMENT,
+    kind           INTEGER NOT NULL CHECK (kind BETWEEN 1 AND 8),
+    node_id        INTEGER NOT NULL DEFAULT 0,
+    at             INTEGER NOT NULL,
+    lanes          TEXT    NOT NULL,
+    due            INTEGER,
+    workspaces     TEXT
+);
+CREATE INDEX news_acts ON news (seq) WHERE kind = 7;
+
+-- Counters per lane, without the news. runnable, waiting and held count rows of the queue. completed, failed and cancelled count
+-- all that ended; purging does not lower them. pass: position of the lane in the stride of the scheduler; NULL = it was never
+-- served.
+CREATE TABLE books (
+    lane_id        INTEGER PRIMARY KEY,
+    workspace_id   INTEGER NOT NULL,
+    group_id       INTEGER NOT NULL,
+    runnable       INTEGER NOT NULL DEFAULT 0,
+    waiting        INTEGER NOT NULL DEFAULT 0,
+    held           INTEGER NOT NULL DEFAULT 0,
+    completed      INTEGER NOT NULL DEFAULT 0,
+    failed         INTEGER NOT NULL DEFAULT 0,
+    cancelled      INTEGER NOT NULL DEFAULT 0,
+    pass           INTEGER
+);
+CREATE INDEX books_of_workspace ON books (workspace_id);
+
+CREATE TABLE shedlock (
+    name           VARCHAR(64)  NOT NULL PRIMARY KEY,
+    lock_until     INTEGER      NOT NULL,
+    locked_at      INTEGER      NOT NULL,
+    locked_by      VARCHAR(255) NOT NULL
+) WITHOUT ROWID;

@@ -1,0 +1,65 @@
+-- One row per execution, live or ended.
+-- execution_id is the id again once the item was claimed (one id on every surface); engines know it as execution-<id>.
+-- pending_reason follows the order of queue/item.h. Store time is the wall clock of the reader plus the distance that the last
+-- writer has noted. The workspace or the definition of an item may be gone: then its name is NULL.
+DROP VIEW IF EXISTS executions;
+CREATE VIEW executions AS
+SELECT q.id AS id, w.name AS workspace, d.name AS workflow, d.version AS version, q.status AS status,
+       CASE
+           WHEN q.phase = 2 AND q.node_id <> 0 THEN NULL
+           WHEN q.phase = 2 THEN 'handed_over'
+           WHEN q.phase = 1 AND q.due_at > q.run_at THEN 'backing_off'
+           WHEN q.phase = 1 THEN 'scheduled'
+           WHEN w.paused = 1 THEN 'workspace_paused'
+           WHEN s.queue_paused = 1 OR g.paused = 1 THEN 'queue_paused'
+           WHEN NOT EXISTS (SELECT 1 FROM nodes n WHERE n.recovered_at IS NULL AND n.executor_group = g.name
+                            AND n.dead_at IS NULL AND n.stopped_at IS NULL AND n.wish = 'run' AND n.aside IS NULL
+                            AND n.expires_at >
+                                CAST((julianday('now') - 2440587.5) * 86400000000.0 AS INTEGER) + s.wall_offset)
+                THEN 'no_node_in_group'
+           WHEN NOT EXISTS (SELECT 1 FROM nodes n WHERE n.recovered_at IS NULL AND n.executor_group = g.name
+                            AND n.dead_at IS NULL AND n.stopped_at IS NULL AND n.wish = 'run' AND n.aside IS NULL
+                            AND n.engine_reachable = 1
+                            AND n.expires_at >
+                                CAST((julianday('now') - 2440587.5) * 86400000000.0 AS INTEGER) + s.wall_offset)
+                THEN 'engine_unreachable'
+           WHEN NOT EXISTS (SELECT 1 FROM scheduler c WHERE c.node_id <> 0
+                            AND c.expires_at >
+                                CAST((julianday('now') - 2440587.5) * 86400000000.0 AS INTEGER) + s.wall_offset)
+                THEN 'no_scheduler'
+           WHEN (SELECT count(*) FROM workflow_execution_queue h
+                 WHERE h.phase = 2 AND h.lane_id IN (SELECT a.id << 32 | q.workspace_id FROM executor_groups a)) >= w.slots_max
+                THEN 'workspace_at_capacity'
+           ELSE 'ready'
+       END AS pending_reason,
+       q.priority AS priority,
+       strftime('%Y-%m-%dT%H:%M:%S', q.run_at / 1000000, 'unixepoch') || printf('.%06dZ', q.run_at % 1000000) AS run_at,
+       q.attempts AS attempts, q.deferrals AS deferrals, q.handovers AS handovers,
+       CASE WHEN q.fence > 0 THEN q.id END AS execution_id,
+       (SELECT n.name FROM nodes n WHERE n.id = q.node_id) AS node,
+       q.fence AS fence, q.error_code AS error_code, q.error AS error,
+       strftime('%Y-%m-%dT%H:%M:%S', q.created_at / 1000000, 'unixepoch') || printf('.%06dZ', q.created_at % 1000000) AS created_at,
+       strftime('%Y-%m-%dT%H:%M:%S', q.claimed_at / 1000000, 'unixepoch') || printf('.%06dZ', q.claimed_at % 1000000) AS claimed_at,
+       strftime('%Y-%m-%dT%H:%M:%S', q.dispatched_at / 1000000, 'unixepoch') || printf('.%06dZ', q.dispatched_at % 1000000)
+           AS dispatched_at,
+       NULL AS finished_at,
+       g.name AS executor_group, q.idempotency_key AS idempotency_key, q.retry_of AS retry_of
+FROM workflow_execution_queue q
+CROSS JOIN store_state s
+LEFT JOIN workspaces w ON w.id = q.workspace_id
+LEFT JOIN workflow_definitions d ON d.id = q.definition_id
+LEFT JOIN executor_groups g ON g.id = q.lane_id >> 32
+UNION ALL
+SELECT h.id, w.name, d.name, d.version, h.status, NULL, h.priority,
+       strftime('%Y-%m-%dT%H:%M:%S', h.run_at / 1000000, 'unixepoch') || printf('.%06dZ', h.run_at % 1000000),
+       h.attempts, h.deferrals, h.handovers, CASE WHEN h.fence > 0 THEN h.id END,
+       (SELECT n.name FROM nodes n WHERE n.id = h.node_id), h.fence, h.error_code, h.error,
+       strftime('%Y-%m-%dT%H:%M:%S', h.created_at / 1000000, 'unixepoch') || printf('.%06dZ', h.created_at % 1000000),
+       strftime('%Y-%m-%dT%H:%M:%S', h.claimed_at / 1000000, 'unixepoch') || printf('.%06dZ', h.claimed_at % 1000000),
+       strftime('%Y-%m-%dT%H:%M:%S', h.dispatched_at / 1000000, 'unixepoch') || printf('.%06dZ', h.dispatched_at % 1000000),
+       strftime('%Y-%m-%dT%H:%M:%S', h.finished_at / 1000000, 'unixepoch') || printf('.%06dZ', h.finished_at % 1000000),
+       g.name, h.idempotency_key, h.retry_of
+FROM workflow_executions h
+LEFT JOIN workspaces w ON w.id = h.workspace_id
+LEFT JOIN workflow_definitions d ON d.id = h.definition_id
+LEFT JOIN executor_groups g ON g.id = h.lane_id >> 32;

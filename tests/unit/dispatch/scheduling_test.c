@@ -1,0 +1,341 @@
+/* The scheduler's role among nodes, its rounds, and the inboxes of the nodes that do not schedule. */
+#include "dispatch/node.h"
+
+#include "unit/dispatch/bench.h"
+
+enum { LOG_SIZE = 256 };
+
+/* The dispatcher's verbs since the last look at them, as "inbox role schedule ". */
+static char asked[LOG_SIZE];
+
+static void note_verb(void *context, const struct event *event)
+{
+    static const char *const verbs[] = {"inbox", "role", "schedule", "publish_books"};
+    (void)context;
+    size_t length = strlen(asked);
+    for (size_t i = 0; event->type == EVENT_STORE_CALLED && i < sizeof verbs / sizeof verbs[0]; i++) {
+        if (strcmp(event->reason, verbs[i]) == 0) {
+            (void)snprintf(asked + length, sizeof asked - length, "%s ", event->reason);
+        }
+    }
+}
+
+/* Another node of the same store, with an engine and events of its own. */
+struct second {
+    struct engine *engine;
+    struct node *node;
+    struct event_bus events;
+    int counts[EVENT_TYPE_COUNT];
+};
+
+static void count_second(void *context, const struct event *event)
+{
+    ((struct second *)context)->counts[event->type]++;
+}
+
+static void start_second(struct bench *bench, struct second *second)
+{
+    struct node_settings settings = bench->settings;
+    *second = (struct second){.node = NULL};
+    settings.name = "second";
+    assert_true(event_subscribe(&second->events, count_second, second));
+    assert_int_equal(scripted_open(bench->world, ROOM, &second->engine, NULL), WEIR_OK);
+    assert_int_equal(node_open(bench->store, second->engine, &second->events, &settings, &second->node, NULL), WEIR_OK);
+}
+
+static void close_second(struct second *second)
+{
+    node_close(second->node);
+    engine_close(second->engine);
+}
+
+/* Both nodes as they want to be called, at least each tenth of a second. */
+static void pass_both(struct bench *bench, struct second *second, int64_t us)
+{
+    for (int64_t end_us = bench->now_us + us; bench->now_us < end_us; bench->now_us += SECOND / 10) {
+        (void)scripted_world_pass_time(bench->world);
+        if (bench->node != NULL) {
+            (void)node_step(bench->node);
+        }
+        (void)node_step(second->node);
+    }
+}
+
+static bool schedules(struct node *node)
+{
+    json_t *status = node_status(node);
+    assert_non_null(status);
+    bool answer = json_is_true(json_object_get(status, "schedules"));
+    json_decref(status);
+    return answer;
+}
+
+static void start_noting_node(struct bench *bench)
+{
+    assert_true(event_subscribe(&bench->events, note_verb, NULL));
+    bench->store->events = &bench->events; /* the handles of the node's loops are copies */
+    start_node(bench);
+    asked[0] = '\0';
+}
+
+static struct role_state role_of(struct bench *bench)
+{
+    struct role_request request = {.act = ROLE_LOOK};
+    struct role_state role;
+    assert_int_equal(store_role(bench->store, &request, &role, NULL), WEIR_OK);
+    return role;
+}
+
+/* --- the role --- */
+
+static void a_node_that_finds_the_role_free_takes_it_and_loads(void **state)
+{
+    struct bench *bench = *state;
+    start_noting_node(bench);
+    assert_true(role_of(bench).is_free);
+    (void)node_dispatch_step(bench->node);
+    assert_true(strncmp(asked, "role inbox role schedule ", strlen("role inbox role schedule ")) == 0 ||
+                strncmp(asked, "inbox role schedule ", strlen("inbox role schedule ")) == 0);
+    assert_true(schedules(bench->node));
+    assert_int_equal(role_of(bench).node_id, node_id(bench->node));
+    assert_int_equal(bench->counts[EVENT_SCHEDULER_TAKEN], 1);
+}
+
+static void a_node_that_does_not_dispatch_takes_no_role(void **state)
+{
+    struct bench *bench = *state;
+    bench->settings.no_dispatch = true;
+    start_node(bench);
+    pass(bench, 10 * SECOND);
+    assert_false(schedules(bench->node));
+    assert_true(role_of(bench).is_free);
+}
+
+static void the_second_node_leaves_the_role_to_the_first(void **state)
+{
+    struct bench *bench = *state;
+    struct second second;
+    start_node(bench);
+    (void)node_step(bench->node);
+    start_second(bench, &second);
+    pass_both(bench, &second, 20 * SECOND);
+    assert_true(schedules(bench->node));
+    assert_false(schedules(second.node));
+    assert_int_equal(role_of(bench).epoch, 1);
+    close_second(&second);
+}
+
+static void a_stop_hands_the_role_over_at_once(void **state)
+{
+    struct bench *bench = *state;
+    struct second second;
+    char id[UUID_TEXT_MAX];
+    push(bench, (struct scripted_fate){.run_us = 10 * SECOND});
+    start_node(bench);
+    enqueue(bench, "many", id);
+    pass(bench, SECOND);
+    assert_int_equal(runs_begun(bench, id), 1);
+    start_second(bench, &second);
+    pass_both(bench, &second, SECOND);
+    node_begin_stop(bench->node, NODE_STOP_GRACEFUL);
+    pass_both(bench, &second, 2 * SECOND);
+    assert_false(node_is_stopped(bench->node)); /* it awaits what runs */
+    assert_true(schedules(second.node));
+    enqueue_at(bench, "many", "plain", 0, id);
+    node_wake(second.node);
+    pass_both(bench, &second, SECOND);
+    assert_int_equal(runs_begun(bench, id), 1);
+    close_second(&second);
+}
+
+static void the_role_of_a_silent_node_is_taken_when_its_lease_is_over(void **state)
+{
+    struct bench *bench = *state;
+    struct second second;
+    start_node(bench);
+    (void)node_step(bench->node);
+    start_second(bench, &second);
+    pass_both(bench, &second, SECOND);
+    struct node *silent = bench->node;
+    bench->node = NULL;
+    pass_both(bench, &second, SCHEDULER_LEASE_US + 2 * SCHEDULER_WATCH_US);
+    bench->node = silent;
+    assert_true(schedules(second.node));
+    assert_int_equal(role_of(bench).node_id, node_id(second.node));
+    (void)node_dispatch_step(bench->node); /* it still believes to schedule, and finds out with its next call */
+    assert_false(schedules(bench->node));
+    assert_int_equal(bench->counts[EVENT_SCHEDULER_LOST], 1);
+    close_second(&second);
+}
+
+/* --- rounds --- */
+
+static void an_item_is_started_by_the_step_that_follows_its_enqueue(void **state)
+{
+    struct bench *bench = *state;
+    char id[UUID_TEXT_MAX];
+    start_node(bench);
+    (void)node_dispatch_step(bench->node);
+    enqueue_at(bench, "many", "plain", 0, id);
+    (void)node_dispatch_step(bench->node);
+    assert_string_equal(text_of(bench, id, "status"), "CLAIMED");
+}
+
+static void what_waited_before_the_node_is_started_by_its_first_step(void **state)
+{
+    struct bench *bench = *state;
+    char id[UUID_TEXT_MAX];
+    enqueue_at(bench, "many", "plain", 0, id);
+    start_node(bench);
+    (void)node_dispatch_step(bench->node);
+    assert_string_equal(text_of(bench, id, "status"), "CLAIMED");
+}
+
+static void a_waiting_item_is_started_when_it_becomes_due(void **state)
+{
+    struct bench *bench = *state;
+    char id[UUID_TEXT_MAX];
+    start_node(bench);
+    pass(bench, SECOND);
+    enqueue_at(bench, "many", "plain", START_WALL_US + bench->now_us + 30 * SECOND, id);
+    node_wake(bench->node);
+    pass(bench, 29 * SECOND);
+    assert_int_equal(runs_begun(bench, id), 0);
+    pass(bench, 2 * SECOND);
+    assert_int_equal(runs_begun(bench, id), 1);
+}
+
+static void an_idle_scheduler_only_renews_its_lease_and_reads_news(void **state)
+{
+    struct bench *bench = *state;
+    start_noting_node(bench);
+    pass(bench, 10 * SECOND);
+    asked[0] = '\0';
+    (void)node_dispatch_step(bench->node);
+    assert_string_equal(asked, "schedule ");
+    int64_t next_us = node_dispatch_step(bench->node);
+    assert_true(next_us > bench->now_us && next_us <= bench->now_us + SCHEDULER_RENEW_US);
+}
+
+static void a_failed_round_is_followed_by_a_new_epoch(void **state)
+{
+    struct bench *bench = *state;
+    char id[UUID_TEXT_MAX];
+    char path[128];
+    sqlite3 *other = NULL;
+    bench->store->deadline_us = SECOND / 50;
+    start_node(bench);
+    (void)node_dispatch_step(bench->node);
+    int64_t epoch = role_of(bench).epoch;
+    enqueue_at(bench, "many", "plain", 0, id);
+    (void)snprintf(path, sizeof path, "%s/weir.db", bench->folder);
+    assert_int_equal(sqlite3_open(path, &other), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(other, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+    (void)node_dispatch_step(bench->node);
+    assert_false(schedules(bench->node));
+    assert_int_equal(sqlite3_close(other), SQLITE_OK);
+    pass(bench, 2 * SECOND);
+    assert_true(schedules(bench->node));
+    assert_true(role_of(bench).epoch > epoch);
+    assert_int_equal(runs_begun(bench, id), 1);
+}
+
+/* --- the inbox --- */
+
+static void what_the_scheduler_has_no_room_for_goes_to_the_other_node(void **state)
+{
+    struct bench *bench = *state;
+    struct second second;
+    char ids[ROOM + 2][UUID_TEXT_MAX];
+    start_node(bench);
+    (void)node_step(bench->node);
+    start_second(bench, &second);
+    pass_both(bench, &second, 3 * SECOND);
+    for (int i = 0; i < ROOM + 2; i++) {
+        push(bench, (struct scripted_fate){.run_us = 10 * MINUTE});
+        enqueue(bench, "many", ids[i]);
+    }
+    pass_both(bench, &second, 5 * SECOND);
+    for (int i = 0; i < ROOM + 2; i++) {
+        assert_int_equal(runs_begun(bench, ids[i]), 1);
+    }
+    assert_int_equal(engine_running(bench->engine), ROOM);
+    assert_int_equal(engine_running(second.engine), 2);
+    close_second(&second);
+}
+
+static void a_paused_scheduler_schedules_for_the_others(void **state)
+{
+    struct bench *bench = *state;
+    struct second second;
+    char id[UUID_TEXT_MAX];
+    start_node(bench);
+    (void)node_step(bench->node);
+    start_second(bench, &second);
+    pass_both(bench, &second, 3 * SECOND);
+    node_pause(bench->node);
+    push(bench, (struct scripted_fate){.run_us = 10 * MINUTE});
+    enqueue(bench, "many", id);
+    pass_both(bench, &second, 3 * SECOND);
+    assert_true(schedules(bench->node));
+    assert_int_equal(engine_running(second.engine), 1);
+    close_second(&second);
+}
+
+static void a_paused_node_gives_back_what_it_had_not_started(void **state)
+{
+    struct bench *bench = *state;
+    struct second second;
+    char id[UUID_TEXT_MAX];
+    start_node(bench);
+    (void)node_step(bench->node);
+    start_second(bench, &second);
+    pass_both(bench, &second, 3 * SECOND);
+    node_pause(bench->node);
+    (void)node_step(bench->node);
+    enqueue_at(bench, "many", "plain", 0, id);
+    node_wake(bench->node);
+    (void)node_step(bench->node); /* assigned to the second node, which is paused before it reads its inbox */
+    assert_string_equal(text_of(bench, id, "status"), "CLAIMED");
+    node_pause(second.node);
+    (void)node_step(second.node);
+    assert_string_equal(text_of(bench, id, "status"), "PENDING");
+    assert_int_equal(runs_begun(bench, id), 0);
+    assert_int_equal(second.counts[EVENT_EXECUTION_DEFERRED], 1);
+    close_second(&second);
+}
+
+static void a_paused_node_alone_starts_nothing(void **state)
+{
+    struct bench *bench = *state;
+    char id[UUID_TEXT_MAX];
+    start_node(bench);
+    (void)node_dispatch_step(bench->node);
+    node_pause(bench->node);
+    enqueue(bench, "many", id);
+    (void)node_dispatch_step(bench->node);
+    assert_string_equal(text_of(bench, id, "status"), "PENDING");
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, open_bench, close_bench)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_node_that_finds_the_role_free_takes_it_and_loads),
+        TEST(a_node_that_does_not_dispatch_takes_no_role),
+        TEST(the_second_node_leaves_the_role_to_the_first),
+        TEST(a_stop_hands_the_role_over_at_once),
+        TEST(the_role_of_a_silent_node_is_taken_when_its_lease_is_over),
+        TEST(an_item_is_started_by_the_step_that_follows_its_enqueue),
+        TEST(what_waited_before_the_node_is_started_by_its_first_step),
+        TEST(a_waiting_item_is_started_when_it_becomes_due),
+        TEST(an_idle_scheduler_only_renews_its_lease_and_reads_news),
+        TEST(a_failed_round_is_followed_by_a_new_epoch),
+        TEST(what_the_scheduler_has_no_room_for_goes_to_the_other_node),
+        TEST(a_paused_scheduler_schedules_for_the_others),
+        TEST(a_paused_node_gives_back_what_it_had_not_started),
+        TEST(a_paused_node_alone_starts_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

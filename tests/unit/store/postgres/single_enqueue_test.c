@@ -1,0 +1,132 @@
+/* An enqueue of one request has a function of its own. It must answer and leave what the function for sets does. */
+#include <stdio.h>
+
+#include "unit/store/postgres/scene.h"
+
+enum { LONG_SQL_SIZE = 4000 };
+
+/* As run(), of any length, and the answer lives as long as the scene. */
+static const char *ask(struct scene *scene, PGconn *connection, const char *sql)
+{
+    PGresult *result = PQexec(connection, sql);
+    ExecStatusType status = PQresultStatus(result);
+    if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK) {
+        fail_msg("%s: %s", sql, PQerrorMessage(connection));
+    }
+    const char *value = PQntuples(result) > 0 ? PQgetvalue(result, 0, 0) : "";
+    value = arena_copy_string(&scene->arena, value);
+    assert_non_null(value);
+    PQclear(result);
+    return value;
+}
+
+#define STORE_TIME "1800000000000000"
+#define A_MOMENT_LATER "1800000000000001"
+#define A_MOMENT_BEFORE "1799999999999999"
+
+struct one {
+    const char *before;
+    const char *arguments[8]; /* workspace, workflow, content, key, group, priority, run_at, default group, as SQL */
+};
+
+/* Answer and rows of either function, in a transaction that is undone. */
+static const char *enqueue_by(struct scene *scene, const struct one *one, const char *id, bool alone)
+{
+    static const char *const types[8] = {"text", "text", "bytea", "text", "text", "integer", "bigint", "text"};
+    char sql[LONG_SQL_SIZE];
+    size_t length = (size_t)snprintf(sql, sizeof sql, "SELECT to_jsonb(e) - 'place' FROM weir.%s(",
+                                     alone ? "enqueue_one" : "enqueue_set");
+    length +=
+        (size_t)snprintf(sql + length, sizeof sql - length, alone ? "'%s', true" : "ARRAY['%s'::uuid], ARRAY[true]", id);
+    for (size_t i = 0; i < 8; i++) {
+        length += (size_t)snprintf(sql + length, sizeof sql - length, alone ? ", (%s)::%s" : ", ARRAY[(%s)::%s]",
+                                   one->arguments[i], types[i]);
+    }
+    assert_in_range(snprintf(sql + length, sizeof sql - length, ") e"), 1, sizeof sql - length - 1);
+    (void)ask(scene, scene->a, "BEGIN");
+    (void)ask(scene, scene->a, one->before);
+    const char *answer = ask(scene, scene->a, sql);
+    const char *rows = ask(scene, scene->a,
+                           "SELECT jsonb_pretty(jsonb_build_array("
+                           "(SELECT jsonb_agg(to_jsonb(q) - 'lane_id' || jsonb_build_object('group', g.name) ORDER BY q.id)"
+                           " FROM weir.workflow_execution_queue q JOIN weir.executor_groups g ON g.id = q.lane_id >> 32),"
+                           "(SELECT jsonb_agg(to_jsonb(p) ORDER BY p.id) FROM weir.execution_params p),"
+                           "(SELECT jsonb_agg(to_jsonb(k) ORDER BY k.key) FROM weir.idempotency_keys k),"
+                           "(SELECT jsonb_agg(g.name ORDER BY g.name) FROM weir.executor_groups g),"
+                           "(SELECT jsonb_agg(to_jsonb(n) - 'seq' - 'xid' - 'at' - 'lanes' || jsonb_build_object('group', "
+                           "g.name) ORDER BY n.seq)"
+                           " FROM weir.news n JOIN weir.executor_groups g ON g.id = n.lanes[1] >> 32)))");
+    (void)ask(scene, scene->a, "ROLLBACK");
+    size_t size = strlen(answer) + strlen(rows) + 2;
+    char *both = arena_allocate(&scene->arena, size);
+    assert_non_null(both);
+    (void)snprintf(both, size, "%s\n%s", answer, rows);
+    return both;
+}
+
+static void one_request_is_answered_as_a_set_of_one(void **state)
+{
+    struct scene *scene = *state;
+#define NEW_ID "01939b7e-7a5c-7c3e-8b3a-2f1d4c5b6a79"
+#define NONE "SELECT 1"
+    static const struct one ones[] = {
+        {NONE, {"'acme'", "'hello'", "NULL", "NULL", "NULL", "0", "NULL", "NULL"}},
+        {NONE, {"'acme'", "'hello'", "'{\"n\": 1}'", "NULL", "NULL", "-7", "NULL", "NULL"}},
+        {NONE, {"'acme'", "'hello'", "'{\"n\": 1}'", "'new key'", "NULL", "100", "NULL", "NULL"}},
+        {NONE, {"'acme'", "'hello'", "NULL", "NULL", "'default'", "0", "NULL", "'never heard'"}},
+        {NONE, {"'acme'", "'hello'", "NULL", "NULL", "'never heard'", "0", "NULL", "NULL"}},
+        {NONE, {"'acme'", "'hello'", "NULL", "NULL", "NULL", "0", "NULL", "'never heard'"}},
+        {NONE, {"'acme'", "'hello'", "NULL", "NULL", "NULL", "0", A_MOMENT_LATER, "NULL"}},
+        {NONE, {"'acme'", "'hello'", "NULL", "NULL", "NULL", "0", A_MOMENT_BEFORE, "NULL"}},
+        {NONE, {"'nobody'", "'hello'", "NULL", "'new key'", "NULL", "0", "NULL", "NULL"}},
+        {NONE, {"'acme'", "'nothing'", "NULL", "NULL", "NULL", "0", "NULL", "NULL"}},
+        {"UPDATE weir.workflow_definitions SET workspace_id = (SELECT id FROM weir.workspaces WHERE name = 'beta')",
+         {"'acme'", "'hello'", "NULL", "NULL", "NULL", "0", "NULL", "NULL"}},
+        {"UPDATE weir.workflow_definitions SET executor_group = 'default'",
+         {"'acme'", "'hello'", "NULL", "NULL", "NULL", "0", "NULL", "'never heard'"}},
+        /* The key is there, with the same request, and with another one. */
+        {"SELECT weir.enqueue('acme', 'hello', '{\"n\": 1}', 'k', execution_id => '01939b7e-7a5c-7c3e-8b3a-2f1d4c5b6a70')",
+         {"'acme'", "'hello'", "'{\"n\": 1}'", "'k'", "NULL", "0", "NULL", "NULL"}},
+        {"SELECT weir.enqueue('acme', 'hello', '{\"n\": 2}', 'k', execution_id => '01939b7e-7a5c-7c3e-8b3a-2f1d4c5b6a70')",
+         {"'acme'", "'hello'", "'{\"n\": 1}'", "'k'", "NULL", "0", "NULL", "NULL"}},
+        /* The id is there. */
+        {"SELECT weir.enqueue('acme', 'hello', execution_id => '" NEW_ID "')",
+         {"'acme'", "'hello'", "NULL", "NULL", "NULL", "0", "NULL", "NULL"}},
+        {"SELECT weir.enqueue('beta', 'hello', execution_id => '" NEW_ID "')",
+         {"'acme'", "'hello'", "NULL", "NULL", "NULL", "0", "NULL", "NULL"}},
+        {"SELECT weir.enqueue('acme', 'hello', execution_id => '" NEW_ID "')",
+         {"'acme'", "'hello'", "NULL", "'new key'", "NULL", "0", "NULL", "NULL"}},
+    };
+    (void)ask(scene, scene->a,
+              "CREATE OR REPLACE FUNCTION weir.store_time() RETURNS bigint LANGUAGE sql AS 'SELECT " STORE_TIME
+              "::bigint'");
+    for (size_t i = 0; i < sizeof ones / sizeof ones[0]; i++) {
+        const char *alone = enqueue_by(scene, &ones[i], NEW_ID, true);
+        const char *in_set = enqueue_by(scene, &ones[i], NEW_ID, false);
+        if (strcmp(alone, in_set) != 0) {
+            fail_msg("request %zu, alone: %s\nin a set: %s", i, alone, in_set);
+        }
+    }
+}
+
+static void one_request_wakes_the_scheduler(void **state)
+{
+    struct scene *scene = *state;
+    (void)ask(scene, scene->b, "LISTEN weir");
+    (void)enqueue_for(scene, "acme", NULL);
+    (void)ask(scene, scene->b, "SELECT 1"); /* its answer comes after the notices */
+    PGnotify *notice = PQnotifies(scene->b);
+    assert_non_null(notice);
+    assert_string_equal(notice->extra, "news");
+    PQfreemem(notice);
+    assert_int_equal(claim(scene, 10).count, 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        SCENE_TEST(one_request_is_answered_as_a_set_of_one),
+        SCENE_TEST(one_request_wakes_the_scheduler),
+    };
+    return cmocka_run_group_tests(tests, scene_open_server, scene_close_server);
+}
