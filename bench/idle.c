@@ -60,7 +60,7 @@ void bench_idle(struct bench *bench)
     double lasted = bench_now() - began;
     int64_t rows = fixture_count(store, written) - before;
     int64_t commits = count_commits(store, seconds);
-    double leases = seconds * 1e6 / (double)HEARTBEAT_INTERVAL_US + seconds * 1e6 / (double)SCHEDULER_RENEW_US;
+    double leases = seconds * 1e6 / (double)HEARTBEAT_INTERVAL_US + seconds * 1e6 / (double)SCHEDULER_IDLE_US;
     fixture_stop(&node);
     bench_report(bench, "idle node: CPU share of one core", cpu / lasted * 100, "%", 0, VALUE_AT_MOST, 0.1);
     bench_report(bench, "idle node: writes beside its leases", (double)rows, "rows", 0, VALUE_AT_MOST, 0);

@@ -71,7 +71,8 @@ FIGURES = {
           for kind in ("time", "buffers"))],
     "postgres-takeover": [
         "pg takeover by the verbs, 20k workspaces: p50", "pg takeover by the verbs, 20k workspaces: max",
-        *("pg scheduler %s to the next start: %s" % (how, share) for how in ("killed", "frozen") for share in ("p50", "max"))],
+        *("pg scheduler %s to the next start: %s" % (how, share)
+          for how in ("killed", "frozen") for share in ("p50", "max"))],
     "postgres-neighbour": [
         *("pg small workspaces, %s: start %s" % (noise, share) for share in ("p50", "p99") for noise in ("quiet", "noisy")),
         "pg noisy neighbour: slots in use"],

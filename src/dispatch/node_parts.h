@@ -108,7 +108,7 @@ struct scheduling {
     bool has_news;                     /* the books are behind */
     unsigned needs;                    /* enum schedule_need: what the news asked for */
     int64_t due_boot_us;               /* when the next waiting item becomes due; TIME_NEVER = none */
-    int64_t renew_boot_us;             /* of the lease */
+    int64_t renewed_boot_us;           /* the lease */
     int64_t nodes_boot_us;             /* when the nodes are read again, news or not */
     int64_t publish_boot_us;           /* of the books, at the earliest */
     int64_t skip_locked_until_boot_us; /* rows that others hold are not awaited until then */

@@ -135,29 +135,13 @@ enum weir_status scheduling_seek(struct node *node, const struct role_state *rol
     FAILPOINT("after_role");
     s->epoch = state.epoch;
     s->is_loaded = false;
-    s->renew_boot_us = time_add(now_us, SCHEDULER_RENEW_US);
+    s->renewed_boot_us = now_us;
     s->publish_boot_us = now_us;
     atomic_store(&node->schedules, true);
     store_wake_for(node->stores[LOOP_DISPATCH], id, true);
     struct event event = {.type = EVENT_SCHEDULER_TAKEN, .node = node->name, .count = state.epoch, .reason = request.why};
     event_emit(node->events, &event);
     return WEIR_OK;
-}
-
-static enum weir_status renew(struct node *node, int64_t now_us, struct weir_error *error)
-{
-    struct scheduling *s = &node->scheduling;
-    struct role_request request = {
-        .act = ROLE_RENEW, .node_id = atomic_load(&node->id), .epoch = s->epoch, .lease_us = SCHEDULER_LEASE_US};
-    struct role_state state;
-    if (now_us < s->renew_boot_us) {
-        return WEIR_OK;
-    }
-    enum weir_status status = store_role(node->stores[LOOP_DISPATCH], &request, &state, error);
-    if (status == WEIR_OK) {
-        s->renew_boot_us = time_add(now_us, SCHEDULER_RENEW_US);
-    }
-    return status;
 }
 
 /* --- a round --- */
@@ -221,6 +205,7 @@ static void plan_call(struct node *node, struct schedule_call *call, size_t own_
                                    .assignments = s->assignments,
                                    .reads = s->reads,
                                    .load = !s->is_loaded};
+    call->lease_us = now_us >= time_add(s->renewed_boot_us, SCHEDULER_RENEW_US) ? SCHEDULER_LEASE_US : 0;
     if (call->load) {
         return;
     }
@@ -262,6 +247,7 @@ static enum weir_status run_round(struct node *node, size_t own_room, bool may_a
     }
     if (status == WEIR_OK) {
         s->is_loaded = true;
+        s->renewed_boot_us = call.lease_us > 0 ? now_us : s->renewed_boot_us;
         if ((call.needs & NEED_STATE) != 0 || call.load) {
             s->nodes_boot_us = time_add(now_us, NODES_INTERVAL_US);
         }
@@ -340,10 +326,7 @@ static enum weir_status schedule(struct node *node, int64_t now_us, int64_t *ret
     struct scheduling *s = &node->scheduling;
     bool again = false;
     size_t own_room = 0;
-    enum weir_status status = renew(node, now_us, error);
-    if (status == WEIR_OK) {
-        status = run_rounds(node, now_us, &own_room, &again, ret_next_us, error);
-    }
+    enum weir_status status = run_rounds(node, now_us, &own_room, &again, ret_next_us, error);
     if (status == WEIR_OK) {
         status = publish(node, now_us, error);
     }
@@ -353,7 +336,7 @@ static enum weir_status schedule(struct node *node, int64_t now_us, int64_t *ret
     if (own_room == 0) {
         dispatcher_await_room(node, now_us, ret_next_us);
     }
-    *ret_next_us = earlier(*ret_next_us, s->renew_boot_us);
+    *ret_next_us = earlier(*ret_next_us, time_add(s->renewed_boot_us, SCHEDULER_IDLE_US));
     *ret_next_us = earlier(*ret_next_us, s->due_boot_us);
     *ret_next_us = earlier(*ret_next_us, scheduler_next_us(s->scheduler));
     *ret_next_us = earlier(*ret_next_us, s->has_news ? s->publish_boot_us : TIME_NEVER);

@@ -61,9 +61,10 @@ enum {
 #define KEEPER_MARGIN_PART 6
 #define KEEPER_MARGIN_US (1 * MICROSECONDS_PER_SECOND)
 #define SCHEDULER_LEASE_US (3 * MICROSECONDS_PER_SECOND) /* a silent scheduler loses its role after this */
-#define SCHEDULER_RENEW_US (MICROSECONDS_PER_SECOND * 3 / 2)
-#define SCHEDULER_WATCH_US (1 * MICROSECONDS_PER_SECOND)   /* how often other nodes look whether anybody schedules */
-#define BOOKS_INTERVAL_US (1 * MICROSECONDS_PER_SECOND)    /* counters are published at most this often */
+#define SCHEDULER_RENEW_US (1 * MICROSECONDS_PER_SECOND) /* a round renews when the last renewal is this old */
+#define SCHEDULER_IDLE_US (2 * MICROSECONDS_PER_SECOND)  /* a round is made without any other reason to renew after this */
+#define SCHEDULER_WATCH_US (1 * MICROSECONDS_PER_SECOND) /* how often other nodes look whether anybody schedules */
+#define BOOKS_INTERVAL_US (1 * MICROSECONDS_PER_SECOND)  /* counters are published at most this often */
 #define RECOVERY_INTERVAL_US (1 * MICROSECONDS_PER_SECOND) /* look for dead nodes */
 /* A node of a shared store looks when its heartbeat's answer tells it to, and by itself when none came for so long: with
  * the lease of 6 s, work is taken over within 10 s also by a node with a long lease of its own. */

@@ -164,16 +164,15 @@ struct claim_result {
 /* One node schedules for all. Its epoch grows with each takeover; each assignment checks it, so a former scheduler that
  * goes on changes nothing (docs: ARCHITECTURE.md). The lease decides who may take the role; nothing depends on its time. */
 enum role_act {
-    ROLE_LOOK,  /* changes nothing */
-    ROLE_TAKE,  /* takes the role when it is free or already the caller's: a new epoch. Else WEIR_CONFLICT */
-    ROLE_RENEW, /* the lease of `epoch`. WEIR_STALE_FENCE when the role was taken by another epoch */
-    ROLE_LEAVE  /* gives it up, so that the next one need not wait for the lease. WEIR_OK also when it was lost before */
+    ROLE_LOOK, /* changes nothing */
+    ROLE_TAKE, /* takes the role when it is free or already the caller's: a new epoch. Else WEIR_CONFLICT */
+    ROLE_LEAVE /* gives it up, so that the next one need not wait for the lease. WEIR_OK also when it was lost before */
 };
 
 struct role_request {
     enum role_act act;
     int64_t node_id; /* 0 with ROLE_LOOK */
-    int64_t epoch;   /* RENEW, LEAVE */
+    int64_t epoch;   /* LEAVE */
     int64_t lease_us;
     /* TAKE: a node whose processes are gone, as the caller has seen on its machine: its lease is not awaited. 0 = none */
     int64_t gone_node_id;
@@ -208,6 +207,7 @@ struct schedule_call {
     size_t read_count;              /* at most SCHEDULER_READS_MOST */
     unsigned needs;                 /* enum schedule_need: what is to be read besides the news */
     bool load;                      /* the first call of an epoch: all facts, and the point from which news is read */
+    int64_t lease_us;               /* > 0: renews the lease of the role for this long from now, too */
     const int64_t *orphans; /* lanes whose workspace does not exist: up to RECOVER_BATCH of their items end FAILED, code
                                `workspace_not_found`, with an event */
     size_t orphan_count;
@@ -229,7 +229,7 @@ struct schedule_answer {
                             be past */
 };
 /* One round: assigns, conditional on the epoch; reads the news since the last round of this epoch on this handle; reads
- * heads. All or nothing, committed when it returns; reads only when there is nothing to write.
+ * heads. All or nothing, committed when it returns; reads only when there is nothing to write and no lease to renew.
  * Errors: WEIR_STALE_FENCE: another epoch. WEIR_COMMIT_UNKNOWN and every other error: doubt; take a new epoch and load. */
 WEIR_MUST_CHECK enum weir_status store_schedule(struct store *store, struct schedule_call *call, struct arena *arena,
                                                 struct schedule_answer *ret_answer, struct weir_error *error);

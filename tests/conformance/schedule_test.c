@@ -33,9 +33,9 @@ static enum weir_status take(struct scene *scene, int64_t node, int64_t lease_us
 
 static enum weir_status renew(struct scene *scene, int64_t node, int64_t epoch)
 {
-    struct role_state state;
-    struct role_request request = {.act = ROLE_RENEW, .node_id = node, .epoch = epoch, .lease_us = LEASE_US};
-    return ask_role(scene, request, &state);
+    struct schedule_call call = {.node_id = node, .epoch = epoch, .load = true, .lease_us = LEASE_US};
+    struct schedule_answer answer;
+    return store_schedule(scene->store, &call, &scene->arena, &answer, &scene->error);
 }
 
 static void leave(struct scene *scene, int64_t node, int64_t epoch)

@@ -306,10 +306,9 @@ static enum weir_status enqueue_without_keys(struct simulation *simulation, stru
 /* --- by triggers --- */
 
 /* A slot is given back twice. */
-static const char freed_twice[] =
-    "CREATE TRIGGER mutant_free AFTER INSERT ON workflow_executions WHEN NEW.fence > 0"
-    " BEGIN INSERT INTO news (kind, at, node_id, lanes)"
-    " VALUES (4, 0, NEW.node_id, json_array(json_array(NEW.lane_id, 0, 0, -1, 0, 0, 0, 0, -1))); END;";
+static const char freed_twice[] = "CREATE TRIGGER mutant_free AFTER INSERT ON workflow_executions WHEN NEW.fence > 0"
+                                  " BEGIN INSERT INTO news (kind, at, node_id, lanes)"
+                                  " VALUES (4, 0, NEW.node_id, '[[' || NEW.lane_id || ',0,0,-1,0,0,0,0,-1]]'); END;";
 
 /* A handover leaves no trace. */
 static const char unrecorded_handover[] =
@@ -347,16 +346,21 @@ static const struct mutant mutants[] = {
      .caught_by = CAUGHT_BY(ONE_RUN_PER_ITEM) | CAUGHT_BY(STALE_FENCES_ARE_DEAF) | CAUGHT_BY(THE_MODEL_HOLDS),
      .tamper = put_back_the_claimed},
     {.name = "a ready item is put off", .caught_by = CAUGHT_BY(NOBODY_STARVES), .tamper = put_one_off},
-    {.name = "news is lost", .caught_by = CAUGHT_BY(NOBODY_STARVES), .schedule = lose_the_news},
+    {.name = "news is lost",
+     .caught_by = CAUGHT_BY(NOBODY_STARVES) | CAUGHT_BY(FIRST_IN_FIRST_OUT),
+     .schedule = lose_the_news},
     {.name = "held slots are not counted at a takeover",
-     .caught_by = CAUGHT_BY(CAP_IS_KEPT),
+     /* Ends of what it does not know make it doubt its books and load them anew, for ever. */
+     .caught_by = CAUGHT_BY(CAP_IS_KEPT) | CAUGHT_BY(NOBODY_STARVES),
      .schedule = load_without_held},
     {.name = "the epoch is not checked",
      .caught_by = CAUGHT_BY(CAP_IS_KEPT) | CAUGHT_BY(THE_MODEL_HOLDS) | CAUGHT_BY(FIRST_IN_FIRST_OUT),
      .schedule = schedule_under_any_epoch},
     {.name = "waiting costs an attempt", .caught_by = CAUGHT_BY(THE_MODEL_HOLDS), .tamper = charge_one_that_waits},
     {.name = "a finished step is rewritten", .caught_by = CAUGHT_BY(EVERYTHING_IS_ON_RECORD), .tamper = rewrite_a_step},
-    {.name = "store time goes back", .caught_by = CAUGHT_BY(WALL_CLOCKS_DECIDE_NOTHING), .tamper = turn_the_clock_back},
+    {.name = "store time goes back",
+     .caught_by = CAUGHT_BY(WALL_CLOCKS_DECIDE_NOTHING) | CAUGHT_BY(EVERYTHING_IS_ON_RECORD),
+     .tamper = turn_the_clock_back},
     {.name = "one item jumps the queue", .caught_by = CAUGHT_BY(FIRST_IN_FIRST_OUT), .tamper = let_one_jump_the_queue},
     {.name = "the head of a lane is overlooked",
      .caught_by = CAUGHT_BY(FIRST_IN_FIRST_OUT),

@@ -1,4 +1,4 @@
-/* The scheduler's role: one call of role() in functions/role.sql. The session that takes or renews the role is on record,
+/* The scheduler's role: one call of role() in functions/role.sql. The session that has the role is on record,
  * so that its end frees the role before the lease is over; behind a pooler a session says nothing about a node. */
 #include <string.h>
 
@@ -18,8 +18,7 @@ enum {
     STATE_TAKEOVERS
 };
 
-static const char *const act_names[] = {
-    [ROLE_LOOK] = "look", [ROLE_TAKE] = "take", [ROLE_RENEW] = "renew", [ROLE_LEAVE] = "leave"};
+static const char *const act_names[] = {[ROLE_LOOK] = "look", [ROLE_TAKE] = "take", [ROLE_LEAVE] = "leave"};
 
 static struct role_state read_state(const PGresult *result)
 {

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "engine/engine.h"
+#include "store/sqlite/sqlite_store.h"
 
 struct given_table {
     sqlite3_vtab base; /* first */
@@ -44,12 +45,7 @@ static int connect_table(sqlite3 *database, void *context, int count, const char
     (void)count;
     (void)arguments;
     (void)ret_message;
-    int code = sqlite3_declare_vtab(
-        database,
-        "CREATE TABLE given (at INTEGER, id TEXT, fence INTEGER, number INTEGER, status TEXT, dispatched INTEGER, "
-        "refused INTEGER, error_code TEXT, error TEXT, step TEXT, step_status TEXT, step_attempt INTEGER, "
-        "step_failures INTEGER, step_exit_code INTEGER, step_output BLOB, step_variables BLOB, "
-        "step_error_code TEXT, step_error TEXT)");
+    int code = sqlite3_declare_vtab(database, sqlite_queries[QUERY_DECLARE_GIVEN].sql);
     struct given_table *table = code == SQLITE_OK ? sqlite3_malloc(sizeof *table) : NULL;
     if (table == NULL) {
         return code == SQLITE_OK ? SQLITE_NOMEM : code;

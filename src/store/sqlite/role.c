@@ -74,25 +74,12 @@ static enum weir_status take(struct write *write, const struct role_request *req
     return status == WEIR_OK ? connection_run(connection, error, NULL, QUERY_FORGET_TAKEOVERS, "") : status;
 }
 
-static enum weir_status renew(struct write *write, const struct role_request *request, struct weir_error *error)
-{
-    int64_t changes = 0;
-    enum weir_status status = connection_run(write->connection, error, &changes, QUERY_RENEW_ROLE, "iiii", request->node_id,
-                                             request->epoch, write->now_us, request->lease_us);
-    if (status == WEIR_OK && changes == 0) {
-        return error_set(error, WEIR_STALE_FENCE, "the scheduler's epoch is no longer %lld", (long long)request->epoch);
-    }
-    return status;
-}
-
 static enum weir_status act(struct write *write, const struct role_request *request, struct role_state *state,
                             struct weir_error *error)
 {
     enum weir_status status = WEIR_OK;
     if (request->act == ROLE_TAKE) {
         status = take(write, request, error);
-    } else if (request->act == ROLE_RENEW) {
-        status = renew(write, request, error);
     } else {
         status = connection_run(write->connection, error, NULL, QUERY_LEAVE_ROLE, "iii", request->node_id, request->epoch,
                                 write->now_us);

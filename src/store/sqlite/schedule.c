@@ -355,10 +355,17 @@ static bool needs_due(const struct round *round)
     return round->call->load || (round->call->needs & NEED_DUE) != 0;
 }
 
+/* The epoch was checked by this transaction. */
+static enum weir_status renew(struct round *round, struct weir_error *error)
+{
+    round->changed = true;
+    return connection_run(round->connection, error, NULL, QUERY_RENEW_ROLE, "i", round->now_us + round->call->lease_us);
+}
+
 static enum weir_status write_all(struct round *round, struct weir_error *error)
 {
-    enum weir_status status = WEIR_OK;
-    if (round->call->assignment_count > 0 && !round->answer.is_stale) {
+    enum weir_status status = round->call->lease_us > 0 ? renew(round, error) : WEIR_OK;
+    if (status == WEIR_OK && round->call->assignment_count > 0 && !round->answer.is_stale) {
         status = assign_all(round, error);
     }
     if (status == WEIR_OK && needs_due(round)) {
@@ -457,7 +464,7 @@ enum weir_status sqlite_schedule(struct store *store, struct schedule_call *call
 {
     struct sqlite_store *self = sqlite_of(store);
     struct round round = {.store = self, .call = call, .arena = arena};
-    bool must_write = call->assignment_count > 0 || call->orphan_count > 0;
+    bool must_write = call->assignment_count > 0 || call->orphan_count > 0 || call->lease_us > 0;
     enum weir_status status = WEIR_OK;
     if (!must_write) {
         status = run_as_read(&round, &must_write, error);

@@ -214,7 +214,7 @@ static void an_idle_scheduler_only_renews_its_lease_and_reads_news(void **state)
     (void)node_dispatch_step(bench->node);
     assert_string_equal(asked, "schedule ");
     int64_t next_us = node_dispatch_step(bench->node);
-    assert_true(next_us > bench->now_us && next_us <= bench->now_us + SCHEDULER_RENEW_US);
+    assert_true(next_us > bench->now_us && next_us <= bench->now_us + SCHEDULER_IDLE_US);
 }
 
 static void a_failed_round_is_followed_by_a_new_epoch(void **state)

@@ -1,6 +1,6 @@
 -- The role of the scheduler (enum role_act in store.h).
---   act        look, take, renew, leave
---   own_epoch  of renew and leave
+--   act        look, take, leave
+--   own_epoch  of leave
 --   gone_node  of take: a node whose processes have ended, as the caller has seen on its machine; 0 = none
 --   is_pooled  the session says nothing about its node: a pooler is between
 -- One row: outcome ('ok', 'conflict' or 'stale_fence'), then the columns of role_state() after the act.
@@ -16,17 +16,12 @@ RETURNS TABLE (outcome text, epoch bigint, node_id bigint, node text, since bigi
 LANGUAGE plpgsql SET lock_timeout = '500ms' AS $$
 #variable_conflict use_column
 DECLARE
-    own_pid constant integer := CASE WHEN is_pooled OR act NOT IN ('take', 'renew') THEN NULL ELSE pg_backend_pid() END;
+    own_pid constant integer := CASE WHEN is_pooled OR act <> 'take' THEN NULL ELSE pg_backend_pid() END;
     own_start constant timestamptz := (SELECT a.backend_start FROM pg_stat_get_activity(own_pid) a WHERE own_pid IS NOT NULL);
 BEGIN
     outcome := 'ok';
     IF act = 'take' THEN
         outcome := :schema.take_role(caller, lease, gone_node, reason, own_pid, own_start);
-    ELSIF act = 'renew' THEN
-        UPDATE :schema.scheduler s
-        SET expires_at = :schema.store_time() + lease, backend_pid = own_pid, backend_start = own_start
-        WHERE s.partition = 0 AND s.epoch = own_epoch AND s.node_id = caller;
-        outcome := CASE WHEN FOUND THEN 'ok' ELSE 'stale_fence' END;
     ELSIF act = 'leave' THEN
         UPDATE :schema.scheduler s
         SET node_id = 0, since = :schema.store_time(), backend_pid = NULL, backend_start = NULL

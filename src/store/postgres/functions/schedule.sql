@@ -1,5 +1,6 @@
 -- One round of the scheduler in one statement: reads news, assigns, reads heads (store_schedule() in store.h).
 --   own_node, own_epoch   who schedules; with another epoch in the row nothing is written
+--   lease                 > 0: the lease of the role is renewed for this long
 --   since, line           what the last round returned as 'seen' and 'timeline'; NULL since = load all facts
 --   until, from_xid, from_seq  what the last round returned as 'more', else NULL, '0', 0
 --   ids, nodes, handed, skip_locked  the assignments in the order of their start, see assign_items()
@@ -27,9 +28,9 @@
 -- News is read before the assignment. An act in it prevents the assignment; so does any act since the last 'seen' while news is left.
 -- The last statement looks for acts that were committed since. If there is one, the transaction is undone (SQLSTATE WR013), and the
 -- caller repeats the round without assignments.
--- Locks: with something to write, the row of scheduler FOR SHARE; then those of assign_items(). Caller: postgres_schedule().
-CREATE OR REPLACE FUNCTION :schema.schedule(own_node bigint, own_epoch bigint, since text, line text, until text, from_xid text,
-                                            from_seq bigint, ids uuid[], nodes bigint[], handed boolean[], skip_locked boolean,
+-- Locks: with something to write, the row of scheduler FOR SHARE; to renew the lease, FOR NO KEY UPDATE; then those of assign_items(). Caller: postgres_schedule().
+CREATE OR REPLACE FUNCTION :schema.schedule(own_node bigint, own_epoch bigint, lease bigint, since text, line text, until text,
+                                            from_xid text, from_seq bigint, ids uuid[], nodes bigint[], handed boolean[], skip_locked boolean,
                                             lanes bigint[], ranks bigint[], after uuid[], mosts integer[], needs integer,
                                             orphans bigint[], limits integer[])
 RETURNS TABLE (tag text, place integer, n1 bigint, n2 bigint, n3 bigint, n4 bigint, n5 bigint, n6 bigint, n7 bigint, n8 bigint,
@@ -50,7 +51,8 @@ DECLARE
     entries :schema.news[];
     has_more boolean;
 BEGIN
-    IF NOT :schema.has_epoch(own_node, own_epoch, assigns OR cardinality(orphans) > 0 OR next_due <= now_us)
+    IF NOT (CASE WHEN lease > 0 THEN :schema.renew_role(own_node, own_epoch, lease)
+                 ELSE :schema.has_epoch(own_node, own_epoch, assigns OR cardinality(orphans) > 0 OR next_due <= now_us) END)
        OR line <> :schema.timeline() THEN
         tag := 'void';
         RETURN NEXT;

@@ -5,11 +5,12 @@
 SELECT r.outcome, r.epoch, r.node_id, r.node, r.since, r.expires_at, r.now_us, r.is_free, r.takeovers_hour
 FROM :schema.role($1, $2, $3, $4, $5, $6, $7) r;
 
--- $1 node, $2 epoch, $3 snapshot, $4 timeline, $5 snapshot, $6 transaction and $7 entry of news that is left, $8 items, $9 their nodes,
--- $10 handed over, $11 skip locked rows, $12 lanes to read, $13 from rank, $14 and item, $15 how many, $16 needs, $17 orphans, $18 limits
+-- $1 node, $2 epoch, $3 lease, $4 snapshot, $5 timeline, $6 snapshot, $7 transaction and $8 entry of news that is left, $9 items, $10 their
+-- nodes, $11 handed over, $12 skip locked rows, $13 lanes to read, $14 from rank, $15 and item, $16 how many, $17 needs, $18 orphans,
+-- $19 limits
 -- name: schedule
 SELECT r.tag, r.place, r.n1, r.n2, r.n3, r.n4, r.n5, r.n6, r.n7, r.n8, r.n9, r.flag, r.id, r.name, r.data
-FROM :schema.schedule($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18) r;
+FROM :schema.schedule($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19) r;
 
 -- $1 node, $2 epoch, $3 from snapshot, $4 to snapshot, $5 from transaction, $6 and entry, $7 limit, $8 lanes, $9 their passes
 -- name: publish_books

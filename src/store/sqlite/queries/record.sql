@@ -76,3 +76,9 @@ WHERE workflow_node_executions.finished_at IS NULL;
 -- name: insert_event
 INSERT INTO workflow_execution_events (execution_id, seq, at, event, node_id, fence, actor, reason, detail)
 VALUES (?1, (SELECT coalesce(max(seq), 0) + 1 FROM workflow_execution_events WHERE execution_id = ?1), ?2, ?3, ?4, ?5, ?6, ?7, ?8);
+
+-- The columns of the virtual table given (given.c).
+-- name: declare_given
+CREATE TABLE given (at INTEGER, id TEXT, fence INTEGER, number INTEGER, status TEXT, dispatched INTEGER, refused INTEGER,
+                    error_code TEXT, error TEXT, step TEXT, step_status TEXT, step_attempt INTEGER, step_failures INTEGER,
+                    step_exit_code INTEGER, step_output BLOB, step_variables BLOB, step_error_code TEXT, step_error TEXT);

@@ -1,0 +1,17 @@
+-- Renews the lease of the role for this node and epoch; false: another epoch has it, and nothing is written. The answer holds until the
+-- end of the transaction, as that of has_epoch() with locks. The session is noted anew, because a load may run on another one than the
+-- take; behind a pooler none was noted, and none is.
+-- Locks: the row of scheduler. Caller: schedule().
+CREATE OR REPLACE FUNCTION :schema.renew_role(own_node bigint, own_epoch bigint, lease bigint) RETURNS boolean
+LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE :schema.scheduler s
+    SET expires_at = :schema.store_time() + lease,
+        backend_pid = CASE WHEN s.backend_pid IS NULL THEN NULL ELSE pg_backend_pid() END,
+        backend_start = CASE WHEN s.backend_pid = pg_backend_pid() THEN s.backend_start
+                             WHEN s.backend_pid IS NOT NULL THEN (SELECT a.backend_start FROM pg_stat_get_activity(pg_backend_pid()) a)
+                        END
+    WHERE s.partition = 0 AND s.epoch = own_epoch AND s.node_id = own_node;
+    RETURN FOUND;
+END
+$$;
