@@ -9,7 +9,7 @@
 struct asked {
     double statements;
     double heartbeats;
-    double roles; /* renewals of the scheduler's lease */
+    double rounds; /* of the scheduler; they renew its lease */
 };
 
 /* In the server's log from `offset` on; *offset moves to its end. */
@@ -24,7 +24,7 @@ static struct asked count_asked(const struct postgres_server *server, long *offs
     while (fgets(line, sizeof line, log) != NULL) {
         asked.statements += strstr(line, "LOG:  execute ") != NULL || strstr(line, "LOG:  statement: ") != NULL;
         asked.heartbeats += strstr(line, "LOG:  execute beat_node") != NULL;
-        asked.roles += strstr(line, "LOG:  execute role") != NULL;
+        asked.rounds += strstr(line, "LOG:  execute schedule") != NULL;
     }
     *offset = ftell(log);
     BENCH_CHECK(*offset >= 0 && fclose(log) == 0);
@@ -45,7 +45,7 @@ static void measure(struct bench *bench, struct postgres_server *server)
     postgres_scene_run(&scene, "ALTER DATABASE idle SET log_statement = 'all'"); /* of connections from now on */
     postgres_nodes_make(&scene, NULL, &node, 1);
     postgres_nodes_go(&node, 1);
-    for (double end = bench_now() + 60; count_asked(server, &offset).roles == 0;) { /* until it schedules */
+    for (double end = bench_now() + 60; count_asked(server, &offset).rounds == 0;) { /* until it schedules */
         BENCH_CHECK(bench_now() < end);
         bench_pause(1);
     }
@@ -60,9 +60,9 @@ static void measure(struct bench *bench, struct postgres_server *server)
     bench_report(bench, "pg idle node: statements a minute", asked.statements / seconds * 60, "statements", 0,
                  VALUE_AT_MOST, 60);
     bench_note(bench, "pg idle node: of these heartbeats", asked.heartbeats / seconds * 60, "statements");
-    bench_note(bench, "pg idle node: of these renewals of the role", asked.roles / seconds * 60, "statements");
+    bench_note(bench, "pg idle node: of these rounds of the scheduler", asked.rounds / seconds * 60, "statements");
     /* One of either kind may fall between the two readings. */
-    bench_report(bench, "pg idle node: other writes", fmax(0, (double)writes - asked.heartbeats - asked.roles - 2),
+    bench_report(bench, "pg idle node: other writes", fmax(0, (double)writes - asked.heartbeats - asked.rounds - 2),
                  "writes", 0, VALUE_AT_MOST, 0);
 }
 

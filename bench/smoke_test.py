@@ -81,7 +81,7 @@ FIGURES = {
           for kind in ("p50", "p99", "enqueue ten", "claim ten", "record ten", "publish ten", "rate"))],
     "postgres-idle": [
         "pg idle node: statements a minute", "pg idle node: of these heartbeats",
-        "pg idle node: of these renewals of the role", "pg idle node: other writes"],
+        "pg idle node: of these rounds of the scheduler", "pg idle node: other writes"],
     "postgres-memory": [
         *("pg weir serve, %s: %s" % (size, kind) for size in ("1M of 1,000", "10M of 100k")
           for kind in ("RSS while it works", "of it its own", "most RSS"))],

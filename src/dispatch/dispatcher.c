@@ -67,11 +67,13 @@ void dispatcher_await_room(struct node *node, int64_t now_us, int64_t *ret_next_
     pthread_mutex_unlock(&node->lock);
 }
 
-/* The base under all wake-ups, at a random distance (nFlow), so that nodes do not poll in step. */
+/* The base under all wake-ups, at a random distance (nFlow), so that nodes do not poll in step. Each step of the scheduler
+ * is a poll, and the next one counts from it. */
 static int64_t next_poll(struct node *node, int64_t now_us)
 {
     int64_t interval_us = node->tuning.poll_interval_us;
-    if (now_us >= node->next_poll_boot_us || node->next_poll_boot_us > time_add(now_us, interval_us)) {
+    if (node->scheduling.epoch != 0 || now_us >= node->next_poll_boot_us ||
+        node->next_poll_boot_us > time_add(now_us, interval_us)) {
         pthread_mutex_lock(&node->lock);
         int64_t half_us = interval_us / 2;
         node->next_poll_boot_us = time_add(now_us, half_us + (int64_t)random_below(&node->random, (uint64_t)half_us + 1));

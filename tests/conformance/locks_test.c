@@ -103,6 +103,33 @@ static void an_extension_counts_from_now(void **state)
     scene_ok(scene, take(scene, "b"));
 }
 
+static void the_lock_of_a_dead_node_is_freed_when_it_is_found_dead(void **state)
+{
+    struct scene *scene = *state;
+    struct recover_options options = {.node_id = scene->node, .group = "default", .handovers_max = 5, .limit = 100};
+    struct recover_result result;
+    struct lock_request other = lock_of("a program of another kind");
+    char holder[96];
+    int64_t dead = scene_add_node(scene, "gone", "default");
+    other.name = "its own";
+    other.at_most_us = 10 * SCENE_LEASE_US;
+    (void)snprintf(holder, sizeof holder, "gone:%d:%lld:0123456789abcdef", 4711, (long long)dead);
+    scene_pass(scene, SCENE_LEASE_US / 2);
+    struct node_beat beat = {.engine_reachable = true};
+    scene_ok(scene, store_node_beat(scene->store, scene->node, &beat, &scene->error));
+    scene_ok(scene, take(scene, holder));
+    scene_ok(scene, store_lock(scene->store, &other, &scene->error));
+    scene_ok(scene, store_recover(scene->store, &options, &result, &scene->error));
+    assert_int_equal(take(scene, "next"), WEIR_CONFLICT); /* it lives */
+    scene_pass(scene, SCENE_LEASE_US / 2 + 1);
+    scene_ok(scene, store_recover(scene->store, &options, &result, &scene->error));
+    assert_int_equal(result.nodes, 1);
+    scene_ok(scene, take(scene, "next"));
+    other.holder = "next";
+    assert_int_equal(store_lock(scene->store, &other, &scene->error), WEIR_CONFLICT);
+    assert_int_equal(extend(scene, holder), WEIR_CONFLICT);
+}
+
 static void locks_of_other_names_do_not_meet(void **state)
 {
     struct scene *scene = *state;
@@ -179,6 +206,7 @@ int main(void)
         SCENE_TEST(a_late_unlock_never_frees_the_successors_lock),
         SCENE_TEST(an_unlock_after_the_end_is_a_conflict),
         SCENE_TEST(an_extension_counts_from_now),
+        SCENE_TEST(the_lock_of_a_dead_node_is_freed_when_it_is_found_dead),
         SCENE_TEST(locks_of_other_names_do_not_meet),
         SCENE_TEST(the_row_is_never_deleted),
         SCENE_TEST(an_unlock_of_what_was_never_locked_is_a_conflict),

@@ -38,13 +38,14 @@ void story_note(struct model_item *item, const char *event, int64_t node_id, int
     story->events[story->count++] = (struct noted){.event = event, .node_id = node_id, .fence = fence};
 }
 
-/* The engine's end may tell the start as well, when that was not on record. */
+/* The set with the end may tell the start as well: by the end itself or by a record before it. */
 static bool tells_start(const struct simulation *simulation, const struct model_item *item)
 {
     bool is = false;
     for (size_t i = 0; i < simulation->record_count && strcmp(simulation->verb, "record") == 0; i++) {
         const struct record *record = &simulation->records[i];
-        is = is || (record->dispatched_first && record->fence == item->fence && strcmp(record->id, item->id) == 0);
+        is = is || ((record->dispatched_first || record->kind == RECORD_DISPATCHED) && record->fence == item->fence &&
+                    strcmp(record->id, item->id) == 0);
     }
     return is && item->state == ITEM_CLAIMED;
 }

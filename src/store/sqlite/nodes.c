@@ -369,6 +369,9 @@ static enum weir_status mark_dead(struct write *write, const struct recover_opti
     if (result->nodes > 0) {
         news_act(&write->news);
     }
+    if (status == WEIR_OK && result->nodes > 0) {
+        status = connection_run(write->connection, error, NULL, QUERY_FREE_LOCKS_OF_DEAD, "i", write->now_us);
+    }
     return status;
 }
 

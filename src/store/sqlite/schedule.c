@@ -355,11 +355,14 @@ static bool needs_due(const struct round *round)
     return round->call->load || (round->call->needs & NEED_DUE) != 0;
 }
 
-/* The epoch was checked by this transaction. */
 static enum weir_status renew(struct round *round, struct weir_error *error)
 {
+    const struct schedule_call *call = round->call;
+    int64_t changes = 0;
+    enum weir_status status = connection_run(round->connection, error, &changes, QUERY_RENEW_ROLE, "iii", call->node_id,
+                                             call->epoch, round->now_us + call->lease_us);
     round->changed = true;
-    return connection_run(round->connection, error, NULL, QUERY_RENEW_ROLE, "i", round->now_us + round->call->lease_us);
+    return status == WEIR_OK && changes == 0 ? error_set(error, WEIR_STALE_FENCE, "this node has left the role") : status;
 }
 
 static enum weir_status write_all(struct round *round, struct weir_error *error)

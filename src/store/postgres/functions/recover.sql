@@ -1,5 +1,5 @@
 -- Declares nodes dead whose lease is over, and those of `gone`, whose processes were found to be gone; hands over what dead and stopped
--- nodes still hold, at most `most` items. A node is recovered when nothing of it is left.
+-- nodes still hold, at most `most` items. The locks of a dead node are freed. A node is recovered when nothing of it is left.
 --   group_name                NULL = all groups
 --   stale_ids, stale_fences   claims that the safety net found (stale_claims in queries/nodes.sql)
 --   more                      call again
@@ -26,6 +26,9 @@ BEGIN
     UPDATE :schema.nodes n SET dead_at = now_us WHERE n.id = ANY (dead);
     INSERT INTO :schema.news (at, kind, node_id, workspaces) SELECT now_us, 7, d, '{}' FROM unnest(dead) d;
     nodes := cardinality(dead);
+    IF nodes > 0 THEN
+        PERFORM :schema.free_locks_of(dead);
+    END IF;
     left_by := ARRAY(SELECT n.id FROM :schema.nodes n
                      WHERE n.recovered_at IS NULL AND (n.dead_at IS NOT NULL OR n.stopped_at IS NOT NULL)
                        AND (group_name IS NULL OR n.executor_group = group_name)

@@ -109,6 +109,12 @@ UPDATE shedlock SET lock_until = ?2 WHERE name = ?1 AND lock_until > ?2;
 -- name: lock_is_held
 SELECT 1 FROM shedlock WHERE name = ?1 AND lock_until > ?2 AND locked_by <> ?3;
 
+-- The locks of nodes that are found dead now; a node names itself in the holder (lock_request in store.h). ?1 now
+-- name: free_locks_of_dead
+UPDATE shedlock SET lock_until = ?1
+WHERE lock_until > ?1 AND EXISTS (SELECT 1 FROM nodes n WHERE n.recovered_at IS NULL AND n.dead_at IS NOT NULL
+                                  AND shedlock.locked_by LIKE '%:' || n.id || ':________________');
+
 -- Is there anything that recover would change? ?1 now, ?2 group, ?3 claims older than this are stale.
 -- name: needs_recovery
 SELECT EXISTS (SELECT 1 FROM nodes WHERE recovered_at IS NULL AND (?2 IS NULL OR executor_group = ?2)

@@ -122,7 +122,7 @@ INSERT INTO scheduler_takeovers (epoch, at, node_id, why) SELECT epoch, ?1, node
 DELETE FROM scheduler_takeovers WHERE epoch <= (SELECT epoch - 100 FROM scheduler WHERE partition = 0);
 
 -- name: renew_role
-UPDATE scheduler SET expires_at = ?1 WHERE partition = 0;
+UPDATE scheduler SET expires_at = ?3 WHERE partition = 0 AND node_id = ?1 AND epoch = ?2;
 
 -- name: leave_role
 UPDATE scheduler SET node_id = 0, since = ?3, expires_at = ?3, why = 'left' WHERE partition = 0 AND node_id = ?1 AND epoch = ?2;
