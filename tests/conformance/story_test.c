@@ -243,6 +243,30 @@ static void an_end_that_overtakes_its_start_is_told_as_dispatched_by_its_own_nod
                  "61 complete node-2 f3 |\n");
 }
 
+static void an_end_that_comes_twice_in_a_set_is_told_once(void **state)
+{
+    struct scene *scene = *state;
+    struct record_summary summary;
+    const char *id = scene_enqueue(scene, "free-co");
+    (void)claim_as(scene, scene->node);
+    int64_t other = let_nodes_die(scene, "node-2");
+    struct claimed_item second = claim_as(scene, other);
+    struct record ends[2] = {scene_record_of(RECORD_COMPLETED, &second), scene_record_of(RECORD_COMPLETED, &second)};
+    for (size_t i = 0; i < 2; i++) {
+        ends[i].dispatched_first = true;
+        ends[i].taken_over = true;
+    }
+    scene_ok(scene, store_record(scene->store, other, ends, 2, &summary, &scene->error));
+    assert_int_equal(ends[0].status, WEIR_OK);
+    assert_story(scene, id,
+                 "0 enqueue - f0 |\n"
+                 "0 claim node-1 f1 |\n"
+                 "60 hand_over node-1 f2 its node is gone|\n"
+                 "60 claim node-2 f3 |\n"
+                 "60 dispatch node-2 f3 |\n"
+                 "60 complete node-2 f3 |\n");
+}
+
 /* The first dispatch stays in the row, for the execution's own timeout; it is not the last node's. */
 static void an_end_without_a_dispatch_of_its_own_tells_none(void **state)
 {
@@ -667,6 +691,7 @@ int main(void)
         SCENE_TEST(every_claim_is_told_with_its_node_and_times),
         SCENE_TEST(what_is_recorded_in_one_set_is_told_as_well),
         SCENE_TEST(an_end_that_overtakes_its_start_is_told_as_dispatched_by_its_own_node),
+        SCENE_TEST(an_end_that_comes_twice_in_a_set_is_told_once),
         SCENE_TEST(an_end_without_a_dispatch_of_its_own_tells_none),
         SCENE_TEST(a_node_that_stops_is_told_of_with_its_claim),
         SCENE_TEST(poison_names_every_node_that_died),

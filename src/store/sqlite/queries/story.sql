@@ -15,13 +15,15 @@ FROM workflow_execution_queue q, (SELECT coalesce(max(seq), 0) AS seq FROM workf
 WHERE q.id = ?1 AND q.fence = ?2 AND q.status = 'DISPATCHED' AND q.node_id <> 0 AND q.dispatched_at IS NOT NULL
   AND NOT EXISTS (SELECT 1 FROM workflow_execution_events t WHERE t.execution_id = ?1 AND t.event = 'dispatch' AND t.fence = ?2);
 
--- A dispatch that the row's stamp, which keeps the first one, cannot tell. ?1 id, ?2 fence, ?3 now
+-- A dispatch that the row's stamp, which keeps the first one, cannot tell; once, though a set may bring an end twice. ?1 id, ?2 fence,
+-- ?3 now
 -- name: tell_dispatch
 INSERT INTO workflow_execution_events (execution_id, seq, at, event, node_id, fence)
 SELECT q.id, (SELECT coalesce(max(seq), 0) + 1 FROM workflow_execution_events WHERE execution_id = ?1), ?3, 'dispatch', q.node_id,
        q.fence
 FROM workflow_execution_queue q
-WHERE q.id = ?1 AND q.fence = ?2 AND q.status = 'CLAIMED' AND q.interruptions > 0 AND q.node_id <> 0;
+WHERE q.id = ?1 AND q.fence = ?2 AND q.status = 'CLAIMED' AND q.interruptions > 0 AND q.node_id <> 0
+  AND NOT EXISTS (SELECT 1 FROM workflow_execution_events t WHERE t.execution_id = ?1 AND t.event = 'dispatch' AND t.fence = ?2);
 
 -- An attempt that is on record as running while a later one is reported: it ended with the hold of its node. ?1 id, ?2 step,
 -- ?3 the later attempt, ?4 now
