@@ -529,7 +529,7 @@ WEIR_MUST_CHECK enum weir_status store_publish(struct store *store, const char *
 
 struct lock_request {
     const char *name;
-    /* Unique per acquisition. A node's is `name:process:node id:16 hex digits`, so that recovery frees what the dead held. */
+    /* Unique per acquisition. A node's is `name:process:node id:16 hex digits`: recovery frees what the dead held. */
     const char *holder;
     int64_t at_most_us;
     int64_t at_least_us;

@@ -563,8 +563,8 @@ def _statements(server, offset):
 
 
 def an_idle_scheduler_asks_little_and_writes_only_heartbeats_and_its_lease(weir):
-    """Its rounds, which renew the role's lease, do not depend on the heartbeat: at defaults both come 30 times a minute. Here it
-    beats twice as often, and polls as well."""
+    """Its rounds, which renew the role's lease, do not depend on the heartbeat: at defaults both come 30 times a minute.
+    Here it beats twice as often."""
     server = _server()
     name = _use(weir)
     weir.make_store()

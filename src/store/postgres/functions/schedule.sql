@@ -28,11 +28,12 @@
 -- News is read before the assignment. An act in it prevents the assignment; so does any act since the last 'seen' while news is left.
 -- The last statement looks for acts that were committed since. If there is one, the transaction is undone (SQLSTATE WR013), and the
 -- caller repeats the round without assignments.
--- Locks: with something to write, the row of scheduler FOR SHARE; to renew the lease, FOR NO KEY UPDATE; then those of assign_items(). Caller: postgres_schedule().
+-- Locks: with something to write, the row of scheduler FOR SHARE; to renew the lease, FOR NO KEY UPDATE; then those of assign_items().
+-- Caller: postgres_schedule().
 CREATE OR REPLACE FUNCTION :schema.schedule(own_node bigint, own_epoch bigint, lease bigint, since text, line text, until text,
-                                            from_xid text, from_seq bigint, ids uuid[], nodes bigint[], handed boolean[], skip_locked boolean,
-                                            lanes bigint[], ranks bigint[], after uuid[], mosts integer[], needs integer,
-                                            orphans bigint[], limits integer[])
+                                            from_xid text, from_seq bigint, ids uuid[], nodes bigint[], handed boolean[],
+                                            skip_locked boolean, lanes bigint[], ranks bigint[], after uuid[], mosts integer[],
+                                            needs integer, orphans bigint[], limits integer[])
 RETURNS TABLE (tag text, place integer, n1 bigint, n2 bigint, n3 bigint, n4 bigint, n5 bigint, n6 bigint, n7 bigint, n8 bigint,
                n9 bigint, flag boolean, id uuid, name text, data bytea)
 LANGUAGE plpgsql
