@@ -68,13 +68,18 @@ static void forget(struct node *node)
     }
 }
 
-void scheduling_lose(struct node *node, const char *reason)
+static void end_role(struct node *node, enum event_type type, const char *reason)
 {
-    struct event event = {.type = EVENT_SCHEDULER_LOST, .node = node->name, .reason = reason};
+    struct event event = {.type = type, .node = node->name, .reason = reason};
     if (node->scheduling.epoch != 0) {
         forget(node);
         event_emit(node->events, &event);
     }
+}
+
+void scheduling_lose(struct node *node, const char *reason)
+{
+    end_role(node, EVENT_SCHEDULER_LOST, reason);
 }
 
 void scheduling_leave(struct node *node)
@@ -85,7 +90,7 @@ void scheduling_leave(struct node *node)
     if (node->scheduling.epoch != 0) {
         enum weir_status status = store_role(node->stores[LOOP_DISPATCH], &request, &state, &error);
         (void)status; /* if it fails, the lease runs out by itself */
-        scheduling_lose(node, "leave");
+        end_role(node, EVENT_SCHEDULER_LEFT, "it stops");
     }
 }
 

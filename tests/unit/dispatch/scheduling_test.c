@@ -139,6 +139,8 @@ static void a_stop_hands_the_role_over_at_once(void **state)
     pass_both(bench, &second, SECOND);
     node_begin_stop(bench->node, NODE_STOP_GRACEFUL);
     pass_both(bench, &second, 2 * SECOND);
+    assert_int_equal(bench->counts[EVENT_SCHEDULER_LEFT], 1);
+    assert_int_equal(bench->counts[EVENT_SCHEDULER_LOST], 0);
     assert_false(node_is_stopped(bench->node)); /* it awaits what runs */
     assert_true(schedules(second.node));
     enqueue_at(bench, "many", "plain", 0, id);
