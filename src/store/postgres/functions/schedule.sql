@@ -27,8 +27,9 @@
 --
 -- News is read before the assignment. An act in it prevents the assignment; so does any act since the last 'seen' while news is left.
 -- The last statement looks for acts that were committed since. If there is one, the transaction is undone (SQLSTATE WR013), and the
--- caller repeats the round without assignments.
--- Locks: with something to write, the row of scheduler FOR SHARE; to renew the lease, FOR NO KEY UPDATE; then those of assign_items().
+-- caller repeats the round without assignments. An act that comes later awaits the end of this transaction (await_rounds()).
+-- Locks: with something to write, the row of scheduler FOR SHARE; to renew the lease, FOR NO KEY UPDATE; then those of assign_items();
+-- last, as in every act, the advisory lock of acts, shared.
 -- Caller: postgres_schedule().
 CREATE OR REPLACE FUNCTION :schema.schedule(own_node bigint, own_epoch bigint, lease bigint, since text, line text, until text,
                                             from_xid text, from_seq bigint, ids uuid[], nodes bigint[], handed boolean[],
@@ -108,8 +109,11 @@ BEGIN
                             NULL::bigint, NULL::bigint, h.is_paused, h.id, NULL::text, NULL::bytea
                      FROM :schema.schedule_heads(lanes, ranks, after, mosts) h;
     END IF;
-    IF assigns AND NOT has_act AND :schema.has_acts_since(news_seen) THEN
-        RAISE EXCEPTION 'an act was committed during the round' USING ERRCODE = 'WR013';
+    IF assigns AND NOT has_act THEN
+        PERFORM pg_advisory_xact_lock_shared(hashtextextended('weir acts ' || :'schema', 0));
+        IF :schema.has_acts_since(news_seen) THEN
+            RAISE EXCEPTION 'an act was committed during the round' USING ERRCODE = 'WR013';
+        END IF;
     END IF;
     tag := 'round';
     n1 := now_us;

@@ -107,6 +107,36 @@ static void an_assignment_to_a_node_that_is_declared_dead_meanwhile_takes_nothin
 
 /* --- operators --- */
 
+static void a_pause_awaits_the_round_that_assigns(void **state)
+{
+    struct scene *scene = *state;
+    const char *id = enqueue_for(scene, "acme", NULL);
+    long long node = (long long)scene->node;
+    long long epoch = take_epoch(scene);
+    (void)run(scene->a, "BEGIN");
+    assert_string_equal(run(scene->a, ASSIGN_SQL, node, epoch, id, node), "1"); /* it has looked for acts */
+    run_into(scene->b, "SELECT weir.pause_workspace('acme')");
+    assert_string_equal(run(scene->a, "SELECT paused FROM weir.workspaces WHERE name = 'acme'"), "f");
+    (void)run(scene->a, "COMMIT");
+    (void)answer(scene->b);
+    assert_string_equal(run(scene->a, "SELECT paused FROM weir.workspaces WHERE name = 'acme'"), "t");
+}
+
+static void a_prepared_pause_and_the_rounds_do_not_wait_for_each_other(void **state)
+{
+    struct scene *scene = *state;
+    const char *id = enqueue_for(scene, "beta", NULL);
+    long long node = (long long)scene->node;
+    long long epoch = take_epoch(scene);
+    (void)run(scene->a, "BEGIN");
+    (void)run(scene->a, "SET LOCAL weir.notify = 'off'");
+    (void)run(scene->a, "SELECT weir.pause_workspace('acme')");
+    (void)run(scene->a, "PREPARE TRANSACTION 'pause'");
+    assert_string_equal(run(scene->b, ASSIGN_SQL, node, epoch, id, node), "1");
+    (void)run(scene->a, "COMMIT PREPARED 'pause'");
+}
+
+
 static void a_cancel_under_way_keeps_its_item_from_assignments(void **state)
 {
     struct scene *scene = *state;
@@ -146,6 +176,8 @@ int main(void)
         SCENE_TEST(a_step_under_way_is_on_record_before_the_handover),
         SCENE_TEST(a_node_is_not_declared_dead_during_an_assignment_to_it),
         SCENE_TEST(an_assignment_to_a_node_that_is_declared_dead_meanwhile_takes_nothing),
+        SCENE_TEST(a_pause_awaits_the_round_that_assigns),
+        SCENE_TEST(a_prepared_pause_and_the_rounds_do_not_wait_for_each_other),
         SCENE_TEST(a_cancel_under_way_keeps_its_item_from_assignments),
         SCENE_TEST(a_put_back_between_look_and_lock_is_still_cancelled),
     };

@@ -1,0 +1,25 @@
+-- An act takes room away (a pause, a smaller plan, a node that stops): news of kind 7. At its commit it waits for the round that assigns
+-- at this moment, and the next round waits for the commit and reads the act. So nothing is assigned once the commit has returned.
+-- A transaction that is prepared (two-phase commit) does not wait: until it is resolved no round would go on.
+-- Locks: the advisory lock of acts, to the end of the commit; schedule() holds it shared. Trigger of news, at the commit.
+CREATE OR REPLACE FUNCTION :schema.await_rounds() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF current_query() !~* 'prepare\s+transaction' THEN
+        PERFORM pg_advisory_xact_lock(hashtextextended('weir acts ' || :'schema', 0));
+    END IF;
+    RETURN NULL;
+END
+$$;
+
+DO $$
+BEGIN
+    IF NOT EXISTS (SELECT 1 FROM pg_catalog.pg_trigger t
+                   JOIN pg_catalog.pg_class c ON c.oid = t.tgrelid
+                   JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+                   WHERE n.nspname = :'schema' AND c.relname = 'news' AND t.tgname = 'act_awaits_rounds') THEN
+        CREATE CONSTRAINT TRIGGER act_awaits_rounds AFTER INSERT ON :schema.news DEFERRABLE INITIALLY DEFERRED
+            FOR EACH ROW WHEN (NEW.kind = 7) EXECUTE FUNCTION :schema.await_rounds();
+    END IF;
+END
+$$;
