@@ -160,8 +160,9 @@ static const struct command commands[] = {
 {
     .name = "show", .section = "Executions", .run = verb_show,
     .summary = "Show one execution: params, steps and what happened to it",
-    .example = "weir show 0198c2f1-7a3b-7c01\n",
+    .example = "weir show 0198c2f1-7a3b-7c01\nweir show 0198c2f1-7a3b-7c01 --all-events\n",
     .arguments = ARGUMENT_ID,
+    .flags = {{.name = "all-events", .help = "not only the last 100 events"}},
 },
 {
     .name = "why", .section = "Executions", .run = verb_why,

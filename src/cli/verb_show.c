@@ -119,7 +119,26 @@ static void print_steps(struct output *output, const json_t *steps, const json_t
     table_close(&table);
 }
 
-static void print_events(struct output *output, const json_t *events)
+/* Instead of the last events all of them, by pages. */
+static bool add_event(void *events, const json_t *event)
+{
+    return json_array_append_new(events, json_deep_copy(event)) == 0;
+}
+
+static enum weir_status read_all_events(struct store *store, json_t *execution, struct weir_error *error)
+{
+    struct list_options options = {.kind = LIST_EVENTS,
+                                   .filter = {.id = json_string_value(json_object_get(execution, "id"))},
+                                   .limit = LIST_LIMIT_MOST};
+    json_t *events = json_array();
+    enum weir_status status = store_list_each(store, &options, add_event, events, error);
+    (void)json_object_set(execution, "events", events);
+    (void)json_object_set_new(execution, "earlier_events", json_integer(0));
+    json_decref(events);
+    return status;
+}
+
+static void print_events(struct output *output, const json_t *events, json_int_t earlier)
 {
     static const struct column columns[] = {
         {.title = "AT"}, {.title = "EVENT"}, {.title = "NODE", .least = 8}, {.title = "REASON", .least = 12}};
@@ -130,6 +149,9 @@ static void print_events(struct output *output, const json_t *events)
         return;
     }
     output_print(output, "\n");
+    if (earlier > 0) {
+        output_print(output, "%lld earlier events: --all-events shows them\n", (long long)earlier);
+    }
     table_open(&table, output, columns, sizeof columns / sizeof columns[0]);
     json_array_foreach(events, i, event)
     {
@@ -154,6 +176,10 @@ enum weir_status verb_show(struct invocation *invocation, struct weir_error *err
     if (status == WEIR_OK) {
         status = store_show(store, invocation_argument(invocation, 0), &execution, error);
     }
+    if (status == WEIR_OK && json_integer_value(json_object_get(execution, "earlier_events")) > 0 &&
+        invocation_has(invocation, "all-events")) {
+        status = read_all_events(store, execution, error);
+    }
     if (status == WEIR_OK && !output_object(invocation->output, execution)) {
         print_head(invocation->output, execution);
         struct settings settings =
@@ -161,7 +187,8 @@ enum weir_status verb_show(struct invocation *invocation, struct weir_error *err
         print_workflow(invocation->output, &settings, json_object_get(execution, "steps"));
         print_steps(invocation->output, json_object_get(execution, "steps"),
                     json_object_get(execution, "earlier_attempts"));
-        print_events(invocation->output, json_object_get(execution, "events"));
+        print_events(invocation->output, json_object_get(execution, "events"),
+                     json_integer_value(json_object_get(execution, "earlier_events")));
     }
     json_decref(execution);
     store_close(store);

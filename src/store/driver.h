@@ -90,6 +90,9 @@ WEIR_MUST_CHECK enum weir_status store_tell_progress(const struct store *store, 
                                                      struct weir_error *error);
 void store_tell_migrated(const struct store *store, int64_t done, int64_t total);
 
+/* Where a page of events goes on: how many of them come before it. A story only grows at its end. */
+WEIR_MUST_CHECK enum weir_status events_offset(const char *cursor, int64_t *ret_offset, struct weir_error *error);
+
 /* No params and {} are the same, and nothing is kept of them. */
 bool enqueue_has_no_params(const struct enqueue_request *request);
 

@@ -1,4 +1,7 @@
 /* What a request to enqueue must be, and what is kept of a definition, whatever the store. */
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -10,6 +13,20 @@
 bool enqueue_has_no_params(const struct enqueue_request *request)
 {
     return request->params == NULL || (request->params_length == 2 && memcmp(request->params, "{}", 2) == 0);
+}
+
+enum weir_status events_offset(const char *cursor, int64_t *ret_offset, struct weir_error *error)
+{
+    char *end = NULL;
+    errno = 0;
+    long long offset = cursor == NULL || cursor[0] == '\0' ? 0 : strtoll(cursor, &end, 10);
+    if (errno != 0 || offset < 0 || (end != NULL && (*end != '\0' || !isdigit((unsigned char)cursor[0])))) {
+        error_set(error, WEIR_INVALID_ARGUMENT, "\"%.64s\" is not a cursor", cursor);
+        error_hint(error, "a cursor is the next_cursor of the page before");
+        return WEIR_INVALID_ARGUMENT;
+    }
+    *ret_offset = offset;
+    return WEIR_OK;
 }
 
 static enum weir_status check_params(const struct enqueue_request *request, struct weir_error *error)

@@ -576,8 +576,10 @@ WEIR_MUST_CHECK enum weir_status store_list(struct store *store, const struct li
 WEIR_MUST_CHECK enum weir_status store_list_each(struct store *store, const struct list_options *options,
                                                  bool (*visit)(void *context, const json_t *row), void *context,
                                                  struct weir_error *error);
-/* One execution with params, steps (their outputs as JSON values), earlier_attempts (runs of a step before its last one)
- * and events. `id` may be its first characters (6 or more) when they are unique. */
+/* One execution with params, steps (their outputs as JSON values), earlier_attempts (runs of a step before its last one),
+ * its last SHOW_EVENTS_MOST events, and "earlier_events", how many come before them; LIST_EVENTS reads those by pages.
+ * `id` may be its first characters (6 or more) when they are unique. */
+enum { SHOW_EVENTS_MOST = 100 };
 WEIR_MUST_CHECK enum weir_status store_show(struct store *store, const char *id, json_t **ret_execution,
                                             struct weir_error *error);
 /* Why it is not running (or what it does): {"id", "status", "pending_reason", "because", "slots_used", "slots_max",

@@ -293,6 +293,56 @@ static void show_has_params_steps_and_events(void **state)
     json_decref(shown);
 }
 
+/* Page by page, each event once and in order; show has the last ones and says how many come before. */
+static void a_long_story_is_read_by_pages(void **state)
+{
+    enum { RELEASES = 60, PAGE = 7 };
+    struct scene *scene = *state;
+    const char *id = scene_enqueue(scene, "pro-co");
+    for (int i = 0; i < RELEASES; i++) {
+        struct claimed_item item = scene_claim_one(scene);
+        assert_int_equal(scene_record(scene, RECORD_RELEASED, &item), WEIR_OK);
+    }
+    struct list_options all = {.kind = LIST_EVENTS, .filter = {.id = id}, .limit = LIST_LIMIT_MOST};
+    json_t *whole = list(scene, &all);
+    const json_t *events = json_object_get(whole, "items");
+    size_t count = json_array_size(events);
+    assert_true(count > SHOW_EVENTS_MOST);
+    assert_true(json_is_null(json_object_get(whole, "next_cursor")));
+    struct list_options part = {.kind = LIST_EVENTS, .filter = {.id = id}, .limit = PAGE};
+    json_t *page = NULL;
+    size_t read = 0;
+    do {
+        json_t *next = list(scene, &part);
+        json_decref(page);
+        page = next;
+        size_t i;
+        json_t *event;
+        json_array_foreach(json_object_get(page, "items"), i, event)
+        {
+            assert_true(json_equal(event, json_array_get(events, read)));
+            read++;
+        }
+        part.cursor = json_string_value(json_object_get(page, "next_cursor"));
+    } while (part.cursor != NULL);
+    assert_int_equal(read, count);
+    json_decref(page);
+    json_t *shown = NULL;
+    scene_ok(scene, store_show(scene->store, id, &shown, &scene->error));
+    const json_t *last = json_object_get(shown, "events");
+    assert_int_equal(json_array_size(last), SHOW_EVENTS_MOST);
+    assert_int_equal(json_integer_value(json_object_get(shown, "earlier_events")), count - SHOW_EVENTS_MOST);
+    assert_true(json_equal(json_array_get(last, SHOW_EVENTS_MOST - 1), json_array_get(events, count - 1)));
+    json_decref(shown);
+    json_decref(whole);
+    json_t *none = NULL;
+    static const char *const bad[] = {"x", "-1", " 1", "1x", "99999999999999999999"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        part.cursor = bad[i];
+        assert_int_equal(store_list(scene->store, &part, &none, &scene->error), WEIR_INVALID_ARGUMENT);
+    }
+}
+
 static void show_takes_the_beginning_of_an_id(void **state)
 {
     struct scene *scene = *state;
@@ -571,6 +621,7 @@ int main(void)
         SCENE_TEST(a_list_by_name_finds_one),
         SCENE_TEST(a_list_of_workspaces_pages_through_all_of_them),
         SCENE_TEST(show_has_params_steps_and_events),
+        SCENE_TEST(a_long_story_is_read_by_pages),
         SCENE_TEST(show_takes_the_beginning_of_an_id),
         SCENE_TEST(counters_follow_every_move),
         SCENE_TEST(status_counts_what_waits_by_its_reason),

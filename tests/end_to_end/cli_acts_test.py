@@ -75,6 +75,22 @@ def lists_are_whole_whatever_their_length(weir):
     assert len(weir.good('plan', 'list').out.splitlines()) == 1205
 
 
+def a_long_story_shows_its_end_and_on_demand_the_whole(weir):
+    weir.make_store()
+    id = weir.enqueue('-w', 'acme', 'hello')
+    database = weir.database()
+    database.executemany('INSERT INTO workflow_execution_events (execution_id, seq, at, event) VALUES (?, ?, ?, ?)',
+                         [(id, i, 9_000_000_000_000_000 + i, f'told{i}') for i in range(150)])
+    database.commit()
+    shown = weir.good('show', id).out
+    assert '51 earlier events' in shown and 'told149' in shown and 'told49 ' not in shown, shown
+    shown = weir.good('show', id, '--all-events').out
+    assert 'earlier events' not in shown and 'enqueue' in shown and 'told0 ' in shown and 'told149' in shown, shown
+    assert len(weir.good('show', id, '--json').json()['events']) == 100
+    whole = weir.good('show', id, '--all-events', '--json').json()
+    assert len(whole['events']) == 151 and whole['earlier_events'] == 0, whole
+
+
 def acts_on_named_executions_list_them(weir):
     weir.make_store()
     ids = [weir.enqueue(), weir.enqueue()]

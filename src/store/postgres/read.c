@@ -244,15 +244,52 @@ static enum weir_status list_executions(struct link *link, const void *what, jso
 
 /* --- other lists --- */
 
+static enum weir_status read_events(struct link *link, const char *id, int64_t offset, size_t limit, json_t **ret_events,
+                                    bool *ret_more, struct weir_error *error)
+{
+    PGresult *result = NULL;
+    enum weir_status status = link_read(link, error, &result, QUERY_READ_EVENT_ROWS, "uii", id, offset, (int64_t)limit + 1);
+    if (status == WEIR_OK) {
+        status = rows_json(result, ret_events, error);
+    }
+    *ret_more = status == WEIR_OK && json_array_size(*ret_events) > limit;
+    if (*ret_more) {
+        (void)json_array_remove(*ret_events, limit);
+    }
+    return status;
+}
+
+static enum weir_status list_events(struct link *link, const struct list_options *options, const char *id, json_t **ret_page,
+                                    struct weir_error *error)
+{
+    size_t limit = options->limit == 0 ? LIST_LIMIT_DEFAULT : options->limit;
+    int64_t offset = 0;
+    json_t *items = NULL;
+    bool more = false;
+    enum weir_status status = events_offset(options->cursor, &offset, error);
+    if (status == WEIR_OK) {
+        status = read_events(link, id, offset, limit, &items, &more, error);
+    }
+    if (status != WEIR_OK) {
+        return status;
+    }
+    return packed(json_pack("{s:o, s:o, s:I, s:b}", "items", items, "next_cursor",
+                            more ? json_sprintf("%lld", (long long)offset + (long long)limit) : json_null(), "count",
+                            (json_int_t)json_array_size(items), "count_is_exact", (int)(!more && offset == 0)),
+                  ret_page, error);
+}
+
 static enum weir_status list_story(struct link *link, const void *what, json_t **ret_page, struct weir_error *error)
 {
     const struct list_options *options = what;
     char id[UUID_TEXT_MAX];
     json_t *items = NULL;
     enum weir_status status = find_execution(link, options->filter.id, id, error);
+    if (status == WEIR_OK && options->kind == LIST_EVENTS) {
+        return list_events(link, options, id, ret_page, error);
+    }
     if (status == WEIR_OK) {
-        status =
-            rows_of(link, options->kind == LIST_EVENTS ? QUERY_READ_EVENT_ROWS : QUERY_READ_STEP_ROWS, id, &items, error);
+        status = rows_of(link, QUERY_READ_STEP_ROWS, id, &items, error);
     }
     if (status != WEIR_OK) {
         return status;
@@ -384,6 +421,31 @@ static enum weir_status add_part(struct link *link, json_t *execution, const cha
     return status;
 }
 
+/* The last ones; most stories are shorter than that. */
+static enum weir_status add_events(struct link *link, json_t *execution, const char *id, struct weir_error *error)
+{
+    json_t *events = NULL;
+    bool more = false;
+    int64_t earlier = 0;
+    enum weir_status status = read_events(link, id, 0, SHOW_EVENTS_MOST, &events, &more, error);
+    if (status == WEIR_OK && more) {
+        PGresult *result = NULL;
+        json_decref(events);
+        events = NULL;
+        status = link_read(link, error, &result, QUERY_COUNT_EVENT_ROWS, "u", id);
+        earlier = status == WEIR_OK ? result_int(result, 0, 0) - SHOW_EVENTS_MOST : 0;
+        PQclear(result);
+    }
+    if (status == WEIR_OK && events == NULL) {
+        status = read_events(link, id, earlier, SHOW_EVENTS_MOST, &events, &more, error);
+    }
+    if (status == WEIR_OK && (json_object_set_new(execution, "events", events) != 0 ||
+                              json_object_set_new(execution, "earlier_events", json_integer(earlier)) != 0)) {
+        status = error_out_of_memory(error);
+    }
+    return status;
+}
+
 static enum weir_status show_one(struct link *link, const void *what, json_t **ret_execution, struct weir_error *error)
 {
     char id[UUID_TEXT_MAX];
@@ -405,7 +467,7 @@ static enum weir_status show_one(struct link *link, const void *what, json_t **r
         status = add_part(link, execution, "earlier_attempts", QUERY_READ_ATTEMPT_ROWS, id, error);
     }
     if (status == WEIR_OK) {
-        status = add_part(link, execution, "events", QUERY_READ_EVENT_ROWS, id, error);
+        status = add_events(link, execution, id, error);
     }
     if (status != WEIR_OK) {
         json_decref(execution);

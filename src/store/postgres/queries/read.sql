@@ -42,7 +42,10 @@ SELECT e.json FROM (SELECT :schema.execution_json($1) AS json) e WHERE e.json IS
 
 -- name: read_event_rows
 SELECT e.execution_id, :schema.rfc3339(e.at) AS at, e.event, e.node, e.fence, e.actor, e.reason, e.detail, e.attempt
-FROM :schema.execution_events e WHERE e.execution_id = $1;
+FROM :schema.execution_events e WHERE e.execution_id = $1 LIMIT $3 OFFSET $2;
+
+-- name: count_event_rows
+SELECT count(*) FROM :schema.execution_events e WHERE e.execution_id = $1;
 
 -- name: read_step_rows
 SELECT s.step, s.status, s.attempt, s.failures, s.exit_code, s.error_code, s.error, :schema.rfc3339(s.due_at) AS due_at,

@@ -4,7 +4,10 @@
 SELECT * FROM executions WHERE id = ?1;
 
 -- name: read_event_rows
-SELECT * FROM execution_events WHERE execution_id = ?1;
+SELECT * FROM execution_events WHERE execution_id = ?1 LIMIT ?3 OFFSET ?2;
+
+-- name: count_event_rows
+SELECT count(*) FROM execution_events WHERE execution_id = ?1;
 
 -- name: read_step_rows
 SELECT step, status, attempt, failures, exit_code, error_code, error, due_at, started_at, finished_at, node, fence, output, variables
