@@ -100,7 +100,7 @@ static void add_reads(struct text *to, const struct round *round)
 static void write_statement(const struct postgres_claim *claim, const struct round *round, struct text *to)
 {
     *to = (struct text){.max = EXPLAINED_TEXT_MAX};
-    BENCH_CHECK(text_format(to, "SELECT r.* FROM schedule(%lld, %lld, 0, '%s', timeline(), NULL, '0', 0, ",
+    BENCH_CHECK(text_format(to, "SELECT r.* FROM schedule(%lld, %lld, 0, false, '%s', timeline(), NULL, '0', 0, ",
                             (long long)claim->node_id, (long long)claimer_epoch(claim->claimer), round->since) == WEIR_OK);
     add_assignments(to, round);
     add_reads(to, round);

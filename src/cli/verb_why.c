@@ -45,7 +45,9 @@ static void print_scheduler(struct output *output, const json_t *why, int64_t no
     const char *cause = field_text(output, why, "scheduler_why");
     const char *lock_holder = field_text(output, why, "lock_holder");
     const char *lock_until = field_text(output, why, "lock_until");
-    if (reason != NULL && strcmp(reason, "no_scheduler") == 0) {
+    if (reason != NULL && cause != NULL && strcmp(cause, "awaits the lock") == 0) {
+        output_print(output, "  scheduler        %s has dispatch.exclusive and awaits its lock since %s\n", node, since);
+    } else if (reason != NULL && strcmp(reason, "no_scheduler") == 0) {
         output_print(output, "  scheduler        none%s%s%s%s", since != NULL ? " since " : " yet",
                      since != NULL ? since : "", node != NULL ? "; the last one was " : "", node != NULL ? node : "");
         output_print(output, "%s%s%s\n", cause != NULL ? " (" : "", cause != NULL ? cause : "", cause != NULL ? ")" : "");
@@ -165,7 +167,7 @@ static void suggest(struct output *output, const json_t *why, const struct pause
         const char *name = paused != NULL ? paused : group;
         output_say(output, "now: weir %s%s", verb, name != NULL ? shell_word(name, word) : "");
     } else if (strcmp(reason, "no_scheduler") == 0) {
-        output_say(output, "now: weir serve");
+        output_say(output, field_text(output, why, "lock_holder") != NULL ? "now: weir lock list" : "now: weir serve");
     } else if (strcmp(reason, "scheduled") == 0 || strcmp(reason, "backing_off") == 0) {
         output_say(output, "now: weir release %s", id != NULL ? id : "ID");
     }

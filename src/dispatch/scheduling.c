@@ -202,6 +202,7 @@ static enum weir_status learn(struct node *node, const struct schedule_call *cal
     return status;
 }
 
+/* !may_assign: the lock of dispatch.exclusive is somebody else's. */
 static void plan_call(struct node *node, struct schedule_call *call, size_t own_room, bool may_assign, int64_t now_us)
 {
     struct scheduling *s = &node->scheduling;
@@ -209,7 +210,8 @@ static void plan_call(struct node *node, struct schedule_call *call, size_t own_
                                    .epoch = s->epoch,
                                    .assignments = s->assignments,
                                    .reads = s->reads,
-                                   .load = !s->is_loaded};
+                                   .load = !s->is_loaded,
+                                   .awaits_lock = !may_assign};
     call->lease_us = now_us >= time_add(s->renewed_boot_us, SCHEDULER_RENEW_US) ? SCHEDULER_LEASE_US : 0;
     if (call->load) {
         return;

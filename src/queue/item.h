@@ -36,7 +36,7 @@ enum item_state {
     X(REASON_QUEUE_PAUSED, "queue_paused", "the queue is paused")                                                          \
     X(REASON_NO_NODE_IN_GROUP, "no_node_in_group", "no node of its group accepts work: none lives, or all stand aside")    \
     X(REASON_ENGINE_UNREACHABLE, "engine_unreachable", "no node of its group reaches its engine")                          \
-    X(REASON_NO_SCHEDULER, "no_scheduler", "no node has the scheduler's role, so nothing is assigned")                     \
+    X(REASON_NO_SCHEDULER, "no_scheduler", "no node schedules, so nothing is assigned")                                    \
     X(REASON_WORKSPACE_AT_CAPACITY, "workspace_at_capacity", "its workspace uses all the slots of its plan")               \
     X(REASON_READY, "ready", "nothing holds it back; it starts when its turn comes")
 

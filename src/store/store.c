@@ -754,7 +754,8 @@ static void add_lock(struct store *store, json_t *why)
     struct list_options options = {.kind = LIST_LOCKS, .name = "processExecutionQueue", .limit = 1};
     struct weir_error ignored = {.status = WEIR_OK};
     json_t *page = NULL;
-    if (reason == NULL || strcmp(reason, "ready") != 0 ||
+    bool waits_for_node = reason != NULL && (strcmp(reason, "ready") == 0 || strcmp(reason, "no_scheduler") == 0);
+    if (!waits_for_node ||
         store->driver->list(store, &options, &page, &ignored) != WEIR_OK) {
         return;
     }

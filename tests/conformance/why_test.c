@@ -431,6 +431,45 @@ static void what_waits_without_a_scheduler_has_that_reason(void **state)
     assert_why(scene, id, "engine_unreachable");
 }
 
+/* The first round loads; each one renews the role. */
+static void round_that_awaits(struct scene *scene, int64_t epoch, bool load, bool awaits_lock)
+{
+    struct schedule_answer answer;
+    struct schedule_call call = {.node_id = scene->node,
+                                 .epoch = epoch,
+                                 .load = load,
+                                 .lease_us = SCHEDULER_LEASE_US,
+                                 .awaits_lock = awaits_lock};
+    scene_ok(scene, store_schedule(scene->store, &call, &scene->arena, &answer, &scene->error));
+}
+
+/* dispatch.exclusive: the scheduler is there and assigns nothing, from the first round that says so. */
+static void a_scheduler_that_awaits_its_lock_counts_as_none(void **state)
+{
+    struct scene *scene = *state;
+    struct lock_request lock = {.name = "processExecutionQueue", .holder = "gone:1", .at_most_us = SECONDS(240)};
+    const char *id = scene_enqueue(scene, "pro-co");
+    int64_t epoch = 0;
+    scene_ok(scene, store_lock(scene->store, &lock, &scene->error));
+    scene_ok(scene, take_role(scene->store, scene->node, &epoch, &scene->error));
+    round_that_awaits(scene, epoch, true, false);
+    assert_reason(scene, id, "ready");
+    int64_t since_us = scene_now(scene);
+    round_that_awaits(scene, epoch, false, true);
+    scene_pass(scene, SECONDS(1));
+    round_that_awaits(scene, epoch, false, true);
+    assert_reason(scene, id, "no_scheduler");
+    assert_no_scheduler_since(scene, id, since_us);
+    json_t *answer = why(scene, id);
+    assert_string_equal(json_text_at(answer, "scheduler_why"), "awaits the lock");
+    assert_string_equal(json_text_at(answer, "scheduler_node"), "node-1");
+    assert_string_equal(json_text_at(answer, "lock_holder"), "gone:1");
+    json_decref(answer);
+    round_that_awaits(scene, epoch, false, false);
+    assert_reason(scene, id, "ready");
+    assert_no_scheduler_since(scene, id, 0);
+}
+
 static void why_of_nothing_is_not_found(void **state)
 {
     struct scene *scene = *state;
@@ -458,6 +497,7 @@ int main(void)
         SCENE_TEST(why_names_who_has_the_lock_of_exclusive_dispatch),
         SCENE_TEST(what_a_silent_node_holds_is_not_said_to_run),
         SCENE_TEST(what_waits_without_a_scheduler_has_that_reason),
+        SCENE_TEST(a_scheduler_that_awaits_its_lock_counts_as_none),
         SCENE_TEST(why_of_nothing_is_not_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -105,8 +105,8 @@ static enum weir_status send(struct postgres_store *self, const struct schedule_
     bool goes_on = !call->load && news->reading.length > 0;
     self->link.keeps_session = !call->load;
     enum weir_status status =
-        link_write(&self->link, error, ret_result, QUERY_SCHEDULE, "iiittttiVIOoIIVDdID", call->node_id, call->epoch,
-                   call->lease_us, call->load ? NULL : news->seen.data, call->load ? NULL : news->timeline.data,
+        link_write(&self->link, error, ret_result, QUERY_SCHEDULE, "iiiottttiVIOoIIVDdID", call->node_id, call->epoch,
+                   call->lease_us, call->awaits_lock, call->load ? NULL : news->seen.data, call->load ? NULL : news->timeline.data,
                    goes_on ? news->reading.data : NULL, goes_on ? news->read.xid : "0", goes_on ? news->read.seq : 0,
                    a->ids, assignments, a->nodes, assignments, a->handed_over, assignments, skip_locked, a->lanes,
                    call->read_count, a->ranks, call->read_count, a->after, call->read_count, a->mosts, call->read_count,

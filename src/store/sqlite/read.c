@@ -417,8 +417,9 @@ enum weir_status sqlite_show(struct store *store, const char *id, json_t **ret_e
 
 /* --- the scheduler --- */
 
-/* Why the role changed hands last. */
-static enum weir_status add_role_why(struct connection *connection, json_t *scheduler, struct weir_error *error)
+/* Why the role changed hands last, and since when its holder awaits the lock of dispatch.exclusive (0: it does not). */
+static enum weir_status add_role_why(struct connection *connection, json_t *scheduler, int64_t *ret_lock_awaited_us,
+                                     struct weir_error *error)
 {
     sqlite3_stmt *statement = connection_bind(connection, error, QUERY_WHY_OF_ROLE, "");
     enum weir_status status = WEIR_OK;
@@ -427,6 +428,7 @@ static enum weir_status add_role_why(struct connection *connection, json_t *sche
     }
     if (connection_step(connection, statement, &status, error)) {
         (void)json_object_set_new(scheduler, "why", column_json(statement, 0));
+        *ret_lock_awaited_us = sqlite3_column_int64(statement, 1);
         (void)sqlite3_reset(statement);
     }
     return status;
@@ -457,8 +459,11 @@ static enum weir_status add_scheduler(struct connection *connection, int64_t now
                   role.since_us > 0 ? since : NULL, "expires", is_held ? expires : NULL, "lag_us",
                   (json_int_t)(now_us > oldest_us ? now_us - oldest_us : 0), "takeovers_hour",
                   (json_int_t)role.takeovers_hour, "is_free", role.is_free);
-    return json_object_set_new(answer, "scheduler", scheduler) == 0 ? add_role_why(connection, scheduler, error)
-                                                                    : error_out_of_memory(error);
+    int64_t lock_awaited_us = 0;
+    if (json_object_set_new(answer, "scheduler", scheduler) != 0) {
+        return error_out_of_memory(error);
+    }
+    return add_role_why(connection, scheduler, &lock_awaited_us, error);
 }
 
 /* --- why --- */
@@ -593,22 +598,24 @@ static enum weir_status add_no_scheduler(struct why *why, struct weir_error *err
     bool is_told = reason != NULL && strcmp(reason, pending_reason_name(REASON_NO_SCHEDULER)) == 0;
     enum weir_status status = role_read(why->connection, why->now_us, &role, error);
     json_t *last = json_object();
+    int64_t lock_awaited_us = 0;
     if (status == WEIR_OK && is_told) {
-        status = last == NULL ? error_out_of_memory(error) : add_role_why(why->connection, last, error);
+        status = last == NULL ? error_out_of_memory(error) : add_role_why(why->connection, last, &lock_awaited_us, error);
     }
     if (status == WEIR_OK) {
         bool is_held = is_told && role.node_id != 0;
         const char *told = json_string_value(json_object_get(last, "why"));
-        int64_t since_us = is_held ? role.expires_us : role.since_us;
+        int64_t since_us = lock_awaited_us > 0 ? lock_awaited_us : is_held ? role.expires_us : role.since_us;
         char since[TIME_TEXT_MAX];
         time_format(since_us, since);
         (void)json_object_set_new(why->answer, "scheduler_since",
                                   is_told && since_us > 0 ? json_string(since) : json_null());
         (void)json_object_set_new(why->answer, "scheduler_node", is_held ? json_string(role.node) : json_null());
         (void)json_object_set_new(why->answer, "scheduler_why",
-                                  !is_told  ? json_null()
-                                  : is_held ? json_string("lease over")
-                                            : json_string(told == NULL ? "free" : told));
+                                  !is_told              ? json_null()
+                                  : lock_awaited_us > 0 ? json_string("awaits the lock")
+                                  : is_held             ? json_string("lease over")
+                                                        : json_string(told == NULL ? "free" : told));
     }
     json_decref(last);
     return status;

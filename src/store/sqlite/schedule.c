@@ -359,8 +359,8 @@ static enum weir_status renew(struct round *round, struct weir_error *error)
 {
     const struct schedule_call *call = round->call;
     int64_t changes = 0;
-    enum weir_status status = connection_run(round->connection, error, &changes, QUERY_RENEW_ROLE, "iii", call->node_id,
-                                             call->epoch, round->now_us + call->lease_us);
+    enum weir_status status = connection_run(round->connection, error, &changes, QUERY_RENEW_ROLE, "iiiii", call->node_id,
+                                             call->epoch, round->now_us, call->lease_us, (int64_t)call->awaits_lock);
     round->changed = true;
     return status == WEIR_OK && changes == 0 ? error_set(error, WEIR_STALE_FENCE, "this node has left the role") : status;
 }

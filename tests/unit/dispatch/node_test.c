@@ -87,6 +87,7 @@ static void an_exclusive_node_waits_for_the_lock_of_the_specification(void **sta
     enqueue(bench, "solo", id);
     pass(bench, 30 * SECOND);
     assert_int_equal(runs_begun(bench, id), 0);
+    assert_string_equal(text_of(bench, id, "pending_reason"), "no_scheduler");
     pass(bench, 35 * SECOND);
     assert_int_equal(runs_begun(bench, id), 1);
     assert_int_equal(store_lock(bench->store, &riven, NULL), WEIR_CONFLICT);

@@ -9,7 +9,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
         WHEN 'queue_paused' THEN 'the queue is paused'
         WHEN 'no_node_in_group' THEN 'no node of its group accepts work: none lives, or all stand aside'
         WHEN 'engine_unreachable' THEN 'no node of its group reaches its engine'
-        WHEN 'no_scheduler' THEN 'no node has the scheduler''s role, so nothing is assigned'
+        WHEN 'no_scheduler' THEN 'no node schedules, so nothing is assigned'
         WHEN 'workspace_at_capacity' THEN 'its workspace uses all the slots of its plan'
         WHEN 'ready' THEN 'nothing holds it back; it starts when its turn comes' END
 $$;

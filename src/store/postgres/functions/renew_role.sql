@@ -1,12 +1,14 @@
 -- Renews the lease of the role for this node and epoch; false: another epoch has it, and nothing is written. The answer holds until the
 -- end of the transaction, as that of has_epoch() with locks. The session is noted anew, because a load may run on another one than the
 -- take; behind a pooler none was noted, and none is.
+--   awaits_lock  a scheduler with dispatch.exclusive has work, and somebody else holds the lock
 -- Locks: the row of scheduler. Caller: schedule().
-CREATE OR REPLACE FUNCTION :schema.renew_role(own_node bigint, own_epoch bigint, lease bigint) RETURNS boolean
+CREATE OR REPLACE FUNCTION :schema.renew_role(own_node bigint, own_epoch bigint, lease bigint, awaits_lock boolean) RETURNS boolean
 LANGUAGE plpgsql AS $$
 BEGIN
     UPDATE :schema.scheduler s
     SET expires_at = :schema.store_time() + lease,
+        lock_awaited_at = CASE WHEN NOT awaits_lock THEN 0 WHEN s.lock_awaited_at = 0 THEN :schema.store_time() ELSE s.lock_awaited_at END,
         backend_pid = CASE WHEN s.backend_pid IS NULL THEN NULL ELSE pg_backend_pid() END,
         backend_start = CASE WHEN s.backend_pid = pg_backend_pid() THEN s.backend_start
                              WHEN s.backend_pid IS NOT NULL THEN (SELECT a.backend_start FROM pg_stat_get_activity(pg_backend_pid()) a)

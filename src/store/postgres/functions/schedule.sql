@@ -1,6 +1,6 @@
 -- One round of the scheduler in one statement: reads news, assigns, reads heads (store_schedule() in store.h).
 --   own_node, own_epoch   who schedules; with another epoch in the row nothing is written
---   lease                 > 0: the lease of the role is renewed for this long
+--   lease, awaits_lock    > 0: the lease of the role is renewed for this long, see renew_role()
 --   since, line           what the last round returned as 'seen' and 'timeline'; NULL since = load all facts
 --   until, from_xid, from_seq  what the last round returned as 'more', else NULL, '0', 0
 --   ids, nodes, handed, skip_locked  the assignments in the order of their start, see assign_items()
@@ -31,10 +31,10 @@
 -- Locks: with something to write, the row of scheduler FOR SHARE; to renew the lease, FOR NO KEY UPDATE; then those of assign_items();
 -- last, as in every act, the advisory lock of acts, shared.
 -- Caller: postgres_schedule().
-CREATE OR REPLACE FUNCTION :schema.schedule(own_node bigint, own_epoch bigint, lease bigint, since text, line text, until text,
-                                            from_xid text, from_seq bigint, ids uuid[], nodes bigint[], handed boolean[],
-                                            skip_locked boolean, lanes bigint[], ranks bigint[], after uuid[], mosts integer[],
-                                            needs integer, orphans bigint[], limits integer[])
+CREATE OR REPLACE FUNCTION :schema.schedule(own_node bigint, own_epoch bigint, lease bigint, awaits_lock boolean, since text,
+                                            line text, until text, from_xid text, from_seq bigint, ids uuid[], nodes bigint[],
+                                            handed boolean[], skip_locked boolean, lanes bigint[], ranks bigint[], after uuid[],
+                                            mosts integer[], needs integer, orphans bigint[], limits integer[])
 RETURNS TABLE (tag text, place integer, n1 bigint, n2 bigint, n3 bigint, n4 bigint, n5 bigint, n6 bigint, n7 bigint, n8 bigint,
                n9 bigint, flag boolean, id uuid, name text, data bytea)
 LANGUAGE plpgsql
@@ -53,7 +53,7 @@ DECLARE
     entries :schema.news[];
     has_more boolean;
 BEGIN
-    IF NOT (CASE WHEN lease > 0 THEN :schema.renew_role(own_node, own_epoch, lease)
+    IF NOT (CASE WHEN lease > 0 THEN :schema.renew_role(own_node, own_epoch, lease, awaits_lock)
                  ELSE :schema.has_epoch(own_node, own_epoch, assigns OR cardinality(orphans) > 0 OR next_due <= now_us) END)
        OR line <> :schema.timeline() THEN
         tag := 'void';

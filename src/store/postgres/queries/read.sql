@@ -122,7 +122,8 @@ usage AS MATERIALIZED (
 ),
 now AS MATERIALIZED (SELECT :schema.store_time() AS us),
 role AS MATERIALIZED (
-    SELECT s.*, s.node_id <> 0 AND s.expires_at > s.now_us AS scheduled,
+    SELECT s.*, s.node_id <> 0 AND s.expires_at > s.now_us
+                AND EXISTS (SELECT 1 FROM :schema.scheduler r WHERE r.partition = 0 AND r.lock_awaited_at = 0) AS scheduled,
            coalesce(s.now_us - (SELECT f.at FROM :schema.news f WHERE f.lanes IS NOT NULL ORDER BY f.xid, f.seq LIMIT 1), 0) AS lag_us,
            (SELECT r.why FROM :schema.scheduler r WHERE r.partition = 0) AS why
     FROM :schema.role_state() s

@@ -107,7 +107,7 @@ SELECT q.status, q.phase, q.node_id, q.rank, q.lane_id, q.run_at, q.due_at, q.at
         AND n.dead_at IS NULL AND n.stopped_at IS NULL AND n.expires_at > ?2 AND n.engine_reachable = 0),
        o.engine_error, o.engine_unreachable_at,
        (SELECT n.active_at FROM nodes n WHERE n.id = q.node_id AND n.expires_at <= ?2),
-       r.node_id <> 0 AND r.expires_at > ?2
+       r.node_id <> 0 AND r.expires_at > ?2 AND r.lock_awaited_at = 0
 FROM workflow_execution_queue q CROSS JOIN store_state s CROSS JOIN scheduler r LEFT JOIN workspaces w ON w.id = q.workspace_id
 LEFT JOIN executor_groups g ON g.id = q.lane_id >> 32 LEFT JOIN workflow_definitions d ON d.id = q.definition_id
 LEFT JOIN nodes o ON o.id = q.node_id AND o.engine_reachable = 0
@@ -198,7 +198,7 @@ SELECT reason, sum(n) FROM (
                WHEN s.queue_paused = 1 OR g.paused = 1 THEN 'queue_paused'
                WHEN v.name IS NULL THEN 'no_node_in_group'
                WHEN v.reaches = 0 THEN 'engine_unreachable'
-               WHEN r.node_id = 0 OR r.expires_at <= ?1 THEN 'no_scheduler'
+               WHEN r.node_id = 0 OR r.expires_at <= ?1 OR r.lock_awaited_at > 0 THEN 'no_scheduler'
                WHEN u.held >= w.slots_max THEN 'workspace_at_capacity'
                ELSE 'ready'
            END AS reason, c.runnable AS n

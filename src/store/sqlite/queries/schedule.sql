@@ -103,7 +103,7 @@ SELECT s.epoch, s.node_id, coalesce(n.name, ''), s.since, s.expires_at,
 FROM scheduler s LEFT JOIN nodes n ON n.id = s.node_id WHERE s.partition = 0;
 
 -- name: why_of_role
-SELECT why FROM scheduler WHERE partition = 0;
+SELECT why, lock_awaited_at FROM scheduler WHERE partition = 0;
 
 -- A node that lost its own lease cannot schedule.
 -- name: node_may_schedule
@@ -112,7 +112,8 @@ SELECT 1 FROM nodes WHERE id = ?1 AND dead_at IS NULL AND stopped_at IS NULL AND
 -- ?1 node, ?2 now, ?3 lease, ?4 why. A holder that takes it anew keeps its time.
 -- name: take_role
 UPDATE scheduler
-SET epoch = epoch + 1, since = CASE WHEN node_id = ?1 THEN since ELSE ?2 END, node_id = ?1, expires_at = ?2 + ?3, why = ?4
+SET epoch = epoch + 1, since = CASE WHEN node_id = ?1 THEN since ELSE ?2 END, node_id = ?1, expires_at = ?2 + ?3, why = ?4,
+    lock_awaited_at = 0
 WHERE partition = 0;
 
 -- name: note_takeover
@@ -121,11 +122,14 @@ INSERT INTO scheduler_takeovers (epoch, at, node_id, why) SELECT epoch, ?1, node
 -- name: forget_takeovers
 DELETE FROM scheduler_takeovers WHERE epoch <= (SELECT epoch - 100 FROM scheduler WHERE partition = 0);
 
+-- ?3 now, ?4 lease, ?5 whether it awaits the lock
 -- name: renew_role
-UPDATE scheduler SET expires_at = ?3 WHERE partition = 0 AND node_id = ?1 AND epoch = ?2;
+UPDATE scheduler
+SET expires_at = ?3 + ?4, lock_awaited_at = CASE WHEN NOT ?5 THEN 0 WHEN lock_awaited_at = 0 THEN ?3 ELSE lock_awaited_at END
+WHERE partition = 0 AND node_id = ?1 AND epoch = ?2;
 
 -- name: leave_role
-UPDATE scheduler SET node_id = 0, since = ?3, expires_at = ?3, why = 'left' WHERE partition = 0 AND node_id = ?1 AND epoch = ?2;
+UPDATE scheduler SET node_id = 0, since = ?3, expires_at = ?3, lock_awaited_at = 0, why = 'left' WHERE partition = 0 AND node_id = ?1 AND epoch = ?2;
 
 -- The inbox. Nodes record a start themselves, so they know what is DISPATCHED. ?1 node, ?2 fence, ?3 id, ?4 limit.
 -- Index: queue_held, all of it.

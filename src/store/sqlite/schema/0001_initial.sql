@@ -252,7 +252,8 @@ CREATE TABLE scheduler (
     node_id        INTEGER NOT NULL DEFAULT 0,
     since          INTEGER NOT NULL DEFAULT 0,
     expires_at     INTEGER NOT NULL DEFAULT 0,
-    why            TEXT                        -- why the role changed hands last
+    lock_awaited_at INTEGER NOT NULL DEFAULT 0, -- since when it awaits the lock of dispatch.exclusive with work to do; 0: it does not
+    why            TEXT                         -- why the role changed hands last
 );
 INSERT INTO scheduler (partition) VALUES (0);
 

@@ -23,7 +23,7 @@ SELECT q.id AS id, w.name AS workspace, d.name AS workflow, d.version AS version
                             AND n.expires_at >
                                 CAST((julianday('now') - 2440587.5) * 86400000000.0 AS INTEGER) + s.wall_offset)
                 THEN 'engine_unreachable'
-           WHEN NOT EXISTS (SELECT 1 FROM scheduler c WHERE c.node_id <> 0
+           WHEN NOT EXISTS (SELECT 1 FROM scheduler c WHERE c.node_id <> 0 AND c.lock_awaited_at = 0
                             AND c.expires_at >
                                 CAST((julianday('now') - 2440587.5) * 86400000000.0 AS INTEGER) + s.wall_offset)
                 THEN 'no_scheduler'

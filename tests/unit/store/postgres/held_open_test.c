@@ -60,7 +60,7 @@ static const char *round_sql(struct scene *scene, const char *seen, const char *
     static char sql[SQL_SIZE];
     (void)snprintf(
         sql, sizeof sql,
-        "SELECT count(*) FROM weir.schedule(%lld, (SELECT epoch FROM weir.scheduler), 0, %s, weir.timeline(), NULL, "
+        "SELECT count(*) FROM weir.schedule(%lld, (SELECT epoch FROM weir.scheduler), 0, false, %s, weir.timeline(), NULL, "
         "'0', 0, '{}', '{}', '{}', false, ARRAY[4294967297], ARRAY[%s]::bigint[], "
         "ARRAY['00000000-0000-0000-0000-000000000000'::uuid], ARRAY[5], 0, '{}', '{1000,500,1000}')",
         (long long)scene->node, seen, rank);

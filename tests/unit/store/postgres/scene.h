@@ -76,7 +76,7 @@ long long number(const char *digits);
     "'{}', '{}', '{}', '{}', '{}', '{}') r"
 /* node, epoch, id, node; a round of schedule() that assigns one item and reads no news; answers how many it took. */
 #define ASSIGN_SQL                                                                                                         \
-    "SELECT count(*) FROM weir.schedule(%lld, %lld, 0, pg_current_snapshot()::text, weir.timeline(), NULL, '0', 0, "       \
+    "SELECT count(*) FROM weir.schedule(%lld, %lld, 0, false, pg_current_snapshot()::text, weir.timeline(), NULL, '0', 0, "       \
     "ARRAY['%s'::uuid], ARRAY[%lld], ARRAY[false], false, '{}', '{}', '{}', '{}', 0, '{}', '{1000,500,1000}') "            \
     "WHERE tag = 'taken'"
 
