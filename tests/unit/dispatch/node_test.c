@@ -451,6 +451,12 @@ static size_t none(struct engine *engine)
     return 0;
 }
 
+static size_t some(struct engine *engine)
+{
+    (void)engine;
+    return 10;
+}
+
 static void a_start_that_was_still_allowed_ends_with_the_lease(void **state)
 {
     struct bench *bench = *state;
@@ -462,6 +468,7 @@ static void a_start_that_was_still_allowed_ends_with_the_lease(void **state)
     slow_operations = *real_operations;
     slow_operations.start = wait_and_start;
     slow_operations.running = none; /* the scripted engine has no lock of its own */
+    slow_operations.room = some;
     bench->engine->operations = &slow_operations;
     interrupted = bench;
     enqueue(bench, "solo", id);
