@@ -32,7 +32,7 @@
 #include "weir/status.h"
 
 enum {
-    SCHEDULER_LANE_HEADS_MOST = 2000,   /* cached items of one lane; most lanes ask for 4 to 20 */
+    SCHEDULER_LANE_HEADS_MOST = 2000,   /* cached items of one lane; most lanes ask for 4 to 64 */
     SCHEDULER_HEADS_MOST = 1000 * 1000, /* cached items of all lanes */
     SCHEDULER_READS_MOST = 256,         /* lanes whose heads are asked for at once */
     SCHEDULER_ID_BYTES = 16             /* a UUID in binary form */

@@ -23,7 +23,7 @@
 
 enum {
     LANE_READ_LEAST = 4,       /* heads that a lane without history asks for */
-    LANE_READ_SLOW_MOST = 20,  /* what its reads grow to while its window lasts for several rounds */
+    LANE_READ_SLOW_MOST = 64,  /* what its reads grow to while its window lasts for several rounds */
     LANE_FAST_CALLS = 2,       /* a window that was used up within so many calls of scheduler_assign() was too small */
     LANE_SLOW_CALLS = 16,      /* a window that lasted longer was too large */
     LANE_LOCKED_RUN_MOST = 20, /* locked items in a row, after which the lane rests until they are read again */

@@ -755,8 +755,7 @@ static void add_lock(struct store *store, json_t *why)
     struct weir_error ignored = {.status = WEIR_OK};
     json_t *page = NULL;
     bool waits_for_node = reason != NULL && (strcmp(reason, "ready") == 0 || strcmp(reason, "no_scheduler") == 0);
-    if (!waits_for_node ||
-        store->driver->list(store, &options, &page, &ignored) != WEIR_OK) {
+    if (!waits_for_node || store->driver->list(store, &options, &page, &ignored) != WEIR_OK) {
         return;
     }
     const json_t *lock = json_array_get(json_object_get(page, "items"), 0);

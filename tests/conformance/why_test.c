@@ -435,11 +435,8 @@ static void what_waits_without_a_scheduler_has_that_reason(void **state)
 static void round_that_awaits(struct scene *scene, int64_t epoch, bool load, bool awaits_lock)
 {
     struct schedule_answer answer;
-    struct schedule_call call = {.node_id = scene->node,
-                                 .epoch = epoch,
-                                 .load = load,
-                                 .lease_us = SCHEDULER_LEASE_US,
-                                 .awaits_lock = awaits_lock};
+    struct schedule_call call = {
+        .node_id = scene->node, .epoch = epoch, .load = load, .lease_us = SCHEDULER_LEASE_US, .awaits_lock = awaits_lock};
     scene_ok(scene, store_schedule(scene->store, &call, &scene->arena, &answer, &scene->error));
 }
 

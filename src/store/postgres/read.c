@@ -259,8 +259,8 @@ static enum weir_status read_events(struct link *link, const char *id, int64_t o
     return status;
 }
 
-static enum weir_status list_events(struct link *link, const struct list_options *options, const char *id, json_t **ret_page,
-                                    struct weir_error *error)
+static enum weir_status list_events(struct link *link, const struct list_options *options, const char *id,
+                                    json_t **ret_page, struct weir_error *error)
 {
     size_t limit = options->limit == 0 ? LIST_LIMIT_DEFAULT : options->limit;
     int64_t offset = 0;

@@ -104,13 +104,13 @@ static enum weir_status send(struct postgres_store *self, const struct schedule_
     const struct news_position *news = &self->news;
     bool goes_on = !call->load && news->reading.length > 0;
     self->link.keeps_session = !call->load;
-    enum weir_status status =
-        link_write(&self->link, error, ret_result, QUERY_SCHEDULE, "iiiottttiVIOoIIVDdID", call->node_id, call->epoch,
-                   call->lease_us, call->awaits_lock, call->load ? NULL : news->seen.data, call->load ? NULL : news->timeline.data,
-                   goes_on ? news->reading.data : NULL, goes_on ? news->read.xid : "0", goes_on ? news->read.seq : 0,
-                   a->ids, assignments, a->nodes, assignments, a->handed_over, assignments, skip_locked, a->lanes,
-                   call->read_count, a->ranks, call->read_count, a->after, call->read_count, a->mosts, call->read_count,
-                   (int)call->needs, call->orphans, call->orphan_count, limits, sizeof limits / sizeof limits[0]);
+    enum weir_status status = link_write(
+        &self->link, error, ret_result, QUERY_SCHEDULE, "iiiottttiVIOoIIVDdID", call->node_id, call->epoch, call->lease_us,
+        call->awaits_lock, call->load ? NULL : news->seen.data, call->load ? NULL : news->timeline.data,
+        goes_on ? news->reading.data : NULL, goes_on ? news->read.xid : "0", goes_on ? news->read.seq : 0, a->ids,
+        assignments, a->nodes, assignments, a->handed_over, assignments, skip_locked, a->lanes, call->read_count, a->ranks,
+        call->read_count, a->after, call->read_count, a->mosts, call->read_count, (int)call->needs, call->orphans,
+        call->orphan_count, limits, sizeof limits / sizeof limits[0]);
     self->link.keeps_session = false;
     return status;
 }
@@ -146,7 +146,13 @@ enum {
     ROW_FLAG,
     ROW_ID,
     ROW_NAME,
-    ROW_DATA
+    ROW_DATA,
+    ROW_PLACES,
+    ROW_PLAIN,
+    ROW_LIST1,
+    ROW_LIST2,
+    ROW_LIST3,
+    ROW_ID_LIST
 };
 
 struct round {
@@ -156,8 +162,10 @@ struct round {
     const PGresult *result;
     struct schedule_head *heads;
     size_t head_count;
-    int *own_rows; /* of the assignment of the same number, + 1; 0 = it was not taken for this node */
+    int64_t fence;
+    struct claimed_item *own; /* of the assignment of the same number; fence 0 = it was not taken for this node */
     size_t own_count;
+    bool failed; /* out of memory */
     const char *seen;
     const char *timeline;
     int more; /* the row of that name, + 1; 0 = none */
@@ -174,16 +182,50 @@ static int hex_value(char digit)
     return digit <= '9' ? digit - '0' : digit - 'a' + 10;
 }
 
-/* As the server writes it: lower case, with its dashes. */
-static void read_id(const struct round *round, int row, uint8_t *id)
+/* As the server writes it: lower case, with its dashes. Returns where it ends. */
+static const char *read_id(const char *text, uint8_t *id)
 {
-    const char *text = result_text(round->result, row, ROW_ID);
-    INVARIANT(strlen(text) == UUID_TEXT_LENGTH);
     for (size_t i = 0; i < SCHEDULER_ID_BYTES; i++) {
         text += *text == '-';
         id[i] = (uint8_t)(hex_value(text[0]) << 4 | hex_value(text[1]));
         text += 2;
     }
+    return text;
+}
+
+/* --- lists: {1,2,3}, without NULLs --- */
+
+static const char *list_of(const struct round *round, int row, int column)
+{
+    return result_null(round->result, row, column) ? "{}" : result_text(round->result, row, column);
+}
+
+static size_t count_list(const char *list)
+{
+    size_t count = list[1] != '}';
+    for (const char *at = strchr(list, ','); at != NULL; at = strchr(at + 1, ',')) {
+        count++;
+    }
+    return count;
+}
+
+/* *at is at the brace or comma before the next element. */
+static bool next_number(const char **at, int64_t *ret_value)
+{
+    char *end = NULL;
+    if (**at == '}' || (*at)[1] == '}') {
+        return false;
+    }
+    *ret_value = strtoll(*at + 1, &end, 10);
+    *at = end;
+    return true;
+}
+
+static int64_t must_number(const char **at)
+{
+    int64_t value = 0;
+    INVARIANT(next_number(at, &value));
+    return value;
 }
 
 static void write_id(const uint8_t *id, char *to)
@@ -199,51 +241,101 @@ static void write_id(const uint8_t *id, char *to)
     *to = '\0';
 }
 
-static struct assignment *assignment_of(struct round *round, int row)
+static struct assignment *take(struct round *round, int64_t place)
 {
-    int64_t place = number(round, row, ROW_PLACE);
     INVARIANT(place >= 1 && (size_t)place <= round->call->assignment_count);
-    return &round->call->assignments[place - 1];
+    struct assignment *assignment = &round->call->assignments[place - 1];
+    assignment->outcome = ASSIGNMENT_TAKEN;
+    round->answer->assigned++;
+    return assignment;
+}
+
+/* What is the same for all items; the rest is as of one that was just enqueued. */
+static struct claimed_item *take_own(struct round *round, int64_t place)
+{
+    const struct assignment *assignment = take(round, place);
+    struct claimed_item *item = &round->own[place - 1];
+    INVARIANT(assignment->node_id == round->call->node_id);
+    *item = (struct claimed_item){.fence = round->fence,
+                                  .handed_over = assignment->handed_over,
+                                  .others_wait = assignment->others_wait,
+                                  .params = "{}",
+                                  .params_length = 2};
+    write_id(assignment->id, item->id);
+    round->own_count++;
+    return item;
+}
+
+static void read_assigned(struct round *round, int row)
+{
+    int64_t place = 0;
+    const char *elsewhere = list_of(round, row, ROW_PLACES);
+    const char *plain = list_of(round, row, ROW_PLAIN);
+    const char *definitions = list_of(round, row, ROW_LIST1);
+    const char *priorities = list_of(round, row, ROW_LIST2);
+    const char *times = list_of(round, row, ROW_LIST3);
+    int64_t now_us = number(round, row, ROW_N2);
+    round->fence = number(round, row, ROW_N1);
+    while (next_number(&elsewhere, &place)) {
+        (void)take(round, place);
+    }
+    while (next_number(&plain, &place)) {
+        struct claimed_item *item = take_own(round, place);
+        item->definition_id = must_number(&definitions);
+        item->priority = (int)must_number(&priorities);
+        item->created_at_us = must_number(&times);
+        item->run_at_us = item->created_at_us;
+        item->claimed_at_us = now_us > item->created_at_us ? now_us : item->created_at_us;
+    }
 }
 
 static void read_taken(struct round *round, int row)
 {
-    struct assignment *assignment = assignment_of(round, row);
-    assignment->outcome = ASSIGNMENT_TAKEN;
-    round->answer->assigned++;
-    if (assignment->node_id == round->call->node_id) {
-        round->own_rows[assignment - round->call->assignments] = row + 1;
-        round->own_count++;
-    }
+    struct claimed_item *item = take_own(round, number(round, row, ROW_PLACE));
+    item->definition_id = number(round, row, ROW_N1);
+    item->attempts = (int)number(round, row, ROW_N2);
+    item->handovers = (int)number(round, row, ROW_N3);
+    item->priority = (int)number(round, row, ROW_N4);
+    item->created_at_us = number(round, row, ROW_N5);
+    item->run_at_us = number(round, row, ROW_N6);
+    item->claimed_at_us = number(round, row, ROW_N7);
+    item->running_for_us = result_null(round->result, row, ROW_N8) ? 0 : item->claimed_at_us - number(round, row, ROW_N8);
+    item->deferrals = (int)number(round, row, ROW_N9);
+    item->cancel_requested = result_bool(round->result, row, ROW_FLAG);
+    claimed_set_params(item, round->result, row, ROW_DATA, round->arena, &round->failed);
 }
 
 static void read_locked(struct round *round, int row)
 {
-    assignment_of(round, row)->outcome = ASSIGNMENT_LOCKED;
+    int64_t place = number(round, row, ROW_PLACE);
+    INVARIANT(place >= 1 && (size_t)place <= round->call->assignment_count);
+    round->call->assignments[place - 1].outcome = ASSIGNMENT_LOCKED;
 }
 
-/* Rows of one read are neighbours, in the order of the heads. */
-static void read_head(struct round *round, int row)
+/* One read; an item more than it asked for means that the lane goes on. */
+static void read_heads(struct round *round, int row)
 {
     int64_t place = number(round, row, ROW_PLACE);
     INVARIANT(place >= 1 && (size_t)place <= round->call->read_count);
     struct lane_read *read = &round->call->reads[place - 1];
+    const char *ranks = list_of(round, row, ROW_LIST1);
+    const char *ids = list_of(round, row, ROW_ID_LIST);
+    int64_t rank = 0;
     read->workspace_exists = !result_null(round->result, row, ROW_N1);
     read->slots_max = number(round, row, ROW_N1);
     read->weight = (int)number(round, row, ROW_N2);
     read->workspace_paused = result_bool(round->result, row, ROW_FLAG);
-    if (result_null(round->result, row, ROW_ID)) {
-        return;
+    read->heads = &round->heads[round->head_count];
+    while (next_number(&ranks, &rank)) {
+        if (read->count == read->most) {
+            read->is_all = false;
+            return;
+        }
+        struct schedule_head *head = &round->heads[round->head_count++];
+        head->rank = rank;
+        ids = read_id(ids + 1, head->id);
+        read->count++;
     }
-    if (read->count == read->most) {
-        read->is_all = false;
-        return;
-    }
-    struct schedule_head *head = &round->heads[round->head_count++];
-    head->rank = number(round, row, ROW_N3);
-    read_id(round, row, head->id);
-    read->heads = read->count == 0 ? head : read->heads;
-    read->count++;
 }
 
 static void read_round(struct round *round, int row)
@@ -283,6 +375,33 @@ static struct schedule_fact *add_fact(struct round *round, enum schedule_fact_ki
     struct schedule_fact *fact = &round->answer->facts[round->answer->fact_count++];
     fact->kind = kind;
     return fact;
+}
+
+static void read_runnables(struct round *round, int row)
+{
+    int64_t lane_id = 0;
+    const char *lanes = list_of(round, row, ROW_LIST1);
+    const char *ranks = list_of(round, row, ROW_LIST2);
+    while (next_number(&lanes, &lane_id)) {
+        struct schedule_fact *fact = add_fact(round, FACT_RUNNABLE);
+        fact->lane_id = lane_id;
+        fact->rank = must_number(&ranks);
+    }
+}
+
+static void read_helds(struct round *round, int row)
+{
+    int64_t lane_id = 0;
+    int64_t node_id = number(round, row, ROW_N1);
+    const char *lanes = list_of(round, row, ROW_LIST1);
+    const char *slots = list_of(round, row, ROW_LIST2);
+    while (next_number(&lanes, &lane_id)) {
+        struct schedule_fact *fact = add_fact(round, FACT_HELD);
+        fact->lane_id = lane_id;
+        fact->node_id = node_id;
+        fact->slots = must_number(&slots);
+        fact->node_held = node_id == 0 ? 0 : fact->slots;
+    }
 }
 
 static void read_runnable(struct round *round, int row)
@@ -354,7 +473,7 @@ static void read_handed_over(struct round *round, int row)
 {
     struct schedule_fact *fact = add_fact(round, FACT_HANDED_OVER);
     fact->lane_id = number(round, row, ROW_N1);
-    read_id(round, row, fact->id);
+    (void)read_id(result_text(round->result, row, ROW_ID), fact->id);
 }
 
 static void read_pass(struct round *round, int row)
@@ -371,18 +490,18 @@ static void read_news(struct round *round, int row)
     fact->due_us = number(round, row, ROW_N2);
 }
 
-/* The frequent ones first. */
 static const struct {
     const char *tag;
     void (*read)(struct round *round, int row);
 } row_readers[] = {
-    {"head", read_head},     {"taken", read_taken},         {"runnable", read_runnable},
-    {"held", read_held},     {"pass", read_pass},           {"handed_over", read_handed_over},
-    {"locked", read_locked}, {"round", read_round},         {"seen", read_seen},
-    {"news", read_news},     {"workspace", read_workspace}, {"workspaces", read_workspaces},
-    {"queue", read_queue},   {"group", read_group},         {"nodes", read_nodes},
-    {"node", read_node},     {"nodes_end", read_nodes_end}, {"timeline", read_timeline},
-    {"more", read_more},     {"void", read_void},
+    {"heads", read_heads},         {"taken", read_taken},         {"runnable", read_runnable},
+    {"held", read_held},           {"pass", read_pass},           {"handed_over", read_handed_over},
+    {"assigned", read_assigned},   {"locked", read_locked},       {"round", read_round},
+    {"runnables", read_runnables}, {"helds", read_helds},         {"seen", read_seen},
+    {"news", read_news},           {"workspace", read_workspace}, {"workspaces", read_workspaces},
+    {"queue", read_queue},         {"group", read_group},         {"nodes", read_nodes},
+    {"node", read_node},           {"nodes_end", read_nodes_end}, {"timeline", read_timeline},
+    {"more", read_more},           {"void", read_void},
 };
 
 static void read_row(struct round *round, int row)
@@ -398,11 +517,16 @@ static void read_row(struct round *round, int row)
 
 static bool open_round(struct round *round)
 {
-    size_t rows = (size_t)PQntuples(round->result) + 1;
-    round->answer->facts = arena_allocate(round->arena, rows * sizeof *round->answer->facts);
-    round->heads = arena_allocate(round->arena, rows * sizeof *round->heads);
-    round->own_rows = arena_allocate(round->arena, (round->call->assignment_count + 1) * sizeof *round->own_rows);
-    return round->answer->facts != NULL && round->heads != NULL && round->own_rows != NULL;
+    size_t facts = (size_t)PQntuples(round->result) + 1;
+    size_t heads = 1;
+    for (int row = 0; row < PQntuples(round->result); row++) {
+        size_t count = count_list(list_of(round, row, ROW_LIST1));
+        *(result_null(round->result, row, ROW_ID_LIST) ? &facts : &heads) += count;
+    }
+    round->answer->facts = arena_allocate(round->arena, facts * sizeof *round->answer->facts);
+    round->heads = arena_allocate(round->arena, heads * sizeof *round->heads);
+    round->own = arena_allocate(round->arena, (round->call->assignment_count + 1) * sizeof *round->own);
+    return round->answer->facts != NULL && round->heads != NULL && round->own != NULL;
 }
 
 static void read_rows(struct round *round)
@@ -427,47 +551,23 @@ static void read_rows(struct round *round)
 
 /* --- what this node was given --- */
 
-static void read_item(const struct round *round, int row, const struct assignment *assignment, struct claimed_item *item,
-                      bool *ret_failed)
-{
-    write_id(assignment->id, item->id);
-    item->handed_over = assignment->handed_over;
-    item->others_wait = assignment->others_wait;
-    item->fence = number(round, row, ROW_N1);
-    item->definition_id = number(round, row, ROW_N2);
-    item->attempts = (int)number(round, row, ROW_N3);
-    item->deferrals =
-        result_null(round->result, row, ROW_NAME) ? 0 : (int)strtol(result_text(round->result, row, ROW_NAME), NULL, 10);
-    item->handovers = (int)number(round, row, ROW_N4);
-    item->priority = (int)number(round, row, ROW_N5);
-    item->created_at_us = number(round, row, ROW_N6);
-    item->run_at_us = number(round, row, ROW_N7);
-    item->claimed_at_us = number(round, row, ROW_N8);
-    item->running_for_us = result_null(round->result, row, ROW_N9) ? 0 : item->claimed_at_us - number(round, row, ROW_N9);
-    item->cancel_requested = result_bool(round->result, row, ROW_FLAG);
-    claimed_set_params(item, round->result, row, ROW_DATA, round->arena, ret_failed);
-}
-
 /* In the order of the assignments. */
 static enum weir_status read_items(struct postgres_store *self, struct round *round, struct weir_error *error)
 {
     struct claim_result *claimed = &round->answer->claimed;
     int64_t *workspace_ids = arena_allocate(round->arena, (round->own_count + 1) * sizeof *workspace_ids);
-    bool failed = false;
     claimed->now_us = round->answer->now_us;
-    if (workspace_ids == NULL) {
+    if (workspace_ids == NULL || round->failed) {
         return error_out_of_memory(error);
     }
-    for (size_t i = 0; i < round->call->assignment_count && !failed; i++) {
+    for (size_t i = 0; i < round->call->assignment_count; i++) {
         const struct assignment *assignment = &round->call->assignments[i];
-        if (round->own_rows[i] > 0) {
+        struct claimed_item *item = &round->own[i];
+        if (item->fence != 0) {
             workspace_ids[claimed->count] = lane_workspace_id(assignment->lane_id);
-            read_item(round, round->own_rows[i] - 1, assignment, &claimed->items[claimed->count++], &failed);
+            claimed->items[claimed->count++] = *item;
             claimed->handed_over += assignment->handed_over;
         }
-    }
-    if (failed) {
-        return error_out_of_memory(error);
     }
     enum weir_status status =
         item_names_set(&self->names, &self->link, round->arena, claimed->items, workspace_ids, claimed->count, error);

@@ -1,7 +1,9 @@
--- Whether an act is committed now that a snapshot does not contain. Locks: none. Index: news_acts. Caller: schedule().
+-- Whether an act is committed now that a snapshot does not contain. Locks: none. Index: news_acts. Callers: schedule(), refuse_acts_since().
 CREATE OR REPLACE FUNCTION :schema.has_acts_since(old pg_snapshot) RETURNS boolean
-LANGUAGE sql STABLE AS $$
-    SELECT EXISTS (SELECT 1 FROM :schema.news n WHERE n.kind = 7 AND n.xid >= pg_snapshot_xmax(old))
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    RETURN EXISTS (SELECT 1 FROM :schema.news n WHERE n.kind = 7 AND n.xid >= pg_snapshot_xmax(old))
         OR EXISTS (SELECT 1 FROM pg_snapshot_xip(old) x (xid)
-                   CROSS JOIN LATERAL (SELECT 1 FROM :schema.news n WHERE n.kind = 7 AND n.xid = x.xid LIMIT 1) a)
+                   CROSS JOIN LATERAL (SELECT 1 FROM :schema.news n WHERE n.kind = 7 AND n.xid = x.xid LIMIT 1) a);
+END
 $$;

@@ -1,12 +1,12 @@
 -- What the scheduler learns from news, summed up by lane (and by node, where a node holds less).
---   runnable > 0 (1, 3)   'runnable' with the least rank
---   held (3, 4)           'held': slots and the node's items, both by this number
+--   runnable > 0 (1, 3)   'runnables': list1 lanes, list2 their least ranks
+--   held (3, 4)           'helds' per node, n1: list1 lanes, list2 slots; its own items change by the same number
 --   node_held (5)         'held' without a lane: the node's items only
 --   workspaces (7)        'workspace' with its limits, or 'workspaces' for any
 --   due, 5, 7, 8          'news': what is to be read besides, and the earliest due time
 -- Rows: see schedule(). Locks: none. Caller: schedule().
 CREATE OR REPLACE FUNCTION :schema.news_facts(entries :schema.news[])
-RETURNS TABLE (tag text, n1 bigint, n2 bigint, n3 bigint, n4 bigint, flag boolean)
+RETURNS TABLE (tag text, n1 bigint, n2 bigint, n3 bigint, n4 bigint, flag boolean, list1 bigint[], list2 bigint[])
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
     need_state constant bigint := 1;
@@ -14,25 +14,31 @@ DECLARE
     need_due constant bigint := 4;
 BEGIN
     RETURN QUERY
-    SELECT 'runnable', l.lane, min(l.rank), NULL::bigint, NULL::bigint, NULL::boolean
-    FROM unnest(entries) n CROSS JOIN LATERAL unnest(n.lanes, n.runnable, n.least_rank) l (lane, items, rank)
-    WHERE l.items > 0 GROUP BY l.lane;
+    SELECT 'runnables', NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, NULL::boolean, array_agg(f.lane), array_agg(f.rank)
+    FROM (SELECT l.lane, min(l.rank) AS rank
+          FROM (SELECT unnest(n.lanes) AS lane, unnest(n.runnable) AS items, unnest(n.least_rank) AS rank
+                FROM unnest(entries) n WHERE n.least_rank IS NOT NULL) l
+          WHERE l.items > 0 GROUP BY l.lane) f
+    HAVING count(*) > 0;
     RETURN QUERY
-    SELECT 'held', l.lane, n.node_id, sum(l.items), CASE WHEN n.node_id = 0 THEN 0 ELSE sum(l.items) END, NULL::boolean
-    FROM unnest(entries) n CROSS JOIN LATERAL unnest(n.lanes, n.held) l (lane, items)
-    WHERE l.items <> 0 GROUP BY l.lane, n.node_id;
+    SELECT 'helds', f.node_id, NULL::bigint, NULL::bigint, NULL::bigint, NULL::boolean, array_agg(f.lane), array_agg(f.items)
+    FROM (SELECT l.lane, l.node_id, sum(l.items) AS items
+          FROM (SELECT n.node_id, unnest(n.lanes) AS lane, unnest(n.held) AS items FROM unnest(entries) n WHERE n.held IS NOT NULL) l
+          WHERE l.items <> 0 GROUP BY l.lane, l.node_id) f
+    GROUP BY f.node_id;
     RETURN QUERY
-    SELECT 'held', 0::bigint, n.node_id, 0::bigint, sum(n.node_held), NULL::boolean
+    SELECT 'held', 0::bigint, n.node_id, 0::bigint, sum(n.node_held), NULL::boolean, NULL::bigint[], NULL::bigint[]
     FROM unnest(entries) n WHERE n.kind = 5 AND n.node_id <> 0 GROUP BY n.node_id;
     RETURN QUERY
-    SELECT 'workspace', c.id::bigint, w.slots_max::bigint, w.weight::bigint, (w.id IS NOT NULL)::integer::bigint, w.paused
+    SELECT 'workspace', c.id::bigint, w.slots_max::bigint, w.weight::bigint, (w.id IS NOT NULL)::integer::bigint, w.paused,
+           NULL::bigint[], NULL::bigint[]
     FROM (SELECT DISTINCT unnest(n.workspaces) AS id FROM unnest(entries) n) c
     LEFT JOIN :schema.workspaces w ON w.id = c.id;
     RETURN QUERY
-    SELECT 'workspaces', NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, NULL::boolean
+    SELECT 'workspaces', NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, NULL::boolean, NULL::bigint[], NULL::bigint[]
     FROM unnest(entries) n WHERE n.kind = 7 AND n.workspaces IS NULL LIMIT 1;
     RETURN QUERY
-    SELECT 'news', bit_or(f.bits), min(f.due), NULL::bigint, NULL::bigint, NULL::boolean
+    SELECT 'news', bit_or(f.bits), min(f.due), NULL::bigint, NULL::bigint, NULL::boolean, NULL::bigint[], NULL::bigint[]
     FROM (SELECT n.due, CASE WHEN n.kind = 5 THEN need_handed_over WHEN n.kind IN (7, 8) THEN need_state ELSE 0 END
                         | CASE WHEN n.due IS NOT NULL THEN need_due ELSE 0 END AS bits
           FROM unnest(entries) n) f

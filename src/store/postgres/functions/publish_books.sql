@@ -13,7 +13,7 @@ CREATE OR REPLACE FUNCTION :schema.publish_books(own_node bigint, own_epoch bigi
 RETURNS TABLE (has_epoch boolean, folded integer, last_xid text, last_seq bigint)
 LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET jit = off
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_sort = off AS $$
 #variable_conflict use_column
 DECLARE
     begins constant pg_snapshot := coalesce(since, '1:1:');
@@ -30,17 +30,16 @@ BEGIN
         WITH entry AS (
             DELETE FROM :schema.news n USING unnest(xids, seqs) e (xid, seq) WHERE n.xid = e.xid AND n.seq = e.seq RETURNING n.*
         ), change AS (
-            SELECT l.lane, l.runnable, l.waiting, l.held, l.completed, l.failed, l.cancelled, NULL::bigint AS pass
+            SELECT unnest(e.lanes) AS lane, unnest(e.runnable) AS runnable, unnest(e.waiting) AS waiting, unnest(e.held) AS held,
+                   unnest(e.completed) AS completed, unnest(e.failed) AS failed, unnest(e.cancelled) AS cancelled, NULL::bigint AS pass
             FROM entry e
-            CROSS JOIN LATERAL unnest(e.lanes, e.runnable, e.waiting, e.held, e.completed, e.failed, e.cancelled)
-                       l (lane, runnable, waiting, held, completed, failed, cancelled)
             UNION ALL
             SELECT p.lane, 0, 0, 0, 0, 0, 0, p.pass FROM unnest(lane_ids, passes) p (lane, pass)
         ), total AS (
             SELECT c.lane, coalesce(sum(c.runnable), 0) AS runnable, coalesce(sum(c.waiting), 0) AS waiting,
                    coalesce(sum(c.held), 0) AS held, coalesce(sum(c.completed), 0) AS completed, coalesce(sum(c.failed), 0) AS failed,
                    coalesce(sum(c.cancelled), 0) AS cancelled, max(c.pass) AS pass
-            FROM change c GROUP BY c.lane ORDER BY c.lane
+            FROM change c GROUP BY c.lane
         )
         INSERT INTO :schema.books AS b
             (lane_id, workspace_id, group_id, runnable, waiting, held, completed, failed, cancelled, pass)

@@ -13,12 +13,11 @@
 --   round        n1 store time, n2 next due time, n3 1: an act was read and nothing was assigned, flag a cancel waits for own_node
 --   seen         name: all news that this snapshot contains were read  timeline     name
 --   more         name, n1, n2: news is left; where the next round goes on
---   taken        place, n1 fence, n2 definition, n3 attempts, n4 interruptions, n5 priority, n6 created, n7 run at, n8 claimed,
---                n9 dispatched, flag cancel requested, name deferrals (NULL = 0), data params (of own_node)
---   locked       place
---   head         place, n1 slots_max, n2 weight, n3 rank, flag paused, id (NULL: the lane has none)
---   runnable     n1 lane, n2 rank                                     pass         n1 lane, n2 pass
+--   assigned, taken, locked  see assign_items()
+--   heads        place, n1 slots_max, n2 weight, flag paused, list1 ranks, ids (NULL: the lane has none)
+--   runnables, helds  see news_facts()                                pass         n1 lane, n2 pass
 --   held         n1 lane, n2 node, n3 slots, n4 node_held             handed_over  n1 lane, id
+--   runnable     n1 lane, n2 rank
 --   workspace    n1 id, n2 slots_max, n3 weight, n4 exists, flag paused       workspaces   (of any)
 --   queue        flag paused                                          group        n1 id, flag paused
 --   nodes, nodes_end  around the list of nodes                        node         n1 id, n2 group, n3 capacity, flag accepts
@@ -26,8 +25,8 @@
 --   void         alone: another epoch or another server. The caller must load again under a new epoch.
 --
 -- News is read before the assignment. An act in it prevents the assignment; so does any act since the last 'seen' while news is left.
--- The last statement looks for acts that were committed since. If there is one, the transaction is undone (SQLSTATE WR013), and the
--- caller repeats the round without assignments. An act that comes later awaits the end of this transaction (await_rounds()).
+-- Its last statement but one looks for acts that were committed since, see refuse_acts_since(). If there is one, the caller repeats the
+-- round without assignments.
 -- Locks: with something to write, the row of scheduler FOR SHARE; to renew the lease, FOR NO KEY UPDATE; then those of assign_items();
 -- last, as in every act, the advisory lock of acts, shared.
 -- Caller: postgres_schedule().
@@ -36,7 +35,8 @@ CREATE OR REPLACE FUNCTION :schema.schedule(own_node bigint, own_epoch bigint, l
                                             handed boolean[], skip_locked boolean, lanes bigint[], ranks bigint[], after uuid[],
                                             mosts integer[], needs integer, orphans bigint[], limits integer[])
 RETURNS TABLE (tag text, place integer, n1 bigint, n2 bigint, n3 bigint, n4 bigint, n5 bigint, n6 bigint, n7 bigint, n8 bigint,
-               n9 bigint, flag boolean, id uuid, name text, data bytea)
+               n9 bigint, flag boolean, id uuid, name text, data bytea, places integer[], plain integer[], list1 bigint[],
+               list2 bigint[], list3 bigint[], id_list uuid[])
 LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET jit = off SET lock_timeout = '50ms'
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
@@ -62,7 +62,8 @@ BEGIN
     END IF;
     IF since IS NULL THEN
         RETURN QUERY SELECT l.tag, NULL::integer, l.n1, l.n2, l.n3, l.n4, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint,
-                            NULL::bigint, l.flag, l.id, l.name, NULL::bytea
+                            NULL::bigint, l.flag, l.id, l.name, NULL::bytea, NULL::integer[], NULL::integer[], NULL::bigint[],
+                            NULL::bigint[], NULL::bigint[], NULL::uuid[]
                      FROM :schema.schedule_load() l;
     ELSE
         entries := ARRAY(SELECT n FROM :schema.news_since(since::pg_snapshot, news_seen, from_xid::xid8, from_seq, limits[3], false) n);
@@ -76,7 +77,8 @@ BEGIN
         RETURN NEXT;
         IF cardinality(entries) > 0 THEN
             RETURN QUERY SELECT f.tag, NULL::integer, f.n1, f.n2, f.n3, f.n4, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint,
-                                NULL::bigint, f.flag, NULL::uuid, NULL::text, NULL::bytea
+                                NULL::bigint, f.flag, NULL::uuid, NULL::text, NULL::bytea, NULL::integer[], NULL::integer[],
+                                f.list1, f.list2, NULL::bigint[], NULL::uuid[]
                          FROM :schema.news_facts(entries) f;
             -- What this news says of state and of handed over items is read at once: an assignment must not overtake it.
             needs := needs | (SELECT bit_or(CASE n.kind WHEN 5 THEN need_handed_over WHEN 7 THEN need_state WHEN 8 THEN need_state
@@ -85,36 +87,31 @@ BEGIN
         END IF;
     END IF;
     IF assigns AND NOT has_act THEN
-        RETURN QUERY SELECT CASE WHEN a.is_taken THEN 'taken' ELSE 'locked' END, a.place, a.fence, a.definition_id, a.attempts,
-                            a.interruptions, a.priority, a.created_at, a.run_at, a.claimed_at, a.dispatched_at, a.cancel_requested,
-                            NULL::uuid, nullif(a.deferrals, 0)::text, a.params
+        RETURN QUERY SELECT a.tag, a.place, a.n1, a.n2, a.n3, a.n4, a.n5, a.n6, a.n7, a.n8, a.n9, a.flag, NULL::uuid, NULL::text, a.data,
+                            a.places, a.plain, a.list1, a.list2, a.list3, NULL::uuid[]
                      FROM :schema.assign_items(own_node, ids, nodes, handed, skip_locked) a;
     END IF;
     IF next_due <= now_us THEN
         RETURN QUERY SELECT 'runnable', NULL::integer, p.lane, p.least_rank, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint,
-                            NULL::bigint, NULL::bigint, NULL::bigint, NULL::boolean, NULL::uuid, NULL::text, NULL::bytea
+                            NULL::bigint, NULL::bigint, NULL::bigint, NULL::boolean, NULL::uuid, NULL::text, NULL::bytea,
+                            NULL::integer[], NULL::integer[], NULL::bigint[], NULL::bigint[], NULL::bigint[], NULL::uuid[]
                      FROM :schema.promote_due(now_us, limits[1]) p;
         next_due := :schema.next_due();
     END IF;
-    IF cardinality(orphans) > 0 THEN
-        PERFORM :schema.fail_orphans(orphans, limits[2]);
-    END IF;
+    PERFORM :schema.fail_orphans(orphans, limits[2]) WHERE cardinality(orphans) > 0;
     IF since IS NOT NULL AND needs & (need_state | need_handed_over) > 0 THEN
         RETURN QUERY SELECT f.tag, NULL::integer, f.n1, f.n2, f.n3, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint,
-                            NULL::bigint, NULL::bigint, f.flag, f.id, NULL::text, NULL::bytea
+                            NULL::bigint, NULL::bigint, f.flag, f.id, NULL::text, NULL::bytea, NULL::integer[], NULL::integer[],
+                            NULL::bigint[], NULL::bigint[], NULL::bigint[], NULL::uuid[]
                      FROM :schema.schedule_state(needs & need_state > 0, needs & need_handed_over > 0) f;
     END IF;
     IF cardinality(lanes) > 0 THEN
-        RETURN QUERY SELECT 'head', h.place, h.slots_max, h.weight, h.rank, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint,
-                            NULL::bigint, NULL::bigint, h.is_paused, h.id, NULL::text, NULL::bytea
+        RETURN QUERY SELECT 'heads', h.place, h.slots_max, h.weight, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint,
+                            NULL::bigint, NULL::bigint, h.is_paused, NULL::uuid, NULL::text, NULL::bytea, NULL::integer[],
+                            NULL::integer[], h.rank_list, NULL::bigint[], NULL::bigint[], h.id_list
                      FROM :schema.schedule_heads(lanes, ranks, after, mosts) h;
     END IF;
-    IF assigns AND NOT has_act THEN
-        PERFORM pg_advisory_xact_lock_shared(hashtextextended('weir acts ' || :'schema', 0));
-        IF :schema.has_acts_since(news_seen) THEN
-            RAISE EXCEPTION 'an act was committed during the round' USING ERRCODE = 'WR013';
-        END IF;
-    END IF;
+    PERFORM :schema.refuse_acts_since(news_seen) WHERE assigns AND NOT has_act;
     tag := 'round';
     n1 := now_us;
     n2 := next_due;

@@ -2,6 +2,8 @@
 -- be missing, and what a program has kept in memory is void.
 -- Locks: none. Callers: schedule(), schedule_load().
 CREATE OR REPLACE FUNCTION :schema.timeline() RETURNS text
-LANGUAGE sql STABLE AS $$
-    SELECT left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN left(pg_walfile_name(pg_current_wal_insert_lsn()), 8);
+END
 $$;

@@ -136,7 +136,6 @@ static void a_prepared_pause_and_the_rounds_do_not_wait_for_each_other(void **st
     (void)run(scene->a, "COMMIT PREPARED 'pause'");
 }
 
-
 static void a_cancel_under_way_keeps_its_item_from_assignments(void **state)
 {
     struct scene *scene = *state;

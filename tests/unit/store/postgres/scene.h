@@ -74,11 +74,12 @@ long long number(const char *digits);
     "SELECT coalesce(max(r.outcome), 'done') FROM weir.record(%lld, ARRAY['%s'::uuid], ARRAY[%lld], ARRAY[6], ARRAY[0], "  \
     "ARRAY[false], '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', " \
     "'{}', '{}', '{}', '{}', '{}', '{}') r"
-/* node, epoch, id, node; a round of schedule() that assigns one item and reads no news; answers how many it took. */
+/* node, epoch, id, node; a round of schedule() that assigns one item that is new and reads no news; answers how many it
+ * took. */
 #define ASSIGN_SQL                                                                                                         \
-    "SELECT count(*) FROM weir.schedule(%lld, %lld, 0, false, pg_current_snapshot()::text, weir.timeline(), NULL, '0', 0, "       \
-    "ARRAY['%s'::uuid], ARRAY[%lld], ARRAY[false], false, '{}', '{}', '{}', '{}', 0, '{}', '{1000,500,1000}') "            \
-    "WHERE tag = 'taken'"
+    "SELECT coalesce(sum(cardinality(places)), 0) + coalesce(sum(cardinality(plain)), 0) FROM weir.schedule(%lld, %lld, "  \
+    "0, false, pg_current_snapshot()::text, weir.timeline(), NULL, '0', 0, ARRAY['%s'::uuid], ARRAY[%lld], "               \
+    "ARRAY[false], false, '{}', '{}', '{}', '{}', 0, '{}', '{1000,500,1000}')"
 
 /* --- verbs --- */
 

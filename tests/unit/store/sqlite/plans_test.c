@@ -27,6 +27,7 @@ static const struct {
     {"slot_holders", "reads what is held, never what waits; for people"},
     {"read_step_rows", "sorts the steps of one execution; for people"},
     {"read_event_rows", "sorts the events of one execution; for people"},
+    {"count_event_rows", "the same"},
     {"status_reasons", "groups lanes by a handful of reasons; for people and for the scrape of metrics"},
     {"status_groups", "groups lanes by their executor group; for people and for the scrape of metrics"},
     {"status_workspaces", "sorts workspaces, not executions; for people"},
