@@ -5,7 +5,7 @@
 CREATE OR REPLACE FUNCTION :schema.await_rounds() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    IF current_query() !~* 'prepare\s+transaction' THEN
+    IF (current_query() ~* 'prepare\s+transaction') IS NOT TRUE THEN -- NULL at the commit of a statement of the extended protocol
         PERFORM pg_advisory_xact_lock(hashtextextended('weir acts ' || :'schema', 0));
     END IF;
     RETURN NULL;
