@@ -3,8 +3,8 @@
 -- only rows that it can lock at once.
 --
 -- Rows, with places in the arguments; what is not named is NULL:
---   assigned  n1 fence, n2 time of the claim, places taken for other nodes, plain: taken for own_node with nothing to tell but list1 definitions, list2
---             priorities, list3 creation times; in the order of places
+--   assigned  n1 fence, n2 time of the claim. places: taken for other nodes. plain: taken for own_node with nothing to tell but list1
+--             definitions, list2 priorities, list3 creation times, in the order of places
 --   taken     place of another one of own_node: n1 definition, n2 attempts, n3 interruptions, n4 priority, n5 created, n6 run at,
 --             n7 claimed, n8 dispatched, n9 deferrals, flag cancel requested, data params
 --   locked    place: it could have been taken, but another transaction has its row, or its node does not live
@@ -47,7 +47,8 @@ BEGIN
                   q.node_id = own_node AND NOT a.handed AND q.attempts = 0 AND q.deferrals = 0 AND q.interruptions = 0
                   AND NOT q.has_params AND q.run_at = q.created_at AND q.cancel_at IS NULL AS is_plain
     )
-    SELECT count(*), array_agg(t.lane_id) FILTER (WHERE NOT t.handed), array_agg(t.place) FILTER (WHERE NOT t.is_own), array_agg(t.place) FILTER (WHERE t.is_own AND NOT t.is_plain),
+    SELECT count(*), array_agg(t.lane_id) FILTER (WHERE NOT t.handed),
+           array_agg(t.place) FILTER (WHERE NOT t.is_own), array_agg(t.place) FILTER (WHERE t.is_own AND NOT t.is_plain),
            array_agg(t.place) FILTER (WHERE t.is_plain), array_agg(t.definition_id) FILTER (WHERE t.is_plain),
            array_agg(t.priority::bigint) FILTER (WHERE t.is_plain), array_agg(t.created_at) FILTER (WHERE t.is_plain)
     INTO taken, taken_lanes, places, told, plain, list1, list2, list3

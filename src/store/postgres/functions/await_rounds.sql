@@ -1,5 +1,6 @@
--- An act takes room away (a pause, a smaller plan, a node that stops): news of kind 7. At its commit it waits for the round that assigns
--- at this moment, and the next round waits for the commit and reads the act. So nothing is assigned once the commit has returned.
+-- An act of an operator takes room away (a pause, a smaller limit, a node that is drained): news of kind 7 without a node. At its commit
+-- it waits for the round that assigns at this moment, and the next round waits for the commit and reads the act. So nothing is assigned
+-- once the commit has returned. What a node tells of itself with its heartbeat waits for nobody.
 -- A transaction that is prepared (two-phase commit) does not wait: until it is resolved no round would go on.
 -- Locks: the advisory lock of acts, to the end of the commit; schedule() holds it shared. Trigger of news, at the commit.
 CREATE OR REPLACE FUNCTION :schema.await_rounds() RETURNS trigger
@@ -19,7 +20,7 @@ BEGIN
                    JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
                    WHERE n.nspname = :'schema' AND c.relname = 'news' AND t.tgname = 'act_awaits_rounds') THEN
         CREATE CONSTRAINT TRIGGER act_awaits_rounds AFTER INSERT ON :schema.news DEFERRABLE INITIALLY DEFERRED
-            FOR EACH ROW WHEN (NEW.kind = 7) EXECUTE FUNCTION :schema.await_rounds();
+            FOR EACH ROW WHEN (NEW.kind = 7 AND NEW.node_id = 0) EXECUTE FUNCTION :schema.await_rounds();
     END IF;
 END
 $$;

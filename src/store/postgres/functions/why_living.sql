@@ -25,8 +25,8 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = o
                            THEN :schema.nodes_live(e.executor_group) END,
         'paused_node', CASE WHEN e.pending_reason = 'no_node_in_group' THEN :schema.paused_node(e.executor_group) END,
         'scheduler_since', CASE WHEN e.pending_reason = 'no_scheduler'
-                                THEN :schema.rfc3339(nullif(CASE WHEN r.lock_awaited_at > 0 THEN r.lock_awaited_at WHEN r.node_id = 0 THEN r.since
-                                                                 ELSE r.expires_at END, 0)) END,
+                                THEN :schema.rfc3339(nullif(CASE WHEN r.lock_awaited_at > 0 THEN r.lock_awaited_at
+                                                                 WHEN r.node_id = 0 THEN r.since ELSE r.expires_at END, 0)) END,
         'scheduler_node', CASE WHEN e.pending_reason = 'no_scheduler' THEN (SELECT l.name FROM :schema.nodes l WHERE l.id = r.node_id) END,
         'scheduler_why', CASE WHEN e.pending_reason <> 'no_scheduler' THEN NULL WHEN r.lock_awaited_at > 0 THEN 'awaits the lock'
                               WHEN r.node_id <> 0 THEN 'lease over'

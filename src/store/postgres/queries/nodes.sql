@@ -64,8 +64,8 @@ WITH wished AS (
     WHERE o.id = n.id AND (n.name = $1 OR n.id::text = $1) AND n.stopped_at IS NULL AND n.dead_at IS NULL
     RETURNING n.id, o.wish AS old_wish
 ), feed AS (
-    INSERT INTO :schema.news (at, kind, node_id, workspaces)
-    SELECT :schema.store_time(), CASE $2 WHEN 'run' THEN 8 ELSE 7 END, w.id, '{}' FROM wished w WHERE w.old_wish <> $2
+    INSERT INTO :schema.news (at, kind, workspaces)
+    SELECT :schema.store_time(), CASE $2 WHEN 'run' THEN 8 ELSE 7 END, '{}' FROM wished w WHERE w.old_wish <> $2
     RETURNING :schema.notify_news()
 )
 SELECT count(*), (SELECT count(*) FROM feed) FROM wished;

@@ -129,7 +129,8 @@ SET expires_at = ?3 + ?4, lock_awaited_at = CASE WHEN NOT ?5 THEN 0 WHEN lock_aw
 WHERE partition = 0 AND node_id = ?1 AND epoch = ?2;
 
 -- name: leave_role
-UPDATE scheduler SET node_id = 0, since = ?3, expires_at = ?3, lock_awaited_at = 0, why = 'left' WHERE partition = 0 AND node_id = ?1 AND epoch = ?2;
+UPDATE scheduler SET node_id = 0, since = ?3, expires_at = ?3, lock_awaited_at = 0, why = 'left'
+WHERE partition = 0 AND node_id = ?1 AND epoch = ?2;
 
 -- The inbox. Nodes record a start themselves, so they know what is DISPATCHED. ?1 node, ?2 fence, ?3 id, ?4 limit.
 -- Index: queue_held, all of it.
