@@ -129,7 +129,8 @@ static void carry(struct entry *first, struct entry *end)
         last->was_started = last->was_started || entry->record->kind == RECORD_DISPATCHED;
     }
     for (struct entry *entry = end; entry > first && carries(last->record->kind); entry--) {
-        if (entry[-1].writes_step && step_state_is_final(entry[-1].record->step->state)) {
+        const struct step_record *step = entry[-1].record->step;
+        if (entry[-1].writes_step && step != NULL && step_state_is_final(step->state)) {
             entry[-1].ends_with_it = true;
             break;
         }

@@ -14,36 +14,37 @@ void lane_sums_close(struct lane_sums *sums)
     *sums = (struct lane_sums){.count = 0};
 }
 
-/* The slot of the lane, or the free one where it belongs. */
-static uint32_t *slot_of(const struct lane_sums *sums, int64_t lane_id)
+/* The slot of the lane, or the free one where it belongs; there are twice as many slots as items fit. */
+static uint32_t *slot_of(uint32_t *slots, const struct lane_delta *items, size_t capacity, int64_t lane_id)
 {
-    size_t mask = 2 * sums->capacity - 1;
+    size_t mask = 2 * capacity - 1;
     uint64_t lane = (uint64_t)lane_id;
     size_t at = (size_t)(lane ^ (lane >> 32) * 389) & mask;
-    while (sums->slots[at] != 0 && sums->items[sums->slots[at] - 1].lane_id != lane_id) {
+    while (slots[at] != 0 && items[slots[at] - 1].lane_id != lane_id) {
         at = (at + 1) & mask;
     }
-    return &sums->slots[at];
+    return &slots[at];
 }
 
 static enum weir_status grow(struct lane_sums *sums)
 {
-    struct lane_sums larger = *sums;
-    larger.capacity = sums->capacity == 0 ? LANE_SUMS_FIRST : sums->capacity * 2;
-    larger.slots = calloc(2 * larger.capacity, sizeof *larger.slots);
-    larger.items = malloc(larger.capacity * sizeof *larger.items);
-    if (larger.slots == NULL || larger.items == NULL) {
-        free(larger.slots);
-        free(larger.items);
+    size_t capacity = sums->capacity == 0 ? LANE_SUMS_FIRST : sums->capacity * 2;
+    uint32_t *slots = calloc(2 * capacity, sizeof *slots);
+    struct lane_delta *items = malloc(capacity * sizeof *items);
+    if (slots == NULL || items == NULL) {
+        free(slots);
+        free(items);
         return WEIR_OUT_OF_MEMORY;
     }
     for (size_t i = 0; i < sums->count; i++) {
-        larger.items[i] = sums->items[i];
-        *slot_of(&larger, larger.items[i].lane_id) = (uint32_t)i + 1;
+        items[i] = sums->items[i];
+        *slot_of(slots, items, capacity, items[i].lane_id) = (uint32_t)i + 1;
     }
     free(sums->items);
     free(sums->slots);
-    *sums = larger;
+    sums->items = items;
+    sums->slots = slots;
+    sums->capacity = capacity;
     return WEIR_OK;
 }
 
@@ -55,7 +56,7 @@ enum weir_status lane_sums_add(struct lane_sums *sums, const struct lane_delta *
     if (sums->count == sums->capacity && grow(sums) != WEIR_OK) {
         return WEIR_OUT_OF_MEMORY;
     }
-    uint32_t *slot = slot_of(sums, delta->lane_id);
+    uint32_t *slot = slot_of(sums->slots, sums->items, sums->capacity, delta->lane_id);
     if (*slot == 0) {
         sums->items[sums->count] = (struct lane_delta){.lane_id = delta->lane_id};
         *slot = (uint32_t)++sums->count;

@@ -456,9 +456,11 @@ static enum weir_status run_as_write(struct round *round, struct weir_error *err
     begin(round, write.connection, &write, write.now_us);
     status = run(round, error);
     if (status == WEIR_OK && round->changed) {
-        return write_finish(&write, error);
+        status = write_finish(&write, error);
+    } else {
+        write_undo(&write);
     }
-    write_undo(&write);
+    round->write = NULL; /* it ends here */
     return status;
 }
 
