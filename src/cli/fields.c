@@ -59,9 +59,15 @@ enum weir_status page_read(struct store *store, enum store_list_kind kind, const
                            struct weir_error *error)
 {
     struct list_options options = {.kind = kind, .name = name, .limit = LIST_LIMIT_MOST};
+    return page_read_all(store, &options, ret_page, error);
+}
+
+enum weir_status page_read_all(struct store *store, const struct list_options *options, json_t **ret_page,
+                               struct weir_error *error)
+{
     struct collection all = {.items = json_array(), .is_whole = true};
     enum weir_status status =
-        all.items == NULL ? error_out_of_memory(error) : store_list_each(store, &options, collect, &all, error);
+        all.items == NULL ? error_out_of_memory(error) : store_list_each(store, options, collect, &all, error);
     json_t *page = NULL;
     if (status == WEIR_OK && all.is_whole) {
         page = json_pack("{s:O, s:n, s:I, s:b}", "items", all.items, "next_cursor", "count",

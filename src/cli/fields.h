@@ -25,4 +25,7 @@ size_t page_size(const json_t *page);
 /* All rows of one kind as one page, or the one row of `name`. */
 WEIR_MUST_CHECK enum weir_status page_read(struct store *store, enum store_list_kind kind, const char *name,
                                            json_t **ret_page, struct weir_error *error);
+/* All rows of a list as one page. */
+WEIR_MUST_CHECK enum weir_status page_read_all(struct store *store, const struct list_options *options, json_t **ret_page,
+                                               struct weir_error *error);
 #endif

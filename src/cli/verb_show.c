@@ -119,22 +119,19 @@ static void print_steps(struct output *output, const json_t *steps, const json_t
     table_close(&table);
 }
 
-/* Instead of the last events all of them, by pages. */
-static bool add_event(void *events, const json_t *event)
-{
-    return json_array_append_new(events, json_deep_copy(event)) == 0;
-}
-
+/* Replaces the last events by all of them. */
 static enum weir_status read_all_events(struct store *store, json_t *execution, struct weir_error *error)
 {
     struct list_options options = {.kind = LIST_EVENTS,
                                    .filter = {.id = json_string_value(json_object_get(execution, "id"))},
                                    .limit = LIST_LIMIT_MOST};
-    json_t *events = json_array();
-    enum weir_status status = store_list_each(store, &options, add_event, events, error);
-    (void)json_object_set(execution, "events", events);
-    (void)json_object_set_new(execution, "earlier_events", json_integer(0));
-    json_decref(events);
+    json_t *page = NULL;
+    enum weir_status status = page_read_all(store, &options, &page, error);
+    if (status == WEIR_OK && (json_object_set(execution, "events", json_object_get(page, "items")) != 0 ||
+                              json_object_set_new(execution, "earlier_events", json_integer(0)) != 0)) {
+        status = error_out_of_memory(error);
+    }
+    json_decref(page);
     return status;
 }
 

@@ -202,7 +202,7 @@ static enum weir_status learn(struct node *node, const struct schedule_call *cal
     return status;
 }
 
-/* !may_assign: the lock of dispatch.exclusive is somebody else's. */
+/* !may_assign: another holder has the lock of dispatch.exclusive. */
 static void plan_call(struct node *node, struct schedule_call *call, size_t own_room, bool may_assign, int64_t now_us)
 {
     struct scheduling *s = &node->scheduling;

@@ -90,8 +90,14 @@ WEIR_MUST_CHECK enum weir_status store_tell_progress(const struct store *store, 
                                                      struct weir_error *error);
 void store_tell_migrated(const struct store *store, int64_t done, int64_t total);
 
-/* Where a page of events goes on: how many of them come before it. A story only grows at its end. */
+/* Lists of events. A cursor is the number of events before the page: a story grows at its end only. */
 WEIR_MUST_CHECK enum weir_status events_offset(const char *cursor, int64_t *ret_offset, struct weir_error *error);
+/* A page of at most `limit` events from `offset` on. `rows`: one row more if the list continues; the page takes them over.
+ */
+WEIR_MUST_CHECK enum weir_status events_page(json_t *rows, int64_t offset, size_t limit, json_t **ret_page,
+                                             struct weir_error *error);
+/* Adds "events" and "earlier_events" to an execution. Takes the events over. */
+WEIR_MUST_CHECK enum weir_status events_show(json_t *execution, json_t *events, int64_t earlier, struct weir_error *error);
 
 /* No params and {} are the same, and nothing is kept of them. */
 bool enqueue_has_no_params(const struct enqueue_request *request);

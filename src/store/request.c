@@ -1,4 +1,4 @@
-/* What a request to enqueue must be, and what is kept of a definition, whatever the store. */
+/* The parts that both stores share: checks of requests to enqueue, the stored form of a definition, pages of events. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -27,6 +27,29 @@ enum weir_status events_offset(const char *cursor, int64_t *ret_offset, struct w
     }
     *ret_offset = offset;
     return WEIR_OK;
+}
+
+enum weir_status events_page(json_t *rows, int64_t offset, size_t limit, json_t **ret_page, struct weir_error *error)
+{
+    bool more = json_array_size(rows) > limit;
+    if (more) {
+        (void)json_array_remove(rows, limit);
+    }
+    json_t *next = more ? json_sprintf("%lld", (long long)offset + (long long)limit) : json_null();
+    json_t *page = json_pack("{s:o, s:o, s:I, s:b}", "items", rows, "next_cursor", next, "count",
+                             (json_int_t)json_array_size(rows), "count_is_exact", (int)(!more && offset == 0));
+    if (page == NULL) {
+        return error_out_of_memory(error);
+    }
+    *ret_page = page;
+    return WEIR_OK;
+}
+
+enum weir_status events_show(json_t *execution, json_t *events, int64_t earlier, struct weir_error *error)
+{
+    bool is_set = json_object_set_new(execution, "events", events) == 0 &&
+                  json_object_set_new(execution, "earlier_events", json_integer(earlier)) == 0;
+    return is_set ? WEIR_OK : error_out_of_memory(error);
 }
 
 static enum weir_status check_params(const struct enqueue_request *request, struct weir_error *error)

@@ -208,7 +208,7 @@ struct schedule_call {
     unsigned needs;                 /* enum schedule_need: what is to be read besides the news */
     bool load;                      /* the first call of an epoch: all facts, and the point from which news is read */
     int64_t lease_us;               /* > 0: renews the lease of the role for this long from now, too */
-    bool awaits_lock;               /* with lease_us: work waits, and somebody else holds the lock of dispatch.exclusive */
+    bool awaits_lock;               /* with lease_us: work waits, and another holder has the lock of dispatch.exclusive */
     const int64_t *orphans; /* lanes whose workspace does not exist: up to RECOVER_BATCH of their items end FAILED, code
                                `workspace_not_found`, with an event */
     size_t orphan_count;
@@ -590,7 +590,7 @@ WEIR_MUST_CHECK enum weir_status store_show(struct store *store, const char *id,
  * nodes claim nothing: the name of one that an operator has paused and can resume, else null) ...}. Of
  * no_scheduler "scheduler_since", "scheduler_node" (the last one) and "scheduler_why": "lease over", "left", "free", or
  * "awaits the lock" of a scheduler with dispatch.exclusive. Of ready and no_scheduler "lock_holder" and "lock_until" while
- * somebody has the lock processExecutionQueue, without which such a node starts nothing. */
+ * the lock processExecutionQueue is held, without which such a node starts nothing. */
 WEIR_MUST_CHECK enum weir_status store_why(struct store *store, const char *id, json_t **ret_why, struct weir_error *error);
 /* Kept counters, never COUNT(*): {"pending", "slots_used", "completed", "failed", "cancelled", "oldest_pending_age_us",
  * "pending_reasons": {reason: n}, "workspaces": [...], "groups": [{"name", "paused", "pending", "oldest_pending_age_us"}],

@@ -293,7 +293,7 @@ static void show_has_params_steps_and_events(void **state)
     json_decref(shown);
 }
 
-/* Page by page, each event once and in order; show has the last ones and says how many come before. */
+/* Page by page, each event once and in order; show has the last ones and the number of earlier ones. */
 static void a_long_story_is_read_by_pages(void **state)
 {
     enum { RELEASES = 60, PAGE = 7 };

@@ -245,18 +245,11 @@ static enum weir_status list_executions(struct link *link, const void *what, jso
 /* --- other lists --- */
 
 static enum weir_status read_events(struct link *link, const char *id, int64_t offset, size_t limit, json_t **ret_events,
-                                    bool *ret_more, struct weir_error *error)
+                                    struct weir_error *error)
 {
     PGresult *result = NULL;
-    enum weir_status status = link_read(link, error, &result, QUERY_READ_EVENT_ROWS, "uii", id, offset, (int64_t)limit + 1);
-    if (status == WEIR_OK) {
-        status = rows_json(result, ret_events, error);
-    }
-    *ret_more = status == WEIR_OK && json_array_size(*ret_events) > limit;
-    if (*ret_more) {
-        (void)json_array_remove(*ret_events, limit);
-    }
-    return status;
+    enum weir_status status = link_read(link, error, &result, QUERY_READ_EVENT_ROWS, "uii", id, offset, (int64_t)limit);
+    return status == WEIR_OK ? rows_json(result, ret_events, error) : status;
 }
 
 static enum weir_status list_events(struct link *link, const struct list_options *options, const char *id,
@@ -264,19 +257,12 @@ static enum weir_status list_events(struct link *link, const struct list_options
 {
     size_t limit = options->limit == 0 ? LIST_LIMIT_DEFAULT : options->limit;
     int64_t offset = 0;
-    json_t *items = NULL;
-    bool more = false;
+    json_t *rows = NULL;
     enum weir_status status = events_offset(options->cursor, &offset, error);
     if (status == WEIR_OK) {
-        status = read_events(link, id, offset, limit, &items, &more, error);
+        status = read_events(link, id, offset, limit + 1, &rows, error);
     }
-    if (status != WEIR_OK) {
-        return status;
-    }
-    return packed(json_pack("{s:o, s:o, s:I, s:b}", "items", items, "next_cursor",
-                            more ? json_sprintf("%lld", (long long)offset + (long long)limit) : json_null(), "count",
-                            (json_int_t)json_array_size(items), "count_is_exact", (int)(!more && offset == 0)),
-                  ret_page, error);
+    return status == WEIR_OK ? events_page(rows, offset, limit, ret_page, error) : status;
 }
 
 static enum weir_status list_story(struct link *link, const void *what, json_t **ret_page, struct weir_error *error)
@@ -421,29 +407,16 @@ static enum weir_status add_part(struct link *link, json_t *execution, const cha
     return status;
 }
 
-/* The last ones; most stories are shorter than that. */
 static enum weir_status add_events(struct link *link, json_t *execution, const char *id, struct weir_error *error)
 {
     json_t *events = NULL;
-    bool more = false;
-    int64_t earlier = 0;
-    enum weir_status status = read_events(link, id, 0, SHOW_EVENTS_MOST, &events, &more, error);
-    if (status == WEIR_OK && more) {
-        PGresult *result = NULL;
-        json_decref(events);
-        events = NULL;
-        status = link_read(link, error, &result, QUERY_COUNT_EVENT_ROWS, "u", id);
-        earlier = status == WEIR_OK ? result_int(result, 0, 0) - SHOW_EVENTS_MOST : 0;
-        PQclear(result);
+    int64_t count = 0;
+    enum weir_status status = link_read_integer(link, error, &count, QUERY_COUNT_EVENT_ROWS, "u", id);
+    int64_t earlier = count > SHOW_EVENTS_MOST ? count - SHOW_EVENTS_MOST : 0;
+    if (status == WEIR_OK) {
+        status = read_events(link, id, earlier, SHOW_EVENTS_MOST, &events, error);
     }
-    if (status == WEIR_OK && events == NULL) {
-        status = read_events(link, id, earlier, SHOW_EVENTS_MOST, &events, &more, error);
-    }
-    if (status == WEIR_OK && (json_object_set_new(execution, "events", events) != 0 ||
-                              json_object_set_new(execution, "earlier_events", json_integer(earlier)) != 0)) {
-        status = error_out_of_memory(error);
-    }
-    return status;
+    return status == WEIR_OK ? events_show(execution, events, earlier, error) : status;
 }
 
 static enum weir_status show_one(struct link *link, const void *what, json_t **ret_execution, struct weir_error *error)

@@ -250,7 +250,7 @@ static struct assignment *take(struct round *round, int64_t place)
     return assignment;
 }
 
-/* What is the same for all items; the rest is as of one that was just enqueued. */
+/* Sets the fields that the assignment determines. The other fields keep the values of a new item. */
 static struct claimed_item *take_own(struct round *round, int64_t place)
 {
     const struct assignment *assignment = take(round, place);

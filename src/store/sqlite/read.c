@@ -180,35 +180,23 @@ static enum weir_status list_executions(struct connection *connection, const str
 }
 
 static enum weir_status read_events(struct connection *connection, const char *id, int64_t offset, size_t limit,
-                                    json_t **ret_events, bool *ret_more, struct weir_error *error)
+                                    json_t **ret_events, struct weir_error *error)
 {
-    enum weir_status status = rows_json(
-        connection, connection_bind(connection, error, QUERY_READ_EVENT_ROWS, "tii", id, offset, (int64_t)limit + 1),
-        ret_events, error);
-    *ret_more = status == WEIR_OK && json_array_size(*ret_events) > limit;
-    if (*ret_more) {
-        (void)json_array_remove(*ret_events, limit);
-    }
-    return status;
+    return rows_json(connection,
+                     connection_bind(connection, error, QUERY_READ_EVENT_ROWS, "tii", id, offset, (int64_t)limit),
+                     ret_events, error);
 }
 
-static enum weir_status list_events(struct connection *connection, const struct list_options *options, const char *id,
-                                    size_t limit, json_t **ret_page, struct weir_error *error)
+static enum weir_status list_events(struct connection *connection, const char *cursor, const char *id, size_t limit,
+                                    json_t **ret_page, struct weir_error *error)
 {
     int64_t offset = 0;
-    json_t *items = NULL;
-    bool more = false;
-    enum weir_status status = events_offset(options->cursor, &offset, error);
+    json_t *rows = NULL;
+    enum weir_status status = events_offset(cursor, &offset, error);
     if (status == WEIR_OK) {
-        status = read_events(connection, id, offset, limit, &items, &more, error);
+        status = read_events(connection, id, offset, limit + 1, &rows, error);
     }
-    if (status != WEIR_OK) {
-        return status;
-    }
-    return packed(json_pack("{s:o, s:o, s:I, s:b}", "items", items, "next_cursor",
-                            more ? json_sprintf("%lld", (long long)offset + (long long)limit) : json_null(), "count",
-                            (json_int_t)json_array_size(items), "count_is_exact", (int)(!more && offset == 0)),
-                  ret_page, error);
+    return status == WEIR_OK ? events_page(rows, offset, limit, ret_page, error) : status;
 }
 
 static enum weir_status list_story(struct connection *connection, const struct list_options *options, size_t limit,
@@ -221,7 +209,7 @@ static enum weir_status list_story(struct connection *connection, const struct l
     }
     enum weir_status status = select_one(connection, options->filter.id, id, error);
     if (status == WEIR_OK && options->kind == LIST_EVENTS) {
-        return list_events(connection, options, id, limit, ret_page, error);
+        return list_events(connection, options->cursor, id, limit, ret_page, error);
     }
     if (status == WEIR_OK) {
         status = rows_json(connection, connection_bind(connection, error, QUERY_READ_STEP_ROWS, "t", id), &items, error);
@@ -345,28 +333,17 @@ static enum weir_status add_params(struct connection *connection, json_t *execut
     return status;
 }
 
-/* The last ones; most stories are shorter than that. */
 static enum weir_status add_events(struct connection *connection, json_t *execution, const char *id,
                                    struct weir_error *error)
 {
     json_t *events = NULL;
-    bool more = false;
-    int64_t earlier = 0;
-    enum weir_status status = read_events(connection, id, 0, SHOW_EVENTS_MOST, &events, &more, error);
-    if (status == WEIR_OK && more) {
-        json_decref(events);
-        events = NULL;
-        status = connection_read_integer(connection, error, &earlier, QUERY_COUNT_EVENT_ROWS, "t", id);
-        earlier -= SHOW_EVENTS_MOST;
+    int64_t count = 0;
+    enum weir_status status = connection_read_integer(connection, error, &count, QUERY_COUNT_EVENT_ROWS, "t", id);
+    int64_t earlier = count > SHOW_EVENTS_MOST ? count - SHOW_EVENTS_MOST : 0;
+    if (status == WEIR_OK) {
+        status = read_events(connection, id, earlier, SHOW_EVENTS_MOST, &events, error);
     }
-    if (status == WEIR_OK && events == NULL) {
-        status = read_events(connection, id, earlier, SHOW_EVENTS_MOST, &events, &more, error);
-    }
-    if (status == WEIR_OK && (json_object_set_new(execution, "events", events) != 0 ||
-                              json_object_set_new(execution, "earlier_events", json_integer(earlier)) != 0)) {
-        status = error_out_of_memory(error);
-    }
-    return status;
+    return status == WEIR_OK ? events_show(execution, events, earlier, error) : status;
 }
 
 static enum weir_status show_one(struct connection *connection, const char *id, json_t **ret_execution,

@@ -3,8 +3,8 @@
 -- only rows that it can lock at once.
 --
 -- Rows, with places in the arguments; what is not named is NULL:
---   assigned  n1 fence, n2 time of the claim. places: taken for other nodes. plain: taken for own_node with nothing to tell but list1
---             definitions, list2 priorities, list3 creation times, in the order of places
+--   assigned  n1 fence, n2 time of the claim. places: taken for other nodes. plain: taken for own_node. list1 definitions, list2
+--             priorities and list3 creation times, in the order of plain, are all that the node needs
 --   taken     place of another one of own_node: n1 definition, n2 attempts, n3 interruptions, n4 priority, n5 created, n6 run at,
 --             n7 claimed, n8 dispatched, n9 deferrals, flag cancel requested, data params
 --   locked    place: it could have been taken, but another transaction has its row, or its node does not live
@@ -24,7 +24,7 @@ DECLARE
     free_handed boolean[] := handed;
     alive bigint[];
     taken_lanes bigint[];
-    told integer[];
+    detailed integer[];
     taken integer;
 BEGIN
     alive := :schema.lock_targets(nodes, skip_locked);
@@ -51,7 +51,7 @@ BEGIN
            array_agg(t.place) FILTER (WHERE NOT t.is_own), array_agg(t.place) FILTER (WHERE t.is_own AND NOT t.is_plain),
            array_agg(t.place) FILTER (WHERE t.is_plain), array_agg(t.definition_id) FILTER (WHERE t.is_plain),
            array_agg(t.priority::bigint) FILTER (WHERE t.is_plain), array_agg(t.created_at) FILTER (WHERE t.is_plain)
-    INTO taken, taken_lanes, places, told, plain, list1, list2, list3
+    INTO taken, taken_lanes, places, detailed, plain, list1, list2, list3
     FROM taken t;
     IF taken_lanes IS NOT NULL THEN
         INSERT INTO :schema.news (at, kind, node_id, lanes, runnable, held)
@@ -62,13 +62,13 @@ BEGIN
     n1 := set_fence;
     n2 := now_us;
     RETURN NEXT;
-    IF told IS NOT NULL THEN
+    IF detailed IS NOT NULL THEN
         RETURN QUERY
         SELECT 'taken', a.place, q.definition_id, q.attempts::bigint, q.interruptions::bigint, q.priority::bigint, q.created_at, q.run_at,
                q.claimed_at, q.dispatched_at, q.deferrals::bigint, q.cancel_at IS NOT NULL,
                CASE WHEN q.has_params THEN (SELECT p.params FROM :schema.execution_params p WHERE p.id = q.id) END,
                NULL::integer[], NULL::integer[], NULL::bigint[], NULL::bigint[], NULL::bigint[]
-        FROM unnest(told) a (place) JOIN :schema.workflow_execution_queue q ON q.id = ids[a.place];
+        FROM unnest(detailed) a (place) JOIN :schema.workflow_execution_queue q ON q.id = ids[a.place];
     END IF;
     IF taken < cardinality(ids) THEN
         RETURN QUERY

@@ -1,6 +1,6 @@
 -- An act of an operator takes room away (a pause, a smaller limit, a node that is drained): news of kind 7 without a node. At its commit
 -- it waits for the round that assigns at this moment, and the next round waits for the commit and reads the act. So nothing is assigned
--- once the commit has returned. What a node tells of itself with its heartbeat waits for nobody.
+-- once the commit has returned. A heartbeat does not wait: its news has a node.
 -- A transaction that is prepared (two-phase commit) does not wait: until it is resolved no round would go on.
 -- Locks: the advisory lock of acts, to the end of the commit; schedule() holds it shared. Trigger of news, at the commit.
 CREATE OR REPLACE FUNCTION :schema.await_rounds() RETURNS trigger

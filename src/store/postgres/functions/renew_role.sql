@@ -1,7 +1,7 @@
 -- Renews the lease of the role for this node and epoch; false: another epoch has it, and nothing is written. The answer holds until the
 -- end of the transaction, as that of has_epoch() with locks. The session is noted anew, because a load may run on another one than the
 -- take; behind a pooler none was noted, and none is.
---   awaits_lock  a scheduler with dispatch.exclusive has work, and somebody else holds the lock
+--   awaits_lock  a scheduler with dispatch.exclusive has work, and another holder has the lock
 -- Locks: the row of scheduler. Caller: schedule().
 CREATE OR REPLACE FUNCTION :schema.renew_role(own_node bigint, own_epoch bigint, lease bigint, awaits_lock boolean) RETURNS boolean
 LANGUAGE plpgsql AS $$

@@ -243,7 +243,7 @@ CREATE TABLE :schema.workflow_execution_events (
 -- node_held is set for kind 5; for kinds 3 and 4 it is the sum of held. node_id 0: no node held them.
 -- workspaces: of an act, the workspaces whose limits changed; NULL = any, '{}' = none (it concerns groups or nodes).
 -- 2 and 6 are written by the scheduler itself. 7 takes room away, so an assignment is refused while it is unread; 8 only adds room.
--- node_id of 7: the node that tells it of itself, or is found dead; 0: an operator's act, see await_rounds().
+-- node_id of 7: the node whose heartbeat reported less room, or that is dead or stops; 0: an operator's act, see await_rounds().
 -- toast_tuple_target keeps a row of some hundred lanes uncompressed and in one piece.
 CREATE TABLE :schema.news (
     xid            xid8    NOT NULL DEFAULT pg_current_xact_id(),

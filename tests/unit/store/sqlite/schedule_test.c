@@ -441,7 +441,7 @@ static void news_of_another_process_is_neither_lost_nor_doubled(void **state)
     while (assigned < ITEMS && clock_boot(clock_system()) < deadline_us) {
         learnt += learn_all(&caller, lane_id).runnable;
         size_t count = plan(&caller, lane_id, scene->node, HEADS, assignments);
-        learnt += count_facts(&caller, FACT_RUNNABLE); /* each round answers with news, whatever it was made for */
+        learnt += count_facts(&caller, FACT_RUNNABLE); /* every round returns news */
         scene_ok(scene, assign(&caller, assignments, count));
         learnt += count_facts(&caller, FACT_RUNNABLE);
         assigned += caller.answer.assigned;
