@@ -150,7 +150,7 @@ void bench_postgres_nodes(struct bench *bench)
     enum { COUNTS = sizeof node_counts / sizeof node_counts[0], ROUNDS = 3 };
     struct postgres_server server;
     size_t rounds = bench->quick ? 1 : ROUNDS;
-    size_t count = bench->quick ? 2000 : 50000;
+    size_t count = bench->quick ? 2000 : 200000;
     double rates[COUNTS][ROUNDS];
     double medians[COUNTS];
     double best = 0;

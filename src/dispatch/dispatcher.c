@@ -89,6 +89,7 @@ static void notice_new_id(struct node *node)
     if (node->dispatch_id != id) {
         scheduling_lose(node, "the node has a new id");
         inbox_reset(node);
+        store_wake_for(node->stores[LOOP_DISPATCH], id, false);
         node->dispatch_id = id;
     }
 }

@@ -206,6 +206,7 @@ struct node {
     _Atomic int64_t next_beat_us;
     enum node_aside told_aside;     /* by the last heartbeat, of whose loop it is */
     size_t told_capacity;           /* the same */
+    int64_t beat_seen_us;           /* store time of that heartbeat; 0 = none under this id */
     int64_t retry_us[LOOP_COUNT];   /* a loop whose store call failed waits until then ... */
     int64_t backoff_us[LOOP_COUNT]; /* ... and this long the next time */
 

@@ -110,6 +110,7 @@ static enum weir_status register_node(struct node *node, struct store *store, st
         atomic_store(&node->id, id);
         node->told_aside = options.aside;
         node->told_capacity = options.capacity;
+        node->beat_seen_us = 0;
         atomic_store(&node->lease_end_boot_us, time_add(began_us, node->settings.lease_us - keeper_margin(node)));
         engine_lease(node->engine, atomic_load(&node->lease_end_boot_us));
         struct event event = {.type = EVENT_NODE_STARTED, .node = node->name, .group = node->group, .count = id};
@@ -240,7 +241,8 @@ int64_t nodes_step(struct node *node)
                              .running = engine_running(node->engine),
                              .stuck = atomic_load(&node->stuck),
                              .aside = aside_of(node),
-                             .capacity = dispatcher_capacity(node)};
+                             .capacity = dispatcher_capacity(node),
+                             .seen_us = node->beat_seen_us};
     enum weir_status status = store_node_beat(node->stores[LOOP_HEARTBEAT], atomic_load(&node->id), &beat, &error);
     if (status == WEIR_STALE_FENCE && atomic_load(&node->leaves)) {
         return TIME_NEVER;
@@ -256,6 +258,7 @@ int64_t nodes_step(struct node *node)
     FAILPOINT("after_beat");
     node->told_aside = beat.aside;
     node->told_capacity = beat.capacity;
+    node->beat_seen_us = beat.now_us;
     loop_succeeded(node, LOOP_HEARTBEAT);
     if (!lease_is_valid(node)) {
         /* The store was away, perhaps for all: who lives shall have the time to say so before we take him for dead. */

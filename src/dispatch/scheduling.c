@@ -198,6 +198,9 @@ static enum weir_status learn(struct node *node, const struct schedule_call *cal
     if (status == WEIR_OK) {
         status = learn_facts(s, answer, store_ahead_us);
     }
+    for (size_t i = 0; i < answer->news_read_count && status == WEIR_OK; i++) {
+        status = scheduler_read(s->scheduler, &answer->news_reads[i]);
+    }
     s->has_news = s->has_news || call->load || answer->assigned > 0;
     return status;
 }

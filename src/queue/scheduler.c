@@ -115,7 +115,7 @@ static bool group_has_node(const struct scheduler *scheduler, const struct group
 
 /* The own node while it has room: nobody needs to be woken for it. Else the one with the most room; a tie goes to the
  * smaller id. A group has few nodes, so they are simply looked through. */
-static struct node *choose_node(const struct scheduler *scheduler, const struct group *group)
+static struct node *best_node(const struct scheduler *scheduler, const struct group *group)
 {
     struct node *best = NULL;
     for (struct node *node = next_node(scheduler, group->nodes.first); node != NULL;
@@ -132,6 +132,23 @@ static struct node *choose_node(const struct scheduler *scheduler, const struct 
         }
     }
     return best;
+}
+
+/* A node gets several items of a set in a row: each node that gets any is woken, reads its inbox and records its ends in
+ * transactions of its own. */
+static struct node *choose_node(const struct scheduler *scheduler, struct group *group)
+{
+    struct node *node = group->chunk_left == 0 ? NULL : table_find(&scheduler->nodes, group->chunk_node_id);
+    if (node == NULL || node_room(node) == 0) {
+        node = best_node(scheduler, group);
+        if (node == NULL) {
+            return NULL;
+        }
+        group->chunk_node_id = node->entry.key;
+        group->chunk_left = node->capacity < NODE_CHUNK_PART ? 1 : node->capacity / NODE_CHUNK_PART;
+    }
+    group->chunk_left--;
+    return node;
 }
 
 /* The own node's capacity follows its engine: what it holds, and what its engine has room for. */
@@ -399,12 +416,13 @@ size_t scheduler_assign(struct scheduler *scheduler, int64_t now_us, int64_t own
     for (size_t i = 0; i < groups; i++) {
         struct group *group = group_in_order(scheduler, scheduler->call + i);
         group->pass_before = group->pass;
+        group->chunk_left = 0;
         count += assign_handed_over(scheduler, group, assignments + count, limit - count);
     }
     for (bool goes_on = true; goes_on && count < limit;) {
         goes_on = false;
         for (size_t i = 0; i < groups && count < limit; i++) {
-            const struct group *group = group_in_order(scheduler, scheduler->call + i);
+            struct group *group = group_in_order(scheduler, scheduler->call + i);
             struct lane *lane = lane_to_serve(scheduler, group);
             struct node *node = lane == NULL ? NULL : choose_node(scheduler, group);
             if (node != NULL) {

@@ -162,7 +162,8 @@ WEIR_MUST_CHECK enum weir_status scheduler_learn(struct scheduler *scheduler, co
 /* The lanes whose heads should be read next, most urgent first: those that may be served soon, whose window runs low, and
  * which may have more items in the store. At most `most`. */
 size_t scheduler_wants(struct scheduler *scheduler, int64_t now_us, struct lane_read *reads, size_t most);
-/* The store's answer to one read. Facts that the store sent with the same answer are learnt afterwards, never before. */
+/* The store's answer to one read. Facts that the store sent with the same answer are learnt afterwards, never before. Heads
+ * that nobody asked for may follow when no read of their lane is under way. */
 WEIR_MUST_CHECK enum weir_status scheduler_read(struct scheduler *scheduler, const struct lane_read *read);
 
 /* Deals up to `limit` items in stride order and takes their slots and the nodes' room. Items that are handed over come

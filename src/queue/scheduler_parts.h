@@ -22,6 +22,7 @@
 #include "queue/scheduler_table.h"
 
 enum {
+    NODE_CHUNK_PART = 4,       /* of its capacity a node gets in a row, before the others are looked at */
     LANE_READ_LEAST = 4,       /* heads that a lane without history asks for */
     LANE_READ_SLOW_MOST = 64,  /* what its reads grow to while its window lasts for several rounds */
     LANE_FAST_CALLS = 2,       /* a window that was used up within so many calls of scheduler_assign() was too small */
@@ -68,6 +69,8 @@ struct group {
     int64_t pass;        /* of the last turn served; lanes that come back start here */
     int64_t pass_before; /* before the last call of scheduler_assign() */
     struct lane_heap heaps[HEAP_KINDS];
+    int64_t chunk_node_id; /* the next chunk_left items of this set go to this node */
+    int64_t chunk_left;
     struct list nodes;
     struct list handed_over;
     uint32_t lane_count;

@@ -224,6 +224,9 @@ struct schedule_answer {
     size_t assigned;             /* taken, over all nodes */
     struct schedule_fact *facts; /* to be learnt after `reads` */
     size_t fact_count;
+    struct lane_read *news_reads; /* not asked for, perhaps none: the first heads of lanes with a new item, as answers of
+                                     reads that come after `facts` */
+    size_t news_read_count;
     bool more_news;      /* more than NEWS_BATCH_MOST entries waited: call again at once */
     int64_t next_due_us; /* of NEED_DUE and load, store time: when the next waiting item becomes due; TIME_NEVER = none.
                             Items that are due now have become runnable with this call, PROMOTE_BATCH at most: then it may
@@ -389,6 +392,7 @@ struct node_beat {
     size_t stuck;             /* in: of these, stuck */
     enum node_aside aside;    /* in */
     size_t capacity;          /* in: items that it can hold at once, those that it holds included; 0 = give it none */
+    int64_t seen_us;          /* in: now_us of the last heartbeat under this id; 0 = there was none */
     enum node_wish wish;      /* out */
     bool queue_paused;        /* out: the queue or the group is paused */
     int64_t now_us;           /* out */
@@ -397,8 +401,9 @@ struct node_beat {
     size_t neighbour_count;
     struct node_neighbour neighbours[NODE_NEIGHBOURS_MOST];
 };
-/* Renews the lease in store time. WEIR_STALE_FENCE when the lease was lost (the node was declared dead): its claims belong
- * to others, it must abandon everything and start again with a new id. */
+/* Renews the lease in store time. WEIR_STALE_FENCE when the lease was lost (the node was declared dead, or its row is older
+ * than seen_us: the store was restored from a backup): its claims belong to others, it must abandon everything and start
+ * again with a new id. */
 WEIR_MUST_CHECK enum weir_status store_node_beat(struct store *store, int64_t node_id, struct node_beat *beat,
                                                  struct weir_error *error);
 /* The node leaves: what it still holds is handed over at once, claimed or running: the store cannot know whether a start

@@ -57,6 +57,29 @@ static void a_beat_renews_the_lease_in_store_time(void **state)
     }
 }
 
+static void a_beat_to_an_older_row_finds_the_lease_lost(void **state)
+{
+    struct scene *scene = *state;
+    struct node_beat beat = {0};
+    assert_int_equal(try_beat(scene, scene->node, &beat), WEIR_OK);
+    beat.seen_us = beat.now_us;
+    assert_int_equal(try_beat(scene, scene->node, &beat), WEIR_OK);
+    beat.seen_us = beat.now_us + 1; /* as if that heartbeat had come after a backup */
+    assert_int_equal(try_beat(scene, scene->node, &beat), WEIR_STALE_FENCE);
+}
+
+static void numbers_of_nodes_and_fences_begin_with_the_time(void **state)
+{
+    struct scene *scene = *state;
+    int64_t epoch = 0;
+    assert_true(scene->node >= scene_now(scene) / MICROSECONDS_PER_SECOND * 10000 - 10000);
+    scene_ok(scene, take_role(scene->store, scene->node, &epoch, &scene->error));
+    (void)scene_enqueue(scene, "pro-co");
+    int64_t before_us = scene_now(scene);
+    struct claimed_item item = scene_claim_one(scene);
+    assert_true(item.fence >= before_us - SCENE_LEASE_US && item.fence <= scene_now(scene) + 1000);
+}
+
 /* Where it spares the nodes the asking; elsewhere nothing is said. */
 static void a_beat_on_a_shared_store_tells_of_the_other_nodes_of_its_group(void **state)
 {
@@ -685,6 +708,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         SCENE_TEST(a_node_is_registered_with_all_that_is_known_of_it),
         SCENE_TEST(a_beat_renews_the_lease_in_store_time),
+        SCENE_TEST(a_beat_to_an_older_row_finds_the_lease_lost),
+        SCENE_TEST(numbers_of_nodes_and_fences_begin_with_the_time),
         SCENE_TEST(a_beat_on_a_shared_store_tells_of_the_other_nodes_of_its_group),
         SCENE_TEST(a_live_nodes_claims_are_left_alone),
         SCENE_TEST(a_dead_nodes_items_are_handed_over_with_their_slots),

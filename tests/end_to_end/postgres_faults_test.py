@@ -127,6 +127,38 @@ def an_outage_longer_than_the_leases_is_no_death_of_a_node(weir):
     server.close()
 
 
+def a_backup_is_restored_while_nodes_run(weir):
+    """What the nodes run then is unknown to the server. They give it up before it is assigned again."""
+    server = PostgresServer(on_disk=True)
+    name = server.database()
+    weir.environment['WEIR_STORE'] = server.url(name)
+    scene = Scene(weir, milliseconds=2500)
+    nodes = [Node(weir, f'node-{i}').ready() for i in range(2)]
+    weir.good('pause', '-q')
+    scene.enqueue(pro_co=4, free_co=1)
+    wait_for('a heartbeat of both nodes',
+             lambda: server.sql('SELECT bool_and(active_at > started_at) FROM weir.nodes', name) == 't')
+    server.stop(signal.SIGINT)
+    server.call('/bin/cp', '-a', server.path('data'), server.path('backup'))
+    server.start()
+    weir.good('resume', '-q')
+    wait_for('five steps', lambda: len(scene.runs()) == 5, pause=SHORT)
+    server.stop(signal.SIGQUIT)
+    shutil.rmtree(server.path('data'))
+    server.call('/bin/mv', server.path('backup'), server.path('data'))
+    server.start()
+    weir.good('resume', '-q')
+    for node in nodes:
+        node.await_word('lease.lost')
+    scene.drain(120)
+    for node in nodes:
+        node.stop()
+    scene.runs()  # finds runs of one step that overlap
+    assert weir.good('status', '--json').json()['completed'] == 5
+    assert weir.good('store', 'check', '--json').json()['problems'] == []
+    server.close()
+
+
 def _enqueue_until_refused(weir, scene):
     """What is acknowledged on the way counts; the answer of the one that was refused."""
     for _ in range(30):

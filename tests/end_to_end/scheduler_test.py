@@ -11,6 +11,7 @@ import time
 
 from harness import run_tests
 from postgres_server import PostgresServer
+from scheduler_scene import all_complete, gated, held_by, role_of, serve, states
 from waiting import wait_for
 
 POSTGRES = '--postgres' in sys.argv
@@ -26,55 +27,20 @@ def _use_postgres(weir):
     weir.environment['WEIR_STORE'] = SERVER.url(SERVER.database())
 
 
-def _node(weir, name):
-    process = weir.spawn('serve', '--allow-exec', '--node', name)
-    line = process.stdout.readline()
-    assert line, process.stderr.read()
-    assert json.loads(line)['event'] == 'node.started', line
-    return process
-
-
-def _gated(weir):
-    """A workflow whose step runs until the file `go` is there."""
-    weir.write('gated.yaml', 'name: gated\nsteps:\n  only:\n    exec: [sh, -c, "until [ -e \\"$0\\" ]; do sleep 0.05; '
-                             f'done", "{weir.path("go")}"]\n')
-    weir.good('workflow', 'apply', 'gated.yaml', '-q')
-
-
-def _role(weir):
-    return weir.good('status', '--json').json()['scheduler']
-
-
-def _held_by(weir, name, above=0):
-    """The role once the node has it, with an epoch above this one."""
-    def look():
-        role = _role(weir)
-        return role if role['node'] == name and not role['is_free'] and role['epoch'] > above else None
-    return wait_for(lambda: f'{name} as the scheduler, not {_role(weir)},', look, seconds=60)
-
-
 def _two_nodes(weir):
     """n1 schedules, n2 does not."""
     weir.make_store()
-    first = _node(weir, 'n1')
-    role = _held_by(weir, 'n1')
-    return first, _node(weir, 'n2'), role
-
-
-def _states(weir):
-    return [row['status'] for row in weir.items('list', '--limit', '1000')]
-
-
-def _all_complete(weir, count):
-    wait_for(lambda: f'the end of {count}, not {_states(weir)},', lambda: _states(weir) == ['COMPLETED'] * count)
+    first = serve(weir, 'n1')
+    role = held_by(weir, 'n1')
+    return first, serve(weir, 'n2'), role
 
 
 def _runs_more(weir, count):
     """What is enqueued now is completed. Returns how long it took from the enqueue to the end."""
-    before = len(_states(weir))
+    before = len(states(weir))
     began = time.monotonic()
     weir.enqueue_many(count)
-    _all_complete(weir, before + count)
+    all_complete(weir, before + count)
     return time.monotonic() - began
 
 
@@ -108,11 +74,11 @@ def status_top_and_node_list_show_the_scheduler(weir):
 def both_nodes_run_what_one_schedules(weir):
     """n1 has room for one execution, so n2 must be assigned the others."""
     weir.make_store()
-    _gated(weir)
+    gated(weir)
     first = weir.spawn('serve', '--allow-exec', '--node', 'n1', '--max-running', '1')
     assert json.loads(first.stdout.readline())['event'] == 'node.started'
-    _held_by(weir, 'n1')
-    _node(weir, 'n2')
+    held_by(weir, 'n1')
+    serve(weir, 'n2')
     for _ in range(4):
         weir.enqueue('-w', 'acme', 'gated')
 
@@ -121,7 +87,7 @@ def both_nodes_run_what_one_schedules(weir):
         return sorted(row['node'] for row in rows) if len(rows) == 4 else None
     assert wait_for('four starts', nodes) == ['n1', 'n2', 'n2', 'n2']
     weir.write('go', '')
-    _all_complete(weir, 4)
+    all_complete(weir, 4)
     _checks_out(weir)
 
 
@@ -133,7 +99,7 @@ def a_scheduler_that_stops_hands_over_at_once(weir):
     _runs_more(weir, 5)
     first.send_signal(signal.SIGTERM)
     assert first.wait(60) == 0
-    then = _held_by(weir, 'n2', role['epoch'])
+    then = held_by(weir, 'n2', role['epoch'])
     assert then['why'], then
     _runs_more(weir, 5)
     _checks_out(weir)
@@ -142,19 +108,19 @@ def a_scheduler_that_stops_hands_over_at_once(weir):
 
 def a_stop_hands_over_before_it_waits_for_what_runs(weir):
     first, _, role = _two_nodes(weir)
-    _gated(weir)
+    gated(weir)
     id = weir.enqueue('-w', 'acme', 'gated')
     wait_for('the start', lambda: weir.good('show', id, '--json').json()['status'] == 'DISPATCHED')
     node = weir.good('show', id, '--json').json()['node']
     assert node == 'n1', 'the scheduler prefers its own node'
     first.send_signal(signal.SIGTERM)
-    _held_by(weir, 'n2', role['epoch'])
+    held_by(weir, 'n2', role['epoch'])
     assert first.poll() is None
     other = weir.enqueue()
     assert weir.good('wait', other, '--timeout', '60s').code == 0
     weir.write('go', '')
     assert first.wait(60) == 0
-    _all_complete(weir, 2)
+    all_complete(weir, 2)
     _checks_out(weir)
 
 
@@ -167,10 +133,10 @@ def a_killed_scheduler_is_replaced(weir):
         first.wait()
         assert _runs_more(weir, 5) < BUSY_SECONDS
         name = f'n{number - 1}'
-        role = _held_by(weir, name, epoch)
+        role = held_by(weir, name, epoch)
         epoch = role['epoch']
         first = next(process for process in weir.background if process.poll() is None)
-        _node(weir, f'n{number}')
+        serve(weir, f'n{number}')
     weir.good('store', 'check')
 
 
@@ -181,11 +147,11 @@ def a_killed_scheduler_loses_nothing_that_it_had_assigned(weir):
     weir.good('workflow', 'apply', 'count.yaml', '-q')
     line = json.dumps({'workspace': 'acme', 'workflow': 'count'}) + '\n'
     ids = weir.good('enqueue', '-', '-q', stdin=line * 60).out.split()
-    wait_for('some ends', lambda: _states(weir).count('COMPLETED') >= 5)
+    wait_for('some ends', lambda: states(weir).count('COMPLETED') >= 5)
     first.kill()
     first.wait()
-    _all_complete(weir, 60)
-    _held_by(weir, 'n2', role['epoch'])
+    all_complete(weir, 60)
+    held_by(weir, 'n2', role['epoch'])
     with open(weir.path('ends')) as file:
         assert set(ids) <= set(file.read().split())
     _checks_out(weir)
@@ -195,12 +161,12 @@ def a_frozen_scheduler_changes_nothing_when_it_wakes(weir):
     first, _, role = _two_nodes(weir)
     _runs_more(weir, 5)
     first.send_signal(signal.SIGSTOP)
-    then = _held_by(weir, 'n2', role['epoch'])
+    then = held_by(weir, 'n2', role['epoch'])
     assert _runs_more(weir, 5) < BUSY_SECONDS
     time.sleep(LEASE_SECONDS)
     first.send_signal(signal.SIGCONT)
     _runs_more(weir, 5)
-    again = _role(weir)
+    again = role_of(weir)
     assert again['node'] == 'n2' and again['epoch'] == then['epoch'], (then, again)
     assert first.poll() is None, 'it goes on as a node'
     weir.good('store', 'check')
@@ -212,11 +178,11 @@ def a_frozen_scheduler_changes_nothing_when_it_wakes(weir):
 def without_a_scheduler_why_and_doctor_say_what_to_do(weir):
     weir.make_store()
     assert 'none yet' in weir.good('status').out
-    first = _node(weir, 'n1')
-    _held_by(weir, 'n1')
+    first = serve(weir, 'n1')
+    held_by(weir, 'n1')
     first.send_signal(signal.SIGTERM)
     assert first.wait(60) == 0
-    role = _role(weir)
+    role = role_of(weir)
     assert role['is_free'] and role['node'] is None, role
     weir.good('doctor')  # no node and nothing to do: a warning at most
     id = weir.enqueue()
@@ -233,11 +199,11 @@ def while_the_only_live_node_stands_still_why_says_no_scheduler(weir):
     """The lease of the role is over before that of the node."""
     weir.make_store()
     weir.write('weir.yaml', 'node.lease: 60s\n')
-    first = _node(weir, 'n1')
-    _held_by(weir, 'n1')
+    first = serve(weir, 'n1')
+    held_by(weir, 'n1')
     first.send_signal(signal.SIGSTOP)
     id = weir.enqueue()
-    wait_for('a free role', lambda: _role(weir)['is_free'])
+    wait_for('a free role', lambda: role_of(weir)['is_free'])
     why = weir.good('why', id, '--json').json()
     assert why['pending_reason'] == 'no_scheduler', why
     assert why['scheduler_node'] == 'n1' and why['scheduler_since'] and why['scheduler_why'], why
@@ -247,8 +213,8 @@ def while_the_only_live_node_stands_still_why_says_no_scheduler(weir):
     assert weir.items('list', '--where', 'pending_reason=no_scheduler')[0]['id'] == id
     assert 'none for' in weir.run('doctor').out
     first.send_signal(signal.SIGCONT)
-    _all_complete(weir, 1)
-    _held_by(weir, 'n1')
+    all_complete(weir, 1)
+    held_by(weir, 'n1')
     _checks_out(weir)
 
 
@@ -257,8 +223,8 @@ def what_was_retried_is_left_out_by_the_filter(weir):
     weir.write('bad.yaml', 'name: bad\nsteps:\n  only:\n    exec: ["false"]\n')
     weir.good('workflow', 'apply', 'bad.yaml', '-q')
     ids = [weir.enqueue('-w', 'acme', 'bad') for _ in range(3)]
-    first = _node(weir, 'n1')
-    wait_for('three failures', lambda: _states(weir) == ['FAILED'] * 3)
+    first = serve(weir, 'n1')
+    wait_for('three failures', lambda: states(weir) == ['FAILED'] * 3)
     first.send_signal(signal.SIGTERM)
     assert first.wait(60) == 0
     weir.good('retry', ids[0], '-q')

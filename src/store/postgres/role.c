@@ -35,6 +35,11 @@ static struct role_state read_state(const PGresult *result)
 
 static enum weir_status refuse(const char *outcome, const struct role_state *state, struct weir_error *error)
 {
+    if (strcmp(outcome, "unheard") == 0) {
+        return error_set(error, WEIR_CONFLICT,
+                         "the server was started, promoted or restored, and not every node has sent a "
+                         "heartbeat since; each is awaited for its lease");
+    }
     if (strcmp(outcome, "conflict") == 0) {
         return error_set(error, WEIR_CONFLICT, "the node %s schedules, under epoch %lld", state->node,
                          (long long)state->epoch);

@@ -20,6 +20,8 @@
 #include "store/postgres/libpq.h"
 #include "store/postgres/postgres_store.h"
 
+/* news_heads in functions/schedule.sql. */
+enum { NEWS_HEADS_MOST = 8, NEWS_HEADS_OF_LANE = 4 };
 enum { POSITION_TEXT_MAX = 16 * 1024 * 1024 };
 
 /* --- the position --- */
@@ -312,12 +314,9 @@ static void read_locked(struct round *round, int row)
     round->call->assignments[place - 1].outcome = ASSIGNMENT_LOCKED;
 }
 
-/* One read; an item more than it asked for means that the lane goes on. */
-static void read_heads(struct round *round, int row)
+/* An item more than was asked for means that the lane goes on. */
+static void fill_read(struct round *round, int row, struct lane_read *read)
 {
-    int64_t place = number(round, row, ROW_PLACE);
-    INVARIANT(place >= 1 && (size_t)place <= round->call->read_count);
-    struct lane_read *read = &round->call->reads[place - 1];
     const char *ranks = list_of(round, row, ROW_LIST1);
     const char *ids = list_of(round, row, ROW_ID_LIST);
     int64_t rank = 0;
@@ -336,6 +335,24 @@ static void read_heads(struct round *round, int row)
         ids = read_id(ids + 1, head->id);
         read->count++;
     }
+}
+
+static void read_heads(struct round *round, int row)
+{
+    int64_t place = number(round, row, ROW_PLACE);
+    INVARIANT(place >= 1 && (size_t)place <= round->call->read_count);
+    fill_read(round, row, &round->call->reads[place - 1]);
+}
+
+static void read_news_heads(struct round *round, int row)
+{
+    INVARIANT(round->answer->news_read_count < NEWS_HEADS_MOST);
+    struct lane_read *read = &round->answer->news_reads[round->answer->news_read_count++];
+    *read = (struct lane_read){.lane_id = number(round, row, ROW_N3),
+                               .after_rank = number(round, row, ROW_N4),
+                               .most = NEWS_HEADS_OF_LANE,
+                               .is_all = true};
+    fill_read(round, row, read);
 }
 
 static void read_round(struct round *round, int row)
@@ -494,14 +511,30 @@ static const struct {
     const char *tag;
     void (*read)(struct round *round, int row);
 } row_readers[] = {
-    {"heads", read_heads},         {"taken", read_taken},         {"runnable", read_runnable},
-    {"held", read_held},           {"pass", read_pass},           {"handed_over", read_handed_over},
-    {"assigned", read_assigned},   {"locked", read_locked},       {"round", read_round},
-    {"runnables", read_runnables}, {"helds", read_helds},         {"seen", read_seen},
-    {"news", read_news},           {"workspace", read_workspace}, {"workspaces", read_workspaces},
-    {"queue", read_queue},         {"group", read_group},         {"nodes", read_nodes},
-    {"node", read_node},           {"nodes_end", read_nodes_end}, {"timeline", read_timeline},
-    {"more", read_more},           {"void", read_void},
+    {"heads", read_heads},
+    {"news_heads", read_news_heads},
+    {"taken", read_taken},
+    {"runnable", read_runnable},
+    {"held", read_held},
+    {"pass", read_pass},
+    {"handed_over", read_handed_over},
+    {"assigned", read_assigned},
+    {"locked", read_locked},
+    {"round", read_round},
+    {"runnables", read_runnables},
+    {"helds", read_helds},
+    {"seen", read_seen},
+    {"news", read_news},
+    {"workspace", read_workspace},
+    {"workspaces", read_workspaces},
+    {"queue", read_queue},
+    {"group", read_group},
+    {"nodes", read_nodes},
+    {"node", read_node},
+    {"nodes_end", read_nodes_end},
+    {"timeline", read_timeline},
+    {"more", read_more},
+    {"void", read_void},
 };
 
 static void read_row(struct round *round, int row)
@@ -526,7 +559,8 @@ static bool open_round(struct round *round)
     round->answer->facts = arena_allocate(round->arena, facts * sizeof *round->answer->facts);
     round->heads = arena_allocate(round->arena, heads * sizeof *round->heads);
     round->own = arena_allocate(round->arena, (round->call->assignment_count + 1) * sizeof *round->own);
-    return round->answer->facts != NULL && round->heads != NULL && round->own != NULL;
+    round->answer->news_reads = arena_allocate(round->arena, NEWS_HEADS_MOST * sizeof *round->answer->news_reads);
+    return round->answer->facts != NULL && round->heads != NULL && round->own != NULL && round->answer->news_reads != NULL;
 }
 
 static void read_rows(struct round *round)

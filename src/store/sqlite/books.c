@@ -60,7 +60,8 @@ static enum weir_status publish(struct write *write, int64_t epoch, const struct
                                 bool *ret_changed, bool *ret_more, struct weir_error *error)
 {
     int64_t unread = 0;
-    enum weir_status status = role_check(write->connection, epoch, error);
+    int64_t cookie = write->store->news_cookie;
+    enum weir_status status = role_check(write->connection, epoch, &cookie, error);
     if (status == WEIR_OK && write->store->news_epoch != epoch) {
         status = error_set(error, WEIR_MISUSE, "books are published by the handle that has loaded the epoch");
     }

@@ -9,10 +9,14 @@
 #include "base/error.h"
 #include "store/sqlite/sqlite_store.h"
 
-enum weir_status role_check(struct connection *connection, int64_t epoch, struct weir_error *error)
+enum weir_status role_check(struct connection *connection, int64_t epoch, int64_t *cookie, struct weir_error *error)
 {
     int64_t present = 0;
-    enum weir_status status = connection_read_integer(connection, error, &present, QUERY_READ_EPOCH, "");
+    int64_t present_cookie = 0;
+    enum weir_status status = connection_read_integer(connection, error, &present_cookie, QUERY_SCHEMA_COOKIE, "");
+    if (status == WEIR_OK) {
+        status = connection_read_integer(connection, error, &present, QUERY_READ_EPOCH, "");
+    }
     if (status == WEIR_NOT_FOUND) {
         return error_set(error, WEIR_STORE_CORRUPT, "the row of the scheduler is missing");
     }
@@ -20,6 +24,10 @@ enum weir_status role_check(struct connection *connection, int64_t epoch, struct
         return error_set(error, WEIR_STALE_FENCE, "the scheduler's epoch is %lld, no longer %lld", (long long)present,
                          (long long)epoch);
     }
+    if (status == WEIR_OK && *cookie != 0 && *cookie != present_cookie) {
+        return error_set(error, WEIR_STALE_FENCE, "the store was restored from a backup, or its schema changed");
+    }
+    *cookie = present_cookie;
     return status;
 }
 
@@ -68,6 +76,9 @@ static enum weir_status take(struct write *write, const struct role_request *req
     }
     status = connection_run(connection, error, NULL, QUERY_TAKE_ROLE, "iiit", request->node_id, write->now_us,
                             request->lease_us, request->why);
+    if (status == WEIR_OK) {
+        status = connection_run(connection, error, NULL, QUERY_RAISE_FENCE, "i", write->now_us);
+    }
     if (status == WEIR_OK) {
         status = connection_run(connection, error, NULL, QUERY_NOTE_TAKEOVER, "i", write->now_us);
     }

@@ -30,6 +30,7 @@ struct round {
     bool changed;        /* the transaction has something to commit */
     int64_t now_us;
     int64_t position; /* behind the news that were read */
+    int64_t cookie;   /* of the schema, at the load */
     int64_t fence;    /* 0 = not taken yet */
     struct facts facts;
     struct schedule_answer answer;
@@ -380,7 +381,7 @@ static enum weir_status write_all(struct round *round, struct weir_error *error)
 static enum weir_status run(struct round *round, struct weir_error *error)
 {
     bool has_acts = false;
-    enum weir_status status = role_check(round->connection, round->call->epoch, error);
+    enum weir_status status = role_check(round->connection, round->call->epoch, &round->cookie, error);
     if (status == WEIR_OK && !round->call->load && round->store->news_epoch != round->call->epoch) {
         status = error_set(error, WEIR_MISUSE, "the first round of an epoch loads");
     }
@@ -417,6 +418,7 @@ static void begin(struct round *round, struct connection *connection, struct wri
     round->write = write;
     round->now_us = now_us;
     round->position = round->store->news_position;
+    round->cookie = round->call->load ? 0 : round->store->news_cookie;
     round->answer = (struct schedule_answer){.next_due_us = TIME_NEVER};
     round->facts = (struct facts){.connection = connection, .arena = round->arena};
     for (size_t i = 0; i < count; i++) {
@@ -480,6 +482,7 @@ enum weir_status sqlite_schedule(struct store *store, struct schedule_call *call
     if (status == WEIR_OK) {
         self->news_epoch = call->epoch;
         self->news_position = round.position;
+        self->news_cookie = round.cookie;
         *ret_answer = round.answer;
     } else if (call->load) {
         self->news_epoch = 0;

@@ -17,6 +17,7 @@ struct sqlite_store {
     /* Of the scheduler: the epoch that this handle has loaded, and the last row of the news that it has read. */
     int64_t news_epoch;
     int64_t news_position;
+    int64_t news_cookie; /* of the schema at that load */
     char path[];
 };
 
@@ -60,8 +61,9 @@ enum weir_status event_add(struct connection *connection, const char *id, int64_
                            int64_t fence, const char *actor, const char *reason, const char *detail,
                            struct weir_error *error);
 enum weir_status fence_next(struct connection *connection, int64_t *ret_fence, struct weir_error *error);
-/* WEIR_STALE_FENCE when the scheduler's epoch is another. */
-enum weir_status role_check(struct connection *connection, int64_t epoch, struct weir_error *error);
+/* WEIR_STALE_FENCE when the scheduler's epoch is another, or the schema's cookie: then a backup was loaded into the file,
+ * or the schema changed. A cookie of 0 gets the present one. */
+enum weir_status role_check(struct connection *connection, int64_t epoch, int64_t *cookie, struct weir_error *error);
 enum weir_status role_read(struct connection *connection, int64_t now_us, struct role_state *ret_state,
                            struct weir_error *error);
 

@@ -54,6 +54,7 @@ struct ref_group {
     bool is_known;
     bool paused;
     int64_t pass, pass_before;
+    int64_t chunk_node_id, chunk_left;
     int read_ahead;
 };
 
@@ -423,7 +424,7 @@ static inline int64_t ref_room(const struct ref_node *node, int64_t group_id)
     return takes ? node->capacity - node->held : 0;
 }
 
-static inline struct ref_node *ref_choose(struct reference *r, int64_t group_id)
+static inline struct ref_node *ref_best(struct reference *r, int64_t group_id)
 {
     struct ref_node *best = NULL;
     for (size_t i = 0; i < REF_NODES_MOST; i++) {
@@ -438,6 +439,23 @@ static inline struct ref_node *ref_choose(struct reference *r, int64_t group_id)
         }
     }
     return best;
+}
+
+/* A quarter of a node's capacity in a row. */
+static inline struct ref_node *ref_choose(struct reference *r, int64_t group_id)
+{
+    struct ref_group *group = &r->groups[group_id];
+    struct ref_node *node = group->chunk_left > 0 ? ref_node(r, group->chunk_node_id) : NULL;
+    if (node == NULL || ref_room(node, group_id) == 0) {
+        node = ref_best(r, group_id);
+        if (node == NULL) {
+            return NULL;
+        }
+        group->chunk_node_id = node->id;
+        group->chunk_left = node->capacity / 4 > 1 ? node->capacity / 4 : 1;
+    }
+    group->chunk_left--;
+    return node;
 }
 
 static inline bool ref_goes_before(const struct ref_lane *a, const struct ref_lane *b)
@@ -498,7 +516,6 @@ static inline void ref_retry(struct reference *r, int64_t now_us)
 static inline bool ref_assign_handed(struct reference *r, int64_t group_id, struct assignment *to)
 {
     struct ref_handed *first = NULL;
-    struct ref_node *node = ref_choose(r, group_id);
     for (size_t i = 0; i < r->handed_count; i++) {
         struct ref_handed *item = &r->handed[i];
         if (item->state == REF_WAITS && lane_group_id(item->lane_id) == group_id &&
@@ -506,7 +523,8 @@ static inline bool ref_assign_handed(struct reference *r, int64_t group_id, stru
             first = item;
         }
     }
-    if (first == NULL || node == NULL) {
+    struct ref_node *node = first == NULL ? NULL : ref_choose(r, group_id);
+    if (node == NULL) {
         return false;
     }
     first->state = REF_ASSIGNED;
@@ -575,6 +593,7 @@ static inline size_t ref_assign(struct reference *r, int64_t now_us, int64_t own
     size_t groups = ref_group_order(r, ids);
     for (size_t i = 0; i < groups; i++) {
         r->groups[ids[i]].pass_before = r->groups[ids[i]].pass;
+        r->groups[ids[i]].chunk_left = 0;
         while (count < limit && ref_assign_handed(r, ids[i], &assignments[count])) {
             count++;
         }
@@ -701,7 +720,7 @@ static inline struct ref_lane *ref_want_one(struct reference *r, int64_t group_i
     if (lane == NULL || !has_node || r->queue_paused || group->paused) {
         return NULL;
     }
-    if (ref_choose(r, group_id) != NULL || lane == served || ref_goes_before(lane, served)) {
+    if (ref_best(r, group_id) != NULL || lane == served || ref_goes_before(lane, served)) {
         return lane;
     }
     if (group->read_ahead > 0) {

@@ -408,6 +408,22 @@ static void the_node_with_the_most_room_comes_next(void **state)
     assert_int_equal(take(f, 10), 0);
 }
 
+static void a_node_gets_a_quarter_of_its_capacity_in_a_row(void **state)
+{
+    struct fixture *f = *state;
+    learn_node(f, NODE, GROUP, 9);
+    learn_node(f, NODE + 1, GROUP, 9);
+    enqueue(f, lane(1), 10);
+    for (int set = 0; set < 2; set++) {
+        read_all(f);
+        assert_int_equal(assign(f, 3), 3);
+        assert_int_equal(f->set[0].node_id, set == 0 ? NODE : NODE + 1); /* the next set goes by the most room again */
+        assert_int_equal(f->set[1].node_id, f->set[0].node_id);
+        assert_int_equal(f->set[2].node_id, set == 0 ? NODE + 1 : NODE);
+        settle(f, ASSIGNMENT_TAKEN);
+    }
+}
+
 static void a_node_that_does_not_accept_gets_nothing(void **state)
 {
     struct fixture *f = *state;
@@ -561,6 +577,7 @@ int main(void)
         rule(the_own_node_of_another_group_gets_nothing),
         rule(an_end_on_the_own_node_is_room_for_the_next),
         rule(the_node_with_the_most_room_comes_next),
+        rule(a_node_gets_a_quarter_of_its_capacity_in_a_row),
         rule(a_node_that_does_not_accept_gets_nothing),
         rule(a_node_that_is_not_listed_is_forgotten_with_its_last_item),
         rule(items_of_any_lane_leave_their_node_and_keep_their_slots),

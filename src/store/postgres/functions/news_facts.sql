@@ -12,36 +12,54 @@ DECLARE
     need_state constant bigint := 1;
     need_handed_over constant bigint := 2;
     need_due constant bigint := 4;
+    has record;
 BEGIN
-    RETURN QUERY
-    SELECT 'runnables', NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, NULL::boolean, array_agg(f.lane), array_agg(f.rank)
-    FROM (SELECT l.lane, min(l.rank) AS rank
-          FROM (SELECT unnest(n.lanes) AS lane, unnest(n.runnable) AS items, unnest(n.least_rank) AS rank
-                FROM unnest(entries) n WHERE n.least_rank IS NOT NULL) l
-          WHERE l.items > 0 GROUP BY l.lane) f
-    HAVING count(*) > 0;
-    RETURN QUERY
-    SELECT 'helds', f.node_id, NULL::bigint, NULL::bigint, NULL::bigint, NULL::boolean, array_agg(f.lane), array_agg(f.items)
-    FROM (SELECT l.lane, l.node_id, sum(l.items) AS items
-          FROM (SELECT n.node_id, unnest(n.lanes) AS lane, unnest(n.held) AS items FROM unnest(entries) n WHERE n.held IS NOT NULL) l
-          WHERE l.items <> 0 GROUP BY l.lane, l.node_id) f
-    GROUP BY f.node_id;
-    RETURN QUERY
-    SELECT 'held', 0::bigint, n.node_id, 0::bigint, sum(n.node_held), NULL::boolean, NULL::bigint[], NULL::bigint[]
-    FROM unnest(entries) n WHERE n.kind = 5 AND n.node_id <> 0 GROUP BY n.node_id;
-    RETURN QUERY
-    SELECT 'workspace', c.id::bigint, w.slots_max::bigint, w.weight::bigint, (w.id IS NOT NULL)::integer::bigint, w.paused,
-           NULL::bigint[], NULL::bigint[]
-    FROM (SELECT DISTINCT unnest(n.workspaces) AS id FROM unnest(entries) n) c
-    LEFT JOIN :schema.workspaces w ON w.id = c.id;
-    RETURN QUERY
-    SELECT 'workspaces', NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, NULL::boolean, NULL::bigint[], NULL::bigint[]
-    FROM unnest(entries) n WHERE n.kind = 7 AND n.workspaces IS NULL LIMIT 1;
-    RETURN QUERY
-    SELECT 'news', bit_or(f.bits), min(f.due), NULL::bigint, NULL::bigint, NULL::boolean, NULL::bigint[], NULL::bigint[]
-    FROM (SELECT n.due, CASE WHEN n.kind = 5 THEN need_handed_over WHEN n.kind IN (7, 8) THEN need_state ELSE 0 END
-                        | CASE WHEN n.due IS NOT NULL THEN need_due ELSE 0 END AS bits
-          FROM unnest(entries) n) f
-    HAVING bit_or(f.bits) > 0;
+    -- After a pause each statement costs tens of microseconds, and a program waits for the start of what it has enqueued.
+    SELECT bool_or(n.least_rank IS NOT NULL) AS ranks, bool_or(n.held IS NOT NULL) AS held, bool_or(n.kind = 5) AS handovers,
+           bool_or(n.workspaces IS NOT NULL) AS workspaces, bool_or(n.kind = 7 AND n.workspaces IS NULL) AS any_workspace,
+           min(n.due) AS due,
+           bit_or(CASE WHEN n.kind = 5 THEN need_handed_over WHEN n.kind IN (7, 8) THEN need_state ELSE 0 END
+                  | CASE WHEN n.due IS NOT NULL THEN need_due ELSE 0 END) AS bits
+    INTO has FROM unnest(entries) n;
+    IF has.ranks THEN
+        RETURN QUERY
+        SELECT 'runnables', NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, NULL::boolean, array_agg(f.lane), array_agg(f.rank)
+        FROM (SELECT l.lane, min(l.rank) AS rank
+              FROM (SELECT unnest(n.lanes) AS lane, unnest(n.runnable) AS items, unnest(n.least_rank) AS rank
+                    FROM unnest(entries) n WHERE n.least_rank IS NOT NULL) l
+              WHERE l.items > 0 GROUP BY l.lane) f
+        HAVING count(*) > 0;
+    END IF;
+    IF has.held THEN
+        RETURN QUERY
+        SELECT 'helds', f.node_id, NULL::bigint, NULL::bigint, NULL::bigint, NULL::boolean, array_agg(f.lane), array_agg(f.items)
+        FROM (SELECT l.lane, l.node_id, sum(l.items) AS items
+              FROM (SELECT n.node_id, unnest(n.lanes) AS lane, unnest(n.held) AS items
+                    FROM unnest(entries) n WHERE n.held IS NOT NULL) l
+              WHERE l.items <> 0 GROUP BY l.lane, l.node_id) f
+        GROUP BY f.node_id;
+    END IF;
+    IF has.handovers THEN
+        RETURN QUERY
+        SELECT 'held', 0::bigint, n.node_id, 0::bigint, sum(n.node_held), NULL::boolean, NULL::bigint[], NULL::bigint[]
+        FROM unnest(entries) n WHERE n.kind = 5 AND n.node_id <> 0 GROUP BY n.node_id;
+    END IF;
+    IF has.workspaces THEN
+        RETURN QUERY
+        SELECT 'workspace', c.id::bigint, w.slots_max::bigint, w.weight::bigint, (w.id IS NOT NULL)::integer::bigint, w.paused,
+               NULL::bigint[], NULL::bigint[]
+        FROM (SELECT DISTINCT unnest(n.workspaces) AS id FROM unnest(entries) n) c
+        LEFT JOIN :schema.workspaces w ON w.id = c.id;
+    END IF;
+    IF has.any_workspace THEN
+        tag := 'workspaces';
+        RETURN NEXT;
+    END IF;
+    IF has.bits > 0 THEN
+        tag := 'news';
+        n1 := has.bits;
+        n2 := has.due;
+        RETURN NEXT;
+    END IF;
 END
 $$;

@@ -1,4 +1,4 @@
--- Declares nodes dead whose lease is over, and those of `gone`, whose processes were found to be gone; hands over what dead and stopped
+-- Declares nodes dead whose lease is over, also counted from server_since(), and those of `gone`, whose processes were found to be gone; hands over what dead and stopped
 -- nodes still hold, at most `most` items. The locks of a dead node are freed. A node is recovered when nothing of it is left.
 --   group_name                NULL = all groups
 --   stale_ids, stale_fences   claims that the safety net found (stale_claims in queries/nodes.sql)
@@ -14,6 +14,7 @@ SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS
 #variable_conflict use_column
 DECLARE
     now_us constant bigint := :schema.store_time();
+    since_us constant bigint := :schema.server_since();
     dead   bigint[];
     left_by bigint[];
     ids    uuid[];
@@ -21,7 +22,8 @@ DECLARE
 BEGIN
     dead := ARRAY(SELECT n.id FROM :schema.nodes n
                   WHERE n.recovered_at IS NULL AND n.dead_at IS NULL AND n.stopped_at IS NULL
-                    AND (n.expires_at <= now_us OR n.id = ANY (gone)) AND (group_name IS NULL OR n.executor_group = group_name)
+                    AND ((n.expires_at <= now_us AND (n.active_at >= since_us OR since_us + n.lease <= now_us)) OR n.id = ANY (gone))
+                    AND (group_name IS NULL OR n.executor_group = group_name)
                   ORDER BY n.id FOR UPDATE SKIP LOCKED);
     UPDATE :schema.nodes n SET dead_at = now_us WHERE n.id = ANY (dead);
     INSERT INTO :schema.news (at, kind, node_id, workspaces) SELECT now_us, 7, d, '{}' FROM unnest(dead) d;

@@ -3,7 +3,7 @@
 --   own_epoch  of leave
 --   gone_node  of take: a node whose processes have ended, as the caller has seen on its machine; 0 = none
 --   is_pooled  the session says nothing about its node: a pooler is between
--- One row: outcome ('ok', 'conflict' or 'stale_fence'), then the columns of role_state() after the act.
+-- One row: outcome ('ok', or of a take that of take_role()), then the columns of role_state() after the act.
 --
 -- A take increments the epoch under an exclusive lock of the row. An assignment of the former epoch holds the row FOR SHARE, so the
 -- take waits for its commit, and every later one finds another epoch. A former scheduler that was frozen while it received rows keeps

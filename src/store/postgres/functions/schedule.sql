@@ -15,6 +15,8 @@
 --   more         name, n1, n2: news is left; where the next round goes on
 --   assigned, taken, locked  see assign_items()
 --   heads        place, n1 slots_max, n2 weight, flag paused, list1 ranks, ids (NULL: the lane has none)
+--   news_heads   the same without a place: n3 lane, n4 after which rank. Of lanes of which an enqueue was read, when the call asks for
+--                nothing else: the item that the caller has waited for is assigned one round trip earlier
 --   runnables, helds  see news_facts()                                pass         n1 lane, n2 pass
 --   held         n1 lane, n2 node, n3 slots, n4 node_held             handed_over  n1 lane, id
 --   runnable     n1 lane, n2 rank
@@ -52,6 +54,7 @@ DECLARE
     news_seen constant pg_snapshot := coalesce(until::pg_snapshot, pg_current_snapshot());
     entries :schema.news[];
     has_more boolean;
+    news_heads_most constant integer := 8;
 BEGIN
     IF NOT (CASE WHEN lease > 0 THEN :schema.renew_role(own_node, own_epoch, lease, awaits_lock)
                  ELSE :schema.has_epoch(own_node, own_epoch, assigns OR cardinality(orphans) > 0 OR next_due <= now_us) END)
@@ -110,6 +113,12 @@ BEGIN
                             NULL::bigint, NULL::bigint, h.is_paused, NULL::uuid, NULL::text, NULL::bytea, NULL::integer[],
                             NULL::integer[], h.rank_list, NULL::bigint[], NULL::bigint[], h.id_list
                      FROM :schema.schedule_heads(lanes, ranks, after, mosts) h;
+    END IF;
+    IF cardinality(entries) <= news_heads_most AND NOT assigns AND cardinality(lanes) = 0 THEN
+        RETURN QUERY SELECT 'news_heads', NULL::integer, h.slots_max, h.weight, h.lane, h.after_rank, NULL::bigint, NULL::bigint,
+                            NULL::bigint, NULL::bigint, NULL::bigint, h.is_paused, NULL::uuid, NULL::text, NULL::bytea, NULL::integer[],
+                            NULL::integer[], h.rank_list, NULL::bigint[], NULL::bigint[], h.id_list
+                     FROM :schema.news_heads(entries) h;
     END IF;
     PERFORM :schema.refuse_acts_since(news_seen) WHERE assigns AND NOT has_act;
     tag := 'round';

@@ -1,5 +1,6 @@
 -- Takes the role of the scheduler for a node, under a new epoch: 'ok'; 'conflict': another node has it; 'stale_fence': the node does
--- not live. Arguments: see role().
+-- not live; 'unheard': a node has sent no heartbeat to this server (server_since()), so what it runs is not known. Such a node is awaited
+-- for its lease. Arguments: see role().
 -- Locks: the row of scheduler exclusively, the node's row FOR KEY SHARE. Caller: role().
 CREATE OR REPLACE FUNCTION :schema.take_role(caller bigint, lease bigint, gone_node bigint, reason text, own_pid integer,
                                              own_start timestamptz) RETURNS text
@@ -8,6 +9,7 @@ DECLARE
     takeovers_kept constant integer := 100;
     holder record;
     now_us bigint;
+    since_us bigint;
 BEGIN
     BEGIN
         PERFORM 1 FROM :schema.scheduler s WHERE s.partition = 0 FOR UPDATE;
@@ -30,6 +32,12 @@ BEGIN
         RETURN 'conflict';
     END IF;
     now_us := :schema.store_time();
+    since_us := :schema.server_since();
+    IF EXISTS (SELECT 1 FROM :schema.nodes n WHERE n.recovered_at IS NULL AND n.dead_at IS NULL AND n.stopped_at IS NULL
+                                               AND n.active_at < since_us AND since_us + n.lease > now_us) THEN
+        RETURN 'unheard';
+    END IF;
+    PERFORM setval(':schema.fences', greatest(nextval(':schema.fences'), now_us));
     UPDATE :schema.scheduler s
     SET epoch = s.epoch + 1, node_id = caller, since = now_us, expires_at = now_us + lease, lock_awaited_at = 0, why = reason,
         backend_pid = own_pid, backend_start = own_start,

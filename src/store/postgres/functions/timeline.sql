@@ -1,9 +1,11 @@
--- The timeline of the server. It changes when a standby is promoted or a backup is restored: then commits that were acknowledged may
--- be missing, and what a program has kept in memory is void.
--- Locks: none. Callers: schedule(), schedule_load().
+-- Which rows these are: the timeline of the server, which changes when a standby is promoted, and the file of the table scheduler, which
+-- changes when a backup is loaded. After a change, transactions that were acknowledged may be missing, and what a program has kept in
+-- memory is void.
+-- Locks: none. Callers: schedule(), schedule_load(), server_since().
 CREATE OR REPLACE FUNCTION :schema.timeline() RETURNS text
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
-    RETURN left(pg_walfile_name(pg_current_wal_insert_lsn()), 8);
+    RETURN left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) || ' '
+           || (SELECT pg_relation_filenode(s.tableoid) FROM :schema.scheduler s WHERE s.partition = 0);
 END
 $$;

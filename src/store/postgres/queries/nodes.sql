@@ -10,9 +10,9 @@ WITH forgotten AS (
     INSERT INTO :schema.executor_groups (name)
     SELECT $2 WHERE NOT EXISTS (SELECT 1 FROM :schema.executor_groups g WHERE g.name = $2) ON CONFLICT DO NOTHING
 ), started AS (
-    INSERT INTO :schema.nodes (name, executor_group, host, boot_id, pid, keeper_pid, version, engine, is_outlived, lease, started_at,
+    INSERT INTO :schema.nodes (id, name, executor_group, host, boot_id, pid, keeper_pid, version, engine, is_outlived, lease, started_at,
                                active_at, expires_at, aside, capacity, wish)
-    SELECT $1, $2, $3, $4, $5, $6, $7, $8, $11, $9, t.now_us, t.now_us, t.now_us + $9, $12, $13,
+    SELECT t.now_us / 1000000 * 10000 + nextval(':schema.registrations') % 10000, $1, $2, $3, $4, $5, $6, $7, $8, $11, $9, t.now_us, t.now_us, t.now_us + $9, $12, $13,
            coalesce((SELECT CASE WHEN n.stopped_at IS NULL THEN n.wish END FROM :schema.nodes n
                      WHERE n.name = $1 AND n.executor_group = $2 AND n.boot_id = $4 AND n.pid = $5 ORDER BY n.id DESC LIMIT 1), 'run')
     FROM (SELECT :schema.store_time() AS now_us) t
@@ -26,6 +26,7 @@ SELECT s.id, :schema.notify_news() FROM started s;
 -- is lost (first), and for each that lives on the same machine; at least one row. $1 node, $2 engine reachable, $3 running,
 -- $4 stuck, $5 at most so many rows, $6 the engine's last error, $7 its keeper, $8 aside, $9 capacity. News only when the node accepts
 -- more or less than its last heartbeat said: less is an act (7), so that the scheduler assigns nothing to it that it has not read.
+-- $10 when its last heartbeat came: an older row is that of a backup, and the node has lost its lease.
 -- Index: nodes_unrecovered.
 -- name: beat_node
 WITH beat AS (
@@ -34,7 +35,7 @@ WITH beat AS (
         engine_error = $6, keeper_pid = $7, aside = $8, capacity = $9,
         engine_unreachable_at = CASE WHEN NOT $2 THEN coalesce(n.engine_unreachable_at, t.now_us) END
     FROM (SELECT :schema.store_time() AS now_us OFFSET 0) t, :schema.nodes o
-    WHERE n.id = $1 AND n.dead_at IS NULL AND n.stopped_at IS NULL AND o.id = $1
+    WHERE n.id = $1 AND n.dead_at IS NULL AND n.stopped_at IS NULL AND n.active_at >= $10 AND o.id = $1
     RETURNING n.id, n.wish, n.active_at, n.executor_group, n.boot_id,
               CASE WHEN o.expires_at > t.now_us AND o.engine_reachable AND o.aside IS NULL THEN o.capacity ELSE 0 END AS old_room,
               CASE WHEN $2 AND $8::text IS NULL THEN $9 ELSE 0 END AS new_room

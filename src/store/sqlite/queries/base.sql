@@ -35,6 +35,10 @@ UPDATE store_state SET fence = fence + 1 WHERE id = 1 RETURNING fence;
 -- name: data_version
 PRAGMA data_version;
 
+-- Changes with the schema, and when a backup is loaded into the open file.
+-- name: schema_cookie
+PRAGMA schema_version;
+
 -- name: read_schema_version
 PRAGMA user_version;
 

@@ -1,10 +1,11 @@
 -- Nodes, leases, recovery, locks.
 
--- A process that stands up again after a lost lease keeps what an operator wants of it.
+-- A process that stands up again after a lost lease keeps what an operator wants of it. The id begins with the second of the
+-- registration: a store that is restored from a backup gives none out a second time.
 -- name: insert_node
-INSERT INTO nodes (name, executor_group, host, boot_id, pid, keeper_pid, version, engine, is_outlived, lease, started_at, active_at,
+INSERT INTO nodes (id, name, executor_group, host, boot_id, pid, keeper_pid, version, engine, is_outlived, lease, started_at, active_at,
                    expires_at, aside, capacity, wish)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?11, ?9, ?10, ?10, ?10 + ?9, ?12, ?13,
+VALUES (max((SELECT coalesce(max(id), 0) + 1 FROM nodes), ?10 / 1000000 * 10000), ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?11, ?9, ?10, ?10, ?10 + ?9, ?12, ?13,
         coalesce((SELECT CASE WHEN n.stopped_at IS NULL THEN n.wish END FROM nodes n
                   WHERE n.name = ?1 AND n.executor_group = ?2 AND n.boot_id = ?4 AND n.pid = ?5 ORDER BY n.id DESC LIMIT 1), 'run'))
 RETURNING id;
@@ -22,11 +23,12 @@ WHERE (recovered_at IS NULL AND stopped_at IS NULL AND dead_at IS NULL AND expir
 -- name: room_of_node
 SELECT capacity, aside IS NULL AND engine_reachable FROM nodes WHERE id = ?1;
 
+-- ?10 when its last heartbeat came: an older row is that of a backup.
 -- name: beat_node
 UPDATE nodes SET active_at = ?2, expires_at = ?2 + lease, engine_reachable = ?3, running = ?4, stuck = ?5,
     engine_error = ?6, keeper_pid = ?7, aside = ?8, capacity = ?9,
     engine_unreachable_at = CASE WHEN NOT ?3 THEN coalesce(engine_unreachable_at, ?2) END
-WHERE id = ?1 AND dead_at IS NULL AND stopped_at IS NULL
+WHERE id = ?1 AND dead_at IS NULL AND stopped_at IS NULL AND active_at >= ?10
 RETURNING wish, (SELECT queue_paused FROM store_state WHERE id = 1)
              OR coalesce((SELECT g.paused FROM executor_groups g WHERE g.name = nodes.executor_group), 0);
 

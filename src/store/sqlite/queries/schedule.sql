@@ -116,6 +116,10 @@ SET epoch = epoch + 1, since = CASE WHEN node_id = ?1 THEN since ELSE ?2 END, no
     lock_awaited_at = 0
 WHERE partition = 0;
 
+-- A store that is restored from a backup gives no fence out a second time. ?1 now
+-- name: raise_fence
+UPDATE store_state SET fence = max(fence, ?1) WHERE id = 1;
+
 -- name: note_takeover
 INSERT INTO scheduler_takeovers (epoch, at, node_id, why) SELECT epoch, ?1, node_id, why FROM scheduler WHERE partition = 0;
 

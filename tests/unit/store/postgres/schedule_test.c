@@ -46,6 +46,12 @@ static void take_seat(struct seat *seat, struct scene *scene, struct store *stor
     round_of(seat, (struct schedule_call){.load = true});
 }
 
+static void beat(struct scene *scene, int64_t node)
+{
+    struct node_beat beat = {.engine_reachable = true, .capacity = 100};
+    ok(store_node_beat(scene->store, node, &beat, &scene->error));
+}
+
 static void read_news(struct seat *seat)
 {
     round_of(seat, (struct schedule_call){.needs = 0});
@@ -537,8 +543,51 @@ static void another_timeline_makes_the_memory_void(void **state)
     take_seat(&seat, scene, scene->store, scene->node);
     (void)run(scene->a, "CREATE OR REPLACE FUNCTION weir.timeline() RETURNS text LANGUAGE sql STABLE AS $$ SELECT '7' $$");
     assert_int_equal(try_round(&seat, (struct schedule_call){.needs = 0}), WEIR_STALE_FENCE);
+    assert_int_equal(take_role(scene->store, scene->node, &seat.epoch, &scene->error), WEIR_CONFLICT);
+    beat(scene, scene->node);
     take_seat(&seat, scene, scene->store, scene->node);
     read_news(&seat);
+}
+
+/* It may run what the rows do not show. */
+static void after_a_restore_every_node_is_heard_before_anything_is_assigned(void **state)
+{
+    struct scene *scene = *state;
+    int64_t epoch = 0;
+    int64_t silent = add_node(scene, "silent", "default");
+    struct seat seat;
+    take_seat(&seat, scene, scene->store, scene->node);
+    (void)run(scene->a, "CREATE OR REPLACE FUNCTION weir.timeline() RETURNS text LANGUAGE sql STABLE AS $$ SELECT '7' $$");
+    assert_int_equal(take_role(scene->store, scene->node, &epoch, &scene->error), WEIR_CONFLICT);
+    beat(scene, scene->node);
+    assert_int_equal(take_role(scene->store, scene->node, &epoch, &scene->error), WEIR_CONFLICT);
+    assert_non_null(strstr(scene->error.message, "heartbeat"));
+    beat(scene, silent);
+    ok(take_role(scene->store, scene->node, &epoch, &scene->error));
+    assert_true(epoch > seat.epoch);
+}
+
+/* The lease in its row is over, but it may have been renewed behind the backup. */
+static void after_a_restore_a_silent_node_is_awaited_for_its_lease(void **state)
+{
+    struct scene *scene = *state;
+    int64_t epoch = 0;
+    struct recover_result result;
+    struct recover_options options = {.node_id = scene->node, .group = "default", .handovers_max = 5, .limit = 100};
+    (void)add_node(scene, "silent", "default");
+    (void)run(scene->a, "UPDATE weir.nodes SET active_at = active_at - 3600000000, expires_at = expires_at - 7200000000 "
+                        "WHERE name = 'silent'");
+    struct seat seat;
+    take_seat(&seat, scene, scene->store, scene->node);
+    (void)run(scene->a, "CREATE OR REPLACE FUNCTION weir.timeline() RETURNS text LANGUAGE sql STABLE AS $$ SELECT '7' $$");
+    ok(store_recover(scene->store, &options, &result, &scene->error));
+    assert_int_equal(result.nodes, 0);
+    beat(scene, scene->node);
+    assert_int_equal(take_role(scene->store, scene->node, &epoch, &scene->error), WEIR_CONFLICT);
+    (void)run(scene->a, "UPDATE weir.scheduler SET server_since = server_since - %lld", (long long)LEASE_US);
+    ok(take_role(scene->store, scene->node, &epoch, &scene->error));
+    ok(store_recover(scene->store, &options, &result, &scene->error));
+    assert_int_equal(result.nodes, 1);
 }
 
 /* --- everything at once --- */
@@ -698,6 +747,8 @@ int main(void)
         TEST(a_round_does_not_move_to_another_connection),
         TEST(a_round_that_was_lost_under_way_is_found_in_the_inbox),
         TEST(another_timeline_makes_the_memory_void),
+        TEST(after_a_restore_every_node_is_heard_before_anything_is_assigned),
+        TEST(after_a_restore_a_silent_node_is_awaited_for_its_lease),
         TEST(loads_among_ends_count_every_slot_once),
         TEST(the_books_and_the_news_are_exact_at_every_moment),
         TEST(unread_news_is_not_folded),

@@ -1,5 +1,6 @@
 /* Rounds of the scheduler on SQLite, called by hand: epochs, staleness, news, heads, promotion, orphans, inboxes, books.
  * What any driver must do beyond this is in tests/conformance. */
+#include <sqlite3.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -737,6 +738,42 @@ static void a_damaged_row_of_the_news_is_reported(void **state)
     json_decref(scene_rows(scene, sql));
 }
 
+/* By SQLite's own backup into the open file, as `sqlite3 weir.db ".restore FILE"` does. */
+static void load_backup(const char *from, const char *to)
+{
+    sqlite3 *source = NULL;
+    sqlite3 *target = NULL;
+    assert_int_equal(sqlite3_open_v2(from, &source, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_open_v2(to, &target, SQLITE_OPEN_READWRITE, NULL), SQLITE_OK);
+    sqlite3_backup *backup = sqlite3_backup_init(target, "main", source, "main");
+    assert_non_null(backup);
+    assert_int_equal(sqlite3_backup_step(backup, -1), SQLITE_DONE);
+    assert_int_equal(sqlite3_backup_finish(backup), SQLITE_OK);
+    assert_int_equal(sqlite3_close(target), SQLITE_OK);
+    assert_int_equal(sqlite3_close(source), SQLITE_OK);
+}
+
+static void a_restored_backup_makes_the_memory_void(void **state)
+{
+    struct scene *scene = *state;
+    char backup[300];
+    char sql[400];
+    bool more = false;
+    struct caller caller = caller_of(scene); /* the epoch is in the backup */
+    (void)snprintf(backup, sizeof backup, "%s/backup.db", scene->driver.place);
+    (void)snprintf(sql, sizeof sql, "VACUUM INTO '%s'", backup);
+    json_decref(scene_rows(scene, sql));
+    (void)scene_enqueue(scene, "pro-co");
+    scene_ok(scene, round_of(&caller, (struct schedule_call){.needs = 0}));
+    load_backup(backup, scene->driver.url + strlen("sqlite:"));
+    assert_int_equal(store_publish_books(caller.store, caller.node, caller.epoch, NULL, 0, &more, &scene->error),
+                     WEIR_STALE_FENCE);
+    assert_int_equal(round_of(&caller, (struct schedule_call){.needs = 0}), WEIR_STALE_FENCE);
+    load(&caller);
+    scene_ok(scene, round_of(&caller, (struct schedule_call){.needs = 0}));
+    (void)unlink(backup);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -764,6 +801,7 @@ int main(void)
         SCENE_TEST(books_and_news_add_up_however_they_are_folded),
         SCENE_TEST(only_the_handle_that_has_loaded_may_fold),
         SCENE_TEST(a_damaged_row_of_the_news_is_reported),
+        SCENE_TEST(a_restored_backup_makes_the_memory_void),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

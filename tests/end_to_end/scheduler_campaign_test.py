@@ -1,0 +1,165 @@
+#!/usr/bin/env python3
+"""Four nodes with handlers under load, on one store; the node that schedules is killed once a second, then frozen beyond its
+lease. Afterwards the steps' own records and the store are compared by the rules of crash_test.py.
+
+usage: scheduler_campaign_test.py BINARY [--postgres] [TEST ...]      `./dev check campaigns` runs it in full
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import crash_test
+from crash_test import ROOT, Scene
+from harness import LONG_CAMPAIGNS, run_tests
+from postgres_server import PostgresServer
+from waiting import SHORT, wait_for
+
+POSTGRES = '--postgres' in sys.argv
+NODE_PROGRAM = os.path.abspath(os.environ.get('WEIR_NODE_PROGRAM') or
+                               os.path.join(ROOT, 'build', 'tests', 'end_to_end', 'node_program'))
+NODES = 4
+EXECUTIONS, WORKSPACES, STEP_MS, KILLS, FREEZES = (100000, 1000, 20, 60, 3) if LONG_CAMPAIGNS else (2500, 40, 100, 5, 1)
+LEASE_SECONDS = 3  # SCHEDULER_LEASE_US
+HANDOVERS_MAX = 5  # queue/limits.h: an execution whose node died that often is poison
+DRAIN_SECONDS = 300
+SERVER = None
+
+
+class Campaign(Scene):
+    def __init__(self, weir):
+        self.weir, self.number, self.nodes, self.dead = weir, 0, {}, 0
+        self.records, self.workspace_of, self.poison = weir.path('records'), {}, set()
+        weir.good('store', 'init', '-q')
+        plans = ['free'] * 7 + ['pro'] * 2 + ['enterprise']
+        caps = {'free': 1, 'pro': 5, 'enterprise': 20}
+        self.slots = {f'w{at}': caps[plans[at % len(plans)]] for at in range(WORKSPACES)}
+        for at, name in enumerate(self.slots):
+            weir.good('workspace', 'set', name, '--plan', plans[at % len(plans)], '-q')
+        weir.write('recorded.json', json.dumps({'name': 'recorded', 'steps': {'only': {'handler': 'record'}}}))
+        weir.good('workflow', 'apply', 'recorded.json', '-q')
+        self.names = list(self.slots)
+
+    def ask(self, text):
+        """Rows of texts."""
+        if POSTGRES:
+            said = SERVER.sql(text.format(schema='weir.'), self.weir.environment['WEIR_STORE'].rsplit('/', 1)[1])
+            return [row.split('|') for row in said.splitlines()]
+        database = self.weir.database()
+        try:
+            return [[str(value) for value in row] for row in database.execute(text.format(schema=''))]
+        finally:
+            database.close()
+
+    def start(self):
+        self.number += 1
+        name = f'n{self.number}'
+        store = self.weir.environment.get('WEIR_STORE', 'sqlite:' + self.weir.path('weir.db'))
+        process = subprocess.Popen([NODE_PROGRAM, store, name, self.records, self.weir.path('locks'), str(STEP_MS)],
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.weir.background.append(process)
+        self.nodes[name] = process
+
+    def enqueue_all(self):
+        lines = [self.names[at % WORKSPACES] for at in range(EXECUTIONS)]
+        text = ''.join(json.dumps({'workspace': name, 'workflow': 'recorded'}) + '\n' for name in lines)
+        ids = self.weir.good('enqueue', '-', '-q', stdin=text).out.split()
+        assert len(ids) == EXECUTIONS, len(ids)
+        self.workspace_of = dict(zip(ids, lines))
+
+    def role(self):
+        """Of a node that lives: its name and the epoch; or None."""
+        rows = self.ask('SELECT n.name, s.epoch FROM {schema}scheduler s JOIN {schema}nodes n ON n.id = s.node_id')
+        return (rows[0][0], int(rows[0][1])) if rows and rows[0][0] in self.nodes else None
+
+    def waits(self):
+        return int(self.ask('SELECT count(*) FROM {schema}workflow_execution_queue')[0][0])
+
+    def next_scheduler(self, above):
+        def look():
+            role = self.role()
+            return role if role is not None and role[1] > above else None
+        return wait_for(lambda: f'a scheduler after epoch {above}, not {self.role()},', look, pause=SHORT)
+
+    def kill_scheduler(self, above):
+        """Returns its epoch."""
+        name, epoch = self.next_scheduler(above)
+        process = self.nodes.pop(name)
+        process.kill()
+        process.wait()
+        self.start()
+        return epoch
+
+    def freeze_scheduler(self, above):
+        name, epoch = self.next_scheduler(above)
+        process = self.nodes[name]
+        process.send_signal(signal.SIGSTOP)
+        self.next_scheduler(epoch)
+        time.sleep(LEASE_SECONDS)
+        process.send_signal(signal.SIGCONT)
+        return epoch
+
+    def drain(self, seconds=DRAIN_SECONDS):
+        wait_for(lambda: f'the end of all ({self.waits()} left; {self.explain()})', lambda: self.waits() == 0, seconds)
+
+    def stop(self):
+        for process in self.nodes.values():
+            process.stdin.close()
+        for name, process in self.nodes.items():
+            assert process.wait(60) == 0, name
+
+    # --- the rules (Scene.check) ---
+
+    def check_none_lost(self):
+        rows = self.ask("SELECT id, status, coalesce(error_code, '-'), handovers FROM {schema}workflow_executions")
+        ends = {row[0]: row[1:] for row in rows}
+        lost = set(self.workspace_of) ^ set(ends)
+        assert not lost, f'{len(lost)} were lost, or nobody asked for them: {sorted(lost)[:5]}'
+        for id, (status, code, handovers) in ends.items():
+            if status != 'COMPLETED':
+                assert code == 'poison' and int(handovers) >= HANDOVERS_MAX, f'{id} is {status} ({code})'
+                self.poison.add(id)
+        assert len(self.poison) <= EXECUTIONS // 1000, f'{len(self.poison)} are poison'
+
+    def needs_of(self, execution):
+        return {'only': ()}
+
+    def is_cut_short(self, execution):
+        return execution in self.poison
+
+
+def _use_postgres(weir):
+    global SERVER
+    SERVER = SERVER or PostgresServer(on_disk=True)
+    weir.environment['WEIR_STORE'] = SERVER.url(SERVER.database())
+
+
+def the_scheduler_is_killed_each_second_and_frozen_under_load(weir):
+    campaign = Campaign(weir)
+    campaign.enqueue_all()
+    for _ in range(NODES):
+        campaign.start()
+    began, epoch = time.monotonic(), 0
+    for number in range(KILLS):
+        epoch = campaign.kill_scheduler(epoch)
+        time.sleep(max(0.0, began + number + 1 - time.monotonic()))
+    killed = time.monotonic() - began
+    for _ in range(FREEZES):
+        epoch = campaign.freeze_scheduler(epoch)
+    assert campaign.waits() > 0, 'there was not work enough for all faults'
+    campaign.drain()
+    campaign.stop()
+    campaign.check()
+    runs = campaign.runs()
+    cut = sum(not run.ended for run in runs)
+    assert cut > 0, 'no scheduler was at work when it was killed'
+    print(f'# {EXECUTIONS} executions, {len(runs)} runs, {cut} cut short, {len(campaign.poison)} poison; {KILLS} kills in'
+          f' {killed:.0f} s, {FREEZES} freezes; {time.monotonic() - began:.0f} s in all', flush=True)
+
+
+if __name__ == '__main__':
+    crash_test.POSTGRES = POSTGRES
+    sys.exit(run_tests(sys.modules[__name__], sys.argv[1], _use_postgres if POSTGRES else None))
