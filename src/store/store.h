@@ -224,8 +224,9 @@ struct schedule_answer {
     size_t assigned;             /* taken, over all nodes */
     struct schedule_fact *facts; /* to be learnt after `reads` */
     size_t fact_count;
-    struct lane_read *news_reads; /* not asked for, perhaps none: the first heads of lanes with a new item, as answers of
-                                     reads that come after `facts` */
+    /* Not asked for, perhaps none: the first heads of lanes with a new item, as answers of reads that come after `facts`.
+     */
+    struct lane_read *news_reads;
     size_t news_read_count;
     bool more_news;      /* more than NEWS_BATCH_MOST entries waited: call again at once */
     int64_t next_due_us; /* of NEED_DUE and load, store time: when the next waiting item becomes due; TIME_NEVER = none.

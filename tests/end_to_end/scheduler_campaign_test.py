@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Four nodes with handlers under load, on one store; the node that schedules is killed once a second, then frozen beyond its
-lease. Afterwards the steps' own records and the store are compared by the rules of crash_test.py.
+"""Four nodes with handlers under load, on one store; the node that schedules is killed once a second, then frozen beyond
+its lease. Afterwards the steps' own records and the store are compared by the rules of crash_test.py.
 
 usage: scheduler_campaign_test.py BINARY [--postgres] [TEST ...]      `./dev check campaigns` runs it in full
 """

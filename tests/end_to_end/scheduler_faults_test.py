@@ -53,9 +53,8 @@ def while_the_row_of_the_role_is_locked_what_runs_goes_on(weir):
     wait_for('the end of the lease', lambda: role_of(weir)['is_free'])
     why = weir.good('why', other, '--json').json()
     assert why['pending_reason'] == 'no_scheduler', why
-    wait_for('the lock to be old', lambda: int(_sql(weir, "SELECT extract(epoch FROM now() - xact_start)::integer FROM"
-                                                          " pg_stat_activity WHERE state = 'idle in transaction'")) >= LOCK_SECONDS,
-             seconds=LOCK_SECONDS + 60)
+    age = "SELECT extract(epoch FROM now() - xact_start)::integer FROM pg_stat_activity WHERE state = 'idle in transaction'"
+    wait_for('the lock to be old', lambda: int(_sql(weir, age)) >= LOCK_SECONDS, seconds=LOCK_SECONDS + 60)
     assert _status_of(weir, other) == 'PENDING'
     lock.stdin.close()
     assert lock.wait(30) == 0
@@ -141,11 +140,12 @@ def nodes_of_different_size_are_filled_and_a_group_without_nodes_is_no_burden(we
 
 def many_workspaces_with_one_item_each_are_all_served(weir):
     weir.make_store()
-    _sql(weir, "INSERT INTO weir.workspaces (name, plan, slots_max, created_at) SELECT 't' || n, 'free', 1, weir.store_time()"
-               f' FROM generate_series(1, {TENANTS}) n')
+    _sql(weir, "INSERT INTO weir.workspaces (name, plan, slots_max, created_at) SELECT 't' || n, 'free', 1,"
+               f' weir.store_time() FROM generate_series(1, {TENANTS}) n')
     weir.write('nothing.json', json.dumps({'name': 'nothing', 'steps': {'only': {'sleep': '0s'}}}))
     weir.good('workflow', 'apply', 'nothing.json', '-q')
-    text = ''.join(json.dumps({'workspace': f't{number + 1}', 'workflow': 'nothing'}) + '\n' for number in range(TENANTS))
+    text = ''.join(json.dumps({'workspace': f't{number}', 'workflow': 'nothing'}) + '\n'
+                   for number in range(1, TENANTS + 1))
     weir.good('enqueue', '-', '-q', stdin=text)
     node = serve(weir, 'n1')
     serve(weir, 'n2')

@@ -10,9 +10,10 @@ WITH forgotten AS (
     INSERT INTO :schema.executor_groups (name)
     SELECT $2 WHERE NOT EXISTS (SELECT 1 FROM :schema.executor_groups g WHERE g.name = $2) ON CONFLICT DO NOTHING
 ), started AS (
-    INSERT INTO :schema.nodes (id, name, executor_group, host, boot_id, pid, keeper_pid, version, engine, is_outlived, lease, started_at,
-                               active_at, expires_at, aside, capacity, wish)
-    SELECT t.now_us / 1000000 * 10000 + nextval(':schema.registrations') % 10000, $1, $2, $3, $4, $5, $6, $7, $8, $11, $9, t.now_us, t.now_us, t.now_us + $9, $12, $13,
+    INSERT INTO :schema.nodes (id, name, executor_group, host, boot_id, pid, keeper_pid, version, engine, is_outlived, lease,
+                               started_at, active_at, expires_at, aside, capacity, wish)
+    SELECT t.now_us / 1000000 * 10000 + nextval(':schema.registrations') % 10000,
+           $1, $2, $3, $4, $5, $6, $7, $8, $11, $9, t.now_us, t.now_us, t.now_us + $9, $12, $13,
            coalesce((SELECT CASE WHEN n.stopped_at IS NULL THEN n.wish END FROM :schema.nodes n
                      WHERE n.name = $1 AND n.executor_group = $2 AND n.boot_id = $4 AND n.pid = $5 ORDER BY n.id DESC LIMIT 1), 'run')
     FROM (SELECT :schema.store_time() AS now_us) t
