@@ -108,24 +108,13 @@ static enum weir_status rehearse_set(struct intake *intake, struct weir_error *e
     return WEIR_OK;
 }
 
-enum weir_status enqueue_surely(struct store *store, const struct enqueue_request *requests, size_t count,
-                                struct enqueue_result *results, struct weir_error *error)
-{
-    enum weir_status status = store_enqueue(store, requests, count, results, error);
-    if (status == WEIR_COMMIT_UNKNOWN) {
-        struct weir_error second;
-        status = store_enqueue(store, requests, count, results, &second) == WEIR_OK ? WEIR_OK : WEIR_COMMIT_UNKNOWN;
-    }
-    return status;
-}
-
 /* Sends the open set. */
 static enum weir_status send_set(struct intake *intake, struct weir_error *error)
 {
     enum weir_status status = WEIR_OK;
     if (intake->count > 0 && !intake->is_dry_run) {
         memset(intake->results, 0, intake->count * sizeof intake->results[0]);
-        status = enqueue_surely(intake->store, intake->requests, intake->count, intake->results, error);
+        status = store_enqueue(intake->store, intake->requests, intake->count, intake->results, error);
         if (status != WEIR_OK) {
             return status;
         }

@@ -4,11 +4,6 @@
 
 #include "cli/command.h"
 
-/* store_enqueue() of requests with ids; an answer that was lost is asked for once more. Until there is one it stays
- * WEIR_COMMIT_UNKNOWN, whatever the second try met. */
-WEIR_MUST_CHECK enum weir_status enqueue_surely(struct store *store, const struct enqueue_request *requests, size_t count,
-                                                struct enqueue_result *results, struct weir_error *error);
-
 /* Enqueues in sets of up to ENQUEUE_SET, each one transaction; a set is closed early when stdin has nothing more for now,
  * so that a slow producer gets its ids at once. `defaults` fills what lines leave out. Ends with WEIR_FAILED when lines
  * were refused, WEIR_INTERRUPTED after Ctrl-C, and says how far it got. */

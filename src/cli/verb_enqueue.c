@@ -112,7 +112,7 @@ static enum weir_status enqueue_one(struct invocation *invocation, struct store 
     }
     uuid_make(now_us, id); /* fixed here, so that a lost answer can be asked for again */
     request->id = id;
-    status = enqueue_surely(store, request, 1, &result, error);
+    status = store_enqueue(store, request, 1, &result, error);
     if (status == WEIR_COMMIT_UNKNOWN && request->idempotency_key == NULL) { /* another run would make another id */
         error_hint(error, "`weir show %s` tells whether it was done; with --idempotency-key it could be repeated", id);
     }

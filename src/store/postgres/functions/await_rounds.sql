@@ -2,16 +2,19 @@
 -- it waits for the round that assigns at this moment, and the next round waits for the commit and reads the act. So nothing is assigned
 -- once the commit has returned. A heartbeat does not wait: its news has a node.
 -- A transaction that is prepared (two-phase commit) does not wait: until it is resolved no round would go on.
--- Locks: the advisory lock of acts, to the end of the commit; schedule() holds it shared. Trigger of news, at the commit.
+-- Locks: the table act_gate EXCLUSIVE, to the end of the commit; refuse_acts_since() has it in ROW SHARE. Not a row, which a transaction
+-- of REPEATABLE READ cannot lock after a change, and not an advisory lock, which any role can take. By the owner's rights: who may act by
+-- a function need have none on the table. Trigger of news, at the commit.
 CREATE OR REPLACE FUNCTION :schema.await_rounds() RETURNS trigger
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF (current_query() ~* 'prepare\s+transaction') IS NOT TRUE THEN -- NULL at the commit of a statement of the extended protocol
-        PERFORM pg_advisory_xact_lock(hashtextextended('weir acts ' || :'schema', 0));
+        LOCK TABLE :schema.act_gate IN EXCLUSIVE MODE;
     END IF;
     RETURN NULL;
 END
 $$;
+REVOKE ALL ON FUNCTION :schema.await_rounds() FROM PUBLIC;
 
 DO $$
 BEGIN

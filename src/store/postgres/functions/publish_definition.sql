@@ -1,5 +1,5 @@
 -- Publishes a definition: a new version, unless the newest has the same text. owner NULL = for every workspace; new_executor_group
--- NULL = the definition names none. Locks: an advisory lock for each name until the end of the transaction.
+-- NULL = the definition names none. Locks: its own rows.
 CREATE OR REPLACE FUNCTION :schema.publish_definition(definition_name text, owner text, text_of_it text, new_attempts_max integer,
                                            new_executor_group text,
                                            OUT status text, OUT definition_id bigint, OUT version integer, OUT unchanged boolean)
@@ -17,18 +17,23 @@ BEGIN
             RETURN;
         END IF;
     END IF;
-    PERFORM pg_advisory_xact_lock(hashtext(:'schema' || '.publish'), hashtext(definition_name));
-    SELECT d.id, d.version, d.definition INTO newest FROM :schema.workflow_definitions d
-    WHERE d.name = definition_name AND d.workspace_id = owner_id ORDER BY d.version DESC LIMIT 1;
-    IF FOUND AND newest.definition = text_of_it THEN
-        definition_id := newest.id;
-        version := newest.version;
-        unchanged := true;
-        RETURN;
-    END IF;
-    INSERT INTO :schema.workflow_definitions AS d (workspace_id, name, version, definition, attempts_max, created_at, executor_group)
-    VALUES (owner_id, definition_name, coalesce(newest.version, 0) + 1, text_of_it, new_attempts_max, :schema.store_time(),
-            new_executor_group)
-    RETURNING d.id, d.version INTO definition_id, version;
+    -- Another transaction may publish the same name now: its version is waited for, and this one becomes the next.
+    LOOP
+        SELECT d.id, d.version, d.definition INTO newest FROM :schema.workflow_definitions d
+        WHERE d.name = definition_name AND d.workspace_id = owner_id ORDER BY d.version DESC LIMIT 1;
+        IF FOUND AND newest.definition = text_of_it THEN
+            definition_id := newest.id;
+            version := newest.version;
+            unchanged := true;
+            RETURN;
+        END IF;
+        INSERT INTO :schema.workflow_definitions AS d
+            (workspace_id, name, version, definition, attempts_max, created_at, executor_group)
+        VALUES (owner_id, definition_name, coalesce(newest.version, 0) + 1, text_of_it, new_attempts_max, :schema.store_time(),
+                new_executor_group)
+        ON CONFLICT DO NOTHING
+        RETURNING d.id, d.version INTO definition_id, version;
+        EXIT WHEN FOUND;
+    END LOOP;
 END
 $$;

@@ -1,5 +1,6 @@
--- Declares nodes dead whose lease is over, also counted from server_since(), and those of `gone`, whose processes were found to be gone; hands over what dead and stopped
--- nodes still hold, at most `most` items. The locks of a dead node are freed. A node is recovered when nothing of it is left.
+-- Declares nodes dead whose lease is over, also counted from server_since(), and those of `gone`, whose processes were found to be gone;
+-- hands over what dead and stopped nodes still hold, at most `most` items. The locks of a dead node are freed. A node is recovered when
+-- nothing of it is left.
 --   group_name                NULL = all groups
 --   stale_ids, stale_fences   claims that the safety net found (stale_claims in queries/nodes.sql)
 --   more                      call again

@@ -30,7 +30,7 @@
 -- Its last statement but one looks for acts that were committed since, see refuse_acts_since(). If there is one, the caller repeats the
 -- round without assignments.
 -- Locks: with something to write, the row of scheduler FOR SHARE; to renew the lease, FOR NO KEY UPDATE; then those of assign_items();
--- last, as in every act, the advisory lock of acts, shared.
+-- last, as in every act, the table act_gate.
 -- Caller: postgres_schedule().
 CREATE OR REPLACE FUNCTION :schema.schedule(own_node bigint, own_epoch bigint, lease bigint, awaits_lock boolean, since text,
                                             line text, until text, from_xid text, from_seq bigint, ids uuid[], nodes bigint[],

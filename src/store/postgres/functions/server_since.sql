@@ -8,7 +8,8 @@ DECLARE
     started constant bigint := (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint;
     known record;
 BEGIN
-    SELECT s.server_line, s.server_started, s.server_since INTO known FROM :schema.scheduler s WHERE s.partition = 0;
+    SELECT s.server_line, s.server_started, s.server_since INTO known
+    FROM :schema.scheduler s WHERE s.partition BETWEEN 0 AND 0 ORDER BY s.partition DESC LIMIT 1; -- see has_epoch()
     IF known.server_line = line AND known.server_started = started THEN
         RETURN known.server_since;
     END IF;

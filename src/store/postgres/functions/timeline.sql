@@ -5,7 +5,6 @@
 CREATE OR REPLACE FUNCTION :schema.timeline() RETURNS text
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
-    RETURN left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) || ' '
-           || (SELECT pg_relation_filenode(s.tableoid) FROM :schema.scheduler s WHERE s.partition = 0);
+    RETURN left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) || ' ' || pg_relation_filenode(':schema.scheduler'::regclass);
 END
 $$;

@@ -87,10 +87,10 @@ SELECT format(s.statement, $1) FROM (VALUES
   (1, 'GRANT USAGE ON SCHEMA :schema TO %I'),
   (2, 'GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA :schema TO %I'),
   (3, 'REVOKE INSERT, UPDATE, DELETE ON :schema.schema_migrations FROM %I'),
-  (4, 'GRANT USAGE, SELECT ON ALL SEQUENCES IN SCHEMA :schema TO %I'),
+  (4, 'GRANT USAGE, SELECT, UPDATE ON ALL SEQUENCES IN SCHEMA :schema TO %I'),
   (5, 'GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA :schema TO %I'),
   (6, 'ALTER DEFAULT PRIVILEGES IN SCHEMA :schema GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO %I'),
-  (7, 'ALTER DEFAULT PRIVILEGES IN SCHEMA :schema GRANT USAGE, SELECT ON SEQUENCES TO %I'),
+  (7, 'ALTER DEFAULT PRIVILEGES IN SCHEMA :schema GRANT USAGE, SELECT, UPDATE ON SEQUENCES TO %I'),
   (8, 'ALTER DEFAULT PRIVILEGES IN SCHEMA :schema GRANT EXECUTE ON FUNCTIONS TO %I')
 ) s(place, statement) ORDER BY s.place;
 
@@ -107,7 +107,9 @@ SELECT o.name FROM (
                AND has_table_privilege($1, c.oid, 'DELETE'))
     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = :'schema' AND c.relkind IN ('r', 'v')
     UNION ALL
-    SELECT 3, format('sequence %s', c.relname), has_sequence_privilege($1, c.oid, 'USAGE') AND has_sequence_privilege($1, c.oid, 'SELECT')
+    SELECT 3, format('sequence %s', c.relname),
+           has_sequence_privilege($1, c.oid, 'USAGE') AND has_sequence_privilege($1, c.oid, 'SELECT')
+           AND has_sequence_privilege($1, c.oid, 'UPDATE')
     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = :'schema' AND c.relkind = 'S'
     UNION ALL
     SELECT 4, format('function %s', p.proname), has_function_privilege($1, p.oid, 'EXECUTE')

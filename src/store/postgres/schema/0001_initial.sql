@@ -52,6 +52,9 @@ CREATE TABLE :schema.scheduler (
 ) WITH (fillfactor = 10, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
 INSERT INTO :schema.scheduler (partition) VALUES (0);
 
+-- Has no rows. Rounds and acts lock it, see await_rounds().
+CREATE TABLE :schema.act_gate ();
+
 CREATE TABLE :schema.plans (
     name           text    COLLATE "C" NOT NULL PRIMARY KEY,
     max_concurrent integer NOT NULL CHECK (max_concurrent BETWEEN 1 AND 1000000),

@@ -136,6 +136,36 @@ static void a_prepared_pause_and_the_rounds_do_not_wait_for_each_other(void **st
     (void)run(scene->a, "COMMIT PREPARED 'pause'");
 }
 
+/* Any role that may connect can take such a lock and keep it. */
+static void neither_rounds_nor_acts_use_advisory_locks(void **state)
+{
+    struct scene *scene = *state;
+    const char *id = enqueue_for(scene, "acme", NULL);
+    long long node = (long long)scene->node;
+    long long epoch = take_epoch(scene);
+    (void)run(scene->a, "BEGIN");
+    assert_string_equal(run(scene->a, ASSIGN_SQL, node, epoch, id, node), "1");
+    (void)run(scene->a, "SELECT weir.pause_workspace('acme')");
+    (void)run(scene->a, "SELECT weir.publish_definition('other', NULL, '{\"name\":\"other\"}', 0, NULL)");
+    (void)run(scene->a, "SELECT weir.recover(NULL, '{}', '{}', '{}', 5, 500)");
+    (void)run(scene->a, "SET CONSTRAINTS ALL IMMEDIATE"); /* the wait of the pause */
+    assert_string_equal(run(scene->a, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'"), "0");
+    (void)run(scene->a, "ROLLBACK");
+}
+
+static void publications_of_one_name_side_by_side_get_a_version_each(void **state)
+{
+    struct scene *scene = *state;
+    (void)run(scene->a, "BEGIN");
+    (void)run(scene->a, "SELECT weir.publish_definition('hello', NULL, '{\"n\":1}', 0, NULL)");
+    run_into(scene->b, "SELECT weir.publish_definition('hello', NULL, '{\"n\":2}', 0, NULL)");
+    (void)run(scene->a, "COMMIT");
+    (void)answer(scene->b);
+    assert_string_equal(run(scene->a, "SELECT string_agg(version || definition, ' ' ORDER BY version) FROM "
+                                      "weir.workflow_definitions WHERE name = 'hello' AND version > 1"),
+                        "2{\"n\":1} 3{\"n\":2}");
+}
+
 static void a_cancel_under_way_keeps_its_item_from_assignments(void **state)
 {
     struct scene *scene = *state;
@@ -177,6 +207,8 @@ int main(void)
         SCENE_TEST(an_assignment_to_a_node_that_is_declared_dead_meanwhile_takes_nothing),
         SCENE_TEST(a_pause_awaits_the_round_that_assigns),
         SCENE_TEST(a_prepared_pause_and_the_rounds_do_not_wait_for_each_other),
+        SCENE_TEST(neither_rounds_nor_acts_use_advisory_locks),
+        SCENE_TEST(publications_of_one_name_side_by_side_get_a_version_each),
         SCENE_TEST(a_cancel_under_way_keeps_its_item_from_assignments),
         SCENE_TEST(a_put_back_between_look_and_lock_is_still_cancelled),
     };
