@@ -108,6 +108,9 @@ static enum weir_status work(struct node *node, int64_t now_us, int64_t *ret_nex
     if (status == WEIR_OK && (node->inbox.is_due || node->scheduling.epoch == 0)) {
         status = inbox_step(node, now_us, ret_next_us, error);
     }
+    if (status == WEIR_OK && node->inbox.is_due && node->scheduling.epoch != 0) {
+        status = inbox_step(node, now_us, ret_next_us, error); /* a role that was just taken */
+    }
     if (status == WEIR_OK) {
         status = give_back(node, error);
     }

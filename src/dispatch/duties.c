@@ -109,7 +109,7 @@ static bool neighbour_is_gone(struct node *node)
     bool gone = false;
     pthread_mutex_lock(&node->lock);
     for (size_t i = 0; i < node->neighbour_count && !gone && node->clock == clock_system(); i++) {
-        gone = nodes_process_is_gone(node->neighbours[i].pid, node->neighbours[i].keeper_pid);
+        gone = nodes_is_gone(&node->neighbours[i]);
     }
     pthread_mutex_unlock(&node->lock);
     return gone;
@@ -149,7 +149,7 @@ static enum weir_status recover(struct node *node, int64_t now_us, struct weir_e
         .node_id = atomic_load(&node->id),
         .group = node->group,
         .boot_id = node->boot_id,
-        .is_gone = node->clock == clock_system() ? nodes_process_is_gone : NULL,
+        .is_gone = node->clock == clock_system() ? nodes_is_gone : NULL,
         .handovers_max = node->settings.handovers_max,
         .limit = RECOVER_BATCH,
         .knows = knows_claim,

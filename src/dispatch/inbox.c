@@ -3,7 +3,8 @@
  * A node that does not schedule reads its inbox when the store wakes it, when its engine has room again, and once a second
  * (SCHEDULER_WATCH_US), because the same answer shows a role that has become free. Where the store cannot wake it, it reads
  * every INBOX_POLL_FIRST_US, and less often while nothing comes. The scheduler's own node gets its items with each round
- * and reads its inbox only after doubt.
+ * and reads its inbox only when it has taken the role: a round of an epoch before may have been committed while the
+ * takeover waited for it.
  *
  * A node that may start nothing (paused, draining, stopping, its engine away) gives back what it finds: the slot would be
  * taken for nothing.
@@ -127,6 +128,8 @@ enum weir_status inbox_step(struct node *node, int64_t now_us, int64_t *ret_next
     enum weir_status status = read_inbox(node, now_us, ret_next_us, &inbox, error);
     if (status == WEIR_OK && node->scheduling.epoch == 0) {
         status = scheduling_seek(node, &inbox.role, error);
+        /* A round of a former epoch, whose answer was lost, may have been committed since: the takeover waited for it. */
+        node->inbox.is_due = node->inbox.is_due || node->scheduling.epoch != 0;
     }
     return status;
 }

@@ -211,6 +211,7 @@ enum weir_status node_open(struct store *store, struct engine *engine, struct ev
     inbox_reset(node);
     set_up_locks(node);
     nodes_machine_id(node->boot_id, sizeof node->boot_id);
+    life_begin(&node->life);
     int64_t now_us = node_now(node);
     node->next_stale_us = time_add(now_us, node->tuning.stale_check_us);
     node->next_capacity_us = time_add(now_us, 60 * MICROSECONDS_PER_SECOND);
@@ -502,6 +503,7 @@ void node_close(struct node *node)
     for (size_t i = 0; i < DEFINITIONS_MOST; i++) {
         free(node->definitions[i].text);
     }
+    life_end(&node->life);
     scheduling_close(&node->scheduling);
     free(node->batch);
     free(node->records);

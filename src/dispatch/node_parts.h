@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 
 #include "dispatch/in_flight.h"
+#include "dispatch/life.h"
 #include "dispatch/node.h"
 #include "dispatch/slot_demand.h"
 #include "queue/breaker.h"
@@ -130,6 +131,7 @@ struct node {
     char name[NODE_NAME_MAX + 1];
     char group[GROUP_NAME_MAX + 1];
     char boot_id[128];
+    struct life life;
     const struct clock *clock;
     struct engine *engine;
     struct event_bus *events;

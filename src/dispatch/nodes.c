@@ -10,13 +10,14 @@
 
 #include "base/error.h"
 #include "base/failpoint.h"
+#include "base/uuid.h"
 #include "dispatch/node_parts.h"
 #include "dispatch/nodes.h"
 
 enum { BEATS_PER_LEASE = 3 };
 
-/* The boot of the machine and the namespace of its process ids: nodes with the same text can look at each other's
- * processes. */
+/* The boot of the machine and the namespace of its process ids: only nodes with the same text look at each other's
+ * processes. The proof that they run on one machine is life.h. */
 void nodes_machine_id(char *to, size_t size)
 {
     char boot[64] = "";
@@ -26,11 +27,13 @@ void nodes_machine_id(char *to, size_t size)
     if (file >= 0) {
         (void)close(file);
     }
-    if (got > 0) {
+    if (got > 0 && stat("/proc/self/ns/pid", &facts) == 0) {
         boot[strcspn(boot, "\n")] = '\0';
+        (void)snprintf(to, size, "%s:%lu", boot, (unsigned long)facts.st_ino);
+    } else {
+        uuid_make(clock_wall(clock_system()), boot);
+        (void)snprintf(to, size, "unknown:%s", boot);
     }
-    unsigned long space = stat("/proc/self/ns/pid", &facts) == 0 ? (unsigned long)facts.st_ino : 0;
-    (void)snprintf(to, size, "%s:%lu", got > 0 ? boot : "unknown", space);
 }
 
 /* Gone, or dead and only not yet waited for by its parent. */
@@ -51,9 +54,10 @@ static bool process_is_gone(long pid)
     return state != NULL && state[1] == ' ' && state[2] == 'Z';
 }
 
-bool nodes_process_is_gone(long pid, long keeper_pid)
+bool nodes_is_gone(const struct node_neighbour *neighbour)
 {
-    return pid > 0 && process_is_gone(pid) && (keeper_pid <= 0 || process_is_gone(keeper_pid));
+    return neighbour->pid > 0 && process_is_gone(neighbour->pid) &&
+           (neighbour->keeper_pid <= 0 || process_is_gone(neighbour->keeper_pid)) && life_is_over(neighbour->life);
 }
 
 static int64_t keeper_margin(const struct node *node)
@@ -96,6 +100,7 @@ static enum weir_status register_node(struct node *node, struct store *store, st
         .group = node->group,
         .host = host,
         .boot_id = node->boot_id,
+        .life = node->life.name,
         .pid = (long)getpid(),
         .keeper_pid = engine_keeper_pid(node->engine),
         .version = WEIR_VERSION,
@@ -256,6 +261,7 @@ int64_t nodes_step(struct node *node)
         return loop_failed(node, LOOP_HEARTBEAT, now_us, status, &error);
     }
     FAILPOINT("after_beat");
+    life_touch(&node->life);
     node->told_aside = beat.aside;
     node->told_capacity = beat.capacity;
     node->beat_seen_us = beat.now_us;

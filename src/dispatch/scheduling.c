@@ -107,7 +107,7 @@ static int64_t gone_holder(struct node *node, int64_t holder)
     pthread_mutex_lock(&node->lock);
     for (size_t i = 0; i < node->neighbour_count && node->clock == clock_system(); i++) {
         const struct node_neighbour *neighbour = &node->neighbours[i];
-        if (neighbour->id == holder && nodes_process_is_gone(neighbour->pid, neighbour->keeper_pid)) {
+        if (neighbour->id == holder && nodes_is_gone(neighbour)) {
             gone = holder;
         }
     }
@@ -324,7 +324,8 @@ static enum weir_status run_rounds(struct node *node, int64_t now_us, size_t *re
     *ret_again = true;
     for (int i = 0; i < ROUNDS_MOST && status == WEIR_OK && *ret_again && may_go_on(node) && claimed < batch; i++) {
         bool may_assign = holds_exclusive(node, now_us, ret_next_us);
-        size_t room = dispatcher_room(node, now_us);
+        /* A round moves the inbox's position behind what it assigns: what is unread would be passed. */
+        size_t room = node->inbox.is_due ? 0 : dispatcher_room(node, now_us);
         *ret_own_room = room;
         status = run_round(node, room < batch - claimed ? room : batch - claimed, may_assign, &claimed, ret_again, error);
     }

@@ -359,7 +359,8 @@ struct node_options {
     const char *name;
     const char *group;
     const char *host;
-    const char *boot_id; /* of the machine, "" when unknown */
+    const char *boot_id; /* of the machine; one that no other node has when unknown */
+    const char *life;    /* proof that it runs on this machine, at most NODE_LIFE_MAX - 1 bytes; NULL or "" = none */
     long pid;
     long keeper_pid;
     const char *version;
@@ -378,11 +379,14 @@ const char *node_wish_name(enum node_wish wish);
 
 enum { NODE_NEIGHBOURS_MOST = 100 };
 
-/* A live node of the same group and machine: once its processes are gone it is dead before its lease ends. */
+/* A live node of the same group and, as its row has it, of the same machine: once its processes are shown to be gone it is
+ * dead before its lease ends. */
+enum { NODE_LIFE_MAX = 48 };
 struct node_neighbour {
     int64_t id;
     long pid;
     long keeper_pid;
+    char life[NODE_LIFE_MAX];
 };
 
 struct node_beat {
@@ -420,7 +424,7 @@ struct recover_options {
     const char *group;
     const char *boot_id; /* of the asking node; nodes with the same one run on this machine. NULL = do not look */
     /* Whether the processes of such a node are gone: then it is dead before its lease ends. NULL = do not look */
-    bool (*is_gone)(long pid, long keeper_pid);
+    bool (*is_gone)(const struct node_neighbour *node);
     /* Safety net: CLAIMED longer than this; 0 = not now. Only what `node_id` itself holds and does not know (the answer to
      * its claim was lost), and what nodes hold that do not live: taking a claim from another live node would run it twice
      * where runs die with their node, and an engine that is away for an hour is no fault of the item. An operator (node_id

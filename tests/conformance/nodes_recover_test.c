@@ -244,17 +244,17 @@ static void a_group_recovers_only_its_own_nodes(void **state)
     assert_int_equal(recover_as(scene, alive, 10).handed_over, 1);
 }
 
-static bool is_gone(long pid, long keeper_pid)
+static bool is_gone(const struct node_neighbour *node)
 {
-    assert_int_equal(pid, 4242);
-    assert_int_equal(keeper_pid, 0);
+    assert_int_equal(node->pid, 4242);
+    assert_int_equal(node->keeper_pid, 0);
+    assert_string_equal(node->life, "weir-node-0");
     return true;
 }
 
-static bool is_not_gone(long pid, long keeper_pid)
+static bool is_not_gone(const struct node_neighbour *node)
 {
-    (void)keeper_pid;
-    return pid == 0;
+    return node->pid == 0;
 }
 
 static void a_handed_over_item_stays_in_its_group(void **state)

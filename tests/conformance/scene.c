@@ -93,6 +93,7 @@ int64_t scene_add_node(struct scene *scene, const char *name, const char *group)
                                    .group = group,
                                    .host = "host",
                                    .boot_id = "boot",
+                                   .life = "weir-node-0",
                                    .pid = 4242,
                                    .keeper_pid = 0,
                                    .version = "test",

@@ -12,11 +12,11 @@ enum weir_status postgres_node_start(struct store *store, const struct node_opti
     PGresult *result = NULL;
     enum weir_status status = require_writable(store, error);
     if (status == WEIR_OK) {
-        status =
-            link_write(link_of(store), error, &result, QUERY_START_NODE, "ttttiittiioti", options->name, options->group,
-                       options->host, options->boot_id, (int64_t)options->pid, (int64_t)options->keeper_pid,
-                       options->version, options->engine, options->lease_us, NODE_ROW_KEPT_US, options->is_outlived,
-                       node_aside_name(options->aside), (int64_t)options->capacity);
+        status = link_write(link_of(store), error, &result, QUERY_START_NODE, "ttttiittiiotit", options->name,
+                            options->group, options->host, options->boot_id, (int64_t)options->pid,
+                            (int64_t)options->keeper_pid, options->version, options->engine, options->lease_us,
+                            NODE_ROW_KEPT_US, options->is_outlived, node_aside_name(options->aside),
+                            (int64_t)options->capacity, options->life == NULL ? "" : options->life);
     }
     if (status == WEIR_OK) {
         *ret_node_id = result_int(result, 0, 0);
@@ -38,7 +38,16 @@ static enum node_wish parse_wish(const char *name)
     return NODE_RUN;
 }
 
-enum { BEAT_WISH, BEAT_PAUSED, BEAT_NOW, BEAT_OTHER_LOST, BEAT_OTHER_ID, BEAT_OTHER_PID, BEAT_OTHER_KEEPER };
+enum {
+    BEAT_WISH,
+    BEAT_PAUSED,
+    BEAT_NOW,
+    BEAT_OTHER_LOST,
+    BEAT_OTHER_ID,
+    BEAT_OTHER_PID,
+    BEAT_OTHER_KEEPER,
+    BEAT_OTHER_LIFE
+};
 
 static void read_beat(const PGresult *result, struct node_beat *beat)
 {
@@ -51,10 +60,11 @@ static void read_beat(const PGresult *result, struct node_beat *beat)
         if (result_bool(result, row, BEAT_OTHER_LOST)) {
             beat->others_lost = true;
         } else {
-            beat->neighbours[beat->neighbour_count++] =
-                (struct node_neighbour){.id = result_int(result, row, BEAT_OTHER_ID),
-                                        .pid = (long)result_int(result, row, BEAT_OTHER_PID),
-                                        .keeper_pid = (long)result_int(result, row, BEAT_OTHER_KEEPER)};
+            struct node_neighbour *neighbour = &beat->neighbours[beat->neighbour_count++];
+            *neighbour = (struct node_neighbour){.id = result_int(result, row, BEAT_OTHER_ID),
+                                                 .pid = (long)result_int(result, row, BEAT_OTHER_PID),
+                                                 .keeper_pid = (long)result_int(result, row, BEAT_OTHER_KEEPER)};
+            text_copy(neighbour->life, sizeof neighbour->life, result_text(result, row, BEAT_OTHER_LIFE));
         }
     }
 }

@@ -3,11 +3,12 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "store/postgres/libpq.h"
 #include "store/postgres/postgres_store.h"
 
 enum { STALE_LOOK_MOST = 10000 };
-enum { NODE_LOST, NODE_ID, NODE_PID, NODE_KEEPER_PID }; /* columns */
+enum { NODE_LOST, NODE_ID, NODE_PID, NODE_KEEPER_PID, NODE_LIFE }; /* columns */
 
 /* What a call found out before it writes. */
 struct findings {
@@ -32,9 +33,12 @@ static enum weir_status find_nodes(struct link *link, const struct recover_optio
     for (int row = 0; status == WEIR_OK && row < PQntuples(result); row++) {
         bool lost = result_bool(result, row, NODE_LOST);
         findings->lost = findings->lost || lost;
-        if (!lost &&
-            options->is_gone((long)result_int(result, row, NODE_PID), (long)result_int(result, row, NODE_KEEPER_PID))) {
-            findings->gone[findings->gone_count++] = result_int(result, row, NODE_ID);
+        struct node_neighbour node = {.id = result_int(result, row, NODE_ID),
+                                      .pid = (long)result_int(result, row, NODE_PID),
+                                      .keeper_pid = (long)result_int(result, row, NODE_KEEPER_PID)};
+        text_copy(node.life, sizeof node.life, result_text(result, row, NODE_LIFE));
+        if (!lost && options->is_gone(&node)) {
+            findings->gone[findings->gone_count++] = node.id;
         }
     }
     PQclear(result);

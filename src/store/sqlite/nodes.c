@@ -36,11 +36,11 @@ enum weir_status sqlite_node_start(struct store *store, const struct node_option
         status = connection_run(write.connection, error, NULL, QUERY_INSERT_GROUP, "t", options->group);
     }
     if (status == WEIR_OK) {
-        status = connection_read_integer(write.connection, error, &node_id, QUERY_INSERT_NODE, "ttttiittiidti",
-                                         options->name, options->group, options->host, options->boot_id,
-                                         (int64_t)options->pid, (int64_t)options->keeper_pid, options->version,
-                                         options->engine, options->lease_us, write.now_us, options->is_outlived ? 1 : 0,
-                                         node_aside_name(options->aside), (int64_t)options->capacity);
+        status = connection_read_integer(
+            write.connection, error, &node_id, QUERY_INSERT_NODE, "ttttiittiidtit", options->name, options->group,
+            options->host, options->boot_id, (int64_t)options->pid, (int64_t)options->keeper_pid, options->version,
+            options->engine, options->lease_us, write.now_us, options->is_outlived ? 1 : 0, node_aside_name(options->aside),
+            (int64_t)options->capacity, options->life == NULL ? "" : options->life);
     }
     news_state(&write.news);
     if (status != WEIR_OK) {
@@ -335,8 +335,12 @@ static enum weir_status find_gone(struct connection *connection, const struct re
         return statement_failure(error);
     }
     while (count < NODES_PER_CALL && connection_step(connection, statement, &status, error)) {
-        if (options->is_gone((long)sqlite3_column_int64(statement, 1), (long)sqlite3_column_int64(statement, 2))) {
-            nodes[count++] = sqlite3_column_int64(statement, 0);
+        struct node_neighbour node = {.id = sqlite3_column_int64(statement, 0),
+                                      .pid = (long)sqlite3_column_int64(statement, 1),
+                                      .keeper_pid = (long)sqlite3_column_int64(statement, 2)};
+        text_copy(node.life, sizeof node.life, column_text(statement, 3));
+        if (options->is_gone(&node)) {
+            nodes[count++] = node.id;
         }
     }
     (void)sqlite3_reset(statement);

@@ -1,11 +1,12 @@
 /* The scheduler's role among nodes, its rounds, and the inboxes of the nodes that do not schedule. */
 #include "dispatch/node.h"
 
+#include "support/claiming.h"
 #include "unit/dispatch/bench.h"
 
 enum { LOG_SIZE = 256 };
 
-/* The dispatcher's verbs since the last look at them, as "inbox role schedule ". */
+/* The dispatcher's verbs since the last look at them, as "inbox role inbox schedule ". */
 static char asked[LOG_SIZE];
 
 static void note_verb(void *context, const struct event *event)
@@ -94,8 +95,8 @@ static void a_node_that_finds_the_role_free_takes_it_and_loads(void **state)
     start_noting_node(bench);
     assert_true(role_of(bench).is_free);
     (void)node_dispatch_step(bench->node);
-    assert_true(strncmp(asked, "role inbox role schedule ", strlen("role inbox role schedule ")) == 0 ||
-                strncmp(asked, "inbox role schedule ", strlen("inbox role schedule ")) == 0);
+    assert_true(strncmp(asked, "role inbox role inbox schedule ", strlen("role inbox role inbox schedule ")) == 0 ||
+                strncmp(asked, "inbox role inbox schedule ", strlen("inbox role inbox schedule ")) == 0);
     assert_true(schedules(bench->node));
     assert_int_equal(role_of(bench).node_id, node_id(bench->node));
     assert_int_equal(bench->counts[EVENT_SCHEDULER_TAKEN], 1);
@@ -242,6 +243,46 @@ static void a_failed_round_is_followed_by_a_new_epoch(void **state)
     assert_int_equal(runs_begun(bench, id), 1);
 }
 
+static const struct store_driver *real_driver;
+static struct store_driver late_driver;
+static struct bench *late; /* the bench of the next takeover */
+
+/* A round of the former epoch, whose answer was lost, is committed at the last moment: a takeover waits for it. */
+static enum weir_status take_behind_a_late_round(struct store *store, const struct role_request *request,
+                                                 struct role_state *ret_state, struct weir_error *error)
+{
+    struct bench *bench = late;
+    if (bench != NULL && request->act == ROLE_TAKE) {
+        struct claim_request claim = {.node_id = request->node_id, .group = "default", .limit = 1};
+        struct claim_result result;
+        struct arena arena;
+        late = NULL;
+        arena_init(&arena, 1024 * 1024);
+        assert_int_equal(claim_through_scheduler(bench->store, &claim, &arena, &result, error), WEIR_OK);
+        assert_int_equal(result.count, 1);
+        arena_close(&arena);
+    }
+    return real_driver->role(store, request, ret_state, error);
+}
+
+static void what_a_round_assigned_whose_answer_was_lost_is_started(void **state)
+{
+    struct bench *bench = *state;
+    char ids[2][UUID_TEXT_MAX];
+    real_driver = bench->store->driver;
+    late_driver = *real_driver;
+    late_driver.role = take_behind_a_late_round;
+    bench->store->driver = &late_driver;
+    start_node(bench);
+    enqueue(bench, "many", ids[0]);
+    enqueue(bench, "many", ids[1]);
+    late = bench;
+    pass(bench, 5 * SECOND);
+    assert_null(late);
+    assert_int_equal(runs_begun(bench, ids[0]), 1);
+    assert_int_equal(runs_begun(bench, ids[1]), 1);
+}
+
 /* --- the inbox --- */
 
 static void what_the_scheduler_has_no_room_for_goes_to_the_other_node(void **state)
@@ -334,6 +375,7 @@ int main(void)
         TEST(a_waiting_item_is_started_when_it_becomes_due),
         TEST(an_idle_scheduler_only_renews_its_lease_and_reads_news),
         TEST(a_failed_round_is_followed_by_a_new_epoch),
+        TEST(what_a_round_assigned_whose_answer_was_lost_is_started),
         TEST(what_the_scheduler_has_no_room_for_goes_to_the_other_node),
         TEST(a_paused_scheduler_schedules_for_the_others),
         TEST(a_paused_node_gives_back_what_it_had_not_started),

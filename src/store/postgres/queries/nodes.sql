@@ -2,7 +2,7 @@
 
 -- A process that stands up again after a lost lease keeps what an operator wants of it. Nodes that are long gone and recovered are
 -- forgotten (nFlow keeps them for a year). $1 name, $2 group, $3 host, $4 boot id, $5 pid, $6 keeper's pid, $7 version, $8 engine,
--- $9 lease, $10 how long rows are kept, $11 is outlived, $12 aside, $13 capacity
+-- $9 lease, $10 how long rows are kept, $11 is outlived, $12 aside, $13 capacity, $14 life
 -- name: start_node
 WITH forgotten AS (
     DELETE FROM :schema.nodes n WHERE n.recovered_at IS NOT NULL AND n.recovered_at < :schema.store_time() - $10
@@ -10,10 +10,10 @@ WITH forgotten AS (
     INSERT INTO :schema.executor_groups (name)
     SELECT $2 WHERE NOT EXISTS (SELECT 1 FROM :schema.executor_groups g WHERE g.name = $2) ON CONFLICT DO NOTHING
 ), started AS (
-    INSERT INTO :schema.nodes (id, name, executor_group, host, boot_id, pid, keeper_pid, version, engine, is_outlived, lease,
-                               started_at, active_at, expires_at, aside, capacity, wish)
+    INSERT INTO :schema.nodes (id, name, executor_group, host, boot_id, pid, keeper_pid, life, version, engine, is_outlived,
+                               lease, started_at, active_at, expires_at, aside, capacity, wish)
     SELECT t.now_us / 1000000 * 10000 + nextval(':schema.registrations') % 10000,
-           $1, $2, $3, $4, $5, $6, $7, $8, $11, $9, t.now_us, t.now_us, t.now_us + $9, $12, $13,
+           $1, $2, $3, $4, $5, $6, $14, $7, $8, $11, $9, t.now_us, t.now_us, t.now_us + $9, $12, $13,
            coalesce((SELECT CASE WHEN n.stopped_at IS NULL THEN n.wish END FROM :schema.nodes n
                      WHERE n.name = $1 AND n.executor_group = $2 AND n.boot_id = $4 AND n.pid = $5 ORDER BY n.id DESC LIMIT 1), 'run')
     FROM (SELECT :schema.store_time() AS now_us) t
@@ -45,13 +45,13 @@ WITH beat AS (
     SELECT b.active_at, CASE WHEN b.new_room < b.old_room THEN 7 ELSE 8 END, b.id, '{}' FROM beat b WHERE b.new_room <> b.old_room
     RETURNING :schema.notify_news()
 ), others AS (
-    SELECT o.id, o.pid, o.keeper_pid, o.dead_at IS NOT NULL OR o.stopped_at IS NOT NULL OR o.expires_at <= b.active_at AS lost,
+    SELECT o.id, o.pid, o.keeper_pid, o.life, o.dead_at IS NOT NULL OR o.stopped_at IS NOT NULL OR o.expires_at <= b.active_at AS lost,
            o.boot_id = b.boot_id AS is_here
     FROM beat b JOIN :schema.nodes o ON o.recovered_at IS NULL AND o.id <> b.id AND o.executor_group = b.executor_group
 )
 SELECT b.wish, (SELECT s.queue_paused FROM :schema.store_state s WHERE s.id = 1)
                OR coalesce((SELECT g.paused FROM :schema.executor_groups g WHERE g.name = b.executor_group), false),
-       b.active_at, o.lost, o.id, o.pid, o.keeper_pid
+       b.active_at, o.lost, o.id, o.pid, o.keeper_pid, o.life
 FROM beat b LEFT JOIN others o ON o.lost OR o.is_here
 ORDER BY o.lost DESC NULLS LAST, o.id LIMIT $5;
 
@@ -78,8 +78,8 @@ SELECT n.name FROM :schema.nodes n WHERE n.recovered_at IS NULL AND n.stopped_at
 -- The nodes that recover would change, but for stale claims, and those of one machine that may have died before their lease
 -- ends. $1 group or NULL, $2 boot id of the machine or NULL, $3 who asks, $4 limit. Index: nodes_unrecovered.
 -- name: nodes_to_recover
-SELECT k.lost, k.id, k.pid, k.keeper_pid
-FROM (SELECT n.id, n.pid, n.keeper_pid,
+SELECT k.lost, k.id, k.pid, k.keeper_pid, k.life
+FROM (SELECT n.id, n.pid, n.keeper_pid, n.life,
              n.dead_at IS NOT NULL OR n.stopped_at IS NOT NULL OR n.expires_at <= t.now_us AS lost,
              coalesce(n.boot_id = $2, false) AND n.id <> $3 AS is_neighbour
       FROM (SELECT :schema.store_time() AS now_us OFFSET 0) t, :schema.nodes n

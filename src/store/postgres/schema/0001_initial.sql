@@ -300,6 +300,7 @@ CREATE TABLE :schema.nodes (
     boot_id        text    COLLATE "C" NOT NULL,
     pid            bigint  NOT NULL,
     keeper_pid     bigint  NOT NULL,
+    life           text    COLLATE "C" NOT NULL DEFAULT '', -- names a file that proves on which machine it runs
     version        text    NOT NULL,
     engine         text    NOT NULL,
     engine_reachable boolean NOT NULL DEFAULT true,

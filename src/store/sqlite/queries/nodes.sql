@@ -3,10 +3,10 @@
 -- A process that stands up again after a lost lease keeps what an operator wants of it. The id begins with the second of the
 -- registration: a store that is restored from a backup gives none out a second time.
 -- name: insert_node
-INSERT INTO nodes (id, name, executor_group, host, boot_id, pid, keeper_pid, version, engine, is_outlived, lease, started_at,
-                   active_at, expires_at, aside, capacity, wish)
+INSERT INTO nodes (id, name, executor_group, host, boot_id, pid, keeper_pid, life, version, engine, is_outlived, lease,
+                   started_at, active_at, expires_at, aside, capacity, wish)
 VALUES (max((SELECT coalesce(max(id), 0) + 1 FROM nodes), ?10 / 1000000 * 10000),
-        ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?11, ?9, ?10, ?10, ?10 + ?9, ?12, ?13,
+        ?1, ?2, ?3, ?4, ?5, ?6, ?14, ?7, ?8, ?11, ?9, ?10, ?10, ?10 + ?9, ?12, ?13,
         coalesce((SELECT CASE WHEN n.stopped_at IS NULL THEN n.wish END FROM nodes n
                   WHERE n.name = ?1 AND n.executor_group = ?2 AND n.boot_id = ?4 AND n.pid = ?5 ORDER BY n.id DESC LIMIT 1), 'run'))
 RETURNING id;
@@ -50,7 +50,7 @@ RETURNING id;
 
 -- Live nodes of one machine. ?1 boot id, ?2 not this one, ?3 group or NULL. Index: nodes_unrecovered.
 -- name: nodes_of_machine
-SELECT id, pid, keeper_pid FROM nodes
+SELECT id, pid, keeper_pid, life FROM nodes
 WHERE recovered_at IS NULL AND dead_at IS NULL AND stopped_at IS NULL AND boot_id = ?1 AND id <> ?2
   AND (?3 IS NULL OR executor_group = ?3);
 

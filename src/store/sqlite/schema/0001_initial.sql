@@ -223,6 +223,7 @@ CREATE TABLE nodes (
     boot_id        TEXT    NOT NULL,
     pid            INTEGER NOT NULL,
     keeper_pid     INTEGER NOT NULL,
+    life           TEXT    NOT NULL DEFAULT '', -- names a file that proves on which machine it runs
     version        TEXT    NOT NULL,
     engine         TEXT    NOT NULL,
     engine_reachable INTEGER NOT NULL DEFAULT 1,
