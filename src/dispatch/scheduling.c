@@ -22,7 +22,7 @@
 #include "dispatch/nodes.h"
 
 enum {
-    PUBLISH_PART = 20, /* books are folded at most this part of the time, so that many lanes do not slow assignments down */
+    PUBLISH_PART = 20, /* while there is work, books are folded at most this part of the time; else half of it */
     ROUNDS_MOST = 6    /* of one step */
 };
 /* Rows that other transactions held are not awaited for this long after the last one was met. */
@@ -286,9 +286,10 @@ static enum weir_status publish(struct node *node, int64_t now_us, struct weir_e
         store_publish_books(node->stores[LOOP_DISPATCH], atomic_load(&node->id), s->epoch, s->passes, count, &more, error);
     if (status == WEIR_OK) {
         int64_t took_us = node_now(node) - now_us;
+        int64_t rest_us = took_us * PUBLISH_PART > BOOKS_INTERVAL_US ? took_us * PUBLISH_PART : BOOKS_INTERVAL_US;
+        bool is_idle = !scheduler_has_work(s->scheduler, now_us);
         s->has_news = more || count == SCHEDULE_SET_MOST;
-        s->publish_boot_us =
-            time_add(now_us, took_us * PUBLISH_PART > BOOKS_INTERVAL_US ? took_us * PUBLISH_PART : BOOKS_INTERVAL_US);
+        s->publish_boot_us = time_add(now_us, more && is_idle ? 2 * took_us : rest_us);
     }
     return status;
 }

@@ -487,7 +487,9 @@ static void keeper_was_lost(void *context, const struct keeper_loss *loss)
     struct runner *runner = context;
     char how[64];
     char text[256];
-    if (WIFSIGNALED(loss->wait_status)) {
+    if (loss->was_silent) {
+        (void)snprintf(how, sizeof how, "did not answer and was killed");
+    } else if (WIFSIGNALED(loss->wait_status)) {
         (void)snprintf(how, sizeof how, "was killed by signal %d", WTERMSIG(loss->wait_status));
     } else {
         (void)snprintf(how, sizeof how, "ended");

@@ -397,6 +397,12 @@ static void reap(void)
 
 /* --- the loop --- */
 
+static void answer_sign(void)
+{
+    struct keeper_report report = {.kind = KEEPER_ALIVE};
+    (void)send_report(&report);
+}
+
 static void receive_request(void)
 {
     struct keeper_request request;
@@ -443,6 +449,7 @@ static void receive_request(void)
             break;
         case KEEPER_LEASE:
             keeper.lease_end_us = request.value;
+            answer_sign();
             break;
         default:
             break;
@@ -506,6 +513,8 @@ static void take_signals_and_names(void)
     (void)setsid();
     (void)prctl(PR_SET_NAME, "weir-keeper", 0, 0, 0);
     (void)prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+    /* At the death of the node the kernel lets a keeper that was stopped go on, and it kills what is left. */
+    (void)prctl(PR_SET_PDEATHSIG, SIGCONT, 0, 0, 0);
     (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     for (int i = 1; i < NSIG; i++) {
         (void)signal(i, i == SIGINT || i == SIGTERM || i == SIGHUP || i == SIGQUIT || i == SIGPIPE || i == SIGUSR1 ||

@@ -56,7 +56,8 @@ enum keeper_report_kind {
     KEEPER_STARTED,     /* pid; exec may still fail */
     KEEPER_EXEC_FAILED, /* value: errno of chdir() (stage 1), execve() (2), setup (3); sent by the child itself */
     KEEPER_ENDED,       /* value: wait status; every process of the step is gone */
-    KEEPER_REFUSED      /* value: errno; nothing was started (table full, fork failed, no lease) */
+    KEEPER_REFUSED,     /* value: errno; nothing was started (table full, fork failed, no lease) */
+    KEEPER_ALIVE        /* the answer to KEEPER_LEASE */
 };
 
 enum keeper_stage { KEEPER_STAGE_CWD = 1, KEEPER_STAGE_EXEC = 2, KEEPER_STAGE_SETUP = 3 };

@@ -49,6 +49,8 @@ static void set_close_flags(int fd, bool non_blocking)
 
 static void link_ready(struct watch *watch, uint32_t events);
 static void keeper_timer_fired(struct timer *timer);
+static void sign_timer_fired(struct timer *timer);
+static void await_no_sign(struct process_table *table);
 static void shortage_timer_fired(struct timer *timer);
 
 static enum weir_status watch_link(struct process_table *table, struct weir_error *error)
@@ -80,6 +82,7 @@ enum weir_status process_table_open(struct process_table *table, struct loop *lo
                                     .link = {.socket = -1},
                                     .link_watch = {.fd = -1},
                                     .keeper_timer = {.fire = keeper_timer_fired, .owner = table},
+                                    .sign_timer = {.fire = sign_timer_fired, .owner = table},
                                     .shortage_timer = {.fire = shortage_timer_fired, .owner = table},
                                     .shortage_told_us = INT64_MIN / 2,
                                     .lease_end_us = TIME_NEVER,
@@ -130,6 +133,7 @@ void process_table_close(struct process_table *table)
         return;
     }
     loop_clear_timer(table->loop, &table->keeper_timer);
+    await_no_sign(table);
     loop_clear_timer(table->loop, &table->shortage_timer);
     loop_unwatch(table->loop, &table->link_watch);
     keeper_link_close(&table->link);
@@ -207,12 +211,25 @@ static void send_request(struct process_table *table, const struct keeper_reques
     }
 }
 
+static void await_no_sign(struct process_table *table)
+{
+    table->awaits_sign = false;
+    table->doubts_keeper = false;
+    loop_clear_timer(table->loop, &table->sign_timer);
+}
+
 void process_table_set_lease(struct process_table *table, int64_t lease_end_us)
 {
+    int64_t now_us = loop_now(table->loop);
     table->lease_end_us = lease_end_us;
     struct keeper_request request = {.kind = KEEPER_LEASE, .value = lease_end_us};
-    if (table->link.socket >= 0) {
-        send_request(table, &request, NULL);
+    if (table->link.socket < 0) {
+        return;
+    }
+    send_request(table, &request, NULL);
+    if (!table->awaits_sign && lease_end_us != TIME_NEVER && lease_end_us > now_us) {
+        table->awaits_sign = true;
+        loop_set_timer(table->loop, &table->sign_timer, now_us + (lease_end_us - now_us) / PROCESS_SILENCE_PART);
     }
 }
 
@@ -476,6 +493,10 @@ static void end_process(struct process *process, enum process_end end)
 
 static void take_report(struct process_table *table, const struct keeper_report *report)
 {
+    if (report->kind == KEEPER_ALIVE) {
+        await_no_sign(table);
+        return;
+    }
     struct process *process = table->slots[report->ticket % KEEPER_STEPS_MAX];
     if (process == NULL || process->ticket != report->ticket) {
         return;
@@ -539,7 +560,8 @@ static void open_keeper(struct process_table *table)
         table->lost(table->context, &table->loss);
     }
     table->is_told = status != WEIR_OK;
-    table->loss = (struct keeper_loss){.old_pid = table->loss.old_pid, .wait_status = table->loss.wait_status};
+    table->loss = (struct keeper_loss){
+        .old_pid = table->loss.old_pid, .wait_status = table->loss.wait_status, .was_silent = table->loss.was_silent};
 }
 
 static void end_interrupted(struct process_table *table)
@@ -578,6 +600,23 @@ static void keeper_timer_fired(struct timer *timer)
     go_on_without_keeper(timer->owner);
 }
 
+/* What it has sent counts, however late it is read. */
+static void sign_timer_fired(struct timer *timer)
+{
+    struct process_table *table = timer->owner;
+    link_ready(&table->link_watch, EPOLLIN);
+    if (!table->awaits_sign || table->link.socket < 0) {
+        return;
+    }
+    if (!table->doubts_keeper) {
+        table->doubts_keeper = true;
+        loop_set_timer(table->loop, &table->sign_timer, time_add(loop_now(table->loop), PROCESS_DOUBT_US));
+        return;
+    }
+    table->keeper_was_silent = true;
+    (void)kill(table->link.pid, SIGKILL); /* the end of its socket tells of its death */
+}
+
 /* The leaders got their KILL from the kernel (PR_SET_PDEATHSIG); the rest of their groups gets it here. */
 static void lose_keeper(struct process_table *table)
 {
@@ -590,7 +629,10 @@ static void lose_keeper(struct process_table *table)
         interrupted += table->slots[i] != NULL && table->slots[i]->is_step;
     }
     atomic_store(&table->keeper_pid, 0);
-    table->loss = (struct keeper_loss){.old_pid = table->link.pid, .interrupted = interrupted};
+    table->loss = (struct keeper_loss){
+        .old_pid = table->link.pid, .interrupted = interrupted, .was_silent = table->keeper_was_silent};
+    table->keeper_was_silent = false;
+    await_no_sign(table);
     keeper_link_close(&table->link);
     table->loss.wait_status = table->link.wait_status;
     table->is_sweeping = true;

@@ -84,6 +84,11 @@ struct process {
 /* So long nothing is started after the machine had not what a start takes. */
 #define PROCESS_SHORTAGE_US (1 * MICROSECONDS_PER_SECOND)
 /* And so long it is not told again. */
+/* A keeper that stands still enforces no timeout and no lease. It answers each renewal of the lease; one that has not for a
+ * third of the lease, and for this long after that, is killed with all it runs, and replaced. */
+enum { PROCESS_SILENCE_PART = 3 };
+#define PROCESS_DOUBT_US (MICROSECONDS_PER_SECOND / 2)
+
 #define PROCESS_SHORTAGE_TOLD_US (60 * MICROSECONDS_PER_SECOND)
 
 /* What became of a lost keeper. */
@@ -91,6 +96,7 @@ struct keeper_loss {
     size_t interrupted; /* steps */
     pid_t old_pid;
     int wait_status;   /* of the old one */
+    bool was_silent;   /* it did not answer, so it was killed */
     pid_t pid;         /* of the new one; 0: there is none yet */
     const char *error; /* why not; NULL when it is only waited for */
 };
@@ -110,6 +116,10 @@ struct process_table {
     bool is_sweeping;
     bool is_told; /* that there is none: once */
     int64_t keeper_since_us;
+    struct timer sign_timer; /* runs while the keeper owes an answer */
+    bool awaits_sign;
+    bool keeper_was_silent;
+    bool doubts_keeper; /* the time is over once: after a pause of the whole machine it is given a second chance */
     /* Called when a lost keeper was replaced, and when that failed for the first time. */
     void (*lost)(void *context, const struct keeper_loss *loss);
     /* Called when this errno says that the machine is short of something; once a minute at most. */

@@ -288,6 +288,40 @@ static void step_whose_keeper_is_killed_runs_again_without_an_attempt_spent(void
     assert_non_null(strstr(told->error, "was killed by signal 9"));
 }
 
+/* It would enforce no timeout, and its steps would outlive their lease. */
+static void keeper_that_stands_still_is_replaced_with_what_it_runs(void **state)
+{
+    (void)state;
+    long keeper = in_process_keeper_pid(fixture.engine);
+    engine_fixture_start(&fixture, 1, script("if [ $WEIR_ATTEMPT = 1 ]; then echo $$ > @/still; exec sleep 100; fi", ""),
+                         "{}");
+    pid_t step = wait_for_pid_file(path_of("still"));
+    assert_int_equal(kill((pid_t)keeper, SIGSTOP), 0);
+    engine_lease(fixture.engine, clock_boot(clock_system()) + 9 * MICROSECONDS_PER_SECOND);
+    const struct report *end = engine_fixture_expect_end(&fixture, 1, END_COMPLETED);
+    engine_lease(fixture.engine, TIME_NEVER);
+    assert_int_equal(end->step.attempt, 2);
+    assert_int_equal(end->step.failures, 0);
+    assert_true(wait_until_dead(step));
+    assert_int_not_equal(in_process_keeper_pid(fixture.engine), keeper);
+    const struct report *told = recorder_wait(&fixture.recorder, REPORT_INTERRUPTED, NULL, NULL, -1, 1);
+    assert_non_null(told);
+    assert_non_null(strstr(told->error, "did not answer"));
+}
+
+static void keeper_that_answers_is_left_alone(void **state)
+{
+    (void)state;
+    long keeper = in_process_keeper_pid(fixture.engine);
+    for (int i = 0; i < 5; i++) {
+        engine_lease(fixture.engine, clock_boot(clock_system()) + 60 * MICROSECONDS_PER_SECOND);
+        engine_fixture_start(&fixture, i + 1, script("true", ""), "{}");
+        (void)engine_fixture_expect_end(&fixture, i + 1, END_COMPLETED);
+    }
+    engine_lease(fixture.engine, TIME_NEVER);
+    assert_int_equal(in_process_keeper_pid(fixture.engine), keeper);
+}
+
 /* It may be what the keeper is killed for. */
 static void step_that_ends_its_keeper_too_often_is_poison(void **state)
 {
@@ -411,6 +445,21 @@ static void killed_node_leaves_no_process_and_no_keeper(void **state)
     assert_int_equal(waitpid(node, NULL, 0), node);
     assert_true(wait_until_dead(keeper));
     assert_false(is_alive(leader)); /* the keeper goes last */
+    assert_false(is_alive(away));
+}
+
+static void killed_node_leaves_no_process_though_its_keeper_stood_still(void **state)
+{
+    (void)state;
+    pid_t node = fork_node(script(stubborn, ""), 0);
+    pid_t leader = wait_for_pid_file(path_of("pid"));
+    pid_t away = wait_for_pid_file(path_of("away"));
+    pid_t keeper = wait_for_pid_file(path_of("keeper"));
+    assert_int_equal(kill(keeper, SIGSTOP), 0);
+    assert_int_equal(kill(node, SIGKILL), 0);
+    assert_int_equal(waitpid(node, NULL, 0), node);
+    assert_true(wait_until_dead(keeper));
+    assert_false(is_alive(leader));
     assert_false(is_alive(away));
 }
 
@@ -591,11 +640,14 @@ int main(void)
         CLAIM(arguments_reach_the_program_byte_for_byte),
         CLAIM(step_has_default_signals_its_own_group_no_core_and_no_new_privileges),
         CLAIM(step_whose_keeper_is_killed_runs_again_without_an_attempt_spent),
+        CLAIM(keeper_that_stands_still_is_replaced_with_what_it_runs),
+        CLAIM(keeper_that_answers_is_left_alone),
         CLAIM(step_that_ends_its_keeper_too_often_is_poison),
         CLAIM(expression_whose_evaluator_dies_with_the_keeper_is_asked_again),
         CLAIM(step_that_lost_its_lease_runs_again_with_the_next_attempt),
         CLAIM(thousand_sleeping_executions_are_no_processes),
         CLAIM_ALONE(killed_node_leaves_no_process_and_no_keeper),
+        CLAIM_ALONE(killed_node_leaves_no_process_though_its_keeper_stood_still),
         CLAIM_ALONE(stopped_node_loses_its_steps_when_the_lease_is_over),
         CLAIM(keeper_is_not_reached_by_signals_to_the_group_of_the_node),
         CLAIM(closing_kills_what_runs),
