@@ -204,15 +204,36 @@ def long_calls_on_the_store_show_how_far_they_are(weir):
         assert re.search(line, said), said
 
 
+def a_killed_backup_leaves_nothing_under_its_name(weir):
+    weir.make_store()
+    killed = weir.run('store', 'backup', 'copy.db', env={'WEIR_FAILPOINT': 'in_progress:kill:1'})
+    assert killed.code == -signal.SIGKILL, killed
+    assert not os.path.exists(weir.path('copy.db')) and os.path.exists(weir.path('copy.db.partial'))
+    assert_error(weir.run('store', 'backup', 'copy.db'), 4, 'conflict', 'copy.db.partial', 'remove it if none runs')
+    os.unlink(weir.path('copy.db.partial'))
+    weir.good('store', 'backup', 'copy.db')
+    assert sorted(name for name in os.listdir(weir.folder) if 'copy' in name) == ['copy.db']
+
+
+def a_backup_writes_through_no_symbolic_link(weir):
+    weir.make_store()
+    for name in ('copy.db', 'copy.db.partial'):
+        os.symlink(weir.path('elsewhere'), weir.path(name))
+        assert_error(weir.run('store', 'backup', 'copy.db'), 4, 'conflict', name)
+        assert not os.path.exists(weir.path('elsewhere'))
+        os.unlink(weir.path(name))
+
+
 def an_interrupted_backup_leaves_no_file(weir):
     weir.make_store()
     process = weir.spawn('store', 'backup', 'copy.db', env={'WEIR_FAILPOINT': 'in_progress:stop:1'})
     _await_stopped(process)
-    assert os.path.exists(weir.path('copy.db'))
+    assert os.path.exists(weir.path('copy.db.partial')) and not os.path.exists(weir.path('copy.db'))
     process.send_signal(signal.SIGINT)
     process.send_signal(signal.SIGCONT)
     assert process.wait(60) == 130
-    assert b'interrupted' in process.stderr.read() and not os.path.exists(weir.path('copy.db'))
+    assert b'interrupted' in process.stderr.read()
+    assert not [name for name in os.listdir(weir.folder) if 'copy' in name]
 
 
 if __name__ == '__main__':

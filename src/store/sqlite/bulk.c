@@ -42,13 +42,13 @@ static enum weir_status read_living(struct bulk *bulk, const char *id, struct en
     if (!connection_step(bulk->write.connection, statement, &status, error)) {
         return status == WEIR_OK ? WEIR_NOT_FOUND : status;
     }
-    INVARIANT(item_state_parse(column_text(statement, 0), &ret_item->state));
     ret_item->lane_id = sqlite3_column_int64(statement, 2);
+    status = select_state(id, column_text(statement, 0), ret_item->lane_id, &ret_item->state, error);
     ret_item->workspace_id = sqlite3_column_int64(statement, 3);
     ret_item->phase = sqlite3_column_int(statement, 4);
     ret_item->rank = sqlite3_column_int64(statement, 9);
     (void)sqlite3_reset(statement);
-    return WEIR_OK;
+    return status;
 }
 
 static enum weir_status refuse_ended(struct bulk *bulk, const char *id, const char *what, struct weir_error *error)

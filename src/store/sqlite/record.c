@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "store/sqlite/ends.h"
+#include "store/sqlite/select.h"
 #include "store/sqlite/story.h"
 
 /* A set while it is recorded. */
@@ -42,9 +43,9 @@ static enum weir_status find_item(struct connection *connection, const char *id,
     if (!connection_step(connection, statement, &status, error)) {
         return status == WEIR_OK ? WEIR_EXECUTION_NOT_FOUND : status;
     }
-    INVARIANT(item_state_parse(column_text(statement, 0), &ret_item->state));
     ret_item->fence = sqlite3_column_int64(statement, 1);
     ret_item->lane_id = sqlite3_column_int64(statement, 2);
+    status = select_state(id, column_text(statement, 0), ret_item->lane_id, &ret_item->state, error);
     ret_item->workspace_id = sqlite3_column_int64(statement, 3);
     ret_item->phase = sqlite3_column_int(statement, 4);
     ret_item->cancel_requested = sqlite3_column_type(statement, 5) != SQLITE_NULL;
@@ -55,7 +56,7 @@ static enum weir_status find_item(struct connection *connection, const char *id,
     ret_item->rank = sqlite3_column_int64(statement, 9);
     ret_item->deferrals = sqlite3_column_int(statement, 10);
     (void)sqlite3_reset(statement);
-    return WEIR_OK;
+    return status;
 }
 
 /* A conditional write changed no row: why is the outcome of the record. Only a failure of the store itself is returned. */

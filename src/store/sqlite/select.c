@@ -156,3 +156,15 @@ enum weir_status select_one(struct connection *connection, const char *prefix, c
     free(selection.ids);
     return status;
 }
+
+enum weir_status select_state(const char *id, const char *status_text, int64_t lane_id, enum item_state *ret_state,
+                              struct weir_error *error)
+{
+    if (status_text != NULL && item_state_parse(status_text, ret_state) && lane_id > 0) {
+        return WEIR_OK;
+    }
+    error_set(error, WEIR_STORE_CORRUPT, "the row of execution %s was altered: its status is \"%.20s\", its lane %lld", id,
+              status_text == NULL ? "" : status_text, (long long)lane_id);
+    error_hint(error, "find out who wrote to the file; `weir store check` lists what is wrong");
+    return WEIR_STORE_CORRUPT;
+}

@@ -18,4 +18,8 @@ enum weir_status select_ids(struct connection *connection, const struct executio
  * id. */
 enum weir_status select_one(struct connection *connection, const char *prefix, char *ret_id, struct weir_error *error);
 
+/* The state and lane of a row of the queue. WEIR_STORE_CORRUPT names the row when they cannot have been written by weir. */
+enum weir_status select_state(const char *id, const char *status_text, int64_t lane_id, enum item_state *ret_state,
+                              struct weir_error *error);
+
 #endif

@@ -2,9 +2,12 @@
 #include "store/sqlite/sqlite_store.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -226,7 +229,30 @@ static enum weir_status copy_pages(const struct store *store, sqlite3 *from, sql
     return status == WEIR_OK ? store_tell_progress(store, total, total, error) : status;
 }
 
-static enum weir_status sqlite_backup(struct store *store, const char *path, struct weir_error *error)
+/* A name that is taken, also by a symbolic link to nothing. */
+static enum weir_status require_free(const char *path, const char *hint, struct weir_error *error)
+{
+    struct stat facts;
+    if (lstat(path, &facts) != 0) {
+        return WEIR_OK;
+    }
+    error_set(error, WEIR_CONFLICT, "%s exists already", path);
+    error_hint(error, "%s", hint);
+    return WEIR_CONFLICT;
+}
+
+/* The copy gets its name when it is whole. Where the file system cannot rename without replacing, it links. */
+static enum weir_status give_name(const char *from, const char *to, struct weir_error *error)
+{
+    if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0 || (errno == EINVAL && link(from, to) == 0)) {
+        return WEIR_OK;
+    }
+    int native = errno;
+    return error_set_native(error, native == EEXIST ? WEIR_CONFLICT : WEIR_SYSTEM, native,
+                            "the backup cannot be named %s: %s", to, strerror(native));
+}
+
+static enum weir_status copy_to(struct store *store, const char *path, struct weir_error *error)
 {
     struct connection *connection;
     sqlite3 *target = NULL;
@@ -234,12 +260,8 @@ static enum weir_status sqlite_backup(struct store *store, const char *path, str
     if (status != WEIR_OK) {
         return status;
     }
-    if (access(path, F_OK) == 0) {
-        error_set(error, WEIR_CONFLICT, "%s exists already", path);
-        error_hint(error, "a backup never overwrites; give a new path");
-        return WEIR_CONFLICT;
-    }
-    if (sqlite3_open_v2(path, &target, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL) != SQLITE_OK) {
+    if (sqlite3_open_v2(path, &target, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOFOLLOW, NULL) !=
+        SQLITE_OK) {
         status = error_set(error, WEIR_STORE_UNREACHABLE, "cannot write %s: %s", path,
                            target == NULL ? "out of memory" : sqlite3_errmsg(target));
         error_hint(error, "its folder must be there, and this user must be allowed to write to it");
@@ -251,9 +273,28 @@ static enum weir_status sqlite_backup(struct store *store, const char *path, str
         }
     }
     (void)sqlite3_close(target);
-    if (status != WEIR_OK && access(path, F_OK) == 0) {
-        (void)unlink(path);
+    return status;
+}
+
+static enum weir_status sqlite_backup(struct store *store, const char *path, struct weir_error *error)
+{
+    char partial[PATH_MAX];
+    int length = snprintf(partial, sizeof partial, "%s.partial", path);
+    if (length < 0 || (size_t)length >= sizeof partial) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "the path of the backup is too long");
     }
+    enum weir_status status = require_free(path, "a backup never overwrites; give a new path", error);
+    if (status == WEIR_OK) {
+        status = require_free(partial, "it is of a backup that runs or was killed; remove it if none runs", error);
+    }
+    if (status != WEIR_OK) {
+        return status;
+    }
+    status = copy_to(store, partial, error);
+    if (status == WEIR_OK) {
+        status = give_name(partial, path, error);
+    }
+    (void)unlink(partial); /* of a backup that failed, or the second link */
     return status;
 }
 
