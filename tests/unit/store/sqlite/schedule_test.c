@@ -741,33 +741,37 @@ static void a_damaged_row_of_the_news_is_reported(void **state)
 /* Another program may write what weir never does. */
 static void an_altered_row_is_named(void **state)
 {
-    static const char *const changes[] = {"status = 'SLEEPING'", "lane_id = 0"};
+    static const struct {
+        const char *change;
+        enum record_kind kind;
+    } cases[] = {{"status = 'SLEEPING'", RECORD_DISPATCHED}, {"lane_id = 0", RECORD_RELEASED}};
     struct scene *scene = *state;
     const char *id = scene_enqueue(scene, "pro-co");
     struct claimed_item item = scene_claim_one(scene);
-    for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
-        struct execution_filter filter = {.id = id};
-        struct bulk_result result = {0};
-        struct record record = {.kind = RECORD_COMPLETED, .fence = item.fence};
+    struct execution_filter filter = {.id = id};
+    struct bulk_result result = {0};
+    sqlite3 *other = NULL;
+    assert_int_equal(sqlite3_open(scene->driver.url + strlen("sqlite:"), &other), SQLITE_OK);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct record record = {.kind = cases[i].kind, .fence = item.fence};
         struct record_summary summary = {0};
         char sql[200];
-        sqlite3 *other = NULL;
         memcpy(record.id, item.id, sizeof record.id);
-        assert_int_equal(sqlite3_open(scene->driver.url + strlen("sqlite:"), &other), SQLITE_OK);
         (void)snprintf(sql, sizeof sql, "PRAGMA ignore_check_constraints = 1; UPDATE workflow_execution_queue SET %s",
-                       changes[i]);
+                       cases[i].change);
         assert_int_equal(sqlite3_exec(other, sql, NULL, NULL, NULL), SQLITE_OK);
-        enum weir_status status =
-            store_bulk(scene->store, BULK_CANCEL, &filter, "", 1, "me", "why", &result, &scene->error);
-        assert_int_equal(status, i == 0 ? WEIR_OK : WEIR_STORE_CORRUPT); /* by an unknown state nothing is found */
-        assert_true(i == 0 || strstr(scene->error.message, id) != NULL);
         assert_int_equal(store_record(scene->store, scene->node, &record, 1, &summary, &scene->error), WEIR_STORE_CORRUPT);
         assert_non_null(strstr(scene->error.message, id));
+        if (i == 0) {
+            assert_int_equal(store_bulk(scene->store, BULK_CANCEL, &filter, "", 1, "me", "why", &result, &scene->error),
+                             WEIR_STORE_CORRUPT);
+            assert_non_null(strstr(scene->error.message, id));
+        }
         (void)snprintf(sql, sizeof sql, "UPDATE workflow_execution_queue SET status = 'CLAIMED', lane_id = %lld",
                        (long long)lane_of(scene, "pro-co"));
         assert_int_equal(sqlite3_exec(other, sql, NULL, NULL, NULL), SQLITE_OK);
-        assert_int_equal(sqlite3_close(other), SQLITE_OK);
     }
+    assert_int_equal(sqlite3_close(other), SQLITE_OK);
 }
 
 /* By SQLite's own backup into the open file, as `sqlite3 weir.db ".restore FILE"` does. */
