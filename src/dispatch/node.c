@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/stack.h"
 #include "dispatch/node_parts.h"
 #include "dispatch/nodes.h"
 
@@ -189,6 +190,9 @@ enum weir_status node_open(struct store *store, struct engine *engine, struct ev
         return error_set(error, WEIR_MISUSE, "a node needs a store, an engine and settings");
     }
     enum weir_status status = check_names(settings, error);
+    if (status == WEIR_OK) {
+        status = stack_require(error);
+    }
     if (status != WEIR_OK) {
         return status;
     }

@@ -646,5 +646,14 @@ def a_killed_process_leaves_no_step_of_any_of_its_nodes(weir):
     assert _stop(process) == 0
 
 
+def too_small_a_stack_is_refused(weir):
+    """Threads get what the limit says, and a node would be killed in the middle of its work."""
+    weir.make_store()
+    for words in ('serve', 'demo --once'):
+        result = subprocess.run(['sh', '-c', f'ulimit -s 64; exec "$0" {words}', weir.binary], cwd=weir.folder,
+                                env=weir.environment, capture_output=True, text=True, timeout=60, check=False)
+        assert result.returncode == 1 and 'stack limit' in result.stderr and 'ulimit -s' in result.stderr, result
+
+
 if __name__ == '__main__':
     sys.exit(run_tests(sys.modules[__name__], sys.argv[1]))

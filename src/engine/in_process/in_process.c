@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/stack.h"
 #include "base/text.h"
 #include "engine/in_process/execution.h"
 #include "engine/in_process/runner.h"
@@ -632,6 +633,9 @@ static enum weir_status copy_options(struct runner *runner, const struct in_proc
 enum weir_status in_process_open(const struct in_process_options *options, struct engine **ret_engine,
                                  struct weir_error *error)
 {
+    if (stack_require(error) != WEIR_OK) { /* before the keeper is forked */
+        return WEIR_SYSTEM;
+    }
     struct runner *runner = calloc(1, sizeof *runner);
     if (runner == NULL) {
         return error_out_of_memory(error);
