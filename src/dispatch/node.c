@@ -47,6 +47,10 @@ int64_t loop_failed(struct node *node, enum loop loop, int64_t now_us, enum weir
         pthread_mutex_unlock(&node->lock);
         event_emit(node->events, &event);
     }
+    if (loop != LOOP_HEARTBEAT) { /* the store may be another one now: it shall hear soon that this node lives */
+        atomic_store(&node->next_beat_us, 0);
+        loop_wake(node, LOOP_HEARTBEAT);
+    }
     int64_t backoff_us = node->backoff_us[loop] == 0 ? LOOP_RETRY_FIRST_US : node->backoff_us[loop];
     node->backoff_us[loop] = backoff_us * 2 > LOOP_RETRY_MOST_US ? LOOP_RETRY_MOST_US : backoff_us * 2;
     node->retry_us[loop] = time_add(now_us, backoff_us);

@@ -3,6 +3,7 @@
 
 #include <time.h>
 
+#include "base/error.h"
 #include "unit/dispatch/bench.h"
 
 enum { LEASE_SECONDS = 6, BEATS_PER_LEASE = 3, JOIN_SECONDS = 60 };
@@ -128,6 +129,38 @@ static enum weir_status count_dead(struct store *store, const struct recover_opt
     return status;
 }
 
+static bool round_fails;
+
+static enum weir_status fail_a_round(struct store *store, struct schedule_call *call, struct arena *arena,
+                                     struct schedule_answer *ret_answer, struct weir_error *error)
+{
+    if (round_fails) {
+        round_fails = false;
+        return error_set(error, WEIR_STORE_UNREACHABLE, "the connection was lost");
+    }
+    return real_driver->schedule(store, call, arena, ret_answer, error);
+}
+
+/* The server may have been restored: it assigns nothing before it has heard of all nodes. */
+static void a_lost_connection_is_followed_by_a_heartbeat(void **state)
+{
+    struct bench *bench = *state;
+    char id[UUID_TEXT_MAX];
+    watch(bench);
+    watched_driver.schedule = fail_a_round;
+    start_node(bench);
+    pass(bench, SECOND);
+    for (beats = 0; beats == 0;) {
+        pass(bench, SECOND / 10);
+    }
+    beats = 0;
+    round_fails = true;
+    enqueue(bench, "many", id);
+    pass(bench, SECOND / 2);
+    assert_false(round_fails);
+    assert_true(beats > 0);
+}
+
 /* The store was away for all: who comes back first does not know yet who lives. */
 static void who_was_away_takes_nobody_for_dead_within_a_lease(void **state)
 {
@@ -235,6 +268,7 @@ int main(void)
         TEST(heartbeats_go_on_with_a_full_engine),
         TEST(a_heartbeat_does_not_wait_for_a_recovery),
         TEST(a_recovery_that_cannot_go_on_is_not_repeated_at_once),
+        TEST(a_lost_connection_is_followed_by_a_heartbeat),
         TEST(who_was_away_takes_nobody_for_dead_within_a_lease),
         TEST(what_changes_during_a_heartbeat_is_told_by_the_next_at_once),
         TEST(who_stands_up_without_its_engine_says_so_at_once),

@@ -1,12 +1,13 @@
 -- Takes the role of the scheduler for a node, under a new epoch: 'ok'; 'conflict': another node has it; 'stale_fence': the node does
 -- not live; 'unheard': a node has sent no heartbeat to this server (server_since()), so what it runs is not known. Such a node is awaited
--- for its lease. Arguments: see role().
+-- for its lease, ten seconds at most: a node that lives sends a heartbeat as soon as it has lost a connection. Arguments: see role().
 -- Locks: the row of scheduler exclusively, the node's row FOR KEY SHARE. Caller: role().
 CREATE OR REPLACE FUNCTION :schema.take_role(caller bigint, lease bigint, gone_node bigint, reason text, own_pid integer,
                                              own_start timestamptz) RETURNS text
 LANGUAGE plpgsql AS $$
 DECLARE
     takeovers_kept constant integer := 100;
+    awaited_most constant bigint := 10000000;
     holder record;
     now_us bigint;
     since_us bigint;
@@ -34,7 +35,8 @@ BEGIN
     now_us := :schema.store_time();
     since_us := :schema.server_since();
     IF EXISTS (SELECT 1 FROM :schema.nodes n WHERE n.recovered_at IS NULL AND n.dead_at IS NULL AND n.stopped_at IS NULL
-                                               AND n.active_at < since_us AND since_us + n.lease > now_us) THEN
+                                               AND n.active_at < since_us
+                                               AND since_us + least(n.lease, awaited_most) > now_us) THEN
         RETURN 'unheard';
     END IF;
     PERFORM setval(':schema.fences', greatest(nextval(':schema.fences'), now_us));
