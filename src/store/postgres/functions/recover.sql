@@ -1,6 +1,6 @@
 -- Declares nodes dead whose lease is over, also counted from server_since(), and those of `gone`, whose processes were found to be gone;
 -- hands over what dead and stopped nodes still hold, at most `most` items. The locks of a dead node are freed. A node is recovered when
--- nothing of it is left.
+-- nothing of it is left. A lease that ends later than it could have begun, because the server's clock was set back, begins now.
 --   group_name                NULL = all groups
 --   stale_ids, stale_fences   claims that the safety net found (stale_claims in queries/nodes.sql)
 --   more                      call again
@@ -15,12 +15,17 @@ SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS
 #variable_conflict use_column
 DECLARE
     now_us constant bigint := :schema.store_time();
+    clock_slack_us constant bigint := 1000000;
     since_us constant bigint := :schema.server_since();
     dead   bigint[];
     left_by bigint[];
     ids    uuid[];
     stale  record;
 BEGIN
+    UPDATE :schema.nodes n SET expires_at = now_us + n.lease
+    WHERE n.id = ANY (ARRAY(SELECT o.id FROM :schema.nodes o
+                            WHERE o.recovered_at IS NULL AND o.expires_at > now_us + o.lease + clock_slack_us
+                            ORDER BY o.id FOR NO KEY UPDATE SKIP LOCKED));
     dead := ARRAY(SELECT n.id FROM :schema.nodes n
                   WHERE n.recovered_at IS NULL AND n.dead_at IS NULL AND n.stopped_at IS NULL
                     AND ((n.expires_at <= now_us AND (n.active_at >= since_us OR since_us + n.lease <= now_us)) OR n.id = ANY (gone))

@@ -1,4 +1,5 @@
--- Who schedules, as rows show it. is_free: a take of the role would succeed. session_ended: the session that took the role is not
+-- Who schedules, as rows show it. is_free: a take of the role would succeed. A lease that ends later than it could have begun, because
+-- the server's clock was set back, is over. session_ended: the session that took the role is not
 -- there any more; unknown behind a pooler (false). For a session of another role PostgreSQL may hide the start time; then the process
 -- id alone counts.
 -- Locks: none. Callers: role(), inbox().
@@ -9,20 +10,22 @@ LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
 DECLARE
     hour_us constant bigint := 3600000000;
+    clock_slack_us constant bigint := 1000000;
     lives boolean;
+    lease bigint;
     pid integer;
     started timestamptz;
     takeovers bigint[];
 BEGIN
     now_us := :schema.store_time();
-    SELECT s.epoch, s.node_id, coalesce(n.name, ''), s.since, s.expires_at, s.backend_pid, s.backend_start, s.takeovers,
+    SELECT s.epoch, s.node_id, coalesce(n.name, ''), s.since, s.expires_at, s.backend_pid, s.backend_start, s.takeovers, s.lease,
            n.dead_at IS NULL AND n.stopped_at IS NULL AND n.recovered_at IS NULL AND n.id IS NOT NULL
-    INTO epoch, node_id, node, since, expires_at, pid, started, takeovers, lives
+    INTO epoch, node_id, node, since, expires_at, pid, started, takeovers, lease, lives
     FROM :schema.scheduler s LEFT JOIN :schema.nodes n ON n.id = s.node_id
     WHERE s.partition = 0;
     session_ended := pid IS NOT NULL AND NOT EXISTS (
         SELECT 1 FROM pg_stat_get_activity(pid) a WHERE coalesce(a.backend_start = started, true));
-    is_free := node_id = 0 OR expires_at <= now_us OR NOT lives OR session_ended;
+    is_free := node_id = 0 OR expires_at <= now_us OR expires_at > now_us + lease + clock_slack_us OR NOT lives OR session_ended;
     takeovers_hour := (SELECT count(*) FROM unnest(takeovers) t (at) WHERE t.at > now_us - hour_us);
 END
 $$;

@@ -41,7 +41,8 @@ BEGIN
     END IF;
     PERFORM setval(':schema.fences', greatest(nextval(':schema.fences'), now_us));
     UPDATE :schema.scheduler s
-    SET epoch = s.epoch + 1, node_id = caller, since = now_us, expires_at = now_us + lease, lock_awaited_at = 0, why = reason,
+    SET epoch = s.epoch + 1, node_id = caller, since = now_us, expires_at = now_us + take_role.lease, lease = take_role.lease,
+        lock_awaited_at = 0, why = reason,
         backend_pid = own_pid, backend_start = own_start,
         takeovers = (s.takeovers || now_us)[greatest(1, cardinality(s.takeovers) + 2 - takeovers_kept):]
     WHERE s.partition = 0;

@@ -23,6 +23,7 @@ WITH forgotten AS (
 )
 SELECT s.id, :schema.notify_news() FROM started s;
 
+-- A lease that ends a second later than it could have begun is one of before the server's clock was set back: recover() begins it anew.
 -- The answer tells what recovery wants to know of the other nodes of the group, so that nobody asks for it: a row for each that
 -- is lost (first), and for each that lives on the same machine; at least one row. $1 node, $2 engine reachable, $3 running,
 -- $4 stuck, $5 at most so many rows, $6 the engine's last error, $7 its keeper, $8 aside, $9 capacity. News only when the node accepts
@@ -45,7 +46,8 @@ WITH beat AS (
     SELECT b.active_at, CASE WHEN b.new_room < b.old_room THEN 7 ELSE 8 END, b.id, '{}' FROM beat b WHERE b.new_room <> b.old_room
     RETURNING :schema.notify_news()
 ), others AS (
-    SELECT o.id, o.pid, o.keeper_pid, o.life, o.dead_at IS NOT NULL OR o.stopped_at IS NOT NULL OR o.expires_at <= b.active_at AS lost,
+    SELECT o.id, o.pid, o.keeper_pid, o.life, o.dead_at IS NOT NULL OR o.stopped_at IS NOT NULL OR o.expires_at <= b.active_at
+               OR o.expires_at > b.active_at + o.lease + 1000000 AS lost,
            o.boot_id = b.boot_id AS is_here
     FROM beat b JOIN :schema.nodes o ON o.recovered_at IS NULL AND o.id <> b.id AND o.executor_group = b.executor_group
 )
@@ -80,7 +82,8 @@ SELECT n.name FROM :schema.nodes n WHERE n.recovered_at IS NULL AND n.stopped_at
 -- name: nodes_to_recover
 SELECT k.lost, k.id, k.pid, k.keeper_pid, k.life
 FROM (SELECT n.id, n.pid, n.keeper_pid, n.life,
-             n.dead_at IS NOT NULL OR n.stopped_at IS NOT NULL OR n.expires_at <= t.now_us AS lost,
+             n.dead_at IS NOT NULL OR n.stopped_at IS NOT NULL OR n.expires_at <= t.now_us
+                 OR n.expires_at > t.now_us + n.lease + 1000000 AS lost,
              coalesce(n.boot_id = $2, false) AND n.id <> $3 AS is_neighbour
       FROM (SELECT :schema.store_time() AS now_us OFFSET 0) t, :schema.nodes n
       WHERE n.recovered_at IS NULL AND ($1::text IS NULL OR n.executor_group = $1)) k

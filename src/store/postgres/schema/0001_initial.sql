@@ -42,6 +42,7 @@ CREATE TABLE :schema.scheduler (
     node_id        bigint  NOT NULL DEFAULT 0,
     since          bigint  NOT NULL DEFAULT 0,
     expires_at     bigint  NOT NULL DEFAULT 0,
+    lease          bigint  NOT NULL DEFAULT 0,
     lock_awaited_at bigint NOT NULL DEFAULT 0,
     backend_start  timestamptz,
     server_line    text,

@@ -593,6 +593,31 @@ static void after_a_restore_a_silent_node_is_awaited_for_its_lease(void **state)
     assert_int_equal(result.nodes, 1);
 }
 
+/* A node that dies at this moment would seem to live for an hour. */
+static void leases_of_before_the_clock_was_set_back_are_none(void **state)
+{
+    struct scene *scene = *state;
+    struct role_state role;
+    struct role_request request = {.act = ROLE_TAKE, .node_id = scene->node, .lease_us = SCHEDULER_LEASE_US, .why = "test"};
+    struct recover_result result;
+    struct recover_options options = {.node_id = scene->node, .group = "default", .handovers_max = 5, .limit = 100};
+    int64_t other = add_node(scene, "other", "default");
+    struct seat seat;
+    take_seat(&seat, scene, scene->store, other);
+    assert_int_equal(store_role(scene->store, &request, &role, &scene->error), WEIR_CONFLICT);
+    (void)run(scene->a, "UPDATE weir.scheduler SET expires_at = expires_at + 7200000000");
+    ok(store_role(scene->store, &request, &role, &scene->error));
+    (void)run(scene->a, "UPDATE weir.nodes SET expires_at = expires_at + 7200000000 WHERE name = 'other'");
+    options.look_only = true;
+    ok(store_recover(scene->store, &options, &result, &scene->error));
+    assert_true(result.more);
+    options.look_only = false;
+    ok(store_recover(scene->store, &options, &result, &scene->error));
+    assert_int_equal(result.nodes, 0); /* it may live: its lease begins anew */
+    assert_string_equal(
+        run(scene->a, "SELECT expires_at <= weir.store_time() + lease FROM weir.nodes WHERE name = 'other'"), "t");
+}
+
 /* --- everything at once --- */
 
 enum { WRITERS = 3, WRITES = 150 };
@@ -752,6 +777,7 @@ int main(void)
         TEST(another_timeline_makes_the_memory_void),
         TEST(after_a_restore_every_node_is_heard_before_anything_is_assigned),
         TEST(after_a_restore_a_silent_node_is_awaited_for_its_lease),
+        TEST(leases_of_before_the_clock_was_set_back_are_none),
         TEST(loads_among_ends_count_every_slot_once),
         TEST(the_books_and_the_news_are_exact_at_every_moment),
         TEST(unread_news_is_not_folded),
