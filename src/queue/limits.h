@@ -9,6 +9,8 @@
 #include "base/clock.h"
 
 /* The last microsecond of the year 9999: RFC 3339 has four digits for the year, so a later run_at could not be told. */
+/* A time to start that is further back counts as this far back for the order: it is no priority without a limit. */
+#define RUN_AT_PAST_MOST_US INT64_C(86400000000)
 #define RUN_AT_MOST_US INT64_C(253402300799999999)
 
 /* --- names and payloads --- */

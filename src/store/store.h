@@ -108,7 +108,7 @@ struct enqueue_request {
     const char *group;           /* executor group; NULL = the definition's */
     const char *default_group;   /* where neither names one; NULL = "default" */
     int priority;
-    int64_t run_at_us; /* 0 = now; a past time counts as it is */
+    int64_t run_at_us; /* 0 = now; a past time is kept, and counts as at most RUN_AT_PAST_MOST_US ago for the order */
     const char *id;    /* NULL = made here; given when a lost answer is repeated */
 };
 

@@ -388,9 +388,24 @@ static void a_wall_clock_that_jumps_changes_no_order_and_no_due_time(void **stat
     store_close(ahead);
 }
 
+static void a_past_time_is_no_priority_without_a_limit(void **state)
+{
+    struct scene *scene = *state;
+    const char *old = enqueue_at(scene, 0, 1);
+    const char *urgent = enqueue_at(scene, 30, 0); /* thirty hours, and the past counts for a day */
+    const char *older = enqueue_at(scene, 0, scene_now(scene) - SECONDS(3600));
+    struct claim_result claim = scene_claim(scene, 3);
+    assert_int_equal(claim.count, 3);
+    assert_string_equal(claim.items[0].id, urgent);
+    assert_string_equal(claim.items[1].id, old);
+    assert_int_equal(claim.items[1].run_at_us, 1);
+    assert_string_equal(claim.items[2].id, older);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        SCENE_TEST(a_past_time_is_no_priority_without_a_limit),
         SCENE_TEST(a_claimed_item_carries_what_its_start_needs),
         SCENE_TEST(a_claim_is_committed_with_owner_and_fence_when_it_returns),
         SCENE_TEST(the_same_item_is_never_claimed_twice),

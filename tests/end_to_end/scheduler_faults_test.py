@@ -5,6 +5,7 @@ usage: scheduler_faults_test.py BINARY [TEST ...]      `./dev check campaigns` r
 """
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -16,7 +17,8 @@ from waiting import wait_for
 
 SERVER = None
 LOCK_SECONDS, NEWS_ROWS, TENANTS = (60, 1000000, 100000) if LONG_CAMPAIGNS else (8, 50000, 2000)
-MEMORY_MIB_MOST = 64
+# A sanitizer needs many times the memory of the program itself.
+MEMORY_MIB_MOST = 640 if {'ASAN_OPTIONS', 'TSAN_OPTIONS'} & set(os.environ) else 64
 
 
 def _use_postgres(weir):

@@ -135,7 +135,8 @@ enum weir_status enqueue_item(struct enqueue_context *context, const struct new_
         return status;
     }
     int64_t lane_id = lane_id_of(group_id, item->workspace_id);
-    int64_t rank = item_rank(item->run_at_us, item->priority);
+    int64_t earliest_us = context->now_us - RUN_AT_PAST_MOST_US;
+    int64_t rank = item_rank(item->run_at_us < earliest_us ? earliest_us : item->run_at_us, item->priority);
     bool waits = item->run_at_us > context->now_us;
     sqlite3_stmt *insert = connection_bind(context->connection, error, QUERY_INSERT_ITEM, "tiiididiiditt", item->id,
                                            lane_id, item->workspace_id, item->definition_id, waits ? 1 : 0, rank,

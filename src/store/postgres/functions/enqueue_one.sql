@@ -10,10 +10,11 @@ LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 #variable_conflict use_column
 DECLARE
+    run_at_past_most constant bigint := 86400000000; -- RUN_AT_PAST_MOST_US in queue/limits.h
     now_us    constant bigint := :schema.store_time();
     starts_at constant bigint := coalesce(run_at, now_us);
     waits     constant boolean := starts_at > now_us;
-    item_rank constant bigint := :schema.item_rank(starts_at, enqueue_one.priority);
+    item_rank constant bigint := :schema.item_rank(greatest(starts_at, now_us - run_at_past_most), enqueue_one.priority);
     wanted    record;
     is_plain  boolean;
     has_key   boolean := false;

@@ -6,6 +6,7 @@ CREATE OR REPLACE FUNCTION :schema.insert_items(now_us bigint, ids uuid[], works
 LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_column
 DECLARE
+    run_at_past_most constant bigint := 86400000000; -- RUN_AT_PAST_MOST_US in queue/limits.h
     inserted uuid[];
 BEGIN
     WITH request AS MATERIALIZED (
@@ -20,7 +21,7 @@ BEGIN
             (id, lane_id, workspace_id, definition_id, status, phase, rank, priority, run_at, due_at, has_params, created_at,
              idempotency_key)
         SELECT r.id, r.lane_id, r.workspace_id, r.definition_id, 'PENDING', CASE WHEN r.waits THEN 1 ELSE 0 END,
-               :schema.item_rank(r.run_at, r.priority), r.priority, r.run_at, CASE WHEN r.waits THEN r.run_at END,
+               :schema.item_rank(greatest(r.run_at, now_us - run_at_past_most), r.priority), r.priority, r.run_at, CASE WHEN r.waits THEN r.run_at END,
                r.content IS NOT NULL, now_us, r.key
         FROM request r
         ON CONFLICT DO NOTHING
