@@ -21,7 +21,8 @@ BEGIN
             (id, lane_id, workspace_id, definition_id, status, phase, rank, priority, run_at, due_at, has_params, created_at,
              idempotency_key)
         SELECT r.id, r.lane_id, r.workspace_id, r.definition_id, 'PENDING', CASE WHEN r.waits THEN 1 ELSE 0 END,
-               :schema.item_rank(greatest(r.run_at, now_us - run_at_past_most), r.priority), r.priority, r.run_at, CASE WHEN r.waits THEN r.run_at END,
+               :schema.item_rank(greatest(r.run_at, now_us - run_at_past_most), r.priority), r.priority, r.run_at,
+               CASE WHEN r.waits THEN r.run_at END,
                r.content IS NOT NULL, now_us, r.key
         FROM request r
         ON CONFLICT DO NOTHING
