@@ -8,7 +8,6 @@ usage: scheduler_campaign_test.py BINARY [--postgres] [TEST ...]      `./dev che
 import json
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
 import time
@@ -17,7 +16,7 @@ import crash_test
 from crash_test import ROOT, Scene
 from harness import LONG_CAMPAIGNS, run_tests
 from postgres_server import PostgresServer
-from waiting import SHORT, wait_for
+from waiting import SHORT, process_state, wait_for
 
 POSTGRES = '--postgres' in sys.argv
 NODE_PROGRAM = os.path.abspath(os.environ.get('WEIR_NODE_PROGRAM') or
@@ -25,10 +24,17 @@ NODE_PROGRAM = os.path.abspath(os.environ.get('WEIR_NODE_PROGRAM') or
 NODES = 4
 EXECUTIONS, WORKSPACES, STEP_MS, KILLS, FREEZES = (100000, 1000, 50, 60, 3) if LONG_CAMPAIGNS else (2500, 40, 100, 5, 1)
 LEASE_SECONDS = 3  # SCHEDULER_LEASE_US
-FREEZE_TRIES = 20
+SQLITE_WRITE_LOCK = ['120', '120']  # the byte of the -shm file that the writer of a WAL database locks
 HANDOVERS_MAX = 5  # queue/limits.h: an execution whose node died that often is poison
 DRAIN_SECONDS = 300
 SERVER = None
+
+
+def holds_write_lock(pid):
+    """Whether a process is inside a write transaction of a SQLite file."""
+    with open('/proc/locks') as file:
+        rows = [line.split() for line in file]
+    return any(row[1:5] == ['POSIX', 'ADVISORY', 'WRITE', str(pid)] and row[6:] == SQLITE_WRITE_LOCK for row in rows)
 
 
 class Campaign(Scene):
@@ -96,29 +102,21 @@ class Campaign(Scene):
         return epoch
 
     def freeze_scheduler(self, above):
-        """On SQLite one that is frozen within a transaction keeps the file from all: then it is another moment's turn."""
-        for _ in range(FREEZE_TRIES):
+        """On SQLite a process that is frozen within a transaction blocks the file for all: then another moment is tried."""
+        def freeze():
             name, epoch = self.next_scheduler(above)
             process = self.nodes[name]
             process.send_signal(signal.SIGSTOP)
-            if POSTGRES or self.can_write():
-                self.next_scheduler(epoch)
-                time.sleep(LEASE_SECONDS)
+            wait_for(f'the stop of {name}', lambda: process_state(process.pid) == 'T', pause=SHORT)
+            if holds_write_lock(process.pid):
                 process.send_signal(signal.SIGCONT)
-                return epoch
-            process.send_signal(signal.SIGCONT)
-        raise AssertionError(f'the file was locked {FREEZE_TRIES} times')
-
-    def can_write(self):
-        database = self.weir.database()
-        try:
-            database.execute('BEGIN IMMEDIATE')
-            database.execute('ROLLBACK')
-            return True
-        except sqlite3.OperationalError:
-            return False
-        finally:
-            database.close()
+                return None
+            return process, epoch
+        process, epoch = wait_for('a freeze outside of a transaction', freeze, pause=SHORT)
+        self.next_scheduler(epoch)
+        time.sleep(LEASE_SECONDS)
+        process.send_signal(signal.SIGCONT)
+        return epoch
 
     def drain(self, seconds=DRAIN_SECONDS):
         wait_for(lambda: f'the end of all ({self.waits()} left; {self.explain()})', lambda: self.waits() == 0, seconds)
