@@ -548,9 +548,9 @@ enum weir_status postgres_status(struct store *store, size_t workspaces_max, jso
 /* The parts of a check, each with a deadline of its own. */
 static enum weir_status check_body(struct link *link, const void *what, json_t **ret_problems, struct weir_error *error)
 {
-    static const enum postgres_query checks[] = {QUERY_CHECK_LANES,  QUERY_CHECK_LIMITS, QUERY_CHECK_LIVE,
-                                                 QUERY_CHECK_COUNTS, QUERY_CHECK_PARAMS, QUERY_CHECK_STEPS,
-                                                 QUERY_CHECK_KEYS,   QUERY_CHECK_INDEXES};
+    static const enum postgres_query checks[] = {QUERY_CHECK_LANES, QUERY_CHECK_CLAIMS, QUERY_CHECK_LIMITS,
+                                                 QUERY_CHECK_LIVE,  QUERY_CHECK_COUNTS, QUERY_CHECK_PARAMS,
+                                                 QUERY_CHECK_STEPS, QUERY_CHECK_KEYS,   QUERY_CHECK_INDEXES};
     const struct store *store = what;
     const int64_t total = sizeof checks / sizeof checks[0];
     json_t *problems = json_array();

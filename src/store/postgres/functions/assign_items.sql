@@ -24,6 +24,8 @@ DECLARE
     free_handed boolean[] := handed;
     alive bigint[];
     taken_lanes bigint[];
+    taken_handed integer[];
+    handed_fences bigint[];
     detailed integer[];
     taken integer;
 BEGIN
@@ -36,6 +38,7 @@ BEGIN
               JOIN :schema.workflow_execution_queue q ON q.id = a.id
               FOR NO KEY UPDATE OF q SKIP LOCKED) l;
     END IF;
+    handed_fences := CASE WHEN true = ANY (handed) THEN :schema.fences_of(ids) END;
     WITH taken AS (
         UPDATE :schema.workflow_execution_queue q
         SET status = CASE WHEN a.handed THEN q.status ELSE 'CLAIMED' END, phase = 2, node_id = a.node, fence = set_fence,
@@ -43,20 +46,28 @@ BEGIN
         FROM unnest(free_places, free_ids, free_nodes, free_handed) a (place, id, node, handed)
         WHERE q.id = a.id AND a.node = ANY (alive)
           AND (NOT a.handed AND q.phase = 0 OR a.handed AND q.phase = 2 AND q.node_id = 0)
-        RETURNING a.place, a.handed, q.lane_id, q.definition_id, q.priority, q.created_at, q.node_id = own_node AS is_own,
+        RETURNING a.place, a.handed, q.id, q.node_id, q.lane_id, q.definition_id, q.priority, q.created_at, q.node_id = own_node AS is_own,
                   q.node_id = own_node AND NOT a.handed AND q.attempts = 0 AND q.deferrals = 0 AND q.interruptions = 0
                   AND NOT q.has_params AND q.run_at = q.created_at AND q.cancel_at IS NULL AS is_plain
+    ), claim AS (
+        INSERT INTO :schema.claims (node_id, fence, at, held, size, ids)
+        SELECT t.node_id, set_fence, now_us, count(*), count(*), array_agg(t.id ORDER BY t.id) FROM taken t GROUP BY t.node_id
     )
-    SELECT count(*), array_agg(t.lane_id) FILTER (WHERE NOT t.handed),
+    SELECT count(*), array_agg(t.lane_id) FILTER (WHERE NOT t.handed), array_agg(t.place) FILTER (WHERE t.handed),
            array_agg(t.place) FILTER (WHERE NOT t.is_own), array_agg(t.place) FILTER (WHERE t.is_own AND NOT t.is_plain),
            array_agg(t.place) FILTER (WHERE t.is_plain), array_agg(t.definition_id) FILTER (WHERE t.is_plain),
            array_agg(t.priority::bigint) FILTER (WHERE t.is_plain), array_agg(t.created_at) FILTER (WHERE t.is_plain)
-    INTO taken, taken_lanes, places, detailed, plain, list1, list2, list3
+    INTO taken, taken_lanes, taken_handed, places, detailed, plain, list1, list2, list3
     FROM taken t;
     IF taken_lanes IS NOT NULL THEN
         INSERT INTO :schema.news (at, kind, node_id, lanes, runnable, held)
         SELECT now_us, 2, own_node, array_agg(l.lane_id), array_agg(-l.items), array_agg(l.items)
         FROM (SELECT t.lane_id, count(*)::integer AS items FROM (SELECT unnest(taken_lanes) AS lane_id) t GROUP BY t.lane_id) l;
+    END IF;
+    IF taken_handed IS NOT NULL THEN
+        INSERT INTO :schema.news (at, kind, fences, left_fences)
+        SELECT now_us, 2, array_agg(f.fence), array_agg(f.items)
+        FROM (SELECT handed_fences[p] AS fence, count(*)::integer AS items FROM unnest(taken_handed) p GROUP BY 1) f;
     END IF;
     tag := 'assigned';
     n1 := set_fence;

@@ -6,7 +6,7 @@ LANGUAGE plpgsql AS $$
 DECLARE
     ids constant uuid[] := ARRAY(
         SELECT q.id FROM :schema.workflow_execution_queue q
-        WHERE q.phase = 0 AND q.lane_id = ANY (lanes)
+        WHERE q.due_at IS NULL AND q.phase = 0 AND q.lane_id = ANY (lanes)
           AND NOT EXISTS (SELECT 1 FROM :schema.workspaces w WHERE w.id = q.workspace_id)
         LIMIT most FOR UPDATE OF q SKIP LOCKED);
 BEGIN

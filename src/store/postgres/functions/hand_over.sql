@@ -16,16 +16,22 @@ BEGIN
         UPDATE :schema.workflow_execution_queue q
         SET status = 'CLAIMED', node_id = 0, fence = next_fence, handovers = q.handovers + 1, interruptions = q.interruptions + 1,
             handovers_counted = b.counted, steps_ended = b.ended
-        FROM before b WHERE q.id = b.id
-        RETURNING q.id, b.node_id, b.running, b.counted, b.running IS NOT NULL AND b.counted >= handovers_max AS poison
+        FROM before b, :schema.workflow_execution_queue o WHERE q.id = b.id AND o.id = b.id
+        RETURNING q.id, b.node_id, o.fence AS left_fence, b.running,
+                  b.counted, b.running IS NOT NULL AND b.counted >= handovers_max AS poison
     ), event AS (
         INSERT INTO :schema.workflow_execution_events (execution_id, at, event, node_id, fence, reason, detail)
         SELECT t.id, now_us, CASE WHEN t.poison THEN 'poison' ELSE 'hand_over' END, t.node_id, next_fence, why,
                CASE WHEN t.running IS NOT NULL THEN format('%s of %s while it ran %s', t.counted, handovers_max, t.running) END
         FROM taken t
     ), feed AS (
-        INSERT INTO :schema.news (at, kind, node_id, node_held)
-        SELECT now_us, 5, t.node_id, -count(*) FROM taken t GROUP BY t.node_id
+        INSERT INTO :schema.news (at, kind, node_id, node_held, fences, left_fences)
+        SELECT now_us, 5, f.node_id, -sum(f.items), array_agg(f.fence), array_agg(f.items)
+        FROM (SELECT t.node_id, t.left_fence AS fence, count(*)::integer AS items FROM taken t GROUP BY t.node_id, t.left_fence) f
+        GROUP BY f.node_id
+    ), claim AS (
+        INSERT INTO :schema.claims (node_id, fence, at, held, size, ids)
+        SELECT 0, next_fence, now_us, count(*), count(*), array_agg(t.id ORDER BY t.id) FROM taken t HAVING count(*) > 0
     )
     SELECT array_agg(t.id) FILTER (WHERE t.poison), count(*) FILTER (WHERE NOT t.poison), count(*) FILTER (WHERE t.poison)
     INTO lost, handed_over, poisoned FROM taken t;

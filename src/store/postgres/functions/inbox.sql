@@ -1,7 +1,7 @@
 -- What the scheduler has assigned to a node, behind a position, at most `most` items in the order of their fences; then a row without
 -- an item: whether a cancel waits for the node, and who schedules (role_state()). handed_over: it may have run before under another
 -- claim. Changes nothing.
--- Locks: none. Index: queue_held. Caller: postgres_inbox().
+-- Locks: none. Caller: postgres_inbox().
 CREATE OR REPLACE FUNCTION :schema.inbox(reader bigint, after_fence bigint, after_id uuid, most integer)
 RETURNS TABLE (id uuid, fence bigint, workspace text, workflow text, version integer, definition_id bigint, params bytea,
                attempts integer, deferrals integer, interruptions integer, handed_over boolean, cancel_requested boolean,
@@ -19,8 +19,9 @@ BEGIN
            h.attempts, h.deferrals, h.interruptions, h.dispatched_at IS NOT NULL OR h.interruptions > 0, h.cancel_at IS NOT NULL,
            h.created_at, h.run_at, h.dispatched_at, h.claimed_at, h.priority::integer,
            NULL::bigint, NULL::bigint, NULL::text, NULL::bigint, NULL::bigint, NULL::bigint, NULL::boolean, NULL::bigint
-    FROM (SELECT * FROM :schema.workflow_execution_queue q
-          WHERE q.phase = 2 AND q.node_id = reader AND (q.fence, q.id) > (after_fence, after_id)
+    FROM (SELECT q.* FROM :schema.held_items q
+          WHERE q.claim_node = reader AND q.claim_fence >= after_fence AND (q.claim_fence, q.last_id) > (after_fence, after_id)
+            AND (q.fence, q.id) > (after_fence, after_id)
           ORDER BY q.fence, q.id LIMIT most) h
     LEFT JOIN :schema.workspaces w ON w.id = h.workspace_id
     LEFT JOIN :schema.workflow_definitions d ON d.id = h.definition_id

@@ -24,11 +24,16 @@ BEGIN
                e.workspace_id, e.attempts, e.deferrals, e.handovers, e.interruptions, e.priority, e.has_params, end_state,
                e.idempotency_key, e.retry_of, coalesce(code, e.error_code), coalesce(message, e.error)
         FROM ended e
+    ), left_set AS (
+        SELECT f.node_id, array_agg(f.fence) AS fences, array_agg(f.items) AS items
+        FROM (SELECT e.node_id, e.fence, count(*)::integer AS items FROM ended e WHERE e.phase = 2 GROUP BY e.node_id, e.fence) f
+        GROUP BY f.node_id
     ), feed AS (
-        INSERT INTO :schema.news (at, kind, node_id, lanes, runnable, waiting, held, completed, failed, cancelled)
+        INSERT INTO :schema.news (at, kind, node_id, lanes, runnable, waiting, held, completed, failed, cancelled, fences, left_fences)
         SELECT now_us, 4, s.node_id, array_agg(s.lane_id), array_agg(-s.runnable), array_agg(-s.waiting), array_agg(-s.held),
                CASE end_state WHEN 'COMPLETED' THEN array_agg(s.ended) END, CASE end_state WHEN 'FAILED' THEN array_agg(s.ended) END,
-               CASE end_state WHEN 'CANCELLED' THEN array_agg(s.ended) END
+               CASE end_state WHEN 'CANCELLED' THEN array_agg(s.ended) END, (SELECT l.fences FROM left_set l WHERE l.node_id = s.node_id),
+               (SELECT l.items FROM left_set l WHERE l.node_id = s.node_id)
         FROM (SELECT e.node_id, e.lane_id, count(*)::integer AS ended, (count(*) FILTER (WHERE e.phase = 0))::integer AS runnable,
                      (count(*) FILTER (WHERE e.phase = 1))::integer AS waiting, (count(*) FILTER (WHERE e.phase = 2))::integer AS held
               FROM ended e GROUP BY e.node_id, e.lane_id) s

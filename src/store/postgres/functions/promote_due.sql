@@ -10,7 +10,7 @@ BEGIN
         UPDATE :schema.workflow_execution_queue q SET phase = 0, due_at = NULL
         WHERE q.id = ANY (ARRAY(
             SELECT d.id FROM :schema.workflow_execution_queue d
-            WHERE d.phase = 1 AND d.due_at <= now_us ORDER BY d.due_at LIMIT most FOR NO KEY UPDATE SKIP LOCKED))
+            WHERE d.due_at <= now_us ORDER BY d.due_at LIMIT most FOR NO KEY UPDATE SKIP LOCKED))
         RETURNING q.lane_id, q.rank
     ), lanes AS (
         SELECT p.lane_id, min(p.rank) AS least_rank, count(*)::integer AS items FROM promoted p GROUP BY p.lane_id

@@ -5,8 +5,9 @@
 --   lane_ids, passes      where the strides of these lanes stand
 -- One row: has_epoch (false: nothing was changed), how many entries were folded, and the last one. Fewer than `most`: the pass is over.
 --
--- An entry is deleted and added in the same transaction, so the sum of books and news is exact at each commit.
--- Locks: with something to write, the row of scheduler FOR SHARE, the entries, the books of their lanes. Caller:
+-- An entry is deleted and added in the same transaction, so the sum of books and news is exact at each commit. The same holds for the
+-- numbers of held items in `claims`.
+-- Locks: with something to write, the row of scheduler FOR SHARE, the entries, the books of their lanes, the claims of their sets. Caller:
 -- postgres_publish_books().
 CREATE OR REPLACE FUNCTION :schema.publish_books(own_node bigint, own_epoch bigint, since text, until text, from_xid text,
                                                  from_seq bigint, most integer, lane_ids bigint[], passes bigint[])
@@ -40,6 +41,15 @@ BEGIN
                    coalesce(sum(c.held), 0) AS held, coalesce(sum(c.completed), 0) AS completed, coalesce(sum(c.failed), 0) AS failed,
                    coalesce(sum(c.cancelled), 0) AS cancelled, max(c.pass) AS pass
             FROM change c GROUP BY c.lane
+        ), set_left AS (
+            SELECT f.node_id, f.fence, sum(f.items) AS items
+            FROM (SELECT e.node_id, unnest(e.fences) AS fence, unnest(e.left_fences) AS items FROM entry e WHERE e.fences IS NOT NULL) f
+            GROUP BY f.node_id, f.fence
+        ), set_over AS (
+            DELETE FROM :schema.claims c USING set_left l WHERE c.node_id = l.node_id AND c.fence = l.fence AND c.held <= l.items
+        ), set_smaller AS (
+            UPDATE :schema.claims c SET held = c.held - l.items
+            FROM set_left l WHERE c.node_id = l.node_id AND c.fence = l.fence AND c.held > l.items
         )
         INSERT INTO :schema.books AS b
             (lane_id, workspace_id, group_id, runnable, waiting, held, completed, failed, cancelled, pass)
@@ -50,6 +60,8 @@ BEGIN
         SET runnable = b.runnable + excluded.runnable, waiting = b.waiting + excluded.waiting, held = b.held + excluded.held,
             completed = b.completed + excluded.completed, failed = b.failed + excluded.failed,
             cancelled = b.cancelled + excluded.cancelled, pass = excluded.pass;
+        PERFORM :schema.shorten_claims(n.now_us) FROM (SELECT :schema.store_time() AS now_us) n
+        WHERE n.now_us / 1000000 % 60 = 0; -- about once a minute: it reads all claims, also dead versions of them
     END IF;
     RETURN NEXT;
 END

@@ -45,10 +45,16 @@ BEGIN
                CASE WHEN e.with_step THEN e.step_output END, CASE WHEN e.with_step THEN e.step_variables END,
                CASE WHEN e.with_step THEN e.step_error_code END, CASE WHEN e.with_step THEN e.step_error END
         FROM ended e
+    ), left_set AS (
+        SELECT f.node_id, array_agg(f.fence) AS fences, array_agg(f.items) AS items
+        FROM (SELECT e.node_id, e.fence, count(*)::integer AS items FROM ended e GROUP BY e.node_id, e.fence) f
+        GROUP BY f.node_id
     ), feed AS (
-        INSERT INTO :schema.news (at, kind, node_id, lanes, held, completed, failed, cancelled)
+        INSERT INTO :schema.news (at, kind, node_id, lanes, held, completed, failed, cancelled, fences, left_fences)
         SELECT now_us, 4, s.node_id, array_agg(s.lane_id), array_agg(-s.held), array_agg(s.completed),
-               array_agg(s.failed) FILTER (WHERE any_other), array_agg(s.held - s.completed - s.failed) FILTER (WHERE any_other)
+               array_agg(s.failed) FILTER (WHERE any_other), array_agg(s.held - s.completed - s.failed) FILTER (WHERE any_other),
+               (SELECT l.fences FROM left_set l WHERE l.node_id = s.node_id),
+               (SELECT l.items FROM left_set l WHERE l.node_id = s.node_id)
         FROM (SELECT e.node_id, e.lane_id, count(*)::integer AS held,
                      (count(*) FILTER (WHERE e.kind = 6))::integer AS completed,
                      (count(*) FILTER (WHERE e.kind IN (4, 7)))::integer AS failed

@@ -19,8 +19,13 @@ BEGIN
         INSERT INTO :schema.workflow_execution_events (execution_id, at, event, node_id, fence, reason, detail)
         SELECT b.id, now_us, 'give_back', recorder, b.fence, b.code, b.error FROM given_back b ORDER BY b.n
     ), feed AS (
-        INSERT INTO :schema.news (at, kind, node_id, node_held)
-        SELECT now_us, 5, b.node_id, -count(*) FROM given_back b GROUP BY b.node_id
+        INSERT INTO :schema.news (at, kind, node_id, node_held, fences, left_fences)
+        SELECT now_us, 5, f.node_id, -sum(f.items), array_agg(f.fence), array_agg(f.items)
+        FROM (SELECT b.node_id, b.fence, count(*)::integer AS items FROM given_back b GROUP BY b.node_id, b.fence) f
+        GROUP BY f.node_id
+    ), claim AS (
+        INSERT INTO :schema.claims (node_id, fence, at, held, size, ids)
+        SELECT 0, next_fence, now_us, count(*), count(*), array_agg(b.id ORDER BY b.id) FROM given_back b HAVING count(*) > 0
     )
     SELECT array_agg(b.n::integer) INTO places FROM given_back b;
     RETURN places;

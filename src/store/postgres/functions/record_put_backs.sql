@@ -24,10 +24,15 @@ BEGIN
         INSERT INTO :schema.workflow_execution_events (execution_id, at, event, node_id, fence, reason, detail)
         SELECT b.id, now_us, (ARRAY['retry', 'defer', 'release'])[b.kind], recorder, b.fence, b.code, b.error
         FROM put_back b WHERE b.is_repeated IS NOT TRUE ORDER BY b.n
+    ), left_set AS (
+        SELECT f.node_id, array_agg(f.fence) AS fences, array_agg(f.items) AS items
+        FROM (SELECT b.node_id, b.fence, count(*)::integer AS items FROM put_back b GROUP BY b.node_id, b.fence) f
+        GROUP BY f.node_id
     ), feed AS (
-        INSERT INTO :schema.news (at, kind, node_id, lanes, runnable, waiting, held, least_rank, due)
+        INSERT INTO :schema.news (at, kind, node_id, lanes, runnable, waiting, held, least_rank, due, fences, left_fences)
         SELECT now_us, 3, s.node_id, array_agg(s.lane_id), array_agg(s.runnable), array_agg(s.waiting), array_agg(-s.held),
-               array_agg(s.least_rank), min(s.due)
+               array_agg(s.least_rank), min(s.due), (SELECT l.fences FROM left_set l WHERE l.node_id = s.node_id),
+               (SELECT l.items FROM left_set l WHERE l.node_id = s.node_id)
         FROM (SELECT b.node_id, b.lane_id, count(*)::integer AS held, (count(*) FILTER (WHERE b.phase = 0))::integer AS runnable,
                      (count(*) FILTER (WHERE b.phase = 1))::integer AS waiting, min(b.rank) FILTER (WHERE b.phase = 0) AS least_rank,
                      min(b.due_at) AS due

@@ -41,8 +41,10 @@ BEGIN
                      WHERE n.recovered_at IS NULL AND (n.dead_at IS NOT NULL OR n.stopped_at IS NOT NULL)
                        AND (group_name IS NULL OR n.executor_group = group_name)
                      ORDER BY n.id LIMIT 100);
-    ids := ARRAY(SELECT q.id FROM :schema.workflow_execution_queue q
-                 WHERE q.phase = 2 AND q.node_id = ANY (left_by) LIMIT most FOR NO KEY UPDATE SKIP LOCKED);
+    ids := ARRAY(SELECT q.id FROM :schema.claims c CROSS JOIN LATERAL unnest(c.ids) i (id)
+                 JOIN :schema.workflow_execution_queue q ON q.id = i.id
+                 WHERE c.node_id = ANY (left_by) AND q.fence = c.fence AND q.node_id = c.node_id AND q.phase = 2
+                 LIMIT most FOR NO KEY UPDATE OF q SKIP LOCKED);
     handed_over := 0;
     poisoned := 0;
     IF cardinality(ids) > 0 THEN
@@ -51,7 +53,7 @@ BEGIN
     END IF;
     UPDATE :schema.nodes n SET recovered_at = now_us
     WHERE n.id = ANY (left_by) AND n.recovered_at IS NULL
-      AND NOT EXISTS (SELECT 1 FROM :schema.workflow_execution_queue q WHERE q.phase = 2 AND q.node_id = n.id);
+      AND NOT EXISTS (SELECT 1 FROM :schema.held_items q WHERE q.claim_node = n.id);
     more := cardinality(ids) = most OR cardinality(left_by) = 100
             OR EXISTS (SELECT 1 FROM :schema.nodes n WHERE n.id = ANY (left_by) AND n.recovered_at IS NULL);
     IF cardinality(stale_ids) > 0 THEN

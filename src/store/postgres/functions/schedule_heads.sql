@@ -14,7 +14,7 @@ BEGIN
     CROSS JOIN LATERAL (
         SELECT array_agg(o.rank) AS ranks, array_agg(o.id) AS ids
         FROM (SELECT q.rank, q.id FROM :schema.workflow_execution_queue q
-              WHERE q.phase = 0 AND q.lane_id = r.lane AND (q.rank, q.id) > (r.rank, r.after)
+              WHERE q.due_at IS NULL AND q.phase = 0 AND q.lane_id = r.lane AND (q.rank, q.id) > (r.rank, r.after)
               ORDER BY q.rank, q.id LIMIT r.most + 1) o) h;
 END
 $$;

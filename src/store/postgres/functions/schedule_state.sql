@@ -2,7 +2,7 @@
 -- nothing, whatever its row says.
 --   with_state        'queue', 'group', 'nodes', 'node', 'nodes_end', in this order
 --   with_handed_over  'handed_over' per held item without a node
--- Rows: see schedule(). Locks: none. Index: queue_held. Callers: schedule(), schedule_load().
+-- Rows: see schedule(). Locks: none. Callers: schedule(), schedule_load().
 CREATE OR REPLACE FUNCTION :schema.schedule_state(with_state boolean, with_handed_over boolean)
 RETURNS TABLE (tag text, n1 bigint, n2 bigint, n3 bigint, flag boolean, id uuid)
 LANGUAGE plpgsql STABLE AS $$
@@ -28,7 +28,7 @@ BEGIN
     IF with_handed_over THEN
         RETURN QUERY
         SELECT 'handed_over', q.lane_id, NULL::bigint, NULL::bigint, NULL::boolean, q.id
-        FROM :schema.workflow_execution_queue q WHERE q.phase = 2 AND q.node_id = 0;
+        FROM :schema.held_items q WHERE q.claim_node = 0;
     END IF;
 END
 $$;

@@ -12,16 +12,26 @@ DECLARE
     ids uuid[];
 BEGIN
     PERFORM 1 FROM :schema.nodes n WHERE n.id = leaver FOR UPDATE;
-    ids := ARRAY(SELECT q.id FROM :schema.workflow_execution_queue q WHERE q.phase = 2 AND q.node_id = leaver
-                 ORDER BY q.id LIMIT most FOR NO KEY UPDATE);
+    ids := ARRAY(SELECT q.id FROM :schema.claims c CROSS JOIN LATERAL unnest(c.ids) i (id)
+                 JOIN :schema.workflow_execution_queue q ON q.id = i.id
+                 WHERE c.node_id = leaver AND q.fence = c.fence AND q.node_id = c.node_id AND q.phase = 2
+                 ORDER BY q.id LIMIT most FOR NO KEY UPDATE OF q);
     IF cardinality(ids) > 0 THEN
         PERFORM :schema.tell_claims(ids);
         next_fence := nextval(':schema.fences');
-        UPDATE :schema.workflow_execution_queue q
-        SET status = 'CLAIMED', node_id = 0, fence = next_fence, interruptions = q.interruptions + 1 WHERE q.id = ANY (ids);
+        INSERT INTO :schema.claims (node_id, fence, at, held, size, ids)
+        VALUES (0, next_fence, now_us, cardinality(ids), cardinality(ids), ids);
+        WITH given_back AS (
+            UPDATE :schema.workflow_execution_queue q
+            SET status = 'CLAIMED', node_id = 0, fence = next_fence, interruptions = q.interruptions + 1
+            FROM :schema.workflow_execution_queue o WHERE q.id = ANY (ids) AND o.id = q.id
+            RETURNING o.fence
+        )
+        INSERT INTO :schema.news (at, kind, node_id, node_held, fences, left_fences)
+        SELECT now_us, 5, leaver, -sum(f.items), array_agg(f.fence), array_agg(f.items)
+        FROM (SELECT b.fence, count(*)::integer AS items FROM given_back b GROUP BY b.fence) f;
         INSERT INTO :schema.workflow_execution_events (execution_id, at, event, node_id, fence, reason)
         SELECT i, now_us, 'give_back', leaver, next_fence, 'its node stops' FROM unnest(ids) i;
-        INSERT INTO :schema.news (at, kind, node_id, node_held) VALUES (now_us, 5, leaver, -cardinality(ids));
     END IF;
     IF cardinality(ids) < most THEN
         UPDATE :schema.nodes n SET stopped_at = now_us, active_at = now_us, expires_at = now_us, graceful = is_graceful

@@ -1,5 +1,5 @@
 -- Why a living execution is not running, or what it does; NULL when none of this id lives. One statement, so that it shows one state of
--- the store. The slots in use are counted by rows. Indexes: the primary keys, queue_held. Callers: why(), why_living (queries/read.sql).
+-- the store. The slots in use are counted by rows. Indexes: the primary keys. Callers: why(), why_living (queries/read.sql).
 CREATE OR REPLACE FUNCTION :schema.why_living(execution_id uuid) RETURNS json
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
     SELECT json_build_object(
@@ -10,7 +10,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = o
                                  WHEN e.dispatched_at IS NULL THEN 'its node has claimed it and starts it'
                                  ELSE 'it is running' END),
         'workspace', e.workspace, 'plan', w.plan, 'workflow', e.workflow, 'version', e.version,
-        'slots_used', (SELECT count(*) FROM :schema.workflow_execution_queue o WHERE o.phase = 2 AND o.workspace_id = q.workspace_id),
+        'slots_used', (SELECT count(*) FROM :schema.held_items o WHERE o.workspace_id = q.workspace_id),
         'slots_max', w.slots_max, 'attempts', e.attempts, 'deferrals', e.deferrals, 'handovers', e.handovers,
         'run_at', :schema.rfc3339(e.run_at), 'due_at', :schema.rfc3339(q.due_at), 'claimed_at', :schema.rfc3339(e.claimed_at),
         'dispatched_at', :schema.rfc3339(e.dispatched_at), 'node', e.node, 'executor_group', e.executor_group,
@@ -38,8 +38,8 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = o
                          (SELECT string_agg(s.step, ', ' ORDER BY s.step) FROM :schema.workflow_node_executions s
                           WHERE s.execution_id = o.id AND s.finished_at IS NULL) AS steps,
                          (SELECT :schema.store_time()) - coalesce(o.dispatched_at, o.claimed_at) AS running_us
-                  FROM :schema.workflow_execution_queue o LEFT JOIN :schema.nodes n ON n.id = o.node_id
-                  WHERE o.phase = 2 AND o.workspace_id = q.workspace_id ORDER BY o.claimed_at LIMIT 20) h))
+                  FROM :schema.held_items o LEFT JOIN :schema.nodes n ON n.id = o.node_id
+                  WHERE o.workspace_id = q.workspace_id ORDER BY o.claimed_at LIMIT 20) h))
     FROM :schema.executions e
     JOIN :schema.workflow_execution_queue q ON q.id = e.id
     JOIN :schema.scheduler r ON r.partition = 0

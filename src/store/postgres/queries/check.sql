@@ -16,6 +16,26 @@ WHERE coalesce(b.runnable, 0) <> coalesce(r.runnable, 0) OR coalesce(b.waiting, 
    OR coalesce(b.held, 0) <> coalesce(r.held, 0)
 LIMIT 1000;
 
+-- The sets that nodes hold: claims and news together are the rows, at each commit.
+-- name: check_claims
+WITH claimed AS MATERIALIZED (
+    SELECT c.node_id, c.fence, c.held - coalesce(sum(u.items), 0) AS held
+    FROM :schema.claims c
+    LEFT JOIN (SELECT n.node_id, e.fence, e.items FROM :schema.news n CROSS JOIN LATERAL unnest(n.fences, n.left_fences) e (fence, items)
+               WHERE n.fences IS NOT NULL) u ON u.node_id = c.node_id AND u.fence = c.fence
+    GROUP BY c.node_id, c.fence, c.held
+), rows AS (
+    SELECT q.node_id, q.fence, count(*) AS held FROM :schema.workflow_execution_queue q WHERE q.phase = 2 GROUP BY q.node_id, q.fence
+)
+SELECT format('claim %s of node %s: holds %s, the rows show %s', coalesce(c.fence, r.fence), coalesce(c.node_id, r.node_id),
+              coalesce(c.held, 0), coalesce(r.held, 0))
+FROM claimed c FULL JOIN rows r ON r.node_id = c.node_id AND r.fence = c.fence
+WHERE coalesce(c.held, 0) <> coalesce(r.held, 0)
+UNION ALL
+SELECT format('execution %s is held by node %s and in no claim', q.id, q.node_id) FROM :schema.workflow_execution_queue q
+WHERE q.phase = 2 AND NOT EXISTS (SELECT 1 FROM :schema.claims c WHERE c.node_id = q.node_id AND c.fence = q.fence AND q.id = ANY (c.ids))
+LIMIT 1000;
+
 -- Limits, the books' own columns, and the scheduler's row.
 -- name: check_limits
 SELECT format('the books of lane %s name workspace %s and group %s', k.lane_id, k.workspace_id, k.group_id)

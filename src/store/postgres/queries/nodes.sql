@@ -90,10 +90,10 @@ FROM (SELECT n.id, n.pid, n.keeper_pid, n.life,
 WHERE k.lost OR k.is_neighbour ORDER BY k.lost DESC, k.id LIMIT $4;
 
 -- The safety net of the specification: CLAIMED for too long, by $1 itself, or by a node that does not live; $1 = 0: by any.
--- $2 for how long, $3 group or NULL, $4 limit. Index: queue_held, by node.
+-- $2 for how long, $3 group or NULL, $4 limit.
 -- name: stale_claims
-SELECT q.id, q.fence FROM :schema.workflow_execution_queue q
-WHERE q.phase = 2 AND q.node_id > 0 AND q.status = 'CLAIMED' AND q.claimed_at <= :schema.store_time() - $2
+SELECT q.id, q.fence FROM :schema.held_items q
+WHERE q.claim_node > 0 AND q.status = 'CLAIMED' AND q.claimed_at <= :schema.store_time() - $2
   AND ($1 = 0 OR q.node_id = $1
        OR NOT EXISTS (SELECT 1 FROM :schema.nodes n WHERE n.id = q.node_id AND n.dead_at IS NULL AND n.stopped_at IS NULL))
   AND ($3::text IS NULL OR EXISTS (SELECT 1 FROM :schema.executor_groups g WHERE g.id = q.lane_id >> 32 AND g.name = $3))

@@ -89,7 +89,7 @@ SELECT n.id, n.name, n.executor_group, n.host, n.pid, n.version, n.engine, n.eng
             WHEN n.expires_at <= (SELECT :schema.store_time()) THEN 'expired' WHEN n.aside = 'stopping' THEN 'stopping'
             WHEN n.wish = 'drain' THEN 'draining' WHEN n.wish = 'pause' THEN 'paused' ELSE coalesce(n.aside, 'alive') END AS state,
        n.graceful, n.running, n.stuck,
-       (SELECT count(*) FROM :schema.workflow_execution_queue q WHERE q.phase = 2 AND q.node_id = n.id) AS holds,
+       (SELECT count(*) FROM :schema.held_items q WHERE q.claim_node = n.id) AS holds,
        EXISTS (SELECT 1 FROM :schema.scheduler s WHERE s.node_id = n.id) AS schedules,
        :schema.rfc3339(n.started_at) AS started, :schema.rfc3339(n.active_at) AS active, :schema.rfc3339(n.expires_at) AS expires,
        :schema.rfc3339(n.stopped_at) AS stopped, :schema.rfc3339(n.recovered_at) AS recovered,
@@ -129,7 +129,7 @@ role AS MATERIALIZED (
     FROM :schema.role_state() s
 ),
 backing_off AS (
-    SELECT count(*) AS n FROM (SELECT q.due_at, q.run_at FROM :schema.workflow_execution_queue q WHERE q.phase = 1
+    SELECT count(*) AS n FROM (SELECT q.due_at, q.run_at FROM :schema.workflow_execution_queue q WHERE q.due_at IS NOT NULL
                                ORDER BY q.due_at LIMIT $2) f
     WHERE f.due_at > f.run_at
 ),
@@ -142,7 +142,7 @@ reasons AS (
     WHERE b.runnable > 0
     UNION ALL SELECT 'backing_off', f.n FROM backing_off f
     UNION ALL SELECT 'scheduled', (SELECT coalesce(sum(b.waiting), 0) FROM books b) - f.n FROM backing_off f
-    UNION ALL SELECT 'handed_over', count(*) FROM :schema.workflow_execution_queue q WHERE q.phase = 2 AND q.node_id = 0
+    UNION ALL SELECT 'handed_over', count(*) FROM :schema.held_items q WHERE q.claim_node = 0
 ),
 totals AS (
     SELECT coalesce(sum(u.held), 0) AS slots_used, coalesce(sum(u.completed), 0) AS completed, coalesce(sum(u.failed), 0) AS failed,
@@ -187,7 +187,8 @@ SELECT json_build_object(
             'oldest_pending_age_us', (
                 SELECT max((SELECT us FROM now) - h.created_at) FROM books b
                 CROSS JOIN LATERAL (SELECT q.created_at FROM :schema.workflow_execution_queue q
-                                    WHERE q.lane_id = b.lane_id AND q.phase = 0 ORDER BY q.rank, q.id LIMIT 1) h
+                                    WHERE q.lane_id = b.lane_id AND q.due_at IS NULL AND q.phase = 0
+                                    ORDER BY q.rank, q.id LIMIT 1) h
                 WHERE b.workspace_id = p.id))
             ORDER BY p.pending * 1.0 / p.slots_max DESC, p.name), '[]')
         FROM pressed p),
@@ -199,7 +200,7 @@ SELECT json_build_object(
         LEFT JOIN (SELECT k.group_id, sum(k.runnable + k.waiting) AS pending, max((SELECT us FROM now) - h.created_at) AS oldest
                    FROM books k
                    LEFT JOIN LATERAL (SELECT q.created_at FROM :schema.workflow_execution_queue q
-                                      WHERE k.runnable > 0 AND q.lane_id = k.lane_id AND q.phase = 0
+                                      WHERE k.runnable > 0 AND q.lane_id = k.lane_id AND q.due_at IS NULL AND q.phase = 0
                                       ORDER BY q.rank, q.id LIMIT 1) h ON true
                    GROUP BY k.group_id) b ON b.group_id = g.id),
     'now_us', (SELECT us FROM now))

@@ -36,7 +36,7 @@ SELECT s.execution_id, s.step, s.status, s.attempt, s.failures, s.exit_code, s.d
 FROM :schema.workflow_node_executions s WHERE s.execution_id = ANY ($1) ORDER BY s.execution_id, s.step;
 
 -- $2: also requests that were passed on before, because the answer that passed them on was lost. A row that another transaction has
--- locked is left for the next call. Index: queue_requests, queue_held.
+-- locked is left for the next call. Index: queue_requests.
 -- name: take_requests
 UPDATE :schema.workflow_execution_queue q SET cancel_sent = true
 WHERE q.id = ANY (ARRAY(

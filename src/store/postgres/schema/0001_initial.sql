@@ -100,7 +100,10 @@ CREATE TABLE :schema.workflow_definitions (
 -- One row per execution while it lives. A lane is the queue of one workspace in one executor group:
 -- lane_id = group id << 32 | workspace id. phase names the index that holds the row: 0 runnable, 1 waiting for due_at, 2 held
 -- (CLAIMED, DISPATCHED). node_id 0: no node holds it (pending, or handed over). rank: item_rank() in queue/item.h.
--- CLAIMED -> DISPATCHED changes no index; the fillfactor keeps that update on its page.
+--
+-- An assignment and a start change no column that an index names, so their updates stay on the page (HOT) and add no index entry; the
+-- fillfactor leaves the room for one of them. That is why held rows are still in queue_runnable, and why no index names node_id, fence
+-- or phase: held rows are found by `claims`.
 CREATE TABLE :schema.workflow_execution_queue (
     id             uuid    NOT NULL PRIMARY KEY,
     lane_id        bigint  NOT NULL,
@@ -122,20 +125,36 @@ CREATE TABLE :schema.workflow_execution_queue (
     handovers_counted integer NOT NULL DEFAULT 0, -- those that count towards handovers_max
     steps_ended    integer NOT NULL DEFAULT 0,  -- when the last counted handover was counted
     priority       smallint NOT NULL,
-    phase          smallint NOT NULL CHECK (phase = 2 AND status <> 'PENDING' OR phase IN (0, 1) AND status = 'PENDING'),
+    phase          smallint NOT NULL,
     has_params     boolean NOT NULL DEFAULT false,
     cancel_sent    boolean NOT NULL DEFAULT false, -- the node has read the request to cancel
     status         text    COLLATE "C" NOT NULL CHECK (status IN ('PENDING', 'CLAIMED', 'DISPATCHED')),
     idempotency_key text   COLLATE "C",
     retry_of       uuid,
     error_code     text    COLLATE "C",
-    error          text
-) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 5000);
-CREATE INDEX queue_runnable ON :schema.workflow_execution_queue (lane_id, rank, id) WHERE phase = 0;
-CREATE INDEX queue_waiting ON :schema.workflow_execution_queue (due_at, lane_id) WHERE phase = 1;
-CREATE INDEX queue_held ON :schema.workflow_execution_queue (node_id, fence, id) WHERE phase = 2;
-CREATE INDEX queue_requests ON :schema.workflow_execution_queue (node_id) WHERE cancel_at IS NOT NULL AND NOT cancel_sent;
+    error          text,
+    CHECK (phase = 2 AND status <> 'PENDING' OR phase IN (0, 1) AND status = 'PENDING'),
+    CHECK ((phase = 1) = (due_at IS NOT NULL))
+) WITH (fillfactor = 55, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 5000);
+CREATE INDEX queue_runnable ON :schema.workflow_execution_queue (lane_id, rank, id) WHERE due_at IS NULL;
+CREATE INDEX queue_waiting ON :schema.workflow_execution_queue (due_at, lane_id) WHERE due_at IS NOT NULL;
+CREATE INDEX queue_requests ON :schema.workflow_execution_queue (id) WHERE cancel_at IS NOT NULL AND NOT cancel_sent;
 CREATE UNIQUE INDEX queue_retried ON :schema.workflow_execution_queue (retry_of) WHERE retry_of IS NOT NULL;
+
+-- The sets of items that nodes hold: one row per set, fence and node; node_id 0: handed over. Every statement that gives an item a fence
+-- inserts the row of its set, so the items that a node holds are those of its rows whose fence they still have (view `held_items`).
+-- held: how many of them do; size: the length of `ids`, which ascend. An item that leaves a set is reported in `news` (fences,
+-- left_fences). The scheduler folds that into `held`, deletes rows that reach 0, and shortens `ids` of old ones. It is the only writer of
+-- existing rows, so no transaction waits for another one here.
+CREATE TABLE :schema.claims (
+    node_id        bigint  NOT NULL,
+    fence          bigint  NOT NULL,
+    at             bigint  NOT NULL,
+    held           integer NOT NULL,
+    size           integer NOT NULL,
+    ids            uuid[]  NOT NULL,
+    PRIMARY KEY (node_id, fence)
+) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 
 -- The history: one row per execution after its end. Rows are never updated, so pages are filled. The columns step_* are the step that
 -- ended together with the execution and has no row in workflow_node_executions; NULL without one. It ran under the row's node and
@@ -250,6 +269,7 @@ CREATE TABLE :schema.workflow_execution_events (
 -- phase 0, 1 and 2. completed, failed, cancelled: ended rows. node_held: change of the number of rows that node_id holds, negative.
 -- least_rank: of the runnable ones (NULL entry: there is none). due: the earliest due_at of those that were added as waiting.
 -- node_held is set for kind 5; for kinds 3 and 4 it is the sum of held. node_id 0: no node held them.
+-- fences, left_fences: of kinds 3, 4 and 5, the sets in `claims` that items of node_id left, and how many left each.
 -- workspaces: of an act, the workspaces whose limits changed; NULL = any, '{}' = none (it concerns groups or nodes).
 -- 2 and 6 are written by the scheduler itself. 7 takes room away, so an assignment is refused while it is unread; 8 only adds room.
 -- node_id of 7: the node whose heartbeat reported less room, or that is dead or stops; 0: an operator's act, see await_rounds().
@@ -270,6 +290,8 @@ CREATE TABLE :schema.news (
     completed      integer[],
     failed         integer[],
     cancelled      integer[],
+    fences         bigint[],
+    left_fences    integer[],
     workspaces     integer[],
     PRIMARY KEY (xid, seq)
 ) WITH (toast_tuple_target = 8160, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000,

@@ -182,6 +182,13 @@ static void the_check_finds_what_was_broken_on_purpose(void **state)
         {"INSERT INTO weir.books (lane_id, workspace_id, group_id, held) VALUES (4294967297, 1, 1, 1)", "held is 1 of 0"},
         {"INSERT INTO weir.books (lane_id, workspace_id, group_id) VALUES (4294967297, 2, 1)",
          "name workspace 2 and group 1"},
+        {"UPDATE weir.workflow_execution_queue SET phase = 2, status = 'CLAIMED', fence = 7, node_id = 3",
+         "claim 7 of node 3: holds 0, the rows show 1"},
+        {"INSERT INTO weir.claims (node_id, fence, at, held, size, ids) VALUES (3, 7, 1, 1, 1, '{}')",
+         "claim 7 of node 3: holds 1, the rows show 0"},
+        {"WITH held AS (UPDATE weir.workflow_execution_queue SET phase = 2, status = 'CLAIMED', fence = 7, node_id = 3) "
+         "INSERT INTO weir.claims (node_id, fence, at, held, size, ids) VALUES (3, 7, 1, 1, 0, '{}')",
+         "is held by node 3 and in no claim"},
         {"DELETE FROM weir.scheduler", "the scheduler has 0 rows"},
         {"INSERT INTO weir.workflow_executions (id, lane_id, workspace_id, definition_id, status, priority, run_at, "
          "attempts,"
@@ -199,8 +206,8 @@ static void the_check_finds_what_was_broken_on_purpose(void **state)
          "fence)"
          " VALUES (gen_random_uuid(), 'one', 'RUNNING', 1, 0, 1, 0, 0)",
          "step one of"},
-        {"UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'weir.queue_held'::regclass",
-         "queue_held is not valid"},
+        {"UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'weir.queue_waiting'::regclass",
+         "queue_waiting is not valid"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct scene *scene = *state;
