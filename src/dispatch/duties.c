@@ -12,10 +12,12 @@
 #include "dispatch/nodes.h"
 
 #define CAPACITY_NOTICE_US (60 * MICROSECONDS_PER_SECOND)
+/* Retention is applied each hundredth of its time, between these two. */
 #define RETENTION_INTERVAL_US (60 * MICROSECONDS_PER_SECOND)
+#define RETENTION_INTERVAL_MOST_US (600 * MICROSECONDS_PER_SECOND)
 #define STUCK_LOOK_US (1 * MICROSECONDS_PER_SECOND)
 
-enum { CAPACITY_WORKSPACES = 100 };
+enum { CAPACITY_WORKSPACES = 100, RETENTION_PART = 100 };
 
 /* --- locks --- */
 
@@ -78,16 +80,18 @@ void lock_drop(struct node *node, struct store *store, struct held_lock *lock)
 /* The safety net of the spec is looked at each minute and takes its lock only when there is something to do: an idle node
  * writes nothing but its heartbeat. */
 static enum weir_status wants_stale(struct node *node, struct recover_options options, int64_t now_us, bool *ret_wants,
-                                    struct weir_error *error)
+                                    bool *ret_nothing, struct weir_error *error)
 {
     struct recover_result look = {0};
     *ret_wants = false;
+    *ret_nothing = false;
     if (now_us < node->next_stale_us) {
         return WEIR_OK;
     }
     options.stale_claim_us = node->tuning.stale_claim_us;
     options.look_only = true;
     enum weir_status status = store_recover(node->stores[LOOP_DUTIES], &options, &look, error);
+    *ret_nothing = status == WEIR_OK && !look.more;
     if (status == WEIR_OK && look.more) {
         *ret_wants = lock_hold(node, node->stores[LOOP_DUTIES], &node->stale_lock, now_us);
     }
@@ -145,6 +149,7 @@ static enum weir_status recover(struct node *node, int64_t now_us, struct weir_e
     struct store *store = node->stores[LOOP_DUTIES];
     struct recover_result result = {0};
     bool stale = false;
+    bool nothing = false; /* not even a stale claim: the look has answered for both */
     struct recover_options options = {
         .node_id = atomic_load(&node->id),
         .group = node->group,
@@ -155,9 +160,9 @@ static enum weir_status recover(struct node *node, int64_t now_us, struct weir_e
         .knows = knows_claim,
         .knows_context = node,
     };
-    enum weir_status status = wants_stale(node, options, now_us, &stale, error);
-    if (status == WEIR_OK) {
-        atomic_store(&node->others_lost, false);
+    atomic_store(&node->others_lost, false); /* before the look: a heartbeat may report a loss while it is under way */
+    enum weir_status status = wants_stale(node, options, now_us, &stale, &nothing, error);
+    if (status == WEIR_OK && !nothing) {
         options.stale_claim_us = stale ? node->tuning.stale_claim_us : 0;
         status = store_recover(store, &options, &result, error);
     }
@@ -274,6 +279,12 @@ static enum weir_status purge_chunk(struct node *node, size_t limit, struct bulk
     return status;
 }
 
+static int64_t retention_interval_us(int64_t retention_us)
+{
+    int64_t interval_us = retention_us / RETENTION_PART;
+    return interval_us < RETENTION_INTERVAL_US ? RETENTION_INTERVAL_US : earlier(interval_us, RETENTION_INTERVAL_MOST_US);
+}
+
 /* One chunk per step, so that nothing waits behind it. The first one is small and without the lock: a store with nothing to
  * purge is not written. */
 static enum weir_status purge(struct node *node, int64_t now_us, struct weir_error *error)
@@ -281,7 +292,7 @@ static enum weir_status purge(struct node *node, int64_t now_us, struct weir_err
     struct store *store = node->stores[LOOP_DUTIES];
     struct bulk_result result = {0};
     bool first = !node->retention_lock.held;
-    node->next_retention_us = time_add(now_us, RETENTION_INTERVAL_US);
+    node->next_retention_us = time_add(now_us, retention_interval_us(node->tuning.retention_us));
     if (!first && !lock_hold(node, store, &node->retention_lock, now_us)) {
         return WEIR_OK;
     }
@@ -298,14 +309,27 @@ static enum weir_status purge(struct node *node, int64_t now_us, struct weir_err
 
 /* --- workspaces at capacity --- */
 
+/* A workspace at capacity has items on some node, and that node gives the notice: an idle node asks the store for nothing.
+ */
+static bool holds_items(struct node *node)
+{
+    pthread_mutex_lock(&node->lock);
+    bool holds = node->in_flight.count > 0;
+    pthread_mutex_unlock(&node->lock);
+    return holds;
+}
+
 /* The spec's notice, at most one a minute for each, so that a busy tenant cannot flood the log. */
 static enum weir_status notice_capacity(struct node *node, int64_t now_us, struct weir_error *error)
 {
     json_t *answer = NULL;
-    enum weir_status status = store_status(node->stores[LOOP_DUTIES], CAPACITY_WORKSPACES, &answer, error);
     size_t i;
     json_t *workspace;
     node->next_capacity_us = time_add(now_us, CAPACITY_NOTICE_US);
+    if (!holds_items(node)) {
+        return WEIR_OK;
+    }
+    enum weir_status status = store_status(node->stores[LOOP_DUTIES], CAPACITY_WORKSPACES, &answer, error);
     json_array_foreach(status == WEIR_OK ? json_object_get(answer, "workspaces") : NULL, i, workspace)
     {
         int64_t used = json_integer_value(json_object_get(workspace, "slots_used"));

@@ -8,9 +8,9 @@
 
 #include "base/clock.h"
 
-/* The last microsecond of the year 9999: RFC 3339 has four digits for the year, so a later run_at could not be told. */
 /* A time to start that is further back counts as this far back for the order: it is no priority without a limit. */
 #define RUN_AT_PAST_MOST_US INT64_C(86400000000)
+/* The last microsecond of the year 9999: RFC 3339 has four digits for the year. */
 #define RUN_AT_MOST_US INT64_C(253402300799999999)
 
 /* --- names and payloads --- */
@@ -64,9 +64,10 @@ enum {
 #define KEEPER_MARGIN_US (1 * MICROSECONDS_PER_SECOND)
 #define SCHEDULER_LEASE_US (3 * MICROSECONDS_PER_SECOND) /* a silent scheduler loses its role after this */
 #define SCHEDULER_RENEW_US (1 * MICROSECONDS_PER_SECOND) /* a round renews when the last renewal is this old */
-#define SCHEDULER_IDLE_US (2 * MICROSECONDS_PER_SECOND)  /* a round is made without any other reason to renew after this */
-#define SCHEDULER_WATCH_US (1 * MICROSECONDS_PER_SECOND) /* how often other nodes look whether anybody schedules */
-#define BOOKS_INTERVAL_US (1 * MICROSECONDS_PER_SECOND)  /* counters are published at most this often */
+/* A round is made without any other reason to renew after this: the lease has 0.7 s left then. */
+#define SCHEDULER_IDLE_US (2300 * MICROSECONDS_PER_MS)
+#define SCHEDULER_WATCH_US (1 * MICROSECONDS_PER_SECOND)   /* how often other nodes look whether anybody schedules */
+#define BOOKS_INTERVAL_US (1 * MICROSECONDS_PER_SECOND)    /* counters are published at most this often */
 #define RECOVERY_INTERVAL_US (1 * MICROSECONDS_PER_SECOND) /* look for dead nodes */
 /* A node of a shared store looks when its heartbeat's answer tells it to, and by itself when none came for so long: with
  * the lease of 6 s, work is taken over within 10 s also by a node with a long lease of its own. */
