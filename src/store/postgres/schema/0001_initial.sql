@@ -155,6 +155,7 @@ CREATE TABLE :schema.claims (
     ids            uuid[]  NOT NULL,
     PRIMARY KEY (node_id, fence)
 ) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+ALTER TABLE :schema.claims ALTER COLUMN ids SET STORAGE EXTERNAL; -- compressing ids costs more than it spares
 
 -- The history: one row per execution after its end. Rows are never updated, so pages are filled. The columns step_* are the step that
 -- ended together with the execution and has no row in workflow_node_executions; NULL without one. It ran under the row's node and
