@@ -14,8 +14,6 @@ enum {
     ITEM_ID,
     ITEM_FENCE,
     ITEM_WORKSPACE,
-    ITEM_WORKFLOW,
-    ITEM_VERSION,
     ITEM_DEFINITION,
     ITEM_PARAMS,
     ITEM_ATTEMPTS,
@@ -43,10 +41,6 @@ static void read_item(const PGresult *result, int row, struct arena *arena, stru
     int64_t dispatched_at_us = result_int(result, row, ITEM_DISPATCHED_AT);
     text_copy(item->id, sizeof item->id, result_text(result, row, ITEM_ID));
     item->fence = result_int(result, row, ITEM_FENCE);
-    item->workspace = result_copy(result, row, ITEM_WORKSPACE, arena, ret_failed);
-    item->workflow =
-        result_null(result, row, ITEM_WORKFLOW) ? "" : result_copy(result, row, ITEM_WORKFLOW, arena, ret_failed);
-    item->version = (int)result_int(result, row, ITEM_VERSION);
     item->definition_id = result_int(result, row, ITEM_DEFINITION);
     item->attempts = (int)result_int(result, row, ITEM_ATTEMPTS);
     item->deferrals = (int)result_int(result, row, ITEM_DEFERRALS);
@@ -73,8 +67,8 @@ static void read_role(const PGresult *result, int row, struct role_state *role)
     role->takeovers_hour = result_int(result, row, ROLE_TAKEOVERS);
 }
 
-/* False when memory ran out. */
-static bool read_inbox(const PGresult *result, struct arena *arena, struct inbox *inbox)
+/* All but the names. False when memory ran out. */
+static bool read_inbox(const PGresult *result, struct arena *arena, struct inbox *inbox, int64_t **ret_workspace_ids)
 {
     int last = PQntuples(result) - 1;
     bool failed = false;
@@ -84,10 +78,13 @@ static bool read_inbox(const PGresult *result, struct arena *arena, struct inbox
     struct claim_result *claimed = &inbox->claimed;
     claimed->now_us = inbox->role.now_us;
     claimed->items = arena_allocate(arena, ((size_t)last + 1) * sizeof *claimed->items);
-    if (claimed->items == NULL) {
+    int64_t *workspace_ids = arena_allocate(arena, ((size_t)last + 1) * sizeof *workspace_ids);
+    if (claimed->items == NULL || workspace_ids == NULL) {
         return false;
     }
+    *ret_workspace_ids = workspace_ids;
     for (int row = 0; row < last && !failed; row++) {
+        workspace_ids[row] = result_int(result, row, ITEM_WORKSPACE);
         read_item(result, row, arena, &claimed->items[row], &failed);
         claimed->handed_over += claimed->items[row].handed_over;
         claimed->count++;
@@ -108,9 +105,15 @@ enum weir_status postgres_inbox(struct store *store, int64_t node_id, struct inb
     if (status != WEIR_OK) {
         return status;
     }
-    status = read_inbox(result, arena, &inbox) ? claimed_read_steps(link, arena, &inbox.claimed, error)
-                                               : error_out_of_memory(error);
+    int64_t *workspace_ids = NULL;
+    status = read_inbox(result, arena, &inbox, &workspace_ids) ? WEIR_OK : error_out_of_memory(error);
     PQclear(result);
+    if (status == WEIR_OK) {
+        status = item_names_set(&self->names, link, arena, inbox.claimed.items, workspace_ids, inbox.claimed.count, error);
+    }
+    if (status == WEIR_OK) {
+        status = claimed_read_steps(link, arena, &inbox.claimed, error);
+    }
     self->inbox_fits = status == WEIR_OUT_OF_MEMORY ? (limit + 1) / 2 : 0;
     if (status != WEIR_OK) {
         return status;

@@ -3,7 +3,7 @@
 -- claim. Changes nothing.
 -- Locks: none. Caller: postgres_inbox().
 CREATE OR REPLACE FUNCTION :schema.inbox(reader bigint, after_fence bigint, after_id uuid, most integer)
-RETURNS TABLE (id uuid, fence bigint, workspace text, workflow text, version integer, definition_id bigint, params bytea,
+RETURNS TABLE (id uuid, fence bigint, workspace_id bigint, definition_id bigint, params bytea,
                attempts integer, deferrals integer, interruptions integer, handed_over boolean, cancel_requested boolean,
                created_at bigint, run_at bigint, dispatched_at bigint, claimed_at bigint, priority integer,
                epoch bigint, scheduler_id bigint, scheduler text, since bigint, expires_at bigint, now_us bigint, is_free boolean,
@@ -14,17 +14,15 @@ SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off S
 #variable_conflict use_column
 BEGIN
     RETURN QUERY
-    SELECT h.id, h.fence, coalesce(w.name, ''), d.name, d.version, h.definition_id,
+    SELECT h.id, h.fence, h.workspace_id::bigint, h.definition_id,
            CASE WHEN h.has_params THEN (SELECT p.params FROM :schema.execution_params p WHERE p.id = h.id) END,
            h.attempts, h.deferrals, h.interruptions, h.dispatched_at IS NOT NULL OR h.interruptions > 0, h.cancel_at IS NOT NULL,
            h.created_at, h.run_at, h.dispatched_at, h.claimed_at, h.priority::integer,
            NULL::bigint, NULL::bigint, NULL::text, NULL::bigint, NULL::bigint, NULL::bigint, NULL::boolean, NULL::bigint
-    FROM (SELECT q.* FROM :schema.held_items q
+    FROM (SELECT * FROM :schema.held_items q
           WHERE q.claim_node = reader AND q.claim_fence >= after_fence AND (q.claim_fence, q.last_id) > (after_fence, after_id)
             AND (q.fence, q.id) > (after_fence, after_id)
           ORDER BY q.fence, q.id LIMIT most) h
-    LEFT JOIN :schema.workspaces w ON w.id = h.workspace_id
-    LEFT JOIN :schema.workflow_definitions d ON d.id = h.definition_id
     ORDER BY h.fence, h.id;
     SELECT r.epoch, r.node_id, r.node, r.since, r.expires_at, r.now_us, r.is_free, r.takeovers_hour
     INTO epoch, scheduler_id, scheduler, since, expires_at, now_us, is_free, takeovers_hour
