@@ -116,7 +116,8 @@ struct weir_request {
 };
 
 /* Enqueues one execution, durably, in a transaction of its own; `id` gets its id. A known idempotency key is no failure.
- * Errors: WEIR_WORKSPACE_NOT_FOUND, WEIR_WORKFLOW_NOT_FOUND, WEIR_WORKFLOW_NOT_YOURS, WEIR_INVALID_PARAMS,
+ * Errors: WEIR_WORKSPACE_NOT_FOUND, WEIR_WORKFLOW_NOT_FOUND, WEIR_WORKFLOW_NOT_YOURS, WEIR_NOT_FOUND (no such group: a node
+ * that serves it makes it, or a published workflow that names it), WEIR_INVALID_PARAMS,
  * WEIR_PARAMS_TOO_LARGE, WEIR_INVALID_ARGUMENT, WEIR_IDEMPOTENCY_KEY_REUSED (other content under the same key),
  * WEIR_STORE_BUSY, _FULL, WEIR_COMMIT_UNKNOWN (repeat with the same `id` or key). */
 WEIR_MUST_CHECK enum weir_status weir_enqueue(struct weir *weir, const struct weir_request *request, char id[WEIR_ID_SIZE],

@@ -10,7 +10,8 @@
 struct answer {
     char workspace[WORKSPACE_NAME_MAX + 1]; /* "": nothing is remembered here */
     char workflow[WORKFLOW_NAME_MAX + 1];
-    struct weir_error error; /* its status says whether there is one */
+    char group[GROUP_NAME_MAX + 1]; /* "": the request names none */
+    struct weir_error error;        /* its status says whether there is one */
 };
 
 struct rehearsal {
@@ -27,9 +28,14 @@ void rehearsal_close(struct rehearsal *rehearsal)
     free(rehearsal);
 }
 
+static const char *group_of(const struct enqueue_request *request)
+{
+    return request->group != NULL ? request->group : "";
+}
+
 static struct answer *place_of(struct rehearsal *rehearsal, const struct enqueue_request *request)
 {
-    uint64_t hash = text_hash(request->workspace) + 31 * text_hash(request->workflow);
+    uint64_t hash = text_hash(request->workspace) + 31 * text_hash(request->workflow) + 7 * text_hash(group_of(request));
     return &rehearsal->answers[hash % REHEARSAL_ANSWERS_MAX];
 }
 
@@ -59,6 +65,34 @@ static enum weir_status require_owner(struct store *store, const struct enqueue_
     return status;
 }
 
+static enum weir_status require_group(struct store *store, const char *group, struct weir_error *error)
+{
+    struct list_options options = {.kind = LIST_GROUPS, .name = group, .limit = 1};
+    const char *names[LIST_LIMIT_MOST];
+    json_t *page = NULL;
+    enum weir_status status = store_list(store, &options, &page, error);
+    if (status != WEIR_OK || json_array_size(json_object_get(page, "items")) > 0) {
+        json_decref(page);
+        return status;
+    }
+    json_decref(page);
+    options = (struct list_options){.kind = LIST_GROUPS, .limit = LIST_LIMIT_MOST};
+    status = store_list(store, &options, &page, error);
+    if (status == WEIR_OK) {
+        size_t count = 0;
+        size_t i;
+        json_t *item;
+        json_array_foreach(json_object_get(page, "items"), i, item)
+        {
+            names[count] = json_string_value(json_object_get(item, "name"));
+            count += names[count] != NULL;
+        }
+        status = group_refuse(group, names, count, error);
+        json_decref(page);
+    }
+    return status;
+}
+
 static enum weir_status ask(struct store *store, const struct enqueue_request *request, struct weir_error *error)
 {
     enum weir_status status =
@@ -66,14 +100,17 @@ static enum weir_status ask(struct store *store, const struct enqueue_request *r
     if (status == WEIR_OK) {
         status = filter_require_name(store, LIST_WORKFLOWS, request->workflow, WEIR_WORKFLOW_NOT_FOUND, error);
     }
-    return status == WEIR_OK ? require_owner(store, request, error) : status;
+    if (status == WEIR_OK) {
+        status = require_owner(store, request, error);
+    }
+    return status == WEIR_OK && request->group != NULL ? require_group(store, request->group, error) : status;
 }
 
 /* About the names, not about the store that was asked. */
 static bool is_an_answer(enum weir_status status)
 {
     return status == WEIR_OK || status == WEIR_WORKSPACE_NOT_FOUND || status == WEIR_WORKFLOW_NOT_FOUND ||
-           status == WEIR_WORKFLOW_NOT_YOURS;
+           status == WEIR_WORKFLOW_NOT_YOURS || status == WEIR_NOT_FOUND;
 }
 
 enum weir_status rehearsal_enqueue(struct rehearsal *rehearsal, struct store *store, const struct enqueue_request *request,
@@ -84,7 +121,8 @@ enum weir_status rehearsal_enqueue(struct rehearsal *rehearsal, struct store *st
         return status;
     }
     struct answer *answer = place_of(rehearsal, request);
-    if (strcmp(answer->workspace, request->workspace) != 0 || strcmp(answer->workflow, request->workflow) != 0) {
+    if (strcmp(answer->workspace, request->workspace) != 0 || strcmp(answer->workflow, request->workflow) != 0 ||
+        strcmp(answer->group, group_of(request)) != 0) {
         struct weir_error said = {.status = WEIR_OK};
         status = ask(store, request, &said);
         if (!is_an_answer(status)) {
@@ -93,6 +131,7 @@ enum weir_status rehearsal_enqueue(struct rehearsal *rehearsal, struct store *st
         }
         text_copy(answer->workspace, sizeof answer->workspace, request->workspace);
         text_copy(answer->workflow, sizeof answer->workflow, request->workflow);
+        text_copy(answer->group, sizeof answer->group, group_of(request));
         answer->error = said;
         answer->error.status = status;
     }

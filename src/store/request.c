@@ -1,6 +1,7 @@
 /* The parts that both stores share: checks of requests to enqueue, the stored form of a definition, pages of events. */
 #include <ctype.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +14,28 @@
 bool enqueue_has_no_params(const struct enqueue_request *request)
 {
     return request->params == NULL || (request->params_length == 2 && memcmp(request->params, "{}", 2) == 0);
+}
+
+enum { GROUPS_NAMED = 5 };
+
+void group_hint(const char *name, const char *const *groups, size_t count, struct weir_error *error)
+{
+    const char *nearest = text_nearest(name, groups, count);
+    error_hint(error, "%s%s%s" GROUP_HOW, nearest != NULL ? "did you mean \"" : "", nearest != NULL ? nearest : "",
+               nearest != NULL ? "\"? " : "");
+}
+
+enum weir_status group_refuse(const char *name, const char *const *groups, size_t count, struct weir_error *error)
+{
+    char list[GROUPS_NAMED * (GROUP_NAME_MAX + sizeof "\"\", ")] = "";
+    size_t length = 0;
+    for (size_t i = 0; i < count && i < GROUPS_NAMED; i++) {
+        length += (size_t)snprintf(list + length, sizeof list - length, "%s\"%s\"", i == 0 ? "" : ", ", groups[i]);
+    }
+    error_set(error, WEIR_NOT_FOUND, "there is no executor group \"%s\"; there are: %s%s", name, list,
+              count > GROUPS_NAMED ? " and others" : "");
+    group_hint(name, groups, count, error);
+    return WEIR_NOT_FOUND;
 }
 
 enum weir_status events_offset(const char *cursor, int64_t *ret_offset, struct weir_error *error)

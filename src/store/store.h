@@ -122,6 +122,16 @@ struct enqueue_result {
 /* Whether one request to enqueue is well-formed; whether its workspace and workflow exist is the driver's to say. Errors:
  * WEIR_INVALID_ARGUMENT, WEIR_INVALID_PARAMS, WEIR_PARAMS_TOO_LARGE, WEIR_OUT_OF_MEMORY. */
 WEIR_MUST_CHECK enum weir_status enqueue_request_check(const struct enqueue_request *request, struct weir_error *error);
+
+/* How an executor group comes to be. */
+#define GROUP_HOW                                                                                                          \
+    "a node that serves it makes it (weir serve --group NAME), or a published workflow that names it (executor_group)"
+/* Fills `error`: there is no such group; the message names the first of `groups`, the hint the nearest and GROUP_HOW.
+ * Returns WEIR_NOT_FOUND. */
+enum weir_status group_refuse(const char *name, const char *const *groups, size_t count, struct weir_error *error);
+/* The hint alone. */
+void group_hint(const char *name, const char *const *groups, size_t count, struct weir_error *error);
+
 /* One transaction for the whole set; a refused request leaves the others alone. WEIR_OK when the set was committed. */
 WEIR_MUST_CHECK enum weir_status store_enqueue(struct store *store, const struct enqueue_request *requests, size_t count,
                                                struct enqueue_result *results, struct weir_error *error);

@@ -155,6 +155,7 @@ static void a_group_is_named_by_the_request_else_the_definition_else_the_default
 {
     struct scene *scene = *state;
     publish_for_group(scene, "bill", NULL, "billing");
+    publish_for_group(scene, "other", NULL, "mine");
     const struct {
         struct enqueue_request request;
         const char *group;
@@ -489,6 +490,44 @@ static void ids_of_a_set_grow_in_its_order(void **state)
     }
 }
 
+static void a_group_that_only_a_request_names_is_refused(void **state)
+{
+    struct scene *scene = *state;
+    publish_for_group(scene, "bill", NULL, "billing");
+    for (int i = 0; i < 6; i++) {
+        char name[32];
+        (void)snprintf(name, sizeof name, "zone-%d", i);
+        (void)scene_add_node(scene, "zoner", name);
+    }
+    int64_t groups = scene_number(scene, "SELECT count(*) FROM executor_groups");
+    struct enqueue_request requests[4] = {hello("pro-co"), hello("pro-co"), hello("pro-co"), hello("pro-co")};
+    struct enqueue_result results[4];
+    requests[0].group = "biling";
+    requests[0].idempotency_key = "once";
+    requests[2].group = "nothing like it";
+    requests[3].group = "billing";
+    scene_ok(scene, store_enqueue(scene->store, requests, 4, results, &scene->error));
+    assert_int_equal(results[0].status, WEIR_NOT_FOUND);
+    assert_string_equal(results[0].error.message,
+                        "there is no executor group \"biling\"; there are: \"billing\", \"default\","
+                        " \"zone-0\", \"zone-1\", \"zone-2\" and others");
+    assert_string_equal(results[0].error.hint,
+                        "did you mean \"billing\"? a node that serves it makes it (weir serve --group NAME),"
+                        " or a published workflow that names it (executor_group)");
+    assert_int_equal(results[1].status, WEIR_OK);
+    assert_int_equal(results[2].status, WEIR_NOT_FOUND);
+    assert_null(strstr(results[2].error.hint, "did you mean"));
+    assert_int_equal(results[3].status, WEIR_OK);
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM executions"), 2);
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM idempotency_keys"), 0);
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM executor_groups"), groups);
+    requests[0].group = "billing";
+    assert_int_equal(scene_try(scene, &requests[0]).status, WEIR_OK);
+    requests[0].group = "biling";
+    requests[0].workflow = "no-such-workflow";
+    assert_int_equal(scene_try(scene, &requests[0]).status, WEIR_WORKFLOW_NOT_FOUND);
+}
+
 static void wrong_arguments_are_refused_one_by_one(void **state)
 {
     struct scene *scene = *state;
@@ -669,6 +708,7 @@ int main(void)
         SCENE_TEST(an_id_of_another_workspace_is_no_duplicate),
         SCENE_TEST(one_refused_request_leaves_the_others_alone),
         SCENE_TEST(ids_of_a_set_grow_in_its_order),
+        SCENE_TEST(a_group_that_only_a_request_names_is_refused),
         SCENE_TEST(wrong_arguments_are_refused_one_by_one),
         SCENE_TEST(the_bounds_themselves_are_accepted),
         SCENE_TEST(names_come_back_byte_for_byte),

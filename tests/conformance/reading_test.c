@@ -122,6 +122,7 @@ static size_t matches(struct scene *scene, const struct execution_filter *filter
 static void every_filter_finds_what_it_names(void **state)
 {
     struct scene *scene = *state;
+    scene_group(scene, "batch");
     scene_publish(scene, "other", NULL);
     int64_t start_us = scene_now(scene);
     scene_enqueue_many(scene, "free-co", 3);
@@ -417,6 +418,8 @@ static void status_knows_each_group(void **state)
 {
     struct scene *scene = *state;
     json_t *status = NULL;
+    scene_group(scene, "batch");
+    scene_group(scene, "later");
     (void)scene_enqueue_request(scene,
                                 &(struct enqueue_request){.workspace = "big-co", .workflow = "hello", .group = "batch"});
     scene_pass(scene, SECONDS(5));

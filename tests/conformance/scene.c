@@ -87,6 +87,17 @@ int64_t scene_publish(struct scene *scene, const char *name, const char *workspa
     return published.definition_id;
 }
 
+void scene_group(struct scene *scene, const char *group)
+{
+    char name[80];
+    char text[250];
+    struct published published = {0};
+    (void)snprintf(name, sizeof name, "of-%s", group);
+    (void)snprintf(text, sizeof text,
+                   "{\"name\":\"%s\",\"executor_group\":\"%s\",\"steps\":{\"one\":{\"handler\":\"noop\"}}}", name, group);
+    scene_ok(scene, store_publish(scene->store, name, NULL, text, &published, &scene->error));
+}
+
 int64_t scene_add_node(struct scene *scene, const char *name, const char *group)
 {
     struct node_options options = {.name = name,

@@ -52,6 +52,8 @@ void scene_workspace(struct scene *scene, const char *name, const char *plan);
 void scene_cap(struct scene *scene, const char *workspace, int64_t max_concurrent);
 void scene_pause_workspace(struct scene *scene, const char *workspace, bool paused);
 int64_t scene_publish(struct scene *scene, const char *name, const char *workspace);
+/* Makes an executor group as users do: by a definition that names it. */
+void scene_group(struct scene *scene, const char *group);
 int64_t scene_add_node(struct scene *scene, const char *name, const char *group);
 void scene_beat(struct scene *scene, int64_t node);
 

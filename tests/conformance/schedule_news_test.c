@@ -43,6 +43,7 @@ static int64_t fill(struct scene *scene)
 {
     int64_t now_us = scene_now(scene);
     int64_t batch = scene_add_node(scene, "batch-node", "batch");
+    scene_group(scene, "later");
     scene_enqueue_many(scene, "pro-co", 9);
     scene_enqueue_many(scene, "free-co", 2);
     for (int i = 0; i < 4; i++) {

@@ -726,6 +726,7 @@ static void items_of_a_workspace_that_is_gone_end_failed(void **state)
     const char *ids[3];
     int64_t now_us = scene_now(scene);
     scene_workspace(scene, "lost-co", "pro");
+    scene_group(scene, "batch");
     ids[0] = scene_enqueue(scene, "lost-co");
     ids[1] = scene_enqueue_request(
         scene, &(struct enqueue_request){.workspace = "lost-co", .workflow = "hello", .group = "batch"});

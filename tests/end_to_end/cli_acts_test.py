@@ -153,6 +153,7 @@ def what_is_told_to_be_run_can_be_run_whatever_the_names_are(weir):
     told = weir.run('enqueue', '-w', name, 'hello')
     assert_error(told, 3, 'workspace_not_found', "make it with: weir workspace set 'it'\\''s two words' --plan free")
     _do_as_told(weir, told.err, 'make it with: ')
+    weir.make_groups(group)
     id = weir.enqueue('-w', name, 'hello', '-g', group)
     weir.good('workspace', 'pause', name)
     _do_as_told(weir, weir.good('why', id).err, 'now: ')

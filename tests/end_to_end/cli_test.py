@@ -227,6 +227,7 @@ def a_wrong_flag_is_told_with_its_verb_wherever_it_stands(weir):
 
 def times_and_groups_are_kept(weir):
     weir.make_store()
+    weir.make_groups('slow')
     later = weir.enqueue('-w', 'acme', 'hello', '--at', '+1h', '--group', 'slow', '--priority', '-5')
     shown = weir.good('show', later, '--json').json()
     assert shown['pending_reason'] == 'scheduled' and shown['priority'] == -5 and shown['executor_group'] == 'slow'
@@ -234,6 +235,45 @@ def times_and_groups_are_kept(weir):
     assert weir.good('show', past, '--json').json()['run_at'].startswith('2020-01-01T00:00:00')
     configured = weir.good('enqueue', '-q', '-w', 'acme', 'hello', env={'WEIR_EXECUTOR_GROUP': 'slow'}).out.strip()
     assert weir.good('show', configured, '--json').json()['executor_group'] == 'slow'
+
+
+def an_unknown_group_is_refused_unless_the_configuration_names_it(weir):
+    weir.make_store()
+    words = 'there is no executor group "nogroup"; there are: "default"'
+    line = json.dumps({'workspace': 'acme', 'workflow': 'hello', 'group': 'nogroup'})
+    for refused in (weir.run('enqueue', '-w', 'acme', 'hello', '--group', 'nogroup'), weir.run('enqueue', '-', stdin=line),
+                    weir.run('enqueue', '-w', 'acme', 'hello', '--group', 'nogroup', '--dry-run'),
+                    weir.run('enqueue', '-', '--dry-run', stdin=line)):
+        assert refused.code in (1, 3) and words in refused.err and 'weir serve --group NAME' in refused.err, repr(refused)
+    assert weir.items('list') == []
+    weir.write('weir.yaml', 'executor.group: nogroup\n')
+    id = weir.enqueue('-w', 'acme', 'hello')
+    assert weir.good('show', id, '--json').json()['executor_group'] == 'nogroup'
+    assert 'did you mean "nogroup"?' in weir.run('enqueue', '-w', 'acme', 'hello', '--group', 'nogruop', code=3).err
+
+
+def doctor_copes_with_many_groups(weir):
+    weir.make_store()
+    database = weir.database()
+    database.executemany('INSERT INTO executor_groups (name) VALUES (?)', ((f'group-{n}',) for n in range(20000)))
+    database.execute("INSERT INTO nodes (name, executor_group, host, boot_id, pid, keeper_pid, version, engine, lease, started_at,"
+                     " active_at, expires_at) VALUES ('n', 'default', '', '', 0, 0, '', '', 1, 0, 0, 9e18)")
+    database.commit()
+    lines = (json.dumps({'workspace': 'acme', 'workflow': 'hello', 'group': f'group-{n}'}) + '\n' for n in range(20000))
+    weir.good('enqueue', '-', '-q', stdin=''.join(lines))
+    told = weir.run('doctor')
+    assert 'the store is whole' in told.out and told.code == 0, repr(told)
+
+
+def doctor_looks_at_the_modes_of_secret_files(weir):
+    weir.make_store()
+    weir.write('key', 'secret')
+    weir.write('weir.yaml', f'temporal.api_key_file: {weir.path("key")}\n')
+    os.chmod(weir.path('key'), 0o644)
+    told = weir.run('doctor').out
+    assert f'temporal.api_key_file may be read or written by other users (mode 0644): chmod 600 {weir.path("key")}' in told, told
+    os.chmod(weir.path('key'), 0o600)
+    assert 'other users' not in weir.run('doctor').out
 
 
 def nodes_are_shown_as_they_can_be_written(weir):
@@ -255,6 +295,7 @@ def a_workflow_says_where_its_executions_go(weir):
     weir.make_store()
     weir.write('bill.yaml', 'name: bill\nexecutor_group: billing\nsteps: {s: {sleep: 1s}}\n')
     weir.good('workflow', 'apply', 'bill.yaml')
+    weir.make_groups('mine', 'flag', 'line')
     setting = {'WEIR_EXECUTOR_GROUP': 'slow'}
 
     def group(*arguments, env=None, stdin=None):

@@ -149,6 +149,13 @@ class Weir:
         self.write('hello.yaml', 'name: hello\nsteps:\n  greet:\n    exec: [echo, hello]\n')
         self.good('workflow', 'apply', 'hello.yaml', '-q')
 
+    def make_groups(self, *names):
+        """Executor groups that no node serves, made as users do: by workflows that name them."""
+        for place, name in enumerate(names):
+            self.write('group.yaml', json.dumps({'name': f'group-{place}', 'executor_group': name,
+                                                 'steps': {'greet': {'exec': ['echo', 'hello']}}}))
+            self.good('workflow', 'apply', 'group.yaml', '-q')
+
     def enqueue(self, *words):
         return self.good('enqueue', '-q', *(words or ('-w', 'acme', 'hello'))).out.strip()
 

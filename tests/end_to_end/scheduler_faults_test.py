@@ -125,6 +125,7 @@ def nodes_of_different_size_are_filled_and_a_group_without_nodes_is_no_burden(we
     for name, room in (('small', '1'), ('large', '30')):
         node = weir.spawn('serve', '--allow-exec', '--node', name, '--max-running', room)
         assert json.loads(node.stdout.readline())['event'] == 'node.started'
+    weir.make_groups('nobody')
     line = {'workspace': 'big', 'workflow': 'gated'}
     text = (json.dumps({**line, 'group': 'nobody'}) + '\n') * 300 + (json.dumps(line) + '\n') * 40
     weir.good('enqueue', '-', '-q', stdin=text)

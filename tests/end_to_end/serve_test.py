@@ -506,6 +506,7 @@ def why_names_the_node_whose_pause_holds_all_back(weir):
     assert 'weir node resume n1' in weir.good('why', id).err
     weir.good('node', 'resume', 'n1')
     assert 'starts nothing' not in weir.good('why', id).out
+    weir.make_groups('nobody')
     weir.enqueue('-w', 'acme', 'hello', '--group', 'nobody')
     assert '1 alive, but none accepts work for 1 waiting execution:' in weir.good('doctor').out
     assert _stop(process) == 0

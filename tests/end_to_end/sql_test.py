@@ -283,6 +283,8 @@ def a_refusal_has_the_words_of_the_command_line_and_its_own_sqlstate(weir):
         ("'acme', 'privat'", ['-w', 'acme', 'privat'], 'WR009'),
         ("'acme', 'private'", ['-w', 'acme', 'private'], 'WR018'),
         ("'acme', 'hello', '{\"a\": 1}', 'used'", ['-w', 'acme', 'hello', '-k', 'used', '--params', '{"a": 1}'], 'WR012'),
+        ("'acme', 'hello', executor_group => 'defualt'", ['-w', 'acme', 'hello', '--group', 'defualt'], 'WR007'),
+        ("'acme', 'hello', executor_group => 'other'", ['-w', 'acme', 'hello', '--group', 'other'], 'WR007'),
         ("'acme', 'hello', executor_group => repeat('g', 65)", ['-w', 'acme', 'hello', '--group', 'g' * 65], 'WR002'),
         ("'acme', 'hello', idempotency_key => repeat('k', 256)", ['-w', 'acme', 'hello', '-k', 'k' * 256], 'WR002'),
     ]
@@ -412,6 +414,7 @@ def a_workflow_says_where_its_executions_go(weir):
     name = _use(weir)
     weir.write('bill.yaml', 'name: bill\nexecutor_group: billing\nsteps: {s: {sleep: 1s}}\n')
     weir.good('workflow', 'apply', 'bill.yaml')
+    weir.make_groups('mine')
     session = Session(name)
 
     def group(call):

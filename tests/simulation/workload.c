@@ -64,11 +64,17 @@ static void set_plan(struct simulation *simulation, int plan, int64_t max_concur
 void workload_prepare(struct simulation *simulation)
 {
     static const char definition[] = "{\"name\":\"flow\",\"steps\":{\"work\":{\"handler\":\"work\"}}}";
+    static const char other[] =
+        "{\"name\":\"other\",\"executor_group\":\"second\",\"steps\":{\"work\":{\"handler\":\"work\"}}}";
     static const int64_t caps[4] = {1, 5, 20, 2};
     struct weir_error error = {.status = WEIR_OK};
     struct published published;
     simulation->verb = "publish";
     if (store_publish(simulation->outside, "flow", NULL, definition, &published, &error) != WEIR_OK) {
+        fail(simulation, THE_MODEL_HOLDS, "publish: %s", error.message);
+    }
+    if (simulation->profile.groups > 1 &&
+        store_publish(simulation->outside, "other", NULL, other, &published, &error) != WEIR_OK) {
         fail(simulation, THE_MODEL_HOLDS, "publish: %s", error.message);
     }
     for (int plan = 0; plan < 4; plan++) {

@@ -261,6 +261,7 @@ static void suggest_names(struct enqueue *enqueue)
 {
     struct link *link = &enqueue->store->link;
     struct name_list workspaces = {.names = NULL};
+    struct name_list groups = {.names = NULL};
     for (size_t i = 0; i < enqueue->count; i++) {
         const struct enqueue_request *request = &enqueue->requests[i];
         struct weir_error *error = &enqueue->results[i].error;
@@ -274,9 +275,15 @@ static void suggest_names(struct enqueue *enqueue)
             name_list_read(&workflows, link, QUERY_WORKFLOW_NAMES, request->workspace);
             name_list_suggest(&workflows, request->workflow, error);
             name_list_close(&workflows);
+        } else if (enqueue->results[i].status == WEIR_NOT_FOUND) {
+            if (groups.names == NULL) {
+                name_list_read(&groups, link, QUERY_GROUP_NAMES, NULL);
+            }
+            group_hint(request->group, (const char *const *)groups.names, groups.count, error);
         }
     }
     name_list_close(&workspaces);
+    name_list_close(&groups);
 }
 
 /* What has neither a key nor an id of the caller's would be there twice. A set is there as a whole or not at all. */

@@ -68,8 +68,7 @@ enum weir_status postgres_set_paused(struct store *store, const char *group, boo
     status = link_write(link, error, &result, QUERY_CHANGE_PAUSE, "to", group, (int)paused);
     status = take_status(status, result);
     if (status == WEIR_NOT_FOUND) {
-        return refuse_name(link, QUERY_GROUP_NAMES, status, "executor group", group,
-                           "a group exists once a node or an execution has named it", error);
+        return refuse_name(link, QUERY_GROUP_NAMES, status, "executor group", group, GROUP_HOW, error);
     }
     return status;
 }

@@ -12,27 +12,43 @@ enum { NAMES_MAX = 1000 };
 
 /* --- look-ups --- */
 
-/* "did you mean": the nearest of the names that a query returns. */
-static void suggest(struct connection *connection, sqlite3_stmt *names, const char *wanted, struct weir_error *error)
+struct names {
+    char *all[NAMES_MAX];
+    size_t count;
+};
+
+/* The names that a query returns; best effort. `statement` may be NULL. */
+static void names_read(struct names *names, struct connection *connection, sqlite3_stmt *statement)
 {
-    char *candidates[NAMES_MAX] = {NULL};
-    size_t count = 0;
     enum weir_status status = WEIR_OK;
-    while (names != NULL && count < NAMES_MAX && connection_step(connection, names, &status, NULL)) {
-        const char *name = column_text(names, 0);
-        candidates[count] = name == NULL ? NULL : strdup(name);
-        count += candidates[count] != NULL;
+    names->count = 0;
+    while (statement != NULL && names->count < NAMES_MAX && connection_step(connection, statement, &status, NULL)) {
+        const char *name = column_text(statement, 0);
+        names->all[names->count] = name == NULL ? NULL : strdup(name);
+        names->count += names->all[names->count] != NULL;
     }
-    const char *nearest = text_nearest(wanted, (const char *const *)candidates, count);
+    if (statement != NULL) {
+        (void)sqlite3_reset(statement);
+    }
+}
+
+static void names_free(struct names *names)
+{
+    for (size_t i = 0; i < names->count; i++) {
+        free(names->all[i]);
+    }
+}
+
+/* "did you mean": the nearest of the names that a query returns. */
+static void suggest(struct connection *connection, sqlite3_stmt *statement, const char *wanted, struct weir_error *error)
+{
+    struct names names;
+    names_read(&names, connection, statement);
+    const char *nearest = text_nearest(wanted, (const char *const *)names.all, names.count);
     if (nearest != NULL) {
         error_hint(error, "did you mean \"%s\"?", nearest);
     }
-    for (size_t i = 0; i < count; i++) {
-        free(candidates[i]);
-    }
-    if (names != NULL) {
-        (void)sqlite3_reset(names);
-    }
+    names_free(&names);
 }
 
 static enum weir_status find_workspace(struct enqueue_context *context, const char *name, int64_t *ret_id,
@@ -101,8 +117,18 @@ static enum weir_status find_workflow(struct enqueue_context *context, const cha
     return WEIR_OK;
 }
 
-/* A group exists once something names it. */
-static enum weir_status find_group(struct enqueue_context *context, const char *name, int64_t *ret_id,
+static enum weir_status refuse_group(struct enqueue_context *context, const char *name, struct weir_error *error)
+{
+    struct names names;
+    names_read(&names, context->connection, connection_bind(context->connection, NULL, QUERY_GROUP_NAMES, ""));
+    (void)group_refuse(name, (const char *const *)names.all, names.count, error);
+    names_free(&names);
+    return WEIR_NOT_FOUND;
+}
+
+/* `makes`: a definition or the configuration names it. A request that names an unknown group is refused: a mistyped name
+ * would wait for ever, and the number of groups would grow with the requests. */
+static enum weir_status find_group(struct enqueue_context *context, const char *name, bool makes, int64_t *ret_id,
                                    struct weir_error *error)
 {
     struct kept_group *kept = &context->groups[text_hash(name) % ENQUEUE_KEPT];
@@ -111,6 +137,9 @@ static enum weir_status find_group(struct enqueue_context *context, const char *
         return WEIR_OK;
     }
     enum weir_status status = connection_read_integer(context->connection, error, ret_id, QUERY_FIND_GROUP, "t", name);
+    if (status == WEIR_NOT_FOUND && !makes) {
+        return refuse_group(context, name, error);
+    }
     if (status == WEIR_NOT_FOUND) {
         status = connection_run(context->connection, error, NULL, QUERY_INSERT_GROUP, "t", name);
         news_state(context->news);
@@ -130,7 +159,7 @@ static enum weir_status find_group(struct enqueue_context *context, const char *
 enum weir_status enqueue_item(struct enqueue_context *context, const struct new_item *item, struct weir_error *error)
 {
     int64_t group_id;
-    enum weir_status status = find_group(context, item->group, &group_id, error);
+    enum weir_status status = find_group(context, item->group, true, &group_id, error);
     if (status != WEIR_OK) {
         return status;
     }
@@ -261,6 +290,10 @@ enum weir_status enqueue_request(struct enqueue_context *context, const struct e
     }
     if (status == WEIR_OK) {
         status = find_workflow(context, request->workspace, workspace_id, request->workflow, &workflow, &own);
+    }
+    if (status == WEIR_OK && request->group != NULL) {
+        int64_t group_id;
+        status = find_group(context, request->group, false, &group_id, &own);
     }
     if (status != WEIR_OK) {
         return refuse(result, status, &own, error);

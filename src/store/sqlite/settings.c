@@ -209,8 +209,7 @@ enum weir_status sqlite_set_paused(struct store *store, const char *group, bool 
     } else {
         status = connection_run(write.connection, error, &changes, QUERY_PAUSE_GROUP, "td", group, paused ? 1 : 0);
         if (status == WEIR_OK && changes == 0) {
-            status = refuse_name(&write, QUERY_GROUP_NAMES, WEIR_NOT_FOUND, "executor group", group,
-                                 "a group exists once a node or an execution has named it", error);
+            status = refuse_name(&write, QUERY_GROUP_NAMES, WEIR_NOT_FOUND, "executor group", group, GROUP_HOW, error);
         }
     }
     return finish(&write, status, error);
@@ -257,6 +256,16 @@ static enum weir_status publish(struct write *write, const char *name, const cha
     published->version += 1;
     struct definition_facts facts;
     definition_facts_read(text, &facts);
+    if (facts.executor_group[0] != '\0') {
+        int64_t made = 0;
+        status = connection_run(write->connection, error, &made, QUERY_INSERT_GROUP, "t", facts.executor_group);
+        if (status != WEIR_OK) {
+            return status;
+        }
+        if (made > 0) {
+            news_state(&write->news);
+        }
+    }
     return connection_read_integer(write->connection, error, &published->definition_id, QUERY_INSERT_DEFINITION, "itdtdit",
                                    workspace_id, name, published->version, text, facts.attempts_max, write->now_us,
                                    facts.executor_group);

@@ -264,6 +264,7 @@ static void a_request_without_a_group_goes_where_its_definition_says(void **stat
 {
     (void)state;
     static const char bill[] = "{name: bill, executor_group: billing, steps: {s: {sleep: 1s}}}";
+    static const char mine[] = "{name: mine, executor_group: mine, steps: {s: {sleep: 1s}}}";
     char id[WEIR_ID_SIZE];
     struct weir_request request = {.workspace = "acme", .workflow = "bill"};
     assert_int_equal(weir_publish_workflow(weir, bill, sizeof bill - 1, "bill.yaml", NULL, &error), WEIR_OK);
@@ -276,6 +277,9 @@ static void a_request_without_a_group_goes_where_its_definition_says(void **stat
     expect_group(id, "billing");
     (void)sqlite3_close(database);
     request.group = "mine";
+    assert_int_equal(weir_enqueue(weir, &request, id, &error), WEIR_NOT_FOUND);
+    assert_non_null(strstr(error.message, "\"mine\""));
+    assert_int_equal(weir_publish_workflow(weir, mine, sizeof mine - 1, "mine.yaml", NULL, &error), WEIR_OK);
     assert_int_equal(weir_enqueue(weir, &request, id, &error), WEIR_OK);
     expect_group(id, "mine");
 }

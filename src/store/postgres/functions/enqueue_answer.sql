@@ -2,7 +2,7 @@
 -- A key that points to an execution without that key was inserted by this very call; it is deleted. Locks: that row. Caller:
 -- enqueue_set().
 CREATE OR REPLACE FUNCTION :schema.enqueue_answer(request_id uuid, workspace text, workflow text, content bytea, idempotency_key text,
-                                       workspace_id integer, definition_id bigint,
+                                       workspace_id integer, definition_id bigint, unknown_group text,
                                        OUT status text, OUT id uuid, OUT duplicate boolean, OUT message text, OUT hint text)
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
@@ -24,6 +24,15 @@ BEGIN
         status := 'workflow_not_found';
         message := format('workspace "%s" has no workflow "%s"', workspace, workflow);
         hint := 'publish it with: weir workflow apply FILE';
+        RETURN;
+    ELSIF unknown_group IS NOT NULL THEN
+        status := 'not_found';
+        message := format('there is no executor group "%s"; there are: %s', unknown_group,
+                          (SELECT string_agg(CASE WHEN g.place < 6 THEN format('"%s"', g.name) ELSE 'others' END,
+                                             CASE WHEN g.place < 6 THEN ', ' ELSE ' and ' END ORDER BY g.place)
+                           FROM (SELECT e.name, row_number() OVER (ORDER BY e.name) AS place FROM :schema.executor_groups e
+                                 ORDER BY e.name LIMIT 6) g));
+        hint := 'a node that serves it makes it (weir serve --group NAME), or a published workflow that names it (executor_group)';
         RETURN;
     END IF;
     IF idempotency_key IS NOT NULL THEN

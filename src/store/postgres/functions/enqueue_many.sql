@@ -46,10 +46,8 @@ BEGIN
     -- Looking for what was meant costs more than an enqueue: only the first few get it.
     RETURN QUERY
         SELECT places[s.place], s.status, s.id, s.duplicate, s.message,
-               CASE WHEN s.status IN ('workspace_not_found', 'workflow_not_found')
-                         AND row_number() OVER (PARTITION BY s.status ORDER BY s.place) <= 3
-                    THEN coalesce('did you mean "' || :schema.nearest_name(s.status, workspaces[s.place], workflows[s.place]) || '"?',
-                                  s.hint)
+               CASE WHEN s.status <> 'ok' AND row_number() OVER (PARTITION BY s.status ORDER BY s.place) <= 3
+                    THEN :schema.hint_with_nearest(s.status, workspaces[s.place], workflows[s.place], groups[s.place], s.hint)
                     ELSE s.hint END
         FROM :schema.enqueue_set(ids, given, workspaces, workflows, contents, keys, groups, priorities, run_ats, '{}') s
         UNION ALL

@@ -8,7 +8,7 @@
 -- Sets are matched by hashed subplans and by place, never by joins: the cost must not be the square of the number of requests, whatever
 -- number the planner expects. The plans are cached, because making them costs more than running them.
 -- Locks: a long transaction of a caller makes others wait in two cases only: for the same idempotency key of a workspace or the same
--- given id, and for an executor group that both name for the first time. Callers: enqueue_one(), try_enqueue(), enqueue_many(),
+-- given id, and for an executor group that is the default of both and that neither a node nor a definition has named. Callers: enqueue_one(), try_enqueue(), enqueue_many(),
 -- enqueue_set (queries/enqueue.sql).
 CREATE OR REPLACE FUNCTION :schema.enqueue_set(ids uuid[], given boolean[], workspaces text[], workflows text[], contents bytea[],
                                                idempotency_keys text[], executor_groups text[], priorities integer[], run_ats bigint[],
@@ -28,11 +28,18 @@ DECLARE
     keyed          uuid[]; -- ids whose idempotency key is new
     keyed_in       integer[]; -- of these, the workspace
     new_keys       text[]; -- and the key
+    wanted_ids     bigint[]; -- definition_ids as they were found; those of requests with an unknown group are NULL from then on
     chosen         integer[]; -- the places that are enqueued; NULL = all that have a definition
     inserted       uuid[];
 BEGIN
     SELECT r.workspace_ids, r.definition_ids, r.group_ids INTO workspace_ids, definition_ids, group_ids
     FROM :schema.resolve_names(workspaces, workflows, executor_groups, default_groups) r;
+    wanted_ids := definition_ids;
+    IF array_position(group_ids, NULL) IS NOT NULL THEN
+        definition_ids := ARRAY(SELECT CASE WHEN u.group_id IS NOT NULL THEN u.definition_id END
+                                FROM unnest(group_ids, definition_ids) WITH ORDINALITY u (group_id, definition_id, place)
+                                ORDER BY u.place);
+    END IF;
     IF any_given THEN
         known := ARRAY(SELECT u.id FROM unnest(ids, given) u (id, given)
                        WHERE u.given AND (EXISTS (SELECT 1 FROM :schema.workflow_execution_queue q WHERE q.id = u.id)
@@ -78,11 +85,13 @@ BEGIN
         SELECT r.place, coalesce(a.status, 'ok'), coalesce(a.id, CASE WHEN r.is_new THEN r.id END), coalesce(a.duplicate, false),
                a.message, a.hint
         FROM (SELECT u.place::integer, u.id, u.workspace, u.workflow, u.content, u.key, u.workspace_id, u.definition_id,
+                     CASE WHEN u.group_id IS NULL THEN u.executor_group END AS unknown_group,
                      u.id IN (SELECT unnest(inserted)) AND (chosen IS NULL OR u.place IN (SELECT unnest(chosen))) AS is_new
-              FROM unnest(ids, workspaces, workflows, contents, idempotency_keys, workspace_ids, definition_ids) WITH ORDINALITY
-                   u (id, workspace, workflow, content, key, workspace_id, definition_id, place)) r
+              FROM unnest(ids, workspaces, workflows, contents, idempotency_keys, workspace_ids, wanted_ids, group_ids, executor_groups)
+                   WITH ORDINALITY u (id, workspace, workflow, content, key, workspace_id, definition_id, group_id, executor_group, place)) r
         LEFT JOIN LATERAL (
-            SELECT e.* FROM :schema.enqueue_answer(r.id, r.workspace, r.workflow, r.content, r.key, r.workspace_id, r.definition_id) e
+            SELECT e.* FROM :schema.enqueue_answer(r.id, r.workspace, r.workflow, r.content, r.key, r.workspace_id, r.definition_id,
+                                                   r.unknown_group) e
             WHERE r.is_new IS NOT TRUE OFFSET 0) a ON true -- OFFSET: it is not even called for new ones
         ORDER BY r.place;
 END

@@ -1,5 +1,5 @@
 -- Publishes a definition: a new version, unless the newest has the same text. owner NULL = for every workspace; new_executor_group
--- NULL = the definition names none. Locks: its own rows.
+-- NULL = the definition names none; else the group is made when there is none of that name. Locks: its own rows.
 CREATE OR REPLACE FUNCTION :schema.publish_definition(definition_name text, owner text, text_of_it text, new_attempts_max integer,
                                            new_executor_group text,
                                            OUT status text, OUT definition_id bigint, OUT version integer, OUT unchanged boolean)
@@ -35,5 +35,13 @@ BEGIN
         RETURNING d.id, d.version INTO definition_id, version;
         EXIT WHEN FOUND;
     END LOOP;
+    INSERT INTO :schema.executor_groups (name)
+    SELECT new_executor_group
+    WHERE new_executor_group IS NOT NULL
+      AND NOT EXISTS (SELECT 1 FROM :schema.executor_groups g WHERE g.name = new_executor_group)
+    ON CONFLICT DO NOTHING;
+    IF FOUND THEN
+        INSERT INTO :schema.news (at, kind) VALUES (:schema.store_time(), 8);
+    END IF;
 END
 $$;

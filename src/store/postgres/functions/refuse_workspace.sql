@@ -8,7 +8,7 @@ BEGIN
         PERFORM :schema.refuse('invalid_argument', 'the workspace''s name is too long', 'at most 128 bytes');
     END IF;
     PERFORM :schema.refuse('workspace_not_found', format('there is no workspace "%s"', workspace),
-                           coalesce('did you mean "' || :schema.nearest_name('workspace_not_found', workspace, NULL) || '"?',
-                                    'weir workspace list shows them; weir workspace set makes one'));
+                           :schema.hint_with_nearest('workspace_not_found', workspace, NULL, NULL,
+                                                     'weir workspace list shows them; weir workspace set makes one'));
 END
 $$;

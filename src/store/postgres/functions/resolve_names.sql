@@ -1,7 +1,8 @@
 -- The names of requests as ids, in the order of the requests: the workspace, the newest version of the workflow (the workspace's own before
 -- that of all workspaces) and the executor group: the request's, else the definition's, else the request's default_group, else 'default'.
--- NULL where there is none. Groups that are named for the first time are made. Locks: a new group, until the end of the transaction;
--- another transaction that names the same new group waits for it. Caller: enqueue_set().
+-- NULL where there is none. A default group, or one of a definition, is made when there is none of that name; one that the request names
+-- is not. Locks: a new group, until the end of the transaction; another transaction that makes the same one waits for it. Caller:
+-- enqueue_set().
 CREATE OR REPLACE FUNCTION :schema.resolve_names(workspaces text[], workflows text[], executor_groups text[], default_groups text[],
                                                  OUT workspace_ids integer[], OUT definition_ids bigint[], OUT group_ids integer[])
 LANGUAGE plpgsql VOLATILE AS $$
@@ -23,11 +24,12 @@ BEGIN
               CROSS JOIN LATERAL (
                   SELECT coalesce(r.group_name, d.group_name, r.default_group, 'default') OFFSET 0) n (group_name)
               ORDER BY r.place) f;
-        EXIT WHEN NOT EXISTS (SELECT 1 FROM unnest(group_ids, definition_ids) u (group_id, definition_id)
-                              WHERE u.group_id IS NULL AND u.definition_id IS NOT NULL);
+        EXIT WHEN NOT EXISTS (SELECT 1 FROM unnest(group_ids, definition_ids, executor_groups) u (group_id, definition_id, named)
+                              WHERE u.group_id IS NULL AND u.definition_id IS NOT NULL AND u.named IS NULL);
         INSERT INTO :schema.executor_groups (name)
-        SELECT DISTINCT u.name COLLATE "C" FROM unnest(group_names, group_ids, definition_ids) u (name, group_id, definition_id)
-        WHERE u.group_id IS NULL AND u.definition_id IS NOT NULL ORDER BY 1
+        SELECT DISTINCT u.name COLLATE "C"
+        FROM unnest(group_names, group_ids, definition_ids, executor_groups) u (name, group_id, definition_id, named)
+        WHERE u.group_id IS NULL AND u.definition_id IS NOT NULL AND u.named IS NULL ORDER BY 1
         ON CONFLICT DO NOTHING;
         IF FOUND THEN
             INSERT INTO :schema.news (at, kind) VALUES (:schema.store_time(), 8);

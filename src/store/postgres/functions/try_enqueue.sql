@@ -5,8 +5,6 @@ CREATE OR REPLACE FUNCTION :schema.try_enqueue(workspace text, workflow text, pa
                                     execution_id uuid DEFAULT NULL,
                                     OUT status text, OUT id uuid, OUT duplicate boolean, OUT message text, OUT hint text)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    nearest text;
 BEGIN
     duplicate := false;
     SELECT p.status, p.message, p.hint INTO status, message, hint
@@ -23,9 +21,7 @@ BEGIN
     FROM :schema.enqueue_one(coalesce(execution_id, :schema.make_id(:schema.store_time(), 0)), execution_id IS NOT NULL, workspace,
                              workflow, convert_to(nullif(params, '{}'), 'UTF8'), idempotency_key, executor_group, priority,
                              :schema.microseconds_of(run_at), NULL) s;
-    IF status IN ('workspace_not_found', 'workflow_not_found') THEN
-        hint := coalesce('did you mean "' || :schema.nearest_name(status, workspace, workflow) || '"?', hint);
-    END IF;
+    hint := :schema.hint_with_nearest(status, workspace, workflow, executor_group, hint);
 END
 $$;
 

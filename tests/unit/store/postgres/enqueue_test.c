@@ -484,6 +484,7 @@ static void all_of_a_request_arrives_also_without_blocking(void **state)
                                    .group = "batch",
                                    .priority = -7,
                                    .run_at_us = 4102444800000001};
+    (void)ask("INSERT INTO weir.executor_groups (name) VALUES ('batch') RETURNING name");
     for (int i = 0; i < 2; i++) {
         assert_int_equal(PQsetnonblocking(scene->connection, i), 0);
         run(scene, "BEGIN");

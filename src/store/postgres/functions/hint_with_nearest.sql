@@ -1,0 +1,19 @@
+-- The hint of a refusal with the nearest name that may be meant, by the status: of all workspaces, of the workflows that the workspace
+-- may run, of the executor groups (`not_found`). Callers: try_enqueue(),
+-- enqueue_many(), refuse_workspace().
+CREATE OR REPLACE FUNCTION :schema.hint_with_nearest(status text, workspace text, workflow text, executor_group text, hint text)
+RETURNS text
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT CASE status
+        WHEN 'workspace_not_found' THEN
+            coalesce('did you mean "' || :schema.nearest(workspace, ARRAY(
+                SELECT w.name FROM :schema.workspaces w ORDER BY w.id LIMIT 1000)) || '"?', hint)
+        WHEN 'workflow_not_found' THEN
+            coalesce('did you mean "' || :schema.nearest(workflow, ARRAY(
+                SELECT DISTINCT d.name FROM :schema.workflow_definitions d
+                WHERE d.workspace_id IN (0, (SELECT w.id FROM :schema.workspaces w WHERE w.name = workspace)) LIMIT 1000)) || '"?', hint)
+        WHEN 'not_found' THEN
+            coalesce('did you mean "' || :schema.nearest(executor_group, ARRAY(
+                SELECT g.name FROM :schema.executor_groups g ORDER BY g.name LIMIT 1000)) || '"? ', '') || hint
+        ELSE hint END
+$$;
