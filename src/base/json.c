@@ -61,10 +61,12 @@ enum weir_status json_read_below(const char *bytes, size_t length, int levels, j
         return fail_at(bytes, (size_t)(nul - bytes), "not JSON: a NUL byte", error);
     }
     json_error_t native = {.text = ""};
-    json_t *value = json_loadb(bytes, length, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL, &native);
+    bool ran_out = false;
+    json_t *value =
+        json_load_bytes(bytes, length, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL, &native, &ran_out);
     if (value == NULL) {
         /* It has no words for it when its reader cannot even begin. */
-        if (json_error_code(&native) == json_error_out_of_memory || native.text[0] == '\0') {
+        if (ran_out || json_error_code(&native) == json_error_out_of_memory || native.text[0] == '\0') {
             return error_out_of_memory(error);
         }
         return error_set(error, WEIR_INVALID_ARGUMENT, "not JSON: %s at line %d column %d", native.text, native.line,
@@ -109,7 +111,10 @@ enum weir_status json_format_number(double number, char *to)
     json_t *value = json_real(number);
     for (size_t digits = 15; value != NULL && digits <= 17; digits++) {
         size_t length = json_dumpb(value, to, JSON_NUMBER_TEXT_MAX - 1, JSON_ENCODE_ANY | JSON_REAL_PRECISION(digits));
-        json_t *back = length < JSON_NUMBER_TEXT_MAX ? json_loadb(to, length, JSON_DECODE_ANY, NULL) : NULL;
+        bool ran_out;
+        json_error_t native;
+        json_t *back =
+            length < JSON_NUMBER_TEXT_MAX ? json_load_bytes(to, length, JSON_DECODE_ANY, &native, &ran_out) : NULL;
         bool is_same = back != NULL && json_number_value(back) == number;
         json_decref(back);
         if (is_same) {

@@ -20,6 +20,11 @@ WEIR_MUST_CHECK enum weir_status json_read(const char *bytes, size_t length, jso
 /* The same where what counts lies `levels` deep in something else, which is not to be charged for that. */
 WEIR_MUST_CHECK enum weir_status json_read_below(const char *bytes, size_t length, int levels, json_t **ret_value,
                                                  struct weir_error *error);
+/* As json_loadb() and json_loads(), but a refused allocation never ends the process: they return NULL then, and
+ * *ret_ran_out is set. Everything in the program parses by these. */
+WEIR_MUST_CHECK json_t *json_load_bytes(const char *bytes, size_t length, size_t flags, json_error_t *ret_error,
+                                        bool *ret_ran_out);
+WEIR_MUST_CHECK json_t *json_load_text(const char *text, size_t flags);
 /* Compact text, keys in the order in which they were set; appended to `to`. */
 WEIR_MUST_CHECK enum weir_status json_write(const json_t *value, struct text *to, struct weir_error *error);
 /* The shortest text that reads back as the same number, as "0.1" (json_write() spells 17 digits). `number` is finite; `to`

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "cli/command.h"
 #include "cli/fields.h"
 #include "cli/filter.h"
@@ -130,7 +131,7 @@ static void tidy(json_t *page, const char *workspace)
         if (workspace != NULL && owner != NULL && strcmp(owner, workspace) != 0) {
             (void)json_array_remove(items, i);
         } else if (text != NULL) {
-            json_t *definition = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+            json_t *definition = json_load_text(text, JSON_REJECT_DUPLICATES);
             if (definition != NULL) {
                 (void)json_object_set_new(item, "definition", definition);
             }

@@ -67,7 +67,9 @@ static json_t *write_template(const struct template *template)
         return json_stringn(template->source, template->source_length);
     }
     if (template->shape == TEMPLATE_CONSTANT) {
-        return json_loadb(template->source, template->source_length, JSON_DECODE_ANY, NULL);
+        bool ran_out;
+        json_error_t native;
+        return json_load_bytes(template->source, template->source_length, JSON_DECODE_ANY, &native, &ran_out);
     }
     json_t *tree = template->shape == TEMPLATE_MAP ? json_object() : json_array();
     bool is_fine = tree != NULL;
@@ -186,7 +188,7 @@ static bool put_name(json_t *object, const char *key, const char *name)
 
 static bool put_map(json_t *object, const char *key, const char *text)
 {
-    return text == NULL || put(object, key, json_loads(text, JSON_REJECT_DUPLICATES, NULL));
+    return text == NULL || put(object, key, json_load_text(text, JSON_REJECT_DUPLICATES));
 }
 
 static bool put_temporal(json_t *root, const struct definition_temporal *temporal)

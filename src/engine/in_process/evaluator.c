@@ -224,7 +224,9 @@ static enum weir_status answer_request(struct evaluator *evaluator, json_int_t i
 static bool serve_frame(struct evaluator *evaluator, size_t length)
 {
     /* Not json_read(): params of the greatest depth come wrapped in two more objects. */
-    json_t *request = json_loadb(evaluator->frame, length, JSON_ALLOW_NUL, NULL);
+    bool ran_out;
+    json_error_t native;
+    json_t *request = json_load_bytes(evaluator->frame, length, JSON_ALLOW_NUL, &native, &ran_out);
     if (request == NULL) {
         return false;
     }

@@ -191,7 +191,7 @@ struct start_parts {
 
 static json_t *load_object(const char *text)
 {
-    return text == NULL ? NULL : json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+    return text == NULL ? NULL : json_load_text(text, JSON_REJECT_DUPLICATES);
 }
 
 /* What the definition says beyond type and queue. False when out of memory. */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "store/postgres/libpq.h"
 
@@ -42,6 +43,8 @@ json_t *result_json(const PGresult *result, int row, int column)
     }
     const char *text = PQgetvalue(result, row, column);
     size_t length = (size_t)PQgetlength(result, row, column);
+    bool ran_out;
+    json_error_t native;
     switch (PQftype(result, column)) {
     case TYPE_BOOL:
         return json_boolean(text[0] == 't');
@@ -52,14 +55,14 @@ json_t *result_json(const PGresult *result, int row, int column)
     case TYPE_REAL:
     case TYPE_DOUBLE:
     case TYPE_NUMERIC: {
-        json_t *number = json_loadb(text, length, JSON_DECODE_ANY | JSON_DECODE_INT_AS_REAL, NULL);
+        json_t *number = json_load_bytes(text, length, JSON_DECODE_ANY | JSON_DECODE_INT_AS_REAL, &native, &ran_out);
         return number == NULL ? json_null() : number; /* NaN is no JSON */
     }
     case TYPE_BYTEA:
         return bytes_json(text);
     case TYPE_JSON:
     case TYPE_JSONB:
-        return json_loadb(text, length, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+        return json_load_bytes(text, length, JSON_DECODE_ANY | JSON_ALLOW_NUL, &native, &ran_out);
     default:
         return text_json(text, length);
     }

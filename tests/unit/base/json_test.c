@@ -176,23 +176,66 @@ static void types_have_names(void **state)
     }
 }
 
-static void *no_memory(size_t size)
+static int fail_from = -1; /* allocations of jansson that are granted before ... */
+static int fail_count;     /* ... so many are refused */
+
+static void *refusing_malloc(size_t size)
 {
-    (void)size;
-    return NULL;
+    if (fail_from > 0) {
+        fail_from--;
+    } else if (fail_from == 0 && fail_count > 0) {
+        fail_count--;
+        return NULL;
+    }
+    return malloc(size);
 }
 
-/* jansson has no words for it then, and what it leaves in their place is not text. */
-static void a_reader_that_cannot_begin_is_out_of_memory(void **state)
+static void one_text_without_memory(const char *bytes, size_t length, int count)
+{
+    enum { CALLS_MOST = 10000 };
+    for (int from = 0; from < CALLS_MOST; from++) {
+        struct weir_error error;
+        json_t *value = NULL;
+        fail_from = from;
+        fail_count = count;
+        enum weir_status status = json_read(bytes, length, &value, &error);
+        bool reached = fail_count < count;
+        fail_from = -1;
+        if (!reached) {
+            assert_int_equal(status, WEIR_OK);
+            json_decref(value);
+            assert_in_range(from, 1, CALLS_MOST);
+            return;
+        }
+        assert_int_equal(status, WEIR_OUT_OF_MEMORY);
+        assert_null(value);
+    }
+    fail_msg("no end of allocations");
+}
+
+/* A token grows its buffer when it has 16, 32, 64 ... bytes. */
+static void refused_memory_ends_no_process(void **state)
 {
     (void)state;
-    struct weir_error error;
-    json_t *value = NULL;
-    json_set_alloc_funcs(no_memory, free);
-    enum weir_status status = json_read("{}", 2, &value, &error);
-    json_set_alloc_funcs(malloc, free);
-    assert_int_equal(status, WEIR_OUT_OF_MEMORY);
-    assert_null(value);
+    enum { LENGTH = 3000 };
+    static const char *const texts[] = {
+        "{\"n\":123456789012345678}", "[-1234567890.12345678901234567890e-10,[],{},[{\"a\":[]}]]",
+        "[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]",
+        "{\"a key that is longer than the buffer\":\"and so is its value, by far\",\"b\":1.5}"};
+    char *large = malloc(LENGTH + 2);
+    assert_non_null(large);
+    for (int count = 1; count <= 1000; count *= 10) {
+        for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+            one_text_without_memory(texts[i], strlen(texts[i]), count);
+        }
+        memset(large, 'x', LENGTH);
+        large[0] = large[LENGTH - 1] = '"';
+        one_text_without_memory(large, LENGTH, count);
+        memset(large, '1', LENGTH);
+        large[1] = '.';
+        one_text_without_memory(large, LENGTH, count);
+    }
+    free(large);
 }
 
 int main(void)
@@ -206,7 +249,8 @@ int main(void)
         cmocka_unit_test(a_text_that_is_too_small_stays_as_it_was),
         cmocka_unit_test(damaged_json_never_crashes_the_reader),
         cmocka_unit_test(types_have_names),
-        cmocka_unit_test(a_reader_that_cannot_begin_is_out_of_memory),
+        cmocka_unit_test(refused_memory_ends_no_process),
     };
+    json_set_alloc_funcs(refusing_malloc, free); /* before the first text is read */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
