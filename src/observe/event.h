@@ -50,7 +50,10 @@ enum event_level { EVENT_DEBUG, EVENT_INFO, EVENT_WARN, EVENT_ERROR };
     X(EVENT_LOCK_ACQUIRED, "lock.acquired", EVENT_DEBUG)                                                                   \
     X(EVENT_LOCK_BUSY, "lock.busy", EVENT_DEBUG) /* feeds shedlock_acquisition_failures */                                 \
     X(EVENT_LOCK_LOST, "lock.lost", EVENT_WARN)                                                                            \
-    X(EVENT_STORE_FAILED, "store.failed", EVENT_ERROR)          /* a store call failed; reason = verb, code, error */      \
+    X(EVENT_STORE_FAILED, "store.failed", EVENT_ERROR)           /* a store call failed; reason = verb, code, error */     \
+    X(EVENT_STORE_LOG_DAMAGED, "store.log_damaged", EVENT_ERROR) /* SQLite's log ended early; count = commits, error */    \
+    X(EVENT_STORE_TLS_OPTIONAL, "store.tls_optional",                                                                      \
+      EVENT_WARN)                                               /* PostgreSQL on another machine, sslmode=prefer; error */ \
     X(EVENT_STORE_CALLED, "store.called", EVENT_DEBUG)          /* every store call; reason = verb, duration */            \
     X(EVENT_STORE_UNWATCHED, "store.unwatched", EVENT_WARN)     /* others' writes are found by polls alone; error */       \
     X(EVENT_STORE_WATCHED, "store.watched", EVENT_INFO)         /* ... no longer */                                        \

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "store/sqlite/log_damage.h"
 #include "store/sqlite/sqlite_store.h"
 
 enum { PROBLEMS_MOST = 1000, CHECK_TELL_STEPS = 1000000 }; /* some 10 ms of SQLite's machine */
@@ -70,8 +71,12 @@ enum weir_status sqlite_check(struct store *store, json_t **ret_problems, struct
         status = connection_begin(connection, QUERY_BEGIN_READ, error);
     }
     if (status == WEIR_OK) {
+        log_damage_list(sqlite_of(store)->path, problems);
         status = check_all(store, connection, problems, error);
         connection_rollback(connection);
+        if (status == WEIR_SCHEMA_MISSING && json_array_size(problems) > 0) {
+            status = WEIR_OK; /* even the schema was in the log that is damaged; a migration would hide that */
+        }
     }
     if (status != WEIR_OK) {
         json_decref(problems);

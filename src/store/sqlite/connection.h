@@ -46,6 +46,7 @@ struct connection_options {
     bool read_only;
     int cache_kib;
     const struct clock *clock;
+    struct event_bus *events; /* NULL = none */
 };
 /* Opens, sets WAL and synchronous=FULL and reads both back, refuses files that are not ours. */
 enum weir_status connection_open(const struct connection_options *options, struct connection *connection,

@@ -10,6 +10,7 @@
 #include "base/failpoint.h"
 #include "base/turn_lock.h"
 #include "store/sqlite/file_identity.h"
+#include "store/sqlite/log_damage.h"
 #include "store/sqlite/log_room.h"
 
 struct sqlite_file {
@@ -101,6 +102,7 @@ static enum weir_status open_file(const struct connection_options *options, stru
         return error_out_of_memory(error);
     }
     memcpy(file->path, options->path, length);
+    bool is_first = !options->read_only && !log_is_in_use(options->path);
     enum weir_status status = connection_open(options, &file->writer, error);
     struct stat facts;
     if (status == WEIR_OK && !options->read_only && (status = log_room_watch(&file->writer, error)) != WEIR_OK) {
@@ -113,6 +115,9 @@ static enum weir_status open_file(const struct connection_options *options, stru
     if (status != WEIR_OK) {
         free(file);
         return status;
+    }
+    if (is_first) {
+        log_damage_look(&file->writer, options->path, options->events);
     }
     file->read_only = options->read_only;
     file->device = facts.st_dev;

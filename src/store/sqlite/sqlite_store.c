@@ -22,6 +22,7 @@ static struct connection_options options_of(const struct sqlite_store *store, in
                                        .create = store->create,
                                        .read_only = store->read_only,
                                        .cache_kib = cache_kib,
+                                       .events = store->store.events,
                                        .clock = store->store.clock};
 }
 

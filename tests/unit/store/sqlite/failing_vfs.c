@@ -16,6 +16,7 @@ static int fail_code;
 static bool fail_stays;
 static int calls;
 static bool has_failed;
+static bool writes_half;
 
 void failing_vfs_arm(int n, int code, bool stays)
 {
@@ -24,6 +25,11 @@ void failing_vfs_arm(int n, int code, bool stays)
     fail_stays = stays;
     calls = 0;
     has_failed = false;
+}
+
+void failing_vfs_write_half(bool wanted)
+{
+    writes_half = wanted;
 }
 
 int failing_vfs_calls(void)
@@ -61,7 +67,13 @@ static int file_read(sqlite3_file *file, void *to, int size, sqlite3_int64 at)
 
 static int file_write(sqlite3_file *file, const void *from, int size, sqlite3_int64 at)
 {
-    return fails_now() ? fail_code : real_of(file)->pMethods->xWrite(real_of(file), from, size, at);
+    if (!fails_now()) {
+        return real_of(file)->pMethods->xWrite(real_of(file), from, size, at);
+    }
+    if (writes_half) {
+        (void)real_of(file)->pMethods->xWrite(real_of(file), from, size / 2, at);
+    }
+    return fail_code;
 }
 
 static int file_truncate(sqlite3_file *file, sqlite3_int64 size)

@@ -8,6 +8,8 @@
 void failing_vfs_install(void);
 /* The n-th call from now on (from 1) answers `code`; `stays`: all after it, too. n 0 = none. */
 void failing_vfs_arm(int n, int code, bool stays);
+/* From now on a failing write has written its first half. */
+void failing_vfs_write_half(bool writes_half);
 /* Calls since failing_vfs_arm(). */
 int failing_vfs_calls(void);
 /* Whether a call was made to fail since failing_vfs_arm(). */

@@ -165,6 +165,23 @@ static void one_full_write_is_never_a_lie(void **state)
     sweep(SQLITE_FULL, false);
 }
 
+static void one_short_write_is_never_a_lie(void **state)
+{
+    (void)state;
+    failing_vfs_write_half(true);
+    sweep(SQLITE_IOERR_WRITE, false);
+    failing_vfs_write_half(false);
+}
+
+/* The disk is full from a write on that was cut short, for good. */
+static void a_disk_that_fills_up_is_never_a_lie(void **state)
+{
+    (void)state;
+    failing_vfs_write_half(true);
+    sweep(SQLITE_FULL, true);
+    failing_vfs_write_half(false);
+}
+
 static void a_disk_that_fails_for_good_is_never_a_lie(void **state)
 {
     (void)state;
@@ -177,6 +194,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_failing_call_is_never_a_lie),
         cmocka_unit_test(one_full_write_is_never_a_lie),
+        cmocka_unit_test(one_short_write_is_never_a_lie),
+        cmocka_unit_test(a_disk_that_fills_up_is_never_a_lie),
         cmocka_unit_test(a_disk_that_fails_for_good_is_never_a_lie),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
