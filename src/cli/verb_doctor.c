@@ -1,13 +1,17 @@
 /* weir doctor: every check is one line with a sign; exit code 1 when one of them is a problem. */
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/shell_word.h"
 #include "base/text.h"
 #include "cli/command.h"
@@ -107,12 +111,69 @@ static void check_server(struct doctor *doctor, const json_t *server)
     }
 }
 
+static void check_transport(struct doctor *doctor, const json_t *server)
+{
+    const char *mode = field_text(doctor->invocation->output, server, "optional_tls");
+    bool has_tls = field_is_true(server, "tls");
+    if (mode != NULL) {
+        tell(doctor, SIGN_WARN, "transport",
+             "%s now, and sslmode=%s does not demand TLS of a server on another machine: add sslmode=verify-full and "
+             "sslrootcert"
+             " to the URL",
+             has_tls ? "encrypted" : "not encrypted", mode);
+    } else {
+        tell(doctor, SIGN_FINE, "transport", "%s",
+             has_tls ? "encrypted (TLS)" : "not encrypted: on this machine, or sslmode=disable says so");
+    }
+}
+
+/* A file with a secret that other users of the machine may read. `path` may be NULL or "". */
+static void check_secret_file(struct doctor *doctor, const char *what, const char *path)
+{
+    struct stat facts;
+    char word[SHELL_WORD_MAX];
+    if (path != NULL && path[0] != '\0' && stat(path, &facts) == 0 && S_ISREG(facts.st_mode) &&
+        (facts.st_mode & (S_IRGRP | S_IWGRP | S_IROTH | S_IWOTH)) != 0) {
+        tell(doctor, SIGN_WARN, "secrets", "%s may be read or written by other users (mode %04o): chmod 600 %s", what,
+             (unsigned)(facts.st_mode & 07777), shell_word(path, word));
+    }
+}
+
+/* libpq itself refuses a private key that others may read, and passes over such a password file. */
+static void check_secrets(struct doctor *doctor)
+{
+    const struct settings *settings = doctor->invocation->settings;
+    const char *url = settings_text(settings, SETTING_STORE);
+    const char *host = strstr(url, "://");
+    const char *at = host == NULL ? NULL : strchr(host, '@');
+    const char *colon = host == NULL ? NULL : strchr(host + 3, ':');
+    const char *passwords = getenv("PGPASSFILE");
+    char home_file[PATH_MAX];
+    bool is_in_url = (at != NULL && colon != NULL && colon < at) || strstr(url, "password=") != NULL;
+    if (passwords == NULL && getenv("HOME") != NULL) {
+        (void)snprintf(home_file, sizeof home_file, "%s/.pgpass", getenv("HOME"));
+        passwords = home_file;
+    }
+    if (strncmp(url, "sqlite:", 7) != 0) {
+        check_secret_file(doctor, "the password file of PostgreSQL", passwords);
+    }
+    for (size_t i = 0; is_in_url && i < sizeof settings->files / sizeof settings->files[0]; i++) {
+        check_secret_file(doctor, "a settings file beside a store whose URL has a password", settings->files[i]);
+    }
+    for (size_t i = 0; i <= settings->node_count; i++) {
+        struct settings own = i < settings->node_count ? settings_of_node(settings, i) : *settings;
+        check_secret_file(doctor, "temporal.tls.key_file", settings_text(&own, SETTING_TEMPORAL_TLS_KEY_FILE));
+        check_secret_file(doctor, "temporal.api_key_file", settings_text(&own, SETTING_TEMPORAL_API_KEY_FILE));
+    }
+}
+
 static void check_mode(struct doctor *doctor)
 {
     unsigned char mode = 0;
     const json_t *server = json_object_get(doctor->status, "server");
     if (server != NULL) {
         check_server(doctor, server);
+        check_transport(doctor, server);
         return;
     }
     const char *path = file_of(doctor);
@@ -385,7 +446,7 @@ static void read_definitions(const json_t *workflows)
     json_array_foreach(workflows, i, workflow)
     {
         const char *text = json_string_value(json_object_get(workflow, "definition"));
-        (void)json_object_set_new(workflow, "definition", text == NULL ? json_null() : json_loads(text, 0, NULL));
+        (void)json_object_set_new(workflow, "definition", text == NULL ? json_null() : json_load_text(text, 0));
     }
 }
 
@@ -471,6 +532,7 @@ static enum weir_status check_all(struct doctor *doctor, struct weir_error *erro
         return status;
     }
     check_mode(doctor);
+    check_secrets(doctor);
     check_clock(doctor);
     check_disk(doctor);
     if (field_is_true(doctor->status, "queue_paused")) {

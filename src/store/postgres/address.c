@@ -104,6 +104,29 @@ const char *address_option(const struct address *address, const char *keyword)
     return NULL;
 }
 
+static bool is_this_machine(const struct address_host *server)
+{
+    const char *host = server->hostaddr[0] != '\0' ? server->hostaddr : server->host;
+    if (host[0] == '\0') { /* libpq's own default, by these or else the local socket */
+        host = getenv("PGHOSTADDR") != NULL ? getenv("PGHOSTADDR") : getenv("PGHOST");
+    }
+    return host == NULL || host[0] == '\0' || host[0] == '/' || host[0] == '@' || strcmp(host, "localhost") == 0 ||
+           strcmp(host, "::1") == 0 || strncmp(host, "127.", 4) == 0;
+}
+
+const char *address_optional_tls(const struct address *address)
+{
+    const char *mode = address_option(address, "sslmode");
+    bool is_local = true;
+    for (size_t i = 0; i < address->host_count; i++) {
+        is_local = is_local && is_this_machine(&address->hosts[i]);
+    }
+    mode = mode != NULL && mode[0] != '\0' ? mode : getenv("PGSSLMODE");
+    mode = mode != NULL && mode[0] != '\0' ? mode : "prefer";
+    bool is_optional = strcmp(mode, "prefer") == 0 || strcmp(mode, "allow") == 0;
+    return is_optional && !is_local ? mode : NULL;
+}
+
 /* libpq's message may quote a piece of a password that was not encoded, so only its harmless kinds are passed on. */
 static enum weir_status refuse_url(const char *message, struct weir_error *error)
 {

@@ -60,6 +60,9 @@ struct address *address_share(struct address *address);
 void address_release(struct address *address);
 /* A copy of `sql` with the schema's name in place; free() it. NULL when memory ran out. */
 char *address_fill(const struct address *address, const char *sql);
+/* The sslmode under which a connection to another machine may be without TLS although nobody chose that ("prefer", libpq's
+ * default, or "allow"); NULL when TLS is demanded or turned off, and when all servers are on this machine. */
+const char *address_optional_tls(const struct address *address);
 /* What the URL says for one of libpq's keywords, or NULL. */
 const char *address_option(const struct address *address, const char *keyword);
 

@@ -45,6 +45,7 @@
     X(PQsendQueryParams)                                                                                                   \
     X(PQsendQueryPrepared)                                                                                                 \
     X(PQserverVersion)                                                                                                     \
+    X(PQsslInUse)                                                                                                          \
     X(PQsetErrorVerbosity)                                                                                                 \
     X(PQsetNoticeReceiver)                                                                                                 \
     X(PQsetnonblocking)                                                                                                    \
@@ -97,6 +98,7 @@ WEIR_MUST_CHECK enum weir_status libpq_load(struct weir_error *error);
 #define PQsendQueryParams libpq.PQsendQueryParams
 #define PQsendQueryPrepared libpq.PQsendQueryPrepared
 #define PQserverVersion libpq.PQserverVersion
+#define PQsslInUse libpq.PQsslInUse
 #define PQsetErrorVerbosity libpq.PQsetErrorVerbosity
 #define PQsetNoticeReceiver libpq.PQsetNoticeReceiver
 #define PQsetnonblocking libpq.PQsetnonblocking

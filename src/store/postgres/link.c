@@ -118,6 +118,11 @@ enum weir_status link_connect(struct link *link, struct weir_error *error)
     return status;
 }
 
+bool link_has_tls(const struct link *link)
+{
+    return link->connection != NULL && PQsslInUse(link->connection) != 0;
+}
+
 /* Whether the server has hung up since the last call: found out before anything is sent, a loss costs nothing. */
 static bool has_hung_up(struct link *link)
 {

@@ -89,6 +89,8 @@ struct link {
     struct weir_error why_not; /* what the last attempt met */
 };
 
+/* Whether the connection is encrypted. */
+bool link_has_tls(const struct link *link);
 /* Does not connect. `application_name` must outlive it. Shares the address. */
 void link_init(struct link *link, struct address *address, int64_t deadline_us, const char *application_name);
 /* Takes a zeroed struct. */

@@ -1,10 +1,12 @@
 /* The PostgreSQL driver: opening, and the table of its verbs. */
 #include "store/postgres/postgres_store.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
+#include "observe/event.h"
 #include "store/postgres/listen.h"
 
 static struct postgres_store *new_store(struct address *address, const struct store *facts)
@@ -20,6 +22,20 @@ static struct postgres_store *new_store(struct address *address, const struct st
     return store;
 }
 
+static void warn_of_optional_tls(const struct address *address, struct event_bus *events)
+{
+    const char *mode = address_optional_tls(address);
+    if (mode != NULL) {
+        char text[WEIR_ERROR_MESSAGE_MAX];
+        (void)snprintf(
+            text, sizeof text,
+            "the store %s is on another machine and sslmode=%s does not demand TLS: whoever is on the way may read"
+            " the password's exchange and the data, or answer as the server; write sslmode=verify-full and sslrootcert",
+            address->shown, mode);
+        event_emit(events, &(struct event){.type = EVENT_STORE_TLS_OPTIONAL, .error = text});
+    }
+}
+
 static enum weir_status postgres_open(const struct store_options *options, const char *location, struct store **ret_store,
                                       struct weir_error *error)
 {
@@ -32,6 +48,7 @@ static enum weir_status postgres_open(const struct store_options *options, const
     if (status != WEIR_OK) {
         return status;
     }
+    warn_of_optional_tls(address, options->events);
     struct postgres_store *store = new_store(address, &facts);
     address_release(address);
     if (store == NULL) {

@@ -533,6 +533,13 @@ enum weir_status postgres_status(struct store *store, size_t workspaces_max, jso
     json_t *answer = result_json(result, 0, 0);
     PQclear(result);
     status = answer == NULL ? error_out_of_memory(error) : add_reasons(answer, error);
+    const struct postgres_store *self = postgres_of(store);
+    const char *mode = address_optional_tls(self->address);
+    json_t *server = json_object_get(answer, "server");
+    if (status == WEIR_OK && (json_object_set_new(server, "tls", json_boolean(link_has_tls(&self->link))) != 0 ||
+                              (mode != NULL && json_object_set_new(server, "optional_tls", json_string(mode)) != 0))) {
+        status = error_out_of_memory(error);
+    }
     if (status == WEIR_OK && (json_object_set_new(answer, "store", json_string(store->url)) != 0 ||
                               json_object_set_new(answer, "schema", json_integer(POSTGRES_MIGRATION_COUNT)) != 0)) {
         status = error_out_of_memory(error);

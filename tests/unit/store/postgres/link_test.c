@@ -10,6 +10,9 @@
 #include <time.h>
 
 #include "base/error.h"
+#include "base/text.h"
+#include "observe/event.h"
+#include "store/store.h"
 #include "support/postgres_server.h"
 #include "support/proxy.h"
 #include "support/test.h"
@@ -634,6 +637,49 @@ static void however_many_options_the_url_has_ours_count(void **state)
 #define DIRECT(name) cmocka_unit_test_setup_teardown(name, open_scene, close_scene)
 #define PROXIED(name) cmocka_unit_test_setup_teardown(name, open_scene_behind_proxy, close_scene)
 
+/* --- TLS --- */
+
+static void note_warning(void *context, const struct event *event)
+{
+    if (event->type == EVENT_STORE_TLS_OPTIONAL) {
+        text_copy(context, WEIR_ERROR_MESSAGE_MAX, event->error);
+    }
+}
+
+static const char *warning_of(const char *url, char *warning)
+{
+    struct event_bus bus = {.count = 0};
+    struct store_options options = {.url = url, .events = &bus, .deadline_us = 1};
+    struct store *store = NULL;
+    struct weir_error error = {.status = WEIR_OK};
+    warning[0] = '\0';
+    (void)event_subscribe(&bus, note_warning, warning);
+    assert_int_not_equal(store_open(&options, &store, &error), WEIR_OK); /* nothing is there */
+    return warning;
+}
+
+static void a_store_on_another_machine_is_not_left_without_tls_silently(void **state)
+{
+    (void)state;
+    char warning[WEIR_ERROR_MESSAGE_MAX];
+    static const char *const optional[] = {"postgres://u@db.invalid/jobs", "postgres://u@127.0.0.1:1,db.invalid/jobs",
+                                           "postgres://u@localhost:1/jobs?hostaddr=192.0.2.1",
+                                           "postgres://u@db.invalid/jobs?sslmode=allow"};
+    static const char *const fine[] = {"postgres://u@127.0.0.1:1/jobs",
+                                       "postgres://u@localhost:1/jobs",
+                                       "postgres://u@[::1]:1/jobs",
+                                       "postgres:///jobs?host=/nowhere",
+                                       "postgres://u@db.invalid/jobs?sslmode=require",
+                                       "postgres://u@db.invalid/jobs?sslmode=verify-full&sslrootcert=/nowhere",
+                                       "postgres://u@db.invalid/jobs?sslmode=disable"};
+    for (size_t i = 0; i < sizeof optional / sizeof optional[0]; i++) {
+        assert_non_null(strstr(warning_of(optional[i], warning), "sslmode=verify-full"));
+    }
+    for (size_t i = 0; i < sizeof fine / sizeof fine[0]; i++) {
+        assert_string_equal(warning_of(fine[i], warning), "");
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -662,6 +708,7 @@ int main(void)
         DIRECT(a_name_of_this_machine_is_looked_up),
         DIRECT(settings_of_the_role_do_not_count),
         DIRECT(however_many_options_the_url_has_ours_count),
+        cmocka_unit_test(a_store_on_another_machine_is_not_left_without_tls_silently),
     };
     return cmocka_run_group_tests(tests, open_server, close_server);
 }
