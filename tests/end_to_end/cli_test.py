@@ -256,8 +256,8 @@ def doctor_copes_with_many_groups(weir):
     weir.make_store()
     database = weir.database()
     database.executemany('INSERT INTO executor_groups (name) VALUES (?)', ((f'group-{n}',) for n in range(20000)))
-    database.execute("INSERT INTO nodes (name, executor_group, host, boot_id, pid, keeper_pid, version, engine, lease, started_at,"
-                     " active_at, expires_at) VALUES ('n', 'default', '', '', 0, 0, '', '', 1, 0, 0, 9e18)")
+    database.execute("INSERT INTO nodes (name, executor_group, host, boot_id, pid, keeper_pid, version, engine, lease,"
+                     " started_at, active_at, expires_at) VALUES ('n', 'default', '', '', 0, 0, '', '', 1, 0, 0, 9e18)")
     database.commit()
     lines = (json.dumps({'workspace': 'acme', 'workflow': 'hello', 'group': f'group-{n}'}) + '\n' for n in range(20000))
     weir.good('enqueue', '-', '-q', stdin=''.join(lines))
@@ -271,7 +271,8 @@ def doctor_looks_at_the_modes_of_secret_files(weir):
     weir.write('weir.yaml', f'temporal.api_key_file: {weir.path("key")}\n')
     os.chmod(weir.path('key'), 0o644)
     told = weir.run('doctor').out
-    assert f'temporal.api_key_file may be read or written by other users (mode 0644): chmod 600 {weir.path("key")}' in told, told
+    wanted = f'temporal.api_key_file may be read or written by other users (mode 0644): chmod 600 {weir.path("key")}'
+    assert wanted in told, told
     os.chmod(weir.path('key'), 0o600)
     assert 'other users' not in weir.run('doctor').out
 

@@ -410,6 +410,17 @@ def of_requests_with_one_id_the_first_that_is_not_refused_is_enqueued(weir):
     session.close()
 
 
+def doctor_copes_with_many_groups(weir):
+    name = _use(weir)
+    SERVER.sql("INSERT INTO weir.executor_groups (name) SELECT 'group-' || n FROM generate_series(1, 20000) n", name)
+    for first in (1, 10001):
+        SERVER.sql("SELECT count(*) FROM weir.enqueue_many((SELECT jsonb_agg(jsonb_build_object('workspace', 'acme',"
+                   " 'workflow', 'hello', 'executor_group', 'group-' || n))"
+                   f" FROM generate_series({first}, {first + 9999}) n))", name)
+    told = weir.run('doctor')
+    assert 'the store is whole' in told.out and 'none alive' in told.out, repr(told)
+
+
 def a_workflow_says_where_its_executions_go(weir):
     name = _use(weir)
     weir.write('bill.yaml', 'name: bill\nexecutor_group: billing\nsteps: {s: {sleep: 1s}}\n')

@@ -147,7 +147,8 @@ static void copy_log_back(struct run *run)
     sqlite3 *database = NULL;
     bool truncates = random_below(&run->random, 3) == 0;
     if (sqlite3_open_v2(run->path, &database, SQLITE_OPEN_READWRITE, NULL) == SQLITE_OK) {
-        (void)sqlite3_exec(database, "PRAGMA synchronous=FULL; SELECT 1 FROM sqlite_schema", NULL, NULL, NULL); /* opens the log */
+        /* A read opens the log; before that there is nothing to copy back. */
+        (void)sqlite3_exec(database, "PRAGMA synchronous=FULL; SELECT 1 FROM sqlite_schema", NULL, NULL, NULL);
         (void)sqlite3_wal_checkpoint_v2(database, "main",
                                         truncates ? SQLITE_CHECKPOINT_TRUNCATE : SQLITE_CHECKPOINT_RESTART, NULL, NULL);
     }
@@ -356,7 +357,7 @@ static bool read_options(int count, char **words)
         } else if (strcmp(words[i], "--seed") == 0 && has_value) {
             options.seed = strtoull(words[++i], NULL, 10);
         } else if (strcmp(words[i], "--processes") == 0 && has_value) {
-            options.processes = atoi(words[++i]);
+            options.processes = (int)strtol(words[++i], NULL, 10); /* 0 when it is no number, which is refused */
         } else {
             return false;
         }

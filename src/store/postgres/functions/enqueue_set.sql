@@ -8,8 +8,8 @@
 -- Sets are matched by hashed subplans and by place, never by joins: the cost must not be the square of the number of requests, whatever
 -- number the planner expects. The plans are cached, because making them costs more than running them.
 -- Locks: a long transaction of a caller makes others wait in two cases only: for the same idempotency key of a workspace or the same
--- given id, and for an executor group that is the default of both and that neither a node nor a definition has named. Callers: enqueue_one(), try_enqueue(), enqueue_many(),
--- enqueue_set (queries/enqueue.sql).
+-- given id, and for a default group that neither a node nor a definition has named. Callers: enqueue_one(), try_enqueue(),
+-- enqueue_many(), enqueue_set (queries/enqueue.sql).
 CREATE OR REPLACE FUNCTION :schema.enqueue_set(ids uuid[], given boolean[], workspaces text[], workflows text[], contents bytea[],
                                                idempotency_keys text[], executor_groups text[], priorities integer[], run_ats bigint[],
                                                default_groups text[])
@@ -87,8 +87,9 @@ BEGIN
         FROM (SELECT u.place::integer, u.id, u.workspace, u.workflow, u.content, u.key, u.workspace_id, u.definition_id,
                      CASE WHEN u.group_id IS NULL THEN u.executor_group END AS unknown_group,
                      u.id IN (SELECT unnest(inserted)) AND (chosen IS NULL OR u.place IN (SELECT unnest(chosen))) AS is_new
-              FROM unnest(ids, workspaces, workflows, contents, idempotency_keys, workspace_ids, wanted_ids, group_ids, executor_groups)
-                   WITH ORDINALITY u (id, workspace, workflow, content, key, workspace_id, definition_id, group_id, executor_group, place)) r
+              FROM unnest(ids, workspaces, workflows, contents, idempotency_keys, workspace_ids, wanted_ids, group_ids,
+                          executor_groups) WITH ORDINALITY
+                   u (id, workspace, workflow, content, key, workspace_id, definition_id, group_id, executor_group, place)) r
         LEFT JOIN LATERAL (
             SELECT e.* FROM :schema.enqueue_answer(r.id, r.workspace, r.workflow, r.content, r.key, r.workspace_id, r.definition_id,
                                                    r.unknown_group) e
