@@ -1,14 +1,7 @@
 #!/usr/bin/env python3
-"""Real nodes on real files, killed and paused at named points and at random ones; then the steps' own records are asked.
-
-What must hold whatever happens (design 6):
-  - none lost: every acknowledged execution ends COMPLETED;
-  - a finished step never runs again: once a step's successor has begun, the step begins no more;
-  - two runs of one step never overlap: each holds a file lock while it lives;
-  - attempt numbers are used once, and grow;
-  - a workspace never has more executions at work than slots;
-  - no step outlives its node: soon after the node's death its processes are gone;
-  - the store's own books balance.
+"""Real nodes on real files, killed and paused at named points and at random ones; then the history checker judges what the
+steps recorded and what the store shows (history.py has the rules). Beside it: no step outlives its node, soon after the
+node's death its processes are gone; and the store's own books balance.
 
 usage: crash_test.py BINARY [--postgres] [TEST ...]
 
@@ -26,8 +19,9 @@ import subprocess
 import sys
 import time
 
+import history
 from harness import catches, run_tests
-from postgres_server import PostgresServer
+from postgres_server import PostgresServer, client_program
 from waiting import SHORT, process_state, wait_for
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -50,8 +44,6 @@ KILL_POINTS = {
 POSTGRES = '--postgres' in sys.argv
 SERVER = None
 
-Run = collections.namedtuple('Run', 'execution step attempt fence begin last ended pid')
-
 
 class Scene:
     """A store with two workspaces, a workflow of four recording steps, and nodes that come and go."""
@@ -70,7 +62,8 @@ class Scene:
                 steps[step]['needs'] = list(needs)
         weir.write('recorded.json', json.dumps({'name': 'recorded', 'steps': steps}))
         weir.good('workflow', 'apply', 'recorded.json', '-q')
-        self.workspace_of = {}
+        self.workspace_of = {}  # acknowledged executions
+        self.ordered = set()    # those whose order in workspace_of is that of the requests of one caller
         self.slots = SLOTS
 
     def enqueue(self, **counts):
@@ -79,6 +72,7 @@ class Scene:
         ids = self.weir.good('enqueue', '-', '-q', stdin='\n'.join(line for _, line in lines) + '\n').out.split()
         assert len(ids) == len(lines), (len(ids), len(lines))
         self.workspace_of.update(zip(ids, (workspace for workspace, _ in lines)))
+        self.ordered.update(ids)
 
     def node(self, failpoint=None, lease=None, name=None, log=subprocess.DEVNULL):
         env = {'WEIR_LOG_LEVEL': 'warn'}
@@ -114,97 +108,45 @@ class Scene:
         open_ones = [item for item in items if item['status'] in ('PENDING', 'CLAIMED', 'DISPATCHED')]
         return [self.weir.good('why', item['id'], '--json').json() for item in open_ones[:3]]
 
-    # --- what the steps say ---
+    # --- what happened ---
 
     def runs(self):
-        """One Run per process; `last` is the last moment at which it is known to have lived."""
-        runs, overlaps = {}, []
-        if not os.path.exists(self.records):
-            return []
-        with open(self.records) as file:
-            for line in file:
-                kind, execution, step, attempt, fence, at, pid = line.split()
-                key = (execution, step, int(attempt), int(pid))
-                if kind == 'overlap':
-                    overlaps.append(line.strip())
-                elif kind == 'begin':
-                    assert key not in runs, f'begun twice: {line}'
-                    runs[key] = Run(execution, step, int(attempt), int(fence), int(at), int(at), False, int(pid))
-                elif key in runs:
-                    runs[key] = runs[key]._replace(last=int(at), ended=kind == 'end')
-        assert not overlaps, f'runs of one step overlap: {overlaps}'
-        return sorted(runs.values(), key=lambda run: run.begin)
+        """One Run per process, in the order of their begins."""
+        runs, oddities = history.read_records(self.records)
+        assert not oddities, history.report(oddities)
+        return runs
+
+    def history(self):
+        """What happened, as the steps recorded it and the views show it."""
+        it = history.History(self.slots)
+        it.asks = self.asks()
+        it.needs = {'recorded': NEEDS}
+        it.poison_most = 0
+        it.wall_offset = time.time_ns() // 1000 - time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000
+        self.complete(it)
+        it.read_records(self.records)
+        it.read_views(self.views())
+        return it
+
+    def asks(self):
+        return {id: history.Ask(workspace, 'recorded', 'caller' if id in self.ordered else None)
+                for id, workspace in self.workspace_of.items()}
+
+    def complete(self, it):
+        """What a campaign knows beside it."""
+
+    def views(self):
+        url = self.weir.environment.get('WEIR_STORE', '')
+        if url.startswith('postgres'):
+            return history.of_postgres(url, client_program('psql'))
+        return history.of_sqlite(url.removeprefix('sqlite:') or self.weir.path('weir.db'))
 
     def check(self):
         problems = self.weir.good('store', 'check', '--json').json()['problems']
         assert problems == [], problems
-        self.check_none_lost()
-        runs = self.runs()
-        self.check_steps(runs)
-        self.check_slots(runs)
-
-    def check_none_lost(self):
-        items, cursor = {}, []
-        while True:
-            page = self.weir.good('list', '--limit', '1000', '--json', *cursor).json()
-            items.update((item['id'], item) for item in page['items'])
-            if page['next_cursor'] is None:
-                break
-            cursor = ['--cursor', page['next_cursor']]
-        lost = set(self.workspace_of) - set(items)
-        assert not lost, f'lost: {sorted(lost)[:5]}'
-        bad = [item for item in items.values() if item['status'] != 'COMPLETED']
-        assert not bad, f'{len(bad)} did not complete: {bad[:3]}'
-
-    def check_steps(self, runs):
-        of_step = collections.defaultdict(list)
-        for run in runs:
-            of_step[run.execution, run.step].append(run)
-        for execution in self.workspace_of:
-            for step, needs in self.needs_of(execution).items():
-                mine = of_step[execution, step]
-                if not self.is_cut_short(execution):
-                    assert mine and mine[-1].ended, f'{execution} {step} has no run that came to its end: {mine}'
-                elif not mine:
-                    continue
-                attempts = [run.attempt for run in mine]
-                assert attempts == sorted(set(attempts)), f'{execution} {step}: attempts {attempts}'
-                fences = [run.fence for run in mine]
-                assert fences == sorted(fences), f'{execution} {step}: fences {fences}'
-                for earlier, later in zip(mine, mine[1:]):
-                    assert earlier.last <= later.begin, f'overlap: {earlier} {later}'
-                for need in needs:
-                    last_begin = of_step[execution, need][-1].begin
-                    assert last_begin < mine[0].begin, f'{execution}: {need} ran again after {step} had begun'
-                    finished = [run for run in of_step[execution, need] if run.ended and run.last <= mine[0].begin]
-                    assert finished, f'{execution}: {step} began before {need} had finished'
-
-    def needs_of(self, execution):
-        """Step -> the steps before it."""
-        return NEEDS
-
-    def is_cut_short(self, execution):
-        """It need not have come to the end of all its steps."""
-        return False
-
-    def check_slots(self, runs):
-        """Under one claim an execution has its slot from its first step's begin to its last one's end. Between two claims
-        it may have been deferred by a node that could not start it, and then it waits for a slot as any other."""
-        first, last = {}, {}
-        for run in runs:
-            claim = (run.execution, run.fence)
-            first.setdefault(claim, run.begin)  # they are in the order in which they began
-            last[claim] = max(run.last, last.get(claim, 0))
-        changes = [(at, True, claim) for claim, at in first.items()]
-        changes += [(at + 1, False, claim) for claim, at in last.items()]
-        busy = collections.defaultdict(set)
-        for _, begins, claim in sorted(changes):
-            workspace = self.workspace_of[claim[0]]
-            claims = busy[workspace]
-            (claims.add if begins else claims.discard)(claim)
-            at_work = {execution for execution, _ in claims}
-            assert len(at_work) <= self.slots[workspace], \
-                f'{workspace} has {self.slots[workspace]} slots and had {len(at_work)} executions at work: {claims}'
+        it = self.history()
+        it.require()
+        return it
 
     def await_children_gone(self, seconds=DEATH_SECONDS):
         """Every process of a step that has begun and not ended must be gone soon."""

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """A campaign: nodes on one PostgreSQL with a load that goes on, and faults by chance until the time or the waves are over.
-Then every rule is looked up in what the executions really did (crash_test.py lists the rules).
+Then the history checker judges what the executions really did (history.py has the rules).
 
 usage: postgres_chaos.py BINARY --minutes N [--seed N]        ./dev check chaos --chaos MINUTES
 
@@ -23,6 +23,7 @@ import time
 import traceback
 
 import crash_test
+import history
 from crash_test import RECORDER, ROOT, SEED, Scene
 from harness import Weir, catches
 from postgres_server import PostgresServer
@@ -35,9 +36,7 @@ ENQUEUER = os.path.abspath(os.environ.get('WEIR_ENQUEUE_PROGRAM') or
 LEASE_SECONDS = 2
 PROGRESS_SECONDS = 120  # with no step at all in so long a time something hangs
 DRAIN_SECONDS = 300
-HANDOVERS_MAX = 5  # queue/limits.h: an execution whose node died that often is poison
 BATCH = 40
-SECOND_US = 1000000
 PLANS = {'free': 1, 'pro': 5, 'enterprise': 20}
 
 # A deck: so many cards of each kind are dealt in an order of chance, and then dealt again.
@@ -53,7 +52,6 @@ WORKFLOWS = {
     # Lives when the lease of a paused node ends: if nobody killed it, it would meet its own second run.
     'long': {'only': Step(milliseconds=LEASE_SECONDS * 2000)},
 }
-END_EVENTS = {'COMPLETED': 'complete', 'FAILED': 'fail', 'CANCELLED': 'cancelled'}
 SHARES = {'diamond': 12, 'single': 6, 'flaky': 4, 'long': 2}
 
 
@@ -179,11 +177,11 @@ class Producer(threading.Thread):
                 break
             assert self.process.returncode in (6, -signal.SIGKILL), (self.process.returncode, err)
             # Ids come in the order of the lines: what is acknowledged before the end of the producer counts as well.
-            self.campaign.acknowledge(zip(ids, lines))
+            self.campaign.acknowledge(zip(ids, lines), 'producer')
             self.campaign.count['asked again'] += 1
             time.sleep(0.1)
         assert len(ids) == BATCH, (len(ids), err)
-        self.campaign.acknowledge(zip(ids, lines))
+        self.campaign.acknowledge(zip(ids, lines), 'producer')
 
     def cancel(self):
         ids = list(self.campaign.workspace_of)[-BATCH:]
@@ -221,7 +219,7 @@ class Enqueuer(threading.Thread):
         if answer[0] == 'unknown':
             self.maybe[re.search('[0-9a-f-]{36}', ' '.join(answer))[0]] = line
         elif answer[0] != 'refused':
-            self.campaign.acknowledge([(answer[0], line)])
+            self.campaign.acknowledge([(answer[0], line)], 'enqueuer')
             self.acknowledged += 1
         self.campaign.count[f'enqueued alone: {answer[0] if len(answer) > 1 else "confirmed"}'] += 1
 
@@ -251,7 +249,7 @@ class Campaign(Scene):
         self.database = server.database()
         weir.environment['WEIR_STORE'] = self.url()
         self.records, self.count = weir.path('records'), collections.Counter()
-        self.workspace_of, self.workflow_of, self.maybe_cancelled, self.ends = {}, {}, set(), {}
+        self.workspace_of, self.workflow_of, self.stream_of, self.maybe_cancelled, self.rows = {}, {}, {}, set(), []
         self.slots = {f'{plan}-{number}': PLANS[plan] for plan, many in zip(PLANS, tenants) for number in range(many)}
         self.workspaces = list(self.slots)
         self.later, self.began = [], time.monotonic()
@@ -295,8 +293,10 @@ class Campaign(Scene):
         except AssertionError:
             return None
 
-    def acknowledge(self, answers):
+    def acknowledge(self, answers, stream=None):
+        """`stream`: the caller whose requests these are, in their order."""
         for id, line in answers:
+            self.stream_of.setdefault(id, stream)
             assert self.workspace_of.setdefault(id, line['workspace']) == line['workspace'], f'one id for two: {line}'
             assert self.workflow_of.setdefault(id, line['workflow']) == line['workflow'], f'one id for two: {line}'
 
@@ -460,74 +460,32 @@ class Campaign(Scene):
             assert time.monotonic() < deadline, f'{waiting} wait: {self.explain()}'
             time.sleep(LONG)
 
-    def check_none_lost(self):
-        """Every key is one item in the store, and so is what was confirmed without one."""
+    def asks(self):
+        return {id: history.Ask(workspace, self.workflow_of[id], self.stream_of[id])
+                for id, workspace in self.workspace_of.items()}
+
+    def complete(self, it):
+        it.needs = {name: {step: plan.needs for step, plan in steps.items()} for name, steps in WORKFLOWS.items()}
+        it.poison_most, it.may_be_cancelled = None, self.maybe_cancelled
+
+    def check(self):
         asked = self.producer.asked + self.enqueuer.acknowledged
-        assert len(self.workspace_of) == asked, (len(self.workspace_of), asked)
-        rows = self.server.sql("SELECT id, status, coalesce(error_code, '-'), handovers, finished_at FROM"
-                               ' weir.workflow_executions', self.database).splitlines()
-        self.ends = {id: (status, code, int(handovers), int(at)) for id, status, code, handovers, at in
-                     (row.split('|') for row in rows)}
-        lost = set(self.workspace_of) ^ set(self.ends)
-        assert not lost, f'{len(lost)} were lost, or were never asked for: {sorted(lost)[:5]}'
-        for id, (status, code, handovers, _) in self.ends.items():
-            explained = status == 'COMPLETED' or (status == 'CANCELLED' and id in self.maybe_cancelled) or \
-                (status == 'FAILED' and code == 'poison' and handovers >= HANDOVERS_MAX)
-            assert explained, f'{id} is {status} ({code}) after {handovers} handovers'
+        assert len(self.workspace_of) == asked, (len(self.workspace_of), asked)  # every key is one item
+        it = super().check()
         rewritten = self.server.sql('SELECT * FROM public.rewritten LIMIT 5', self.database)
         assert rewritten == '', f'ends were written again: {rewritten}'
-
-    def needs_of(self, execution):
-        return {step: plan.needs for step, plan in WORKFLOWS[self.workflow_of[execution]].items()}
-
-    def is_cut_short(self, execution):
-        return self.ends[execution][0] != 'COMPLETED'
-
-    def check_steps(self, runs):
-        super().check_steps(runs)
-        # Server and steps have the clocks of one machine; the second is for a wall clock that is being set.
-        wall_us = time.time_ns() // 1000 - time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000
-        for run in runs:
-            assert run.execution in self.workspace_of, f'nobody asked for it: {run}'
-            late_us = run.last + wall_us - self.ends[run.execution][3]
-            assert late_us < SECOND_US, f'{late_us} us after the end of its execution: {run}'
-        self.check_story(runs)
-        self.count['steps run'] = len(runs)
-        self.count['runs cut short'] = sum(1 for run in runs if not run.ended)
-
-    def check_story(self, runs):
-        """What execution_events tells of each execution is what its steps did: it begins with the enqueue and has one end,
-        the last word of its life; each run that a step recorded is in it, and its claim, under the step's own fence."""
-        story, told = collections.defaultdict(list), set()
-        for line in self.server.sql('SELECT execution_id, event, coalesce(fence, 0), coalesce(attempt, 0), CASE WHEN'
-                                    " event = 'step_start' THEN reason END FROM weir.execution_events",
-                                    self.database).splitlines():
-            execution, event, fence, attempt, step = line.split('|')
-            story[execution].append((event, int(fence)))
-            self.count[f'events {event}'] += 1
-            if event == 'step_start':
-                told.add((execution, step, int(attempt), int(fence)))
-        for execution, (status, code, handovers, _) in self.ends.items():
-            events = [event for event, _ in story[execution]]
-            ends = [event for event in events if event in END_EVENTS.values()]
-            assert events[0] == 'enqueue' and ends == [END_EVENTS[status]], (execution, status, events)
-            after = [event for event in events[events.index(ends[0]) + 1:] if event not in ('cancel', 'retry')]
-            assert not after, f'{execution}: {after} after its end: {story[execution]}'
-            assert events.count('hand_over') == handovers - (code == 'poison'), (execution, handovers, events)
-            claims = [fence for event, fence in story[execution] if event == 'claim']
-            assert claims == sorted(set(claims)), f'{execution}: claims {claims}'
-            told.update((execution, fence) for fence in claims)
-            if code == 'poison':
-                self.count[f'poison in {self.workflow_of[execution]}'] += 1
-        untold = [run for run in runs if (run.execution, run.step, run.attempt, run.fence) not in told or
-                  (run.execution, run.fence) not in told]
-        assert not untold, f'{len(untold)} runs are not in the story: {untold[:3]} {story[untold[0].execution]}'
+        self.rows = it.rows
+        self.count['steps run'] = len(it.runs)
+        self.count['runs cut short'] = sum(not run.ended for run in it.runs)
+        self.count.update(f'events {event.event}' for event in it.events)
+        self.count.update(f'poison in {row.workflow}' for row in it.rows if row.error_code == 'poison')
+        return it
 
     def summary(self):
-        ended = collections.Counter(status.lower() for status, *_ in self.ends.values())
-        ended['poison'] = sum(1 for _, code, *_ in self.ends.values() if code == 'poison')
-        handed_over = sum(handovers for _, _, handovers, _ in self.ends.values())
-        return [f'seed {self.seed}: {len(self.places)} nodes, {len(self.slots)} workspaces, {len(self.ends)} executions in'
+        ended = collections.Counter(row.status.lower() for row in self.rows)
+        ended['poison'] = sum(row.error_code == 'poison' for row in self.rows)
+        handed_over = sum(row.handovers for row in self.rows)
+        return [f'seed {self.seed}: {len(self.places)} nodes, {len(self.slots)} workspaces, {len(self.rows)} executions in'
                 f' {time.monotonic() - self.began:.0f} s; {handed_over} handovers',
                 ', '.join(f'{what}: {count}' for what, count in sorted(self.count.items()) if count),
                 ', '.join(f'{what}: {count}' for what, count in ended.items() if count)]
