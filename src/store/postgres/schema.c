@@ -15,9 +15,12 @@
 #include "store/postgres/postgres_store.h"
 
 #define MIGRATION_DEADLINE_US (15 * 60 * MICROSECONDS_PER_SECOND) /* an index on a large table takes its time */
-#define LOCKS_DEADLINE_US (120 * MICROSECONDS_PER_SECOND)
+#define LOCKS_DEADLINE_CALLS 24 /* deadlines of a call: two minutes, where --timeout does not name another */
 #define LOCKS_PAUSE_S 1
 #define LOCK_NOT_AVAILABLE "55P03"
+#define DUPLICATE_SCHEMA "42P06"
+#define DUPLICATE_TABLE "42P07"
+#define UNIQUE_VIOLATION "23505"
 enum { FUNCTIONS_BYTES_MAX = 4 * 1024 * 1024 };
 
 /* --- what is applied --- */
@@ -261,22 +264,47 @@ static enum weir_status apply_functions(struct link *link, struct weir_error *er
     return status;
 }
 
-/* One migration, or all functions and views, and its row in one transaction, under a lock that others who migrate wait for:
- * a crash leaves it done or not begun. Looks again under the lock, since somebody may have been faster. */
-static enum weir_status migrate_next(const struct store *store, struct link *link, bool *ret_done, struct weir_error *error)
+/* *ret_race: another migration has made it meanwhile. The server let us wait for its commit. */
+static enum weir_status create_ledger(struct link *link, bool has_place, bool *ret_race, struct weir_error *error)
+{
+    enum weir_status status =
+        link_execute(link, link->address->texts[has_place ? QUERY_CREATE_LEDGER_IN_SCHEMA : QUERY_CREATE_LEDGER], error);
+    *ret_race = status != WEIR_OK &&
+                (strcmp(link->sqlstate, DUPLICATE_SCHEMA) == 0 || strcmp(link->sqlstate, DUPLICATE_TABLE) == 0 ||
+                 strcmp(link->sqlstate, UNIQUE_VIOLATION) == 0);
+    return status;
+}
+
+/* Reads what is applied and excludes other migrations. A store that is complete needs no lock, so a role without the right
+ * to take it learns that there is nothing to do. */
+static enum weir_status read_and_lock(struct link *link, struct applied *ret_applied, bool *ret_race,
+                                      struct weir_error *error)
+{
+    enum weir_status status = read_to_migrate(link, ret_applied, error);
+    if (status != WEIR_OK || is_complete(ret_applied)) {
+        return status;
+    }
+    if (ret_applied->count == 0) {
+        return create_ledger(link, ret_applied->has_place, ret_race, error);
+    }
+    status = link_execute(link, link->address->texts[QUERY_LOCK_LEDGER], error);
+    return status == WEIR_OK ? read_to_migrate(link, ret_applied, error) : status;
+}
+
+/* One migration, or all functions and views, and its row in one transaction: a crash leaves it done or not begun.
+ * *ret_race: another migration was faster. */
+static enum weir_status migrate_next(const struct store *store, struct link *link, bool *ret_done, bool *ret_race,
+                                     struct weir_error *error)
 {
     struct applied applied;
+    *ret_race = false;
     enum weir_status status = link_transaction_begin_with(link, QUERY_BEGIN_MIGRATION, error);
     if (status != WEIR_OK) {
         return status;
     }
-    status = read_to_migrate(link, &applied, error);
+    status = read_and_lock(link, &applied, ret_race, error);
     if (status == WEIR_OK) {
         store_tell_migrated(store, applied.count + is_complete(&applied), ALL_COUNT);
-    }
-    if (status == WEIR_OK && applied.count == 0) {
-        status = link_execute(
-            link, link->address->texts[applied.has_place ? QUERY_CREATE_LEDGER_IN_SCHEMA : QUERY_CREATE_LEDGER], error);
     }
     if (status == WEIR_OK && applied.count < POSTGRES_MIGRATION_COUNT) {
         status = apply(link, &postgres_migrations[applied.count], error);
@@ -291,19 +319,38 @@ static enum weir_status migrate_next(const struct store *store, struct link *lin
     return link_transaction_commit(link, error);
 }
 
+/* Names a session that has a lock on a table of the store. Without one the error stays as it is. */
+static void name_lock_holder(struct link *link, struct weir_error *error)
+{
+    PGresult *holder = NULL;
+    struct weir_error ignored;
+    if (link_read(link, &ignored, &holder, QUERY_FIND_LOCK_HOLDER, "") == WEIR_OK && PQntuples(holder) > 0) {
+        error_set(error, WEIR_STORE_BUSY, "the migration waited for a lock in vain: %s", result_text(holder, 0, 0));
+        error_hint(error, "let that session end, or end it with: SELECT pg_terminate_backend(%s); then migrate again",
+                   result_text(holder, 0, 1));
+    }
+    PQclear(holder);
+}
+
 /* A table that others hold is tried for again and again, and between two turns the nodes behind us get theirs. */
 static enum weir_status migrate_next_in_turns(const struct store *store, struct link *link, bool *ret_done,
                                               struct weir_error *error)
 {
-    int64_t until_us = time_add(clock_boot(clock_system()), LOCKS_DEADLINE_US);
-    enum weir_status status;
-    while ((status = migrate_next(store, link, ret_done, error)) == WEIR_STORE_BUSY &&
-           (strcmp(link->sqlstate, LOCK_NOT_AVAILABLE) == 0 || link_lost_a_race(link)) &&
-           clock_boot(clock_system()) < until_us) {
+    int64_t until_us = time_add(clock_boot(clock_system()), LOCKS_DEADLINE_CALLS * link->deadline_us);
+    for (;;) {
+        bool is_race = false;
+        enum weir_status status = migrate_next(store, link, ret_done, &is_race, error);
+        bool is_locked = status == WEIR_STORE_BUSY && strcmp(link->sqlstate, LOCK_NOT_AVAILABLE) == 0;
+        bool again = status != WEIR_OK && (is_race || is_locked || (status == WEIR_STORE_BUSY && link_lost_a_race(link)));
+        if (!again || clock_boot(clock_system()) >= until_us) {
+            if (is_locked) {
+                name_lock_holder(link, error);
+            }
+            return status;
+        }
         struct timespec pause = {.tv_sec = LOCKS_PAUSE_S};
         (void)nanosleep(&pause, NULL);
     }
-    return status;
 }
 
 enum weir_status postgres_migrate(struct store *store, int *ret_applied, struct weir_error *error)

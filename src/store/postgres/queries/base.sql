@@ -32,18 +32,34 @@ LISTEN :schema;
 -- name: look
 SELECT 1;
 
--- Another who migrates may take long. A table is waited for in short turns: behind a lock that is waited for, everybody waits.
--- A turn is longer than deadlock_timeout, after which the server's own vacuum makes way.
+-- A lock is waited for in short turns: behind a lock that is waited for, everybody waits. A turn is longer than deadlock_timeout, after
+-- which the server's own vacuum makes way.
 -- name: begin_migration
 BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
 SET LOCAL statement_timeout = 0;
-SET LOCAL lock_timeout = '60s';
+SET LOCAL lock_timeout = '2s';
 SET LOCAL idle_in_transaction_session_timeout = '15min';
 SET LOCAL search_path = pg_catalog;
 SET LOCAL standard_conforming_strings = on;
 SET LOCAL check_function_bodies = on;
-SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended('weir migrate ' || :'schema', 0));
-SET LOCAL lock_timeout = '2s';
+
+-- One migration at a time. Not an advisory lock, which any role can take: this one needs rights that nodes do not have. Readers of the
+-- table do not wait.
+-- name: lock_ledger
+LOCK TABLE :schema.schema_migrations IN SHARE ROW EXCLUSIVE MODE;
+
+-- A session that may be the one that a migration waits for: first the one that migrates, then the oldest transaction.
+-- name: find_lock_holder
+SELECT pg_catalog.format('process %s of the role "%s" (%s), in a transaction since %s, has a lock on "%s"', a.pid, a.usename,
+                         coalesce(nullif(a.application_name, ''), 'without a name'),
+                         pg_catalog.to_char(a.xact_start AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), c.relname), a.pid
+FROM pg_catalog.pg_locks l
+JOIN pg_catalog.pg_class c ON c.oid = l.relation
+JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid
+WHERE n.nspname = :'schema' AND l.granted AND l.pid <> pg_catalog.pg_backend_pid()
+  AND l.database = (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database())
+ORDER BY c.relname = 'schema_migrations' DESC, a.xact_start LIMIT 1;
 
 -- name: create_ledger
 CREATE SCHEMA :schema;
