@@ -26,7 +26,7 @@ BEGIN
         UPDATE :schema.scheduler s
         SET node_id = 0, since = :schema.store_time(), backend_pid = NULL, backend_start = NULL
         WHERE s.partition = 0 AND s.epoch = own_epoch AND s.node_id = caller;
-        IF FOUND AND current_setting('weir.notify', true) IS DISTINCT FROM 'off' THEN
+        IF FOUND AND current_setting('weir.notify', true) IS DISTINCT FROM 'off' AND pg_notification_queue_usage() < 0.5 THEN
             PERFORM pg_notify(:'schema', 'role');
         END IF;
     END IF;
