@@ -38,3 +38,8 @@ def states(weir):
 
 def all_complete(weir, count):
     wait_for(lambda: f'the end of {count}, not {states(weir)},', lambda: states(weir) == ['COMPLETED'] * count)
+
+
+def living(weir, most=1):
+    """Some of the executions that have not ended."""
+    return weir.items('list', '--state', 'pending,claimed,dispatched', '--limit', str(most))
