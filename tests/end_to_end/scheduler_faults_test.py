@@ -160,44 +160,5 @@ def many_workspaces_with_one_item_each_are_all_served(weir):
     weir.good('store', 'check')
 
 
-def a_role_that_may_only_connect_holds_nothing_up(weir):
-    """It takes advisory locks by all names that weir could use, tries to lock each table, and floods the channel."""
-    weir.make_store()
-    tables = _sql(weir, "SELECT tablename FROM pg_tables WHERE schemaname = 'weir'").split()
-    SERVER.sql("DO $$ BEGIN IF NOT EXISTS (SELECT 1 FROM pg_roles WHERE rolname = 'outsider') THEN"
-               " CREATE ROLE outsider LOGIN; END IF; END $$")
-    _sql(weir, 'GRANT USAGE ON SCHEMA weir TO outsider')
-    serve(weir, 'n1')
-    outsider = subprocess.Popen([client_program('psql'), '-qXAt', SERVER.url(weir.database_name, user='outsider')],
-                                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    weir.background.append(outsider)
-    keys = [name for word in ('acts', 'claim default', 'publish', 'freshen_lanes', 'schedule', 'role', 'books')
-            for name in (f'weir {word}', f'weir.{word}', f'weir {word} weir')]
-    for key in keys:
-        outsider.stdin.write(f"SELECT pg_advisory_lock(hashtextextended('{key}', 0)), pg_advisory_lock(hashtext('{key}')),"
-                             f" pg_advisory_lock(hashtext('weir.publish'), hashtext('hello'));\n")
-    for table in tables:
-        outsider.stdin.write(f'BEGIN; LOCK TABLE weir.{table} IN ACCESS SHARE MODE; ROLLBACK;\n'
-                             f'SELECT 1 FROM weir.{table} FOR SHARE;\n')
-    outsider.stdin.write("DO $$ BEGIN FOR i IN 1..20000 LOOP PERFORM pg_notify('weir', 'news' || i); END LOOP; END $$;\n"
-                         'CREATE TEMP TABLE scheduler (partition integer);\nSELECT 7;\n')
-    outsider.stdin.flush()
-    wait_for('its last answer', lambda: outsider.stdout.readline() == '7\n', seconds=60)
-    weir.enqueue_many(20)
-    all_complete(weir, 20)
-    weir.good('pause', '-q')
-    weir.good('workspace', 'set', 'acme', '--max-concurrent', '3', '-q')
-    weir.good('resume', '-q')
-    weir.write('hello.yaml', 'name: hello\nsteps:\n  greet:\n    exec: [echo, again]\n')
-    weir.good('workflow', 'apply', 'hello.yaml', '-q')
-    weir.enqueue_many(5)
-    all_complete(weir, 25)
-    outsider.stdin.close()
-    refused = outsider.stderr.read()
-    assert refused.count('permission denied') >= 2 * len(tables), refused[-500:]
-    _sql(weir, 'REVOKE ALL ON SCHEMA weir FROM outsider')
-    weir.good('store', 'check')
-
-
 if __name__ == '__main__':
     sys.exit(run_tests(sys.modules[__name__], sys.argv[1], _use_postgres))

@@ -1,0 +1,445 @@
+/* Every pair of acts of callers, and of callers and the hot path, in two transactions whose order is forced.
+ *
+ * For each state of an execution, each ordered pair of acts that concern it, each isolation level of the callers and each
+ * order of the commits:
+ *   1. Both transactions begin and take their snapshots. The first act runs.
+ *   2. The second act is sent. It answers, or the server reports that it waits for the first transaction.
+ *   3. The commits follow in the order of the case. Where one waits for the other, that order is the only one. In the third
+ *      order the first commit comes before the second act, whose snapshot is older.
+ *   4. Whatever was committed must have its effect, no refusal may be unexplained, and the invariants must hold.
+ * The hot path runs READ COMMITTED, as nodes run it. Each case has a workspace of its own. */
+#include <poll.h>
+#include <stdlib.h>
+
+#include "unit/store/postgres/scene.h"
+
+enum { TEXT_SIZE = 2000, WAIT_MS = 20000, WORKSPACE_CAP = 1 };
+
+enum state { PENDING = 1, WAITING = 2, HELD = 4, FAILED = 8, ANY = 15 };
+
+enum effect { READS, ENQUEUES, CANCELS, RELEASES, RETRIES, PAUSES, RESUMES, PURGES, ASSIGNS, COMPLETES, PUTS_BACK, FOLDS };
+
+struct act {
+    const char *name;
+    unsigned states; /* of the execution, in which the act is tried */
+    enum effect effect;
+    bool is_hot; /* part of the hot path */
+    const char *sql;
+};
+
+#define RECORD_OF(kind)                                                                                                    \
+    "SELECT coalesce(max(r.outcome), 'done') FROM weir.record({node}, ARRAY['{id}'::uuid], ARRAY[{fence}::bigint], "       \
+    "ARRAY[" kind "], ARRAY[0::bigint], ARRAY[false], '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', "  \
+    "'{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}') r"
+#define ASSIGN_ONE                                                                                                         \
+    "SELECT coalesce(sum(cardinality(places)), 0) + coalesce(sum(cardinality(plain)), 0) FROM weir.schedule({node}, "      \
+    "{epoch}, 0, false, '{seen}', weir.timeline(), NULL, '0', 0, ARRAY['{id}'::uuid], ARRAY[{node}::bigint], "             \
+    "ARRAY[false], false, '{}', '{}', '{}', '{}', 0, '{}', '{1000,500,1000}')"
+
+static const struct act acts[] = {
+    {"enqueue", ANY, ENQUEUES, false, "SELECT weir.enqueue('{workspace}', 'hello', '{}', 'second-{workspace}')"},
+    {"enqueue_many", PENDING | HELD, ENQUEUES, false,
+     "SELECT count(*) FROM weir.enqueue_many('[{\"workspace\": \"{workspace}\", \"workflow\": \"hello\", \"params\": {}, "
+     "\"idempotency_key\": \"second-{workspace}\"}]')"},
+    {"cancel", PENDING | WAITING | HELD, CANCELS, false, "SELECT weir.cancel('{id}', 'why')"},
+    {"release", WAITING, RELEASES, false, "SELECT weir.release('{id}', 'why')"},
+    {"retry", FAILED, RETRIES, false, "SELECT weir.retry('{id}', 'why')"},
+    {"pause", PENDING | WAITING | HELD, PAUSES, false, "SELECT weir.pause_workspace('{workspace}')"},
+    {"resume", PENDING, RESUMES, false, "SELECT weir.resume_workspace('{workspace}')"},
+    {"purge", FAILED, PURGES, false, "SELECT p.outcome FROM weir.purge_items(ARRAY['{id}'::uuid]) p"},
+    {"usage", ANY, READS, false, "SELECT u.slots_max FROM weir.usage('{workspace}') u"},
+    {"why", ANY, READS, false, "SELECT weir.why('{id}')"},
+    {"assign", PENDING, ASSIGNS, true, ASSIGN_ONE},
+    {"complete", HELD, COMPLETES, true, RECORD_OF("6")},
+    {"put_back", HELD, PUTS_BACK, true, RECORD_OF("3")},
+    {"inbox", HELD, READS, true,
+     "SELECT count(*) FROM weir.inbox({node}, 0, '00000000-0000-0000-0000-000000000000', 1000)"},
+    {"publish_books", ANY, FOLDS, true,
+     "SELECT b.has_epoch FROM weir.publish_books({node}, {epoch}, NULL, pg_current_snapshot()::text, '0', 0, 1000, '{}', "
+     "'{}') b"},
+};
+enum { ACT_COUNT = sizeof acts / sizeof acts[0] };
+
+static const char *const levels[] = {"READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"};
+enum { LEVEL_COUNT = 3 };
+
+enum order { FIRST_COMMITS_FIRST, SECOND_COMMITS_FIRST, FIRST_COMMITS_BEFORE_THE_SECOND_ACT, ORDER_COUNT };
+
+/* One transaction of a case. */
+struct party {
+    PGconn *connection;
+    const struct act *act;
+    bool is_committed;
+    int committed_at;       /* the place of its commit among all commits */
+    char answer[TEXT_SIZE]; /* the first column of the act's answer */
+    char sqlstate[6];       /* of the statement that failed */
+};
+
+struct trial {
+    struct scene *scene;
+    PGconn *watch;
+    long long epoch;
+    int number; /* of the case; names its workspace */
+    enum state state;
+    const char *level;
+    char id[40];
+    char fence[24];
+    char seen[TEXT_SIZE / 4]; /* the snapshot of the scheduler's last round */
+    struct party first;
+    struct party second;
+};
+
+/* --- statements --- */
+
+static void replace_token(char *text, const char *token, const char *value)
+{
+    char *at = text;
+    while ((at = strstr(at, token)) != NULL) {
+        char rest[TEXT_SIZE];
+        (void)snprintf(rest, sizeof rest, "%s", at + strlen(token));
+        int length = snprintf(at, (size_t)(text + TEXT_SIZE - at), "%s%s", value, rest);
+        assert_in_range(length, 0, text + TEXT_SIZE - at - 1);
+        at += strlen(value);
+    }
+}
+
+static const char *fill(const struct trial *trial, const char *sql)
+{
+    static char text[TEXT_SIZE];
+    char value[24];
+    (void)snprintf(text, sizeof text, "%s", sql);
+    (void)snprintf(value, sizeof value, "w%d", trial->number);
+    replace_token(text, "{workspace}", value);
+    replace_token(text, "{id}", trial->id);
+    replace_token(text, "{fence}", trial->fence);
+    replace_token(text, "{seen}", trial->seen);
+    (void)snprintf(value, sizeof value, "%lld", (long long)trial->scene->node);
+    replace_token(text, "{node}", value);
+    (void)snprintf(value, sizeof value, "%lld", trial->epoch);
+    replace_token(text, "{epoch}", value);
+    return text;
+}
+
+/* Its first value, asked outside of both transactions. */
+static const char *look(const struct trial *trial, const char *sql)
+{
+    return run(trial->watch, "%s", fill(trial, sql));
+}
+
+static const char *story_of(const struct trial *trial)
+{
+    static char text[TEXT_SIZE];
+    (void)snprintf(text, sizeof text, "case %d, %s: %s (%s, %s%s) then %s (%s, %s%s)", trial->number, trial->level,
+                   trial->first.act->name, trial->first.is_committed ? "committed" : "undone", trial->first.answer,
+                   trial->first.sqlstate, trial->second.act->name, trial->second.is_committed ? "committed" : "undone",
+                   trial->second.answer, trial->second.sqlstate);
+    return text;
+}
+
+/* --- the two transactions --- */
+
+static void take_results(struct party *party)
+{
+    for (PGresult *result = PQgetResult(party->connection); result != NULL; result = PQgetResult(party->connection)) {
+        const char *code = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+        if (code != NULL) {
+            (void)snprintf(party->sqlstate, sizeof party->sqlstate, "%s", code);
+        } else if (PQntuples(result) > 0) {
+            (void)snprintf(party->answer, sizeof party->answer, "%s", PQgetvalue(result, 0, 0));
+        } else if (strcmp(PQcmdStatus(result), "COMMIT") == 0) {
+            static int commits;
+            party->is_committed = true; /* of a failed transaction it is ROLLBACK */
+            party->committed_at = ++commits;
+        }
+        PQclear(result);
+    }
+}
+
+/* Sends it; true when it has answered, false when the other transaction makes it wait. */
+static bool send_until_answered_or_blocked(const struct trial *trial, struct party *party, const char *sql)
+{
+    char blocked[100];
+    (void)snprintf(blocked, sizeof blocked, "SELECT cardinality(pg_blocking_pids(%d)) > 0",
+                   PQbackendPID(party->connection));
+    assert_int_equal(PQsendQuery(party->connection, sql), 1);
+    for (int ms = 0; ms < WAIT_MS; ms++) {
+        struct pollfd readable = {.fd = PQsocket(party->connection), .events = POLLIN};
+        (void)poll(&readable, 1, 1);
+        assert_int_equal(PQconsumeInput(party->connection), 1);
+        if (PQisBusy(party->connection) == 0) {
+            take_results(party);
+            return true;
+        }
+        if (ms > 0 && strcmp(run(trial->watch, "%s", blocked), "t") == 0) {
+            return false;
+        }
+    }
+    fail_msg("%s neither answers nor waits for a lock", sql);
+    return false;
+}
+
+static void begin(const struct trial *trial, struct party *party)
+{
+    (void)run(party->connection, "BEGIN ISOLATION LEVEL %s", party->act->is_hot ? levels[0] : trial->level);
+    (void)run(party->connection, "SELECT 1"); /* takes the snapshot of the levels that keep one */
+}
+
+static bool is_open(const struct party *party)
+{
+    return PQtransactionStatus(party->connection) != PQTRANS_IDLE;
+}
+
+/* Both acts and both commits. One that has to wait for the other comes after it. The commit of an act waits for a round
+ * that assigns. */
+static void run_both(struct trial *trial, enum order order)
+{
+    struct party *first = &trial->first;
+    struct party *second = &trial->second;
+    begin(trial, first);
+    begin(trial, second);
+    assert_true(send_until_answered_or_blocked(trial, first, fill(trial, first->act->sql)));
+    if (order == FIRST_COMMITS_BEFORE_THE_SECOND_ACT) {
+        assert_true(send_until_answered_or_blocked(trial, first, "COMMIT"));
+    }
+    bool is_answered = send_until_answered_or_blocked(trial, second, fill(trial, second->act->sql));
+    if (is_answered && order == SECOND_COMMITS_FIRST) {
+        is_answered = send_until_answered_or_blocked(trial, second, "COMMIT");
+    }
+    bool is_ended = !is_open(first) || send_until_answered_or_blocked(trial, first, "COMMIT");
+    if (!is_answered) {
+        assert_true(is_ended); /* otherwise they wait for each other */
+        take_results(second);
+    }
+    if (is_open(second)) {
+        assert_true(send_until_answered_or_blocked(trial, second, "COMMIT"));
+    }
+    if (!is_ended) {
+        take_results(first);
+    }
+}
+
+/* --- what must hold --- */
+
+static bool is_committed(const struct trial *trial, enum effect effect)
+{
+    return (trial->first.is_committed && trial->first.act->effect == effect) ||
+           (trial->second.is_committed && trial->second.act->effect == effect);
+}
+
+/* A caller's transaction may have to begin again above READ COMMITTED. Refusals name what the other act has done. */
+static bool is_explained(const struct trial *trial, const struct party *party, const struct party *other)
+{
+    const char *code = party->sqlstate;
+    if (strcmp(code, "") == 0) {
+        return true;
+    }
+    if (strcmp(code, "40001") == 0) {
+        return !party->act->is_hot && strcmp(trial->level, levels[0]) != 0;
+    }
+    switch (party->act->effect) {
+    case ASSIGNS: /* an act was committed meanwhile: the round is repeated */
+        return strcmp(code, "WR013") == 0 && (other->act->effect == PAUSES || other->act->effect == RESUMES);
+    case CANCELS: /* it has ended */
+        return strcmp(code, "WR014") == 0 && (other->act->effect == COMPLETES || other->act->effect == CANCELS);
+    case RELEASES: /* it does not wait for a time */
+        return strcmp(code, "WR014") == 0 && (other->act->effect == CANCELS || other->act->effect == RELEASES);
+    case RETRIES: /* it is gone, or was retried */
+        return (strcmp(code, "WR010") == 0 && other->act->effect == PURGES) ||
+               (strcmp(code, "WR013") == 0 && other->act->effect == RETRIES);
+    case READS:
+        return strcmp(code, "WR010") == 0 && other->act->effect == PURGES;
+    default:
+        return false;
+    }
+}
+
+static void check_party(const struct trial *trial, const struct party *party, const struct party *other)
+{
+    if (!is_explained(trial, party, other)) {
+        fail_msg("an error without an explanation: %s", story_of(trial));
+    }
+    if (!party->is_committed && party->sqlstate[0] == '\0') {
+        fail_msg("an act was undone without an error: %s", story_of(trial));
+    }
+}
+
+/* NULL when the committed act has its effect; otherwise what was expected. */
+static const char *effect_missing(const struct trial *trial, const struct party *party)
+{
+    const char *row =
+        look(trial, "SELECT coalesce((SELECT CASE WHEN q.cancel_at IS NOT NULL THEN 'cancel' ELSE q.phase::text "
+                    "END FROM weir.workflow_execution_queue q WHERE q.id = '{id}'), (SELECT h.status FROM "
+                    "weir.workflow_executions h WHERE h.id = '{id}'), 'gone')");
+    char state[TEXT_SIZE];
+    (void)snprintf(state, sizeof state, "%s", row);
+    bool is_ended = strcmp(state, "CANCELLED") == 0 || strcmp(state, "COMPLETED") == 0;
+    switch (party->act->effect) {
+    case READS:
+    case FOLDS:
+        return NULL;
+    case ENQUEUES:
+        return strcmp(look(trial, "SELECT count(*) FROM weir.executions WHERE idempotency_key = 'second-{workspace}'"),
+                      "1") == 0
+                   ? NULL
+                   : "one execution of the key";
+    case CANCELS:
+        return is_ended || strcmp(state, "cancel") == 0 ? NULL : "an end, or the request to cancel";
+    case RELEASES:
+        return is_ended || strcmp(state, "0") == 0 ? NULL : "a runnable execution";
+    case RETRIES:
+        return strcmp(look(trial, "SELECT count(*) FROM weir.executions WHERE retry_of = '{id}'"), "1") == 0
+                   ? NULL
+                   : "one execution that repeats it";
+    case PAUSES:
+    case RESUMES: {
+        bool is_paused = strcmp(look(trial, "SELECT paused FROM weir.workspaces WHERE name = '{workspace}'"), "t") == 0;
+        bool is_both = is_committed(trial, PAUSES) && is_committed(trial, RESUMES); /* the later one decides */
+        return is_both || is_paused == (party->act->effect == PAUSES) ? NULL : "the workspace paused, or not";
+    }
+    case PURGES:
+        return strcmp(party->answer, "changed") != 0 || strcmp(state, "gone") == 0 ? NULL : "no execution";
+    case ASSIGNS:
+        return strcmp(party->answer, "1") != 0 || is_ended || strcmp(state, "2") == 0 || strcmp(state, "cancel") == 0
+                   ? NULL
+                   : "a held execution";
+    case COMPLETES:
+        return strcmp(party->answer, "done") != 0 || is_ended ? NULL : "an end";
+    case PUTS_BACK:
+        return strcmp(party->answer, "done") != 0 || is_ended || strcmp(state, "0") == 0 ? NULL : "a put back";
+    default:
+        return "an effect that this test knows";
+    }
+}
+
+/* Nothing is assigned once the commit of a pause has returned. */
+static void check_pause(const struct trial *trial, const struct party *pause, const struct party *assignment)
+{
+    bool is_pair = pause->act->effect == PAUSES && assignment->act->effect == ASSIGNS;
+    if (is_pair && pause->is_committed && assignment->is_committed && strcmp(assignment->answer, "1") == 0 &&
+        pause->committed_at < assignment->committed_at) {
+        fail_msg("an assignment after a pause: %s", story_of(trial));
+    }
+}
+
+static void check_effects(const struct trial *trial)
+{
+    const struct party *parties[] = {&trial->first, &trial->second};
+    check_pause(trial, &trial->first, &trial->second);
+    check_pause(trial, &trial->second, &trial->first);
+    for (size_t i = 0; i < 2; i++) {
+        const char *missing = parties[i]->is_committed ? effect_missing(trial, parties[i]) : NULL;
+        if (missing != NULL) {
+            fail_msg("a lost act, no sign of %s: %s", missing, story_of(trial));
+        }
+    }
+    const char *held = look(trial, "SELECT count(*) FROM weir.workflow_execution_queue q JOIN weir.workspaces w ON w.id = "
+                                   "q.workspace_id WHERE w.name = '{workspace}' AND q.phase = 2");
+    assert_in_range(number(held), 0, WORKSPACE_CAP);
+    const char *copies = look(trial, "SELECT count(*) FROM weir.executions WHERE id = '{id}'");
+    bool is_purged = is_committed(trial, PURGES);
+    if (number(copies) != (is_purged ? 0 : 1)) {
+        fail_msg("%s copies of one execution: %s", copies, story_of(trial));
+    }
+}
+
+/* --- cases --- */
+
+static void make_execution(struct trial *trial)
+{
+    (void)look(trial, "SELECT weir.change_workspace('{workspace}', NULL, 1, NULL, true)");
+    const char *id =
+        look(trial, trial->state == WAITING
+                        ? "SELECT weir.enqueue('{workspace}', 'hello', '{}', run_at => now() + interval '1 hour')"
+                        : "SELECT weir.enqueue('{workspace}', 'hello', '{}')");
+    (void)snprintf(trial->id, sizeof trial->id, "%s", id);
+    (void)snprintf(trial->seen, sizeof trial->seen, "%s", look(trial, "SELECT pg_current_snapshot()"));
+    if (trial->state == HELD || trial->state == FAILED) {
+        assert_string_equal(look(trial, ASSIGN_ONE), "1");
+        (void)snprintf(trial->fence, sizeof trial->fence, "%s",
+                       look(trial, "SELECT fence FROM weir.workflow_execution_queue WHERE id = '{id}'"));
+    }
+    if (trial->state == FAILED) {
+        assert_string_equal(look(trial, RECORD_OF("7")), "done");
+    }
+}
+
+static void try_case(struct trial *trial, const struct act *first, const struct act *second, enum order order)
+{
+    struct scene *scene = trial->scene;
+    trial->number++;
+    trial->first = (struct party){.connection = scene->a, .act = first};
+    trial->second = (struct party){.connection = scene->b, .act = second};
+    make_execution(trial);
+    run_both(trial, order);
+    check_party(trial, &trial->first, &trial->second);
+    check_party(trial, &trial->second, &trial->first);
+    check_effects(trial);
+}
+
+/* Two that only read cannot disturb each other, and two of the hot path have one level. What fits any state is tried with
+ * what does not. */
+static bool is_worth_trying(const struct trial *trial, const struct act *first, const struct act *second)
+{
+    bool reads_only =
+        (first->effect == READS || first->effect == FOLDS) && (second->effect == READS || second->effect == FOLDS);
+    bool fits = (first->states & second->states & trial->state) != 0;
+    bool is_special = trial->state == PENDING || first->states != ANY || second->states != ANY;
+    bool is_level_seen = trial->level == levels[0] || !first->is_hot || !second->is_hot;
+    return fits && is_special && is_level_seen && !reads_only;
+}
+
+static void try_all(void **state, enum state of_execution)
+{
+    struct scene *scene = *state;
+    struct trial trial = {.scene = scene, .state = of_execution};
+    int64_t epoch = 0;
+    ok(take_role(scene->store, scene->node, &epoch, &scene->error));
+    trial.epoch = (long long)epoch;
+    trial.watch = postgres_server_connect(&server);
+    let_records_wait(scene);
+    (void)run(scene->a, "ALTER FUNCTION weir.schedule SET lock_timeout = '60s'"); /* the order decides, not the time */
+    for (size_t level = 0; level < LEVEL_COUNT; level++) {
+        trial.level = levels[level];
+        for (size_t pair = 0; pair < (size_t)ACT_COUNT * ACT_COUNT * ORDER_COUNT; pair++) {
+            const struct act *first = &acts[pair / ORDER_COUNT / ACT_COUNT];
+            const struct act *second = &acts[pair / ORDER_COUNT % ACT_COUNT];
+            if (is_worth_trying(&trial, first, second)) {
+                try_case(&trial, first, second, (enum order)(pair % ORDER_COUNT));
+            }
+        }
+    }
+    print_message("# %d cases\n", trial.number);
+    assert_true(trial.number > 100);
+    PQfinish(trial.watch); /* scene_close() checks books, news and rows of all cases */
+}
+
+static void each_pair_of_acts_on_a_pending_execution_loses_nothing(void **state)
+{
+    try_all(state, PENDING);
+}
+
+static void each_pair_of_acts_on_one_that_waits_for_its_time_loses_nothing(void **state)
+{
+    try_all(state, WAITING);
+}
+
+static void each_pair_of_acts_on_a_held_execution_loses_nothing(void **state)
+{
+    try_all(state, HELD);
+}
+
+static void each_pair_of_acts_on_a_failed_execution_loses_nothing(void **state)
+{
+    try_all(state, FAILED);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        SCENE_TEST(each_pair_of_acts_on_a_pending_execution_loses_nothing),
+        SCENE_TEST(each_pair_of_acts_on_one_that_waits_for_its_time_loses_nothing),
+        SCENE_TEST(each_pair_of_acts_on_a_held_execution_loses_nothing),
+        SCENE_TEST(each_pair_of_acts_on_a_failed_execution_loses_nothing),
+    };
+    return cmocka_run_group_tests(tests, scene_open_server, scene_close_server);
+}
