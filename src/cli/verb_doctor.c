@@ -167,6 +167,20 @@ static void check_secrets(struct doctor *doctor)
     }
 }
 
+/* Any role can keep the queue from being emptied; notify_news() of the store stops at half of it. */
+static void check_notifications(struct doctor *doctor, const json_t *server)
+{
+    enum { PERCENT_MOST = 50 };
+    int64_t percent = field_number(server, "notifications_percent", 0);
+    if (percent >= PERCENT_MOST) {
+        tell(doctor, SIGN_WARN, "notifications",
+             "the server's queue of notifications is %" PRId64
+             " %% full, so nodes poll and start work later: a session listens in a "
+             "transaction that does not end (the oldest xact_start in pg_stat_activity)",
+             percent);
+    }
+}
+
 static void check_mode(struct doctor *doctor)
 {
     unsigned char mode = 0;
@@ -174,6 +188,7 @@ static void check_mode(struct doctor *doctor)
     if (server != NULL) {
         check_server(doctor, server);
         check_transport(doctor, server);
+        check_notifications(doctor, server);
         return;
     }
     const char *path = file_of(doctor);

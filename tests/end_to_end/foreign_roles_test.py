@@ -18,8 +18,8 @@ from waiting import SHORT, wait_for
 
 SERVER = None
 SECRET = 'sesame-open'  # in the params of executions: no answer to the outsider contains it
-MODES = ('ACCESS SHARE', 'ROW SHARE', 'ROW EXCLUSIVE', 'SHARE UPDATE EXCLUSIVE', 'SHARE', 'SHARE ROW EXCLUSIVE', 'EXCLUSIVE',
-         'ACCESS EXCLUSIVE')
+MODES = ('ACCESS SHARE', 'ROW SHARE', 'ROW EXCLUSIVE', 'SHARE UPDATE EXCLUSIVE', 'SHARE', 'SHARE ROW EXCLUSIVE',
+         'EXCLUSIVE', 'ACCESS EXCLUSIVE')
 # Every name that weir has for a lock, or had, with the schema's name where it is part of the key.
 LOCK_NAMES = [name for part in ('migrate', 'acts', 'claim default', 'publish', 'freshen_lanes', 'schedule', 'role', 'books',
                                 'processExecutionQueue', 'recoverStaleQueueItems')
@@ -78,19 +78,24 @@ class Outsider:
             lines.append(line)
 
 
+def _relations(weir, kinds):
+    return _sql(weir, "SELECT c.relname FROM pg_class c WHERE c.relnamespace = 'weir'::regnamespace"
+                      f" AND strpos('{kinds}', c.relkind::text) > 0").split()
+
+
 def _tables(weir):
-    return _sql(weir, "SELECT c.relname FROM pg_class c WHERE c.relnamespace = 'weir'::regnamespace AND c.relkind IN ('r', 'v')").split()
+    return _relations(weir, 'rv')
 
 
 def _fingerprint(weir):
     """Of every table that a node does not write by itself."""
-    tables = _sql(weir, "SELECT c.relname FROM pg_class c WHERE c.relnamespace = 'weir'::regnamespace AND c.relkind = 'r'").split()
     return {table: _sql(weir, f"SELECT md5(coalesce(string_agg(o::text, '|' ORDER BY o::text), '')) FROM weir.{table} o")
-            for table in tables}
+            for table in _relations(weir, 'r')}
 
 
 def _goes_on(weir, count):
-    """Work, acts, a publication and a migration, beside whatever the outsider holds; `count` executions have ended before."""
+    """Work, acts, a publication and a migration, beside whatever the outsider holds; `count` executions have ended
+    before."""
     weir.enqueue_many(10)
     all_complete(weir, count + 10)
     weir.good('pause', '-q')
@@ -115,10 +120,11 @@ def nothing_of_the_store_is_readable_or_writable(weir):
     for table in _tables(weir):
         statements += [f'TABLE weir.{table}', f'SELECT count(*) FROM weir.{table}', f'DELETE FROM weir.{table}',
                        f'INSERT INTO weir.{table} DEFAULT VALUES', f'TRUNCATE weir.{table}', f'DROP TABLE weir.{table}',
-                       f'COPY weir.{table} TO STDOUT', f'CREATE TRIGGER t AFTER INSERT ON weir.{table} EXECUTE FUNCTION now()',
+                       f'COPY weir.{table} TO STDOUT',
+                       f'CREATE TRIGGER t AFTER INSERT ON weir.{table} EXECUTE FUNCTION now()',
                        f'SELECT 1 FROM weir.{table} FOR KEY SHARE', f'ANALYZE weir.{table}']
         statements += [f'BEGIN; LOCK TABLE weir.{table} IN {mode} MODE' for mode in MODES]
-    sequences = _sql(weir, "SELECT relname FROM pg_class WHERE relnamespace = 'weir'::regnamespace AND relkind = 'S'").split()
+    sequences = _relations(weir, 'S')
     assert len(sequences) >= 2, sequences
     for sequence in sequences:
         statements += [f"SELECT nextval('weir.{sequence}')", f"SELECT setval('weir.{sequence}', 1)",
@@ -135,13 +141,13 @@ def no_function_gives_the_outsider_anything(weir):
     _make_store(weir)
     weir.good('enqueue', '-q', '-w', 'acme', 'hello', '--params', json.dumps({'secret': SECRET}))
     before, outsider = _fingerprint(weir), Outsider(weir)
-    rows = _sql(weir, "SELECT p.oid::regprocedure, p.proname, p.prosecdef, pg_get_function_identity_arguments(p.oid), p.pronargs,"
+    rows = _sql(weir, 'SELECT p.oid::regprocedure, p.proname, p.prosecdef,'
                       " has_function_privilege('outsider', p.oid, 'EXECUTE'), p.prorettype = 'trigger'::regtype,"
                       ' array_to_string(p.proargtypes::regtype[], \';\') FROM pg_proc p'
                       " WHERE p.pronamespace = 'weir'::regnamespace").splitlines()
     assert len(rows) > 60, rows
     for row in rows:
-        signature, name, is_definer, _, _, may_execute, is_trigger, types = row.split('|')
+        signature, name, is_definer, may_execute, is_trigger, types = row.split('|')
         assert is_definer == 'f' or may_execute == 'f', f'{signature} has the rights of the owner and is for all'
         if is_trigger == 't':
             continue
@@ -165,7 +171,8 @@ def locks_and_long_transactions_hold_nothing_up(weir):
     held_by(weir, 'n1')
     outsider, sleeper, other = Outsider(weir), Outsider(weir), Outsider(weir)
     for name in LOCK_NAMES:
-        answer = outsider.run(f"SELECT pg_advisory_lock(hashtextextended('{name}', 0)), pg_advisory_lock(hashtext('{name}')),"
+        answer = outsider.run(f"SELECT pg_advisory_lock(hashtextextended('{name}', 0)),"
+                              f" pg_advisory_lock(hashtext('{name}')),"
                               f" pg_advisory_lock(hashtext('weir'), hashtext('{name}')),"
                               f" pg_advisory_lock(hashtext('{name}'), hashtext('hello'))")
         assert 'ERROR' not in answer, answer
@@ -213,7 +220,8 @@ def forged_notifications_change_nothing(weir):
     held_by(weir, 'n1')
     node = _sql(weir, 'SELECT id FROM weir.nodes')
     outsider = Outsider(weir)
-    for payload in ("'news'", "''", f"'node:{node}'", "'node:-1'", "'node:99999999999999999999'", "'node:'", "repeat('x', 7999)",
+    for payload in ("'news'", "''", f"'node:{node}'", "'node:-1'", "'node:99999999999999999999'", "'node:'",
+                    "repeat('x', 7999)",
                     "E'news\\n'", "'stop'"):
         assert outsider.run(f"SELECT pg_notify('weir', {payload})").strip() == ''
     outsider.run(f"DO $$ BEGIN FOR i IN 1..{FLOOD} LOOP PERFORM pg_notify('weir', 'news' || i); END LOOP; END $$")
@@ -222,8 +230,8 @@ def forged_notifications_change_nothing(weir):
 
 
 def _fill_the_queue(weir, listener):
-    """Before version 17 that takes 8 GB, so there the function that reports the usage is replaced. The plans of the nodes contain the
-    function, so they are made anew."""
+    """Before version 17 that takes 8 GB, so there the function that reports the usage is replaced. The plans of the nodes
+    contain the function, so they are made anew."""
     if _server_version() < NOTIFY_PAGES_SINCE:
         _sql(weir, 'CREATE OR REPLACE FUNCTION pg_catalog.pg_notification_queue_usage() RETURNS double precision'
                    " LANGUAGE sql VOLATILE AS 'SELECT 0.6::double precision'")
@@ -237,8 +245,9 @@ def _fill_the_queue(weir, listener):
 
 
 def a_full_queue_of_notifications_stops_no_commit(weir):
-    """Any role can keep the server's queue of notifications from being emptied, by LISTEN and a transaction that stays open, and
-    fill it. Then the commit of a transaction that notifies fails. So weir does not notify while the queue is half full, and polls."""
+    """Any role can keep the server's queue of notifications from being emptied, by LISTEN and a transaction that stays
+    open, and fill it. Then the commit of a transaction that notifies fails. So weir does not notify while the queue is
+    half full, and polls."""
     _make_store(weir)
     serve(weir, 'n1')
     held_by(weir, 'n1')
@@ -253,30 +262,38 @@ def a_full_queue_of_notifications_stops_no_commit(weir):
     listener.run('SELECT 1')
     _goes_on(weir, 1)
     assert heard not in listener.run('SELECT 1')
+    assert re.search('notifications .*% full, so nodes poll', re.sub(r'\s+', ' ', weir.run('doctor').out))
 
 
 # --- names ---
 
 def names_that_shadow_those_of_the_store_are_not_found(weir):
-    """Temporary tables, functions and operators that fit better than those of the system, before them in the search path of a
-    role that calls every function. What the outsider made fails when it is used."""
+    """Temporary tables, functions and operators that fit better than those of the system, before them in the search path
+    of a role that calls every function. What the outsider made fails when it is used."""
     _make_store(weir)
     serve(weir, 'n1')
     held_by(weir, 'n1')
     _sql(weir, f'GRANT CREATE ON DATABASE {weir.database_name} TO outsider; GRANT USAGE ON SCHEMA weir TO app;'
-               ' GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA weir TO app; GRANT SELECT ON weir.executions, weir.execution_events TO app')
+               ' GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA weir TO app;'
+               ' GRANT SELECT ON weir.executions, weir.execution_events TO app')
     outsider = Outsider(weir)
     trap = "AS $$ BEGIN RAISE 'the trap was used'; END $$ LANGUAGE plpgsql"
     made = ['CREATE SCHEMA evil', 'GRANT USAGE ON SCHEMA evil TO PUBLIC']
-    for name, types, result in (('now', '', 'timestamptz'), ('clock_timestamp', '', 'timestamptz'), ('to_timestamp', 'float8', 'timestamptz'),
-                                ('pg_notify', 'text, text', 'void'), ('store_time', '', 'bigint'), ('unnest', 'bigint[]', 'bigint'),
-                                ('hashtext', 'text', 'integer'), ('lower', 'text', 'text'), ('current_setting', 'text, boolean', 'text'),
-                                ('gen_random_uuid', '', 'uuid'), ('jsonb_typeof', 'jsonb', 'text'), ('octet_length', 'text', 'integer')):
+    for name, types, result in (('now', '', 'timestamptz'), ('clock_timestamp', '', 'timestamptz'),
+                                ('to_timestamp', 'float8', 'timestamptz'),
+                                ('pg_notify', 'text, text', 'void'), ('store_time', '', 'bigint'),
+                                ('unnest', 'bigint[]', 'bigint'),
+                                ('hashtext', 'text', 'integer'), ('lower', 'text', 'text'),
+                                ('current_setting', 'text, boolean', 'text'),
+                                ('gen_random_uuid', '', 'uuid'), ('jsonb_typeof', 'jsonb', 'text'),
+                                ('octet_length', 'text', 'integer')):
         made.append(f'CREATE FUNCTION evil.{name}({types}) RETURNS {result} {trap}')
-    for symbol, left, right, result in [(symbol, type, type, 'boolean') for type in ('bigint', 'integer', 'text', 'uuid', 'boolean')
+    for symbol, left, right, result in [(symbol, type, type, 'boolean')
+                                        for type in ('bigint', 'integer', 'text', 'uuid', 'boolean')
                                         for symbol in ('=', '<>', '<', '>', '>=', '<=')] + \
             [('+', 'bigint', 'bigint', 'bigint'), ('*', 'numeric', 'numeric', 'numeric'), ('||', 'text', 'text', 'text'),
-             ('>>', 'bigint', 'integer', 'bigint'), ('*', 'numeric', 'integer', 'numeric'), ('=', 'bigint', 'integer', 'boolean')]:
+             ('>>', 'bigint', 'integer', 'bigint'), ('*', 'numeric', 'integer', 'numeric'),
+             ('=', 'bigint', 'integer', 'boolean')]:
         name = f'f{len(made)}'
         made += [f'CREATE FUNCTION evil.{name}({left}, {right}) RETURNS {result} {trap}',
                  f'CREATE OPERATOR evil.{symbol} (LEFTARG = {left}, RIGHTARG = {right}, FUNCTION = evil.{name})']
@@ -292,7 +309,8 @@ def names_that_shadow_those_of_the_store_are_not_found(weir):
     assert re.fullmatch('[0-9a-f-]{36}', id) and re.fullmatch('[0-9a-f-]{36}', held), (id, held)
     answers = [app.run(statement) for statement in (
         "SELECT * FROM weir.try_enqueue('acme', 'hello')", "SELECT * FROM weir.try_enqueue('acm', 'hello')",
-        "SELECT * FROM weir.enqueue_many('[{\"workspace\": \"acme\", \"workflow\": \"hello\"}]')", 'SELECT * FROM weir.usage()',
+        "SELECT * FROM weir.enqueue_many('[{\"workspace\": \"acme\", \"workflow\": \"hello\"}]')",
+        'SELECT * FROM weir.usage()',
         f"SELECT weir.why('{held}')", f"SELECT weir.release('{held}', 'now')", f"SELECT weir.cancel('{held}')",
         "SELECT weir.pause_workspace('acme')", "SELECT weir.resume_workspace('acme')",
         'SELECT id, status, pending_reason FROM weir.executions', 'SELECT event, at FROM weir.execution_events')]
@@ -309,23 +327,26 @@ def settings_of_a_callers_session_do_not_change_a_calls_meaning(weir):
     _sql(weir, 'GRANT USAGE ON SCHEMA weir TO app; GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA weir TO app;'
                ' GRANT SELECT ON weir.executions TO app')
     plain, odd = Outsider(weir, user='app'), Outsider(weir, user='app')
-    odd.run("SET datestyle = 'German, DMY'; SET timezone = 'Asia/Kathmandu'; SET intervalstyle = 'iso_8601'; SET array_nulls = off;"
-            " SET transform_null_equals = on; SET bytea_output = 'escape'; SET extra_float_digits = -15; SET backslash_quote = off;"
+    odd.run("SET datestyle = 'German, DMY'; SET timezone = 'Asia/Kathmandu'; SET intervalstyle = 'iso_8601';"
+            " SET array_nulls = off; SET transform_null_equals = on; SET bytea_output = 'escape';"
+            ' SET extra_float_digits = -15; SET backslash_quote = off;'
             " SET standard_conforming_strings = off; SET enable_indexscan = off; SET enable_seqscan = off;"
             " SET default_transaction_isolation = 'serializable'; SET quote_all_identifiers = on; SET xmlbinary = 'hex';"
             ' SET jit_above_cost = 0; SET plan_cache_mode = force_generic_plan; SET force_parallel_mode = on')
     when = "timestamptz '2999-01-02 03:04:05.678901+00'"
     for session in (plain, odd):
         key = 'plain' if session is plain else 'odd'
-        id = session.run(f"SELECT weir.enqueue('acme', 'hello', '{{\"a\": 1}}', '{key}', 1, {when})").strip().splitlines()[-1]
-        again = session.run(f"SELECT weir.enqueue('acme', 'hello', '{{\"a\": 1}}', '{key}', 1, {when})").strip().splitlines()[-1]
+        enqueue = f"SELECT weir.enqueue('acme', 'hello', '{{\"a\": 1}}', '{key}', 1, {when})"
+        id, again = (session.run(enqueue).strip().splitlines()[-1] for _ in range(2))
         assert re.fullmatch('[0-9a-f-]{36}', id) and again == id, (id, again)
-        many = session.run("SELECT status, duplicate FROM weir.enqueue_many('[{\"workspace\": \"acme\", \"workflow\": \"hello\","
+        many = session.run("SELECT status, duplicate FROM weir.enqueue_many("
+                           "'[{\"workspace\": \"acme\", \"workflow\": \"hello\","
                            f" \"run_at\": \"2999-01-02T03:04:05.678901Z\", \"idempotency_key\": \"many-{key}\"}}]')")
         assert 'ok|f' in many, many
         answer = json.loads(session.run(f"SELECT weir.why('{id}')").strip().splitlines()[-1])
         assert answer['run_at'].startswith('2999-01-02T03:04:05'), answer
-    shown = [{**item, 'id': '', 'idempotency_key': '', 'execution_id': '', 'created_at': ''} for item in weir.items('list', '--limit', '10')]
+    shown = [{**item, 'id': '', 'idempotency_key': '', 'execution_id': '', 'created_at': ''}
+             for item in weir.items('list', '--limit', '10')]
     assert len(shown) == 4 and len({json.dumps(item, sort_keys=True) for item in shown}) == 2, shown
     _sql(weir, 'DROP OWNED BY app CASCADE')
 

@@ -173,7 +173,8 @@ SELECT json_build_object(
     'nodes', l.nodes, 'running', l.running, 'stuck', l.stuck, 'engine_reachable', l.engine_reachable,
     'engine_error', :schema.engine_error(NULL),
     'server', json_build_object(
-        'version', current_setting('server_version'), 'fsync', current_setting('fsync')::boolean,
+        'version', current_setting('server_version'), 'notifications_percent', (pg_notification_queue_usage() * 100)::integer,
+        'fsync', current_setting('fsync')::boolean,
         'full_page_writes', current_setting('full_page_writes')::boolean,
         'synchronous_commit', current_setting('synchronous_commit'),
         'synchronous_standby_names', current_setting('synchronous_standby_names')),
