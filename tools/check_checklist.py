@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""docs/checklist.md names only tests that exist: each `place`: name ... must be a file under tests/ with that name in it.
+"""docs/checklist.md and docs/design/lab.md name only tests that exist: each `place`: name ... must be a file under tests/
+with that name in it.
 
 usage: check_checklist.py [--self-test]
 """
@@ -24,17 +25,17 @@ def read_test(place):
     return '' if os.path.isdir(os.path.join(ROOT, 'tests', place)) else None
 
 
-def problems_of(text, read=read_test):
+def problems_of(text, read=read_test, page='docs/checklist.md'):
     problems = []
     for number, line in enumerate(text.splitlines(), 1):
         for place, names in REFERENCE.findall(line):
             test = read(place)
             if test is None:
-                problems.append(f'docs/checklist.md:{number}: there is no test {place}')
+                problems.append(f'{page}:{number}: there is no test {place}')
                 continue
             for name in re.findall(r'\b[a-z][a-z0-9]*(?:_[a-z0-9]+){2,}\b', names):
                 if name not in test:
-                    problems.append(f'docs/checklist.md:{number}: {place} has no {name}')
+                    problems.append(f'{page}:{number}: {place} has no {name}')
     return problems
 
 
@@ -48,7 +49,9 @@ if __name__ == '__main__':
     if sys.argv[1:] == ['--self-test']:
         self_test()
         sys.exit(0)
-    with open(os.path.join(ROOT, 'docs', 'checklist.md')) as checklist:
-        found = problems_of(checklist.read())
+    found = []
+    for page in ('docs/checklist.md', 'docs/design/lab.md'):
+        with open(os.path.join(ROOT, page)) as file:
+            found += problems_of(file.read(), page=page)
     print('\n'.join(found), end='\n' if found else '')
     sys.exit(1 if found else 0)

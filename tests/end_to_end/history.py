@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The history checker: decides from records alone whether executions were treated as weir promises. It contains no code of
-weir and asks no command of weir. Its inputs are what callers, steps and handlers recorded by themselves, and the store's views.
+weir and asks no command of weir. Its inputs are what callers, steps and handlers recorded by themselves, and the store's
+views.
 
 The rules, by the names under which a violation is reported:
 
@@ -8,7 +9,8 @@ The rules, by the names under which a violation is reported:
   unasked         an execution or a run that no caller asked for
   doubled         one id or one idempotency key stands for two executions, or an execution has two ends
   not_ended       the campaign is over and an execution has not ended
-  end             an end without an explanation: only completion, a cancel that was asked for, poison, and the failure of a step
+  end             an end without an explanation: only completion, a cancel that was asked for, poison, and the failure of a
+                  step
                   that was expected to fail are allowed
   not_run         COMPLETED, but a step has no run that came to its end
   started_twice   two runs of one attempt; attempt numbers or fences of a step that do not grow
@@ -18,7 +20,8 @@ The rules, by the names under which a violation is reported:
   cap             more executions of a workspace at work than its cap, by the runs
   cap_in_views    more executions of a workspace held than its cap, by the times of claims and ends in the views
   order           of two executions of one caller, workspace, group and priority, the later one was claimed first
-  story           the view of events contradicts the runs: a run without its claim or its start, two ends, acts after the end
+  story           the view of events contradicts the runs: a run without its claim or its start, two ends, acts after the
+                  end
   lost_act        an acknowledged cancel had no effect
   chains          on an engine that lists its runs: not exactly one chain of runs for each execution
 
@@ -44,9 +47,11 @@ END_EVENTS = {'COMPLETED': 'complete', 'FAILED': 'fail', 'CANCELLED': 'cancelled
 AFTER_THE_END = {'cancel', 'retry'}                           # acts that may be recorded after the end of an execution
 PUT_BACKS = {'retry', 'defer', 'release', 'give_back'}        # events that free the slot; a handover keeps it
 
-# One run of a step. `last`: the last moment at which it is known to have lived, in microseconds. `ended`: it came to its end.
+# One run of a step. `last`: the last moment at which it is known to have lived, in microseconds. `ended`: it came to its
+# end.
 Run = collections.namedtuple('Run', 'execution step attempt fence begin last ended pid')
-# An execution that was acknowledged. `stream`: the caller, whose executions are listed in the order of its requests; None: in no order.
+# An execution that was acknowledged. `stream`: the caller, whose executions are listed in the order of its requests; None:
+# in no order.
 Ask = collections.namedtuple('Ask', 'workspace workflow stream', defaults=(None, None))
 # A row of the view `executions`. Times are microseconds of the store.
 Row = collections.namedtuple('Row', 'id workspace workflow status priority executor_group handovers error_code finished')
@@ -58,7 +63,8 @@ Violation = collections.namedtuple('Violation', 'rule text')
 
 
 class History:
-    """What happened. Everything that a campaign does not know stays at its default, and rules that need it are not applied."""
+    """What happened. Everything that a campaign does not know stays at its default, and rules that need it are not
+    applied."""
 
     def __init__(self, caps):
         self.caps = caps              # workspace -> executions at a time
@@ -139,8 +145,8 @@ def report(found):
 # --- the records of steps and handlers ---
 
 def read_records(path):
-    """Lines "KIND ID STEP ATTEMPT FENCE BOOT_US PID" (step_recorder.c, node_program.c) as runs in the order of their begins,
-    and the violations that the lines alone show. The last line may be cut off: its writer was killed."""
+    """Lines "KIND ID STEP ATTEMPT FENCE BOOT_US PID" (step_recorder.c, node_program.c) as runs in the order of their
+    begins, and the violations that the lines alone show. The last line may be cut off: its writer was killed."""
     runs, oddities = {}, []
     if not os.path.exists(path):
         return [], []
@@ -196,7 +202,8 @@ def of_postgres(url, psql='psql'):
     """For read_views(): a database of PostgreSQL."""
     def ask(dialects):
         sql = f'SELECT row_to_json(o) FROM ({dialects["postgres"]}) o'
-        answer = subprocess.run([psql, '-qXAt', '-v', 'ON_ERROR_STOP=1', url, '-c', sql], capture_output=True, text=True, check=False)
+        answer = subprocess.run([psql, '-qXAt', '-v', 'ON_ERROR_STOP=1', url, '-c', sql], capture_output=True, text=True,
+                                check=False)
         assert answer.returncode == 0, answer.stderr
         return [tuple(json.loads(line).values()) for line in answer.stdout.splitlines()]  # in the order of the columns
     return ask
@@ -340,8 +347,8 @@ def _caps_hold_by_the_runs(history):
 
 
 def _caps_hold_by_the_views(history):
-    """A slot is used from the commit of a claim to that of the put-back or end. The scheduler assigns a slot in a transaction that
-    begins after it has read the commit that freed it, so the recorded times cannot overlap."""
+    """A slot is used from the commit of a claim to that of the put-back or end. The scheduler assigns a slot in a
+    transaction that begins after it has read the commit that freed it, so the recorded times cannot overlap."""
     workspace_of = {row.id: row.workspace for row in history.rows}
     begun, spans = {}, []
     for event in sorted(history.events, key=lambda event: (event.at or 0, event.event != 'claim')):

@@ -18,8 +18,8 @@ MINUTE_US = 60000000
 
 
 def good():
-    """Three executions of a workspace with one slot, one after the other. A is a diamond without its fourth step; its node died
-    during `right`, so that step ran twice. B was put back once. C was cancelled while it waited."""
+    """Three executions of a workspace with one slot, one after the other. A is a diamond without its fourth step; its node
+    died during `right`, so that step ran twice. B was put back once. C was cancelled while it waited."""
     it = History({'acme': 1})
     it.asks = {id: Ask('acme', workflow, 'caller') for id, workflow in ((A, 'fork'), (B, 'single'), (C, 'single'))}
     it.may_be_cancelled = it.cancelled = {C}
@@ -33,7 +33,8 @@ def good():
                Row(C, 'acme', 'single', 'CANCELLED', 0, 'default', 0, None, 1050)]
     it.events = [
         _event(A, 1000, 'enqueue'), _event(A, 1090, 'claim', 7), *_step(A, 'top', 1, 7, 1100, 1110),
-        *_step(A, 'left', 1, 7, 1120, 1140), *_step(A, 'right', 1, 7, 1121, 1145, 'INTERRUPTED'), _event(A, 1145, 'hand_over', 7),
+        *_step(A, 'left', 1, 7, 1120, 1140), *_step(A, 'right', 1, 7, 1121, 1145, 'INTERRUPTED'),
+        _event(A, 1145, 'hand_over', 7),
         _event(A, 1149, 'claim', 8), *_step(A, 'right', 2, 8, 1150, 1160), _event(A, 1170, 'complete', 8),
         _event(B, 1001, 'enqueue'), _event(B, 1170, 'claim', 9), *_step(B, 'only', 1, 9, 1200, 1206, 'FAILED'),
         _event(B, 1210, 'retry', 9), _event(B, 1290, 'claim', 11), *_step(B, 'only', 2, 11, 1300, 1310),
@@ -250,13 +251,15 @@ def a_higher_cap_allows_more():
 
 def more_held_than_the_cap_is_found_in_the_views():
     it = good()
-    it.events = _replace(it.events, lambda event: event.execution == B and event.event == 'claim' and event.fence == 9, at=1169)
+    it.events = _replace(it.events, lambda event: event.execution == B and event.event == 'claim' and event.fence == 9,
+                         at=1169)
     _finds(it, 'cap_in_views', A, B)
 
 
 def a_handover_keeps_the_slot():
     it = good()
-    it.events = _replace(it.events, lambda event: event.execution == B and event.event == 'claim' and event.fence == 9, at=1146)
+    it.events = _replace(it.events, lambda event: event.execution == B and event.event == 'claim' and event.fence == 9,
+                         at=1146)
     _finds(it, 'cap_in_views', A, B)
 
 
@@ -289,7 +292,8 @@ def another_priority_group_or_caller_has_an_order_of_its_own():
 
 def the_order_is_judged_by_first_claims():
     it = good()
-    it.events = _replace(it.events, lambda event: event.execution == A and event.event == 'claim' and event.fence == 8, fence=10)
+    it.events = _replace(it.events, lambda event: event.execution == A and event.event == 'claim' and event.fence == 8,
+                         fence=10)
     assert not [violation for violation in it.violations() if violation.rule == 'order']
 
 
@@ -328,7 +332,8 @@ def a_cancel_without_effect_is_found():
 def _listed():
     it = History({'acme': 1})
     it.asks = {A: Ask('acme'), B: Ask('acme')}
-    it.listed = [Listed(A, f'execution-{A}', 'CONTINUED_AS_NEW', False, 10, 20), Listed(A, f'execution-{A}', 'COMPLETED', True, 20, 30),
+    it.listed = [Listed(A, f'execution-{A}', 'CONTINUED_AS_NEW', False, 10, 20),
+                 Listed(A, f'execution-{A}', 'COMPLETED', True, 20, 30),
                  Listed(B, f'execution-{B}', 'COMPLETED', True, 30, 40)]
     return it
 
@@ -366,8 +371,10 @@ def records_are_read_and_their_own_violations_found():
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, 'records')
         assert history.read_records(path) == ([], [])
-        lines = [f'begin {A} top 1 7 100 1', f'tick {A} top 1 7 105 1', f'end {A} top 1 7 110 1', f'begin {B} only 1 9 90 5',
-                 f'fail {B} only 1 9 95 5', f'begin {A} top 1 7 120 1', f'overlap {B} only 2 9 130 6', f'begin {B} only 3 9 14']
+        lines = [f'begin {A} top 1 7 100 1', f'tick {A} top 1 7 105 1', f'end {A} top 1 7 110 1',
+                 f'begin {B} only 1 9 90 5',
+                 f'fail {B} only 1 9 95 5', f'begin {A} top 1 7 120 1', f'overlap {B} only 2 9 130 6',
+                 f'begin {B} only 3 9 14']
         with open(path, 'w') as file:
             file.write('\n'.join(lines))
         runs, oddities = history.read_records(path)
@@ -406,10 +413,13 @@ def the_times_of_the_views_of_sqlite_are_read():
         path = os.path.join(folder, 'file.db')
         database = sqlite3.connect(path)
         database.executescript(
-            'CREATE TABLE executions (id, workspace, workflow, status, priority, executor_group, handovers, error_code, finished_at);'
+            'CREATE TABLE executions (id, workspace, workflow, status, priority, executor_group, handovers, error_code,'
+            ' finished_at);'
             'CREATE TABLE execution_events (execution_id, at, event, fence, attempt, reason, detail);'
-            f"INSERT INTO executions VALUES ('{A}', 'acme', 'fork', 'COMPLETED', 0, 'default', 0, NULL, '1970-01-01T00:01:00.000007Z');"
-            f"INSERT INTO execution_events VALUES ('{A}', '1970-01-01T00:00:01.500000Z', 'enqueue', NULL, NULL, 'no step', NULL);")
+            f"INSERT INTO executions VALUES ('{A}', 'acme', 'fork', 'COMPLETED', 0, 'default', 0, NULL,"
+            " '1970-01-01T00:01:00.000007Z');"
+            f"INSERT INTO execution_events VALUES ('{A}', '1970-01-01T00:00:01.500000Z', 'enqueue', NULL, NULL, 'no step',"
+            ' NULL);')
         database.close()
         it = History({})
         it.read_views(history.of_sqlite(path))

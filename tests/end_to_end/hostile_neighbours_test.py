@@ -33,12 +33,13 @@ def _memory_mib(process):
 
 
 def a_workspace_that_forks_disturbs_no_other_and_leaves_nothing_behind(weir):
-    """A hundred children of each step, half of them with a session of their own. Steps end by their timeout, or before their
-    children do."""
+    """A hundred children of each step, half of them with a session of their own. Steps end by their timeout, or before
+    their children do."""
     scene = Scene(weir)
     word = f'61.{os.getpid()}'  # seconds, and the mark of these processes
     fork = f"i=0; while [ $i -lt {PROCESSES // 2} ]; do sleep {word} & setsid sleep {word} & i=$((i+1)); done"
-    scene.publish('fork', f"  hang:\n    exec: [sh, -c, '{fork}; wait']\n    timeout: 3s\n  leave:\n    exec: [sh, -c, '{fork}']\n")
+    scene.publish('fork', f"  hang:\n    exec: [sh, -c, '{fork}; wait']\n    timeout: 3s\n"
+                          f"  leave:\n    exec: [sh, -c, '{fork}']\n")
     node = scene.node()
     scene.attack('fork', 2 * STEPS)
     wait_for('children of the hostile steps', lambda: len(processes_with(word)) >= PROCESSES, pause=SHORT)
@@ -54,8 +55,8 @@ def a_workspace_that_forks_disturbs_no_other_and_leaves_nothing_behind(weir):
 
 def a_workspace_that_prints_without_end_disturbs_no_other(weir):
     scene = Scene(weir)
-    scene.publish('yes', "  out:\n    exec: [yes, without end]\n    timeout: 5s\n  error:\n    exec: [sh, -c, 'exec yes without end >&2']\n"
-                         '    timeout: 2s\n')
+    scene.publish('yes', '  out:\n    exec: [yes, without end]\n    timeout: 5s\n'
+                         "  error:\n    exec: [sh, -c, 'exec yes without end >&2']\n    timeout: 2s\n")
     node = scene.node()
     scene.attack('yes', 4 * STEPS)
     for _ in range(ROUNDS):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""One workspace uses what a node shares among all: its evaluators of expressions, the starts of its steps, and its life. The quiet
-workspaces on the same node must get their turns, and their executions must never be blamed.
+"""One workspace uses what a node shares among all: its evaluators of expressions, the starts of its steps, and its life.
+The quiet workspaces on the same node must get their turns, and their executions must never be blamed.
 
 usage: hostile_node_test.py BINARY [--postgres] [TEST ...]
 """
@@ -77,8 +77,8 @@ def hundreds_of_parallel_steps_of_one_workspace_delay_no_other(weir):
 # --- killers ---
 
 def _watch_over(scene, wanted, kill=lambda: 0):
-    """Starts a node in the place of each that has died, until no execution of the hostile workspace lives and `wanted` rounds of
-    quiet ones have ended. Returns the deaths."""
+    """Starts a node in the place of each that has died, until no execution of the hostile workspace lives and `wanted`
+    rounds of quiet ones have ended. Returns the deaths."""
     deaths, rounds, quiet = 0, 0, []
     deadline = time.monotonic() + 400
     while True:
@@ -101,10 +101,11 @@ def _watch_over(scene, wanted, kill=lambda: 0):
 
 
 def the_neighbours_of_executions_whose_node_dies_are_never_blamed(weir):
-    """Whatever the cause of a death is (memory, a driver, a machine): each time that an execution of the hostile workspace is at
-    work, its node is killed."""
+    """Whatever the cause of a death is (memory, a driver, a machine): each time that an execution of the hostile workspace
+    is at work, its node is killed."""
     scene = Scene(weir, milliseconds=300)
-    scene.publish('doomed', f'  only:\n    exec: [sh, -c, "echo $WEIR_EXECUTION_ID >> \\"$0\\"; exec sleep 60", "{weir.path("doomed")}"]\n')
+    record = 'echo $WEIR_EXECUTION_ID >> "$0"; exec sleep 60'
+    scene.publish('doomed', f"  only:\n    exec: [sh, -c, '{record}', {weir.path('doomed')}]\n")
     for _ in range(2):
         scene.node(WEIR_NODE_LEASE='2s')
     scene.attack('doomed', KILLERS)
@@ -115,7 +116,8 @@ def the_neighbours_of_executions_whose_node_dies_are_never_blamed(weir):
         begun = _lines(weir.path('doomed'))
         if len(begun) == seen:
             return 0
-        names = {item['node'] for item in weir.items('list', '-w', 'hostile', '--state', 'claimed,dispatched', '--limit', '100')}
+        held = weir.items('list', '-w', 'hostile', '--state', 'claimed,dispatched', '--limit', '100')
+        names = {item['node'] for item in held}
         seen = len(begun)
         for node in scene.nodes:
             if node.name in names:
@@ -139,7 +141,8 @@ def _lines(path):
 
 
 def the_neighbours_of_steps_that_kill_are_never_blamed(weir):
-    """The steps send SIGKILL to the keeper, and to the node. Where the system keeps them from it they fail by themselves."""
+    """The steps send SIGKILL to the keeper, and to the node. Where the system keeps them from it they fail by
+    themselves."""
     scene = Scene(weir, milliseconds=300)
     scene.publish('keeper', "  only:\n    exec: [sh, -c, 'kill -9 $PPID; sleep 1; exit 3']\n")
     scene.publish('node', "  only:\n    exec: [sh, -c, 'kill -9 $(ps -o ppid= -p $PPID); sleep 1; exit 3']\n")

@@ -1,6 +1,6 @@
-"""What the tests of hostile neighbours share: one workspace whose executions do harm, and quiet ones whose results are checked
-and whose latency is printed. Order and counts decide: how many acts of the hostile workspace came between the request of a quiet
-one and its turn. Times are only printed."""
+"""What the tests of hostile neighbours share: one workspace whose executions do harm, and quiet ones whose results are
+checked and whose latency is printed. Order and counts decide: how many acts of the hostile workspace came between the
+request of a quiet one and its turn. Times are only printed."""
 
 import json
 import os
@@ -21,8 +21,8 @@ SLOTS = 5  # of the plan pro
 
 
 class Scene:
-    """A store with these workspaces and the workflow `quiet`: a recorded run, and an echo of a value of the input. `expression`: one
-    that the recorded run needs as well."""
+    """A store with these workspaces and the workflow `quiet`: a recorded run, and an echo of a value of the input.
+    `expression`: one that the recorded run needs as well."""
 
     def __init__(self, weir, milliseconds=20, expression='${.input.value}'):
         self.weir, self.records, self.nodes, self.started = weir, weir.path('records'), [], 0
@@ -84,8 +84,8 @@ class Scene:
     def await_ends(self, ids):
         def left():
             return [id for id in ids if self.weir.good('show', id, '--json').json()['status'] not in history.END_EVENTS]
-        wait_for(lambda: f'the end of {[self.weir.good("why", id, "--json").json() for id in left()[:2]]}', lambda: not left(),
-                 DRAIN_SECONDS)
+        wait_for(lambda: f'the end of {[self.weir.good("why", id, "--json").json() for id in left()[:2]]}',
+                 lambda: not left(), DRAIN_SECONDS)
 
     def drain(self):
         """Until nothing lives."""
@@ -125,7 +125,8 @@ class Scene:
         return it
 
     def claims_in_between(self, it):
-        """Of each quiet execution: how many of the hostile workspace were claimed between its enqueue and its first claim."""
+        """Of each quiet execution: how many of the hostile workspace were claimed between its enqueue and its first
+        claim."""
         hostile = sorted(one.at for one in it.events if one.event == 'claim' and one.execution in self.hostile)
         asked = self._asked(it)
         first = {}
@@ -135,8 +136,8 @@ class Scene:
         return [sum(asked[id] < at < claimed for at in hostile) for id, claimed in first.items()]
 
     def starts_in_between(self, it, ids):
-        """Of each of these quiet executions: how many steps of the hostile workspace began between its enqueue and its own first
-        one, by the records of both."""
+        """Of each of these quiet executions: how many steps of the hostile workspace began between its enqueue and its own
+        first one, by the records of both."""
         hostile = sorted(run.begin for run in it.runs if run.execution in self.hostile)
         asked = self._asked(it)
         return [sum(asked[run.execution] - it.wall_offset < at < run.begin for at in hostile)
@@ -149,8 +150,8 @@ class Scene:
     def print_latency(self, it, what):
         asked = self._asked(it)
         ends = sorted((row.finished - asked[row.id]) / 1000 for row in it.rows if row.id in self.values)
-        print(f'# {what}: {len(ends)} quiet executions took {ends[len(ends) // 2]:.0f} ms at the median, {ends[-1]:.0f} ms at most',
-              flush=True)
+        print(f'# {what}: {len(ends)} quiet executions took {ends[len(ends) // 2]:.0f} ms at the median,'
+              f' {ends[-1]:.0f} ms at most', flush=True)
 
 
 def processes_with(word):
@@ -168,4 +169,5 @@ def processes_with(word):
 
 
 def await_no_process(word):
-    wait_for(lambda: f'the end of the processes {processes_with(word)[:5]} with {word}', lambda: not processes_with(word), pause=SHORT)
+    wait_for(lambda: f'the end of the processes {processes_with(word)[:5]} with {word}', lambda: not processes_with(word),
+             pause=SHORT)

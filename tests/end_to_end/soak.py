@@ -1,0 +1,195 @@
+#!/usr/bin/env python3
+"""A soak: a steady load on nodes for hours, while memory, descriptors, threads, rows, tables and the write-ahead log are
+watched.
+
+usage: soak.py BINARY --minutes N [--postgres] [--csv FILE] [--rate EXECUTIONS_PER_SECOND]
+
+It writes one row of the curve every ten seconds, and fails when, behind a warm-up, something that must stay level has
+grown, when an execution was lost, or when the store is not whole. 24 hours: --minutes 1440.
+"""
+
+import argparse
+import csv
+import glob
+import json
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+
+from harness import Weir
+from postgres_server import PostgresServer
+from waiting import wait_for
+
+WORKSPACES = 50
+SAMPLE_SECONDS = 10
+RETENTION = '60s'  # short, so that the history is level too
+TABLES = ('workflow_execution_queue', 'workflow_executions', 'workflow_execution_events', 'news', 'books')
+# What may be more at the end than it was after the warm-up: a share, and a number of its unit.
+LEVEL = {'rss_kib': (1.25, 8192), 'descriptors': (1.0, 8), 'threads': (1.0, 2), 'rows_news': (2.0, 5000),
+         'wal_kib': (1.5, 65536),
+         'rows_workflow_execution_queue': (2.0, 1000)}
+COLUMNS = ['seconds', 'asked', 'ended', 'rss_kib', 'descriptors', 'threads', 'store_kib', 'wal_kib',
+           *(f'rows_{table}' for table in TABLES)]
+
+
+def _processes(parents):
+    """These and all below them."""
+    children = {}
+    for path in glob.glob('/proc/[0-9]*/stat'):
+        try:
+            with open(path) as file:
+                children.setdefault(int(file.read().rsplit(')', 1)[1].split()[1]), []).append(int(path.split('/')[2]))
+        except OSError:
+            continue  # it ended meanwhile
+    found, left = [], list(parents)
+    while left:
+        found.append(left.pop())
+        left += children.get(found[-1], [])
+    return found
+
+
+def _facts(pids):
+    """The sums of these processes; of steps that end meanwhile nothing."""
+    rss = descriptors = threads = 0
+    for pid in pids:
+        try:
+            with open(f'/proc/{pid}/status') as file:
+                status = dict(line.split(':', 1) for line in file)
+            descriptors += len(os.listdir(f'/proc/{pid}/fd'))
+        except OSError:
+            continue
+        rss += int(status.get('VmRSS', '0 kB').split()[0])
+        threads += int(status['Threads'])
+    return rss, descriptors, threads
+
+
+class Soak:
+    def __init__(self, weir, server, rate):
+        self.weir, self.server, self.rate, self.asked = weir, server, rate, 0
+        if server is not None:
+            self.database = server.database()
+            weir.environment['WEIR_STORE'] = server.url(self.database)
+        weir.good('store', 'init', '-q')
+        for at in range(WORKSPACES):
+            weir.good('workspace', 'set', f'w{at}', '--plan', ('free', 'pro', 'enterprise')[at % 3], '-q')
+        weir.write('short.json', json.dumps({'name': 'short', 'steps': {
+            'nap': {'sleep': '10ms'}, 'think': {'needs': ['nap'], 'exec': ['printf', '%s', '${.input.n}']}}}))
+        weir.good('workflow', 'apply', 'short.json', '-q')
+        self.nodes = []
+        for name in ('n1', 'n2'):
+            with open(weir.path(f'{name}.log'), 'w') as log:
+                self.nodes.append(weir.spawn('serve', '--allow-exec', '--node', name, stdout=log, stderr=log,
+                                             env={'WEIR_RETENTION': RETENTION, 'WEIR_LOG_LEVEL': 'warn'}))
+
+    def _query(self, sql):
+        if self.server is not None:
+            return self.server.sql(sql.replace('{schema}', 'weir.'), self.database)
+        database = self.weir.database()
+        try:
+            return str(database.execute(sql.replace('{schema}', '')).fetchone()[0])
+        finally:
+            database.close()
+
+    def enqueue(self, seconds):
+        count = max(1, int(self.rate * seconds))
+        lines = ''.join(json.dumps({'workspace': f'w{(self.asked + at) % WORKSPACES}', 'workflow': 'short',
+                                    'params': {'n': at}}) + '\n'
+                        for at in range(count))
+        ids = self.weir.good('enqueue', '-', '-q', stdin=lines).out.split()
+        assert len(ids) == count, (len(ids), count)
+        self.asked += count
+
+    def status(self):
+        return self.weir.good('status', '--json').json()
+
+    def sample(self, began):
+        status = self.status()
+        rss, descriptors, threads = _facts([node.pid for node in self.nodes])
+        if self.server is None:
+            store, wal = (os.path.getsize(self.weir.path(name)) // 1024 for name in ('weir.db', 'weir.db-wal'))
+        else:
+            store = int(self._query('SELECT pg_database_size(current_database()) / 1024'))
+            wal = int(self._query('SELECT sum(size) / 1024 FROM pg_ls_waldir()'))
+        rows = [int(self._query(f'SELECT count(*) FROM {{schema}}{table}')) for table in TABLES]
+        ended = status['completed'] + status['failed'] + status['cancelled']
+        return dict(zip(COLUMNS, [round(time.monotonic() - began), self.asked, ended, rss, descriptors, threads, store, wal,
+                                  *rows]))
+
+    def drain(self):
+        wait_for(lambda: f'the end of all {self.asked}, not {self.status()["completed"]},',
+                 lambda: self.status()['completed'] == self.asked, 300)
+        for node in self.nodes:
+            node.send_signal(signal.SIGTERM)
+        for node in self.nodes:
+            assert node.wait(60) == 0, node.returncode
+        problems = self.weir.good('store', 'check', '--json').json()['problems']
+        assert problems == [], problems
+
+
+def growth(curve):
+    """What has grown: the most of the last quarter against the most of the second one, which is behind the warm-up."""
+    quarter = len(curve) // 4
+    assert quarter > 0, 'too short: there are no quarters of the curve'
+    found = []
+    for column, (share, more) in LEVEL.items():
+        before = max(row[column] for row in curve[quarter:2 * quarter])
+        after = max(row[column] for row in curve[-quarter:])
+        if after > before * share + more:
+            found.append(f'{column}: {before}, at the end {after}')
+    return found
+
+
+def run(soak, minutes, path):
+    began, curve = time.monotonic(), []
+    with open(path, 'w', newline='') as file:
+        writer = csv.DictWriter(file, COLUMNS)
+        writer.writeheader()
+        last = sampled = began
+        while time.monotonic() - began < minutes * 60:
+            time.sleep(max(0.0, last + 1 - time.monotonic()))
+            now = time.monotonic()
+            soak.enqueue(now - last)
+            last = now
+            dead = [node.returncode for node in soak.nodes if node.poll() is not None]
+            assert not dead, f'nodes have ended: {dead}'
+            if now - sampled >= SAMPLE_SECONDS:
+                sampled = now
+                curve.append(soak.sample(began))
+                writer.writerow(curve[-1])
+                file.flush()
+    soak.drain()
+    return curve
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument('binary')
+    parser.add_argument('--minutes', type=float, required=True)
+    parser.add_argument('--postgres', action='store_true')
+    parser.add_argument('--csv', default='soak.csv')
+    parser.add_argument('--rate', type=float, default=20)
+    options = parser.parse_args()
+    folder = tempfile.mkdtemp(prefix='weir-soak-')
+    os.mkdir(os.path.join(folder, 'home'))
+    weir = Weir(os.path.abspath(options.binary), folder)
+    server = PostgresServer(on_disk=True) if options.postgres else None
+    try:
+        soak = Soak(weir, server, options.rate)
+        curve = run(soak, options.minutes, options.csv)
+    finally:
+        weir.close()
+    grown = growth(curve)
+    first, last = curve[len(curve) // 4], curve[-1]
+    for column in COLUMNS:
+        print(f'# {column}: {first[column]} after the warm-up, {last[column]} at the end', flush=True)
+    print(f'# {soak.asked} executions; the curve is in {options.csv}', flush=True)
+    assert not grown, f'it has grown: {grown}'
+    shutil.rmtree(folder, ignore_errors=True)
+    return 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())
