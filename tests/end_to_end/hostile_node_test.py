@@ -20,8 +20,9 @@ POSTGRES = '--postgres' in sys.argv
 EXPRESSIONS = 40      # of each execution; each takes about a tenth of a second
 PARALLEL = 200        # steps of one execution that are ready at once: what a definition may have
 EXECUTIONS = 5
-EXPRESSION_TURNS = 8  # of the other workspace before the turn of a quiet one: evaluators that are busy, and one turn each
-START_TURNS = 300     # starts come in sets; with one queue for all it would be nearly a thousand
+EXPRESSION_TURNS = 80 # of the other workspace, out of 200 that wait, before the turn of a quiet one; with one queue: nearly all
+START_TURNS = 600     # the same of 1,000 steps: as many as may run at once begin before a quiet one asks
+STEP_MS = 2000
 KILLERS = 12 if LONG_CAMPAIGNS else 4
 DEATHS_MOST = 200     # of nodes and keepers, before the killers must be over
 SERVER = None
@@ -63,7 +64,7 @@ def _judge(scene, it, ids, turns_most, what):
 
 def hundreds_of_parallel_steps_of_one_workspace_delay_no_other(weir):
     scene = Scene(weir)
-    scene.publish('wide', ''.join(f'  s{at}:\n    exec: {scene.recorder(500)}\n' for at in range(PARALLEL)))
+    scene.publish('wide', ''.join(f'  s{at}:\n    exec: {scene.recorder(STEP_MS)}\n' for at in range(PARALLEL)))
     scene.node()
     scene.attack('wide', EXECUTIONS)
     wait_for('a hostile step', lambda: _hostile_starts(scene) > 0)

@@ -38,6 +38,8 @@ struct act {
 
 static const struct act acts[] = {
     {"enqueue", ANY, ENQUEUES, false, "SELECT weir.enqueue('{workspace}', 'hello', '{}', 'second-{workspace}')"},
+    {"try_enqueue", PENDING, ENQUEUES, false,
+     "SELECT t.status FROM weir.try_enqueue('{workspace}', 'hello', '{}', 'second-{workspace}') t"},
     {"enqueue_many", PENDING | HELD, ENQUEUES, false,
      "SELECT count(*) FROM weir.enqueue_many('[{\"workspace\": \"{workspace}\", \"workflow\": \"hello\", \"params\": {}, "
      "\"idempotency_key\": \"second-{workspace}\"}]')"},
