@@ -256,7 +256,12 @@ def more_held_than_the_cap_is_found_in_the_views():
     _finds(it, 'cap_in_views', A, B)
 
 
-def a_handover_keeps_the_slot():
+def a_handover_and_a_give_back_keep_the_slot():
+    it = good()
+    it.events = _replace(it.events, lambda event: event.event == 'hand_over', event='give_back')
+    it.events = _replace(it.events, lambda event: event.execution == B and event.event == 'claim' and event.fence == 9,
+                         at=1146)
+    _finds(it, 'cap_in_views', A, B)
     it = good()
     it.events = _replace(it.events, lambda event: event.execution == B and event.event == 'claim' and event.fence == 9,
                          at=1146)
