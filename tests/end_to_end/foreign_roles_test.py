@@ -6,11 +6,13 @@ usage: foreign_roles_test.py BINARY [TEST ...]
 """
 
 import json
+import os
 import re
 import subprocess
 import sys
 import time
 
+from crash_test import ROOT
 from harness import assert_error, run_tests
 from postgres_server import PostgresServer, client_program, find_programs
 from scheduler_scene import all_complete, held_by, living, serve
@@ -163,6 +165,16 @@ def no_function_gives_the_outsider_anything(weir):
 
 
 # --- nothing is held up ---
+
+def no_statement_of_the_store_takes_an_advisory_lock(weir):
+    folder = os.path.join(ROOT, 'src', 'store', 'postgres')
+    names = [os.path.join(place, name) for place, _, files in os.walk(folder) for name in files if name.endswith('.sql')]
+    assert len(names) > 100, names
+    for path in names:
+        with open(path) as file:
+            statements = ''.join(line for line in file if not line.startswith('--'))
+        assert 'advisory' not in statements, path
+
 
 def locks_and_long_transactions_hold_nothing_up(weir):
     """Each advisory lock by each of its keys, shared and exclusive ones; transactions that stay open with a snapshot."""

@@ -22,7 +22,7 @@ The rules, by the names under which a violation is reported:
   order           of two executions of one caller, workspace, group and priority, the later one was claimed first
   story           the view of events contradicts the runs: a run without its claim or its start, two ends, acts after the
                   end
-  lost_act        an acknowledged cancel had no effect
+  lost_act        an acknowledged cancel is not on record, or had no effect
   chains          on an engine that lists its runs: not exactly one chain of runs for each execution
 
 Each campaign fills a History and calls require(). A history that breaks a rule is kept as a file, and
@@ -42,6 +42,7 @@ import tempfile
 
 SHOWN_MOST = 5           # of each rule
 HANDOVERS_MAX = 5        # the default; an execution may be given up as poison only after so many handovers
+NOT_STARTED = 'it had not started'  # the detail of a cancel that ended its execution at once
 SLACK_US = 1000000       # between the clocks of steps and store: both belong to one machine, but one may be set meanwhile
 END_EVENTS = {'COMPLETED': 'complete', 'FAILED': 'fail', 'CANCELLED': 'cancelled'}
 AFTER_THE_END = {'cancel', 'retry'}                           # acts that may be recorded after the end of an execution
@@ -71,7 +72,8 @@ class History:
         self.asks = {}                # id -> Ask, in the order of acknowledgements
         self.maybe = set()            # ids whose enqueue has an unknown outcome
         self.may_be_cancelled = set() # ids that a caller tried to cancel
-        self.cancelled = set()        # ids whose cancel was acknowledged while they waited
+        self.cancels = set()          # ids whose cancel was acknowledged
+        self.cancelled = set()        # those of them that were known to wait
         self.needs = {}               # workflow -> step -> the steps that it needs
         self.poison_most = None       # how many executions may end as poison; None: any number
         self.innocents = set()        # ids that must not end as poison
@@ -241,7 +243,7 @@ def _ends_are_explained(history):
             continue
         is_poison = row.status == 'FAILED' and row.error_code == 'poison' and row.handovers >= HANDOVERS_MAX
         poison += is_poison and row.id not in history.may_fail
-        if row.status == 'CANCELLED' and row.id not in history.may_be_cancelled | history.cancelled:
+        if row.status == 'CANCELLED' and row.id not in history.may_be_cancelled | history.cancels | history.cancelled:
             yield 'end', f'{row.id} is CANCELLED, and no caller asked for it'
         elif row.status == 'FAILED' and row.id not in history.may_fail and (not is_poison or row.id in history.innocents):
             yield 'end', f'{row.id} of {row.workspace} is FAILED ({row.error_code}) after {row.handovers} handovers'
@@ -251,6 +253,12 @@ def _ends_are_explained(history):
 
 def _cancels_have_an_effect(history):
     status = {row.id: row.status for row in history.rows}
+    details = {event.execution: event.detail for event in history.events if event.event == 'cancel'}
+    for id in history.cancels:
+        if id not in details:
+            yield 'lost_act', f'the cancel of {id} was acknowledged and is not on record; it is {status.get(id)}'
+        elif details[id] == NOT_STARTED and status.get(id) != 'CANCELLED':
+            yield 'lost_act', f'the cancel of {id} came before its start, and it is {status.get(id)}'
     for id in history.cancelled:
         if status.get(id) != 'CANCELLED':
             yield 'lost_act', f'the cancel of {id} was acknowledged, and it is {status.get(id)}'

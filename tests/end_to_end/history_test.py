@@ -22,7 +22,7 @@ def good():
     died during `right`, so that step ran twice. B was put back once. C was cancelled while it waited."""
     it = History({'acme': 1})
     it.asks = {id: Ask('acme', workflow, 'caller') for id, workflow in ((A, 'fork'), (B, 'single'), (C, 'single'))}
-    it.may_be_cancelled = it.cancelled = {C}
+    it.may_be_cancelled, it.cancels, it.cancelled = {C}, {C}, {C}
     it.needs = {'fork': {'top': (), 'left': ('top',), 'right': ('top',)}, 'single': {'only': ()}}
     it.wall_offset = 1000
     it.runs = [Run(A, 'top', 1, 7, 100, 110, True, 1), Run(A, 'left', 1, 7, 120, 140, True, 2),
@@ -39,7 +39,8 @@ def good():
         _event(B, 1001, 'enqueue'), _event(B, 1170, 'claim', 9), *_step(B, 'only', 1, 9, 1200, 1206, 'FAILED'),
         _event(B, 1210, 'retry', 9), _event(B, 1290, 'claim', 11), *_step(B, 'only', 2, 11, 1300, 1310),
         _event(B, 1320, 'complete', 11),
-        _event(C, 1002, 'enqueue'), _event(C, 1050, 'cancel'), _event(C, 1050, 'cancelled')]
+        _event(C, 1002, 'enqueue'), _event(C, 1050, 'cancel', detail='it had not started'),
+        _event(C, 1050, 'cancelled')]
     return it
 
 
@@ -98,7 +99,7 @@ def an_execution_of_unknown_outcome_may_be_there_or_not():
 def a_store_with_earlier_executions_is_open_ended():
     it = good()
     del it.asks[C]
-    it.cancelled, it.is_open_ended = set(), True
+    it.cancels, it.cancelled, it.is_open_ended = set(), set(), True
     it.may_be_cancelled = {C}
     assert it.violations() == []
 
@@ -139,7 +140,7 @@ def a_failure_without_an_explanation_is_found():
 
 def a_cancel_that_no_caller_asked_for_is_found():
     it = good()
-    it.cancelled, it.may_be_cancelled = set(), set()
+    it.cancels, it.cancelled, it.may_be_cancelled = set(), set(), set()
     _finds(it, 'end', C)
 
 
@@ -323,6 +324,21 @@ def a_story_that_does_not_agree_with_its_row_is_found():
     it = good()
     it.events = _without(it.events, lambda event: event.event == 'hand_over')
     _finds(it, 'story', '1 handovers')
+
+
+def an_acknowledged_cancel_that_is_not_on_record_is_found():
+    it = good()
+    it.events = _without(it.events, lambda event: event.event == 'cancel')
+    _finds(it, 'lost_act', 'not on record')
+
+
+def an_acknowledged_cancel_may_be_too_late_for_what_runs():
+    it = good()
+    it.cancels.add(B)
+    it.events.insert(0, _event(B, 1305, 'cancel', detail='passed on to its engine'))
+    assert not [violation for violation in it.violations() if violation.rule == 'lost_act']
+    it.events[0] = it.events[0]._replace(detail='it had not started')
+    _finds(it, 'lost_act', 'came before its start')
 
 
 def a_cancel_without_effect_is_found():

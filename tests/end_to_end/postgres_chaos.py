@@ -187,7 +187,9 @@ class Producer(threading.Thread):
         ids = list(self.campaign.workspace_of)[-BATCH:]
         chosen = self.chance.sample(ids, 2)
         self.campaign.maybe_cancelled.update(chosen)
-        self.campaign.weir.run('cancel', *chosen, '--yes', '-q')  # which may fail when the server is away
+        result = self.campaign.weir.run('cancel', *chosen, '--yes', '-q')  # which may fail when the server is away
+        if result.code == 0:
+            self.campaign.cancels.update(chosen)
 
 
 class Enqueuer(threading.Thread):
@@ -252,7 +254,7 @@ class Campaign(Scene):
         self.workspace_of, self.workflow_of, self.stream_of, self.maybe_cancelled, self.rows = {}, {}, {}, set(), []
         self.slots = {f'{plan}-{number}': PLANS[plan] for plan, many in zip(PLANS, tenants) for number in range(many)}
         self.workspaces = list(self.slots)
-        self.later, self.began = [], time.monotonic()
+        self.later, self.began, self.cancels = [], time.monotonic(), set()
         self._make_store()
         self.places = [Place(self, number) for number in range(nodes)]
         self.producer, self.enqueuer = Producer(self, backlog), Enqueuer(self)
@@ -466,7 +468,7 @@ class Campaign(Scene):
 
     def complete(self, it):
         it.needs = {name: {step: plan.needs for step, plan in steps.items()} for name, steps in WORKFLOWS.items()}
-        it.poison_most, it.may_be_cancelled = None, self.maybe_cancelled
+        it.poison_most, it.may_be_cancelled, it.cancels = None, self.maybe_cancelled, self.cancels
 
     def check(self):
         asked = self.producer.asked + self.enqueuer.acknowledged

@@ -112,7 +112,7 @@ class Soak:
             store, wal = (os.path.getsize(self.weir.path(name)) // 1024 for name in ('weir.db', 'weir.db-wal'))
         else:
             store = int(self._query('SELECT pg_database_size(current_database()) / 1024'))
-            wal = int(self._query('SELECT sum(size) / 1024 FROM pg_ls_waldir()'))
+            wal = int(self._query('SELECT (sum(size) / 1024)::bigint FROM pg_ls_waldir()'))
         rows = [int(self._query(f'SELECT count(*) FROM {{schema}}{table}')) for table in TABLES]
         ended = status['completed'] + status['failed'] + status['cancelled']
         return dict(zip(COLUMNS, [round(time.monotonic() - began), self.asked, ended, rss, descriptors, threads, store, wal,

@@ -17,7 +17,22 @@ enum { TEXT_SIZE = 2000, WAIT_MS = 20000, WORKSPACE_CAP = 1 };
 
 enum state { PENDING = 1, WAITING = 2, HELD = 4, FAILED = 8, ANY = 15 };
 
-enum effect { READS, ENQUEUES, CANCELS, RELEASES, RETRIES, PAUSES, RESUMES, PURGES, ASSIGNS, COMPLETES, PUTS_BACK, FOLDS };
+enum effect {
+    READS,
+    ENQUEUES,
+    ENQUEUES_ID,
+    CANCELS,
+    RELEASES,
+    RETRIES,
+    PAUSES,
+    RESUMES,
+    LIMITS,
+    PURGES,
+    ASSIGNS,
+    COMPLETES,
+    PUTS_BACK,
+    FOLDS
+};
 
 struct act {
     const char *name;
@@ -38,6 +53,8 @@ struct act {
 
 static const struct act acts[] = {
     {"enqueue", ANY, ENQUEUES, false, "SELECT weir.enqueue('{workspace}', 'hello', '{}', 'second-{workspace}')"},
+    {"enqueue_id", PENDING, ENQUEUES_ID, false,
+     "SELECT weir.enqueue('{workspace}', 'hello', '{}', execution_id => '{other}')"},
     {"try_enqueue", PENDING, ENQUEUES, false,
      "SELECT t.status FROM weir.try_enqueue('{workspace}', 'hello', '{}', 'second-{workspace}') t"},
     {"enqueue_many", PENDING | HELD, ENQUEUES, false,
@@ -48,6 +65,7 @@ static const struct act acts[] = {
     {"retry", FAILED, RETRIES, false, "SELECT weir.retry('{id}', 'why')"},
     {"pause", PENDING | WAITING | HELD, PAUSES, false, "SELECT weir.pause_workspace('{workspace}')"},
     {"resume", PENDING, RESUMES, false, "SELECT weir.resume_workspace('{workspace}')"},
+    {"limit", PENDING | HELD, LIMITS, false, "SELECT weir.change_workspace('{workspace}', NULL, 2, NULL, false)"},
     {"purge", FAILED, PURGES, false, "SELECT p.outcome FROM weir.purge_items(ARRAY['{id}'::uuid]) p"},
     {"usage", ANY, READS, false, "SELECT u.slots_max FROM weir.usage('{workspace}') u"},
     {"why", ANY, READS, false, "SELECT weir.why('{id}')"},
@@ -85,6 +103,7 @@ struct trial {
     enum state state;
     const char *level;
     char id[40];
+    char other[40]; /* the id that callers give to another execution */
     char fence[24];
     char seen[TEXT_SIZE / 4]; /* the snapshot of the scheduler's last round */
     struct party first;
@@ -113,6 +132,7 @@ static const char *fill(const struct trial *trial, const char *sql)
     (void)snprintf(value, sizeof value, "w%d", trial->number);
     replace_token(text, "{workspace}", value);
     replace_token(text, "{id}", trial->id);
+    replace_token(text, "{other}", trial->other);
     replace_token(text, "{fence}", trial->fence);
     replace_token(text, "{seen}", trial->seen);
     (void)snprintf(value, sizeof value, "%lld", (long long)trial->scene->node);
@@ -240,7 +260,8 @@ static bool is_explained(const struct trial *trial, const struct party *party, c
     }
     switch (party->act->effect) {
     case ASSIGNS: /* an act was committed meanwhile: the round is repeated */
-        return strcmp(code, "WR013") == 0 && (other->act->effect == PAUSES || other->act->effect == RESUMES);
+        return strcmp(code, "WR013") == 0 &&
+               (other->act->effect == PAUSES || other->act->effect == RESUMES || other->act->effect == LIMITS);
     case CANCELS: /* it has ended */
         return strcmp(code, "WR014") == 0 && (other->act->effect == COMPLETES || other->act->effect == CANCELS);
     case RELEASES: /* it does not wait for a time */
@@ -265,6 +286,13 @@ static void check_party(const struct trial *trial, const struct party *party, co
     }
 }
 
+static const char *unless_one(const struct trial *trial, const char *rows, const char *name)
+{
+    char sql[TEXT_SIZE];
+    (void)snprintf(sql, sizeof sql, "SELECT count(*) FROM %s", rows);
+    return strcmp(look(trial, sql), "1") == 0 ? NULL : name;
+}
+
 /* NULL when the committed act has its effect; otherwise what was expected. */
 static const char *effect_missing(const struct trial *trial, const struct party *party)
 {
@@ -280,18 +308,18 @@ static const char *effect_missing(const struct trial *trial, const struct party 
     case FOLDS:
         return NULL;
     case ENQUEUES:
-        return strcmp(look(trial, "SELECT count(*) FROM weir.executions WHERE idempotency_key = 'second-{workspace}'"),
-                      "1") == 0
-                   ? NULL
-                   : "one execution of the key";
+        return unless_one(trial, "weir.executions WHERE idempotency_key = 'second-{workspace}'",
+                          "one execution of the key");
+    case ENQUEUES_ID:
+        return unless_one(trial, "weir.executions WHERE id = '{other}'", "one execution of the id");
     case CANCELS:
         return is_ended || strcmp(state, "cancel") == 0 ? NULL : "an end, or the request to cancel";
     case RELEASES:
         return is_ended || strcmp(state, "0") == 0 ? NULL : "a runnable execution";
     case RETRIES:
-        return strcmp(look(trial, "SELECT count(*) FROM weir.executions WHERE retry_of = '{id}'"), "1") == 0
-                   ? NULL
-                   : "one execution that repeats it";
+        return unless_one(trial, "weir.executions WHERE retry_of = '{id}'", "one execution that repeats it");
+    case LIMITS:
+        return unless_one(trial, "weir.workspaces WHERE name = '{workspace}' AND slots_max = 2", "the new limit");
     case PAUSES:
     case RESUMES: {
         bool is_paused = strcmp(look(trial, "SELECT paused FROM weir.workspaces WHERE name = '{workspace}'"), "t") == 0;
@@ -354,6 +382,7 @@ static void make_execution(struct trial *trial)
                         ? "SELECT weir.enqueue('{workspace}', 'hello', '{}', run_at => now() + interval '1 hour')"
                         : "SELECT weir.enqueue('{workspace}', 'hello', '{}')");
     (void)snprintf(trial->id, sizeof trial->id, "%s", id);
+    (void)snprintf(trial->other, sizeof trial->other, "%s", look(trial, "SELECT weir.make_id(weir.store_time(), 1)"));
     (void)snprintf(trial->seen, sizeof trial->seen, "%s", look(trial, "SELECT pg_current_snapshot()"));
     if (trial->state == HELD || trial->state == FAILED) {
         assert_string_equal(look(trial, ASSIGN_ONE), "1");
