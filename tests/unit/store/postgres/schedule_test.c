@@ -618,6 +618,31 @@ static void leases_of_before_the_clock_was_set_back_are_none(void **state)
         run(scene->a, "SELECT expires_at <= weir.store_time() + lease FROM weir.nodes WHERE name = 'other'"), "t");
 }
 
+/* Its clock was an hour ahead when it started, and was set right since. */
+static void a_server_that_started_in_the_future_started_now(void **state)
+{
+    struct scene *scene = *state;
+    int64_t epoch = 0;
+    struct recover_result result;
+    struct recover_options options = {.node_id = scene->node, .group = "default", .handovers_max = 5, .limit = 100};
+    (void)add_node(scene, "silent", "default");
+    struct seat seat;
+    take_seat(&seat, scene, scene->store, scene->node);
+    (void)run(scene->a, "UPDATE weir.scheduler SET server_since = weir.store_time() + 3600000000");
+    assert_int_equal(take_role(scene->store, scene->node, &epoch, &scene->error), WEIR_CONFLICT);
+    assert_string_equal(run(scene->a, "SELECT server_since <= weir.store_time() FROM weir.scheduler"), "t");
+    beat(scene, scene->node);
+    (void)run(scene->a, "UPDATE weir.nodes SET expires_at = active_at WHERE name = 'silent'");
+    ok(store_recover(scene->store, &options, &result, &scene->error));
+    assert_int_equal(result.nodes, 0); /* it may have renewed its lease by the clock of then */
+    (void)run(scene->a, "UPDATE weir.scheduler SET server_since = server_since - 10000000 - %lld", (long long)LEASE_US);
+    (void)run(scene->a, "UPDATE weir.nodes SET active_at = active_at - 20000000 - %lld WHERE name = 'silent'",
+              (long long)LEASE_US);
+    ok(take_role(scene->store, scene->node, &epoch, &scene->error));
+    ok(store_recover(scene->store, &options, &result, &scene->error));
+    assert_int_equal(result.nodes, 1);
+}
+
 /* --- everything at once --- */
 
 enum { WRITERS = 3, WRITES = 150 };
@@ -778,6 +803,7 @@ int main(void)
         TEST(after_a_restore_every_node_is_heard_before_anything_is_assigned),
         TEST(after_a_restore_a_silent_node_is_awaited_for_its_lease),
         TEST(leases_of_before_the_clock_was_set_back_are_none),
+        TEST(a_server_that_started_in_the_future_started_now),
         TEST(loads_among_ends_count_every_slot_once),
         TEST(the_books_and_the_news_are_exact_at_every_moment),
         TEST(unread_news_is_not_folded),
