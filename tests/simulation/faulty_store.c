@@ -220,10 +220,21 @@ static enum weir_status faulty_record(struct store *store, int64_t node_id, stru
     return status;
 }
 
+static enum weir_status note_life(enum weir_status status, const int64_t *node_id)
+{
+    struct simulated_node *node = caller();
+    if (status == WEIR_OK && node != NULL) {
+        INVARIANT(owner->life_count < LIVES_MOST);
+        owner->lives[owner->life_count++] = (struct simulated_life){
+            .id = *node_id, .node = node->index, .generation = node->generation, .machine = node->machine};
+    }
+    return status;
+}
+
 static enum weir_status faulty_node_start(struct store *store, const struct node_options *options, int64_t *ret_node_id,
                                           struct weir_error *error)
 {
-    THROUGH("node_start", real->node_start(store, options, ret_node_id, error));
+    THROUGH("node_start", note_life(real->node_start(store, options, ret_node_id, error), ret_node_id));
 }
 
 static enum weir_status faulty_node_beat(struct store *store, int64_t node_id, struct node_beat *beat,
@@ -237,6 +248,20 @@ static enum weir_status faulty_node_stop(struct store *store, int64_t node_id, b
     THROUGH("node_stop", real->node_stop(store, node_id, graceful, error));
 }
 
+/* As dispatch/life.h: only the machine that a process ran on can show its death. All rows have the same boot id and the
+ * same process id, so the store asks about nodes of other machines as well. */
+static bool is_gone_here(const struct node_neighbour *neighbour)
+{
+    const struct simulated_node *asker = caller();
+    for (size_t i = 0; i < owner->life_count; i++) {
+        const struct simulated_life *life = &owner->lives[i];
+        if (life->id == neighbour->id) {
+            return life->is_over && asker != NULL && life->machine == asker->machine && life->keeper_us <= owner->boot_us;
+        }
+    }
+    return false;
+}
+
 static enum weir_status faulty_recover(struct store *store, const struct recover_options *options,
                                        struct recover_result *ret_result, struct weir_error *error)
 {
@@ -244,7 +269,11 @@ static enum weir_status faulty_recover(struct store *store, const struct recover
     if (mutant != NULL && mutant->recover != NULL) {
         THROUGH("recover", mutant->recover(owner, store, options, ret_result, error));
     }
-    THROUGH("recover", real->recover(store, options, ret_result, error));
+    struct recover_options seen = *options;
+    if (owner->options.store == SIMULATED_POSTGRES && seen.node_id != 0) {
+        seen.is_gone = is_gone_here;
+    }
+    THROUGH("recover", real->recover(store, &seen, ret_result, error));
 }
 
 static enum weir_status faulty_take_requests(struct store *store, int64_t node_id, struct arena *arena,

@@ -17,10 +17,11 @@ int64_t cap_of(const struct simulation *simulation, const struct model_workspace
 
 static void check_workspaces(struct simulation *simulation)
 {
-    while (sqlite3_step(simulation->read_counters) == SQLITE_ROW) {
+    question_ask(simulation->read_counters);
+    while (question_next(simulation->read_counters)) {
         for (int i = 0; i < simulation->profile.workspaces; i++) {
             const struct model_workspace *workspace = &simulation->workspaces[i];
-            if (workspace->row_id != sqlite3_column_int64(simulation->read_counters, 0)) {
+            if (workspace->row_id != question_number(simulation->read_counters, 0)) {
                 continue;
             }
             int64_t wanted = cap_of(simulation, workspace);
@@ -30,7 +31,7 @@ static void check_workspaces(struct simulation *simulation)
             }
         }
     }
-    (void)sqlite3_reset(simulation->read_counters);
+    question_end(simulation->read_counters);
 }
 
 bool lane_is_ready(const struct simulation *simulation, const struct model_lane *lane)
@@ -42,37 +43,38 @@ bool lane_is_ready(const struct simulation *simulation, const struct model_lane 
 void check_counters(struct simulation *simulation)
 {
     check_workspaces(simulation);
-    while (sqlite3_step(simulation->read_lanes) == SQLITE_ROW) {
+    question_ask(simulation->read_lanes);
+    while (question_next(simulation->read_lanes)) {
         for (size_t i = 0; i < simulation->lane_count; i++) {
             const struct model_lane *lane = &simulation->lanes[i];
-            if (lane->row_id != sqlite3_column_int64(simulation->read_lanes, 0)) {
+            if (lane->row_id != question_number(simulation->read_lanes, 0)) {
                 continue;
             }
-            if (sqlite3_column_int64(simulation->read_lanes, 1) != lane->runnable ||
-                sqlite3_column_int64(simulation->read_lanes, 2) != lane->waiting ||
-                sqlite3_column_int64(simulation->read_lanes, 3) != lane->held) {
+            if (question_number(simulation->read_lanes, 1) != lane->runnable ||
+                question_number(simulation->read_lanes, 2) != lane->waiting ||
+                question_number(simulation->read_lanes, 3) != lane->held) {
                 fail(simulation, COUNTERS_EQUAL_ROWS,
                      "lane %lld has %lld runnable, %lld waiting and %lld held rows, and its books and news count others",
                      (long long)lane->row_id, (long long)lane->runnable, (long long)lane->waiting, (long long)lane->held);
             }
         }
     }
-    (void)sqlite3_reset(simulation->read_lanes);
+    question_end(simulation->read_lanes);
 }
 
 /* --- 2 and 3: what the engine really runs --- */
 
-void check_engine(struct simulation *simulation)
+static void check_one_engine(struct simulation *simulation, const struct scripted_world *engine)
 {
-    const char *broken = scripted_world_broken(simulation->engine_world);
+    const char *broken = scripted_world_broken(engine);
     if (broken != NULL) {
         fail(simulation, ONE_RUN_PER_ITEM, "%s", broken);
     }
-    if (scripted_world_open_runs(simulation->engine_world, NULL) == 0) {
+    if (scripted_world_open_runs(engine, NULL) == 0) {
         return;
     }
-    for (size_t i = 0; scripted_world_entry_at(simulation->engine_world, i) != NULL; i++) {
-        const struct scripted_entry *entry = scripted_world_entry_at(simulation->engine_world, i);
+    for (size_t i = 0; scripted_world_entry_at(engine, i) != NULL; i++) {
+        const struct scripted_entry *entry = scripted_world_entry_at(engine, i);
         const struct model_item *item = entry->runs_open > 0 ? observer_find(simulation, entry->id) : NULL;
         if (entry->runs_open > 0 && (item == NULL || item->place != PLACE_LIVE || item->phase != 2)) {
             fail(simulation, ONE_RUN_PER_ITEM, "%s runs though it is %s", entry->id,
@@ -81,11 +83,24 @@ void check_engine(struct simulation *simulation)
     }
 }
 
+void check_engine(struct simulation *simulation)
+{
+    check_one_engine(simulation, simulation->engines[0]);
+    if (simulation->engines[1] != simulation->engines[0]) {
+        check_one_engine(simulation, simulation->engines[1]);
+    }
+}
+
 /* --- 3: the cap --- */
 
-static bool goes_before(const struct model_item *left, const struct model_item *right)
+/* Among equal ranks: on SQLite the order of the inserts, on PostgreSQL that of the ids. */
+static bool goes_before(const struct simulation *simulation, const struct model_item *left, const struct model_item *right)
 {
-    return left->rank != right->rank ? left->rank < right->rank : left->entered < right->entered;
+    if (left->rank != right->rank) {
+        return left->rank < right->rank;
+    }
+    return simulation->options.store == SIMULATED_POSTGRES ? strcmp(left->id, right->id) < 0
+                                                           : left->entered < right->entered;
 }
 
 static const struct simulated_node *node_with_id(const struct simulation *simulation, int64_t id)
@@ -141,7 +156,7 @@ void check_claim(struct simulation *simulation, const struct model_item *item, i
         lane->claimed++;
         simulation->last_claim_us[lane->group] = simulation->boot_us;
         check_target(simulation, item, lane, node_id);
-        if (lane->worst == NULL || goes_before(lane->worst, item)) {
+        if (lane->worst == NULL || goes_before(simulation, lane->worst, item)) {
             lane->worst = item;
         }
     }
@@ -160,7 +175,7 @@ static void check_lane_order(struct simulation *simulation, const struct model_l
     for (size_t i = 0; i < simulation->item_count; i++) {
         const struct model_item *item = &simulation->items[i];
         if (item->place == PLACE_LIVE && item->lane_id == lane->row_id && item->phase == 0 &&
-            item->runnable_since <= news_seen(simulation) && goes_before(item, lane->worst)) {
+            item->runnable_since <= news_seen(simulation) && goes_before(simulation, item, lane->worst)) {
             fail(simulation, FIRST_IN_FIRST_OUT,
                  "%s was claimed before %s, which was runnable and comes first (ranks %lld, %lld)", lane->worst->id,
                  item->id, (long long)lane->worst->rank, (long long)item->rank);
@@ -229,7 +244,8 @@ void check_order(struct simulation *simulation)
 static void check_failure(struct simulation *simulation, const struct model_item *item)
 {
     if (strcmp(item->error_code, "poison") == 0) {
-        if (simulation->profile.kind == SCRIPTED_SHARED || item->hand_overs < HANDOVERS_MAX_DEFAULT - 1) {
+        if (simulation->profile.kinds[observer_group(simulation, item)] == SCRIPTED_SHARED ||
+            item->hand_overs < HANDOVERS_MAX_DEFAULT - 1) {
             fail(simulation, THE_MODEL_HOLDS, "%s is poison after %d handovers", item->id, item->hand_overs);
         }
     } else if (strcmp(item->error_code, "scripted_failure") != 0 && strcmp(item->error_code, "scripted_refusal") != 0) {
@@ -239,7 +255,7 @@ static void check_failure(struct simulation *simulation, const struct model_item
 
 void check_end(struct simulation *simulation, const struct model_item *item)
 {
-    const struct scripted_entry *entry = scripted_world_entry(simulation->engine_world, item->id);
+    const struct scripted_entry *entry = world_engine_entry(simulation, item->id);
     bool came_to = entry != NULL && entry->ended && (entry->end_fence == 0 || entry->end_fence == item->fence);
     if (entry != NULL && entry->runs_open > 0) {
         fail(simulation, ONE_RUN_PER_ITEM, "%s is %s while it runs", item->id, item_state_name(item->state));
@@ -288,7 +304,7 @@ void check_everything_ended(struct simulation *simulation)
             continue;
         }
         json_t *why = NULL;
-        const struct scripted_entry *entry = scripted_world_entry(simulation->engine_world, item->id);
+        const struct scripted_entry *entry = world_engine_entry(simulation, item->id);
         if (entry != NULL) {
             say(simulation, "the engine: %d starts, %d runs, %d open, ended %d, durably %d, on the way %d",
                 entry->starts_asked, entry->runs_begun, entry->runs_open, entry->ended, entry->ended_durably,
@@ -300,44 +316,44 @@ void check_everything_ended(struct simulation *simulation)
         free(text);
         json_decref(why);
     }
-    if (scripted_world_open_runs(simulation->engine_world, NULL) > 0) {
+    if (scripted_world_open_runs(simulation->engines[0], NULL) > 0 ||
+        scripted_world_open_runs(simulation->engines[1], NULL) > 0) {
         fail(simulation, ONE_RUN_PER_ITEM, "something still runs though everything has ended");
     }
 }
 
 /* --- 10 and 11: store time --- */
 
-static void check_times_of(struct simulation *simulation, sqlite3_stmt *row)
+static void check_times_of(struct simulation *simulation, const struct question *row)
 {
-    const struct model_item *item = observer_find(simulation, (const char *)sqlite3_column_text(row, 0));
-    int64_t created_us = sqlite3_column_int64(row, 1);
-    int64_t claimed_us = sqlite3_column_int64(row, 2);
-    int64_t dispatched_us = sqlite3_column_int64(row, 3);
-    int64_t finished_us = sqlite3_column_int64(row, 4);
+    const struct model_item *item = observer_find(simulation, question_text(row, 0));
+    int64_t created_us = question_number(row, 1);
+    int64_t claimed_us = question_number(row, 2);
+    int64_t dispatched_us = question_number(row, 3);
+    int64_t finished_us = question_number(row, 4);
     /* After a handover the claim is the last node's, the dispatch still the first one's. */
     bool swapped = dispatched_us < claimed_us && item != NULL && item->take_overs == 0;
     if (claimed_us < created_us || dispatched_us < created_us || finished_us < claimed_us || finished_us < dispatched_us ||
         swapped) {
         fail(simulation, WALL_CLOCKS_DECIDE_NOTHING,
              "time went back for %s: claimed %lld us, dispatched %lld us, ended %lld us after its enqueue",
-             (const char *)sqlite3_column_text(row, 0), (long long)(claimed_us - created_us),
-             (long long)(dispatched_us - created_us), (long long)(finished_us - created_us));
+             question_text(row, 0), (long long)(claimed_us - created_us), (long long)(dispatched_us - created_us),
+             (long long)(finished_us - created_us));
     }
 }
 
+/* Where the server's clock was set, its stamps tell of that and of nothing else. */
 void check_times(struct simulation *simulation)
 {
-    sqlite3_stmt *rows = NULL;
     static const char stamps[] = "SELECT id, created_at, coalesce(claimed_at, created_at),"
                                  " coalesce(dispatched_at, claimed_at, created_at), finished_at FROM workflow_executions";
-    if (failed(simulation)) {
+    if (failed(simulation) || simulation->profile.clock_step > 0) {
         return;
     }
-    if (sqlite3_prepare_v2(simulation->reader, stamps, -1, &rows, NULL) != SQLITE_OK) {
-        fail(simulation, THE_MODEL_HOLDS, "time stamps: %s", sqlite3_errmsg(simulation->reader));
-    }
-    while (!failed(simulation) && sqlite3_step(rows) == SQLITE_ROW) {
+    struct question *rows = question_prepare(simulation, stamps);
+    question_ask(rows);
+    while (!failed(simulation) && question_next(rows)) {
         check_times_of(simulation, rows);
     }
-    (void)sqlite3_finalize(rows);
+    question_close(rows);
 }

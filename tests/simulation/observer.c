@@ -168,11 +168,11 @@ static struct model_item *add_item(struct simulation *simulation, const char *id
 static int group_of_lane(struct simulation *simulation, int64_t row_id)
 {
     int group = -1;
-    (void)sqlite3_bind_int64(simulation->read_group, 1, lane_group_id(row_id));
-    if (sqlite3_step(simulation->read_group) == SQLITE_ROW) {
-        group = strcmp((const char *)sqlite3_column_text(simulation->read_group, 0), group_names[0]) == 0 ? 0 : 1;
+    question_ask_number(simulation->read_group, lane_group_id(row_id));
+    if (question_next(simulation->read_group)) {
+        group = strcmp(question_text(simulation->read_group, 0), group_names[0]) == 0 ? 0 : 1;
     }
-    (void)sqlite3_reset(simulation->read_group);
+    question_end(simulation->read_group);
     INVARIANT(group >= 0);
     return group;
 }
@@ -189,6 +189,16 @@ static struct model_lane *find_lane(struct simulation *simulation, int64_t row_i
     struct model_lane *lane = &simulation->lanes[simulation->lane_count++];
     *lane = (struct model_lane){.row_id = row_id, .workspace = workspace, .group = group_of_lane(simulation, row_id)};
     return lane;
+}
+
+int observer_group(const struct simulation *simulation, const struct model_item *item)
+{
+    for (size_t i = 0; i < simulation->lane_count; i++) {
+        if (simulation->lanes[i].row_id == item->lane_id) {
+            return simulation->lanes[i].group;
+        }
+    }
+    return 0;
 }
 
 static int find_workspace(const struct simulation *simulation, int64_t row_id)
@@ -325,7 +335,7 @@ static void note_move(struct simulation *simulation, struct model_item *item, en
                    : change->deferrals > item->deferrals ? "defer"
                                                          : "release",
                    item->node_id, item->fence);
-        const struct scripted_entry *entry = scripted_world_entry(simulation->engine_world, item->id);
+        const struct scripted_entry *entry = world_engine_entry(simulation, item->id);
         if (entry != NULL && entry->runs_open > 0) {
             fail(simulation, ONE_RUN_PER_ITEM, "%s was put back while it runs", item->id);
         }
@@ -540,26 +550,26 @@ static void trace_change(struct simulation *simulation, const struct change *cha
     }
 }
 
-static void read_change(sqlite3_stmt *row, struct change *change)
+static void read_change(const struct question *row, struct change *change)
 {
-    change->seq = sqlite3_column_int64(row, COLUMN_SEQ);
-    change->what = (const char *)sqlite3_column_text(row, COLUMN_WHAT);
-    change->id = (const char *)sqlite3_column_text(row, COLUMN_ID);
-    change->status = (const char *)sqlite3_column_text(row, COLUMN_STATUS);
-    change->workspace_id = sqlite3_column_int64(row, COLUMN_WORKSPACE);
-    change->lane_id = sqlite3_column_int64(row, COLUMN_LANE);
-    change->node_id = sqlite3_column_int64(row, COLUMN_NODE);
-    change->fence = sqlite3_column_int64(row, COLUMN_FENCE);
-    change->phase = sqlite3_column_int(row, COLUMN_PHASE);
-    change->rank = sqlite3_column_int64(row, COLUMN_RANK);
-    change->due_at = sqlite3_column_int64(row, COLUMN_DUE);
-    change->run_at = sqlite3_column_int64(row, COLUMN_RUN_AT);
-    change->priority = sqlite3_column_int(row, COLUMN_PRIORITY);
-    change->attempts = sqlite3_column_int(row, COLUMN_ATTEMPTS);
-    change->deferrals = sqlite3_column_int(row, COLUMN_DEFERRALS);
-    change->handovers = sqlite3_column_int(row, COLUMN_HANDOVERS);
-    change->cancel = sqlite3_column_type(row, COLUMN_CANCEL) != SQLITE_NULL;
-    change->extra = (const char *)sqlite3_column_text(row, COLUMN_EXTRA);
+    change->seq = question_number(row, COLUMN_SEQ);
+    change->what = question_text(row, COLUMN_WHAT);
+    change->id = question_text(row, COLUMN_ID);
+    change->status = question_text(row, COLUMN_STATUS);
+    change->workspace_id = question_number(row, COLUMN_WORKSPACE);
+    change->lane_id = question_number(row, COLUMN_LANE);
+    change->node_id = question_number(row, COLUMN_NODE);
+    change->fence = question_number(row, COLUMN_FENCE);
+    change->phase = (int)question_number(row, COLUMN_PHASE);
+    change->rank = question_number(row, COLUMN_RANK);
+    change->due_at = question_number(row, COLUMN_DUE);
+    change->run_at = question_number(row, COLUMN_RUN_AT);
+    change->priority = (int)question_number(row, COLUMN_PRIORITY);
+    change->attempts = (int)question_number(row, COLUMN_ATTEMPTS);
+    change->deferrals = (int)question_number(row, COLUMN_DEFERRALS);
+    change->handovers = (int)question_number(row, COLUMN_HANDOVERS);
+    change->cancel = !question_is_null(row, COLUMN_CANCEL);
+    change->extra = question_text(row, COLUMN_EXTRA);
 }
 
 /* What must hold at every commit for an item that was touched. */
@@ -584,28 +594,28 @@ void observe(struct simulation *simulation)
 {
     struct change change;
     bool any = false;
-    (void)sqlite3_bind_int64(simulation->read_changes, 1, simulation->changes_seen);
     int64_t first = simulation->changes_seen;
-    while (sqlite3_step(simulation->read_changes) == SQLITE_ROW) {
+    question_ask_number(simulation->read_changes, first);
+    while (question_next(simulation->read_changes)) {
         read_change(simulation->read_changes, &change);
         replay(simulation, &change);
         trace_change(simulation, &change);
         simulation->changes_seen = change.seq;
         any = true;
     }
-    (void)sqlite3_reset(simulation->read_changes);
+    question_end(simulation->read_changes);
     if (!any) {
         return;
     }
-    (void)sqlite3_bind_int64(simulation->read_changes, 1, first);
-    while (sqlite3_step(simulation->read_changes) == SQLITE_ROW && !failed(simulation)) {
+    question_ask_number(simulation->read_changes, first);
+    while (question_next(simulation->read_changes) && !failed(simulation)) {
         read_change(simulation->read_changes, &change);
         const struct model_item *item = change.id == NULL ? NULL : observer_find(simulation, change.id);
         if (item != NULL) {
             check_item(simulation, item);
         }
     }
-    (void)sqlite3_reset(simulation->read_changes);
+    question_end(simulation->read_changes);
     check_counters(simulation);
     check_order(simulation);
     check_engine(simulation);
@@ -627,16 +637,6 @@ void observer_acknowledge(struct simulation *simulation, const char *id, const c
 
 /* --- life --- */
 
-static sqlite3_stmt *prepare(struct simulation *simulation, const char *sql)
-{
-    sqlite3_stmt *statement = NULL;
-    if (sqlite3_prepare_v2(simulation->reader, sql, -1, &statement, NULL) != SQLITE_OK) {
-        (void)fprintf(stderr, "simulation: %s: %s\n", sqlite3_errmsg(simulation->reader), sql);
-        abort();
-    }
-    return statement;
-}
-
 static void execute(const char *path, const char *sql)
 {
     sqlite3 *writer;
@@ -654,33 +654,38 @@ void observer_prepare(const char *path)
     execute(path, schema);
 }
 
+static const char lanes_of_sqlite[] =
+    "SELECT lane_id, sum(runnable), sum(waiting), sum(held) FROM"
+    " (SELECT lane_id, runnable, waiting, held FROM books"
+    "  UNION ALL SELECT l.value ->> 0, coalesce(l.value ->> 1, 0), coalesce(l.value ->> 5, 0),"
+    "   coalesce(l.value ->> 3, 0) FROM news n CROSS JOIN json_each(n.lanes) l)"
+    " GROUP BY lane_id";
+
 void observer_open(struct simulation *simulation)
 {
+    bool is_postgres = simulation->options.store == SIMULATED_POSTGRES;
     const struct mutant *mutant = simulation->options.mutant;
     if (mutant != NULL && mutant->schema != NULL) {
         execute(simulation->path, mutant->schema);
     }
     simulation->verb = "";
     simulation->result->trace = 14695981039346656037ULL;
-    INVARIANT(sqlite3_open_v2(simulation->path, &simulation->reader, SQLITE_OPEN_READONLY, NULL) == SQLITE_OK);
+    INVARIANT(is_postgres ||
+              sqlite3_open_v2(simulation->path, &simulation->reader, SQLITE_OPEN_READONLY, NULL) == SQLITE_OK);
     simulation->read_changes =
-        prepare(simulation, "SELECT seq, " QUEUE_COLUMNS " FROM simulation_changes WHERE seq > ?1 ORDER BY seq");
-    simulation->read_counters = prepare(simulation, "SELECT id, slots_max FROM workspaces WHERE slots_max > 0");
-    simulation->read_lanes =
-        prepare(simulation, "SELECT lane_id, sum(runnable), sum(waiting), sum(held) FROM"
-                            " (SELECT lane_id, runnable, waiting, held FROM books"
-                            "  UNION ALL SELECT l.value ->> 0, coalesce(l.value ->> 1, 0), coalesce(l.value ->> 5, 0),"
-                            "   coalesce(l.value ->> 3, 0) FROM news n CROSS JOIN json_each(n.lanes) l)"
-                            " GROUP BY lane_id");
-    simulation->read_group = prepare(simulation, "SELECT name FROM executor_groups WHERE id = ?1");
+        question_prepare(simulation, "SELECT seq, " QUEUE_COLUMNS " FROM simulation_changes WHERE seq > $1 ORDER BY seq");
+    simulation->read_counters = question_prepare(simulation, "SELECT id, slots_max FROM workspaces WHERE slots_max > 0");
+    simulation->read_lanes = question_prepare(
+        simulation, is_postgres ? "SELECT lane_id, runnable, waiting, held FROM lane_books" : lanes_of_sqlite);
+    simulation->read_group = question_prepare(simulation, "SELECT name FROM executor_groups WHERE id = $1");
 }
 
 void observer_close(struct simulation *simulation)
 {
-    (void)sqlite3_finalize(simulation->read_changes);
-    (void)sqlite3_finalize(simulation->read_counters);
-    (void)sqlite3_finalize(simulation->read_lanes);
-    (void)sqlite3_finalize(simulation->read_group);
+    question_close(simulation->read_changes);
+    question_close(simulation->read_counters);
+    question_close(simulation->read_lanes);
+    question_close(simulation->read_group);
     (void)sqlite3_close(simulation->reader);
     for (size_t i = 0; i < simulation->item_count; i++) {
         story_close(&simulation->items[i]);

@@ -11,7 +11,9 @@ static int some(struct simulation *simulation, int most)
 void profile_draw(struct simulation *simulation)
 {
     struct profile *profile = &simulation->profile;
-    profile->kind = drawn(simulation, 6500) ? SCRIPTED_IN_NODE : SCRIPTED_SHARED;
+    enum scripted_kind kind = drawn(simulation, 6500) ? SCRIPTED_IN_NODE : SCRIPTED_SHARED;
+    profile->kinds[0] = kind;
+    profile->kinds[1] = kind;
     profile->nodes = 1 + (int)draw(simulation, NODES_MOST);
     profile->groups = profile->nodes > 1 && drawn(simulation, 3000) ? 2 : 1;
     profile->workspaces = 1 + (int)draw(simulation, WORKSPACES_MOST);
@@ -54,4 +56,12 @@ void profile_draw(struct simulation *simulation)
     profile->room = (size_t)(1 + draw(simulation, 30));
     profile->retention_us = drawn(simulation, 3000) ? (30 + draw(simulation, 120)) * SECOND_US : 0;
     profile->reboot = drawn(simulation, 3000) ? 1 + (int)draw(simulation, 40) : 0;
+    if (simulation->options.store == SIMULATED_POSTGRES) {
+        if (profile->groups > 1 && drawn(simulation, 6000)) {
+            profile->kinds[1] = kind == SCRIPTED_IN_NODE ? SCRIPTED_SHARED : SCRIPTED_IN_NODE;
+        }
+        profile->machines = 1 + (int)draw(simulation, MACHINES_MOST);
+        profile->hang_up = some(simulation, 100);
+        profile->clock_step = drawn(simulation, 3000) ? 1 + (int)draw(simulation, 60) : 0;
+    }
 }

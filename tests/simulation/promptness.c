@@ -80,19 +80,9 @@ static bool owner_lives(const struct simulation *simulation, int64_t id)
     return false;
 }
 
-static int group_of(const struct simulation *simulation, const struct model_item *item)
-{
-    for (size_t i = 0; i < simulation->lane_count; i++) {
-        if (simulation->lanes[i].row_id == item->lane_id) {
-            return simulation->lanes[i].group;
-        }
-    }
-    return 0;
-}
-
 static void look_at_item(struct simulation *simulation, const struct model_item *item, int64_t now_us)
 {
-    int group = group_of(simulation, item);
+    int group = observer_group(simulation, item);
     int64_t orphaned_us = item->changed_us > simulation->last_death_us ? item->changed_us : simulation->last_death_us;
     int64_t lease_us = simulation->profile.lease_us + DEATH_US + PROMPT_US;
     if (item->phase == 1 && now_us - item->due_at > PROMPT_US &&

@@ -4,6 +4,7 @@
  *   simulation --seed S [--steps K] [--skew W] [--verbose]   one seed, with everything that happens
  *   simulation --tap [...]                         the same as a TAP stream, in chunks
  *   simulation --processes P [...]                 shared out among P processes
+ *   simulation --store postgres [...]              on a PostgreSQL server of its own (server.c) instead of SQLite
  *
  * Every fourth seed runs twice, the second time with other wall clocks: the traces must be the same. That is the check of
  * invariant 11, and that a seed replays. */
@@ -29,6 +30,7 @@ struct arguments {
     uint64_t processes;
     bool verbose;
     bool tap;
+    enum simulated_store store;
 };
 
 struct totals {
@@ -50,16 +52,20 @@ static void add(struct totals *totals, const struct simulation_result *result)
 
 static void complain(const struct arguments *arguments, uint64_t seed, const struct simulation_result *result)
 {
-    (void)printf("%sseed %" PRIu64 ": invariant %d broken at step %" PRId64 ": %s (replay: simulation --seed %" PRIu64
+    (void)printf("%sseed %" PRIu64 ": invariant %d broken at step %" PRId64 ": %s (replay: simulation%s --seed %" PRIu64
                  " --steps %" PRId64 " --verbose)\n",
-                 arguments->tap ? "# " : "", seed, result->broken, result->step, result->what, seed, arguments->steps);
+                 arguments->tap ? "# " : "", seed, result->broken, result->step, result->what,
+                 arguments->store == SIMULATED_POSTGRES ? " --store postgres" : "", seed, arguments->steps);
     (void)fflush(stdout);
 }
 
 static bool run_seed(const struct arguments *arguments, uint64_t seed, struct totals *totals)
 {
-    struct simulation_options options = {
-        .seed = seed, .skew = arguments->skew, .steps = arguments->steps, .verbose = arguments->verbose};
+    struct simulation_options options = {.store = arguments->store,
+                                         .seed = seed,
+                                         .skew = arguments->skew,
+                                         .steps = arguments->steps,
+                                         .verbose = arguments->verbose};
     struct simulation_result result;
     simulation_run(&options, &result);
     add(totals, &result);
@@ -133,6 +139,7 @@ static int start_processes(const struct arguments *arguments)
             (void)close(ends[0]);
             int status = work(arguments, process, ends[1]);
             (void)fflush(stdout);
+            server_end();
             _exit(status);
         }
     }
@@ -237,6 +244,12 @@ static bool parse(int count, char **words, struct arguments *arguments)
             arguments->seeds = 1;
         } else if (strcmp(words[i], "--skew") == 0) {
             arguments->skew = strtoull(words[++i], NULL, 10);
+        } else if (strcmp(words[i], "--store") == 0) {
+            i++;
+            arguments->store = strcmp(value, "postgres") == 0 ? SIMULATED_POSTGRES : SIMULATED_SQLITE;
+            if (strcmp(value, "postgres") != 0 && strcmp(value, "sqlite") != 0) {
+                return false;
+            }
         } else if (strcmp(words[i], "--steps") == 0) {
             arguments->steps = strtoll(words[++i], NULL, 10);
         } else if (strcmp(words[i], "--processes") == 0) {
@@ -254,7 +267,7 @@ int main(int count, char **words)
     if (!parse(count, words, &arguments)) {
         (void)fprintf(stderr,
                       "usage: simulation [--tap] [--processes P] [--seeds N] [--seed S] [--first S] [--steps K] [--skew W]"
-                      " [--verbose]\n");
+                      " [--verbose] [--store sqlite|postgres]\n");
         return EXIT_FAILURE;
     }
     return run(&arguments);

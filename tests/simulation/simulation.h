@@ -4,6 +4,8 @@
  *   world.c         the virtual clocks, the nodes' lives (start, crash, pause, stop, reboot), the scheduler
  *   workload.c      what clients and operators do: enqueue, cancel, retry, pause, plans, ...
  *   file.c          the store's file: a copy of one that was migrated; SQLite for one process of one thread
+ *   server.c        the store's database on a PostgreSQL server of the program's own, whose clock is ours
+ *   reader.c        questions to the store behind the drivers' backs
  *   faulty_store.c  a store driver between the node and the real one: lost answers, deaths and pauses at every call
  *   observer.c      every changed row, in order, through triggers; replayed into a model of the queue
  *   invariants.c    what must always be true (design 6), checked on the model, the ledger of the engine and the store
@@ -18,6 +20,7 @@
 #ifndef WEIR_TESTS_SIMULATION_H
 #define WEIR_TESTS_SIMULATION_H
 
+#include <libpq-fe.h>
 #include <sqlite3.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -35,7 +38,9 @@ enum {
     GROUPS_MOST = 2,
     ITEM_FENCES_MOST = 24,
     BROKEN_MAX = 512,
-    OUTSIDE = -1 /* the actor that is no node: a client or an operator */
+    OUTSIDE = -1, /* the actor that is no node: a client or an operator */
+    MACHINES_MOST = 3,
+    LIVES_MOST = 512 /* of nodes, in one run */
 };
 
 /* The numbers of design 6. */
@@ -81,7 +86,10 @@ struct mutant {
     uint64_t first_seed; /* where the search begins; 0 = where all do. For what few seeds show: it must still be found */
 };
 
+enum simulated_store { SIMULATED_SQLITE, SIMULATED_POSTGRES };
+
 struct simulation_options {
+    enum simulated_store store;
     uint64_t seed;
     uint64_t skew; /* of the wall clocks */
     int64_t steps; /* of the scheduler, before the end is awaited */
@@ -194,15 +202,26 @@ struct simulated_node {
     int64_t news_seen_epoch; /* of its last round as the scheduler ... */
     int64_t news_seen;       /* ... and the number of the last change that this round could read */
     bool frozen;             /* the whole process is stopped inside a call, not only the thread */
+    int machine;             /* PostgreSQL only: on SQLite all are on one */
+};
+
+/* A registration of a node, for what a machine can show of its processes. */
+struct simulated_life {
+    int64_t id;           /* of its row */
+    int node, generation; /* whose */
+    int machine;
+    bool is_over;      /* the process is gone ... */
+    int64_t keeper_us; /* ... and its keeper from then on (boot time) */
 };
 
 struct profile {
-    enum scripted_kind kind;
+    enum scripted_kind kinds[GROUPS_MOST]; /* of the engine of each group */
     int nodes, workspaces, groups;
     struct scripted_plan plan;
     /* Chances per ten thousand scheduler steps, or store calls. */
     int enqueue, act, crash, pause, stop, cut, jump, reboot;
     int store_fails, store_unknown, dies_in_call, sleeps_in_call;
+    int machines, clock_step, hang_up; /* PostgreSQL only */
     int64_t pause_most_us;
     int batch_most;
     int64_t lease_us;
@@ -220,8 +239,12 @@ struct simulation {
     struct profile profile;
     char folder[64];
     char path[96];
-    int64_t boot_us;       /* true time; goes on over a reboot */
-    int64_t wall_error_us; /* of all wall clocks alike: what the store takes for the time after a reboot */
+    char database[32];       /* on the server */
+    int64_t boot_us;         /* true time; goes on over a reboot */
+    int64_t wall_error_us;   /* of all wall clocks alike: what the store takes for the time after a reboot */
+    int64_t server_error_us; /* of the server's clock */
+    struct simulated_life lives[LIVES_MOST];
+    size_t life_count;
     int boots;
     char boot_id[24];
     int64_t step;
@@ -230,7 +253,7 @@ struct simulation {
     struct clock clock;    /* of those outside */
     struct uuid_source uuids;
     struct store *outside;
-    struct scripted_world *engine_world;
+    struct scripted_world *engines[GROUPS_MOST]; /* of each group; the same one, or two of both kinds */
     struct simulated_node nodes[NODES_MOST];
     /* Who does what now, for the observer. */
     int actor;
@@ -242,10 +265,11 @@ struct simulation {
     char last_note[160];
     /* The observer's. */
     sqlite3 *reader;
-    sqlite3_stmt *read_changes;
-    sqlite3_stmt *read_counters;
-    sqlite3_stmt *read_lanes;
-    sqlite3_stmt *read_group;
+    PGconn *reader_of_server;
+    struct question *read_changes;
+    struct question *read_counters;
+    struct question *read_lanes;
+    struct question *read_group;
     int64_t changes_seen;
     int64_t fence_most;
     struct model_item *items;
@@ -274,6 +298,8 @@ void world_step(struct simulation *simulation);
 /* The node dies now, wherever it is. Its memory goes when its call has returned. */
 void world_kill(struct simulation *simulation, struct simulated_node *node);
 void world_wake_nodes(struct simulation *simulation);
+/* What the engines have on the execution, or NULL. */
+const struct scripted_entry *world_engine_entry(const struct simulation *simulation, const char *id);
 /* Notes the first broken invariant; the run ends. */
 void fail(struct simulation *simulation, enum invariant invariant, const char *format, ...) WEIR_PRINTF(3, 4);
 bool failed(const struct simulation *simulation);
@@ -284,6 +310,39 @@ void say(struct simulation *simulation, const char *format, ...) WEIR_PRINTF(2, 
 /* Makes the folder and in it the store, migrated and observed, as new. Needs the clock of those outside at its start. */
 void file_make(struct simulation *simulation);
 void file_remove(const struct simulation *simulation);
+
+/* --- server.c --- */
+
+/* The database of this run, and its clock. */
+void server_make(struct simulation *simulation);
+void server_remove(struct simulation *simulation);
+/* Stops the server of this process, if it has one. */
+void server_end(void);
+/* The store as a node names it, which has a role of its own; OUTSIDE: those outside. */
+void server_url(const struct simulation *simulation, int node, char *to, size_t size);
+/* The server's clock shows this. */
+void server_set_clock(int64_t now_us);
+/* Waits until the server has noticed that the connections of a node are gone. */
+void server_await_silence(struct simulation *simulation, int node);
+/* Ends the connections of a node, as a failing network or an operator does. */
+void server_hang_up(struct simulation *simulation, int node);
+
+/* --- reader.c --- */
+
+struct question;
+/* Aborts when the statement is wrong; `sql` must outlive it. */
+struct question *question_prepare(struct simulation *simulation, const char *sql);
+void question_ask(struct question *question);
+void question_ask_number(struct question *question, int64_t number);
+void question_ask_text(struct question *question, const char *text);
+bool question_next(struct question *question);
+/* Of the row; text lives until the next row is asked for. NULL for SQL NULL. */
+bool question_is_null(const struct question *question, int column);
+int64_t question_number(const struct question *question, int column);
+const char *question_text(const struct question *question, int column);
+/* Keeps the statement. */
+void question_end(struct question *question);
+void question_close(struct question *question);
 
 /* --- profile.c --- */
 
@@ -313,6 +372,8 @@ void observer_open(struct simulation *simulation);
 void observer_close(struct simulation *simulation);
 /* Reads what has changed since the last call, as done by `actor`, and checks each change. */
 void observe(struct simulation *simulation);
+/* The index of the group whose lane the item is in. */
+int observer_group(const struct simulation *simulation, const struct model_item *item);
 struct model_item *observer_find(struct simulation *simulation, const char *id);
 void observer_acknowledge(struct simulation *simulation, const char *id, const char *key, bool duplicate);
 int64_t observer_store_time(struct simulation *simulation);

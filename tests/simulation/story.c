@@ -78,8 +78,8 @@ void story_close(struct model_item *item)
 struct reading {
     struct simulation *simulation;
     const struct model_item *item;
-    sqlite3_stmt *rows;
-    sqlite3_stmt *name;
+    struct question *rows;
+    struct question *name;
     const char *event, *node, *actor;
     int64_t fence;
     size_t at; /* the next of the noted events */
@@ -104,10 +104,10 @@ static bool is_node(const struct reading *reading, int64_t node_id)
     if (node_id == 0) {
         return reading->node == NULL;
     }
-    (void)sqlite3_bind_int64(reading->name, 1, node_id);
-    bool is = sqlite3_step(reading->name) == SQLITE_ROW && reading->node != NULL &&
-              strcmp((const char *)sqlite3_column_text(reading->name, 0), reading->node) == 0;
-    (void)sqlite3_reset(reading->name);
+    question_ask_number(reading->name, node_id);
+    bool is = question_next(reading->name) && reading->node != NULL &&
+              strcmp(question_text(reading->name, 0), reading->node) == 0;
+    question_end(reading->name);
     return is;
 }
 
@@ -188,12 +188,12 @@ static void check_event(struct reading *reading)
 
 static void read_story(struct reading *reading)
 {
-    (void)sqlite3_bind_text(reading->rows, 1, reading->item->id, -1, SQLITE_STATIC);
-    while (!failed(reading->simulation) && sqlite3_step(reading->rows) == SQLITE_ROW) {
-        reading->event = (const char *)sqlite3_column_text(reading->rows, 0);
-        reading->node = (const char *)sqlite3_column_text(reading->rows, 1);
-        reading->fence = sqlite3_column_int64(reading->rows, 2);
-        reading->actor = (const char *)sqlite3_column_text(reading->rows, 3);
+    question_ask_text(reading->rows, reading->item->id);
+    while (!failed(reading->simulation) && question_next(reading->rows)) {
+        reading->event = question_text(reading->rows, 0);
+        reading->node = question_text(reading->rows, 1);
+        reading->fence = question_number(reading->rows, 2);
+        reading->actor = question_text(reading->rows, 3);
         check_event(reading);
     }
     reading->event = NULL;
@@ -205,48 +205,44 @@ static void read_story(struct reading *reading)
                                          reading->at != reading->item->story->count)) {
         wrong(reading, "and has not one end");
     }
-    (void)sqlite3_reset(reading->rows);
+    question_end(reading->rows);
 }
 
 /* Each attempt of a step is told once, and ends at most once; of what was taken over each ends. */
 static void check_steps(struct simulation *simulation)
 {
     static const char odd[] =
-        "SELECT e.execution_id, e.reason, e.attempt, sum(e.event = 'step_start'), sum(e.event = 'step_end'), "
-        "h.interruptions"
-        " FROM execution_events e JOIN workflow_executions h ON h.id = e.execution_id"
-        " WHERE e.event = 'step_start' OR e.event = 'step_end' GROUP BY e.execution_id, e.reason, e.attempt"
-        " HAVING sum(e.event = 'step_start') <> 1 OR sum(e.event = 'step_end') > 1"
-        "  OR (h.interruptions > 0 AND sum(e.event = 'step_end') <> 1) LIMIT 1";
-    sqlite3_stmt *rows = NULL;
-    if (sqlite3_prepare_v2(simulation->reader, odd, -1, &rows, NULL) != SQLITE_OK) {
-        fail(simulation, EVERYTHING_IS_ON_RECORD, "execution_events: %s", sqlite3_errmsg(simulation->reader));
-    } else if (sqlite3_step(rows) == SQLITE_ROW) {
-        fail(simulation, EVERYTHING_IS_ON_RECORD, "attempt %d of %s of %s is told with %d starts and %d ends",
-             sqlite3_column_int(rows, 2), (const char *)sqlite3_column_text(rows, 1),
-             (const char *)sqlite3_column_text(rows, 0), sqlite3_column_int(rows, 3), sqlite3_column_int(rows, 4));
+        "SELECT execution_id, reason, attempt, starts, ends FROM"
+        " (SELECT e.execution_id, e.reason, e.attempt, count(CASE e.event WHEN 'step_start' THEN 1 END) AS starts,"
+        "   count(CASE e.event WHEN 'step_end' THEN 1 END) AS ends, max(h.interruptions) AS interruptions"
+        "  FROM execution_events e JOIN workflow_executions h ON h.id = e.execution_id"
+        "  WHERE e.event = 'step_start' OR e.event = 'step_end' GROUP BY e.execution_id, e.reason, e.attempt) s"
+        " WHERE starts <> 1 OR ends > 1 OR (interruptions > 0 AND ends <> 1) LIMIT 1";
+    struct question *rows = question_prepare(simulation, odd);
+    question_ask(rows);
+    if (question_next(rows)) {
+        fail(simulation, EVERYTHING_IS_ON_RECORD, "attempt %lld of %s of %s is told with %lld starts and %lld ends",
+             (long long)question_number(rows, 2), question_text(rows, 1), question_text(rows, 0),
+             (long long)question_number(rows, 3), (long long)question_number(rows, 4));
     }
-    (void)sqlite3_finalize(rows);
+    question_close(rows);
 }
 
 void check_story(struct simulation *simulation)
 {
-    struct reading reading = {.simulation = simulation};
-    static const char told[] = "SELECT event, node, fence, actor FROM execution_events WHERE execution_id = ?1";
-    if (sqlite3_prepare_v2(simulation->reader, told, -1, &reading.rows, NULL) != SQLITE_OK ||
-        sqlite3_prepare_v2(simulation->reader, "SELECT name FROM nodes WHERE id = ?1", -1, &reading.name, NULL) !=
-            SQLITE_OK) {
-        fail(simulation, EVERYTHING_IS_ON_RECORD, "execution_events: %s", sqlite3_errmsg(simulation->reader));
-    }
-    for (size_t i = 0; i < simulation->item_count && !failed(simulation); i++) {
+    struct question *rows =
+        question_prepare(simulation, "SELECT event, node, fence, actor FROM execution_events WHERE execution_id = $1");
+    struct question *name = question_prepare(simulation, "SELECT name FROM nodes WHERE id = $1");
+    /* Where the server's clock was set, the view cannot have the order. */
+    bool has_order = simulation->profile.clock_step == 0;
+    for (size_t i = 0; i < simulation->item_count && !failed(simulation) && has_order; i++) {
         if (simulation->items[i].place == PLACE_ENDED) {
-            struct reading one = {
-                .simulation = simulation, .item = &simulation->items[i], .rows = reading.rows, .name = reading.name};
+            struct reading one = {.simulation = simulation, .item = &simulation->items[i], .rows = rows, .name = name};
             read_story(&one);
         }
     }
-    (void)sqlite3_finalize(reading.rows);
-    (void)sqlite3_finalize(reading.name);
+    question_close(rows);
+    question_close(name);
     if (!failed(simulation)) {
         check_steps(simulation);
     }

@@ -118,7 +118,8 @@ static void draw_request(struct simulation *simulation, struct enqueue_request *
         request->params = texts->params;
         request->params_length = strlen(texts->params);
     }
-    if (drawn(simulation, 5000)) {
+    /* On the server equal ranks go by their ids, whose time the driver derives from the machine's real clock. */
+    if (drawn(simulation, 5000) || simulation->options.store == SIMULATED_POSTGRES) {
         uuid_make_from(&simulation->uuids, now_us, texts->id);
         request->id = texts->id;
     }

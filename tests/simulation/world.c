@@ -16,8 +16,9 @@
  * minutes looked at each minute, and some handovers of runs that are cut short. */
 #define SETTLE_US (3600 * SECOND_US)
 #define WALL_ERROR_MOST_US (600 * SECOND_US)
+#define CALL_DEADLINE_US (60 * SECOND_US) /* real time: what a call means is tested here, and not how long it takes */
 
-enum { NESTED_STEPS_MOST = 40, CHECK_EVERY = 256, TEN_THOUSAND = 10000 };
+enum { NESTED_STEPS_MOST = 40, CHECK_EVERY = 256, TEN_THOUSAND = 10000, URL_SIZE = 256 };
 
 bool drawn(struct simulation *simulation, int per_ten_thousand)
 {
@@ -93,10 +94,41 @@ static void skew_wall(struct simulation *simulation, struct simulated_node *node
     node->wall_skew_us = hours * 3600 * SECOND_US + (int64_t)random_below(&simulation->skew, 1000000);
 }
 
+static bool on_server(const struct simulation *simulation)
+{
+    return simulation->options.store == SIMULATED_POSTGRES;
+}
+
+static void set_server_clock(const struct simulation *simulation)
+{
+    if (on_server(simulation)) {
+        server_set_clock(WALL_START_US + simulation->boot_us + simulation->server_error_us);
+    }
+}
+
+static bool has_two_engines(const struct simulation *simulation)
+{
+    return simulation->engines[1] != simulation->engines[0];
+}
+
+static int64_t pass_time_of_engines(struct simulation *simulation)
+{
+    int64_t next_us = scripted_world_pass_time(simulation->engines[0]);
+    int64_t other_us = has_two_engines(simulation) ? scripted_world_pass_time(simulation->engines[1]) : TIME_NEVER;
+    return other_us < next_us ? other_us : next_us;
+}
+
+const struct scripted_entry *world_engine_entry(const struct simulation *simulation, const char *id)
+{
+    const struct scripted_entry *entry = scripted_world_entry(simulation->engines[0], id);
+    return entry == NULL ? scripted_world_entry(simulation->engines[1], id) : entry;
+}
+
 static void pass_time_to(struct simulation *simulation, int64_t boot_us)
 {
     simulation->boot_us = boot_us > simulation->boot_us ? boot_us : simulation->boot_us;
-    (void)scripted_world_pass_time(simulation->engine_world);
+    set_server_clock(simulation);
+    (void)pass_time_of_engines(simulation);
     for (int i = 0; i < simulation->profile.nodes; i++) {
         struct simulated_node *node = &simulation->nodes[i];
         if (node->life == NODE_ASLEEP && node->wakes_at_us <= simulation->boot_us) {
@@ -131,8 +163,22 @@ static void hear_event(void *context, const struct event *event)
     }
 }
 
+/* What its machine can show of a process that is gone: its keeper may be there for a while. */
+static void end_life(const struct simulated_node *node, int64_t keeper_us)
+{
+    struct simulation *simulation = node->simulation;
+    for (size_t i = 0; i < simulation->life_count; i++) {
+        struct simulated_life *life = &simulation->lives[i];
+        if (life->node == node->index && life->generation == node->generation && !life->is_over) {
+            life->is_over = true;
+            life->keeper_us = keeper_us;
+        }
+    }
+}
+
 static void bury(struct simulated_node *node)
 {
+    end_life(node, node->simulation->boot_us);
     node_close(node->node);
     store_close(node->store);
     engine_close(node->engine);
@@ -141,6 +187,9 @@ static void bury(struct simulated_node *node)
     node->engine = NULL;
     node->life = NODE_ABSENT;
     node->died = false;
+    if (on_server(node->simulation)) {
+        server_await_silence(node->simulation, node->index);
+    }
 }
 
 void world_kill(struct simulation *simulation, struct simulated_node *node)
@@ -152,19 +201,31 @@ void world_kill(struct simulation *simulation, struct simulated_node *node)
     simulation->last_death_us = simulation->boot_us;
     simulation->result->crashes++;
     node->died = true;
-    scripted_crash(node->engine, drawn(simulation, TEN_THOUSAND / 2));
+    bool keeper_is_frozen = drawn(simulation, TEN_THOUSAND / 2);
+    end_life(node, simulation->boot_us + (keeper_is_frozen ? simulation->profile.lease_us : 0));
+    scripted_crash(node->engine, keeper_is_frozen);
     if (node->depth == 0) {
         bury(node);
+    }
+}
+
+static void name_store(const struct simulation *simulation, int node, char url[URL_SIZE])
+{
+    if (on_server(simulation)) {
+        server_url(simulation, node, url, URL_SIZE);
+    } else {
+        (void)snprintf(url, URL_SIZE, "sqlite:%s", simulation->path);
     }
 }
 
 static bool open_node(struct simulation *simulation, struct simulated_node *node, struct weir_error *error)
 {
     const struct profile *profile = &simulation->profile;
-    char url[128];
-    (void)snprintf(url, sizeof url, "sqlite:%s", simulation->path);
-    struct store_options options = {.url = url, .clock = &node->clock, .events = &node->events, .uuids = &node->uuids};
-    if (scripted_open(simulation->engine_world, profile->room, &node->engine, error) != WEIR_OK ||
+    char url[URL_SIZE];
+    name_store(simulation, node->index, url);
+    struct store_options options = {
+        .url = url, .clock = &node->clock, .events = &node->events, .uuids = &node->uuids, .deadline_us = CALL_DEADLINE_US};
+    if (scripted_open(simulation->engines[node->group], profile->room, &node->engine, error) != WEIR_OK ||
         store_open(&options, &node->store, error) != WEIR_OK) {
         return false;
     }
@@ -192,6 +253,7 @@ static void start_node(struct simulation *simulation, struct simulated_node *nod
     node->index = (int)(node - simulation->nodes);
     node->generation++;
     node->group = node->index % simulation->profile.groups;
+    node->machine = on_server(simulation) ? (int)draw(simulation, simulation->profile.machines) : 0;
     (void)snprintf(node->name, sizeof node->name, "n%d.%d", node->index, node->generation);
     node->clock =
         (struct clock){.wall_us = node_wall, .boot_us = node_boot, .context = node, .boot_id = simulation->clock.boot_id};
@@ -329,7 +391,7 @@ static bool pick_loop(struct simulation *simulation, bool any, int *ret_node, en
 
 static int64_t next_due(struct simulation *simulation)
 {
-    int64_t next_us = scripted_world_pass_time(simulation->engine_world);
+    int64_t next_us = pass_time_of_engines(simulation);
     for (int i = 0; i < simulation->profile.nodes; i++) {
         const struct simulated_node *node = &simulation->nodes[i];
         if (node->life == NODE_ASLEEP && node->wakes_at_us < next_us) {
@@ -389,7 +451,7 @@ static void reboot(struct simulation *simulation)
             bury(node);
         }
     }
-    scripted_world_reboot(simulation->engine_world);
+    scripted_world_reboot(simulation->engines[0]);
     pass_time_to(simulation, simulation->boot_us + draw(simulation, 20 * SECOND_US));
     if (drawn(simulation, 5000)) {
         simulation->wall_error_us += draw(simulation, 2 * WALL_ERROR_MOST_US) - WALL_ERROR_MOST_US;
@@ -397,6 +459,41 @@ static void reboot(struct simulation *simulation)
     (void)snprintf(simulation->boot_id, sizeof simulation->boot_id, "boot-%d", ++simulation->boots + 1);
     say(simulation, "the machine starts anew as %s, its wall clock %lld us wrong", simulation->boot_id,
         (long long)simulation->wall_error_us);
+}
+
+/* One machine of several; the server is on none of them. */
+static void reboot_machine(struct simulation *simulation)
+{
+    int machine = (int)draw(simulation, simulation->profile.machines);
+    for (int i = 0; i < simulation->profile.nodes; i++) {
+        if (simulation->nodes[i].depth > 0) {
+            return;
+        }
+    }
+    say(simulation, "machine %d starts anew", machine);
+    for (int i = 0; i < simulation->profile.nodes; i++) {
+        struct simulated_node *node = &simulation->nodes[i];
+        if (node->life != NODE_ABSENT && node->machine == machine) {
+            simulation->result->crashes++;
+            simulation->last_death_us = simulation->boot_us;
+            node->died = true;
+            scripted_crash(node->engine, false);
+            bury(node);
+        }
+    }
+}
+
+static void fault_of_server(struct simulation *simulation, struct simulated_node *alive)
+{
+    if (drawn(simulation, simulation->profile.clock_step)) {
+        simulation->server_error_us = -draw(simulation, WALL_ERROR_MOST_US);
+        set_server_clock(simulation);
+        say(simulation, "the server's clock is %lld us behind", -(long long)simulation->server_error_us);
+    }
+    if (alive != NULL && drawn(simulation, simulation->profile.hang_up)) {
+        say(simulation, "the server hangs up on %s", alive->name);
+        server_hang_up(simulation, alive->index);
+    }
 }
 
 static void maybe_fault(struct simulation *simulation)
@@ -424,13 +521,21 @@ static void maybe_fault(struct simulation *simulation)
     } else if (alive != NULL && drawn(simulation, profile->cut)) {
         scripted_cut(alive->engine, simulation->boot_us + draw(simulation, 60 * SECOND_US));
     } else if (drawn(simulation, profile->cut / 4)) {
-        scripted_world_cut(simulation->engine_world, simulation->boot_us + draw(simulation, 30 * SECOND_US));
+        int64_t until_us = simulation->boot_us + draw(simulation, 30 * SECOND_US);
+        scripted_world_cut(simulation->engines[0], until_us);
+        scripted_world_cut(simulation->engines[1], until_us);
     } else if (alive != NULL && drawn(simulation, profile->jump)) {
         skew_wall(simulation, alive);
     } else if (absent != NULL && drawn(simulation, 200)) {
         start_node(simulation, absent);
     } else if (drawn(simulation, profile->reboot)) {
-        reboot(simulation);
+        if (on_server(simulation)) {
+            reboot_machine(simulation);
+        } else {
+            reboot(simulation);
+        }
+    } else if (on_server(simulation)) {
+        fault_of_server(simulation, alive);
     }
 }
 
@@ -439,21 +544,31 @@ static void maybe_fault(struct simulation *simulation)
 static void open_world(struct simulation *simulation)
 {
     struct weir_error error;
-    char url[128];
+    char url[URL_SIZE];
     (void)snprintf(simulation->boot_id, sizeof simulation->boot_id, "boot-1");
     simulation->clock = (struct clock){
         .wall_us = outside_wall, .boot_us = outside_boot, .context = simulation, .boot_id = simulation->boot_id};
     simulation->uuids = (struct uuid_source){.random_state = random_next(&simulation->random), .seeded = true};
-    file_make(simulation);
-    (void)snprintf(url, sizeof url, "sqlite:%s", simulation->path);
-    struct store_options options = {.url = url, .clock = &simulation->clock, .uuids = &simulation->uuids};
+    if (on_server(simulation)) {
+        server_make(simulation);
+        set_server_clock(simulation);
+    } else {
+        file_make(simulation);
+    }
+    name_store(simulation, OUTSIDE, url);
+    struct store_options options = {
+        .url = url, .clock = &simulation->clock, .uuids = &simulation->uuids, .deadline_us = CALL_DEADLINE_US};
     if (store_open(&options, &simulation->outside, &error) != WEIR_OK) {
         (void)fprintf(stderr, "simulation: %s\n", error.message);
         abort();
     }
     faulty_store_wrap(simulation, simulation->outside);
-    simulation->engine_world = scripted_world_open(simulation->profile.kind, &simulation->clock, &simulation->profile.plan,
-                                                   random_next(&simulation->random));
+    for (int i = 0; i < GROUPS_MOST; i++) {
+        simulation->engines[i] = i > 0 && simulation->profile.kinds[i] == simulation->profile.kinds[0]
+                                     ? simulation->engines[0]
+                                     : scripted_world_open(simulation->profile.kinds[i], &simulation->clock,
+                                                           &simulation->profile.plan, random_next(&simulation->random));
+    }
     observer_open(simulation);
 }
 
@@ -467,11 +582,18 @@ static void close_world(struct simulation *simulation)
             bury(node);
         }
     }
-    scripted_world_close(simulation->engine_world);
+    if (has_two_engines(simulation)) {
+        scripted_world_close(simulation->engines[1]);
+    }
+    scripted_world_close(simulation->engines[0]);
     observer_close(simulation);
     store_close(simulation->outside);
     faulty_store_forget();
-    file_remove(simulation);
+    if (on_server(simulation)) {
+        server_remove(simulation);
+    } else {
+        file_remove(simulation);
+    }
 }
 
 static void tamper(struct simulation *simulation)
@@ -481,6 +603,7 @@ static void tamper(struct simulation *simulation)
         return;
     }
     sqlite3 *database;
+    INVARIANT(!on_server(simulation));
     INVARIANT(sqlite3_open(simulation->path, &database) == SQLITE_OK);
     simulation->result->tampered = mutant->tamper(simulation, database);
     (void)sqlite3_close(database);
@@ -517,7 +640,8 @@ static void run_to_the_end(struct simulation *simulation)
     simulation->actor = OUTSIDE;
     simulation->calm = true;
     promptness_begin(simulation);
-    scripted_world_calm(simulation->engine_world);
+    scripted_world_calm(simulation->engines[0]);
+    scripted_world_calm(simulation->engines[1]);
     say(simulation, "all is calm from here");
     int64_t end_us = simulation->boot_us + SETTLE_US;
     while (!failed(simulation) && simulation->boot_us < end_us && count_live(simulation) > 0) {

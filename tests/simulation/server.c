@@ -1,0 +1,275 @@
+/* The store's database on a PostgreSQL server of the program's own, whose clock is ours.
+ *
+ * Each process starts one server with its first run: transactions of other databases of a server are in the snapshots that
+ * weir keeps, so that a seed replays only without them. One database is migrated and observed; each run has a copy of it.
+ *
+ * The clock: after the migration, :schema.store_time() is replaced in that database by a function that reads a file. The
+ * file is named after the database, and the run that the database belongs to writes its virtual time there. The function
+ * costs no query, so that time may pass between any two calls. The uuids that the server draws come from a sequence, so
+ * that a seed replays. Nothing of weir but these two functions is another one than in production.
+ *
+ * Each node has a role of its own, by which its sessions are found: to end them, and to wait until they are gone. */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "simulation/simulation.h"
+#include "support/postgres_server.h"
+
+#define MIGRATED "simulation_migrated"
+enum { SQL_MAX = 512, SILENCE_TRIES_MOST = 60000, FIRST_WITH_STRATEGY = 150000 };
+
+static struct postgres_server server;
+static FILE *clock_file;
+
+/* --- what the database has beside the schema --- */
+
+static const char *const preparations[] = {
+    "SET search_path = weir",
+    "CREATE TABLE simulation_changes (seq bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, what text NOT NULL, id text,"
+    " status text, workspace_id bigint, lane_id bigint, node_id bigint, fence bigint, phase bigint, rank bigint,"
+    " due_at bigint, run_at bigint, priority bigint, attempts bigint, deferrals bigint, handovers bigint,"
+    " cancel_at bigint, extra text)",
+    "CREATE FUNCTION note_queue() RETURNS trigger LANGUAGE plpgsql AS $$ DECLARE r record; BEGIN"
+    " IF TG_OP = 'DELETE' THEN r := OLD; ELSE r := NEW; END IF;"
+    " INSERT INTO weir.simulation_changes (what, id, status, workspace_id, lane_id, node_id, fence, phase, rank, due_at,"
+    "  run_at, priority, attempts, deferrals, handovers, cancel_at, extra) VALUES ('queue' || TG_ARGV[0], r.id, r.status,"
+    "  r.workspace_id, r.lane_id, r.node_id, r.fence, r.phase, r.rank, r.due_at, r.run_at, r.priority, r.attempts,"
+    "  r.deferrals, r.handovers, r.cancel_at, CASE WHEN r.retry_of IS NULL THEN r.idempotency_key END);"
+    " RETURN NULL; END $$",
+    "CREATE TRIGGER s1 AFTER INSERT ON workflow_execution_queue FOR EACH ROW EXECUTE FUNCTION note_queue('+')",
+    "CREATE TRIGGER s2 AFTER UPDATE ON workflow_execution_queue FOR EACH ROW EXECUTE FUNCTION note_queue('=')",
+    "CREATE TRIGGER s3 AFTER DELETE ON workflow_execution_queue FOR EACH ROW EXECUTE FUNCTION note_queue('-')",
+    "CREATE FUNCTION note_history() RETURNS trigger LANGUAGE plpgsql AS $$ DECLARE r record; BEGIN"
+    " IF TG_OP = 'DELETE' THEN r := OLD; ELSE r := NEW; END IF;"
+    " INSERT INTO weir.simulation_changes (what, id, status, workspace_id, fence, node_id, due_at, attempts, handovers,"
+    "  extra) VALUES ('history' || TG_ARGV[0], r.id, r.status, r.workspace_id, r.fence, r.node_id, r.finished_at,"
+    "  r.attempts, r.handovers, r.error_code);"
+    " RETURN NULL; END $$",
+    "CREATE TRIGGER s4 AFTER INSERT ON workflow_executions FOR EACH ROW EXECUTE FUNCTION note_history('+')",
+    "CREATE TRIGGER s5 AFTER UPDATE ON workflow_executions FOR EACH ROW EXECUTE FUNCTION note_history('=')",
+    "CREATE TRIGGER s6 AFTER DELETE ON workflow_executions FOR EACH ROW EXECUTE FUNCTION note_history('-')",
+    "CREATE FUNCTION note_setting() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+    " IF TG_TABLE_NAME = 'workspaces' THEN"
+    "  INSERT INTO weir.simulation_changes (what, id, workspace_id, rank, phase, priority)"
+    "  VALUES ('workspace', NEW.name, NEW.id, NEW.slots_max, NEW.paused::integer, NEW.weight);"
+    " ELSIF TG_TABLE_NAME = 'executor_groups' THEN"
+    "  INSERT INTO weir.simulation_changes (what, id, phase) VALUES ('group', NEW.name, NEW.paused::integer);"
+    " ELSE INSERT INTO weir.simulation_changes (what, phase) VALUES ('paused', NEW.queue_paused::integer);"
+    " END IF; RETURN NULL; END $$",
+    "CREATE TRIGGER s7 AFTER INSERT OR UPDATE ON workspaces FOR EACH ROW EXECUTE FUNCTION note_setting()",
+    "CREATE TRIGGER s9 AFTER UPDATE OF paused ON executor_groups FOR EACH ROW EXECUTE FUNCTION note_setting()",
+    "CREATE TRIGGER s10 AFTER UPDATE OF queue_paused ON store_state FOR EACH ROW EXECUTE FUNCTION note_setting()",
+    "CREATE FUNCTION note_event() RETURNS trigger LANGUAGE plpgsql AS $$ DECLARE r record; BEGIN"
+    " IF TG_OP = 'DELETE' THEN r := OLD; ELSE r := NEW; END IF;"
+    " INSERT INTO weir.simulation_changes (what, id, node_id, fence, extra)"
+    " VALUES ('event' || TG_ARGV[0], r.execution_id, r.node_id, r.fence, r.event); RETURN NULL; END $$",
+    "CREATE TRIGGER s11 AFTER INSERT ON workflow_execution_events FOR EACH ROW EXECUTE FUNCTION note_event('+')",
+    "CREATE TRIGGER s12 AFTER UPDATE ON workflow_execution_events FOR EACH ROW EXECUTE FUNCTION note_event('=')",
+    "CREATE TRIGGER s13 AFTER DELETE ON workflow_execution_events FOR EACH ROW EXECUTE FUNCTION note_event('-')",
+    "CREATE FUNCTION note_step() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+    " INSERT INTO weir.simulation_changes (what, id, extra) VALUES ('step=', NEW.execution_id, NEW.step);"
+    " RETURN NULL; END $$",
+    "CREATE TRIGGER s14 AFTER UPDATE ON workflow_node_executions FOR EACH ROW WHEN (OLD.finished_at IS NOT NULL)"
+    " EXECUTE FUNCTION note_step()",
+    "CREATE SEQUENCE simulation_ids",
+    "DO $do$ DECLARE old text := pg_get_functiondef('make_id(bigint,bigint)'::regprocedure); BEGIN"
+    " IF position('gen_random_uuid()' IN old) = 0 THEN RAISE 'make_id() draws otherwise'; END IF;"
+    " EXECUTE replace(old, 'gen_random_uuid()', 'md5(nextval(''weir.simulation_ids'')::text)::uuid'); END $do$",
+};
+
+/* --- asking --- */
+
+static void run(PGconn *connection, const char *sql)
+{
+    PGresult *result = PQexec(connection, sql);
+    ExecStatusType status = PQresultStatus(result);
+    if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK) {
+        (void)fprintf(stderr, "simulation: %s: %s\n", sql, PQerrorMessage(connection));
+        abort();
+    }
+    PQclear(result);
+}
+
+static PGconn *connect_to(const char *database)
+{
+    char url[SQL_MAX];
+    postgres_server_url(&server, database, url, sizeof url);
+    PGconn *connection = PQconnectdb(url);
+    if (PQstatus(connection) != CONNECTION_OK) {
+        (void)fprintf(stderr, "simulation: %s\n", PQerrorMessage(connection));
+        abort();
+    }
+    run(connection, "SET client_min_messages = warning");
+    return connection;
+}
+
+static PGconn *administrator(void)
+{
+    static PGconn *connection;
+    if (connection == NULL) {
+        connection = connect_to("postgres");
+    }
+    return connection;
+}
+
+static void await(const char *sql)
+{
+    for (int i = 0; i < SILENCE_TRIES_MOST; i++) {
+        PGresult *result = PQexec(administrator(), sql);
+        bool is_so = PQntuples(result) == 1 && strcmp(PQgetvalue(result, 0, 0), "t") == 0;
+        PQclear(result);
+        if (is_so) {
+            return;
+        }
+        struct timespec pause = {.tv_sec = 0, .tv_nsec = 1000 * 1000};
+        (void)nanosleep(&pause, NULL);
+    }
+    (void)fprintf(stderr, "simulation: never came true: %s\n", sql);
+    abort();
+}
+
+/* --- the database that all begin with --- */
+
+static void replace_clock(PGconn *connection)
+{
+    char sql[SQL_MAX];
+    (void)snprintf(sql, sizeof sql,
+                   "CREATE OR REPLACE FUNCTION weir.store_time() RETURNS bigint LANGUAGE sql VOLATILE PARALLEL SAFE AS"
+                   " $$ SELECT pg_catalog.pg_read_file('%s/clock-' OPERATOR(pg_catalog.||) pg_catalog.current_database())"
+                   "::bigint $$",
+                   server.folder);
+    run(connection, sql);
+}
+
+static void migrate(const char *url)
+{
+    struct weir_error error;
+    struct store *store = NULL;
+    struct store_options options = {.url = url, .create = true, .deadline_us = 60 * MICROSECONDS_PER_SECOND};
+    if (store_open(&options, &store, &error) != WEIR_OK || store_migrate(store, NULL, &error) != WEIR_OK) {
+        (void)fprintf(stderr, "simulation: %s\n", error.message);
+        abort();
+    }
+    store_close(store);
+}
+
+static void begin(void)
+{
+    char url[SQL_MAX];
+    char sql[SQL_MAX];
+    postgres_server_open(&server,
+                         "fsync = off\nsynchronous_commit = off\nfull_page_writes = off\nautovacuum = off\njit = off\n"
+                         "max_connections = 300\nshared_buffers = 64MB\nmax_wal_size = 4GB\n",
+                         false);
+    PGconn *connection = connect_to("postgres");
+    run(connection, "CREATE DATABASE " MIGRATED);
+    for (int i = 0; i < NODES_MOST; i++) {
+        (void)snprintf(sql, sizeof sql, "CREATE ROLE n%d LOGIN SUPERUSER", i);
+        run(connection, sql);
+    }
+    postgres_server_url(&server, MIGRATED, url, sizeof url);
+    migrate(url);
+    PGconn *within = connect_to(MIGRATED);
+    for (size_t i = 0; i < sizeof preparations / sizeof preparations[0]; i++) {
+        run(within, preparations[i]);
+    }
+    replace_clock(within);
+    PQfinish(within);
+    PQfinish(connection);
+}
+
+/* --- one run's --- */
+
+void server_make(struct simulation *simulation)
+{
+    static unsigned count;
+    char text[SQL_MAX];
+    if (count == 0) {
+        begin();
+    }
+    (void)snprintf(simulation->database, sizeof simulation->database, "run_%ld_%u", (long)getpid(), ++count);
+    (void)snprintf(text, sizeof text, "%s/clock-%s", server.folder, simulation->database);
+    clock_file = fopen(text, "we");
+    INVARIANT(clock_file != NULL);
+    await("SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE datname = '" MIGRATED "')");
+    /* File by file: the quicker way with so few pages, and before version 15 the only one. */
+    (void)snprintf(text, sizeof text, "CREATE DATABASE %s TEMPLATE " MIGRATED "%s", simulation->database,
+                   PQserverVersion(administrator()) >= FIRST_WITH_STRATEGY ? " STRATEGY file_copy" : "");
+    run(administrator(), text);
+    simulation->reader_of_server = connect_to(simulation->database);
+    run(simulation->reader_of_server, "SET search_path = weir");
+}
+
+void server_remove(struct simulation *simulation)
+{
+    char text[SQL_MAX];
+    PQfinish(simulation->reader_of_server);
+    simulation->reader_of_server = NULL;
+    (void)fclose(clock_file);
+    (void)snprintf(text, sizeof text, "%s/clock-%s", server.folder, simulation->database);
+    (void)unlink(text);
+    (void)snprintf(text, sizeof text, "DROP DATABASE %s WITH (FORCE)", simulation->database);
+    run(administrator(), text);
+}
+
+void server_end(void)
+{
+    postgres_server_close(&server);
+}
+
+void server_url(const struct simulation *simulation, int node, char *to, size_t size)
+{
+    char role[16] = "weir";
+    if (node != OUTSIDE) {
+        (void)snprintf(role, sizeof role, "n%d", node);
+    }
+    int length = snprintf(to, size, "postgres://%s@/%s?host=%s&port=%d&listen=off", role, simulation->database,
+                          server.folder, server.port);
+    INVARIANT(length > 0 && (size_t)length < size);
+}
+
+void server_set_clock(int64_t now_us)
+{
+    char text[32];
+    int length = snprintf(text, sizeof text, "%020lld", (long long)now_us);
+    INVARIANT(pwrite(fileno(clock_file), text, (size_t)length, 0) == length);
+}
+
+void server_await_silence(struct simulation *simulation, int node)
+{
+    char sql[SQL_MAX];
+    (void)snprintf(sql, sizeof sql,
+                   "SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE usename = 'n%d' AND datname = '%s')", node,
+                   simulation->database);
+    await(sql);
+}
+
+/* A process leaves the server's list before its socket is closed, and the client must see the same each time. */
+static void await_exit(pid_t pid)
+{
+    for (int i = 0; i < SILENCE_TRIES_MOST && (kill(pid, 0) == 0 || errno == EPERM); i++) {
+        struct timespec pause = {.tv_sec = 0, .tv_nsec = 1000 * 1000};
+        (void)nanosleep(&pause, NULL);
+    }
+}
+
+void server_hang_up(struct simulation *simulation, int node)
+{
+    char sql[SQL_MAX];
+    (void)snprintf(sql, sizeof sql,
+                   "SELECT pid, pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'n%d' AND datname = '%s'",
+                   node, simulation->database);
+    PGresult *ended = PQexec(administrator(), sql);
+    INVARIANT(PQresultStatus(ended) == PGRES_TUPLES_OK);
+    for (int i = 0; i < PQntuples(ended); i++) {
+        await_exit((pid_t)strtol(PQgetvalue(ended, i, 0), NULL, 10));
+    }
+    PQclear(ended);
+    server_await_silence(simulation, node);
+}
