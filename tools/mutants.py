@@ -23,7 +23,6 @@ import collections
 import hashlib
 import json
 import os
-import random
 import re
 import signal
 import subprocess
@@ -68,7 +67,7 @@ SQL_SWAPS = (('boundary', r' < ', ' <= '), ('boundary', r' <= ', ' < '), ('bound
              ('true-false', r'\btrue\b', 'false'), ('true-false', r'\bfalse\b', 'true'))
 CONJUNCT = (r'\bAND (?:NOT )?[\w.]+ (?:=|<>|<=|>=|<|>) (?:ANY \([\w.:$]+\)|[\w.:$]+)(?=[\s;)]|$)'
             r'|\bAND (?:NOT )?[\w.]+ IS (?:NOT )?NULL\b')
-STATEMENT = r'^( +)(?!return\b|break\b|goto\b|continue\b|case\b|INVARIANT|free\(|json_decref\(|\(void\)va_|\(void\)memset)([\w(*].*;) *$'
+STATEMENT = r'^( +)(?!return\b|break\b|goto\b|continue\b|case\b|INVARIANT|free\(|json_decref\(|\(void\)pthread_\w+_destroy|\(void\)va_|\(void\)memset)([\w(*].*;) *$'
 DECLARATION = r'^ +(?:const |static |struct |enum |unsigned |volatile )*\w+(?: \*?| \*const )\w+(?:\[[^\]]*\])*(?: = .*)?;'
 
 
@@ -153,6 +152,11 @@ def all_mutants(only):
     return found
 
 
+def draw(found, seed, count):
+    """In an order by hash: what is drawn stays drawn when other lines change."""
+    return sorted(found, key=lambda mutant: hashlib.sha256(f'{seed} {mutant.id}'.encode()).digest())[:count]
+
+
 # --- the copy and its build ---
 
 class Copy:
@@ -160,16 +164,17 @@ class Copy:
         self.folder = os.path.abspath(folder)
         self.tree = os.path.join(self.folder, 'tree')
         self.build = os.path.join(self.folder, 'build')
-        self.template = None
+        self.template = self.digest = None
 
     def refresh(self):
         """Writes only what differs, so that little is built anew."""
         os.makedirs(self.tree, exist_ok=True)
-        wanted = files_of_tree()
-        for file in wanted:
+        digest = hashlib.sha256()
+        for file in sorted(files_of_tree()):
             path = os.path.join(self.tree, file)
             with open(os.path.join(ROOT, file), 'rb') as source:
                 data = source.read()
+            digest.update(f'{file} {len(data)} '.encode() + data)
             if os.path.isfile(path):
                 with open(path, 'rb') as old:
                     if old.read() == data:
@@ -182,6 +187,7 @@ class Copy:
             self.run(['meson', 'setup', self.build, self.tree, '-Dtests=true', '-Dbench=false', '-Dwerror=false',
                       '-Doptimization=1'])
         self.run(['ninja', '-C', self.build, '--quiet'])
+        self.digest = digest.hexdigest()
 
     def run(self, words):
         answer = subprocess.run(words, capture_output=True, text=True)
@@ -237,37 +243,40 @@ def distance(file, name):
         reach = ('dispatch/', 'simulation')
     else:
         store = area.split('/')[1]
-        reach = (f'conformance/{store}/', f'store/{store}/') + (('simulation', 'dispatch/') if store == 'sqlite' else ())
+        reach = (f'conformance/{store}/', f'store/{store}/') + (
+            ('dispatch/', 'simulation') if store == 'sqlite' else ('simulation_postgres',))
     if not name.startswith(reach) and not (area == 'queue' and name == 'simulation' and stem.startswith(('scheduler', 'item',
                                                                                                           'retry', 'breaker'))):
         return None
+    if name == 'simulation_postgres' and area != 'store/postgres':
+        return None
     own = stem.split('_')[0].rstrip('s')
-    return (1 if own in name else 2) + (2 if name == 'simulation' else 0) + next(
+    return (1 if own in name else 2) + (2 if name.startswith('simulation') else 0) + next(
         (rank for rank, start in enumerate(reach) if name.startswith(start)), 1)
 
 
 class Judge:
     def __init__(self, copy):
-        self.copy, self.tests, self.took, self.kills = copy, copy.tests(), {}, collections.Counter()
+        self.copy, self.tests, self.kills = copy, copy.tests(), collections.Counter()
+        # Seconds of each test on the unchanged tree, None where it fails there; kept for the same tree.
+        self.took_path = os.path.join(copy.folder, 'took.json')
+        kept = json.loads(read(self.took_path)) if os.path.isfile(self.took_path) else {}
+        self.took = kept['took'] if kept.get('digest') == copy.digest else {}
 
     def nearest(self, file):
-        names = [(distance(file, name), -self.kills[file, name], self.took.get(name, 0), name) for name in self.tests]
+        names = [(distance(file, name), -self.kills[file, name], self.took.get(name) or 0, name) for name in self.tests
+                 if self.took.get(name, 0) is not None]
         return [name for near, *_, name in sorted(names, key=lambda row: (row[0] is None, row)) if near is not None]
 
-    def limit(self, name):
-        """On the first use the test must pass on the unchanged tree, else it can judge nothing."""
-        if name not in self.took:
-            raise KeyError(name)
-        return SECONDS_LEAST + TIMES * self.took[name]
-
     def measure(self, files):
-        for name in sorted({name for file in files for name in self.nearest(file)}):
+        """A test that fails on the unchanged tree judges nothing."""
+        for name in sorted({name for file in files for name in self.nearest(file)} - set(self.took)):
             passed, seconds, output = self.copy.call(self.tests[name], 600)
+            self.took[name] = seconds if passed else None
             if not passed:
                 print(f'# {name} fails on the unchanged tree and judges nothing:\n{output[-1500:]}', flush=True)
-                del self.tests[name]
-            else:
-                self.took[name] = seconds
+            with open(self.took_path, 'w', encoding='utf-8') as file:
+                json.dump({'digest': self.copy.digest, 'took': self.took}, file)
 
     def judge(self, mutant):
         """(verdict, the test that killed it or why it is none, its output)"""
@@ -283,7 +292,7 @@ class Judge:
                 if not self.copy.compile(sorted({target for name in chunk for target in self.tests[name]['targets']})):
                     return 'no mutant', 'it does not compile', ''
                 for name in chunk:
-                    passed, _, output = self.copy.call(self.tests[name], self.limit(name))
+                    passed, _, output = self.copy.call(self.tests[name], SECONDS_LEAST + TIMES * self.took[name])
                     if not passed:
                         self.kills[mutant.file, name] += 1
                         return 'killed', name, output
@@ -334,7 +343,7 @@ def report(wanted, results, all_count):
 
 def run(options):
     found = all_mutants(options.only)
-    wanted = random.Random(options.seed).sample(found, min(options.count, len(found)))
+    wanted = draw(found, options.seed, options.count)
     if options.id:
         wanted = [mutant for mutant in found if mutant.id == options.id]
         if not wanted:
@@ -380,7 +389,6 @@ def judge_all(options, wanted, results, path):
             print(f'{verdict} ({by}): {show(mutant)}', flush=True)
             if options.id:
                 print(output)
-        copy.compile([])  # the unchanged tree again
     finally:
         subprocess.run(['rm', '-rf', template])
 
