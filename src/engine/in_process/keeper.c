@@ -39,6 +39,7 @@ struct slot {
     pid_t pid;
     int16_t next; /* in its bucket, or in the free list; -1 ends it */
     uint64_t ticket;
+    int64_t started_us;
     int64_t kill_at_us; /* KILL follows TERM at this boot time; TIME_NEVER: no kill is due */
     int status;
     int64_t cpu_us;
@@ -147,7 +148,8 @@ static struct slot *slot_of_leader(pid_t pid)
 static struct slot *slot_of_ticket(uint64_t ticket)
 {
     for (size_t i = 0; i < keeper.used_below; i++) {
-        if (keeper.slots[i].state != SLOT_FREE && keeper.slots[i].ticket == ticket) {
+        uint64_t other = keeper.slots[i].ticket ^ ticket;
+        if (keeper.slots[i].state != SLOT_FREE && (other & KEEPER_TICKET_MASK) == 0) {
             return &keeper.slots[i];
         }
     }
@@ -237,6 +239,7 @@ static void start(const struct keeper_request *request, const int *fds)
         refuse(request, EAGAIN, false);
         return;
     }
+    int64_t started_us = boot_now();
     pid_t pid = fork();
     if (pid == 0) {
         if (is_evaluator) {
@@ -252,6 +255,7 @@ static void start(const struct keeper_request *request, const int *fds)
     slot->state = SLOT_RUNNING;
     slot->is_evaluator = is_evaluator;
     slot->ticket = request->ticket;
+    slot->started_us = started_us;
     slot->started_unsent = true;
     slot_register(slot, pid);
     slot_flush(slot);
@@ -300,7 +304,30 @@ static void kill_all(bool lease_lost, bool evaluators_too)
 
 /* --- sweeping --- */
 
-/* Kills every child of ours that belongs to no running step. True when there was one. */
+/* Without a mark it may come from any step that began before it did. */
+static bool may_be_of_running_step(const struct keeper_owner *owner)
+{
+    for (size_t i = 0; i < keeper.used_below; i++) {
+        const struct slot *slot = &keeper.slots[i];
+        if (slot->state == SLOT_RUNNING && !slot->is_evaluator && slot->started_us <= owner->started_us + KEEPER_TICK_US) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_of_running_step(const struct keeper_owner *owner)
+{
+    const struct slot *slot = slot_of_leader(owner->session);
+    slot = slot != NULL ? slot : slot_of_leader(owner->group);
+    slot = slot == NULL && owner->has_ticket ? slot_of_ticket(owner->ticket) : slot;
+    if (slot == NULL && !owner->has_ticket) {
+        return may_be_of_running_step(owner);
+    }
+    return slot != NULL && slot->state == SLOT_RUNNING;
+}
+
+/* Kills every child of ours that belongs to no running step. True when there was one, or one that could not be read. */
 static bool sweep_children(void)
 {
     size_t length = keeper_child_list(keeper.pid, keeper.children, sizeof keeper.children);
@@ -313,27 +340,19 @@ static bool sweep_children(void)
             pid = pid * 10 + (*at++ - '0');
         }
         at++;
+        struct keeper_owner owner;
         if (pid <= 0 || slot_of_leader(pid) != NULL) {
             continue;
         }
-        struct keeper_owner owner;
-        if (keeper_child_owner(pid, keeper.mark, &owner)) {
-            if (owner.is_zombie) {
-                (void)waitpid(pid, NULL, WNOHANG);
-                found = true; /* its own children may have become ours after the list was made */
-                continue;
-            }
-            const struct slot *slot = slot_of_leader(owner.session);
-            slot = slot != NULL ? slot : slot_of_leader(owner.group);
-            if (slot == NULL && owner.has_ticket) {
-                slot = slot_of_ticket(owner.ticket);
-            }
-            if (slot != NULL && slot->state == SLOT_RUNNING) {
-                continue;
-            }
+        if (!keeper_child_owner(pid, keeper.mark, &owner)) {
+            found = true; /* our table of file descriptors is full: the next sweep may read it */
+        } else if (owner.is_zombie) {
+            (void)waitpid(pid, NULL, WNOHANG);
+            found = true; /* its own children may have become ours after the list was made */
+        } else if (!is_of_running_step(&owner)) {
+            (void)kill(pid, SIGKILL);
+            found = true;
         }
-        (void)kill(pid, SIGKILL);
-        found = true;
     }
     return found;
 }

@@ -9,8 +9,8 @@
  * that a signal to the node's terminal or process group does not reach it, and ignores SIGINT, SIGTERM, SIGHUP: the node
  * decides. It is a child subreaper: whatever a step forks away, also with setsid, becomes the keeper's child when its
  * parent is gone. When the leader of a step has ended, everything that belongs to the step is killed - its process group,
- * its session, and what carries its mark in the environment - until nothing is left; only then is the end reported. An
- * orphan that belongs to no step (it cleared its environment) is killed at the next such sweep.
+ * its session, and what carries its brand or its mark (keeper_child.h) - until nothing is left; only then is the end
+ * reported. An orphan with neither may belong to any step that began before it: it is killed when all of these have ended.
  *
  * The keeper may be forked again from a threaded node after it was killed. So until it has its own children it uses no
  * memory but static tables, no stdio, no locks: raw system calls. If it dies, its children die too (PR_SET_PDEATHSIG).

@@ -18,7 +18,24 @@
 
 static const char mark_name[] = "WEIR_RUN=";
 
-enum { MARK_BYTES_MAX = 64, PATH_BYTES_MAX = 64, STAT_BYTES_MAX = 1024, ENVIRONMENT_BYTES_MAX = 256 * 1024 };
+static const char brand_name[] = "Max file locks";
+
+enum {
+    MARK_BYTES_MAX = 64,
+    PATH_BYTES_MAX = 64,
+    STAT_BYTES_MAX = 1024,
+    LIMITS_BYTES_MAX = 4096,
+    ENVIRONMENT_BYTES_MAX = 256 * 1024,
+    BRAND_TICKET_BITS = 40,
+    STAT_START = 18, /* when it started, in ticks; counted from the parent's id, which is the first field behind the state */
+    STAT_FIELDS = STAT_START + 1
+};
+
+/* 62 bits: the two highest are left, since ~0 means no limit. */
+static uint64_t brand_of(uint64_t mark)
+{
+    return (mark & 0x3FFFFF) << BRAND_TICKET_BITS;
+}
 
 /* Appends digits and says where the text ends. snprintf() is not async-signal-safe. */
 static char *write_number(char *to, uint64_t number)
@@ -161,9 +178,18 @@ static bool read_command(int fd)
     return true;
 }
 
+/* Without privileges a limit that a program around the node has lowered cannot be raised: the environment is left then. */
+static void set_brand(uint64_t mark, uint64_t ticket)
+{
+    rlim_t brand = brand_of(mark) | (ticket & KEEPER_TICKET_MASK);
+    struct rlimit limit = {brand, brand};
+    (void)setrlimit(RLIMIT_LOCKS, &limit);
+}
+
 _Noreturn void keeper_child_run_step(pid_t keeper_pid, uint64_t mark, int socket, uint64_t ticket, const int *fds)
 {
     become_plain(keeper_pid);
+    set_brand(mark, ticket);
     (void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
     char *at = write_string(plan.mark, mark_name);
     at = write_number(at, mark);
@@ -231,8 +257,8 @@ static void make_path(char *to, pid_t pid, const char *name)
     (void)write_string(to, name);
 }
 
-/* The fields behind the name, which may hold spaces and parentheses: state, parent, group, session. */
-static bool read_stat(pid_t pid, char *ret_state, uint64_t ret_ids[3])
+/* The fields behind the name, which may hold spaces and parentheses: the state, then STAT_FIELDS numbers. */
+static bool read_stat(pid_t pid, char *ret_state, uint64_t ret_fields[STAT_FIELDS])
 {
     char path[PATH_BYTES_MAX];
     char text[STAT_BYTES_MAX];
@@ -248,9 +274,10 @@ static bool read_stat(pid_t pid, char *ret_state, uint64_t ret_ids[3])
     }
     *ret_state = at[1];
     at += 3;
-    for (int i = 0; i < 3; i++) {
-        at = read_number(at, end, &ret_ids[i]);
-        at++;
+    for (int i = 0; i < STAT_FIELDS; i++) {
+        (void)read_number(at, end, &ret_fields[i]);
+        while (at < end && *at++ != ' ') { /* also over the sign of a negative one, which is 0 here */
+        }
     }
     return true;
 }
@@ -276,9 +303,9 @@ static size_t list_by_scan(pid_t keeper_pid, char *to, size_t size)
             const char *name = entry->name;
             at += entry->record_bytes;
             char state;
-            uint64_t ids[3];
-            if (*read_number(name, name + strlen(name), &pid) == '\0' && read_stat((pid_t)pid, &state, ids) &&
-                ids[0] == (uint64_t)keeper_pid && size - used > 24) {
+            uint64_t fields[STAT_FIELDS];
+            if (*read_number(name, name + strlen(name), &pid) == '\0' && read_stat((pid_t)pid, &state, fields) &&
+                fields[0] == (uint64_t)keeper_pid && size - used > 24) {
                 char *end = write_string(write_number(to + used, pid), " ");
                 used = (size_t)(end - to);
             }
@@ -308,6 +335,30 @@ size_t keeper_child_list(pid_t keeper_pid, char *to, size_t size)
     return length;
 }
 
+/* The hard limit, which a process without privileges can only lower: "Max file locks   <soft>   <hard>   locks". */
+static bool find_brand(pid_t pid, uint64_t mark, uint64_t *ret_ticket)
+{
+    char path[PATH_BYTES_MAX];
+    char text[LIMITS_BYTES_MAX];
+    make_path(path, pid, "/limits");
+    size_t length = read_file(path, text, sizeof text - 1);
+    text[length] = '\0';
+    const char *end = text + length;
+    const char *at = memmem(text, length, brand_name, sizeof brand_name - 1);
+    if (at == NULL) {
+        return false;
+    }
+    at += sizeof brand_name - 1;
+    uint64_t brand = 0;
+    for (int column = 0; column < 2; column++) {
+        at += strspn(at, " ");
+        (void)read_number(at, end, &brand);
+        at += strcspn(at, " \n");
+    }
+    *ret_ticket = brand & KEEPER_TICKET_MASK;
+    return (brand & ~KEEPER_TICKET_MASK) == brand_of(mark) && *ret_ticket != 0;
+}
+
 /* The ticket in the environment that the process was started with. Shells put variables in an order of their own, so the
  * mark may be anywhere in it. */
 static bool find_mark(pid_t pid, uint64_t mark, uint64_t *ret_ticket)
@@ -323,7 +374,8 @@ static bool find_mark(pid_t pid, uint64_t mark, uint64_t *ret_ticket)
         if (left > sizeof mark_name && memcmp(at, mark_name, sizeof mark_name - 1) == 0) {
             const char *after = read_number(at + sizeof mark_name - 1, end, &number);
             if (number == mark && after < end && *after == '.') {
-                (void)read_number(after + 1, end, ret_ticket);
+                (void)read_number(after + 1, end, &number);
+                *ret_ticket = number & KEEPER_TICKET_MASK;
                 return true;
             }
         }
@@ -335,13 +387,17 @@ static bool find_mark(pid_t pid, uint64_t mark, uint64_t *ret_ticket)
 bool keeper_child_owner(pid_t pid, uint64_t mark, struct keeper_owner *ret_owner)
 {
     char state;
-    uint64_t ids[3];
-    if (!read_stat(pid, &state, ids)) {
+    uint64_t fields[STAT_FIELDS];
+    if (!read_stat(pid, &state, fields)) {
         return false;
     }
-    *ret_owner =
-        (struct keeper_owner){.is_zombie = state == 'Z' || state == 'X', .group = (pid_t)ids[1], .session = (pid_t)ids[2]};
-    ret_owner->has_ticket = find_mark(pid, mark, &ret_owner->ticket);
+    long ticks = sysconf(_SC_CLK_TCK);
+    *ret_owner = (struct keeper_owner){.is_zombie = state == 'Z' || state == 'X',
+                                       .group = (pid_t)fields[1],
+                                       .session = (pid_t)fields[2],
+                                       .started_us = (int64_t)fields[STAT_START] * MICROSECONDS_PER_SECOND /
+                                                     (ticks > 0 ? ticks : 100)};
+    ret_owner->has_ticket = find_brand(pid, mark, &ret_owner->ticket) || find_mark(pid, mark, &ret_owner->ticket);
     return true;
 }
 

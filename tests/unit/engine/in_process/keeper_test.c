@@ -98,6 +98,64 @@ static void orphan_of_a_running_step_survives_the_end_of_another_step(void **sta
     (void)engine_fixture_expect_end(&fixture, 1, END_COMPLETED);
 }
 
+/* Like ssh-agent: in a session of its own, and its environment cannot be read. */
+static void helper_of_a_running_step_survives_the_ends_of_others_without_its_environment(void **state)
+{
+    (void)state;
+    engine_fixture_start(&fixture, 1,
+                         script("(env -i setsid sh -c 'echo $$ > @/helper; until [ -e @/go ]; do sleep 0.01; done; "
+                                "echo done > @/done' &) ; until [ -e @/done ]; do sleep 0.01; done",
+                                ",\"timeout\":\"100s\""),
+                         "{}");
+    pid_t helper = wait_for_pid_file(path_of("helper"));
+    for (int i = 2; i <= 40; i++) {
+        engine_fixture_start(&fixture, i, script("sleep 0.01 & true", ""), "{}");
+    }
+    for (int i = 2; i <= 40; i++) {
+        (void)engine_fixture_expect_end(&fixture, i, END_COMPLETED);
+    }
+    assert_true(is_alive(helper));
+    FILE *go = fopen(path_of("go"), "w");
+    (void)fclose(go);
+    (void)engine_fixture_expect_end(&fixture, 1, END_COMPLETED);
+    assert_false(is_alive(helper));
+}
+
+static void helper_without_its_environment_ends_with_its_step_beside_others(void **state)
+{
+    (void)state;
+    engine_fixture_start(&fixture, 1, script("echo $$ > @/older; exec sleep 300", ""), "{}");
+    (void)wait_for_pid_file(path_of("older"));
+    engine_fixture_start(&fixture, 2,
+                         script("(env -i setsid sh -c 'echo $$ > @/helper; exec sleep 300' &) ; "
+                                "until [ -s @/helper ]; do sleep 0.01; done",
+                                ""),
+                         "{}");
+    (void)engine_fixture_expect_end(&fixture, 2, END_COMPLETED);
+    assert_false(is_alive(wait_for_pid_file(path_of("helper"))));
+    assert_int_equal(recorder_count(&fixture.recorder, REPORT_ENDED, engine_fixture_id(1), NULL, -1), 0);
+}
+
+/* Nothing shows any more which step it comes from. It began after two of the steps, so it is one of theirs. */
+static void helper_without_any_mark_ends_with_the_last_step_that_may_have_started_it(void **state)
+{
+    (void)state;
+    engine_fixture_start(&fixture, 1, script("echo $$ > @/older; until [ -e @/go ]; do sleep 0.01; done", ""), "{}");
+    (void)wait_for_pid_file(path_of("older"));
+    engine_fixture_start(&fixture, 2,
+                         script("(prlimit --locks=1:1 env -i setsid sh -c 'echo $$ > @/helper; exec sleep 300' &) ; "
+                                "until [ -s @/helper ]; do sleep 0.01; done",
+                                ""),
+                         "{}");
+    pid_t helper = wait_for_pid_file(path_of("helper"));
+    (void)engine_fixture_expect_end(&fixture, 2, END_COMPLETED);
+    assert_true(is_alive(helper));
+    FILE *go = fopen(path_of("go"), "w");
+    (void)fclose(go);
+    (void)engine_fixture_expect_end(&fixture, 1, END_COMPLETED);
+    assert_false(is_alive(helper));
+}
+
 static void flood_of_output_stops_the_step(void **state)
 {
     (void)state;
@@ -625,6 +683,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CLAIM(whatever_a_step_forks_away_is_dead_before_its_end_is_told),
         CLAIM(orphan_of_a_running_step_survives_the_end_of_another_step),
+        CLAIM(helper_of_a_running_step_survives_the_ends_of_others_without_its_environment),
+        CLAIM(helper_without_its_environment_ends_with_its_step_beside_others),
+        CLAIM(helper_without_any_mark_ends_with_the_last_step_that_may_have_started_it),
         CLAIM(flood_of_output_stops_the_step),
         CLAIM(output_of_exactly_the_limit_is_kept),
         CLAIM(flood_of_errors_keeps_the_end_of_it),
