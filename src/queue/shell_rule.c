@@ -29,19 +29,26 @@ static bool is_shell(const char *argument, size_t at)
     return is_among(argument, shells, sizeof shells / sizeof shells[0]) || (at == 0 && strstr(argument, "${") != NULL);
 }
 
-/* Reads one option of a shell; *ret_values grows by the arguments that it takes ("-eo pipefail"). */
-static bool read_option(const char *option, bool *ret_has_script, size_t *ret_values)
+struct shell_options {
+    bool has_script; /* -c */
+    bool has_input;  /* -s */
+    size_t values;   /* arguments that belong to the options before them ("-eo pipefail") */
+};
+
+/* Reads one option of a shell. False when it is none. */
+static bool read_option(const char *option, struct shell_options *options)
 {
     if ((option[0] != '-' && option[0] != '+') || option[1] == '\0') {
         return false;
     }
     if (strncmp(option, "--", 2) == 0) {
-        *ret_values += strcmp(option, "--rcfile") == 0 || strcmp(option, "--init-file") == 0;
+        options->values += strcmp(option, "--rcfile") == 0 || strcmp(option, "--init-file") == 0;
         return true;
     }
     for (const char *flag = option + 1; *flag != '\0'; flag++) {
-        *ret_has_script = *ret_has_script || (*flag == 'c' && option[0] == '-');
-        *ret_values += *flag == 'o' || *flag == 'O';
+        options->has_script = options->has_script || (*flag == 'c' && option[0] == '-');
+        options->has_input = options->has_input || (*flag == 's' && option[0] == '-');
+        options->values += *flag == 'o' || *flag == 'O';
     }
     return true;
 }
@@ -49,27 +56,64 @@ static bool read_option(const char *option, bool *ret_has_script, size_t *ret_va
 /* `from` is the argument behind the shell's name. */
 static void find_script(const char *const *arguments, size_t count, size_t from, bool is_run, enum shell_role *roles)
 {
-    bool has_script = false;
+    struct shell_options options = {.values = 0};
     bool is_ended = false;
-    size_t values = 0;
     size_t at = from;
     for (; at < count && !is_ended; at++) {
-        if (values > 0) {
-            values--;
+        if (options.values > 0) {
+            options.values--;
         } else if (strcmp(arguments[at], "--") == 0 || strcmp(arguments[at], "-") == 0) {
             is_ended = true;
-        } else if (!read_option(arguments[at], &has_script, &values)) {
+        } else if (!read_option(arguments[at], &options)) {
             break;
         }
         if (is_run && roles[at] == SHELL_ARGUMENT) {
             roles[at] = SHELL_OPTION;
         }
     }
-    if (at < count && has_script) {
+    if (at < count && options.has_script) {
         roles[at] = SHELL_SCRIPT;
     } else if (at < count && is_run && !is_ended && roles[at] == SHELL_ARGUMENT) {
         roles[at] = SHELL_OPTION;
     }
+}
+
+/* `from` is the argument behind the shell's name. */
+static bool reads_script_from_input(const char *const *arguments, size_t count, size_t from)
+{
+    static const char *const inputs[] = {"/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"};
+    struct shell_options options = {.values = 0};
+    size_t at = from;
+    bool is_ended = false;
+    for (; at < count && !is_ended; at++) {
+        if (options.values > 0) {
+            options.values--;
+        } else if (strcmp(arguments[at], "--") == 0 || strcmp(arguments[at], "-") == 0) {
+            is_ended = true;
+        } else if (!read_option(arguments[at], &options)) {
+            break;
+        }
+    }
+    if (options.has_script || options.has_input || at >= count) {
+        return !options.has_script;
+    }
+    for (size_t i = 0; i < sizeof inputs / sizeof inputs[0]; i++) {
+        if (strcmp(arguments[at], inputs[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool shell_runs_its_input(const char *const *arguments, size_t count)
+{
+    bool is_wrapped = count > 0 && is_among(arguments[0], wrappers, sizeof wrappers / sizeof wrappers[0]);
+    for (size_t i = 0; i < count && (i == 0 || is_wrapped); i++) {
+        if (is_shell(arguments[i], i) && reads_script_from_input(arguments, count, i + 1)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* `env -S 'sh -c ...'` splits a text into a command. */

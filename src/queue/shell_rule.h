@@ -20,6 +20,8 @@ enum shell_role {
 /* Fills `roles` (`count` entries). Knows sh, bash, dash, ash, zsh, ksh, mksh, fish by their last path component, anywhere
  * in the command (`env sh -c`, `timeout 5 bash -ec`), a command that is itself an expression, and `env -S`. */
 void shell_find_roles(const char *const *arguments, size_t count, enum shell_role *roles);
+/* True when a shell of this command has no script, so that it runs what stands in its standard input. */
+bool shell_runs_its_input(const char *const *arguments, size_t count);
 /* Finds "${", optional spaces, "." - the start of an expression. */
 bool shell_script_has_expression(const char *script, size_t length, size_t *ret_offset);
 

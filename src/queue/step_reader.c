@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "queue/code_variable.h"
 #include "queue/definition_reader.h"
 #include "queue/shell_rule.h"
 
@@ -272,10 +273,16 @@ enum weir_status reader_take_retry(struct definition_reader *reader, const struc
 
 /* --- exec --- */
 
-static enum weir_status refuse_code(struct definition_reader *reader, const struct yaml_node *node, size_t offset)
+static const char *id_of(const struct definition_reader *reader, size_t index)
+{
+    return reader->step_nodes->keys[index]->text;
+}
+
+static enum weir_status refuse_code(struct definition_reader *reader, size_t index, const struct yaml_node *node,
+                                    size_t offset)
 {
     yaml_error_inside(&reader->source, node, offset, reader->error,
-                      "an expression in a shell script would turn input into code");
+                      "an expression in a shell script would turn input into code (step \"%.64s\")", id_of(reader, index));
     error_hint(reader->error, "pass the value as an argument: [sh, -c, 'echo \"$1\"', sh, \"${.input.name}\"]");
     return reader->source.status;
 }
@@ -286,7 +293,7 @@ static enum weir_status read_argument(struct definition_reader *reader, size_t i
     size_t offset = 0;
     if (role == SHELL_SCRIPT) {
         if (shell_script_has_expression(node->text, node->length, &offset)) {
-            return refuse_code(reader, node, offset);
+            return refuse_code(reader, index, node, offset);
         }
         return template_make_verbatim(node->text, node->length, reader->arena, ret_template, reader->error);
     }
@@ -384,6 +391,13 @@ static enum weir_status read_environment(struct definition_reader *reader, size_
         if (status != WEIR_OK) {
             return status;
         }
+        if (code_variable_is(key->text) && !template_is_constant(env[i].value)) {
+            FAIL(reader, node->values[i], "an expression in %.64s would turn input into code (step \"%.64s\")", key->text,
+                 id_of(reader, index));
+            error_hint(reader->error,
+                       "give it a fixed value, and pass the input in a variable of your own or as an argument");
+            return reader->source.status;
+        }
     }
     exec->env = env;
     exec->env_count = node->count;
@@ -412,6 +426,30 @@ static enum weir_status read_size(struct definition_reader *reader, const struct
     return WEIR_OK;
 }
 
+static enum weir_status read_stdin(struct definition_reader *reader, size_t index, const struct yaml_node *node,
+                                   struct step_exec *exec)
+{
+    const struct yaml_node *command = yaml_get(reader->step_nodes->values[index], "exec");
+    const char *texts[STEP_ARGUMENTS_MAX];
+    if (node->kind == YAML_NULL) {
+        return FAIL(reader, node, "\"stdin\" must not be null");
+    }
+    enum weir_status status = take_tree(reader, index, node, "\"stdin\"", &exec->stdin_template);
+    for (size_t i = 0; i < command->count; i++) { /* read_argv() has counted them */
+        texts[i] = command->values[i]->text;
+    }
+    if (status == WEIR_OK && !template_is_constant(exec->stdin_template) && shell_runs_its_input(texts, command->count)) {
+        FAIL(reader, node,
+             "a shell without a script runs its standard input: an expression there would turn input into code "
+             "(step \"%.64s\")",
+             id_of(reader, index));
+        error_hint(reader->error,
+                   "write the script into \"exec\", which may read the input: [sh, -c, 'while read -r line; ...']");
+        return reader->source.status;
+    }
+    return status;
+}
+
 static enum weir_status read_exec(struct definition_reader *reader, size_t index, const struct yaml_node *node,
                                   struct step *step)
 {
@@ -428,11 +466,8 @@ static enum weir_status read_exec(struct definition_reader *reader, size_t index
     if (status == WEIR_OK && cwd != NULL) {
         status = take_template(reader, index, cwd, "\"cwd\"", &step->exec.cwd);
     }
-    if (status == WEIR_OK && input != NULL && input->kind == YAML_NULL) {
-        status = FAIL(reader, input, "\"stdin\" must not be null");
-    }
     if (status == WEIR_OK && input != NULL) {
-        status = take_tree(reader, index, input, "\"stdin\"", &step->exec.stdin_template);
+        status = read_stdin(reader, index, input, &step->exec);
     }
     return status == WEIR_OK && output_max != NULL ? read_size(reader, output_max, &step->exec.output_max) : status;
 }

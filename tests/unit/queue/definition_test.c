@@ -509,14 +509,83 @@ static void input_never_becomes_code_of_a_shell(void **state)
     }
     static const struct wrong places[] = {
         {HEAD "  s: {exec: [sh, -c, 'ab ${.input.x}']}\n",
-         "f.yaml:3:26: an expression in a shell script would turn input into code", NULL},
+         "f.yaml:3:26: an expression in a shell script would turn input into code (step \"s\")", NULL},
         {HEAD "  s:\n    exec:\n    - sh\n    - -c\n    - |\n      a\n      b ${.input.x}\n",
-         "f.yaml:9:9: an expression in a shell script would turn input into code", NULL},
+         "f.yaml:9:9: an expression in a shell script would turn input into code (step \"s\")", NULL},
         {HEAD "  s: {exec: [sh, '${.input.x}', 'y']}\n",
          "f.yaml:3:18: an expression stands where a shell looks for options", "put \"--\" before it"},
         {HEAD "  s: {exec: [env, bash, -o, '${.input.x}', 'y']}\n",
          "f.yaml:3:29: an expression stands where a shell looks for options", NULL}};
     REFUSE_ALL(places)
+}
+
+static bool is_refused_as_code(const char *step)
+{
+    char text[256];
+    struct definition *definition = NULL;
+    (void)snprintf(text, sizeof text, HEAD "  build: {%s}\n", step);
+    enum weir_status status = definition_read(text, strlen(text), "f.yaml", &definition, &fault);
+    definition_close(definition);
+    if (status != WEIR_OK && (status != WEIR_INVALID_DEFINITION || strstr(fault.message, "turn input into code") == NULL ||
+                              strstr(fault.message, "(step \"build\")") == NULL || fault.hint[0] == '\0')) {
+        fail_msg("%s: %d %s", step, status, fault.message);
+    }
+    return status != WEIR_OK;
+}
+
+static void input_never_becomes_the_standard_input_of_a_shell_without_a_script(void **state)
+{
+    (void)state;
+    static const char *const commands[] = {"sh",
+                                           "/bin/bash",
+                                           "bash, -e, -u",
+                                           "bash, -eo, pipefail",
+                                           "sh, '-'",
+                                           "sh, '--'",
+                                           "sh, -s, a, b",
+                                           "bash, --norc, -es",
+                                           "sh, /dev/stdin",
+                                           "bash, -e, /dev/fd/0",
+                                           "bash, -e, /proc/self/fd/0",
+                                           "env, A=b, sh",
+                                           "timeout, 5, bash, -e",
+                                           "'${.input.shell}'"};
+    static const char *const fine[] = {"sh, script, a", "sh, -c, 'cat -', -s", "bash, -ec, cat", "sh, '--', script",
+                                       "wc, -c",        "env, sh, -c, cat",    "grep, sh"};
+    char step[256];
+    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
+        (void)snprintf(step, sizeof step, "exec: [%s], stdin: '${.input.x}'", commands[i]);
+        assert_true(is_refused_as_code(step));
+        (void)snprintf(step, sizeof step, "exec: [%s], stdin: {a: [1, 'x ${.input.x}']}", commands[i]);
+        assert_true(is_refused_as_code(step));
+        (void)snprintf(step, sizeof step, "exec: [%s], stdin: 'echo ${HOME}'", commands[i]);
+        assert_false(is_refused_as_code(step));
+    }
+    for (size_t i = 0; i < sizeof fine / sizeof fine[0]; i++) {
+        (void)snprintf(step, sizeof step, "exec: [%s], stdin: '${.input.x}'", fine[i]);
+        assert_false(is_refused_as_code(step));
+    }
+}
+
+static void input_never_becomes_a_variable_that_programs_run(void **state)
+{
+    (void)state;
+    static const char *const names[] = {
+        "BASH_ENV", "ENV",        "PYTHONSTARTUP", "PYTHONPATH",       "PERL5OPT",         "PERL5LIB",
+        "RUBYOPT",  "LD_PRELOAD", "LD_AUDIT",      "NODE_OPTIONS",     "GIT_SSH_COMMAND",  "SHELLOPTS",
+        "PS4",      "PATH",       "LESSOPEN",      "GIT_CONFIG_COUNT", "JAVA_TOOL_OPTIONS"};
+    static const char *const fine[] = {"HOME", "NODE_ENV", "GIT_AUTHOR_NAME", "ENVIRONMENT", "MY_PATH", "LANG", "X"};
+    char step[256];
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        (void)snprintf(step, sizeof step, "exec: [job], env: {A: b, %s: 'x${.input.x}'}", names[i]);
+        assert_true(is_refused_as_code(step));
+        (void)snprintf(step, sizeof step, "exec: [job], env: {A: '${.input.x}', %s: /opt/x}", names[i]);
+        assert_false(is_refused_as_code(step));
+    }
+    for (size_t i = 0; i < sizeof fine / sizeof fine[0]; i++) {
+        (void)snprintf(step, sizeof step, "exec: [job], env: {%s: '${.input.x}'}", fine[i]);
+        assert_false(is_refused_as_code(step));
+    }
 }
 
 static void arguments_behind_a_script_and_its_own_variables_are_fine(void **state)
@@ -664,6 +733,8 @@ int main(void)
         cmocka_unit_test(an_expression_may_only_use_what_its_step_needs),
         cmocka_unit_test(a_path_that_leads_nowhere_is_refused),
         cmocka_unit_test(input_never_becomes_code_of_a_shell),
+        cmocka_unit_test(input_never_becomes_the_standard_input_of_a_shell_without_a_script),
+        cmocka_unit_test(input_never_becomes_a_variable_that_programs_run),
         cmocka_unit_test(arguments_behind_a_script_and_its_own_variables_are_fine),
         cmocka_unit_test(limits_hold),
         cmocka_unit_test(a_workflow_on_temporal_is_read_and_keeps_its_meaning),
