@@ -231,8 +231,9 @@ struct weir_node_options {
     const char *group; /* whose executions it runs, 1 to 64 bytes; NULL = "default" */
     const struct weir_handler *handlers; /* copied; their names and contexts must outlive the node */
     size_t handler_count;
-    size_t handler_threads;               /* with weir_node_start(); 0 = one per processor */
+    size_t handler_threads;               /* with weir_node_start(); 0 = one more than there are processors */
     size_t max_running;                   /* executions at once; 0 = 1000 */
+    size_t max_parallel_steps;            /* of one execution; 0 = 32 */
     bool allow_exec;                      /* `exec` steps are refused unless this is set */
     const char *const *exec_allow_list;   /* programs that they may run, NULL-terminated; NULL = all */
     int64_t lease_us;                     /* silent for longer, it is dead and others take over; 0 = 6 s */

@@ -11,6 +11,7 @@
 #include "assemble.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/file_limit.h"
 #include "base/shell_word.h"
 #include "cli/fields.h"
 #include "cli/interrupt.h"
@@ -43,6 +44,7 @@ static enum weir_status open_engine(struct running_node *running, bool open_exec
     struct in_process_options in_process = {
         .max_running = (size_t)settings_number(settings, SETTING_EXECUTOR_MAX_RUNNING),
         .handler_threads = (size_t)settings_number(settings, SETTING_EXECUTOR_HANDLER_THREADS),
+        .max_parallel_steps = (size_t)settings_number(settings, SETTING_EXECUTOR_MAX_PARALLEL_STEPS),
         .allow_exec = open_exec || settings_number(settings, SETTING_EXEC_ALLOW) != 0,
         .exec_allow_list = open_exec ? NULL : settings_list(settings, SETTING_EXEC_ALLOW),
     };
@@ -138,6 +140,7 @@ enum weir_status node_runner_open(struct node_runner *runner, const struct invoc
     }
     interrupt_watch();
     guard_memory(true);
+    file_limit_raise();
     enum weir_status status = choose_nodes(runner, options, error);
     for (size_t i = 0; i < runner->count && status == WEIR_OK; i++) {
         status = open_engine(&runner->nodes[i], options->open_exec, error);

@@ -63,7 +63,11 @@ static const struct setting table[SETTING_COUNT] = {
 [SETTING_EXECUTOR_HANDLER_THREADS] = {
     .key = "executor.handler_threads", .type = SETTING_INTEGER, .default_text = "0",
     .environment = "WEIR_EXECUTOR_HANDLER_THREADS", .least = 0, .most = 256,
-    .help = "threads for handlers in C; 0 = one per processor"},
+    .help = "threads for handlers in C; 0 = one more than there are processors"},
+[SETTING_EXECUTOR_MAX_PARALLEL_STEPS] = {
+    .key = "executor.max_parallel_steps", .type = SETTING_INTEGER, .default_text = "32",
+    .environment = "WEIR_EXECUTOR_MAX_PARALLEL_STEPS", .least = 1, .most = 200,
+    .help = "steps of one execution that are under way at once"},
 [SETTING_NODE_NAME] = {
     .key = "node.name", .type = SETTING_TEXT, .default_text = "", .environment = "WEIR_NODE_NAME",
     .help = "name of the node; empty = host and process; nodes of several groups add theirs"},

@@ -110,6 +110,7 @@ static void send_start(struct node *node, struct arena *arena, const struct clai
     if (status == WEIR_OK) {
         struct engine_start start = {
             .workspace = item->workspace,
+            .weight = item->weight,
             .workflow = item->workflow,
             .version = item->version,
             .definition_id = item->definition_id,

@@ -85,6 +85,7 @@ const char *step_record_lost_attempt(const struct step_record *record);
 struct engine_start {
     char id[UUID_TEXT_MAX];
     const char *workspace;
+    int weight; /* of the workspace, for its share of what executions use inside the node; 0 stands for 1 */
     const char *workflow;
     int version;
     int64_t definition_id;  /* key for the engine's cache of read definitions */

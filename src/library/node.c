@@ -90,6 +90,7 @@ static enum weir_status open_engine(struct weir_node *node, const struct weir_no
     }
     struct in_process_options in_process = {.max_running = options->max_running,
                                             .handler_threads = options->handler_threads,
+                                            .max_parallel_steps = options->max_parallel_steps,
                                             .allow_exec = options->allow_exec,
                                             .exec_allow_list = options->exec_allow_list,
                                             .handlers = options->handlers,

@@ -141,6 +141,7 @@ WEIR_MUST_CHECK enum weir_status store_enqueue(struct store *store, const struct
 struct claimed_item {
     char id[UUID_TEXT_MAX];
     const char *workspace;
+    int weight; /* of its workspace */
     const char *workflow;
     int version;
     int64_t definition_id;

@@ -69,6 +69,7 @@ static void a_node_reads_only_what_was_assigned_to_it(void **state)
     const struct claimed_item *item = &own.claimed.items[0]; /* the same as the round brought it */
     assert_string_equal(item->id, direct.id);
     assert_string_equal(item->workspace, direct.workspace);
+    assert_int_equal(item->weight, direct.weight);
     assert_string_equal(item->workflow, direct.workflow);
     assert_int_equal(item->version, direct.version);
     assert_int_equal(item->definition_id, direct.definition_id);
@@ -82,6 +83,45 @@ static void a_node_reads_only_what_was_assigned_to_it(void **state)
     assert_int_equal(item->step_count, 0);
     assert_false(item->handed_over);
     assert_int_equal(own.claimed.now_us, direct.claimed_at_us + SECONDS(1));
+}
+
+static void set_weight_of_pro(struct scene *scene, int weight)
+{
+    struct plan_change change = {.name = "pro", .weight = weight};
+    scene_ok(scene, store_set_plan(scene->store, &change, &scene->error));
+}
+
+/* Also one that has changed since the last item of the workspace, and whichever way the item comes. */
+static void an_item_brings_the_present_weight_of_its_workspace(void **state)
+{
+    struct scene *scene = *state;
+    int64_t other = scene_add_node(scene, "node-2", "default");
+    const int weights[] = {3, 7};
+    for (int i = 0; i < 2; i++) {
+        struct seat seat;
+        set_weight_of_pro(scene, weights[i]);
+        const char *theirs = scene_enqueue(scene, "pro-co");
+        const char *own = scene_enqueue(scene, "pro-co");
+        seat_take(&seat, scene, scene->node);
+        assert_int_equal(seat_assign(&seat, theirs, other), ASSIGNMENT_TAKEN);
+        assert_int_equal(seat_assign(&seat, own, scene->node), ASSIGNMENT_TAKEN);
+        assert_int_equal(seat.answer.claimed.items[0].weight, weights[i]);
+        struct inbox inbox = whole_inbox(scene, other);
+        assert_int_equal(inbox.claimed.items[inbox.claimed.count - 1].weight, weights[i]);
+    }
+    struct seat seat;
+    seat_take(&seat, scene, scene->node);
+    const char *before = scene_enqueue(scene, "pro-co");
+    assert_int_equal(seat_assign(&seat, before, scene->node), ASSIGNMENT_TAKEN);
+    assert_int_equal(seat.answer.claimed.items[0].weight, 7);
+    set_weight_of_pro(scene, 2);
+    const char *after = scene_enqueue(scene, "pro-co");
+    (void)seat_news(&seat); /* the scheduler learns of the change */
+    struct lane_read read = {.lane_id = assignment_of(scene, after, 0).lane_id, .most = 10};
+    (void)seat_round(&seat, (struct schedule_call){.reads = &read, .read_count = 1});
+    assert_int_equal(read.weight, 2);
+    assert_int_equal(seat_assign(&seat, after, scene->node), ASSIGNMENT_TAKEN);
+    assert_int_equal(seat.answer.claimed.items[0].weight, 2);
 }
 
 static void an_inbox_goes_on_behind_its_position(void **state)
@@ -234,6 +274,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         SCENE_TEST(an_empty_inbox_names_the_scheduler),
         SCENE_TEST(a_node_reads_only_what_was_assigned_to_it),
+        SCENE_TEST(an_item_brings_the_present_weight_of_its_workspace),
         SCENE_TEST(an_inbox_goes_on_behind_its_position),
         SCENE_TEST(an_inbox_read_with_limit_zero_returns_requests_and_role),
         SCENE_TEST(ended_and_released_items_leave_the_inbox),

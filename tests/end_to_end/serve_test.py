@@ -7,6 +7,7 @@ usage: serve_test.py BINARY [TEST ...]
 import io
 import json
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -644,6 +645,23 @@ def a_killed_process_leaves_no_step_of_any_of_its_nodes(weir):
     process = weir.spawn('serve', stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     for id in ids:
         assert _await_status(weir, id, 'COMPLETED')['handovers'] == 1
+    assert _stop(process) == 0
+
+
+def a_node_has_the_hard_limit_of_files_and_its_steps_the_former_one(weir):
+    weir.make_store()
+    weir.write('files.yaml', 'name: files\nsteps:\n  only:\n    exec: [sh, -c, "echo $(ulimit -Sn) $(ulimit -Hn)"]\n')
+    weir.good('workflow', 'apply', 'files.yaml', '-q')
+    hard = min(4000, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+    limited = f'ulimit -Sn 300; ulimit -Hn {hard}; exec "$0" serve --allow-exec'
+    process = subprocess.Popen(['sh', '-c', limited, weir.binary],
+                               cwd=weir.folder, env=weir.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE)
+    weir.background.append(process)
+    assert json.loads(process.stdout.readline())['event'] == 'node.started'
+    assert resource.prlimit(process.pid, resource.RLIMIT_NOFILE) == (hard, hard)
+    id = weir.good('enqueue', '-w', 'acme', 'files', '--wait', '-q').out.strip()
+    assert weir.good('logs', id, '--json').json()['items'][0]['output'].strip() == f'300 {hard}'
     assert _stop(process) == 0
 
 

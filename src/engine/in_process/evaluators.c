@@ -22,18 +22,21 @@ static void close_watch(struct loop *loop, struct watch *watch)
     }
 }
 
-static void put_first(struct evaluators *pool, struct evaluator_request *request)
+/* Takes its request away from the child; NULL when it has none. */
+static struct evaluator_request *take_from(struct evaluator_child *child)
 {
-    request->next = pool->first;
-    pool->first = request;
-    pool->last = pool->last == NULL ? request : pool->last;
+    struct evaluator_request *request = child->request;
+    child->request = NULL;
+    if (request != NULL) {
+        fair_queue_release(&child->pool->queue, request->lane);
+    }
+    return request;
 }
 
 /* Kills the child and answers its request; the child's place is free when the keeper has seen it end. */
 static void give_up(struct evaluator_child *child, enum weir_status status, const char *message)
 {
-    struct evaluator_request *request = child->request;
-    child->request = NULL;
+    struct evaluator_request *request = take_from(child);
     loop_clear_timer(child->pool->loop, &child->deadline);
     close_watch(child->pool->loop, &child->requests);
     close_watch(child->pool->loop, &child->answers);
@@ -44,7 +47,7 @@ static void give_up(struct evaluator_child *child, enum weir_status status, cons
     }
     if (request != NULL && status == WEIR_SYSTEM && !request->is_second) {
         request->is_second = true; /* children die with the keeper, too */
-        put_first(child->pool, request);
+        fair_queue_put_back(&child->pool->queue, request->lane, &request->turn);
     } else if (request != NULL) {
         text_close(&request->frame);
         request->answered(request, status, NULL, message);
@@ -56,8 +59,8 @@ static void child_ended(struct process *process)
     struct evaluator_child *child = process->owner;
     child->is_dead = true;
     if (process->end == PROCESS_NOT_STARTED && process_is_shortage(process->native) && child->request != NULL) {
-        put_first(child->pool, child->request); /* it waits until one can be started */
-        child->request = NULL;
+        struct evaluator_request *request = take_from(child); /* it waits until one can be started */
+        fair_queue_put_back(&child->pool->queue, request->lane, &request->turn);
     }
     give_up(child, WEIR_SYSTEM, "the evaluator ended");
     process_free(process);
@@ -141,7 +144,7 @@ static void take_answer(struct evaluator_child *child)
         return;
     }
     text_clear(&child->received);
-    child->request = NULL;
+    (void)take_from(child);
     loop_clear_timer(child->pool->loop, &child->deadline);
     text_close(&request->frame);
     request->answered(request, answer.value != NULL ? WEIR_OK : WEIR_FAILED, answer.value, answer.error);
@@ -175,6 +178,7 @@ void evaluators_init(struct evaluators *pool, struct loop *loop, struct process_
     memset(pool, 0, sizeof *pool);
     pool->loop = loop;
     pool->table = table;
+    fair_queue_init(&pool->queue, EVALUATORS_MAX, EVALUATORS_SPARE);
     for (size_t i = 0; i < EVALUATORS_MAX; i++) {
         struct evaluator_child *child = &pool->children[i];
         *child = (struct evaluator_child){.pool = pool,
@@ -236,23 +240,24 @@ static struct evaluator_child *find_idle(struct evaluators *pool)
 
 void evaluators_work_off(struct evaluators *pool)
 {
-    while (pool->first != NULL) {
+    struct fair_entry *turn;
+    while ((turn = fair_queue_next(&pool->queue)) != NULL) {
         struct evaluator_child *child = find_idle(pool);
         if (child == NULL || (child->process == NULL && !process_table_may_start(pool->table))) {
             return;
         }
-        struct evaluator_request *request = pool->first;
-        pool->first = request->next;
-        pool->last = pool->first == NULL ? NULL : pool->last;
+        struct evaluator_request *request = (struct evaluator_request *)(void *)turn; /* its first member */
+        fair_queue_take(&pool->queue, turn);
         if (child->process == NULL && !start_child(child)) {
             if (!process_table_may_start(pool->table)) {
-                put_first(pool, request);
+                fair_queue_put_back(&pool->queue, request->lane, turn);
                 return;
             }
             text_close(&request->frame);
             request->answered(request, WEIR_SYSTEM, NULL, "no evaluator could be started");
             continue;
         }
+        fair_queue_hold(&pool->queue, request->lane);
         child->request = request;
         child->sent = 0;
         child->began_us = loop_now(pool->loop);
@@ -262,42 +267,29 @@ void evaluators_work_off(struct evaluators *pool)
     }
 }
 
-enum weir_status evaluators_ask(struct evaluators *pool, struct evaluator_request *request, const char *program,
-                                const json_t *input, struct weir_error *error)
+enum weir_status evaluators_ask(struct evaluators *pool, struct fair_lane *lane, struct evaluator_request *request,
+                                const char *program, const json_t *input, struct weir_error *error)
 {
     request->frame = (struct text){.max = EVALUATOR_FRAME_BYTES_MAX + EVALUATOR_HEADER_BYTES};
     request->id = ++pool->last_id;
-    request->next = NULL;
+    request->turn = (struct fair_entry){.lane = NULL};
+    request->lane = lane;
     request->is_second = false;
     enum weir_status status = evaluator_request_write(request->id, program, input, &request->frame, error);
     if (status != WEIR_OK) {
         text_close(&request->frame);
         return status;
     }
-    if (pool->last != NULL) {
-        pool->last->next = request;
-    } else {
-        pool->first = request;
-    }
-    pool->last = request;
+    fair_queue_add(&pool->queue, lane, &request->turn);
     return WEIR_OK;
 }
 
 void evaluators_drop(struct evaluators *pool, struct evaluator_request *request)
 {
-    struct evaluator_request **link = &pool->first;
-    struct evaluator_request *before = NULL;
-    while (*link != NULL && *link != request) {
-        before = *link;
-        link = &before->next;
-    }
-    if (request != NULL && *link == request) {
-        *link = request->next;
-        pool->last = pool->last == request ? before : pool->last;
-    }
+    (void)fair_queue_remove(&pool->queue, &request->turn);
     for (size_t i = 0; i < EVALUATORS_MAX; i++) {
         if (pool->children[i].request == request) {
-            pool->children[i].request = NULL; /* its answer would be taken for another's: end the child */
+            (void)take_from(&pool->children[i]); /* its answer would be taken for another's: end the child */
             give_up(&pool->children[i], WEIR_STOPPED, "");
         }
     }

@@ -1,6 +1,7 @@
 /* The node's evaluator children: jq programs go to one of them, answers come back to who asked.
  *
- * Up to EVALUATORS_MAX children, started by the keeper when they are first needed. Each works on one request at a time, so
+ * Up to EVALUATORS_MAX children, started by the keeper when they are first needed, and shared fairly by the workspaces
+ * (fair_queue.h): one of them is only for a workspace that no child works for. Each works on one request at a time, so
  * that its deadline (of processor time) is its own: a child that passes it is killed (and replaced when the next request
  * needs one), and the request ends with WEIR_TIMED_OUT. An answer comes back exactly once, from the loop, never from inside
  * evaluators_ask().
@@ -12,10 +13,11 @@
 
 #include "base/text.h"
 #include "engine/in_process/evaluator.h"
+#include "engine/in_process/fair_queue.h"
 #include "engine/in_process/loop.h"
 #include "engine/in_process/process.h"
 
-enum { EVALUATORS_MAX = 2 };
+enum { EVALUATORS_MAX = 3, EVALUATORS_SPARE = 1 };
 
 /* For one expression, counted from when a child begins with it, in its own processor time: whether an expression takes too
  * long must not depend on what else the machine does. jq takes ~40 ms to compile one. */
@@ -24,8 +26,9 @@ enum { EVALUATORS_MAX = 2 };
 #define EVALUATOR_DEADLINE_MOST_US (60 * MICROSECONDS_PER_SECOND)
 
 struct evaluator_request {
-    struct evaluator_request *next;
-    struct text frame; /* what is sent */
+    struct fair_entry turn;
+    struct fair_lane *lane; /* of its workspace */
+    struct text frame;      /* what is sent */
     int64_t id;
     bool is_second; /* it was asked of a child that died: asked once more, for that may be no fault of the expression */
     void *owner;
@@ -54,17 +57,18 @@ struct evaluators {
     struct loop *loop;
     struct process_table *table;
     struct evaluator_child children[EVALUATORS_MAX];
-    struct evaluator_request *first;
-    struct evaluator_request *last;
+    struct fair_queue queue; /* of requests */
     int64_t last_id;
 };
 
 void evaluators_init(struct evaluators *pool, struct loop *loop, struct process_table *table);
 /* Before process_table_close(). Requests that wait are forgotten. */
 void evaluators_close(struct evaluators *pool);
-/* WEIR_FAILED: the input is too large; WEIR_OUT_OF_MEMORY. */
-WEIR_MUST_CHECK enum weir_status evaluators_ask(struct evaluators *pool, struct evaluator_request *request,
-                                                const char *program, const json_t *input, struct weir_error *error);
+/* `lane` is that of the workspace, and must outlive the request. WEIR_FAILED: the input is too large; WEIR_OUT_OF_MEMORY.
+ */
+WEIR_MUST_CHECK enum weir_status evaluators_ask(struct evaluators *pool, struct fair_lane *lane,
+                                                struct evaluator_request *request, const char *program, const json_t *input,
+                                                struct weir_error *error);
 /* Hands waiting requests to idle children; the loop calls it once per turn. Answers may come from inside. */
 void evaluators_work_off(struct evaluators *pool);
 /* The answer is not wanted any more; the request may be freed. */

@@ -26,6 +26,7 @@ static void fill(struct execution *execution, const struct engine_start *start, 
     execution->start_attempt = start->attempt;
     execution->handovers = start->handovers;
     execution->version = start->version;
+    execution->weight = start->weight;
     execution->running_for_us = start->running_for_us;
     execution->store_ahead_us = start->store_ahead_us;
     execution->cancel_requested = start->cancel_requested;
@@ -96,6 +97,7 @@ void execution_free(struct execution *execution)
     for (size_t i = 0; i < execution->step_count; i++) {
         step_run_close(&execution->steps[i]);
     }
+    tenant_release(&execution->runner->tenants, execution->tenant);
     definition_cache_release(execution->definition);
     json_decref(execution->input);
     json_decref(execution->about);
@@ -213,7 +215,10 @@ static bool is_refused(struct execution *execution)
         return true;
     }
     size_t timers = runner->timers_reserved + execution->step_count + 1;
-    if (loop_reserve_timers(&runner->loop, timers + EVALUATORS_MAX + 2 /* the keeper's and the shortage's */) != WEIR_OK) {
+    execution->tenant = tenant_acquire(&runner->tenants, execution->workspace);
+    if (execution->tenant == NULL ||
+        loop_reserve_timers(&runner->loop, timers + EVALUATORS_MAX + 3 /* the keeper's two and the shortage's */) !=
+            WEIR_OK) {
         refuse(execution, false, IN_PROCESS_REFUSAL_DELAY_US, "out_of_memory", NULL);
         return true;
     }
@@ -236,12 +241,24 @@ static void timeout_fired(struct timer *timer)
     execution_end(execution, ENDING_TIMED_OUT);
 }
 
+/* The latest start has the present weight of its workspace. */
+static void weigh(const struct execution *execution)
+{
+    struct tenant *tenant = execution->tenant;
+    if (execution->weight != tenant->processes.weight) {
+        tenant->processes.weight = execution->weight;
+        tenant->evaluations.weight = execution->weight;
+        handler_pool_weigh(&execution->runner->handlers, &tenant->calls, execution->weight);
+    }
+}
+
 void execution_admit(struct execution *execution)
 {
     struct runner *runner = execution->runner;
     if (meets_itself(execution) || is_refused(execution)) {
         return;
     }
+    weigh(execution);
     runner_insert(runner, execution);
     execution->in_table = true;
     execution->timeout.fire = timeout_fired;
@@ -278,7 +295,9 @@ static void begin_steps(struct execution *execution)
     const struct definition *definition = execution->definition->definition;
     for (size_t i = 0; i < execution->step_count && execution->ending == ENDING_NONE; i++) {
         struct step_run *run = &execution->steps[i];
-        if (run->phase == PHASE_IDLE && needs_are_done(execution, &definition->steps[i])) {
+        bool may_begin =
+            definition->steps[i].kind == STEP_SLEEP || execution->parallel < execution->runner->max_parallel_steps;
+        if (run->phase == PHASE_IDLE && may_begin && needs_are_done(execution, &definition->steps[i])) {
             step_run_begin(run);
         }
     }

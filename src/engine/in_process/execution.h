@@ -71,7 +71,9 @@ struct step_run {
     struct preparation *preparation;
     struct process *process;
     struct weir_call *call;
-    struct step_run *next_queued;
+    bool is_starting;             /* it counts among the starts under way of its workspace */
+    struct fair_entry turn;       /* AWAITING_ROOM */
+    struct step_run *next_queued; /* QUEUED */
 };
 
 struct execution {
@@ -79,12 +81,14 @@ struct execution {
     struct execution *next; /* in its bucket */
     struct runner *runner;
     struct definition_entry *definition;
+    struct tenant *tenant; /* its workspace; NULL until it is admitted */
     char id[UUID_TEXT_MAX];
     int64_t fence;
     int start_attempt;
     int handovers;
     int version;
     const char *workspace;
+    int weight; /* of the workspace */
     const char *workflow;
     const char *params;
     size_t params_length;
@@ -106,6 +110,7 @@ struct execution {
     char error_code[ERROR_CODE_MAX + 1]; /* of the first failure */
     char *error;
     size_t in_flight; /* steps that are neither IDLE nor DONE */
+    size_t parallel;  /* those of them that are no sleeps: at most runner->max_parallel_steps begin */
     size_t done;
     size_t step_count;
     struct step_run steps[];

@@ -125,38 +125,59 @@ static void finish(struct handler_pool *pool, struct weir_call *call)
     } while (!atomic_compare_exchange_weak(&pool->finished, &head, call));
 }
 
+/* The call whose turn it is, or NULL. Under the lock. */
+static struct weir_call *pop(struct handler_pool *pool)
+{
+    struct fair_entry *turn = fair_queue_next(&pool->queue);
+    struct weir_call *call = (struct weir_call *)(void *)turn; /* its first member */
+    if (call != NULL) {
+        fair_queue_take(&pool->queue, turn);
+        fair_queue_hold(&pool->queue, call->lane);
+    }
+    return call;
+}
+
+/* Waits for one. NULL: the pool is closed. */
 static struct weir_call *take(struct handler_pool *pool)
 {
+    struct weir_call *call;
     (void)pthread_mutex_lock(&pool->lock);
-    while (pool->first == NULL && !pool->stopping) {
+    while ((call = pop(pool)) == NULL && !pool->stopping) {
         pool->idle_threads++;
         (void)pthread_cond_wait(&pool->filled, &pool->lock);
         pool->idle_threads--;
-    }
-    struct weir_call *call = pool->first;
-    if (call != NULL) {
-        pool->first = call->next;
-        pool->last = pool->first == NULL ? NULL : pool->last;
-        pool->waiting--;
     }
     (void)pthread_mutex_unlock(&pool->lock);
     return call;
 }
 
+/* Gives back the place of `call`, whose lane may be gone as soon as the call is handed back. */
+static struct weir_call *take_after(struct handler_pool *pool, const struct weir_call *call)
+{
+    (void)pthread_mutex_lock(&pool->lock);
+    fair_queue_release(&pool->queue, call->lane);
+    struct weir_call *next = pop(pool);
+    (void)pthread_mutex_unlock(&pool->lock);
+    return next;
+}
+
 static void *work(void *argument)
 {
     struct handler_pool *pool = argument;
-    struct weir_call *call;
-    while ((call = take(pool)) != NULL) {
+    struct weir_call *call = take(pool);
+    while (call != NULL) {
         call->handler->function(call, call->handler->context);
+        struct weir_call *next = take_after(pool, call);
         finish(pool, call);
         loop_ring(pool->loop);
+        call = next != NULL ? next : take(pool);
     }
     return NULL;
 }
 
-enum weir_status handler_pool_run_threads(struct handler_pool *pool, size_t count, struct weir_error *error)
+enum weir_status handler_pool_run_threads(struct handler_pool *pool, size_t count, size_t spare, struct weir_error *error)
 {
+    fair_queue_init(&pool->queue, count < HANDLER_THREADS_MAX ? count : HANDLER_THREADS_MAX, spare);
     sigset_t all;
     sigset_t before;
     (void)sigfillset(&all);
@@ -174,9 +195,13 @@ void handler_pool_close(struct handler_pool *pool)
 {
     (void)pthread_mutex_lock(&pool->lock);
     pool->stopping = true;
-    struct weir_call *waiting = pool->first;
-    pool->first = NULL;
-    pool->last = NULL;
+    struct weir_call *waiting = NULL;
+    while (pool->queue.first != NULL) {
+        struct weir_call *call = (struct weir_call *)(void *)pool->queue.first->first;
+        (void)fair_queue_remove(&pool->queue, &call->turn);
+        call->next = waiting;
+        waiting = call;
+    }
     (void)pthread_cond_broadcast(&pool->filled);
     (void)pthread_mutex_unlock(&pool->lock);
     for (size_t i = 0; i < pool->thread_count; i++) {
@@ -204,6 +229,13 @@ void handler_pool_submit(struct handler_pool *pool, struct weir_call *call)
     pool->submitted_count++;
 }
 
+void handler_pool_weigh(struct handler_pool *pool, struct fair_lane *lane, int weight)
+{
+    (void)pthread_mutex_lock(&pool->lock);
+    lane->weight = weight;
+    (void)pthread_mutex_unlock(&pool->lock);
+}
+
 static void run_here(struct handler_pool *pool, struct weir_call *call)
 {
     while (call != NULL) {
@@ -220,7 +252,6 @@ void handler_pool_flush(struct handler_pool *pool)
     if (submitted == NULL) {
         return;
     }
-    struct weir_call **end = pool->submitted_end;
     size_t count = pool->submitted_count;
     pool->submitted = NULL;
     pool->submitted_end = &pool->submitted;
@@ -230,13 +261,11 @@ void handler_pool_flush(struct handler_pool *pool)
         return;
     }
     (void)pthread_mutex_lock(&pool->lock);
-    if (pool->last != NULL) {
-        pool->last->next = submitted;
-    } else {
-        pool->first = submitted;
+    while (submitted != NULL) {
+        struct weir_call *next = submitted->next;
+        fair_queue_add(&pool->queue, submitted->lane, &submitted->turn);
+        submitted = next;
     }
-    pool->last = (struct weir_call *)(void *)((char *)end - offsetof(struct weir_call, next));
-    pool->waiting += count;
     for (size_t i = 0; i < pool->idle_threads && i < count; i++) {
         (void)pthread_cond_signal(&pool->filled);
     }

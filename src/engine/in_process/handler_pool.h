@@ -1,7 +1,8 @@
 /* The threads on which C handlers run, and the calls that they work on.
  *
  * A call is made by the loop, run once by some thread (or inline, when the engine has no threads), and handed back to the
- * loop in a batch. The queue is as long as the engine may have executions: every execution holds its place in room().
+ * loop in a batch. The queue is as long as the engine may have executions: every execution holds its place in room(). The
+ * workspaces share the threads fairly (fair_queue.h).
  *
  * Threads: handler_pool_submit() and handler_pool_collect() by the loop; the rest of a call belongs to its thread while it
  * runs, but for `cancelled`, which the loop may set at any time.
@@ -13,19 +14,23 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "engine/in_process/fair_queue.h"
 #include "engine/in_process/loop.h"
 #include "queue/limits.h"
 #include "weir/handler.h"
 
 enum {
     HANDLER_THREADS_MAX = 16,
-    HANDLER_NAME_MAX = 64 /* bytes */
+    HANDLER_SPARE_PART = 8, /* of so many threads one is only for workspaces that no thread works for */
+    HANDLER_NAME_MAX = 64   /* bytes */
 };
 
 enum call_result { CALL_NOTHING, CALL_DONE, CALL_RETRY, CALL_FAILED, CALL_BAD_OUTPUT, CALL_STARVED };
 
 struct weir_call {
-    struct weir_call *next;
+    struct fair_entry turn;
+    struct fair_lane *lane; /* of its workspace */
+    struct weir_call *next; /* among those that were submitted, or have finished */
     const struct weir_handler *handler;
     const char *execution_id; /* these live as long as the call: the execution waits for it */
     const char *workspace;
@@ -50,9 +55,7 @@ struct handler_pool {
     size_t thread_count; /* 0: calls run in handler_pool_collect() */
     pthread_mutex_t lock;
     pthread_cond_t filled;
-    struct weir_call *first; /* waiting for a thread */
-    struct weir_call *last;
-    size_t waiting;
+    struct fair_queue queue; /* of calls that wait for a thread */
     size_t idle_threads;
     bool stopping;
     struct weir_call *submitted; /* by the loop, not handed over yet */
@@ -62,11 +65,14 @@ struct handler_pool {
 };
 
 void handler_pool_init(struct handler_pool *pool, struct loop *loop);
-WEIR_MUST_CHECK enum weir_status handler_pool_run_threads(struct handler_pool *pool, size_t count,
+/* `spare` of them are only for workspaces that no thread works for. */
+WEIR_MUST_CHECK enum weir_status handler_pool_run_threads(struct handler_pool *pool, size_t count, size_t spare,
                                                           struct weir_error *error);
 /* Waits for the calls that run; those that wait are dropped (their owner frees them with handler_pool_collect()). */
 void handler_pool_close(struct handler_pool *pool);
 void handler_pool_submit(struct handler_pool *pool, struct weir_call *call);
+/* The weight of a workspace's lane, from now on. */
+void handler_pool_weigh(struct handler_pool *pool, struct fair_lane *lane, int weight);
 /* Hands what was submitted to the threads at once, or runs it here when there are none. */
 void handler_pool_flush(struct handler_pool *pool);
 /* Calls that have finished, oldest first, linked by `next`; NULL when there are none. */

@@ -386,7 +386,8 @@ static enum weir_status in_process_run_threads(struct engine *engine, struct wei
     if (runner->has_thread) {
         return WEIR_OK;
     }
-    enum weir_status status = handler_pool_run_threads(&runner->handlers, runner->handler_threads, error);
+    enum weir_status status =
+        handler_pool_run_threads(&runner->handlers, runner->handler_threads, runner->handler_threads_spare, error);
     if (status != WEIR_OK) {
         return status;
     }
@@ -610,11 +611,15 @@ static enum weir_status copy_options(struct runner *runner, const struct in_proc
                                      struct weir_error *error)
 {
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    size_t threads = options->handler_threads > 0 ? options->handler_threads : processors > 0 ? (size_t)processors : 1;
+    size_t threads = options->handler_threads > 0 ? options->handler_threads : processors > 0 ? (size_t)processors + 1 : 2;
     runner->base.operations = &in_process_operations;
     runner->base.clock = options->clock != NULL ? options->clock : clock_system();
     runner->allow_exec = options->allow_exec;
     runner->max_running = options->max_running > 0 ? options->max_running : IN_PROCESS_RUNNING_DEFAULT;
+    runner->max_parallel_steps =
+        options->max_parallel_steps > 0 ? options->max_parallel_steps : IN_PROCESS_PARALLEL_DEFAULT;
+    /* Where the number is the program's own, all threads are for everybody unless there are many. */
+    runner->handler_threads_spare = options->handler_threads == 0 ? 1 : threads / HANDLER_SPARE_PART;
     runner->handler_threads = threads > HANDLER_THREADS_MAX ? HANDLER_THREADS_MAX : threads;
     runner->bucket_count = BUCKETS_MIN;
     while (runner->bucket_count < 2 * runner->max_running && runner->bucket_count < BUCKETS_MAX) {
@@ -648,6 +653,10 @@ enum weir_status in_process_open(const struct in_process_options *options, struc
     definition_cache_init(&runner->definitions, runner->handler_list, runner->handler_count);
     status = status == WEIR_OK ? loop_init(&runner->loop, runner->base.clock, error) : status;
     status = status == WEIR_OK ? process_table_open(&runner->processes, &runner->loop, error) : status;
+    size_t places = runner->processes.processes_max;
+    size_t spare = (places + PROCESS_SPARE_PART - 1) / PROCESS_SPARE_PART;
+    fair_queue_init(&runner->processes_queue, places, spare < PROCESS_SPARE_MOST ? spare : PROCESS_SPARE_MOST);
+    runner->processes_queue.starting_most = STEP_STARTS_MOST;
     runner->processes.lost = keeper_was_lost;
     runner->processes.is_short_of = is_short_of;
     runner->processes.context = runner;

@@ -18,22 +18,26 @@
 #include "weir/handler.h"
 
 struct in_process_options {
-    size_t max_running;     /* executions at once: room() is what is left of it; 0 = IN_PROCESS_RUNNING_DEFAULT */
-    size_t handler_threads; /* 0 = number of processors, at most 16 */
-    bool allow_exec;        /* exec steps are refused (error code `exec_not_allowed`) unless this is set */
-    const char *const *exec_allow_list;  /* absolute program paths or names; NULL-terminated; NULL = all when allow_exec */
+    size_t max_running;        /* executions at once: room() is what is left of it; 0 = IN_PROCESS_RUNNING_DEFAULT */
+    size_t handler_threads;    /* at most 16; 0 = one more than there are processors */
+    size_t max_parallel_steps; /* of one execution; 0 = IN_PROCESS_PARALLEL_DEFAULT */
+    bool allow_exec;           /* exec steps are refused (error code `exec_not_allowed`) unless this is set */
+    /* Absolute paths, or names that are looked up in the absolute parts of PATH; NULL-terminated; NULL = all when
+     * allow_exec. */
+    const char *const *exec_allow_list;
     const struct weir_handler *handlers; /* copied */
     size_t handler_count;
     const struct clock *clock;
 };
 
-enum { IN_PROCESS_RUNNING_DEFAULT = 1000 };
+enum { IN_PROCESS_RUNNING_DEFAULT = 1000, IN_PROCESS_PARALLEL_DEFAULT = 32 };
 /* After a refusal that another node, or this one later, may not repeat. */
 #define IN_PROCESS_REFUSAL_DELAY_US (10 * MICROSECONDS_PER_SECOND)
 
 /* Starts the keeper: a small single-threaded process that is forked before any thread exists. So this must be called while
  * the process has one thread, or at least before the node's threads; the child only uses async-signal-safe calls until it
- * runs its own loop. Errors: WEIR_SYSTEM (fork, pipe), WEIR_INVALID_ARGUMENT (duplicate handler name). */
+ * runs its own loop. Errors: WEIR_SYSTEM (fork, pipe), WEIR_INVALID_ARGUMENT (duplicate handler name, allowed program with
+ * a relative path). */
 WEIR_MUST_CHECK enum weir_status in_process_open(const struct in_process_options *options, struct engine **ret_engine,
                                                  struct weir_error *error);
 /* Process id of the keeper (for the node's row: a node is gone only when its keeper is gone too); 0 when there is none. */

@@ -13,6 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/file_limit.h"
 #include "engine/in_process/evaluator.h"
 #include "engine/in_process/keeper.h"
 
@@ -190,6 +191,7 @@ _Noreturn void keeper_child_run_step(pid_t keeper_pid, uint64_t mark, int socket
 {
     become_plain(keeper_pid);
     set_brand(mark, ticket);
+    file_limit_restore();
     (void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
     char *at = write_string(plan.mark, mark_name);
     at = write_number(at, mark);

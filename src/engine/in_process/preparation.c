@@ -172,7 +172,8 @@ static enum weir_status evaluate(void *context, const char *program, const json_
     preparation->request.owner = preparation;
     preparation->request.answered = take_answer;
     enum weir_status status =
-        evaluators_ask(&preparation->run->execution->runner->evaluators, &preparation->request, program, input, error);
+        evaluators_ask(&preparation->run->execution->runner->evaluators, &preparation->run->execution->tenant->evaluations,
+                       &preparation->request, program, input, error);
     if (status == WEIR_OK) {
         preparation->asked = program;
         preparation->is_asked = true;

@@ -504,6 +504,9 @@ static void take_report(struct process_table *table, const struct keeper_report 
     switch (report->kind) {
     case KEEPER_STARTED:
         process->pid = report->pid;
+        if (process->started != NULL) {
+            process->started(process);
+        }
         break;
     case KEEPER_EXEC_FAILED:
         process->end = PROCESS_NOT_STARTED;

@@ -32,7 +32,9 @@ enum {
     PROCESS_READ_BYTES = 64 * 1024,  /* of one read() */
     PROCESS_READS_PER_TURN = 16,     /* of one pipe before the others get their turn */
     PROCESS_SPARE_FDS = 256,         /* left to the rest of the node when the number of processes is bounded */
-    PROCESS_FDS = 6                  /* that one start takes at its peak */
+    PROCESS_FDS = 6,                 /* that one start takes at its peak */
+    PROCESS_SPARE_PART = 8,          /* this part of the places is for workspaces that run no other step, ... */
+    PROCESS_SPARE_MOST = 64          /* ... and no more than so many */
 };
 
 /* The strings of one command, in keeper.h's layout. Fill argv, then env, then cwd. */
@@ -60,6 +62,7 @@ struct process {
     uint64_t ticket;
     pid_t pid; /* 0: not known yet */
     void *owner;
+    void (*started)(struct process *process); /* NULL, or called when the keeper has forked it */
     void (*ended)(struct process *process);
     enum process_end end;
     int wait_status;

@@ -16,6 +16,7 @@
 #include "engine/in_process/in_process.h"
 #include "engine/in_process/loop.h"
 #include "engine/in_process/process.h"
+#include "engine/in_process/tenant.h"
 
 struct execution;
 struct step_run;
@@ -58,8 +59,10 @@ struct runner {
     size_t handler_count;
     char *inherited[INHERITED_VARIABLES]; /* "PATH=...", "HOME=...", "LANG=..." of the node, NULL when unset */
     size_t handler_threads;
+    size_t handler_threads_spare;
     size_t max_running;
-    atomic_size_t admitted; /* started and not yet durably ended: what room() is counted from */
+    size_t max_parallel_steps; /* of one execution */
+    atomic_size_t admitted;    /* started and not yet durably ended: what room() is counted from */
     atomic_bool stopped;
     atomic_bool is_to_interrupt; /* what runs is to be given back */
     _Atomic int64_t lease_end_us;
@@ -70,9 +73,11 @@ struct runner {
     struct execution **buckets;
     size_t bucket_count; /* a power of two */
     size_t timers_reserved;
-    struct step_run_queue awaiting; /* exec steps in PHASE_AWAITING_ROOM */
-    struct step_run_queue queued;   /* and in PHASE_QUEUED */
-    size_t reserved;                /* room among the processes that exec steps have which are about to start */
+    struct tenant_table tenants;
+    struct fair_queue
+        processes_queue;          /* exec steps in PHASE_AWAITING_ROOM; held by those from RECORDING_START to RUNNING */
+    struct step_run_queue queued; /* exec steps in PHASE_QUEUED */
+    size_t reserved;              /* room among the processes that exec steps have which are about to start */
     pthread_t thread;
     bool has_thread;
     atomic_bool closing;

@@ -19,6 +19,7 @@ void step_call_start(struct step_run *run)
     call->handler = execution->definition->handlers[step_run_index(run)];
     call->execution_id = execution->id;
     call->workspace = execution->workspace;
+    call->lane = &execution->tenant->calls;
     call->step = step->id;
     call->attempt = run->attempt;
     call->fence = execution->fence;

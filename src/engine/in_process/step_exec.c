@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -13,18 +14,6 @@
 #include "engine/in_process/step_parts.h"
 
 /* --- the queues --- */
-
-static void queue_up(struct step_run *run, struct step_run_queue *queue, enum step_phase phase)
-{
-    run->next_queued = NULL;
-    if (queue->last != NULL) {
-        queue->last->next_queued = run;
-    } else {
-        queue->first = run;
-    }
-    queue->last = run;
-    step_run_set_phase(run, phase);
-}
 
 static void take_out_of_queue(struct step_run *run, struct step_run_queue *queue)
 {
@@ -42,18 +31,33 @@ static void take_out_of_queue(struct step_run *run, struct step_run_queue *queue
 
 void step_exec_queue(struct step_run *run)
 {
-    queue_up(run, &run->execution->runner->queued, PHASE_QUEUED);
+    struct step_run_queue *queue = &run->execution->runner->queued;
+    run->next_queued = NULL;
+    if (queue->last != NULL) {
+        queue->last->next_queued = run;
+    } else {
+        queue->first = run;
+    }
+    queue->last = run;
+    step_run_set_phase(run, PHASE_QUEUED);
 }
 
 void step_exec_leave_queue(struct step_run *run)
 {
     struct runner *runner = run->execution->runner;
-    take_out_of_queue(run, run->phase == PHASE_QUEUED ? &runner->queued : &runner->awaiting);
+    if (!fair_queue_remove(&runner->processes_queue, &run->turn)) {
+        take_out_of_queue(run, &runner->queued);
+    }
 }
 
 /* --- starting --- */
 
 static void process_ended(struct process *process);
+
+static void process_started(struct process *process)
+{
+    step_run_note_started(process->owner);
+}
 
 static void start_process(struct step_run *run)
 {
@@ -76,19 +80,30 @@ static void start_process(struct step_run *run)
     run->stop = STOP_NONE;
     run->killed = false;
     step_run_drop_preparation(run);
+    run->process->started = process_started;
     if (step->timeout_us > 0) {
         step_run_set_timer(run, time_add(loop_now(&runner->loop), step->timeout_us));
     }
+}
+
+static struct step_run *next_to_begin(const struct runner *runner)
+{
+    if (!process_table_has_room(&runner->processes, runner->reserved)) {
+        return NULL;
+    }
+    struct fair_entry *turn = fair_queue_next(&runner->processes_queue);
+    return turn == NULL ? NULL : (struct step_run *)(void *)((char *)turn - offsetof(struct step_run, turn));
 }
 
 /* An attempt is on record as running from before its process starts, so it must not be reported while it can only wait. */
 void step_exec_begin(struct step_run *run)
 {
     struct runner *runner = run->execution->runner;
-    if (runner->awaiting.first == NULL && process_table_has_room(&runner->processes, runner->reserved)) {
+    step_run_set_phase(run, PHASE_AWAITING_ROOM);
+    fair_queue_add(&runner->processes_queue, &run->execution->tenant->processes, &run->turn);
+    if (next_to_begin(runner) == run) { /* else it waits for the loop's turn */
+        fair_queue_take(&runner->processes_queue, &run->turn);
         step_run_report_start(run);
-    } else {
-        queue_up(run, &runner->awaiting, PHASE_AWAITING_ROOM);
     }
 }
 
@@ -103,9 +118,9 @@ void step_exec_start_queued(struct runner *runner)
             execution_settle(execution);
         }
     }
-    while (runner->awaiting.first != NULL && process_table_has_room(&runner->processes, runner->reserved)) {
-        struct step_run *run = runner->awaiting.first;
-        take_out_of_queue(run, &runner->awaiting);
+    struct step_run *run;
+    while ((run = next_to_begin(runner)) != NULL) {
+        fair_queue_take(&runner->processes_queue, &run->turn);
         step_run_report_start(run);
     }
 }

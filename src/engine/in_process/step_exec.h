@@ -11,6 +11,10 @@
 /* After the lease of the node was lost, a step that was killed for it asks for its next attempt no sooner than this. */
 #define STEP_AFTER_LEASE_LOSS_US (1 * MICROSECONDS_PER_SECOND)
 
+/* Records and the keeper work off what they get in its order. So only this many starts of a workspace are with them at a
+ * time, and its others wait where the order is still open. */
+enum { STEP_STARTS_MOST = 64 };
+
 /* Its command is prepared: reports the attempt when there is room for it, else waits for that. */
 void step_exec_begin(struct step_run *run);
 /* Its attempt is on record: the next turn of the loop starts it. */

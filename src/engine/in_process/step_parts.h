@@ -23,6 +23,8 @@ void step_run_set_phase(struct step_run *run, enum step_phase phase);
 void step_run_set_timer(struct step_run *run, int64_t due_us);
 void step_run_clear_timer(struct step_run *run);
 void step_run_drop_preparation(struct step_run *run);
+/* Its process runs: another start of its workspace may be asked for. */
+void step_run_note_started(struct step_run *run);
 /* Puts the attempt on record as running; goes on in step_run_recorded(). */
 void step_run_report_start(struct step_run *run);
 

@@ -26,19 +26,48 @@ static bool has_reserved(const struct step_run *run)
     return step_run_step(run)->kind == STEP_EXEC && (run->phase == PHASE_RECORDING_START || run->phase == PHASE_QUEUED);
 }
 
+/* One of its workspace's places among the processes. */
+static bool has_place(const struct step_run *run)
+{
+    return has_reserved(run) || (step_run_step(run)->kind == STEP_EXEC && run->phase == PHASE_RUNNING);
+}
+
+void step_run_note_started(struct step_run *run)
+{
+    if (run->is_starting) {
+        run->is_starting = false;
+        run->execution->tenant->processes.starting--;
+    }
+}
+
 void step_run_set_phase(struct step_run *run, enum step_phase phase)
 {
     struct execution *execution = run->execution;
-    if (has_reserved(run)) { /* else it is not touched: a restored step is set up by the thread that starts the execution */
-        execution->runner->reserved--;
+    struct runner *runner = execution->runner;
+    bool had_place =
+        has_place(run); /* else none is touched: a restored step is set up by the thread that starts the execution */
+    if (has_reserved(run)) {
+        runner->reserved--;
     }
     execution->in_flight -= is_in_flight(run->phase);
     execution->in_flight += is_in_flight(phase);
+    if (step_run_step(run)->kind != STEP_SLEEP) {
+        execution->parallel -= is_in_flight(run->phase);
+        execution->parallel += is_in_flight(phase);
+    }
     execution->done -= run->phase == PHASE_DONE;
     execution->done += phase == PHASE_DONE;
     run->phase = phase;
     if (has_reserved(run)) {
-        execution->runner->reserved++;
+        runner->reserved++;
+    }
+    if (has_place(run) && !had_place) {
+        fair_queue_hold(&runner->processes_queue, &execution->tenant->processes);
+        run->is_starting = true;
+        execution->tenant->processes.starting++;
+    } else if (had_place && !has_place(run)) {
+        step_run_note_started(run);
+        fair_queue_release(&runner->processes_queue, &execution->tenant->processes);
     }
 }
 
@@ -522,6 +551,10 @@ void step_run_recorded(struct step_run *run, enum weir_status status)
 void step_run_close(struct step_run *run)
 {
     step_run_clear_timer(run);
+    (void)fair_queue_remove(&run->execution->runner->processes_queue, &run->turn);
+    if (has_place(run)) {
+        step_run_set_phase(run, PHASE_IDLE);
+    }
     step_run_drop_preparation(run);
     json_decref(run->output);
     run->output = NULL;

@@ -46,6 +46,14 @@ static bool add_name(struct item_names *names, int64_t key, const char *name, in
     return slot->key != 0;
 }
 
+void item_names_weigh(struct item_names *names, int64_t workspace_id, int weight)
+{
+    struct item_name *slot = names->slots == NULL ? NULL : find_name(names, key_of(false, workspace_id));
+    if (slot != NULL && slot->key != 0) {
+        slot->version = weight;
+    }
+}
+
 /* The ids that are not known; each may be there more than once. */
 struct unknown_names {
     int64_t *workspaces;
@@ -117,6 +125,7 @@ enum weir_status item_names_set(struct item_names *names, struct link *link, str
         const struct item_name *workspace = find_name(names, key_of(false, workspace_ids[i]));
         const struct item_name *workflow = find_name(names, key_of(true, items[i].definition_id));
         items[i].workspace = workspace->key == 0 ? "" : arena_copy_string(arena, workspace->name);
+        items[i].weight = workspace->version;
         items[i].workflow = workflow->key == 0 ? "" : arena_copy_string(arena, workflow->name);
         items[i].version = workflow->version;
         if (items[i].workspace == NULL || items[i].workflow == NULL) {

@@ -1,7 +1,8 @@
 /* What a node is given with its items: shared by the rounds of the scheduler and the inbox.
  *
  * Names of workspaces and definitions never change, so a handle keeps those that it has seen, and a round needs no look-up
- * for them. Threads: one at a time, as the handle. */
+ * for them. The weight of a workspace changes with a fact of the scheduler (item_names_weigh()). Threads: one at a time, as
+ * the handle. */
 #ifndef WEIR_STORE_POSTGRES_CLAIMED_H
 #define WEIR_STORE_POSTGRES_CLAIMED_H
 
@@ -12,7 +13,7 @@ enum { ITEM_NAMES_MOST = 65536 }; /* then all are forgotten */
 
 struct item_name {
     int64_t key; /* id * 2, + 1 of a definition; 0 = free */
-    int version;
+    int version; /* of a definition; the weight of a workspace */
     char *name;
 };
 
@@ -23,8 +24,10 @@ struct item_names {
 
 /* Forgets all names. Takes a zeroed struct. */
 void item_names_clear(struct item_names *names);
-/* Sets workspace, workflow and version of each item; `workspace_ids` are parallel to them. What does not exist gets "" and
- * 0. Errors of link_read(), WEIR_OUT_OF_MEMORY. */
+/* The present weight of this workspace. */
+void item_names_weigh(struct item_names *names, int64_t workspace_id, int weight);
+/* Sets workspace, weight, workflow and version of each item; `workspace_ids` are parallel to them. What does not exist gets
+ * "" and 0. Errors of link_read(), WEIR_OUT_OF_MEMORY. */
 WEIR_MUST_CHECK enum weir_status item_names_set(struct item_names *names, struct link *link, struct arena *arena,
                                                 struct claimed_item *items, const int64_t *workspace_ids, size_t count,
                                                 struct weir_error *error);

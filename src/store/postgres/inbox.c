@@ -26,6 +26,7 @@ enum {
     ITEM_DISPATCHED_AT,
     ITEM_CLAIMED_AT,
     ITEM_PRIORITY,
+    ITEM_WEIGHT,
     ROLE_EPOCH,
     ROLE_NODE_ID,
     ROLE_NODE,
@@ -50,6 +51,7 @@ static void read_item(const PGresult *result, int row, struct arena *arena, stru
     item->created_at_us = result_int(result, row, ITEM_CREATED_AT);
     item->run_at_us = result_int(result, row, ITEM_RUN_AT);
     item->claimed_at_us = result_int(result, row, ITEM_CLAIMED_AT);
+    item->weight = result_null(result, row, ITEM_WEIGHT) ? 0 : (int)result_int(result, row, ITEM_WEIGHT);
     item->priority = (int)result_int(result, row, ITEM_PRIORITY);
     item->running_for_us = dispatched_at_us == 0 ? 0 : item->claimed_at_us - dispatched_at_us;
     claimed_set_params(item, result, row, ITEM_PARAMS, arena, ret_failed);

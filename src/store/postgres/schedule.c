@@ -161,6 +161,7 @@ struct round {
     struct schedule_call *call;
     struct schedule_answer *answer;
     struct arena *arena;
+    struct item_names *names;
     const PGresult *result;
     struct schedule_head *heads;
     size_t head_count;
@@ -323,6 +324,7 @@ static void fill_read(struct round *round, int row, struct lane_read *read)
     read->workspace_exists = !result_null(round->result, row, ROW_N1);
     read->slots_max = number(round, row, ROW_N1);
     read->weight = (int)number(round, row, ROW_N2);
+    item_names_weigh(round->names, lane_workspace_id(read->lane_id), read->weight);
     read->workspace_paused = result_bool(round->result, row, ROW_FLAG);
     read->heads = &round->heads[round->head_count];
     while (next_number(&ranks, &rank)) {
@@ -443,6 +445,7 @@ static void read_workspace(struct round *round, int row)
     fact->workspace_id = number(round, row, ROW_N1);
     fact->slots_max = number(round, row, ROW_N2);
     fact->weight = (int)number(round, row, ROW_N3);
+    item_names_weigh(round->names, fact->workspace_id, fact->weight);
     fact->exists = number(round, row, ROW_N4) != 0;
     fact->paused = result_bool(round->result, row, ROW_FLAG);
 }
@@ -650,7 +653,7 @@ enum weir_status postgres_schedule(struct store *store, struct schedule_call *ca
 {
     struct postgres_store *self = postgres_of(store);
     struct schedule_answer answer = {.next_due_us = TIME_NEVER};
-    struct round round = {.call = call, .answer = &answer, .arena = arena};
+    struct round round = {.call = call, .answer = &answer, .arena = arena, .names = &self->names};
     struct arguments arguments;
     PGresult *result = NULL;
     link_start(&self->link);

@@ -106,6 +106,7 @@ static enum weir_status read_steps(struct claimed *claimed, struct claimed_item 
 static void read_row(const struct claimed *claimed, sqlite3_stmt *statement, struct claimed_item *item, bool *ret_failed)
 {
     *item = (struct claimed_item){.definition_id = sqlite3_column_int64(statement, 1),
+                                  .weight = sqlite3_column_int(statement, 14),
                                   .attempts = sqlite3_column_int(statement, 2),
                                   .deferrals = sqlite3_column_int(statement, 13),
                                   .handovers = sqlite3_column_int(statement, 3),

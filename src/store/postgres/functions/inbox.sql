@@ -6,8 +6,8 @@ CREATE OR REPLACE FUNCTION :schema.inbox(reader bigint, after_fence bigint, afte
 RETURNS TABLE (id uuid, fence bigint, workspace_id bigint, definition_id bigint, params bytea,
                attempts integer, deferrals integer, interruptions integer, handed_over boolean, cancel_requested boolean,
                created_at bigint, run_at bigint, dispatched_at bigint, claimed_at bigint, priority integer,
-               epoch bigint, scheduler_id bigint, scheduler text, since bigint, expires_at bigint, now_us bigint, is_free boolean,
-               takeovers_hour bigint)
+               weight integer, epoch bigint, scheduler_id bigint, scheduler text, since bigint, expires_at bigint, now_us bigint,
+               is_free boolean, takeovers_hour bigint)
 LANGUAGE plpgsql STABLE
 SET plan_cache_mode = force_generic_plan SET jit = off
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
@@ -17,7 +17,7 @@ BEGIN
     SELECT h.id, h.fence, h.workspace_id::bigint, h.definition_id,
            CASE WHEN h.has_params THEN (SELECT p.params FROM :schema.execution_params p WHERE p.id = h.id) END,
            h.attempts, h.deferrals, h.interruptions, h.dispatched_at IS NOT NULL OR h.interruptions > 0, h.cancel_at IS NOT NULL,
-           h.created_at, h.run_at, h.dispatched_at, h.claimed_at, h.priority::integer,
+           h.created_at, h.run_at, h.dispatched_at, h.claimed_at, h.priority::integer, w.weight,
            NULL::bigint, NULL::bigint, NULL::text, NULL::bigint, NULL::bigint, NULL::bigint, NULL::boolean, NULL::bigint
     FROM (SELECT * FROM :schema.held_items q
           WHERE q.claim_node = reader AND q.claim_fence >= after_fence AND (q.claim_fence, q.last_id) > (after_fence, after_id)

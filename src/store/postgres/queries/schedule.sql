@@ -21,13 +21,13 @@ SELECT b.has_epoch, b.folded, b.last_xid, b.last_seq FROM :schema.publish_books(
 -- name: inbox
 SELECT i.id, i.fence, i.workspace_id, i.definition_id, i.params, i.attempts, i.deferrals, i.interruptions,
        i.handed_over,
-       i.cancel_requested, i.created_at, i.run_at, i.dispatched_at, i.claimed_at, i.priority, i.epoch, i.scheduler_id, i.scheduler,
-       i.since, i.expires_at, i.now_us, i.is_free, i.takeovers_hour
+       i.cancel_requested, i.created_at, i.run_at, i.dispatched_at, i.claimed_at, i.priority, i.weight, i.epoch, i.scheduler_id,
+       i.scheduler, i.since, i.expires_at, i.now_us, i.is_free, i.takeovers_hour
 FROM :schema.inbox($1, $2, $3, $4) i;
 
--- The names of workspaces and of definitions, which never change. $1 workspaces, $2 definitions
+-- The names of workspaces and of definitions, which never change, with a weight and a version. $1 workspaces, $2 definitions
 -- name: read_names
-SELECT false, w.id, w.name, 0 FROM :schema.workspaces w WHERE w.id = ANY ($1)
+SELECT false, w.id, w.name, w.weight FROM :schema.workspaces w WHERE w.id = ANY ($1)
 UNION ALL
 SELECT true, d.id, d.name, d.version FROM :schema.workflow_definitions d WHERE d.id = ANY ($2);
 

@@ -20,7 +20,7 @@ SELECT 1 FROM nodes WHERE id = ?1 AND dead_at IS NULL AND stopped_at IS NULL AND
 -- Items of a claim for their node, in the order of their numbers in `given`.
 -- name: claimed_items
 SELECT q.id, q.definition_id, q.attempts, q.interruptions, q.has_params, q.cancel_at, q.created_at, q.run_at, q.dispatched_at,
-       q.priority, q.fence, q.claimed_at, w.name, q.deferrals
+       q.priority, q.fence, q.claimed_at, w.name, q.deferrals, w.weight
 FROM given g CROSS JOIN workflow_execution_queue q ON q.number = g.number LEFT JOIN workspaces w ON w.id = q.workspace_id;
 
 -- name: read_params

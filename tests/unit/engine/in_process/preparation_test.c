@@ -169,6 +169,22 @@ static void many_expressions_share_the_evaluators(void **state)
     assert_non_null(recorder_wait(&fixture.recorder, REPORT_ENDED, NULL, NULL, STEP_SKIPPED, 300));
 }
 
+/* Each expression of `noisy` takes a second of processor time, and there are more of them than evaluators. */
+static void a_backlog_of_slow_expressions_holds_up_no_other_workspace(void **state)
+{
+    (void)state;
+    for (int i = 1; i <= 8; i++) {
+        struct engine_start start =
+            engine_fixture_start_of(i, "{\"name\":\"t\",\"steps\":{\"a\":{\"exec\":[\"echo\",\"${def f: f; f}\"]}}}", "{}");
+        start.workspace = "noisy";
+        engine_fixture_start_with(&fixture, &start);
+    }
+    engine_fixture_start(&fixture, 9, "{\"name\":\"t\",\"steps\":{\"a\":{\"exec\":[\"echo\",\"${1 + 1}\"]}}}", "{}");
+    (void)engine_fixture_expect_end(&fixture, 9, END_COMPLETED);
+    /* Those that two evaluators may have given up meanwhile, or were about to. */
+    assert_true(recorder_count(&fixture.recorder, REPORT_ENDED, NULL, NULL, STEP_FAILED) <= 4);
+}
+
 #define CLAIM(name) cmocka_unit_test_setup_teardown(name, open_fixture, close_fixture)
 
 int main(void)
@@ -183,6 +199,7 @@ int main(void)
         CLAIM(expression_that_never_ends_fails_with_a_code_of_its_own),
         CLAIM(execution_cancelled_while_it_evaluates_ends_at_once),
         CLAIM(many_expressions_share_the_evaluators),
+        CLAIM(a_backlog_of_slow_expressions_holds_up_no_other_workspace),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

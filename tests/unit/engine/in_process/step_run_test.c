@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
+#include "engine/in_process/step_exec.h"
 #include "support/engine_fixture.h"
 #include "support/test.h"
 #include "weir/handler.h"
@@ -78,6 +79,22 @@ static void waits_for_cancel(struct weir_call *call, void *context)
     }
 }
 
+/* In the order in which threads took the calls. */
+static char callers[64];
+static atomic_int turns_allowed;
+
+static void notes_its_workspace(struct weir_call *call, void *context)
+{
+    (void)context;
+    int place = atomic_fetch_add(&calls, 1);
+    callers[place] = weir_call_workspace(call)[0];
+    while (place >= atomic_load(&turns_allowed) && !atomic_load(&may_go)) {
+        struct timespec pause = {.tv_nsec = 1000000};
+        (void)nanosleep(&pause, NULL);
+    }
+    weir_done(call, NULL);
+}
+
 static void waits_for_go(struct weir_call *call, void *context)
 {
     (void)context;
@@ -99,6 +116,7 @@ static const struct weir_handler handlers[] = {
     {.name = "says-nonsense", .function = says_nonsense},
     {.name = "waits-for-cancel", .function = waits_for_cancel},
     {.name = "waits-for-go", .function = waits_for_go},
+    {.name = "notes-its-workspace", .function = notes_its_workspace},
 };
 
 static const struct in_process_options options = {
@@ -109,6 +127,7 @@ static int open_fixture(void **state)
     (void)state;
     atomic_store(&calls, 0);
     atomic_store(&may_go, false);
+    atomic_store(&turns_allowed, 0);
     engine_fixture_open(&fixture, &options);
     return 0;
 }
@@ -437,24 +456,157 @@ static void room_is_what_is_left_of_the_limit_until_ends_are_durable(void **stat
     engine_fixture_close(&own);
 }
 
-/* Nine steps and room for eight: what waits for a process is not told as running. */
+static void start_of_workspace(struct engine_fixture *own, int number, const char *workspace, const char *definition)
+{
+    struct engine_start start = engine_fixture_start_of(number, definition, "{}");
+    start.workspace = workspace;
+    engine_fixture_start_with(own, &start);
+}
+
+/* The engine has looked at all that came before this one, which needs neither a process nor a thread, when it has ended. */
+static void wait_for_all_before(struct engine_fixture *own, int number)
+{
+    engine_fixture_start(own, number, "{\"name\":\"t\",\"steps\":{\"a\":{\"sleep\":\"1ms\"}}}", "{}");
+    (void)engine_fixture_expect_end(own, number, END_COMPLETED);
+}
+
+static void a_thread_that_is_free_goes_to_the_workspace_that_has_had_fewer(void **state)
+{
+    (void)state;
+    const char *definition = "{\"name\":\"t\",\"steps\":{\"a\":{\"handler\":\"notes-its-workspace\"}}}";
+    for (int i = 1; i <= 20; i++) {
+        start_of_workspace(&fixture, i, "noisy", definition);
+    }
+    wait_for_calls(2); /* there are two threads */
+    start_of_workspace(&fixture, 21, "quiet", definition);
+    wait_for_all_before(&fixture, 22);
+    atomic_store(&turns_allowed, 1);
+    wait_for_calls(3);
+    atomic_store(&turns_allowed, 2);
+    wait_for_calls(4);
+    assert_true(callers[2] == 'q' || callers[3] == 'q');
+    atomic_store(&may_go, true);
+    for (int i = 1; i <= 21; i++) {
+        (void)engine_fixture_expect_end(&fixture, i, END_COMPLETED);
+    }
+}
+
+static const char *many_steps(const struct engine_fixture *own, int count)
+{
+    static struct text text;
+    text_close(&text);
+    text = (struct text){.max = 1000000};
+    assert_int_equal(text_add_string(&text, "{\"name\":\"t\",\"steps\":{"), WEIR_OK);
+    for (int i = 0; i < count; i++) {
+        assert_int_equal(
+            text_format(&text,
+                        "%s\"s%d\":{\"exec\":[\"sh\",\"-c\",\"until [ -e $0/go%d ] || [ -e $0/go999 ]; do sleep "
+                        "0.01; done\",\"%s\"]}",
+                        i > 0 ? "," : "", i, i, own->directory),
+            WEIR_OK);
+    }
+    assert_int_equal(text_add_string(&text, "}}"), WEIR_OK);
+    return text.data;
+}
+
+/* Room for eight processes, one of which is for those that run no other. */
+static void open_with_few_processes(struct engine_fixture *own, const struct in_process_options *with)
+{
+    struct rlimit limit;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    struct rlimit low = {.rlim_cur = 64, .rlim_max = limit.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
+    engine_fixture_open(own, with);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+}
+
+static size_t begun(struct engine_fixture *own, int number)
+{
+    return recorder_count(&own->recorder, REPORT_STEP, engine_fixture_id(number), NULL, STEP_RUNNING);
+}
+
+/* An execution with 200 parallel steps holds up neither the first step of a neighbour nor the next one. */
+static void a_neighbour_of_two_hundred_parallel_steps_starts_next(void **state)
+{
+    (void)state;
+    struct engine_fixture own;
+    struct in_process_options with = options;
+    with.max_parallel_steps = 200;
+    open_with_few_processes(&own, &with);
+    start_of_workspace(&own, 1, "noisy", many_steps(&own, 200));
+    wait_for_all_before(&own, 2);
+    assert_int_equal(begun(&own, 1), 7);
+    start_of_workspace(&own, 3, "quiet", many_steps(&own, 1));
+    (void)engine_fixture_expect(&own, REPORT_STEP, 3, "s0", STEP_RUNNING, 1);
+    start_of_workspace(&own, 4, "third", many_steps(&own, 1));
+    wait_for_all_before(&own, 5);
+    assert_int_equal(begun(&own, 4), 0);
+    assert_int_equal(begun(&own, 1), 7);
+    let_go(&own, 1); /* one of `noisy` */
+    (void)engine_fixture_expect(&own, REPORT_STEP, 4, "s0", STEP_RUNNING, 1);
+    assert_int_equal(begun(&own, 1), 7);
+    let_go(&own, 999);
+    for (int i = 1; i <= 4; i++) {
+        (void)engine_fixture_expect_end(&own, i, END_COMPLETED);
+    }
+    assert_int_equal(begun(&own, 1), 200);
+    engine_fixture_close(&own);
+}
+
+/* However many processes there may be: records and the keeper serve in the order in which they are asked. */
+static void a_neighbour_waits_for_a_bounded_number_of_starts(void **state)
+{
+    (void)state;
+    struct engine_fixture own;
+    struct in_process_options with = options;
+    with.max_parallel_steps = 200;
+    engine_fixture_open(&own, &with);
+    own.recorder.is_manual = true;
+    start_of_workspace(&own, 1, "noisy", many_steps(&own, 200));
+    (void)engine_fixture_expect(&own, REPORT_STEP, 1, NULL, STEP_RUNNING, STEP_STARTS_MOST);
+    start_of_workspace(&own, 2, "quiet", many_steps(&own, 1));
+    (void)engine_fixture_expect(&own, REPORT_STARTED, 2, NULL, -1, 1);
+    assert_int_equal(begun(&own, 1), STEP_STARTS_MOST);
+    (void)engine_fixture_expect(&own, REPORT_STEP, 2, NULL, STEP_RUNNING, 1);
+    assert_int_equal(begun(&own, 1), STEP_STARTS_MOST);
+    /* Another one follows as soon as a process runs. */
+    recorder_answer(&own.recorder, engine_fixture_expect(&own, REPORT_STEP, 1, NULL, STEP_RUNNING, 1), WEIR_OK);
+    (void)engine_fixture_expect(&own, REPORT_STEP, 1, NULL, STEP_RUNNING, STEP_STARTS_MOST + 1);
+    engine_fixture_close(&own);
+}
+
+static void an_execution_has_no_more_parallel_steps_than_it_may(void **state)
+{
+    (void)state;
+    struct engine_fixture own;
+    struct in_process_options with = options;
+    with.max_parallel_steps = 3;
+    engine_fixture_open(&own, &with);
+    engine_fixture_start(&own, 1, many_steps(&own, 10), "{}");
+    wait_for_all_before(&own, 2);
+    assert_int_equal(begun(&own, 1), 3);
+    let_go(&own, 1);
+    (void)engine_fixture_expect(&own, REPORT_STEP, 1, "s3", STEP_RUNNING, 1);
+    wait_for_all_before(&own, 3);
+    assert_int_equal(begun(&own, 1), 4);
+    let_go(&own, 999);
+    (void)engine_fixture_expect_end(&own, 1, END_COMPLETED);
+    engine_fixture_close(&own);
+}
+
+/* Nine steps and room for eight, one of them of another workspace: what waits for a process is not told as running. */
 static void a_step_without_room_for_its_process_has_not_begun(void **state)
 {
     (void)state;
     struct engine_fixture own;
-    struct rlimit limit;
     char definition[256];
-    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
-    struct rlimit low = {.rlim_cur = 64, .rlim_max = limit.rlim_max};
-    assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
-    engine_fixture_open(&own, &options);
-    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    open_with_few_processes(&own, &options);
     for (int i = 1; i <= 9; i++) {
         (void)snprintf(definition, sizeof definition,
                        "{\"name\":\"t\",\"steps\":{\"a\":{\"exec\":[\"sh\",\"-c\","
                        "\"until [ -e $0/go%d ]; do sleep 0.01; done\",\"%s\"]}}}",
                        i > 1 && i < 9 ? 2 : i, own.directory);
-        engine_fixture_start(&own, i, definition, "{}");
+        start_of_workspace(&own, i, i == 8 ? "other" : "acme", definition);
         if (i < 9) {
             (void)engine_fixture_expect(&own, REPORT_STEP, i, "a", STEP_RUNNING, 1);
         }
@@ -521,6 +673,10 @@ int main(void)
         CLAIM(engine_without_threads_runs_in_the_steps_of_its_caller),
         CLAIM(what_becomes_due_in_the_middle_of_a_turn_is_not_left_lying),
         CLAIM(room_is_what_is_left_of_the_limit_until_ends_are_durable),
+        CLAIM(a_thread_that_is_free_goes_to_the_workspace_that_has_had_fewer),
+        CLAIM(a_neighbour_of_two_hundred_parallel_steps_starts_next),
+        CLAIM(a_neighbour_waits_for_a_bounded_number_of_starts),
+        CLAIM(an_execution_has_no_more_parallel_steps_than_it_may),
         CLAIM(a_step_without_room_for_its_process_has_not_begun),
         CLAIM(two_handlers_of_one_name_are_refused),
     };

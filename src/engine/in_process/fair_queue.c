@@ -1,0 +1,145 @@
+#include "engine/in_process/fair_queue.h"
+
+#include "base/error.h"
+#include "queue/fair_share.h"
+
+void fair_queue_init(struct fair_queue *queue, size_t places, size_t spare)
+{
+    *queue = (struct fair_queue){.places = places, .spare = spare < places ? spare : places - (places > 0)};
+}
+
+/* --- lanes --- */
+
+static void list_lane(struct fair_queue *queue, struct fair_lane *lane)
+{
+    lane->next = NULL;
+    if (queue->last != NULL) {
+        queue->last->next = lane;
+    } else {
+        queue->first = lane;
+    }
+    queue->last = lane;
+}
+
+static void unlist_lane(struct fair_queue *queue, struct fair_lane *lane)
+{
+    struct fair_lane **link = &queue->first;
+    struct fair_lane *before = NULL;
+    while (*link != lane) {
+        INVARIANT(*link != NULL);
+        before = *link;
+        link = &before->next;
+    }
+    *link = lane->next;
+    queue->last = queue->last == lane ? before : queue->last;
+    lane->next = NULL;
+}
+
+static void wake_lane(struct fair_queue *queue, struct fair_lane *lane)
+{
+    if (lane->first == NULL) {
+        lane->pass = lane->pass > queue->pass ? lane->pass : queue->pass;
+        list_lane(queue, lane);
+    }
+}
+
+/* --- entries --- */
+
+void fair_queue_add(struct fair_queue *queue, struct fair_lane *lane, struct fair_entry *entry)
+{
+    INVARIANT(entry->lane == NULL);
+    wake_lane(queue, lane);
+    *entry = (struct fair_entry){.lane = lane};
+    if (lane->last != NULL) {
+        lane->last->next = entry;
+    } else {
+        lane->first = entry;
+    }
+    lane->last = entry;
+}
+
+void fair_queue_put_back(struct fair_queue *queue, struct fair_lane *lane, struct fair_entry *entry)
+{
+    INVARIANT(entry->lane == NULL);
+    wake_lane(queue, lane);
+    *entry = (struct fair_entry){.next = lane->first, .lane = lane};
+    lane->last = lane->first == NULL ? entry : lane->last;
+    lane->first = entry;
+}
+
+bool fair_queue_remove(struct fair_queue *queue, struct fair_entry *entry)
+{
+    struct fair_lane *lane = entry->lane;
+    if (lane == NULL) {
+        return false;
+    }
+    struct fair_entry **link = &lane->first;
+    struct fair_entry *before = NULL;
+    while (*link != entry) {
+        INVARIANT(*link != NULL);
+        before = *link;
+        link = &before->next;
+    }
+    *link = entry->next;
+    lane->last = lane->last == entry ? before : lane->last;
+    *entry = (struct fair_entry){.lane = NULL};
+    if (lane->first == NULL) {
+        unlist_lane(queue, lane);
+    }
+    return true;
+}
+
+/* --- turns --- */
+
+/* The first places of the other lanes are the spare ones, as far as these go. */
+static bool may_hold_more(const struct fair_queue *queue, const struct fair_lane *lane)
+{
+    if (queue->starting_most > 0 && lane->starting >= queue->starting_most) {
+        return false;
+    }
+    size_t others = queue->holders - (lane->held > 0);
+    size_t in_spare = others < queue->spare ? others : queue->spare;
+    return lane->held == 0 || queue->held - in_spare < queue->places - queue->spare;
+}
+
+struct fair_entry *fair_queue_next(const struct fair_queue *queue)
+{
+    const struct fair_lane *found = NULL;
+    if (queue->held >= queue->places) {
+        return NULL;
+    }
+    for (const struct fair_lane *lane = queue->first; lane != NULL; lane = lane->next) {
+        if (may_hold_more(queue, lane) && (found == NULL || lane->pass < found->pass)) {
+            found = lane;
+        }
+    }
+    return found != NULL ? found->first : NULL;
+}
+
+void fair_queue_take(struct fair_queue *queue, struct fair_entry *entry)
+{
+    struct fair_lane *lane = entry->lane;
+    INVARIANT(lane != NULL && lane->first == entry);
+    queue->pass = lane->pass > queue->pass ? lane->pass : queue->pass;
+    lane->pass += STRIDE_ONE / (lane->weight > 0 ? lane->weight : 1);
+    (void)fair_queue_remove(queue, entry);
+    if (lane->first != NULL && lane != queue->last) { /* of equals the one that waits longest goes first */
+        unlist_lane(queue, lane);
+        list_lane(queue, lane);
+    }
+}
+
+void fair_queue_hold(struct fair_queue *queue, struct fair_lane *lane)
+{
+    queue->holders += lane->held == 0;
+    lane->held++;
+    queue->held++;
+}
+
+void fair_queue_release(struct fair_queue *queue, struct fair_lane *lane)
+{
+    INVARIANT(lane->held > 0 && queue->held > 0);
+    lane->held--;
+    queue->held--;
+    queue->holders -= lane->held == 0;
+}
