@@ -278,6 +278,14 @@ static enum weir_status read_allow_list(struct settings *settings, struct settin
         error_hint(error, "true allows all programs");
         return WEIR_INVALID_CONFIG;
     }
+    for (const char **word = words; *word != NULL; word++) {
+        if ((*word)[0] != '/' && strchr(*word, '/') != NULL) {
+            error_set(error, WEIR_INVALID_CONFIG,
+                      "exec.allow: \"%s\" is a relative path, and `cwd` of a step would decide what it is", *word);
+            error_hint(error, "write an absolute path, or a name that is looked up in PATH");
+            return WEIR_INVALID_CONFIG;
+        }
+    }
     value->number = words[0] != NULL;
     value->list = words;
     return WEIR_OK;

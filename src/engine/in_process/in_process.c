@@ -584,6 +584,13 @@ static enum weir_status copy_allow_list(struct runner *runner, const char *const
     }
     runner->exec_allow_list = calloc(count + 1, sizeof(char *));
     for (size_t i = 0; i < count && runner->exec_allow_list != NULL; i++) {
+        if (list[i][0] != '/' && strchr(list[i], '/') != NULL) {
+            return error_set(
+                error, WEIR_INVALID_ARGUMENT,
+                "the allowed program \"%.200s\" is a relative path, which `cwd` of a step turns into another program: "
+                "give an absolute path or a name",
+                list[i]);
+        }
         runner->exec_allow_list[i] = strdup(list[i]);
         if (runner->exec_allow_list[i] == NULL) {
             return error_out_of_memory(error);
@@ -592,17 +599,48 @@ static enum weir_status copy_allow_list(struct runner *runner, const char *const
     return runner->exec_allow_list != NULL ? WEIR_OK : error_out_of_memory(error);
 }
 
+#define PATH_DEFAULT "/usr/local/bin:/usr/bin:/bin"
+
+/* With a list of programs, `cwd` must not decide what a name stands for: the relative parts of "PATH=..." are dropped, an
+ * empty one among them. NULL when out of memory. */
+static char *with_absolute_parts(const char *variable)
+{
+    static const char name[] = "PATH=";
+    struct text kept = {.max = strlen(variable) + sizeof PATH_DEFAULT + sizeof name};
+    enum weir_status status = text_add_string(&kept, name);
+    for (const char *part = variable + strlen(name); *part != '\0' && status == WEIR_OK;) {
+        size_t length = strcspn(part, ":");
+        if (*part == '/') {
+            status = text_format(&kept, "%s%.*s", kept.length > strlen(name) ? ":" : "", (int)length, part);
+        }
+        part += length + (part[length] == ':');
+    }
+    if (status == WEIR_OK && kept.length == strlen(name)) {
+        status = text_add_string(&kept, PATH_DEFAULT); /* an empty PATH would be the current directory */
+    }
+    if (status != WEIR_OK) {
+        text_close(&kept);
+    }
+    return kept.data;
+}
+
 /* What steps see of the node's environment; everything else of it (store URLs, tokens) is not theirs. */
 static enum weir_status copy_environment(struct runner *runner, struct weir_error *error)
 {
     static const char *const names[INHERITED_VARIABLES] = {"PATH", "HOME", "LANG"};
     for (size_t i = 0; i < INHERITED_VARIABLES; i++) {
         const char *value = getenv(names[i]);
-        value = value == NULL && i == 0 ? "/usr/local/bin:/usr/bin:/bin" : value;
+        value = value == NULL && i == 0 ? PATH_DEFAULT : value;
         if (value != NULL && asprintf(&runner->inherited[i], "%s=%s", names[i], value) < 0) {
             runner->inherited[i] = NULL;
             return error_out_of_memory(error);
         }
+    }
+    if (runner->exec_allow_list != NULL) {
+        char *path = with_absolute_parts(runner->inherited[0]);
+        free(runner->inherited[0]);
+        runner->inherited[0] = path;
+        return path != NULL ? WEIR_OK : error_out_of_memory(error);
     }
     return WEIR_OK;
 }

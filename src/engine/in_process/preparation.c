@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "queue/code_variable.h"
 
 bool preparation_is_needless(const struct step_run *run)
 {
@@ -213,10 +214,10 @@ static enum weir_status add_string(struct preparation *preparation, const char *
     return status;
 }
 
-/* With a list of programs, a step must not change which file a name stands for, or what is loaded into it. */
+/* With a list of programs, a step must not change which file a name stands for, or what a program loads and runs. */
 static bool may_set(const struct runner *runner, const char *name)
 {
-    return runner->exec_allow_list == NULL || (strcmp(name, "PATH") != 0 && strncmp(name, "LD_", 3) != 0);
+    return runner->exec_allow_list == NULL || !code_variable_is(name);
 }
 
 static bool step_sets(const struct step *step, const char *inherited)

@@ -124,6 +124,8 @@ static void a_wrong_file_is_refused_with_its_line(void **state)
     refuses("attempts.max: 3\nattempts: {max: 4}\n", "set twice", "");
     refuses("- a\n", "a map of keys", "");
     refuses("store: [a]\n", "cannot be a list", "");
+    refuses("exec.allow: [wc, bin/job]\n", "exec.allow: \"bin/job\" is a relative path", "write an absolute path");
+    refuses("exec.allow: [./job]\n", "is a relative path", "write an absolute path");
     refuses("exec.allow: ['a b']\n", "not the name of a program", "");
     refuses("a: b: c\n", "./weir.yaml:1", "");
     refuses("zzzzzzzzzz: 1\n", "unknown key", "weir config show");

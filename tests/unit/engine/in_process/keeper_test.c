@@ -564,8 +564,6 @@ static void closing_kills_what_runs(void **state)
     engine_fixture_open(&fixture, NULL);
 }
 
-/* --- who may run what --- */
-
 /* A host that forks and does not exec gives its child the node's end of the socket. */
 static void keeper_ends_with_its_link_although_a_child_of_the_host_has_it_too(void **state)
 {
@@ -638,37 +636,6 @@ static void signals_do_not_make_the_wait_for_a_keeper_longer(void **state)
     assert_true(WIFSIGNALED(link.wait_status) && WTERMSIG(link.wait_status) == SIGKILL);
 }
 
-static void closed_exec_is_refused_with_a_code_of_its_own(void **state)
-{
-    (void)state;
-    struct engine_fixture own;
-    struct in_process_options options = {.allow_exec = false};
-    engine_fixture_open(&own, &options);
-    engine_fixture_start(&own, 1, "{\"name\":\"t\",\"steps\":{\"a\":{\"exec\":[\"true\"]}}}", "{}");
-    assert_string_equal(engine_fixture_expect_end(&own, 1, END_FAILED)->error_code, "exec_not_allowed");
-    engine_fixture_close(&own);
-}
-
-static void allow_list_cannot_be_passed_by_the_environment(void **state)
-{
-    (void)state;
-    struct engine_fixture own;
-    const char *const list[] = {"true", NULL};
-    struct in_process_options options = {.allow_exec = true, .exec_allow_list = list};
-    engine_fixture_open(&own, &options);
-    engine_fixture_start(&own, 1, "{\"name\":\"t\",\"steps\":{\"a\":{\"exec\":[\"true\"]}}}", "{}");
-    (void)engine_fixture_expect_end(&own, 1, END_COMPLETED);
-    engine_fixture_start(&own, 2, "{\"name\":\"t\",\"steps\":{\"a\":{\"exec\":[\"/bin/true\"]}}}", "{}");
-    assert_string_equal(engine_fixture_expect_end(&own, 2, END_FAILED)->error_code, "exec_not_allowed");
-    engine_fixture_start(&own, 3, "{\"name\":\"t\",\"steps\":{\"a\":{\"exec\":[\"true\"],\"env\":{\"PATH\":\"/tmp\"}}}}",
-                         "{}");
-    assert_string_equal(engine_fixture_expect_end(&own, 3, END_FAILED)->error_code, "exec_not_allowed");
-    engine_fixture_start(&own, 4, "{\"name\":\"t\",\"steps\":{\"a\":{\"exec\":[\"true\"],\"env\":{\"LD_PRELOAD\":\"x\"}}}}",
-                         "{}");
-    assert_string_equal(engine_fixture_expect_end(&own, 4, END_FAILED)->error_code, "exec_not_allowed");
-    engine_fixture_close(&own);
-}
-
 static int set_secret(void **state)
 {
     (void)state;
@@ -715,8 +682,6 @@ int main(void)
         CLAIM_ALONE(keeper_ends_with_its_link_although_a_child_of_the_host_has_it_too),
         CLAIM_ALONE(signals_do_not_make_the_wait_for_a_keeper_longer),
         CLAIM(a_process_of_another_keeper_with_the_same_process_id_is_left_alone),
-        CLAIM(closed_exec_is_refused_with_a_code_of_its_own),
-        CLAIM(allow_list_cannot_be_passed_by_the_environment),
     };
     return cmocka_run_group_tests(tests, set_secret, NULL);
 }
