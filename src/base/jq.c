@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/syscall_filter.h"
 #include "base/text.h"
 
 enum { JQ_MESSAGE_MAX = 300, JQ_COMBINED_BYTES_MAX = 8 * 1024 * 1024 };
@@ -109,6 +110,7 @@ void jq_confine_process(const int *keep_fds, size_t keep_count)
     close_others(keep_fds, keep_count);
     set_limit(RLIMIT_CORE, 0);
     set_limit(RLIMIT_NOFILE, 0);
+    (void)syscall_filter_install(); /* where there is none, the limits above are left */
 }
 
 void jq_confine_cpu(unsigned seconds)

@@ -22,7 +22,8 @@ enum {
 
 /* Turns this process into one that can hurt nobody: no environment (so neither ~/.jq nor `env`), no core file, a memory
  * limit, no file can be opened any more, standard streams on /dev/null, default signal handling, every file descriptor but
- * the `keep_count` given ones (> 2) closed. Only for a child process; there is no way back. */
+ * the `keep_count` given ones (> 2) closed, and only the system calls that computing takes (base/syscall_filter.h): no
+ * network, no process, no signals. Only for a child process; there is no way back. */
 void jq_confine_process(const int *keep_fds, size_t keep_count);
 /* Allows `seconds` of CPU time from now on; the process is killed when they are used up. */
 void jq_confine_cpu(unsigned seconds);

@@ -246,9 +246,9 @@ _Noreturn void evaluator_main(int in_fd, int out_fd)
 {
     const int kept_fds[] = {in_fd, out_fd};
     struct evaluator evaluator = {.in_fd = in_fd, .out_fd = out_fd};
-    jq_confine_process(kept_fds, 2);
     /* The end of the input tells of the parent's end only when no expression runs for ever. */
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    jq_confine_process(kept_fds, 2);
     evaluator.answer.max = EVALUATOR_FRAME_BYTES_MAX + EVALUATOR_HEADER_BYTES;
     evaluator.frame = malloc(EVALUATOR_FRAME_BYTES_MAX);
     while (evaluator.frame != NULL) {

@@ -1,14 +1,21 @@
 #include "engine/in_process/evaluator.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/jq.h"
 #include "base/json.h"
 #include "support/test.h"
 
@@ -141,6 +148,121 @@ static void nothing_of_the_outside_is_seen(void **state)
     expect_answer(*state, "import \"a\" as a; 1", "1", "", "jq modules are not available");
     expect_answer(*state, " # x\n include \"a\"; 1", "1", "", "jq modules are not available");
     expect_answer(*state, "\"a\" | debug | stderr", "1", "\"a\"", "");
+}
+
+static void expect_refused(long answer)
+{
+    if (answer != -1 || errno != EPERM) {
+        _exit(1);
+    }
+    _exit(0);
+}
+
+/* Calls that a flaw in jq could be used for, each in a child of its own that is confined like an evaluator. */
+static void a_confined_process_has_no_network_no_files_and_no_other_process(void **state)
+{
+    (void)state;
+    enum { CALLS = 13 };
+    for (int call = -1; call < CALLS; call++) {
+        int status = 0;
+        pid_t parent = getpid();
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) {
+            static char page[16384];
+            jq_confine_process(NULL, 0);
+            switch (call) {
+            case 0:
+                expect_refused(syscall(SYS_socket, AF_INET, SOCK_STREAM, 0));
+                break;
+            case 1:
+                expect_refused(syscall(SYS_socketpair, AF_UNIX, SOCK_STREAM, 0, page));
+                break;
+            case 2:
+                expect_refused(syscall(SYS_sendto, 1, page, 1, 0, NULL, 0));
+                break;
+            case 3:
+                expect_refused(syscall(SYS_openat, AT_FDCWD, "/etc/passwd", O_RDONLY));
+                break;
+            case 4:
+                expect_refused(syscall(SYS_execve, "/bin/true", NULL, NULL));
+                break;
+            case 5:
+                expect_refused(syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL));
+                break;
+            case 6:
+                expect_refused(syscall(SYS_kill, parent, 0));
+                break;
+            case 7:
+                expect_refused(syscall(SYS_tgkill, parent, parent, 0));
+                break;
+            case 8:
+                expect_refused(syscall(SYS_ptrace, 16 /* PTRACE_ATTACH */, parent, NULL, NULL));
+                break;
+            case 9:
+                expect_refused(syscall(SYS_prlimit64, parent, RLIMIT_NOFILE, NULL, page));
+                break;
+            case 10:
+                expect_refused(syscall(SYS_mmap, NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+                break;
+            case 11:
+                expect_refused(syscall(SYS_io_uring_setup, 1, page));
+                break;
+            case 12:
+                expect_refused(syscall(SYS_unlinkat, AT_FDCWD, "/nowhere", 0));
+                break;
+            default:
+                free(malloc(1 << 20));
+                _exit(0); /* and what it needs is there */
+            }
+        }
+        assert_int_equal(waitpid(child, &status, 0), child);
+        if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+            fail_msg("call %d: %x", call, (unsigned)status);
+        }
+    }
+}
+
+static void an_evaluator_is_confined(void **state)
+{
+    const struct child *child = *state;
+    char path[64];
+    char text[4096];
+    expect_answer(child, "1", "1", "1", ""); /* it is ready */
+    (void)snprintf(path, sizeof path, "/proc/%d/status", (int)child->pid);
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    assert_int_equal(fclose(file), 0);
+    assert_non_null(strstr(text, "Seccomp:\t2"));
+    assert_non_null(strstr(text, "NoNewPrivs:\t1"));
+}
+
+/* One of each kind of built-in that might take a system call. */
+static void a_confined_evaluator_computes_all_that_jq_can(void **state)
+{
+    static const char *const programs[][2] = {
+        {"now > 1600000000", "true"},
+        {"0 | todate", "\"1970-01-01T00:00:00Z\""},
+        {"\"2015-03-05T23:51:47Z\" | fromdate", "1425599507"},
+        {"1425599621 | gmtime | mktime", "1425599621"},
+        {"0 | strftime(\"%A\")", "\"Thursday\""},
+        {"0 | localtime | mktime == 0", "true"},
+        {"\"10:32\" | strptime(\"%H:%M\") | .[3]", "10"},
+        {"\"foo bar\" | test(\"o+ b\")", "true"},
+        {"\"abc\" | gsub(\"b\"; \"x\")", "\"axc\""},
+        {"[range(200000)] | map(. * 2) | add", "39999800000"},
+        {"[3, 1, 2] | sort | tojson", "\"[1,2,3]\""},
+        {"\"aGk=\" | @base64d", "\"hi\""},
+        {"10 | [limit(3; repeat(.))] | length", "3"},
+        {"[1, [2]] | flatten | group_by(. > 1) | length", "2"},
+        {"try error(\"x\") catch .", "\"x\""},
+        {"pow(2; 10) + (2 | sqrt | floor)", "1025"},
+        {"\"x\" * 1000000 | length", "1000000"},
+    };
+    for (size_t i = 0; i < sizeof programs / sizeof programs[0]; i++) {
+        expect_answer(*state, programs[i][0], "null", programs[i][1], "");
+    }
 }
 
 static void more_programs_than_are_kept_still_work(void **state)
@@ -332,6 +454,8 @@ int main(void)
         TEST(a_program_gives_its_value),
         TEST(a_failing_program_answers_with_its_message),
         TEST(nothing_of_the_outside_is_seen),
+        TEST(an_evaluator_is_confined),
+        TEST(a_confined_evaluator_computes_all_that_jq_can),
         TEST(more_programs_than_are_kept_still_work),
         TEST(a_program_is_compiled_once),
         TEST(answers_come_in_the_order_of_the_requests),
@@ -342,6 +466,7 @@ int main(void)
         TEST(a_frame_beyond_the_limit_ends_the_child),
         TEST(a_program_without_end_can_be_killed),
         TEST(memory_is_bounded),
+        cmocka_unit_test(a_confined_process_has_no_network_no_files_and_no_other_process),
         cmocka_unit_test(a_request_that_is_too_large_is_refused_before_it_is_sent),
         cmocka_unit_test(what_is_no_answer_is_refused),
     };
