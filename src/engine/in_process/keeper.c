@@ -16,9 +16,13 @@
 #include <unistd.h>
 
 #include "engine/in_process/keeper_child.h"
+#include "engine/in_process/keeper_watcher.h"
 
 /* How often a sweep that found something to kill is repeated when no SIGCHLD comes in between. */
 #define SWEEP_INTERVAL_US (50 * MICROSECONDS_PER_MS)
+
+/* Between two watchers, for the case that something ends them. */
+#define WATCHER_INTERVAL_US (1 * MICROSECONDS_PER_SECOND)
 
 /* Sweeps in a row before the keeper looks at its socket again. */
 enum { SWEEP_ROUNDS = 4, BUCKETS = 4096, CHILDREN_TEXT_BYTES = 64 * 1024 };
@@ -55,6 +59,10 @@ static struct {
     uint64_t mark;
     bool node_is_gone;
     int64_t lease_end_us;
+    struct keeper_watched *watched; /* NULL: there is no memory to share, and no watcher */
+    pid_t watcher;                  /* 0: there is none */
+    bool wants_watcher;             /* a step was started */
+    int64_t watcher_since_us;
     bool sweep_again;
     size_t unsent; /* reports that the socket had no room for */
     size_t in_use;
@@ -254,6 +262,7 @@ static void start(const struct keeper_request *request, const int *fds)
     }
     slot->state = SLOT_RUNNING;
     slot->is_evaluator = is_evaluator;
+    keeper.wants_watcher = keeper.wants_watcher || !is_evaluator;
     slot->ticket = request->ticket;
     slot->started_us = started_us;
     slot->started_unsent = true;
@@ -341,7 +350,7 @@ static bool sweep_children(void)
         }
         at++;
         struct keeper_owner owner;
-        if (pid <= 0 || slot_of_leader(pid) != NULL) {
+        if (pid <= 0 || pid == keeper.watcher || slot_of_leader(pid) != NULL) {
             continue;
         }
         if (!keeper_child_owner(pid, keeper.mark, &owner)) {
@@ -410,7 +419,32 @@ static void reap(void)
             reap_leader(slot, info.si_pid);
         } else {
             (void)waitpid(info.si_pid, NULL, WNOHANG);
+            keeper.watcher = info.si_pid == keeper.watcher ? 0 : keeper.watcher;
         }
+    }
+}
+
+/* --- the watcher --- */
+
+static void set_lease(int64_t lease_end_us)
+{
+    keeper.lease_end_us = lease_end_us;
+    if (keeper.watched != NULL) {
+        atomic_store(&keeper.watched->lease_end_us, lease_end_us);
+    }
+}
+
+/* Has one from the first step until the node is gone: then nothing is renewed, and the keeper kills all at once. */
+static void tend_watcher(void)
+{
+    if (keeper.node_is_gone && keeper.watcher > 0) {
+        (void)kill(keeper.watcher, SIGKILL);
+    }
+    int64_t now_us = boot_now();
+    if (keeper.wants_watcher && keeper.watcher == 0 && !keeper.node_is_gone &&
+        now_us - keeper.watcher_since_us >= WATCHER_INTERVAL_US) {
+        keeper.watcher = keeper_watcher_start(keeper.watched, keeper.pid, keeper.mark);
+        keeper.watcher_since_us = now_us;
     }
 }
 
@@ -467,7 +501,7 @@ static void receive_request(void)
             }
             break;
         case KEEPER_LEASE:
-            keeper.lease_end_us = request.value;
+            set_lease(request.value);
             answer_sign();
             break;
         default:
@@ -502,6 +536,9 @@ static int64_t kill_what_is_due(void)
     if (lease_is_over || keeper.node_is_gone) {
         kill_all(lease_is_over, keeper.node_is_gone);
     }
+    if (lease_is_over && keeper.watched != NULL) {
+        atomic_store(&keeper.watched->enforced_end_us, keeper.lease_end_us);
+    }
     return next_us;
 }
 
@@ -510,6 +547,10 @@ static void arm_timer(int64_t next_us)
     /* Without its node the keeper ends when its last child has: it looks for itself too, since nobody else would notice. */
     if (keeper.sweep_again || keeper.node_is_gone) {
         int64_t again_us = boot_now() + SWEEP_INTERVAL_US;
+        next_us = again_us < next_us ? again_us : next_us;
+    }
+    if (keeper.wants_watcher && keeper.watcher == 0 && !keeper.node_is_gone && keeper.watched != NULL) {
+        int64_t again_us = keeper.watcher_since_us + WATCHER_INTERVAL_US;
         next_us = again_us < next_us ? again_us : next_us;
     }
     struct itimerspec when = {.it_value = {0, 0}};
@@ -572,7 +613,9 @@ _Noreturn void keeper_main(int socket, uint64_t mark)
     keeper.socket = socket;
     keeper.pid = getpid();
     keeper.mark = mark;
-    keeper.lease_end_us = TIME_NEVER;
+    keeper.watched = keeper_watcher_map();
+    keeper.watcher_since_us = INT64_MIN / 2;
+    set_lease(TIME_NEVER);
     take_signals_and_names();
     if (keeper.signals < 0 || keeper.timer < 0) {
         _exit(1);
@@ -596,6 +639,7 @@ _Noreturn void keeper_main(int socket, uint64_t mark)
         if (keeper.node_is_gone) {
             kill_all(false, true);
         }
+        tend_watcher();
         if (keeper.unsent > 0 && (polled[0].revents & POLLOUT) != 0) {
             flush_unsent();
         }

@@ -13,7 +13,8 @@
  * reported. An orphan with neither may belong to any step that began before it: it is killed when all of these have ended.
  *
  * The keeper may be forked again from a threaded node after it was killed. So until it has its own children it uses no
- * memory but static tables, no stdio, no locks: raw system calls. If it dies, its children die too (PR_SET_PDEATHSIG).
+ * memory but static tables, no stdio, no locks: raw system calls. If it dies, its children die too (PR_SET_PDEATHSIG). If
+ * it stands still when the lease is over, the watcher kills it (keeper_watcher.h).
  *
  * Messages have one fixed layout per direction; file descriptors travel beside a request (SCM_RIGHTS) and the
  * keeper closes its copies. A request is never answered at once: reports come when something happened. A step child that

@@ -1,6 +1,5 @@
 #include "engine/in_process/keeper_child.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -28,7 +27,8 @@ enum {
     LIMITS_BYTES_MAX = 4096,
     ENVIRONMENT_BYTES_MAX = 256 * 1024,
     BRAND_TICKET_BITS = 40,
-    STAT_START = 18, /* when it started, in ticks; counted from the parent's id, which is the first field behind the state */
+    STAT_START =
+        18, /* when it started, in ticks; counted from the parent's id, which is the first field behind the state */
     STAT_FIELDS = STAT_START + 1
 };
 
@@ -284,8 +284,8 @@ static bool read_stat(pid_t pid, char *ret_state, uint64_t ret_fields[STAT_FIELD
     return true;
 }
 
-/* Kernels without /proc/<pid>/task/<tid>/children: every process whose parent is the keeper. */
-static size_t list_by_scan(pid_t keeper_pid, char *to, size_t size)
+/* Calls `found` for each process, without malloc(). True when one of the calls was. */
+static bool for_each_process(bool (*found)(void *context, pid_t pid), void *context)
 {
     struct entry {
         uint64_t inode;
@@ -295,28 +295,51 @@ static size_t list_by_scan(pid_t keeper_pid, char *to, size_t size)
         char name[];
     };
     _Alignas(struct entry) char buffer[4096];
-    size_t used = 0;
+    bool any = false;
     int fd = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     long got;
     while (fd >= 0 && (got = syscall(SYS_getdents64, fd, buffer, sizeof buffer)) > 0) {
         for (long at = 0; at < got;) {
             const struct entry *entry = (const struct entry *)(const void *)(buffer + at);
             uint64_t pid = 0;
-            const char *name = entry->name;
             at += entry->record_bytes;
-            char state;
-            uint64_t fields[STAT_FIELDS];
-            if (*read_number(name, name + strlen(name), &pid) == '\0' && read_stat((pid_t)pid, &state, fields) &&
-                fields[0] == (uint64_t)keeper_pid && size - used > 24) {
-                char *end = write_string(write_number(to + used, pid), " ");
-                used = (size_t)(end - to);
+            if (*read_number(entry->name, entry->name + strlen(entry->name), &pid) == '\0' && found(context, (pid_t)pid)) {
+                any = true;
             }
         }
     }
     if (fd >= 0) {
         (void)close(fd);
     }
-    return used;
+    return any;
+}
+
+struct child_list {
+    pid_t keeper_pid;
+    char *to;
+    size_t size;
+    size_t used;
+};
+
+static bool list_child(void *context, pid_t pid)
+{
+    struct child_list *list = context;
+    char state;
+    uint64_t fields[STAT_FIELDS];
+    if (!read_stat(pid, &state, fields) || fields[0] != (uint64_t)list->keeper_pid || list->size - list->used <= 24) {
+        return false;
+    }
+    char *end = write_string(write_number(list->to + list->used, (uint64_t)pid), " ");
+    list->used = (size_t)(end - list->to);
+    return true;
+}
+
+/* Kernels without /proc/<pid>/task/<tid>/children: every process whose parent is the keeper. */
+static size_t list_by_scan(pid_t keeper_pid, char *to, size_t size)
+{
+    struct child_list list = {.keeper_pid = keeper_pid, .to = to, .size = size};
+    (void)for_each_process(list_child, &list);
+    return list.used;
 }
 
 size_t keeper_child_list(pid_t keeper_pid, char *to, size_t size)
@@ -403,28 +426,29 @@ bool keeper_child_owner(pid_t pid, uint64_t mark, struct keeper_owner *ret_owner
     return true;
 }
 
-static bool is_left(pid_t pid, uint64_t mark, bool (*is_leader)(const void *context, pid_t pid), const void *context)
+struct left_search {
+    uint64_t mark;
+    bool (*is_leader)(const void *context, pid_t pid);
+    const void *context;
+};
+
+static bool kill_if_left(void *context, pid_t pid)
 {
+    const struct left_search *search = context;
     struct keeper_owner owner;
-    return keeper_child_owner(pid, mark, &owner) && !owner.is_zombie &&
-           (owner.has_ticket || is_leader(context, owner.group) || is_leader(context, owner.session));
+    if (pid <= 1 || pid == getpid() || !keeper_child_owner(pid, search->mark, &owner) || owner.is_zombie) {
+        return false;
+    }
+    if (!owner.has_ticket && !search->is_leader(search->context, owner.group) &&
+        !search->is_leader(search->context, owner.session)) {
+        return false;
+    }
+    (void)kill(pid, SIGKILL);
+    return true;
 }
 
 bool keeper_child_kill_left(uint64_t mark, bool (*is_leader)(const void *context, pid_t pid), const void *context)
 {
-    bool found = false;
-    DIR *folder = opendir("/proc");
-    const struct dirent *entry;
-    while (folder != NULL && (entry = readdir(folder)) != NULL) {
-        uint64_t pid = 0;
-        bool is_process = *read_number(entry->d_name, entry->d_name + strlen(entry->d_name), &pid) == '\0' && pid > 1;
-        if (is_process && (pid_t)pid != getpid() && is_left((pid_t)pid, mark, is_leader, context)) {
-            (void)kill((pid_t)pid, SIGKILL);
-            found = true;
-        }
-    }
-    if (folder != NULL) {
-        (void)closedir(folder);
-    }
-    return found;
+    struct left_search search = {.mark = mark, .is_leader = is_leader, .context = context};
+    return for_each_process(kill_if_left, &search);
 }

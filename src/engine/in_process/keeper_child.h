@@ -45,7 +45,8 @@ struct keeper_owner {
 bool keeper_child_owner(pid_t pid, uint64_t mark, struct keeper_owner *ret_owner);
 
 /* Kills what a dead keeper's steps have left: what carries its mark, and what is in a group or session that `is_leader`
- * knows. True when something was found that had not ended yet: call again until nothing is. For the node's loop. */
+ * knows. True when something was found that had not ended yet: call again until nothing is. For the
+ * node's loop and for the watcher. */
 bool keeper_child_kill_left(uint64_t mark, bool (*is_leader)(const void *context, pid_t pid), const void *context);
 
 #endif
