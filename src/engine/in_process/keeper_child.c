@@ -26,16 +26,15 @@ enum {
     STAT_BYTES_MAX = 1024,
     LIMITS_BYTES_MAX = 4096,
     ENVIRONMENT_BYTES_MAX = 256 * 1024,
-    BRAND_TICKET_BITS = 40,
-    STAT_START =
-        18, /* when it started, in ticks; counted from the parent's id, which is the first field behind the state */
+    BRAND_TICKET_BITS = 28,
+    STAT_START = 18, /* when it started, in ticks: the field, counted from the parent's id, which follows the state */
     STAT_FIELDS = STAT_START + 1
 };
 
 /* 62 bits: the two highest are left, since ~0 means no limit. */
 static uint64_t brand_of(uint64_t mark)
 {
-    return (mark & 0x3FFFFF) << BRAND_TICKET_BITS;
+    return (mark & ((UINT64_C(1) << 34) - 1)) << BRAND_TICKET_BITS;
 }
 
 /* Appends digits and says where the text ends. snprintf() is not async-signal-safe. */
@@ -381,7 +380,7 @@ static bool find_brand(pid_t pid, uint64_t mark, uint64_t *ret_ticket)
         at += strcspn(at, " \n");
     }
     *ret_ticket = brand & KEEPER_TICKET_MASK;
-    return (brand & ~KEEPER_TICKET_MASK) == brand_of(mark) && *ret_ticket != 0;
+    return brand != 0 && (brand & ~KEEPER_TICKET_MASK) == brand_of(mark); /* "unlimited" is 0 here */
 }
 
 /* The ticket in the environment that the process was started with. Shells put variables in an order of their own, so the

@@ -30,7 +30,7 @@ _Noreturn void keeper_child_run_evaluator(pid_t keeper_pid, const int *fds);
 size_t keeper_child_list(pid_t keeper_pid, char *to, size_t size);
 
 /* The part of a ticket that a brand holds. No two steps that run at the same time have it in common. */
-#define KEEPER_TICKET_MASK ((UINT64_C(1) << 40) - 1)
+#define KEEPER_TICKET_MASK ((UINT64_C(1) << 28) - 1)
 
 struct keeper_owner {
     bool is_zombie;
