@@ -5,8 +5,8 @@
  * lane that was empty comes back at the present pass, so a workspace with one entry waits for as many others as there are
  * lanes, however long their backlogs are.
  *
- * The order alone does not help while all places are held for long. So `spare` of the places are only for lanes that hold no
- * other: one workspace can never hold everything.
+ * The order alone does not help while all places are held for long. So `spare` of the places are only for lanes that hold
+ * no other: one workspace can never hold everything.
  *
  * Threads: one at a time. Owner: entries and lanes are their owners'; a lane must be empty and hold no place at its end.
  */
