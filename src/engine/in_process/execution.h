@@ -110,7 +110,7 @@ struct execution {
     char error_code[ERROR_CODE_MAX + 1]; /* of the first failure */
     char *error;
     size_t in_flight; /* steps that are neither IDLE nor DONE */
-    size_t parallel;  /* those of them that are no sleeps: at most runner->max_parallel_steps begin */
+    size_t parallel;  /* those of them that neither sleep nor wait: at most runner->max_parallel_steps */
     size_t done;
     size_t step_count;
     struct step_run steps[];

@@ -20,6 +20,12 @@ static bool is_in_flight(enum step_phase phase)
     return phase != PHASE_IDLE && phase != PHASE_DONE;
 }
 
+/* It uses something, or is about to: it neither sleeps nor waits for its next attempt. */
+static bool is_parallel(enum step_phase phase)
+{
+    return is_in_flight(phase) && phase != PHASE_RECORDING_WAIT && phase != PHASE_SLEEPING;
+}
+
 /* From when its start is reported until its process runs. */
 static bool has_reserved(const struct step_run *run)
 {
@@ -51,10 +57,8 @@ void step_run_set_phase(struct step_run *run, enum step_phase phase)
     }
     execution->in_flight -= is_in_flight(run->phase);
     execution->in_flight += is_in_flight(phase);
-    if (step_run_step(run)->kind != STEP_SLEEP) {
-        execution->parallel -= is_in_flight(run->phase);
-        execution->parallel += is_in_flight(phase);
-    }
+    execution->parallel -= is_parallel(run->phase);
+    execution->parallel += is_parallel(phase);
     execution->done -= run->phase == PHASE_DONE;
     execution->done += phase == PHASE_DONE;
     run->phase = phase;
@@ -376,6 +380,8 @@ static void timer_fired(struct timer *timer)
     if (run->phase == PHASE_SLEEPING) {
         if (step_run_step(run)->kind == STEP_SLEEP) {
             report_final(run, STEP_COMPLETED, NULL);
+        } else if (execution->parallel >= execution->runner->max_parallel_steps) {
+            step_run_set_phase(run, PHASE_IDLE); /* it begins when one of the others has left its place */
         } else {
             step_run_attempt(run);
         }

@@ -594,6 +594,28 @@ static void an_execution_has_no_more_parallel_steps_than_it_may(void **state)
     engine_fixture_close(&own);
 }
 
+static void a_step_that_waits_for_its_next_attempt_leaves_its_place_and_waits_for_another(void **state)
+{
+    (void)state;
+    struct engine_fixture own;
+    struct in_process_options with = options;
+    with.max_parallel_steps = 1;
+    engine_fixture_open(&own, &with);
+    engine_fixture_start(&own, 1,
+                         "{\"name\":\"t\",\"steps\":{\"a\":{\"handler\":\"fails-twice\",\"retry\":{\"attempts\":3,"
+                         "\"backoff\":\"1ms\"}},\"b\":{\"handler\":\"waits-for-go\"}}}",
+                         "{}");
+    wait_for_calls(2); /* one of each */
+    wait_for_all_before(&own, 2);
+    assert_int_equal(recorder_count(&own.recorder, REPORT_STEP, engine_fixture_id(1), "a", STEP_WAITING), 1);
+    assert_int_equal(atomic_load(&calls), 2);
+    atomic_store(&may_go, true);
+    const struct report *end = engine_fixture_expect_end(&own, 1, END_COMPLETED);
+    assert_string_equal(end->step.step, "a");
+    assert_int_equal(end->step.attempt, 2);
+    engine_fixture_close(&own);
+}
+
 /* Nine steps and room for eight, one of them of another workspace: what waits for a process is not told as running. */
 static void a_step_without_room_for_its_process_has_not_begun(void **state)
 {
@@ -677,6 +699,7 @@ int main(void)
         CLAIM(a_neighbour_of_two_hundred_parallel_steps_starts_next),
         CLAIM(a_neighbour_waits_for_a_bounded_number_of_starts),
         CLAIM(an_execution_has_no_more_parallel_steps_than_it_may),
+        CLAIM(a_step_that_waits_for_its_next_attempt_leaves_its_place_and_waits_for_another),
         CLAIM(a_step_without_room_for_its_process_has_not_begun),
         CLAIM(two_handlers_of_one_name_are_refused),
     };
