@@ -13,7 +13,7 @@
 
 /* Records and the keeper work off what they get in its order. So only this many starts of a workspace are with them at a
  * time, and its others wait where the order is still open. */
-enum { STEP_STARTS_MOST = 64 };
+enum { STEP_STARTS_MOST = 32 };
 
 /* Its command is prepared: reports the attempt when there is room for it, else waits for that. */
 void step_exec_begin(struct step_run *run);
