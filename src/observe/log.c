@@ -340,6 +340,43 @@ static void write_dropped(struct log *log)
     }
 }
 
+/* --- sharing a log that is short --- */
+
+/* NULL while there is room for all, and for events of no workspace. */
+static struct log_share *share_of(struct log *log, const char *workspace, int64_t now_us)
+{
+    if (workspace == NULL || now_us >= log->short_until_us) {
+        return NULL;
+    }
+    struct log_share *share = &log->shares[text_hash(workspace) % LOG_SHARES];
+    log->active += !share->is_active;
+    share->is_active = true;
+    return share;
+}
+
+static bool is_over(const struct log *log, const struct log_share *share)
+{
+    return share != NULL && share->lines * log->active > log->short_lines + LOG_LEAD;
+}
+
+static void note_written(struct log *log, struct log_share *share)
+{
+    if (share != NULL) {
+        share->lines++;
+        log->short_lines++;
+    }
+}
+
+static void note_no_room(struct log *log, int64_t now_us)
+{
+    if (now_us >= log->short_until_us) {
+        memset(log->shares, 0, sizeof log->shares);
+        log->short_lines = 0;
+        log->active = 0;
+    }
+    log->short_until_us = time_add(now_us, LOG_SHORT_US);
+}
+
 void log_event(void *context, const struct event *event)
 {
     struct log *log = context;
@@ -348,13 +385,21 @@ void log_event(void *context, const struct event *event)
         return;
     }
     size_t length = log_line(log, event, clock_wall(log->clock), line);
+    int64_t now_us = clock_boot(log->clock);
     (void)pthread_mutex_lock(&log->lock);
-    bool is_written = write_line(log, line, length);
-    log->stalled = !is_written;
-    if (!is_written) {
+    struct log_share *share = share_of(log, event->workspace, now_us);
+    if (is_over(log, share)) {
         log->dropped++;
-    } else if (log->dropped > 0) {
-        write_dropped(log);
+    } else if (write_line(log, line, length)) {
+        log->stalled = false;
+        note_written(log, share);
+        if (log->dropped > 0) {
+            write_dropped(log);
+        }
+    } else {
+        log->stalled = true;
+        log->dropped++;
+        note_no_room(log, now_us);
     }
     (void)pthread_mutex_unlock(&log->lock);
 }

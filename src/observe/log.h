@@ -23,7 +23,14 @@
 #include "observe/event.h"
 #include "weir/status.h"
 
-enum { LOG_LINE_BYTES_MAX = 4096, LOG_WAIT_MS = 20 };
+enum {
+    LOG_LINE_BYTES_MAX = 4096,
+    LOG_WAIT_MS = 20,
+    LOG_SHARES = 64, /* workspaces are told apart by a hash: two may have one share */
+    LOG_LEAD = 16    /* lines that a workspace may be ahead of its share */
+};
+/* After a line found no room, workspaces share the log for so long. */
+#define LOG_SHORT_US (1 * MICROSECONDS_PER_SECOND)
 
 enum log_format { LOG_AUTO, LOG_TEXT, LOG_JSON };
 
@@ -36,6 +43,15 @@ struct log {
     pthread_mutex_t lock;
     bool stalled;     /* the last line did not get through: do not wait again */
     uint64_t dropped; /* lines since the last one that got through */
+    /* While the reader is slower than the writers, so that the lines of one workspace do not take the room of all others.
+     */
+    int64_t short_until_us; /* boot clock */
+    uint64_t short_lines;   /* of all workspaces since the log became short */
+    uint64_t active;        /* shares that a line was meant for since then */
+    struct log_share {
+        bool is_active;
+        uint64_t lines;
+    } shares[LOG_SHARES];
 };
 
 struct log_options {

@@ -174,6 +174,59 @@ static void a_reader_that_stops_reading_never_blocks_and_learns_what_it_missed(v
     close(ends[1]);
 }
 
+static int64_t standing_clock(void *context)
+{
+    (void)context;
+    return 1000000000;
+}
+
+static size_t count_of(const char *bytes, const char *what)
+{
+    size_t count = 0;
+    for (const char *at = bytes; (at = strstr(at, what)) != NULL; at++) {
+        count++;
+    }
+    return count;
+}
+
+/* The reader takes a page each round, in which one workspace has many more lines than fit. */
+static void a_workspace_with_many_lines_does_not_take_the_room_of_the_others(void **state)
+{
+    (void)state;
+    enum { ROUNDS = 100, PAGE = 4096 };
+    static const struct clock clock = {.wall_us = standing_clock, .boot_us = standing_clock};
+    static char bytes[1 << 20];
+    int ends[2];
+    size_t length = 0;
+    struct log log;
+    assert_int_equal(pipe(ends), 0);
+    log_init(&log, &(struct log_options){.fd = ends[1], .clock = &clock});
+    struct event noisy = {.type = EVENT_EXECUTION_FAILED, .workspace = "noisy", .node = "n"};
+    struct event quiet = {.type = EVENT_EXECUTION_FAILED, .workspace = "quiet", .node = "n"};
+    size_t before = 0; /* what it has written while there was room for all */
+    for (; log.dropped == 0; before++) {
+        log_event(&log, &noisy);
+    }
+    for (int round = 0; round < ROUNDS; round++) {
+        ssize_t got = read(ends[0], bytes + length, PAGE);
+        assert_true(got > 0);
+        length += (size_t)got;
+        for (int i = 0; i < 200; i++) {
+            log_event(&log, &noisy);
+        }
+        log_event(&log, &quiet);
+    }
+    assert_int_equal(close(ends[1]), 0);
+    for (ssize_t got; (got = read(ends[0], bytes + length, sizeof bytes - 1 - length)) > 0;) {
+        length += (size_t)got;
+    }
+    bytes[length] = '\0';
+    assert_true(count_of(bytes, "\"workspace\":\"quiet\"") >= ROUNDS * 9 / 10);
+    assert_true(count_of(bytes, "\"workspace\":\"noisy\"") > before + ROUNDS / 2); /* it is not shut out */
+    log_close(&log);
+    (void)close(ends[0]);
+}
+
 static void words_of_settings_are_understood(void **state)
 {
     (void)state;
@@ -195,6 +248,7 @@ int main(void)
         cmocka_unit_test(long_fields_are_cut_and_a_full_line_keeps_whole_fields),
         cmocka_unit_test(lines_below_the_level_are_not_written),
         cmocka_unit_test(a_reader_that_stops_reading_never_blocks_and_learns_what_it_missed),
+        cmocka_unit_test(a_workspace_with_many_lines_does_not_take_the_room_of_the_others),
         cmocka_unit_test(words_of_settings_are_understood),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
