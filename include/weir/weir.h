@@ -239,7 +239,7 @@ struct weir_node_options {
     int64_t lease_us;                     /* silent for longer, it is dead and others take over; 0 = 6 s */
     int64_t stop_grace_us;                /* a stopping node waits this long for what runs; 0 = 25 s */
     int64_t poll_interval_us;             /* the base under wake-ups; 0 = 5 s */
-    int64_t stuck_after_us;               /* an event tells of executions that run longer; 0 = 60 s */
+    int64_t stuck_after_us;               /* an event tells of steps' executions that run longer; 0 = 60 s */
     int64_t retention_us;                 /* how long ended executions are kept; 0 = 14 days, -1 = for ever */
     int attempts_max;                     /* starts of an execution; 0 = 3 */
     const struct weir_temporal *temporal; /* NULL = executions run in this process; else as workflows on this service */
@@ -260,7 +260,7 @@ struct weir_temporal {
     const char *server_name;  /* verified instead of the address's host */
     const char *api_key_file; /* sent as a bearer token. The files are read again when they change */
     size_t starts_max;        /* starts under way at once; 0 = 64 */
-    size_t waits_max;         /* workflows whose end is waited for by a call; 0 = 200, SIZE_MAX = none */
+    size_t waits_max;         /* workflows whose end is waited for by a call; 0 = 160, SIZE_MAX = none */
 };
 
 /* Makes a node and registers it in the store. Unless it is one on Temporal, it forks a small process that watches over

@@ -98,7 +98,7 @@ static const struct setting table[SETTING_COUNT] = {
     .key = "temporal.starts_max", .type = SETTING_INTEGER, .default_text = "64", .environment = "WEIR_TEMPORAL_STARTS_MAX",
     .least = 1, .most = 10000, .help = "starts under way at once"},
 [SETTING_TEMPORAL_WAITS_MAX] = {
-    .key = "temporal.waits_max", .type = SETTING_INTEGER, .default_text = "200", .environment = "WEIR_TEMPORAL_WAITS_MAX",
+    .key = "temporal.waits_max", .type = SETTING_INTEGER, .default_text = "160", .environment = "WEIR_TEMPORAL_WAITS_MAX",
     .least = 0, .most = 1000, .help = "workflows whose end is waited for; the others are listed each second"},
 [SETTING_TEMPORAL_ENCODING] = {
     .key = "temporal.encoding", .type = SETTING_TEXT, .default_text = "json/plain", .environment = "WEIR_TEMPORAL_ENCODING",

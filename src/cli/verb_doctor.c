@@ -325,6 +325,24 @@ static void check_scheduler(struct doctor *doctor, int64_t alive)
     }
 }
 
+static void tell_engine(struct doctor *doctor)
+{
+    struct output *output = doctor->invocation->output;
+    bool is_up = field_is_true(doctor->status, "engine_reachable");
+    const char *engine_error = field_text(output, doctor->status, "engine_error");
+    const char *impaired = field_text(output, doctor->status, "engine_impaired_since");
+    const char *away = field_text(output, doctor->status, "engine_unreachable_since");
+    if (!is_up) {
+        tell(doctor, SIGN_BAD, "engine", "not reachable from some node%s%s%s%s", away != NULL ? " since " : "",
+             away != NULL ? away : "", engine_error != NULL ? ": " : "", engine_error != NULL ? engine_error : "");
+    } else if (impaired != NULL) {
+        tell(doctor, SIGN_BAD, "engine", "a node sees ends late, since %s: %s", impaired,
+             engine_error != NULL ? engine_error : "it does not say why");
+    } else {
+        tell(doctor, SIGN_FINE, "engine", "reachable from every node");
+    }
+}
+
 static enum weir_status check_nodes(struct doctor *doctor, struct weir_error *error)
 {
     struct output *output = doctor->invocation->output;
@@ -362,14 +380,7 @@ static enum weir_status check_nodes(struct doctor *doctor, struct weir_error *er
     tell_nodes(doctor, alive, claiming, paused);
     check_scheduler(doctor, alive);
     if (alive > 0) {
-        bool is_up = field_is_true(doctor->status, "engine_reachable");
-        const char *engine_error = field_text(doctor->invocation->output, doctor->status, "engine_error");
-        if (is_up || engine_error == NULL) {
-            tell(doctor, is_up ? SIGN_FINE : SIGN_BAD, "engine",
-                 is_up ? "reachable from every node" : "not reachable from some node");
-        } else {
-            tell(doctor, SIGN_BAD, "engine", "not reachable from some node: %s", engine_error);
-        }
+        tell_engine(doctor);
     }
     return WEIR_OK;
 }

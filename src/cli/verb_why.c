@@ -88,6 +88,10 @@ static void print_numbers(struct output *output, const json_t *why, int64_t now_
     if (since != NULL) {
         output_print(output, "  engine           not reachable since %s (%s)\n", since, output_ago(output, since, now_us));
     }
+    since = field_text(output, why, "engine_impaired_since");
+    if (since != NULL) {
+        output_print(output, "  engine           sees ends late since %s (%s)\n", since, output_ago(output, since, now_us));
+    }
     if (engine_error != NULL) {
         output_print(output, "  engine says      %s\n", engine_error);
     }

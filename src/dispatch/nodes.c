@@ -238,9 +238,11 @@ int64_t nodes_step(struct node *node)
     pthread_mutex_lock(&node->lock);
     char engine_error[sizeof node->engine_error];
     bool reachable = node->breaker.state == BREAKER_CLOSED;
-    memcpy(engine_error, node->engine_error, sizeof engine_error);
+    bool impaired = reachable && node->engine_impairment[0] != '\0';
+    memcpy(engine_error, impaired ? node->engine_impairment : node->engine_error, sizeof engine_error);
     pthread_mutex_unlock(&node->lock);
     struct node_beat beat = {.engine_reachable = reachable,
+                             .engine_impaired = impaired,
                              .engine_error = engine_error[0] == '\0' ? NULL : engine_error,
                              .keeper_pid = engine_keeper_pid(node->engine),
                              .running = engine_running(node->engine),

@@ -283,6 +283,9 @@ static bool plan_record(struct node *node, const struct report *report, struct r
     case REPORT_ENGINE_DOWN:
     case REPORT_ENGINE_UP:
         return false; /* the breaker hears of them */
+    case REPORT_ENGINE_IMPAIRED:
+    case REPORT_ENGINE_SOUND:
+        return false; /* the heartbeat does */
     case REPORT_INTERRUPTED:
     case REPORT_SHORTAGE:
         return false; /* the log does */
@@ -340,6 +343,27 @@ static void tell_breaker(struct node *node, const struct report *report)
     if (tell) {
         event_emit(node->events, &event);
         atomic_store(&node->next_beat_us, 0); /* the others shall know: why says engine_unreachable */
+        loop_wake(node, LOOP_HEARTBEAT);
+    }
+}
+
+/* Dispatch goes on; the heartbeat brings it to the store. */
+static void tell_impaired(struct node *node, const struct report *report)
+{
+    bool is_impaired = report->kind == REPORT_ENGINE_IMPAIRED;
+    const char *error = report->error == NULL ? report->error_code : report->error;
+    struct event event = {.type = is_impaired ? EVENT_ENGINE_IMPAIRED : EVENT_ENGINE_SOUND,
+                          .node = node->name,
+                          .code = report->error_code,
+                          .error = report->error};
+    pthread_mutex_lock(&node->lock);
+    bool was_impaired = node->engine_impairment[0] != '\0';
+    text_copy(node->engine_impairment, sizeof node->engine_impairment, is_impaired ? error : "");
+    text_make_safe(node->engine_impairment);
+    pthread_mutex_unlock(&node->lock);
+    if (was_impaired != is_impaired) {
+        event_emit(node->events, &event);
+        atomic_store(&node->next_beat_us, 0);
         loop_wake(node, LOOP_HEARTBEAT);
     }
 }
@@ -452,6 +476,8 @@ static bool settle(struct node *node, const struct report *report, const struct 
     tell_breaker(node, report);
     if (report->kind == REPORT_INTERRUPTED) {
         tell_interrupted(node, report);
+    } else if (report->kind == REPORT_ENGINE_IMPAIRED || report->kind == REPORT_ENGINE_SOUND) {
+        tell_impaired(node, report);
     } else if (report->kind == REPORT_SHORTAGE) {
         tell_shortage(node, report);
     }

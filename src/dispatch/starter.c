@@ -70,6 +70,12 @@ static void refuse(struct node *node, const struct claimed_item *item, enum weir
     recorder_report(node, report);
 }
 
+/* Executions outside of the node run for days, and nothing of theirs can hang here: only their definition says what is long. */
+static int64_t default_stuck_after(const struct node *node)
+{
+    return engine_has(node->engine, ENGINE_DIES_WITH_NODE) ? node->tuning.stuck_after_us : TIME_NEVER;
+}
+
 /* False when the claim is lost meanwhile, or may be: others take it over once the lease is over, so nothing may be sent. */
 static bool note_sending(struct node *node, const struct claimed_item *item, const struct kept_definition *kept, int sends)
 {
@@ -80,7 +86,7 @@ static bool note_sending(struct node *node, const struct claimed_item *item, con
         entry->sends = sends;
         entry->resend_boot_us = time_add(node_now(node), node->settings.start_deadline_us);
         entry->attempts_max = kept->attempts_max > 0 ? kept->attempts_max : node->tuning.attempts_max;
-        entry->stuck_after_us = kept->stuck_after_us > 0 ? kept->stuck_after_us : node->tuning.stuck_after_us;
+        entry->stuck_after_us = kept->stuck_after_us > 0 ? kept->stuck_after_us : default_stuck_after(node);
     }
     pthread_mutex_unlock(&node->lock);
     return ours;
@@ -194,7 +200,7 @@ void starter_start(struct node *node, int64_t node_id, struct claim_batch *batch
         entry->waited_us = item->claimed_at_us > since_us ? item->claimed_at_us - since_us : 0;
         entry->resend_boot_us = time_add(now_us, node->settings.start_deadline_us);
         entry->attempts_max = node->tuning.attempts_max;
-        entry->stuck_after_us = node->tuning.stuck_after_us;
+        entry->stuck_after_us = default_stuck_after(node);
     }
     pthread_mutex_unlock(&node->lock);
     if (ours && added < result->count) {

@@ -119,6 +119,9 @@ enum report_kind {
     REPORT_ENGINE_DOWN, /* of no execution (its id is empty): what runs executions cannot be reached; says so again and
                            again until REPORT_ENGINE_UP. Opens the breaker */
     REPORT_ENGINE_UP,   /* of no execution: it is there again. Closes the breaker */
+    REPORT_ENGINE_IMPAIRED, /* of no execution: it is there and starts, but ends may be seen late (`error`); says so again and
+                               again until REPORT_ENGINE_SOUND. Dispatch goes on */
+    REPORT_ENGINE_SOUND,    /* of no execution: that is over */
     REPORT_INTERRUPTED, /* of no execution: `count` steps were cut short by what is no fault of theirs (`error`), and run
                            again without having spent an attempt. engine_keeper_pid() may have changed */
     REPORT_SHORTAGE     /* of no execution: the machine has not what the start of a process takes (`error`); steps wait */
@@ -145,7 +148,8 @@ struct report {
     struct step_record step; /* STEP; ENDED when has_step */
     int step_index;          /* handed back by `recorded` */
     int64_t count;           /* INTERRUPTED */
-    /* REFUSED, UNREACHABLE, UNKNOWN, ENDED+END_FAILED, ENGINE_DOWN, INTERRUPTED, SHORTAGE */
+    /* REFUSED, UNREACHABLE, UNKNOWN, ENDED+END_FAILED, ENGINE_DOWN, ENGINE_IMPAIRED, INTERRUPTED,
+     * SHORTAGE */
     char error_code[ERROR_CODE_MAX + 1];
     char *error; /* malloc'ed or NULL */
 };

@@ -402,7 +402,8 @@ struct node_neighbour {
 
 struct node_beat {
     bool engine_reachable;    /* in: what the breaker says */
-    const char *engine_error; /* in: why it is not, UTF-8; NULL = not known */
+    bool engine_impaired;     /* in: it is reached, and sees ends late */
+    const char *engine_error; /* in: why it is not reached, or is impaired, UTF-8; NULL = not known */
     long keeper_pid;          /* in: of now; one that was killed is replaced */
     size_t running;           /* in: executions in the engine */
     size_t stuck;             /* in: of these, stuck */

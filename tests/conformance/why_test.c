@@ -194,6 +194,44 @@ static void an_engine_that_is_away_is_told_with_since_when_to_what_waits_and_wha
     assert_away_since(scene, first, TIME_NEVER);
 }
 
+/* It is reached, and starts: what waits is not held back, and what runs says since when its end may be seen late. */
+static void an_engine_that_sees_ends_late_is_told_with_since_when(void **state)
+{
+    struct scene *scene = *state;
+    struct node_beat impaired = {.engine_reachable = true, .engine_impaired = true, .engine_error = "the list: denied"};
+    struct node_beat sound = {.engine_reachable = true, .capacity = SCENE_CAPACITY};
+    char since[TIME_TEXT_MAX];
+    (void)scene_enqueue(scene, "pro-co");
+    struct claimed_item item = scene_claim_one(scene);
+    const char *second = scene_enqueue(scene, "pro-co");
+    impaired.capacity = SCENE_CAPACITY;
+    scene_ok(scene, store_node_beat(scene->store, scene->node, &impaired, &scene->error));
+    time_format(scene_now(scene), since);
+    scene_pass(scene, SECONDS(3));
+    scene_ok(scene, store_node_beat(scene->store, scene->node, &impaired, &scene->error));
+    for (int is_sound = 0; is_sound < 2; is_sound++) {
+        json_t *answer = why(scene, item.id);
+        json_t *status = NULL;
+        scene_ok(scene, store_status(scene->store, 1, &status, &scene->error));
+        assert_true(json_is_true(json_object_get(status, "engine_reachable")));
+        assert_engine_error(scene, item.id, is_sound ? NULL : impaired.engine_error);
+        const json_t *told[] = {answer, status};
+        for (size_t i = 0; i < sizeof told / sizeof told[0]; i++) {
+            const json_t *at = json_object_get(told[i], "engine_impaired_since");
+            assert_non_null(at);
+            assert_true(is_sound ? json_is_null(at) : json_is_string(at));
+            if (!is_sound) {
+                assert_string_equal(json_string_value(at), since);
+            }
+            assert_true(json_is_null(json_object_get(told[i], "engine_unreachable_since")));
+        }
+        json_decref(answer);
+        json_decref(status);
+        assert_why(scene, second, "ready");
+        scene_ok(scene, store_node_beat(scene->store, scene->node, &sound, &scene->error));
+    }
+}
+
 /* By why, by the view and by status: no node claims, `live` are there, and `paused` is one to resume (NULL: none). */
 static void assert_unserved(struct scene *scene, const char *id, int live, const char *paused)
 {
@@ -486,6 +524,7 @@ int main(void)
         SCENE_TEST(one_that_backs_off_knows_its_attempts_and_its_time),
         SCENE_TEST(pauses_nodes_and_engines_are_reasons),
         SCENE_TEST(an_engine_that_is_away_is_told_with_since_when_to_what_waits_and_what_runs),
+        SCENE_TEST(an_engine_that_sees_ends_late_is_told_with_since_when),
         SCENE_TEST(nodes_that_are_told_to_claim_nothing_do_not_serve_their_group),
         SCENE_TEST(nodes_that_stand_aside_do_not_serve_their_group),
         SCENE_TEST(one_that_starts_aside_never_serves),

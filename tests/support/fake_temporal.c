@@ -64,6 +64,7 @@ struct fake_temporal {
     int64_t tokens_us;
     size_t throttled;
     bool lists_broken;
+    enum fake_fault list_fault;
     bool polls_refused;
     int64_t polls_late_us;
     struct fake_workflow **workflows;
@@ -642,6 +643,10 @@ static enum weir_status wire_call(void *context, const struct grpc_request *requ
                                .sent_us = now_of(service),
                                .is_frozen = fault == FAKE_FROZEN};
     service->calls = call;
+    if (strstr(request->path, "/ListWorkflowExecutions") != NULL && service->list_fault != FAKE_FINE) {
+        service->counts[FAKE_LIST]++;
+        fault = service->list_fault;
+    }
     fault = fault == FAKE_FINE && is_over_the_limit(service) ? FAKE_THROTTLE : fault;
     if (!fails_before(call, fault)) {
         carry_out(service, call, request);
@@ -781,6 +786,9 @@ void fake_temporal_push(struct fake_temporal *service, enum fake_fault fault)
 void fake_temporal_set_fault(struct fake_temporal *service, enum fake_fault fault)
 {
     service->fault = fault;
+    for (struct fake_call *call = service->calls; call != NULL && fault != FAKE_FROZEN; call = call->next) {
+        call->is_frozen = false; /* its connection is heard again; the answer stays lost */
+    }
 }
 
 void fake_temporal_set_limit(struct fake_temporal *service, double calls_per_second)
@@ -798,6 +806,11 @@ size_t fake_temporal_throttled(const struct fake_temporal *service)
 void fake_temporal_break_lists(struct fake_temporal *service, bool broken)
 {
     service->lists_broken = broken;
+}
+
+void fake_temporal_fail_lists(struct fake_temporal *service, enum fake_fault fault)
+{
+    service->list_fault = fault;
 }
 
 void fake_temporal_delay_polls(struct fake_temporal *service, int64_t us)

@@ -45,6 +45,8 @@ void fake_temporal_set_limit(struct fake_temporal *service, double calls_per_sec
 size_t fake_temporal_throttled(const struct fake_temporal *service);
 /* Lists show nothing at all. */
 void fake_temporal_break_lists(struct fake_temporal *service, bool broken);
+/* Each list is answered with this until FAKE_FINE. */
+void fake_temporal_fail_lists(struct fake_temporal *service, enum fake_fault fault);
 /* Waiting calls hear of an end so much later. */
 void fake_temporal_delay_polls(struct fake_temporal *service, int64_t us);
 /* Waiting calls are throttled. */

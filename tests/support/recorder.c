@@ -134,6 +134,10 @@ static const char *kind_name(enum report_kind kind)
         return "ENGINE_DOWN";
     case REPORT_ENGINE_UP:
         return "ENGINE_UP";
+    case REPORT_ENGINE_IMPAIRED:
+        return "ENGINE_IMPAIRED";
+    case REPORT_ENGINE_SOUND:
+        return "ENGINE_SOUND";
     case REPORT_INTERRUPTED:
         return "INTERRUPTED";
     case REPORT_SHORTAGE:

@@ -137,6 +137,9 @@ void end_take(struct temporal *engine, struct run *run, struct closing *closing)
     }
     memcpy(run->closed_run_id, run->run_id, sizeof run->closed_run_id);
     run->closed_us = closing->at_us;
+    if (closing->kind != CLOSING_CONTINUED) { /* which the list does not ask for */
+        follow_saw_close(engine, closing->at_us);
+    }
     if (closing->next_run_id[0] != '\0') {
         memcpy(run->run_id, closing->next_run_id, sizeof run->run_id);
         closing_close(closing);

@@ -1,5 +1,9 @@
-/* Seeing that runs have ended: a list of what closed lately for all, and a look at each now and then. Waiting calls, for
- * some, are in waits.c. */
+/* Seeing that runs have ended: a list of what closed lately, and a look at each now and then. Waiting calls are in waits.c.
+ *
+ * A list is made each second while something is followed for longer. It also shows that the service is there. The list is impaired when it fails three
+ * times in a row while the service is there (rights, a rate limit, the visibility store), or when an end that was seen by other
+ * means does not appear in it. Then that is said until it is over, all places of waiting calls are used, and the other runs
+ * are looked at so often that their ends are found within 5 s. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,20 +13,52 @@
 
 /* --- each run --- */
 
-/* Looks are a safety net: where the service throttles, they leave its calls to starts and ends. */
+/* Where the service throttles, looks leave its calls to starts and ends. */
 static double looks_per_second(const struct temporal *engine)
 {
-    double rate = engine->pace.rate;
-    return rate > 0 && rate < LOOKS_PER_SECOND * LOOKS_SHARE ? rate / LOOKS_SHARE : LOOKS_PER_SECOND;
+    double limit = engine->pace.rate;
+    double rest = FOLLOW_CALLS_PER_SECOND - 1.0 - POLLS_PER_SECOND * (double)engine->polls;
+    double rate = engine->sweep.is_impaired       ? LOOKS_PER_SECOND_ALONE
+                  : rest > LOOKS_PER_SECOND       ? LOOKS_PER_SECOND
+                  : rest > LOOKS_PER_SECOND_LEAST ? rest
+                                                  : LOOKS_PER_SECOND_LEAST;
+    return limit > 0 && limit / LOOKS_SHARE < rate ? limit / LOOKS_SHARE : rate;
 }
 
-static int64_t next_look(struct temporal *engine)
+int64_t follow_next_look(struct temporal *engine)
 {
-    double all_seconds = (double)atomic_load(&engine->followed) / looks_per_second(engine);
+    int64_t least_us = engine->sweep.is_impaired ? LOOK_ALONE_INTERVAL_US : LOOK_INTERVAL_US;
+    double all_seconds = (double)engine->unpolled / looks_per_second(engine);
     int64_t all_us = (int64_t)(all_seconds * (double)MICROSECONDS_PER_SECOND);
-    int64_t interval_us = all_us > LOOK_INTERVAL_US ? all_us : LOOK_INTERVAL_US;
+    int64_t interval_us = all_us > least_us ? all_us : least_us;
     int64_t jitter_us = (int64_t)random_below(&engine->random, (uint64_t)interval_us / 4 + 1);
     return time_add(temporal_now(engine), interval_us - jitter_us);
+}
+
+/* The list does not see ends any more: those that no call waits for are looked at soon. */
+static void look_sooner(struct temporal *engine)
+{
+    for (size_t i = 0; i < engine->bucket_count; i++) {
+        for (struct run *run = engine->buckets[i]; run != NULL; run = run->next) {
+            int64_t next_us = run->state == RUN_FOLLOWED ? follow_next_look(engine) : TIME_NEVER;
+            if (run->call == NULL && next_us < run->due_us) {
+                run->has_look_turn = false;
+                run_due(engine, run, next_us);
+            }
+        }
+    }
+}
+
+/* Of what has a waiting call and ends within a second no list is made. This is the first that is followed since there was
+ * none. */
+static void be_calm(struct temporal *engine)
+{
+    struct sweep *sweep = &engine->sweep;
+    if (engine->polls + engine->unpolled == 0) {
+        int64_t now_us = temporal_now(engine);
+        bool is_calm = sweep->is_anchored && now_us < time_add(sweep->last_us, SWEEP_AT_LEAST_US);
+        sweep->calm_until_us = is_calm ? time_add(now_us, SWEEP_INTERVAL_US) : now_us;
+    }
 }
 
 void follow_begin(struct temporal *engine, struct run *run)
@@ -30,7 +66,8 @@ void follow_begin(struct temporal *engine, struct run *run)
     run->state = RUN_FOLLOWED;
     run->has_look_turn = false;
     bool cancels = run->cancel_wanted && !run->cancel_asked && run->cancel == NULL;
-    run_due(engine, run, cancels ? temporal_now(engine) : next_look(engine));
+    run_due(engine, run, cancels ? temporal_now(engine) : follow_next_look(engine));
+    be_calm(engine);
     waits_add(engine, run);
 }
 
@@ -60,10 +97,76 @@ bool follow_waits_for_turn(struct temporal *engine, struct run *run)
 
 static void end_sweep(struct temporal *engine, int64_t next_us)
 {
-    free(engine->sweep.token.data);
-    engine->sweep.token = (struct bytes){NULL, 0};
-    engine->sweep.is_under_way = false;
-    engine->sweep.next_us = next_us;
+    struct sweep *sweep = &engine->sweep;
+    free(sweep->token.data);
+    sweep->token = (struct bytes){NULL, 0};
+    sweep->is_under_way = false;
+    sweep->next_us = next_us;
+    sweep->last_us = temporal_now(engine);
+}
+
+static void say_impaired(struct temporal *engine, const char *text)
+{
+    struct report *report = report_new(text != NULL ? REPORT_ENGINE_IMPAIRED : REPORT_ENGINE_SOUND, "", 0);
+    if (report == NULL) {
+        return; /* IMPAIRED is said again */
+    }
+    if (text != NULL) {
+        char words[ERROR_TEXT_MAX];
+        (void)snprintf(words, sizeof words, "the list of closed workflows: %.400s", text);
+        text_copy(report->error_code, sizeof report->error_code, "ends_not_listed");
+        report->error = strdup(words);
+    }
+    engine_report(&engine->base, report);
+}
+
+static void list_is_impaired(struct temporal *engine, const char *text)
+{
+    bool is_new = !engine->sweep.is_impaired;
+    engine->sweep.is_impaired = true;
+    say_impaired(engine, text);
+    if (is_new) {
+        look_sooner(engine);
+    }
+}
+
+/* That the whole service is away is told by others (reach.c). */
+static void list_failed(struct temporal *engine, const char *text)
+{
+    struct sweep *sweep = &engine->sweep;
+    bool is_away = engine->reach.failures >= REACH_FAILURES_MAX;
+    end_sweep(engine, time_add(temporal_now(engine), SWEEP_RETRY_US));
+    sweep->failures = is_away ? 0 : sweep->failures < SWEEP_FAILURES_MAX ? sweep->failures + 1 : sweep->failures;
+    if (sweep->failures >= SWEEP_FAILURES_MAX) {
+        list_is_impaired(engine, text);
+    }
+}
+
+void follow_saw_close(struct temporal *engine, int64_t close_us)
+{
+    struct sweep *sweep = &engine->sweep;
+    if (close_us > sweep->latest_us && (sweep->missing_us == 0 || sweep->is_impaired)) {
+        sweep->missing_us = close_us;
+        sweep->missing_at_us = temporal_now(engine);
+    }
+}
+
+/* A list has come whole. */
+static void judge_list(struct temporal *engine, int64_t now_us)
+{
+    struct sweep *sweep = &engine->sweep;
+    bool is_missing = sweep->missing_us > time_add(sweep->latest_us, SWEEP_LAG_TOLERANCE_US);
+    int64_t missing_for_us = now_us - sweep->missing_at_us;
+    sweep->failures = 0;
+    if (is_missing && missing_for_us >= SWEEP_LAG_US && missing_for_us < SWEEP_LAG_FORGOTTEN_US) {
+        list_is_impaired(engine, "it lags: an end that was seen otherwise does not appear in it");
+    } else if (!is_missing || missing_for_us >= SWEEP_LAG_FORGOTTEN_US) {
+        sweep->missing_us = 0;
+        if (sweep->is_impaired) {
+            sweep->is_impaired = false;
+            say_impaired(engine, NULL);
+        }
+    }
 }
 
 static void look_at_row(void *context, const struct list_row *row)
@@ -91,9 +194,10 @@ static void list_done(struct temporal *engine, struct run *run, const struct grp
     struct list_answer answer = {.rows = 0};
     (void)run;
     int64_t now_us = temporal_now(engine);
-    if (look_of(result) != LOOK_OK ||
+    bool is_ok = look_of(result) == LOOK_OK;
+    if (!is_ok ||
         answer_list(result->response, result->response_length, look_at_row, engine, &answer) != WEIR_OK) {
-        end_sweep(engine, time_add(now_us, SWEEP_RETRY_US));
+        list_failed(engine, is_ok ? "its answer could not be read" : outcome_text(result));
         return;
     }
     sweep->latest_us = answer.latest_close_us > sweep->latest_us ? answer.latest_close_us : sweep->latest_us;
@@ -102,10 +206,12 @@ static void list_done(struct temporal *engine, struct run *run, const struct grp
     if (!sweep->is_anchored) {
         sweep->is_anchored = true;
         end_sweep(engine, now_us);
+        judge_list(engine, now_us);
     } else if (answer.token.length > 0 && answer.rows > 0 && ++sweep->pages < SWEEP_PAGES_MAX) {
         list_page(engine);
     } else {
         end_sweep(engine, time_add(now_us, SWEEP_INTERVAL_US));
+        judge_list(engine, now_us);
     }
 }
 
@@ -180,28 +286,35 @@ void follow_hurry(struct temporal *engine)
     }
 }
 
-int64_t follow_step(struct temporal *engine, int64_t now_us)
+/* TIME_NEVER while nothing is followed; but a list that failed is asked until it answers. */
+static int64_t next_sweep(const struct temporal *engine)
 {
-    if (atomic_load(&engine->admitted) == 0) {
+    const struct sweep *sweep = &engine->sweep;
+    bool insists = sweep->failures > 0 || sweep->is_impaired;
+    if (sweep->is_under_way || (atomic_load(&engine->followed) == 0 && !insists)) {
         return TIME_NEVER;
     }
-    int64_t next_us = waits_step(engine, now_us);
-    if (!engine->namespace_is_asked && now_us >= engine->namespace_due_us) {
-        ask_namespace(engine, now_us);
+    bool is_calm = engine->unpolled == 0 && !insists && sweep->calm_until_us > sweep->next_us;
+    return is_calm ? sweep->calm_until_us : sweep->next_us;
+}
+
+int64_t follow_step(struct temporal *engine, int64_t now_us)
+{
+    int64_t next_us = TIME_NEVER;
+    if (atomic_load(&engine->admitted) > 0) {
+        next_us = waits_step(engine, now_us);
+        if (!engine->namespace_is_asked && now_us >= engine->namespace_due_us) {
+            ask_namespace(engine, now_us);
+        }
+        if (!engine->namespace_is_asked && engine->namespace_due_us < next_us) {
+            next_us = engine->namespace_due_us;
+        }
     }
-    if (!engine->namespace_is_asked && engine->namespace_due_us < next_us) {
-        next_us = engine->namespace_due_us;
-    }
-    if (atomic_load(&engine->followed) == 0) {
-        return next_us;
-    }
-    if (!engine->sweep.is_under_way && now_us >= engine->sweep.next_us) {
+    if (now_us >= next_sweep(engine)) {
         begin_sweep(engine);
     }
-    if (!engine->sweep.is_under_way && engine->sweep.next_us < next_us) {
-        next_us = engine->sweep.next_us;
-    }
-    return next_us;
+    int64_t sweep_us = next_sweep(engine);
+    return sweep_us < next_us ? sweep_us : next_us;
 }
 
 void follow_close(struct temporal *engine)

@@ -38,14 +38,27 @@
 #define RETRY_STARTS_PER_SECOND 64
 #define CALL_TIMEOUT_US (10 * MICROSECONDS_PER_SECOND)
 #define POLL_TIMEOUT_US (60 * MICROSECONDS_PER_SECOND) /* the service answers after 20 s at most */
-/* Each run is looked at this often, or as often as LOOKS_PER_SECOND allows when there are many. */
+/* A run that no call waits for is looked at this often, or as often as a rate allows when there are many. While the list
+ * works, looks are a safety net and have what waiting calls and lists leave of FOLLOW_CALLS_PER_SECOND. While the list
+ * fails, they find the ends: within 5 s up to a thousand runs. */
 #define LOOK_INTERVAL_US (30 * MICROSECONDS_PER_SECOND)
-#define LOOKS_PER_SECOND 20.0
+#define FOLLOW_CALLS_PER_SECOND 9.5 /* 570 a minute */
+#define POLLS_PER_SECOND 0.05       /* of one that is made again and again: the service answers after 20 s */
+#define LOOKS_PER_SECOND 2.0
+#define LOOKS_PER_SECOND_LEAST 0.5
+#define LOOK_ALONE_INTERVAL_US (4 * MICROSECONDS_PER_SECOND)
+#define LOOKS_PER_SECOND_ALONE 250.0
 #define LOOKS_SHARE 20.0                            /* of the calls that a service takes, one in so many is a look */
 #define LOOKS_ROOM 1.25                             /* never more in a second than this times the above */
 #define GONE_AGAIN_US (2 * MICROSECONDS_PER_SECOND) /* "not found" is believed when it is said twice */
 #define SWEEP_INTERVAL_US (1 * MICROSECONDS_PER_SECOND)
 #define SWEEP_RETRY_US (2 * MICROSECONDS_PER_SECOND)
+#define SWEEP_AT_LEAST_US (300 * MICROSECONDS_PER_SECOND) /* also where executions have no need of lists */
+/* An end that was seen otherwise appears in the list by then: it lags by up to 3 s on a busy server. */
+#define SWEEP_LAG_US (15 * MICROSECONDS_PER_SECOND)
+#define SWEEP_LAG_TOLERANCE_US (1 * MICROSECONDS_PER_SECOND)
+/* A list that lags is believed again when no further end was missing from it for this long: the one that is may be deleted. */
+#define SWEEP_LAG_FORGOTTEN_US (120 * MICROSECONDS_PER_SECOND)
 /* The list lags behind by up to 3 s on a busy server, and its rows come out of order. */
 #define SWEEP_OVERLAP_US (10 * MICROSECONDS_PER_SECOND)
 #define SWEEP_WIDE_OVERLAP_US (120 * MICROSECONDS_PER_SECOND)
@@ -64,6 +77,7 @@ enum { ROOM_PARTS = 8 }; /* one of so many parts of all starts at once is worth 
 #define RETENTION_MARGIN_PART 10
 
 enum { BUCKETS_MIN = 1024, BUCKETS_MAX = 1 << 20, SWEEP_WIDE_EVERY = 15, SWEEP_PAGES_MAX = 50, QUERY_BYTES_MAX = 512 };
+enum { SWEEP_FAILURES_MAX = 3 }; /* in a row while the service is there: the list is impaired */
 enum { REACH_FAILURES_MAX = 3 }; /* the first one of any call, then of probes: the service is away */
 
 enum run_state { RUN_WAITS, RUN_STARTING, RUN_ASKING, RUN_FOLLOWED, RUN_CLOSING, RUN_ENDED };
@@ -126,7 +140,8 @@ struct waited_workspace {
     struct waited_queue *queue; /* NULL: it gets no place now */
     struct run *first;          /* followed and not waited for, in their order */
     struct run **last;
-    size_t polls; /* waited for */
+    struct run *polled; /* waited for */
+    size_t polls; /* of these */
     bool wanted;
     char name[];
 };
@@ -145,6 +160,12 @@ struct sweep {
     struct bytes token; /* of its next page */
     int pages;
     unsigned count;
+    int64_t last_us;       /* when the last one ended: boot clock */
+    int64_t calm_until_us; /* while each run has a waiting call, none is made before */
+    int failures;          /* in a row */
+    bool is_impaired;      /* it fails, or lags: said, and looks do its work */
+    int64_t missing_us;    /* the close of an end that it has not shown yet: the server's clock; 0 = none */
+    int64_t missing_at_us; /* when that was seen: boot clock */
 };
 
 /* Whether the service is there. */
@@ -200,9 +221,12 @@ struct temporal {
     struct sweep sweep;
     struct reach reach;
     size_t polls;
+    size_t polls_lent; /* of these: of workspaces whose slots no one wants */
+    size_t unpolled;   /* followed, and not waited for */
     struct waited_workspace *waited[WAITED_BUCKETS];
-    struct waited_queue waited_none; /* of these no run is waited for yet */
+    struct waited_queue waited_none; /* their slots are wanted, and no run of them is waited for yet */
     struct waited_queue waited_some;
+    struct waited_queue waited_unwanted;
     size_t polls_now_max; /* fewer than polls_max while the service refuses some */
     int64_t polls_fewer_until_us;
     int64_t polls_pause_until_us; /* no new ones: the last one failed */
@@ -326,6 +350,10 @@ bool follow_waits_for_turn(struct temporal *engine, struct run *run);
 void follow_end(struct temporal *engine, struct run *run);
 /* The service is back: lists and waits again at once. */
 void follow_hurry(struct temporal *engine);
+/* When a run that no call waits for is looked at next. */
+int64_t follow_next_look(struct temporal *engine);
+/* A run's end was seen that closed then (the server's clock): the list must show it, too. */
+void follow_saw_close(struct temporal *engine, int64_t close_us);
 /* Sweeps and the namespace; returns when it wants to be called again. */
 int64_t follow_step(struct temporal *engine, int64_t now_us);
 void follow_close(struct temporal *engine);

@@ -425,7 +425,9 @@ void start_due(struct temporal *engine, struct run *run)
         if (run->cancel_wanted && !run->cancel_asked) {
             ask_for_cancel(engine, run);
         }
-        if (run->not_found > 0 || !follow_waits_for_turn(engine, run)) {
+        if (run->poll != NULL && run->not_found == 0) {
+            run_due(engine, run, follow_next_look(engine)); /* its waiting call tells */
+        } else if (run->not_found > 0 || !follow_waits_for_turn(engine, run)) {
             start_ask(engine, run);
         }
         break;

@@ -11,9 +11,9 @@
  * forgotten (its retention) is never started again. A node's death changes nothing for what runs: the next node asks what
  * became of it and follows on.
  *
- * The end is seen by a list query each second over what closed lately, by waiting calls for some (at most `polls_max`), and
- * by looking at each run now and then. All three only say "look at this run": its close event says how it ended, and
- * whether the chain goes on (continued as new, retried, cron).
+ * The end is seen by waiting calls (at most `polls_max`), by a list query each second over what closed lately where a run
+ * has no such call, and by looking at each run now and then. All three only say "look at this run": its close event says
+ * how it ended, and whether the chain goes on (continued as new, retried, cron).
  *
  * Threads: as engine.h; one of its own after engine_run_threads(), else the caller's in engine_step(). Nothing blocks.
  */
@@ -28,7 +28,7 @@
 enum {
     TEMPORAL_MAX_RUNNING_DEFAULT = 10000, /* executions followed by a node at once */
     TEMPORAL_STARTS_MAX_DEFAULT = 64,     /* starts under way at once */
-    TEMPORAL_POLLS_MAX_DEFAULT = 200      /* runs whose end is waited for, not only looked for */
+    TEMPORAL_POLLS_MAX_DEFAULT = 160      /* runs whose end is waited for, not only looked for: 480 calls a minute */
 };
 #define TEMPORAL_ADDRESS_DEFAULT "127.0.0.1:7233"
 #define TEMPORAL_NAMESPACE_DEFAULT "default"

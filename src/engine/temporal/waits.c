@@ -1,6 +1,8 @@
-/* Waiting calls (history long polls): they tell of an end at once, and there are few of them. So they wait where an end is
- * waited for: for runs of workspaces whose slots others want. Each such workspace gets one before any gets a second, and
- * half of the places are kept for that: a workspace with few slots loses most by a late end. The list sees to all others.
+/* Waiting calls (history long polls): they tell of an end at once, and there are few of them. While no more executions run
+ * than there are places, each has one. When more run, the calls wait where an end is waited for: for runs of workspaces
+ * whose slots others want. Each such workspace gets one before any gets a second, and half of the places are kept for that:
+ * a workspace with few slots loses most by a late end. What is left over while the list fails goes to the others. A place of
+ * a workspace whose slots no one wants is lent: it is taken back as soon as it is needed, and not kept at its renewal.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,9 +52,10 @@ static void leave_queue(struct waited_workspace *workspace)
 /* Into the queue where it belongs, at its end unless it is there already; or away, when nothing is known of it. */
 static void settle(struct temporal *engine, struct waited_workspace *workspace)
 {
-    struct waited_queue *queue = !workspace->wanted || workspace->first == NULL ? NULL
-                                 : workspace->polls == 0                        ? &engine->waited_none
-                                                                                : &engine->waited_some;
+    struct waited_queue *queue = workspace->first == NULL ? NULL
+                                 : !workspace->wanted     ? &engine->waited_unwanted
+                                 : workspace->polls == 0  ? &engine->waited_none
+                                                          : &engine->waited_some;
     if (queue != workspace->queue) {
         leave_queue(workspace);
         if (queue != NULL) {
@@ -69,12 +72,20 @@ static void settle(struct temporal *engine, struct waited_workspace *workspace)
     }
 }
 
+static void set_wanted(struct temporal *engine, struct waited_workspace *workspace, bool wanted)
+{
+    if (workspace->wanted != wanted) {
+        workspace->wanted = wanted;
+        engine->polls_lent = wanted ? engine->polls_lent - workspace->polls : engine->polls_lent + workspace->polls;
+    }
+    settle(engine, workspace);
+}
+
 void waits_want(struct temporal *engine, const char *name, bool wanted)
 {
     struct waited_workspace *workspace = wanted ? find_or_make(engine, name) : *place_of(engine, name);
     if (workspace != NULL) {
-        workspace->wanted = wanted;
-        settle(engine, workspace);
+        set_wanted(engine, workspace, wanted);
     }
 }
 
@@ -83,20 +94,20 @@ void waits_want_nothing(struct temporal *engine)
     for (size_t i = 0; i < WAITED_BUCKETS; i++) {
         for (struct waited_workspace *workspace = engine->waited[i], *next; workspace != NULL; workspace = next) {
             next = workspace->next;
-            workspace->wanted = false;
-            settle(engine, workspace);
+            set_wanted(engine, workspace, false);
         }
     }
 }
 
 /* --- runs --- */
 
-static void leave_workspace(struct run *run)
+/* Out of the list in which it is: of those that are waited for, or of the others. */
+static void unlink_run(struct run *run)
 {
     *run->wait_link = run->wait_next;
     if (run->wait_next != NULL) {
         run->wait_next->wait_link = run->wait_link;
-    } else {
+    } else if (run->waits->last == &run->wait_next) {
         run->waits->last = run->wait_link;
     }
     run->wait_next = NULL;
@@ -117,16 +128,37 @@ void waits_add(struct temporal *engine, struct run *run)
     run->wait_link = workspace->last;
     *run->wait_link = run;
     workspace->last = &run->wait_next;
+    engine->unpolled++;
     settle(engine, workspace);
 }
 
-/* It is not waited for any more, nor in the queue. */
+static void begin_wait(struct temporal *engine, struct run *run)
+{
+    struct waited_workspace *workspace = run->waits;
+    unlink_run(run);
+    engine->unpolled--;
+    run->wait_next = workspace->polled;
+    run->wait_link = &workspace->polled;
+    if (run->wait_next != NULL) {
+        run->wait_next->wait_link = &run->wait_next;
+    }
+    workspace->polled = run;
+    workspace->polls++;
+    engine->polls++;
+    engine->polls_lent += !workspace->wanted;
+    leave_queue(workspace); /* to its end: others have their turn */
+    settle(engine, workspace);
+}
+
+/* It is not waited for any more, nor in a list. */
 static void end_wait(struct temporal *engine, struct run *run)
 {
     struct waited_workspace *workspace = run->waits;
+    unlink_run(run);
     run->waits = NULL;
     workspace->polls--;
     engine->polls--;
+    engine->polls_lent -= !workspace->wanted;
     settle(engine, workspace);
 }
 
@@ -141,7 +173,8 @@ void waits_remove(struct temporal *engine, struct run *run)
         return;
     }
     struct waited_workspace *workspace = run->waits;
-    leave_workspace(run);
+    unlink_run(run);
+    engine->unpolled--;
     run->waits = NULL;
     settle(engine, workspace);
 }
@@ -162,6 +195,12 @@ void waits_begin_anew(struct temporal *engine)
 /* --- calls --- */
 
 static bool send_poll(struct temporal *engine, struct run *run, struct bytes token);
+
+/* Places may be lent: each execution has one, or the list does not see the ends of those that have none. */
+static bool may_lend(const struct temporal *engine)
+{
+    return atomic_load(&engine->followed) <= engine->polls_now_max || engine->sweep.is_impaired;
+}
 
 static void poll_failed(struct temporal *engine, struct run *run, enum look_kind look)
 {
@@ -184,8 +223,8 @@ static void poll_done(struct temporal *engine, struct run *run, const struct grp
     enum look_kind look = look_of(result);
     bool is_read = look == LOOK_OK && answer_close_event(result->response, result->response_length, &closing) == WEIR_OK;
     bool goes_on = is_read && closing.kind == CLOSING_NONE;
-    /* Nothing yet: the same call again keeps its place, unless nobody wants the slot any more. */
-    if (goes_on && run->waits->wanted && send_poll(engine, run, closing.token)) {
+    /* Nothing yet: the same call again keeps its place, unless others need it more. */
+    if (goes_on && (run->waits->wanted || may_lend(engine)) && send_poll(engine, run, closing.token)) {
         closing_close(&closing);
         return;
     }
@@ -218,15 +257,37 @@ static bool send_poll(struct temporal *engine, struct run *run, struct bytes tok
 static void give_place(struct temporal *engine, struct waited_workspace *workspace)
 {
     struct run *run = workspace->first;
-    leave_workspace(run);
-    leave_queue(workspace);
-    workspace->polls++;
-    engine->polls++;
-    settle(engine, workspace);
+    begin_wait(engine, run);
     if (!send_poll(engine, run, (struct bytes){NULL, 0})) {
         end_wait(engine, run);
         waits_add(engine, run);
     }
+}
+
+/* One that is lent becomes free. */
+static void take_back(struct temporal *engine)
+{
+    for (size_t i = 0; i < WAITED_BUCKETS; i++) {
+        for (const struct waited_workspace *workspace = engine->waited[i]; workspace != NULL; workspace = workspace->next) {
+            struct run *run = workspace->wanted ? NULL : workspace->polled;
+            if (run != NULL) {
+                waits_remove(engine, run);
+                waits_add(engine, run);
+                return;
+            }
+        }
+    }
+}
+
+/* NULL: none has need of a place, or there is none. */
+static struct waited_workspace *next_to_wait_for(const struct temporal *engine)
+{
+    bool lends = may_lend(engine);
+    size_t owned = engine->polls - engine->polls_lent;
+    size_t seconds_max = lends ? engine->polls_now_max : (engine->polls_now_max + 1) / 2;
+    struct waited_workspace *next = owned < engine->polls_now_max ? engine->waited_none.first : NULL;
+    next = next == NULL && owned < seconds_max ? engine->waited_some.first : next;
+    return next == NULL && lends && engine->polls < engine->polls_now_max ? engine->waited_unwanted.first : next;
 }
 
 int64_t waits_step(struct temporal *engine, int64_t now_us)
@@ -235,15 +296,15 @@ int64_t waits_step(struct temporal *engine, int64_t now_us)
         engine->polls_now_max = engine->polls_max;
     }
     for (;;) {
-        bool has_place = engine->polls < engine->polls_now_max;
-        bool has_second = engine->polls < (engine->polls_now_max + 1) / 2;
-        struct waited_workspace *next = has_place ? engine->waited_none.first : NULL;
-        next = next == NULL && has_second ? engine->waited_some.first : next;
+        struct waited_workspace *next = next_to_wait_for(engine);
         if (next == NULL) {
             return TIME_NEVER;
         }
         if (now_us < engine->polls_pause_until_us) {
             return engine->polls_pause_until_us;
+        }
+        if (engine->polls >= engine->polls_now_max) {
+            take_back(engine);
         }
         give_place(engine, next);
     }

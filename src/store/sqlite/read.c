@@ -545,7 +545,7 @@ static json_t *facts_of(sqlite3_stmt *item, const char *id, int64_t now_us)
     bool is_away = waits && reason == REASON_ENGINE_UNREACHABLE;
     return json_pack(
         "{s:s, s:s, s:s?, s:s, s:s?, s:s?, s:s?, s:i, s:I, s:I, s:i, s:i, s:i, s:o, s:o, s:o, s:o, s:s?, s:s?, s:b, s:s?, "
-        "s:s?, s:s?, s:o, s:o, s:o, s:s?, s:I}",
+        "s:s?, s:s?, s:o, s:o, s:o, s:o, s:s?, s:I}",
         "id", id, "status", column_text(item, 0), "pending_reason", waits ? pending_reason_name(reason) : NULL, "because",
         waits ? pending_reason_meaning(reason) : what_its_node_does(item, is_silent), "workspace", column_text(item, 13),
         "plan", column_text(item, 14), "workflow", column_text(item, 27), "version", sqlite3_column_int(item, 28),
@@ -562,7 +562,7 @@ static json_t *facts_of(sqlite3_stmt *item, const char *id, int64_t now_us)
         is_away ? time_json(item, 34)
         : waits ? json_null()
                 : time_json(item, 36),
-        "node_silent_since", is_silent ? time_json(item, 37) : json_null(), "nodes_live",
+        "engine_impaired_since", waits ? json_null() : time_json(item, 39), "node_silent_since", is_silent ? time_json(item, 37) : json_null(), "nodes_live",
         is_unserved || is_silent ? json_integer(sqlite3_column_int64(item, 32)) : json_null(), "paused_node",
         is_unserved ? column_text(item, 33) : NULL, "waiting_us", (json_int_t)(now_us - sqlite3_column_int64(item, 12)));
 }
@@ -716,6 +716,8 @@ static enum weir_status read_node_totals(struct connection *connection, int64_t 
         const char *engine_error = column_text(statement, 4);
         (void)json_object_set_new(status_json, "engine_error",
                                   engine_error == NULL ? json_null() : json_string(engine_error));
+        (void)json_object_set_new(status_json, "engine_impaired_since", time_json(statement, 5));
+        (void)json_object_set_new(status_json, "engine_unreachable_since", time_json(statement, 6));
         (void)sqlite3_reset(statement);
     }
     return status;

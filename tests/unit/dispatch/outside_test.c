@@ -86,6 +86,31 @@ static void a_probe_is_recorded_at_once(void **state)
     assert_in_range(told_us[EVENT_ENGINE_UP] - told_us[EVENT_EXECUTION_DISPATCHING], 0, 10 * MS);
 }
 
+/* A workflow outside may run for days: only its definition says from when on that is too long. */
+static void it_is_stuck_only_when_its_definition_says_so(void **state)
+{
+    static const char definition[] =
+        "{\"name\": \"watched\", \"stuck_after\": \"20s\", \"steps\": [{\"id\": \"s\", \"handler\": \"h\"}]}";
+    struct bench *bench = *state;
+    struct published published;
+    char ids[2][UUID_TEXT_MAX];
+    static struct engine_operations outside;
+    outside = *bench->engine->operations;
+    outside.features &= ~(unsigned)ENGINE_DIES_WITH_NODE;
+    bench->engine->operations = &outside;
+    assert_int_equal(store_publish(bench->store, "watched", NULL, definition, &published, NULL), WEIR_OK);
+    start_node_outside(bench);
+    push(bench, LONG_RUN);
+    enqueue(bench, "many", ids[0]);
+    pass(bench, 9 * MINUTE);
+    assert_int_equal(bench->counts[EVENT_EXECUTION_STUCK], 0);
+    push(bench, LONG_RUN);
+    enqueue_at(bench, "many", "watched", 0, ids[1]);
+    pass(bench, 30 * SECOND);
+    assert_string_equal(text_of(bench, ids[1], "status"), "DISPATCHED");
+    assert_int_equal(bench->counts[EVENT_EXECUTION_STUCK], 1);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_bench, close_bench)
 
 int main(void)
@@ -94,6 +119,7 @@ int main(void)
         TEST(starts_that_come_one_by_one_are_recorded_together),
         TEST(an_end_takes_along_what_waits),
         TEST(a_probe_is_recorded_at_once),
+        TEST(it_is_stuck_only_when_its_definition_says_so),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,6 +20,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = o
         'engine_unreachable_since',
             :schema.rfc3339(CASE WHEN e.pending_reason = 'engine_unreachable' THEN :schema.engine_unreachable_since(e.executor_group)
                                  WHEN e.pending_reason IS NULL THEN n.engine_unreachable_at END),
+        'engine_impaired_since', CASE WHEN e.pending_reason IS NULL THEN :schema.rfc3339(n.engine_impaired_at) END,
         'node_silent_since', CASE WHEN e.pending_reason IS NULL THEN :schema.rfc3339(s.active_at) END,
         'nodes_live', CASE WHEN e.pending_reason = 'no_node_in_group' OR (e.pending_reason IS NULL AND s.active_at IS NOT NULL)
                            THEN :schema.nodes_live(e.executor_group) END,
@@ -45,7 +46,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = o
     JOIN :schema.scheduler r ON r.partition = 0
     LEFT JOIN :schema.workspaces w ON w.id = q.workspace_id
     LEFT JOIN :schema.workflow_definitions d ON d.id = q.definition_id
-    LEFT JOIN :schema.nodes n ON n.id = q.node_id AND NOT n.engine_reachable
+    LEFT JOIN :schema.nodes n ON n.id = q.node_id AND (NOT n.engine_reachable OR n.engine_impaired_at IS NOT NULL)
     LEFT JOIN :schema.nodes s ON s.id = q.node_id AND s.expires_at <= (SELECT :schema.store_time())
     WHERE e.id = why_living.execution_id AND q.id = why_living.execution_id
 $$;

@@ -28,14 +28,15 @@ SELECT s.id, :schema.notify_news() FROM started s;
 -- is lost (first), and for each that lives on the same machine; at least one row. $1 node, $2 engine reachable, $3 running,
 -- $4 stuck, $5 at most so many rows, $6 the engine's last error, $7 its keeper, $8 aside, $9 capacity. News only when the node accepts
 -- more or less than its last heartbeat said: less is an act (7), so that the scheduler assigns nothing to it that it has not read.
--- $10 when its last heartbeat came: an older row is that of a backup, and the node has lost its lease.
+-- $10 when its last heartbeat came: an older row is that of a backup, and the node has lost its lease. $11 engine impaired
 -- Index: nodes_unrecovered.
 -- name: beat_node
 WITH beat AS (
     UPDATE :schema.nodes n
     SET active_at = t.now_us, expires_at = t.now_us + n.lease, engine_reachable = $2, running = $3, stuck = $4,
         engine_error = $6, keeper_pid = $7, aside = $8, capacity = $9,
-        engine_unreachable_at = CASE WHEN NOT $2 THEN coalesce(n.engine_unreachable_at, t.now_us) END
+        engine_unreachable_at = CASE WHEN NOT $2 THEN coalesce(n.engine_unreachable_at, t.now_us) END,
+        engine_impaired_at = CASE WHEN $11 THEN coalesce(n.engine_impaired_at, t.now_us) END
     FROM (SELECT :schema.store_time() AS now_us OFFSET 0) t, :schema.nodes o
     WHERE n.id = $1 AND n.dead_at IS NULL AND n.stopped_at IS NULL AND n.active_at >= $10 AND o.id = $1
     RETURNING n.id, n.wish, n.active_at, n.executor_group, n.boot_id,

@@ -84,7 +84,8 @@ WHERE ($1 IS NULL OR d.name = $1) AND lpad(d.id::text, 20, '0') COLLATE "C" > $2
 ORDER BY d.id LIMIT $3;
 
 -- name: list_nodes
-SELECT n.id, n.name, n.executor_group, n.host, n.pid, n.version, n.engine, n.engine_reachable, n.engine_error, n.wish,
+SELECT n.id, n.name, n.executor_group, n.host, n.pid, n.version, n.engine, n.engine_reachable, n.engine_error,
+       :schema.rfc3339(n.engine_impaired_at) AS engine_impaired_since, n.wish,
        CASE WHEN n.stopped_at IS NOT NULL THEN 'stopped' WHEN n.dead_at IS NOT NULL THEN 'dead'
             WHEN n.expires_at <= (SELECT :schema.store_time()) THEN 'expired' WHEN n.aside = 'stopping' THEN 'stopping'
             WHEN n.wish = 'drain' THEN 'draining' WHEN n.wish = 'pause' THEN 'paused' ELSE coalesce(n.aside, 'alive') END AS state,
@@ -151,7 +152,8 @@ totals AS (
 ),
 live AS (
     SELECT count(*) AS nodes, coalesce(sum(n.running), 0) AS running, coalesce(sum(n.stuck), 0) AS stuck,
-           coalesce(bool_and(n.engine_reachable), true) AS engine_reachable
+           coalesce(bool_and(n.engine_reachable), true) AS engine_reachable, min(n.engine_impaired_at) AS impaired_at,
+           min(n.engine_unreachable_at) AS unreachable_at, max(n.engine_error) AS engine_error
     FROM :schema.nodes n
     WHERE n.recovered_at IS NULL AND n.stopped_at IS NULL AND n.dead_at IS NULL AND n.expires_at > (SELECT us FROM now)
 ),
@@ -171,7 +173,8 @@ SELECT json_build_object(
         'lag_us', greatest(r.lag_us, 0), 'takeovers_hour', r.takeovers_hour, 'is_free', r.is_free, 'why', r.why) FROM role r),
     'queue_paused', (SELECT s.queue_paused FROM :schema.store_state s WHERE s.id = 1),
     'nodes', l.nodes, 'running', l.running, 'stuck', l.stuck, 'engine_reachable', l.engine_reachable,
-    'engine_error', :schema.engine_error(NULL),
+    'engine_error', coalesce(:schema.engine_error(NULL), l.engine_error), 'engine_impaired_since', :schema.rfc3339(l.impaired_at),
+    'engine_unreachable_since', :schema.rfc3339(l.unreachable_at),
     'server', json_build_object(
         'version', current_setting('server_version'), 'notifications_percent', (pg_notification_queue_usage() * 100)::integer,
         'fsync', current_setting('fsync')::boolean,

@@ -330,6 +330,7 @@ CREATE TABLE :schema.nodes (
     engine_reachable boolean NOT NULL DEFAULT true,
     engine_error   text,
     engine_unreachable_at bigint,
+    engine_impaired_at bigint,
     is_outlived    boolean NOT NULL DEFAULT false, -- its runs continue after its death
     wish           text    COLLATE "C" NOT NULL DEFAULT 'run' CHECK (wish IN ('run', 'pause', 'drain', 'stop')),
     aside          text    CHECK (aside = 'paused' OR aside = 'stopping' OR aside = 'no_dispatch'),

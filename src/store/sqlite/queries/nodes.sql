@@ -24,11 +24,12 @@ WHERE (recovered_at IS NULL AND stopped_at IS NULL AND dead_at IS NULL AND expir
 -- name: room_of_node
 SELECT capacity, aside IS NULL AND engine_reachable FROM nodes WHERE id = ?1;
 
--- ?10 when its last heartbeat came: an older row is that of a backup.
+-- ?10 when its last heartbeat came: an older row is that of a backup. ?11 engine impaired
 -- name: beat_node
 UPDATE nodes SET active_at = ?2, expires_at = ?2 + lease, engine_reachable = ?3, running = ?4, stuck = ?5,
     engine_error = ?6, keeper_pid = ?7, aside = ?8, capacity = ?9,
-    engine_unreachable_at = CASE WHEN NOT ?3 THEN coalesce(engine_unreachable_at, ?2) END
+    engine_unreachable_at = CASE WHEN NOT ?3 THEN coalesce(engine_unreachable_at, ?2) END,
+    engine_impaired_at = CASE WHEN ?11 THEN coalesce(engine_impaired_at, ?2) END
 WHERE id = ?1 AND dead_at IS NULL AND stopped_at IS NULL AND active_at >= ?10
 RETURNING wish, (SELECT queue_paused FROM store_state WHERE id = 1)
              OR coalesce((SELECT g.paused FROM executor_groups g WHERE g.name = nodes.executor_group), 0);

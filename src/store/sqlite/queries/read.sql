@@ -53,7 +53,9 @@ ORDER BY d.id LIMIT ?3;
 -- name: list_nodes
 SELECT n.id AS id, n.name AS name, n.executor_group AS executor_group, n.host AS host, n.pid AS pid, n.version AS version,
        n.engine AS engine, json(CASE n.engine_reachable WHEN 1 THEN 'true' ELSE 'false' END) AS engine_reachable,
-       n.engine_error AS engine_error, n.wish AS wish,
+       n.engine_error AS engine_error,
+       strftime('%Y-%m-%dT%H:%M:%S', n.engine_impaired_at / 1000000, 'unixepoch')
+           || printf('.%06dZ', n.engine_impaired_at % 1000000) AS engine_impaired_since, n.wish AS wish,
        CASE WHEN n.stopped_at IS NOT NULL THEN 'stopped' WHEN n.dead_at IS NOT NULL THEN 'dead'
             WHEN n.expires_at <= ?4 THEN 'expired' WHEN n.aside = 'stopping' THEN 'stopping' WHEN n.wish = 'drain' THEN 'draining'
             WHEN n.wish = 'pause' THEN 'paused' ELSE coalesce(n.aside, 'alive') END AS state,
@@ -107,10 +109,10 @@ SELECT q.status, q.phase, q.node_id, q.rank, q.lane_id, q.run_at, q.due_at, q.at
         AND n.dead_at IS NULL AND n.stopped_at IS NULL AND n.expires_at > ?2 AND n.engine_reachable = 0),
        o.engine_error, o.engine_unreachable_at,
        (SELECT n.active_at FROM nodes n WHERE n.id = q.node_id AND n.expires_at <= ?2),
-       r.node_id <> 0 AND r.expires_at > ?2 AND r.lock_awaited_at = 0
+       r.node_id <> 0 AND r.expires_at > ?2 AND r.lock_awaited_at = 0, o.engine_impaired_at
 FROM workflow_execution_queue q CROSS JOIN store_state s CROSS JOIN scheduler r LEFT JOIN workspaces w ON w.id = q.workspace_id
 LEFT JOIN executor_groups g ON g.id = q.lane_id >> 32 LEFT JOIN workflow_definitions d ON d.id = q.definition_id
-LEFT JOIN nodes o ON o.id = q.node_id AND o.engine_reachable = 0
+LEFT JOIN nodes o ON o.id = q.node_id AND (o.engine_reachable = 0 OR o.engine_impaired_at IS NOT NULL)
 WHERE q.id = ?1;
 
 -- How many go before it, counted up to a bound. Index: queue_runnable.
@@ -174,7 +176,8 @@ SELECT at FROM news ORDER BY seq LIMIT 1;
 
 -- name: status_nodes
 SELECT count(*), coalesce(sum(running), 0), coalesce(sum(stuck), 0), coalesce(min(engine_reachable), 1),
-       max(CASE engine_reachable WHEN 0 THEN engine_error END)
+       coalesce(max(CASE engine_reachable WHEN 0 THEN engine_error END), max(engine_error)), min(engine_impaired_at),
+       min(engine_unreachable_at)
 FROM nodes WHERE recovered_at IS NULL AND stopped_at IS NULL AND dead_at IS NULL AND expires_at > ?1;
 
 -- What waits, by the reason that holds it back (queue/item.h). ?1 = store time; ?2 = how many of the waiting rows are looked at:

@@ -229,6 +229,7 @@ CREATE TABLE nodes (
     engine_reachable INTEGER NOT NULL DEFAULT 1,
     engine_error   TEXT,                       -- last error of the engine while it is unreachable, else NULL
     engine_unreachable_at INTEGER,             -- the first heartbeat that reported it, else NULL
+    engine_impaired_at INTEGER,                -- the first heartbeat that reported it, else NULL
     is_outlived    INTEGER NOT NULL DEFAULT 0, -- 1 = executions of its engine outlive the node
     wish           TEXT    NOT NULL DEFAULT 'run' CHECK (wish = 'run' OR wish = 'pause' OR wish = 'drain' OR wish = 'stop'),
     aside          TEXT    CHECK (aside = 'paused' OR aside = 'stopping' OR aside = 'no_dispatch'), -- by its own decision

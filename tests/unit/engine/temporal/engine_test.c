@@ -8,7 +8,7 @@
 #include "engine/temporal/parts.h"
 #include "support/fake_temporal.h"
 
-enum { REPORT_KINDS = REPORT_ENGINE_UP + 1 };
+enum { REPORT_KINDS = REPORT_ENGINE_SOUND + 1 };
 #define ID_ONE "019aa000-0000-7000-8000-000000000001"
 #define ID_TWO "019aa000-0000-7000-8000-000000000002"
 #define SECOND_US MICROSECONDS_PER_SECOND
@@ -880,9 +880,9 @@ static void ten_thousand_open_workflows_cost_few_calls(void **state)
     size_t polls = fake_temporal_calls(bench.service, FAKE_POLL);
     pass(&bench, 100 * SECOND_US);
     assert_in_range(fake_temporal_calls(bench.service, FAKE_LIST) - lists, 50, 105); /* of 10 a second */
-    assert_in_range(fake_temporal_calls(bench.service, FAKE_DESCRIBE) - looks, 1, 2700);
-    assert_in_range(fake_temporal_calls(bench.service, FAKE_POLL) - polls, 100, 1300); /* each waits for 20 s */
-    assert_in_range(fake_temporal_polls_waiting(bench.service), 100, 200);
+    assert_in_range(fake_temporal_calls(bench.service, FAKE_DESCRIBE) - looks, 1, 250);
+    assert_in_range(fake_temporal_calls(bench.service, FAKE_POLL) - polls, 80, 1000); /* each waits for 20 s */
+    assert_in_range(fake_temporal_polls_waiting(bench.service), 80, 160); /* of one workspace: half of the places */
     close_bench(&bench);
 }
 

@@ -101,7 +101,7 @@ static void hear(void *context, struct report *report)
 {
     struct scene *scene = context;
     char workflow_id[64];
-    if (report->kind == REPORT_ENGINE_DOWN || report->kind == REPORT_ENGINE_UP) {
+    if (report->id[0] == '\0') {
         report_free(report); /* of no start */
         return;
     }
