@@ -82,6 +82,22 @@ enum weir_status assemble_examine(const char *name, const struct engine_options 
     return status;
 }
 
+enum weir_status assemble_hold_up(const char *name, const struct engine_options *options, int64_t timeout_us,
+                                  const char *execution_id, struct temporal_hold_up *ret_hold_up, struct weir_error *error)
+{
+    struct temporal_operator *operator= NULL;
+    *ret_hold_up = (struct temporal_hold_up){.by = HELD_UP_BY_NOTHING};
+    if (strcmp(name, "temporal") != 0) {
+        return WEIR_OK;
+    }
+    enum weir_status status = temporal_operator_open(options->temporal, timeout_us, &operator, error);
+    if (status == WEIR_OK) {
+        status = temporal_hold_up(operator, execution_id, ret_hold_up, error);
+        temporal_operator_close(operator);
+    }
+    return status;
+}
+
 enum weir_status assemble_enqueue_on_sqlite(struct sqlite3 *database, const struct enqueue_request *requests, size_t count,
                                             struct enqueue_result *results, struct weir_error *error)
 {

@@ -37,6 +37,10 @@ WEIR_MUST_CHECK enum weir_status assemble_terminate(const char *name, const stru
 WEIR_MUST_CHECK enum weir_status assemble_examine(const char *name, const struct engine_options *options,
                                                   int64_t timeout_us, const char *const *queues, size_t count,
                                                   temporal_tell *tell, void *context, struct weir_error *error);
+/* What holds up an execution that runs on the engine's service; HELD_UP_BY_NOTHING for an engine without one. */
+WEIR_MUST_CHECK enum weir_status assemble_hold_up(const char *name, const struct engine_options *options,
+                                                  int64_t timeout_us, const char *execution_id,
+                                                  struct temporal_hold_up *ret_hold_up, struct weir_error *error);
 /* Enqueues in the caller's own open transaction, see weir_enqueue_sqlite(). */
 WEIR_MUST_CHECK enum weir_status assemble_enqueue_on_sqlite(struct sqlite3 *database,
                                                             const struct enqueue_request *requests, size_t count,

@@ -1,6 +1,7 @@
 #include "cli/temporal_settings.h"
 
 #define SERVICE_TIMEOUT_US (10 * MICROSECONDS_PER_SECOND)
+#define HOLD_UP_TIMEOUT_US (3 * MICROSECONDS_PER_SECOND)
 
 static const char *text_or_null(const struct settings *settings, enum setting_id id)
 {
@@ -42,4 +43,18 @@ enum weir_status temporal_settings_terminate(const struct invocation *invocation
     struct engine_options options = {.temporal = &temporal};
     return assemble_terminate(settings_text(settings, SETTING_ENGINE), &options, temporal_settings_timeout(invocation), id,
                               reason, awaits, context, error);
+}
+
+void temporal_settings_hold_up(const struct invocation *invocation, const char *group, const char *id,
+                               struct temporal_hold_up *ret_hold_up)
+{
+    struct temporal_options temporal;
+    struct weir_error error;
+    struct settings settings = settings_of_group(invocation->settings, group);
+    struct engine_options options = {.temporal = &temporal};
+    temporal_settings_read(&settings, &temporal);
+    if (assemble_hold_up(settings_text(&settings, SETTING_ENGINE), &options, HOLD_UP_TIMEOUT_US, id, ret_hold_up, &error) !=
+        WEIR_OK) {
+        *ret_hold_up = (struct temporal_hold_up){.by = HELD_UP_BY_NOTHING};
+    }
 }

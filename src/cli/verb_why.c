@@ -5,6 +5,7 @@
 #include "base/shell_word.h"
 #include "cli/command.h"
 #include "cli/fields.h"
+#include "cli/temporal_settings.h"
 
 static void print_slots(struct output *output, const json_t *why)
 {
@@ -200,10 +201,34 @@ static void print_why(struct output *output, const json_t *why, const struct pau
         output_print(output, "  waiting because  %s%s%s\n", reason, because != NULL ? ": " : "",
                      because != NULL ? because : "");
     } else if (because != NULL) {
+        const char *held_up_since = field_text(output, why, "held_up_since");
         output_print(output, "  %s\n", because);
+        if (held_up_since != NULL) {
+            output_print(output, "  since            %s (%s)\n", held_up_since, output_ago(output, held_up_since, now_us));
+        }
     }
     print_numbers(output, why, now_us);
     suggest(output, why, pauses);
+}
+
+/* What runs on a service may wait there: for a worker, or for one that can run it. The store does not know of it. */
+static void add_hold_up(const struct invocation *invocation, json_t *why)
+{
+    const char *state = json_string_value(json_object_get(why, "status"));
+    const char *id = json_string_value(json_object_get(why, "id"));
+    struct temporal_hold_up hold_up = {.by = HELD_UP_BY_NOTHING};
+    char since[TIME_TEXT_MAX];
+    if (state != NULL && strcmp(state, item_state_name(ITEM_DISPATCHED)) == 0) {
+        temporal_settings_hold_up(invocation, json_string_value(json_object_get(why, "executor_group")), id, &hold_up);
+    }
+    time_format(hold_up.since_us, since);
+    bool is_held_up = hold_up.by != HELD_UP_BY_NOTHING;
+    (void)json_object_set_new(why, "held_up_by", is_held_up ? json_string(held_up_name(hold_up.by)) : json_null());
+    (void)json_object_set_new(why, "held_up_since",
+                              is_held_up && hold_up.since_us > 0 ? json_string(since) : json_null());
+    if (is_held_up) {
+        (void)json_object_set_new(why, "because", json_string(hold_up.text));
+    }
 }
 
 enum weir_status verb_why(struct invocation *invocation, struct weir_error *error)
@@ -217,6 +242,7 @@ enum weir_status verb_why(struct invocation *invocation, struct weir_error *erro
         status = store_why(store, invocation_argument(invocation, 0), &why, error);
     }
     if (status == WEIR_OK) {
+        add_hold_up(invocation, why);
         status = store_time(store, &now_us, error);
     }
     if (status == WEIR_OK) {

@@ -57,6 +57,7 @@ static void write_all(void)
               message_list("n", "CloseTime > 'x'", 1000, (struct bytes){(uint8_t *)(uintptr_t) "tok", 3}));
     write_one("GetWorkflowExecutionHistoryRequest",
               message_close_event("n", "w", RUN, true, (struct bytes){(uint8_t *)(uintptr_t) "tok", 3}));
+    write_one("GetWorkflowExecutionHistoryReverseRequest", message_last_events("n", "w", 10));
     write_one("RequestCancelWorkflowExecutionRequest", message_cancel("n", "w", "r", "i", "because"));
     write_one("TerminateWorkflowExecutionRequest", message_terminate("n", "w", "i", "because"));
     write_one("SignalWorkflowExecutionRequest", message_signal("n", "w", "go", "r", "i", "json/plain", "{}", 2));
@@ -92,19 +93,27 @@ static json_t *read_one(const char *kind, const uint8_t *data, size_t length)
     struct list_answer list;
     struct detail detail;
     char version[SERVER_VERSION_MAX];
-    size_t pollers;
+    struct pollers_answer pollers;
+    char failure[200];
     if (strcmp(kind, "start") == 0 && answer_start(data, length, &start) == WEIR_OK) {
         return json_pack("{s:s, s:i}", "run", start.run_id, "status", start.status);
     }
     if (strcmp(kind, "describe") == 0 && answer_describe(data, length, &description) == WEIR_OK) {
-        return json_pack("{s:s, s:s, s:i, s:s}", "run", description.run_id, "first", description.first_run_id, "status",
-                         description.status, "memo", description.memo_execution);
+        return json_pack("{s:s, s:s, s:i, s:s, s:s, s:b, s:b, s:i, s:I}", "run", description.run_id, "first",
+                         description.first_run_id, "status", description.status, "memo", description.memo_execution,
+                         "queue", description.task_queue, "has_task", description.has_task, "open",
+                         description.task_is_open, "attempt", description.task_attempt, "since",
+                         (json_int_t)description.task_at_us);
     }
     if (strcmp(kind, "namespace") == 0 && answer_describe_namespace(data, length, &space) == WEIR_OK) {
         return json_pack("{s:i, s:I}", "state", space.state, "retention", (json_int_t)space.retention_us);
     }
     if (strcmp(kind, "queue") == 0 && answer_describe_task_queue(data, length, &pollers) == WEIR_OK) {
-        return json_pack("{s:I}", "pollers", (json_int_t)pollers);
+        return json_pack("{s:I, s:s, s:I}", "pollers", (json_int_t)pollers.count, "last", pollers.last, "at",
+                         (json_int_t)pollers.last_us);
+    }
+    if (strcmp(kind, "failure") == 0 && answer_task_failure(data, length, failure, sizeof failure) == WEIR_OK) {
+        return json_pack("{s:s}", "failure", failure);
     }
     if (strcmp(kind, "system") == 0 && answer_system_info(data, length, version, sizeof version) == WEIR_OK) {
         return json_pack("{s:s}", "version", version);

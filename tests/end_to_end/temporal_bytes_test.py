@@ -57,6 +57,8 @@ def expected_requests():
         'SignalWorkflowExecutionRequest': service.SignalWorkflowExecutionRequest(
             namespace='n', workflow_execution=no_run, signal_name='go', identity='i', request_id='r',
             input=Payloads(payloads=[payload('{}')])),
+        'GetWorkflowExecutionHistoryReverseRequest': service.GetWorkflowExecutionHistoryReverseRequest(
+            namespace='n', execution=no_run, maximum_page_size=10),
         'GetSystemInfoRequest': service.GetSystemInfoRequest(),
         'DescribeNamespaceRequest': service.DescribeNamespaceRequest(namespace='n'),
         'DescribeTaskQueueRequest': service.DescribeTaskQueueRequest(
@@ -88,11 +90,11 @@ def answers():
     from temporalio.api.history.v1 import message_pb2 as history
     from temporalio.api.namespace.v1 import NamespaceConfig, NamespaceInfo
     from temporalio.api.taskqueue.v1 import PollerInfo
-    from temporalio.api.workflow.v1 import WorkflowExecutionInfo
+    from temporalio.api.workflow.v1 import PendingWorkflowTaskInfo, WorkflowExecutionInfo
     from temporalio.api.workflowservice.v1 import request_response_pb2 as service
     at = Timestamp(seconds=1700000000, nanos=123456789)
     info = WorkflowExecutionInfo(execution=WorkflowExecution(workflow_id='w', run_id=RUN), status=2, close_time=at,
-                                 memo=Memo(fields={'weir_execution': payload(f'"{ID}"')}), history_length=7)
+                                 memo=Memo(fields={'weir_execution': payload(f'"{ID}"')}), history_length=7, task_queue='q')
     failure = Failure(message='Activity failed', activity_failure_info=ActivityFailureInfo(identity='me'), cause=Failure(
         message='no money', application_failure_info=ApplicationFailureInfo(type='Declined')))
 
@@ -108,7 +110,17 @@ def answers():
     return [
         ('start', service.StartWorkflowExecutionResponse(run_id=RUN, started=True, status=2), {'run': RUN, 'status': 2}),
         ('describe', service.DescribeWorkflowExecutionResponse(workflow_execution_info=info),
-         {'run': RUN, 'first': '', 'status': 2, 'memo': ID}),
+         {'run': RUN, 'first': '', 'status': 2, 'memo': ID, 'queue': 'q', 'has_task': False, 'open': False, 'attempt': 0,
+          'since': 0}),
+        ('describe', service.DescribeWorkflowExecutionResponse(
+            workflow_execution_info=info, pending_workflow_task=PendingWorkflowTaskInfo(
+                state=1, original_scheduled_time=at, attempt=3)),
+         {'run': RUN, 'first': '', 'status': 2, 'memo': ID, 'queue': 'q', 'has_task': True, 'open': True, 'attempt': 3,
+          'since': 1700000000123456}),
+        ('failure', event(event_type=9, workflow_task_failed_event_attributes=history.WorkflowTaskFailedEventAttributes(
+            failure=Failure(message='no such type'), identity='me')), {'failure': 'no such type (worker me)'}),
+        ('failure', event(event_type=8), {'failure': 'the worker did not answer in time'}),
+        ('failure', event(event_type=2), {'failure': ''}),
         ('list', service.ListWorkflowExecutionsResponse(executions=[info], next_page_token=b'more'),
          {'rows': [['w', RUN, 2, 1700000000123456]], 'latest': 1700000000123456, 'token': 'more'}),
         ('system', service.GetSystemInfoResponse(server_version='1.29.1'), {'version': '1.29.1'}),
@@ -116,8 +128,9 @@ def answers():
             namespace_info=NamespaceInfo(name='n', state=1),
             config=NamespaceConfig(workflow_execution_retention_ttl=Duration(seconds=86400))),
          {'state': 1, 'retention': 86400000000}),
-        ('queue', service.DescribeTaskQueueResponse(pollers=[PollerInfo(identity='a'), PollerInfo(identity='b')]),
-         {'pollers': 2}),
+        ('queue', service.DescribeTaskQueueResponse(pollers=[PollerInfo(identity='a', last_access_time=at),
+                                                              PollerInfo(identity='b')]),
+         {'pollers': 2, 'last': 'a', 'at': 1700000000123456}),
         ('history', service.GetWorkflowExecutionHistoryResponse(next_page_token=b'more'), {**closing, 'at': 0, 'token': 4}),
         ('history', event(event_type=2, workflow_execution_completed_event_attributes=history.
                           WorkflowExecutionCompletedEventAttributes(result=Payloads(payloads=[payload('{"a": 1}')]),

@@ -8,9 +8,9 @@ import json
 import sys
 
 from harness import run_tests
-from temporal_parts import skip_unless_installed
-from temporal_scene import (TOLD, all_items, apply_unheeded, drain, ended, enqueue, enqueue_many, prepare, prepare_settings,
-                            serve, shared, show, the_server, the_step)
+from temporal_parts import Server, skip_unless_installed
+from temporal_scene import (TOLD, all_items, apply_unheeded, drain, ended, enqueue, enqueue_many, let_go, prepare,
+                            prepare_settings, serve, shared, show, the_server, the_step)
 from waiting import wait_for
 
 # --- every kind of end ---
@@ -230,15 +230,58 @@ def a_namespace_that_is_missing_holds_executions_until_it_is_there(weir):
     worker.close()
 
 
-def without_a_worker_executions_wait_in_the_service(weir):
+def _held_up(weir, id, by):
+    why = wait_for(f'why to say {by}', lambda: (lambda w: w if w['held_up_by'] == by else None)(
+        weir.good('why', id, '--json').json()))
+    assert why['held_up_since'] and why['pending_reason'] is None, why
+    assert f"since            {why['held_up_since']}" in weir.good('why', id).out
+    return why['because']
+
+
+def without_a_worker_executions_wait_in_the_service_and_say_so(weir):
     server = the_server()
     prepare(weir, server, queue='empty')
     serve(weir)
     ids = enqueue_many(weir, 5)
     wait_for('the starts', lambda: all(item['status'] == 'DISPATCHED' for item in all_items(weir)))
+    assert "no worker polls its task queue 'empty'" in _held_up(weir, ids[0], 'no_worker_polls')
     worker = server.worker('empty')
     drain(weir, ids)
     worker.close()
+
+
+def a_workflow_type_that_no_worker_has_is_named(weir):
+    prepare(weir, the_server())
+    weir.write('unknown.yaml', 'name: unknown\ntemporal: {workflow_type: NoSuchType}\n')
+    weir.good('workflow', 'apply', 'unknown.yaml', '-q')
+    serve(weir)
+    unknown, known = enqueue(weir, 'unknown'), enqueue(weir, 'signalled')
+    assert 'NoSuchType' in _held_up(weir, unknown, 'workflow_task_fails')
+    wait_for('the other to run', lambda: shared['worker'].runs_of(known))
+    why = weir.good('why', known, '--json').json()
+    assert why['held_up_by'] is None and why['because'] == 'it is running', why
+    weir.good('cancel', unknown, '--terminate', '--timeout', TOLD)
+
+
+def a_list_that_fails_is_told_and_ends_are_seen_without_it(weir):
+    server = Server(settings=['frontend.namespaceRPS.visibility=0'])
+    worker = server.worker('q')
+    prepare(weir, server)
+    serve(weir)
+    signalled = enqueue(weir, 'signalled')
+    why = wait_for('why to say it', lambda: (lambda w: w if w['engine_impaired_since'] else None)(
+        weir.good('why', signalled, '--json').json()))
+    assert 'the list of closed workflows: ' in why['engine_error'] and why['engine_unreachable_since'] is None, why
+    status = weir.good('status', '--json').json()
+    assert status['engine_reachable'] and status['engine_impaired_since'] == why['engine_impaired_since'], status
+    assert f"since {why['engine_impaired_since']}" in weir.good('status').out
+    doctor = weir.run('doctor')
+    assert doctor.code == 1 and 'a node sees ends late, since' in doctor.out, doctor
+    ids = enqueue_many(weir, 5)
+    let_go(weir, [signalled])
+    drain(weir, [*ids, signalled])
+    worker.close()
+    server.close()
 
 
 if __name__ == '__main__':

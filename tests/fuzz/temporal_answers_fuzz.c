@@ -34,7 +34,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct namespace_answer space;
     struct detail detail;
     char version[SERVER_VERSION_MAX];
-    size_t pollers;
+    struct pollers_answer pollers;
+    char failure[200];
     if (size == 0) {
         return 0;
     }
@@ -48,7 +49,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     case 2:
         return answer_describe_namespace(rest, length, &space) == WEIR_MISUSE;
     case 3:
-        return answer_describe_task_queue(rest, length, &pollers) == WEIR_MISUSE;
+        return answer_describe_task_queue(rest, length, &pollers) == WEIR_MISUSE ||
+               answer_task_failure(rest, length, failure, sizeof failure) == WEIR_MISUSE;
     case 4:
         return answer_system_info(rest, length, version, sizeof version) == WEIR_MISUSE;
     case 5:

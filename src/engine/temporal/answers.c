@@ -14,10 +14,14 @@ enum {
     EVENT_COMPLETED = 2,
     EVENT_FAILED = 3,
     EVENT_TIMED_OUT = 4,
+    EVENT_WORKFLOW_TASK_TIMED_OUT = 8,
+    EVENT_WORKFLOW_TASK_FAILED = 9,
     EVENT_CANCELED = 21,
     EVENT_TERMINATED = 27,
     EVENT_CONTINUED_AS_NEW = 28
 };
+
+enum { TASK_IS_SCHEDULED = 1 }; /* PendingWorkflowTaskState */
 
 bool run_status_is_closed(int status)
 {
@@ -90,6 +94,14 @@ enum weir_status answer_describe(const uint8_t *data, size_t length, struct desc
     text_copy(ret_answer->run_id, sizeof ret_answer->run_id, info->execution->run_id);
     text_copy(ret_answer->first_run_id, sizeof ret_answer->first_run_id, info->first_run_id);
     read_memo(info->memo, ret_answer->memo_execution, sizeof ret_answer->memo_execution);
+    text_copy(ret_answer->task_queue, sizeof ret_answer->task_queue, info->task_queue);
+    text_make_safe(ret_answer->task_queue);
+    if (answer->pending_workflow_task != NULL) {
+        ret_answer->has_task = true;
+        ret_answer->task_is_open = answer->pending_workflow_task->state == TASK_IS_SCHEDULED;
+        ret_answer->task_attempt = answer->pending_workflow_task->attempt;
+        ret_answer->task_at_us = time_of(answer->pending_workflow_task->original_scheduled_time);
+    }
     temporal_api__describe_workflow_execution_response__free_unpacked(answer, NULL);
     return WEIR_OK;
 }
@@ -389,14 +401,56 @@ enum weir_status answer_describe_namespace(const uint8_t *data, size_t length, s
     return WEIR_OK;
 }
 
-enum weir_status answer_describe_task_queue(const uint8_t *data, size_t length, size_t *ret_pollers)
+enum weir_status answer_describe_task_queue(const uint8_t *data, size_t length, struct pollers_answer *ret_answer)
 {
     TemporalApi__DescribeTaskQueueResponse *answer = temporal_api__describe_task_queue_response__unpack(NULL, length, data);
     if (answer == NULL) {
         return WEIR_FAILED;
     }
-    *ret_pollers = answer->n_pollers;
+    *ret_answer = (struct pollers_answer){.count = answer->n_pollers};
+    for (size_t i = 0; i < answer->n_pollers; i++) {
+        int64_t at_us = time_of(answer->pollers[i]->last_access_time);
+        if (at_us >= ret_answer->last_us) {
+            ret_answer->last_us = at_us;
+            text_copy(ret_answer->last, sizeof ret_answer->last, answer->pollers[i]->identity);
+        }
+    }
+    text_make_safe(ret_answer->last);
     temporal_api__describe_task_queue_response__free_unpacked(answer, NULL);
+    return WEIR_OK;
+}
+
+/* "message (worker)". */
+static void read_task_failure(const TemporalApi__HistoryEvent *event, char *to, size_t size)
+{
+    const TemporalApi__WorkflowTaskFailedAttributes *failed = event->workflow_task_failed;
+    const char *message = event->event_type == EVENT_WORKFLOW_TASK_TIMED_OUT     ? "the worker did not answer in time"
+                          : failed == NULL || failed->failure == NULL            ? "the worker does not say why"
+                                                                                 : failed->failure->message;
+    if (failed != NULL && failed->identity[0] != '\0') {
+        (void)snprintf(to, size, "%.*s (worker %.100s)", (int)(size / 2), message, failed->identity);
+    } else {
+        text_copy(to, size, message);
+    }
+    text_make_safe(to);
+}
+
+enum weir_status answer_task_failure(const uint8_t *data, size_t length, char *to, size_t size)
+{
+    TemporalApi__GetWorkflowExecutionHistoryResponse *answer =
+        temporal_api__get_workflow_execution_history_response__unpack(NULL, length, data);
+    if (answer == NULL) {
+        return WEIR_FAILED;
+    }
+    size_t count = answer->history == NULL ? 0 : answer->history->n_events;
+    to[0] = '\0';
+    for (size_t i = 0; i < count && to[0] == '\0'; i++) {
+        const TemporalApi__HistoryEvent *event = answer->history->events[i];
+        if (event->event_type == EVENT_WORKFLOW_TASK_FAILED || event->event_type == EVENT_WORKFLOW_TASK_TIMED_OUT) {
+            read_task_failure(event, to, size);
+        }
+    }
+    temporal_api__get_workflow_execution_history_response__free_unpacked(answer, NULL);
     return WEIR_OK;
 }
 

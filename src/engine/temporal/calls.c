@@ -13,6 +13,7 @@ const char *method_path(enum method method)
         [METHOD_DESCRIBE] = SERVICE "DescribeWorkflowExecution",
         [METHOD_LIST] = SERVICE "ListWorkflowExecutions",
         [METHOD_HISTORY] = SERVICE "GetWorkflowExecutionHistory",
+        [METHOD_LAST_EVENTS] = SERVICE "GetWorkflowExecutionHistoryReverse",
         [METHOD_CANCEL] = SERVICE "RequestCancelWorkflowExecution",
         [METHOD_TERMINATE] = SERVICE "TerminateWorkflowExecution",
         [METHOD_SIGNAL] = SERVICE "SignalWorkflowExecution",

@@ -314,6 +314,18 @@ struct bytes message_close_event(const char *namespace_name, const char *workflo
     return pack(&request.base);
 }
 
+struct bytes message_last_events(const char *namespace_name, const char *workflow_id, int count)
+{
+    TemporalApi__GetWorkflowExecutionHistoryReverseRequest request =
+        TEMPORAL_API__GET_WORKFLOW_EXECUTION_HISTORY_REVERSE_REQUEST__INIT;
+    TemporalApi__WorkflowExecution execution;
+    execution_init(&execution, workflow_id, NULL);
+    request.namespace_ = text_of(namespace_name);
+    request.execution = &execution;
+    request.maximum_page_size = count;
+    return pack(&request.base);
+}
+
 /* --- acting --- */
 
 struct bytes message_cancel(const char *namespace_name, const char *workflow_id, const char *request_id,

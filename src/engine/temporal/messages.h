@@ -24,7 +24,9 @@ enum {
     FAILURE_DEPTH_MAX = 16, /* causes that are told */
     LIST_PAGE_SIZE = 1000,  /* rows of one list call: the service's own maximum */
     SERVER_VERSION_MAX = 64,
-    POLLERS_TOLD_MAX = 100
+    POLLERS_TOLD_MAX = 100,
+    TASK_QUEUE_NAME_MAX = 255,
+    POLLER_NAME_MAX = 255
 };
 
 #define WORKFLOW_ID_PREFIX "execution-"
@@ -72,6 +74,8 @@ struct bytes message_list(const char *namespace_name, const char *query, int pag
 /* The event that closes a run: asked for once, or waited for. `token` as given by the last answer. */
 struct bytes message_close_event(const char *namespace_name, const char *workflow_id, const char *run_id, bool wait,
                                  struct bytes token);
+/* The last events, newest first. */
+struct bytes message_last_events(const char *namespace_name, const char *workflow_id, int count);
 struct bytes message_cancel(const char *namespace_name, const char *workflow_id, const char *request_id,
                             const char *identity, const char *reason);
 struct bytes message_terminate(const char *namespace_name, const char *workflow_id, const char *identity,
@@ -104,6 +108,11 @@ struct describe_answer {
     char first_run_id[RUN_ID_MAX]; /* "" when the server does not say */
     int status;
     char memo_execution[RUN_ID_MAX]; /* what weir wrote into the memo at the start; "" = nothing */
+    char task_queue[TASK_QUEUE_NAME_MAX + 1];
+    bool has_task;      /* a workflow task waits for a worker, or is with one */
+    bool task_is_open;  /* ... waits */
+    int task_attempt;   /* from 1 */
+    int64_t task_at_us; /* when the first attempt of it was scheduled: the server's clock */
 };
 WEIR_MUST_CHECK enum weir_status answer_describe(const uint8_t *data, size_t length, struct describe_answer *ret_answer);
 
@@ -155,7 +164,17 @@ struct namespace_answer {
 };
 WEIR_MUST_CHECK enum weir_status answer_describe_namespace(const uint8_t *data, size_t length,
                                                            struct namespace_answer *ret_answer);
-WEIR_MUST_CHECK enum weir_status answer_describe_task_queue(const uint8_t *data, size_t length, size_t *ret_pollers);
+struct pollers_answer {
+    size_t count;
+    int64_t last_us;                /* of the last poll: the server's clock; 0 = the service does not say */
+    char last[POLLER_NAME_MAX + 1]; /* the poller that made it; "" = none */
+};
+/* Those that polled in the last minutes. */
+WEIR_MUST_CHECK enum weir_status answer_describe_task_queue(const uint8_t *data, size_t length,
+                                                            struct pollers_answer *ret_answer);
+/* Why the newest workflow task that failed did so, of the events that message_last_events() asks for: into `to`; "" = none of
+ * them. */
+WEIR_MUST_CHECK enum weir_status answer_task_failure(const uint8_t *data, size_t length, char *to, size_t size);
 
 /* --- the details of an error (grpc-status-details-bin) --- */
 

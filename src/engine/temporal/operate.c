@@ -148,6 +148,107 @@ enum weir_status temporal_terminate(struct temporal_operator *operator, const ch
     }
 }
 
+/* --- what holds a workflow up --- */
+
+/* What went wrong; an answer that is fine and cannot be read is of something else. */
+static const char *words_of(const struct waited *waited)
+{
+    return waited->error.message[0] == '\0' ? "what answers is no Temporal service" : waited->error.message;
+}
+
+enum { EVENTS_LOOKED_AT = 10 };
+
+const char *held_up_name(enum held_up_by by)
+{
+    static const char *const names[] = {[HELD_UP_BY_NOTHING] = NULL,
+                                        [HELD_UP_NO_POLLER] = "no_worker_polls",
+                                        [HELD_UP_TASK_FAILS] = "workflow_task_fails",
+                                        [HELD_UP_BUSY] = "workers_busy"};
+    return names[by];
+}
+
+static bool ask_pollers(struct temporal_operator *operator, const char * queue, struct waited *waited,
+                        struct pollers_answer *ret_answer)
+{
+    enum look_kind look = call_and_wait(operator, METHOD_DESCRIBE_TASK_QUEUE,
+                                        message_describe_task_queue(operator->namespace_name, queue), waited);
+    bool is_fine = look == LOOK_OK &&
+                   answer_describe_task_queue(waited->response.data, waited->response.length, ret_answer) == WEIR_OK;
+    free(waited->response.data);
+    return is_fine;
+}
+
+static void say_no_poller(const char *queue, const struct pollers_answer *pollers, int64_t age_us,
+                          struct temporal_hold_up *hold_up)
+{
+    char age[DURATION_TEXT_MAX];
+    hold_up->by = HELD_UP_NO_POLLER;
+    if (pollers->count == 0) {
+        (void)snprintf(hold_up->text, sizeof hold_up->text,
+                       "no worker polls its task queue '%.100s', and none did in the last minutes", queue);
+    } else {
+        duration_format_short(age_us, age);
+        (void)snprintf(hold_up->text, sizeof hold_up->text,
+                       "no worker polls its task queue '%.100s'; the last one was %.100s, %s ago", queue, pollers->last, age);
+    }
+}
+
+static void say_task_fails(struct temporal_operator *operator, const char * workflow_id, int attempt,
+                           struct temporal_hold_up *hold_up)
+{
+    struct waited waited;
+    char failure[WEIR_ERROR_MESSAGE_MAX / 2] = "";
+    enum look_kind look =
+        call_and_wait(operator, METHOD_LAST_EVENTS,
+                      message_last_events(operator->namespace_name, workflow_id, EVENTS_LOOKED_AT), &waited);
+    if (look == LOOK_OK && answer_task_failure(waited.response.data, waited.response.length, failure, sizeof failure) != WEIR_OK) {
+        failure[0] = '\0';
+    }
+    free(waited.response.data);
+    hold_up->by = HELD_UP_TASK_FAILS;
+    (void)snprintf(hold_up->text, sizeof hold_up->text, "its workflow task fails, attempt %d%s%s", attempt,
+                   failure[0] == '\0' ? "" : ": ", failure);
+}
+
+enum weir_status temporal_hold_up(struct temporal_operator *operator, const char * execution_id,
+                                  struct temporal_hold_up *ret_hold_up, struct weir_error *error)
+{
+    struct waited waited;
+    struct describe_answer answer = {.status = 0};
+    struct pollers_answer pollers = {.count = 0};
+    char workflow_id[WORKFLOW_ID_MAX];
+    *ret_hold_up = (struct temporal_hold_up){.by = HELD_UP_BY_NOTHING};
+    (void)snprintf(workflow_id, sizeof workflow_id, WORKFLOW_ID_PREFIX "%s", execution_id);
+    enum look_kind look = call_and_wait(operator, METHOD_DESCRIBE,
+                                        message_describe(operator->namespace_name, workflow_id, NULL), &waited);
+    bool is_read =
+        look == LOOK_OK && answer_describe(waited.response.data, waited.response.length, &answer) == WEIR_OK;
+    free(waited.response.data);
+    bool is_known = is_read || look == LOOK_NOT_FOUND;
+    if (is_read && answer.has_task && !run_status_is_closed(answer.status)) {
+        is_known = ask_pollers(operator, answer.task_queue, &waited, &pollers);
+    }
+    if (!is_known) {
+        return error_set(error, WEIR_ENGINE_UNREACHABLE, "%s", words_of(&waited));
+    }
+    if (!is_read || !answer.has_task || run_status_is_closed(answer.status)) {
+        return WEIR_OK;
+    }
+    int64_t now_us = clock_wall(operator->clock);
+    ret_hold_up->since_us = answer.task_at_us;
+    if (answer.task_is_open && now_us - pollers.last_us > TEMPORAL_POLLER_LASTS_US) {
+        say_no_poller(answer.task_queue, &pollers, now_us - pollers.last_us, ret_hold_up);
+    } else if (answer.task_attempt > 1) {
+        say_task_fails(operator, workflow_id, answer.task_attempt, ret_hold_up);
+    } else if (answer.task_is_open && now_us - answer.task_at_us > TEMPORAL_BUSY_AFTER_US) {
+        ret_hold_up->by = HELD_UP_BUSY;
+        (void)snprintf(ret_hold_up->text, sizeof ret_hold_up->text,
+                       "%zu worker%s polled its task queue '%.100s' lately, and none has taken its task", pollers.count,
+                       pollers.count == 1 ? "" : "s", answer.task_queue);
+    }
+    return WEIR_OK;
+}
+
 /* --- examining --- */
 
 struct teller {
@@ -164,12 +265,6 @@ static void WEIR_PRINTF(4, 5)
     (void)vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     teller->tell(teller->context, finding, check, text);
-}
-
-/* What went wrong; an answer that is fine and cannot be read is of something else. */
-static const char *words_of(const struct waited *waited)
-{
-    return waited->error.message[0] == '\0' ? "what answers is no Temporal service" : waited->error.message;
 }
 
 static bool examine_server(struct temporal_operator *operator, const struct teller * teller)
@@ -221,12 +316,9 @@ static bool examine_namespace(struct temporal_operator *operator, const struct t
 static void examine_queue(struct temporal_operator *operator, const char * queue, const struct teller *teller)
 {
     struct waited waited;
-    size_t pollers = 0;
-    enum look_kind look = call_and_wait(operator, METHOD_DESCRIBE_TASK_QUEUE,
-                                        message_describe_task_queue(operator->namespace_name, queue), &waited);
-    bool is_fine =
-        look == LOOK_OK && answer_describe_task_queue(waited.response.data, waited.response.length, &pollers) == WEIR_OK;
-    free(waited.response.data);
+    struct pollers_answer answer = {.count = 0};
+    bool is_fine = ask_pollers(operator, queue, &waited, &answer);
+    size_t pollers = answer.count;
     if (!is_fine) {
         say(teller, FINDING_PROBLEM, "workers", "'%s': %s", queue, words_of(&waited));
     } else if (pollers == 0) {

@@ -30,6 +30,27 @@ WEIR_MUST_CHECK enum weir_status temporal_terminate(struct temporal_operator *op
                                                     const char *reason, temporal_awaits *awaits, void *context,
                                                     struct weir_error *error);
 
+/* Why a workflow that is open does not go on. */
+enum held_up_by {
+    HELD_UP_BY_NOTHING, /* it runs, waits for what it waits for itself, or is not open */
+    HELD_UP_NO_POLLER,  /* a task of it waits, and no worker polls its task queue */
+    HELD_UP_TASK_FAILS, /* a worker cannot run it: it does not have the workflow type, or its code fails */
+    HELD_UP_BUSY        /* workers poll its task queue, and none has taken its task for some seconds */
+};
+/* "no_worker_polls" ...; NULL for HELD_UP_BY_NOTHING. */
+const char *held_up_name(enum held_up_by by);
+struct temporal_hold_up {
+    enum held_up_by by;
+    int64_t since_us; /* when the task was scheduled that none has done yet: the server's clock; 0 = it does not say */
+    char text[WEIR_ERROR_MESSAGE_MAX]; /* one line for people */
+};
+/* A poller that is there asks again each minute; of one that has not for longer, the service still tells for some minutes. */
+#define TEMPORAL_POLLER_LASTS_US (70 * MICROSECONDS_PER_SECOND)
+#define TEMPORAL_BUSY_AFTER_US (5 * MICROSECONDS_PER_SECOND)
+/* Asks the service; two or three calls. WEIR_OK also when it does not know the workflow. */
+WEIR_MUST_CHECK enum weir_status temporal_hold_up(struct temporal_operator *operator, const char * execution_id,
+                                                  struct temporal_hold_up *ret_hold_up, struct weir_error *error);
+
 enum finding { FINDING_FINE, FINDING_WARNING, FINDING_PROBLEM };
 typedef void temporal_tell(void *context, enum finding finding, const char *check, const char *text);
 /* Address and TLS, namespace and retention, pollers on the task queues (`queues`, `count`; each looked at once). */

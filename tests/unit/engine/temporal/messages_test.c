@@ -232,11 +232,13 @@ static void read_all(const uint8_t *data, size_t length)
     struct namespace_answer space;
     struct detail detail;
     char version[SERVER_VERSION_MAX];
-    size_t pollers;
+    struct pollers_answer pollers;
+    char failure[200];
     (void)(answer_start(data, length, &start) == WEIR_OK);
     (void)(answer_describe(data, length, &description) == WEIR_OK);
     (void)(answer_describe_namespace(data, length, &space) == WEIR_OK);
     (void)(answer_describe_task_queue(data, length, &pollers) == WEIR_OK);
+    (void)(answer_task_failure(data, length, failure, sizeof failure) == WEIR_OK);
     (void)(answer_system_info(data, length, version, sizeof version) == WEIR_OK);
     if (answer_list(data, length, ignore_row, NULL, &list) == WEIR_OK) {
         free(list.token.data);
