@@ -49,12 +49,14 @@ def blank_sql(text):
     return re.sub(r"--[^\n]*|'(?:''|[^'\n])*'", lambda found: re.sub(r'[^\n]', ' ', found.group()), text)
 
 
+BOUNDARIES = (('boundary', r' < ', ' <= '), ('boundary', r' <= ', ' < '),
+              ('boundary', r' > ', ' >= '), ('boundary', r' >= ', ' > '))
 C_SWAPS = (('equal', r' == ', ' != '), ('equal', r' != ', ' == '),
-           ('boundary', r' < ', ' <= '), ('boundary', r' <= ', ' < '), ('boundary', r' > ', ' >= '), ('boundary', r' >= ', ' > '),
+           *BOUNDARIES,
            ('and-or', r' && ', ' || '), ('and-or', r' \|\| ', ' && '),
            ('plus-minus', r'(?<=[\w\)\]]) \+ (?=[\w(])', ' - '), ('plus-minus', r'(?<=[\w\)\]]) - (?=[\w(])', ' + '),
            ('true-false', r'\btrue\b', 'false'), ('true-false', r'\bfalse\b', 'true'))
-SQL_SWAPS = (('boundary', r' < ', ' <= '), ('boundary', r' <= ', ' < '), ('boundary', r' > ', ' >= '), ('boundary', r' >= ', ' > '),
+SQL_SWAPS = (*BOUNDARIES,
              ('equal', r'(?<=\w) <> ', ' = '),
              ('and-or', r'\bAND\b(?!\s+\S+\s*$)', 'OR'), ('and-or', r'\bOR\b(?!\s+REPLACE)', 'AND'),
              ('null', r'\bIS NOT NULL\b', 'IS NULL'), ('null', r'\bIS NULL\b', 'IS NOT NULL'),
@@ -67,7 +69,8 @@ SQL_SWAPS = (('boundary', r' < ', ' <= '), ('boundary', r' <= ', ' < '), ('bound
              ('true-false', r'\btrue\b', 'false'), ('true-false', r'\bfalse\b', 'true'))
 CONJUNCT = (r'\bAND (?:NOT )?[\w.]+ (?:=|<>|<=|>=|<|>) (?:ANY \([\w.:$]+\)|[\w.:$]+)(?=[\s;)]|$)'
             r'|\bAND (?:NOT )?[\w.]+ IS (?:NOT )?NULL\b')
-STATEMENT = r'^( +)(?!return\b|break\b|goto\b|continue\b|case\b|INVARIANT|free\(|json_decref\(|\(void\)pthread_\w+_destroy|\(void\)va_|\(void\)memset)([\w(*].*;) *$'
+STATEMENT = (r'^( +)(?!return\b|break\b|goto\b|continue\b|case\b|INVARIANT|free\(|json_decref\(|\(void\)pthread_\w+_destroy'
+             r'|\(void\)va_|\(void\)memset)([\w(*].*;) *$')
 DECLARATION = r'^ +(?:const |static |struct |enum |unsigned |volatile )*\w+(?: \*?| \*const )\w+(?:\[[^\]]*\])*(?: = .*)?;'
 
 
@@ -131,7 +134,9 @@ def mutants_of(file, text):
 
 
 def is_source(file):
-    return bool(re.match(r'src/(queue|dispatch)/\w+\.c$|src/store/(sqlite|postgres)/(queries|functions)/\w+\.sql$', file))
+    """scheduler_check.c asserts and does nothing else: to weaken it is no change of what weir does."""
+    sources = r'src/(queue|dispatch)/\w+\.c$|src/store/(sqlite|postgres)/(queries|functions)/\w+\.sql$'
+    return file != 'src/queue/scheduler_check.c' and bool(re.match(sources, file))
 
 
 def files_of_tree():
@@ -174,7 +179,8 @@ class Copy:
             path = os.path.join(self.tree, file)
             with open(os.path.join(ROOT, file), 'rb') as source:
                 data = source.read()
-            digest.update(f'{file} {len(data)} '.encode() + data)
+            if file.startswith(('src/', 'include/', 'tests/')) and file != EXPLAINED:
+                digest.update(f'{file} {len(data)} '.encode() + data)
             if os.path.isfile(path):
                 with open(path, 'rb') as old:
                     if old.read() == data:
@@ -204,7 +210,8 @@ class Copy:
         return {test['name']: test for test in listed}
 
     def compile(self, targets):
-        return subprocess.run(['ninja', '-C', self.build, '--quiet', *targets], capture_output=True, text=True).returncode == 0
+        words = ['ninja', '-C', self.build, '--quiet', *targets]
+        return subprocess.run(words, capture_output=True, check=False).returncode == 0
 
     def call(self, test, seconds):
         """(passed, seconds that it took, output)"""
@@ -233,7 +240,7 @@ def distance(file, name):
     """How near a test is to a file: less is nearer; None = it cannot reach it."""
     area = re.match(r'src/(store/\w+|\w+)', file).group(1)
     stem = os.path.splitext(os.path.basename(file))[0]
-    if name in ('mutants', 'interop') or name.startswith(('end_to_end', 'interop', 'docs', 'cli', 'library', 'base', 'observe')):
+    if name == 'mutants' or name.startswith(('end_to_end', 'interop', 'docs', 'cli', 'library', 'base', 'observe')):
         return None
     if name == f'{area}/{stem}_test':
         return 0
@@ -245,8 +252,9 @@ def distance(file, name):
         store = area.split('/')[1]
         reach = (f'conformance/{store}/', f'store/{store}/') + (
             ('dispatch/', 'simulation') if store == 'sqlite' else ('simulation_postgres',))
-    if not name.startswith(reach) and not (area == 'queue' and name == 'simulation' and stem.startswith(('scheduler', 'item',
-                                                                                                          'retry', 'breaker'))):
+    if area == 'queue' and stem.startswith(('scheduler', 'item', 'retry', 'breaker')):
+        reach += ('simulation',)
+    if not name.startswith(reach):
         return None
     if name == 'simulation_postgres' and area != 'store/postgres':
         return None
@@ -414,7 +422,8 @@ def self_test():
     assert not [row for row in c if row[:2] == (7, 'drop-statement')], c
 
     sql = of('src/store/postgres/functions/x.sql',
-             "-- a < b\nSELECT 'a < b' FROM t WHERE t.a = $1 AND t.b = 2 AND t.c IS NULL\n    FOR UPDATE SKIP LOCKED;\n    PERFORM f(1);\n")
+             "-- a < b\nSELECT 'a < b' FROM t WHERE t.a = $1 AND t.b = 2 AND t.c IS NULL\n    FOR UPDATE SKIP LOCKED;\n"
+             '    PERFORM f(1);\n')
     assert (2, 'drop-conjunct', 'AND t.b = 2', '') in sql and (2, 'drop-conjunct', 'AND t.c IS NULL', '') in sql, sql
     assert (2, 'null', 'IS NULL', 'IS NOT NULL') in sql and (2, 'constant', '2', '3') in sql, sql
     assert (3, 'lock', 'FOR UPDATE SKIP LOCKED', '') in sql and (3, 'lock', 'SKIP LOCKED', '') in sql, sql
@@ -424,7 +433,8 @@ def self_test():
     one = next(iter(mutants_of('src/queue/x.c', '    a = b + c;\n')))
     other = next(iter(mutants_of('src/queue/x.c', '\n\n    a = b + c;\n')))
     assert one.id == other.id and one.line != other.line
-    assert distance('src/queue/retry.c', 'queue/retry_test') == 0 and distance('src/queue/retry.c', 'end_to_end/cli_test') is None
+    assert distance('src/queue/retry.c', 'queue/retry_test') == 0
+    assert distance('src/queue/retry.c', 'end_to_end/cli_test') is None
     assert distance('src/store/postgres/functions/inbox.sql', 'conformance/postgres/inbox') < \
         distance('src/store/postgres/functions/inbox.sql', 'conformance/postgres/why')
     assert distance('src/store/postgres/functions/inbox.sql', 'conformance/sqlite/inbox') is None

@@ -564,6 +564,23 @@ static void a_stopping_node_leaves_nothing_behind(void **state)
     assert_int_equal(recover_as(scene, second, 10).nodes, 0);
 }
 
+/* The story of an execution names the nodes that had it. */
+static void a_node_that_is_gone_is_on_record_for_a_year(void **state)
+{
+    struct scene *scene = *state;
+    int64_t gone = scene_add_node(scene, "gone", "default");
+    scene_ok(scene, store_node_stop(scene->store, gone, true, &scene->error));
+    (void)recover_as(scene, scene->node, 10);
+    assert_int_equal(scene_number(scene, "SELECT count(recovered_at) FROM nodes WHERE name = 'gone'"), 1);
+    scene_pass(scene, NODE_ROW_KEPT_US - SECONDS(3600));
+    (void)scene_add_node(scene, "second", "default");
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM nodes WHERE name = 'gone'"), 1);
+    scene_pass(scene, SECONDS(3600) + 1);
+    (void)scene_add_node(scene, "third", "default");
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM nodes WHERE name = 'gone'"), 0);
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM nodes WHERE name = 'node-1'"), 1); /* not recovered yet */
+}
+
 static void a_wish_reaches_its_node_by_name_or_number(void **state)
 {
     struct scene *scene = *state;
@@ -730,6 +747,7 @@ int main(void)
         SCENE_TEST(the_safety_net_hands_over_claims_that_are_too_old),
         SCENE_TEST(the_safety_net_minds_only_its_group),
         SCENE_TEST(a_stopping_node_leaves_nothing_behind),
+        SCENE_TEST(a_node_that_is_gone_is_on_record_for_a_year),
         SCENE_TEST(a_wish_reaches_its_node_by_name_or_number),
         SCENE_TEST(a_node_that_stands_up_again_keeps_no_namesakes_wish),
         SCENE_TEST(a_wish_for_nobody_names_those_who_are_there),

@@ -476,6 +476,20 @@ static void status_knows_age_pauses_nodes_and_pressure(void **state)
     json_decref(status);
 }
 
+static json_int_t pending_of(const json_t *status, const char *workspace)
+{
+    size_t i;
+    const json_t *row;
+    json_array_foreach(json_object_get(status, "workspaces"), i, row)
+    {
+        if (strcmp(json_text_at(row, "name"), workspace) == 0) {
+            return json_number_at(row, "pending");
+        }
+    }
+    fail_msg("status has no workspace %s", workspace);
+    return -1;
+}
+
 static void status_counts_what_waits_by_its_reason(void **state)
 {
     struct scene *scene = *state;
@@ -503,6 +517,7 @@ static void status_counts_what_waits_by_its_reason(void **state)
     assert_int_equal(json_number_at(reasons, "workspace_paused"), 3);
     assert_int_equal(json_number_at(reasons, "scheduled"), 1);
     assert_int_equal(json_number_at(reasons, "ready"), 1);
+    assert_int_equal(pending_of(status, "pro-co"), 3); /* ready, scheduled and backing off */
     json_decref(status);
     assert_int_equal(scene_record(scene, RECORD_COMPLETED, &holder), WEIR_OK);
 }

@@ -233,6 +233,58 @@ def a_node_that_is_ahead_is_taken_over_by_one_that_is_behind_when_it_is_dead(wei
     _taken_over_when_dead(weir, 'ahead', 'behind')
 
 
+def _set_server_clock(server, seconds):
+    """libfaketime reads it anew with each look at the clock; what is renamed is there as a whole."""
+    path = server.path('clock')
+    with open(path + '.new', 'w') as file:
+        file.write(f'{seconds:+d}s\n')
+    os.chmod(path + '.new', 0o644)
+    os.rename(path + '.new', path)
+
+
+def a_node_that_dies_while_the_servers_clock_is_set_back_is_taken_over_soon(weir):
+    """By an hour, once with a server that started while its clock was ahead. The node is of another machine, as its row has
+    it: nothing but its lease tells of its death."""
+    server = PostgresServer(environment={'LD_PRELOAD': _library(), 'FAKETIME_TIMESTAMP_FILE': '/tmp/none',
+                                         'FAKETIME_NO_CACHE': '1', 'FAKETIME_DONT_FAKE_MONOTONIC': '1',
+                                         'FAKETIME_FORCE_MONOTONIC_FIX': '0', 'FAKETIME_DISABLE_SHM': '1'})
+    server.stop()
+    server.environment['FAKETIME_TIMESTAMP_FILE'] = server.path('clock')
+    _set_server_clock(server, 3600)
+    server.start()
+    url = server.url(server.database())
+    weir.environment['WEIR_STORE'] = url
+
+    def sql(text):
+        return server.sql(text, url.rpartition('/')[2])
+    ahead_us = int(sql('SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint')) - time.time_ns() // 1000
+    assert abs(ahead_us - 3600 * SECOND_US) < WRONG_US, f'the clock of the server is ahead by {ahead_us} us'
+    scene = Scene(weir, milliseconds=1500)
+    nodes = {name: weir.spawn('serve', '--allow-exec', '--node', name, env={'WEIR_NODE_LEASE': '3s'})
+             for name in ('dies', 'heir')}
+    wait_for('both nodes', lambda: sql('SELECT count(*) FROM weir.nodes') == '2', pause=SHORT)
+    weir.good('node', 'pause', 'heir', '-q')  # from then on it is given nothing
+    server.stop(signal.SIGQUIT)  # the rows now have a start of the server that is ahead as well
+    server.start()
+    scene.enqueue(pro_co=3)
+    wait_for('steps at work', lambda: len(scene.runs()) >= 3, pause=SHORT)
+    sql("UPDATE weir.nodes SET boot_id = 'another machine' WHERE name = 'dies'")
+    nodes['dies'].send_signal(signal.SIGSTOP)  # no heartbeat after the clock was set
+    _set_server_clock(server, 0)
+    behind_us = int(sql('SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint')) - time.time_ns() // 1000
+    assert abs(behind_us) < WRONG_US, f'the clock of the server is wrong by {behind_us} us'
+    nodes['dies'].kill()
+    nodes['dies'].wait()
+    # Whoever had the scheduler's role takes it anew.
+    sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'weir%'")
+    weir.good('node', 'resume', 'heir', '-q')
+    dead = "SELECT dead_at IS NOT NULL FROM weir.nodes WHERE name = 'dies'"
+    wait_for('the death of the node', lambda: sql(dead) == 't', 60)
+    scene.drain()
+    _stop(nodes['heir'])
+    scene.check()
+
+
 def steps_have_the_clock_of_the_machine_and_nothing_of_their_nodes_environment(weir):
     weir.make_store()
     weir.write('look.yaml', 'name: look\nsteps:\n  clock: {exec: [date, "+%s"]}\n  environment: {exec: [env]}\n')
