@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "cli/settings_file.h"
+#include "cli/temporal_profile.h"
 #include "queue/limits.h"
 
 enum { SETTING_TEXT_BYTES_MAX = 4096 };
@@ -108,7 +109,7 @@ static const struct setting table[SETTING_COUNT] = {
     .help = "where the Temporal UI is: show prints links"},
 [SETTING_TEMPORAL_API_KEY_FILE] = {
     .key = "temporal.api_key_file", .type = SETTING_TEXT, .default_text = "", .environment = "WEIR_TEMPORAL_API_KEY_FILE",
-    .help = "file with the API key; implies TLS"},
+    .help = "file with the API key, or env:NAME of a variable; implies TLS"},
 [SETTING_TEMPORAL_TLS_ENABLED] = {
     .key = "temporal.tls.enabled", .type = SETTING_BOOLEAN, .default_text = "false",
     .environment = "WEIR_TEMPORAL_TLS_ENABLED",
@@ -402,6 +403,9 @@ enum weir_status settings_load(struct settings *settings, struct arena *arena, c
                 error_prefix(error, "%s", table[id].environment);
             }
         }
+    }
+    if (status == WEIR_OK) {
+        status = temporal_profile_apply(settings, error);
     }
     if (status == WEIR_OK && settings->node_count > 1 && settings->values[SETTING_DISPATCH_EXCLUSIVE].number != 0) {
         status = error_set(error, WEIR_INVALID_CONFIG,

@@ -280,6 +280,61 @@ static void wrong_nodes_are_refused_with_their_line(void **state)
     refuses(many, "nodes must be a list of 1 to 16 maps", "");
 }
 
+/* --- where Temporal's own tools find the service --- */
+
+static void expect_setting(struct fixture *fixture, enum setting_id id, const char *text, const char *origin)
+{
+    assert_string_equal(settings_text(&fixture->settings, id), text);
+    assert_non_null(strstr(fixture->settings.values[id].origin, origin));
+}
+
+#define PROFILES                                                                                                           \
+    "# of another\n[profile.cloud]\naddress = \"far:7233\"\n\n[profile.default]\naddress = \"near:7233\" # here\n"         \
+    "namespace = 'sales'\nunknown = [1, 2]\n[profile.default.tls]\nserver_name = \"a\\\"b\"\n[profile.other.tls]\n"        \
+    "client_cert_data = \"x\"\n"
+
+static void temporals_own_sources_count_where_weir_names_no_address(void **state)
+{
+    struct fixture fixture;
+    (void)state;
+    write_file("temporal.toml", PROFILES);
+    write_file("weir.yaml", "engine: temporal\ntemporal.tls.server_name: own\n");
+    assert_int_equal(setenv("TEMPORAL_CONFIG_FILE", "temporal.toml", 1), 0);
+    assert_int_equal(setenv("TEMPORAL_NAMESPACE", "billing", 1), 0);
+    assert_int_equal(setenv("TEMPORAL_API_KEY", "secret", 1), 0);
+    assert_int_equal(load(&fixture, NULL), WEIR_OK);
+    expect_setting(&fixture, SETTING_TEMPORAL_ADDRESS, "near:7233", "temporal.toml:6");
+    expect_setting(&fixture, SETTING_TEMPORAL_NAMESPACE, "billing", "TEMPORAL_NAMESPACE");
+    expect_setting(&fixture, SETTING_TEMPORAL_TLS_SERVER_NAME, "own", "weir.yaml:2");
+    expect_setting(&fixture, SETTING_TEMPORAL_API_KEY_FILE, "env:TEMPORAL_API_KEY", "TEMPORAL_API_KEY");
+    assert_int_equal(settings_number(&fixture.settings, SETTING_TEMPORAL_TLS_ENABLED), 1);
+    arena_close(&fixture.arena);
+    /* The address of one service, and nothing of another. */
+    write_file("weir.yaml", "engine: temporal\ntemporal.address: own:7233\n");
+    assert_int_equal(load(&fixture, NULL), WEIR_OK);
+    expect_setting(&fixture, SETTING_TEMPORAL_ADDRESS, "own:7233", "weir.yaml:2");
+    expect_setting(&fixture, SETTING_TEMPORAL_NAMESPACE, "default", "default");
+    expect_setting(&fixture, SETTING_TEMPORAL_API_KEY_FILE, "", "default");
+    assert_int_equal(settings_number(&fixture.settings, SETTING_TEMPORAL_TLS_ENABLED), 0);
+    arena_close(&fixture.arena);
+    /* Another profile, and one that is not there. */
+    write_file("weir.yaml", "engine: temporal\n");
+    assert_int_equal(setenv("TEMPORAL_PROFILE", "cloud", 1), 0);
+    assert_int_equal(load(&fixture, NULL), WEIR_OK);
+    expect_setting(&fixture, SETTING_TEMPORAL_ADDRESS, "far:7233", "temporal.toml:3");
+    assert_int_equal(settings_number(&fixture.settings, SETTING_TEMPORAL_TLS_ENABLED), 0);
+    arena_close(&fixture.arena);
+    assert_int_equal(setenv("TEMPORAL_PROFILE", "none", 1), 0);
+    refuses("engine: temporal\n", "has no profile \"none\"", "");
+    assert_int_equal(setenv("TEMPORAL_PROFILE", "other", 1), 0);
+    refuses("engine: temporal\n", "temporal.toml:12: weir cannot take tls.client_cert_data from there", "temporal.address");
+    assert_int_equal(unsetenv("TEMPORAL_PROFILE"), 0);
+    assert_int_equal(unsetenv("TEMPORAL_CONFIG_FILE"), 0);
+    assert_int_equal(unsetenv("TEMPORAL_NAMESPACE"), 0);
+    assert_int_equal(unsetenv("TEMPORAL_API_KEY"), 0);
+    assert_int_equal(remove("temporal.toml"), 0);
+}
+
 static int enter_folder(void **state)
 {
     (void)state;
@@ -314,6 +369,7 @@ int main(void)
         cmocka_unit_test(nodes_have_the_settings_beside_them_and_their_own),
         cmocka_unit_test(the_nearest_list_of_nodes_wins_as_a_whole),
         cmocka_unit_test(wrong_nodes_are_refused_with_their_line),
+        cmocka_unit_test(temporals_own_sources_count_where_weir_names_no_address),
     };
     return cmocka_run_group_tests(tests, enter_folder, leave_folder);
 }

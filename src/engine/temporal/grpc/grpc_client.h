@@ -195,7 +195,7 @@ struct grpc_client_options {
     const char *key_file;         /* PEM, not encrypted; wants certificate_file and the other way round */
     const char *server_name;      /* asked for (SNI) and verified instead of the target's host */
 
-    const char *api_key_file;          /* sent as "authorization: Bearer ..."; only with TLS */
+    const char *api_key_file;          /* or "env:NAME"; sent as "authorization: Bearer ..."; only with TLS */
     const struct grpc_header *headers; /* sent with every call */
     size_t header_count;
     const char *user_agent; /* default "weir/VERSION" */

@@ -206,10 +206,28 @@ static enum weir_status make_context(struct secrets *secrets, SSL_CTX **ret_cont
 
 /* --- the API key --- */
 
+#define VARIABLE_PREFIX "env:"
+
+/* "env:NAME": it is in the environment, where it does not change. */
+static enum weir_status read_variable(const struct secrets *secrets, const char *name, struct content *ret_content,
+                                      struct weir_error *error)
+{
+    const char *text = getenv(name);
+    if (text == NULL || text[0] == '\0') {
+        return refuse(secrets, API_KEY, "names a variable that is not set", error);
+    }
+    ret_content->bytes = strdup(text);
+    ret_content->length = strlen(text);
+    return ret_content->bytes == NULL ? error_out_of_memory(error) : WEIR_OK;
+}
+
 static enum weir_status read_api_key(struct secrets *secrets, char **ret_authorization, struct weir_error *error)
 {
     struct content content = {.bytes = NULL};
-    enum weir_status status = read_file(secrets, API_KEY, &content, error);
+    const char *path = secrets->files[API_KEY].path;
+    bool is_variable = strncmp(path, VARIABLE_PREFIX, sizeof VARIABLE_PREFIX - 1) == 0;
+    enum weir_status status = is_variable ? read_variable(secrets, path + sizeof VARIABLE_PREFIX - 1, &content, error)
+                                          : read_file(secrets, API_KEY, &content, error);
     if (status != WEIR_OK) {
         return status;
     }
