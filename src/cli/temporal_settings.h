@@ -15,8 +15,8 @@ WEIR_MUST_CHECK enum weir_status temporal_settings_terminate(const struct invoca
                                                              const struct settings *settings, const char *id,
                                                              const char *reason, temporal_awaits *awaits, void *context,
                                                              struct weir_error *error);
-/* assemble_hold_up() with the settings of the execution's group, for at most some seconds. A service that does not answer is
- * told by others: nothing is known then. */
+/* assemble_hold_up() with the settings of the execution's group, for at most some seconds. A service that does not answer
+ * is told by others: nothing is known then. */
 void temporal_settings_hold_up(const struct invocation *invocation, const char *group, const char *id,
                                struct temporal_hold_up *ret_hold_up);
 

@@ -48,10 +48,10 @@ static void print_totals(struct output *output, const json_t *answer, int64_t no
     print_paused_groups(output, answer);
     output_print(output, "%s nodes     %" PRId64 " alive, engine %s\n",
                  output_sign_coloured(output, nodes > 0 ? SIGN_FINE : SIGN_WARN), nodes,
-                 nodes == 0                                                   ? "none"
-                 : !field_is_true(answer, "engine_reachable")                 ? "not reachable"
+                 nodes == 0                                                    ? "none"
+                 : !field_is_true(answer, "engine_reachable")                  ? "not reachable"
                  : field_text(output, answer, "engine_impaired_since") != NULL ? "up, ends are seen late"
-                                                                              : "up");
+                                                                               : "up");
     print_scheduler(output, answer, now_us);
     int64_t unserved = field_number(json_object_get(answer, "pending_reasons"), "no_node_in_group", 0);
     if (nodes > 0 && unserved > 0) {

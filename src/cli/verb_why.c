@@ -224,8 +224,7 @@ static void add_hold_up(const struct invocation *invocation, json_t *why)
     time_format(hold_up.since_us, since);
     bool is_held_up = hold_up.by != HELD_UP_BY_NOTHING;
     (void)json_object_set_new(why, "held_up_by", is_held_up ? json_string(held_up_name(hold_up.by)) : json_null());
-    (void)json_object_set_new(why, "held_up_since",
-                              is_held_up && hold_up.since_us > 0 ? json_string(since) : json_null());
+    (void)json_object_set_new(why, "held_up_since", is_held_up && hold_up.since_us > 0 ? json_string(since) : json_null());
     if (is_held_up) {
         (void)json_object_set_new(why, "because", json_string(hold_up.text));
     }

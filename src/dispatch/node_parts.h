@@ -143,7 +143,7 @@ struct node {
     pthread_mutex_t lock;
     struct in_flight_table in_flight;
     struct breaker breaker;
-    char engine_error[WEIR_ERROR_MESSAGE_MAX]; /* the last one, while the breaker is not closed */
+    char engine_error[WEIR_ERROR_MESSAGE_MAX];      /* the last one, while the breaker is not closed */
     char engine_impairment[WEIR_ERROR_MESSAGE_MAX]; /* why ends may be seen late; "" = they are not */
     struct random random;
     struct weir_error failure; /* why it is not healthy */

@@ -70,7 +70,8 @@ static void refuse(struct node *node, const struct claimed_item *item, enum weir
     recorder_report(node, report);
 }
 
-/* Executions outside of the node run for days, and nothing of theirs can hang here: only their definition says what is long. */
+/* Executions outside of the node run for days, and nothing of theirs can hang here: only their definition says what is
+ * long. */
 static int64_t default_stuck_after(const struct node *node)
 {
     return engine_has(node->engine, ENGINE_DIES_WITH_NODE) ? node->tuning.stuck_after_us : TIME_NEVER;

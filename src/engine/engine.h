@@ -119,8 +119,8 @@ enum report_kind {
     REPORT_ENGINE_DOWN, /* of no execution (its id is empty): what runs executions cannot be reached; says so again and
                            again until REPORT_ENGINE_UP. Opens the breaker */
     REPORT_ENGINE_UP,   /* of no execution: it is there again. Closes the breaker */
-    REPORT_ENGINE_IMPAIRED, /* of no execution: it is there and starts, but ends may be seen late (`error`); says so again and
-                               again until REPORT_ENGINE_SOUND. Dispatch goes on */
+    REPORT_ENGINE_IMPAIRED, /* of no execution: it is there and starts, but ends may be seen late (`error`); says so again
+                               and again until REPORT_ENGINE_SOUND. Dispatch goes on */
     REPORT_ENGINE_SOUND,    /* of no execution: that is over */
     REPORT_INTERRUPTED, /* of no execution: `count` steps were cut short by what is no fault of theirs (`error`), and run
                            again without having spent an attempt. engine_keeper_pid() may have changed */

@@ -37,11 +37,11 @@ enum event_level { EVENT_DEBUG, EVENT_INFO, EVENT_WARN, EVENT_ERROR };
     X(EVENT_STALE_WRITE_REFUSED, "stale_write.refused", EVENT_WARN)     /* a late writer changed nothing; count */         \
     X(EVENT_SCHEDULER_TAKEN, "scheduler.taken", EVENT_INFO)             /* this node schedules; count = epoch, reason */   \
     X(EVENT_SCHEDULER_LEFT, "scheduler.left", EVENT_INFO)               /* it has given the role up, because it stops */   \
-    X(EVENT_SCHEDULER_LOST, "scheduler.lost", EVENT_WARN) /* it does so no longer: another epoch, or doubt; reason */      \
-    X(EVENT_ENGINE_DOWN, "engine.down", EVENT_WARN)       /* the breaker opened; error */                                  \
-    X(EVENT_ENGINE_UP, "engine.up", EVENT_INFO)           /* it closed; duration */                                        \
+    X(EVENT_SCHEDULER_LOST, "scheduler.lost", EVENT_WARN)   /* it does so no longer: another epoch, or doubt; reason */    \
+    X(EVENT_ENGINE_DOWN, "engine.down", EVENT_WARN)         /* the breaker opened; error */                                \
+    X(EVENT_ENGINE_UP, "engine.up", EVENT_INFO)             /* it closed; duration */                                      \
     X(EVENT_ENGINE_IMPAIRED, "engine.impaired", EVENT_WARN) /* it starts, and sees ends late; code, error */               \
-    X(EVENT_ENGINE_SOUND, "engine.sound", EVENT_INFO)     /* that is over */                                               \
+    X(EVENT_ENGINE_SOUND, "engine.sound", EVENT_INFO)       /* that is over */                                             \
     X(EVENT_NODE_STARTED, "node.started", EVENT_INFO)                                                                      \
     X(EVENT_NODE_STOPPING, "node.stopping", EVENT_INFO) /* count = running */                                              \
     X(EVENT_NODE_STOPPED, "node.stopped", EVENT_INFO)   /* reason = graceful | interrupted */                              \

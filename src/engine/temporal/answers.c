@@ -424,9 +424,9 @@ enum weir_status answer_describe_task_queue(const uint8_t *data, size_t length, 
 static void read_task_failure(const TemporalApi__HistoryEvent *event, char *to, size_t size)
 {
     const TemporalApi__WorkflowTaskFailedAttributes *failed = event->workflow_task_failed;
-    const char *message = event->event_type == EVENT_WORKFLOW_TASK_TIMED_OUT     ? "the worker did not answer in time"
-                          : failed == NULL || failed->failure == NULL            ? "the worker does not say why"
-                                                                                 : failed->failure->message;
+    const char *message = event->event_type == EVENT_WORKFLOW_TASK_TIMED_OUT ? "the worker did not answer in time"
+                          : failed == NULL || failed->failure == NULL        ? "the worker does not say why"
+                                                                             : failed->failure->message;
     if (failed != NULL && failed->identity[0] != '\0') {
         (void)snprintf(to, size, "%.*s (worker %.100s)", (int)(size / 2), message, failed->identity);
     } else {

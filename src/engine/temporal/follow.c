@@ -1,9 +1,9 @@
 /* Seeing that runs have ended: a list of what closed lately, and a look at each now and then. Waiting calls are in waits.c.
  *
- * A list is made each second while something is followed for longer. It also shows that the service is there. The list is impaired when it fails three
- * times in a row while the service is there (rights, a rate limit, the visibility store), or when an end that was seen by other
- * means does not appear in it. Then that is said until it is over, all places of waiting calls are used, and the other runs
- * are looked at so often that their ends are found within 5 s. */
+ * A list is made each second while something is followed for longer. It also shows that the service is there. The list is
+ * impaired when it fails three times in a row while the service is there (rights, a rate limit, the visibility store), or
+ * when an end that was seen by other means does not appear in it. Then that is said until it is over, all places of waiting
+ * calls are used, and the other runs are looked at so often that their ends are found within 5 s. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -130,13 +130,15 @@ static void list_is_impaired(struct temporal *engine, const char *text)
     }
 }
 
-/* That the whole service is away is told by others (reach.c). */
-static void list_failed(struct temporal *engine, const char *text)
+/* That the whole service is away is told by others (reach.c). One that is not answered in time has taken long already. */
+static void list_failed(struct temporal *engine, const struct grpc_result *result, const char *text)
 {
+    bool was_slow =
+        result->outcome == GRPC_STATUS ? result->code == GRPC_DEADLINE_EXCEEDED : result->cause == GRPC_CAUSE_DEADLINE;
     struct sweep *sweep = &engine->sweep;
     bool is_away = engine->reach.failures >= REACH_FAILURES_MAX;
     end_sweep(engine, time_add(temporal_now(engine), SWEEP_RETRY_US));
-    sweep->failures = is_away ? 0 : sweep->failures < SWEEP_FAILURES_MAX ? sweep->failures + 1 : sweep->failures;
+    sweep->failures = is_away ? 0 : sweep->failures < SWEEP_FAILURES_MAX ? sweep->failures + 1 + was_slow : sweep->failures;
     if (sweep->failures >= SWEEP_FAILURES_MAX) {
         list_is_impaired(engine, text);
     }
@@ -195,9 +197,8 @@ static void list_done(struct temporal *engine, struct run *run, const struct grp
     (void)run;
     int64_t now_us = temporal_now(engine);
     bool is_ok = look_of(result) == LOOK_OK;
-    if (!is_ok ||
-        answer_list(result->response, result->response_length, look_at_row, engine, &answer) != WEIR_OK) {
-        list_failed(engine, is_ok ? "its answer could not be read" : outcome_text(result));
+    if (!is_ok || answer_list(result->response, result->response_length, look_at_row, engine, &answer) != WEIR_OK) {
+        list_failed(engine, result, is_ok ? "its answer could not be read" : outcome_text(result));
         return;
     }
     sweep->latest_us = answer.latest_close_us > sweep->latest_us ? answer.latest_close_us : sweep->latest_us;

@@ -172,8 +172,8 @@ struct pollers_answer {
 /* Those that polled in the last minutes. */
 WEIR_MUST_CHECK enum weir_status answer_describe_task_queue(const uint8_t *data, size_t length,
                                                             struct pollers_answer *ret_answer);
-/* Why the newest workflow task that failed did so, of the events that message_last_events() asks for: into `to`; "" = none of
- * them. */
+/* Why the newest workflow task that failed did so, of the events that message_last_events() asks for: into `to`; "" = none
+ * of them. */
 WEIR_MUST_CHECK enum weir_status answer_task_failure(const uint8_t *data, size_t length, char *to, size_t size);
 
 /* --- the details of an error (grpc-status-details-bin) --- */

@@ -189,7 +189,8 @@ static void say_no_poller(const char *queue, const struct pollers_answer *poller
     } else {
         duration_format_short(age_us, age);
         (void)snprintf(hold_up->text, sizeof hold_up->text,
-                       "no worker polls its task queue '%.100s'; the last one was %.100s, %s ago", queue, pollers->last, age);
+                       "no worker polls its task queue '%.100s'; the last one was %.100s, %s ago", queue, pollers->last,
+                       age);
     }
 }
 
@@ -201,7 +202,8 @@ static void say_task_fails(struct temporal_operator *operator, const char * work
     enum look_kind look =
         call_and_wait(operator, METHOD_LAST_EVENTS,
                       message_last_events(operator->namespace_name, workflow_id, EVENTS_LOOKED_AT), &waited);
-    if (look == LOOK_OK && answer_task_failure(waited.response.data, waited.response.length, failure, sizeof failure) != WEIR_OK) {
+    if (look == LOOK_OK &&
+        answer_task_failure(waited.response.data, waited.response.length, failure, sizeof failure) != WEIR_OK) {
         failure[0] = '\0';
     }
     free(waited.response.data);
@@ -219,10 +221,9 @@ enum weir_status temporal_hold_up(struct temporal_operator *operator, const char
     char workflow_id[WORKFLOW_ID_MAX];
     *ret_hold_up = (struct temporal_hold_up){.by = HELD_UP_BY_NOTHING};
     (void)snprintf(workflow_id, sizeof workflow_id, WORKFLOW_ID_PREFIX "%s", execution_id);
-    enum look_kind look = call_and_wait(operator, METHOD_DESCRIBE,
-                                        message_describe(operator->namespace_name, workflow_id, NULL), &waited);
-    bool is_read =
-        look == LOOK_OK && answer_describe(waited.response.data, waited.response.length, &answer) == WEIR_OK;
+    enum look_kind look =
+        call_and_wait(operator, METHOD_DESCRIBE, message_describe(operator->namespace_name, workflow_id, NULL), &waited);
+    bool is_read = look == LOOK_OK && answer_describe(waited.response.data, waited.response.length, &answer) == WEIR_OK;
     free(waited.response.data);
     bool is_known = is_read || look == LOOK_NOT_FOUND;
     if (is_read && answer.has_task && !run_status_is_closed(answer.status)) {

@@ -44,7 +44,8 @@ struct temporal_hold_up {
     int64_t since_us; /* when the task was scheduled that none has done yet: the server's clock; 0 = it does not say */
     char text[WEIR_ERROR_MESSAGE_MAX]; /* one line for people */
 };
-/* A poller that is there asks again each minute; of one that has not for longer, the service still tells for some minutes. */
+/* A poller that is there asks again each minute; of one that has not for longer, the service still tells for some minutes.
+ */
 #define TEMPORAL_POLLER_LASTS_US (70 * MICROSECONDS_PER_SECOND)
 #define TEMPORAL_BUSY_AFTER_US (5 * MICROSECONDS_PER_SECOND)
 /* Asks the service; two or three calls. WEIR_OK also when it does not know the workflow. */

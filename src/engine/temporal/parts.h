@@ -57,7 +57,8 @@
 /* An end that was seen otherwise appears in the list by then: it lags by up to 3 s on a busy server. */
 #define SWEEP_LAG_US (15 * MICROSECONDS_PER_SECOND)
 #define SWEEP_LAG_TOLERANCE_US (1 * MICROSECONDS_PER_SECOND)
-/* A list that lags is believed again when no further end was missing from it for this long: the one that is may be deleted. */
+/* A list that lags is believed again when no further end was missing from it for this long: the one that is may be deleted.
+ */
 #define SWEEP_LAG_FORGOTTEN_US (120 * MICROSECONDS_PER_SECOND)
 /* The list lags behind by up to 3 s on a busy server, and its rows come out of order. */
 #define SWEEP_OVERLAP_US (10 * MICROSECONDS_PER_SECOND)
@@ -77,7 +78,10 @@ enum { ROOM_PARTS = 8 }; /* one of so many parts of all starts at once is worth 
 #define RETENTION_MARGIN_PART 10
 
 enum { BUCKETS_MIN = 1024, BUCKETS_MAX = 1 << 20, SWEEP_WIDE_EVERY = 15, SWEEP_PAGES_MAX = 50, QUERY_BYTES_MAX = 512 };
-enum { SWEEP_FAILURES_MAX = 3 }; /* in a row while the service is there: the list is impaired */
+enum {
+    SWEEP_FAILURES_MAX = 3
+};                               /* in a row while the service is there, one for want of
+                                    time counts twice: the list is impaired */
 enum { REACH_FAILURES_MAX = 3 }; /* the first one of any call, then of probes: the service is away */
 
 enum run_state { RUN_WAITS, RUN_STARTING, RUN_ASKING, RUN_FOLLOWED, RUN_CLOSING, RUN_ENDED };
@@ -141,7 +145,7 @@ struct waited_workspace {
     struct run *first;          /* followed and not waited for, in their order */
     struct run **last;
     struct run *polled; /* waited for */
-    size_t polls; /* of these */
+    size_t polls;       /* of these */
     bool wanted;
     char name[];
 };

@@ -1,8 +1,8 @@
 /* Waiting calls (history long polls): they tell of an end at once, and there are few of them. While no more executions run
  * than there are places, each has one. When more run, the calls wait where an end is waited for: for runs of workspaces
  * whose slots others want. Each such workspace gets one before any gets a second, and half of the places are kept for that:
- * a workspace with few slots loses most by a late end. What is left over while the list fails goes to the others. A place of
- * a workspace whose slots no one wants is lent: it is taken back as soon as it is needed, and not kept at its renewal.
+ * a workspace with few slots loses most by a late end. What is left over while the list fails goes to the others. A place
+ * of a workspace whose slots no one wants is lent: it is taken back as soon as it is needed, and not kept at its renewal.
  */
 #include <stdio.h>
 #include <stdlib.h>

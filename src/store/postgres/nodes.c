@@ -74,12 +74,11 @@ enum weir_status postgres_node_beat(struct store *store, int64_t node_id, struct
     PGresult *result = NULL;
     enum weir_status status = require_writable(store, error);
     if (status == WEIR_OK) {
-        status =
-            link_write(link_of(store), error, &result, QUERY_BEAT_NODE, "ioiidtitiio", node_id,
-                       beat->engine_reachable ? 1 : 0, (int64_t)beat->running, (int64_t)beat->stuck,
-                       (int)NODE_NEIGHBOURS_MOST, beat->engine_reachable && !beat->engine_impaired ? NULL : beat->engine_error,
-                       (int64_t)beat->keeper_pid, node_aside_name(beat->aside), (int64_t)beat->capacity, beat->seen_us,
-                       beat->engine_impaired ? 1 : 0);
+        status = link_write(
+            link_of(store), error, &result, QUERY_BEAT_NODE, "ioiidtitiio", node_id, beat->engine_reachable ? 1 : 0,
+            (int64_t)beat->running, (int64_t)beat->stuck, (int)NODE_NEIGHBOURS_MOST,
+            beat->engine_reachable && !beat->engine_impaired ? NULL : beat->engine_error, (int64_t)beat->keeper_pid,
+            node_aside_name(beat->aside), (int64_t)beat->capacity, beat->seen_us, beat->engine_impaired ? 1 : 0);
     }
     if (status != WEIR_OK) {
         return status;

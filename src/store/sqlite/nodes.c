@@ -98,9 +98,9 @@ static enum weir_status beat(struct write *write, int64_t node_id, struct node_b
     }
     sqlite3_stmt *statement = connection_bind(
         write->connection, error, QUERY_BEAT_NODE, "iidiititiii", node_id, write->now_us, beat->engine_reachable ? 1 : 0,
-        (int64_t)beat->running, (int64_t)beat->stuck, beat->engine_reachable && !beat->engine_impaired ? NULL : beat->engine_error,
-        (int64_t)beat->keeper_pid, node_aside_name(beat->aside), (int64_t)beat->capacity, beat->seen_us,
-        (int64_t)beat->engine_impaired);
+        (int64_t)beat->running, (int64_t)beat->stuck,
+        beat->engine_reachable && !beat->engine_impaired ? NULL : beat->engine_error, (int64_t)beat->keeper_pid,
+        node_aside_name(beat->aside), (int64_t)beat->capacity, beat->seen_us, (int64_t)beat->engine_impaired);
     if (statement == NULL) {
         return statement_failure(error);
     }

@@ -562,7 +562,8 @@ static json_t *facts_of(sqlite3_stmt *item, const char *id, int64_t now_us)
         is_away ? time_json(item, 34)
         : waits ? json_null()
                 : time_json(item, 36),
-        "engine_impaired_since", waits ? json_null() : time_json(item, 39), "node_silent_since", is_silent ? time_json(item, 37) : json_null(), "nodes_live",
+        "engine_impaired_since", waits ? json_null() : time_json(item, 39), "node_silent_since",
+        is_silent ? time_json(item, 37) : json_null(), "nodes_live",
         is_unserved || is_silent ? json_integer(sqlite3_column_int64(item, 32)) : json_null(), "paused_node",
         is_unserved ? column_text(item, 33) : NULL, "waiting_us", (json_int_t)(now_us - sqlite3_column_int64(item, 12)));
 }

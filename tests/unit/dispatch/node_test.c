@@ -225,11 +225,21 @@ static void a_cancel_reaches_the_engine(void **state)
 
 /* --- watching --- */
 
+/* The node's own setting counts for what runs inside of it. */
+static void run_inside(struct bench *bench)
+{
+    static struct engine_operations inside;
+    inside = *bench->engine->operations;
+    inside.features |= ENGINE_DIES_WITH_NODE;
+    bench->engine->operations = &inside;
+}
+
 static void a_stuck_execution_is_named_once_a_period(void **state)
 {
     struct bench *bench = *state;
     char id[UUID_TEXT_MAX];
     char patient[UUID_TEXT_MAX];
+    run_inside(bench);
     push(bench, (struct scripted_fate){.never_ends = true});
     push(bench, (struct scripted_fate){.never_ends = true});
     start_node(bench);
@@ -264,6 +274,7 @@ static void every_stuck_execution_is_named_with_a_full_engine_and_a_paused_node(
 {
     struct bench *bench = *state;
     char id[UUID_TEXT_MAX];
+    run_inside(bench);
     bench->settings.stuck_after_us = 10 * SECOND;
     for (int i = 0; i < ROOM + 1; i++) {
         push(bench, (struct scripted_fate){.never_ends = true, .run_us = MINUTE});
@@ -283,6 +294,7 @@ static void the_stuck_hook_may_cancel(void **state)
 {
     struct bench *bench = *state;
     char id[UUID_TEXT_MAX];
+    run_inside(bench);
     bench->settings.stuck_hook = cancel_it;
     bench->settings.stuck_context = bench;
     push(bench, (struct scripted_fate){.never_ends = true});

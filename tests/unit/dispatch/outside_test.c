@@ -94,10 +94,6 @@ static void it_is_stuck_only_when_its_definition_says_so(void **state)
     struct bench *bench = *state;
     struct published published;
     char ids[2][UUID_TEXT_MAX];
-    static struct engine_operations outside;
-    outside = *bench->engine->operations;
-    outside.features &= ~(unsigned)ENGINE_DIES_WITH_NODE;
-    bench->engine->operations = &outside;
     assert_int_equal(store_publish(bench->store, "watched", NULL, definition, &published, NULL), WEIR_OK);
     start_node_outside(bench);
     push(bench, LONG_RUN);

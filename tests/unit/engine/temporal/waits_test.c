@@ -360,7 +360,7 @@ static void end_all(struct bench *bench, int workspaces)
 
 static void a_list_that_fails_is_told_and_ends_are_found_without_it(void **state)
 {
-    static const enum fake_fault faults[] = {FAKE_DENIED, FAKE_THROTTLE, FAKE_UNAVAILABLE, FAKE_GARBAGE};
+    static const enum fake_fault faults[] = {FAKE_DENIED, FAKE_THROTTLE, FAKE_UNAVAILABLE, FAKE_GARBAGE, FAKE_TIME_OUT};
     enum { MANY = 80 };
     (void)state;
     for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
@@ -370,7 +370,8 @@ static void a_list_that_fails_is_told_and_ends_are_found_without_it(void **state
         for (int j = 0; j < MANY * EACH; j++) {
             start_one(&bench, j / EACH, j % EACH);
         }
-        pass(&bench, 10 * SECOND_US);
+        bool hangs = faults[i] == FAKE_TIME_OUT;
+        pass(&bench, (hangs ? 25 : 10) * SECOND_US);
         assert_true(bench.impaired >= 1);
         assert_int_equal(bench.down, 0);
         assert_true(bench.impairment[0] != '\0');
@@ -380,7 +381,7 @@ static void a_list_that_fails_is_told_and_ends_are_found_without_it(void **state
         /* It is asked again until it answers, also while nothing runs. */
         assert_int_equal(bench.sound, 0);
         fake_temporal_fail_lists(bench.service, FAKE_FINE);
-        pass(&bench, 5 * SECOND_US);
+        pass(&bench, (hangs ? 15 : 5) * SECOND_US);
         assert_int_equal(bench.sound, 1);
         size_t impaired = bench.impaired;
         pass(&bench, 30 * SECOND_US);
