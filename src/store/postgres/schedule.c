@@ -168,7 +168,8 @@ struct round {
     int64_t fence;
     struct claimed_item *own; /* of the assignment of the same number; fence 0 = it was not taken for this node */
     size_t own_count;
-    bool failed; /* out of memory */
+    bool failed;     /* out of memory */
+    bool is_damaged; /* a row has lists of different lengths */
     const char *seen;
     const char *timeline;
     int more; /* the row of that name, + 1; 0 = none */
@@ -212,7 +213,7 @@ static size_t count_list(const char *list)
     return count;
 }
 
-/* *at is at the brace or comma before the next element. */
+/* *at is at the brace or comma before the next element. NULL, which only another program writes, is 0. */
 static bool next_number(const char **at, int64_t *ret_value)
 {
     char *end = NULL;
@@ -220,14 +221,15 @@ static bool next_number(const char **at, int64_t *ret_value)
         return false;
     }
     *ret_value = strtoll(*at + 1, &end, 10);
-    *at = end;
+    *at = end + strcspn(end, ",}");
     return true;
 }
 
-static int64_t must_number(const char **at)
+/* Of a list that is as long as the one before it, unless another program has altered the row. */
+static int64_t must_number(struct round *round, const char **at)
 {
     int64_t value = 0;
-    INVARIANT(next_number(at, &value));
+    round->is_damaged = !next_number(at, &value) || round->is_damaged;
     return value;
 }
 
@@ -284,9 +286,9 @@ static void read_assigned(struct round *round, int row)
     }
     while (next_number(&plain, &place)) {
         struct claimed_item *item = take_own(round, place);
-        item->definition_id = must_number(&definitions);
-        item->priority = (int)must_number(&priorities);
-        item->created_at_us = must_number(&times);
+        item->definition_id = must_number(round, &definitions);
+        item->priority = (int)must_number(round, &priorities);
+        item->created_at_us = must_number(round, &times);
         item->run_at_us = item->created_at_us;
         item->claimed_at_us = now_us > item->created_at_us ? now_us : item->created_at_us;
     }
@@ -404,7 +406,7 @@ static void read_runnables(struct round *round, int row)
     while (next_number(&lanes, &lane_id)) {
         struct schedule_fact *fact = add_fact(round, FACT_RUNNABLE);
         fact->lane_id = lane_id;
-        fact->rank = must_number(&ranks);
+        fact->rank = must_number(round, &ranks);
     }
 }
 
@@ -418,7 +420,7 @@ static void read_helds(struct round *round, int row)
         struct schedule_fact *fact = add_fact(round, FACT_HELD);
         fact->lane_id = lane_id;
         fact->node_id = node_id;
-        fact->slots = must_number(&slots);
+        fact->slots = must_number(round, &slots);
         fact->node_held = node_id == 0 ? 0 : fact->slots;
     }
 }
@@ -596,6 +598,12 @@ static enum weir_status read_items(struct postgres_store *self, struct round *ro
     claimed->now_us = round->answer->now_us;
     if (workspace_ids == NULL || round->failed) {
         return error_out_of_memory(error);
+    }
+    if (round->is_damaged) {
+        error_set(error, WEIR_STORE_CORRUPT, "a row of the table news was altered: its lists differ in length");
+        error_hint(error,
+                   "the scheduler begins anew from the rows of the queue; find out which program writes to that table");
+        return WEIR_STORE_CORRUPT;
     }
     for (size_t i = 0; i < round->call->assignment_count; i++) {
         const struct assignment *assignment = &round->call->assignments[i];

@@ -64,6 +64,7 @@ SELECT format('execution %s refers to what is not there', q.id) FROM :schema.wor
 WHERE q.lane_id & 4294967295 <> q.workspace_id
    OR NOT EXISTS (SELECT 1 FROM :schema.executor_groups g WHERE g.id = q.lane_id >> 32)
    OR q.has_params <> EXISTS (SELECT 1 FROM :schema.execution_params p WHERE p.id = q.id)
+   OR q.status NOT IN ('PENDING', 'CLAIMED', 'DISPATCHED') OR (q.phase = 2) = (q.status = 'PENDING')
    OR q.phase = 2 AND q.fence = 0
    OR q.phase <> 2 AND q.node_id <> 0
    OR q.phase = 1 AND q.due_at IS NULL

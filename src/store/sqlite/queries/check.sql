@@ -33,6 +33,7 @@ WHERE NOT EXISTS (SELECT 1 FROM executor_groups g WHERE g.id = q.lane_id >> 32)
    OR NOT EXISTS (SELECT 1 FROM workflow_definitions d WHERE d.id = q.definition_id)
    OR q.lane_id & 4294967295 <> q.workspace_id
    OR q.has_params <> EXISTS (SELECT 1 FROM execution_params p WHERE p.id = q.id)
+   OR q.status NOT IN ('PENDING', 'CLAIMED', 'DISPATCHED') OR (q.phase = 2) = (q.status = 'PENDING')
    OR q.phase = 2 AND q.fence = 0
    OR q.phase <> 2 AND q.node_id <> 0
    OR (q.phase = 1) = (q.due_at IS NULL)

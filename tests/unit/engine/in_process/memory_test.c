@@ -33,8 +33,7 @@ static atomic_int readers;  /* of JSON, since one is to fail */
 static pid_t own_pid;
 static atomic_int failing_reader; /* 0 = none */
 
-/* Only a reader that cannot begin fails: in the middle of a number of 16 characters or more jansson (2.14) itself ends the
- * process (docs/operations.md), and elsewhere it may go on as if nothing had been refused. And only one of the engine's: an
+/* A reader that cannot begin fails; base/json_test refuses memory everywhere in a text. And only one of the engine's: an
  * evaluator has a limit of its own, and an expression that passes it fails. */
 static void *allocate_for_json(size_t size)
 {
