@@ -51,7 +51,6 @@ static void read_item(const PGresult *result, int row, struct arena *arena, stru
     item->created_at_us = result_int(result, row, ITEM_CREATED_AT);
     item->run_at_us = result_int(result, row, ITEM_RUN_AT);
     item->claimed_at_us = result_int(result, row, ITEM_CLAIMED_AT);
-    item->weight = result_null(result, row, ITEM_WEIGHT) ? 0 : (int)result_int(result, row, ITEM_WEIGHT);
     item->priority = (int)result_int(result, row, ITEM_PRIORITY);
     item->running_for_us = dispatched_at_us == 0 ? 0 : item->claimed_at_us - dispatched_at_us;
     claimed_set_params(item, result, row, ITEM_PARAMS, arena, ret_failed);
@@ -69,7 +68,7 @@ static void read_role(const PGresult *result, int row, struct role_state *role)
     role->takeovers_hour = result_int(result, row, ROLE_TAKEOVERS);
 }
 
-/* All but the names. False when memory ran out. */
+/* All but the names and weights. False when memory ran out. */
 static bool read_inbox(const PGresult *result, struct arena *arena, struct inbox *inbox, int64_t **ret_workspace_ids)
 {
     int last = PQntuples(result) - 1;
@@ -109,10 +108,13 @@ enum weir_status postgres_inbox(struct store *store, int64_t node_id, struct inb
     }
     int64_t *workspace_ids = NULL;
     status = read_inbox(result, arena, &inbox, &workspace_ids) ? WEIR_OK : error_out_of_memory(error);
-    PQclear(result);
     if (status == WEIR_OK) {
         status = item_names_set(&self->names, link, arena, inbox.claimed.items, workspace_ids, inbox.claimed.count, error);
     }
+    for (size_t i = 0; i < inbox.claimed.count; i++) { /* those of the names are of when they were read */
+        inbox.claimed.items[i].weight = (int)result_int(result, (int)i, ITEM_WEIGHT);
+    }
+    PQclear(result);
     if (status == WEIR_OK) {
         status = claimed_read_steps(link, arena, &inbox.claimed, error);
     }

@@ -17,7 +17,8 @@ BEGIN
     SELECT h.id, h.fence, h.workspace_id::bigint, h.definition_id,
            CASE WHEN h.has_params THEN (SELECT p.params FROM :schema.execution_params p WHERE p.id = h.id) END,
            h.attempts, h.deferrals, h.interruptions, h.dispatched_at IS NOT NULL OR h.interruptions > 0, h.cancel_at IS NOT NULL,
-           h.created_at, h.run_at, h.dispatched_at, h.claimed_at, h.priority::integer, w.weight,
+           h.created_at, h.run_at, h.dispatched_at, h.claimed_at, h.priority::integer,
+           (SELECT w.weight FROM :schema.workspaces w WHERE w.id = h.workspace_id),
            NULL::bigint, NULL::bigint, NULL::text, NULL::bigint, NULL::bigint, NULL::bigint, NULL::boolean, NULL::bigint
     FROM (SELECT * FROM :schema.held_items q
           WHERE q.claim_node = reader AND q.claim_fence >= after_fence AND (q.claim_fence, q.last_id) > (after_fence, after_id)
