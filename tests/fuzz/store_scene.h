@@ -2,13 +2,14 @@
 #ifndef WEIR_TESTS_FUZZ_STORE_SCENE_H
 #define WEIR_TESTS_FUZZ_STORE_SCENE_H
 
+#include "base/uuid.h"
 #include "store/store.h"
 
 struct store_scene {
     char folder[64];
     char path[96];
     int64_t node;
-    char ids[8][40];
+    char ids[8][UUID_TEXT_MAX];
 };
 
 /* Makes it; ends the process when that fails. It stays until the process ends, then its folder is removed. */

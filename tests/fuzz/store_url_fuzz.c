@@ -10,10 +10,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #define SECRET "s3cr3t-Pa55"
 
-/* The password is in its place, and wherever the input puts the letter P. */
+/* Behind a "!" the input goes on after the password. */
 static char *make_url(const uint8_t *data, size_t size)
 {
-    char *url = malloc(size * sizeof SECRET + sizeof "//user:@" SECRET);
+    char *url = malloc(size + sizeof "//user:@" SECRET);
     char *to = url;
     const char *from = (const char *)data;
     if (url == NULL) {
@@ -35,8 +35,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct address *address = NULL;
     struct weir_error error = {.status = WEIR_OK};
-    char *url = make_url(data, size);
-    if (url == NULL) {
+    char *url = memmem(data, size, SECRET, strlen(SECRET)) != NULL ? NULL : make_url(data, size);
+    if (url == NULL) { /* the secret is in its place alone */
         return 0;
     }
     enum weir_status status = address_parse(url, &address, &error);
