@@ -12,7 +12,7 @@
 #include "simulation/simulation.h"
 #include "store/driver.h"
 
-enum { UNHARMED_SEEDS = 12, SEEDS_MOST = 80, STEPS = 700, FIRST_SEED = 5000 };
+enum { UNHARMED_SEEDS = 12, UNHARMED_SEEDS_POSTGRES = 2, SEEDS_MOST = 80, STEPS = 700, FIRST_SEED = 5000 };
 #define CAUGHT_BY(invariant) (1U << (unsigned)(invariant))
 
 /* --- by SQL --- */
@@ -429,7 +429,8 @@ static bool is_caught(enum simulated_store store, const struct mutant *mutant, c
 
 static bool unharmed_seeds_pass(enum simulated_store store, char *how, size_t size)
 {
-    for (uint64_t seed = FIRST_SEED; seed < FIRST_SEED + UNHARMED_SEEDS; seed++) {
+    uint64_t count = store == SIMULATED_POSTGRES ? UNHARMED_SEEDS_POSTGRES : UNHARMED_SEEDS;
+    for (uint64_t seed = FIRST_SEED; seed < FIRST_SEED + count; seed++) {
         struct simulation_options options = {.store = store, .seed = seed, .skew = 1, .steps = STEPS};
         struct simulation_result result;
         struct simulation_result again;
@@ -466,6 +467,7 @@ int main(int count, char **words)
     }
     (void)printf("TAP version 13\n1..%d\n", planned);
     (void)printf("%s 1 - unharmed seeds pass\n# %s\n", all ? "ok" : "not ok", how);
+    (void)fflush(stdout);
     for (int i = 0, number = 1; i < MUTANT_COUNT; i++) {
         if (!can_run(store, &mutants[i])) {
             continue;
