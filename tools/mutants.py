@@ -295,7 +295,7 @@ class Judge:
             with open(path, 'w', encoding='utf-8') as file:
                 file.write(text[:mutant.begin] + mutant.new + text[mutant.end:])
             names = self.nearest(mutant.file)
-            for begin in range(0, len(names), 4):  # what the first ones kill needs no more programs
+            for begin in range(0, len(names), 4):  # a mutant that the first ones kill needs no more
                 chunk = names[begin:begin + 4]
                 if not self.copy.compile(sorted({target for name in chunk for target in self.tests[name]['targets']})):
                     return 'no mutant', 'it does not compile', ''

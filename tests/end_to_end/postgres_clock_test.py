@@ -234,7 +234,7 @@ def a_node_that_is_ahead_is_taken_over_by_one_that_is_behind_when_it_is_dead(wei
 
 
 def _set_server_clock(server, seconds):
-    """libfaketime reads it anew with each look at the clock; what is renamed is there as a whole."""
+    """libfaketime reads the file anew with each look at the clock; the rename makes it appear as a whole."""
     path = server.path('clock')
     with open(path + '.new', 'w') as file:
         file.write(f'{seconds:+d}s\n')
@@ -275,7 +275,7 @@ def a_node_that_dies_while_the_servers_clock_is_set_back_is_taken_over_soon(weir
     assert abs(behind_us) < WRONG_US, f'the clock of the server is wrong by {behind_us} us'
     nodes['dies'].kill()
     nodes['dies'].wait()
-    # Whoever had the scheduler's role takes it anew.
+    # The node that has the scheduler's role takes it anew.
     sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'weir%'")
     weir.good('node', 'resume', 'heir', '-q')
     dead = "SELECT dead_at IS NOT NULL FROM weir.nodes WHERE name = 'dies'"

@@ -446,7 +446,7 @@ static bool unharmed_seeds_pass(enum simulated_store store, char *how, size_t si
     return true;
 }
 
-/* What breaks the store by SQL is written for SQLite. */
+/* The mutants that break the store by SQL are written for SQLite. */
 static bool can_run(enum simulated_store store, const struct mutant *mutant)
 {
     return store == SIMULATED_SQLITE || (mutant->tamper == NULL && mutant->schema == NULL);

@@ -163,7 +163,7 @@ static void hear_event(void *context, const struct event *event)
     }
 }
 
-/* What its machine can show of a process that is gone: its keeper may be there for a while. */
+/* The machine can show the death of a process once its keeper is gone as well. */
 static void end_life(const struct simulated_node *node, int64_t keeper_us)
 {
     struct simulation *simulation = node->simulation;
