@@ -239,7 +239,7 @@ struct weir_node_options {
     int64_t lease_us;                     /* silent for longer, it is dead and others take over; 0 = 6 s */
     int64_t stop_grace_us;                /* a stopping node waits this long for what runs; 0 = 25 s */
     int64_t poll_interval_us;             /* the base under wake-ups; 0 = 5 s */
-    int64_t stuck_after_us;               /* an event tells of steps' executions that run longer; 0 = 60 s */
+    int64_t stuck_after_us;               /* an event tells of executions in this process that run longer; 0 = 60 s */
     int64_t retention_us;                 /* how long ended executions are kept; 0 = 14 days, -1 = for ever */
     int attempts_max;                     /* starts of an execution; 0 = 3 */
     const struct weir_temporal *temporal; /* NULL = executions run in this process; else as workflows on this service */

@@ -252,6 +252,7 @@ static void files_that_cannot_be_used_are_refused_with_their_name(void **state)
         {{.certificate_file = certificates[CLIENT]}, "key_file is missing", ""},
         {{.tls = true, .api_key_file = empty}, "one line", ""},
         {{.api_key_file = empty}, "in the clear", "TLS"},
+        {{.tls = true, .api_key_file = "env:WEIR_TEST_NO_KEY"}, "names a variable that is not set", ""},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct grpc_client_options options = rows[i].options;
@@ -331,6 +332,25 @@ static void changed_secrets_are_used_without_dropping_a_call(void **state)
     grpc_fixture_close(&fixture);
 }
 
+static void an_api_key_may_be_in_a_variable(void **state)
+{
+    (void)state;
+    struct key_watch watch = {.held = 0};
+    struct grpc_fixture fixture;
+    struct frontend_options served = {
+        .certificate_file = certificates[SERVER], .key_file = keys[SERVER], .handler = watch_key, .context = &watch};
+    struct grpc_client_options options = {.ca_file = certificates[CA], .api_key_file = "env:WEIR_TEST_KEY"};
+    assert_int_equal(setenv("WEIR_TEST_KEY", "canary-three", 1), 0);
+    grpc_fixture_open(&fixture, &served, &options);
+    (void)grpc_fixture_run(&fixture);
+    assert_string_equal(watch.last_key, "Bearer canary-three");
+    fixture.now_us += GRPC_SECRETS_INTERVAL_US;
+    (void)grpc_fixture_run(&fixture);
+    assert_int_equal(fixture.events[GRPC_EVENT_SECRETS_REFUSED] + fixture.events[GRPC_EVENT_SECRETS_LOADED], 0);
+    grpc_fixture_close(&fixture);
+    assert_int_equal(unsetenv("WEIR_TEST_KEY"), 0);
+}
+
 static void a_rotated_authority_is_used_by_the_next_connection(void **state)
 {
     (void)state;
@@ -376,6 +396,7 @@ int main(void)
         cmocka_unit_test(a_client_certificate_is_shown_to_a_server_that_wants_one),
         cmocka_unit_test(files_that_cannot_be_used_are_refused_with_their_name),
         cmocka_unit_test(changed_secrets_are_used_without_dropping_a_call),
+        cmocka_unit_test(an_api_key_may_be_in_a_variable),
         cmocka_unit_test(a_rotated_authority_is_used_by_the_next_connection),
         cmocka_unit_test(a_server_that_dies_during_tls_ends_each_call_once),
     };
