@@ -235,6 +235,7 @@ struct weir_node_options {
     size_t max_running;                   /* executions at once; 0 = 1000 */
     size_t max_parallel_steps;            /* of one execution; 0 = 32 */
     bool allow_exec;                      /* `exec` steps are refused unless this is set */
+    bool exec_unguarded;                  /* their processes may signal this process and its keeper */
     const char *const *exec_allow_list;   /* programs that they may run, NULL-terminated; NULL = all */
     int64_t lease_us;                     /* silent for longer, it is dead and others take over; 0 = 6 s */
     int64_t stop_grace_us;                /* a stopping node waits this long for what runs; 0 = 25 s */

@@ -46,6 +46,7 @@ static enum weir_status open_engine(struct running_node *running, bool open_exec
         .handler_threads = (size_t)settings_number(settings, SETTING_EXECUTOR_HANDLER_THREADS),
         .max_parallel_steps = (size_t)settings_number(settings, SETTING_EXECUTOR_MAX_PARALLEL_STEPS),
         .allow_exec = open_exec || settings_number(settings, SETTING_EXEC_ALLOW) != 0,
+        .exec_unguarded = settings_number(settings, SETTING_EXEC_GUARD) == 0,
         .exec_allow_list = open_exec ? NULL : settings_list(settings, SETTING_EXEC_ALLOW),
     };
     temporal_settings_read(settings, &temporal);

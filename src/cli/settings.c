@@ -85,6 +85,9 @@ static const struct setting table[SETTING_COUNT] = {
 [SETTING_EXEC_ALLOW] = {
     .key = "exec.allow", .type = SETTING_ALLOW_LIST, .default_text = "false", .environment = "WEIR_EXEC_ALLOW",
     .help = "programs that steps may run: false, true, or a list"},
+[SETTING_EXEC_GUARD] = {
+    .key = "exec.guard", .type = SETTING_BOOLEAN, .default_text = "true", .environment = "WEIR_EXEC_GUARD",
+    .help = "steps cannot signal their node or its keeper"},
 [SETTING_TEMPORAL_ADDRESS] = {
     .key = "temporal.address", .type = SETTING_TEXT, .default_text = "127.0.0.1:7233",
     .environment = "WEIR_TEMPORAL_ADDRESS",

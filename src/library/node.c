@@ -92,6 +92,7 @@ static enum weir_status open_engine(struct weir_node *node, const struct weir_no
                                             .handler_threads = options->handler_threads,
                                             .max_parallel_steps = options->max_parallel_steps,
                                             .allow_exec = options->allow_exec,
+                                            .exec_unguarded = options->exec_unguarded,
                                             .exec_allow_list = options->exec_allow_list,
                                             .handlers = options->handlers,
                                             .handler_count = options->handler_count};

@@ -695,6 +695,7 @@ enum weir_status in_process_open(const struct in_process_options *options, struc
     size_t spare = (places + PROCESS_SPARE_PART - 1) / PROCESS_SPARE_PART;
     fair_queue_init(&runner->processes_queue, places, spare < PROCESS_SPARE_MOST ? spare : PROCESS_SPARE_MOST);
     runner->processes_queue.starting_most = STEP_STARTS_MOST;
+    runner->processes.is_unguarded = options->exec_unguarded;
     runner->processes.lost = keeper_was_lost;
     runner->processes.is_short_of = is_short_of;
     runner->processes.context = runner;

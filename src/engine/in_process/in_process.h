@@ -22,6 +22,7 @@ struct in_process_options {
     size_t handler_threads;    /* at most 16; 0 = one more than there are processors */
     size_t max_parallel_steps; /* of one execution; 0 = IN_PROCESS_PARALLEL_DEFAULT */
     bool allow_exec;           /* exec steps are refused (error code `exec_not_allowed`) unless this is set */
+    bool exec_unguarded;       /* processes of exec steps may signal this process and its keeper (keeper_guard.h) */
     /* Absolute paths, or names that are looked up in the absolute parts of PATH; NULL-terminated; NULL = all when
      * allow_exec. */
     const char *const *exec_allow_list;

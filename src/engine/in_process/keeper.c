@@ -56,6 +56,7 @@ static struct {
     int signals;
     int timer;
     pid_t pid;
+    pid_t node;
     uint64_t mark;
     bool node_is_gone;
     int64_t lease_end_us;
@@ -253,7 +254,8 @@ static void start(const struct keeper_request *request, const int *fds)
         if (is_evaluator) {
             keeper_child_run_evaluator(keeper.pid, fds);
         }
-        keeper_child_run_step(keeper.pid, keeper.mark, keeper.socket, request->ticket, fds);
+        keeper_child_run_step(keeper.pid, request->value == KEEPER_UNGUARDED ? 0 : keeper.node, keeper.mark, keeper.socket,
+                              request->ticket, fds);
     }
     if (pid < 0) {
         slot_give_back(slot);
@@ -612,6 +614,7 @@ _Noreturn void keeper_main(int socket, uint64_t mark)
     table_init();
     keeper.socket = socket;
     keeper.pid = getpid();
+    keeper.node = getppid();
     keeper.mark = mark;
     keeper.watched = keeper_watcher_map();
     keeper.watcher_since_us = INT64_MIN / 2;

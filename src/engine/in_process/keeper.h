@@ -32,7 +32,8 @@ enum {
     KEEPER_STEPS_MAX = 4096,                    /* processes at once, evaluators included */
     KEEPER_COMMAND_BYTES_MAX = 2 * 1024 * 1024, /* argv + env + cwd of one step; the kernel's own limit is about that */
     KEEPER_STRINGS_MAX = 1024,                  /* argv + env strings of one step */
-    KEEPER_FDS_MAX = 4                          /* that travel with one request */
+    KEEPER_FDS_MAX = 4,                         /* that travel with one request */
+    KEEPER_UNGUARDED = 1                        /* value of KEEPER_START: without keeper_guard.h */
 };
 
 /* Between TERM and KILL when a step is stopped. */

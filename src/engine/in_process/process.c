@@ -417,7 +417,10 @@ enum weir_status process_start(struct process_table *table, const struct process
     process->is_step = true;
     process->output.max = output_max;
     table->running++;
-    struct keeper_request request = {.kind = KEEPER_START, .fd_count = 4, .ticket = process->ticket};
+    struct keeper_request request = {.kind = KEEPER_START,
+                                     .fd_count = 4,
+                                     .ticket = process->ticket,
+                                     .value = table->is_unguarded ? KEEPER_UNGUARDED : 0};
     send_request(table, &request, theirs);
     *ret_process = process;
     return WEIR_OK;
@@ -625,15 +628,22 @@ static void lose_keeper(struct process_table *table)
 {
     loop_unwatch(table->loop, &table->link_watch);
     size_t interrupted = 0;
+    bool is_of_one = true;
+    const void *execution = NULL;
     for (size_t i = 0; i < KEEPER_STEPS_MAX; i++) {
         if (table->slots[i] != NULL && table->slots[i]->pid > 1) {
             (void)kill(-table->slots[i]->pid, SIGKILL);
         }
-        interrupted += table->slots[i] != NULL && table->slots[i]->is_step;
+        if (table->slots[i] != NULL && table->slots[i]->is_step) {
+            is_of_one = is_of_one && (execution == NULL || execution == table->slots[i]->execution);
+            execution = table->slots[i]->execution;
+            interrupted++;
+        }
     }
     atomic_store(&table->keeper_pid, 0);
     table->loss = (struct keeper_loss){
         .old_pid = table->link.pid, .interrupted = interrupted, .was_silent = table->keeper_was_silent};
+    table->was_of_one = is_of_one;
     table->keeper_was_silent = false;
     await_no_sign(table);
     keeper_link_close(&table->link);

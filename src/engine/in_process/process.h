@@ -70,9 +70,10 @@ struct process {
     uint32_t stage;
     int64_t cpu_us;
     int64_t memory_kib;
-    bool is_step; /* no evaluator */
-    bool flooded; /* it printed more than `output_max`, and was stopped for it */
-    bool starved; /* there was no memory for what it printed, and it was stopped for it */
+    bool is_step;          /* no evaluator */
+    const void *execution; /* of a step: names its execution */
+    bool flooded;          /* it printed more than `output_max`, and was stopped for it */
+    bool starved;          /* there was no memory for what it printed, and it was stopped for it */
     struct text output;
     char *errors; /* a ring of PROCESS_STDERR_BYTES, or NULL */
     size_t errors_length;
@@ -116,6 +117,8 @@ struct process_table {
     uint64_t last_number;
     struct timer keeper_timer; /* the next sweep, or the next attempt to have a keeper */
     struct keeper_loss loss;   /* of the keeper that is being replaced */
+    bool is_unguarded;         /* steps may signal this process and the keeper; set after process_table_open() */
+    bool was_of_one;           /* all steps of the keeper that was lost last were of one execution */
     bool is_sweeping;
     bool is_told; /* that there is none: once */
     int64_t keeper_since_us;

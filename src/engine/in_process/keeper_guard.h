@@ -1,0 +1,20 @@
+/* The guard of a step: its processes cannot signal their node, nor the keeper.
+ *
+ * A filter of system calls, which all that the step starts inherits, refuses with EPERM each call that names one of these
+ * processes, their process groups, or every process (-1): kill and its like, opening a pidfd, ptrace, writing their memory,
+ * changing their limits. Other processes of the same user can be signalled.
+ *
+ * What it does not stop: signals to a thread of the node by the thread's own id, programs of another architecture's table
+ * (32 bit), and what is no system call on a process (the memory of the machine, files). SECURITY.md says so.
+ */
+#ifndef WEIR_ENGINE_IN_PROCESS_KEEPER_GUARD_H
+#define WEIR_ENGINE_IN_PROCESS_KEEPER_GUARD_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+/* For the calling process, which must have no_new_privs, and all that it starts. False where the kernel or the architecture
+ * has no filters: then nothing has changed. Async-signal-safe. */
+bool keeper_guard_install(pid_t node, pid_t keeper);
+
+#endif
