@@ -170,9 +170,12 @@ static enum weir_status learn_facts(struct scheduling *s, const struct schedule_
         if (kind == FACT_NEWS) {
             learn_news(s, &answer->facts[i], store_ahead_us);
         } else {
-            status = scheduler_learn(s->scheduler, &answer->facts[i]);
+            struct schedule_fact fact = answer->facts[i];
+            fact.since_us -= store_ahead_us;
+            status = scheduler_learn(s->scheduler, &fact);
         }
     }
+    s->needs |= scheduler_needs(s->scheduler);
     return status;
 }
 

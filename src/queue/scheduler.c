@@ -23,6 +23,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "queue/scheduler_parts.h"
+#include "queue/suspicion.h"
 
 static void init_tables(struct scheduler *scheduler)
 {
@@ -41,6 +42,7 @@ enum weir_status scheduler_open(struct scheduler **ret_scheduler)
         return WEIR_OUT_OF_MEMORY;
     }
     scheduler->heads_most = SCHEDULER_HEADS_MOST;
+    scheduler->suspects_next_us = TIME_NEVER;
     scheduler->bytes = sizeof *scheduler;
     init_tables(scheduler);
     *ret_scheduler = scheduler;
@@ -79,16 +81,11 @@ void scheduler_clear(struct scheduler *scheduler)
     INVARIANT(scheduler != NULL);
     size_t heads_most = scheduler->heads_most;
     free_objects(scheduler);
-    *scheduler = (struct scheduler){.heads_most = heads_most, .bytes = sizeof *scheduler};
+    *scheduler = (struct scheduler){.heads_most = heads_most, .suspects_next_us = TIME_NEVER, .bytes = sizeof *scheduler};
     init_tables(scheduler);
 }
 
 /* --- nodes --- */
-
-static struct node *next_node(const struct scheduler *scheduler, uint32_t index)
-{
-    return index == 0 ? NULL : table_at(&scheduler->nodes, index);
-}
 
 static bool group_has_room(const struct scheduler *scheduler, const struct group *group)
 {
@@ -195,14 +192,7 @@ static size_t assign_handed_over(struct scheduler *scheduler, struct group *grou
         if (node == NULL) {
             break;
         }
-        struct handed_item *item = table_at(&scheduler->handed_over, group->handed_over.first);
-        INVARIANT(item->state == HANDED_WAITS);
-        list_remove(&scheduler->handed_over, &group->handed_over, handed_link, item->entry.self);
-        item->state = HANDED_ASSIGNED;
-        node->held++;
-        struct assignment *assignment = &assignments[count++];
-        *assignment = (struct assignment){.lane_id = item->lane_id, .node_id = node->entry.key, .handed_over = true};
-        memcpy(assignment->id, item->id, sizeof assignment->id);
+        handed_assign(scheduler, table_at(&scheduler->handed_over, group->handed_over.first), node, &assignments[count++]);
     }
     return count;
 }
@@ -214,6 +204,14 @@ static void settle_handed_over(struct scheduler *scheduler, int64_t now_us, cons
     struct group *group = table_at(&scheduler->groups, item->group);
     switch (assignment->outcome) {
     case ASSIGNMENT_TAKEN:
+        if (item->suspicion >= SUSPICION_LIMITED) {
+            item->state = HANDED_TRIED;
+            item->since_us = now_us;
+            list_append(&scheduler->handed_over, &scheduler->tried, handed_link, item->entry.self);
+            break;
+        }
+        table_remove(&scheduler->handed_over, item);
+        break;
     case ASSIGNMENT_GONE:
         table_remove(&scheduler->handed_over, item);
         break;
@@ -224,7 +222,8 @@ static void settle_handed_over(struct scheduler *scheduler, int64_t now_us, cons
         break;
     case ASSIGNMENT_UNDONE:
         item->state = HANDED_WAITS;
-        list_put_first(&scheduler->handed_over, &group->handed_over, handed_link, item->entry.self);
+        group->quarantine_is_used = group->quarantine_is_used && group->quarantine_node_id != assignment->node_id;
+        list_put_first(&scheduler->handed_over, handed_list(group, item), handed_link, item->entry.self);
         break;
     }
 }
@@ -262,7 +261,8 @@ static void retry_locked(struct scheduler *scheduler, int64_t now_us)
         INVARIANT(item->state == HANDED_LOCKED);
         list_remove(&scheduler->handed_over, &scheduler->handed_retries, handed_link, item->entry.self);
         item->state = HANDED_WAITS;
-        list_append(&scheduler->handed_over, &group->handed_over, handed_link, item->entry.self);
+        list_append(&scheduler->handed_over, handed_list(group, item), handed_link, item->entry.self);
+        scheduler->suspects_changed = true;
     }
 }
 
@@ -348,6 +348,10 @@ size_t scheduler_wants(struct scheduler *scheduler, int64_t now_us, struct lane_
 {
     INVARIANT(scheduler != NULL && (reads != NULL || most == 0));
     retry_locked(scheduler, now_us);
+    if (scheduler->suspects_next_us <= now_us) {
+        scheduler->suspects_next_us = TIME_NEVER; /* the next call of scheduler_assign() looks at them anew */
+        scheduler->suspects_changed = true;
+    }
     passes_settle(scheduler);
     lanes_forget_idle(scheduler);
     size_t count = ask_orphans(scheduler, reads, most);
@@ -412,11 +416,13 @@ size_t scheduler_assign(struct scheduler *scheduler, int64_t now_us, int64_t own
     retry_locked(scheduler, now_us);
     passes_settle(scheduler);
     set_own_node(scheduler, own_node_id, own_room);
+    suspects_count(scheduler, now_us);
     scheduler->call++;
     for (size_t i = 0; i < groups; i++) {
         struct group *group = group_in_order(scheduler, scheduler->call + i);
         group->pass_before = group->pass;
         group->chunk_left = 0;
+        count += suspects_place(scheduler, group, now_us, assignments + count, limit - count);
         count += assign_handed_over(scheduler, group, assignments + count, limit - count);
     }
     for (bool goes_on = true; goes_on && count < limit;) {
@@ -431,6 +437,7 @@ size_t scheduler_assign(struct scheduler *scheduler, int64_t now_us, int64_t own
             }
         }
     }
+    scheduler->suspects_changed = count == limit; /* there may have been no place for more */
     return count;
 }
 
@@ -503,6 +510,7 @@ static void settle_lane(struct scheduler *scheduler, int64_t now_us, const struc
 void scheduler_settle(struct scheduler *scheduler, int64_t now_us, const struct assignment *assignment)
 {
     INVARIANT(scheduler != NULL && assignment != NULL);
+    scheduler->suspects_changed = true;
     if (assignment->outcome != ASSIGNMENT_TAKEN) {
         struct node *node = table_find(&scheduler->nodes, assignment->node_id);
         INVARIANT(node != NULL && node->held > 0);
@@ -528,7 +536,8 @@ static bool group_has_work(const struct scheduler *scheduler, const struct group
 bool scheduler_has_work(const struct scheduler *scheduler, int64_t now_us)
 {
     INVARIANT(scheduler != NULL);
-    if (scheduler_next_us(scheduler) <= now_us || scheduler->list_counts[LANE_ORPHANED] > 0) {
+    if (scheduler_next_us(scheduler) <= now_us || scheduler->list_counts[LANE_ORPHANED] > 0 ||
+        suspects_have_work(scheduler)) {
         return true;
     }
     for (size_t i = 0; i < scheduler->groups.count; i++) {
@@ -544,7 +553,14 @@ int64_t scheduler_next_us(const struct scheduler *scheduler)
     INVARIANT(scheduler != NULL);
     int64_t lane_us = lane_retry_us(scheduler);
     int64_t handed_us = handed_retry_us(scheduler);
-    return lane_us < handed_us ? lane_us : handed_us;
+    int64_t next_us = lane_us < handed_us ? lane_us : handed_us;
+    return next_us < scheduler->suspects_next_us ? next_us : scheduler->suspects_next_us;
+}
+
+unsigned scheduler_needs(const struct scheduler *scheduler)
+{
+    INVARIANT(scheduler != NULL);
+    return scheduler->suspects_are_old ? (unsigned)NEED_HANDED_OVER : 0U;
 }
 
 size_t scheduler_orphans(const struct scheduler *scheduler, int64_t *lane_ids, size_t most)

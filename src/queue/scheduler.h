@@ -70,14 +70,18 @@ enum schedule_fact_kind {
                         nothing more, and is forgotten when FACT_HELD has taken back all that it holds */
     FACT_NODE,       /* node_id, group_id, capacity, accepts: replaces; `node_held` is kept */
     FACT_NODES_END,
-    FACT_HANDED_OVER, /* id, lane_id: a held item without a node waits to be taken over. Its slot stays taken */
-    FACT_PASS,        /* lane_id, pass: where the lane's stride stood when the books were published. While loading only */
-    FACT_NEWS         /* for the loop, ignored here: `flags` says what must be read (enum schedule_need) */
+    FACT_SUSPECTS,    /* begins a complete list of the held items without a node and of those on trial */
+    FACT_HANDED_OVER, /* id, lane_id, suspicion, since_us: a held item without a node waits to be taken over. Its slot stays
+                         taken */
+    FACT_SUSPECT,     /* id, lane_id, node_id, suspicion, since_us: a node holds it since then, and it may be on trial */
+    FACT_SUSPECTS_END, /* an item that was not listed is forgotten */
+    FACT_PASS,         /* lane_id, pass: where the lane's stride stood when the books were published. While loading only */
+    FACT_NEWS          /* for the loop, ignored here: `flags` says what must be read (enum schedule_need) */
 };
 
 enum schedule_need {
     NEED_STATE = 1 << 0,       /* groups, nodes, pause of the queue */
-    NEED_HANDED_OVER = 1 << 1, /* held items without a node */
+    NEED_HANDED_OVER = 1 << 1, /* held items without a node, and suspects */
     NEED_DUE = 1 << 2          /* `due_us` (store time): waiting items become due then */
 };
 
@@ -95,6 +99,8 @@ struct schedule_fact {
     int64_t rank;
     int64_t pass;
     int64_t due_us;
+    int64_t since_us;  /* HANDED_OVER: death of its node; SUSPECT: its assignment. On the clock of the caller's `now_us` */
+    int64_t suspicion; /* queue/suspicion.h */
     int weight;
     bool paused;
     bool accepts; /* FACT_NODE: alive, not paused, draining or stopping; while its engine is away its capacity says so */
@@ -167,7 +173,8 @@ size_t scheduler_wants(struct scheduler *scheduler, int64_t now_us, struct lane_
 WEIR_MUST_CHECK enum weir_status scheduler_read(struct scheduler *scheduler, const struct lane_read *read);
 
 /* Deals up to `limit` items in stride order and takes their slots and the nodes' room. Items that are handed over come
- * first: they need no slot, and a pause does not stop them. `own_node_id` is preferred while it has room; `own_room` is its
+ * first: they need no slot, and a pause does not stop them. Suspects among them wait for a node on which they may be tried
+ * (queue/suspicion.h). `own_node_id` is preferred while it has room; `own_room` is its
  * room now (its engine knows better than its row). Between two calls this room changes by what FACT_HELD and outcomes give
  * back; when it grows for another reason, call again. Returns how many were written to `assignments`. No allocation.
  * Settle all of them before the next call. */
@@ -181,8 +188,11 @@ void scheduler_settle(struct scheduler *scheduler, int64_t now_us, const struct 
 /* Whether scheduler_assign() or scheduler_wants() may return something now. Never false while one of them would. It may be
  * true for nothing until both were called. */
 bool scheduler_has_work(const struct scheduler *scheduler, int64_t now_us);
-/* When it may have work again without new facts (locked items that are read again); TIME_NEVER = only by facts. */
+/* When it may have work again without new facts (locked items that are read again, trials that end, items in quarantine
+ * that have waited long enough); TIME_NEVER = only by facts. */
 int64_t scheduler_next_us(const struct scheduler *scheduler);
+/* Bits of enum schedule_need that should be read again: the end of a suspect may have been learnt. */
+unsigned scheduler_needs(const struct scheduler *scheduler);
 /* Lanes with items whose workspace does not exist; at most `most`. scheduler_wants() reads them until they are empty. */
 size_t scheduler_orphans(const struct scheduler *scheduler, int64_t *lane_ids, size_t most);
 /* Passes of lanes that changed since the last call, for the books; at most `most`, the rest by the next call. */

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "queue/scheduler_parts.h"
+#include "queue/suspicion.h"
 
 struct check {
     const struct scheduler *scheduler;
@@ -119,10 +120,24 @@ static void check_lists(struct check *check)
     }
 }
 
+static size_t check_waiting(struct check *check, const struct list *list, int64_t least, int64_t most)
+{
+    size_t count = 0;
+    for (uint32_t index = list->first; index != 0; count++) {
+        const struct handed_item *item = table_at(&check->scheduler->handed_over, index);
+        expect(check, item->state == HANDED_WAITS, "an item that does not wait is in the list", item->lane_id);
+        expect(check, item->suspicion >= least && item->suspicion <= most, "an item waits in the wrong list",
+               item->lane_id);
+        index = item->link.after;
+    }
+    return count;
+}
+
 static void check_groups(struct check *check)
 {
     const struct scheduler *scheduler = check->scheduler;
     size_t lanes = 0;
+    size_t waiting = 0;
     for (size_t i = 0; i < scheduler->groups.count; i++) {
         const struct group *group = table_at(&scheduler->groups, scheduler->group_order[i]);
         check_heap(check, group, HEAP_SERVE);
@@ -137,12 +152,16 @@ static void check_groups(struct check *check)
             expect(check, node->group == group->entry.self, "a node is in another group's list", node->entry.key);
             index = node->of_group.after;
         }
-        for (uint32_t index = group->handed_over.first; index != 0;) {
-            const struct handed_item *item = table_at(&scheduler->handed_over, index);
-            expect(check, item->state == HANDED_WAITS, "an item that does not wait is in the list", item->lane_id);
-            index = item->link.after;
-        }
+        waiting += check_waiting(check, &group->handed_over, 0, SUSPICION_LIMITED - 1);
+        waiting += check_waiting(check, &group->suspects, SUSPICION_LIMITED, SUSPICION_QUARANTINE - 1);
+        waiting += check_waiting(check, &group->quarantined, SUSPICION_QUARANTINE, INT64_MAX);
     }
+    for (const struct handed_item *item = table_from(&scheduler->handed_over, 1); item != NULL;
+         item = table_from(&scheduler->handed_over, item->entry.self + 1)) {
+        waiting -= item->state == HANDED_WAITS ? 1U : 0U;
+        expect(check, item->state != HANDED_TRIED || item->node_id != 0, "a suspect is tried on no node", item->lane_id);
+    }
+    expect(check, waiting == 0, "an item that waits is in no list", (int64_t)waiting);
     expect(check, lanes == scheduler->lanes.count, "the lanes of the groups are not all lanes", (int64_t)lanes);
 }
 

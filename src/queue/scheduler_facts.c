@@ -55,6 +55,9 @@ static enum weir_status learn_held_by_node(struct scheduler *scheduler, const st
             return WEIR_OUT_OF_MEMORY;
         }
     }
+    if (fact->node_held < 0 && scheduler->tried.first != 0) {
+        scheduler->suspects_are_old = true;
+    }
     if (node != NULL) {
         node->held = held;
         node_forget_unused(scheduler, node);
@@ -187,22 +190,78 @@ static void sweep_nodes(struct scheduler *scheduler)
     }
 }
 
+/* The item of the fact, in no list: one that is known comes out of its list. NULL when memory is short. */
+static struct handed_item *take_handed(struct scheduler *scheduler, const struct schedule_fact *fact)
+{
+    struct handed_item *item = handed_find(scheduler, fact->id);
+    if (item != NULL) {
+        handed_unlink(scheduler, item);
+    } else {
+        const struct group *group = group_get(scheduler, lane_group_id(fact->lane_id));
+        item = group == NULL ? NULL : table_add(&scheduler->handed_over, handed_key(fact->id));
+        if (item == NULL) {
+            return NULL;
+        }
+        memcpy(item->id, fact->id, sizeof item->id);
+        item->lane_id = fact->lane_id;
+        item->group = group->entry.self;
+    }
+    item->suspicion = fact->suspicion < 0 ? 0 : fact->suspicion;
+    item->since_us = fact->since_us;
+    item->node_id = fact->node_id;
+    item->list = scheduler->suspect_list;
+    return item;
+}
+
+static bool is_known_to_wait(const struct scheduler *scheduler, const struct schedule_fact *fact)
+{
+    struct handed_item *item = handed_find(scheduler, fact->id);
+    if (item == NULL || (item->state != HANDED_WAITS && item->state != HANDED_LOCKED) ||
+        item->suspicion != fact->suspicion) {
+        return false;
+    }
+    item->list = scheduler->suspect_list;
+    return true;
+}
+
 static enum weir_status learn_handed_over(struct scheduler *scheduler, const struct schedule_fact *fact)
 {
-    if (handed_find(scheduler, fact->id) != NULL) {
+    if (is_known_to_wait(scheduler, fact)) {
         return WEIR_OK;
     }
-    struct group *group = group_get(scheduler, lane_group_id(fact->lane_id));
-    struct handed_item *item = group == NULL ? NULL : table_add(&scheduler->handed_over, handed_key(fact->id));
+    struct handed_item *item = take_handed(scheduler, fact);
     if (item == NULL) {
         return WEIR_OUT_OF_MEMORY;
     }
-    memcpy(item->id, fact->id, sizeof item->id);
-    item->lane_id = fact->lane_id;
-    item->group = group->entry.self;
+    struct group *group = table_at(&scheduler->groups, item->group);
     item->state = HANDED_WAITS;
-    list_append(&scheduler->handed_over, &group->handed_over, offsetof(struct handed_item, link), item->entry.self);
+    list_append(&scheduler->handed_over, handed_list(group, item), offsetof(struct handed_item, link), item->entry.self);
     return WEIR_OK;
+}
+
+static enum weir_status learn_suspect(struct scheduler *scheduler, const struct schedule_fact *fact)
+{
+    struct handed_item *item = take_handed(scheduler, fact);
+    if (item == NULL) {
+        return WEIR_OUT_OF_MEMORY;
+    }
+    item->state = HANDED_TRIED;
+    list_append(&scheduler->handed_over, &scheduler->tried, offsetof(struct handed_item, link), item->entry.self);
+    return WEIR_OK;
+}
+
+static void sweep_suspects(struct scheduler *scheduler)
+{
+    uint32_t index = 1;
+    for (struct handed_item *item = table_from(&scheduler->handed_over, index); item != NULL;
+         item = table_from(&scheduler->handed_over, index)) {
+        index = item->entry.self + 1;
+        if (item->list != scheduler->suspect_list && item->state != HANDED_ASSIGNED) {
+            handed_unlink(scheduler, item);
+            table_remove(&scheduler->handed_over, item);
+        }
+    }
+    scheduler->suspects_are_old = false;
 }
 
 /* Passes of lanes that had their turns lie within one stride of each other, and no stride is longer than STRIDE_ONE. So the
@@ -238,6 +297,7 @@ static bool fact_is_valid(const struct schedule_fact *fact)
         return fact->slots == 0 || lane_id_is_valid(fact->lane_id);
     case FACT_RUNNABLE:
     case FACT_HANDED_OVER:
+    case FACT_SUSPECT:
     case FACT_PASS:
         return lane_id_is_valid(fact->lane_id);
     case FACT_WORKSPACE:
@@ -257,6 +317,7 @@ enum weir_status scheduler_learn(struct scheduler *scheduler, const struct sched
     if (!fact_is_valid(fact)) {
         return WEIR_STORE_CORRUPT;
     }
+    scheduler->suspects_changed = true;
     switch (fact->kind) {
     case FACT_RUNNABLE:
         return learn_runnable(scheduler, fact);
@@ -283,6 +344,14 @@ enum weir_status scheduler_learn(struct scheduler *scheduler, const struct sched
         return WEIR_OK;
     case FACT_HANDED_OVER:
         return learn_handed_over(scheduler, fact);
+    case FACT_SUSPECTS:
+        scheduler->suspect_list++;
+        return WEIR_OK;
+    case FACT_SUSPECT:
+        return learn_suspect(scheduler, fact);
+    case FACT_SUSPECTS_END:
+        sweep_suspects(scheduler);
+        return WEIR_OK;
     case FACT_PASS:
         return learn_pass(scheduler, fact);
     case FACT_NEWS:

@@ -50,6 +50,7 @@ struct workspace {
     struct entry entry; /* key: workspace_id */
     struct limit cap;
     struct list lanes;
+    int64_t quarantine_due_us; /* by suspects_place(): none of its items in quarantine is tried before */
     int32_t weight;
     bool known; /* the cap's max, the weight and the flags below were read */
     bool exists;
@@ -73,8 +74,15 @@ struct group {
     int64_t chunk_left;
     struct list nodes;
     struct list handed_over;
+    struct list suspects;       /* handed-over items whose number on trial is limited, in the order of their arrival */
+    struct list quarantined;    /* those that need a node for themselves, likewise */
+    int64_t quarantine_node_id; /* is emptied for such an item, or has it on trial; 0 = none */
+    int64_t quarantine_since_us;
+    int64_t quarantine_wait_us; /* for this long the node is emptied at most; doubles when that was in vain */
+    int64_t rest_until_us;      /* no node is emptied before */
     uint32_t lane_count;
-    uint32_t read_ahead; /* reads that full nodes may still ask for: each turn served earns one */
+    uint32_t read_ahead;     /* reads that full nodes may still ask for: each turn served earns one */
+    bool quarantine_is_used; /* quarantine_node_id got its item */
     bool paused;
 };
 
@@ -87,17 +95,27 @@ struct node {
     uint32_t group; /* 0 = not known: it gets nothing */
     uint32_t list;  /* number of the last complete list of nodes that named it */
     bool accepts;
+    /* By suspects_place(), for the call of scheduler_assign() that is under way and until the next: */
+    bool is_closed;      /* has an item in quarantine, or is emptied for one: it gets nothing else */
+    bool is_quarantine;  /* has an item in quarantine */
+    int64_t trials;      /* suspects that are on trial here */
+    int64_t trials_most; /* the least limit among these */
 };
 
-enum handed_state { HANDED_WAITS, HANDED_ASSIGNED, HANDED_LOCKED };
+/* HANDED_TRIED: a node holds the suspect. Any other item is forgotten when it was assigned. */
+enum handed_state { HANDED_WAITS, HANDED_ASSIGNED, HANDED_LOCKED, HANDED_TRIED };
 
 struct handed_item {
     struct entry entry; /* key: folded from the id */
     uint8_t id[SCHEDULER_ID_BYTES];
     int64_t lane_id;
     int64_t retry_us;
-    struct link link; /* HANDED_WAITS: of its group; HANDED_LOCKED: of the scheduler */
+    int64_t node_id;   /* HANDED_ASSIGNED, HANDED_TRIED */
+    int64_t since_us;  /* HANDED_TRIED: its assignment; else the death of its node */
+    int64_t suspicion; /* queue/suspicion.h */
+    struct link link;  /* HANDED_WAITS: of its group; HANDED_LOCKED, HANDED_TRIED: of the scheduler */
     uint32_t group;
+    uint32_t list; /* number of the last complete list that named it */
     enum handed_state state;
 };
 
@@ -146,6 +164,12 @@ struct scheduler {
     size_t list_counts[LANE_LISTS];
     struct list changed;
     struct list handed_retries;
+    struct list tried;
+    uint32_t suspect_list;
+    int64_t suspects_next_us; /* when suspects_place() decides otherwise without new facts */
+    bool suspects_changed;    /* something was learnt or settled since its last call */
+    bool suspects_are_old;    /* a node with suspects holds less than when they were listed */
+    bool has_closed_nodes;
     int64_t held; /* slots, over all workspaces */
     size_t heads;
     size_t heads_most;       /* SCHEDULER_HEADS_MOST; tests make it smaller */
@@ -229,8 +253,29 @@ WEIR_MUST_CHECK bool heap_reserve(struct scheduler *scheduler, struct group *gro
 
 static inline int64_t node_room(const struct node *node)
 {
-    return node->accepts && node->capacity > node->held ? node->capacity - node->held : 0;
+    return node->accepts && !node->is_closed && node->capacity > node->held ? node->capacity - node->held : 0;
 }
+
+static inline struct node *next_node(const struct scheduler *scheduler, uint32_t index)
+{
+    return index == 0 ? NULL : (struct node *)table_at(&scheduler->nodes, index);
+}
+
+/* --- suspects (scheduler_suspects.c) --- */
+
+/* The list of its group in which the item waits. */
+struct list *handed_list(struct group *group, const struct handed_item *item);
+/* Takes the item out of the list that its state names. */
+void handed_unlink(struct scheduler *scheduler, struct handed_item *item);
+/* Gives the item to the node. */
+void handed_assign(struct scheduler *scheduler, struct handed_item *item, struct node *node, struct assignment *assignment);
+/* The first step of scheduler_assign(): counts the trials of each node and decides which nodes get nothing else. */
+void suspects_count(struct scheduler *scheduler, int64_t now_us);
+/* Assigns suspects of the group; at most `limit`. */
+size_t suspects_place(struct scheduler *scheduler, struct group *group, int64_t now_us, struct assignment *assignments,
+                      size_t limit);
+/* Whether suspects_count() may decide otherwise than it did. */
+bool suspects_have_work(const struct scheduler *scheduler);
 
 /* --- handed-over items (scheduler.c) --- */
 

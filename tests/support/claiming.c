@@ -85,9 +85,10 @@ static void wait_after_lost_role(struct claimer *claimer, int losses)
 
 /* --- rounds --- */
 
-static enum weir_status learn(struct claimer *claimer, const struct schedule_fact *given)
+static enum weir_status learn(struct claimer *claimer, const struct schedule_fact *given, int64_t store_ahead_us)
 {
     struct schedule_fact fact = *given;
+    fact.since_us -= store_ahead_us;
     if (fact.kind == FACT_NODE && fact.node_id == claimer->node_id) {
         fact.capacity = ROOM;
     } else if (fact.kind == FACT_NODE) {
@@ -134,8 +135,9 @@ static enum weir_status take_answer(struct claimer *claimer, const struct schedu
         status = scheduler_read(claimer->scheduler, &call->reads[i]);
     }
     for (size_t i = 0; status == WEIR_OK && i < answer->fact_count; i++) {
-        status = learn(claimer, &answer->facts[i]);
+        status = learn(claimer, &answer->facts[i], answer->now_us - clock_us);
     }
+    claimer->needs |= scheduler_needs(claimer->scheduler);
     if (status != WEIR_OK) {
         return error_set(error, status, "the scheduler's memory does not fit the answer of the store");
     }

@@ -85,12 +85,34 @@ static void learn(struct model *m, const struct schedule_fact *fact)
     }
 }
 
+/* What the store answers to NEED_HANDED_OVER. */
+static void learn_suspects(struct model *m)
+{
+    learn(m, &(struct schedule_fact){.kind = FACT_SUSPECTS});
+    for (size_t i = 0; i < WORLD_ROWS_MOST; i++) {
+        const struct world_row *row = &m->world.rows[i];
+        struct schedule_fact fact = world_handed(row);
+        bool is_suspect = row->state == WORLD_HELD && row->suspicion >= SUSPICION_LIMITED;
+        fact.kind = is_suspect ? FACT_SUSPECT : FACT_HANDED_OVER;
+        fact.node_id = row->node_id;
+        if (row->state == WORLD_HANDED || is_suspect) {
+            learn(m, &fact);
+        }
+    }
+    learn(m, &(struct schedule_fact){.kind = FACT_SUSPECTS_END});
+    assert_int_equal(scheduler_needs(m->scheduler), 0);
+}
+
 static void learn_news(struct model *m, size_t most)
 {
     struct world *w = &m->world;
     size_t count = w->news_count < most ? w->news_count : most;
     for (size_t i = 0; i < count; i++) {
         struct schedule_fact facts[WORLD_NODES + 2];
+        if (w->has_suspects && w->news[i].fact.kind == FACT_HANDED_OVER) {
+            learn_suspects(m);
+            continue;
+        }
         size_t facts_count = world_read_news(w, &w->news[i].fact, facts);
         for (size_t k = 0; k < facts_count; k++) {
             learn(m, &facts[k]);
@@ -150,6 +172,10 @@ static void take_over(struct model *m)
         }
     }
     load_lanes(m);
+    if (w->has_suspects) {
+        learn_suspects(m);
+        return;
+    }
     for (size_t i = 0; i < WORLD_ROWS_MOST; i++) {
         if (w->rows[i].state == WORLD_HANDED) {
             struct schedule_fact fact = world_handed(&w->rows[i]);
@@ -354,6 +380,9 @@ static void run_round(struct model *m)
         }
     }
     learn_news(m, one_in(w, 3) ? (size_t)draw(w, 0, NEWS_READ_MOST) : WORLD_NEWS_MOST);
+    if (scheduler_needs(m->scheduler) != 0 && !one_in(w, 4)) {
+        learn_suspects(m);
+    }
     check_memory(m);
 }
 
@@ -379,11 +408,12 @@ static void run_everything(struct model *m)
     }
     world_add_news(w, (struct schedule_fact){.kind = FACT_NODES}, true);
     for (int round = 0; world_count(w, WORLD_FREE) < WORLD_ROWS_MOST; round++) {
-        assert_true(round < 2000);
+        assert_true(round < (w->has_suspects ? 50000 : 2000));
         for (size_t i = 0; i < WORLD_ROWS_MOST; i++) {
             w->rows[i].is_locked = false;
         }
         m->now_us += LOCKED_RETRY_US;
+        w->now_us = m->now_us;
         assign(m, SET_MOST);
         m->read_count = scheduler_wants(m->scheduler, m->now_us, m->reads, READS_MOST);
         if (m->has_reference) {
@@ -403,6 +433,9 @@ static void run_everything(struct model *m)
             }
         }
         learn_news(m, WORLD_NEWS_MOST);
+        if (scheduler_needs(m->scheduler) != 0) {
+            learn_suspects(m);
+        }
         for (int i = 0; i < 20; i++) {
             world_end(w);
         }
@@ -416,6 +449,7 @@ static void step(struct model *m)
     struct world *w = &m->world;
     uint64_t kind = random_below(&w->random, 300);
     m->now_us += draw(w, 0, LOCKED_RETRY_US / 8);
+    w->now_us = m->now_us;
     if (kind == 0) {
         take_over(m);
         check_memory(m);
@@ -430,7 +464,7 @@ static void step(struct model *m)
     }
 }
 
-static void run(const char *name, bool has_reference, size_t heads_most)
+static void run(const char *name, bool has_reference, size_t heads_most, bool has_suspects)
 {
     static struct model m;
     struct random random;
@@ -439,6 +473,7 @@ static void run(const char *name, bool has_reference, size_t heads_most)
     memset(&m, 0, sizeof m);
     world_make(&m.world, random_next(&random));
     m.has_reference = has_reference;
+    m.world.has_suspects = has_suspects;
     m.own_node_id = world_node_id(1);
     assert_int_equal(scheduler_open(&m.scheduler), WEIR_OK);
     m.scheduler->heads_most = heads_most;
@@ -457,13 +492,20 @@ static void run(const char *name, bool has_reference, size_t heads_most)
 static void the_scheduler_decides_as_the_reference(void **state)
 {
     (void)state;
-    run("reference", true, SCHEDULER_HEADS_MOST);
+    run("reference", true, SCHEDULER_HEADS_MOST, false);
 }
 
 static void the_promises_hold_when_windows_are_dropped(void **state)
 {
     (void)state;
-    run("pressure", false, 7);
+    run("pressure", false, 7, false);
+}
+
+/* Trials are limited, an item in quarantine has its node for itself, and all of them have their turn. */
+static void suspects_are_tried_beside_few_others_and_all_run(void **state)
+{
+    (void)state;
+    run("suspects", false, SCHEDULER_HEADS_MOST, true);
 }
 
 int main(void)
@@ -471,6 +513,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_scheduler_decides_as_the_reference),
         cmocka_unit_test(the_promises_hold_when_windows_are_dropped),
+        cmocka_unit_test(suspects_are_tried_beside_few_others_and_all_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -374,6 +374,10 @@ static inline void ref_learn(struct reference *r, const struct schedule_fact *fa
             }
         }
         break;
+    case FACT_SUSPECTS:
+    case FACT_SUSPECT:
+    case FACT_SUSPECTS_END:
+        break; /* the reference knows no suspects */
     case FACT_HANDED_OVER:
         ref_learn_handed(r, fact);
         break;

@@ -11,6 +11,7 @@
 
 #include "base/random.h"
 #include "queue/scheduler.h"
+#include "queue/suspicion.h"
 #include "support/test.h"
 
 enum {
@@ -28,6 +29,8 @@ struct world_row {
     bool is_locked; /* by another transaction */
     int64_t lane_id;
     int64_t node_id;
+    int64_t suspicion;
+    int64_t since_us; /* HELD: its assignment; HANDED: the death of its node */
     struct schedule_head head;
 };
 
@@ -64,6 +67,8 @@ struct world {
     int64_t rank;
     int64_t passes[WORLD_GROUPS + 1][WORLD_WORKSPACES + 1]; /* the books */
     struct random random;
+    bool has_suspects; /* nodes die, and what they ran is suspected */
+    int64_t now_us;
 };
 
 static inline bool one_in(struct world *w, uint64_t n)
@@ -104,7 +109,8 @@ static inline struct schedule_fact world_release(const struct world_row *row)
 
 static inline struct schedule_fact world_handed(const struct world_row *row)
 {
-    struct schedule_fact fact = {.kind = FACT_HANDED_OVER, .lane_id = row->lane_id};
+    struct schedule_fact fact = {
+        .kind = FACT_HANDED_OVER, .lane_id = row->lane_id, .suspicion = row->suspicion, .since_us = row->since_us};
     memcpy(fact.id, row->head.id, sizeof fact.id);
     return fact;
 }
@@ -190,6 +196,7 @@ static inline void world_end(struct world *w)
     if (row != NULL) {
         world_add_news(w, world_release(row), false);
         row->state = WORLD_FREE;
+        row->suspicion = 0;
     }
 }
 
@@ -201,6 +208,7 @@ static inline void world_put_back(struct world *w)
         world_add_news(w, world_runnable(row), false);
         row->state = WORLD_RUNNABLE;
         row->node_id = 0;
+        row->suspicion = 0;
     }
 }
 
@@ -210,6 +218,8 @@ static inline void world_hand_over(struct world *w, struct world_row *row)
     fact.slots = 0;
     row->state = WORLD_HANDED;
     row->node_id = 0;
+    row->suspicion += w->has_suspects && !one_in(w, 3) ? 1 : 0;
+    row->since_us = w->now_us;
     world_add_news(w, fact, false);
     world_add_news(w, world_handed(row), false);
 }
@@ -316,6 +326,31 @@ static inline void world_change(struct world *w)
     }
 }
 
+/* --- suspects (queue/suspicion.h) --- */
+
+static inline bool world_is_on_trial(const struct world *w, const struct world_row *row, int64_t node_id)
+{
+    return row->state == WORLD_HELD && row->node_id == node_id && row->suspicion >= SUSPICION_LIMITED &&
+           w->now_us < row->since_us + suspicion_trial_us(row->suspicion);
+}
+
+/* After the row was taken: whether it may run beside what its node holds. */
+static inline void world_check_trials(const struct world *w, const struct world_row *taken)
+{
+    int64_t trials = 0;
+    int64_t trials_most = INT64_MAX;
+    for (size_t i = 0; i < WORLD_ROWS_MOST; i++) {
+        const struct world_row *row = &w->rows[i];
+        if (world_is_on_trial(w, row, taken->node_id)) {
+            trials++;
+            trials_most = suspicion_limit(row->suspicion) < trials_most ? suspicion_limit(row->suspicion) : trials_most;
+            assert_true(row == taken || row->suspicion < SUSPICION_QUARANTINE);
+        }
+    }
+    assert_true(taken->suspicion < SUSPICION_LIMITED || trials <= trials_most);
+    assert_true(taken->suspicion < SUSPICION_QUARANTINE || world_node_held(w, taken->node_id) == 1);
+}
+
 /* --- the store's side of a round --- */
 
 static inline void world_take(struct world *w, struct assignment *assignment, int64_t own_node_id)
@@ -335,7 +370,9 @@ static inline void world_take(struct world *w, struct assignment *assignment, in
     }
     row->state = WORLD_HELD;
     row->node_id = assignment->node_id;
+    row->since_us = w->now_us;
     assignment->outcome = ASSIGNMENT_TAKEN;
+    world_check_trials(w, row);
     assert_int_equal(row->lane_id, assignment->lane_id);
     assert_true(node->is_listed && node->accepts);
     assert_int_equal(node->group_id, lane_group_id(row->lane_id));
