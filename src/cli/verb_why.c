@@ -79,6 +79,11 @@ static void print_numbers(struct output *output, const json_t *why, int64_t now_
     output_print(output, "  attempts         %" PRId64 "/%" PRId64 ", deferrals %" PRId64 ", handovers %" PRId64 "\n",
                  field_number(why, "attempts", 0), field_number(why, "attempts_max", ATTEMPTS_MAX_DEFAULT),
                  field_number(why, "deferrals", 0), field_number(why, "handovers", 0));
+    const char *suspected = field_text(output, why, "suspected_at");
+    if (suspected != NULL && field_number(why, "suspicion", 0) > 0) {
+        output_print(output, "  suspicion        %" PRId64 ", the last death under it %s\n",
+                     field_number(why, "suspicion", 0), output_ago(output, suspected, now_us));
+    }
     if (node != NULL) {
         const char *silent = field_text(output, why, "node_silent_since");
         output_print(output, "  node             %s%s%s\n", node, silent != NULL ? ", last heard " : "",

@@ -29,6 +29,7 @@ enum item_state {
 /* Why an item that is not running waits: exactly one, the first that applies in this order (design 1). The same words are
  * in the views, in the command line and in the metrics. X(enum, name, what it means for a person) */
 #define PENDING_REASON_LIST(X)                                                                                             \
+    X(REASON_QUARANTINED, "quarantined", "nodes died while it ran; it waits for a node without any other execution")       \
     X(REASON_HANDED_OVER, "handed_over", "its node died; another node takes it over with the same ids")                    \
     X(REASON_BACKING_OFF, "backing_off", "its last start was refused; it is tried again when the delay is over")           \
     X(REASON_SCHEDULED, "scheduled", "its run_at is in the future")                                                        \

@@ -445,10 +445,11 @@ struct recover_options {
     bool (*knows)(void *context, const char *id, int64_t fence); /* NULL = it knows none of them */
     void *knows_context;
     bool look_only; /* change nothing; `more` tells whether there is anything to do */
-    /* A handover counts when a step of the item is on record as RUNNING under the claim that is lost, and its node's death
-     * has stopped it (not node_options.is_outlived). So what was only claimed, sleeps, waits or is between two steps is
-     * never at fault, nor is what a node gives back. The count begins anew when a step of the item has ended since. With so
-     * many the item ends FAILED, code `poison` (design 3.8). At least 1 */
+    /* A handover counts when a step of the item is on record as RUNNING under the claim that is lost, its node's death has
+     * stopped it (not node_options.is_outlived), and the node held no other item, nor did another node of its machine that
+     * the same call found dead (queue/suspicion.h). So what was only claimed, sleeps, waits or is between two steps is
+     * never at fault, nor is what a node gives back or what ran beside others. The count begins anew when a step of the
+     * item has ended since. With so many the item ends FAILED, code `poison`. At least 1 */
     int handovers_max;
     size_t limit; /* items per call, at most RECOVER_BATCH */
 };
@@ -606,13 +607,14 @@ enum { SHOW_EVENTS_MOST = 100 };
 WEIR_MUST_CHECK enum weir_status store_show(struct store *store, const char *id, json_t **ret_execution,
                                             struct weir_error *error);
 /* Why it is not running (or what it does): {"id", "status", "pending_reason", "because", "slots_used", "slots_max",
- * "slot_holders": [...], "place", "place_is_exact", "due_at", "attempts", "attempts_max", "deferrals", "handovers", "node",
- * "node_silent_since" (its last heartbeat, once its lease is over: nobody runs it until it is taken over), "nodes_live" (of
- * a silent node and of no_node_in_group: how many live in its group) and "paused_node" (of no_node_in_group, whose live
- * nodes claim nothing: the name of one that an operator has paused and can resume, else null) ...}. Of
- * no_scheduler "scheduler_since", "scheduler_node" (the last one) and "scheduler_why": "lease over", "left", "free", or
- * "awaits the lock" of a scheduler with dispatch.exclusive. Of ready and no_scheduler "lock_holder" and "lock_until" while
- * the lock processExecutionQueue is held, without which such a node starts nothing. */
+ * "slot_holders": [...], "place", "place_is_exact", "due_at", "attempts", "attempts_max", "deferrals", "handovers",
+ * "suspicion" and "suspected_at" (deaths of nodes under which a step of it ran, and the last of them; queue/suspicion.h),
+ * "node", "node_silent_since" (its last heartbeat, once its lease is over: nobody runs it until it is taken over),
+ * "nodes_live" (of a silent node and of no_node_in_group: how many live in its group) and "paused_node" (of
+ * no_node_in_group, whose live nodes claim nothing: the name of one that an operator has paused and can resume, else null)
+ * ...}. Of no_scheduler "scheduler_since", "scheduler_node" (the last one) and "scheduler_why": "lease over", "left",
+ * "free", or "awaits the lock" of a scheduler with dispatch.exclusive. Of ready and no_scheduler "lock_holder" and
+ * "lock_until" while the lock processExecutionQueue is held, without which such a node starts nothing. */
 WEIR_MUST_CHECK enum weir_status store_why(struct store *store, const char *id, json_t **ret_why, struct weir_error *error);
 /* Kept counters, never COUNT(*): {"pending", "slots_used", "completed", "failed", "cancelled", "oldest_pending_age_us",
  * "pending_reasons": {reason: n}, "workspaces": [...], "groups": [{"name", "paused", "pending", "oldest_pending_age_us"}],

@@ -1,6 +1,8 @@
 /* Nodes, leases, recovery in chunks, poison, cancel requests. */
 #include "conformance/scene.h"
 
+#include "queue/suspicion.h"
+
 static struct recover_result recover_as(struct scene *scene, int64_t node, size_t limit)
 {
     struct recover_options options = {
@@ -320,12 +322,18 @@ static struct claimed_item claim_as(struct scene *scene, int64_t node)
     return claim.items[0];
 }
 
-/* Only `*node` dies; the next one takes over what it held. */
+/* Only `*node` dies; the next one takes over what it held. What is in quarantine has waited long enough afterwards. */
 static struct recover_result die(struct scene *scene, int64_t *node)
 {
     scene_pass(scene, SCENE_LEASE_US + 1);
     *node = scene_add_node(scene, "node-n", "default");
-    return recover_as(scene, *node, 100);
+    struct recover_result result = recover_as(scene, *node, 100);
+    for (int64_t passed_us = 0; passed_us < suspicion_delay_us(SUSPICION_QUARANTINE + HANDOVERS_MAX_DEFAULT);
+         passed_us += SCENE_LEASE_US / 2) {
+        scene_pass(scene, SCENE_LEASE_US / 2);
+        scene_beat(scene, *node);
+    }
+    return result;
 }
 
 enum { MANY_DEATHS = 20 };
@@ -345,7 +353,8 @@ static void an_item_that_kills_its_node_too_often_is_poison(void **state)
         assert_int_equal(result.poisoned, death == HANDOVERS_MAX_DEFAULT);
         assert_int_equal(result.handed_over, death < HANDOVERS_MAX_DEFAULT);
         char detail[64];
-        (void)snprintf(detail, sizeof detail, "%d of %d while it ran one", death, HANDOVERS_MAX_DEFAULT);
+        (void)snprintf(detail, sizeof detail, "%d of %d while it ran one; suspicion %d", death, HANDOVERS_MAX_DEFAULT,
+                       death);
         assert_int_equal(scene_number(scene,
                                       "SELECT count(*) FROM execution_events WHERE execution_id = '%s' AND event = '%s'"
                                       " AND detail = '%s'",
@@ -354,11 +363,120 @@ static void an_item_that_kills_its_node_too_often_is_poison(void **state)
     }
     assert_string_equal(scene_status_of(scene, id), "FAILED");
     assert_string_equal(scene_text(scene, "SELECT error_code FROM executions WHERE id = '%s'", id), "poison");
-    assert_string_equal(scene_text(scene, "SELECT error FROM executions WHERE id = '%s'", id),
-                        "its node died 5 times while it ran, and no step of it ended in between; it is not tried again");
+    assert_string_equal(
+        scene_text(scene, "SELECT error FROM executions WHERE id = '%s'", id),
+        "its node died 5 times while it ran alone, and no step of it ended in between; it is not tried again");
     assert_int_equal(scene_number(scene, "SELECT attempts FROM executions WHERE id = '%s'", id), 0);
     assert_int_equal(scene_number(scene, "SELECT handovers FROM executions WHERE id = '%s'", id), HANDOVERS_MAX_DEFAULT);
     assert_string_equal(claim_as(scene, node).id, next); /* its slot is free again */
+}
+
+static int64_t suspicion_of(struct scene *scene, const char *id)
+{
+    return scene_number(scene, "SELECT suspicion FROM workflow_execution_queue WHERE id = '%s'", id);
+}
+
+/* All of them run when the node dies, again and again: the death is counted against none, but each is suspected. */
+static void a_death_is_not_counted_against_an_item_beside_another(void **state)
+{
+    struct scene *scene = *state;
+    scene_enqueue_many(scene, "big-co", 3);
+    int64_t node = scene->node;
+    struct claim_result claim = {0};
+    for (int death = 1; death < SUSPICION_QUARANTINE; death++) {
+        claim = scene_claim_as(scene, node, "default", 10);
+        assert_int_equal(claim.count, 3);
+        for (size_t i = 0; i < 3; i++) {
+            dispatch(scene, node, &claim.items[i]);
+            record_step(scene, node, &claim.items[i], "one", STEP_RUNNING);
+        }
+        scene_pass(scene, SCENE_LEASE_US + 1);
+        node = scene_add_node(scene, "node-n", "default");
+        /* Not in one call, so that the last one finds a single item. */
+        for (int call = 0; call < 3; call++) {
+            assert_int_equal(recover_as(scene, node, 1).poisoned, 0);
+        }
+        for (size_t i = 0; i < 3; i++) {
+            assert_int_equal(suspicion_of(scene, claim.items[i].id), death);
+        }
+    }
+    assert_int_equal(scene_number(scene, "SELECT max(handovers_counted) FROM workflow_execution_queue"), 0);
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM workflow_execution_queue WHERE suspected_at IS NULL"), 0);
+}
+
+/* A step that kills every process of its machine kills nodes on which an innocent one is alone. */
+static void a_death_is_not_counted_when_another_node_of_the_machine_died_with_its_items(void **state)
+{
+    struct scene *scene = *state;
+    scene_enqueue_many(scene, "big-co", 2);
+    int64_t other = scene_add_node(scene, "node-2", "default");
+    struct claimed_item items[2] = {claim_as(scene, scene->node), claim_as(scene, other)};
+    for (size_t i = 0; i < 2; i++) {
+        int64_t node = i == 0 ? scene->node : other;
+        dispatch(scene, node, &items[i]);
+        record_step(scene, node, &items[i], "one", STEP_RUNNING);
+    }
+    int64_t node = other;
+    assert_int_equal(die(scene, &node).handed_over, 2);
+    assert_int_equal(scene_number(scene, "SELECT max(handovers_counted) FROM workflow_execution_queue"), 0);
+    assert_int_equal(scene_number(scene, "SELECT min(suspicion) FROM workflow_execution_queue"), 1);
+}
+
+/* The keeper of its steps was killed: its node gives it back and says whether others ran beside it. */
+static void the_death_of_a_keeper_counts_as_that_of_a_node(void **state)
+{
+    struct scene *scene = *state;
+    const char *id = scene_enqueue(scene, "free-co");
+    for (int death = 1; death <= HANDOVERS_MAX_DEFAULT + 2; death++) {
+        bool is_alone = death > 2;
+        struct claimed_item item = claim_as(scene, scene->node);
+        dispatch(scene, scene->node, &item);
+        record_step(scene, scene->node, &item, "one", STEP_RUNNING);
+        struct record record = scene_record_of(RECORD_GIVEN_BACK, &item);
+        record.error_code = is_alone ? SUSPICION_KEEPER_LOST_ALONE : SUSPICION_KEEPER_LOST;
+        assert_int_equal(scene_record_full(scene, scene->node, record), WEIR_OK);
+        if (death < HANDOVERS_MAX_DEFAULT + 2) {
+            assert_string_equal(scene_reason_of(scene, id), death < SUSPICION_QUARANTINE ? "handed_over" : "quarantined");
+            assert_int_equal(suspicion_of(scene, id), death);
+            assert_int_equal(scene_number(scene, "SELECT handovers_counted FROM workflow_execution_queue"),
+                             is_alone ? death - 2 : 0);
+            /* Its slot stays taken while it waits. */
+            assert_int_equal(scene_record_full(scene, scene->node, record), WEIR_STALE_FENCE);
+        }
+        for (int64_t passed_us = 0; passed_us < SECONDS(60); passed_us += SCENE_LEASE_US / 2) {
+            scene_pass(scene, SCENE_LEASE_US / 2);
+            scene_beat(scene, scene->node);
+        }
+        scene_check(scene);
+    }
+    assert_string_equal(scene_status_of(scene, id), "FAILED");
+    assert_string_equal(scene_text(scene, "SELECT error_code FROM executions WHERE id = '%s'", id), "poison");
+    assert_int_equal(
+        scene_number(scene, "SELECT count(*) FROM execution_events WHERE execution_id = '%s' AND event = 'claim'", id),
+        HANDOVERS_MAX_DEFAULT + 2);
+}
+
+static void suspicion_begins_anew_when_a_step_has_ended(void **state)
+{
+    struct scene *scene = *state;
+    const char *id = scene_enqueue(scene, "free-co");
+    int64_t node = scene->node;
+    for (int death = 1; death <= 3; death++) {
+        struct claimed_item item = claim_as(scene, node);
+        dispatch(scene, node, &item);
+        record_step(scene, node, &item, "one", STEP_RUNNING);
+        assert_int_equal(die(scene, &node).handed_over, 1);
+        assert_int_equal(suspicion_of(scene, id), death);
+    }
+    struct claimed_item item = claim_as(scene, node);
+    record_step(scene, node, &item, "one", STEP_COMPLETED);
+    record_step(scene, node, &item, "two", STEP_RUNNING);
+    assert_int_equal(die(scene, &node).handed_over, 1);
+    assert_int_equal(suspicion_of(scene, id), 1);
+    item = claim_as(scene, node);
+    record_step(scene, node, &item, "two", STEP_COMPLETED);
+    assert_int_equal(die(scene, &node).handed_over, 1); /* nothing ran */
+    assert_int_equal(suspicion_of(scene, id), 0);
 }
 
 static void an_item_that_was_only_claimed_is_never_poison(void **state)
@@ -738,6 +856,10 @@ int main(void)
         SCENE_TEST(a_handed_over_item_stays_in_its_group),
         SCENE_TEST(a_node_whose_process_is_gone_is_dead_before_its_lease_ends),
         SCENE_TEST(an_item_that_kills_its_node_too_often_is_poison),
+        SCENE_TEST(a_death_is_not_counted_against_an_item_beside_another),
+        SCENE_TEST(a_death_is_not_counted_when_another_node_of_the_machine_died_with_its_items),
+        SCENE_TEST(the_death_of_a_keeper_counts_as_that_of_a_node),
+        SCENE_TEST(suspicion_begins_anew_when_a_step_has_ended),
         SCENE_TEST(an_item_that_was_only_claimed_is_never_poison),
         SCENE_TEST(an_item_that_sleeps_or_waits_is_never_poison),
         SCENE_TEST(a_step_that_ran_under_an_earlier_claim_does_not_count),

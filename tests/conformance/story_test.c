@@ -1,5 +1,6 @@
 /* The story of an execution (design 3.16): every claim and dispatch with the node that had it, and every run of a step. */
 #include "conformance/scene.h"
+#include "queue/suspicion.h"
 
 enum { STORY_MAX = 4000, FENCES_MOST = 32 };
 
@@ -316,6 +317,9 @@ static void poison_names_every_node_that_died(void **state)
     int64_t node = scene->node;
     for (int death = 1; death <= HANDOVERS_MAX_DEFAULT; death++) {
         char name[16];
+        if (death > SUSPICION_QUARANTINE) {
+            scene_pass(scene, SECONDS(1)); /* the delay of suspicion_delay_us() */
+        }
         struct claimed_item item = claim_as(scene, node);
         if (death == HANDOVERS_MAX_DEFAULT) {
             record_as(scene, node, RECORD_DISPATCHED, &item);
@@ -330,25 +334,25 @@ static void poison_names_every_node_that_died(void **state)
                  "0 claim node-1 f1 |\n"
                  "0 step_start node-1 f1 #1 one|\n"
                  "60 step_end node-1 f1 #1 one|INTERRUPTED\n"
-                 "60 hand_over node-1 f2 its node is gone|1 of 5 while it ran one\n"
+                 "60 hand_over node-1 f2 its node is gone|1 of 5 while it ran one; suspicion 1\n"
                  "60 claim node-2 f3 |\n"
                  "60 step_start node-2 f3 #2 one|\n"
                  "120 step_end node-2 f3 #2 one|INTERRUPTED\n"
-                 "120 hand_over node-2 f4 its node is gone|2 of 5 while it ran one\n"
+                 "120 hand_over node-2 f4 its node is gone|2 of 5 while it ran one; suspicion 2\n"
                  "120 claim node-3 f5 |\n"
                  "120 step_start node-3 f5 #3 one|\n"
                  "180 step_end node-3 f5 #3 one|INTERRUPTED\n"
-                 "180 hand_over node-3 f6 its node is gone|3 of 5 while it ran one\n"
+                 "180 hand_over node-3 f6 its node is gone|3 of 5 while it ran one; suspicion 3\n"
                  "180 claim node-4 f7 |\n"
                  "180 step_start node-4 f7 #4 one|\n"
                  "240 step_end node-4 f7 #4 one|INTERRUPTED\n"
-                 "240 hand_over node-4 f8 its node is gone|4 of 5 while it ran one\n"
-                 "240 claim node-5 f9 |\n"
-                 "240 dispatch node-5 f9 |\n"
-                 "240 step_start node-5 f9 #5 one|\n"
-                 "300 step_end - f10 #5 one|CANCELLED\n"
-                 "300 poison node-5 f10 its node is gone|5 of 5 while it ran one\n"
-                 "300 fail - f10 poison|its node died 5 times while it ran, and no step of it ended in between; "
+                 "240 hand_over node-4 f8 its node is gone|4 of 5 while it ran one; suspicion 4\n"
+                 "241 claim node-5 f9 |\n"
+                 "241 dispatch node-5 f9 |\n"
+                 "241 step_start node-5 f9 #5 one|\n"
+                 "301 step_end - f10 #5 one|CANCELLED\n"
+                 "301 poison node-5 f10 its node is gone|5 of 5 while it ran one; suspicion 5\n"
+                 "301 fail - f10 poison|its node died 5 times while it ran alone, and no step of it ended in between; "
                  "it is not tried again\n");
 }
 
@@ -568,7 +572,7 @@ static void an_attempt_that_died_with_its_node_is_told_as_interrupted(void **sta
                  "0 claim node-1 f1 |\n"
                  "1 step_start node-1 f1 #1 one|\n"
                  "61 step_end node-1 f1 #1 one|INTERRUPTED\n"
-                 "61 hand_over node-1 f2 its node is gone|1 of 5 while it ran one\n"
+                 "61 hand_over node-1 f2 its node is gone|1 of 5 while it ran one; suspicion 1\n"
                  "61 claim node-2 f3 |\n"
                  "62 step_start node-2 f3 #2 one|\n"
                  "63 step_end node-2 f3 #2 one|COMPLETED\n"

@@ -826,7 +826,7 @@ def a_step_that_died_with_its_node_is_told_as_interrupted(weir):
     weir.good('wait', execution, '--timeout', '45s')
     shown, events, story = _story(weir, execution)
     assert story == [('enqueue', None, ''), ('claim', None, ''), ('step_start', 1, ''), ('step_end', 1, 'INTERRUPTED'),
-                     ('hand_over', None, '1 of 5 while it ran only'), ('claim', None, ''),
+                     ('hand_over', None, '1 of 5 while it ran only; suspicion 1'), ('claim', None, ''),
                      ('step_start', 2, ''), ('step_end', 2, 'COMPLETED'), ('complete', None, '')], story
     old, new = events[1]['node'], events[5]['node']
     assert old != new and [event['node'] for event in events] == [None] + [old] * 4 + [new] * 4, events

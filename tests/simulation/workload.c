@@ -224,7 +224,8 @@ static bool is_its_reason(const struct simulation *simulation, const struct mode
     bool about_nodes = strcmp(reason, "no_node_in_group") == 0 || strcmp(reason, "engine_unreachable") == 0 ||
                        strcmp(reason, "no_scheduler") == 0;
     bool may_be_nodes = strcmp(expected, "ready") == 0 || strcmp(expected, "workspace_at_capacity") == 0;
-    return strcmp(reason, expected) == 0 || (about_nodes && may_be_nodes);
+    bool is_quarantined = item->phase == 2 && strcmp(reason, "quarantined") == 0; /* the model counts no deaths */
+    return strcmp(reason, expected) == 0 || is_quarantined || (about_nodes && may_be_nodes);
 }
 
 static void ask_why(struct simulation *simulation)

@@ -330,6 +330,9 @@ static void report_end(struct execution *execution)
     struct report *report = runner_report_new(execution->runner, is_given_back ? REPORT_GIVEN_BACK : REPORT_ENDED,
                                               execution->id, execution->fence);
     execution_fill_end(execution, report);
+    if (report != NULL && is_given_back && execution->given_back_for != NULL) {
+        text_copy(report->error_code, sizeof report->error_code, execution->given_back_for);
+    }
     if (report != NULL) {
         engine_report(&execution->runner->base, report);
     }

@@ -41,7 +41,7 @@ enum step_stop { STOP_NONE, STOP_TIMEOUT, STOP_ENDING };
 enum ending {
     ENDING_NONE,
     ENDING_FAILED,     /* a step failed for good */
-    ENDING_GIVEN_BACK, /* the node stops */
+    ENDING_GIVEN_BACK, /* the node stops, or it may have killed the keeper */
     ENDING_TIMED_OUT,  /* the execution's own timeout */
     ENDING_CANCELLED,
     ENDING_ABANDONED /* it is not ours any more: stop, and say nothing */
@@ -62,7 +62,7 @@ struct step_run {
     bool refused;       /* the store refused its result once */
     int attempt;        /* the last one begun */
     int failures;
-    int keepers_lost; /* while it ran */
+    int keepers_lost; /* while it ran under this claim */
     int shortages;    /* in a row: its attempts that could not be started, or whose output found no memory */
     int exit_code;
     int64_t resume_us;  /* SLEEPING: boot clock */
@@ -109,8 +109,9 @@ struct execution {
     json_t *about;                       /* `.execution` */
     char error_code[ERROR_CODE_MAX + 1]; /* of the first failure */
     char *error;
-    size_t in_flight; /* steps that are neither IDLE nor DONE */
-    size_t parallel;  /* those of them that neither sleep nor wait: at most runner->max_parallel_steps */
+    const char *given_back_for; /* code of the report GIVEN_BACK; NULL = the node stops */
+    size_t in_flight;           /* steps that are neither IDLE nor DONE */
+    size_t parallel;            /* those of them that neither sleep nor wait: at most runner->max_parallel_steps */
     size_t done;
     size_t step_count;
     struct step_run steps[];

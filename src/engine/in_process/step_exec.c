@@ -12,6 +12,7 @@
 #include "base/json.h"
 #include "engine/in_process/preparation.h"
 #include "engine/in_process/step_parts.h"
+#include "queue/suspicion.h"
 
 /* --- the queues --- */
 
@@ -76,6 +77,7 @@ static void start_process(struct step_run *run)
         }
         return;
     }
+    run->process->execution = run->execution;
     step_run_set_phase(run, PHASE_RUNNING);
     run->stop = STOP_NONE;
     run->killed = false;
@@ -272,8 +274,9 @@ static void wait_for_lease(struct step_run *run)
     step_run_set_timer(run, time_add(loop_now(&run->execution->runner->loop), STEP_AFTER_LEASE_LOSS_US));
 }
 
-/* The keeper was killed, and the step with it: no failure of the step, which runs again, at once and with the next
- * attempt's number. But it may be what the keeper is killed for (memory), so only as often as a node may die under it. */
+/* The keeper was killed, and the step with it: no failure of the step, which runs again with the next attempt's number: the
+ * first time at once. But it may be what the keeper is killed for. So from the second time on, and when an earlier claim
+ * was lost, its execution is given back, and the scheduler decides beside whom it runs (queue/suspicion.h). */
 static void run_again(struct step_run *run, const struct process *process)
 {
     run->keepers_lost++;
@@ -283,11 +286,12 @@ static void run_again(struct step_run *run, const struct process *process)
         step_run_fail(run, "output_too_large", "it printed more than it may", true);
     } else if (run->execution->ending != ENDING_NONE) {
         step_run_put_away(run);
-    } else if (run->keepers_lost >= HANDOVERS_MAX_DEFAULT) {
-        char text[128];
-        (void)snprintf(text, sizeof text, "the process that watches over steps was killed %d times while it ran",
-                       run->keepers_lost);
-        step_run_fail(run, "poison", text, true);
+    } else if (run->keepers_lost > 1 || run->execution->handovers > 0) {
+        struct execution *execution = run->execution;
+        execution->given_back_for =
+            execution->runner->processes.was_of_one ? SUSPICION_KEEPER_LOST_ALONE : SUSPICION_KEEPER_LOST;
+        execution->ending = ENDING_GIVEN_BACK; /* execution_settle() stops the other steps */
+        step_run_put_away(run);
     } else {
         step_run_attempt(run);
     }

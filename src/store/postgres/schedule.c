@@ -495,7 +495,31 @@ static void read_handed_over(struct round *round, int row)
 {
     struct schedule_fact *fact = add_fact(round, FACT_HANDED_OVER);
     fact->lane_id = number(round, row, ROW_N1);
+    fact->suspicion = number(round, row, ROW_N2);
+    fact->since_us = number(round, row, ROW_N3);
     (void)read_id(result_text(round->result, row, ROW_ID), fact->id);
+}
+
+static void read_suspect(struct round *round, int row)
+{
+    struct schedule_fact *fact = add_fact(round, FACT_SUSPECT);
+    fact->lane_id = number(round, row, ROW_N1);
+    fact->suspicion = number(round, row, ROW_N2);
+    fact->since_us = number(round, row, ROW_N3);
+    fact->node_id = number(round, row, ROW_N4);
+    (void)read_id(result_text(round->result, row, ROW_ID), fact->id);
+}
+
+static void read_suspects(struct round *round, int row)
+{
+    (void)row;
+    (void)add_fact(round, FACT_SUSPECTS);
+}
+
+static void read_suspects_end(struct round *round, int row)
+{
+    (void)row;
+    (void)add_fact(round, FACT_SUSPECTS_END);
 }
 
 static void read_pass(struct round *round, int row)
@@ -523,6 +547,9 @@ static const struct {
     {"held", read_held},
     {"pass", read_pass},
     {"handed_over", read_handed_over},
+    {"suspect", read_suspect},
+    {"suspects", read_suspects},
+    {"suspects_end", read_suspects_end},
     {"assigned", read_assigned},
     {"locked", read_locked},
     {"round", read_round},

@@ -274,6 +274,14 @@ enum weir_status facts_of_state(struct facts *facts, int64_t now_us, struct weir
     return facts_end(facts, status, error);
 }
 
+static void add_suspicion(struct schedule_fact *fact, sqlite3_stmt *statement)
+{
+    facts_write_id(sqlite3_column_int64(statement, 0), fact->id);
+    fact->lane_id = sqlite3_column_int64(statement, 1);
+    fact->suspicion = sqlite3_column_int64(statement, 2);
+    fact->since_us = sqlite3_column_int64(statement, 3);
+}
+
 enum weir_status facts_of_handovers(struct facts *facts, struct weir_error *error)
 {
     sqlite3_stmt *statement = connection_bind(facts->connection, error, QUERY_HANDED_OVER_ITEMS, "");
@@ -281,11 +289,24 @@ enum weir_status facts_of_handovers(struct facts *facts, struct weir_error *erro
     if (statement == NULL) {
         return statement_failure(error);
     }
+    (void)facts_add(facts, FACT_SUSPECTS);
     while (connection_step(facts->connection, statement, &status, error)) {
         struct schedule_fact *fact = facts_add(facts, FACT_HANDED_OVER);
-        facts_write_id(sqlite3_column_int64(statement, 0), fact->id);
-        fact->lane_id = sqlite3_column_int64(statement, 1);
+        add_suspicion(fact, statement);
     }
+    if (status != WEIR_OK) {
+        return status;
+    }
+    statement = connection_bind(facts->connection, error, QUERY_SUSPECTS, "");
+    if (statement == NULL) {
+        return statement_failure(error);
+    }
+    while (connection_step(facts->connection, statement, &status, error)) {
+        struct schedule_fact *fact = facts_add(facts, FACT_SUSPECT);
+        add_suspicion(fact, statement);
+        fact->node_id = sqlite3_column_int64(statement, 4);
+    }
+    (void)facts_add(facts, FACT_SUSPECTS_END);
     return facts_end(facts, status, error);
 }
 

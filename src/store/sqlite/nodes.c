@@ -190,6 +190,8 @@ struct lost_item {
     int64_t handovers_counted; /* so far */
     int64_t steps_ended;       /* at the last handover */
     bool may_count;
+    bool is_alone; /* its node held nothing else */
+    int64_t suspicion;
     int64_t node_id;
     int64_t lane_id;
 };
@@ -215,6 +217,8 @@ static enum weir_status read_lost(struct connection *connection, sqlite3_stmt *s
         items[count].may_count = sqlite3_column_int(statement, 4) != 0;
         items[count].node_id = sqlite3_column_int64(statement, 5);
         items[count].lane_id = sqlite3_column_int64(statement, 6);
+        items[count].suspicion = sqlite3_column_int64(statement, 7);
+        items[count].is_alone = sqlite3_column_int(statement, 8) != 0;
         count++;
     }
     (void)sqlite3_reset(statement);
@@ -222,10 +226,11 @@ static enum weir_status read_lost(struct connection *connection, sqlite3_stmt *s
     return status;
 }
 
-/* What a handover counts of an item (store.h, recover_options). */
+/* What a handover counts of an item (store.h, recover_options; queue/suspicion.h). */
 struct handover_count {
-    bool counts;
-    int64_t counted; /* with this one */
+    bool is_suspect;
+    int64_t counted;   /* with this one */
+    int64_t suspicion; /* with this one */
     int64_t steps_ended;
     char detail[300]; /* of its event; "" when it does not count */
 };
@@ -242,11 +247,14 @@ static enum weir_status count_handover(struct write *write, const struct lost_it
     if (connection_step(write->connection, statement, &status, error)) {
         int64_t ended = sqlite3_column_int64(statement, 0);
         const char *running = column_text(statement, 1);
-        *ret_count = (struct handover_count){.counts = item->may_count && running != NULL, .steps_ended = ended};
-        ret_count->counted = (ended > item->steps_ended ? 0 : item->handovers_counted) + (ret_count->counts ? 1 : 0);
-        if (ret_count->counts) {
-            (void)snprintf(ret_count->detail, sizeof ret_count->detail, "%lld of %d while it ran %s",
-                           (long long)ret_count->counted, handovers_max, running);
+        bool has_progress = ended > item->steps_ended;
+        bool is_suspect = item->may_count && running != NULL;
+        *ret_count = (struct handover_count){.is_suspect = is_suspect, .steps_ended = ended};
+        ret_count->counted = (has_progress ? 0 : item->handovers_counted) + (is_suspect && item->is_alone ? 1 : 0);
+        ret_count->suspicion = (has_progress ? 0 : item->suspicion) + (is_suspect ? 1 : 0);
+        if (is_suspect) {
+            (void)snprintf(ret_count->detail, sizeof ret_count->detail, "%lld of %d while it ran %s; suspicion %lld",
+                           (long long)ret_count->counted, handovers_max, running, (long long)ret_count->suspicion);
         }
         (void)sqlite3_reset(statement);
     }
@@ -258,7 +266,7 @@ static enum weir_status end_as_poison(struct write *write, const struct lost_ite
 {
     char text[128];
     (void)snprintf(text, sizeof text,
-                   "its node died %d times while it ran, and no step of it ended in between; it is not tried again",
+                   "its node died %d times while it ran alone, and no step of it ended in between; it is not tried again",
                    handovers_max);
     struct ending ending = {.id = item->id, .state = ITEM_FAILED, .error_code = "poison", .error = text};
     return item_end(write, &ending, error);
@@ -268,19 +276,20 @@ static enum weir_status hand_over(struct write *write, const struct lost_item *i
                                   const struct recover_options *options, int64_t fence, struct recover_result *result,
                                   struct weir_error *error)
 {
-    struct handover_count count = {.counts = false};
+    struct handover_count count = {.is_suspect = false};
     enum weir_status status = count_handover(write, item, options->handovers_max, &count, error);
-    bool poison = count.counts && count.counted >= options->handovers_max;
+    bool poison = count.is_suspect && count.counted >= options->handovers_max;
     if (status == WEIR_OK) {
         status = story_tell_claim(write, item->id, item->fence, error);
     }
     if (status == WEIR_OK) {
-        status = connection_run(write->connection, error, NULL, QUERY_HAND_OVER_ITEM, "tiii", item->id, fence,
-                                count.counted, count.steps_ended);
+        status =
+            connection_run(write->connection, error, NULL, QUERY_HAND_OVER_ITEM, "tiiiii", item->id, fence, count.counted,
+                           count.steps_ended, count.suspicion, count.is_suspect ? write->now_us : (int64_t)0);
     }
     if (status == WEIR_OK) {
         status = event_add(write->connection, item->id, write->now_us, poison ? "poison" : "hand_over", item->node_id,
-                           fence, NULL, reason, count.counts ? count.detail : NULL, error);
+                           fence, NULL, reason, count.is_suspect ? count.detail : NULL, error);
     }
     if (status == WEIR_OK) {
         status = news_hand_over(&write->news, write->connection, item->node_id, item->lane_id, error);
@@ -292,6 +301,25 @@ static enum weir_status hand_over(struct write *write, const struct lost_item *i
         result->handed_over++;
     }
     return status;
+}
+
+enum weir_status recover_from_keeper(struct write *write, const char *id, int64_t fence, bool is_alone,
+                                     struct weir_error *error)
+{
+    static const struct recover_options options = {.handovers_max = HANDOVERS_MAX_DEFAULT};
+    struct lost_item item;
+    struct recover_result result = {0};
+    int64_t next_fence = 0;
+    size_t count = 0;
+    sqlite3_stmt *statement =
+        connection_bind(write->connection, error, QUERY_ITEM_OF_KEEPER, "tid", id, fence, is_alone ? 1 : 0);
+    enum weir_status status = read_lost(write->connection, statement, NULL, &item, 1, &count, error);
+    if (status == WEIR_OK && count > 0) {
+        status = fence_next(write->connection, &next_fence, error);
+    }
+    return status == WEIR_OK && count > 0
+               ? hand_over(write, &item, "its keeper was killed", &options, next_fence, &result, error)
+               : status;
 }
 
 static enum weir_status recover_items(struct write *write, sqlite3_stmt *statement, int64_t old_node, const char *reason,

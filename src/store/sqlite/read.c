@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "queue/item.h"
+#include "queue/suspicion.h"
 #include "store/sqlite/select.h"
 
 enum { BACKING_OFF_MOST = 10000, PLACE_MOST = 10000, HOLDERS_MOST = 20, NAME_COUNT_MOST = 1000 };
@@ -467,7 +468,7 @@ static enum pending_reason reason_of(sqlite3_stmt *item)
 {
     int phase = sqlite3_column_int(item, 1);
     if (phase == 2) {
-        return REASON_HANDED_OVER;
+        return sqlite3_column_int64(item, 40) >= SUSPICION_QUARANTINE ? REASON_QUARANTINED : REASON_HANDED_OVER;
     }
     if (phase == 1) {
         return sqlite3_column_int64(item, 6) > sqlite3_column_int64(item, 5) ? REASON_BACKING_OFF : REASON_SCHEDULED;
@@ -545,7 +546,7 @@ static json_t *facts_of(sqlite3_stmt *item, const char *id, int64_t now_us)
     bool is_away = waits && reason == REASON_ENGINE_UNREACHABLE;
     return json_pack(
         "{s:s, s:s, s:s?, s:s, s:s?, s:s?, s:s?, s:i, s:I, s:I, s:i, s:i, s:i, s:o, s:o, s:o, s:o, s:s?, s:s?, s:b, s:s?, "
-        "s:s?, s:s?, s:o, s:o, s:o, s:o, s:s?, s:I}",
+        "s:s?, s:s?, s:o, s:o, s:o, s:o, s:s?, s:I, s:I, s:o}",
         "id", id, "status", column_text(item, 0), "pending_reason", waits ? pending_reason_name(reason) : NULL, "because",
         waits ? pending_reason_meaning(reason) : what_its_node_does(item, is_silent), "workspace", column_text(item, 13),
         "plan", column_text(item, 14), "workflow", column_text(item, 27), "version", sqlite3_column_int(item, 28),
@@ -565,7 +566,8 @@ static json_t *facts_of(sqlite3_stmt *item, const char *id, int64_t now_us)
         "engine_impaired_since", waits ? json_null() : time_json(item, 39), "node_silent_since",
         is_silent ? time_json(item, 37) : json_null(), "nodes_live",
         is_unserved || is_silent ? json_integer(sqlite3_column_int64(item, 32)) : json_null(), "paused_node",
-        is_unserved ? column_text(item, 33) : NULL, "waiting_us", (json_int_t)(now_us - sqlite3_column_int64(item, 12)));
+        is_unserved ? column_text(item, 33) : NULL, "waiting_us", (json_int_t)(now_us - sqlite3_column_int64(item, 12)),
+        "suspicion", (json_int_t)sqlite3_column_int64(item, 40), "suspected_at", time_json(item, 41));
 }
 
 /* Of an item that nobody schedules: since when, which node did so last, and why it does no longer. */

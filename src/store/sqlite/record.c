@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "queue/suspicion.h"
 #include "store/sqlite/ends.h"
 #include "store/sqlite/select.h"
 #include "store/sqlite/story.h"
@@ -281,6 +282,11 @@ static enum weir_status record_given_back(struct write *write, int64_t node_id, 
     enum weir_status status = find_item(write->connection, record->id, &item, error);
     if (status == WEIR_EXECUTION_NOT_FOUND || (status == WEIR_OK && (item.fence != record->fence || item.phase != 2))) {
         return explain(write, record, error);
+    }
+    bool is_alone = record->error_code != NULL && strcmp(record->error_code, SUSPICION_KEEPER_LOST_ALONE) == 0;
+    if (status == WEIR_OK &&
+        (is_alone || (record->error_code != NULL && strcmp(record->error_code, SUSPICION_KEEPER_LOST) == 0))) {
+        return recover_from_keeper(write, record->id, record->fence, is_alone, error);
     }
     if (status == WEIR_OK) {
         status = fence_next(write->connection, &fence, error);

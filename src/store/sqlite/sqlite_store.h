@@ -127,4 +127,11 @@ struct ending {
 };
 enum weir_status item_end(struct write *write, const struct ending *ending, struct weir_error *error);
 
+/* --- recovery (nodes.c) --- */
+
+/* Hands an item over that its node holds under this fence, because the keeper of its steps was killed. It counts as the
+ * death of its node; is_alone: the keeper had steps of no other item. */
+enum weir_status recover_from_keeper(struct write *write, const char *id, int64_t fence, bool is_alone,
+                                     struct weir_error *error);
+
 #endif

@@ -1,9 +1,10 @@
 -- Takes items away from the nodes that hold them: the fence grows, so that late records of those nodes change nothing; the slot stays
--- taken. An item that was taken over too often ends as poison. The caller has locked the rows and calls notify_news().
+-- taken. An item whose nodes died too often under it alone ends as poison. The caller has locked the rows and calls notify_news().
 -- News: kind 5 for each node with the number of items that left it; poison leaves no node any more, so its end (kind 4) has none.
--- Caller: recover().
-CREATE OR REPLACE FUNCTION :schema.hand_over(ids uuid[], why text, handovers_max integer, now_us bigint, OUT handed_over integer,
-                                             OUT poisoned integer)
+--   killed_keeper  not NULL: the keeper of their steps was killed, and their node lives. Those items of which alone it had steps
+-- Callers: recover(), record_give_backs().
+CREATE OR REPLACE FUNCTION :schema.hand_over(ids uuid[], why text, handovers_max integer, now_us bigint, killed_keeper uuid[],
+                                             OUT handed_over integer, OUT poisoned integer)
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     next_fence constant bigint := nextval(':schema.fences');
@@ -11,18 +12,20 @@ DECLARE
 BEGIN
     PERFORM :schema.tell_claims(ids);
     WITH before AS MATERIALIZED (
-        SELECT c.id, c.node_id, c.running, c.counted, c.ended FROM :schema.count_handovers(ids) c
+        SELECT c.id, c.node_id, c.running, c.counted, c.suspicion, c.ended FROM :schema.count_handovers(ids, killed_keeper) c
     ), taken AS (
         UPDATE :schema.workflow_execution_queue q
         SET status = 'CLAIMED', node_id = 0, fence = next_fence, handovers = q.handovers + 1, interruptions = q.interruptions + 1,
-            handovers_counted = b.counted, steps_ended = b.ended
+            handovers_counted = b.counted, steps_ended = b.ended, suspicion = least(b.suspicion, 1000),
+            suspected_at = CASE WHEN b.running IS NULL THEN q.suspected_at ELSE now_us END
         FROM before b, :schema.workflow_execution_queue o WHERE q.id = b.id AND o.id = b.id
-        RETURNING q.id, b.node_id, o.fence AS left_fence, b.running,
-                  b.counted, b.running IS NOT NULL AND b.counted >= handovers_max AS poison
+        RETURNING q.id, b.node_id, o.fence AS left_fence, b.running, b.counted, b.suspicion,
+                  b.running IS NOT NULL AND b.counted >= handovers_max AS poison
     ), event AS (
         INSERT INTO :schema.workflow_execution_events (execution_id, at, event, node_id, fence, reason, detail)
         SELECT t.id, now_us, CASE WHEN t.poison THEN 'poison' ELSE 'hand_over' END, t.node_id, next_fence, why,
-               CASE WHEN t.running IS NOT NULL THEN format('%s of %s while it ran %s', t.counted, handovers_max, t.running) END
+               CASE WHEN t.running IS NOT NULL
+                    THEN format('%s of %s while it ran %s; suspicion %s', t.counted, handovers_max, t.running, t.suspicion) END
         FROM taken t
     ), feed AS (
         INSERT INTO :schema.news (at, kind, node_id, node_held, fences, left_fences)
@@ -37,7 +40,7 @@ BEGIN
     INTO lost, handed_over, poisoned FROM taken t;
     IF lost IS NOT NULL THEN
         PERFORM :schema.move_to_history(lost, 'FAILED', 'poison',
-                                        format('its node died %s times while it ran, and no step of it ended in between; '
+                                        format('its node died %s times while it ran alone, and no step of it ended in between; '
                                                'it is not tried again', handovers_max), now_us);
     END IF;
 END

@@ -1,12 +1,26 @@
 -- GIVEN_BACK: a node that stops gives back what it holds. The slot stays taken, the fence grows, and the item waits to be assigned to
--- another node. Returns the places of the records that took effect. Locks: their rows. Caller: record().
+-- another node. With the code keeper_lost or keeper_lost_alone (queue/suspicion.h) it is handed over, because the keeper of its steps was
+-- killed. Returns the places of the records that took effect. Locks: their rows. Caller: record().
 CREATE OR REPLACE FUNCTION :schema.record_give_backs(recorder bigint, now_us bigint, ids uuid[], fences bigint[], kinds integer[],
                                                      codes text[], errors text[]) RETURNS integer[]
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     next_fence constant bigint := nextval(':schema.fences');
+    handovers_max constant integer := 5; -- HANDOVERS_MAX_DEFAULT in queue/limits.h
     places integer[];
+    lost uuid[];
+    alone uuid[];
+    lost_places integer[];
 BEGIN
+    SELECT array_agg(l.id), array_agg(l.id) FILTER (WHERE l.code = 'keeper_lost_alone'), array_agg(l.n::integer)
+    INTO lost, alone, lost_places
+    FROM (SELECT q.id, r.code, r.n FROM unnest(ids, fences, kinds, codes) WITH ORDINALITY r (id, fence, kind, code, n)
+          JOIN :schema.workflow_execution_queue q ON q.id = r.id
+          WHERE q.id = ANY (ids) AND r.kind = 9 AND r.code IN ('keeper_lost', 'keeper_lost_alone') AND q.fence = r.fence
+            AND q.phase + 0 = 2 FOR NO KEY UPDATE OF q) l;
+    IF lost IS NOT NULL THEN
+        PERFORM :schema.hand_over(lost, 'its keeper was killed', handovers_max, now_us, coalesce(alone, '{}'));
+    END IF;
     WITH given_back AS (
         UPDATE :schema.workflow_execution_queue q
         SET status = 'CLAIMED', node_id = 0, fence = next_fence, interruptions = q.interruptions + 1
@@ -28,6 +42,6 @@ BEGIN
         SELECT 0, next_fence, now_us, count(*), count(*), array_agg(b.id ORDER BY b.id) FROM given_back b HAVING count(*) > 0
     )
     SELECT array_agg(b.n::integer) INTO places FROM given_back b;
-    RETURN places;
+    RETURN lost_places || places;
 END
 $$;

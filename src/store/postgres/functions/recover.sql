@@ -31,7 +31,10 @@ BEGIN
                     AND ((n.expires_at <= now_us AND (n.active_at >= since_us OR since_us + n.lease <= now_us)) OR n.id = ANY (gone))
                     AND (group_name IS NULL OR n.executor_group = group_name)
                   ORDER BY n.id FOR UPDATE SKIP LOCKED);
-    UPDATE :schema.nodes n SET dead_at = now_us WHERE n.id = ANY (dead);
+    UPDATE :schema.nodes n
+    SET dead_at = now_us,
+        held_at_death = (SELECT count(*) FROM :schema.held_items q WHERE q.claim_node = n.id)
+    WHERE n.id = ANY (dead);
     INSERT INTO :schema.news (at, kind, node_id, workspaces) SELECT now_us, 7, d, '{}' FROM unnest(dead) d;
     nodes := cardinality(dead);
     IF nodes > 0 THEN
@@ -49,7 +52,7 @@ BEGIN
     poisoned := 0;
     IF cardinality(ids) > 0 THEN
         SELECT h.handed_over, h.poisoned INTO handed_over, poisoned
-        FROM :schema.hand_over(ids, 'its node is gone', handovers_max, now_us) h;
+        FROM :schema.hand_over(ids, 'its node is gone', handovers_max, now_us, NULL) h;
     END IF;
     UPDATE :schema.nodes n SET recovered_at = now_us
     WHERE n.id = ANY (left_by) AND n.recovered_at IS NULL
@@ -60,7 +63,7 @@ BEGIN
         ids := ARRAY(SELECT q.id FROM :schema.workflow_execution_queue q JOIN unnest(stale_ids, stale_fences) r (id, fence) ON q.id = r.id
                      WHERE q.fence = r.fence AND q.status = 'CLAIMED' AND q.node_id > 0 FOR NO KEY UPDATE OF q SKIP LOCKED);
         IF cardinality(ids) > 0 THEN
-            SELECT h.handed_over, h.poisoned INTO stale FROM :schema.hand_over(ids, 'claimed for too long', handovers_max, now_us) h;
+            SELECT h.handed_over, h.poisoned INTO stale FROM :schema.hand_over(ids, 'claimed for too long', handovers_max, now_us, NULL) h;
             handed_over := handed_over + stale.handed_over;
             poisoned := poisoned + stale.poisoned;
         END IF;

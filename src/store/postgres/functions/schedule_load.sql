@@ -16,7 +16,7 @@ BEGIN
     RETURN QUERY
     SELECT s.tag, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, NULL::boolean, NULL::uuid, s.name
     FROM (VALUES ('seen', pg_current_snapshot()::text), ('timeline', :schema.timeline())) s (tag, name);
-    RETURN QUERY SELECT s.tag, s.n1, s.n2, s.n3, NULL::bigint, s.flag, s.id, NULL::text FROM :schema.schedule_state(true, true) s;
+    RETURN QUERY SELECT s.tag, s.n1, s.n2, s.n3, s.n4, s.flag, s.id, NULL::text FROM :schema.schedule_state(true, true) s;
     RETURN QUERY
     SELECT 'held', q.lane_id, q.node_id, count(*), CASE WHEN q.node_id = 0 THEN 0 ELSE count(*) END, NULL::boolean, NULL::uuid, NULL::text
     FROM :schema.held_items q GROUP BY q.lane_id, q.node_id;

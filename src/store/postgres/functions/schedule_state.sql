@@ -1,10 +1,11 @@
 -- What the scheduler knows of the queue, the groups and the nodes: facts as in queue/scheduler.h. A node whose lease is over accepts
 -- nothing, whatever its row says.
 --   with_state        'queue', 'group', 'nodes', 'node', 'nodes_end', in this order
---   with_handed_over  'handed_over' per held item without a node
--- Rows: see schedule(). Locks: none. Callers: schedule(), schedule_load().
+--   with_handed_over  'suspects'; 'handed_over' per held item without a node; 'suspect' per held item that may be on trial;
+--                     'suspects_end'
+-- Rows: see schedule(). Locks: none. Index: queue_suspects. Callers: schedule(), schedule_load().
 CREATE OR REPLACE FUNCTION :schema.schedule_state(with_state boolean, with_handed_over boolean)
-RETURNS TABLE (tag text, n1 bigint, n2 bigint, n3 bigint, flag boolean, id uuid)
+RETURNS TABLE (tag text, n1 bigint, n2 bigint, n3 bigint, flag boolean, id uuid, n4 bigint)
 LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
 DECLARE
@@ -12,23 +13,31 @@ DECLARE
 BEGIN
     IF with_state THEN
         RETURN QUERY
-        SELECT 'queue', NULL::bigint, NULL::bigint, NULL::bigint, s.queue_paused, NULL::uuid FROM :schema.store_state s WHERE s.id = 1;
+        SELECT 'queue', NULL::bigint, NULL::bigint, NULL::bigint, s.queue_paused, NULL::uuid, NULL::bigint
+        FROM :schema.store_state s WHERE s.id = 1;
         RETURN QUERY
-        SELECT 'group', g.id::bigint, NULL::bigint, NULL::bigint, g.paused, NULL::uuid FROM :schema.executor_groups g;
+        SELECT 'group', g.id::bigint, NULL::bigint, NULL::bigint, g.paused, NULL::uuid, NULL::bigint FROM :schema.executor_groups g;
         tag := 'nodes';
         RETURN NEXT;
         RETURN QUERY
         SELECT 'node', n.id, g.id::bigint, n.capacity,
-               n.wish = 'run' AND n.aside IS NULL AND n.expires_at > now_us, NULL::uuid
+               n.wish = 'run' AND n.aside IS NULL AND n.expires_at > now_us, NULL::uuid, NULL::bigint
         FROM :schema.nodes n JOIN :schema.executor_groups g ON g.name = n.executor_group
         WHERE n.recovered_at IS NULL AND n.dead_at IS NULL AND n.stopped_at IS NULL;
         tag := 'nodes_end';
         RETURN NEXT;
     END IF;
     IF with_handed_over THEN
+        tag := 'suspects';
+        RETURN NEXT;
         RETURN QUERY
-        SELECT 'handed_over', q.lane_id, NULL::bigint, NULL::bigint, NULL::boolean, q.id
-        FROM :schema.held_items q WHERE q.claim_node = 0;
+        SELECT 'handed_over', q.lane_id, q.suspicion::bigint, coalesce(q.suspected_at, 0), NULL::boolean, q.id, 0::bigint
+        FROM :schema.held_items q WHERE q.claim_node = 0
+        UNION ALL
+        SELECT 'suspect', q.lane_id, q.suspicion::bigint, q.claimed_at, NULL::boolean, q.id, q.node_id
+        FROM :schema.workflow_execution_queue q WHERE q.suspicion > 1 AND q.phase = 2 AND q.node_id > 0;
+        tag := 'suspects_end';
+        RETURN NEXT;
     END IF;
 END
 $$;

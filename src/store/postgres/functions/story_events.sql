@@ -14,6 +14,7 @@ BEGIN
         FROM unnest(places, nodes, claims, states, interruptions, deferrals, old_codes)
              h (place, node_id, claimed_at, status, interruptions, deferrals, error_code)
         WHERE h.place = ANY (done) AND h.node_id <> 0
+          AND (codes[h.place] IN ('keeper_lost', 'keeper_lost_alone')) IS NOT TRUE -- hand_over() has written its events
     ), living AS (
         SELECT q.id, q.dispatched_at FROM :schema.workflow_execution_queue q WHERE q.id = ANY (ids)
     )

@@ -143,7 +143,8 @@ reasons AS (
     WHERE b.runnable > 0
     UNION ALL SELECT 'backing_off', f.n FROM backing_off f
     UNION ALL SELECT 'scheduled', (SELECT coalesce(sum(b.waiting), 0) FROM books b) - f.n FROM backing_off f
-    UNION ALL SELECT 'handed_over', count(*) FROM :schema.held_items q WHERE q.claim_node = 0
+    UNION ALL SELECT 'quarantined', count(*) FROM :schema.held_items q WHERE q.claim_node = 0 AND q.suspicion >= 4
+    UNION ALL SELECT 'handed_over', count(*) FROM :schema.held_items q WHERE q.claim_node = 0 AND q.suspicion < 4
 ),
 totals AS (
     SELECT coalesce(sum(u.held), 0) AS slots_used, coalesce(sum(u.completed), 0) AS completed, coalesce(sum(u.failed), 0) AS failed,

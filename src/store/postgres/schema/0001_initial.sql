@@ -117,14 +117,16 @@ CREATE TABLE :schema.workflow_execution_queue (
     claimed_at     bigint,
     dispatched_at  bigint,
     cancel_at      bigint,                      -- when its cancel was requested
+    suspected_at   bigint,                      -- the last death under which a step of it ran
     workspace_id   integer NOT NULL,
     attempts       integer NOT NULL DEFAULT 0,
     deferrals      integer NOT NULL DEFAULT 0,
     handovers      integer NOT NULL DEFAULT 0,
     interruptions  integer NOT NULL DEFAULT 0,  -- handovers and give-backs: claims under which it may have run before
-    handovers_counted integer NOT NULL DEFAULT 0, -- those that count towards handovers_max
+    handovers_counted integer NOT NULL DEFAULT 0, -- deaths of a node that held nothing else: they count towards handovers_max
     steps_ended    integer NOT NULL DEFAULT 0,  -- when the last counted handover was counted
     priority       smallint NOT NULL,
+    suspicion      smallint NOT NULL DEFAULT 0, -- such deaths (queue/suspicion.h)
     phase          smallint NOT NULL,
     has_params     boolean NOT NULL DEFAULT false,
     cancel_sent    boolean NOT NULL DEFAULT false, -- the node has read the request to cancel
@@ -139,6 +141,7 @@ CREATE TABLE :schema.workflow_execution_queue (
 CREATE INDEX queue_runnable ON :schema.workflow_execution_queue (lane_id, rank, id) WHERE due_at IS NULL;
 CREATE INDEX queue_waiting ON :schema.workflow_execution_queue (due_at, lane_id) WHERE due_at IS NOT NULL;
 CREATE INDEX queue_requests ON :schema.workflow_execution_queue (id) WHERE cancel_at IS NOT NULL AND NOT cancel_sent;
+CREATE INDEX queue_suspects ON :schema.workflow_execution_queue (id) WHERE suspicion > 1;
 CREATE UNIQUE INDEX queue_retried ON :schema.workflow_execution_queue (retry_of) WHERE retry_of IS NOT NULL;
 
 -- The sets of items that nodes hold: one row per set, fence and node; node_id 0: handed over. Every statement that gives an item a fence
@@ -344,6 +347,7 @@ CREATE TABLE :schema.nodes (
     stopped_at     bigint,
     graceful       boolean,                     -- of a stopped node: nothing had to be interrupted
     dead_at        bigint,
+    held_at_death  bigint,                      -- items that it held at dead_at
     recovered_at   bigint
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
 CREATE INDEX nodes_unrecovered ON :schema.nodes (id) WHERE recovered_at IS NULL;

@@ -45,7 +45,7 @@ SELECT name FROM nodes WHERE recovered_at IS NULL AND stopped_at IS NULL AND dea
 
 -- Nodes that missed their lease. ?1 now, ?2 group or NULL. Index: nodes_unrecovered.
 -- name: find_dead
-UPDATE nodes SET dead_at = ?1
+UPDATE nodes SET dead_at = ?1, held_at_death = (SELECT count(*) FROM workflow_execution_queue q WHERE q.phase = 2 AND q.node_id = nodes.id)
 WHERE recovered_at IS NULL AND expires_at <= ?1 AND dead_at IS NULL AND stopped_at IS NULL AND (?2 IS NULL OR executor_group = ?2)
 RETURNING id;
 
@@ -57,7 +57,8 @@ WHERE recovered_at IS NULL AND dead_at IS NULL AND stopped_at IS NULL AND boot_i
 
 -- A node whose process is known to be gone.
 -- name: mark_gone
-UPDATE nodes SET dead_at = ?2 WHERE id = ?1 AND dead_at IS NULL AND stopped_at IS NULL;
+UPDATE nodes SET dead_at = ?2, held_at_death = (SELECT count(*) FROM workflow_execution_queue q WHERE q.phase = 2 AND q.node_id = nodes.id)
+WHERE id = ?1 AND dead_at IS NULL AND stopped_at IS NULL;
 
 -- Dead or stopped nodes that may still hold items.
 -- name: unrecovered_nodes
@@ -65,31 +66,42 @@ SELECT id FROM nodes
 WHERE recovered_at IS NULL AND (dead_at IS NOT NULL OR stopped_at IS NOT NULL) AND (?1 IS NULL OR executor_group = ?1)
 ORDER BY id LIMIT 100;
 
--- The fifth column: whether the death of its node is one of its own. Index: queue_held, all of it.
+-- The fifth column: whether the death of its node is one of its own. The last: whether it was the only item of its node and of
+-- the nodes of the machine that the same call found dead. Index: queue_held, all of it.
 -- name: items_of_node
 SELECT id, fence, handovers_counted, steps_ended,
-       NOT EXISTS (SELECT 1 FROM nodes n WHERE n.id = node_id AND n.is_outlived), node_id, lane_id
+       NOT EXISTS (SELECT 1 FROM nodes n WHERE n.id = node_id AND n.is_outlived), node_id, lane_id, suspicion,
+       EXISTS (SELECT 1 FROM nodes n
+               WHERE n.id = node_id AND n.held_at_death = 1
+                 AND NOT EXISTS (SELECT 1 FROM nodes m WHERE m.dead_at = n.dead_at AND m.boot_id = n.boot_id
+                                 AND m.id <> n.id AND m.held_at_death > 0))
 FROM workflow_execution_queue WHERE phase = 2 AND node_id = ?1 LIMIT ?2;
 
 -- The safety net of the specification: CLAIMED for too long, by ?4 itself, or by a node that does not live; ?4 = 0: by any.
 -- ?1 before when, ?2 limit, ?3 group or NULL. Index: queue_held.
 -- name: stale_items
-SELECT id, fence, handovers_counted, steps_ended, 0, node_id, lane_id FROM workflow_execution_queue
+SELECT id, fence, handovers_counted, steps_ended, 0, node_id, lane_id, suspicion, 0 FROM workflow_execution_queue
 WHERE phase = 2 AND node_id > 0 AND status = 'CLAIMED' AND claimed_at <= ?1
   AND (?4 = 0 OR node_id = ?4
        OR NOT EXISTS (SELECT 1 FROM nodes n WHERE n.id = node_id AND n.dead_at IS NULL AND n.stopped_at IS NULL))
   AND (?3 IS NULL OR lane_id >> 32 = (SELECT g.id FROM executor_groups g WHERE g.name = ?3)) LIMIT ?2;
+
+-- An item whose keeper was killed, as in items_of_node. ?1 id, ?2 fence, ?3 whether it is the only one. Index: its id.
+-- name: item_of_keeper
+SELECT id, fence, handovers_counted, steps_ended, 1, node_id, lane_id, suspicion, ?3
+FROM workflow_execution_queue WHERE id = ?1 AND fence = ?2 AND phase = 2;
 
 -- How many of its steps have ended, and which run under the claim ?2. Index: its primary key.
 -- name: steps_at_handover
 SELECT count(finished_at), substr(group_concat(step, ', ') FILTER (WHERE status = 'RUNNING' AND fence = ?2), 1, 200)
 FROM workflow_node_executions WHERE execution_id = ?1;
 
--- The fence grows: whatever the old node still says changes nothing. ?3 hand-overs that count, ?4 steps that have ended
+-- The fence grows: whatever the old node still says changes nothing. ?3 hand-overs that count, ?4 steps that have ended, ?5 suspicion,
+-- ?6 now when it grew, else 0
 -- name: hand_over_item
 UPDATE workflow_execution_queue
 SET status = 'CLAIMED', node_id = 0, fence = ?2, handovers = handovers + 1, interruptions = interruptions + 1,
-    handovers_counted = ?3, steps_ended = ?4
+    handovers_counted = ?3, steps_ended = ?4, suspicion = ?5, suspected_at = CASE WHEN ?6 > 0 THEN ?6 ELSE suspected_at END
 WHERE id = ?1;
 
 -- name: node_recovered

@@ -109,7 +109,7 @@ SELECT q.status, q.phase, q.node_id, q.rank, q.lane_id, q.run_at, q.due_at, q.at
         AND n.dead_at IS NULL AND n.stopped_at IS NULL AND n.expires_at > ?2 AND n.engine_reachable = 0),
        o.engine_error, o.engine_unreachable_at,
        (SELECT n.active_at FROM nodes n WHERE n.id = q.node_id AND n.expires_at <= ?2),
-       r.node_id <> 0 AND r.expires_at > ?2 AND r.lock_awaited_at = 0, o.engine_impaired_at
+       r.node_id <> 0 AND r.expires_at > ?2 AND r.lock_awaited_at = 0, o.engine_impaired_at, q.suspicion, q.suspected_at
 FROM workflow_execution_queue q CROSS JOIN store_state s CROSS JOIN scheduler r LEFT JOIN workspaces w ON w.id = q.workspace_id
 LEFT JOIN executor_groups g ON g.id = q.lane_id >> 32 LEFT JOIN workflow_definitions d ON d.id = q.definition_id
 LEFT JOIN nodes o ON o.id = q.node_id AND (o.engine_reachable = 0 OR o.engine_impaired_at IS NOT NULL)
@@ -211,5 +211,6 @@ SELECT reason, sum(n) FROM (
     WHERE c.runnable > 0
     UNION ALL SELECT 'backing_off', n FROM backing_off
     UNION ALL SELECT 'scheduled', (SELECT coalesce(sum(waiting), 0) FROM c) - n FROM backing_off
-    UNION ALL SELECT 'handed_over', count(*) FROM workflow_execution_queue WHERE phase = 2 AND node_id = 0
+    UNION ALL SELECT 'quarantined', count(*) FROM workflow_execution_queue WHERE phase = 2 AND node_id = 0 AND suspicion >= 4
+    UNION ALL SELECT 'handed_over', count(*) FROM workflow_execution_queue WHERE phase = 2 AND node_id = 0 AND suspicion < 4
 ) GROUP BY reason;

@@ -86,7 +86,11 @@ SELECT l.id, b.pass FROM l LEFT JOIN books b ON b.lane_id = l.id WHERE l.id IS N
 
 -- Held items without a node. Index: queue_held.
 -- name: handed_over_items
-SELECT number, lane_id FROM workflow_execution_queue WHERE phase = 2 AND node_id = 0;
+SELECT number, lane_id, suspicion, coalesce(suspected_at, 0) FROM workflow_execution_queue WHERE phase = 2 AND node_id = 0;
+
+-- Held items that may be on trial. Index: queue_suspects.
+-- name: suspects
+SELECT number, lane_id, suspicion, claimed_at, node_id FROM workflow_execution_queue WHERE suspicion > 1 AND phase = 2 AND node_id > 0;
 
 -- Items of a lane without a workspace: those that nobody holds. ?1 lane, ?2 limit. Indexes: queue_runnable, queue_held.
 -- name: orphan_items

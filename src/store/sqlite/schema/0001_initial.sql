@@ -84,7 +84,9 @@ CREATE TABLE workflow_execution_queue (
     attempts       INTEGER NOT NULL DEFAULT 0,
     deferrals      INTEGER NOT NULL DEFAULT 0,
     handovers      INTEGER NOT NULL DEFAULT 0,
-    handovers_counted INTEGER NOT NULL DEFAULT 0, -- those that count towards poison
+    handovers_counted INTEGER NOT NULL DEFAULT 0, -- deaths of a node that held nothing else: they count towards poison
+    suspicion      INTEGER NOT NULL DEFAULT 0, -- deaths under which a step of it ran (queue/suspicion.h)
+    suspected_at   INTEGER,                    -- the last of them
     steps_ended    INTEGER NOT NULL DEFAULT 0, -- number of its ended steps at the last handover
     interruptions  INTEGER NOT NULL DEFAULT 0, -- handovers and give-backs: claims under which it may have run before
     fence          INTEGER NOT NULL DEFAULT 0,
@@ -107,6 +109,8 @@ CREATE INDEX queue_requests ON workflow_execution_queue (cancel_at) WHERE cancel
 -- By lane, because the slots of one workspace are counted here. The inbox of a node reads the whole index, which has no more
 -- entries than all nodes hold items.
 CREATE INDEX queue_held ON workflow_execution_queue (lane_id, node_id, fence) WHERE phase = 2;
+-- Suspects that may be on trial: the condition as above.
+CREATE INDEX queue_suspects ON workflow_execution_queue (suspicion) WHERE suspicion > 1;
 CREATE UNIQUE INDEX queue_retried ON workflow_execution_queue (retry_of) WHERE retry_of IS NOT NULL;
 
 -- The history: one row per ended execution, never rewritten. The columns step_* hold the step that ended together with the
@@ -243,6 +247,7 @@ CREATE TABLE nodes (
     stopped_at     INTEGER,
     graceful       INTEGER,                    -- of a stopped node: 1 = nothing was interrupted
     dead_at        INTEGER,
+    held_at_death  INTEGER,                    -- items that it held at dead_at
     recovered_at   INTEGER
 );
 CREATE INDEX nodes_unrecovered ON nodes (expires_at) WHERE recovered_at IS NULL;

@@ -7,6 +7,7 @@ CREATE VIEW executions AS
 SELECT q.id AS id, w.name AS workspace, d.name AS workflow, d.version AS version, q.status AS status,
        CASE
            WHEN q.phase = 2 AND q.node_id <> 0 THEN NULL
+           WHEN q.phase = 2 AND q.suspicion >= 4 THEN 'quarantined'
            WHEN q.phase = 2 THEN 'handed_over'
            WHEN q.phase = 1 AND q.due_at > q.run_at THEN 'backing_off'
            WHEN q.phase = 1 THEN 'scheduled'

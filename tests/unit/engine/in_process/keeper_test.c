@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "queue/suspicion.h"
 #include "support/engine_fixture.h"
 #include "support/test.h"
 
@@ -380,21 +381,37 @@ static void keeper_that_answers_is_left_alone(void **state)
     assert_int_equal(in_process_keeper_pid(fixture.engine), keeper);
 }
 
-/* It may be what the keeper is killed for. */
-static void step_that_ends_its_keeper_too_often_is_poison(void **state)
+/* It may be what the keeper is killed for: the scheduler is to decide beside whom it runs again. */
+static void execution_that_loses_a_second_keeper_is_given_back(void **state)
 {
     (void)state;
     engine_fixture_start(&fixture, 1, script("echo $$ > @/pid-$WEIR_ATTEMPT; exec sleep 100", ""), "{}");
-    for (int attempt = 1; attempt <= HANDOVERS_MAX_DEFAULT; attempt++) {
-        char name[32];
-        (void)snprintf(name, sizeof name, "pid-%d", attempt);
-        assert_true(wait_for_pid_file(path_of(name)) > 0);
-        kill_keeper();
+    assert_true(wait_for_pid_file(path_of("pid-1")) > 0);
+    kill_keeper();
+    assert_true(wait_for_pid_file(path_of("pid-2")) > 0);
+    kill_keeper();
+    const struct report *report = recorder_wait(&fixture.recorder, REPORT_GIVEN_BACK, NULL, NULL, -1, 1);
+    assert_non_null(report);
+    assert_string_equal(report->error_code, SUSPICION_KEEPER_LOST_ALONE);
+}
+
+static void executions_that_lose_a_keeper_together_are_not_blamed(void **state)
+{
+    (void)state;
+    for (int i = 1; i <= 2; i++) {
+        char text[128];
+        (void)snprintf(text, sizeof text, "echo $$ > @/pid-%d-$WEIR_ATTEMPT; exec sleep 100", i);
+        engine_fixture_start(&fixture, i, script(text, ""), "{}");
     }
-    const struct report *end = engine_fixture_expect_end(&fixture, 1, END_FAILED);
-    assert_string_equal(end->error_code, "poison");
-    assert_int_equal(end->step.attempt, HANDOVERS_MAX_DEFAULT);
-    assert_string_equal(end->error, "the process that watches over steps was killed 5 times while it ran");
+    assert_true(wait_for_pid_file(path_of("pid-1-1")) > 0);
+    assert_true(wait_for_pid_file(path_of("pid-2-1")) > 0);
+    kill_keeper();
+    assert_true(wait_for_pid_file(path_of("pid-1-2")) > 0);
+    assert_true(wait_for_pid_file(path_of("pid-2-2")) > 0);
+    kill_keeper();
+    const struct report *report = recorder_wait(&fixture.recorder, REPORT_GIVEN_BACK, NULL, NULL, -1, 2);
+    assert_non_null(report);
+    assert_string_equal(report->error_code, SUSPICION_KEEPER_LOST);
 }
 
 static bool has_children(long pid)
@@ -670,7 +687,8 @@ int main(void)
         CLAIM(step_whose_keeper_is_killed_runs_again_without_an_attempt_spent),
         CLAIM(keeper_that_stands_still_is_replaced_with_what_it_runs),
         CLAIM(keeper_that_answers_is_left_alone),
-        CLAIM(step_that_ends_its_keeper_too_often_is_poison),
+        CLAIM(execution_that_loses_a_second_keeper_is_given_back),
+        CLAIM(executions_that_lose_a_keeper_together_are_not_blamed),
         CLAIM(expression_whose_evaluator_dies_with_the_keeper_is_asked_again),
         CLAIM(step_that_lost_its_lease_runs_again_with_the_next_attempt),
         CLAIM(thousand_sleeping_executions_are_no_processes),

@@ -16,6 +16,8 @@ static const struct {
 } allowed[] = {
     {"check_*", "weir store check reads everything, and says so"},
     {"items_of_node", "reads what is held, never what waits; when a node is gone"},
+    {"find_dead", "reads what is held, never what waits; when a node is dead"},
+    {"mark_gone", "the same"},
     {"stale_items", "reads what is held, never what waits; once a minute"},
     {"needs_recovery", "reads what is held, never what waits, and only for the safety net"},
     {"held_by_lane", "reads what is held, never what waits; once per epoch"},
