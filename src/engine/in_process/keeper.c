@@ -236,6 +236,32 @@ static void refuse(const struct keeper_request *request, int native, bool lease_
     }
 }
 
+/* --- the watcher --- */
+
+static void set_lease(int64_t lease_end_us)
+{
+    keeper.lease_end_us = lease_end_us;
+    if (keeper.watched != NULL) {
+        atomic_store(&keeper.watched->lease_end_us, lease_end_us);
+    }
+}
+
+/* Has one from the first step until the node is gone: then nothing is renewed, and the keeper kills all at once. */
+static void tend_watcher(void)
+{
+    if (keeper.node_is_gone && keeper.watcher > 0) {
+        (void)kill(keeper.watcher, SIGKILL);
+    }
+    int64_t now_us = boot_now();
+    if (keeper.wants_watcher && keeper.watcher == 0 && !keeper.node_is_gone &&
+        now_us - keeper.watcher_since_us >= WATCHER_INTERVAL_US) {
+        keeper.watcher = keeper_watcher_start(keeper.watched, keeper.pid, keeper.mark);
+        keeper.watcher_since_us = now_us;
+    }
+}
+
+/* --- starting --- */
+
 static void start(const struct keeper_request *request, const int *fds)
 {
     bool is_evaluator = request->kind == KEEPER_START_EVALUATOR;
@@ -248,13 +274,16 @@ static void start(const struct keeper_request *request, const int *fds)
         refuse(request, EAGAIN, false);
         return;
     }
+    keeper.wants_watcher = keeper.wants_watcher || !is_evaluator;
+    tend_watcher(); /* before the step, whose guard names the watcher */
     int64_t started_us = boot_now();
     pid_t pid = fork();
     if (pid == 0) {
         if (is_evaluator) {
             keeper_child_run_evaluator(keeper.pid, fds);
         }
-        keeper_child_run_step(keeper.pid, request->value == KEEPER_UNGUARDED ? 0 : keeper.node, keeper.mark, keeper.socket,
+        struct keeper_guarded guarded = {.node = keeper.node, .keeper = keeper.pid, .watcher = keeper.watcher};
+        keeper_child_run_step(keeper.pid, request->value == KEEPER_UNGUARDED ? NULL : &guarded, keeper.mark, keeper.socket,
                               request->ticket, fds);
     }
     if (pid < 0) {
@@ -264,7 +293,6 @@ static void start(const struct keeper_request *request, const int *fds)
     }
     slot->state = SLOT_RUNNING;
     slot->is_evaluator = is_evaluator;
-    keeper.wants_watcher = keeper.wants_watcher || !is_evaluator;
     slot->ticket = request->ticket;
     slot->started_us = started_us;
     slot->started_unsent = true;
@@ -423,30 +451,6 @@ static void reap(void)
             (void)waitpid(info.si_pid, NULL, WNOHANG);
             keeper.watcher = info.si_pid == keeper.watcher ? 0 : keeper.watcher;
         }
-    }
-}
-
-/* --- the watcher --- */
-
-static void set_lease(int64_t lease_end_us)
-{
-    keeper.lease_end_us = lease_end_us;
-    if (keeper.watched != NULL) {
-        atomic_store(&keeper.watched->lease_end_us, lease_end_us);
-    }
-}
-
-/* Has one from the first step until the node is gone: then nothing is renewed, and the keeper kills all at once. */
-static void tend_watcher(void)
-{
-    if (keeper.node_is_gone && keeper.watcher > 0) {
-        (void)kill(keeper.watcher, SIGKILL);
-    }
-    int64_t now_us = boot_now();
-    if (keeper.wants_watcher && keeper.watcher == 0 && !keeper.node_is_gone &&
-        now_us - keeper.watcher_since_us >= WATCHER_INTERVAL_US) {
-        keeper.watcher = keeper_watcher_start(keeper.watched, keeper.pid, keeper.mark);
-        keeper.watcher_since_us = now_us;
     }
 }
 

@@ -15,7 +15,6 @@
 #include "base/file_limit.h"
 #include "engine/in_process/evaluator.h"
 #include "engine/in_process/keeper.h"
-#include "engine/in_process/keeper_guard.h"
 
 static const char mark_name[] = "WEIR_RUN=";
 
@@ -187,8 +186,8 @@ static void set_brand(uint64_t mark, uint64_t ticket)
     (void)setrlimit(RLIMIT_LOCKS, &limit);
 }
 
-_Noreturn void keeper_child_run_step(pid_t keeper_pid, pid_t node_pid, uint64_t mark, int socket, uint64_t ticket,
-                                     const int *fds)
+_Noreturn void keeper_child_run_step(pid_t keeper_pid, const struct keeper_guarded *guarded, uint64_t mark, int socket,
+                                     uint64_t ticket, const int *fds)
 {
     become_plain(keeper_pid);
     set_brand(mark, ticket);
@@ -212,8 +211,8 @@ _Noreturn void keeper_child_run_step(pid_t keeper_pid, pid_t node_pid, uint64_t 
     if (*plan.cwd != '\0' && chdir(plan.cwd) != 0) {
         fail(report, ticket, KEEPER_STAGE_CWD, errno);
     }
-    if (node_pid > 1) {
-        (void)keeper_guard_install(node_pid, keeper_pid); /* without filters in the kernel the step runs all the same */
+    if (guarded != NULL && guarded->node > 1) {
+        (void)keeper_guard_install(guarded); /* without filters in the kernel the step runs all the same */
     }
     environ = plan.envp; /* execvp() looks the program up in the step's own PATH */
     (void)execvp(plan.argv[0], plan.argv);

@@ -2,8 +2,8 @@
  *
  * A step's process gets: exactly the argv, environment and directory of its command file; file descriptors 0, 1, 2 and no
  * other; a session and process group of its own; default signals, none blocked; no core dumps; no new privileges (setuid
- * programs run without) and a guard before its node and keeper (keeper_guard.h); KILL when the keeper dies. Two marks name the
- * step of a process that has left its session:
+ * programs run without) and a guard before its node and keeper (keeper_guard.h); KILL when the keeper dies. Two marks name
+ * the step of a process that has left its session:
  *
  *     brand        the limit RLIMIT_LOCKS, which Linux does not enforce: <part of the mark> <part of the ticket>. Every
  *                  process inherits it, and /proc shows it even of a process that hides its environment (ssh-agent).
@@ -20,11 +20,12 @@
 #include <sys/types.h>
 
 #include "base/clock.h"
+#include "engine/in_process/keeper_guard.h"
 
-/* fds: command, stdin, stdout, stderr. node_pid 0: without a guard. Sends KEEPER_EXEC_FAILED over `socket` when it cannot
+/* fds: command, stdin, stdout, stderr. guarded NULL: without a guard. Sends KEEPER_EXEC_FAILED over `socket` when it cannot
  * become the step. */
-_Noreturn void keeper_child_run_step(pid_t keeper_pid, pid_t node_pid, uint64_t mark, int socket, uint64_t ticket,
-                                     const int *fds);
+_Noreturn void keeper_child_run_step(pid_t keeper_pid, const struct keeper_guarded *guarded, uint64_t mark, int socket,
+                                     uint64_t ticket, const int *fds);
 /* fds: requests, answers. */
 _Noreturn void keeper_child_run_evaluator(pid_t keeper_pid, const int *fds);
 

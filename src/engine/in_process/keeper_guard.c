@@ -23,7 +23,7 @@ enum { PROGRAM_MOST = 64, OTHER_TABLE = 0x40000000 /* x32: calls of another tabl
 static const struct {
     uint32_t number;
     uint32_t argument;
-} guarded[] = {
+} guarded_calls[] = {
     {SYS_kill, 0},
     {SYS_tkill, 0},
     {SYS_tgkill, 0},
@@ -35,7 +35,7 @@ static const struct {
     {SYS_process_vm_writev, 0},
 };
 
-enum { GUARDED = sizeof guarded / sizeof guarded[0], ARGUMENTS = 2 };
+enum { GUARDED = sizeof guarded_calls / sizeof guarded_calls[0], ARGUMENTS = 2 };
 
 /* The low half of an argument; both architectures are little-endian, and the kernel reads a process id as an int. */
 static uint32_t argument_at(uint32_t argument)
@@ -70,14 +70,14 @@ static void add_block(struct program *program, uint32_t argument, const uint32_t
 {
     size_t calls = 0;
     for (size_t i = 0; i < GUARDED; i++) {
-        calls += guarded[i].argument == argument ? 1U : 0U;
+        calls += guarded_calls[i].argument == argument ? 1U : 0U;
     }
     for (size_t i = 0, left = calls; i < GUARDED; i++) {
-        if (guarded[i].argument == argument) {
+        if (guarded_calls[i].argument == argument) {
             left--;
             /* Found: over the other calls and the jump behind them. */
-            add(program,
-                (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, guarded[i].number, (unsigned char)(left + 1), 0));
+            add(program, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, guarded_calls[i].number,
+                                                      (unsigned char)(left + 1), 0));
         }
     }
     add(program, (struct sock_filter)BPF_STMT(BPF_JMP | BPF_JA, process_count + 3U)); /* none of them: behind the block */
@@ -90,10 +90,17 @@ static void add_block(struct program *program, uint32_t argument, const uint32_t
     add(program, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | 1U /* EPERM */));
 }
 
-bool keeper_guard_install(pid_t node, pid_t keeper)
+bool keeper_guard_install(const struct keeper_guarded *guarded)
 {
-    const uint32_t processes[] = {(uint32_t)node,    (uint32_t)keeper,         (uint32_t)-node,
-                                  (uint32_t)-keeper, (uint32_t)-getpgid(node), (uint32_t)-1};
+    pid_t watcher = guarded->watcher > 0 ? guarded->watcher : guarded->keeper;
+    const uint32_t processes[] = {(uint32_t)guarded->node,
+                                  (uint32_t)guarded->keeper,
+                                  (uint32_t)watcher,
+                                  (uint32_t)-guarded->node,
+                                  (uint32_t)-guarded->keeper,
+                                  (uint32_t)-watcher,
+                                  (uint32_t)-getpgid(guarded->node),
+                                  (uint32_t)-1};
     struct program program = {.count = 0};
     add(&program, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch)));
     add(&program, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, GUARD_ARCHITECTURE, 1, 0));
@@ -111,10 +118,9 @@ bool keeper_guard_install(pid_t node, pid_t keeper)
 
 #else
 
-bool keeper_guard_install(pid_t node, pid_t keeper)
+bool keeper_guard_install(const struct keeper_guarded *guarded)
 {
-    (void)node;
-    (void)keeper;
+    (void)guarded;
     return false;
 }
 

@@ -1,4 +1,4 @@
-/* The guard of a step: its processes cannot signal their node, nor the keeper.
+/* The guard of a step: its processes cannot signal their node, its keeper, nor the keeper's watcher.
  *
  * A filter of system calls, which all that the step starts inherits, refuses with EPERM each call that names one of these
  * processes, their process groups, or every process (-1): kill and its like, opening a pidfd, ptrace, writing their memory,
@@ -13,8 +13,15 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+/* Process ids; watcher 0 = there is none. */
+struct keeper_guarded {
+    pid_t node;
+    pid_t keeper;
+    pid_t watcher;
+};
+
 /* For the calling process, which must have no_new_privs, and all that it starts. False where the kernel or the architecture
  * has no filters: then nothing has changed. Async-signal-safe. */
-bool keeper_guard_install(pid_t node, pid_t keeper);
+bool keeper_guard_install(const struct keeper_guarded *guarded);
 
 #endif
