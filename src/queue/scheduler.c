@@ -31,6 +31,7 @@ static void init_tables(struct scheduler *scheduler)
     table_init(&scheduler->workspaces, sizeof(struct workspace), &scheduler->bytes);
     table_init(&scheduler->groups, sizeof(struct group), &scheduler->bytes);
     table_init(&scheduler->nodes, sizeof(struct node), &scheduler->bytes);
+    table_init(&scheduler->handed_queues, sizeof(struct handed_queue), &scheduler->bytes);
     table_init(&scheduler->handed_over, sizeof(struct handed_item), &scheduler->bytes);
 }
 
@@ -65,6 +66,7 @@ static void free_objects(struct scheduler *scheduler)
     table_clear(&scheduler->workspaces);
     table_clear(&scheduler->groups);
     table_clear(&scheduler->nodes);
+    table_clear(&scheduler->handed_queues);
     table_clear(&scheduler->handed_over);
 }
 
@@ -112,13 +114,13 @@ static bool group_has_node(const struct scheduler *scheduler, const struct group
 
 /* The own node while it has room: nobody needs to be woken for it. Else the one with the most room; a tie goes to the
  * smaller id. A group has few nodes, so they are simply looked through. */
-static struct node *best_node(const struct scheduler *scheduler, const struct group *group)
+static struct node *best_node(const struct scheduler *scheduler, const struct group *group, int64_t target_id)
 {
     struct node *best = NULL;
     for (struct node *node = next_node(scheduler, group->nodes.first); node != NULL;
          node = next_node(scheduler, node->of_group.after)) {
         int64_t room = node_room(node);
-        if (room == 0) {
+        if (room == 0 || !has_target(node, target_id)) {
             continue;
         }
         if (node->entry.key == scheduler->own_node_id) {
@@ -133,11 +135,11 @@ static struct node *best_node(const struct scheduler *scheduler, const struct gr
 
 /* A node gets several items of a set in a row: each node that gets any is woken, reads its inbox and records its ends in
  * transactions of its own. */
-static struct node *choose_node(const struct scheduler *scheduler, struct group *group)
+static struct node *choose_node(const struct scheduler *scheduler, struct group *group, int64_t target_id)
 {
     struct node *node = group->chunk_left == 0 ? NULL : table_find(&scheduler->nodes, group->chunk_node_id);
-    if (node == NULL || node_room(node) == 0) {
-        node = best_node(scheduler, group);
+    if (node == NULL || node_room(node) == 0 || !has_target(node, target_id)) {
+        node = best_node(scheduler, group, target_id);
         if (node == NULL) {
             return NULL;
         }
@@ -183,16 +185,58 @@ struct handed_item *handed_find(const struct scheduler *scheduler, const uint8_t
 
 static const size_t handed_link = offsetof(struct handed_item, link);
 
+struct handed_queue *handed_queue_get(struct scheduler *scheduler, struct group *group, int64_t target_id)
+{
+    int64_t key = lane_id_of(group->entry.key, target_id);
+    struct handed_queue *queue = table_find(&scheduler->handed_queues, key);
+    if (queue == NULL) {
+        queue = table_add(&scheduler->handed_queues, key);
+        if (queue != NULL) {
+            queue->group = group->entry.self;
+            queue->target_id = target_id;
+            list_append(&scheduler->handed_queues, &group->handed_queues, offsetof(struct handed_queue, of_group),
+                        queue->entry.self);
+        }
+    }
+    return queue;
+}
+
+void handed_append(struct scheduler *scheduler, struct handed_item *item)
+{
+    item->state = HANDED_WAITS;
+    item->order = ++scheduler->handed_order;
+    list_append(&scheduler->handed_over, handed_list(scheduler, item), handed_link, item->entry.self);
+}
+
+/* The item that has waited longest among those for which a node has room, or NULL. */
+static struct handed_item *next_handed_over(const struct scheduler *scheduler, const struct group *group)
+{
+    struct handed_item *best = NULL;
+    for (uint32_t index = group->handed_queues.first; index != 0;) {
+        const struct handed_queue *queue = table_at(&scheduler->handed_queues, index);
+        struct handed_item *item = queue->items.first == 0 ? NULL : table_at(&scheduler->handed_over, queue->items.first);
+        if (item != NULL && (best == NULL || item->order < best->order) &&
+            best_node(scheduler, group, queue->target_id) != NULL) {
+            best = item;
+        }
+        index = queue->of_group.after;
+    }
+    return best;
+}
+
 static size_t assign_handed_over(struct scheduler *scheduler, struct group *group, struct assignment *assignments,
                                  size_t limit)
 {
     size_t count = 0;
-    while (count < limit && group->handed_over.first != 0) {
-        struct node *node = choose_node(scheduler, group);
-        if (node == NULL) {
+    while (count < limit) {
+        struct handed_item *item = next_handed_over(scheduler, group);
+        if (item == NULL) {
             break;
         }
-        handed_assign(scheduler, table_at(&scheduler->handed_over, group->handed_over.first), node, &assignments[count++]);
+        struct handed_queue *queue = table_at(&scheduler->handed_queues, item->queue);
+        struct node *node = choose_node(scheduler, group, queue->target_id);
+        INVARIANT(node != NULL && has_target(node, queue->target_id));
+        handed_assign(scheduler, item, node, &assignments[count++]);
     }
     return count;
 }
@@ -223,7 +267,7 @@ static void settle_handed_over(struct scheduler *scheduler, int64_t now_us, cons
     case ASSIGNMENT_UNDONE:
         item->state = HANDED_WAITS;
         group->quarantine_is_used = group->quarantine_is_used && group->quarantine_node_id != assignment->node_id;
-        list_put_first(&scheduler->handed_over, handed_list(group, item), handed_link, item->entry.self);
+        list_put_first(&scheduler->handed_over, handed_list(scheduler, item), handed_link, item->entry.self);
         break;
     }
 }
@@ -257,11 +301,9 @@ static void retry_locked(struct scheduler *scheduler, int64_t now_us)
     }
     while (handed_retry_us(scheduler) <= now_us) {
         struct handed_item *item = table_at(&scheduler->handed_over, scheduler->handed_retries.first);
-        struct group *group = table_at(&scheduler->groups, item->group);
         INVARIANT(item->state == HANDED_LOCKED);
         list_remove(&scheduler->handed_over, &scheduler->handed_retries, handed_link, item->entry.self);
-        item->state = HANDED_WAITS;
-        list_append(&scheduler->handed_over, handed_list(group, item), handed_link, item->entry.self);
+        handed_append(scheduler, item);
         scheduler->suspects_changed = true;
     }
 }
@@ -430,7 +472,7 @@ size_t scheduler_assign(struct scheduler *scheduler, int64_t now_us, int64_t own
         for (size_t i = 0; i < groups && count < limit; i++) {
             struct group *group = group_in_order(scheduler, scheduler->call + i);
             struct lane *lane = lane_to_serve(scheduler, group);
-            struct node *node = lane == NULL ? NULL : choose_node(scheduler, group);
+            struct node *node = lane == NULL ? NULL : choose_node(scheduler, group, 0);
             if (node != NULL) {
                 serve(scheduler, lane, node, &assignments[count++]);
                 goes_on = true;
@@ -529,8 +571,9 @@ void scheduler_settle(struct scheduler *scheduler, int64_t now_us, const struct 
 static bool group_has_work(const struct scheduler *scheduler, const struct group *group)
 {
     bool is_ahead = false;
-    bool starts = group->handed_over.first != 0 || lane_to_serve(scheduler, group) != NULL;
-    return (starts && group_has_room(scheduler, group)) || lane_to_read(scheduler, group, &is_ahead) != NULL;
+    return next_handed_over(scheduler, group) != NULL ||
+           (lane_to_serve(scheduler, group) != NULL && group_has_room(scheduler, group)) ||
+           lane_to_read(scheduler, group, &is_ahead) != NULL;
 }
 
 bool scheduler_has_work(const struct scheduler *scheduler, int64_t now_us)

@@ -10,6 +10,11 @@
  * takes the slot before the assignment is sent. The slot returns only by a fact that the store has committed (FACT_HELD
  * with slots < 0), or by scheduler_settle() with an outcome that proves that the row did not change.
  *
+ * A target is where the executions of a node run: its engine, and for an engine outside of the node the service and the
+ * namespace. A held item keeps the target of the node that it was assigned to first. Only a node with this target can find
+ * out what became of it, so no other node takes it over; it waits with its slot. An item without a target (0) was surely
+ * not started: any node of its group takes it.
+ *
  * After any doubt (lost connection, unknown commit) the caller calls scheduler_clear() and loads all facts anew under a new
  * epoch. The scheduler never repairs its memory in place.
  *
@@ -68,12 +73,13 @@ enum schedule_fact_kind {
     FACT_QUEUE,      /* paused: of the whole queue; replaces */
     FACT_NODES,      /* begins a complete list of nodes: a node that no FACT_NODE names before the next FACT_NODES_END gets
                         nothing more, and is forgotten when FACT_HELD has taken back all that it holds */
-    FACT_NODE,       /* node_id, group_id, capacity, accepts: replaces; `node_held` is kept */
+    FACT_NODE,       /* node_id, group_id, target_id, capacity, accepts: replaces; `node_held` is kept */
     FACT_NODES_END,
     FACT_SUSPECTS,    /* begins a complete list of the held items without a node and of those on trial */
-    FACT_HANDED_OVER, /* id, lane_id, suspicion, since_us: a held item without a node waits to be taken over. Its slot stays
-                         taken */
-    FACT_SUSPECT,     /* id, lane_id, node_id, suspicion, since_us: a node holds it since then, and it may be on trial */
+    FACT_HANDED_OVER, /* id, lane_id, target_id, suspicion, since_us: a held item without a node waits to be taken over. Its
+                         slot stays taken */
+    FACT_SUSPECT,     /* id, lane_id, node_id, target_id, suspicion, since_us: a node holds it since then, and it may be on
+                         trial */
     FACT_SUSPECTS_END, /* an item that was not listed is forgotten */
     FACT_PASS,         /* lane_id, pass: where the lane's stride stood when the books were published. While loading only */
     FACT_NEWS          /* for the loop, ignored here: `flags` says what must be read (enum schedule_need) */
@@ -94,6 +100,7 @@ struct schedule_fact {
     int64_t node_id;
     int64_t slots;     /* FACT_HELD: +1 taken, -1 given back */
     int64_t node_held; /* FACT_HELD */
+    int64_t target_id; /* FACT_NODE, FACT_HANDED_OVER: see below; 0 = none */
     int64_t slots_max;
     int64_t capacity; /* FACT_NODE: items that the node can hold at once, those that it holds included */
     int64_t rank;

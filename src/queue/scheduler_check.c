@@ -133,6 +133,28 @@ static size_t check_waiting(struct check *check, const struct list *list, int64_
     return count;
 }
 
+/* Returns how many wait. */
+static size_t check_handed_over(struct check *check, const struct group *group)
+{
+    size_t count = 0;
+    const struct scheduler *scheduler = check->scheduler;
+    for (uint32_t at = group->handed_queues.first; at != 0;) {
+        const struct handed_queue *queue = table_at(&scheduler->handed_queues, at);
+        uint64_t order = 0;
+        expect(check, queue->group == group->entry.self, "a queue is in another group's list", group->entry.key);
+        for (uint32_t index = queue->items.first; index != 0;) {
+            const struct handed_item *item = table_at(&scheduler->handed_over, index);
+            expect(check, item->queue == at, "an item is in another target's queue", item->lane_id);
+            expect(check, item->order > order, "handed-over items are out of order", item->lane_id);
+            order = item->order;
+            index = item->link.after;
+        }
+        count += check_waiting(check, &queue->items, 0, SUSPICION_LIMITED - 1);
+        at = queue->of_group.after;
+    }
+    return count;
+}
+
 static void check_groups(struct check *check)
 {
     const struct scheduler *scheduler = check->scheduler;
@@ -152,7 +174,7 @@ static void check_groups(struct check *check)
             expect(check, node->group == group->entry.self, "a node is in another group's list", node->entry.key);
             index = node->of_group.after;
         }
-        waiting += check_waiting(check, &group->handed_over, 0, SUSPICION_LIMITED - 1);
+        waiting += check_handed_over(check, group);
         waiting += check_waiting(check, &group->suspects, SUSPICION_LIMITED, SUSPICION_QUARANTINE - 1);
         waiting += check_waiting(check, &group->quarantined, SUSPICION_QUARANTINE, INT64_MAX);
     }

@@ -170,6 +170,7 @@ static enum weir_status learn_node(struct scheduler *scheduler, const struct sch
         node->capacity = fact->capacity;
     }
     node->row_capacity = fact->capacity;
+    node->target_id = fact->target_id;
     node->accepts = fact->accepts;
     node->list = scheduler->node_list;
     return WEIR_OK;
@@ -193,12 +194,16 @@ static void sweep_nodes(struct scheduler *scheduler)
 /* The item of the fact, in no list: one that is known comes out of its list. NULL when memory is short. */
 static struct handed_item *take_handed(struct scheduler *scheduler, const struct schedule_fact *fact)
 {
+    struct group *group = group_get(scheduler, lane_group_id(fact->lane_id));
+    const struct handed_queue *queue = group == NULL ? NULL : handed_queue_get(scheduler, group, fact->target_id);
     struct handed_item *item = handed_find(scheduler, fact->id);
+    if (queue == NULL) {
+        return NULL;
+    }
     if (item != NULL) {
         handed_unlink(scheduler, item);
     } else {
-        const struct group *group = group_get(scheduler, lane_group_id(fact->lane_id));
-        item = group == NULL ? NULL : table_add(&scheduler->handed_over, handed_key(fact->id));
+        item = table_add(&scheduler->handed_over, handed_key(fact->id));
         if (item == NULL) {
             return NULL;
         }
@@ -206,6 +211,7 @@ static struct handed_item *take_handed(struct scheduler *scheduler, const struct
         item->lane_id = fact->lane_id;
         item->group = group->entry.self;
     }
+    item->queue = queue->entry.self;
     item->suspicion = fact->suspicion < 0 ? 0 : fact->suspicion;
     item->since_us = fact->since_us;
     item->node_id = fact->node_id;
@@ -233,9 +239,7 @@ static enum weir_status learn_handed_over(struct scheduler *scheduler, const str
     if (item == NULL) {
         return WEIR_OUT_OF_MEMORY;
     }
-    struct group *group = table_at(&scheduler->groups, item->group);
-    item->state = HANDED_WAITS;
-    list_append(&scheduler->handed_over, handed_list(group, item), offsetof(struct handed_item, link), item->entry.self);
+    handed_append(scheduler, item);
     return WEIR_OK;
 }
 
@@ -289,6 +293,11 @@ static enum weir_status learn_pass(struct scheduler *scheduler, const struct sch
     return WEIR_OK;
 }
 
+static bool target_is_valid(const struct schedule_fact *fact)
+{
+    return fact->target_id >= 0 && fact->target_id <= ID_MOST;
+}
+
 /* Whether the ids that this kind of fact carries can be ids. */
 static bool fact_is_valid(const struct schedule_fact *fact)
 {
@@ -298,6 +307,7 @@ static bool fact_is_valid(const struct schedule_fact *fact)
     case FACT_RUNNABLE:
     case FACT_HANDED_OVER:
     case FACT_SUSPECT:
+        return lane_id_is_valid(fact->lane_id) && target_is_valid(fact);
     case FACT_PASS:
         return lane_id_is_valid(fact->lane_id);
     case FACT_WORKSPACE:
@@ -305,7 +315,7 @@ static bool fact_is_valid(const struct schedule_fact *fact)
     case FACT_GROUP:
         return fact->group_id > 0 && fact->group_id <= ID_MOST;
     case FACT_NODE:
-        return fact->node_id > 0 && fact->group_id > 0 && fact->group_id <= ID_MOST;
+        return fact->node_id > 0 && fact->group_id > 0 && fact->group_id <= ID_MOST && target_is_valid(fact);
     default:
         return true;
     }

@@ -3,7 +3,7 @@
  *
  *   group  1 --- n  lane  n --- 1  workspace (its cap is the first limit of each of its items)
  *   group  1 --- n  node
- *   group  1 --- n  handed-over item
+ *   group  1 --- n  handed queue (one per target)  1 --- n  handed-over item
  *
  * Each group has two heaps of lanes, both by (pass, lane_id):
  *   HEAP_SERVE  lanes that can be served now: a head is known, and every limit has a free slot
@@ -73,7 +73,7 @@ struct group {
     int64_t chunk_node_id; /* the next chunk_left items of this set go to this node */
     int64_t chunk_left;
     struct list nodes;
-    struct list handed_over;
+    struct list handed_queues;
     struct list suspects;       /* handed-over items whose number on trial is limited, in the order of their arrival */
     struct list quarantined;    /* those that need a node for themselves, likewise */
     int64_t quarantine_node_id; /* is emptied for such an item, or has it on trial; 0 = none */
@@ -91,6 +91,7 @@ struct node {
     int64_t capacity;
     int64_t row_capacity; /* as FACT_NODE reported it; `capacity` of the own node follows its engine */
     int64_t held;
+    int64_t target_id;
     struct link of_group;
     uint32_t group; /* 0 = not known: it gets nothing */
     uint32_t list;  /* number of the last complete list of nodes that named it */
@@ -100,6 +101,17 @@ struct node {
     bool is_quarantine;  /* has an item in quarantine */
     int64_t trials;      /* suspects that are on trial here */
     int64_t trials_most; /* the least limit among these */
+};
+
+/* The items of a group that wait for a node with the same target, in their order. Never removed: groups and targets are
+ * few.
+ */
+struct handed_queue {
+    struct entry entry; /* key: group id << 32 | target id */
+    struct link of_group;
+    struct list items;
+    uint32_t group;
+    int64_t target_id;
 };
 
 /* HANDED_TRIED: a node holds the suspect. Any other item is forgotten when it was assigned. */
@@ -113,9 +125,11 @@ struct handed_item {
     int64_t node_id;   /* HANDED_ASSIGNED, HANDED_TRIED */
     int64_t since_us;  /* HANDED_TRIED: its assignment; else the death of its node */
     int64_t suspicion; /* queue/suspicion.h */
-    struct link link;  /* HANDED_WAITS: of its group; HANDED_LOCKED, HANDED_TRIED: of the scheduler */
+    uint64_t order;    /* HANDED_WAITS without a limit: over all queues of its group */
+    struct link link;  /* HANDED_WAITS: of its queue or its group; HANDED_LOCKED, HANDED_TRIED: of the scheduler */
     uint32_t group;
-    uint32_t list; /* number of the last complete list that named it */
+    uint32_t queue; /* its target */
+    uint32_t list;  /* number of the last complete list that named it */
     enum handed_state state;
 };
 
@@ -157,6 +171,7 @@ struct scheduler {
     struct table workspaces;
     struct table groups;
     struct table nodes;
+    struct table handed_queues;
     struct table handed_over;
     uint32_t *group_order; /* indexes of groups, by id */
     size_t group_order_room;
@@ -170,7 +185,8 @@ struct scheduler {
     bool suspects_changed;    /* something was learnt or settled since its last call */
     bool suspects_are_old;    /* a node with suspects holds less than when they were listed */
     bool has_closed_nodes;
-    int64_t held; /* slots, over all workspaces */
+    uint64_t handed_order; /* of the last item that began to wait */
+    int64_t held;          /* slots, over all workspaces */
     size_t heads;
     size_t heads_most;       /* SCHEDULER_HEADS_MOST; tests make it smaller */
     uint32_t drop_next;      /* lane at which the search for a window to drop goes on */
@@ -256,6 +272,12 @@ static inline int64_t node_room(const struct node *node)
     return node->accepts && !node->is_closed && node->capacity > node->held ? node->capacity - node->held : 0;
 }
 
+/* Whether the node can ask for items of this target; 0 = of any. */
+static inline bool has_target(const struct node *node, int64_t target_id)
+{
+    return target_id == 0 || node->target_id == target_id;
+}
+
 static inline struct node *next_node(const struct scheduler *scheduler, uint32_t index)
 {
     return index == 0 ? NULL : (struct node *)table_at(&scheduler->nodes, index);
@@ -263,8 +285,8 @@ static inline struct node *next_node(const struct scheduler *scheduler, uint32_t
 
 /* --- suspects (scheduler_suspects.c) --- */
 
-/* The list of its group in which the item waits. */
-struct list *handed_list(struct group *group, const struct handed_item *item);
+/* The list in which the item waits: of its queue, or of its group. */
+struct list *handed_list(struct scheduler *scheduler, const struct handed_item *item);
 /* Takes the item out of the list that its state names. */
 void handed_unlink(struct scheduler *scheduler, struct handed_item *item);
 /* Gives the item to the node. */
@@ -279,6 +301,10 @@ bool suspects_have_work(const struct scheduler *scheduler);
 
 /* --- handed-over items (scheduler.c) --- */
 
+/* Finds or creates; NULL when memory is short. */
+struct handed_queue *handed_queue_get(struct scheduler *scheduler, struct group *group, int64_t target_id);
+/* The item waits behind the others of its list. */
+void handed_append(struct scheduler *scheduler, struct handed_item *item);
 struct handed_item *handed_find(const struct scheduler *scheduler, const uint8_t *id);
 int64_t handed_key(const uint8_t *id);
 

@@ -31,17 +31,23 @@ enum { REST_PART = 4 };
 
 static const size_t handed_link = offsetof(struct handed_item, link);
 
-struct list *handed_list(struct group *group, const struct handed_item *item)
+static const struct handed_queue *queue_of(const struct scheduler *scheduler, const struct handed_item *item)
 {
-    return item->suspicion < SUSPICION_LIMITED      ? &group->handed_over
+    return table_at(&scheduler->handed_queues, item->queue);
+}
+
+struct list *handed_list(struct scheduler *scheduler, const struct handed_item *item)
+{
+    struct group *group = table_at(&scheduler->groups, item->group);
+    struct handed_queue *queue = table_at(&scheduler->handed_queues, item->queue);
+    return item->suspicion < SUSPICION_LIMITED      ? &queue->items
            : item->suspicion < SUSPICION_QUARANTINE ? &group->suspects
                                                     : &group->quarantined;
 }
 
 void handed_unlink(struct scheduler *scheduler, struct handed_item *item)
 {
-    struct group *group = table_at(&scheduler->groups, item->group);
-    struct list *list = item->state == HANDED_WAITS    ? handed_list(group, item)
+    struct list *list = item->state == HANDED_WAITS    ? handed_list(scheduler, item)
                         : item->state == HANDED_LOCKED ? &scheduler->handed_retries
                         : item->state == HANDED_TRIED  ? &scheduler->tried
                                                        : NULL;
@@ -147,21 +153,6 @@ static int64_t due_of(const struct scheduler *scheduler, const struct handed_ite
     return workspace != NULL ? workspace->quarantine_due_us : time_add(item->since_us, suspicion_delay_us(item->suspicion));
 }
 
-/* The first item in quarantine whose delay is over, or NULL. */
-static struct handed_item *first_due(struct scheduler *scheduler, const struct group *group, int64_t now_us)
-{
-    for (uint32_t index = group->quarantined.first; index != 0;) {
-        struct handed_item *item = table_at(&scheduler->handed_over, index);
-        int64_t due_us = due_of(scheduler, item);
-        if (due_us <= now_us) {
-            return item;
-        }
-        decide_again_at(scheduler, now_us, due_us);
-        index = item->link.after;
-    }
-    return NULL;
-}
-
 static bool can_be_tried(const struct node *node)
 {
     return node->accepts && node->capacity > 0;
@@ -177,16 +168,37 @@ static bool is_better(const struct scheduler *scheduler, const struct node *node
     return node->held != best->held ? node->held < best->held : node->entry.key < best->entry.key;
 }
 
-static struct node *node_to_empty(const struct scheduler *scheduler, const struct group *group)
+static struct node *node_to_empty(const struct scheduler *scheduler, const struct group *group, int64_t target_id)
 {
     struct node *best = NULL;
     for (struct node *node = next_node(scheduler, group->nodes.first); node != NULL;
          node = next_node(scheduler, node->of_group.after)) {
-        if (can_be_tried(node) && is_better(scheduler, node, best)) {
+        if (can_be_tried(node) && has_target(node, target_id) && is_better(scheduler, node, best)) {
             best = node;
         }
     }
     return best;
+}
+
+/* The first item in quarantine whose delay is over, and which the emptied node, or without one any node, can take; or NULL.
+ */
+static struct handed_item *first_due(struct scheduler *scheduler, const struct group *group, int64_t now_us)
+{
+    const struct node *emptied =
+        group->quarantine_node_id == 0 ? NULL : table_find(&scheduler->nodes, group->quarantine_node_id);
+    for (uint32_t index = group->quarantined.first; index != 0;) {
+        struct handed_item *item = table_at(&scheduler->handed_over, index);
+        int64_t target_id = queue_of(scheduler, item)->target_id;
+        int64_t due_us = due_of(scheduler, item);
+        bool has_node =
+            emptied != NULL ? has_target(emptied, target_id) : node_to_empty(scheduler, group, target_id) != NULL;
+        if (due_us <= now_us && has_node) {
+            return item;
+        }
+        decide_again_at(scheduler, now_us, due_us);
+        index = item->link.after;
+    }
+    return NULL;
 }
 
 /* The group's quarantine is over: others have the node for REST_PART times as long as it lasted. */
@@ -216,7 +228,8 @@ static void end_quarantine(struct scheduler *scheduler, struct group *group, boo
     }
 }
 
-static void begin_quarantine(struct scheduler *scheduler, struct group *group, int64_t now_us)
+static void begin_quarantine(struct scheduler *scheduler, struct group *group, const struct handed_item *item,
+                             int64_t now_us)
 {
     if (group->quarantine_node_id != 0) {
         return;
@@ -225,7 +238,7 @@ static void begin_quarantine(struct scheduler *scheduler, struct group *group, i
         decide_again_at(scheduler, now_us, group->rest_until_us);
         return;
     }
-    const struct node *node = node_to_empty(scheduler, group);
+    const struct node *node = node_to_empty(scheduler, group, queue_of(scheduler, item)->target_id);
     if (node != NULL) {
         group->quarantine_node_id = node->entry.key;
         group->quarantine_since_us = now_us;
@@ -241,7 +254,7 @@ static size_t place_quarantined(struct scheduler *scheduler, struct group *group
     struct handed_item *item = first_due(scheduler, group, now_us);
     end_quarantine(scheduler, group, item != NULL, now_us);
     if (item != NULL) {
-        begin_quarantine(scheduler, group, now_us);
+        begin_quarantine(scheduler, group, item, now_us);
     }
     struct node *node = group->quarantine_node_id == 0 ? NULL : table_find(&scheduler->nodes, group->quarantine_node_id);
     if (node == NULL) {
@@ -249,7 +262,8 @@ static size_t place_quarantined(struct scheduler *scheduler, struct group *group
     }
     node->is_closed = true;
     scheduler->has_closed_nodes = true;
-    if (item == NULL || group->quarantine_is_used || node->held > 0 || limit == 0) {
+    if (item == NULL || group->quarantine_is_used || node->held > 0 || limit == 0 ||
+        !has_target(node, queue_of(scheduler, item)->target_id)) {
         return 0;
     }
     group->quarantine_is_used = true;
@@ -262,14 +276,16 @@ static size_t place_quarantined(struct scheduler *scheduler, struct group *group
 /* --- suspects with a limit --- */
 
 /* The node on which the fewest are on trial; then the one with the most room. */
-static struct node *node_for_trial(const struct scheduler *scheduler, const struct group *group, int64_t suspicion)
+static struct node *node_for_trial(const struct scheduler *scheduler, const struct group *group,
+                                   const struct handed_item *item)
 {
     struct node *best = NULL;
-    int64_t limit = suspicion_limit(suspicion);
+    int64_t limit = suspicion_limit(item->suspicion);
+    int64_t target_id = queue_of(scheduler, item)->target_id;
     for (struct node *node = next_node(scheduler, group->nodes.first); node != NULL;
          node = next_node(scheduler, node->of_group.after)) {
         int64_t most = limit < node->trials_most ? limit : node->trials_most;
-        if (node_room(node) == 0 || node->trials >= most) {
+        if (node_room(node) == 0 || node->trials >= most || !has_target(node, target_id)) {
             continue;
         }
         if (best == NULL || node->trials < best->trials ||
@@ -287,14 +303,16 @@ size_t suspects_place(struct scheduler *scheduler, struct group *group, int64_t 
     if (group->quarantined.first != 0 || group->quarantine_node_id != 0) {
         count = place_quarantined(scheduler, group, now_us, assignments, limit);
     }
-    while (count < limit && group->suspects.first != 0) {
-        struct handed_item *item = table_at(&scheduler->handed_over, group->suspects.first);
-        struct node *node = node_for_trial(scheduler, group, item->suspicion);
-        if (node == NULL) {
-            break;
+    for (uint32_t index = group->suspects.first; index != 0 && count < limit;) {
+        struct handed_item *item = table_at(&scheduler->handed_over, index);
+        struct node *node = node_for_trial(scheduler, group, item);
+        index = item->link.after;
+        if (node != NULL) {
+            add_trial(scheduler, node, item->suspicion);
+            handed_assign(scheduler, item, node, &assignments[count++]);
+        } else if (node_to_empty(scheduler, group, queue_of(scheduler, item)->target_id) != NULL) {
+            break; /* its turn comes before those behind it; one whose target no node has holds up no other */
         }
-        add_trial(scheduler, node, item->suspicion);
-        handed_assign(scheduler, item, node, &assignments[count++]);
     }
     return count;
 }

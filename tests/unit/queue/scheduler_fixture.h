@@ -99,6 +99,16 @@ static inline void learn_node(struct fixture *f, int64_t node_id, int64_t group_
                  .kind = FACT_NODE, .node_id = node_id, .group_id = group_id, .capacity = capacity, .accepts = true});
 }
 
+static inline void learn_node_of_target(struct fixture *f, int64_t node_id, int64_t target_id, int64_t capacity)
+{
+    learn(f, (struct schedule_fact){.kind = FACT_NODE,
+                                    .node_id = node_id,
+                                    .group_id = GROUP,
+                                    .target_id = target_id,
+                                    .capacity = capacity,
+                                    .accepts = true});
+}
+
 static inline void learn_end(struct fixture *f, int64_t lane_id, int64_t node_id)
 {
     learn(f,
@@ -108,6 +118,13 @@ static inline void learn_end(struct fixture *f, int64_t lane_id, int64_t node_id
 static inline void learn_handed_over(struct fixture *f, int64_t lane_id, uint64_t number)
 {
     struct schedule_fact fact = {.kind = FACT_HANDED_OVER, .lane_id = lane_id};
+    set_id(fact.id, number);
+    learn(f, fact);
+}
+
+static inline void learn_handed_over_of_target(struct fixture *f, int64_t lane_id, int64_t target_id, uint64_t number)
+{
+    struct schedule_fact fact = {.kind = FACT_HANDED_OVER, .lane_id = lane_id, .target_id = target_id};
     set_id(fact.id, number);
     learn(f, fact);
 }

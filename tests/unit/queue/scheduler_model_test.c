@@ -403,8 +403,11 @@ static void run_everything(struct model *m)
         world_add_news(w, (struct schedule_fact){.kind = FACT_GROUP, .group_id = id}, true);
     }
     for (int64_t place = 1; place <= WORLD_NODES; place++) {
-        w->nodes[place] =
-            (struct world_node){.group_id = 1 + place % WORLD_GROUPS, .capacity = 20, .accepts = true, .is_listed = true};
+        w->nodes[place] = (struct world_node){.group_id = 1 + place % WORLD_GROUPS,
+                                              .target_id = world_target_id(place),
+                                              .capacity = 20,
+                                              .accepts = true,
+                                              .is_listed = true};
     }
     world_add_news(w, (struct schedule_fact){.kind = FACT_NODES}, true);
     for (int round = 0; world_count(w, WORLD_FREE) < WORLD_ROWS_MOST; round++) {

@@ -46,7 +46,7 @@ struct ref_lane {
 
 struct ref_node {
     int64_t id; /* 0 = not known */
-    int64_t group_id, capacity, row_capacity, held, list;
+    int64_t group_id, target_id, capacity, row_capacity, held, list;
     bool accepts;
 };
 
@@ -62,6 +62,7 @@ enum ref_handed_state { REF_WAITS, REF_ASSIGNED, REF_LOCKED };
 struct ref_handed {
     uint8_t id[SCHEDULER_ID_BYTES];
     int64_t lane_id;
+    int64_t target_id;
     enum ref_handed_state state;
     int64_t retry_us;
     int64_t order; /* among those of the same state */
@@ -75,7 +76,7 @@ struct reference {
     struct ref_handed handed[REF_HANDED_MOST];
     size_t handed_count;
     int64_t own_node_id;
-    int64_t event, call, list, first_order, last_order;
+    int64_t event, call, list, last_order;
     bool queue_paused, passes_loaded;
 };
 
@@ -284,6 +285,7 @@ static inline void ref_learn_node(struct reference *r, const struct schedule_fac
     }
     node->row_capacity = fact->capacity;
     node->group_id = fact->group_id;
+    node->target_id = fact->target_id;
     node->accepts = fact->accepts;
     node->list = r->list;
 }
@@ -317,7 +319,7 @@ static inline void ref_learn_handed(struct reference *r, const struct schedule_f
     assert_true(r->handed_count < REF_HANDED_MOST);
     struct ref_handed *item = &r->handed[r->handed_count++];
     (void)ref_group(r, lane_group_id(fact->lane_id));
-    *item = (struct ref_handed){.lane_id = fact->lane_id, .order = ++r->last_order};
+    *item = (struct ref_handed){.lane_id = fact->lane_id, .target_id = fact->target_id, .order = ++r->last_order};
     memcpy(item->id, fact->id, sizeof item->id);
 }
 
@@ -422,23 +424,25 @@ static inline void ref_read(struct reference *r, const struct lane_read *read)
 
 /* --- decisions --- */
 
-static inline int64_t ref_room(const struct ref_node *node, int64_t group_id)
+/* `target_id` 0: of any. */
+static inline int64_t ref_room(const struct ref_node *node, int64_t group_id, int64_t target_id)
 {
-    bool takes = node->id != 0 && node->group_id == group_id && node->accepts && node->capacity > node->held;
+    bool takes = node->id != 0 && node->group_id == group_id && (target_id == 0 || node->target_id == target_id) &&
+                 node->accepts && node->capacity > node->held;
     return takes ? node->capacity - node->held : 0;
 }
 
-static inline struct ref_node *ref_best(struct reference *r, int64_t group_id)
+static inline struct ref_node *ref_best(struct reference *r, int64_t group_id, int64_t target_id)
 {
     struct ref_node *best = NULL;
     for (size_t i = 0; i < REF_NODES_MOST; i++) {
         struct ref_node *node = &r->nodes[i];
-        int64_t room = ref_room(node, group_id);
+        int64_t room = ref_room(node, group_id, target_id);
         if (room > 0 && node->id == r->own_node_id) {
             return node;
         }
-        if (room > 0 && (best == NULL || room > ref_room(best, group_id) ||
-                         (room == ref_room(best, group_id) && node->id < best->id))) {
+        if (room > 0 && (best == NULL || room > ref_room(best, group_id, target_id) ||
+                         (room == ref_room(best, group_id, target_id) && node->id < best->id))) {
             best = node;
         }
     }
@@ -446,12 +450,12 @@ static inline struct ref_node *ref_best(struct reference *r, int64_t group_id)
 }
 
 /* A quarter of a node's capacity in a row. */
-static inline struct ref_node *ref_choose(struct reference *r, int64_t group_id)
+static inline struct ref_node *ref_choose(struct reference *r, int64_t group_id, int64_t target_id)
 {
     struct ref_group *group = &r->groups[group_id];
     struct ref_node *node = group->chunk_left > 0 ? ref_node(r, group->chunk_node_id) : NULL;
-    if (node == NULL || ref_room(node, group_id) == 0) {
-        node = ref_best(r, group_id);
+    if (node == NULL || ref_room(node, group_id, target_id) == 0) {
+        node = ref_best(r, group_id, target_id);
         if (node == NULL) {
             return NULL;
         }
@@ -523,11 +527,11 @@ static inline bool ref_assign_handed(struct reference *r, int64_t group_id, stru
     for (size_t i = 0; i < r->handed_count; i++) {
         struct ref_handed *item = &r->handed[i];
         if (item->state == REF_WAITS && lane_group_id(item->lane_id) == group_id &&
-            (first == NULL || item->order < first->order)) {
+            ref_best(r, group_id, item->target_id) != NULL && (first == NULL || item->order < first->order)) {
             first = item;
         }
     }
-    struct ref_node *node = first == NULL ? NULL : ref_choose(r, group_id);
+    struct ref_node *node = first == NULL ? NULL : ref_choose(r, group_id, first->target_id);
     if (node == NULL) {
         return false;
     }
@@ -542,7 +546,7 @@ static inline bool ref_assign_one(struct reference *r, int64_t group_id, struct 
 {
     struct ref_group *group = ref_group(r, group_id);
     struct ref_lane *lane = r->queue_paused || group->paused ? NULL : ref_next(r, group_id);
-    struct ref_node *node = lane == NULL ? NULL : ref_choose(r, group_id);
+    struct ref_node *node = lane == NULL ? NULL : ref_choose(r, group_id, 0);
     if (node == NULL) {
         return false;
     }
@@ -629,8 +633,7 @@ static inline void ref_settle_handed(struct reference *r, int64_t now_us, const 
         item->retry_us = now_us + REF_RETRY_US;
         item->order = ++r->last_order;
     } else if (assignment->outcome == ASSIGNMENT_UNDONE) {
-        item->state = REF_WAITS;
-        item->order = --r->first_order;
+        item->state = REF_WAITS; /* in its old place */
     } else {
         *item = r->handed[--r->handed_count];
     }
@@ -724,7 +727,7 @@ static inline struct ref_lane *ref_want_one(struct reference *r, int64_t group_i
     if (lane == NULL || !has_node || r->queue_paused || group->paused) {
         return NULL;
     }
-    if (ref_best(r, group_id) != NULL || lane == served || ref_goes_before(lane, served)) {
+    if (ref_best(r, group_id, 0) != NULL || lane == served || ref_goes_before(lane, served)) {
         return lane;
     }
     if (group->read_ahead > 0) {

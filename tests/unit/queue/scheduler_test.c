@@ -343,6 +343,30 @@ static void handed_over_items_wait_for_a_node_with_room(void **state)
     assert_int_equal(assign(f, 10), 0);
 }
 
+static void a_handed_over_item_goes_to_a_node_of_its_target_only(void **state)
+{
+    struct fixture *f = *state;
+    learn_node_of_target(f, NODE, 1, 10);
+    learn_node_of_target(f, NODE + 1, 3, 10);
+    learn_handed_over_of_target(f, lane(1), 2, 70);
+    learn_handed_over_of_target(f, lane(1), 1, 71);
+    learn_handed_over_of_target(f, lane(1), 0, 72); /* surely not started: anybody may have it */
+    learn_handed_over_of_target(f, lane(1), 3, 73);
+    assert_int_equal(assign(f, 10), 3); /* what no node can ask holds up no other */
+    assert_set(f, 71, 72, 73);
+    assert_int_equal(f->set[0].node_id, NODE);
+    assert_int_equal(f->set[2].node_id, NODE + 1);
+    settle(f, ASSIGNMENT_TAKEN);
+    assert_int_equal(assign(f, 10), 0);
+    assert_false(scheduler_has_work(f->scheduler, f->now_us)); /* it waits for a fact, not for another call */
+    learn_node_of_target(f, NODE + 2, 2, 10);
+    assert_true(scheduler_has_work(f->scheduler, f->now_us));
+    assert_int_equal(assign(f, 10), 1);
+    assert_set(f, 70);
+    assert_int_equal(f->set[0].node_id, NODE + 2);
+    settle(f, ASSIGNMENT_TAKEN);
+}
+
 /* --- nodes --- */
 
 static void the_own_node_is_preferred_while_it_has_room(void **state)
@@ -573,6 +597,7 @@ int main(void)
         rule(nothing_of_a_paused_group_or_queue_is_assigned),
         rule(handed_over_items_go_first_and_need_no_slot),
         rule(handed_over_items_wait_for_a_node_with_room),
+        rule(a_handed_over_item_goes_to_a_node_of_its_target_only),
         rule(the_own_node_is_preferred_while_it_has_room),
         rule(the_own_node_of_another_group_gets_nothing),
         rule(an_end_on_the_own_node_is_room_for_the_next),

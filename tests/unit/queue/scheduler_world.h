@@ -30,7 +30,8 @@ struct world_row {
     int64_t lane_id;
     int64_t node_id;
     int64_t suspicion;
-    int64_t since_us; /* HELD: its assignment; HANDED: the death of its node */
+    int64_t since_us;  /* HELD: its assignment; HANDED: the death of its node */
+    int64_t target_id; /* of the node that it was assigned to first */
     struct schedule_head head;
 };
 
@@ -43,6 +44,7 @@ struct world_workspace {
 
 struct world_node {
     int64_t group_id;
+    int64_t target_id; /* never changes */
     int64_t capacity;
     bool accepts;
     bool is_listed;
@@ -86,6 +88,12 @@ static inline int64_t world_node_id(int64_t place)
     return 100 + place;
 }
 
+/* Both targets are in both groups. */
+static inline int64_t world_target_id(int64_t place)
+{
+    return 1 + place / 2 % 2;
+}
+
 static inline void world_add_news(struct world *w, struct schedule_fact fact, bool is_act)
 {
     assert_true(w->news_count < WORLD_NEWS_MOST);
@@ -109,8 +117,11 @@ static inline struct schedule_fact world_release(const struct world_row *row)
 
 static inline struct schedule_fact world_handed(const struct world_row *row)
 {
-    struct schedule_fact fact = {
-        .kind = FACT_HANDED_OVER, .lane_id = row->lane_id, .suspicion = row->suspicion, .since_us = row->since_us};
+    struct schedule_fact fact = {.kind = FACT_HANDED_OVER,
+                                 .lane_id = row->lane_id,
+                                 .target_id = row->target_id,
+                                 .suspicion = row->suspicion,
+                                 .since_us = row->since_us};
     memcpy(fact.id, row->head.id, sizeof fact.id);
     return fact;
 }
@@ -240,6 +251,7 @@ static inline void world_change_nodes(struct world *w)
     bool goes_first = one_in(w, 2);
     bool was_listed = node->is_listed;
     *node = (struct world_node){.group_id = one_in(w, 6) ? draw(w, 1, WORLD_GROUPS) : 1 + place % WORLD_GROUPS,
+                                .target_id = world_target_id(place),
                                 .capacity = draw(w, 0, 12),
                                 .accepts = !one_in(w, 4),
                                 .is_listed = !one_in(w, 5)};
@@ -368,9 +380,11 @@ static inline void world_take(struct world *w, struct assignment *assignment, in
         assignment->outcome = ASSIGNMENT_LOCKED;
         return;
     }
+    assert_true(!assignment->handed_over || row->target_id == node->target_id);
     row->state = WORLD_HELD;
     row->node_id = assignment->node_id;
     row->since_us = w->now_us;
+    row->target_id = node->target_id;
     assignment->outcome = ASSIGNMENT_TAKEN;
     world_check_trials(w, row);
     assert_int_equal(row->lane_id, assignment->lane_id);
@@ -451,6 +465,7 @@ static inline size_t world_read_news(const struct world *w, const struct schedul
             facts[count++] = (struct schedule_fact){.kind = FACT_NODE,
                                                     .node_id = world_node_id(place),
                                                     .group_id = node->group_id,
+                                                    .target_id = node->target_id,
                                                     .capacity = node->capacity,
                                                     .accepts = node->accepts};
         }
@@ -476,8 +491,11 @@ static inline void world_make(struct world *w, uint64_t seed)
         w->workspaces[id] = (struct world_workspace){.slots_max = draw(w, 1, 5), .weight = 1, .exists = true};
     }
     for (int64_t place = 1; place <= WORLD_NODES; place++) {
-        w->nodes[place] = (struct world_node){
-            .group_id = 1 + place % WORLD_GROUPS, .capacity = draw(w, 1, 10), .accepts = true, .is_listed = true};
+        w->nodes[place] = (struct world_node){.group_id = 1 + place % WORLD_GROUPS,
+                                              .target_id = world_target_id(place),
+                                              .capacity = draw(w, 1, 10),
+                                              .accepts = true,
+                                              .is_listed = true};
     }
 }
 
