@@ -1,6 +1,7 @@
 #include "engine/engine.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -160,6 +161,28 @@ void engine_lease(struct engine *engine, int64_t lease_end_boot_us)
 long engine_keeper_pid(const struct engine *engine)
 {
     return engine->operations->keeper_pid != NULL ? engine->operations->keeper_pid(engine) : 0;
+}
+
+bool engine_target(struct engine *engine, struct engine_target *ret_target)
+{
+    INVARIANT(engine != NULL && ret_target != NULL);
+    if (engine->operations->target != NULL) {
+        return engine->operations->target(engine, ret_target);
+    }
+    *ret_target = (struct engine_target){.engine = ""};
+    text_copy(ret_target->engine, sizeof ret_target->engine, engine->operations->name);
+    return true;
+}
+
+void engine_target_text(const struct engine_target *target, char *to)
+{
+    INVARIANT(target != NULL && to != NULL);
+    if (target->service[0] == '\0') {
+        text_copy(to, TARGET_TEXT_MAX, target->engine);
+        return;
+    }
+    (void)snprintf(to, TARGET_TEXT_MAX, "%s, namespace %s (%s) at %s", target->engine, target->namespace_name,
+                   target->service, target->address);
 }
 
 int64_t engine_step(struct engine *engine)

@@ -25,6 +25,21 @@
 #include "queue/limits.h"
 #include "weir/status.h"
 
+/* Where an engine runs executions. Two nodes whose targets are equal but for `address` can ask for each other's executions.
+ * The name of the engine is all of it where executions live inside of the node: any node with this engine goes on with
+ * them.
+ */
+enum { TARGET_ENGINE_MAX = 32, TARGET_SERVICE_MAX = 64, TARGET_NAMESPACE_MAX = 255, TARGET_ADDRESS_MAX = 255 };
+struct engine_target {
+    char engine[TARGET_ENGINE_MAX + 1];
+    char service[TARGET_SERVICE_MAX + 1];          /* its identity, the same by any address; "" = inside of the node */
+    char namespace_name[TARGET_NAMESPACE_MAX + 1]; /* "" = there is none */
+    char address[TARGET_ADDRESS_MAX + 1];          /* where it was reached, for people only */
+};
+/* "in_process", or "temporal, namespace sales (01a20c52-...) at 127.0.0.1:7233". */
+enum { TARGET_TEXT_MAX = 700 };
+void engine_target_text(const struct engine_target *target, char *to);
+
 /* What the engine can do; asked for instead of guessed from its name. */
 enum engine_feature {
     ENGINE_DIES_WITH_NODE = 1 << 0, /* runs inside the node: a dead node's executions must be started again elsewhere */
@@ -200,6 +215,9 @@ struct engine_operations {
     void (*lease)(struct engine *engine, int64_t lease_end_boot_us);
     /* The process that must be gone as well before others may take over what this node ran; 0 = none. Any thread. */
     long (*keeper_pid)(const struct engine *engine);
+    /* False: the engine does not know its target yet, or not any more, because the service has not answered. Then its node
+     * gets no items. REPORT_ENGINE_UP follows when it knows. Absent: inside of the node. Any thread. */
+    bool (*target)(struct engine *engine, struct engine_target *ret_target);
     /* Drives an engine without threads of its own: does what is due, never waits; returns when it wants to be called again
      * (boot clock; TIME_NEVER: only when its fd is readable). */
     int64_t (*step)(struct engine *engine);
@@ -238,6 +256,7 @@ size_t engine_room(struct engine *engine);
 size_t engine_running(struct engine *engine);
 void engine_lease(struct engine *engine, int64_t lease_end_boot_us);
 long engine_keeper_pid(const struct engine *engine);
+bool engine_target(struct engine *engine, struct engine_target *ret_target);
 int64_t engine_step(struct engine *engine);
 int engine_fd(struct engine *engine);
 WEIR_MUST_CHECK enum weir_status engine_run_threads(struct engine *engine, struct weir_error *error);

@@ -85,6 +85,26 @@ class Chain:
 
 
 @workflow.defn
+class Renewed:
+    """Goes on at once as a run with a memo of its own, which waits for a signal."""
+
+    def __init__(self):
+        self.word = None
+
+    @workflow.run
+    async def run(self, given: dict) -> dict:
+        await note_run()
+        if not given.get('renewed'):
+            workflow.continue_as_new({'renewed': True}, memo={'own': 'memo'})
+        await workflow.wait_condition(lambda: self.word is not None)
+        return {'word': self.word}
+
+    @workflow.signal
+    def go(self, word: dict) -> None:
+        self.word = word
+
+
+@workflow.defn
 class Retried:
     @workflow.run
     async def run(self, given: dict) -> dict:
@@ -104,7 +124,7 @@ class Big:
 
 async def main():
     client = await Client.connect(sys.argv[1], namespace=sys.argv[2])
-    worker = Worker(client, task_queue=sys.argv[3], workflows=[Noop, Fail, Slow, Signalled, Chain, Retried, Big],
+    worker = Worker(client, task_queue=sys.argv[3], workflows=[Noop, Fail, Slow, Signalled, Chain, Renewed, Retried, Big],
                     activities=[record, break_down], workflow_runner=UnsandboxedWorkflowRunner())
     running = asyncio.create_task(worker.run())  # it ends by itself when the service was away for too long
     print('ready', flush=True)

@@ -33,6 +33,7 @@ struct fake_workflow {
     size_t chains;
     bool is_forgotten;
     bool cancel_asked;
+    bool is_renewed;    /* only its first run has the memo of the start */
     struct bytes start; /* as it was asked for first */
     bool starts_differ;
 };
@@ -335,11 +336,12 @@ static void fill_info(struct info_parts *parts, const struct fake_workflow *work
     parts->execution.run_id = (char *)(uintptr_t)run->run_id;
     parts->info.execution = &parts->execution;
     parts->info.status = run->status;
+    parts->info.first_run_id = (char *)(uintptr_t)workflow->runs[0].run_id;
     if (run->close_us != 0) {
         time_out(&parts->closed, run->close_us);
         parts->info.close_time = &parts->closed;
     }
-    if (workflow->memo[0] != '\0') {
+    if (workflow->memo[0] != '\0' && (!workflow->is_renewed || run == &workflow->runs[0])) {
         temporal_api__payload_map__init(&parts->memo);
         temporal_api__payload_entry__init(&parts->entry);
         temporal_api__payload__init(&parts->payload);
@@ -354,6 +356,8 @@ static void fill_info(struct info_parts *parts, const struct fake_workflow *work
     }
 }
 
+static const struct fake_run *run_of(struct fake_workflow *workflow, const char *run_id);
+
 static void describe(struct fake_temporal *service, struct fake_call *call, const struct grpc_request *request)
 {
     TemporalApi__DescribeWorkflowExecutionRequest *asked =
@@ -365,7 +369,10 @@ static void describe(struct fake_temporal *service, struct fake_call *call, cons
     } else {
         struct info_parts parts;
         TemporalApi__DescribeWorkflowExecutionResponse reply = TEMPORAL_API__DESCRIBE_WORKFLOW_EXECUTION_RESPONSE__INIT;
-        fill_info(&parts, workflow, newest(workflow));
+        const char *run_id = asked->execution->run_id;
+        const struct fake_run *run = run_id[0] == '\0' ? newest(workflow) : run_of(workflow, run_id);
+        INVARIANT(run != NULL);
+        fill_info(&parts, workflow, run);
         reply.workflow_execution_info = &parts.info;
         answer(call, &reply.base);
     }
@@ -885,6 +892,12 @@ void fake_temporal_go_on(struct fake_temporal *service, const char *id, int stat
     (void)begin_run(service, workflow);
     text_copy(workflow->request_id, sizeof workflow->request_id, "made-by-the-server");
     wake_polls(service, workflow, run);
+}
+
+void fake_temporal_renew(struct fake_temporal *service, const char *id)
+{
+    must_find(service, id)->is_renewed = true;
+    fake_temporal_go_on(service, id, RUN_STATUS_CONTINUED_AS_NEW);
 }
 
 void fake_temporal_reset(struct fake_temporal *service, const char *id)

@@ -62,6 +62,8 @@ void fake_temporal_end(struct fake_temporal *service, const char *id, int status
 void fake_temporal_terminate_by_weir(struct fake_temporal *service, const char *id, const char *reason);
 /* Ends the newest run in `status` and begins the next one of the chain. */
 void fake_temporal_go_on(struct fake_temporal *service, const char *id, int status);
+/* The newest run continues as new, with a memo of its own. */
+void fake_temporal_renew(struct fake_temporal *service, const char *id);
 /* Terminates the newest run and begins another one that the close event does not name. */
 void fake_temporal_reset(struct fake_temporal *service, const char *id);
 /* As after retention, or a deletion. */

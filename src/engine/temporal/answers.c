@@ -393,6 +393,8 @@ enum weir_status answer_describe_namespace(const uint8_t *data, size_t length, s
         answer->config == NULL ? NULL : answer->config->workflow_execution_retention_ttl;
     ret_answer->state = answer->namespace_info->state;
     ret_answer->retention_us = 0;
+    text_copy(ret_answer->id, sizeof ret_answer->id, answer->namespace_info->id);
+    text_make_safe(ret_answer->id);
     if (retention != NULL && retention->seconds > 0) {
         int64_t most = INT64_MAX / MICROSECONDS_PER_SECOND / 2;
         ret_answer->retention_us = (retention->seconds < most ? retention->seconds : most) * MICROSECONDS_PER_SECOND;

@@ -37,18 +37,13 @@ static void add_step(const struct temporal *engine, const struct run *run, struc
 {
     static const enum step_state states[] = {
         [END_COMPLETED] = STEP_COMPLETED, [END_FAILED] = STEP_FAILED, [END_CANCELLED] = STEP_CANCELLED};
-    char name[WORKFLOW_ID_MAX];
     struct step_record *step = &report->step;
     report->has_step = true;
     text_copy(step->step, sizeof step->step, TEMPORAL_STEP);
     step->state = states[report->end_state];
     step->attempt = 1;
     step->failures = report->end_state == END_FAILED ? 1 : 0;
-    name_of(run, name);
-    json_t *facts = json_pack("{s:s, s:s, s:s, s:s}", "workflow_id", name, "run_id", run->run_id, "namespace",
-                              engine->namespace_name, "task_queue", run->task_queue);
-    step->variables = facts == NULL ? NULL : json_dumps(facts, JSON_COMPACT);
-    json_decref(facts);
+    step->variables = run_facts(engine, run);
     memcpy(step->error_code, report->error_code, sizeof step->error_code);
     step->error = report->error == NULL ? NULL : strdup(report->error);
 }
@@ -143,6 +138,7 @@ void end_take(struct temporal *engine, struct run *run, struct closing *closing)
     if (closing->next_run_id[0] != '\0') {
         memcpy(run->run_id, closing->next_run_id, sizeof run->run_id);
         closing_close(closing);
+        start_report_run(engine, run);
         follow_begin(engine, run);
     } else if (closing->kind == CLOSING_TERMINATED) {
         /* A reset terminates the run and goes on in another one, which the event does not tell. */

@@ -24,6 +24,7 @@ enum {
     FAILURE_DEPTH_MAX = 16, /* causes that are told */
     LIST_PAGE_SIZE = 1000,  /* rows of one list call: the service's own maximum */
     SERVER_VERSION_MAX = 64,
+    NAMESPACE_ID_MAX = 64, /* bytes with the closing NUL; a UUID has 37 */
     POLLERS_TOLD_MAX = 100,
     TASK_QUEUE_NAME_MAX = 255,
     POLLER_NAME_MAX = 255
@@ -161,6 +162,7 @@ WEIR_MUST_CHECK enum weir_status answer_system_info(const uint8_t *data, size_t 
 struct namespace_answer {
     int state;            /* 1 = registered */
     int64_t retention_us; /* how long closed runs are remembered */
+    char id[NAMESPACE_ID_MAX];
 };
 WEIR_MUST_CHECK enum weir_status answer_describe_namespace(const uint8_t *data, size_t length,
                                                            struct namespace_answer *ret_answer);

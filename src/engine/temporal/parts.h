@@ -4,6 +4,7 @@
  *   calls.c     one call each       starts.c  start and describe: what an execution's answers mean
  *   follow.c    listing, looking    ends.c    the close event, and the report of the end
  *   waits.c     waiting calls       reach.c   whether the service is there
+ *   target.c    which service it is
  *
  * Everything here belongs to the engine's thread (or to whoever drives engine_step()), except what temporal.c says.
  *
@@ -64,6 +65,9 @@
 #define SWEEP_OVERLAP_US (10 * MICROSECONDS_PER_SECOND)
 #define SWEEP_WIDE_OVERLAP_US (120 * MICROSECONDS_PER_SECOND)
 #define NAMESPACE_INTERVAL_US (300 * MICROSECONDS_PER_SECOND)
+/* A chain that goes on quickly is not written down more often than this. */
+#define TELL_RUN_EVERY_US (1 * MICROSECONDS_PER_SECOND)
+#define TARGET_RETRY_US (250 * MICROSECONDS_PER_MS)
 #define NAMESPACE_RETRY_US (10 * MICROSECONDS_PER_SECOND)
 /* While starts are answered one by one, room for the next ones is told of when it is worth a claim, or after this long. */
 #define ROOM_WAITS_US (100 * MICROSECONDS_PER_MS)
@@ -110,10 +114,15 @@ struct run {
     /* from then on */
     bool started;       /* reported, or on record from before */
     bool known;         /* the service has, or had, this workflow */
+    bool is_ours;       /* the first run of its chain was started by weir */
     bool has_look_turn; /* its next look is at the time that was kept for it */
     bool is_asked;      /* by engine_describe() only: ABSENT is an answer */
     int not_found;      /* times in a row */
     char run_id[RUN_ID_MAX];
+    char first_run_id[RUN_ID_MAX];  /* of its chain; "" = not known */
+    char told_run_id[RUN_ID_MAX];   /* the one that is on record */
+    int64_t told_run_us;            /* ... and since when: boot clock */
+    bool was_sent_again;            /* after a start whose outcome was not known */
     char closed_run_id[RUN_ID_MAX]; /* the last of the chain whose end was read ... */
     int64_t closed_us;              /* ... and when that was: the server's clock */
     struct closing closing;         /* TERMINATED: kept while it is asked whether the workflow was reset */
@@ -179,6 +188,15 @@ struct reach {
     struct call *probe;
 };
 
+/* Which service it is (target.c). */
+struct service_target {
+    struct engine_target target; /* under the engine's lock */
+    atomic_bool is_wanted;
+    atomic_bool is_known;
+    int64_t due_us;
+    struct call *call;
+};
+
 struct command;
 
 struct temporal {
@@ -224,6 +242,7 @@ struct temporal {
     int64_t look_turn_us; /* of the next look that comes while others are waiting */
     struct sweep sweep;
     struct reach reach;
+    struct service_target target;
     size_t polls;
     size_t polls_lent; /* of these: of workspaces whose slots no one wants */
     size_t unpolled;   /* followed, and not waited for */
@@ -272,6 +291,8 @@ int64_t run_back_off(struct temporal *engine, struct run *run);
 void run_hurry_all(struct temporal *engine);
 /* It no longer takes a place among the starts. */
 void run_start_is_over(struct temporal *engine, struct run *run);
+/* What is kept of it with its step: its ids, as JSON text. NULL when out of memory. */
+char *run_facts(const struct temporal *engine, const struct run *run);
 /* NULL when memory is out; then the node hears that a word was lost, and gives up every claim, this one too. */
 struct report *run_report(struct temporal *engine, const struct run *run, enum report_kind kind);
 /* Hands it over. NULL has no effect: see run_report(). */
@@ -329,6 +350,8 @@ void start_cancel(struct temporal *engine, struct run *run);
 void start_ask(struct temporal *engine, struct run *run);
 /* It runs: says so once, and remembers which run it is. */
 void start_report(struct temporal *engine, struct run *run);
+/* The chain has gone on: the run on record becomes the present one. */
+void start_report_run(struct temporal *engine, struct run *run);
 
 /* --- waits.c --- */
 
@@ -369,6 +392,13 @@ void follow_close(struct temporal *engine);
 void reach_hear(struct temporal *engine, enum method method, bool is_probe, const struct grpc_result *result);
 /* Returns when it wants to be called again. */
 int64_t reach_step(struct temporal *engine, int64_t now_us);
+
+/* --- target.c --- */
+
+/* Asks for it as long as it is wanted and not known; returns when it wants to be called again. */
+int64_t target_step(struct temporal *engine, int64_t now_us);
+/* Any thread. False: it is not known yet, and wanted from now on. */
+bool target_read(struct temporal *engine, struct engine_target *ret_target);
 
 /* --- ends.c --- */
 

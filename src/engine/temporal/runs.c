@@ -1,4 +1,5 @@
 /* What a start becomes, the table of executions, and the heap of what is due when. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,7 +36,10 @@ static void remember_run(struct run *run, const struct engine_start *start)
         run->known = true; /* also when its facts cannot be read: it was told once the service had it */
         if (step->variables != NULL && json_read(step->variables, strlen(step->variables), &facts, NULL) == WEIR_OK) {
             const char *run_id = json_string_value(json_object_get(facts, "run_id"));
+            const char *first_run_id = json_string_value(json_object_get(facts, "first_run_id"));
             text_copy(run->run_id, sizeof run->run_id, run_id == NULL ? "" : run_id);
+            text_copy(run->told_run_id, sizeof run->told_run_id, run->run_id);
+            text_copy(run->first_run_id, sizeof run->first_run_id, first_run_id == NULL ? run->run_id : first_run_id);
             json_decref(facts);
         }
     }
@@ -302,6 +306,22 @@ void run_hurry_all(struct temporal *engine)
             }
         }
     }
+}
+
+char *run_facts(const struct temporal *engine, const struct run *run)
+{
+    char name[WORKFLOW_ID_MAX];
+    (void)snprintf(name, sizeof name, WORKFLOW_ID_PREFIX "%s", run->id);
+    json_t *facts = json_pack("{s:s, s:s, s:s, s:s, s:s}", "workflow_id", name, "run_id", run->run_id, "first_run_id",
+                              run->first_run_id[0] != '\0' ? run->first_run_id : run->run_id, "namespace",
+                              engine->namespace_name, "task_queue", run->task_queue);
+    if (run->was_sent_again) {
+        /* Between the two starts an operator may have deleted the workflow of the first one. */
+        (void)json_object_set_new(facts, "start_sent_again", json_true());
+    }
+    char *text = facts == NULL ? NULL : json_dumps(facts, JSON_COMPACT);
+    json_decref(facts);
+    return text;
 }
 
 struct report *run_report(struct temporal *engine, const struct run *run, enum report_kind kind)

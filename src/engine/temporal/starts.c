@@ -86,9 +86,8 @@ static void say_unreachable(struct temporal *engine, struct run *run, const char
     run_say(engine, report);
 }
 
-static struct report *step_report(struct temporal *engine, const struct run *run)
+static struct report *step_report(struct temporal *engine, struct run *run)
 {
-    char name[WORKFLOW_ID_MAX];
     struct report *report = run_report(engine, run, REPORT_STEP);
     if (report == NULL) {
         return NULL;
@@ -97,10 +96,9 @@ static struct report *step_report(struct temporal *engine, const struct run *run
     text_copy(report->step.step, sizeof report->step.step, TEMPORAL_STEP);
     report->step.state = STEP_RUNNING;
     report->step.attempt = 1;
-    json_t *facts = json_pack("{s:s, s:s, s:s, s:s}", "workflow_id", workflow_id(run, name), "run_id", run->run_id,
-                              "namespace", engine->namespace_name, "task_queue", run->task_queue);
-    report->step.variables = facts == NULL ? NULL : json_dumps(facts, JSON_COMPACT);
-    json_decref(facts);
+    report->step.variables = run_facts(engine, run);
+    memcpy(run->told_run_id, run->run_id, sizeof run->told_run_id);
+    run->told_run_us = temporal_now(engine);
     return report;
 }
 
@@ -128,6 +126,14 @@ void start_report(struct temporal *engine, struct run *run)
     atomic_fetch_add(&engine->followed, 1);
     say_patiently(engine, run_report(engine, run, REPORT_STARTED), true); /* the step takes it along */
     say_patiently(engine, step_report(engine, run), atomic_load(&engine->starting) > 0);
+}
+
+void start_report_run(struct temporal *engine, struct run *run)
+{
+    bool is_soon = temporal_now(engine) - run->told_run_us < TELL_RUN_EVERY_US; /* then a later look tells it */
+    if (run->started && !is_soon && strcmp(run->told_run_id, run->run_id) != 0) {
+        say_patiently(engine, step_report(engine, run), true);
+    }
 }
 
 /* It runs or has run, and `status` says which. */
@@ -164,10 +170,11 @@ static void started(struct temporal *engine, struct run *run, const struct grpc_
         return;
     }
     memcpy(run->run_id, answer.run_id, sizeof run->run_id);
+    memcpy(run->first_run_id, answer.run_id, sizeof run->first_run_id);
     go_on_with(engine, run, answer.status);
 }
 
-/* The workflow id exists. Ours when it began with our request id, or when its memo says so. */
+/* The workflow id exists. Ours when it began with our request id, or when the memo of its first run says so. */
 static void taken(struct temporal *engine, struct run *run, const struct outcome *outcome)
 {
     run->may_run = true;
@@ -255,6 +262,7 @@ static void send_start(struct temporal *engine, struct run *run)
     }
     FAILPOINT("before_start_call");
     if (call_send(engine, run, &run->call, METHOD_START, run->message, TEMPORAL_START_TIMEOUT_US, start_done)) {
+        run->was_sent_again = run->was_sent_again || run->may_run;
         run->state = RUN_STARTING;
     } else {
         run_due(engine, run, run_back_off(engine, run));
@@ -265,17 +273,63 @@ static void send_start(struct temporal *engine, struct run *run)
 
 static bool is_ours(const struct run *run, const struct describe_answer *answer)
 {
-    return run->started || strcmp(answer->memo_execution, run->id) == 0 ||
+    return run->started || run->is_ours || strcmp(answer->memo_execution, run->id) == 0 ||
            (run->run_id[0] != '\0' &&
             (strcmp(run->run_id, answer->run_id) == 0 || strcmp(run->run_id, answer->first_run_id) == 0));
+}
+
+static void not_described(struct temporal *engine, struct run *run, const struct grpc_result *result)
+{
+    run->may_run = true; /* it was asked because that is possible */
+    say_unreachable(engine, run, result->outcome == GRPC_STATUS ? "not_described" : "engine_unreachable",
+                    outcome_text(result));
+}
+
+static void refuse_taken(struct temporal *engine, struct run *run)
+{
+    refuse_for_good(engine, run, "workflow_id_taken",
+                    "a workflow that weir did not start has this execution's workflow id");
+}
+
+/* A workflow that continues as new may give its next run a memo of its own, but the first run has the one of its start. A
+ * first run that the service has forgotten proves nothing against weir: then the execution keeps its slot. */
+static void first_run_done(struct temporal *engine, struct run *run, const struct grpc_result *result)
+{
+    struct describe_answer answer;
+    if (run == NULL || run->state == RUN_ENDED) {
+        return;
+    }
+    enum look_kind look = look_of(result);
+    bool is_read = look == LOOK_OK && answer_describe(result->response, result->response_length, &answer) == WEIR_OK;
+    if (is_read && strcmp(answer.memo_execution, run->id) != 0) {
+        refuse_taken(engine, run);
+    } else if (is_read || look == LOOK_NOT_FOUND) {
+        run->is_ours = true;
+        start_ask(engine, run);
+    } else {
+        not_described(engine, run, result);
+    }
+}
+
+static void ask_first_run(struct temporal *engine, struct run *run, const char *first_run_id)
+{
+    char name[WORKFLOW_ID_MAX];
+    if (!call_send_own(engine, run, &run->call, METHOD_DESCRIBE,
+                       message_describe(engine->namespace_name, workflow_id(run, name), first_run_id), CALL_TIMEOUT_US,
+                       first_run_done)) {
+        run_due(engine, run, run_back_off(engine, run));
+    }
 }
 
 static void found(struct temporal *engine, struct run *run, const struct describe_answer *answer)
 {
     run->not_found = 0;
+    if (!is_ours(run, answer) && answer->first_run_id[0] != '\0' && strcmp(answer->first_run_id, answer->run_id) != 0) {
+        ask_first_run(engine, run, answer->first_run_id);
+        return;
+    }
     if (!is_ours(run, answer)) {
-        refuse_for_good(engine, run, "workflow_id_taken",
-                        "a workflow that weir did not start has this execution's workflow id");
+        refuse_taken(engine, run);
         return;
     }
     bool was_reset = strcmp(answer->run_id, run->closed_run_id) != 0;
@@ -283,6 +337,9 @@ static void found(struct temporal *engine, struct run *run, const struct describ
         follow_end(engine, run); /* who waits for the run before must not take its end for that of this one */
     }
     memcpy(run->run_id, answer->run_id, sizeof run->run_id);
+    if (answer->first_run_id[0] != '\0') {
+        memcpy(run->first_run_id, answer->first_run_id, sizeof run->first_run_id);
+    }
     if (run->has_closing && !was_reset) {
         end_confirmed(engine, run);
         return;
@@ -290,6 +347,7 @@ static void found(struct temporal *engine, struct run *run, const struct describ
     closing_close(&run->closing);
     run->has_closing = false;
     go_on_with(engine, run, answer->status);
+    start_report_run(engine, run);
 }
 
 static void not_found(struct temporal *engine, struct run *run)
@@ -329,9 +387,7 @@ static void describe_done(struct temporal *engine, struct run *run, const struct
     } else if (run->started) {
         run_due(engine, run, run_back_off(engine, run));
     } else {
-        run->may_run = true; /* it was asked because that is possible */
-        say_unreachable(engine, run, result->outcome == GRPC_STATUS ? "not_described" : "engine_unreachable",
-                        outcome_text(result));
+        not_described(engine, run, result);
     }
 }
 

@@ -332,6 +332,8 @@ static int64_t turn(struct temporal *engine)
     int64_t next_us = follow_step(engine, now_us);
     int64_t reach_us = reach_step(engine, now_us);
     next_us = reach_us < next_us ? reach_us : next_us;
+    int64_t target_us = target_step(engine, now_us);
+    next_us = target_us < next_us ? target_us : next_us;
     /* What was sent just now leaves in this step. */
     int64_t sent_us = engine->wire.step(engine->wire.context);
     wire_us = sent_us < wire_us ? sent_us : wire_us;
@@ -430,6 +432,16 @@ static size_t temporal_room(struct engine *base)
     return room < places ? room : places;
 }
 
+static bool temporal_target(struct engine *base, struct engine_target *ret_target)
+{
+    struct temporal *engine = engine_of(base);
+    bool is_known = target_read(engine, ret_target);
+    if (!is_known) {
+        ring(engine);
+    }
+    return is_known;
+}
+
 static size_t temporal_running(struct engine *base)
 {
     return atomic_load(&engine_of(base)->followed);
@@ -524,6 +536,7 @@ static const struct engine_operations operations = {
     .want_slots = temporal_want_slots,
     .room = temporal_room,
     .running = temporal_running,
+    .target = temporal_target,
     .step = temporal_step,
     .fd = temporal_fd,
     .run_threads = temporal_run_threads,

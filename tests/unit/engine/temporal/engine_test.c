@@ -311,6 +311,39 @@ static void an_id_that_is_taken_by_our_own_start_is_ours(void **state)
     close_bench(&bench);
 }
 
+static void a_chain_that_went_on_with_a_memo_of_its_own_is_ours_by_its_first_run(void **state)
+{
+    struct bench bench;
+    (void)state;
+    open_bench(&bench);
+    fake_temporal_push(bench.service, FAKE_LOSE_ANSWER);
+    start_one(&bench, ID_ONE);
+    pass(&bench, 10 * MICROSECONDS_PER_MS);
+    fake_temporal_renew(bench.service, ID_ONE);
+    fake_temporal_renew(bench.service, ID_ONE);
+    pass(&bench, 10 * SECOND_US);
+    assert_int_equal(heard(&bench, REPORT_REFUSED), 0);
+    assert_int_equal(heard(&bench, REPORT_STARTED), 1);
+    fake_temporal_end(bench.service, ID_ONE, RUN_STATUS_COMPLETED, "1");
+    pass(&bench, SECOND_US);
+    assert_int_equal(last(&bench, REPORT_ENDED)->end_state, END_COMPLETED);
+    assert_int_equal(fake_temporal_chains(bench.service, ID_ONE), 1);
+    close_bench(&bench);
+}
+
+static void a_chain_that_somebody_else_began_is_not_ours(void **state)
+{
+    struct bench bench;
+    (void)state;
+    open_bench(&bench);
+    fake_temporal_take_id(bench.service, ID_ONE);
+    fake_temporal_go_on(bench.service, ID_ONE, RUN_STATUS_CONTINUED_AS_NEW);
+    start_one(&bench, ID_ONE);
+    pass(&bench, 10 * SECOND_US);
+    assert_string_equal(last(&bench, REPORT_REFUSED)->error_code, "workflow_id_taken");
+    close_bench(&bench);
+}
+
 static void an_id_that_somebody_else_took_fails_with_its_own_code(void **state)
 {
     struct bench bench;
@@ -898,6 +931,8 @@ int main(void)
         cmocka_unit_test(throttling_spends_nothing),
         cmocka_unit_test(starts_settle_within_a_fifth_of_the_services_limit),
         cmocka_unit_test(an_id_that_is_taken_by_our_own_start_is_ours),
+        cmocka_unit_test(a_chain_that_went_on_with_a_memo_of_its_own_is_ours_by_its_first_run),
+        cmocka_unit_test(a_chain_that_somebody_else_began_is_not_ours),
         cmocka_unit_test(an_id_that_somebody_else_took_fails_with_its_own_code),
         cmocka_unit_test(steps_are_put_back_for_nodes_that_run_steps),
         cmocka_unit_test(what_was_claimed_by_a_dead_node_is_started_with_the_same_bytes),
