@@ -208,13 +208,16 @@ struct weir_outcome {
     const char *result;     /* JSON text, at most 1 MiB; NULL = none */
     const char *error_code; /* of WEIR_END_FAILED: at most 64 bytes; NULL = none */
     const char *error;      /* in words; NULL = none */
+    const char *run_id;     /* of the caller's run, or the first of its chain: another run's end is refused. NULL = any */
+    int64_t fence;          /* as weir_show() has it: the execution must not have changed hands since. 0 = any */
 };
 
 /* For the worker of a workflow that runs on Temporal: tells the end before weir has seen it, so that the slot is free at
  * once. Call it as the workflow's last act; it may come before weir knows of the start. `outcome` NULL = completed without
  * a result. What the service says afterwards changes nothing; the same end again is WEIR_OK. Errors:
  * WEIR_EXECUTION_NOT_FOUND; WEIR_ILLEGAL_STATE (never started, ended in another way, or the workflow's steps run in a
- * node); WEIR_INVALID_ARGUMENT. */
+ * node); WEIR_CONFLICT (another run or fence); WEIR_STORE_BUSY (its run is not on record yet: repeat);
+ * WEIR_INVALID_ARGUMENT. `id` may be the workflow id as well. */
 WEIR_MUST_CHECK enum weir_status weir_complete(struct weir *weir, const char *id, const struct weir_outcome *outcome,
                                                struct weir_error *error);
 

@@ -218,7 +218,11 @@ static const struct command commands[] = {
               {.name = "failed", .help = "it has failed"},
               {.name = "error-code", .type = VALUE_TEXT, .value = "CODE", .help = "why it failed, for programs"},
               {.name = "error", .type = VALUE_TEXT, .value = "TEXT", .help = "why it failed, in words"},
-              {.name = "cancelled", .help = "it was cancelled"}},
+              {.name = "cancelled", .help = "it was cancelled"},
+              {.name = "run-id", .type = VALUE_TEXT, .value = "RUN",
+               .help = "refuse the end of another run than this one, or one of its chain that began with it"},
+              {.name = "fence", .type = VALUE_INTEGER, .value = "N", .least = 1, .most = INT64_MAX,
+               .help = "refuse it when the execution has another fence (`weir show --json`)"}},
 },
 {
     .name = "retry", .section = "Executions", .run = verb_retry, .marks = COMMAND_CHANGES,

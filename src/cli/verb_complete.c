@@ -33,6 +33,8 @@ static enum weir_status read_end(const struct invocation *invocation, struct com
     ret_completion->kind = failed ? RECORD_FAILED : cancelled ? RECORD_CANCELLED : RECORD_COMPLETED;
     ret_completion->error_code = invocation_text(invocation, "error-code");
     ret_completion->error = invocation_text(invocation, "error");
+    ret_completion->run_id = invocation_text(invocation, "run-id");
+    ret_completion->fence = invocation_number(invocation, "fence", 0);
     if (!failed && (ret_completion->error_code != NULL || ret_completion->error != NULL)) {
         return error_set(error, WEIR_INVALID_ARGUMENT, "--error-code and --error belong to --failed");
     }

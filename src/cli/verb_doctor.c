@@ -343,6 +343,103 @@ static void tell_engine(struct doctor *doctor)
     }
 }
 
+/* --- where executions run --- */
+
+static void target_of(const json_t *node, char *to)
+{
+    static const char *const keys[] = {"engine", "engine_service", "engine_namespace", "engine_address"};
+    struct engine_target target = {.engine = ""};
+    char *const texts[] = {target.engine, target.service, target.namespace_name, target.address};
+    static const size_t sizes[] = {sizeof target.engine, sizeof target.service, sizeof target.namespace_name,
+                                   sizeof target.address};
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        const char *text = json_string_value(json_object_get(node, keys[i]));
+        text_copy(texts[i], sizes[i], text == NULL ? "" : text);
+    }
+    engine_target_text(&target, to);
+}
+
+/* Nodes that may be given items, and that know where they run them. */
+static bool has_target(const json_t *node)
+{
+    const char *state = json_string_value(json_object_get(node, "state"));
+    return json_is_string(json_object_get(node, "engine_service")) && strcmp(state, "expired") != 0 &&
+           strcmp(state, "dead") != 0 && strcmp(state, "stopped") != 0;
+}
+
+static bool is_same(const json_t *a, const json_t *b, const char *key)
+{
+    return json_equal(json_object_get(a, key), json_object_get(b, key));
+}
+
+/* Once per group: nodes with different targets share its executions, and none can take over what another has started. */
+static void tell_mixed_groups(struct doctor *doctor, const json_t *nodes)
+{
+    struct output *output = doctor->invocation->output;
+    for (size_t i = 0; i < json_array_size(nodes); i++) {
+        const json_t *node = json_array_get(nodes, i);
+        bool is_told = !has_target(node);
+        for (size_t k = 0; k < i; k++) { /* the first node of the group speaks for it */
+            const json_t *other = json_array_get(nodes, k);
+            is_told = is_told || (has_target(other) && is_same(node, other, "executor_group"));
+        }
+        for (size_t k = i + 1; k < json_array_size(nodes) && !is_told; k++) {
+            const json_t *other = json_array_get(nodes, k);
+            if (has_target(other) && is_same(node, other, "executor_group") &&
+                !(is_same(node, other, "engine") && is_same(node, other, "engine_service"))) {
+                char one[TARGET_TEXT_MAX];
+                char two[TARGET_TEXT_MAX];
+                target_of(node, one);
+                target_of(other, two);
+                tell(doctor, SIGN_WARN, "targets",
+                     "the nodes of group %s share its executions, and run them in different places: %s; %s. None takes "
+                     "over what another has started: give them executor groups of their own",
+                     field_text(output, node, "executor_group"), output_safe(output, one), output_safe(output, two));
+                is_told = true;
+            }
+        }
+    }
+}
+
+enum { UNASKED_MOST = 20 };
+
+/* Once per target and group: where executions were started for which no live node can ask, and where the nodes are. */
+static enum weir_status check_unasked(struct doctor *doctor, struct weir_error *error)
+{
+    struct list_options unasked = {
+        .kind = LIST_EXECUTIONS,
+        .filter = {.reason = pending_reason_name(REASON_NO_NODE_FOR_ENGINE), .states = 1U << ITEM_CLAIMED},
+        .limit = UNASKED_MOST,
+    };
+    struct output *output = doctor->invocation->output;
+    json_t *page = NULL;
+    json_t *told = json_object();
+    size_t i;
+    json_t *item;
+    enum weir_status status = store_list(doctor->store, &unasked, &page, error);
+    json_array_foreach(json_object_get(page, "items"), i, item)
+    {
+        json_t *why = NULL;
+        if (status == WEIR_OK) {
+            status = store_why(doctor->store, json_string_value(json_object_get(item, "id")), &why, error);
+        }
+        const char *target = status == WEIR_OK ? field_text(output, why, "target") : NULL;
+        if (target != NULL && json_object_get(told, target) == NULL) {
+            const char *other = json_string_value(json_array_get(json_object_get(why, "group_targets"), 0));
+            (void)json_object_set_new(told, target, json_true());
+            tell(doctor, SIGN_BAD, "targets",
+                 "%s and perhaps others hold their slots and are not asked for: started in %s; the nodes of group %s have "
+                 "%s. Run a node with the first one's settings",
+                 field_text(output, why, "id"), target, field_text(output, why, "executor_group"),
+                 other != NULL ? output_safe(output, other) : "none");
+        }
+        json_decref(why);
+    }
+    json_decref(told);
+    json_decref(page);
+    return status;
+}
+
 static enum weir_status check_nodes(struct doctor *doctor, struct weir_error *error)
 {
     struct output *output = doctor->invocation->output;
@@ -376,6 +473,7 @@ static enum weir_status check_nodes(struct doctor *doctor, struct weir_error *er
         }
     }
     tell_namesakes(doctor, json_object_get(page, "items"));
+    tell_mixed_groups(doctor, json_object_get(page, "items"));
     json_decref(page);
     tell_nodes(doctor, alive, claiming, paused);
     check_scheduler(doctor, alive);
@@ -400,8 +498,12 @@ static enum weir_status check_executions(struct doctor *doctor, struct weir_erro
     json_t *page = NULL;
     size_t i;
     json_t *item;
+    enum weir_status status = check_unasked(doctor, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
     tell(doctor, stuck > 0 ? SIGN_WARN : SIGN_FINE, "stuck", "%" PRId64 " executions run longer than they should", stuck);
-    enum weir_status status = store_list(doctor->store, &handed, &page, error);
+    status = store_list(doctor->store, &handed, &page, error);
     if (status != WEIR_OK) {
         return status;
     }

@@ -53,6 +53,38 @@ static void print_scheduler(struct output *output, const json_t *page, int64_t n
                  role_text(output, scheduler, now_us));
 }
 
+/* Whether any of them runs executions outside of itself. */
+static bool names_services(const json_t *items)
+{
+    size_t i;
+    json_t *item;
+    json_array_foreach(items, i, item)
+    {
+        const char *service = json_string_value(json_object_get(item, "engine_service"));
+        if (service != NULL && service[0] != '\0') {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Where it runs executions; "-" while it does not know. The service's identity is in the JSON. */
+static const char *target_of(struct output *output, const json_t *node)
+{
+    const char *engine = field_text(output, node, "engine");
+    const char *service = field_text(output, node, "engine_service");
+    char text[TARGET_TEXT_MAX];
+    if (service == NULL) {
+        return "-";
+    }
+    if (service[0] == '\0') {
+        return engine;
+    }
+    (void)snprintf(text, sizeof text, "%s %s at %s", engine, json_string_value(json_object_get(node, "engine_namespace")),
+                   json_string_value(json_object_get(node, "engine_address")));
+    return output_safe(output, text);
+}
+
 static void print_table(struct output *output, const json_t *page, int64_t now_us)
 {
     static const struct column columns[] = {
@@ -65,11 +97,13 @@ static void print_table(struct output *output, const json_t *page, int64_t now_u
         {.title = "ENGINE"},
         {.title = "SCHEDULES"},
         {.title = "SEEN"},
+        {.title = "TARGET"},
     };
+    bool shows_target = names_services(json_object_get(page, "items"));
     struct table table;
     size_t i;
     json_t *item;
-    table_open(&table, output, columns, sizeof columns / sizeof columns[0]);
+    table_open(&table, output, columns, sizeof columns / sizeof columns[0] - (shows_target ? 0 : 1));
     json_array_foreach(json_object_get(page, "items"), i, item)
     {
         const char *state = field_text(output, item, "state");
@@ -84,6 +118,9 @@ static void print_table(struct output *output, const json_t *page, int64_t now_u
         table_cell(&table, gone ? "-" : field_is_true(item, "engine_reachable") ? "up" : "down");
         table_cell(&table, field_is_true(item, "schedules") ? "yes" : "-");
         table_cell(&table, output_ago(output, seen, now_us));
+        if (shows_target) {
+            table_cell(&table, target_of(output, item));
+        }
     }
     table_close(&table);
     print_scheduler(output, page, now_us);

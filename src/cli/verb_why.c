@@ -61,12 +61,30 @@ static void print_scheduler(struct output *output, const json_t *why, int64_t no
     }
 }
 
+/* Where its start may have arrived, while no node of its group can ask there. */
+static void print_targets(struct output *output, const json_t *why, int64_t now_us)
+{
+    size_t i;
+    json_t *target;
+    const char *since = field_text(output, why, "no_node_since");
+    if (since == NULL) {
+        return;
+    }
+    output_print(output, "  started in       %s\n", field_text(output, why, "target"));
+    output_print(output, "  no node there    since %s (%s)\n", since, output_ago(output, since, now_us));
+    json_array_foreach(json_object_get(why, "group_targets"), i, target)
+    {
+        output_print(output, "  %-16s %s\n", i == 0 ? "its group has" : "", output_safe(output, json_string_value(target)));
+    }
+}
+
 static void print_numbers(struct output *output, const json_t *why, int64_t now_us)
 {
     const char *due = field_text(output, why, "due_at");
     const char *node = field_text(output, why, "node");
     int64_t place = field_number(why, "place", 0);
     print_nodes(output, why);
+    print_targets(output, why, now_us);
     print_slots(output, why);
     if (place > 0) {
         output_print(output, "  place            %" PRId64 "%s of %" PRId64 " that wait for a slot of the workspace\n",
@@ -178,6 +196,10 @@ static void suggest(struct output *output, const json_t *why, const struct pause
         output_say(output, "now: weir %s%s", verb, name != NULL ? shell_word(name, word) : "");
     } else if (strcmp(reason, "no_scheduler") == 0) {
         output_say(output, field_text(output, why, "lock_holder") != NULL ? "now: weir lock list" : "now: weir serve");
+    } else if (strcmp(reason, "no_node_for_engine") == 0) {
+        const char *group = field_text(output, why, "executor_group");
+        output_say(output, "now: weir serve --group %s, with the engine and the service where it was started",
+                   group != NULL ? shell_word(group, word) : "NAME");
     } else if (strcmp(reason, "scheduled") == 0 || strcmp(reason, "backing_off") == 0) {
         output_say(output, "now: weir release %s", id != NULL ? id : "ID");
     }

@@ -11,7 +11,8 @@
 bool dispatcher_may_start(struct node *node)
 {
     return !node->settings.no_dispatch && !atomic_load(&node->paused) && atomic_load(&node->wish) == NODE_RUN &&
-           !atomic_load(&node->lease_lost) && lease_is_valid(node) && atomic_load(&node->stop_kind) == 0;
+           !atomic_load(&node->lease_lost) && lease_is_valid(node) && atomic_load(&node->stop_kind) == 0 &&
+           atomic_load(&node->has_target);
 }
 
 /* A set takes a part of what the engine can hold: while it is started, run and recorded, the next ones follow. One that
@@ -38,7 +39,7 @@ size_t dispatcher_room(struct node *node, int64_t now_us)
 size_t dispatcher_capacity(struct node *node)
 {
     if (node->settings.no_dispatch || atomic_load(&node->paused) || atomic_load(&node->wish) != NODE_RUN ||
-        atomic_load(&node->stop_kind) != 0) {
+        atomic_load(&node->stop_kind) != 0 || !atomic_load(&node->has_target)) {
         return 0;
     }
     size_t room = engine_room(node->engine);

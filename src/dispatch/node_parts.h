@@ -160,8 +160,9 @@ struct node {
     atomic_bool awaits_room; /* there is work, and the engine had no room for it */
     atomic_int wish;         /* enum node_wish, by an operator */
     atomic_bool lease_lost;
-    atomic_int stop_kind; /* 0 = none, else 1 + enum node_stop_kind */
-    atomic_bool leaves;   /* the store is being told that the node stops: it registers no more */
+    atomic_bool has_target; /* the store has the engine's target: before, this node gets nothing */
+    atomic_int stop_kind;   /* 0 = none, else 1 + enum node_stop_kind */
+    atomic_bool leaves;     /* the store is being told that the node stops: it registers no more */
     atomic_bool stopped;
     atomic_bool interrupted;
     atomic_size_t left_behind;             /* executions that a stop could not give back */
@@ -207,6 +208,7 @@ struct node {
     char purged_to[UUID_TEXT_MAX];
 
     _Atomic int64_t next_beat_us;
+    struct engine_target target;    /* has_target: what the store has; of the heartbeat's loop */
     enum node_aside told_aside;     /* by the last heartbeat, of whose loop it is */
     size_t told_capacity;           /* the same */
     int64_t beat_seen_us;           /* store time of that heartbeat; 0 = none under this id */

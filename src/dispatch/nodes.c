@@ -94,6 +94,8 @@ static enum weir_status register_node(struct node *node, struct store *store, st
     char host[128] = "unknown";
     int64_t id = 0;
     int64_t began_us = node_now(node);
+    bool has_target = engine_target(node->engine, &node->target);
+    atomic_store(&node->has_target, has_target);
     (void)gethostname(host, sizeof host - 1);
     struct node_options options = {
         .name = node->name,
@@ -108,6 +110,7 @@ static enum weir_status register_node(struct node *node, struct store *store, st
         .is_outlived = !engine_has(node->engine, ENGINE_DIES_WITH_NODE),
         .aside = aside_of(node),
         .capacity = dispatcher_capacity(node),
+        .target = has_target ? &node->target : NULL,
         .lease_us = node->settings.lease_us,
     };
     enum weir_status status = store_node_start(store, &options, &id, error);
@@ -143,6 +146,35 @@ static void lose_lease(struct node *node, const char *error)
     pthread_mutex_unlock(&node->start_lock);
     slot_demand_clear(&node->slot_demand);
     event_emit(node->events, &event);
+}
+
+static bool is_same_target(const struct engine_target *a, const struct engine_target *b)
+{
+    return strcmp(a->engine, b->engine) == 0 && strcmp(a->service, b->service) == 0 &&
+           strcmp(a->namespace_name, b->namespace_name) == 0;
+}
+
+/* The store gets the engine's target as soon as it is known, before anything is assigned to this node. An engine that
+ * reaches another service than before knows nothing of what this node holds: the claims are given up, so that only nodes of
+ * the old target take them over, and the node comes back under a new id. */
+static enum weir_status tell_target(struct node *node, bool *ret_has_moved, struct weir_error *error)
+{
+    struct engine_target target;
+    *ret_has_moved = false;
+    if (!engine_target(node->engine, &target)) {
+        return WEIR_OK;
+    }
+    if (atomic_load(&node->has_target)) {
+        *ret_has_moved = !is_same_target(&node->target, &target);
+        return *ret_has_moved ? WEIR_STALE_FENCE : WEIR_OK;
+    }
+    enum weir_status status = store_node_target(node->stores[LOOP_HEARTBEAT], atomic_load(&node->id), &target, error);
+    if (status == WEIR_OK) {
+        node->target = target;
+        atomic_store(&node->has_target, true);
+        loop_wake(node, LOOP_DISPATCH);
+    }
+    return status;
 }
 
 static int64_t stand_up(struct node *node, int64_t now_us)
@@ -211,6 +243,26 @@ static int64_t next_beat(struct node *node, int64_t now_us)
     return earlier(atomic_load(&node->next_beat_us), probe_us > now_us ? probe_us : TIME_NEVER);
 }
 
+static enum weir_status send_beat(struct node *node, struct node_beat *ret_beat, struct weir_error *error)
+{
+    char engine_error[sizeof node->engine_error];
+    pthread_mutex_lock(&node->lock);
+    bool reachable = node->breaker.state == BREAKER_CLOSED;
+    bool impaired = reachable && node->engine_impairment[0] != '\0';
+    memcpy(engine_error, impaired ? node->engine_impairment : node->engine_error, sizeof engine_error);
+    pthread_mutex_unlock(&node->lock);
+    *ret_beat = (struct node_beat){.engine_reachable = reachable,
+                                   .engine_impaired = impaired,
+                                   .engine_error = engine_error[0] == '\0' ? NULL : engine_error,
+                                   .keeper_pid = engine_keeper_pid(node->engine),
+                                   .running = engine_running(node->engine),
+                                   .stuck = atomic_load(&node->stuck),
+                                   .aside = aside_of(node),
+                                   .capacity = dispatcher_capacity(node),
+                                   .seen_us = node->beat_seen_us};
+    return store_node_beat(node->stores[LOOP_HEARTBEAT], atomic_load(&node->id), ret_beat, error);
+}
+
 int64_t nodes_step(struct node *node)
 {
     int64_t now_us = node_now(node);
@@ -235,27 +287,17 @@ int64_t nodes_step(struct node *node)
     }
     /* Before anything is read: what changes while this one is on its way asks for the next one at once. */
     atomic_store(&node->next_beat_us, time_add(now_us, node->settings.lease_us / BEATS_PER_LEASE));
-    pthread_mutex_lock(&node->lock);
-    char engine_error[sizeof node->engine_error];
-    bool reachable = node->breaker.state == BREAKER_CLOSED;
-    bool impaired = reachable && node->engine_impairment[0] != '\0';
-    memcpy(engine_error, impaired ? node->engine_impairment : node->engine_error, sizeof engine_error);
-    pthread_mutex_unlock(&node->lock);
-    struct node_beat beat = {.engine_reachable = reachable,
-                             .engine_impaired = impaired,
-                             .engine_error = engine_error[0] == '\0' ? NULL : engine_error,
-                             .keeper_pid = engine_keeper_pid(node->engine),
-                             .running = engine_running(node->engine),
-                             .stuck = atomic_load(&node->stuck),
-                             .aside = aside_of(node),
-                             .capacity = dispatcher_capacity(node),
-                             .seen_us = node->beat_seen_us};
-    enum weir_status status = store_node_beat(node->stores[LOOP_HEARTBEAT], atomic_load(&node->id), &beat, &error);
+    struct node_beat beat;
+    bool has_moved;
+    enum weir_status status = tell_target(node, &has_moved, &error);
+    if (status == WEIR_OK) {
+        status = send_beat(node, &beat, &error);
+    }
     if (status == WEIR_STALE_FENCE && atomic_load(&node->leaves)) {
         return TIME_NEVER;
     }
     if (status == WEIR_STALE_FENCE) {
-        lose_lease(node, NULL);
+        lose_lease(node, has_moved ? "its engine reaches another service than before" : NULL);
         return now_us;
     }
     if (status != WEIR_OK) {

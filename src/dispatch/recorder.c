@@ -342,7 +342,9 @@ static void tell_breaker(struct node *node, const struct report *report)
     pthread_mutex_unlock(&node->lock);
     if (tell) {
         event_emit(node->events, &event);
-        atomic_store(&node->next_beat_us, 0); /* the others shall know: why says engine_unreachable */
+    }
+    if (tell || report->kind == REPORT_ENGINE_UP) { /* it may know its target now */
+        atomic_store(&node->next_beat_us, 0);       /* the others shall know: why says engine_unreachable */
         loop_wake(node, LOOP_HEARTBEAT);
     }
 }

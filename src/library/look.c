@@ -208,6 +208,8 @@ enum weir_status weir_complete(struct weir *weir, const char *id, const struct w
         completion.result = outcome->result;
         completion.error_code = outcome->error_code;
         completion.error = outcome->error;
+        completion.run_id = outcome->run_id;
+        completion.fence = outcome->fence;
     }
     if (status == WEIR_OK) {
         status = handle_borrow(weir, &handle, error);

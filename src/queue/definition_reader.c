@@ -289,6 +289,10 @@ static enum weir_status read_document(struct definition_reader *reader, const ch
     }
     status = status == WEIR_OK ? read_head(reader, root, definition) : status;
     status = status == WEIR_OK ? read_steps(reader, root, definition) : status;
+    if (status == WEIR_OK && definition->temporal != NULL && yaml_get(root, "attempts") != NULL) {
+        status = FAIL(reader, yaml_get(root, "attempts"), "\"attempts\" means nothing beside \"temporal\"");
+        error_hint(reader->error, "Temporal repeats a workflow that fails: temporal: {retry: {attempts: 3}}");
+    }
     if (status != WEIR_OK || definition->temporal != NULL) {
         return status;
     }

@@ -81,8 +81,8 @@ static enum weir_status compare_ends(const json_t *execution, enum record_kind k
     return error_set(error, WEIR_ILLEGAL_STATE, "the execution has ended already: %s", state == NULL ? "" : state);
 }
 
-/* What the node noted at the start (run id and the like) stays. NULL when it noted nothing. */
-static char *noted_at_start(const json_t *execution)
+/* The ids that the node noted of the workflow; NULL when it has noted none yet. */
+static const json_t *noted_run(const json_t *execution)
 {
     size_t i;
     const json_t *step;
@@ -90,8 +90,8 @@ static char *noted_at_start(const json_t *execution)
     {
         const char *name = text_at(step, "step");
         const json_t *variables = json_object_get(step, "variables");
-        if (name != NULL && strcmp(name, WORKFLOW_STEP) == 0 && json_is_object(variables)) {
-            return json_dumps(variables, JSON_COMPACT);
+        if (name != NULL && strcmp(name, WORKFLOW_STEP) == 0 && text_at(variables, "run_id") != NULL) {
+            return variables;
         }
     }
     return NULL;
@@ -102,12 +102,13 @@ static enum weir_status record_completion(struct store *store, const json_t *exe
 {
     static const enum step_state states[] = {
         [ITEM_COMPLETED] = STEP_COMPLETED, [ITEM_FAILED] = STEP_FAILED, [ITEM_CANCELLED] = STEP_CANCELLED};
+    const json_t *noted = noted_run(execution);
     struct step_record step = {.step = WORKFLOW_STEP,
                                .state = states[record_end_state(completion->kind)],
                                .attempt = 1,
                                .failures = completion->kind == RECORD_FAILED,
                                .exit_code = -1,
-                               .variables = noted_at_start(execution)};
+                               .variables = noted == NULL ? NULL : json_dumps(noted, JSON_COMPACT)}; /* stays as it is */
     struct record record = {.kind = completion->kind,
                             .fence = json_integer_value(json_object_get(execution, "fence")),
                             .dispatched_first = true,
@@ -133,16 +134,45 @@ static enum weir_status record_completion(struct store *store, const json_t *exe
     return status;
 }
 
+/* Whether the caller speaks of the run that weir follows. */
+static enum weir_status compare_runs(const json_t *execution, const struct completion *completion, bool has_ended,
+                                     struct weir_error *error)
+{
+    const json_t *noted = noted_run(execution);
+    json_int_t fence = json_integer_value(json_object_get(execution, "fence"));
+    if (completion->fence != 0 && completion->fence != fence) {
+        return error_set(error, WEIR_CONFLICT, "the fence of the execution is %lld, not %lld", (long long)fence,
+                         (long long)completion->fence);
+    }
+    if (completion->run_id == NULL) {
+        return WEIR_OK;
+    }
+    if (noted == NULL && !has_ended) {
+        return error_set(error, WEIR_STORE_BUSY, "which run the execution has is not on record yet; repeat it");
+    }
+    const char *first = text_at(noted, "first_run_id");
+    if (noted != NULL && strcmp(completion->run_id, text_at(noted, "run_id")) != 0 &&
+        (first == NULL || strcmp(completion->run_id, first) != 0)) {
+        return error_set(error, WEIR_CONFLICT, "the execution runs as run %s, not as %s", text_at(noted, "run_id"),
+                         completion->run_id);
+    }
+    return WEIR_OK;
+}
+
 /* Whether the end may be told of the execution as it is; *ret_has_ended: it was. */
 static enum weir_status may_end(struct store *store, const json_t *execution, const struct completion *completion,
                                 bool *ret_has_ended, struct weir_error *error)
 {
     const char *state = text_at(execution, "status");
     *ret_has_ended = !json_is_null(json_object_get(execution, "finished_at"));
+    enum weir_status status = compare_runs(execution, completion, *ret_has_ended, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
     if (*ret_has_ended) {
         return compare_ends(execution, completion->kind, error);
     }
-    enum weir_status status = need_outside(store, execution, error);
+    status = need_outside(store, execution, error);
     if (status == WEIR_OK && state != NULL && strcmp(state, item_state_name(ITEM_PENDING)) == 0) {
         status = error_set(error, WEIR_ILLEGAL_STATE, "the execution has not been started");
         error_hint(error, "`weir why %s` says what it waits for; `weir cancel` ends what waits", completion->id);

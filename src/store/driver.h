@@ -45,6 +45,7 @@ struct store_driver {
     enum weir_status (*record)(struct store *, int64_t, struct record *, size_t, struct record_summary *,
                                struct weir_error *);
     enum weir_status (*node_start)(struct store *, const struct node_options *, int64_t *, struct weir_error *);
+    enum weir_status (*node_target)(struct store *, int64_t, const struct engine_target *, struct weir_error *);
     enum weir_status (*node_beat)(struct store *, int64_t, struct node_beat *, struct weir_error *);
     enum weir_status (*node_stop)(struct store *, int64_t, bool, struct weir_error *);
     enum weir_status (*node_wish)(struct store *, const char *, enum node_wish, struct weir_error *);

@@ -475,6 +475,13 @@ enum weir_status store_node_start(struct store *store, const struct node_options
     CALL(store, "node_start", error, store->driver->node_start(store, options, ret_node_id, detail));
 }
 
+enum weir_status store_node_target(struct store *store, int64_t node_id, const struct engine_target *target,
+                                   struct weir_error *error)
+{
+    INVARIANT(target != NULL && target->engine[0] != '\0');
+    CALL(store, "node_target", error, store->driver->node_target(store, node_id, target, detail));
+}
+
 enum weir_status store_node_beat(struct store *store, int64_t node_id, struct node_beat *beat, struct weir_error *error)
 {
     CALL(store, "node_beat", error, store->driver->node_beat(store, node_id, beat, detail));
@@ -736,10 +743,17 @@ enum weir_status store_list_each(struct store *store, const struct list_options 
     return status;
 }
 
+/* A workflow id of Temporal names its execution as well. */
+static const char *id_of_workflow(const char *id)
+{
+    static const char prefix[] = "execution-";
+    return strncmp(id, prefix, sizeof prefix - 1) == 0 ? id + sizeof prefix - 1 : id;
+}
+
 enum weir_status store_show(struct store *store, const char *id, json_t **ret_execution, struct weir_error *error)
 {
     struct call call = begin(store, "show", error);
-    enum weir_status status = store->driver->show(store, id, ret_execution, &call.own);
+    enum weir_status status = store->driver->show(store, id_of_workflow(id), ret_execution, &call.own);
     if (status == WEIR_OK) {
         open_outputs(json_object_get(*ret_execution, "steps"));
     }
@@ -777,7 +791,7 @@ static void drop_past_wait(json_t *why)
 enum weir_status store_why(struct store *store, const char *id, json_t **ret_why, struct weir_error *error)
 {
     struct call call = begin(store, "why", error);
-    enum weir_status status = store->driver->why(store, id, ret_why, &call.own);
+    enum weir_status status = store->driver->why(store, id_of_workflow(id), ret_why, &call.own);
     if (status == WEIR_OK) {
         add_lock(store, *ret_why);
         drop_past_wait(*ret_why);

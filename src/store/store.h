@@ -341,15 +341,20 @@ WEIR_MUST_CHECK enum weir_status store_record(struct store *store, int64_t node_
 
 /* The end of an execution as its own worker tells it, before the engine or instead of it. */
 struct completion {
-    const char *id;         /* or its first 6 or more characters */
+    const char *id;         /* or its first 6 or more characters; a workflow id `execution-<id>` too */
     enum record_kind kind;  /* RECORD_COMPLETED, _FAILED or _CANCELLED */
     const char *result;     /* JSON text, at most STEP_OUTPUT_BYTES_MAX bytes, or NULL: the output of the step `workflow` */
     const char *error_code; /* at most ERROR_CODE_MAX bytes, or NULL */
     const char *error;      /* or NULL */
     const char *actor;      /* who tells it, for the event that is left in the same transaction */
+    /* Of the caller's run, so that the end of another one is refused; the first or the newest of its chain. NULL = any */
+    const char *run_id;
+    int64_t fence; /* of the execution now; 0 = any */
 };
 /* Ends a claimed or running execution whose workflow has a `temporal:` section, also when its start is not on record yet;
  * its slot is free at once. What its node or the engine say afterwards changes nothing, and the same end again is WEIR_OK.
+ * WEIR_STORE_BUSY: the run cannot be compared yet, because its start is not on record; repeat. WEIR_CONFLICT: it is another
+ * run, or another fence.
  * Made of the other verbs. WEIR_EXECUTION_NOT_FOUND; WEIR_ILLEGAL_STATE (not started, ended otherwise, or run by a node);
  * WEIR_INVALID_ARGUMENT (the result or the error). */
 WEIR_MUST_CHECK enum weir_status store_complete(struct store *store, const struct completion *completion,
@@ -378,11 +383,18 @@ struct node_options {
     const char *engine;
     bool is_outlived; /* what it runs lives on without it (no ENGINE_DIES_WITH_NODE) */
     enum node_aside aside;
-    size_t capacity; /* node_beat.capacity */
+    size_t capacity;                    /* node_beat.capacity */
+    const struct engine_target *target; /* NULL = not known yet: see store_node_target() */
     int64_t lease_us;
 };
 WEIR_MUST_CHECK enum weir_status store_node_start(struct store *store, const struct node_options *options,
                                                   int64_t *ret_node_id, struct weir_error *error);
+
+/* Where the node runs executions, as soon as it knows. Items that are assigned to it from now on keep this target until
+ * they end or are put back, and are only assigned to nodes with the same one. Before, they keep none: so a node without a
+ * target must report the capacity 0. WEIR_STALE_FENCE: the node is dead or stopped. */
+WEIR_MUST_CHECK enum weir_status store_node_target(struct store *store, int64_t node_id, const struct engine_target *target,
+                                                   struct weir_error *error);
 
 /* What an operator wants of a node; kept in its row, answered with each heartbeat. */
 enum node_wish { NODE_RUN, NODE_PAUSE, NODE_DRAIN, NODE_STOP };
@@ -609,12 +621,14 @@ WEIR_MUST_CHECK enum weir_status store_show(struct store *store, const char *id,
 /* Why it is not running (or what it does): {"id", "status", "pending_reason", "because", "slots_used", "slots_max",
  * "slot_holders": [...], "place", "place_is_exact", "due_at", "attempts", "attempts_max", "deferrals", "handovers",
  * "suspicion" and "suspected_at" (deaths of nodes under which a step of it ran, and the last of them; queue/suspicion.h),
- * "node", "node_silent_since" (its last heartbeat, once its lease is over: nobody runs it until it is taken over),
- * "nodes_live" (of a silent node and of no_node_in_group: how many live in its group) and "paused_node" (of
- * no_node_in_group, whose live nodes claim nothing: the name of one that an operator has paused and can resume, else null)
- * ...}. Of no_scheduler "scheduler_since", "scheduler_node" (the last one) and "scheduler_why": "lease over", "left",
- * "free", or "awaits the lock" of a scheduler with dispatch.exclusive. Of ready and no_scheduler "lock_holder" and
- * "lock_until" while the lock processExecutionQueue is held, without which such a node starts nothing. */
+ * "node", "target" (where its start may have arrived: engine_target_text(); null while it is pending) and of no_node_for_engine
+ * "group_targets" (those of the live nodes of its group) and "no_node_since" (the last heartbeat of a node that could ask),
+ * "node_silent_since" (its last heartbeat, once its lease is over: nobody runs it until it is taken over), "nodes_live" (of
+ * a silent node and of no_node_in_group: how many live in its group) and "paused_node" (of no_node_in_group, whose live
+ * nodes claim nothing: the name of one that an operator has paused and can resume, else null) ...}. Of
+ * no_scheduler "scheduler_since", "scheduler_node" (the last one) and "scheduler_why": "lease over", "left", "free", or
+ * "awaits the lock" of a scheduler with dispatch.exclusive. Of ready and no_scheduler "lock_holder" and "lock_until" while
+ * the lock processExecutionQueue is held, without which such a node starts nothing. */
 WEIR_MUST_CHECK enum weir_status store_why(struct store *store, const char *id, json_t **ret_why, struct weir_error *error);
 /* Kept counters, never COUNT(*): {"pending", "slots_used", "completed", "failed", "cancelled", "oldest_pending_age_us",
  * "pending_reasons": {reason: n}, "workspaces": [...], "groups": [{"name", "paused", "pending", "oldest_pending_age_us"}],

@@ -753,6 +753,33 @@ static void the_end_of_a_worker_can_be_rehearsed(void **state)
     assert_int_equal(store_complete_rehearse(scene->store, &end, &has_ended, &scene->error), WEIR_EXECUTION_NOT_FOUND);
 }
 
+static void a_worker_ends_its_own_run_and_no_other(void **state)
+{
+    struct scene *scene = *state;
+    struct claimed_item item = claimed_outside(scene);
+    char workflow_id[UUID_TEXT_MAX + sizeof "execution-"];
+    char variables[] = "{\"run_id\":\"now\",\"first_run_id\":\"first\"}";
+    struct step_record step = {
+        .step = "workflow", .state = STEP_RUNNING, .attempt = 1, .exit_code = -1, .variables = variables};
+    struct record noted = scene_record_of(RECORD_STEP, &item);
+    (void)snprintf(workflow_id, sizeof workflow_id, "execution-%s", item.id);
+    struct completion end = {.id = workflow_id, .kind = RECORD_COMPLETED, .run_id = "now"};
+    assert_int_equal(store_complete(scene->store, &end, &scene->error), WEIR_STORE_BUSY); /* its run is not on record */
+    noted.step = &step;
+    assert_int_equal(scene_record_full(scene, scene->node, noted), WEIR_OK);
+    end.run_id = "another";
+    assert_int_equal(store_complete(scene->store, &end, &scene->error), WEIR_CONFLICT);
+    end.run_id = "first";
+    end.fence = item.fence + 1;
+    assert_int_equal(store_complete(scene->store, &end, &scene->error), WEIR_CONFLICT);
+    end.fence = item.fence;
+    scene_ok(scene, store_complete(scene->store, &end, &scene->error));
+    end.run_id = "now";
+    scene_ok(scene, store_complete(scene->store, &end, &scene->error)); /* the same end again */
+    end.run_id = "another";
+    assert_int_equal(store_complete(scene->store, &end, &scene->error), WEIR_CONFLICT);
+}
+
 static void a_worker_ends_what_was_handed_over(void **state)
 {
     struct scene *scene = *state;
@@ -812,6 +839,7 @@ int main(void)
         SCENE_TEST(one_row_while_it_lives_and_one_after_never_both),
         SCENE_TEST(a_worker_ends_what_runs_and_nothing_said_later_changes_it),
         SCENE_TEST(the_end_of_a_worker_can_be_rehearsed),
+        SCENE_TEST(a_worker_ends_its_own_run_and_no_other),
         SCENE_TEST(a_worker_ends_what_was_handed_over),
         SCENE_TEST(a_worker_ends_neither_what_waits_nor_what_a_node_runs),
     };

@@ -5,6 +5,7 @@ usage: temporal_ask.py ADDRESS NAMESPACE runs      every run as a JSON line: {"i
        temporal_ask.py ADDRESS NAMESPACE ready     fails unless the service answers for the namespace
        temporal_ask.py ADDRESS NAMESPACE create    makes the namespace
        temporal_ask.py ADDRESS NAMESPACE start ID TYPE QUEUE       somebody else starts a workflow
+       temporal_ask.py ADDRESS NAMESPACE signal ID...              lets workflows of the type Signalled go on
        temporal_ask.py ADDRESS NAMESPACE terminate ID | delete ID | reset ID | memo ID | roots ID
        temporal_ask.py serve                       one question after the other, since loading the SDK takes longer than any
                                                    of them: a line on stdin is a list of the words above, its answer is
@@ -22,6 +23,7 @@ from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.workflowservice.v1 import (DeleteWorkflowExecutionRequest, DescribeNamespaceRequest,
                                                RegisterNamespaceRequest, ResetWorkflowExecutionRequest)
 from temporalio.client import Client
+from temporalio.service import RPCError, RPCStatusCode
 
 ANSWER_SECONDS = 55
 
@@ -42,6 +44,13 @@ async def main(tell, address, namespace, what, *words):
             RegisterNamespaceRequest(namespace=namespace, workflow_execution_retention_period=Duration(seconds=86400)))
     elif what == 'start':
         await client.start_workflow(words[1], {}, id=words[0], task_queue=words[2], run_timeout=timedelta(hours=1))
+    elif what == 'signal':
+        for id in words:
+            try:
+                await client.get_workflow_handle(id).signal('go', {})
+            except RPCError as error:  # it may have ended: a list shows it as open for some seconds
+                if error.status != RPCStatusCode.NOT_FOUND:
+                    raise
     elif what == 'terminate':
         await client.get_workflow_handle(words[0]).terminate(reason='by an operator')
     elif what == 'delete':

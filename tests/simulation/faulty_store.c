@@ -237,6 +237,12 @@ static enum weir_status faulty_node_start(struct store *store, const struct node
     THROUGH("node_start", note_life(real->node_start(store, options, ret_node_id, error), ret_node_id));
 }
 
+static enum weir_status faulty_node_target(struct store *store, int64_t node_id, const struct engine_target *target,
+                                           struct weir_error *error)
+{
+    THROUGH("node_target", real->node_target(store, node_id, target, error));
+}
+
 static enum weir_status faulty_node_beat(struct store *store, int64_t node_id, struct node_beat *beat,
                                          struct weir_error *error)
 {
@@ -326,6 +332,7 @@ void faulty_store_wrap(struct simulation *simulation, struct store *store)
     faulty.inbox = faulty_inbox;
     faulty.record = faulty_record;
     faulty.node_start = faulty_node_start;
+    faulty.node_target = faulty_node_target;
     faulty.node_beat = faulty_node_beat;
     faulty.node_stop = faulty_node_stop;
     faulty.recover = faulty_recover;

@@ -24,8 +24,9 @@ void temporal_operator_close(struct temporal_operator *operator);
 WEIR_MUST_CHECK enum weir_status temporal_signal(struct temporal_operator *operator, const char * execution_id,
                                                  const char *name, const char *input, const char *request_id,
                                                  struct weir_error *error);
-/* Ends the workflow at once, without asking it. While the service knows no open workflow and `awaits` says that its start
- * may still be on its way, it is asked again, each TEMPORAL_AWAIT_US. Errors as above. */
+/* Ends the workflow at once, without asking it. While the service does not know the workflow and `awaits` says that its
+ * start may still be on its way, it is asked again, each TEMPORAL_AWAIT_US. One that is closed already needs nothing more:
+ * WEIR_OK. Errors as above. */
 WEIR_MUST_CHECK enum weir_status temporal_terminate(struct temporal_operator *operator, const char * execution_id,
                                                     const char *reason, temporal_awaits *awaits, void *context,
                                                     struct weir_error *error);

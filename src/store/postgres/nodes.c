@@ -9,19 +9,38 @@
 enum weir_status postgres_node_start(struct store *store, const struct node_options *options, int64_t *ret_node_id,
                                      struct weir_error *error)
 {
+    const struct engine_target *target = options->target;
     PGresult *result = NULL;
     enum weir_status status = require_writable(store, error);
     if (status == WEIR_OK) {
-        status = link_write(link_of(store), error, &result, QUERY_START_NODE, "ttttiittiiotit", options->name,
+        status = link_write(link_of(store), error, &result, QUERY_START_NODE, "ttttiittiiotittttt", options->name,
                             options->group, options->host, options->boot_id, (int64_t)options->pid,
                             (int64_t)options->keeper_pid, options->version, options->engine, options->lease_us,
                             NODE_ROW_KEPT_US, options->is_outlived, node_aside_name(options->aside),
-                            (int64_t)options->capacity, options->life == NULL ? "" : options->life);
+                            (int64_t)options->capacity, options->life == NULL ? "" : options->life,
+                            target == NULL ? NULL : target->engine, target == NULL ? NULL : target->service,
+                            target == NULL ? NULL : target->namespace_name, target == NULL ? NULL : target->address);
     }
     if (status == WEIR_OK) {
         *ret_node_id = result_int(result, 0, 0);
         PQclear(result);
     }
+    return status;
+}
+
+enum weir_status postgres_node_target(struct store *store, int64_t node_id, const struct engine_target *target,
+                                      struct weir_error *error)
+{
+    PGresult *result = NULL;
+    enum weir_status status = require_writable(store, error);
+    if (status == WEIR_OK) {
+        status = link_write(link_of(store), error, &result, QUERY_NODE_TARGET, "itttt", node_id, target->engine,
+                            target->service, target->namespace_name, target->address);
+    }
+    if (status == WEIR_OK && result_int(result, 0, 0) == 0) {
+        status = error_set(error, WEIR_STALE_FENCE, "node %lld is dead or stopped", (long long)node_id);
+    }
+    PQclear(result);
     return status;
 }
 

@@ -166,6 +166,7 @@ const struct store_driver postgres_store_driver = {
     .read_definition = postgres_read_definition,
     .record = postgres_record,
     .node_start = postgres_node_start,
+    .node_target = postgres_node_target,
     .node_beat = postgres_node_beat,
     .node_stop = postgres_node_stop,
     .node_wish = postgres_node_wish,

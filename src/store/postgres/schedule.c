@@ -482,6 +482,7 @@ static void read_node(struct round *round, int row)
     fact->node_id = number(round, row, ROW_N1);
     fact->group_id = number(round, row, ROW_N2);
     fact->capacity = number(round, row, ROW_N3);
+    fact->target_id = number(round, row, ROW_N4);
     fact->accepts = result_bool(round->result, row, ROW_FLAG);
 }
 
@@ -497,6 +498,7 @@ static void read_handed_over(struct round *round, int row)
     fact->lane_id = number(round, row, ROW_N1);
     fact->suspicion = number(round, row, ROW_N2);
     fact->since_us = number(round, row, ROW_N3);
+    fact->target_id = number(round, row, ROW_N5);
     (void)read_id(result_text(round->result, row, ROW_ID), fact->id);
 }
 
@@ -507,6 +509,7 @@ static void read_suspect(struct round *round, int row)
     fact->suspicion = number(round, row, ROW_N2);
     fact->since_us = number(round, row, ROW_N3);
     fact->node_id = number(round, row, ROW_N4);
+    fact->target_id = number(round, row, ROW_N5);
     (void)read_id(result_text(round->result, row, ROW_ID), fact->id);
 }
 

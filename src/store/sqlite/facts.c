@@ -255,6 +255,7 @@ static enum weir_status add_nodes(struct facts *facts, int64_t now_us, struct we
         fact->group_id = sqlite3_column_int64(statement, 1);
         fact->capacity = sqlite3_column_int64(statement, 2);
         fact->accepts = sqlite3_column_int(statement, 3) != 0;
+        fact->target_id = sqlite3_column_int64(statement, 4);
     }
     (void)facts_add(facts, FACT_NODES_END);
     return status;
@@ -293,6 +294,7 @@ enum weir_status facts_of_handovers(struct facts *facts, struct weir_error *erro
     while (connection_step(facts->connection, statement, &status, error)) {
         struct schedule_fact *fact = facts_add(facts, FACT_HANDED_OVER);
         add_suspicion(fact, statement);
+        fact->target_id = sqlite3_column_int64(statement, 4);
     }
     if (status != WEIR_OK) {
         return status;
@@ -305,6 +307,7 @@ enum weir_status facts_of_handovers(struct facts *facts, struct weir_error *erro
         struct schedule_fact *fact = facts_add(facts, FACT_SUSPECT);
         add_suspicion(fact, statement);
         fact->node_id = sqlite3_column_int64(statement, 4);
+        fact->target_id = sqlite3_column_int64(statement, 5);
     }
     (void)facts_add(facts, FACT_SUSPECTS_END);
     return facts_end(facts, status, error);

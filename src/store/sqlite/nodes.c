@@ -8,6 +8,48 @@
 
 /* --- nodes --- */
 
+/* Only more room for the scheduler when the target was not known; else it must not use what it has read of the node. */
+static enum weir_status set_target(struct write *write, int64_t node_id, const struct engine_target *target,
+                                   struct weir_error *error)
+{
+    int64_t before = 0;
+    int64_t target_id = 0;
+    enum weir_status status =
+        connection_read_integer(write->connection, error, &before, QUERY_TARGET_OF_NODE, "i", node_id);
+    if (status == WEIR_NOT_FOUND) {
+        return error_set(error, WEIR_STALE_FENCE, "node %lld is dead or stopped", (long long)node_id);
+    }
+    if (status == WEIR_OK) {
+        status = connection_read_integer(write->connection, error, &target_id, QUERY_KEEP_TARGET, "tttt", target->engine,
+                                         target->service, target->namespace_name, target->address);
+    }
+    if (status == WEIR_OK) {
+        status = connection_run(write->connection, error, NULL, QUERY_SET_NODE_TARGET, "ii", node_id, target_id);
+    }
+    if (status == WEIR_OK && before == 0) {
+        news_state(&write->news);
+    } else if (status == WEIR_OK && before != target_id) {
+        news_act(&write->news);
+    }
+    return status;
+}
+
+enum weir_status sqlite_node_target(struct store *store, int64_t node_id, const struct engine_target *target,
+                                    struct weir_error *error)
+{
+    struct write write;
+    enum weir_status status = write_open(store, &write, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    status = set_target(&write, node_id, target, error);
+    if (status != WEIR_OK) {
+        write_undo(&write);
+        return status;
+    }
+    return write_finish(&write, error);
+}
+
 enum weir_status sqlite_node_start(struct store *store, const struct node_options *options, int64_t *ret_node_id,
                                    struct weir_error *error)
 {
@@ -41,6 +83,9 @@ enum weir_status sqlite_node_start(struct store *store, const struct node_option
             options->host, options->boot_id, (int64_t)options->pid, (int64_t)options->keeper_pid, options->version,
             options->engine, options->lease_us, write.now_us, options->is_outlived ? 1 : 0, node_aside_name(options->aside),
             (int64_t)options->capacity, options->life == NULL ? "" : options->life);
+    }
+    if (status == WEIR_OK && options->target != NULL) {
+        status = set_target(&write, node_id, options->target, error);
     }
     news_state(&write.news);
     if (status != WEIR_OK) {

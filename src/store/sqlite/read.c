@@ -468,7 +468,9 @@ static enum pending_reason reason_of(sqlite3_stmt *item)
 {
     int phase = sqlite3_column_int(item, 1);
     if (phase == 2) {
-        return sqlite3_column_int64(item, 40) >= SUSPICION_QUARANTINE ? REASON_QUARANTINED : REASON_HANDED_OVER;
+        return sqlite3_column_int(item, 42) != 0                        ? REASON_NO_NODE_FOR_ENGINE
+               : sqlite3_column_int64(item, 40) >= SUSPICION_QUARANTINE ? REASON_QUARANTINED
+                                                                        : REASON_HANDED_OVER;
     }
     if (phase == 1) {
         return sqlite3_column_int64(item, 6) > sqlite3_column_int64(item, 5) ? REASON_BACKING_OFF : REASON_SCHEDULED;
@@ -534,6 +536,41 @@ static const char *what_its_node_does(sqlite3_stmt *item, bool is_silent)
         return "its node is silent; the next node of its executor group that lives takes it over";
     }
     return sqlite3_column_type(item, 11) == SQLITE_NULL ? "its node has claimed it and starts it" : "it is running";
+}
+
+static json_t *target_json(sqlite3_stmt *statement, int column)
+{
+    struct engine_target target = {.engine = ""};
+    char text[TARGET_TEXT_MAX];
+    if (sqlite3_column_type(statement, column) == SQLITE_NULL) {
+        return json_null();
+    }
+    text_copy(target.engine, sizeof target.engine, column_text(statement, column));
+    text_copy(target.service, sizeof target.service, column_text(statement, column + 1));
+    text_copy(target.namespace_name, sizeof target.namespace_name, column_text(statement, column + 2));
+    text_copy(target.address, sizeof target.address, column_text(statement, column + 3));
+    engine_target_text(&target, text);
+    return json_string(text);
+}
+
+/* Where its start may have arrived; and when no live node can ask there, since when, and where they are instead. */
+static enum weir_status add_targets(struct why *why, const char *group, bool is_unasked, struct weir_error *error)
+{
+    json_t *targets = json_array();
+    enum weir_status status = WEIR_OK;
+    sqlite3_stmt *statement = connection_bind(why->connection, error, QUERY_TARGETS_OF_GROUP, "ti", group, why->now_us);
+    if (statement == NULL) {
+        json_decref(targets);
+        return statement_failure(error);
+    }
+    while (connection_step(why->connection, statement, &status, error)) {
+        (void)json_array_append_new(targets, target_json(statement, 0));
+    }
+    if (!is_unasked) {
+        json_decref(targets);
+        targets = json_null();
+    }
+    return json_object_set_new(why->answer, "group_targets", targets) == 0 ? status : error_out_of_memory(error);
 }
 
 static json_t *facts_of(sqlite3_stmt *item, const char *id, int64_t now_us)
@@ -610,7 +647,14 @@ static enum weir_status why_living(struct why *why, struct weir_error *error)
     int64_t runnable = sqlite3_column_int64(item, 29);
     int64_t workspace_id = sqlite3_column_int64(item, 23);
     int64_t attempts_max = sqlite3_column_int64(item, 30); /* of the definition; 0 = as its node says */
+    bool is_unasked = phase == 2 && sqlite3_column_int64(item, 2) == 0 && sqlite3_column_int(item, 42) != 0;
+    char group[GROUP_NAME_MAX + 1] = "";
+    text_copy(group, sizeof group, column_text(item, 22) == NULL ? "" : column_text(item, 22));
     why->answer = facts_of(item, why->id, why->now_us);
+    if (why->answer != NULL) {
+        (void)json_object_set_new(why->answer, "target", phase == 2 ? target_json(item, 43) : json_null());
+        (void)json_object_set_new(why->answer, "no_node_since", is_unasked ? time_json(item, 47) : json_null());
+    }
     (void)sqlite3_reset(item);
     if (why->answer == NULL) {
         return error_out_of_memory(error);
@@ -618,6 +662,9 @@ static enum weir_status why_living(struct why *why, struct weir_error *error)
     (void)json_object_set_new(why->answer, "attempts_max",
                               json_integer(attempts_max > 0 ? attempts_max : ATTEMPTS_MAX_DEFAULT));
     enum weir_status status = add_holders(why, workspace_id, error);
+    if (status == WEIR_OK) {
+        status = add_targets(why, group, is_unasked, error);
+    }
     if (status == WEIR_OK) {
         status = add_no_scheduler(why, error);
     }

@@ -36,34 +36,39 @@ struct round {
     struct schedule_answer answer;
     struct {
         int64_t id;
+        int64_t target_id;
         bool takes;
     } nodes[NODES_KEPT]; /* direct-mapped cache */
 };
 
 /* --- assigning --- */
 
-static enum weir_status node_takes(struct round *round, int64_t node_id, bool *ret_takes, struct weir_error *error)
+static enum weir_status node_takes(struct round *round, int64_t node_id, bool *ret_takes, int64_t *ret_target_id,
+                                   struct weir_error *error)
 {
     size_t at = (size_t)node_id % NODES_KEPT;
     if (round->nodes[at].id != node_id) {
-        int64_t one = 0;
+        int64_t target_id = 0;
         enum weir_status status =
-            connection_read_integer(round->connection, error, &one, QUERY_NODE_TAKES_ITEMS, "i", node_id);
+            connection_read_integer(round->connection, error, &target_id, QUERY_NODE_TAKES_ITEMS, "i", node_id);
         if (status != WEIR_OK && status != WEIR_NOT_FOUND) {
             return status;
         }
         round->nodes[at].id = node_id;
+        round->nodes[at].target_id = target_id;
         round->nodes[at].takes = status == WEIR_OK;
     }
     *ret_takes = round->nodes[at].takes;
+    *ret_target_id = round->nodes[at].target_id;
     return WEIR_OK;
 }
 
 static enum weir_status assign_one(struct round *round, struct assignment *assignment, struct weir_error *error)
 {
     bool takes = false;
+    int64_t target_id = 0;
     int64_t changes = 0;
-    enum weir_status status = node_takes(round, assignment->node_id, &takes, error);
+    enum weir_status status = node_takes(round, assignment->node_id, &takes, &target_id, error);
     if (status != WEIR_OK || !takes) {
         assignment->outcome = ASSIGNMENT_LOCKED;
         return status;
@@ -74,12 +79,12 @@ static enum weir_status assign_one(struct round *round, struct assignment *assig
     if (status == WEIR_OK) {
         int64_t number = facts_read_id(assignment->id);
         /* The number of a row that has ended may be used again: the rank tells the two apart. */
-        status =
-            assignment->handed_over
-                ? connection_run(round->connection, error, &changes, QUERY_ASSIGN_HANDED_OVER, "iiiii", number,
-                                 assignment->node_id, round->fence, round->now_us, assignment->lane_id)
-                : connection_run(round->connection, error, &changes, QUERY_ASSIGN_ITEM, "iiiiii", number,
-                                 assignment->node_id, round->fence, round->now_us, assignment->lane_id, assignment->rank);
+        status = assignment->handed_over
+                     ? connection_run(round->connection, error, &changes, QUERY_ASSIGN_HANDED_OVER, "iiiiii", number,
+                                      assignment->node_id, round->fence, round->now_us, assignment->lane_id, target_id)
+                     : connection_run(round->connection, error, &changes, QUERY_ASSIGN_ITEM, "iiiiiii", number,
+                                      assignment->node_id, round->fence, round->now_us, assignment->lane_id,
+                                      assignment->rank, target_id);
     }
     assignment->outcome = changes == 1 ? ASSIGNMENT_TAKEN : ASSIGNMENT_GONE;
     if (status != WEIR_OK || changes == 0) {

@@ -319,6 +319,7 @@ const struct store_driver sqlite_store_driver = {
     .read_definition = sqlite_read_definition,
     .record = sqlite_record,
     .node_start = sqlite_node_start,
+    .node_target = sqlite_node_target,
     .node_beat = sqlite_node_beat,
     .node_stop = sqlite_node_stop,
     .node_wish = sqlite_node_wish,

@@ -260,6 +260,90 @@ static void who_stands_up_without_its_engine_says_so_at_once(void **state)
     assert_int_equal(told_away, node_id(bench->node));
 }
 
+/* --- the target --- */
+
+static const char *service; /* that the engine reaches; NULL: it does not know yet */
+
+static bool tell_service(struct engine *engine, struct engine_target *ret_target)
+{
+    (void)engine;
+    if (service == NULL) {
+        return false;
+    }
+    *ret_target = (struct engine_target){.engine = "scripted", .namespace_name = "default", .address = "here"};
+    text_copy(ret_target->service, sizeof ret_target->service, service);
+    return true;
+}
+
+static void reach(struct bench *bench, const char *name)
+{
+    static struct engine_operations operations;
+    if (bench->engine->operations != &operations) {
+        operations = *bench->engine->operations;
+        operations.target = tell_service;
+        bench->engine->operations = &operations;
+    }
+    service = name;
+}
+
+static json_t *why_of(struct bench *bench, const char *id)
+{
+    json_t *why = NULL;
+    assert_int_equal(store_why(bench->store, id, &why, NULL), WEIR_OK);
+    return why;
+}
+
+static void a_node_gets_nothing_before_its_engine_knows_which_service_it_reaches(void **state)
+{
+    struct bench *bench = *state;
+    char id[UUID_TEXT_MAX];
+    watch(bench);
+    reach(bench, NULL);
+    start_node(bench);
+    push(bench, (struct scripted_fate){.run_us = MINUTE});
+    enqueue(bench, "many", id);
+    pass(bench, 10 * SECOND);
+    assert_null(scripted_world_entry(bench->world, id));
+    json_t *why = why_of(bench, id);
+    assert_string_equal(json_string_value(json_object_get(why, "status")), "PENDING");
+    json_decref(why);
+    reach(bench, "one");
+    engine_report(bench->engine, report_new(REPORT_ENGINE_UP, "", 0));
+    pass(bench, SECOND);
+    assert_int_equal(scripted_world_open_runs(bench->world, NULL), 1);
+    why = why_of(bench, id);
+    assert_string_equal(json_string_value(json_object_get(why, "target")), "scripted, namespace default (one) at here");
+    json_decref(why);
+    assert_int_equal(bench->counts[EVENT_LEASE_LOST], 0);
+}
+
+static void a_node_whose_engine_reaches_another_service_gives_up_what_it_holds(void **state)
+{
+    struct bench *bench = *state;
+    char id[UUID_TEXT_MAX];
+    watch(bench);
+    reach(bench, "one");
+    start_node(bench);
+    push(bench, (struct scripted_fate){.run_us = 60 * MINUTE});
+    enqueue(bench, "many", id);
+    pass(bench, SECOND);
+    int64_t before = node_id(bench->node);
+    assert_int_equal(scripted_world_entry(bench->world, id)->starts_asked, 1);
+    reach(bench, "two");
+    engine_report(bench->engine, report_new(REPORT_ENGINE_UP, "", 0));
+    pass(bench, MINUTE);
+    assert_int_equal(bench->counts[EVENT_LEASE_LOST], 1);
+    assert_true(node_id(bench->node) > before);
+    assert_int_equal(scripted_world_entry(bench->world, id)->starts_asked, 1); /* nobody else may ask for it */
+    json_t *why = why_of(bench, id);
+    assert_string_equal(json_string_value(json_object_get(why, "pending_reason")), "no_node_for_engine");
+    json_decref(why);
+    reach(bench, "one");
+    engine_report(bench->engine, report_new(REPORT_ENGINE_UP, "", 0));
+    pass(bench, MINUTE);
+    assert_int_equal(scripted_world_entry(bench->world, id)->starts_asked, 2);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_bench, close_bench)
 
 int main(void)
@@ -272,6 +356,8 @@ int main(void)
         TEST(who_was_away_takes_nobody_for_dead_within_a_lease),
         TEST(what_changes_during_a_heartbeat_is_told_by_the_next_at_once),
         TEST(who_stands_up_without_its_engine_says_so_at_once),
+        TEST(a_node_gets_nothing_before_its_engine_knows_which_service_it_reaches),
+        TEST(a_node_whose_engine_reaches_another_service_gives_up_what_it_holds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

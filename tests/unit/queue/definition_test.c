@@ -97,6 +97,8 @@ static void faults_of_a_workflow_on_temporal_are_named(void **state)
 {
     static const struct wrong table[] = {
         {"name: a\ntemporal: {}\nsteps: {}\n", "f.yaml:2:11: a definition has \"steps\" or \"temporal\", not both", NULL},
+        {"name: a\nattempts: 5\ntemporal: {}\n", "f.yaml:2:11: \"attempts\" means nothing beside \"temporal\"",
+         "Temporal repeats a workflow that fails: temporal: {retry: {attempts: 3}}"},
         {"name: a\ntemporal: q\n", "f.yaml:2:11: \"temporal\" must be a map, not text", NULL},
         {"name: a\ntemporal: {task_que: q}\n", "f.yaml:2:12: unknown key \"task_que\" in \"temporal\"",
          "did you mean \"task_queue\"?"},

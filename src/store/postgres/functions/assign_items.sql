@@ -1,4 +1,5 @@
--- Records assignments: item ids[i] goes to node nodes[i]; handed[i]: it is held without a node and is taken over. One fence for the
+-- Records assignments: item ids[i] goes to node nodes[i]; handed[i]: it is held without a node and is taken over, by a
+-- node of its target. One fence for the
 -- whole set. The update finds each row by its primary key and waits for other transactions up to lock_timeout; with skip_locked it takes
 -- only rows that it can lock at once.
 --
@@ -23,6 +24,7 @@ DECLARE
     free_nodes bigint[] := nodes;
     free_handed boolean[] := handed;
     alive bigint[];
+    targets integer[]; -- of the nodes in alive
     taken_lanes bigint[];
     taken_handed integer[];
     handed_fences bigint[];
@@ -30,6 +32,10 @@ DECLARE
     taken integer;
 BEGIN
     alive := :schema.lock_targets(nodes, skip_locked);
+    targets := ARRAY(SELECT t.target_id FROM unnest(alive) WITH ORDINALITY a (id, place)
+                     CROSS JOIN LATERAL (SELECT n.target_id FROM :schema.nodes n WHERE n.id BETWEEN a.id AND a.id
+                                         ORDER BY n.id DESC LIMIT 1) t
+                     ORDER BY a.place);
     IF skip_locked THEN
         SELECT array_agg(l.place), array_agg(l.id), array_agg(l.node), array_agg(l.handed)
         INTO free_places, free_ids, free_nodes, free_handed
@@ -41,12 +47,15 @@ BEGIN
     handed_fences := CASE WHEN true = ANY (handed) THEN :schema.fences_of(ids) END;
     WITH taken AS (
         UPDATE :schema.workflow_execution_queue q
-        SET status = CASE WHEN a.handed THEN q.status ELSE 'CLAIMED' END, phase = 2, node_id = a.node, fence = set_fence,
-            claimed_at = greatest(now_us, q.created_at), cancel_sent = q.cancel_sent OR a.handed
-        FROM unnest(free_places, free_ids, free_nodes, free_handed) a (place, id, node, handed)
-        WHERE q.id = a.id AND a.node = ANY (alive)
-          AND (NOT a.handed AND q.phase = 0 OR a.handed AND q.phase = 2 AND q.node_id = 0)
-        RETURNING a.place, a.handed, q.id, q.node_id, q.lane_id, q.definition_id, q.priority, q.created_at, q.node_id = own_node AS is_own,
+        SET status = CASE WHEN a.handed THEN q.status ELSE 'CLAIMED' END, phase = 2, node_id = a.node, target_id = n.target_id,
+            fence = set_fence, claimed_at = greatest(now_us, q.created_at), cancel_sent = q.cancel_sent OR a.handed
+        FROM unnest(free_places, free_ids, free_nodes, free_handed) a (place, id, node, handed),
+             unnest(alive, targets) n (id, target_id)
+        WHERE q.id = a.id AND n.id = a.node
+          AND (NOT a.handed AND q.phase = 0
+               OR a.handed AND q.phase = 2 AND q.node_id = 0 AND (q.target_id = 0 OR q.target_id = n.target_id))
+        RETURNING a.place, a.handed, q.id, q.node_id, q.lane_id, q.definition_id, q.priority, q.created_at,
+                  q.node_id = own_node AS is_own,
                   q.node_id = own_node AND NOT a.handed AND q.attempts = 0 AND q.deferrals = 0 AND q.interruptions = 0
                   AND NOT q.has_params AND q.run_at = q.created_at AND q.cancel_at IS NULL AS is_plain
     ), claim AS (

@@ -4,6 +4,8 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
     SELECT CASE pending_reason
         WHEN 'quarantined' THEN 'nodes died while it ran; it waits for a node without any other execution'
         WHEN 'handed_over' THEN 'its node died; another node takes it over with the same ids'
+        WHEN 'no_node_for_engine'
+        THEN 'it was started elsewhere: no node of its group has the engine and the service to ask; its slot stays taken'
         WHEN 'backing_off' THEN 'its last start was refused; it is tried again when the delay is over'
         WHEN 'scheduled' THEN 'its run_at is in the future'
         WHEN 'workspace_paused' THEN 'its workspace is paused'

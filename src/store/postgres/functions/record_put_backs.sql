@@ -10,7 +10,7 @@ BEGIN
     WITH put_back AS (
         UPDATE :schema.workflow_execution_queue q
         SET status = 'PENDING', phase = CASE WHEN r.delay > 0 THEN 1 ELSE 0 END,
-            due_at = CASE WHEN r.delay > 0 THEN now_us + r.delay END, node_id = 0, claimed_at = NULL,
+            due_at = CASE WHEN r.delay > 0 THEN now_us + r.delay END, node_id = 0, target_id = 0, claimed_at = NULL,
             attempts = q.attempts + CASE r.kind WHEN 1 THEN 1 ELSE 0 END,
             deferrals = q.deferrals + CASE r.kind WHEN 2 THEN 1 ELSE 0 END,
             error_code = coalesce(r.code, q.error_code), error = coalesce(r.error, q.error)

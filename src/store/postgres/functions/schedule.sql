@@ -18,12 +18,14 @@
 --   news_heads   the same without a place: n3 lane, n4 after which rank. Of lanes of which an enqueue was read, when the call asks for
 --                nothing else: the item that the caller has waited for is assigned one round trip earlier
 --   runnables, helds  see news_facts()                                pass         n1 lane, n2 pass
---   held         n1 lane, n2 node, n3 slots, n4 node_held             handed_over  n1 lane, n2 suspicion, n3 suspected at, id
---   suspect      n1 lane, n2 suspicion, n3 claimed at, n4 node, id    suspects, suspects_end  around the list of these two
+--   held         n1 lane, n2 node, n3 slots, n4 node_held
+--   handed_over  n1 lane, n2 suspicion, n3 suspected at, n5 target, id
+--   suspect      n1 lane, n2 suspicion, n3 claimed at, n4 node, n5 target, id
+--   suspects, suspects_end  around the list of these two
 --   runnable     n1 lane, n2 rank
 --   workspace    n1 id, n2 slots_max, n3 weight, n4 exists, flag paused       workspaces   (of any)
 --   queue        flag paused                                          group        n1 id, flag paused
---   nodes, nodes_end  around the list of nodes                        node         n1 id, n2 group, n3 capacity, flag accepts
+--   nodes, nodes_end  around the list of nodes                        node         n1 id, n2 group, n3 capacity, n4 target, flag accepts
 --   news         n1 bits of enum schedule_need, n2 due time
 --   void         alone: another epoch or another server. The caller must load again under a new epoch.
 --
@@ -65,7 +67,7 @@ BEGIN
         RETURN;
     END IF;
     IF since IS NULL THEN
-        RETURN QUERY SELECT l.tag, NULL::integer, l.n1, l.n2, l.n3, l.n4, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint,
+        RETURN QUERY SELECT l.tag, NULL::integer, l.n1, l.n2, l.n3, l.n4, l.n5, NULL::bigint, NULL::bigint, NULL::bigint,
                             NULL::bigint, l.flag, l.id, l.name, NULL::bytea, NULL::integer[], NULL::integer[], NULL::bigint[],
                             NULL::bigint[], NULL::bigint[], NULL::uuid[]
                      FROM :schema.schedule_load() l;
@@ -104,7 +106,7 @@ BEGIN
     END IF;
     PERFORM :schema.fail_orphans(orphans, limits[2]) WHERE cardinality(orphans) > 0;
     IF since IS NOT NULL AND needs & (need_state | need_handed_over) > 0 THEN
-        RETURN QUERY SELECT f.tag, NULL::integer, f.n1, f.n2, f.n3, f.n4, NULL::bigint, NULL::bigint, NULL::bigint,
+        RETURN QUERY SELECT f.tag, NULL::integer, f.n1, f.n2, f.n3, f.n4, f.n5, NULL::bigint, NULL::bigint,
                             NULL::bigint, NULL::bigint, f.flag, f.id, NULL::text, NULL::bytea, NULL::integer[], NULL::integer[],
                             NULL::bigint[], NULL::bigint[], NULL::bigint[], NULL::uuid[]
                      FROM :schema.schedule_state(needs & need_state > 0, needs & need_handed_over > 0) f;

@@ -7,18 +7,19 @@
 --      probe finds the next lane, so the time depends on the number of lanes and not on the number of rows.
 -- Rows: see schedule(). Locks: none. Caller: schedule().
 CREATE OR REPLACE FUNCTION :schema.schedule_load()
-RETURNS TABLE (tag text, n1 bigint, n2 bigint, n3 bigint, n4 bigint, flag boolean, id uuid, name text)
+RETURNS TABLE (tag text, n1 bigint, n2 bigint, n3 bigint, n4 bigint, n5 bigint, flag boolean, id uuid, name text)
 LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
 DECLARE
     lanes bigint[];
 BEGIN
     RETURN QUERY
-    SELECT s.tag, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, NULL::boolean, NULL::uuid, s.name
+    SELECT s.tag, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, NULL::boolean, NULL::uuid, s.name
     FROM (VALUES ('seen', pg_current_snapshot()::text), ('timeline', :schema.timeline())) s (tag, name);
-    RETURN QUERY SELECT s.tag, s.n1, s.n2, s.n3, s.n4, s.flag, s.id, NULL::text FROM :schema.schedule_state(true, true) s;
+    RETURN QUERY SELECT s.tag, s.n1, s.n2, s.n3, s.n4, s.n5, s.flag, s.id, NULL::text FROM :schema.schedule_state(true, true) s;
     RETURN QUERY
-    SELECT 'held', q.lane_id, q.node_id, count(*), CASE WHEN q.node_id = 0 THEN 0 ELSE count(*) END, NULL::boolean, NULL::uuid, NULL::text
+    SELECT 'held', q.lane_id, q.node_id, count(*), CASE WHEN q.node_id = 0 THEN 0 ELSE count(*) END, NULL::bigint,
+           NULL::boolean, NULL::uuid, NULL::text
     FROM :schema.held_items q GROUP BY q.lane_id, q.node_id;
     lanes := ARRAY(
         WITH RECURSIVE lane (id) AS (
@@ -29,10 +30,10 @@ BEGIN
             FROM lane l WHERE l.id IS NOT NULL)
         SELECT l.id FROM lane l WHERE l.id IS NOT NULL);
     RETURN QUERY
-    SELECT 'pass', b.lane_id, b.pass, NULL::bigint, NULL::bigint, NULL::boolean, NULL::uuid, NULL::text
+    SELECT 'pass', b.lane_id, b.pass, NULL::bigint, NULL::bigint, NULL::bigint, NULL::boolean, NULL::uuid, NULL::text
     FROM :schema.books b WHERE b.lane_id = ANY (lanes) AND b.pass <> 0;
     RETURN QUERY
-    SELECT 'runnable', l.id, -9223372036854775808, NULL::bigint, NULL::bigint, NULL::boolean, NULL::uuid, NULL::text
+    SELECT 'runnable', l.id, -9223372036854775808, NULL::bigint, NULL::bigint, NULL::bigint, NULL::boolean, NULL::uuid, NULL::text
     FROM unnest(lanes) l (id);
 END
 $$;

@@ -5,7 +5,7 @@
 --                     'suspects_end'
 -- Rows: see schedule(). Locks: none. Index: queue_suspects. Callers: schedule(), schedule_load().
 CREATE OR REPLACE FUNCTION :schema.schedule_state(with_state boolean, with_handed_over boolean)
-RETURNS TABLE (tag text, n1 bigint, n2 bigint, n3 bigint, flag boolean, id uuid, n4 bigint)
+RETURNS TABLE (tag text, n1 bigint, n2 bigint, n3 bigint, n4 bigint, n5 bigint, flag boolean, id uuid)
 LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
 DECLARE
@@ -13,15 +13,16 @@ DECLARE
 BEGIN
     IF with_state THEN
         RETURN QUERY
-        SELECT 'queue', NULL::bigint, NULL::bigint, NULL::bigint, s.queue_paused, NULL::uuid, NULL::bigint
+        SELECT 'queue', NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, s.queue_paused, NULL::uuid
         FROM :schema.store_state s WHERE s.id = 1;
         RETURN QUERY
-        SELECT 'group', g.id::bigint, NULL::bigint, NULL::bigint, g.paused, NULL::uuid, NULL::bigint FROM :schema.executor_groups g;
+        SELECT 'group', g.id::bigint, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, g.paused, NULL::uuid
+        FROM :schema.executor_groups g;
         tag := 'nodes';
         RETURN NEXT;
         RETURN QUERY
-        SELECT 'node', n.id, g.id::bigint, n.capacity,
-               n.wish = 'run' AND n.aside IS NULL AND n.expires_at > now_us, NULL::uuid, NULL::bigint
+        SELECT 'node', n.id, g.id::bigint, n.capacity, n.target_id::bigint, NULL::bigint,
+               n.wish = 'run' AND n.aside IS NULL AND n.expires_at > now_us, NULL::uuid
         FROM :schema.nodes n JOIN :schema.executor_groups g ON g.name = n.executor_group
         WHERE n.recovered_at IS NULL AND n.dead_at IS NULL AND n.stopped_at IS NULL;
         tag := 'nodes_end';
@@ -31,10 +32,11 @@ BEGIN
         tag := 'suspects';
         RETURN NEXT;
         RETURN QUERY
-        SELECT 'handed_over', q.lane_id, q.suspicion::bigint, coalesce(q.suspected_at, 0), NULL::boolean, q.id, 0::bigint
+        SELECT 'handed_over', q.lane_id, q.suspicion::bigint, coalesce(q.suspected_at, 0), 0::bigint, q.target_id::bigint, NULL::boolean,
+               q.id
         FROM :schema.held_items q WHERE q.claim_node = 0
         UNION ALL
-        SELECT 'suspect', q.lane_id, q.suspicion::bigint, q.claimed_at, NULL::boolean, q.id, q.node_id
+        SELECT 'suspect', q.lane_id, q.suspicion::bigint, q.claimed_at, q.node_id, q.target_id::bigint, NULL::boolean, q.id
         FROM :schema.workflow_execution_queue q WHERE q.suspicion > 1 AND q.phase = 2 AND q.node_id > 0;
         tag := 'suspects_end';
         RETURN NEXT;

@@ -22,6 +22,14 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = o
             :schema.rfc3339(CASE WHEN e.pending_reason = 'engine_unreachable' THEN :schema.engine_unreachable_since(e.executor_group)
                                  WHEN e.pending_reason IS NULL THEN n.engine_unreachable_at END),
         'engine_impaired_since', CASE WHEN e.pending_reason IS NULL THEN :schema.rfc3339(n.engine_impaired_at) END,
+        'target', CASE WHEN q.phase = 2 THEN :schema.target_text(q.target_id) END,
+        'no_node_since', CASE WHEN e.pending_reason = 'no_node_for_engine'
+                              THEN :schema.rfc3339(coalesce((SELECT max(o.active_at) FROM :schema.nodes o
+                                                             WHERE o.executor_group = e.executor_group AND o.target_id = q.target_id),
+                                                            q.claimed_at)) END,
+        'group_targets', CASE WHEN e.pending_reason = 'no_node_for_engine'
+                              THEN (SELECT json_agg(:schema.target_text(t.target_id) ORDER BY t.target_id) FROM :schema.live_targets t
+                                    WHERE t.executor_group = e.executor_group AND t.target_id <> 0) END,
         'node_silent_since', CASE WHEN e.pending_reason IS NULL THEN :schema.rfc3339(s.active_at) END,
         'nodes_live', CASE WHEN e.pending_reason = 'no_node_in_group' OR (e.pending_reason IS NULL AND s.active_at IS NOT NULL)
                            THEN :schema.nodes_live(e.executor_group) END,

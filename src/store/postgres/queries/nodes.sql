@@ -2,7 +2,8 @@
 
 -- A process that stands up again after a lost lease keeps what an operator wants of it. Nodes that are long gone and recovered are
 -- forgotten (nFlow keeps them for a year). $1 name, $2 group, $3 host, $4 boot id, $5 pid, $6 keeper's pid, $7 version, $8 engine,
--- $9 lease, $10 how long rows are kept, $11 is outlived, $12 aside, $13 capacity, $14 life
+-- $9 lease, $10 how long rows are kept, $11 is outlived, $12 aside, $13 capacity, $14 life, $15 engine of its target or NULL = it does
+-- not know its target yet, $16 service, $17 namespace, $18 address
 -- name: start_node
 WITH forgotten AS (
     DELETE FROM :schema.nodes n WHERE n.recovered_at IS NOT NULL AND n.recovered_at < :schema.store_time() - $10
@@ -11,9 +12,10 @@ WITH forgotten AS (
     SELECT $2 WHERE NOT EXISTS (SELECT 1 FROM :schema.executor_groups g WHERE g.name = $2) ON CONFLICT DO NOTHING
 ), started AS (
     INSERT INTO :schema.nodes (id, name, executor_group, host, boot_id, pid, keeper_pid, life, version, engine, is_outlived,
-                               lease, started_at, active_at, expires_at, aside, capacity, wish)
+                               lease, started_at, active_at, expires_at, aside, capacity, target_id, wish)
     SELECT t.now_us / 1000000 * 10000 + nextval(':schema.registrations') % 10000,
            $1, $2, $3, $4, $5, $6, $14, $7, $8, $11, $9, t.now_us, t.now_us, t.now_us + $9, $12, $13,
+           CASE WHEN $15::text IS NULL THEN 0 ELSE :schema.keep_target($15, $16, $17, $18) END,
            coalesce((SELECT CASE WHEN n.stopped_at IS NULL THEN n.wish END FROM :schema.nodes n
                      WHERE n.name = $1 AND n.executor_group = $2 AND n.boot_id = $4 AND n.pid = $5 ORDER BY n.id DESC LIMIT 1), 'run')
     FROM (SELECT :schema.store_time() AS now_us) t
@@ -22,6 +24,22 @@ WITH forgotten AS (
     INSERT INTO :schema.news (at, kind, node_id) SELECT s.started_at, 8, s.id FROM started s
 )
 SELECT s.id, :schema.notify_news() FROM started s;
+
+-- $1 node, $2 engine, $3 service, $4 namespace, $5 address. Another target than before is an act (7): the scheduler must not use what it
+-- has read of the node.
+-- name: node_target
+WITH target AS MATERIALIZED (
+    SELECT :schema.keep_target($2, $3, $4, $5) AS id
+), changed AS (
+    UPDATE :schema.nodes n SET target_id = t.id FROM target t, :schema.nodes o
+    WHERE n.id = $1 AND o.id = $1 AND n.dead_at IS NULL AND n.stopped_at IS NULL
+    RETURNING o.target_id AS before, n.target_id AS after
+), feed AS (
+    INSERT INTO :schema.news (at, kind, node_id, workspaces)
+    SELECT :schema.store_time(), CASE c.before WHEN 0 THEN 8 ELSE 7 END, $1, '{}' FROM changed c WHERE c.before <> c.after
+    RETURNING :schema.notify_news()
+)
+SELECT count(*), (SELECT count(*) FROM feed) FROM changed;
 
 -- A lease that ends a second later than it could have begun is one of before the server's clock was set back: recover() begins it anew.
 -- The answer tells what recovery wants to know of the other nodes of the group, so that nobody asks for it: a row for each that

@@ -84,7 +84,8 @@ WHERE ($1 IS NULL OR d.name = $1) AND lpad(d.id::text, 20, '0') COLLATE "C" > $2
 ORDER BY d.id LIMIT $3;
 
 -- name: list_nodes
-SELECT n.id, n.name, n.executor_group, n.host, n.pid, n.version, n.engine, n.engine_reachable, n.engine_error,
+SELECT n.id, n.name, n.executor_group, n.host, n.pid, n.version, n.engine, t.service AS engine_service,
+       t.namespace AS engine_namespace, t.address AS engine_address, n.engine_reachable, n.engine_error,
        :schema.rfc3339(n.engine_impaired_at) AS engine_impaired_since, n.wish,
        CASE WHEN n.stopped_at IS NOT NULL THEN 'stopped' WHEN n.dead_at IS NOT NULL THEN 'dead'
             WHEN n.expires_at <= (SELECT :schema.store_time()) THEN 'expired' WHEN n.aside = 'stopping' THEN 'stopping'
@@ -95,7 +96,8 @@ SELECT n.id, n.name, n.executor_group, n.host, n.pid, n.version, n.engine, n.eng
        :schema.rfc3339(n.started_at) AS started, :schema.rfc3339(n.active_at) AS active, :schema.rfc3339(n.expires_at) AS expires,
        :schema.rfc3339(n.stopped_at) AS stopped, :schema.rfc3339(n.recovered_at) AS recovered,
        n.boot_id, n.keeper_pid, lpad(n.id::text, 20, '0') AS cursor_key
-FROM :schema.nodes n WHERE ($1 IS NULL OR n.name = $1) AND lpad(n.id::text, 20, '0') COLLATE "C" > $2 ORDER BY n.id LIMIT $3;
+FROM :schema.nodes n LEFT JOIN :schema.engine_targets t ON t.id = n.target_id
+WHERE ($1 IS NULL OR n.name = $1) AND lpad(n.id::text, 20, '0') COLLATE "C" > $2 ORDER BY n.id LIMIT $3;
 
 -- shedlock keeps UTC without a zone.
 -- name: list_locks
@@ -134,6 +136,12 @@ backing_off AS (
                                ORDER BY q.due_at LIMIT $2) f
     WHERE f.due_at > f.run_at
 ),
+live_targets AS MATERIALIZED (SELECT t.executor_group, t.target_id FROM :schema.live_targets t),
+handed AS (
+    SELECT g.name, q.target_id, q.suspicion >= 4 AS is_quarantined, count(*) AS n
+    FROM :schema.held_items q LEFT JOIN :schema.executor_groups g ON g.id = (q.lane_id >> 32)::integer
+    WHERE q.claim_node = 0 GROUP BY g.name, q.target_id, is_quarantined
+),
 reasons AS (
     SELECT :schema.lane_reason(w.paused, s.queue_paused OR g.paused, a.executor_group IS NOT NULL, a.engine_reachable,
                                r.scheduled, u.held >= w.slots_max) AS reason, b.runnable AS n
@@ -143,8 +151,11 @@ reasons AS (
     WHERE b.runnable > 0
     UNION ALL SELECT 'backing_off', f.n FROM backing_off f
     UNION ALL SELECT 'scheduled', (SELECT coalesce(sum(b.waiting), 0) FROM books b) - f.n FROM backing_off f
-    UNION ALL SELECT 'quarantined', count(*) FROM :schema.held_items q WHERE q.claim_node = 0 AND q.suspicion >= 4
-    UNION ALL SELECT 'handed_over', count(*) FROM :schema.held_items q WHERE q.claim_node = 0 AND q.suspicion < 4
+    UNION ALL
+    SELECT CASE WHEN h.target_id <> 0 AND EXISTS (SELECT 1 FROM live_targets t WHERE t.executor_group = h.name)
+                     AND NOT EXISTS (SELECT 1 FROM live_targets t WHERE t.executor_group = h.name AND t.target_id IN (0, h.target_id))
+                THEN 'no_node_for_engine' WHEN h.is_quarantined THEN 'quarantined' ELSE 'handed_over' END, h.n
+    FROM handed h
 ),
 totals AS (
     SELECT coalesce(sum(u.held), 0) AS slots_used, coalesce(sum(u.completed), 0) AS completed, coalesce(sum(u.failed), 0) AS failed,

@@ -119,6 +119,7 @@ CREATE TABLE :schema.workflow_execution_queue (
     cancel_at      bigint,                      -- when its cancel was requested
     suspected_at   bigint,                      -- the last death under which a step of it ran
     workspace_id   integer NOT NULL,
+    target_id      integer NOT NULL DEFAULT 0,  -- of phase 2: the target of the node that it was assigned to first; 0 = none
     attempts       integer NOT NULL DEFAULT 0,
     deferrals      integer NOT NULL DEFAULT 0,
     handovers      integer NOT NULL DEFAULT 0,
@@ -317,6 +318,17 @@ CREATE TABLE :schema.books (
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 500);
 CREATE INDEX books_of_workspace ON :schema.books (workspace_id);
 
+-- Where nodes run executions (engine_target in engine/engine.h). service: its identity, whatever its address; address: where it was
+-- reached last, for people.
+CREATE TABLE :schema.engine_targets (
+    id             integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    engine         text    COLLATE "C" NOT NULL,
+    service        text    COLLATE "C" NOT NULL,
+    namespace      text    COLLATE "C" NOT NULL,
+    address        text    COLLATE "C" NOT NULL,
+    UNIQUE (engine, service, namespace)
+);
+
 -- nFlow's registry of executors, with leases. A heartbeat changes no indexed column, so its update stays on its page.
 -- capacity: items that the node can hold at once, those that it holds included; 0 = it takes none.
 CREATE TABLE :schema.nodes (
@@ -338,6 +350,7 @@ CREATE TABLE :schema.nodes (
     wish           text    COLLATE "C" NOT NULL DEFAULT 'run' CHECK (wish IN ('run', 'pause', 'drain', 'stop')),
     aside          text    CHECK (aside = 'paused' OR aside = 'stopping' OR aside = 'no_dispatch'),
     capacity       bigint  NOT NULL DEFAULT 0,
+    target_id      integer NOT NULL DEFAULT 0,  -- 0 = not known yet
     running        bigint  NOT NULL DEFAULT 0,
     stuck          bigint  NOT NULL DEFAULT 0,
     lease          bigint  NOT NULL,

@@ -6,6 +6,10 @@ CREATE OR REPLACE VIEW :schema.executions AS
 SELECT q.id AS id, w.name AS workspace, d.name AS workflow, d.version AS version, q.status AS status,
        CASE
            WHEN q.phase = 2 AND q.node_id <> 0 THEN NULL
+           WHEN q.phase = 2 AND q.target_id <> 0 AND EXISTS (SELECT 1 FROM :schema.live_targets t WHERE t.executor_group = g.name)
+                AND NOT EXISTS (SELECT 1 FROM :schema.live_targets t
+                                WHERE t.executor_group = g.name AND (t.target_id = 0 OR t.target_id = q.target_id))
+                THEN 'no_node_for_engine'
            WHEN q.phase = 2 AND q.suspicion >= 4 THEN 'quarantined'
            WHEN q.phase = 2 THEN 'handed_over'
            WHEN q.phase = 1 AND q.due_at > q.run_at THEN 'backing_off'

@@ -11,6 +11,18 @@ VALUES (max((SELECT coalesce(max(id), 0) + 1 FROM nodes), ?10 / 1000000 * 10000)
                   WHERE n.name = ?1 AND n.executor_group = ?2 AND n.boot_id = ?4 AND n.pid = ?5 ORDER BY n.id DESC LIMIT 1), 'run'))
 RETURNING id;
 
+-- ?1 engine, ?2 service, ?3 namespace, ?4 address
+-- name: keep_target
+INSERT INTO engine_targets (engine, service, namespace, address) VALUES (?1, ?2, ?3, ?4)
+ON CONFLICT (engine, service, namespace) DO UPDATE SET address = excluded.address
+RETURNING id;
+
+-- name: target_of_node
+SELECT target_id FROM nodes WHERE id = ?1 AND dead_at IS NULL AND stopped_at IS NULL;
+
+-- name: set_node_target
+UPDATE nodes SET target_id = ?2 WHERE id = ?1;
+
 -- Nodes that are long gone and recovered (nFlow keeps them for a year). ?1 before when. Index: none is needed, the table is short.
 -- name: forget_nodes
 DELETE FROM nodes WHERE recovered_at IS NOT NULL AND recovered_at < ?1;

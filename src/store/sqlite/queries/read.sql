@@ -52,7 +52,8 @@ ORDER BY d.id LIMIT ?3;
 -- ?4 = store time.
 -- name: list_nodes
 SELECT n.id AS id, n.name AS name, n.executor_group AS executor_group, n.host AS host, n.pid AS pid, n.version AS version,
-       n.engine AS engine, json(CASE n.engine_reachable WHEN 1 THEN 'true' ELSE 'false' END) AS engine_reachable,
+       n.engine AS engine, t.service AS engine_service, t.namespace AS engine_namespace, t.address AS engine_address,
+       json(CASE n.engine_reachable WHEN 1 THEN 'true' ELSE 'false' END) AS engine_reachable,
        n.engine_error AS engine_error,
        strftime('%Y-%m-%dT%H:%M:%S', n.engine_impaired_at / 1000000, 'unixepoch')
            || printf('.%06dZ', n.engine_impaired_at % 1000000) AS engine_impaired_since, n.wish AS wish,
@@ -70,7 +71,8 @@ SELECT n.id AS id, n.name AS name, n.executor_group AS executor_group, n.host AS
        strftime('%Y-%m-%dT%H:%M:%S', n.recovered_at / 1000000, 'unixepoch') || printf('.%06dZ', n.recovered_at % 1000000)
            AS recovered,
        n.boot_id AS boot_id, n.keeper_pid AS keeper_pid, printf('%020d', n.id) AS cursor_key
-FROM nodes n WHERE (?1 IS NULL OR n.name = ?1) AND printf('%020d', n.id) > ?2 ORDER BY n.id LIMIT ?3;
+FROM nodes n LEFT JOIN engine_targets t ON t.id = n.target_id
+WHERE (?1 IS NULL OR n.name = ?1) AND printf('%020d', n.id) > ?2 ORDER BY n.id LIMIT ?3;
 
 -- name: list_locks
 SELECT name, locked_by AS holder, json(CASE WHEN lock_until > ?4 THEN 'true' ELSE 'false' END) AS held,
@@ -109,11 +111,26 @@ SELECT q.status, q.phase, q.node_id, q.rank, q.lane_id, q.run_at, q.due_at, q.at
         AND n.dead_at IS NULL AND n.stopped_at IS NULL AND n.expires_at > ?2 AND n.engine_reachable = 0),
        o.engine_error, o.engine_unreachable_at,
        (SELECT n.active_at FROM nodes n WHERE n.id = q.node_id AND n.expires_at <= ?2),
-       r.node_id <> 0 AND r.expires_at > ?2 AND r.lock_awaited_at = 0, o.engine_impaired_at, q.suspicion, q.suspected_at
+       r.node_id <> 0 AND r.expires_at > ?2 AND r.lock_awaited_at = 0, o.engine_impaired_at, q.suspicion, q.suspected_at,
+       q.target_id <> 0
+       AND EXISTS (SELECT 1 FROM nodes n WHERE n.recovered_at IS NULL AND n.executor_group = g.name AND n.dead_at IS NULL
+                   AND n.stopped_at IS NULL AND n.expires_at > ?2)
+       AND NOT EXISTS (SELECT 1 FROM nodes n WHERE n.recovered_at IS NULL AND n.executor_group = g.name AND n.dead_at IS NULL
+                       AND n.stopped_at IS NULL AND n.expires_at > ?2 AND n.target_id IN (0, q.target_id)),
+       t.engine, t.service, t.namespace, t.address,
+       coalesce((SELECT max(n.active_at) FROM nodes n WHERE n.executor_group = g.name AND n.target_id = q.target_id), q.claimed_at)
 FROM workflow_execution_queue q CROSS JOIN store_state s CROSS JOIN scheduler r LEFT JOIN workspaces w ON w.id = q.workspace_id
 LEFT JOIN executor_groups g ON g.id = q.lane_id >> 32 LEFT JOIN workflow_definitions d ON d.id = q.definition_id
 LEFT JOIN nodes o ON o.id = q.node_id AND (o.engine_reachable = 0 OR o.engine_impaired_at IS NOT NULL)
+LEFT JOIN engine_targets t ON t.id = q.target_id
 WHERE q.id = ?1;
+
+-- The targets of the live nodes of a group. ?1 group, ?2 store time.
+-- name: targets_of_group
+SELECT t.engine, t.service, t.namespace, t.address FROM engine_targets t
+WHERE EXISTS (SELECT 1 FROM nodes n WHERE n.recovered_at IS NULL AND n.executor_group = ?1 AND n.target_id = t.id
+              AND n.dead_at IS NULL AND n.stopped_at IS NULL AND n.expires_at > ?2)
+ORDER BY t.id LIMIT 20;
 
 -- How many go before it, counted up to a bound. Index: queue_runnable.
 -- name: place_in_lane
@@ -189,6 +206,16 @@ WITH backing_off AS (
 ),
 c AS MATERIALIZED (SELECT lane_id, workspace_id, group_id, runnable, waiting, held FROM lane_counters),
 u AS MATERIALIZED (SELECT workspace_id, sum(held) AS held FROM c GROUP BY workspace_id),
+live AS MATERIALIZED (
+    SELECT DISTINCT n.executor_group AS name, n.target_id FROM nodes n
+    WHERE n.recovered_at IS NULL AND n.dead_at IS NULL AND n.stopped_at IS NULL AND n.expires_at > ?1
+),
+handed AS (
+    SELECT CASE WHEN q.target_id <> 0 AND EXISTS (SELECT 1 FROM live l WHERE l.name = g.name)
+                     AND NOT EXISTS (SELECT 1 FROM live l WHERE l.name = g.name AND l.target_id IN (0, q.target_id))
+                THEN 'no_node_for_engine' ELSE 'handed_over' END AS reason
+    FROM workflow_execution_queue q LEFT JOIN executor_groups g ON g.id = q.lane_id >> 32 WHERE q.phase = 2 AND q.node_id = 0
+),
 served AS MATERIALIZED (
     SELECT n.executor_group AS name, max(n.engine_reachable) AS reaches FROM nodes n
     WHERE n.recovered_at IS NULL AND n.dead_at IS NULL AND n.stopped_at IS NULL AND n.expires_at > ?1 AND n.wish = 'run'
@@ -211,6 +238,5 @@ SELECT reason, sum(n) FROM (
     WHERE c.runnable > 0
     UNION ALL SELECT 'backing_off', n FROM backing_off
     UNION ALL SELECT 'scheduled', (SELECT coalesce(sum(waiting), 0) FROM c) - n FROM backing_off
-    UNION ALL SELECT 'quarantined', count(*) FROM workflow_execution_queue WHERE phase = 2 AND node_id = 0 AND suspicion >= 4
-    UNION ALL SELECT 'handed_over', count(*) FROM workflow_execution_queue WHERE phase = 2 AND node_id = 0 AND suspicion < 4
+    UNION ALL SELECT reason, count(*) FROM handed GROUP BY reason
 ) GROUP BY reason;

@@ -14,7 +14,7 @@ WHERE id = ?1 AND fence = ?2 AND status = 'CLAIMED';
 -- Back to PENDING. ?3 phase, ?4 due, ?5 attempts, ?6 deferrals, ?7 code, ?8 error
 -- name: put_back_item
 UPDATE workflow_execution_queue
-SET status = 'PENDING', phase = ?3, due_at = CASE WHEN ?3 = 1 THEN ?4 END, node_id = 0, claimed_at = NULL,
+SET status = 'PENDING', phase = ?3, due_at = CASE WHEN ?3 = 1 THEN ?4 END, node_id = 0, target_id = 0, claimed_at = NULL,
     attempts = attempts + ?5, deferrals = deferrals + ?6,
     error_code = coalesce(?7, error_code), error = coalesce(?8, error)
 WHERE id = ?1 AND fence = ?2 AND status = 'CLAIMED';

@@ -4,18 +4,20 @@
 SELECT epoch FROM scheduler WHERE partition = 0;
 
 -- Assignments. An item that another transaction has taken, ended or moved matches no row. ?1 number, ?2 node, ?3 fence, ?4 now,
--- ?5 lane: a number is used again when the row with the highest one is gone, and then the lane must be the same.
+-- ?5 lane: a number is used again when the row with the highest one is gone, and then the lane must be the same. ?6 rank,
+-- ?7 target of the node.
 -- name: assign_item
 UPDATE workflow_execution_queue
-SET status = 'CLAIMED', phase = 2, node_id = ?2, fence = ?3, claimed_at = max(?4, created_at)
+SET status = 'CLAIMED', phase = 2, node_id = ?2, target_id = ?7, fence = ?3, claimed_at = max(?4, created_at)
 WHERE number = ?1 AND phase = 0 AND lane_id = ?5 AND rank = ?6;
 
+-- Only a node of the item's target can ask what became of it. ?6 target of the node.
 -- name: assign_handed_over
-UPDATE workflow_execution_queue SET node_id = ?2, fence = ?3, claimed_at = max(?4, created_at), cancel_sent = 1
-WHERE number = ?1 AND phase = 2 AND node_id = 0 AND lane_id = ?5;
+UPDATE workflow_execution_queue SET node_id = ?2, target_id = ?6, fence = ?3, claimed_at = max(?4, created_at), cancel_sent = 1
+WHERE number = ?1 AND phase = 2 AND node_id = 0 AND lane_id = ?5 AND (target_id = 0 OR target_id = ?6);
 
 -- name: node_takes_items
-SELECT 1 FROM nodes WHERE id = ?1 AND dead_at IS NULL AND stopped_at IS NULL AND recovered_at IS NULL AND wish = 'run';
+SELECT target_id FROM nodes WHERE id = ?1 AND dead_at IS NULL AND stopped_at IS NULL AND recovered_at IS NULL AND wish = 'run';
 
 -- Items of a claim for their node, in the order of their numbers in `given`.
 -- name: claimed_items
@@ -67,7 +69,7 @@ SELECT id, paused FROM executor_groups;
 -- ?1 now
 -- name: schedulable_nodes
 SELECT n.id, coalesce(g.id, 0), n.capacity,
-       n.wish = 'run' AND n.aside IS NULL AND n.expires_at > ?1
+       n.wish = 'run' AND n.aside IS NULL AND n.expires_at > ?1, n.target_id
 FROM nodes n LEFT JOIN executor_groups g ON g.name = n.executor_group
 WHERE n.recovered_at IS NULL AND n.dead_at IS NULL AND n.stopped_at IS NULL;
 
@@ -86,11 +88,12 @@ SELECT l.id, b.pass FROM l LEFT JOIN books b ON b.lane_id = l.id WHERE l.id IS N
 
 -- Held items without a node. Index: queue_held.
 -- name: handed_over_items
-SELECT number, lane_id, suspicion, coalesce(suspected_at, 0) FROM workflow_execution_queue WHERE phase = 2 AND node_id = 0;
+SELECT number, lane_id, suspicion, coalesce(suspected_at, 0), target_id FROM workflow_execution_queue WHERE phase = 2 AND node_id = 0;
 
 -- Held items that may be on trial. Index: queue_suspects.
 -- name: suspects
-SELECT number, lane_id, suspicion, claimed_at, node_id FROM workflow_execution_queue WHERE suspicion > 1 AND phase = 2 AND node_id > 0;
+SELECT number, lane_id, suspicion, claimed_at, node_id, target_id FROM workflow_execution_queue
+WHERE suspicion > 1 AND phase = 2 AND node_id > 0;
 
 -- Items of a lane without a workspace: those that nobody holds. ?1 lane, ?2 limit. Indexes: queue_runnable, queue_held.
 -- name: orphan_items

@@ -91,6 +91,7 @@ CREATE TABLE workflow_execution_queue (
     interruptions  INTEGER NOT NULL DEFAULT 0, -- handovers and give-backs: claims under which it may have run before
     fence          INTEGER NOT NULL DEFAULT 0,
     node_id        INTEGER NOT NULL DEFAULT 0,
+    target_id      INTEGER NOT NULL DEFAULT 0, -- of phase 2: the target of the node that it was assigned to first; 0 = none
     has_params     INTEGER NOT NULL DEFAULT 0,
     cancel_at      INTEGER,                    -- when a cancel was requested
     cancel_sent    INTEGER NOT NULL DEFAULT 0, -- 1 = its node has the request
@@ -218,6 +219,17 @@ CREATE TABLE workflow_execution_events (
     PRIMARY KEY (execution_id, seq)
 ) WITHOUT ROWID;
 
+-- Where nodes run executions (engine_target in engine/engine.h). service: its identity, whatever its address; address: where it was
+-- reached last, for people.
+CREATE TABLE engine_targets (
+    id             INTEGER PRIMARY KEY,
+    engine         TEXT    NOT NULL,
+    service        TEXT    NOT NULL,
+    namespace      TEXT    NOT NULL,
+    address        TEXT    NOT NULL,
+    UNIQUE (engine, service, namespace)
+);
+
 -- nFlow's registry of executors, with leases.
 CREATE TABLE nodes (
     id             INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -238,6 +250,7 @@ CREATE TABLE nodes (
     wish           TEXT    NOT NULL DEFAULT 'run' CHECK (wish = 'run' OR wish = 'pause' OR wish = 'drain' OR wish = 'stop'),
     aside          TEXT    CHECK (aside = 'paused' OR aside = 'stopping' OR aside = 'no_dispatch'), -- by its own decision
     capacity       INTEGER NOT NULL DEFAULT 0, -- items that it can hold at once
+    target_id      INTEGER NOT NULL DEFAULT 0, -- 0 = not known yet
     running        INTEGER NOT NULL DEFAULT 0,
     stuck          INTEGER NOT NULL DEFAULT 0,
     lease          INTEGER NOT NULL,

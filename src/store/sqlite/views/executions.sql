@@ -7,6 +7,16 @@ CREATE VIEW executions AS
 SELECT q.id AS id, w.name AS workspace, d.name AS workflow, d.version AS version, q.status AS status,
        CASE
            WHEN q.phase = 2 AND q.node_id <> 0 THEN NULL
+           WHEN q.phase = 2 AND q.target_id <> 0
+                AND EXISTS (SELECT 1 FROM nodes n WHERE n.recovered_at IS NULL AND n.executor_group = g.name
+                            AND n.dead_at IS NULL AND n.stopped_at IS NULL
+                            AND n.expires_at >
+                                CAST((julianday('now') - 2440587.5) * 86400000000.0 AS INTEGER) + s.wall_offset)
+                AND NOT EXISTS (SELECT 1 FROM nodes n WHERE n.recovered_at IS NULL AND n.executor_group = g.name
+                                AND n.dead_at IS NULL AND n.stopped_at IS NULL AND n.target_id IN (0, q.target_id)
+                                AND n.expires_at >
+                                    CAST((julianday('now') - 2440587.5) * 86400000000.0 AS INTEGER) + s.wall_offset)
+                THEN 'no_node_for_engine'
            WHEN q.phase = 2 AND q.suspicion >= 4 THEN 'quarantined'
            WHEN q.phase = 2 THEN 'handed_over'
            WHEN q.phase = 1 AND q.due_at > q.run_at THEN 'backing_off'

@@ -517,6 +517,64 @@ static void why_in_sql_says_what_the_library_says(void **state)
     assert_same_why(scene, id, "CLAIMED"); /* handed over */
 }
 
+/* --- the end, as the worker of a workflow outside of a node reports it --- */
+
+static const char *enqueue_outside(struct scene *scene)
+{
+    static const char text[] = "{\"name\":\"outside\",\"temporal\":{}}";
+    struct published published;
+    ok(store_publish(scene->store, "outside", NULL, text, &published, &scene->error));
+    return arena_copy_string(&scene->arena, run(scene->b, "SELECT weir.enqueue('acme', 'outside')"));
+}
+
+static void note_run(struct scene *scene, const struct claimed_item *item)
+{
+    char variables[] = "{\"run_id\":\"now\",\"first_run_id\":\"first\"}";
+    struct step_record step = {
+        .step = "workflow", .state = STEP_RUNNING, .attempt = 1, .exit_code = -1, .variables = variables};
+    struct record noted = record_of(RECORD_STEP, item);
+    struct record_summary summary;
+    noted.step = &step;
+    ok(store_record(scene->store, scene->node, &noted, 1, &summary, &scene->error));
+    assert_int_equal(noted.status, WEIR_OK);
+}
+
+static void a_worker_ends_its_own_run_in_sql_and_no_other(void **state)
+{
+    struct scene *scene = *state;
+    static const char *const of_run = "SELECT weir.complete('execution-%s', '{\"n\": 1}', run_id => '%s')";
+    const char *id = enqueue_outside(scene);
+    assert_string_equal(refusal(scene->a, "SELECT weir.complete('%s')", id), "WR014"); /* not started */
+    struct claimed_item item = claim_one(scene, id);
+    assert_string_equal(refusal(scene->a, of_run, id, "now"), "WR020"); /* its run is not on record yet */
+    note_run(scene, &item);
+    assert_string_equal(refusal(scene->a, of_run, id, "another"), "WR013");
+    (void)run(scene->a, of_run, id, "first");
+    assert_string_equal(run(scene->b, "SELECT status FROM weir.executions WHERE id = '%s'", id), "COMPLETED");
+    (void)run(scene->a, of_run, id, "now"); /* the same end again */
+    assert_string_equal(refusal(scene->a, of_run, id, "another"), "WR013");
+    assert_string_equal(refusal(scene->a, "SELECT weir.complete('%s', error_code => 'Declined')", id), "WR014");
+    static const char *const told = "SELECT count(*) FROM weir.workflow_execution_events WHERE event = 'tell_end'";
+    assert_string_equal(run(scene->b, "%s", told), "1");
+    assert_string_equal(
+        run(scene->b, "SELECT convert_from(output, 'UTF8') FROM weir.execution_steps WHERE execution_id = '%s'", id),
+        "{\"n\": 1}");
+    assert_string_equal(run(scene->b, "SELECT count(*) FROM weir.workflow_execution_queue"), "0");
+    assert_int_equal(record(scene, RECORD_FAILED, &item), WEIR_EXECUTION_NOT_FOUND);
+}
+
+static void a_worker_ends_nothing_that_runs_in_a_node(void **state)
+{
+    struct scene *scene = *state;
+    const char *id = enqueue(scene, "acme");
+    (void)claim_one(scene, id);
+    assert_string_equal(refusal(scene->a, "SELECT weir.complete('%s')", id), "WR014");
+    assert_string_equal(refusal(scene->a, "SELECT weir.complete('01939b7e-7a5c-7c3e-8b3a-2f1d4c5b6a79')"), "WR010");
+    const char *other = enqueue_outside(scene);
+    (void)other; /* its workspace is full */
+    assert_string_equal(run(scene->b, "SELECT count(*) FROM weir.workflow_execution_queue"), "2");
+}
+
 /* --- two at once --- */
 
 /* The id is another workspace's, which is not to be seen when the key goes in. */
@@ -538,6 +596,8 @@ static void a_key_whose_id_is_refused_stays_free(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        SCENE_TEST(a_worker_ends_its_own_run_in_sql_and_no_other),
+        SCENE_TEST(a_worker_ends_nothing_that_runs_in_a_node),
         SCENE_TEST(what_was_retried_unseen_is_not_retried_again),
         SCENE_TEST(an_id_that_ended_unseen_is_not_enqueued_again),
         SCENE_TEST(a_resume_starts_what_its_transaction_does_not_see),
