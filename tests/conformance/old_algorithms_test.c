@@ -452,11 +452,24 @@ static void begin_step(struct contender *c, const struct run *run)
     }
 }
 
+/* weir lets an item that may be the killer wait for a node of its own. */
+static size_t claim_in_time(struct contender *c, struct run *runs)
+{
+    enum { CLAIMS_MOST = 400 };
+    size_t count = claim(c, 0, runs);
+    for (int i = 0; count == 0 && c->scene != NULL && i < CLAIMS_MOST && C(count, "FAILED") == 0; i++) {
+        scene_pass(c->scene, SCENE_LEASE_US / 2);
+        scene_beat(c->scene, c->nodes[0]);
+        count = claim(c, 0, runs);
+    }
+    return count;
+}
+
 static bool r12_an_item_that_kills_its_node_comes_to_an_end(struct contender *c)
 {
     struct run runs[RUNS_MOST];
     enqueue_many(c, "big-co", 1);
-    for (int death = 0; death < 20 && claim(c, 0, runs) == 1; death++) {
+    for (int death = 0; death < 20 && claim_in_time(c, runs) == 1; death++) {
         begin_step(c, &runs[0]);
         C(die, 0);
     }

@@ -168,16 +168,16 @@ static json_t *wrap_bytes(const ProtobufCBinaryData *data)
 static json_t *value_of(const TemporalApi__Payload *payload, bool *ret_is_json)
 {
     json_t *value = NULL;
+    enum weir_status status = WEIR_FAILED;
     *ret_is_json = false;
     if (has_encoding(payload, "binary/null")) {
         return json_null();
     }
-    if ((has_encoding(payload, "json/plain") || has_encoding(payload, "json/protobuf")) &&
-        json_read((const char *)payload->data.data, payload->data.len, &value, NULL) == WEIR_OK) {
-        *ret_is_json = true;
-        return value;
+    if (has_encoding(payload, "json/plain") || has_encoding(payload, "json/protobuf")) {
+        status = json_read((const char *)payload->data.data, payload->data.len, &value, NULL);
     }
-    return wrap_bytes(&payload->data);
+    *ret_is_json = status == WEIR_OK;
+    return status == WEIR_OK || status == WEIR_OUT_OF_MEMORY ? value : wrap_bytes(&payload->data);
 }
 
 static size_t payload_bytes(const TemporalApi__Payloads *payloads)
@@ -200,7 +200,10 @@ static enum weir_status read_result(const TemporalApi__Payloads *payloads, struc
     bool is_json = false;
     json_t *value = count == 1 ? value_of(payloads->payloads[0], &is_json) : count == 0 ? json_null() : json_array();
     for (size_t i = 0; count > 1 && value != NULL && i < count; i++) {
-        (void)json_array_append_new(value, value_of(payloads->payloads[i], &is_json));
+        if (json_array_append_new(value, value_of(payloads->payloads[i], &is_json)) != 0) {
+            json_decref(value);
+            value = NULL;
+        }
     }
     struct text text = {.max = STEP_OUTPUT_BYTES_MAX};
     const ProtobufCBinaryData *only = count == 1 ? &payloads->payloads[0]->data : NULL;

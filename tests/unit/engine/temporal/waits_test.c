@@ -498,6 +498,7 @@ static void open_scene(struct scene *scene)
     assert_int_equal(temporal_open_on(&options, &wire, &bench->engine, NULL), WEIR_OK);
     struct node_settings settings = {.name = "node", .seed = 7, .clock = &bench->clock};
     assert_int_equal(node_open(scene->store, bench->engine, &scene->events, &settings, &scene->node, NULL), WEIR_OK);
+    pass_node(scene, 5 * SECOND_US); /* it knows its target, and is given what is enqueued */
     enqueue(scene, "full", scene->full, BACKLOG);
     enqueue(scene, "wide", scene->wide, WIDE);
     pass_node(scene, 25 * SECOND_US); /* the first ones had calls, while few ran: these are not made again */

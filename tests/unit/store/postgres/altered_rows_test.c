@@ -106,6 +106,7 @@ static int close_altered(void **state)
     (void)run(scene->a, "DELETE FROM weir.workflow_execution_queue");
     (void)run(scene->a, "DELETE FROM weir.workflow_executions");
     (void)run(scene->a, "DELETE FROM weir.execution_params");
+    (void)run(scene->a, "DELETE FROM weir.claims");
     (void)run(scene->a, "DELETE FROM weir.news");
     (void)run(scene->a, "DELETE FROM weir.books");
     (void)run(scene->a, "DROP TABLE IF EXISTS kept");
