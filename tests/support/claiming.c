@@ -37,7 +37,7 @@ struct claimer {
     unsigned needs;     /* of the next round */
     bool more_news;     /* the last round did not bring all */
     bool may_schedule;  /* the last attempt to take the role did not fail */
-    int64_t now_us;     /* store time of the last round */
+    int64_t now_us;     /* store time of the last round: the clock of the scheduler, which a scene can move */
     int64_t due_us;     /* when the next waiting item becomes due */
     struct arena facts; /* of rounds that assign nothing */
     struct random random;
@@ -85,10 +85,9 @@ static void wait_after_lost_role(struct claimer *claimer, int losses)
 
 /* --- rounds --- */
 
-static enum weir_status learn(struct claimer *claimer, const struct schedule_fact *given, int64_t store_ahead_us)
+static enum weir_status learn(struct claimer *claimer, const struct schedule_fact *given)
 {
     struct schedule_fact fact = *given;
-    fact.since_us -= store_ahead_us;
     if (fact.kind == FACT_NODE && fact.node_id == claimer->node_id) {
         fact.capacity = ROOM;
     } else if (fact.kind == FACT_NODE) {
@@ -135,7 +134,7 @@ static enum weir_status take_answer(struct claimer *claimer, const struct schedu
         status = scheduler_read(claimer->scheduler, &call->reads[i]);
     }
     for (size_t i = 0; status == WEIR_OK && i < answer->fact_count; i++) {
-        status = learn(claimer, &answer->facts[i], answer->now_us - clock_us);
+        status = learn(claimer, &answer->facts[i]);
     }
     claimer->needs |= scheduler_needs(claimer->scheduler);
     if (status != WEIR_OK) {
@@ -157,7 +156,7 @@ static enum weir_status run_round(struct claimer *claimer, struct schedule_call 
                                   struct weir_error *error)
 {
     struct schedule_answer answer = {0};
-    int64_t clock_us = clock_boot(clock_system());
+    int64_t clock_us = claimer->now_us;
     call.node_id = claimer->node_id;
     call.epoch = claimer->epoch;
     call.needs |= claimer->needs;
@@ -191,7 +190,7 @@ static enum weir_status load(struct claimer *claimer, struct weir_error *error)
 /* What the scheduler deals and wants now. False: nothing. */
 static bool prepare(struct claimer *claimer, size_t limit, int64_t *orphan, struct schedule_call *ret_call)
 {
-    int64_t clock_us = clock_boot(clock_system());
+    int64_t clock_us = claimer->now_us;
     size_t most = limit < CLAIM_BATCH_MOST ? limit : CLAIM_BATCH_MOST;
     struct schedule_call call = {.assignments = claimer->assignments, .reads = claimer->reads, .orphans = orphan};
     size_t room = limit > 0 ? limit : (size_t)ROOM;
@@ -314,7 +313,7 @@ enum weir_status claimer_look(struct claimer *claimer, struct work_ahead *ret_wo
         return status;
     }
     int64_t due_in_us = claimer->due_us == TIME_NEVER ? TIME_NEVER : claimer->due_us - claimer->now_us;
-    int64_t clock_us = clock_boot(clock_system());
+    int64_t clock_us = claimer->now_us;
     (void)scheduler_assign(claimer->scheduler, clock_us, claimer->node_id, (size_t)ROOM, claimer->assignments, 0);
     *ret_work = (struct work_ahead){.ready = scheduler_has_work(claimer->scheduler, clock_us),
                                     .requests = inbox.requests,
