@@ -27,8 +27,13 @@ static void answer(void *context, const struct frontend_call *call, struct front
     static const char started[] = "\x0a\x24"
                                   "00000000-0000-4000-8000-000000000001"
                                   "\x18\x01\x28\x01";
+    /* namespace_info = 1 with state = 2 (REGISTERED): a node is given nothing before its engine knows its target */
+    static const char registered[] = "\x0a\x02\x10\x01";
     (void)context;
-    if (strstr(call->path, "/StartWorkflowExecution") != NULL) {
+    if (strstr(call->path, "/DescribeNamespace") != NULL) {
+        ret_answer->response = registered;
+        ret_answer->response_length = sizeof registered - 1;
+    } else if (strstr(call->path, "/StartWorkflowExecution") != NULL) {
         ret_answer->response = started;
         ret_answer->response_length = sizeof started - 1;
     } else if (strstr(call->path, "/GetWorkflowExecutionHistory") != NULL) {
