@@ -358,7 +358,7 @@ def nodes_that_come_back_with_other_settings_pass_no_cap(weir):
         campaign.nodes = [node for node in campaign.nodes if node.poll() is None]
     print(f'# in {waited} of {turns} turns something waited for a node of its target', flush=True)
     assert waited > 0
-    while campaign.nodes:  # a node without Temporal would be given workflows as well, and put them back for longer each time
+    while campaign.nodes:  # one without Temporal would be given workflows as well, and put them back for longer each time
         campaign.end_node()
     for place in campaign.places:
         campaign.begin_node(place)
