@@ -46,6 +46,17 @@ class Intake:
         assert self.process.wait(SECONDS) == 0, self.process.stderr.read()
 
 
+class GatedScene(Scene):
+    """With executions that are held until their gate opens; nothing of them is recorded."""
+
+    def __init__(self, weir):
+        super().__init__(weir)
+        self.gated = set()
+
+    def complete(self, it):
+        it.maybe |= self.gated
+
+
 class Upgrade:
     """`node_store`: the store as nodes name it, where they have another role than who migrates."""
 
@@ -53,7 +64,7 @@ class Upgrade:
         self.new, self.node_store = weir, node_store
         self.old = Weir(OLD_BINARY, weir.folder)
         self.old.environment, self.old.background = weir.environment, weir.background
-        self.scene = Scene(self.old)
+        self.scene = GatedScene(self.old)
         self.nodes = {}
         os.mkdir(weir.path('gates'))
         wait = 'until [ -e "$0/$WEIR_EXECUTION_ID" ]; do sleep 0.05; done'
@@ -134,6 +145,7 @@ class Upgrade:
         self.only(victim)
         ids = intake.enqueue(pro_co=10, free_co=2)
         gated = self.new.enqueue('-w', 'gate-co', 'gated')
+        self.scene.gated.add(gated)
         self.await_held(gated, victim)
         _kill(self.nodes[victim])
         self.only(heir)

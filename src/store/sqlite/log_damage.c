@@ -84,7 +84,7 @@ static bool equal_sums(struct sum a, struct sum b)
 
 static bool read_frame(struct log_reader *log, int64_t index)
 {
-    sqlite3_int64 bytes = (sqlite3_int64)(FRAME_HEADER_BYTES + log->page_bytes);
+    sqlite3_int64 bytes = FRAME_HEADER_BYTES + (sqlite3_int64)log->page_bytes;
     sqlite3_int64 at = HEADER_BYTES + index * bytes;
     return at + bytes <= log->size && log->file->pMethods->xRead(log->file, log->frame, (int)bytes, at) == SQLITE_OK;
 }
