@@ -11,8 +11,8 @@
  *      those behind it, so it finds one when the trials before it are over.
  *
  * Others go on meanwhile. At most one node of a group is emptied or in quarantine, one that is not the scheduler's if there
- * is any. Afterwards the group rests REST_PART times as long. A node that is not empty in time is given up and the next
- * time gets twice as long, so an item in quarantine always has its turn.
+ * is any. Afterwards a group of one node rests REST_PART times as long. A node that is not empty in time is given up and
+ * the next time gets twice as long, so an item in quarantine always has its turn.
  *
  * A scheduler that takes over reads all suspects. It does not know for which item a node was emptied; then an item may
  * start beside one in quarantine. The death of their node is not counted then, see queue/suspicion.h.
@@ -201,12 +201,24 @@ static struct handed_item *first_due(struct scheduler *scheduler, const struct g
     return NULL;
 }
 
-/* The group's quarantine is over: others have the node for REST_PART times as long as it lasted. */
-static void begin_rest(struct group *group, int64_t now_us)
+static bool has_other_node(const struct scheduler *scheduler, const struct group *group)
+{
+    int count = 0;
+    for (const struct node *node = next_node(scheduler, group->nodes.first); node != NULL;
+         node = next_node(scheduler, node->of_group.after)) {
+        count += can_be_tried(node) ? 1 : 0;
+    }
+    return count > 1;
+}
+
+/* The group's quarantine is over. A group of one node gives it to others for REST_PART times as long as it lasted; with
+ * more nodes the others had these all the time, and the next suspect follows at once. */
+static void begin_rest(const struct scheduler *scheduler, struct group *group, int64_t now_us)
 {
     int64_t rest_us = REST_PART * (now_us - group->quarantine_since_us);
     group->quarantine_node_id = 0;
-    group->rest_until_us = time_add(now_us, rest_us < REST_LEAST_US ? REST_LEAST_US : rest_us);
+    group->rest_until_us =
+        has_other_node(scheduler, group) ? now_us : time_add(now_us, rest_us < REST_LEAST_US ? REST_LEAST_US : rest_us);
 }
 
 static void end_quarantine(struct scheduler *scheduler, struct group *group, bool is_wanted, int64_t now_us)
@@ -218,11 +230,11 @@ static void end_quarantine(struct scheduler *scheduler, struct group *group, boo
         return;
     }
     if (!is_there || !is_wanted || group->quarantine_is_used) {
-        begin_rest(group, now_us);
+        begin_rest(scheduler, group, now_us);
     } else if (now_us >= given_up_us) {
         int64_t wait_us = group->quarantine_wait_us;
         group->quarantine_wait_us = wait_us < EMPTY_MOST_US / 2 ? 2 * wait_us : EMPTY_MOST_US;
-        begin_rest(group, now_us);
+        begin_rest(scheduler, group, now_us);
     } else {
         decide_again_at(scheduler, now_us, given_up_us);
     }
