@@ -37,7 +37,7 @@ WEIR_MUST_CHECK enum weir_status assemble_terminate(const char *name, const stru
 WEIR_MUST_CHECK enum weir_status assemble_examine(const char *name, const struct engine_options *options,
                                                   int64_t timeout_us, const char *const *queues, size_t count,
                                                   temporal_tell *tell, void *context, struct weir_error *error);
-/* What holds up an execution that runs on the engine's service; HELD_UP_BY_NOTHING for an engine without one. */
+/* The reason why an execution on the engine's service waits; HELD_UP_BY_NOTHING for an engine without one. */
 WEIR_MUST_CHECK enum weir_status assemble_hold_up(const char *name, const struct engine_options *options,
                                                   int64_t timeout_us, const char *execution_id,
                                                   struct temporal_hold_up *ret_hold_up, struct weir_error *error);

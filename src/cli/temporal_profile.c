@@ -34,7 +34,7 @@ static const struct name keys[] = {
     {"tls.client_key_path", SETTING_TEMPORAL_TLS_KEY_FILE},
     {"tls.server_name", SETTING_TEMPORAL_TLS_SERVER_NAME},
 };
-/* What weir cannot take from there: said, not passed over, because the service would be spoken to otherwise than meant. */
+/* weir refuses settings that it does not support: without them it would connect otherwise than the user means. */
 static const char *const refused[] = {"tls.client_cert_data", "tls.client_key_data", "tls.server_ca_cert_data",
                                       "tls.disable_host_verification"};
 static const char *const refused_variables[] = {"TEMPORAL_TLS_CLIENT_CERT_DATA", "TEMPORAL_TLS_CLIENT_KEY_DATA",

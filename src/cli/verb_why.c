@@ -238,7 +238,7 @@ static void print_why(struct output *output, const json_t *why, const struct pau
     suggest(output, why, pauses);
 }
 
-/* What runs on a service may wait there: for a worker, or for one that can run it. The store does not know of it. */
+/* An execution may wait inside of its service for a worker that can run it. The store has no record of that. */
 static void add_hold_up(const struct invocation *invocation, json_t *why)
 {
     const char *state = json_string_value(json_object_get(why, "status"));

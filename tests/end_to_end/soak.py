@@ -27,7 +27,7 @@ WORKSPACES = 50
 SAMPLE_SECONDS = 10
 RETENTION = '60s'  # short, so that the history is level too
 TABLES = ('workflow_execution_queue', 'workflow_executions', 'workflow_execution_events', 'news', 'books')
-# What may be more at the end than it was after the warm-up: a share, and a number of its unit.
+# Limits of growth between the warm-up and the end: a factor, and a number of the unit.
 LEVEL = {'rss_kib': (1.25, 8192), 'descriptors': (1.0, 8), 'threads': (1.0, 2), 'rows_news': (2.0, 5000),
          'wal_kib': (1.5, 65536),
          'rows_workflow_execution_queue': (2.0, 1000)}

@@ -4,8 +4,8 @@
  * processes, their process groups, or every process (-1): kill and its like, opening a pidfd, ptrace, writing their memory,
  * changing their limits. Other processes of the same user can be signalled.
  *
- * What it does not stop: signals to a thread of the node by the thread's own id, programs of another architecture's table
- * (32 bit), and what is no system call on a process (the memory of the machine, files). SECURITY.md says so.
+ * It does not stop signals to a thread of the node by the thread's own id, programs of another architecture's table
+ * (32 bit), or other means than calls on a process (the memory of the machine, files): see SECURITY.md.
  */
 #ifndef WEIR_ENGINE_IN_PROCESS_KEEPER_GUARD_H
 #define WEIR_ENGINE_IN_PROCESS_KEEPER_GUARD_H

@@ -167,7 +167,7 @@ enum weir_status temporal_terminate(struct temporal_operator *operator, const ch
 
 /* --- what holds a workflow up --- */
 
-/* What went wrong; an answer that is fine and cannot be read is of something else. */
+/* The error of the call. A good answer that cannot be read comes from another kind of server. */
 static const char *words_of(const struct waited *waited)
 {
     return waited->error.message[0] == '\0' ? "what answers is no Temporal service" : waited->error.message;

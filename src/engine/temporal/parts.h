@@ -291,7 +291,7 @@ int64_t run_back_off(struct temporal *engine, struct run *run);
 void run_hurry_all(struct temporal *engine);
 /* It no longer takes a place among the starts. */
 void run_start_is_over(struct temporal *engine, struct run *run);
-/* What is kept of it with its step: its ids, as JSON text. NULL when out of memory. */
+/* The ids that the store keeps with the step of the run, as JSON text. NULL when out of memory. */
 char *run_facts(const struct temporal *engine, const struct run *run);
 /* NULL when memory is out; then the node hears that a word was lost, and gives up every claim, this one too. */
 struct report *run_report(struct temporal *engine, const struct run *run, enum report_kind kind);

@@ -271,7 +271,7 @@ static enum weir_status read_lost(struct connection *connection, sqlite3_stmt *s
     return status;
 }
 
-/* What a handover counts of an item (store.h, recover_options; queue/suspicion.h). */
+/* The counters of a handover for one item (store.h, recover_options; queue/suspicion.h). */
 struct handover_count {
     bool is_suspect;
     int64_t counted;   /* with this one */

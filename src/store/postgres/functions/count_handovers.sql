@@ -1,4 +1,4 @@
--- What a handover counts for these items, which the caller has locked (recover_options.handovers_max, queue/suspicion.h).
+-- The counters of a handover for these items, which the caller has locked (recover_options.handovers_max, queue/suspicion.h).
 --   running    the steps that ran under the lost claim; NULL = none, or the death of its node did not stop them
 --   counted    the counted handovers, this one included. It counts when it was the only item of its node, and of the nodes of
 --              the machine that the same call found dead: a step may have killed them too
