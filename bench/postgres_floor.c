@@ -88,7 +88,8 @@ struct postgres_floor postgres_floor_lifecycles(struct postgres_server *server, 
     /* The fixture's plans: of ten workspaces seven are free, two pro, one enterprise. */
     static const char *const turns[] = {
         [FLOOR_AS_INSERTED] = "n",
-        [FLOOR_AS_CAPPED] = "n / 1000 / CASE WHEN n % 10 < 7 THEN 1 WHEN n % 10 < 9 THEN 5 ELSE 20 END * 1000 + n % 1000"};
+        [FLOOR_AS_CAPPED] = "n / 1000 / CASE WHEN n % 10 < 7 THEN 1 WHEN n % 10 < 9 THEN 5 ELSE 20 END * 1000"
+                            " + n % 1000"};
     struct postgres_scene scene;
     char sql[512];
     pid_t clients[FLOOR_CLIENTS];
@@ -96,8 +97,8 @@ struct postgres_floor postgres_floor_lifecycles(struct postgres_server *server, 
     postgres_scene_run(&scene, tables);
     postgres_scene_hurry(&scene, true);
     (void)snprintf(sql, sizeof sql,
-                   "INSERT INTO jobs SELECT gen_random_uuid(), 0, n %% 1000, %s FROM generate_series(1, %zu) n", turns[order],
-                   rows);
+                   "INSERT INTO jobs SELECT gen_random_uuid(), 0, n %% 1000, %s FROM generate_series(1, %zu) n",
+                   turns[order], rows);
     postgres_scene_run(&scene, sql);
     postgres_scene_hurry(&scene, false);
     double server_us = postgres_processor_us(server);

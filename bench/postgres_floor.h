@@ -19,9 +19,10 @@ enum floor_order {
 struct postgres_floor postgres_floor_lifecycles(struct postgres_server *server, const char *name, size_t rows,
                                                 enum floor_order order);
 
-/* The least that a start between two processes costs: one inserts a row and notifies; the other listens, marks the row, and has the
- * start when its commit is answered. No rules, no functions, one plain statement each. Milliseconds from before the insert, one for
- * each of `count` starts with the same pauses as `starts_enqueue()` has around it in the group "postgres-latency". */
+/* The least that a start between two processes costs: one inserts a row and notifies; the other listens, marks the row, and
+ * has the start when its commit is answered. No rules, no functions, one plain statement each. Milliseconds from before the
+ * insert, one for each of `count` starts with the same pauses as `starts_enqueue()` has around it in the group
+ * "postgres-latency". */
 void postgres_floor_starts(struct postgres_server *server, size_t count, double *ret_ms);
 
 #endif
