@@ -55,7 +55,7 @@ typedef void weir_cancel_function(struct weir_call *call, void *context);
 /* From now on `function` is called when the call is cancelled; at once, and in this thread, when it was cancelled already.
  * It takes the place of an earlier one; NULL = nobody. An answer waits for a function that runs, and none is called after
  * it: `context` may be freed once the answer has returned, and a thread that answers must hold no lock that `function`
- * takes. */
+ * takes. A handler that returns without an answer calls this with NULL before, if the context goes with it. */
 void weir_call_on_cancel(struct weir_call *call, weir_cancel_function *function, void *context);
 
 /* The answer comes later: an event loop or a pool of the program's own has the call, and the node's thread is free as soon

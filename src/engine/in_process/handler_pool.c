@@ -20,6 +20,13 @@ static void finish(struct handler_pool *pool, struct weir_call *call)
     } while (!atomic_compare_exchange_weak(&pool->finished, &head, call));
 }
 
+static void forget_cancel_function(struct weir_call *call)
+{
+    (void)pthread_mutex_lock(&call->cancel_lock); /* awaits one that runs */
+    call->on_cancel = NULL;
+    (void)pthread_mutex_unlock(&call->cancel_lock);
+}
+
 /* Of the handler's return and the answer, the later one hands the call back. */
 static void close_end(struct weir_call *call)
 {
@@ -101,9 +108,7 @@ EXPORTED void weir_call_defer(struct weir_call *call)
 /* The last step of every answer. Whoever has deferred the call must not touch it any more. */
 static void end_answer(struct weir_call *call)
 {
-    (void)pthread_mutex_lock(&call->cancel_lock); /* awaits a function that runs */
-    call->on_cancel = NULL;
-    (void)pthread_mutex_unlock(&call->cancel_lock);
+    forget_cancel_function(call);
     if (call->is_deferred) {
         close_end(call);
     }
@@ -242,12 +247,20 @@ static struct weir_call *take_after(struct handler_pool *pool, const struct weir
     return next;
 }
 
+static void run(struct weir_call *call)
+{
+    call->handler->function(call, call->handler->context);
+    if (!call->is_deferred) {
+        forget_cancel_function(call); /* it has returned without an answer */
+    }
+}
+
 static void *work(void *argument)
 {
     struct handler_pool *pool = argument;
     struct weir_call *call = take(pool);
     while (call != NULL) {
-        call->handler->function(call, call->handler->context);
+        run(call);
         struct weir_call *next = take_after(pool, call);
         close_end(call);
         call = next != NULL ? next : take(pool);
@@ -338,7 +351,7 @@ static void run_here(struct weir_call *call)
 {
     while (call != NULL) {
         struct weir_call *next = call->next;
-        call->handler->function(call, call->handler->context);
+        run(call);
         close_end(call);
         call = next;
     }
