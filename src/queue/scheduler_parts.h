@@ -1,6 +1,8 @@
 /* What the files of the scheduler share: its objects, and the operations on lanes that facts, reads and assignments have in
  * common. For src/queue/scheduler*.c and their tests only; everybody else includes queue/scheduler.h.
  *
+ * A `group` here is a pool: the part of an executor group that has engines of one kind.
+ *
  *   group  1 --- n  lane  n --- 1  workspace (its cap is the first limit of each of its items)
  *   group  1 --- n  node
  *   group  1 --- n  handed queue (one per target)  1 --- n  handed-over item
@@ -66,7 +68,7 @@ struct lane_heap {
 };
 
 struct group {
-    struct entry entry;  /* key: group_id */
+    struct entry entry;  /* key: pool_id_of() */
     int64_t pass;        /* of the last turn served; lanes that come back start here */
     int64_t pass_before; /* before the last call of scheduler_assign() */
     struct lane_heap heaps[HEAP_KINDS];
@@ -107,7 +109,7 @@ struct node {
  * few.
  */
 struct handed_queue {
-    struct entry entry; /* key: group id << 32 | target id */
+    struct entry entry; /* key: pool id << 32 | target id */
     struct link of_group;
     struct list items;
     uint32_t group;
@@ -210,7 +212,7 @@ struct schedule_head position_before(const struct schedule_head *item);
 /* --- objects (scheduler_lanes.c) --- */
 
 /* These find or create; NULL when memory is short. */
-struct group *group_get(struct scheduler *scheduler, int64_t group_id);
+struct group *group_get(struct scheduler *scheduler, int64_t pool_id);
 struct workspace *workspace_get(struct scheduler *scheduler, int64_t workspace_id);
 struct lane *lane_get(struct scheduler *scheduler, int64_t lane_id, bool *ret_is_new);
 struct workspace *lane_workspace(const struct scheduler *scheduler, const struct lane *lane);

@@ -19,7 +19,7 @@ enum {
     WORLD_NEWS_MOST = 4000,
     WORLD_WORKSPACES = 5, /* ids 1 .. 5 */
     WORLD_GROUPS = 2,     /* ids 1 .. 2 */
-    WORLD_NODES = 4       /* ids 101 .. 104 */
+    WORLD_NODES = 8       /* ids 101 .. 108; the upper half has engines of the kind `temporal` */
 };
 
 enum world_state { WORLD_FREE, WORLD_RUNNABLE, WORLD_HELD, WORLD_HANDED };
@@ -67,7 +67,7 @@ struct world {
     size_t acts; /* among the news */
     uint64_t last_number;
     int64_t rank;
-    int64_t passes[WORLD_GROUPS + 1][WORLD_WORKSPACES + 1]; /* the books */
+    int64_t passes[2 * WORLD_GROUPS + 2][WORLD_WORKSPACES + 1]; /* the books, by pool */
     struct random random;
     bool has_suspects; /* nodes die, and what they ran is suspected */
     int64_t now_us;
@@ -88,10 +88,15 @@ static inline int64_t world_node_id(int64_t place)
     return 100 + place;
 }
 
-/* Both targets are in both groups. */
+static inline bool world_is_on_temporal(int64_t place)
+{
+    return place > WORLD_NODES / 2;
+}
+
+/* Two targets of each kind of engine, all of them in both groups. */
 static inline int64_t world_target_id(int64_t place)
 {
-    return 1 + place / 2 % 2;
+    return 1 + place / 2 % 2 + (world_is_on_temporal(place) ? 2 : 0);
 }
 
 static inline void world_add_news(struct world *w, struct schedule_fact fact, bool is_act)
@@ -184,6 +189,7 @@ static inline void world_enqueue(struct world *w)
 {
     size_t count = (size_t)draw(w, 1, one_in(w, 20) ? 40 : 3);
     int64_t lane_id = lane_id_of(draw(w, 1, WORLD_GROUPS), draw(w, 1, WORLD_WORKSPACES));
+    lane_id |= one_in(w, 2) ? LANE_ON_TEMPORAL : 0;
     for (size_t i = 0; i < count; i++) {
         struct world_row *row = world_draw_row(w, WORLD_FREE);
         if (row == NULL) {
@@ -390,6 +396,7 @@ static inline void world_take(struct world *w, struct assignment *assignment, in
     assert_int_equal(row->lane_id, assignment->lane_id);
     assert_true(node->is_listed && node->accepts);
     assert_int_equal(node->group_id, lane_group_id(row->lane_id));
+    assert_int_equal(world_is_on_temporal(assignment->node_id - 100), lane_is_on_temporal(row->lane_id));
     assert_true(assignment->node_id == own_node_id || world_node_held(w, assignment->node_id) <= node->capacity);
     if (!assignment->handed_over) {
         assert_true(workspace->exists && !workspace->paused);
@@ -465,6 +472,7 @@ static inline size_t world_read_news(const struct world *w, const struct schedul
             facts[count++] = (struct schedule_fact){.kind = FACT_NODE,
                                                     .node_id = world_node_id(place),
                                                     .group_id = node->group_id,
+                                                    .on_temporal = world_is_on_temporal(place),
                                                     .target_id = node->target_id,
                                                     .capacity = node->capacity,
                                                     .accepts = node->accepts};
