@@ -61,7 +61,7 @@ static void print_scheduler(struct output *output, const json_t *why, int64_t no
     }
 }
 
-/* Where its start may have arrived, while no node of its group can ask there. */
+/* Where its start may have arrived, or which engine it needs, while no node of its group has that. */
 static void print_targets(struct output *output, const json_t *why, int64_t now_us)
 {
     size_t i;
@@ -70,7 +70,12 @@ static void print_targets(struct output *output, const json_t *why, int64_t now_
     if (since == NULL) {
         return;
     }
-    output_print(output, "  started in       %s\n", field_text(output, why, "target"));
+    const char *target_text = field_text(output, why, "target");
+    if (target_text != NULL) {
+        output_print(output, "  started in       %s\n", target_text);
+    } else {
+        output_print(output, "  needs            an engine %s\n", field_text(output, why, "engine_needed"));
+    }
     output_print(output, "  no node there    since %s (%s)\n", since, output_ago(output, since, now_us));
     json_array_foreach(json_object_get(why, "group_targets"), i, target)
     {
@@ -198,8 +203,11 @@ static void suggest(struct output *output, const json_t *why, const struct pause
         output_say(output, field_text(output, why, "lock_holder") != NULL ? "now: weir lock list" : "now: weir serve");
     } else if (strcmp(reason, "no_node_for_engine") == 0) {
         const char *group = field_text(output, why, "executor_group");
-        output_say(output, "now: weir serve --group %s, with the engine and the service where it was started",
-                   group != NULL ? shell_word(group, word) : "NAME");
+        const char *needed = field_text(output, why, "engine_needed");
+        bool is_started = field_text(output, why, "target") != NULL;
+        output_say(output, "now: weir serve --group %s, with %s%s", group != NULL ? shell_word(group, word) : "NAME",
+                   is_started || needed == NULL ? "the engine and the service where it was started" : "engine: ",
+                   is_started || needed == NULL ? "" : needed);
     } else if (strcmp(reason, "scheduled") == 0 || strcmp(reason, "backing_off") == 0) {
         output_say(output, "now: weir release %s", id != NULL ? id : "ID");
     }

@@ -110,6 +110,7 @@ enum item_state record_end_state(enum record_kind kind);
 struct definition_facts {
     int attempts_max;                        /* 0 = not said */
     char executor_group[GROUP_NAME_MAX + 1]; /* "" = not said */
+    bool on_temporal;                        /* it has `temporal:`, and no steps */
 };
 void definition_facts_read(const char *text, struct definition_facts *ret_facts);
 
