@@ -147,6 +147,7 @@ static void leave_group(struct scheduler *scheduler, struct node *node)
         struct group *group = table_at(&scheduler->groups, node->group);
         list_remove(&scheduler->nodes, &group->nodes, offsetof(struct node, of_group), node->entry.self);
         node->group = 0;
+        node->quarantine = (struct quarantine){.is_on = false};
     }
     node->accepts = false;
 }

@@ -54,7 +54,8 @@ struct workspace {
     struct list lanes;
     int64_t quarantine_due_us; /* by suspects_place(): none of its items in quarantine is tried before */
     int32_t weight;
-    bool known; /* the cap's max, the weight and the flags below were read */
+    bool is_in_quarantine; /* likewise: one of them is on trial, or has a node that is emptied for it */
+    bool known;            /* the cap's max, the weight and the flags below were read */
     bool exists;
     bool paused;
 };
@@ -76,16 +77,27 @@ struct group {
     int64_t chunk_left;
     struct list nodes;
     struct list handed_queues;
-    struct list suspects;       /* handed-over items whose number on trial is limited, in the order of their arrival */
-    struct list quarantined;    /* those that need a node for themselves, likewise */
-    int64_t quarantine_node_id; /* is emptied for such an item, or has it on trial; 0 = none */
-    int64_t quarantine_since_us;
-    int64_t quarantine_wait_us; /* for this long the node is emptied at most; doubles when that was in vain */
-    int64_t rest_until_us;      /* no node is emptied before */
+    struct list suspects;    /* handed-over items whose number on trial is limited, in the order of their arrival */
+    struct list quarantined; /* those that need a node for themselves, likewise */
+    /* By suspects_place(): */
+    int64_t quarantine_wait_us;     /* for this long a node is emptied at most; doubles when that was in vain */
+    int64_t quarantine_began_us;    /* the latest trial in quarantine that is under way; INT64_MIN = none is */
+    int64_t quarantine_repeated_us; /* the latest of these that is not the first one of its item */
+    int64_t quarantine_held_us;     /* an item waits for its distance from the trial that began then */
+    int64_t quarantine_nodes;       /* whose quarantine is on */
     uint32_t lane_count;
-    uint32_t read_ahead;     /* reads that full nodes may still ask for: each turn served earns one */
-    bool quarantine_is_used; /* quarantine_node_id got its item */
+    uint32_t read_ahead; /* reads that full nodes may still ask for: each turn served earns one */
     bool paused;
+};
+
+/* A node that is emptied for an item in quarantine, and then has it on trial. */
+struct quarantine {
+    bool is_on;
+    bool is_used;          /* it got its item */
+    bool is_wanted;        /* an item waits for it; for the call of suspects_place() that is under way */
+    int64_t since_us;      /* is_on */
+    int64_t wait_us;       /* is_on: for this long it is emptied at most */
+    int64_t rest_until_us; /* it is not emptied before */
 };
 
 struct node {
@@ -103,6 +115,7 @@ struct node {
     bool is_quarantine;  /* has an item in quarantine */
     int64_t trials;      /* suspects that are on trial here */
     int64_t trials_most; /* the least limit among these */
+    struct quarantine quarantine;
 };
 
 /* The items of a group that wait for a node with the same target, in their order. Never removed: groups and targets are

@@ -331,6 +331,7 @@ static void learn_directly(struct model *m)
     struct schedule_fact runnable = world_runnable(row);
     row->state = one_in(w, 2) ? WORLD_FREE : WORLD_RUNNABLE;
     row->node_id = 0;
+    row->suspicion = 0;
     learn(m, &release);
     if (row->state == WORLD_RUNNABLE) {
         learn(m, &runnable);

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "base/random.h"
+#include "queue/limits.h"
 #include "queue/scheduler.h"
 #include "queue/suspicion.h"
 #include "support/test.h"
@@ -235,7 +236,7 @@ static inline void world_hand_over(struct world *w, struct world_row *row)
     fact.slots = 0;
     row->state = WORLD_HANDED;
     row->node_id = 0;
-    row->suspicion += w->has_suspects && !one_in(w, 3) ? 1 : 0;
+    row->suspicion += w->has_suspects ? draw(w, 0, SUSPICION_QUARANTINE) : 0; /* many meet in quarantine */
     row->since_us = w->now_us;
     world_add_news(w, fact, false);
     world_add_news(w, world_handed(row), false);
@@ -352,6 +353,50 @@ static inline bool world_is_on_trial(const struct world *w, const struct world_r
            w->now_us < row->since_us + suspicion_trial_us(row->suspicion);
 }
 
+/* How many nodes of the group work; those with items in quarantine if this is asked for. The own node works while it has
+ * room, whatever its row says. */
+static inline int64_t world_nodes_of(const struct world *w, int64_t group_id, int64_t target_id, bool in_quarantine)
+{
+    int64_t count = 0;
+    for (int64_t place = 1; place <= WORLD_NODES; place++) {
+        const struct world_node *node = &w->nodes[place];
+        bool counts = node->is_listed && node->accepts && node->group_id == group_id &&
+                      (target_id == 0 || node->target_id == target_id);
+        bool has_quarantine = false;
+        for (size_t i = 0; i < WORLD_ROWS_MOST && in_quarantine; i++) {
+            has_quarantine = has_quarantine || (w->rows[i].suspicion >= SUSPICION_QUARANTINE &&
+                                                world_is_on_trial(w, &w->rows[i], world_node_id(place)));
+        }
+        count += counts && (!in_quarantine || has_quarantine) ? 1 : 0;
+    }
+    return count;
+}
+
+static inline void world_check_half(const struct world *w, int64_t group_id, int64_t target_id)
+{
+    int64_t most = world_nodes_of(w, group_id, target_id, false) / 2;
+    assert_true(world_nodes_of(w, group_id, target_id, true) <= (most < 1 ? 1 : most));
+}
+
+/* Beside the others in quarantine: one of its workspace at a time, at most half of the nodes, and, from its second
+ * quarantine on, at a distance. */
+static inline void world_check_quarantine(const struct world *w, const struct world_row *taken)
+{
+    int64_t group_id = lane_group_id(taken->lane_id);
+    for (size_t i = 0; i < WORLD_ROWS_MOST; i++) {
+        const struct world_row *row = &w->rows[i];
+        if (row == taken || row->suspicion < SUSPICION_QUARANTINE || !world_is_on_trial(w, row, row->node_id)) {
+            continue;
+        }
+        bool is_repeated = row->suspicion > SUSPICION_QUARANTINE || taken->suspicion > SUSPICION_QUARANTINE;
+        assert_int_not_equal(lane_workspace_id(row->lane_id), lane_workspace_id(taken->lane_id));
+        assert_true(lane_group_id(row->lane_id) != group_id || !is_repeated ||
+                    w->now_us >= row->since_us + 2 * RECOVERY_INTERVAL_US);
+    }
+    world_check_half(w, group_id, 0);
+    world_check_half(w, group_id, taken->target_id);
+}
+
 /* After the row was taken: whether it may run beside what its node holds. */
 static inline void world_check_trials(const struct world *w, const struct world_row *taken)
 {
@@ -366,7 +411,10 @@ static inline void world_check_trials(const struct world *w, const struct world_
         }
     }
     assert_true(taken->suspicion < SUSPICION_LIMITED || trials <= trials_most);
-    assert_true(taken->suspicion < SUSPICION_QUARANTINE || world_node_held(w, taken->node_id) == 1);
+    if (taken->suspicion >= SUSPICION_QUARANTINE) {
+        assert_int_equal(world_node_held(w, taken->node_id), 1);
+        world_check_quarantine(w, taken);
+    }
 }
 
 /* --- the store's side of a round --- */
