@@ -83,7 +83,7 @@ static enum weir_status terminate_one(struct invocation *invocation, struct stor
         }
         json_decref(shown);
     }
-    if (status == WEIR_EXECUTION_NOT_FOUND) {
+    if (status == WEIR_EXECUTION_NOT_FOUND || (status != WEIR_OK && has_ended(&awaited))) {
         status = explain(&awaited, error);
     }
     json_decref(awaited.execution);

@@ -64,6 +64,10 @@ static void print_workflow(struct output *output, const struct settings *setting
     output_print(output, "  %-16s %s\n", "run id", run_id == NULL ? "-" : run_id);
     output_print(output, "  %-16s %s\n", "namespace", space == NULL ? "-" : space);
     print_line(output, facts, "task queue", "task_queue");
+    if (field_is_true(facts, "start_sent_again")) {
+        output_print(output, "  %-16s %s\n", "notice",
+                     "its start was sent again: where the first workflow was deleted, a second one has run");
+    }
     if (ui[0] != '\0' && run_id != NULL && space != NULL) {
         output_print(output, "  %-16s %s%snamespaces/%s/workflows/%s/%s/history\n", "link", ui,
                      ui[strlen(ui) - 1] == '/' ? "" : "/", space, workflow_id, run_id);

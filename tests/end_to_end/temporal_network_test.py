@@ -136,6 +136,38 @@ def a_termination_waits_for_a_start_that_is_on_its_way(weir):
     _check_terminated(weir, server, proxy, id)
 
 
+def a_termination_whose_answer_is_lost_is_repeated(weir):
+    server, proxy = _begin_unheeded(weir, fates=('no_trailers', 'reset', 'unavailable', 'cut'))
+    id = enqueue(weir, 'noop')
+    serve(weir)
+    wait_for('the start', lambda: show(weir, id)['status'] == 'DISPATCHED')
+    proxy.mark, proxy.loses = b'for the test', 1
+    ending = weir.start('cancel', id, '--terminate', '--reason', 'for the test', '--timeout', TOLD)
+    wait_for('the loss', lambda: proxy.lost)
+    proxy.loses = 0
+    out, err = ending.communicate(timeout=120)
+    assert ending.returncode == 0, (proxy.lost, out, err)
+    _check_terminated(weir, server, proxy, id)
+
+
+def a_start_that_is_sent_again_after_a_deletion_leaves_a_mark(weir):
+    server, proxy = _begin_unheeded(weir, fates=('no_trailers',))
+    proxy.loses = 1
+    id = enqueue(weir, 'noop')
+    serve(weir)
+    first = wait_for('the start', server.runs)[0]['run']
+    proxy.holds = True
+    server.ask('delete', 'execution-' + id)
+    wait_for('the deletion', lambda: server.problem('memo', 'execution-' + id))
+    proxy.loses, proxy.holds = 0, False
+    facts = wait_for('the second start', lambda: (lambda e: e['steps'] and e['steps'][0]['variables'])(show(weir, id)))
+    assert facts['start_sent_again'] is True and facts['run_id'] != first, facts
+    assert 'its start was sent again' in weir.good('show', id).out
+    weir.close()
+    proxy.close()
+    server.close()
+
+
 if __name__ == '__main__':
     skip_unless_installed()
     sys.exit(run_tests(sys.modules[__name__], sys.argv[1]))

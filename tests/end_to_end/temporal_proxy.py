@@ -61,7 +61,7 @@ class Link:
         if kind == SETTINGS and not flags & ACK and not self.has_settings:
             self.has_settings = True
             whole = frame(SETTINGS, 0, 0, payload + struct.pack('>HI', 1, 0))
-        if kind == DATA and START_MARK in payload:
+        if kind == DATA and self.proxy.mark in payload:
             self.proxy.starts += 1
             if self.proxy.holds:
                 return
@@ -123,6 +123,7 @@ class Link:
 class Proxy:
     """Listens on a free loopback port, on a thread of its own. Set these at any time:
 
+    mark           bytes of the calls that are counted, lost and held; those of starts
     loses          share of the starts whose answer is lost
     holds          no start gets to the service; everything else does
     delay_seconds  most that a piece of bytes is held back
@@ -133,6 +134,7 @@ class Proxy:
     def __init__(self, server_port, seed, fates=FATES):
         self.server_port, self.chance, self.fates = server_port, random.Random(seed), fates
         self.loses, self.delay_seconds, self.refuses, self.swallows, self.holds = 0.0, 0.0, False, False, False
+        self.mark = START_MARK
         self.starts, self.lost, self.dealt = 0, collections.Counter(), []
         self.links = set()
         self.loop = asyncio.new_event_loop()

@@ -141,6 +141,28 @@ def a_workflow_that_is_reset_is_followed_to_its_new_end(weir):
     assert the_step(ended(weir, id, 'COMPLETED'))['output'] == {'word': {'again': True}}
 
 
+def the_run_that_is_shown_is_the_one_that_runs_now(weir):
+    server = the_server()
+    prepare(weir, server, ui_url='http://ui.example')
+    weir.write('renewed.yaml', 'name: renewed\ntemporal: {workflow_type: Renewed}\n')
+    weir.good('workflow', 'apply', 'renewed.yaml', '-q')
+    serve(weir)
+    id = enqueue(weir, 'renewed')
+
+    def running():
+        runs = [run['run'] for run in server.runs() if run['id'] == 'execution-' + id and run['status'] == 'RUNNING']
+        return runs[0] if len(runs) == 1 and len(shared['worker'].runs_of(id)) == 2 else None
+    run = wait_for('the second run', running)
+    wait_for('the run on record', lambda: the_step(show(weir, id))['variables']['run_id'] == run)
+    facts = the_step(show(weir, id))['variables']
+    assert facts['first_run_id'] != run and 'start_sent_again' not in facts, facts
+    shown = weir.good('show', id).out
+    assert f'run id           {run}' in shown and 'sent again' not in shown, shown
+    assert f'http://ui.example/namespaces/default/workflows/execution-{id}/{run}/history' in shown, shown
+    let_go(weir, [id])
+    assert the_step(ended(weir, id, 'COMPLETED'))['variables']['run_id'] == run
+
+
 def a_workflow_that_is_deleted_gives_its_slot_back_and_is_not_started_again(weir):
     """The service would start it anew: it has forgotten the id. No node lives meanwhile, so the next one must find out."""
     server = the_server()

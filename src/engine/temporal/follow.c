@@ -66,7 +66,9 @@ void follow_begin(struct temporal *engine, struct run *run)
     run->state = RUN_FOLLOWED;
     run->has_look_turn = false;
     bool cancels = run->cancel_wanted && !run->cancel_asked && run->cancel == NULL;
-    run_due(engine, run, cancels ? temporal_now(engine) : follow_next_look(engine));
+    int64_t look_us = follow_next_look(engine);
+    int64_t record_us = start_record_due(run);
+    run_due(engine, run, cancels ? temporal_now(engine) : record_us < look_us ? record_us : look_us);
     be_calm(engine);
     waits_add(engine, run);
 }

@@ -26,15 +26,24 @@ struct temporal_operator {
 struct waited {
     bool is_done;
     enum look_kind look;
+    bool is_lost;            /* it left, and whether it was carried out is not known */
     struct weir_error error; /* what went wrong */
     struct bytes response;   /* LOOK_OK */
 };
+
+/* Of a call that left: codes that a proxy or the service gives also for what was carried out. */
+static bool is_lost(const struct grpc_result *result)
+{
+    return result->outcome == GRPC_UNKNOWN ||
+           (result->outcome == GRPC_STATUS && (result->code == GRPC_UNAVAILABLE || result->code == GRPC_DEADLINE_EXCEEDED));
+}
 
 static void note_answer(void *context, const struct grpc_result *result)
 {
     struct waited *waited = context;
     waited->is_done = true;
     waited->look = look_of(result);
+    waited->is_lost = is_lost(result);
     if (waited->look == LOOK_OK) {
         waited->response.length = result->response_length;
         waited->response.data = malloc(result->response_length + 1);
@@ -116,12 +125,16 @@ static enum weir_status not_found(const struct temporal_execution *execution, st
     return WEIR_EXECUTION_NOT_FOUND;
 }
 
+/* `ret_is_lost` may be NULL. */
 static enum weir_status act(struct temporal_operator *operator, enum method method, struct bytes message,
-                            const struct temporal_execution *execution, struct weir_error *error)
+                            const struct temporal_execution *execution, bool *ret_is_lost, struct weir_error *error)
 {
     struct waited waited;
     enum look_kind look = call_and_wait(operator, method, message, &waited);
     free(waited.response.data);
+    if (ret_is_lost != NULL) {
+        *ret_is_lost = waited.is_lost;
+    }
     if (look == LOOK_OK) {
         return WEIR_OK;
     }
@@ -189,7 +202,7 @@ enum weir_status temporal_signal(struct temporal_operator *operator, const struc
     return act(operator, METHOD_SIGNAL,
                message_signal(operator->namespace_name, &workflow, name, request_id, PEOPLE_IDENTITY, operator->encoding,
                               input, input == NULL ? 0 : strlen(input)),
-               &named, error);
+               &named, NULL, error);
 }
 
 /* Whether the service has the workflow, and its newest run has ended. */
@@ -201,7 +214,7 @@ static bool is_closed(struct temporal_operator *operator, const struct temporal_
 
 /* One try. The chain of another execution is never meant. */
 static enum weir_status terminate_once(struct temporal_operator *operator, const struct temporal_execution * execution,
-                                       const char *reason, struct weir_error *error)
+                                       const char *reason, bool *ret_is_lost, struct weir_error *error)
 {
     struct workflow_name workflow = {.workflow_id = execution->workflow_id};
     struct describe_answer answer;
@@ -213,7 +226,7 @@ static enum weir_status terminate_once(struct temporal_operator *operator, const
         workflow.first_run_id = answer.first_run_id;
     }
     struct bytes message = message_terminate(operator->namespace_name, &workflow, PEOPLE_IDENTITY, reason);
-    return act(operator, METHOD_TERMINATE, message, execution, error);
+    return act(operator, METHOD_TERMINATE, message, execution, ret_is_lost, error);
 }
 
 static void wait_a_moment(struct temporal_operator *operator)
@@ -233,11 +246,12 @@ enum weir_status temporal_terminate(struct temporal_operator *operator, const st
     char own[WORKFLOW_ID_MAX];
     struct temporal_execution named = name_workflow(execution, own);
     for (;;) {
-        enum weir_status status = terminate_once(operator, & named, reason, error);
-        if (status != WEIR_EXECUTION_NOT_FOUND || !awaits(context)) {
+        bool is_lost = false;
+        enum weir_status status = terminate_once(operator, & named, reason, &is_lost, error);
+        if ((status != WEIR_EXECUTION_NOT_FOUND && !is_lost) || !awaits(context)) {
             return status;
         }
-        if (is_closed(operator, & named)) { /* by an earlier try whose answer was lost, or by itself */
+        if (!is_lost && is_closed(operator, & named)) { /* by an earlier try whose answer was lost, or by itself */
             error_clear(error);
             return WEIR_OK;
         }

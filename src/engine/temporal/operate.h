@@ -13,7 +13,8 @@
 struct temporal_operator;
 
 #define TEMPORAL_AWAIT_US (200 * MICROSECONDS_PER_MS)
-/* Whether the service may come to know the workflow; asked after each "not found". */
+/* Whether the service may come to know the workflow, and time is left; asked after each "not found" and each lost answer.
+ */
 typedef bool temporal_awaits(void *context);
 
 /* The workflow of an execution. */
@@ -33,9 +34,9 @@ void temporal_operator_close(struct temporal_operator *operator);
 WEIR_MUST_CHECK enum weir_status temporal_signal(struct temporal_operator *operator,
                                                  const struct temporal_execution * execution, const char *name,
                                                  const char *input, const char *request_id, struct weir_error *error);
-/* Ends the workflow at once, without asking it. While the service does not know the workflow and `awaits` says that its
- * start may still be on its way, it is asked again, each TEMPORAL_AWAIT_US. One that is closed already needs nothing more:
- * WEIR_OK. Errors as above. */
+/* Ends the workflow at once, without asking it. While `awaits` returns true, the call is repeated each TEMPORAL_AWAIT_US
+ * when the service does not know the workflow, whose start may still be on its way, or when its answer was lost. One that
+ * is closed already needs nothing more: WEIR_OK. Errors as above. */
 WEIR_MUST_CHECK enum weir_status temporal_terminate(struct temporal_operator *operator,
                                                     const struct temporal_execution * execution, const char *reason,
                                                     temporal_awaits *awaits, void *context, struct weir_error *error);

@@ -377,6 +377,8 @@ void start_ask(struct temporal *engine, struct run *run);
 void start_report(struct temporal *engine, struct run *run);
 /* The chain has gone on: the run on record becomes the present one. */
 void start_report_run(struct temporal *engine, struct run *run);
+/* When the present run may be recorded; TIME_NEVER when it is on record. */
+int64_t start_record_due(const struct run *run);
 
 /* --- waits.c --- */
 

@@ -124,10 +124,15 @@ void start_report(struct temporal *engine, struct run *run)
 
 void start_report_run(struct temporal *engine, struct run *run)
 {
-    bool is_soon = temporal_now(engine) - run->told_run_us < TELL_RUN_EVERY_US; /* then a later look tells it */
-    if (run->started && !is_soon && strcmp(run->told_run_id, run->run_id) != 0) {
+    if (start_record_due(run) <= temporal_now(engine)) {
         say_patiently(engine, step_report(engine, run), true);
     }
+}
+
+int64_t start_record_due(const struct run *run)
+{
+    bool is_new = run->started && strcmp(run->told_run_id, run->run_id) != 0;
+    return is_new ? time_add(run->told_run_us, TELL_RUN_EVERY_US) : TIME_NEVER;
 }
 
 /* It runs or has run, and `status` says which. */
@@ -535,7 +540,10 @@ void start_due(struct temporal *engine, struct run *run)
         if (run->cancel_wanted && !run->cancel_asked) {
             ask_for_cancel(engine, run);
         }
-        if (run->poll != NULL && run->not_found == 0) {
+        if (start_record_due(run) <= temporal_now(engine)) {
+            start_report_run(engine, run);
+            run_due(engine, run, follow_next_look(engine));
+        } else if (run->poll != NULL && run->not_found == 0) {
             run_due(engine, run, follow_next_look(engine)); /* its waiting call tells */
         } else if (run->not_found > 0 || !follow_waits_for_turn(engine, run)) {
             start_ask(engine, run);

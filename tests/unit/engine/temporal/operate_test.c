@@ -4,7 +4,9 @@
 
 #include <string.h>
 
+#include "engine/temporal/messages.h"
 #include "engine/temporal/operate.h"
+#include "engine/temporal/temporal.pb-c.h"
 #include "support/frontend.h"
 
 enum { NOT_FOUND = 5, PERMISSION_DENIED = 7 };
@@ -12,6 +14,8 @@ enum { NOT_FOUND = 5, PERMISSION_DENIED = 7 };
 #define TIMEOUT_US (60 * MICROSECONDS_PER_SECOND)
 
 struct scene {
+    int losses;   /* so many terminations are carried out, and their answers are lost */
+    bool is_done; /* the workflow is terminated: "not found" for the next termination, closed for a description */
     int refusals; /* so many calls are answered with `code`, the others with an empty OK */
     int code;
     int patience;            /* it is awaited after so many of them */
@@ -21,10 +25,34 @@ struct scene {
     struct temporal_operator *operator;
 };
 
+/* A description of a workflow that was terminated. */
+static void answer_closed(struct frontend_answer *answer)
+{
+    static uint8_t bytes[256];
+    TemporalApi__WorkflowExecution execution = TEMPORAL_API__WORKFLOW_EXECUTION__INIT;
+    TemporalApi__WorkflowExecutionInfo info = TEMPORAL_API__WORKFLOW_EXECUTION_INFO__INIT;
+    TemporalApi__DescribeWorkflowExecutionResponse response = TEMPORAL_API__DESCRIBE_WORKFLOW_EXECUTION_RESPONSE__INIT;
+    execution.run_id = (char *)(uintptr_t) "run";
+    info.execution = &execution;
+    info.status = RUN_STATUS_TERMINATED;
+    response.workflow_execution_info = &info;
+    size_t length = temporal_api__describe_workflow_execution_response__pack(&response, bytes);
+    *answer = (struct frontend_answer){.response = bytes, .response_length = length};
+}
+
 static void answer_call(void *context, const struct frontend_call *call, struct frontend_answer *answer)
 {
     struct scene *scene = context;
-    if (strstr(call->path, "/TerminateWorkflowExecution") != NULL && scene->refusals > 0) {
+    bool is_termination = strstr(call->path, "/TerminateWorkflowExecution") != NULL;
+    if (is_termination && scene->losses > 0) {
+        scene->losses--;
+        scene->is_done = true;
+        *answer = (struct frontend_answer){.fate = FATE_NO_TRAILERS};
+    } else if (is_termination && scene->is_done) {
+        *answer = (struct frontend_answer){.code = NOT_FOUND, .message = "workflow execution already completed"};
+    } else if (scene->is_done) {
+        answer_closed(answer);
+    } else if (is_termination && scene->refusals > 0) {
         scene->refusals--;
         *answer = (struct frontend_answer){.code = scene->code, .message = "no"};
     } else if (strstr(call->path, "/DescribeWorkflowExecution") != NULL) {
@@ -92,12 +120,35 @@ static void a_refusal_is_told_at_once(void **state)
     assert_int_equal(calls_at_the_end(&scene), 1);
 }
 
+static void a_termination_whose_answer_was_lost_is_repeated(void **state)
+{
+    struct scene scene = {.losses = 2, .patience = 100};
+    struct weir_error error;
+    (void)state;
+    assert_int_equal(terminate(&scene, &error), WEIR_OK);
+    assert_int_equal(scene.losses, 0);
+    assert_int_equal(scene.asked, 3);
+    assert_int_equal(calls_at_the_end(&scene), 3 + 1);
+}
+
+static void a_lost_answer_is_told_when_no_time_is_left(void **state)
+{
+    struct scene scene = {.losses = 100, .patience = 1};
+    struct weir_error error;
+    (void)state;
+    assert_int_not_equal(terminate(&scene, &error), WEIR_OK);
+    assert_int_equal(scene.losses, 98);
+    assert_int_equal(calls_at_the_end(&scene), 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_not_known_yet_is_terminated_once_it_is),
         cmocka_unit_test(what_is_not_awaited_any_more_is_told_as_not_found),
         cmocka_unit_test(a_refusal_is_told_at_once),
+        cmocka_unit_test(a_termination_whose_answer_was_lost_is_repeated),
+        cmocka_unit_test(a_lost_answer_is_told_when_no_time_is_left),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
