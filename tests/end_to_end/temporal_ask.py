@@ -67,6 +67,18 @@ async def main(tell, address, namespace, what, *words):
                 roots += event.workflow_execution_started_event_attributes.continued_execution_run_id == ''
                 break
         tell(str(roots))
+    elif what == 'query':  # the ids of the workflows that a query lists
+        tell(json.dumps([run.id async for run in client.list_workflows(words[0])]))
+    elif what == 'about':  # what its first run was started with
+        async for event in client.get_workflow_handle(words[0]).fetch_history_events(page_size=1):
+            begun = event.workflow_execution_started_event_attributes
+            fields = lambda given: {name: json.loads(payload.data) for name, payload in given.items()}
+            tell(json.dumps({
+                'queue': begun.task_queue.name, 'execution_timeout': begun.workflow_execution_timeout.ToSeconds(),
+                'run_timeout': begun.workflow_run_timeout.ToSeconds(), 'delay': begun.first_workflow_task_backoff.ToSeconds(),
+                'task_timeout': begun.workflow_task_timeout.ToSeconds(), 'priority': begun.priority.priority_key,
+                'memo': fields(begun.memo.fields), 'attributes': fields(begun.search_attributes.indexed_fields)}))
+            break
     elif what == 'memo':
         description = await client.get_workflow_handle(words[0]).describe()
         tell(json.dumps({'memo': await description.memo(), 'priority': description.raw_description.

@@ -22,7 +22,7 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 START_SECONDS = 300  # of the server, and of a program that asks it: on a machine that is busy with other things
 START_TRIES = 4
 NOT_INSTALLED = 'no Temporal server is installed for tests: sh tools/install_temporal.sh says what it needs'
-READS = ('runs', 'memo', 'roots')  # questions of temporal_ask.py
+READS = ('runs', 'memo', 'roots', 'about', 'query')  # questions of temporal_ask.py
 SICK = ('interrupted (9)', 'is not found')  # see Server.mend()
 
 
@@ -280,8 +280,11 @@ class Worker:
             raise AssertionError('the worker did not come up\n' + log.read()[-2000:])
 
     def runs_of(self, id):
+        return self.runs_of_workflow('execution-' + id)
+
+    def runs_of_workflow(self, workflow_id):
         with open(self.records) as file:
-            return {run for workflow, run in (line.split() for line in file) if workflow == 'execution-' + id}
+            return {run for workflow, run in (line.split() for line in file) if workflow == workflow_id}
 
     def close(self):
         if self.process.poll() is None:

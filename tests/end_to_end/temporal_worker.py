@@ -115,6 +115,16 @@ class Retried:
 
 
 @workflow.defn
+class Several:
+    """Takes two arguments."""
+
+    @workflow.run
+    async def run(self, order: int, lines: list) -> dict:
+        await note_run()
+        return {'order': order, 'lines': lines}
+
+
+@workflow.defn
 class Big:
     @workflow.run
     async def run(self, given: dict) -> str:
@@ -124,7 +134,8 @@ class Big:
 
 async def main():
     client = await Client.connect(sys.argv[1], namespace=sys.argv[2])
-    worker = Worker(client, task_queue=sys.argv[3], workflows=[Noop, Fail, Slow, Signalled, Chain, Renewed, Retried, Big],
+    worker = Worker(client, task_queue=sys.argv[3], workflows=[Noop, Fail, Slow, Signalled, Chain, Renewed, Retried,
+                                                                         Several, Big],
                     activities=[record, break_down], workflow_runner=UnsandboxedWorkflowRunner())
     running = asyncio.create_task(worker.run())  # it ends by itself when the service was away for too long
     print('ready', flush=True)
