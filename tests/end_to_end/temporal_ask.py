@@ -75,8 +75,9 @@ async def main(tell, address, namespace, what, *words):
             fields = lambda given: {name: json.loads(payload.data) for name, payload in given.items()}
             tell(json.dumps({
                 'queue': begun.task_queue.name, 'execution_timeout': begun.workflow_execution_timeout.ToSeconds(),
-                'run_timeout': begun.workflow_run_timeout.ToSeconds(), 'delay': begun.first_workflow_task_backoff.ToSeconds(),
-                'task_timeout': begun.workflow_task_timeout.ToSeconds(), 'priority': begun.priority.priority_key,
+                'run_timeout': begun.workflow_run_timeout.ToSeconds(),
+                'delay': begun.first_workflow_task_backoff.ToSeconds(), 'priority': begun.priority.priority_key,
+                'task_timeout': begun.workflow_task_timeout.ToSeconds(),
                 'memo': fields(begun.memo.fields), 'attributes': fields(begun.search_attributes.indexed_fields)}))
             break
     elif what == 'memo':
