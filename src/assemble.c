@@ -120,6 +120,18 @@ enum weir_status assemble_workflow_id(const struct engine_start *start, char *to
     return status;
 }
 
+enum weir_status assemble_find_execution(const char *name, const struct engine_options *options, int64_t timeout_us,
+                                         const char *workflow_id, char *to, struct weir_error *error)
+{
+    struct temporal_operator *operator= NULL;
+    enum weir_status status = open_operator(name, options, timeout_us, "workflow ids", &operator, error);
+    if (status == WEIR_OK) {
+        status = temporal_find_execution(operator, workflow_id, to, error);
+        temporal_operator_close(operator);
+    }
+    return status;
+}
+
 enum weir_status assemble_set_up_service(const char *name, const struct engine_options *options, int64_t timeout_us,
                                          bool *ret_was_there, struct weir_error *error)
 {

@@ -48,6 +48,10 @@ WEIR_MUST_CHECK enum weir_status assemble_hold_up(const char *name, const struct
  * Temporal, or gives no id: such a start is refused. */
 enum { ASSEMBLE_WORKFLOW_ID_MAX = TEMPORAL_NAME_BYTES_MAX + 1 };
 WEIR_MUST_CHECK enum weir_status assemble_workflow_id(const struct engine_start *start, char *to, struct weir_error *error);
+/* temporal_find_execution(); WEIR_INVALID_ARGUMENT for an engine without workflow ids. */
+WEIR_MUST_CHECK enum weir_status assemble_find_execution(const char *name, const struct engine_options *options,
+                                                         int64_t timeout_us, const char *workflow_id, char *to,
+                                                         struct weir_error *error);
 /* temporal_add_workspace_attribute(); WEIR_INVALID_ARGUMENT for an engine without search attributes. */
 WEIR_MUST_CHECK enum weir_status assemble_set_up_service(const char *name, const struct engine_options *options,
                                                          int64_t timeout_us, bool *ret_was_there, struct weir_error *error);

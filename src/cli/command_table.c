@@ -212,7 +212,7 @@ static const struct command commands[] = {
     .details = "For its worker, as the last act of the workflow: the slot is free at once.\n"
                "It may come before weir knows of the start; what the service says later changes nothing, and the same end"
                " again is no failure.\n",
-    .arguments = {{.name = "ID", .help = "id of an execution, or its first characters"}},
+    .arguments = {{.name = "ID", .help = "id of an execution, its first characters, or its workflow id on Temporal"}},
     .flags = {{.name = "result", .letter = 'r', .type = VALUE_TEXT, .value = "JSON",
                .help = "its result: JSON, @FILE, or - for stdin"},
               {.name = "failed", .help = "it has failed"},

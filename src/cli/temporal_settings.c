@@ -1,5 +1,7 @@
 #include "cli/temporal_settings.h"
 
+#include <string.h>
+
 #define SERVICE_TIMEOUT_US (10 * MICROSECONDS_PER_SECOND)
 #define HOLD_UP_TIMEOUT_US (3 * MICROSECONDS_PER_SECOND)
 
@@ -57,4 +59,31 @@ void temporal_settings_hold_up(const struct invocation *invocation, const char *
                          &error) != WEIR_OK) {
         *ret_hold_up = (struct temporal_hold_up){.by = HELD_UP_BY_NOTHING};
     }
+}
+
+static enum weir_status find_with(const struct invocation *invocation, const struct settings *settings,
+                                  const char *workflow_id, char *to, struct weir_error *error)
+{
+    struct temporal_options temporal;
+    struct engine_options options = {.temporal = &temporal};
+    temporal_settings_read(settings, &temporal);
+    return assemble_find_execution(settings_text(settings, SETTING_ENGINE), &options, temporal_settings_timeout(invocation),
+                                   workflow_id, to, error);
+}
+
+enum weir_status temporal_settings_find(const struct invocation *invocation, const char *workflow_id, char *to,
+                                        struct weir_error *error)
+{
+    const struct settings *settings = invocation->settings;
+    if (settings->node_count == 0) {
+        return find_with(invocation, settings, workflow_id, to, error);
+    }
+    enum weir_status status = WEIR_INVALID_ARGUMENT;
+    for (size_t i = 0; i < settings->node_count && status != WEIR_OK; i++) {
+        struct settings own = settings_of_node(settings, i);
+        if (strcmp(settings_text(&own, SETTING_ENGINE), "temporal") == 0) {
+            status = find_with(invocation, &own, workflow_id, to, error);
+        }
+    }
+    return status;
 }

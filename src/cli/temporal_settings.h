@@ -16,6 +16,11 @@ WEIR_MUST_CHECK enum weir_status temporal_settings_terminate(const struct invoca
                                                              const struct temporal_execution *execution, const char *reason,
                                                              temporal_awaits *awaits, void *context,
                                                              struct weir_error *error);
+/* The execution of a workflow id that a definition names: the first service of the settings that has it is believed. `to`
+ * holds UUID_TEXT_MAX bytes. WEIR_EXECUTION_NOT_FOUND, WEIR_INVALID_ARGUMENT where no node runs executions on Temporal, or
+ * an error of a service. */
+WEIR_MUST_CHECK enum weir_status temporal_settings_find(const struct invocation *invocation, const char *workflow_id,
+                                                        char *to, struct weir_error *error);
 /* assemble_hold_up() with the settings of the execution's group, for at most some seconds. A service that does not answer
  * is told by others: nothing is known then. */
 void temporal_settings_hold_up(const struct invocation *invocation, const char *group,

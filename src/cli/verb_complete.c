@@ -2,9 +2,11 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/uuid.h"
 #include "cli/command.h"
 #include "cli/fields.h"
 #include "cli/input.h"
+#include "cli/temporal_settings.h"
 
 /* --result: the text itself, @FILE, or - for stdin; the store checks it. */
 static enum weir_status read_result(const struct invocation *invocation, struct text *to, struct weir_error *error)
@@ -74,11 +76,34 @@ static enum weir_status tell(struct invocation *invocation, struct store *store,
     return status;
 }
 
+/* What is no id of an execution may be the workflow id that a definition gave it. Where no service answers, the store's own
+ * error stands: it is about what was typed. */
+static enum weir_status find_execution(const struct invocation *invocation, struct store *store, const char **id,
+                                       char *found, struct weir_error *error)
+{
+    json_t *execution = NULL;
+    struct weir_error of_service = {.status = WEIR_OK};
+    enum weir_status status = store_show(store, *id, &execution, NULL);
+    json_decref(execution);
+    if (status == WEIR_OK || weir_status_kind(status) != WEIR_KIND_PERMANENT) {
+        return WEIR_OK; /* the verb itself finds out */
+    }
+    status = temporal_settings_find(invocation, *id, found, &of_service);
+    if (status == WEIR_OK) {
+        *id = found;
+    } else if (status == WEIR_EXECUTION_NOT_FOUND) {
+        *error = of_service;
+        return status;
+    }
+    return WEIR_OK;
+}
+
 enum weir_status verb_complete(struct invocation *invocation, struct weir_error *error)
 {
     struct store *store = NULL;
     struct text result = {.max = STEP_OUTPUT_BYTES_MAX + 1};
     char actor[ACTOR_MAX];
+    char found[UUID_TEXT_MAX];
     bool is_dry_run = invocation_is_dry_run(invocation);
     struct completion completion = {.id = invocation_argument(invocation, 0), .actor = actor};
     invocation_actor(actor, sizeof actor);
@@ -89,6 +114,9 @@ enum weir_status verb_complete(struct invocation *invocation, struct weir_error 
     }
     if (status == WEIR_OK) {
         status = invocation_open_store(invocation, is_dry_run ? STORE_READ : STORE_CHANGE, &store, error);
+    }
+    if (status == WEIR_OK) {
+        status = find_execution(invocation, store, &completion.id, found, error);
     }
     if (status == WEIR_OK) {
         status = is_dry_run ? rehearse(invocation, store, &completion, error) : tell(invocation, store, &completion, error);

@@ -96,6 +96,22 @@ def people_reach_a_workflow_with_an_id_of_its_own(weir):
     worker.close()
 
 
+def a_worker_completes_its_execution_by_the_workflow_id(weir):
+    server = the_server()
+    prepare(weir, server)
+    _apply(weir, 'order', {'workflow_type': 'Signalled', 'workflow_id': 'done-${.input.order}'})
+    serve(weir)
+    id = enqueue(weir, 'order', {'order': 1})
+    wait_for('its start', lambda: show(weir, id)['steps'])
+    told = weir.good('complete', 'done-1', '--result', '{"a": 1}', '--json').json()
+    assert told['id'] == id, told
+    assert the_step(ended(weir, id, 'COMPLETED'))['output'] == {'a': 1}
+    server.ask('start', 'foreign-1', 'Slow', 'nobody')
+    for other in ('foreign-1', 'absent-1'):
+        assert weir.run('complete', other).code == 3, other
+    server.ask('terminate', 'done-1')
+
+
 def an_end_is_that_of_the_own_workflow_though_the_id_was_used_again(weir):
     server = the_server()
     prepare(weir, server)

@@ -185,6 +185,26 @@ static enum weir_status describe_own(struct temporal_operator *operator, const s
     return status;
 }
 
+enum weir_status temporal_find_execution(struct temporal_operator *operator, const char * workflow_id, char *to,
+                                         struct weir_error *error)
+{
+    struct temporal_execution execution = {.id = workflow_id, .workflow_id = workflow_id};
+    struct describe_answer answer;
+    enum weir_status status = describe_one(operator, & execution, NULL, &answer, error);
+    if (status == WEIR_OK && answer.first_run_id[0] != '\0' && strcmp(answer.first_run_id, answer.run_id) != 0) {
+        char first_run_id[RUN_ID_MAX]; /* the run that goes on may have a memo of its own */
+        memcpy(first_run_id, answer.first_run_id, sizeof first_run_id);
+        status = describe_one(operator, & execution, first_run_id, &answer, error);
+    }
+    if (status == WEIR_OK && (answer.memo_execution[0] == '\0' || strlen(answer.memo_execution) >= UUID_TEXT_MAX)) {
+        status = error_set(error, WEIR_EXECUTION_NOT_FOUND, "weir did not start the workflow %.255s", workflow_id);
+    }
+    if (status == WEIR_OK) {
+        text_copy(to, UUID_TEXT_MAX, answer.memo_execution);
+    }
+    return status;
+}
+
 enum weir_status temporal_signal(struct temporal_operator *operator, const struct temporal_execution * execution,
                                  const char *name, const char *input, const char *request_id, struct weir_error *error)
 {

@@ -64,6 +64,11 @@ WEIR_MUST_CHECK enum weir_status temporal_hold_up(struct temporal_operator *oper
                                                   const struct temporal_execution * execution,
                                                   struct temporal_hold_up *ret_hold_up, struct weir_error *error);
 
+/* The execution that the workflow of this id was started for, by the memo of the first run of its chain. `to` holds
+ * UUID_TEXT_MAX bytes. WEIR_EXECUTION_NOT_FOUND: the service has no such workflow, or weir did not start it. */
+WEIR_MUST_CHECK enum weir_status temporal_find_execution(struct temporal_operator *operator, const char * workflow_id,
+                                                         char *to, struct weir_error *error);
+
 /* Adds the search attribute for the workspace to the namespace; *ret_was_there: it had it. WEIR_ILLEGAL_STATE: it has one
  * of that name and of another type. Other errors as above. */
 WEIR_MUST_CHECK enum weir_status temporal_add_workspace_attribute(struct temporal_operator *operator, bool * ret_was_there,
