@@ -86,6 +86,7 @@ class History:
         self.runs, self.oddities = [], []
         self.rows, self.events = [], []
         self.listed = None
+        self.unlisted = set()         # workflows that the engine with the list must not run
 
     # --- reading ---
 
@@ -440,8 +441,9 @@ def _one_chain_each(history):
     chains = collections.defaultdict(list)
     for run in history.listed:
         chains[run.execution].append(run)
-    for id in history.asks.keys() ^ chains.keys():
-        yield 'chains', f'{id} was {"acknowledged and not run" if id in history.asks else "run and not asked for"}'
+    wanted = {id for id, ask in history.asks.items() if ask.workflow not in history.unlisted}
+    for id in wanted ^ chains.keys():
+        yield 'chains', f'{id} was {"acknowledged and not run" if id in wanted else "run and not asked for"}'
     spans = []
     for id, runs in chains.items():
         last = [run for run in runs if run.is_last]

@@ -382,6 +382,15 @@ def chains_that_are_doubled_missing_open_or_foreign_are_found():
     _finds(it, 'chains', 'another id')
 
 
+def what_another_engine_runs_is_not_expected_in_the_list_and_found_there():
+    it = _listed()
+    it.asks[B] = Ask('acme', 'count')
+    it.unlisted = {'count'}
+    _finds(it, 'chains', 'run and not asked for')
+    it.listed.pop()
+    assert [violation.rule for violation in it.violations()] == ['lost', 'lost']  # there are no views
+
+
 def more_chains_open_than_the_cap_are_found():
     it = _listed()
     it.listed[2] = it.listed[2]._replace(begin=29)
