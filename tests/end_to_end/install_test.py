@@ -112,5 +112,24 @@ def what_a_killed_one_left_is_replaced(weir):
     installers.assert_installed()
 
 
+def a_newer_server_is_installed_beside_the_other(weir):
+    installers = Installers(weir)
+    first = installers.start()
+    installers.answer('yes')
+    ended(first, 0)
+    folder = installers.folder()
+    installers.environment['WEIR_TEMPORAL_VERSION'] = '0.1'
+    _, err = ended(installers.start(), 2)
+    newer = err.split()[-1]
+    assert 'set it to 1.29.1 or ' in err and newer != '1.29.1', err
+    installers.environment['WEIR_TEMPORAL_VERSION'] = newer
+    second = installers.start()
+    installers.answer('yes')
+    ended(second, 0)
+    assert installers.folder() != folder and newer in installers.folder(), installers.folder()
+    assert sorted(os.listdir(installers.folder())) == ['bin', 'complete', 'venv']
+    assert installers.builds() == 2, installers.builds()
+
+
 if __name__ == '__main__':
     sys.exit(run_tests(sys.modules[__name__], sys.argv[1]))
