@@ -36,7 +36,7 @@ static const struct {
     {EVENT_ITEMS_RECOVERED, ADDS_COUNT, "weir_executions_recovered_total", "queue_stale_recovery_count",
      "Items taken over from dead nodes, or assigned for too long without a start."},
     {EVENT_EXECUTION_POISONED, ADDS_COUNT, "weir_executions_poisoned_total", NULL,
-     "Items that ended their node too often."},
+     "Items that ended their node or its keeper too often."},
     {EVENT_EXECUTION_STUCK, ADDS_ONE, "weir_executions_stuck_total", NULL, "Warnings of executions that run too long."},
     {EVENT_STEPS_INTERRUPTED, ADDS_COUNT, "weir_steps_interrupted_total", NULL,
      "Steps whose keeper or node process died and that are run again."},

@@ -339,6 +339,7 @@ static enum weir_status record_split(struct store *store, int64_t node_id, struc
     if (status == WEIR_OK) {
         summary->changed += part.changed;
         summary->slots_freed += part.slots_freed;
+        summary->poisoned += part.poisoned;
         summary->work_waits = summary->work_waits || part.work_waits;
         return WEIR_OK;
     }
@@ -410,6 +411,14 @@ static bool shorten(struct shortened *shortened, const struct record *records, s
     return fine;
 }
 
+static void emit_poisoned(struct store *store, size_t count)
+{
+    if (count > 0) {
+        struct event poisoned = {.type = EVENT_EXECUTION_POISONED, .count = (int64_t)count};
+        event_emit(store->events, &poisoned);
+    }
+}
+
 /* Records as they are, or with their errors cut. */
 static enum weir_status record_bounded(struct store *store, int64_t node_id, struct record *records, size_t count,
                                        struct record_summary *summary, struct weir_error *error)
@@ -449,6 +458,7 @@ enum weir_status store_record(struct store *store, int64_t node_id, struct recor
     enum weir_status status = count == 0 ? WEIR_OK : record_bounded(store, node_id, records, count, &summary, &call.own);
     if (status == WEIR_OK) {
         *ret_summary = summary;
+        emit_poisoned(store, summary.poisoned);
     }
     return end(&call, status);
 }
@@ -517,10 +527,7 @@ enum weir_status store_recover(struct store *store, const struct recover_options
                                       .count = (int64_t)(result.handed_over + result.poisoned)};
             event_emit(store->events, &recovered);
         }
-        if (result.poisoned > 0) {
-            struct event poisoned = {.type = EVENT_EXECUTION_POISONED, .count = (int64_t)result.poisoned};
-            event_emit(store->events, &poisoned);
-        }
+        emit_poisoned(store, result.poisoned);
     }
     return end(&call, status);
 }

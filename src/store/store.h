@@ -328,6 +328,7 @@ struct record {
 struct record_summary {
     size_t changed; /* records that took effect */
     size_t slots_freed;
+    size_t poisoned; /* GIVEN_BACK because of a killed keeper, and ended FAILED, code `poison` */
     bool work_waits; /* a lane of the freed slots has work that may start now: wake the dispatcher */
 };
 

@@ -1,7 +1,9 @@
 /* Nodes, leases, recovery in chunks, poison, cancel requests. */
 #include "conformance/scene.h"
 
+#include "observe/event.h"
 #include "queue/suspicion.h"
+#include "store/driver.h"
 
 static struct recover_result recover_as(struct scene *scene, int64_t node, size_t limit)
 {
@@ -430,10 +432,22 @@ static void a_death_is_not_counted_when_another_node_of_the_machine_died_with_it
     assert_int_equal(scene_number(scene, "SELECT min(suspicion) FROM workflow_execution_queue"), 1);
 }
 
-/* The keeper of its steps was killed: its node gives it back and says whether others ran beside it. */
+/* What the metric of poison counts. */
+static void count_poisoned(void *context, const struct event *event)
+{
+    int64_t *poisoned = context;
+    *poisoned += event->type == EVENT_EXECUTION_POISONED ? event->count : 0;
+}
+
+/* The keeper of its steps was killed: its node gives it back and says whether others ran beside it.
+ * The end as poison is an event in both ways. */
 static void the_death_of_a_keeper_counts_as_that_of_a_node(void **state)
 {
     struct scene *scene = *state;
+    struct event_bus events = {.count = 0};
+    int64_t poisoned = 0;
+    assert_true(event_subscribe(&events, count_poisoned, &poisoned));
+    scene->store->events = &events;
     const char *id = scene_enqueue(scene, "free-co");
     for (int death = 1; death <= HANDOVERS_MAX_DEFAULT + 2; death++) {
         bool is_alone = death > 2;
@@ -450,6 +464,7 @@ static void the_death_of_a_keeper_counts_as_that_of_a_node(void **state)
                              is_alone ? death - 2 : 0);
             /* Its slot stays taken while it waits. */
             assert_int_equal(scene_record_full(scene, scene->node, record), WEIR_STALE_FENCE);
+            assert_int_equal(poisoned, 0);
         }
         for (int64_t passed_us = 0; passed_us < SECONDS(60); passed_us += SCENE_LEASE_US / 2) {
             scene_pass(scene, SCENE_LEASE_US / 2);
@@ -457,6 +472,8 @@ static void the_death_of_a_keeper_counts_as_that_of_a_node(void **state)
         }
         scene_check(scene);
     }
+    scene->store->events = NULL;
+    assert_int_equal(poisoned, 1);
     assert_string_equal(scene_status_of(scene, id), "FAILED");
     assert_string_equal(scene_text(scene, "SELECT error_code FROM executions WHERE id = '%s'", id), "poison");
     assert_int_equal(

@@ -443,6 +443,8 @@ static void read_outcomes(struct set *set, const PGresult *result, const struct 
     for (int row = 0; row < PQntuples(result); row++) {
         if (result_null(result, row, 0)) {
             set->summary.slots_freed += (size_t)result_int(result, row, 2);
+        } else if (strcmp(result_text(result, row, 1), "poisoned") == 0) {
+            set->summary.poisoned++;
         } else {
             bool repeated;
             int64_t place = result_int(result, row, 0);

@@ -348,7 +348,7 @@ static enum weir_status hand_over(struct write *write, const struct lost_item *i
     return status;
 }
 
-enum weir_status recover_from_keeper(struct write *write, const char *id, int64_t fence, bool is_alone,
+enum weir_status recover_from_keeper(struct write *write, const char *id, int64_t fence, bool is_alone, size_t *poisoned,
                                      struct weir_error *error)
 {
     static const struct recover_options options = {.handovers_max = HANDOVERS_MAX_DEFAULT};
@@ -362,9 +362,11 @@ enum weir_status recover_from_keeper(struct write *write, const char *id, int64_
     if (status == WEIR_OK && count > 0) {
         status = fence_next(write->connection, &next_fence, error);
     }
-    return status == WEIR_OK && count > 0
-               ? hand_over(write, &item, "its keeper was killed", &options, next_fence, &result, error)
-               : status;
+    if (status == WEIR_OK && count > 0) {
+        status = hand_over(write, &item, "its keeper was killed", &options, next_fence, &result, error);
+    }
+    *poisoned += result.poisoned;
+    return status;
 }
 
 static enum weir_status recover_items(struct write *write, sqlite3_stmt *statement, int64_t old_node, const char *reason,

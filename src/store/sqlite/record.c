@@ -16,6 +16,7 @@ struct recording {
     struct write write;
     int64_t node_id;
     struct ends ends; /* collected, not yet written */
+    size_t poisoned;
 };
 
 struct found_item {
@@ -274,9 +275,9 @@ static enum weir_status record_step(struct write *write, int64_t node_id, struct
     return status == WEIR_OK ? write_step(write, node_id, record, error) : status;
 }
 
-static enum weir_status record_given_back(struct write *write, int64_t node_id, struct record *record,
-                                          struct weir_error *error)
+static enum weir_status record_given_back(struct recording *recording, struct record *record, struct weir_error *error)
 {
+    struct write *write = &recording->write;
     int64_t fence;
     struct found_item item;
     enum weir_status status = find_item(write->connection, record->id, &item, error);
@@ -286,7 +287,7 @@ static enum weir_status record_given_back(struct write *write, int64_t node_id, 
     bool is_alone = record->error_code != NULL && strcmp(record->error_code, SUSPICION_KEEPER_LOST_ALONE) == 0;
     if (status == WEIR_OK &&
         (is_alone || (record->error_code != NULL && strcmp(record->error_code, SUSPICION_KEEPER_LOST) == 0))) {
-        return recover_from_keeper(write, record->id, record->fence, is_alone, error);
+        return recover_from_keeper(write, record->id, record->fence, is_alone, &recording->poisoned, error);
     }
     if (status == WEIR_OK) {
         status = fence_next(write->connection, &fence, error);
@@ -299,8 +300,8 @@ static enum weir_status record_given_back(struct write *write, int64_t node_id, 
             connection_run(write->connection, error, NULL, QUERY_GIVE_BACK_ITEM, "tii", record->id, record->fence, fence);
     }
     if (status == WEIR_OK) {
-        status = event_add(write->connection, record->id, write->now_us, "give_back", node_id, record->fence, NULL,
-                           record->error_code, record->error, error);
+        status = event_add(write->connection, record->id, write->now_us, "give_back", recording->node_id, record->fence,
+                           NULL, record->error_code, record->error, error);
     }
     return status == WEIR_OK ? news_hand_over(&write->news, write->connection, item.node_id, item.lane_id, error) : status;
 }
@@ -335,7 +336,7 @@ static enum weir_status record_one(struct recording *recording, struct record *r
     case RECORD_STEP:
         return record_step(&recording->write, recording->node_id, record, error);
     case RECORD_GIVEN_BACK:
-        return record_given_back(&recording->write, recording->node_id, record, error);
+        return record_given_back(recording, record, error);
     default:
         return error_set(error, WEIR_MISUSE, "no such kind of record");
     }
@@ -378,6 +379,7 @@ enum weir_status sqlite_record(struct store *store, int64_t node_id, struct reco
         summary.changed -= recording.write.repeated;
         summary.slots_freed = (size_t)recording.write.news.slots_freed;
         summary.work_waits = summary.slots_freed > 0;
+        summary.poisoned = recording.poisoned;
         *ret_summary = summary;
     }
     return status;

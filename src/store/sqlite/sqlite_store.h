@@ -131,8 +131,8 @@ enum weir_status item_end(struct write *write, const struct ending *ending, stru
 /* --- recovery (nodes.c) --- */
 
 /* Hands an item over that its node holds under this fence, because the keeper of its steps was killed. It counts as the
- * death of its node; is_alone: the keeper had steps of no other item. */
-enum weir_status recover_from_keeper(struct write *write, const char *id, int64_t fence, bool is_alone,
+ * death of its node; is_alone: the keeper had steps of no other item. *poisoned grows by one when it ends as poison. */
+enum weir_status recover_from_keeper(struct write *write, const char *id, int64_t fence, bool is_alone, size_t *poisoned,
                                      struct weir_error *error);
 
 #endif

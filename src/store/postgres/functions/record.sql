@@ -10,7 +10,8 @@
 --                                     written. An exit_code or due_in below 0 is none
 -- A step of an end is stored in the row of the history, unless an earlier set has made a row for it.
 -- Returns the records that did not simply take effect, by their place in the arrays (outcome: 'repeated' = on record already,
--- 'stale_fence', 'not_found', 'illegal_state'), and a last row without a place that counts the freed slots.
+-- 'stale_fence', 'not_found', 'illegal_state'; 'poisoned' = took effect and ended the item as poison), and a last row without a place
+-- that counts the freed slots.
 -- What a statement reads of the queue is bounded by the ids of the set, and each join is one of two small sets, and hashed: the cached
 -- plan stays good whatever the size of the queue was when it was made.
 -- Locks: the rows of the set, ascending. It waits at most lock_timeout for them, which is below deadlock_timeout. Caller: record_set.
@@ -51,6 +52,12 @@ BEGIN
     IF 9 = ANY (kinds) THEN
         given_back := :schema.record_give_backs(recorder, now_us, ids, fences, kinds, codes, errors);
         done := done || given_back;
+        IF codes && '{keeper_lost,keeper_lost_alone}' THEN
+            RETURN QUERY
+            SELECT r.n::integer, 'poisoned', NULL::integer
+            FROM unnest(ids, kinds) WITH ORDINALITY r (id, kind, n) JOIN :schema.workflow_executions e ON e.id = r.id
+            WHERE e.id = ANY (ids) AND r.kind = 9 AND r.n = ANY (given_back) AND e.error_code = 'poison';
+        END IF;
     END IF;
     IF kinds && '{1,2,3,4,6,7,8}' THEN
         IF cardinality(end_steps) > 0 THEN
