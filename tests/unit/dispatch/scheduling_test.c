@@ -208,6 +208,22 @@ static void a_waiting_item_is_started_when_it_becomes_due(void **state)
     assert_int_equal(runs_begun(bench, id), 1);
 }
 
+/* Nothing but its time wakes the node then. */
+static void the_time_at_which_an_item_becomes_due_is_the_next_step(void **state)
+{
+    struct bench *bench = *state;
+    char id[UUID_TEXT_MAX];
+    start_node(bench);
+    pass(bench, 10 * SECOND);
+    int64_t due_us = bench->now_us + SCHEDULER_IDLE_US / 8;
+    enqueue_at(bench, "many", "plain", START_WALL_US + due_us, id);
+    (void)node_dispatch_step(bench->node); /* it reads the news */
+    assert_int_equal(node_dispatch_step(bench->node), due_us);
+    bench->now_us = due_us;
+    (void)node_dispatch_step(bench->node);
+    assert_string_equal(text_of(bench, id, "status"), "CLAIMED");
+}
+
 static void an_idle_scheduler_only_renews_its_lease_and_reads_news(void **state)
 {
     struct bench *bench = *state;
@@ -373,6 +389,7 @@ int main(void)
         TEST(an_item_is_started_by_the_step_that_follows_its_enqueue),
         TEST(what_waited_before_the_node_is_started_by_its_first_step),
         TEST(a_waiting_item_is_started_when_it_becomes_due),
+        TEST(the_time_at_which_an_item_becomes_due_is_the_next_step),
         TEST(an_idle_scheduler_only_renews_its_lease_and_reads_news),
         TEST(a_failed_round_is_followed_by_a_new_epoch),
         TEST(what_a_round_assigned_whose_answer_was_lost_is_started),
