@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A step that kills its node or its keeper, beside executions of other workspaces: it alone is blamed.
+"""Steps that kill their node or its keeper, beside executions of other workspaces: they alone are blamed.
 
 usage: poison_test.py BINARY [--postgres] [TEST ...]      `./dev check campaigns` runs more rounds
 
@@ -22,6 +22,7 @@ from waiting import wait_for
 POSTGRES = '--postgres' in sys.argv
 SERVER = None
 NEIGHBOURS = 20
+KILLERS = ('bad-co', 'worse-co', 'worst-co')  # one at a time kills in most tests
 ROUNDS = int(os.environ.get('WEIR_POISON_ROUNDS') or (10 if LONG_CAMPAIGNS else 1))
 ROUND_SECONDS = 150
 POISON_DEATHS = 5  # queue/limits.h: handovers_max
@@ -93,7 +94,7 @@ class Service:
 def _scene(weir):
     weir.good('store', 'init', '-q')
     weir.good('plan', 'set', 'wide', '--max-concurrent', '10', '-q')
-    for workspace in ('bad-co', 'one-co', 'two-co'):
+    for workspace in (*KILLERS, 'one-co', 'two-co'):
         weir.good('workspace', 'set', workspace, '--plan', 'wide', '-q')
     weir.write('kill.sh', KILL)
     for name in ('node', 'keeper'):
@@ -105,7 +106,7 @@ def _scene(weir):
 
 
 def _enqueue(weir, killer, killers=1):
-    lines = [{'workspace': 'bad-co', 'workflow': killer}] * killers
+    lines = [{'workspace': workspace, 'workflow': killer} for workspace in KILLERS[:killers]]
     lines += [{'workspace': workspace, 'workflow': 'works'} for workspace in ('one-co', 'two-co')
               for _ in range(NEIGHBOURS // 2)]
     return weir.good('enqueue', '-', '-q', stdin=''.join(json.dumps(line) + '\n' for line in lines)).out.split()
@@ -151,6 +152,12 @@ def a_step_that_kills_its_node_is_blamed_alone(weir):
 def a_step_that_kills_its_keeper_is_blamed_alone(weir):
     service = _blames_the_killer_alone(weir, 'kills-keeper')
     assert service.deaths == 0, service.deaths
+
+
+def steps_of_three_workspaces_that_kill_are_blamed_alone(weir):
+    """They need equally long, so their nodes would die together again and again, and no death would count."""
+    service = _blames_the_killer_alone(weir, 'kills-node', nodes=5, killers=len(KILLERS))
+    assert service.deaths >= POISON_DEATHS * len(KILLERS) * ROUNDS, service.deaths
 
 
 def a_guarded_step_cannot_kill_its_node_or_its_keeper(weir):
