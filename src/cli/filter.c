@@ -42,7 +42,8 @@ const char *filter_key_of_flag(const char *flag)
     return NULL;
 }
 
-enum weir_status filter_parse_states(const char *list, unsigned *ret_states, struct weir_error *error)
+/* "failed,cancelled" in any case, as bits. */
+static enum weir_status filter_parse_states(const char *list, unsigned *ret_states, struct weir_error *error)
 {
     unsigned states = 0;
     while (*list != '\0') {

@@ -17,8 +17,6 @@ WEIR_MUST_CHECK enum weir_status filter_parse(const char *where, int64_t now_us,
                                               struct execution_filter *filter, struct weir_error *error);
 /* The key of --where that somebody meant who wrote it as a flag ("error-code"); NULL when there is none of that name. */
 const char *filter_key_of_flag(const char *flag);
-/* "failed,cancelled" in any case, as bits. */
-WEIR_MUST_CHECK enum weir_status filter_parse_states(const char *list, unsigned *ret_states, struct weir_error *error);
 /* --where, --workspace and (when the command has it) --state of an invocation. Times count from the store's clock. Checks
  * that the workspace and the workflow exist, so that a slip of the pen gets a suggestion and not an empty list. */
 WEIR_MUST_CHECK enum weir_status filter_of_invocation(const struct invocation *invocation, struct store *store,

@@ -20,7 +20,5 @@ WEIR_MUST_CHECK enum weir_status json_line_read(const char *line, size_t length,
 /* Checks that `length` bytes are one JSON object of at most PARAMS_BYTES_MAX. WEIR_INVALID_PARAMS, WEIR_PARAMS_TOO_LARGE.
  */
 WEIR_MUST_CHECK enum weir_status json_line_check_params(const char *bytes, size_t length, struct weir_error *error);
-/* The bytes of the value of `key` in the object text `bytes`, which json_read() has accepted; NULL when it is not there. */
-const char *json_line_find(const char *bytes, size_t length, const char *key, size_t *ret_length);
 
 #endif

@@ -3,10 +3,10 @@
  * Four loops, each a plain step function that does what is due and never waits, and says when it wants to be called again
  * (boot clock, microseconds; TIME_NEVER = only when woken):
  *
- *   dispatch   room -> claim -> start            (dispatch/dispatcher.h)
- *   record     reports of the engine -> store    (dispatch/recorder.h)
- *   heartbeat  lease, wishes of operators        (dispatch/nodes.h)
- *   duties     recovery, stuck watch, retention  (dispatch/duties.h), under the spec's locks
+ *   dispatch   room -> claim -> start            (dispatcher.c, scheduling.c, inbox.c, starter.c)
+ *   record     reports of the engine -> store    (recorder.c)
+ *   heartbeat  lease, wishes of operators        (nodes.c)
+ *   duties     recovery, stuck watch, retention  (duties.c)
  *
  * node_run_threads() gives each loop a thread and its own store handle. Without it the owner calls node_step(), which runs
  * all four and the engine's own step in his thread: that is how a program embeds weir in its own loop, and how the

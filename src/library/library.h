@@ -36,8 +36,7 @@ void handle_give_back(struct weir *weir, struct store *handle);
 /* Hands `value` out as text for weir_free(), and releases it. */
 WEIR_MUST_CHECK enum weir_status give_json(json_t *value, char **ret_json, struct weir_error *error);
 
+/* The request of the store that stands for the public one; text is borrowed from it. */
 struct enqueue_request request_of(const struct weir_request *request);
-/* WEIR_MISUSE when something that must be there is not. */
-WEIR_MUST_CHECK enum weir_status request_check(const struct weir_request *request, struct weir_error *error);
 
 #endif

@@ -1,7 +1,7 @@
 /* Where a PostgreSQL store is: the parsed URL, the name of its schema, and every query's text with that name in place.
  *
  * An address is made once per store_open() and shared by the handles of that store; it never changes, but for what a
- * connection finds out about a pooler (atomic). A password is only handed to libpq: address_shown() has none.
+ * connection finds out about a pooler (atomic). A password is only handed to libpq; texts show store_url_shown().
  *
  * The URL is libpq's (postgres:// or postgresql://, all its parameters, several hosts). Parameters of our own:
  *   schema=NAME          the schema that holds the store (default weir); [a-z_][a-z0-9_]*

@@ -1,6 +1,6 @@
 /* The schema: whether it exists and fits this program, how it is made and changed, and who may use it.
  *
- * Tables come from numbered files (schema/NNNN_words.sql), each applied once in its own transaction. Functions and views
+ * Tables come from numbered files (in the folder schema/), each applied once in its own transaction. Functions and views
  * (functions/, views/) are replaced as a whole, in one transaction, when the checksum of their texts is not the one that
  * the store has. The table schema_migrations records both: a row per numbered file, and the row of version 0 whose name is
  * the checksum. A schema file never calls a function of these. */

@@ -16,6 +16,8 @@
 #include "base/shell_word.h"
 #include "store/sqlite/lane_counters.h"
 
+static sqlite3_stmt *connection_statement(struct connection *connection, enum sqlite_query query, struct weir_error *error);
+
 enum { BUSY_FIRST_US = 100, BUSY_MOST_US = 5000, BOOT_ID_MAX = 64 };
 
 /* --- errors --- */
@@ -328,7 +330,8 @@ void connection_close(struct connection *connection)
 
 /* --- statements --- */
 
-sqlite3_stmt *connection_statement(struct connection *connection, enum sqlite_query query, struct weir_error *error)
+/* Prepares on first use. NULL sets `error`. The statement is reset and has no bindings. */
+static sqlite3_stmt *connection_statement(struct connection *connection, enum sqlite_query query, struct weir_error *error)
 {
     sqlite3_stmt **statement = &connection->statements[query];
     if (*statement == NULL) {
@@ -492,7 +495,8 @@ const char *column_copy(sqlite3_stmt *statement, int column, struct arena *arena
 
 /* --- time --- */
 
-const char *connection_boot_id(const struct clock *clock)
+/* The id of this boot of the machine; "simulated" when the clock is not the machine's. */
+static const char *connection_boot_id(const struct clock *clock)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static char boot_id[BOOT_ID_MAX];

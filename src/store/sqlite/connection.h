@@ -56,8 +56,6 @@ void connection_close(struct connection *connection);
 
 /* --- statements --- */
 
-/* Prepares on first use. NULL sets `error`. The statement is reset and has no bindings. */
-sqlite3_stmt *connection_statement(struct connection *connection, enum sqlite_query query, struct weir_error *error);
 /* Prepares, binds and returns it ready to step. `types` has one letter per parameter: t text (const char *, NULL = NULL),
  * i int64_t, d int, b bytes (const char *, size_t), n NULL. */
 sqlite3_stmt *connection_bind(struct connection *connection, struct weir_error *error, enum sqlite_query query,
@@ -102,7 +100,5 @@ enum weir_status connection_store_time(struct connection *connection, int64_t *r
 enum weir_status connection_mark_clock(struct connection *connection, int64_t now_us, struct weir_error *error);
 /* Sets the clock after a boot, inside a write transaction: wall time, but never below what was used before. */
 enum weir_status connection_set_clock(struct connection *connection, bool force, struct weir_error *error);
-/* The id of this boot of the machine; "simulated" when the clock is not the machine's. */
-const char *connection_boot_id(const struct clock *clock);
 
 #endif

@@ -1,6 +1,6 @@
 /* Ends of a set: rows of the queue move to the history, all of them with one INSERT and one DELETE.
  *
- * A batch collects the ends of a set that follow each other. ends_flush() finds their rows, moves those that may end, and
+ * A batch collects the ends of a set that follow each other. ends_move() finds their rows, moves those that may end, and
  * gives each record its outcome, as if they had been ended one by one in their order. What tells more than the row (steps
  * with rows of their own, events) is written per item.
  */
@@ -17,7 +17,7 @@ struct end {
     struct record *record;
     enum item_state state;
     enum must_be must_be;
-    /* Filled by ends_flush(): */
+    /* Filled by ends_move(): */
     int64_t number; /* 0 = no such row, or it may not end so */
     int64_t lane_id;
     int64_t node_id;

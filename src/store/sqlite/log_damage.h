@@ -19,8 +19,6 @@ struct event_bus;
 
 /* Whether another connection, of any process, has the log of this file open. Then nothing was replayed since. */
 bool log_is_in_use(const char *path);
-/* Commits that follow a damaged place of the log and were not replayed; 0 = none. `writer` must hold the write lock. */
-int64_t log_damage_count(const struct connection *writer);
 /* Looks, copies, reports. Called once, by the first one that opens the file for writing. Best effort. */
 void log_damage_look(struct connection *writer, const char *path, struct event_bus *events);
 /* Adds a line for each copy beside the file. */

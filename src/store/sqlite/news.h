@@ -2,7 +2,7 @@
  *
  * Each verb that changes the queue notes every change of a row here. news_write() then inserts one row for each kind of
  * change, with the sums per lane as JSON (table news). The scheduler reads these rows, and folds them into the books
- * (books.h) when it has read them. So books + news = rows of the queue after every commit, and no counter is updated per
+ * (books.c) when it has read them. So books + news = rows of the queue after every commit, and no counter is updated per
  * item.
  *
  * Owner and thread: the verb that runs; the struct is on its stack. Bounded: with NEWS_ENTRIES_MOST entries the rows are
