@@ -3,9 +3,9 @@
  * An engine never blocks its caller and never touches the queue. It is told to start and to cancel; everything it has to
  * say comes back as a report, in any order, late, or twice: started, refused, unreachable, unknown, a step's progress, the
  * end. The recorder writes reports to the store in sets and tells the engine what is durable (`recorded`). So the engine
- * being slow holds up nothing, and no transaction is open during a call to it (design 3.6).
+ * being slow holds up nothing, and no transaction is open during a call to it.
  *
- * The same ids go out on every attempt: execution id, workflow id `execution-<id>`, request id = execution id (design 3.1).
+ * The same ids go out on every attempt: execution id, workflow id `execution-<id>`, request id = execution id.
  * "Already started" with our ids is ENGINE_STARTED.
  *
  * Threads: start/cancel/describe/recorded/room may be called from any thread. Reports come from any thread, and never from
@@ -207,7 +207,7 @@ struct engine_operations {
     /* Others of this workspace wait for a slot, or none do any more, as far as the node can tell: the ends of its
      * executions are looked for before those of others. Advice: late at times, wrong at times. May be NULL. */
     void (*want_slots)(struct engine *engine, const char *workspace, bool wanted);
-    /* Starts that would be accepted now without queueing (back-pressure, design 3.13). */
+    /* Starts that would be accepted now without queueing (back-pressure). */
     size_t (*room)(struct engine *engine);
     /* Executions that are started and not yet durably ended. */
     size_t (*running)(struct engine *engine);

@@ -14,7 +14,7 @@
 
 enum adds { ADDS_ONE, ADDS_COUNT }; /* one per event, or its `count` (at least one) */
 
-/* One plain counter per row; `alias` is the specification's name (spec 3, key metrics). */
+/* One plain counter per row; `alias` is the specification's name (key metrics). */
 static const struct {
     enum event_type event;
     enum adds adds;

@@ -1,4 +1,4 @@
-/* The circuit breaker before an engine: the engine being down is not the item's fault (design 3.9).
+/* The circuit breaker before an engine: the engine being down is not the item's fault.
  *
  * Closed: starts flow. Unreachable answers open it; while open nothing is started and no attempt is spent; after a delay
  * one start is let through to probe; its answer closes the breaker or opens it again for longer. Pure; the owner locks.

@@ -26,7 +26,7 @@ enum item_state {
         ITEM_STATE_COUNT
 };
 
-/* Why an item that is not running waits: exactly one, the first that applies in this order (design 1). The same words are
+/* Why an item that is not running waits: exactly one, the first that applies in this order. The same words are
  * in the views, in the command line and in the metrics. X(enum, name, what it means for a person) */
 #define PENDING_REASON_LIST(X)                                                                                             \
     X(REASON_QUARANTINED, "quarantined", "nodes died while it ran; it waits for a node without any other execution")       \
@@ -50,7 +50,7 @@ enum pending_reason {
         PENDING_REASON_COUNT
 };
 
-/* Which of the three counters a move spends (design 3.8). */
+/* Which of the three counters a move spends. */
 enum item_counter { COUNTS_NOTHING, COUNTS_ATTEMPT, COUNTS_DEFERRAL, COUNTS_HANDOVER };
 
 struct item_move {

@@ -36,7 +36,7 @@ enum {
 
 /* --- sizes of sets --- */
 enum {
-    CLAIM_BATCH_DEFAULT = 10, /* spec 1: BATCH_SIZE; what one claim takes when nothing says more */
+    CLAIM_BATCH_DEFAULT = 10, /* BATCH_SIZE of the specification: items of one set without a setting */
     CLAIM_BATCH_MOST = 2000,  /* items of one claim; bounds the time that the store is locked */
     RECORD_BATCH_MOST = 2000, /* records of one set */
     RECOVER_BATCH = 500,      /* items handed over per transaction, so that heartbeats never wait long */
@@ -48,7 +48,7 @@ enum {
 
 /* --- attempts --- */
 enum {
-    ATTEMPTS_MAX_DEFAULT = 3, /* starts, spec 2: MAX_ATTEMPTS; exactly three, not "at least three" */
+    ATTEMPTS_MAX_DEFAULT = 3, /* MAX_ATTEMPTS of the specification: exactly three starts */
     HANDOVERS_MAX_DEFAULT = 5 /* an item whose node died that often in one step is poison (store.h, recover_options) */
 };
 #define RETRY_BACKOFF_US (1 * MICROSECONDS_PER_SECOND) /* before the second start; doubles */
@@ -56,7 +56,7 @@ enum {
 #define DEFERRAL_MAX_US (3600 * MICROSECONDS_PER_SECOND) /* an item that no node can run is tried at least this often */
 
 /* --- times --- */
-#define POLL_INTERVAL_US (5 * MICROSECONDS_PER_SECOND) /* spec 1; only the base under wake-ups, jittered (nFlow) */
+#define POLL_INTERVAL_US (5 * MICROSECONDS_PER_SECOND) /* jittered; the base under wake-ups */
 #define HEARTBEAT_INTERVAL_US (2 * MICROSECONDS_PER_SECOND)
 #define NODE_LEASE_US (6 * MICROSECONDS_PER_SECOND) /* a silent node is dead after this; handed over within 10 s */
 /* Steps are killed this part of a lease before its end, at most this long: killing takes a moment on a busy machine. */
@@ -72,7 +72,7 @@ enum {
 /* A node of a shared store looks when its heartbeat's answer tells it to, and by itself when none came for so long: with
  * the lease of 6 s, work is taken over within 10 s also by a node with a long lease of its own. */
 #define RECOVERY_UNTOLD_US (3 * MICROSECONDS_PER_SECOND)
-#define STALE_CLAIM_US (300 * MICROSECONDS_PER_SECOND) /* spec 1: the safety net, five minutes ... */
+#define STALE_CLAIM_US (300 * MICROSECONDS_PER_SECOND) /* the safety net: five minutes ... */
 #define STALE_CHECK_US (60 * MICROSECONDS_PER_SECOND)  /* ... looked at each minute */
 /* An unanswered start is sent again after this. It may exceed the lease of a node: a request that arrives after another
  * node has taken the item over carries the same ids, so the engine knows it. */

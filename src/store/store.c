@@ -330,7 +330,7 @@ enum weir_status store_read_definition(struct store *store, int64_t definition_i
          store->driver->read_definition(store, definition_id, arena, ret_definition, detail));
 }
 
-/* A set that fails for a reason that lies in one of its values is split until the bad record is alone (design 3.7). */
+/* A set that fails for a reason that lies in one of its values is split until the bad record is alone. */
 static enum weir_status record_split(struct store *store, int64_t node_id, struct record *records, size_t count,
                                      struct record_summary *summary, struct weir_error *error)
 {

@@ -1,7 +1,7 @@
 /* The seam to where the queue is kept: SQLite, PostgreSQL. Verbs of the queue's own language, no CRUD.
  *
  * Every write is one transaction of its own, short, with a deadline; every write to a claimed item is conditional on its
- * fence (design 3.5); slots are counted in a guarded row in the same transaction as the state change (3.3). Time is the
+ * fence; slots are counted in a guarded row in the same transaction as the state change. Time is the
  * store's own: no caller passes "now". store.c wraps each verb once: checks arguments, measures, emits one event, calls the
  * driver; so all drivers behave, log and count alike. One conformance suite (tests/conformance) runs on every driver.
  *
@@ -90,7 +90,7 @@ WEIR_MUST_CHECK enum weir_status store_plan(struct store *store, struct arena *a
 /* Applies what is missing, each in a transaction of its own, resumable. `ret_applied` counts them (may be NULL). */
 WEIR_MUST_CHECK enum weir_status store_migrate(struct store *store, int *ret_applied, struct weir_error *error);
 /* Integrity of the file and of the queue: counters equal rows, every reference holds, lanes ready when they must be.
- * Problems come as a JSON array of strings, [] when all is well (design 6). */
+ * Problems come as a JSON array of strings, [] when all is well. */
 WEIR_MUST_CHECK enum weir_status store_check(struct store *store, json_t **ret_problems, struct weir_error *error);
 /* A consistent copy while nodes work. Never overwrites: WEIR_CONFLICT when the target exists. */
 WEIR_MUST_CHECK enum weir_status store_backup(struct store *store, const char *path, struct weir_error *error);
@@ -561,7 +561,7 @@ struct published {
 WEIR_MUST_CHECK enum weir_status store_publish(struct store *store, const char *name, const char *workspace,
                                                const char *text, struct published *ret_published, struct weir_error *error);
 
-/* --- locks (spec 1, the shedlock table) --- */
+/* --- locks (the shedlock table) --- */
 
 struct lock_request {
     const char *name;

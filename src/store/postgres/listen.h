@@ -1,4 +1,4 @@
-/* Wake-ups between nodes (design 3.12): one listening connection per process and store, shared by its handles.
+/* Wake-ups between nodes: one listening connection per process and store, shared by its handles.
  *
  * A thread holds it, LISTENs on the channel that is named as the schema, and passes any number of notices on as one: the
  * eventfd of each subscription that a notice concerns becomes readable. Notices:

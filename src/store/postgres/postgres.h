@@ -13,7 +13,7 @@ extern const struct store_driver postgres_store_driver;
  * role. */
 enum weir_status postgres_store_grant(struct store *store, const char *role, struct weir_error *error);
 
-/* Enqueues on the caller's own connection, inside his open transaction (checklist A2): rollback leaves nothing, commit
+/* Enqueues on the caller's own connection, inside his open transaction: rollback leaves nothing, commit
  * starts the work. `schema` NULL = "weir". A refusal is in `ret_result` and leaves the transaction as it was; an error of
  * the server ends it, as every error in PostgreSQL does. WEIR_MISUSE: no open transaction, pipeline mode, or another
  * client_encoding than UTF8. WEIR_TIMED_OUT after ENQUEUE_ON_DEADLINE_US: the connection still waits and is of no further

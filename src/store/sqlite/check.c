@@ -1,4 +1,4 @@
-/* What must always be true (design 6), read from the file: the queries of check.sql one after the other. */
+/* What must always be true, read from the file: the queries of check.sql one after the other. */
 #include <string.h>
 
 #include "base/error.h"

@@ -257,7 +257,7 @@ enum weir_status write_commit(struct sqlite_file *file, struct weir_error *error
         return WEIR_OK;
     }
     /* The last pages may be in the log although the disk did not confirm them: this process has forgotten them, but a crash
-     * before the next commit would bring them back (design 3.6: unknown, not failed). */
+     * before the next commit would bring them back (unknown, not failed). */
     int code = sqlite3_extended_errcode(file->writer.database);
     if (status != WEIR_STORE_FULL && (code & 0xFF) == SQLITE_IOERR) {
         status = error_set_native(error, WEIR_COMMIT_UNKNOWN, code, "the disk did not confirm a commit: %s",

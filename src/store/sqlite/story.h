@@ -1,4 +1,4 @@
-/* What the story of an execution needs beyond its row (design 3.16): event rows of claims that are over, and rows of a
+/* What the story of an execution needs beyond its row: event rows of claims that are over, and rows of a
  * step's attempts that were not its last. All of it is written in the transaction of the change that would make it
  * forgotten. Threads: within a write transaction, by its holder. */
 #ifndef WEIR_STORE_SQLITE_STORY_H

@@ -1,4 +1,4 @@
-/* Wake-ups between processes (design 3.14): inotify on the write-ahead log.
+/* Wake-ups between processes: inotify on the write-ahead log.
  *
  * Every commit of another process writes to the log, so the watch tells of it at once. But the log is written before the
  * commit is visible: its pages come first, then the sync, then the index in shared memory, which no watch sees. So after a

@@ -62,7 +62,7 @@ BEGIN
             RETURN;
         END IF;
     END IF;
-    -- The same id again is a repeated request; another workspace's id is nothing that this one may learn about (design 6.13).
+    -- The same id again is a repeated request; another workspace's id is nothing that this one may learn about.
     SELECT o.owner INTO first
     FROM (SELECT q.workspace_id AS owner FROM :schema.workflow_execution_queue q WHERE q.id = request_id
           UNION ALL SELECT h.workspace_id FROM :schema.workflow_executions h WHERE h.id = request_id) o LIMIT 1;

@@ -1,4 +1,4 @@
--- The story of an execution beyond what its row can tell (design 3.16). Nothing of this is run for an execution that is claimed
+-- The story of an execution beyond what its row can tell. Nothing of this is run for an execution that is claimed
 -- once, and whose steps succeed at once. Found by primary key.
 
 -- What the row tells of the present claim, before it forgets it: after this the claim is over, but not the execution. A dispatch
