@@ -40,7 +40,6 @@ LIMITS = {
     'README.md': {'what': 5.0, 'who': 2.0, 'tell': 5.0},
     'SECURITY.md': {'what': 5.9, 'who': 2.0, 'tell': 1.3},
     'bench': {'what': 11.6, 'who': 1.9, 'tell': 2.6},
-    'docs/checklist.md': {'tell': 1.5, 'mean': 21.6},
     'docs/definitions.md': {'what': 6.0, 'tell': 4.2},
     'docs/design/lab.md': {'what': 4.4},
     'docs/metrics.md': {'what': 5.0, 'tell': 3.0},
@@ -58,13 +57,14 @@ LIMITS = {
     'src/engine/temporal': {'what': 12.6, 'who': 2.4, 'tell': 9.3, 'nobody': 2.4},
     'src/library': {'what': 5.0, 'tell': 2.0},
     'src/observe': {'what': 7.7, 'who': 3.1, 'tell': 6.9},
-    'src/queue': {'what': 7.0, 'who': 3.3, 'tell': 3.4},
+    'src/queue': {'what': 6.8, 'who': 3.3, 'tell': 3.3},
     'src/store': {'what': 9.9, 'who': 2.9, 'tell': 6.8, 'nobody': 3.7},
     'src/store/postgres': {'what': 12.3, 'who': 2.1, 'tell': 6.7},
     'src/store/postgres SQL': {'what': 5.2, 'who': 3.3, 'tell': 1.5},
     'src/store/sqlite': {'what': 8.1, 'who': 3.0, 'tell': 2.5, 'nobody': 2.2},
     'src/store/sqlite SQL': {'what': 5.4, 'who': 2.9, 'tell': 2.2},
     'tests': {'what': 13.6, 'who': 2.6, 'tell': 5.6, 'nobody': 3.5},
+    'tests/promises.md': {'mean': 22.9},
 }
 
 # The first commit under the rule for subjects.
