@@ -36,17 +36,11 @@ REMEDY = {
 
 # The areas that are above the goal, with their limits. An area that is not listed keeps the goal.
 LIMITS = {
-    'CONTRIBUTING.md': {'what': 13.0, 'who': 3.0, 'tell': 8.0},
-    'README.md': {'what': 5.0, 'who': 2.0, 'tell': 5.0},
-    'SECURITY.md': {'what': 5.9, 'who': 2.0, 'tell': 1.3},
+    'CONTRIBUTING.md': {'tell': 2.0},
+    'README.md': {'who': 2.0},
+    'SECURITY.md': {'who': 1.3},
     'bench': {'what': 11.6, 'who': 1.9, 'tell': 2.6},
-    'docs/definitions.md': {'what': 6.0, 'tell': 4.2},
-    'docs/design/lab.md': {'what': 4.4},
-    'docs/metrics.md': {'what': 5.0, 'tell': 3.0},
-    'docs/operations.md': {'what': 9.2, 'who': 2.8, 'tell': 5.6, 'nobody': 3.0},
     'docs/performance.md': {'what': 5.0, 'tell': 1.9},
-    'docs/sql.md': {'what': 5.3, 'who': 3.3, 'tell': 2.0},
-    'docs/temporal.md': {'what': 7.8, 'who': 3.9, 'tell': 8.1, 'nobody': 3.9},
     'include': {'what': 10.1, 'who': 2.3, 'tell': 6.8},
     'messages': {'what': 3.7, 'tell': 3.0},
     'src/base': {'what': 6.2, 'who': 1.7, 'tell': 6.0, 'nobody': 2.6},
