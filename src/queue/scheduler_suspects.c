@@ -10,9 +10,9 @@
  *   3. Then suspects with a limit are assigned in the order of their arrival. The first one that finds no node holds back
  *      those behind it, so it finds one when the trials before it are over.
  *
- * Others go on meanwhile. At most one node of a group is emptied or in quarantine, one that is not the scheduler's if there
- * is any. Afterwards a group of one node rests REST_PART times as long. A node that is not empty in time is given up and
- * the next time gets twice as long, so an item in quarantine always has its turn.
+ * Other nodes go on meanwhile. At most one node of a group is emptied or in quarantine, one that is not the scheduler's if
+ * there is any. Afterwards a group of one node rests REST_PART times as long. A node that is not empty in time is given up
+ * and the next time gets twice as long, so an item in quarantine always has its turn.
  *
  * A scheduler that takes over reads all suspects. It does not know for which item a node was emptied; then an item may
  * start beside one in quarantine. The death of their node is not counted then, see queue/suspicion.h.
@@ -180,7 +180,7 @@ static struct node *node_to_empty(const struct scheduler *scheduler, const struc
     return best;
 }
 
-/* The first item in quarantine whose delay is over, and which the emptied node, or without one any node, can take; or NULL.
+/* The first item in quarantine after its delay which the emptied node, or without one any node, can take; or NULL.
  */
 static struct handed_item *first_due(struct scheduler *scheduler, const struct group *group, int64_t now_us)
 {
@@ -211,8 +211,8 @@ static bool has_other_node(const struct scheduler *scheduler, const struct group
     return count > 1;
 }
 
-/* The group's quarantine is over. A group of one node gives it to others for REST_PART times as long as it lasted; with
- * more nodes the others had these all the time, and the next suspect follows at once. */
+/* The group's quarantine is over. A group of one node gives it to other items for REST_PART times as long as it lasted;
+ * with more nodes the remaining ones were free all the time, and the next suspect follows at once. */
 static void begin_rest(const struct scheduler *scheduler, struct group *group, int64_t now_us)
 {
     int64_t rest_us = REST_PART * (now_us - group->quarantine_since_us);
@@ -323,7 +323,7 @@ size_t suspects_place(struct scheduler *scheduler, struct group *group, int64_t 
             add_trial(scheduler, node, item->suspicion);
             handed_assign(scheduler, item, node, &assignments[count++]);
         } else if (node_to_empty(scheduler, group, queue_of(scheduler, item)->target_id) != NULL) {
-            break; /* its turn comes before those behind it; one whose target no node has holds up no other */
+            break; /* its turn comes before those behind it; an item with the target of no node holds up no other */
         }
     }
     return count;
