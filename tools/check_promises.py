@@ -61,12 +61,13 @@ def missing_rows(promises, architecture, readme):
 def self_test():
     tests = {'unit/a': 'static void one_two_three(void **state)'}
     assert reference_problems('| 1 | `unit/a`: one_two_three, and words |', tests.get, PROMISES) == []
-    wrong = '| 1 | `unit/a`: one_two_three, one_two_four; `unit/b`: all |'
+    wrong = "| 1 | `unit/a`: one_two_three, one_two_four; `unit/b`: all |"
     assert len(reference_problems(wrong, tests.get, PROMISES)) == 2
     assert len(reference_problems('| a promise | later |', tests.get, PROMISES)) == 1
     architecture = '# A\n\n## Invariants\n\n1. One.\n2. Two.\n\n## Next\n\n3. None.\n'
     readme = '## What you can rely on\n\n- **Once.** Always.\n'
-    assert missing_rows('| 1. One. | `unit/a` |\n| 2. Two. | `unit/a` |\n| Once. | `unit/a` |\n', architecture, readme) == []
+    rows = '| 1. One. | `unit/a` |\n| 2. Two. | `unit/a` |\n| Once. | `unit/a` |\n'
+    assert missing_rows(rows, architecture, readme) == []
     assert len(missing_rows('| 1. One. | `unit/a` |\n', architecture, readme)) == 2
 
 

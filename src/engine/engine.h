@@ -109,7 +109,7 @@ struct engine_start {
     size_t params_length;
     int64_t fence;
     int attempt;            /* this start, from 1 */
-    int handovers;          /* how often its node died so far; > 0: `steps` holds what is finished */
+    int handovers;          /* handovers and give-backs before this claim; > 0: `steps` is filled */
     int64_t running_for_us; /* since it was first dispatched; 0 the first time. For the execution's own timeout */
     int64_t age_us;         /* since it was enqueued: no start of it is older */
     int64_t store_ahead_us; /* store time minus this node's boot clock: what a time that a person wrote is compared with */

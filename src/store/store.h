@@ -148,10 +148,10 @@ struct claimed_item {
     const char *params; /* never NULL */
     size_t params_length;
     int64_t fence;
-    int priority;  /* as enqueued */
-    int attempts;  /* starts refused so far */
-    int deferrals; /* put back so far because no node could run it */
-    int handovers;
+    int priority;     /* as enqueued */
+    int attempts;     /* starts refused so far */
+    int deferrals;    /* put back so far because no node could run it */
+    int handovers;    /* handovers and give-backs so far: column `interruptions` */
     bool handed_over; /* this claim takes over from a dead node: `steps` is filled */
     bool others_wait; /* its workspace is full with this claim, and more of its lane could run; false: not, or not known */
     bool cancel_requested;
