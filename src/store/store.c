@@ -354,7 +354,7 @@ static enum weir_status record_split(struct store *store, int64_t node_id, struc
                              : status;
 }
 
-/* What is kept of an error is bounded, whoever made it: at most ERROR_TEXT_MAX bytes, cut between two characters. */
+/* The stored text of an error is bounded: at most ERROR_TEXT_MAX bytes, cut between two characters. */
 static bool is_too_long(const char *error)
 {
     return error != NULL && strnlen(error, ERROR_TEXT_MAX + 1) > ERROR_TEXT_MAX;
@@ -682,7 +682,7 @@ enum weir_status store_unlock(struct store *store, const struct lock_request *re
 
 /* --- reading --- */
 
-/* Drivers give what a step wrote as the JSON text that they keep; people and programs get the value. */
+/* Drivers give the output of a step as the JSON text that they keep; people and programs get the value. */
 static void open_value(json_t *step, const char *key)
 {
     const json_t *text = json_object_get(step, key);
@@ -760,8 +760,8 @@ enum weir_status store_show(struct store *store, const char *id, json_t **ret_ex
     return end(&call, status);
 }
 
-/* Nodes with dispatch.exclusive start nothing while somebody else holds the lock; which nodes have it, nobody knows but
- * they. A table of locks that cannot be read is told by the verbs that are about it. */
+/* Nodes with dispatch.exclusive start nothing while another program holds the lock; only the nodes know which of them have
+ * the setting. The verbs for locks report a table that cannot be read. */
 static void add_lock(struct store *store, json_t *why)
 {
     const char *reason = json_string_value(json_object_get(why, "pending_reason"));
@@ -780,7 +780,7 @@ static void add_lock(struct store *store, json_t *why)
     json_decref(page);
 }
 
-/* What a node has or runs is not due: that time was of the wait before its claim. */
+/* A held item is not due: that time was of the wait before its claim. */
 static void drop_past_wait(json_t *why)
 {
     if (item_state_is_held(json_string_value(json_object_get(why, "status")))) {

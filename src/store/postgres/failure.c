@@ -74,7 +74,7 @@ enum weir_status failure_of_answer(const PGresult *result, const char *shown, co
     }
     enum weir_status status = status_of(sqlstate);
     if (strncmp(sqlstate, "WR", 2) == 0) {
-        error_set(error, status, "%s", words); /* our own words, said in SQL */
+        error_set(error, status, "%s", words); /* our own messages, raised in SQL */
         error_hint(error, "%s", hint == NULL ? "" : hint);
         return status;
     }
@@ -92,7 +92,7 @@ enum weir_status failure_of_result(struct link *link, const PGresult *result, co
 
 /* --- connecting --- */
 
-/* The first line that says something, without where it was said: we name the address ourselves. */
+/* The first line with a text, without its place in the source: we name the address ourselves. */
 static void first_line(const char *words, char *to)
 {
     const char *failed = strstr(words, " failed: ");
@@ -117,8 +117,8 @@ static bool is_sqlstate(const char *text)
     return text[SQLSTATE_LENGTH] == ':' && isdigit((unsigned char)text[0]);
 }
 
-/* libpq has no call for the code of a refused connection; asked for verbose words, it writes "FATAL:  28P01: words". Takes
- * severity and code out of the line. */
+/* libpq has no call for the code of a refused connection; asked for verbose messages, it writes "FATAL:  28P01: text".
+ * Takes severity and code out of the line. */
 static void take_sqlstate(char *line, char *sqlstate)
 {
     sqlstate[0] = '\0';
@@ -171,7 +171,7 @@ static const char *hint_of_silence(const struct link *link, const char *line)
     return "is the server running, and are host and port of the URL right?";
 }
 
-/* libpq says so itself and closes the connection; the server says nothing. */
+/* libpq reports it and closes the connection; the server reports nothing. */
 static bool lacks_password(char *line)
 {
     if (strstr(line, "no password supplied") == NULL) {

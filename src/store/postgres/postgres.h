@@ -1,4 +1,4 @@
-/* What the rest of weir needs of the PostgreSQL driver: its table, and what goes beyond it. */
+/* The interface of the PostgreSQL driver for the rest of weir: its table, and functions beyond it. */
 #ifndef WEIR_STORE_POSTGRES_POSTGRES_H
 #define WEIR_STORE_POSTGRES_POSTGRES_H
 
@@ -8,9 +8,9 @@ struct pg_conn; /* libpq's PGconn */
 
 extern const struct store_driver postgres_store_driver;
 
-/* Grants `role` (must exist) exactly what a node and the command line need at run time, without rights to change the
- * schema. Repeating it changes nothing. WEIR_INVALID_ARGUMENT for a store of another driver; WEIR_NOT_FOUND without such a
- * role. */
+/* Grants `role` (must exist) exactly the rights that a node and the command line need at run time, without rights to change
+ * the schema. Repeating it changes nothing. WEIR_INVALID_ARGUMENT for a store of another driver; WEIR_NOT_FOUND without
+ * such a role. */
 enum weir_status postgres_store_grant(struct store *store, const char *role, struct weir_error *error);
 
 /* Enqueues on the caller's own connection, inside his open transaction: rollback leaves nothing, commit

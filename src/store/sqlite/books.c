@@ -1,7 +1,7 @@
 /* The books: counters per lane, folded from the news once the scheduler has read them (table books).
  *
  * Folding moves sums from one table to the other in one transaction, so books + news never change by it. Only rows that the
- * scheduler has read are folded; what it has not read stays.
+ * scheduler has read are folded; the rest stays.
  */
 #include "store/sqlite/sqlite_store.h"
 

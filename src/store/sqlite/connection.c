@@ -104,7 +104,7 @@ static bool is_out_of_room(sqlite3 *database)
     return false;
 }
 
-/* SQLite says no more than "unable to open database file"; the system knows whether it is for want of descriptors. */
+/* SQLite reports no more than "unable to open database file"; the system knows whether it is for want of descriptors. */
 static bool is_out_of_descriptors(sqlite3 *database, int code)
 {
     int native = (code & 0xFF) == SQLITE_CANTOPEN ? sqlite3_system_errno(database) : 0;
@@ -306,7 +306,7 @@ enum weir_status connection_open(const struct connection_options *options, struc
     if (status == WEIR_OK) {
         status = set_pragmas(connection, options, error);
     }
-    /* Prepared now, because what ends a transaction must not want for memory then. */
+    /* Prepared now, because the end of a transaction must not need memory then. */
     if (status == WEIR_OK && connection_statement(connection, QUERY_ROLLBACK, error) == NULL) {
         status = statement_failure(error);
     }

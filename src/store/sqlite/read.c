@@ -607,7 +607,7 @@ static json_t *facts_of(sqlite3_stmt *item, const char *id, int64_t now_us)
         "suspicion", (json_int_t)sqlite3_column_int64(item, 40), "suspected_at", time_json(item, 41));
 }
 
-/* Of an item that nobody schedules: since when, which node did so last, and why it does no longer. */
+/* Of an item without a scheduler: since when, the last one, and why it stopped. */
 static enum weir_status add_no_scheduler(struct why *why, struct weir_error *error)
 {
     struct role_state role;
@@ -646,7 +646,7 @@ static enum weir_status why_living(struct why *why, struct weir_error *error)
     int64_t rank = sqlite3_column_int64(item, 3);
     int64_t runnable = sqlite3_column_int64(item, 29);
     int64_t workspace_id = sqlite3_column_int64(item, 23);
-    int64_t attempts_max = sqlite3_column_int64(item, 30); /* of the definition; 0 = as its node says */
+    int64_t attempts_max = sqlite3_column_int64(item, 30); /* of the definition; 0 = as its node has it */
     bool is_unasked = phase == 2 && sqlite3_column_int64(item, 2) == 0 && sqlite3_column_int(item, 42) != 0;
     char group[GROUP_NAME_MAX + 1] = "";
     text_copy(group, sizeof group, column_text(item, 22) == NULL ? "" : column_text(item, 22));

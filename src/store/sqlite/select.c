@@ -69,7 +69,7 @@ static const char *before_prefix(const char *prefix, bool descending, char *to, 
     size_t length = strlen(prefix);
     text_copy(to, size - 1, prefix);
     if (!descending) {
-        to[length - 1] = (char)(to[length - 1] - 1); /* what begins so, and goes on with any digit or dash, is less */
+        to[length - 1] = (char)(to[length - 1] - 1); /* an id that begins so, and goes on with any digit or dash, is less */
     }
     memcpy(to + strlen(to), LAST_ID, sizeof LAST_ID);
     return to;
