@@ -49,8 +49,6 @@ LIMITS = {
     'src/engine/in_process': {'what': 10.5, 'who': 2.4, 'tell': 3.9},
     'src/engine/temporal': {'what': 12.6, 'who': 2.4, 'tell': 9.3, 'nobody': 2.4},
     'src/library': {'what': 5.0, 'tell': 2.0},
-    'src/store/postgres SQL': {'what': 5.2, 'who': 3.3, 'tell': 1.5},
-    'src/store/sqlite SQL': {'what': 5.4, 'who': 2.9, 'tell': 2.2},
     'tests': {'what': 13.5, 'who': 2.6, 'tell': 5.6, 'nobody': 3.5},
     'tests/promises.md': {'mean': 22.9},
 }

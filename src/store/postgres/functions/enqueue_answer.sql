@@ -1,4 +1,4 @@
--- The answer to a request that was not inserted, in the words of the library. It reads what other transactions committed meanwhile.
+-- The answer to a request that was not inserted, with the messages of the library. It reads what other transactions committed meanwhile.
 -- A key that points to an execution without that key was inserted by this very call; it is deleted. Locks: that row. Caller:
 -- enqueue_set().
 CREATE OR REPLACE FUNCTION :schema.enqueue_answer(request_id uuid, workspace text, workflow text, content bytea, idempotency_key text,

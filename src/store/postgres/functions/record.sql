@@ -1,4 +1,4 @@
--- What engines reported, a set. Each item has at most one record that ends its claim; arrays are sorted by id, so that rows are
+-- The reports of engines, a set. Each item has at most one record that ends its claim; arrays are sorted by id, so that rows are
 -- locked in one order everywhere. Where no element has a value, an array of texts or bytes may be empty.
 --   kinds        0 dispatched, 1 retry, 2 deferred, 3 released, 4 refused, 5 step, 6 completed, 7 failed, 8 cancelled, 9 given back
 --                (enum record_kind)
@@ -11,8 +11,8 @@
 -- A step of an end is stored in the row of the history, unless an earlier set has made a row for it.
 -- Returns the records that did not simply take effect, by their place in the arrays (outcome: 'repeated' = on record already,
 -- 'stale_fence', 'not_found', 'illegal_state'), and a last row without a place that counts the freed slots.
--- What a statement reads of the queue is bounded by the ids of the set, and each join is one of two small sets, and hashed: the cached
--- plan stays good whatever the size of the queue was when it was made.
+-- The reads of a statement from the queue are bounded by the ids of the set, and each join is one of two small sets, and hashed: the cached
+-- plan stays good at any size of the queue.
 -- Locks: the rows of the set, ascending. It waits at most lock_timeout for them, which is below deadlock_timeout. Caller: record_set.
 CREATE OR REPLACE FUNCTION :schema.record(recorder bigint, ids uuid[], fences bigint[], kinds integer[], delays bigint[],
                                           was_started boolean[], codes text[], errors text[], end_steps text[], end_states text[],
