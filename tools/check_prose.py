@@ -40,7 +40,6 @@ LIMITS = {
     'README.md': {'who': 2.0},
     'SECURITY.md': {'who': 1.3},
     'bench': {'what': 11.6, 'who': 1.9, 'tell': 2.6},
-    'include': {'what': 10.1, 'who': 2.3, 'tell': 6.8},
     'messages': {'what': 3.7, 'tell': 3.0},
     'src/base': {'tell': 1.2},
     'src/cli': {'what': 10.0, 'who': 2.1, 'tell': 10.7},

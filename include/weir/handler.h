@@ -1,8 +1,8 @@
 /* Steps in C: a `handler` step of a workflow definition names one of these functions.
  *
  * A handler is called on a thread of the node (or inside weir_node_step()), once per attempt. It reads its input, does its
- * work, and says what became of it with exactly one of weir_done(), weir_retry(), weir_fail(). Returning without saying
- * anything is a failure with the code `handler_no_result`.
+ * work, and reports its result with exactly one of weir_done(), weir_retry(), weir_fail(). Returning without one of
+ * them is a failure with the code `handler_no_result`.
  * The first of them counts, later ones do nothing; only the thread that was called may call these functions.
  * Long work should ask weir_call_cancelled() now and then and return when it is true.
  */
@@ -32,13 +32,13 @@ struct weir_handler {
     void *context; /* handed to every call; must outlive the node; calls come from several threads */
 };
 
-/* What the call is about. All strings live until the handler returns. */
+/* The subject of the call. All strings live until the handler returns. */
 const char *weir_call_execution_id(const struct weir_call *call);
 const char *weir_call_workspace(const struct weir_call *call);
 const char *weir_call_step(const struct weir_call *call);
 /* Which run of this step it is, from 1; no number is used twice. */
 int weir_call_attempt(const struct weir_call *call);
-/* A later claim of the same execution has a larger one: whoever keeps the largest that he has seen of an execution can
+/* A later claim of the same execution has a larger one: a program that keeps the largest seen one of an execution can
  * refuse a node that has lost it. */
 int64_t weir_call_fence(const struct weir_call *call);
 /* JSON text: the step's `input` template when it has one, else the execution's params. */
@@ -50,7 +50,7 @@ bool weir_call_cancelled(const struct weir_call *call);
  * with the code `handler_bad_output`. */
 void weir_done(struct weir_call *call, const char *output);
 /* It did not work, and may work later: the step's retry policy decides (default for handlers: 17 retries, 1 min x 2^n up to
- * 1 day). `code` (cut after 64 bytes; NULL = "handler_failed") and `error` (in words; may be NULL) are copied. */
+ * 1 day). `code` (cut after 64 bytes; NULL = "handler_failed") and `error` (a text; may be NULL) are copied. */
 void weir_retry(struct weir_call *call, const char *code, const char *error);
 /* It did not work and never will: the step fails at once. Arguments as above. */
 void weir_fail(struct weir_call *call, const char *code, const char *error);
