@@ -1,5 +1,6 @@
 /* The public interface with a node: handlers in C, with threads and stepped by hand. Links the shared library alone. */
 #include <poll.h>
+#include <sqlite3.h>
 #include <stdatomic.h>
 #include <time.h>
 #include <weir/weir.h>
@@ -201,15 +202,32 @@ static void an_idle_stepped_node_asks_for_rest(void **state)
     assert_true(rests >= 25); /* not always: its next heartbeat may be near */
 }
 
+static void run_sql(sqlite3 *database, const char *sql)
+{
+    assert_int_equal(sqlite3_exec(database, sql, NULL, NULL, NULL), SQLITE_OK);
+}
+
+/* The node polls once an hour and has run an execution before: only the commit can wake it. */
 static void a_commit_in_the_callers_transaction_wakes_the_node(void **state)
 {
     (void)state;
+    const struct weir_request request = {.workspace = "acme", .workflow = "work", .params = "{\"say\":1}"};
+    char path[300];
     char id[WEIR_ID_SIZE];
+    sqlite3 *database = NULL;
     open_node();
     assert_int_equal(weir_node_start(node, &error), WEIR_OK);
-    (void)nanosleep(&(struct timespec){.tv_nsec = 200 * 1000 * 1000}, NULL); /* idle by now: only a wake-up starts it */
     enqueue("work", id);
     await(id, WEIR_END_COMPLETED, NULL);
+    (void)snprintf(path, sizeof path, "%s/weir.db", folder.path);
+    assert_int_equal(sqlite3_open(path, &database), SQLITE_OK);
+    assert_int_equal(sqlite3_busy_timeout(database, 30000), SQLITE_OK); /* the node writes too */
+    run_sql(database, "CREATE TABLE orders (id INTEGER); BEGIN IMMEDIATE; INSERT INTO orders VALUES (1)");
+    assert_int_equal(weir_enqueue_sqlite(database, &request, id, &error), WEIR_OK);
+    assert_int_equal(weir_wait(weir, id, 0, NULL, NULL, &error), WEIR_EXECUTION_NOT_FOUND);
+    run_sql(database, "COMMIT");
+    await(id, WEIR_END_COMPLETED, NULL);
+    assert_int_equal(sqlite3_close(database), SQLITE_OK);
 }
 
 static void what_a_handler_says_is_on_record(void **state)
