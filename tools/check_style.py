@@ -181,9 +181,12 @@ def check_c(path, text, found):
 def check_calls(path, source, found):
     calls = re.compile(r'(?<![\w.>])(' + '|'.join(BANNED_CALLS) + r')\s*\(')
     waits = re.compile(r'(?<![\w.>])(sleep|usleep)\s*\(')
+    forks = re.compile(r'(?<![\w.>])fork\s*\(')
     for number, line in enumerate(source.code, 1):
         for call in calls.finditer(line):
             found(number, f'{call[1]}() is not used here', BANNED_CALLS[call[1]])
+        if path.startswith(('tests/unit/', 'tests/conformance/')) and forks.search(line):
+            found(number, 'fork() in a test: an assertion that fails in the child does not end it', 'use test_fork()')
         if path.startswith('tests/') and waits.search(line):
             found(number, f'{waits.search(line)[1]}() in a test makes it slow or shaky',
                   'wait for the event itself, with a deadline, or step a virtual clock')
@@ -400,6 +403,7 @@ def self_test():
         ('src/store/x.c', 'void f(void)\n{\n    fprintf(stderr, "x");\n}\n', 'fprintf()'),
         ('src/store/x.c', 'void f(void)\n{\n    puts("x");\n}\n', 'puts()'),
         ('tests/unit/x.c', 'void f(void)\n{\n    usleep(10);\n}\n', 'usleep()'),
+        ('tests/unit/x.c', 'void f(void)\n{\n    g(fork());\n}\n', 'fork()'),
         ('src/base/x.c', long_body, 'a function of'),
         ('src/base/x.c', 'int a;\n' * (FILE_LINES_MAX + 1), 'the file has'),
         ('src/base/x.c', '/* ' + 'x' * LINE_COLUMNS_MAX + ' */\n', 'columns'),
