@@ -56,7 +56,7 @@ static enum weir_status need_outside(struct store *store, const json_t *executio
         .kind = LIST_WORKFLOWS, .name = text_at(execution, "workflow"), .limit = LIST_LIMIT_MOST};
     enum weir_status status = store_list_each(store, &options, count_version, &versions, error);
     if (status == WEIR_OK && (versions.fit == 0 || versions.fit != versions.outside)) {
-        status = error_set(error, WEIR_ILLEGAL_STATE, "workflow '%s' runs inside a node, which tells its end itself",
+        status = error_set(error, WEIR_ILLEGAL_STATE, "workflow '%s' runs inside a node, which reports its end itself",
                            options.name);
         error_hint(error,
                    "only workflows with a `temporal:` section may be ended by their worker; `weir cancel` stops others");

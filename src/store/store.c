@@ -642,7 +642,7 @@ static enum weir_status check_lock(const struct lock_request *request, bool need
     }
     if (request->at_most_us < 0 || request->at_least_us < 0 ||
         (needs_holder && request->at_least_us > request->at_most_us)) {
-        return error_set(error, WEIR_INVALID_ARGUMENT, "a lock's at-least time must not pass its at-most time");
+        return error_set(error, WEIR_INVALID_ARGUMENT, "the at-least time of a lock must not exceed its at-most time");
     }
     return WEIR_OK;
 }

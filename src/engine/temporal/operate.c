@@ -170,7 +170,7 @@ enum weir_status temporal_terminate(struct temporal_operator *operator, const ch
 /* The error of the call. A good answer that cannot be read comes from another kind of server. */
 static const char *words_of(const struct waited *waited)
 {
-    return waited->error.message[0] == '\0' ? "what answers is no Temporal service" : waited->error.message;
+    return waited->error.message[0] == '\0' ? "the server is no Temporal service" : waited->error.message;
 }
 
 enum { EVENTS_LOOKED_AT = 10 };
@@ -323,8 +323,7 @@ static bool examine_namespace(struct temporal_operator *operator, const struct t
     if (answer.state != 1) {
         say(teller, FINDING_PROBLEM, "namespace", "%s is not registered (any more)", operator->namespace_name);
     } else if (answer.retention_us == 0) {
-        say(teller, FINDING_WARNING, "namespace",
-            "%s does not say how long closed workflows are kept", operator->namespace_name);
+        say(teller, FINDING_WARNING, "namespace", "%s reports no retention of closed workflows", operator->namespace_name);
     } else {
         say(teller, FINDING_FINE, "namespace", "%s keeps closed workflows for %s", operator->namespace_name, retention);
     }

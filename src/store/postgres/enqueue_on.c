@@ -156,7 +156,7 @@ static enum weir_status send_request(PGconn *connection, const char *sql, const 
         status = error_set(error, WEIR_STORE_UNREACHABLE, "the connection was lost; its transaction is undone");
     } else {
         status = error_set(error, WEIR_TIMED_OUT, "the server did not answer within 30 s");
-        error_hint(error, "close the connection; somebody may hold the same idempotency key in an open transaction");
+        error_hint(error, "close the connection; another session may hold the same idempotency key in an open transaction");
     }
     PQclear(answer);
     free(params);

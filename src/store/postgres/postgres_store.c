@@ -29,7 +29,7 @@ static void warn_of_optional_tls(const struct address *address, struct event_bus
         char text[WEIR_ERROR_MESSAGE_MAX];
         (void)snprintf(
             text, sizeof text,
-            "the store %s is on another machine and sslmode=%s does not demand TLS: whoever is on the way may read"
+            "the store %s is on another machine and sslmode=%s does not demand TLS: a machine on the way may read"
             " the password's exchange and the data, or answer as the server; write sslmode=verify-full and sslrootcert",
             address->shown, mode);
         event_emit(events, &(struct event){.type = EVENT_STORE_TLS_OPTIONAL, .error = text});

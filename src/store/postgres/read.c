@@ -100,7 +100,7 @@ enum weir_status find_execution(struct link *link, const char *prefix, char *ret
     } else if (PQntuples(result) == 0) {
         first[strlen(prefix)] = '\0';
         status = error_set(error, WEIR_EXECUTION_NOT_FOUND, "there is no execution %s", first);
-        error_hint(error, "weir list shows what there is; ended ones are removed after the retention time");
+        error_hint(error, "weir list shows the executions; ended ones are removed after the retention time");
     } else {
         first[strlen(prefix)] = '\0';
         status = error_set(error, WEIR_INVALID_ARGUMENT, "more than one execution begins with %s", first);

@@ -71,7 +71,7 @@ static const char *hint_of_status(enum weir_status status, int code)
     case WEIR_STORE_BUSY:
         return "another program holds the file's write lock for too long; end it, or raise --timeout";
     case WEIR_STORE_FULL:
-        return "free some disk space; nothing was lost, what was not stored was refused";
+        return "free some disk space; acknowledged work is stored";
     case WEIR_STORE_CORRUPT:
         return "stop all nodes, keep a copy of the file, then restore a backup (weir store backup makes them)";
     case WEIR_STORE_NOT_WEIR:

@@ -148,7 +148,7 @@ enum weir_status select_one(struct connection *connection, const char *prefix, c
         memcpy(ret_id, selection.ids[0], UUID_TEXT_MAX);
     } else if (selection.count == 0) {
         status = error_set(error, WEIR_EXECUTION_NOT_FOUND, "there is no execution %s", lower);
-        error_hint(error, "weir list shows what there is; ended ones are removed after the retention time");
+        error_hint(error, "weir list shows the executions; ended ones are removed after the retention time");
     } else {
         status = error_set(error, WEIR_INVALID_ARGUMENT, "more than one execution begins with %s", lower);
         error_hint(error, "give more characters of the id");
