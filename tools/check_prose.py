@@ -36,7 +36,6 @@ REMEDY = {
 
 # The areas that are above the goal, with their limits. An area that is not listed keeps the goal.
 LIMITS = {
-    'CONTRIBUTING.md': {'tell': 2.0},
     'README.md': {'who': 2.0},
     'SECURITY.md': {'who': 1.3},
     'bench': {'what': 11.6, 'who': 1.9, 'tell': 2.6},
@@ -49,7 +48,7 @@ LIMITS = {
     'src/engine/temporal': {'what': 12.6, 'who': 2.4, 'tell': 9.3, 'nobody': 2.4},
     'src/library': {'what': 5.0, 'tell': 2.0},
     'tests': {'what': 13.5, 'who': 2.6, 'tell': 5.5, 'nobody': 3.5},
-    'tests/promises.md': {'mean': 22.9},
+    'tests/promises.md': {'mean': 22.8},
 }
 
 # The first commit under the rule for subjects.
