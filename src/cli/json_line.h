@@ -13,7 +13,7 @@
 /* A line holds the params and some names. */
 enum { JSON_LINE_BYTES_MAX = PARAMS_BYTES_MAX + 64 * 1024 };
 
-/* Fills `request` from the line over what is in it already (defaults). All text is copied to the arena. Relative times
+/* Fills `request` from the line over its present members (defaults). All text is copied to the arena. Relative times
  * count from `now_us`. WEIR_INVALID_ARGUMENT, WEIR_INVALID_PARAMS, WEIR_PARAMS_TOO_LARGE, WEIR_OUT_OF_MEMORY. */
 WEIR_MUST_CHECK enum weir_status json_line_read(const char *line, size_t length, int64_t now_us, struct arena *arena,
                                                 struct enqueue_request *request, struct weir_error *error);
