@@ -14,7 +14,7 @@
 #include "support/postgres_server.h"
 
 #define POSTGRES_SETTINGS "shared_buffers = 256MB\nmax_wal_size = 4GB\n"
-/* The server counts what each statement reads (postgres_scene_count_buffers()). */
+/* With pg_stat_statements the server counts the buffers that each statement reads. */
 #define POSTGRES_COUNTING POSTGRES_SETTINGS "shared_preload_libraries = 'pg_stat_statements'\n"
 
 enum { SCENE_NAME_MAX = 32, SCENE_URL_MAX = 256, NODES_MAX = 8, EXPLAINED_TEXT_MAX = 32768 };

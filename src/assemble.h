@@ -14,7 +14,7 @@
 struct pg_conn;
 struct sqlite3;
 
-/* What each engine is opened with; only that of the one that is asked for is read, and must be there. */
+/* The options of each engine; only those of the requested engine are read, and must be there. */
 struct engine_options {
     const struct in_process_options *in_process;
     const struct temporal_options *temporal;
@@ -23,10 +23,10 @@ struct engine_options {
  * threads. */
 WEIR_MUST_CHECK enum weir_status assemble_engine(const char *name, const struct engine_options *options,
                                                  struct engine **ret_engine, struct weir_error *error);
-/* Whether the engine of this name takes what operators pass on to a running workflow; `what` is the word for it in the
- * refusal, WEIR_INVALID_ARGUMENT. Asks nobody. */
+/* Whether the engine of this name takes orders of operators to a running workflow; `what` names the order in the
+ * refusal, WEIR_INVALID_ARGUMENT. Makes no call. */
 WEIR_MUST_CHECK enum weir_status assemble_require_operator(const char *name, const char *what, struct weir_error *error);
-/* What people ask of the engine directly, outside of any node. WEIR_INVALID_ARGUMENT when this engine has no such thing.
+/* Direct queries of people to the engine, outside of any node. WEIR_INVALID_ARGUMENT when this engine has no such thing.
  * `timeout_us` of the call. See engine/temporal/operate.h for the rest. */
 WEIR_MUST_CHECK enum weir_status assemble_signal(const char *name, const struct engine_options *options, int64_t timeout_us,
                                                  const struct temporal_execution *execution, const char *signal,
@@ -60,7 +60,8 @@ WEIR_MUST_CHECK enum weir_status assemble_enqueue_on_sqlite(struct sqlite3 *data
                                                             const struct enqueue_request *requests, size_t count,
                                                             struct enqueue_result *results, struct weir_error *error);
 
-/* Gives a database role what a node and the command line need of the store; WEIR_INVALID_ARGUMENT where stores have none.
+/* Gives a database role the rights of a node and of the command line in the store; WEIR_INVALID_ARGUMENT where stores have
+ * none.
  */
 WEIR_MUST_CHECK enum weir_status assemble_grant_role(struct store *store, const char *role, struct weir_error *error);
 /* The same on a PostgreSQL connection, one request; see weir_enqueue_pq(). */

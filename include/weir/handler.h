@@ -41,7 +41,7 @@ const char *weir_call_workspace(const struct weir_call *call);
 const char *weir_call_step(const struct weir_call *call);
 /* Which run of this step it is, from 1; no number is used twice. */
 int weir_call_attempt(const struct weir_call *call);
-/* A later claim of the same execution has a larger one: whoever keeps the largest that he has seen of an execution can
+/* A later claim of the same execution has a larger one: a program that keeps the largest seen one of an execution can
  * refuse a node that has lost it. */
 int64_t weir_call_fence(const struct weir_call *call);
 /* JSON text: the step's `input` template when it has one, else the execution's params. */
@@ -68,7 +68,7 @@ void weir_call_defer(struct weir_call *call);
  * with the code `handler_bad_output`. */
 void weir_done(struct weir_call *call, const char *output);
 /* It did not work, and may work later: the step's retry policy decides (default for handlers: 17 retries, 1 min x 2^n up to
- * 1 day). `code` (cut after 64 bytes; NULL = "handler_failed") and `error` (in words; may be NULL) are copied. */
+ * 1 day). `code` (cut after 64 bytes; NULL = "handler_failed") and `error` (a text; may be NULL) are copied. */
 void weir_retry(struct weir_call *call, const char *code, const char *error);
 /* The same, with a delay for this time, in microseconds, in place of the policy's; at most a year. Less than 0 = the
  * policy's. How many runs are left is the policy's affair all the same. */

@@ -1,6 +1,6 @@
-/* What a call of weir can answer, and what a caller may do about it.
+/* The answers of a call of weir, and the possible reactions of its caller.
  *
- * Every call that can fail returns an enum weir_status; the detail (what happened, what to do next, the native code of the
+ * Every call that can fail returns an enum weir_status; the detail (message, hint, the native code of the
  * database or the system) goes into the caller's struct weir_error, which may be NULL. One list gives the enum, the name
  * that every surface shows, the kind that decides about retrying, the HTTP status and the exit code of the command line.
  *
@@ -26,7 +26,7 @@ extern "C" {
 #define WEIR_PRINTF(format_at, first)
 #endif
 
-/* What kind of failure it is: whether trying again can help, and whose fault it is. */
+/* What kind of failure it is: whether trying again can help, and the side of the fault. */
 enum weir_error_kind {
     WEIR_KIND_FINE,        /* no failure */
     WEIR_KIND_TRANSIENT,   /* the same call may work later, nothing was changed */
@@ -88,7 +88,7 @@ struct weir_error {
     enum weir_status status;
     int native;                           /* errno, or the extended result code of the database; 0 when there is none */
     char message[WEIR_ERROR_MESSAGE_MAX]; /* one line, no newline, never a secret */
-    char hint[WEIR_ERROR_HINT_MAX];       /* what to do about it; "" when there is nothing to say */
+    char hint[WEIR_ERROR_HINT_MAX];       /* the hint; "" when there is none */
 };
 
 /* The name of a status as every surface spells it: "workspace_not_found". Never NULL; a number that is no status counts as

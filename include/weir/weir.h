@@ -7,8 +7,8 @@
  *
  * - Statuses: every call that can fail returns an enum weir_status, which must be looked at, and fills the caller's struct
  *   weir_error when one is given (weir/status.h). Outputs are untouched on failure.
- * - Structs of options and requests: zero what you do not set (= {.workspace = "acme"}); zero and NULL mean the default.
- * - Strings that go in are copied before the call returns, unless said otherwise; those that come out as `char **` are
+ * - Structs of options and requests: zero unset members (= {.workspace = "acme"}); zero and NULL mean the default.
+ * - Strings that go in are copied before the call returns, unless a comment differs; those that come out as `char **` are
  *   released with weir_free(). Text is UTF-8. Times are microseconds.
  * - Threads: a struct weir may be used by any number of threads at once; a struct weir_node: see there.
  * - fork(): neither survives it. A child process opens its own; an SQLite file only when its parent did not have it open at
@@ -34,16 +34,16 @@ extern "C" {
 #endif
 
 struct weir;      /* an open store */
-struct weir_node; /* what takes executions from a store and runs them */
+struct weir_node; /* takes executions from a store and runs them */
 struct sqlite3;   /* of sqlite3.h */
 struct pg_conn;   /* libpq-fe.h calls it PGconn */
 
 /* The version of the library that runs, "0.1.0"; weir/status.h and this header are of the same one. */
 const char *weir_version(void);
-/* Releases what a function of this library gave out as `char **`. Takes NULL. */
+/* Releases a string that a function of this library gave out as `char **`. Takes NULL. */
 void weir_free(void *memory);
 
-/* --- what happens inside --- */
+/* --- events --- */
 
 enum weir_event_level { WEIR_EVENT_DEBUG, WEIR_EVENT_INFO, WEIR_EVENT_WARN, WEIR_EVENT_ERROR };
 
@@ -51,7 +51,7 @@ enum weir_event_level { WEIR_EVENT_DEBUG, WEIR_EVENT_INFO, WEIR_EVENT_WARN, WEIR
 struct weir_event {
     enum weir_event_level level;
     const char *name;    /* "execution.dispatched"; docs/metrics.md lists all; never NULL */
-    const char *message; /* in words; never NULL */
+    const char *message; /* a text; never NULL */
     const char *execution_id;
     const char *workspace;
     const char *workflow;
@@ -71,7 +71,8 @@ struct weir_event {
     int64_t age_us;
 };
 
-/* Called in the thread in which it happens, also in the node's own: be quick, do not call the library, copy what you keep.
+/* Called in the thread in which it happens, also in the node's own: be quick, do not call the library, copy strings that
+ * you keep.
  */
 typedef void weir_event_function(void *context, const struct weir_event *event);
 
@@ -80,14 +81,14 @@ typedef void weir_event_function(void *context, const struct weir_event *event);
 struct weir_options {
     int64_t deadline_us;           /* of every call but weir_wait(); 0 = 5 s */
     bool read_only;                /* for looking only */
-    weir_event_function *on_event; /* NULL: nobody listens. For the store and for every node on it */
+    weir_event_function *on_event; /* NULL: no callback. For the store and for every node on it */
     void *event_context;
 };
 
 /* Makes the store when it is missing and applies the migrations that it lacks; does nothing when all is there.
  * `url`: "sqlite:PATH", a path, or "postgres://..." (docs/operations.md). `ret_applied` (may be NULL) gets their number.
- * Safe beside running nodes, and in several processes at once. Errors: as weir_open(), but it makes what is missing or
- * older; WEIR_NOT_PERMITTED (a role that may not). */
+ * Safe beside running nodes, and in several processes at once. Errors: as weir_open(), but it makes a missing
+ * schema and migrates an older one; WEIR_NOT_PERMITTED (a role that may not). */
 WEIR_MUST_CHECK enum weir_status weir_migrate(const char *url, int *ret_applied, struct weir_error *error);
 
 /* Opens a store that exists; `url` as above. `options` may be NULL. Errors: WEIR_INVALID_ARGUMENT (no such kind of URL),
@@ -104,7 +105,7 @@ void weir_close(struct weir *weir);
 enum { WEIR_ID_SIZE = 37 };
 
 struct weir_request {
-    const char *workspace;       /* who it is for; must exist */
+    const char *workspace;       /* the customer; must exist */
     const char *workflow;        /* its name; the newest version at this moment is bound to the execution */
     const char *params;          /* JSON object text, at most 1 MiB; NULL = {} */
     size_t params_length;        /* bytes; 0 = up to the NUL */
@@ -131,7 +132,7 @@ struct weir_result {
 };
 
 /* Enqueues a set of at most 1,000,000 in one transaction: as durable, and many times faster. A refused request leaves the
- * others alone; WEIR_OK means that the set is committed, `results` (`count` of them) says what became of each. Errors of
+ * others alone; WEIR_OK means that the set is committed, `results` (`count` of them) has the result of each. Errors of
  * the whole set: WEIR_INVALID_ARGUMENT (too many, or a request without workspace or workflow), WEIR_STORE_BUSY, _FULL,
  * WEIR_COMMIT_UNKNOWN. */
 WEIR_MUST_CHECK enum weir_status weir_enqueue_many(struct weir *weir, const struct weir_request *requests, size_t count,
@@ -146,7 +147,7 @@ WEIR_MUST_CHECK enum weir_status weir_enqueue_sqlite(struct sqlite3 *database, c
 
 /* The same in PostgreSQL: `connection` is your own, with BEGIN done and client_encoding UTF8; its role needs the right to
  * execute try_enqueue() of the store (docs/sql.md). `schema` NULL = "weir". It may wait for another open transaction that
- * enqueues under the very same idempotency key, for nobody else. A refusal leaves your transaction as it was; what the
+ * enqueues under the very same idempotency key, for no other caller. A refusal leaves your transaction as it was; what the
  * server itself refuses (WEIR_STORE_BUSY, WEIR_NOT_PERMITTED, WEIR_SCHEMA_MISSING ...) has failed it: roll back. Errors: as
  * weir_enqueue(); WEIR_MISUSE without an open transaction, in pipeline mode, or with another encoding; WEIR_TIMED_OUT when
  * no answer came within 30 s: close the connection then. */
@@ -158,7 +159,7 @@ WEIR_MUST_CHECK enum weir_status weir_enqueue_pq(struct pg_conn *connection, con
 
 struct weir_published {
     int version;
-    bool unchanged; /* the newest version says the same: no new one was made */
+    bool unchanged; /* the newest version has the same text: no new one was made */
 };
 
 /* Checks and publishes a workflow definition (YAML or JSON, `length` bytes; 0 = up to the NUL). `source` names it in
@@ -169,10 +170,10 @@ WEIR_MUST_CHECK enum weir_status weir_publish_workflow(struct weir *weir, const 
                                                        const char *source, struct weir_published *ret_published,
                                                        struct weir_error *error);
 /* Makes or changes a workspace. `plan` NULL = as it is ("free" for a new one). `max_concurrent`: its own limit; 0 = as it
- * is, -1 = what the plan says. Errors: WEIR_PLAN_NOT_FOUND, WEIR_INVALID_ARGUMENT. */
+ * is, -1 = the limit of the plan. Errors: WEIR_PLAN_NOT_FOUND, WEIR_INVALID_ARGUMENT. */
 WEIR_MUST_CHECK enum weir_status weir_set_workspace(struct weir *weir, const char *name, const char *plan,
                                                     int64_t max_concurrent, struct weir_error *error);
-/* Nothing more of the workspace is started until it is resumed (`paused` false); what runs goes on. Errors:
+/* Nothing more of the workspace is started until it is resumed (`paused` false); running executions go on. Errors:
  * WEIR_WORKSPACE_NOT_FOUND. */
 WEIR_MUST_CHECK enum weir_status weir_pause_workspace(struct weir *weir, const char *name, bool paused,
                                                       struct weir_error *error);
@@ -193,7 +194,7 @@ WEIR_MUST_CHECK enum weir_status weir_why(struct weir *weir, const char *id, cha
 
 enum weir_end { WEIR_END_COMPLETED, WEIR_END_FAILED, WEIR_END_CANCELLED };
 
-/* Waits until the execution has ended: WEIR_OK, whatever its end. `ret_end` and `ret_json` (as weir_show()) may be NULL.
+/* Waits until the execution has ended: WEIR_OK, at any end. `ret_end` and `ret_json` (as weir_show()) may be NULL.
  * `timeout_us` < 0 waits for ever, 0 only looks. Errors: WEIR_TIMED_OUT (it goes on), and as weir_show(). */
 WEIR_MUST_CHECK enum weir_status weir_wait(struct weir *weir, const char *id, int64_t timeout_us, enum weir_end *ret_end,
                                            char **ret_json, struct weir_error *error);
@@ -207,14 +208,14 @@ struct weir_outcome {
     enum weir_end end;
     const char *result;     /* JSON text, at most 1 MiB; NULL = none */
     const char *error_code; /* of WEIR_END_FAILED: at most 64 bytes; NULL = none */
-    const char *error;      /* in words; NULL = none */
+    const char *error;      /* a text; NULL = none */
     const char *run_id;     /* of the caller's run, or the first of its chain: another run's end is refused. NULL = any */
     int64_t fence;          /* as weir_show() has it: the execution must not have changed hands since. 0 = any */
 };
 
-/* For the worker of a workflow that runs on Temporal: tells the end before weir has seen it, so that the slot is free at
+/* For the worker of a workflow that runs on Temporal: reports the end before weir has seen it, so that the slot is free at
  * once. Call it as the workflow's last act; it may come before weir knows of the start. `outcome` NULL = completed without
- * a result. What the service says afterwards changes nothing; the same end again is WEIR_OK. Errors:
+ * a result. Later reports of the service change nothing; the same end again is WEIR_OK. Errors:
  * WEIR_EXECUTION_NOT_FOUND; WEIR_ILLEGAL_STATE (never started, ended in another way, or the workflow's steps run in a
  * node); WEIR_CONFLICT (another run or fence); WEIR_STORE_BUSY (its run is not on record yet: repeat);
  * WEIR_INVALID_ARGUMENT. `id` may be the workflow id as well. */
@@ -231,7 +232,7 @@ WEIR_MUST_CHECK enum weir_status weir_metrics(struct weir *weir, char **ret_text
  * called from any thread, _wake() from a signal handler too. */
 struct weir_node_options {
     const char *name;  /* 1 to 128 bytes; NULL = host name and process id, then the group unless it is "default" */
-    const char *group; /* whose executions it runs, 1 to 64 bytes; NULL = "default" */
+    const char *group; /* the group of its executions, 1 to 64 bytes; NULL = "default" */
     const struct weir_handler *handlers; /* copied; their names and contexts must outlive the node */
     size_t handler_count;
     size_t handler_threads;               /* with weir_node_start(); 0 = one more than there are processors */
@@ -240,10 +241,10 @@ struct weir_node_options {
     bool allow_exec;                      /* `exec` steps are refused unless this is set */
     bool exec_unguarded;                  /* their processes may signal this process and its keeper */
     const char *const *exec_allow_list;   /* programs that they may run, NULL-terminated; NULL = all */
-    int64_t lease_us;                     /* silent for longer, it is dead and others take over; 0 = 6 s */
-    int64_t stop_grace_us;                /* a stopping node waits this long for what runs; 0 = 25 s */
+    int64_t lease_us;                     /* silent for longer, it is dead and other nodes take over; 0 = 6 s */
+    int64_t stop_grace_us;                /* a stopping node waits this long for running executions; 0 = 25 s */
     int64_t poll_interval_us;             /* the base under wake-ups; 0 = 5 s */
-    int64_t stuck_after_us;               /* an event tells of executions in this process that run longer; 0 = 60 s */
+    int64_t stuck_after_us;               /* an event names executions in this process that run longer; 0 = 60 s */
     int64_t retention_us;                 /* how long ended executions are kept; 0 = 14 days, -1 = for ever */
     int attempts_max;                     /* starts of an execution; 0 = 3 */
     const struct weir_temporal *temporal; /* NULL = executions run in this process; else as workflows on this service */
@@ -251,12 +252,12 @@ struct weir_node_options {
 
 /* A Temporal service (docs/temporal.md). A node on it runs the workflows with a `temporal:` section; it has no handlers and
  * no `exec` steps. A program may have nodes of both kinds, each with a group of its own, and the workflows'
- * `executor_group` says which is whose. All strings are copied. */
+ * `executor_group` assigns executions to nodes. All strings are copied. */
 struct weir_temporal {
     const char *address;          /* "host:port", several with ','; NULL = "127.0.0.1:7233" */
     const char *namespace_name;   /* NULL = "default" */
     const char *task_queue;       /* of workflows that name none; NULL: those are put back */
-    const char *encoding;         /* that the input payload says it has; NULL = "json/plain" */
+    const char *encoding;         /* in the metadata of the input payload; NULL = "json/plain" */
     bool tls;                     /* implied by the five that follow */
     const char *ca_file;          /* PEM; NULL = the system's authorities */
     const char *certificate_file; /* PEM, with key_file: for a service that wants one of its clients */
@@ -264,7 +265,7 @@ struct weir_temporal {
     const char *server_name;  /* verified instead of the address's host */
     const char *api_key_file; /* sent as a bearer token. The files are read again when they change */
     size_t starts_max;        /* starts under way at once; 0 = 64 */
-    size_t waits_max;         /* workflows whose end is waited for by a call; 0 = 160, SIZE_MAX = none */
+    size_t waits_max;         /* workflows with a call that waits for their end; 0 = 160, SIZE_MAX = none */
 };
 
 /* Makes a node and registers it in the store. Unless it is one on Temporal, it forks a small process that watches over
@@ -278,7 +279,7 @@ WEIR_MUST_CHECK enum weir_status weir_node_open(struct weir *weir, const struct 
  * thread could be had; then none runs). */
 WEIR_MUST_CHECK enum weir_status weir_node_start(struct weir_node *node, struct weir_error *error);
 
-/* Does what is due and never waits (but for handlers, which run inside). `ret_wait_us` gets how long it may be until the
+/* Does the due work and never waits (but for handlers, which run inside). `ret_wait_us` gets how long it may be until the
  * next call unless weir_node_fd() becomes readable before; -1 = only then. Failures of the store are events and tried
  * again; an error means that the node is not healthy and should be closed: WEIR_STOPPED, WEIR_STALE_FENCE (its lease was
  * lost). */
@@ -288,16 +289,16 @@ int weir_node_fd(const struct weir_node *node);
 
 /* Look for work now. Not needed after an enqueue: nodes see that by themselves. */
 void weir_node_wake(struct weir_node *node);
-/* No new executions until weir_node_resume(); what runs goes on. `weir node list` shows it, and `weir why` tells of
+/* No new executions until weir_node_resume(); running ones go on. `weir node list` shows it, and `weir why` names
  * executions that wait for it. */
 void weir_node_pause(struct weir_node *node);
 void weir_node_resume(struct weir_node *node);
 /* WEIR_OK, or why the node cannot go on (as weir_node_step()); for a health check. */
 WEIR_MUST_CHECK enum weir_status weir_node_health(struct weir_node *node, struct weir_error *error);
 
-/* Takes nothing more, gives back what has not started, and awaits what runs for `grace_us` (< 0: stop_grace_us, which is
- * the most); then what still runs is interrupted and given back for other nodes. Returns when all of it is on record.
- * `ret_graceful` (may be NULL) tells whether nothing had to be interrupted. Without weir_node_start() it steps the node
+/* Takes nothing more, gives back what has not started, and awaits running ones for `grace_us` (< 0: stop_grace_us, which is
+ * the most); then the remaining ones are interrupted and given back for other nodes. Returns when all of it is on record.
+ * `ret_graceful` (may be NULL) is true when nothing had to be interrupted. Without weir_node_start() it steps the node
  * itself. WEIR_TIMED_OUT when even interrupting did not end. */
 WEIR_MUST_CHECK enum weir_status weir_node_stop(struct weir_node *node, int64_t grace_us, bool *ret_graceful,
                                                 struct weir_error *error);

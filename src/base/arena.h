@@ -1,6 +1,6 @@
 /* Memory of one batch or one request: many small allocations, one release.
  *
- * Owner: whoever called arena_init(). Threads: one at a time. Everything handed out lives until arena_reset() or
+ * Owner: the caller of arena_init(). Threads: one at a time. Everything handed out lives until arena_reset() or
  * arena_close(). There is a ceiling, so that no input can make a batch grow without bound.
  */
 #ifndef WEIR_BASE_ARENA_H

@@ -51,7 +51,7 @@ enum { TIME_TEXT_MAX = 48, DURATION_TEXT_MAX = 32 };
 /* "2026-11-21T04:07:42.123456Z"; always UTC, microseconds. `to` holds TIME_TEXT_MAX bytes. */
 void time_format(int64_t time_us, char *to);
 /* Reads RFC 3339 ("2026-11-21T10:00:00Z", "...+01:00", fractions of a second, 't' or ' ' for 'T'), or "now", or a duration
- * from `now_us` ("+10m", "10m"). WEIR_INVALID_ARGUMENT says what a time looks like. */
+ * from `now_us` ("+10m", "10m"). WEIR_INVALID_ARGUMENT gives the form of a time. */
 WEIR_MUST_CHECK enum weir_status time_parse(const char *text, int64_t now_us, int64_t *ret_time_us,
                                             struct weir_error *error);
 /* "1h30m", "250ms", "10s", "2d", "0"; parts in falling order of ms s m h d w. No sign, no bare number other than 0. */

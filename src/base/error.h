@@ -1,7 +1,7 @@
 /* Filling a caller's struct weir_error.
  *
  * Errors are born through error_set(), so that one breakpoint finds every origin. A level that has something to add puts
- * its words in front with error_prefix(). Each failure is logged once, where it is handled, never where it is born.
+ * its text in front with error_prefix(). Each failure is logged once, where it is handled, never where it is born.
  */
 #ifndef WEIR_BASE_ERROR_H
 #define WEIR_BASE_ERROR_H
@@ -15,7 +15,7 @@
 enum weir_status error_set(struct weir_error *error, enum weir_status status, const char *format, ...) WEIR_PRINTF(3, 4);
 enum weir_status error_set_native(struct weir_error *error, enum weir_status status, int native, const char *format, ...)
     WEIR_PRINTF(4, 5);
-/* Says what to do; only after error_set(). */
+/* Sets the hint, which names the mend; only after error_set(). */
 void error_hint(struct weir_error *error, const char *format, ...) WEIR_PRINTF(2, 3);
 /* Puts "prefix: " before the message. */
 void error_prefix(struct weir_error *error, const char *format, ...) WEIR_PRINTF(2, 3);

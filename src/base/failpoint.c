@@ -20,10 +20,10 @@ static const char *const names[] = {
     "after_record",         /* reports are durable, the engine does not know it yet */
     "after_beat",           /* the lease was renewed */
     "before_start_call",    /* a start is about to be handed to the connection */
-    "after_start_answer",   /* the service has answered a start, nobody was told yet */
+    "after_start_answer",   /* the service has answered a start, and no report was made yet */
     "before_process_start", /* the attempt of an exec step is durable, its process is not started */
-    "before_step_report",   /* a step has ended, nobody was told yet */
-    "in_progress",          /* a migration, check or backup tells how far it is */
+    "before_step_report",   /* a step has ended, and no report was made yet */
+    "in_progress",          /* a migration, check or backup reports its progress */
 };
 
 enum { NAME_MAX_BYTES = 64 };
@@ -64,7 +64,7 @@ void failpoint_pass(const char *name)
         (void)kill(getpid(), SIGKILL);
         (void)pause();
     } else if (strcmp(armed_action, "stop") == 0) {
-        /* To this thread: what is sent to the process another one may take, and this one goes on until then. */
+        /* To this thread: a signal to the process may reach another thread, and this one goes on until then. */
         (void)raise(SIGSTOP);
     } else {
         _exit(70);

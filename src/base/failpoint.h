@@ -12,7 +12,7 @@
 
 #ifdef WEIR_FAILPOINTS
 #define FAILPOINT(name) failpoint_pass(name)
-/* Does what WEIR_FAILPOINT asks for at this point (failpoint.c has the names); else nothing. Any thread. */
+/* Runs the action of WEIR_FAILPOINT at this point (failpoint.c has the names); else nothing. Any thread. */
 void failpoint_pass(const char *name);
 #else
 #define FAILPOINT(name) ((void)0)

@@ -66,7 +66,7 @@ static void close_others(const int *keep_fds, size_t keep_count)
     }
 }
 
-/* A child starts with all that its parent had mapped, so the limit is for what comes on top of it. */
+/* A child starts with all that its parent had mapped, so the limit is for further memory. */
 static void limit_memory(void)
 {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -406,7 +406,7 @@ static bool compiles_together(const char *const *programs, size_t count)
     return is_fine;
 }
 
-/* The first wrong program: by halves, because each compilation costs 40 ms whatever its size. */
+/* The first wrong program: by halves, because each compilation costs 40 ms at any size. */
 static size_t find_wrong(const char *const *programs, size_t count)
 {
     size_t fine = 0;
@@ -433,7 +433,7 @@ static void check_all(const char *const *programs, size_t count, struct check_an
     struct jq_program *program = NULL;
     answer->wrong = find_wrong(programs, count);
     if (jq_program_open(programs[answer->wrong], &program, &error) == WEIR_OK) {
-        /* Right alone, wrong in company: for instance ") , (". What needs company is wrong. */
+        /* Compiles in the combined program, not alone, for example `) , (`: unbalanced, so it is wrong. */
         jq_program_close(program);
         text_copy(answer->message, sizeof answer->message, "not a jq program");
         return;
@@ -533,7 +533,7 @@ enum weir_status jq_check(const char *const *programs, size_t count, size_t *ret
         return error_set(error, WEIR_INVALID_ARGUMENT, "jq cannot compile this");
     }
     if (!has_answer) {
-        /* One of them kills the compiler: each in a child of its own tells which. */
+        /* One of them kills the compiler: a child of its own for each finds out which. */
         for (size_t i = 0; i < count; i++) {
             size_t wrong = 0;
             enum weir_status status = jq_check(programs + i, 1, &wrong, error);

@@ -17,10 +17,10 @@ enum {
     JQ_MEMORY_BYTES_MAX = 256 * 1024 * 1024,
     JQ_CHECK_CPU_SECONDS_MAX = 10,
     JQ_CHECK_DEADLINE_MS = 20 * 1000,        /* a check that takes longer is killed */
-    JQ_RESULT_DEPTH_MAX = JSON_DEPTH_MAX - 1 /* one less than json_read() takes, for what is around it */
+    JQ_RESULT_DEPTH_MAX = JSON_DEPTH_MAX - 1 /* one less than json_read() takes, for its surroundings */
 };
 
-/* Turns this process into one that can hurt nobody: no environment (so neither ~/.jq nor `env`), no core file, a memory
+/* Turns this process into a harmless one: no environment (so neither ~/.jq nor `env`), no core file, a memory
  * limit, no file can be opened any more, standard streams on /dev/null, default signal handling, every file descriptor but
  * the `keep_count` given ones (> 2) closed, and only the system calls that computing takes (base/syscall_filter.h): no
  * network, no process, no signals. Only for a child process; there is no way back. */

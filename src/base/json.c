@@ -55,7 +55,7 @@ enum weir_status json_read_below(const char *bytes, size_t length, int levels, j
         (void)snprintf(too_deep, sizeof too_deep, "JSON is nested deeper than %d levels", JSON_DEPTH_MAX);
         return fail_at(bytes, at, too_deep, error);
     }
-    /* jansson drops a NUL that follows a number or a word, and would take what other readers refuse. */
+    /* jansson drops a NUL that follows a number or a word, and would accept texts that other readers refuse. */
     const char *nul = length == 0 ? NULL : memchr(bytes, '\0', length);
     if (nul != NULL) {
         return fail_at(bytes, (size_t)(nul - bytes), "not JSON: a NUL byte", error);
@@ -65,7 +65,7 @@ enum weir_status json_read_below(const char *bytes, size_t length, int levels, j
     json_t *value =
         json_load_bytes(bytes, length, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL, &native, &ran_out);
     if (value == NULL) {
-        /* It has no words for it when its reader cannot even begin. */
+        /* It has no message when its reader cannot begin. */
         if (ran_out || json_error_code(&native) == json_error_out_of_memory || native.text[0] == '\0') {
             return error_out_of_memory(error);
         }

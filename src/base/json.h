@@ -1,6 +1,6 @@
 /* JSON glue over jansson: strict reading with limits, errors with line and column, compact writing.
  *
- * Values are jansson's json_t; whoever gets one releases it with json_decref(). jansson's reference counts are atomic, but
+ * Values are jansson's json_t; the receiver releases it with json_decref(). jansson's reference counts are atomic, but
  * a value may be used by one thread at a time. */
 #ifndef WEIR_BASE_JSON_H
 #define WEIR_BASE_JSON_H
@@ -17,7 +17,7 @@ enum { JSON_DEPTH_MAX = 64, JSON_NUMBER_TEXT_MAX = 32 };
 /* Reads one value of any type and nothing behind it. Duplicate keys, bad UTF-8, NUL bytes, depth over JSON_DEPTH_MAX are
  * refused with WEIR_INVALID_ARGUMENT and "line L column C". `length` bytes; no NUL needed. */
 WEIR_MUST_CHECK enum weir_status json_read(const char *bytes, size_t length, json_t **ret_value, struct weir_error *error);
-/* The same where what counts lies `levels` deep in something else, which is not to be charged for that. */
+/* The same for a value that lies `levels` deep in an outer one, which does not count. */
 WEIR_MUST_CHECK enum weir_status json_read_below(const char *bytes, size_t length, int levels, json_t **ret_value,
                                                  struct weir_error *error);
 /* As json_loadb() and json_loads(), but a refused allocation never ends the process: they return NULL then, and

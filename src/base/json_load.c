@@ -18,7 +18,7 @@
 
 enum {
     CHUNK_BYTES = 32,
-    RESERVE_BYTES = 16 * 1024, /* what the values of one chunk may take: an object is the largest, with one byte of text */
+    RESERVE_BYTES = 16 * 1024, /* memory of the values of one chunk: an object is the largest, with one byte of text */
     RESERVE_FACTOR = 4,        /* of the text: the buffer after it has grown, and copies of one token */
     ALIGNMENT = 16
 };

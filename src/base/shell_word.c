@@ -13,7 +13,7 @@ static bool is_plain(const char *text)
 
 const char *shell_word(const char *text, char to[SHELL_WORD_MAX])
 {
-    static const char quote[] = "'\\''"; /* closes the quotes, says one, and opens them again */
+    static const char quote[] = "'\\''"; /* closes the quotes, writes one, and opens them again */
     size_t used = 0;
     if (is_plain(text)) {
         return strlen(text) < SHELL_WORD_MAX ? text : "NAME";

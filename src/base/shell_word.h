@@ -1,4 +1,4 @@
-/* A text as one word of a shell's command line, for the commands that messages tell people to run. */
+/* A text as one word of a shell's command line, for the commands that messages suggest. */
 #ifndef WEIR_BASE_SHELL_WORD_H
 #define WEIR_BASE_SHELL_WORD_H
 
@@ -6,7 +6,7 @@
 enum { SHELL_WORD_MAX = 192 };
 
 /* As it is where every shell takes it for itself, else in single quotes. `to` holds the answer unless that is the text
- * itself. A text that does not fit is answered by "NAME", so that nobody runs half of it. Its safety on a terminal is the
+ * itself. A text that does not fit is answered by "NAME", so that no user runs half of it. Its safety on a terminal is the
  * caller's. */
 const char *shell_word(const char *text, char to[SHELL_WORD_MAX]);
 

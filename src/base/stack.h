@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "weir/status.h"
 
-/* WEIR_SYSTEM when the limit is below what the threads of a node need; they would end the process in the middle of their
+/* WEIR_SYSTEM when the limit is below the need of the threads of a node; they would end the process in the middle of their
  * work. */
 WEIR_MUST_CHECK enum weir_status stack_require(struct weir_error *error);
 

@@ -1,6 +1,6 @@
 /* A filter of system calls (seccomp) for children that run foreign programs: jq expressions.
  *
- * Afterwards they may read and write what is open, get and free memory that is not executable, read clocks, read and
+ * Afterwards they may read and write open files, get and free memory that is not executable, read clocks, read and
  * lower their own limits, and end. Every other call fails with EPERM, so there is no network, no file, no process and no
  * signal to another one. A call of another architecture's table ends the process.
  *

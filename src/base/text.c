@@ -158,7 +158,7 @@ void text_make_safe(char *string)
     *to = '\0';
 }
 
-/* Characters that are not unsafe and leave no mark: the spaces of Unicode, and what has no width. */
+/* Characters that are not unsafe and leave no mark: the spaces of Unicode, and characters without width. */
 static bool is_blank(uint32_t point)
 {
     return point == ' ' || point == 0xA0 || point == 0xAD || point == 0x1680 || (point >= 0x2000 && point <= 0x200D) ||
@@ -195,7 +195,8 @@ bool text_is_utf8(const char *bytes, size_t length)
     return true;
 }
 
-/* The columns of the first character, and its length in bytes; what is no character is one byte in one column. */
+/* The columns of the first character, and its length in bytes; a byte that begins no character is one byte in one column.
+ */
 static size_t character_columns(const char *string, size_t *ret_length)
 {
     uint32_t point = 0;
@@ -266,7 +267,7 @@ const char *text_nearest(const char *word, const char *const *candidates, size_t
 {
     size_t length = strlen(word);
     const char *nearest = NULL;
-    size_t nearest_distance = length / 3 + 2; /* one more than what still counts as a slip */
+    size_t nearest_distance = length / 3 + 2; /* one more than a slip */
     if (length == 0 || length >= NEAREST_WORD_MAX) {
         return NULL;
     }

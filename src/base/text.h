@@ -25,22 +25,22 @@ void text_clear(struct text *text);
 void text_close(struct text *text);
 
 /* Replaces, in place, control characters, bidi controls and bytes that are no UTF-8 by '?', and cuts a character that the
- * end of a buffer has split: what remains may be printed on a terminal or put in a log line. */
+ * end of a buffer has split: the rest may be printed on a terminal or put in a log line. */
 void text_make_safe(char *string);
 /* True when the bytes are valid UTF-8 (RFC 3629: no overlong form, no surrogate). NULs are valid. */
 bool text_is_utf8(const char *bytes, size_t length);
 /* Whether nothing of it would be seen: empty, or nothing but spaces of any kind. UTF-8. */
 bool text_is_blank(const char *string);
-/* How many terminal columns the string takes: none for what combines with the character before it, two for the wide ones of
- * East Asian scripts and emoji, one for all others. The locale of the process must be one in UTF-8 for that; else each
- * counts as one. */
+/* How many terminal columns the string takes: none for a character that combines with the one before it, two for the wide
+ * ones of East Asian scripts and emoji, one for all further ones. The locale of the process must be one in UTF-8 for that;
+ * else each counts as one. */
 size_t text_columns(const char *string);
 /* The bytes of the longest beginning that takes no more than so many columns, and how many it takes: a wide character that
  * only half fits is left out. */
 size_t text_bytes_of_columns(const char *string, size_t columns, size_t *ret_used);
 
 /* The candidate that is nearest to `word` (edits of one letter, a swap counts one), or NULL when none is near enough to be
- * what was meant. `candidates` has `count` entries; entries may be NULL. */
+ * the meant one. `candidates` has `count` entries; entries may be NULL. */
 const char *text_nearest(const char *word, const char *const *candidates, size_t count);
 
 /* FNV-1a, 64 bits: for tables, and where the same text shall always give the same number. */

@@ -88,7 +88,7 @@ void turn_lock_release(struct turn_lock *lock)
     if (next == NULL) {
         lock->held = false;
     } else {
-        /* It stays held and changes hands: nobody can come in between. */
+        /* It stays held and changes hands: no other thread can come in between. */
         lock->first = next->next;
         if (lock->first == NULL) {
             lock->last = &lock->first;

@@ -12,7 +12,7 @@ enum { UUID_TEXT_LENGTH = 36, UUID_TEXT_MAX = 37 };
 
 /* Writes the next id of this process (any thread) for the given time. `to` holds UUID_TEXT_MAX bytes. */
 void uuid_make(int64_t wall_us, char *to);
-/* A source of its own whose random part comes from a seed, for the simulation. One thread at a time. */
+/* A source of its own with a random part from a seed, for the simulation. One thread at a time. */
 struct uuid_source {
     uint64_t last; /* 48 bits of milliseconds, 12 bits of counter */
     uint64_t random_state;
@@ -21,7 +21,7 @@ struct uuid_source {
 void uuid_make_from(struct uuid_source *source, int64_t wall_us, char *to);
 /* True for 8-4-4-4-12 hex digits, any version; upper case is accepted. */
 bool uuid_is_valid(const char *text);
-/* The same, and of version 7: what an execution may be called by who enqueues it, since lists go by the order of ids. */
+/* The same, and of version 7: the id that the caller of an enqueue may give, since lists go by the order of ids. */
 bool uuid_is_valid_v7(const char *text);
 
 #endif

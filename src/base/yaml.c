@@ -28,7 +28,7 @@ struct yaml_reader {
     struct weir_error *error;
 };
 
-/* Children of a list or map while it is being read; nobody knows their number before the end. */
+/* Children of a list or map while it is being read; their number is known at the end. */
 struct yaml_cell {
     const struct yaml_node *key;
     const struct yaml_node *value;
@@ -322,7 +322,7 @@ static enum weir_status close_collection(struct yaml_reader *reader, struct yaml
     return node->kind == YAML_MAP ? refuse_duplicate_keys(reader, node) : WEIR_OK;
 }
 
-/* The parser gave up: its first complaint, with its place, in our words' form. */
+/* The parser gave up: its first complaint, with its place, in the form of our messages. */
 static enum weir_status syntax_error(struct yaml_reader *reader)
 {
     void *iterator = NULL;
@@ -488,7 +488,8 @@ static enum weir_status read_stream(struct yaml_reader *reader, const struct yam
     return WEIR_OK;
 }
 
-/* What the library would turn into a puzzle is said plainly here; it also never sees a byte that is no UTF-8. */
+/* Faults with an obscure message of the library get a plain one here; the library also never sees a byte that is no UTF-8.
+ */
 static enum weir_status check_bytes(const char *bytes, size_t length, const struct yaml_source *source,
                                     struct weir_error *error)
 {

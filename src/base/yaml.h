@@ -46,14 +46,14 @@ struct yaml_source {
     enum weir_status status; /* WEIR_INVALID_DEFINITION, WEIR_INVALID_CONFIG, ... */
 };
 
-/* Reads `length` bytes of UTF-8 (no NUL needed). The status of `source` tells bad input, with "name:line:column: what";
- * WEIR_OUT_OF_MEMORY when memory or the arena's ceiling ran out. Never prints. */
+/* Reads `length` bytes of UTF-8 (no NUL needed). The status of `source` stands for bad input, with "name:line:column:
+ * fault"; WEIR_OUT_OF_MEMORY when memory or the arena's ceiling ran out. Never prints. */
 WEIR_MUST_CHECK enum weir_status yaml_read(const char *bytes, size_t length, const struct yaml_source *source,
                                            struct arena *arena, const struct yaml_node **ret_root,
                                            struct weir_error *error);
 
 /* The same for strict JSON, through jansson: for text that a program wrote, which may hold any character. Nodes have no
- * place (1:1); only the fault of the text itself tells its line and column. */
+ * place (1:1); only the fault of the text itself has line and column. */
 WEIR_MUST_CHECK enum weir_status yaml_read_json(const char *bytes, size_t length, const struct yaml_source *source,
                                                 struct arena *arena, const struct yaml_node **ret_root,
                                                 struct weir_error *error);
@@ -65,11 +65,11 @@ const char *yaml_kind_name(enum yaml_kind kind);
 /* Fills `error` with "name:line:column: ..." at the place of `node` and returns the status of `source`. */
 enum weir_status yaml_error(const struct yaml_source *source, const struct yaml_node *node, struct weir_error *error,
                             const char *format, ...) WEIR_PRINTF(4, 5);
-/* The same at `offset` bytes inside the text of a scalar, where that can be told; else at its start. */
+/* The same at `offset` bytes inside the text of a scalar, where that is known; else at its start. */
 enum weir_status yaml_error_inside(const struct yaml_source *source, const struct yaml_node *node, size_t offset,
                                    struct weir_error *error, const char *format, ...) WEIR_PRINTF(5, 6);
-/* Refuses the first key of `map` that is not among `known` (`count` words): "unknown key \"x\"", with the nearest known
- * word, or all of them, as the hint. A node that is no map is refused too. `what` names the place: "a step". */
+/* Refuses the first key of `map` that is not among `known` (`count` of them): "unknown key \"x\"", with the nearest known
+ * one, or all of them, as the hint. A node that is no map is refused too. `what` names the place: "a step". */
 WEIR_MUST_CHECK enum weir_status yaml_check_keys(const struct yaml_source *source, const struct yaml_node *map,
                                                  const char *what, const char *const *known, size_t count,
                                                  struct weir_error *error);

@@ -4,7 +4,7 @@
 
 #include "cli/command.h"
 
-/* Waits, says how it ended, and answers WEIR_OK for COMPLETED, WEIR_FAILED for FAILED and CANCELLED, WEIR_TIMED_OUT after
+/* Waits, prints the end, and answers WEIR_OK for COMPLETED, WEIR_FAILED for FAILED and CANCELLED, WEIR_TIMED_OUT after
  * `timeout_us` (0 = after one look, less = never), WEIR_INTERRUPTED. `print_end`: the end goes to stdout as data, else to
  * stderr. */
 WEIR_MUST_CHECK enum weir_status await_end(const struct invocation *invocation, struct store *store, const char *id,

@@ -6,7 +6,7 @@
  * - gets its values from the invocation_...() functions; they are checked for type, range and spelling already;
  * - writes data with output_...() to stdout and talk to stderr (output.h), never with printf;
  * - returns a status and fills `error`; main prints "weir: MESSAGE (CODE)" and the hint, and exits with
- *   weir_status_exit(). A status with an empty message says that the verb has told the user already.
+ *   weir_status_exit(). A status with an empty message means that the verb has printed the message already.
  *
  * Threads: one. Memory: everything of an invocation lives in its arena until the process ends.
  */
@@ -38,9 +38,9 @@ struct flag {
     const char *name; /* "workspace": --workspace */
     char letter;      /* 'w': -w; 0 = none */
     enum value_type type;
-    const char *value;   /* what help calls the value: "NAME" */
+    const char *value;   /* the name of the value in help: "NAME" */
     const char *help;    /* one line, no full stop */
-    const char *choices; /* VALUE_CHOICE: "table json jsonl", in words */
+    const char *choices; /* VALUE_CHOICE: "table json jsonl", as a text */
     int64_t least;       /* VALUE_INTEGER */
     int64_t most;
     bool has_setting; /* it overrides `setting` (settings.h), for this call */
@@ -60,7 +60,7 @@ enum { COMMAND_ARGUMENTS_MAX = 2, COMMAND_FLAGS_MAX = 10 };
 enum command_mark {
     COMMAND_CHANGES = 1 << 0,    /* changes the store: obeys --dry-run */
     COMMAND_NO_DRY_RUN = 1 << 1, /* --dry-run is refused: there is nothing that it could mean */
-    COMMAND_NO_SETTINGS = 1 << 2 /* works whatever weir.yaml says */
+    COMMAND_NO_SETTINGS = 1 << 2 /* works with any weir.yaml */
 };
 
 struct invocation;
@@ -116,15 +116,15 @@ const char *invocation_text(const struct invocation *invocation, const char *nam
 int64_t invocation_number(const struct invocation *invocation, const char *name, int64_t otherwise);
 /* Of VALUE_TIME; relative ones count from `now_us`, which should be the store's time. */
 int64_t invocation_time(const struct invocation *invocation, const char *name, int64_t now_us, int64_t otherwise);
-/* The n-th word behind the verb, NULL when it is not there. */
+/* The n-th argument behind the verb, NULL when it is not there. */
 const char *invocation_argument(const struct invocation *invocation, size_t n);
 bool invocation_is_dry_run(const struct invocation *invocation);
-/* Who acts, "cli:USER@HOST", for the record; `to` holds ACTOR_MAX bytes. */
+/* The actor, "cli:USER@HOST", for the record; `to` holds ACTOR_MAX bytes. */
 enum { ACTOR_MAX = 128 };
 void invocation_actor(char *to, size_t size);
 
-/* What the command has changed, or would, for -o json and jsonl: {"act": its name, FACTS..., "dry_run": bool} on stdout. In
- * a table the verb says it on stderr, and nothing is printed here. Releases `facts`; NULL = out of memory. */
+/* The change of the command, made or planned, for -o json and jsonl: {"act": its name, FACTS..., "dry_run": bool} on
+ * stdout. In a table the verb prints it on stderr, and nothing is printed here. Releases `facts`; NULL = out of memory. */
 WEIR_MUST_CHECK enum weir_status invocation_print_act(const struct invocation *invocation, json_t *facts,
                                                       struct weir_error *error);
 

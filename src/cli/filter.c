@@ -42,7 +42,8 @@ const char *filter_key_of_flag(const char *flag)
     return NULL;
 }
 
-enum weir_status filter_parse_states(const char *list, unsigned *ret_states, struct weir_error *error)
+/* "failed,cancelled" in any case, as bits. */
+static enum weir_status filter_parse_states(const char *list, unsigned *ret_states, struct weir_error *error)
 {
     unsigned states = 0;
     while (*list != '\0') {
@@ -312,7 +313,7 @@ enum weir_status filter_require_name(struct store *store, enum store_list_kind k
     } else if (kind == LIST_GROUPS) {
         error_hint(error, "`weir node list` shows the groups of nodes, `weir status --json` all");
     } else {
-        error_hint(error, "`weir %s list` shows what there is", whats[kind]);
+        error_hint(error, "`weir %s list` shows them", whats[kind]);
     }
     json_decref(page);
     return missing;

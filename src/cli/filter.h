@@ -1,4 +1,4 @@
-/* The words of --where: "workspace=acme state=failed,cancelled error_code=timeout since=1h".
+/* The pairs of --where: "workspace=acme state=failed,cancelled error_code=timeout since=1h".
  *
  * KEY=VALUE pairs with blanks between them, all of which must match; a value with blanks stands in '...' or "...". Times
  * are RFC 3339 or a duration back from now. The same grammar is the dashboard's filter bar and the API's query.
@@ -15,10 +15,8 @@ enum { FILTER_BYTES_MAX = 4096 };
 /* Adds the pairs of `where` to `filter`; a key that is set already is refused. Text lives in the arena. */
 WEIR_MUST_CHECK enum weir_status filter_parse(const char *where, int64_t now_us, struct arena *arena,
                                               struct execution_filter *filter, struct weir_error *error);
-/* The key of --where that somebody meant who wrote it as a flag ("error-code"); NULL when there is none of that name. */
+/* The key of --where that a user wrote as a flag ("error-code"); NULL when there is none of that name. */
 const char *filter_key_of_flag(const char *flag);
-/* "failed,cancelled" in any case, as bits. */
-WEIR_MUST_CHECK enum weir_status filter_parse_states(const char *list, unsigned *ret_states, struct weir_error *error);
 /* --where, --workspace and (when the command has it) --state of an invocation. Times count from the store's clock. Checks
  * that the workspace and the workflow exist, so that a slip of the pen gets a suggestion and not an empty list. */
 WEIR_MUST_CHECK enum weir_status filter_of_invocation(const struct invocation *invocation, struct store *store,

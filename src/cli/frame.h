@@ -2,7 +2,7 @@
  *
  *     frame_begin(&frame, output);  ... output_print(), tables ...  frame_end(&frame);
  *
- * Between the two everything for stdout goes into a buffer, and what needs memory of the output gets it from the frame and
+ * Between the two everything for stdout goes into a buffer, and memory for the output comes from the frame and
  * loses it with the next one, so that a picture may be drawn for weeks. Without a terminal that obeys escape codes
  * (frame_is_live() false: a pipe, NO_COLOR, TERM=dumb) each picture simply follows the last one. */
 #ifndef WEIR_CLI_FRAME_H
@@ -29,7 +29,7 @@ struct frame {
 void frame_open(struct frame *frame, struct output *output);
 bool frame_is_live(const struct output *output);
 void frame_begin(struct frame *frame);
-/* Puts the picture in the place of the last one; on a terminal that is too small for it, what fits. */
+/* Puts the picture in the place of the last one; on a terminal that is too small for it, a part of it. */
 void frame_end(struct frame *frame);
 /* Cuts the text in place to so many columns and lines, 1 or more: a line that wrapped would not be found again. The last
  * line, where the keys and the questions are, stays; those before it that are too many go. */

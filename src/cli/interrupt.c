@@ -11,7 +11,6 @@
 #include "base/clock.h"
 
 static volatile sig_atomic_t signal_count;
-static volatile sig_atomic_t last_signal;
 static volatile sig_atomic_t reload_wanted;
 static bool had_terminal;
 static int wake_fd = -1;
@@ -21,7 +20,7 @@ static void on_signal(int number)
     int saved = errno;
     const uint64_t one = 1;
     signal_count = signal_count + 1;
-    last_signal = number;
+    (void)number;
     (void)!write(wake_fd, &one, sizeof one);
     errno = saved;
 }
@@ -96,11 +95,6 @@ bool interrupt_take_reload(void)
 int interrupt_count(void)
 {
     return signal_count;
-}
-
-int interrupt_signal(void)
-{
-    return last_signal;
 }
 
 int interrupt_fd(void)

@@ -16,9 +16,7 @@ void interrupt_reloads(void);
 bool interrupt_take_reload(void);
 /* How many signals have come. */
 int interrupt_count(void);
-/* The last one (SIGINT, SIGTERM, SIGHUP); 0 when none came. */
-int interrupt_signal(void);
-/* Readable once a signal has come, for poll(); nobody else reads it. -1 before interrupt_watch(). */
+/* Readable once a signal has come, for poll(); no other code reads it. -1 before interrupt_watch(). */
 int interrupt_fd(void);
 /* Sleeps; returns early when a signal came. */
 void interrupt_sleep(int64_t duration_us);

@@ -70,7 +70,8 @@ static bool key_is(const char *quoted, size_t length, const char *key)
     return is_same;
 }
 
-const char *json_line_find(const char *bytes, size_t length, const char *key, size_t *ret_length)
+/* The bytes of the value of `key` in the object text `bytes`, which json_read() has accepted; NULL when it is not there. */
+static const char *json_line_find(const char *bytes, size_t length, const char *key, size_t *ret_length)
 {
     size_t at = skip_blanks(bytes, length, 0) + 1; /* behind the brace */
     for (at = skip_blanks(bytes, length, at); at < length && bytes[at] == '"'; at = skip_blanks(bytes, length, at + 1)) {

@@ -13,14 +13,12 @@
 /* A line holds the params and some names. */
 enum { JSON_LINE_BYTES_MAX = PARAMS_BYTES_MAX + 64 * 1024 };
 
-/* Fills `request` from the line over what is in it already (defaults). All text is copied to the arena. Relative times
+/* Fills `request` from the line over its present members (defaults). All text is copied to the arena. Relative times
  * count from `now_us`. WEIR_INVALID_ARGUMENT, WEIR_INVALID_PARAMS, WEIR_PARAMS_TOO_LARGE, WEIR_OUT_OF_MEMORY. */
 WEIR_MUST_CHECK enum weir_status json_line_read(const char *line, size_t length, int64_t now_us, struct arena *arena,
                                                 struct enqueue_request *request, struct weir_error *error);
 /* Checks that `length` bytes are one JSON object of at most PARAMS_BYTES_MAX. WEIR_INVALID_PARAMS, WEIR_PARAMS_TOO_LARGE.
  */
 WEIR_MUST_CHECK enum weir_status json_line_check_params(const char *bytes, size_t length, struct weir_error *error);
-/* The bytes of the value of `key` in the object text `bytes`, which json_read() has accepted; NULL when it is not there. */
-const char *json_line_find(const char *bytes, size_t length, const char *key, size_t *ret_length);
 
 #endif

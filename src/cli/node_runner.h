@@ -1,4 +1,4 @@
-/* The nodes of a process of the command line: what serve, dev and demo share. One, or one for each entry of `nodes` in the
+/* The nodes of a process of the command line: shared by serve, dev and demo. One, or one for each entry of `nodes` in the
  * settings: each a whole node with an engine, a lease and threads of its own, so that an engine that is down holds up
  * nobody else. They begin and stop together; one that cannot go on ends the process.
  *
@@ -6,8 +6,8 @@
  * node_runner_close()
  *
  * The order inside matters: the engines come first, because their keepers are forked and must be forked while the process
- * has one thread and no open store. (Each keeper lets go of what it inherits of the others'.) Threads: one; the nodes have
- * their own. */
+ * has one thread and no open store. (Each keeper closes the files that it inherits of the rest.) Threads: one; the nodes
+ * have their own. */
 #ifndef WEIR_CLI_NODE_RUNNER_H
 #define WEIR_CLI_NODE_RUNNER_H
 
@@ -40,8 +40,8 @@ struct node_runner {
 struct node_runner_options {
     const char *store_url;
     bool create_store; /* make and migrate it */
-    bool open_exec;    /* whatever exec.allow says */
-    bool one_node;     /* whatever `nodes` say */
+    bool open_exec;    /* beside exec.allow */
+    bool one_node;     /* beside `nodes` */
     const char *group; /* of `nodes` only the one of this group; NULL = all */
     int log_fd;        /* -1 = no log */
 };
@@ -55,10 +55,10 @@ WEIR_MUST_CHECK enum weir_status node_runner_start(struct node_runner *runner, s
 /* Waits for a signal (WEIR_OK), until operators have stopped every node (WEIR_OK), or until one is not healthy (its
  * status). Meanwhile a SIGHUP reads the settings again (reload.h), if interrupt_reloads() was called. */
 WEIR_MUST_CHECK enum weir_status node_runner_await(struct node_runner *runner, struct weir_error *error);
-/* Stops: waits for what runs and says so; a further signal interrupts it (WEIR_INTERRUPTED); so does the end of stop.grace
- * (WEIR_FAILED, with the message). */
+/* Stops: waits for running executions and prints that; a further signal interrupts it (WEIR_INTERRUPTED); so does the end
+ * of stop.grace (WEIR_FAILED, with the message). */
 WEIR_MUST_CHECK enum weir_status node_runner_stop(struct node_runner *runner, struct weir_error *error);
-/* Whether all nodes can go on; `error` says why one cannot. */
+/* Whether all nodes can go on; `error` has the reason when one cannot. */
 bool node_runner_is_healthy(const struct node_runner *runner, struct weir_error *error);
 /* Takes a zeroed one. */
 void node_runner_close(struct node_runner *runner);

@@ -1,8 +1,8 @@
-/* What a command says: data on stdout, talk on stderr, both safe for the terminal, neither ever cut by a signal.
+/* The output of a command: data on stdout, talk on stderr, both safe for the terminal, neither ever cut by a signal.
  *
  * Strings that come from users or the store go through output_safe() before they reach a table or a sentence; JSON escapes
  * by itself. Escape codes are written only to a terminal, and not with NO_COLOR or TERM=dumb. A reader that closes our
- * stdout (`weir list | head -1`) is not an error worth words: writing goes on into nothing, output_finish() answers
+ * stdout (`weir list | head -1`) is no error: writing goes on into nothing, output_finish() answers
  * WEIR_FAILED without a message, and the exit code is 1.
  */
 #ifndef WEIR_CLI_OUTPUT_H
@@ -19,7 +19,7 @@
 
 enum output_format { OUTPUT_TABLE, OUTPUT_JSON, OUTPUT_JSONL };
 
-/* A sign is never alone: words follow. X(enum, UTF-8, ASCII, colour) */
+/* A sign is never alone: a text follows. X(enum, UTF-8, ASCII, colour) */
 #define SIGN_LIST(X)                                                                                                       \
     X(SIGN_FINE, "✓", "ok", "32")                                                                                          \
     X(SIGN_BAD, "✗", "x", "31")                                                                                            \
@@ -47,7 +47,7 @@ struct output {
     bool talk_colour;
     bool utf8;      /* the terminal's character set, from LC_ALL, LC_CTYPE, LANG */
     size_t columns; /* of the terminal; 80 when there is none */
-    bool is_cut;    /* what is printed is cut to the terminal later (frame.h) */
+    bool is_cut;    /* the text is cut to the terminal later (frame.h) */
     struct arena *arena;
     int write_errno;       /* of the first write to stdout that failed */
     bool progress_is_open; /* a progress line stands unfinished on the terminal */
@@ -68,7 +68,7 @@ WEIR_MUST_CHECK enum weir_status output_finish(struct output *output, struct wei
 void output_print(struct output *output, const char *format, ...) WEIR_PRINTF(2, 3);
 /* Any bytes as they are, NULs too. */
 void output_bytes(struct output *output, const char *bytes, size_t length);
-/* Hands out what was printed so far, for a reader who acts on it line by line. */
+/* Flushes the printed text, for a reader who acts on it line by line. */
 void output_flush(struct output *output);
 /* One value: indented on a terminal, compact when piped; then a newline. */
 void output_json(struct output *output, const json_t *value);
@@ -97,14 +97,14 @@ void output_progress_end(struct output *output);
  * stderr is no terminal: then *ret_asked is false. */
 bool output_ask(struct output *output, const char *question, const char *expected, bool *ret_asked);
 
-/* --- words --- */
+/* --- texts --- */
 
 /* A copy without control characters, bidi controls and bad UTF-8, of the output's arena; never NULL. NULL gives "". */
 const char *output_safe(struct output *output, const char *string);
 const char *output_sign(const struct output *output, enum sign sign);
 /* The sign in its colour when stdout shows colours. In the arena. */
 const char *output_sign_coloured(struct output *output, enum sign sign);
-/* The sign for a state word ("PENDING") of an execution. */
+/* The sign for a state ("PENDING") of an execution. */
 enum sign output_state_sign(const char *state);
 /* A time of the store (RFC 3339 text) as seen from `now_us`: "42s ago", "in 3m12s". "" for NULL. In the arena. */
 const char *output_ago(struct output *output, const char *time_text, int64_t now_us);
@@ -122,7 +122,7 @@ struct column {
     bool is_id;   /* cut first, to where ids still differ, without an ellipsis: the first characters name it as well */
 };
 
-/* The columns of an id's time, and of its time and counter: enough to tell most ids apart, and all of one process. */
+/* The columns of an id's time, and of its time and counter: enough to distinguish most ids, and all of one process. */
 enum { ID_COLUMNS_LEAST = 13, ID_COLUMNS_COUNTER = 18 };
 
 enum { TABLE_COLUMNS_MAX = 12 };

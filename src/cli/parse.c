@@ -435,7 +435,7 @@ static enum weir_status check_flag(struct invocation *invocation, const struct t
         return unknown_flag(command, typed->spelling, typed->name, error);
     }
     if (strcmp(flag->name, "dry-run") == 0 && (command->marks & COMMAND_NO_DRY_RUN) != 0) {
-        return error_set(error, WEIR_INVALID_ARGUMENT, "`weir %s` cannot be run dry", command->name);
+        return error_set(error, WEIR_INVALID_ARGUMENT, "`weir %s` has no --dry-run", command->name);
     }
     for (size_t i = 0; i < invocation->value_count; i++) {
         if (invocation->values[i].flag == flag) {

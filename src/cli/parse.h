@@ -1,5 +1,5 @@
-/* From the words of a command line to a checked invocation: one pass collects words and flags, a second one holds them
- * against the table. No global state, no output; everything wrong comes back as WEIR_INVALID_ARGUMENT with what to type. */
+/* From the arguments of a command line to a checked invocation: one pass collects names and flags, a second one holds them
+ * against the table. No global state, no output; each fault comes back as WEIR_INVALID_ARGUMENT with a hint. */
 #ifndef WEIR_CLI_PARSE_H
 #define WEIR_CLI_PARSE_H
 
@@ -11,7 +11,7 @@ enum { COMMAND_WORDS_MAX = 20000, COMMAND_TRIES_MAX = 64 };
  * outlive the invocation. With wants_help or wants_version nothing else is checked. */
 WEIR_MUST_CHECK enum weir_status command_parse(struct invocation *invocation, size_t count, const char *const *words,
                                                struct weir_error *error);
-/* The format that the words ask for, as far as that can be told of words that may be wrong: for the message about them. */
+/* The format that the arguments ask for, as far as faulty arguments show it: for the message about them. */
 enum output_format command_guess_format(size_t count, const char *const *words);
 /* "weir enqueue -w NAME WORKFLOW [flags]" for the command; `to` holds `size` bytes. */
 void command_usage(const struct command *command, char *to, size_t size);

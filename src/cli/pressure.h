@@ -1,4 +1,4 @@
-/* What holds a workspace back, from a row of store_status(): for tables in which one word per workspace must do. */
+/* The reason that holds a workspace back, from a row of store_status(): for tables with one reason for each workspace. */
 #ifndef WEIR_CLI_PRESSURE_H
 #define WEIR_CLI_PRESSURE_H
 
@@ -7,8 +7,8 @@
 #include "base/arena.h"
 #include "cli/output.h"
 
-/* The pending_reason of what waits in the workspace (of its executions that are due, when there are any); NULL when nothing
- * waits. `status` is the whole answer, `workspace` one of its rows. */
+/* The pending_reason of waiting executions of the workspace (of its executions that are due, when there are any); NULL when
+ * nothing waits. `status` is the whole answer, `workspace` one of its rows. */
 const char *pressure_reason(const json_t *status, const json_t *workspace);
 
 enum { SLOT_BAR_CELLS = 10 };

@@ -1,4 +1,4 @@
-/* The proof that no workspace passed its limit, from what the store has on record: each execution held its slot from its
+/* The proof that no workspace passed its limit, from the records of the store: each execution held its slot from its
  * claim until its end, so a sweep over these times gives how many held one at each instant. No counter of the queue takes
  * part.
  *
@@ -16,7 +16,7 @@
 #include "store/store.h"
 #include "weir/status.h"
 
-/* What the records of one workspace tell. */
+/* The findings in the records of one workspace. */
 struct proof {
     const char *workspace;
     size_t executions;

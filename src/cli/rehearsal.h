@@ -9,11 +9,11 @@ enum { REHEARSAL_ANSWERS_MAX = 256 };
 
 struct rehearsal;
 
-/* NULL: no memory. What is remembered is never asked for again: for one command. */
+/* NULL: no memory. A remembered answer is never asked for again: for one command. */
 struct rehearsal *rehearsal_open(void);
 /* Takes NULL. */
 void rehearsal_close(struct rehearsal *rehearsal);
-/* Whether the request would be taken, as far as it and the names in it tell; idempotency keys are not looked up. Errors as
+/* Whether the request would be taken, as far as it and its names show; idempotency keys are not looked up. Errors as
  * of store_enqueue(). */
 WEIR_MUST_CHECK enum weir_status rehearsal_enqueue(struct rehearsal *rehearsal, struct store *store,
                                                    const struct enqueue_request *request, struct weir_error *error);

@@ -1,4 +1,4 @@
-/* The scheduler's role in words: which node schedules, since when, and whether that is as it should be.
+/* The scheduler's role as a sentence: which node schedules, since when, and whether it is in order.
  *
  * Reads the object "scheduler" of store_status(): {"node", "node_id", "epoch", "since", "expires",
  * "is_free", "lag_us", "takeovers_hour", "why"}. Times are RFC 3339 text in store time. Pure; one thread.

@@ -1,4 +1,4 @@
-/* Telling a service manager how the daemon is: sd_notify(3)'s protocol without its library.
+/* Reports of the daemon's state to a service manager: sd_notify(3)'s protocol without its library.
  *
  * Datagrams to the socket that NOTIFY_SOCKET names. Without it every call does nothing. Threads: one. */
 #ifndef WEIR_CLI_SERVICE_NOTICE_H
@@ -7,9 +7,9 @@
 #include <stdint.h>
 
 /* "READY=1", "STOPPING=1", "STATUS=...", "WATCHDOG=1"; several are separated by '\n'. A manager that does not listen is
- * nobody's failure. */
+ * no failure. */
 void service_notice(const char *state);
-/* Tells that the settings are read again (Type=notify-reload wants to know when); READY=1 ends it. */
+/* Reports that the settings are read again (Type=notify-reload needs the time); READY=1 ends it. */
 void service_reloading(void);
 /* How often WATCHDOG=1 is expected (WATCHDOG_USEC, halved), 0 = never. */
 int64_t service_watchdog_interval_us(void);

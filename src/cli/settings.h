@@ -81,7 +81,7 @@ struct setting {
     const char *default_text;
     const char *environment; /* "WEIR_STORE" */
     const char *help;
-    const char *choices; /* SETTING_CHOICE, in words */
+    const char *choices; /* SETTING_CHOICE, as a text */
     int64_t least;       /* SETTING_INTEGER; SETTING_DURATION in microseconds; `most` of SETTING_TEXT in bytes, 0 = 4096 */
     int64_t most;
     bool forever_ok;
@@ -99,14 +99,14 @@ enum { SETTINGS_NODES_MAX = 16, SETTINGS_LIST_MAX = 256 };
 
 /* One entry of `nodes`. */
 struct settings_node {
-    struct setting_value values[SETTING_COUNT]; /* text NULL: it does not say */
+    struct setting_value values[SETTING_COUNT]; /* text NULL: not set */
 };
 
 struct settings {
     struct arena *arena;
     struct setting_value values[SETTING_COUNT];
     struct settings_node *nodes; /* as many as node_count, each with an executor.group of its own */
-    size_t node_count;           /* 0 = the process is one node, as `values` say */
+    size_t node_count;           /* 0 = the process is one node, with `values` */
     const char *files[3];        /* that were read, the strongest first; NULL = none */
 };
 
@@ -131,7 +131,7 @@ struct settings settings_of_group(const struct settings *settings, const char *g
 
 const char *settings_text(const struct settings *settings, enum setting_id id); /* "" when empty */
 int64_t settings_number(const struct settings *settings, enum setting_id id);
-/* Of exec.allow: NULL when all programs are allowed, or none (settings_number() tells which). */
+/* Of exec.allow: NULL when all programs are allowed, or none (settings_number() distinguishes them). */
 const char *const *settings_list(const struct settings *settings, enum setting_id id);
 
 #endif

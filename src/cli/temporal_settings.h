@@ -1,4 +1,4 @@
-/* The settings `temporal.*` as the engine wants them, and what verbs ask of the engine's service directly. */
+/* The settings `temporal.*` in the form of the engine, and the direct queries of verbs to the engine's service. */
 #ifndef WEIR_CLI_TEMPORAL_SETTINGS_H
 #define WEIR_CLI_TEMPORAL_SETTINGS_H
 

@@ -1,5 +1,5 @@
 /* `weir cancel --terminate`: ends the workflows of executions on Temporal at once, without asking them. Their cancel is on
- * record already, so what had not started never will; a start that is on its way is waited for, and its workflow ended
+ * record already, so an unstarted execution never starts; a start that is on its way is waited for, and its workflow ended
  * as soon as the service knows it. */
 #ifndef WEIR_CLI_TERMINATE_H
 #define WEIR_CLI_TERMINATE_H

@@ -100,8 +100,8 @@ static enum weir_status ask(struct bulk *bulk, struct weir_error *error)
     if (was_asked) {
         return error_set(error, WEIR_STOPPED, "nothing was changed");
     }
-    error_set(error, WEIR_INVALID_ARGUMENT, "%s%s executions match and nobody can be asked: nothing was changed", number,
-              bulk->matched_is_exact ? "" : "+");
+    error_set(error, WEIR_INVALID_ARGUMENT, "%s%s executions match; without a terminal to confirm nothing was changed",
+              number, bulk->matched_is_exact ? "" : "+");
     error_hint(error, "--yes does it; --yes --expect %s only if the number still holds", number);
     return WEIR_INVALID_ARGUMENT;
 }

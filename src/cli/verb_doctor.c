@@ -158,7 +158,7 @@ static void check_secrets(struct doctor *doctor)
         check_secret_file(doctor, "the password file of PostgreSQL", passwords);
     }
     for (size_t i = 0; is_in_url && i < sizeof settings->files / sizeof settings->files[0]; i++) {
-        check_secret_file(doctor, "a settings file beside a store whose URL has a password", settings->files[i]);
+        check_secret_file(doctor, "a settings file beside a store with a password in its URL", settings->files[i]);
     }
     for (size_t i = 0; i <= settings->node_count; i++) {
         struct settings own = i < settings->node_count ? settings_of_node(settings, i) : *settings;
@@ -337,7 +337,7 @@ static void tell_engine(struct doctor *doctor)
              away != NULL ? away : "", engine_error != NULL ? ": " : "", engine_error != NULL ? engine_error : "");
     } else if (impaired != NULL) {
         tell(doctor, SIGN_BAD, "engine", "a node sees ends late, since %s: %s", impaired,
-             engine_error != NULL ? engine_error : "it does not say why");
+             engine_error != NULL ? engine_error : "it gives no reason");
     } else {
         tell(doctor, SIGN_FINE, "engine", "reachable from every node");
     }

@@ -68,7 +68,7 @@ static enum weir_status confirm(const struct invocation *invocation, const char 
     if (was_asked) {
         return error_set(error, WEIR_STOPPED, "nothing was changed");
     }
-    error_set(error, WEIR_INVALID_ARGUMENT, "%s holds the lock and nobody can be asked: nothing was changed", holder);
+    error_set(error, WEIR_INVALID_ARGUMENT, "%s holds the lock; without a terminal to confirm nothing was changed", holder);
     error_hint(error, "--yes takes it away");
     return WEIR_INVALID_ARGUMENT;
 }

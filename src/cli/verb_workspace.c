@@ -121,7 +121,7 @@ static enum weir_status set(struct invocation *invocation, struct store *store, 
         status = filter_require_name(store, LIST_PLANS, change.plan, WEIR_PLAN_NOT_FOUND, error);
     }
     if (status == WEIR_OK && was_there && change.plan == NULL && change.max_concurrent == 0) {
-        return invocation_usage_error(invocation, error, "workspace %s is there: say what to change", change.name);
+        return invocation_usage_error(invocation, error, "workspace %s exists: name a change", change.name);
     }
     if (status != WEIR_OK) {
         return status;

@@ -4,8 +4,8 @@
 
 #include "base/arena.h"
 
-/* As it is where nobody could take it for anything else, else in double quotes; characters that no terminal should get are
- * escaped. Good in [ ] as well. `text` is UTF-8; what is not becomes U+FFFD. In the arena; "\"\"" when that is full. */
+/* As it is where it is unambiguous, else in double quotes; characters that no terminal should get are
+ * escaped. Good in [ ] as well. `text` is UTF-8; other bytes become U+FFFD. In the arena; "\"\"" when that is full. */
 const char *yaml_word(struct arena *arena, const char *text);
 
 #endif

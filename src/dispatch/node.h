@@ -1,15 +1,15 @@
 /* A node: everything that makes a process take work from a store and give it to an engine.
  *
- * Four loops, each a plain step function that does what is due and never waits, and says when it wants to be called again
+ * Four loops, each a plain step function that does the due work, never waits, and returns when it wants to be called again
  * (boot clock, microseconds; TIME_NEVER = only when woken):
  *
- *   dispatch   room -> claim -> start            (dispatch/dispatcher.h)
- *   record     reports of the engine -> store    (dispatch/recorder.h)
- *   heartbeat  lease, wishes of operators        (dispatch/nodes.h)
- *   duties     recovery, stuck watch, retention  (dispatch/duties.h), under the spec's locks
+ *   dispatch   room -> claim -> start            (dispatcher.c, scheduling.c, inbox.c, starter.c)
+ *   record     reports of the engine -> store    (recorder.c)
+ *   heartbeat  lease, orders of operators        (nodes.c)
+ *   duties     recovery, stuck watch, retention  (duties.c)
  *
  * node_run_threads() gives each loop a thread and its own store handle. Without it the owner calls node_step(), which runs
- * all four and the engine's own step in his thread: that is how a program embeds weir in its own loop, and how the
+ * all four and the engine's own step in its thread: that is how a program embeds weir in its own loop, and how the
  * simulation runs whole fleets in one thread on a virtual clock.
  *
  * Owner: node_open() .. node_stop() .. node_close(). The engine and the events are the caller's and outlive the node.
@@ -41,7 +41,7 @@ struct node_settings {
     int64_t stop_grace_us;     /* 0 = STOP_GRACE_US */
     int attempts_max;          /* 0 = ATTEMPTS_MAX_DEFAULT */
     int handovers_max;         /* 0 = HANDOVERS_MAX_DEFAULT */
-    bool no_dispatch;          /* nFlow's autostart=false: this process may enqueue and ask, and claims nothing */
+    bool no_dispatch;          /* nFlow's autostart=false: this process may enqueue and read, and is assigned nothing */
     bool exclusive;            /* dispatch.exclusive: claim only while holding processExecutionQueue (beside Riven) */
     uint64_t seed;             /* of the jitter; 0 = from the system */
     const struct clock *clock; /* NULL = the machine's */
@@ -62,13 +62,14 @@ int64_t node_id(const struct node *node);
 
 /* All loops once; returns when to call again at the latest. */
 int64_t node_step(struct node *node);
-/* One loop each, for the simulation. A loop whose store call fails tries again later by itself and emits store.failed. */
+/* One loop each, for the simulation. After a failed call of the store a loop tries again later by itself and emits
+ * store.failed. */
 int64_t node_dispatch_step(struct node *node);
 int64_t node_record_step(struct node *node);
 int64_t node_heartbeat_step(struct node *node);
 int64_t node_duties_step(struct node *node);
-/* Which of the four have been woken since the last call: bits 1 dispatch, 2 record, 4 heartbeat, 8 duties. Whoever steps
- * them one by one must call these, whatever time they named. */
+/* Which of the four have been woken since the last call: bits 1 dispatch, 2 record, 4 heartbeat, 8 duties. A caller
+ * that steps them one by one must call these before the time that they named. */
 unsigned node_take_wakes(struct node *node);
 /* Readable when node_step() has something to do before its time. */
 int node_fd(struct node *node);
@@ -81,24 +82,25 @@ WEIR_MUST_CHECK enum weir_status node_run_threads(struct node *node, struct weir
 
 /* Look for work now (an enqueue in this process). Cheap, async-signal-safe. */
 void node_wake(struct node *node);
-/* No new claims; what runs goes on; heartbeats go on. Also an operator's `weir node pause`. */
+/* No new claims; running executions and heartbeats go on. Also an operator's `weir node pause`. */
 void node_pause(struct node *node);
 void node_resume(struct node *node);
-/* Takes over, while the node runs, from now on and for what it claims from now on: claim_batch, poll_interval_us,
- * stuck_after_us, stale_claim_us, stale_check_us, retention_us, stop_grace_us, attempts_max. The others are not read. */
+/* Takes over, while the node runs, from now on and for later claims: claim_batch, poll_interval_us,
+ * stuck_after_us, stale_claim_us, stale_check_us, retention_us, stop_grace_us, attempts_max. Further members are not read.
+ */
 void node_tune(struct node *node, const struct node_settings *settings);
 /* {"id", "name", "group", "state", "running", "room", "in_flight", "stuck", "engine", "engine_reachable", "lease_age_us",
  * "loops": {...}}. The caller releases it. NULL when out of memory. */
 json_t *node_status(struct node *node);
-/* The one fact of it for whoever asks at every step: false while starts are held back because the engine is away. */
+/* The one fact of it for a caller at every step: false while starts are held back because the engine is away. */
 bool node_reaches_engine(struct node *node);
-/* False when a loop died or the lease is lost: health is red, the process should end non-zero. `error` says why. */
+/* False when a loop died or the lease is lost: health is red, the process should end non-zero. `error` has the reason. */
 bool node_is_healthy(struct node *node, struct weir_error *error);
 
 /* --- the end --- */
 
 enum node_stop_kind {
-    NODE_STOP_GRACEFUL, /* give back what is claimed but not started, await what runs for stop_grace_us, then interrupt */
+    NODE_STOP_GRACEFUL, /* give back unstarted claims, await running executions for stop_grace_us, then interrupt */
     NODE_STOP_INTERRUPT /* do not await: interrupt at once and give back */
 };
 /* Begins stopping and returns at once; may be called again, also with the other kind, from any thread. */

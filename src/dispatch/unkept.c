@@ -58,7 +58,7 @@ static enum weir_status give_back_set(struct node *node, const struct claimed_it
         store_record(node->stores[LOOP_DISPATCH], node->unkept.node_id, records, count, &summary, error);
     for (size_t i = 0; i < count && status == WEIR_OK; i++) {
         if (records[i].status == WEIR_STORE_BUSY) {
-            status = error_set(error, WEIR_STORE_BUSY, "%s is held by somebody", records[i].id);
+            status = error_set(error, WEIR_STORE_BUSY, "another transaction has locked %s", records[i].id);
         }
     }
     return status;

@@ -1,16 +1,16 @@
-/* The seam to what runs executions: `in_process`, `temporal`, and a scripted one for tests.
+/* The seam to the engines, which run executions: `in_process`, `temporal`, and a scripted one for tests.
  *
- * An engine never blocks its caller and never touches the queue. It is told to start and to cancel; everything it has to
- * say comes back as a report, in any order, late, or twice: started, refused, unreachable, unknown, a step's progress, the
- * end. The recorder writes reports to the store in sets and tells the engine what is durable (`recorded`). So the engine
- * being slow holds up nothing, and no transaction is open during a call to it (design 3.6).
+ * An engine never blocks its caller and never touches the queue. It gets orders to start and to cancel; all its
+ * results come back as reports, in any order, late, or twice: started, refused, unreachable, unknown, a step's progress,
+ * the end. The recorder writes reports to the store in sets and reports durable ones to the engine (`recorded`). So the
+ * engine being slow holds up nothing, and no transaction is open during a call to it.
  *
- * The same ids go out on every attempt: execution id, workflow id `execution-<id>`, request id = execution id (design 3.1).
+ * The same ids go out on every attempt: execution id, workflow id `execution-<id>`, request id = execution id.
  * "Already started" with our ids is ENGINE_STARTED.
  *
  * Threads: start/cancel/describe/recorded/room may be called from any thread. Reports come from any thread, and never from
  * inside a call of the dispatcher's or recorder's own stack unless the engine is driven by engine_step() (then: from
- * there). Owner: whoever opened the engine closes it, after engine_stop().
+ * there). Owner: the opener of the engine closes it, after engine_stop().
  */
 #ifndef WEIR_ENGINE_ENGINE_H
 #define WEIR_ENGINE_ENGINE_H
@@ -25,9 +25,9 @@
 #include "queue/limits.h"
 #include "weir/status.h"
 
-/* Where an engine runs executions. Two nodes whose targets are equal but for `address` can ask for each other's executions.
- * The name of the engine is all of it where executions live inside of the node: any node with this engine goes on with
- * them.
+/* Where an engine runs executions. Two nodes with targets that are equal but for `address` can ask for each other's
+ * executions. The name of the engine is all of it where executions live inside of the node: any node with this engine goes
+ * on with them.
  */
 enum { TARGET_ENGINE_MAX = 32, TARGET_SERVICE_MAX = 64, TARGET_NAMESPACE_MAX = 255, TARGET_ADDRESS_MAX = 255 };
 struct engine_target {
@@ -40,12 +40,12 @@ struct engine_target {
 enum { TARGET_TEXT_MAX = 700 };
 void engine_target_text(const struct engine_target *target, char *to);
 
-/* What the engine can do; asked for instead of guessed from its name. */
+/* The abilities of the engine, so that no code guesses them from its name. */
 enum engine_feature {
     ENGINE_DIES_WITH_NODE = 1 << 0, /* runs inside the node: a dead node's executions must be started again elsewhere */
     ENGINE_RECORDS_STEPS = 1 << 1,  /* reports steps, and waits for `recorded` before it goes on */
     ENGINE_DESCRIBES = 1 << 2,      /* can be asked about an execution (reconciler) */
-    ENGINE_SEEKS_ENDS = 1 << 3      /* must look for ends, some sooner than others: wants engine_want_slots() */
+    ENGINE_SEEKS_ENDS = 1 << 3      /* must look for ends, some sooner than the rest: wants engine_want_slots() */
 };
 
 /* --- steps --- */
@@ -76,7 +76,7 @@ struct step_record {
     char step[STEP_ID_MAX + 1];
     enum step_state state;
     int attempt;       /* of the run that this is about, from 1; grows also over a handover */
-    int failures;      /* failed attempts so far: what `retry.attempts` is compared with */
+    int failures;      /* failed attempts so far, for the comparison with `retry.attempts` */
     int exit_code;     /* of an exec step; -1 when there is none */
     int64_t due_us;    /* STEP_WAITING: store time at which it goes on; when reporting, see due_in_us */
     int64_t due_in_us; /* report only: delay from the moment of recording (the store adds its own time) */
@@ -84,14 +84,14 @@ struct step_record {
     size_t output_length;
     char *variables; /* JSON text of a handler's durable state, or NULL; owned likewise */
     char error_code[ERROR_CODE_MAX + 1];
-    char *error; /* what went wrong, or NULL; owned likewise */
+    char *error; /* the message of the failure, or NULL; owned likewise */
 };
 void step_record_close(struct step_record *record);
-/* The error code of a WAITING step whose attempt was stopped because its node stops: no failure of the step. */
+/* The error code of a WAITING step after an attempt that its stopping node interrupted: no failure of the step. */
 #define STEP_INTERRUPTED "interrupted"
 /* That of one which could not be started for want of file descriptors, memory or processes: likewise. */
 #define STEP_NODE_SHORT "node_short"
-/* What became of the attempt when the record says that it is over and another one follows: "FAILED" or "INTERRUPTED". NULL
+/* The outcome of the attempt when the record marks its end and another one follows: "FAILED" or "INTERRUPTED". NULL
  * when it goes on, or was the last. */
 const char *step_record_lost_attempt(const struct step_record *record);
 
@@ -100,7 +100,7 @@ const char *step_record_lost_attempt(const struct step_record *record);
 struct engine_start {
     char id[UUID_TEXT_MAX];
     const char *workspace;
-    int weight; /* of the workspace, for its share of what executions use inside the node; 0 stands for 1 */
+    int weight; /* of the workspace, for its share of the resources inside the node; 0 stands for 1 */
     const char *workflow;
     int version;
     int64_t definition_id;  /* key for the engine's cache of read definitions */
@@ -109,13 +109,13 @@ struct engine_start {
     size_t params_length;
     int64_t fence;
     int attempt;            /* this start, from 1 */
-    int handovers;          /* how often its node died so far; > 0: `steps` holds what is finished */
+    int handovers;          /* handovers and give-backs before this claim; > 0: `steps` is filled */
     int64_t running_for_us; /* since it was first dispatched; 0 the first time. For the execution's own timeout */
     int64_t age_us;         /* since it was enqueued: no start of it is older */
-    int64_t store_ahead_us; /* store time minus this node's boot clock: what a time that a person wrote is compared with */
+    int64_t store_ahead_us; /* store time minus this node's boot clock: for the comparison with times that people wrote */
     int priority;           /* as enqueued */
     bool cancel_requested;
-    const struct step_record *steps; /* what is on record from before, when handovers > 0 */
+    const struct step_record *steps; /* the steps on record from before, when handovers > 0 */
     size_t step_count;
 };
 
@@ -129,17 +129,18 @@ enum report_kind {
     REPORT_UNKNOWN,     /* it may be running: the slot stays, the same ids are sent again */
     REPORT_STEP,        /* `step` changed; wants an answer by `recorded` */
     REPORT_ENDED,       /* the execution ended in `end_state`; may carry the last `step`; wants an answer by `recorded` */
-    REPORT_GIVEN_BACK,  /* stopped before its end because the node stops: others may have it at once; wants `recorded` */
+    REPORT_GIVEN_BACK,  /* stopped before its end because the node stops: another node may have it at once; wants `recorded`
+                         */
     REPORT_ABSENT,      /* answer to describe: the engine does not know it */
-    REPORT_ENGINE_DOWN, /* of no execution (its id is empty): what runs executions cannot be reached; says so again and
-                           again until REPORT_ENGINE_UP. Opens the breaker */
+    REPORT_ENGINE_DOWN, /* of no execution (its id is empty): the service that runs executions cannot be reached; repeated
+                           until REPORT_ENGINE_UP. Opens the breaker */
     REPORT_ENGINE_UP,   /* of no execution: it is there again. Closes the breaker */
     REPORT_ENGINE_IMPAIRED, /* of no execution: it is there and starts, but ends may be seen late (`error`); says so again
                                and again until REPORT_ENGINE_SOUND. Dispatch goes on */
     REPORT_ENGINE_SOUND,    /* of no execution: that is over */
-    REPORT_INTERRUPTED, /* of no execution: `count` steps were cut short by what is no fault of theirs (`error`), and run
-                           again without having spent an attempt. engine_keeper_pid() may have changed */
-    REPORT_SHORTAGE     /* of no execution: the machine has not what the start of a process takes (`error`); steps wait */
+    REPORT_INTERRUPTED,     /* of no execution: `count` steps were cut short without a fault of theirs (`error`), and run
+                               again without having spent an attempt. engine_keeper_pid() may have changed */
+    REPORT_SHORTAGE         /* of no execution: the machine lacks the resources for a process (`error`); steps wait */
 };
 
 enum end_state { END_COMPLETED, END_FAILED, END_CANCELLED };
@@ -178,14 +179,14 @@ struct report_sink {
     void *context;
 };
 
-/* What became of a report that wanted an answer. */
+/* The answer to a report that wants one. */
 struct recorded {
     char id[UUID_TEXT_MAX];
     int64_t fence;
     enum report_kind kind;
     int step_index;
     enum weir_status status; /* WEIR_OK: durable. WEIR_STALE_FENCE or WEIR_EXECUTION_NOT_FOUND: it is not ours any more,
-                                stop it and say nothing. WEIR_INVALID_ARGUMENT: the store refused the value (the step
+                                stop it without a report. WEIR_INVALID_ARGUMENT: the store refused the value (the step
                                 fails). Anything else was retried by the recorder and is never seen here. */
 };
 
@@ -196,36 +197,37 @@ struct engine;
 struct engine_operations {
     const char *name; /* "in_process" */
     unsigned features;
-    /* Copies what it needs. Refusals are reports as well; the status is for misuse only. */
+    /* Copies its input. Refusals are reports as well; the status is for misuse only. */
     enum weir_status (*start)(struct engine *engine, const struct engine_start *start, struct weir_error *error);
     void (*cancel)(struct engine *engine, const char *id, int64_t fence);
-    /* Stops what runs under a claim that is lost (lease or fence), without a report. NULL id: everything. */
+    /* Stops the executions of a claim that is lost (lease or fence), without a report. NULL id: everything. */
     void (*abandon)(struct engine *engine, const char *id, int64_t fence);
     void (*recorded)(struct engine *engine, const struct recorded *recorded, size_t count);
-    /* Asks what became of an execution; the answer is a report (STARTED, ENDED, ABSENT, UNKNOWN). May be NULL. */
+    /* Asks for the outcome of an execution; the answer is a report (STARTED, ENDED, ABSENT, UNKNOWN). May be NULL. */
     void (*describe)(struct engine *engine, const char *id, int64_t fence);
-    /* Others of this workspace wait for a slot, or none do any more, as far as the node can tell: the ends of its
-     * executions are looked for before those of others. Advice: late at times, wrong at times. May be NULL. */
+    /* More items of this workspace wait for a slot, or none do any more, as far as the node can tell: the ends of its
+     * executions are looked for before those of other workspaces. Advice: late at times, wrong at times. May be NULL. */
     void (*want_slots)(struct engine *engine, const char *workspace, bool wanted);
-    /* Starts that would be accepted now without queueing (back-pressure, design 3.13). */
+    /* Starts that would be accepted now without queueing (back-pressure). */
     size_t (*room)(struct engine *engine);
     /* Executions that are started and not yet durably ended. */
     size_t (*running)(struct engine *engine);
-    /* The lease of this node, on the boot clock: what runs must be dead by then. Called at each heartbeat. */
+    /* The lease of this node, on the boot clock: its steps must be dead by then. Called at each heartbeat. */
     void (*lease)(struct engine *engine, int64_t lease_end_boot_us);
-    /* The process that must be gone as well before others may take over what this node ran; 0 = none. Any thread. */
+    /* The process that must be gone as well before another node may take over its executions; 0 = none. Any thread. */
     long (*keeper_pid)(const struct engine *engine);
     /* False: the engine does not know its target yet, or not any more, because the service has not answered. Then its node
      * gets no items. REPORT_ENGINE_UP follows when it knows. Absent: inside of the node. Any thread. */
     bool (*target)(struct engine *engine, struct engine_target *ret_target);
-    /* Drives an engine without threads of its own: does what is due, never waits; returns when it wants to be called again
+    /* Drives an engine without threads of its own: does the due work, never waits; returns when it wants to be called again
      * (boot clock; TIME_NEVER: only when its fd is readable). */
     int64_t (*step)(struct engine *engine);
     /* Readable when step() has something to do; -1 when there is none. */
     int (*fd)(struct engine *engine);
     /* Runs step() in threads of the engine's own from now on. */
     enum weir_status (*run_threads)(struct engine *engine, struct weir_error *error);
-    /* Takes no more starts. `interrupt`: also stops what runs and gives it back (REPORT_GIVEN_BACK). May be called twice.
+    /* Takes no more starts. `interrupt`: also stops running executions and gives them back (REPORT_GIVEN_BACK). May be
+     * called twice.
      */
     void (*stop)(struct engine *engine, bool interrupt);
     void (*close)(struct engine *engine);
@@ -242,7 +244,7 @@ struct engine {
 /* The wrappers: each verb once, arguments checked, optional verbs absent = no effect. */
 const char *engine_name(const struct engine *engine);
 bool engine_has(const struct engine *engine, enum engine_feature feature);
-/* Before the first start: where reports go. A sink without a function takes them away: then nobody is in the old one any
+/* Before the first start: where reports go. A sink without a function takes them away: then no thread is in the old one any
  * more, and reports are dropped. Not from inside of a report. */
 void engine_set_sink(struct engine *engine, struct report_sink sink);
 WEIR_MUST_CHECK enum weir_status engine_start(struct engine *engine, const struct engine_start *start,
@@ -261,14 +263,14 @@ int64_t engine_step(struct engine *engine);
 int engine_fd(struct engine *engine);
 WEIR_MUST_CHECK enum weir_status engine_run_threads(struct engine *engine, struct weir_error *error);
 void engine_stop(struct engine *engine, bool interrupt);
-/* Takes NULL. What still runs is stopped without a report. */
+/* Takes NULL. Running executions are stopped without a report. */
 void engine_close(struct engine *engine);
-/* True once after an order to the engine, or a report of it that nobody asks for again, was lost for want of memory. Then
- * only giving up every claim makes both sides agree again: the node abandons everything, as after a lost lease. */
+/* True once after an order to the engine, or a report of it that no caller asks for again, was lost for want of memory.
+ * Then only giving up every claim makes both sides agree again: the node abandons everything, as after a lost lease. */
 bool engine_take_lost_word(struct engine *engine);
 /* For engines: hands a report to the sink, if there is one. */
 void engine_report(struct engine *engine, struct report *report);
-/* For engines: a word was lost. Any thread. */
+/* For engines: a report was lost. Any thread. */
 void engine_lose_word(struct engine *engine);
 
 #endif

@@ -12,7 +12,8 @@ enum { SET_MAX = 1000000 };
 
 _Static_assert((int)WEIR_ID_SIZE == (int)UUID_TEXT_MAX, "the public size of an id is the internal one");
 
-enum weir_status request_check(const struct weir_request *request, struct weir_error *error)
+/* WEIR_MISUSE when a required member is missing. */
+static enum weir_status request_check(const struct weir_request *request, struct weir_error *error)
 {
     if (request == NULL || request->workspace == NULL || request->workflow == NULL) {
         return error_set(error, WEIR_INVALID_ARGUMENT, "a request needs a workspace and a workflow");

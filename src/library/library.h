@@ -1,4 +1,4 @@
-/* The inside of the public interface: what its files share. Public structs are the same as the internal ones of store.h,
+/* The inside of the public interface, shared by its files. Public structs are the same as the internal ones of store.h,
  * field by field, so that the internal ones may change without breaking programs. */
 #ifndef WEIR_LIBRARY_LIBRARY_H
 #define WEIR_LIBRARY_LIBRARY_H
@@ -18,11 +18,11 @@ struct weir {
     struct metrics *metrics;
     weir_event_function *on_event;
     void *event_context;
-    struct store *store;  /* the first one, from which others are opened; never borrowed */
-    pthread_mutex_t lock; /* of what follows */
+    struct store *store;  /* the first one, from which further ones are opened; never borrowed */
+    pthread_mutex_t lock; /* of the members below */
     struct store *idle[IDLE_HANDLES_MAX];
     size_t idle_count;
-    struct weir_node *nodes; /* open on this store: woken by what this process changes */
+    struct weir_node *nodes; /* open on this store: woken by changes of this process */
 };
 
 /* Its nodes look for work at once, instead of when the store's file shows the change. */
@@ -36,8 +36,7 @@ void handle_give_back(struct weir *weir, struct store *handle);
 /* Hands `value` out as text for weir_free(), and releases it. */
 WEIR_MUST_CHECK enum weir_status give_json(json_t *value, char **ret_json, struct weir_error *error);
 
+/* The request of the store that stands for the public one; text is borrowed from it. */
 struct enqueue_request request_of(const struct weir_request *request);
-/* WEIR_MISUSE when something that must be there is not. */
-WEIR_MUST_CHECK enum weir_status request_check(const struct weir_request *request, struct weir_error *error);
 
 #endif

@@ -1,4 +1,4 @@
-/* Looking at executions, waiting for their end, cancelling, telling an end. */
+/* Looking at executions, waiting for their end, cancelling, reporting an end. */
 #include <poll.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 #include "base/uuid.h"
 #include "library/library.h"
 
-/* A waiting call looks again after this, whatever wakes it or not; and never sooner than the other. */
+/* A waiting call looks again after the first time, also without a wake-up, and never sooner than after the second. */
 #define WAIT_LOOK_US (200 * MICROSECONDS_PER_MS)
 #define WAIT_PAUSE_US (2 * MICROSECONDS_PER_MS)
 
@@ -57,7 +57,7 @@ _Static_assert(WEIR_END_COMPLETED + ITEM_COMPLETED == (int)ITEM_COMPLETED &&
                    (int)ITEM_CANCELLED == ITEM_COMPLETED + WEIR_END_CANCELLED,
                "ends are the terminal states, in their order");
 
-/* The whole id of which `id` may be the beginning: what begins so later is another execution. */
+/* The whole id of which `id` may be the beginning: a later one with this beginning is another execution. */
 static enum weir_status find_whole(struct store *handle, const char *id, char whole[UUID_TEXT_MAX],
                                    struct weir_error *error)
 {
@@ -122,7 +122,7 @@ static enum weir_status await_end(struct store *handle, const char *id, int64_t 
     (void)store_wake_fd(handle); /* from now on it notices changes; then look: none is missed */
     for (;;) {
         enum weir_status status = look(handle, id, ret_state, error);
-        /* Somebody else has the file for long: that is no reason to stop waiting. */
+        /* Another process has the file for long: that is no reason to stop waiting. */
         if (status != WEIR_STORE_BUSY && (status != WEIR_OK || item_is_terminal(*ret_state))) {
             return status;
         }
@@ -189,7 +189,7 @@ enum weir_status weir_cancel(struct weir *weir, const char *id, const char *reas
     return status;
 }
 
-/* --- telling an end --- */
+/* --- reporting an end --- */
 
 enum weir_status weir_complete(struct weir *weir, const char *id, const struct weir_outcome *outcome,
                                struct weir_error *error)

@@ -1,4 +1,4 @@
-/* One typed list of events: the only way in which library code says that something happened.
+/* One typed list of events: the only output of library code.
  *
  * Library code never prints. It emits an event; log, metrics and traces subscribe. One list gives the name on every
  * surface, the level and the metric that it feeds. The record of an execution (execution_events) is not made from these: it
@@ -55,16 +55,17 @@ enum event_level { EVENT_DEBUG, EVENT_INFO, EVENT_WARN, EVENT_ERROR };
     X(EVENT_STORE_FAILED, "store.failed", EVENT_ERROR)           /* a store call failed; reason = verb, code, error */     \
     X(EVENT_STORE_LOG_DAMAGED, "store.log_damaged", EVENT_ERROR) /* SQLite's log ended early; count = commits, error */    \
     X(EVENT_STORE_TLS_OPTIONAL, "store.tls_optional",                                                                      \
-      EVENT_WARN)                                               /* PostgreSQL on another machine, sslmode=prefer; error */ \
-    X(EVENT_STORE_CALLED, "store.called", EVENT_DEBUG)          /* every store call; reason = verb, duration */            \
-    X(EVENT_STORE_UNWATCHED, "store.unwatched", EVENT_WARN)     /* others' writes are found by polls alone; error */       \
-    X(EVENT_STORE_WATCHED, "store.watched", EVENT_INFO)         /* ... no longer */                                        \
+      EVENT_WARN)                                      /* PostgreSQL on another machine, sslmode=prefer; error */          \
+    X(EVENT_STORE_CALLED, "store.called", EVENT_DEBUG) /* every store call; reason = verb, duration */                     \
+    X(EVENT_STORE_UNWATCHED, "store.unwatched",                                                                            \
+      EVENT_WARN)                                       /* writes of other processes are found by polls alone; error */    \
+    X(EVENT_STORE_WATCHED, "store.watched", EVENT_INFO) /* ... no longer */                                                \
     X(EVENT_RETENTION_PURGED, "retention.purged", EVENT_INFO)   /* count */                                                \
-    X(EVENT_LOOP_FAILED, "loop.failed", EVENT_ERROR)            /* a node loop hit what it cannot handle */                \
+    X(EVENT_LOOP_FAILED, "loop.failed", EVENT_ERROR)            /* a node loop hit a failure that it cannot handle */      \
     X(EVENT_SETTING_CHANGED, "setting.changed", EVENT_INFO)     /* while it runs; reason = "KEY: OLD -> NEW" */            \
     X(EVENT_SETTING_WAITS, "setting.waits", EVENT_WARN)         /* it would need a restart; reason = KEY */                \
     X(EVENT_SETTINGS_RELOADED, "settings.reloaded", EVENT_INFO) /* count = changed */                                      \
-    X(EVENT_SETTINGS_REFUSED, "settings.refused", EVENT_ERROR)  /* code, error: what is wrong and where */
+    X(EVENT_SETTINGS_REFUSED, "settings.refused", EVENT_ERROR)  /* code, error: the fault and its place */
 
 enum event_type {
 #define EVENT_ENUM(id, name, level) id,

@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "base/text.h"
 
-/* What an event says in words; the specification's own words where it has them. */
+/* The sentence of each event; that of the specification where it has one. */
 static const char *const messages[EVENT_TYPE_COUNT] = {
     [EVENT_EXECUTION_ENQUEUED] = "Enqueued execution",
     [EVENT_BATCH_CLAIMED] = "Processing queue items",
@@ -180,7 +180,7 @@ static size_t read_character(const char *at, size_t left, uint32_t *ret_point)
     return 0;
 }
 
-/* Controls, and what turns the direction of text: a terminal must never see them. */
+/* Controls, and characters that turn the direction of text: a terminal must never see them. */
 static bool must_escape(uint32_t point)
 {
     return point < 0x20 || (point >= 0x7f && point < 0xa0) || point == 0x061c || point == 0x200e || point == 0x200f ||
@@ -215,7 +215,7 @@ static void json_string(const char *from, char *to)
     to[used] = '\0';
 }
 
-/* Printable ASCII without what separates fields; everything else is quoted as in JSON. */
+/* Printable ASCII without separators of fields; everything else is quoted as in JSON. */
 static bool word_is_plain(const char *word)
 {
     size_t length = 0;

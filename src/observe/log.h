@@ -7,7 +7,7 @@
  * reach a terminal; in JSON they are escaped (RFC 8259). Every line is one write(), at most LOG_LINE_BYTES_MAX long, so
  * lines of several processes that share a pipe do not mix (PIPE_BUF).
  *
- * A log must never stop a node: whoever reads the other end of the pipe may stop reading. A line that cannot be written
+ * A log must never stop a node: the reader of the pipe may stop reading. A line that cannot be written
  * within LOG_WAIT_MS is dropped and counted, and the next line that gets through is followed by the count.
  *
  * Owner: the caller; the descriptor stays his. Threads: log_event() from any thread, the rest before and after.
@@ -26,7 +26,7 @@
 enum {
     LOG_LINE_BYTES_MAX = 4096,
     LOG_WAIT_MS = 20,
-    LOG_SHARES = 64, /* workspaces are told apart by a hash: two may have one share */
+    LOG_SHARES = 64, /* workspaces differ by a hash: two may have one share */
     LOG_LEAD = 16    /* lines that a workspace may be ahead of its share */
 };
 /* After a line found no room, workspaces share the log for so long. */
@@ -43,7 +43,8 @@ struct log {
     pthread_mutex_t lock;
     bool stalled;     /* the last line did not get through: do not wait again */
     uint64_t dropped; /* lines since the last one that got through */
-    /* While the reader is slower than the writers, so that the lines of one workspace do not take the room of all others.
+    /* While the reader is slower than the writers, so that the lines of one workspace do not take the room of all other
+     * workspaces.
      */
     int64_t short_until_us; /* boot clock */
     uint64_t short_lines;   /* of all workspaces since the log became short */
@@ -73,7 +74,7 @@ void log_event(void *context, const struct event *event);
 bool log_format_parse(const char *name, enum log_format *ret_format);
 bool log_level_parse(const char *name, enum event_level *ret_level);
 
-/* The sentence of an event, as the specification words it where it does: "Dispatched execution". Never NULL. */
+/* The sentence of an event, that of the specification where it has one: "Dispatched execution". Never NULL. */
 const char *log_message(enum event_type type);
 /* Writes one line with its newline, at most LOG_LINE_BYTES_MAX bytes; a longer one loses its last fields, never half of
  * one. `to` holds LOG_LINE_BYTES_MAX + 1 bytes. Returns its length. For tests and for hosts with a log of their own. */

@@ -10,11 +10,11 @@
 #include "base/error.h"
 #include "observe/metrics_text.h"
 
-/* --- what is counted --- */
+/* --- counters --- */
 
 enum adds { ADDS_ONE, ADDS_COUNT }; /* one per event, or its `count` (at least one) */
 
-/* One plain counter per row; `alias` is the specification's name (spec 3, key metrics). */
+/* One plain counter per row; `alias` is the specification's name (key metrics). */
 static const struct {
     enum event_type event;
     enum adds adds;
@@ -59,7 +59,7 @@ static const struct {
 };
 enum { COUNTER_COUNT = sizeof counters / sizeof counters[0] };
 
-/* Counters with one label whose values come from events: bounded, the rest is `_other`. */
+/* Counters with one label and values from events: bounded, the rest is `_other`. */
 enum label_source { LABEL_CODE, LABEL_REASON };
 static const struct {
     enum event_type event;

@@ -1,9 +1,9 @@
 /* Metrics as Prometheus text (exposition format 0.0.4); docs/metrics.md lists them with the specification's names.
  *
  * Two sources, with no name in common:
- *   - the registry counts the events of this process: what a node did since it started (metrics_event, metrics_render);
- *   - the store's kept counters say how the queue is, whoever asks (metrics_render_store): one scrape of any process is
- *     enough for these.
+ *   - the registry counts the events of this process: the acts of a node since its start (metrics_event, metrics_render);
+ *   - the store's kept counters show the state of the queue, the same for each caller (metrics_render_store): one scrape of
+ * any process is enough for these.
  *
  * The number of series is bounded: METRICS_WORKSPACES_MAX workspaces and METRICS_LABELS_MAX values of any other label; what
  * is beyond is added up under `_other`.
@@ -34,7 +34,7 @@ void metrics_close(struct metrics *metrics);
 void metrics_event(void *context, const struct event *event);
 /* Appends the registry. WEIR_OUT_OF_MEMORY, or WEIR_FAILED when `to` is too small. */
 WEIR_MUST_CHECK enum weir_status metrics_render(struct metrics *metrics, struct text *to);
-/* Appends what store_status() said. Keys that are not there are left out. Ask it for METRICS_WORKSPACES_MAX workspaces. */
+/* Appends the answer of store_status(). Missing keys are left out. Request METRICS_WORKSPACES_MAX workspaces. */
 WEIR_MUST_CHECK enum weir_status metrics_render_store(const json_t *status, struct text *to);
 
 #endif

@@ -1,4 +1,4 @@
-/* The store's kept counters as metrics: how the queue is, whoever asks. */
+/* The store's kept counters as metrics: the state of the queue, the same for each caller. */
 #include <string.h>
 
 #include "base/clock.h"
@@ -11,7 +11,7 @@ static double number_of(const json_t *object, const char *key)
     return json_is_true(value) ? 1 : json_number_value(value);
 }
 
-/* Gauges without a label: key of the status, name, what divides the value. */
+/* Gauges without a label: key of the status, name, divisor of the value. */
 static const struct {
     const char *key;
     const char *name;
@@ -74,7 +74,7 @@ static void render_reasons(struct metrics_text *to, const json_t *status)
     }
 }
 
-/* The workspaces that the status names, and the rest under `_other` where the totals tell. */
+/* The workspaces that the status names, and the rest under `_other` where the totals show one. */
 static void render_workspaces(struct metrics_text *to, const json_t *status)
 {
     static const struct {

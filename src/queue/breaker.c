@@ -12,7 +12,7 @@ int64_t breaker_room(const struct breaker *breaker, int64_t wanted, int64_t now_
     if (breaker->state == BREAKER_CLOSED) {
         return wanted;
     }
-    /* A probe whose answer never came is not waited for beyond the next delay. */
+    /* A probe without an answer is not waited for beyond the next delay. */
     return now_us < breaker->retry_at_us || wanted <= 0 ? 0 : 1;
 }
 
@@ -59,7 +59,7 @@ bool breaker_open(struct breaker *breaker, int64_t now_us)
         breaker->opened_at_us = now_us;
         breaker->delay_us = BREAKER_FIRST_DELAY_US;
     }
-    breaker->retry_at_us = time_add(now_us, BREAKER_SILENCE_US); /* the engine says when it is there again */
+    breaker->retry_at_us = time_add(now_us, BREAKER_SILENCE_US); /* the engine reports its return */
     return opened;
 }
 

@@ -1,4 +1,4 @@
-/* The circuit breaker before an engine: the engine being down is not the item's fault (design 3.9).
+/* The circuit breaker before an engine: the engine being down is not the item's fault.
  *
  * Closed: starts flow. Unreachable answers open it; while open nothing is started and no attempt is spent; after a delay
  * one start is let through to probe; its answer closes the breaker or opens it again for longer. Pure; the owner locks.
@@ -14,7 +14,8 @@
 enum { BREAKER_OPENS_AFTER = 3 }; /* unreachable answers in a row */
 #define BREAKER_FIRST_DELAY_US ((int64_t)250000)
 #define BREAKER_MAX_DELAY_US ((int64_t)1000000) /* so that work resumes within 2 s of the engine's return */
-#define BREAKER_SILENCE_US ((int64_t)5000000)   /* without a word of the probe, or of an engine that speaks for itself */
+#define BREAKER_SILENCE_US                                                                                                 \
+    ((int64_t)5000000) /* without a report about the probe, or of an engine that reports its own state */
 
 enum breaker_state { BREAKER_CLOSED, BREAKER_OPEN, BREAKER_PROBING };
 
@@ -34,7 +35,7 @@ int64_t breaker_room(const struct breaker *breaker, int64_t wanted, int64_t now_
 /* True when this answer opened it / closed it, for the event. */
 bool breaker_unreachable(struct breaker *breaker, int64_t now_us, struct random *random);
 bool breaker_reached(struct breaker *breaker);
-/* The engine itself says that it is away: opens at once, and no start probes while it goes on saying so. True when that
+/* The engine itself says that it is away: opens at once, and no start probes while its reports continue. True when that
  * opened it. */
 bool breaker_open(struct breaker *breaker, int64_t now_us);
 /* When to ask again; TIME_NEVER while closed. */

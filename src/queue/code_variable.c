@@ -5,7 +5,7 @@
 
 /* A name that ends in '*' stands for all that begin so. */
 static const char *const names[] = {
-    /* which program a name stands for, and what the loader puts into it */
+    /* the program that a name stands for, and the libraries in it */
     "PATH", "LD_*", "DYLD_*", "GCONV_PATH", "GLIBC_TUNABLES", "OPENSSL_CONF", "OPENSSL_ENGINES", "OPENSSL_MODULES",
     /* shells */
     "ENV", "BASH_ENV", "BASH_FUNC_*", "BASHOPTS", "SHELLOPTS", "PS4", "PROMPT_COMMAND", "ZDOTDIR", "SHELL",

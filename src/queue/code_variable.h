@@ -1,6 +1,6 @@
-/* Environment variables whose value a program runs, loads or takes as options that do so. Input must not reach them.
+/* Environment variables with a value that a program runs, loads or takes as options that do so. Input must not reach them.
  *
- * A net for honest mistakes, like shell_rule.h: the list holds what widespread programs read. Pure; any thread. */
+ * A net for honest mistakes, like shell_rule.h: the list holds the variables of widespread programs. Pure; any thread. */
 #ifndef WEIR_QUEUE_CODE_VARIABLE_H
 #define WEIR_QUEUE_CODE_VARIABLE_H
 

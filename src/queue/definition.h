@@ -1,11 +1,12 @@
-/* Workflow definitions: what to run. Written by people as YAML 1.2 or JSON, kept by the store as canonical JSON text.
+/* Workflow definitions: the steps of executions. Written by people as YAML 1.2 or JSON, kept by the store as canonical JSON
+ * text.
  *
  *     file --definition_read()--> struct definition --definition_write()--> canonical text (one version = one text)
  *                                        ^------------definition_load()-------------'
  *
  * The language is described in docs/definitions.md. A definition is checked as a whole when it is read: a struct definition
- * that exists is right, so nobody behind this header checks again. Reading it is pure but for one thing: jq programs are
- * compiled by a short-lived child process (base/jq.h).
+ * that exists is right, so code behind this header does not check again. Reading it is pure but for one thing: jq programs
+ * are compiled by a short-lived child process (base/jq.h).
  *
  * Owner: everything hangs in one arena of the definition; definition_close() frees it. Nothing changes after reading, so
  * any number of threads may read it at the same time.
@@ -26,7 +27,7 @@
 
 enum {
     DEFINITION_BYTES_MAX = 1024 * 1024,             /* source text */
-    DEFINITION_MEMORY_BYTES_MAX = 64 * 1024 * 1024, /* what one definition may take while it is read */
+    DEFINITION_MEMORY_BYTES_MAX = 64 * 1024 * 1024, /* memory of one definition while it is read */
     DEFINITION_STEPS_MAX = 200,
     DEFINITION_PROGRAMS_MAX = 200, /* expressions that need jq; each costs an evaluator ~40 ms to compile */
     DEFINITION_ATTEMPTS_MAX = 100,
@@ -47,7 +48,7 @@ enum {
 #define STEP_BACKOFF_US_DEFAULT (1 * MICROSECONDS_PER_SECOND)
 #define STEP_BACKOFF_MAX_US_DEFAULT (60 * MICROSECONDS_PER_SECOND)
 #define STEP_FACTOR_DEFAULT 2.0
-/* A handler that answers "retry" is retried without being told how (nFlow: maxRetries 17, 1 min x 2^n, at most 1 day). */
+/* The `retry` of a handler without one: 17 retries, 1 min x 2^n, at most 1 day (the defaults of nFlow). */
 #define HANDLER_ATTEMPTS_DEFAULT 18
 #define HANDLER_BACKOFF_US_DEFAULT (60 * MICROSECONDS_PER_SECOND)
 #define HANDLER_BACKOFF_MAX_US_DEFAULT (24 * 3600 * MICROSECONDS_PER_SECOND)
@@ -97,7 +98,7 @@ struct step {
     enum step_kind kind;
     const uint16_t *needs; /* indexes into definition.steps, in file order, each once */
     size_t needs_count;
-    /* NULL: always. Otherwise exactly one expression, for template_evaluate_condition(). A step whose condition is false is
+    /* NULL: always. Otherwise exactly one expression, for template_evaluate_condition(). A step with a false condition is
      * skipped: it counts as finished, its output is null, and the steps that need it go on. */
     const struct template *when;
     int64_t timeout_us; /* of one run; 0 = none */
@@ -136,7 +137,7 @@ struct definition {
     const char *workspace; /* its owner; NULL = every workspace may run it */
     int workspace_line;    /* where it names that, for definition_place_refusal(); 0 = nowhere */
     int workspace_column;
-    const char *executor_group;                 /* where an enqueue that names none goes; NULL = not said */
+    const char *executor_group;                 /* where an enqueue that names none goes; NULL = not given */
     int64_t timeout_us;                         /* of the whole execution; 0 = none */
     int64_t stuck_after_us;                     /* warn when it runs longer; 0 = the node's default */
     int attempts_max;                           /* starts of an execution; 0 = the node's default */
@@ -149,7 +150,7 @@ struct definition {
 };
 
 /* Reads YAML or JSON and checks everything, also jq programs. `source_name` begins the messages; copied nowhere. On
- * WEIR_INVALID_DEFINITION the message is "name:line:column: what is wrong" and the hint says what to do;
+ * WEIR_INVALID_DEFINITION the message is "name:line:column: fault" and the hint names the mend;
  * WEIR_OUT_OF_MEMORY; WEIR_SYSTEM when no child process could be had. */
 WEIR_MUST_CHECK enum weir_status definition_read(const char *bytes, size_t length, const char *source_name,
                                                  struct definition **ret_definition, struct weir_error *error);
@@ -161,8 +162,8 @@ WEIR_MUST_CHECK enum weir_status definition_load(const char *bytes, size_t lengt
 void definition_place_refusal(const struct definition *definition, const char *source_name, enum weir_status status,
                               struct weir_error *error);
 /* Appends the canonical JSON text: fixed order of keys, steps in file order, defaults left out, times in their shortest
- * form. Equal texts mean equal definitions, and definition_load() gives the same definition back; what only concerns the
- * spelling of the file (YAML or JSON, quotes, comments, order of keys, 90s or 1m30s) does not change the text. */
+ * form. Equal texts mean equal definitions, and definition_load() gives the same definition back; text that only concerns
+ * the spelling of the file (YAML or JSON, quotes, comments, order of keys, 90s or 1m30s) does not change the text. */
 WEIR_MUST_CHECK enum weir_status definition_write(const struct definition *definition, struct text *to,
                                                   struct weir_error *error);
 /* Takes NULL. */
@@ -171,9 +172,9 @@ void definition_close(struct definition *definition);
 /* Index of a step id, or -1. */
 int definition_find_step(const struct definition *definition, const char *id);
 /* True when step `before` is among the direct or indirect needs of step `after`: its result is in `.steps` of `after`, and
- * nothing else is, so that an expression never depends on who was faster. */
+ * nothing else is, so that an expression never depends on the faster step. */
 bool definition_step_precedes(const struct definition *definition, size_t before, size_t after);
-/* What holds for a step of this kind without `retry`, and for the keys that its `retry` leaves out. */
+/* The defaults of a step of this kind without `retry`, and of the keys that its `retry` leaves out. */
 struct step_retry step_retry_default(enum step_kind kind);
 /* True for [a-z0-9][a-z0-9_-]{0,63}: workflows, steps, handlers. */
 bool name_is_valid(const char *name);

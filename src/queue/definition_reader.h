@@ -1,5 +1,6 @@
 /* The inside of definition_read(): the tree of a file becomes a struct definition. Split over definition_reader.c (the file
- * as a whole), step_reader.c (one step), temporal_reader.c (its section) and expression_check.c. Nobody else includes this.
+ * as a whole), step_reader.c (one step), temporal_reader.c (its section) and expression_check.c. No other file includes
+ * this.
  */
 #ifndef WEIR_QUEUE_DEFINITION_READER_H
 #define WEIR_QUEUE_DEFINITION_READER_H
@@ -12,7 +13,7 @@
 #include "base/yaml.h"
 #include "queue/definition.h"
 
-/* A template that was read, and where: what it refers to can be checked only when all steps are known. */
+/* A template that was read, and its place: its references can be checked only when all steps are known. */
 struct template_use {
     const struct template *template;
     const struct yaml_node *node;
@@ -23,7 +24,7 @@ struct template_use {
 struct definition_reader {
     struct yaml_source source;
     struct arena *arena;                /* of the definition */
-    struct arena *scratch;              /* of the tree and of what only reading needs */
+    struct arena *scratch;              /* of the tree and of the data that only reading needs */
     const struct yaml_node *step_nodes; /* the map `steps` */
     struct template_use *uses;
     struct template_use **uses_end;
@@ -36,8 +37,8 @@ WEIR_MUST_CHECK enum weir_status step_read(struct definition_reader *reader, siz
 /* Reads the section `temporal` into definition->temporal; the head of the definition must have been read. */
 WEIR_MUST_CHECK enum weir_status temporal_read(struct definition_reader *reader, const struct yaml_node *node,
                                                struct definition *definition);
-/* Checks what the expressions of all `uses` refer to; the graph must be known. What later versions may know (keys of the
- * context) and what takes a process (jq programs) is checked only in what people wrote. */
+/* Checks the references of the expressions of all `uses`; the graph must be known. Keys of the
+ * context, which later versions may extend, and jq programs, which take a process, are checked only in texts of people. */
 WEIR_MUST_CHECK enum weir_status expressions_check(struct definition_reader *reader, const struct definition *definition,
                                                    bool is_from_people);
 /* A map `retry`, over the defaults that `retry` holds. */

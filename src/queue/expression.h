@@ -2,7 +2,7 @@
  *
  *     "order ${.input.id} of ${.steps.fetch.output.total | floor}"      three literals and two expressions in between
  *
- * What is inside `${ }` is jq over one object: `.input` (params of the execution), `.steps.<id>` (output, exit_code,
+ * The text inside `${ }` is jq over one object: `.input` (params of the execution), `.steps.<id>` (output, exit_code,
  * attempt of each finished step), `.execution` (id, workspace, workflow, ...). A plain path such as
  * `.steps.a.output[0]["k"]` is a subset of jq with jq's meaning and is read directly from the context; every other program
  * goes to a callback, which asks an evaluator process (engine/in_process/evaluator.h): libjq can neither be interrupted nor
@@ -28,12 +28,12 @@
 enum {
     TEMPLATE_BYTES_MAX = 64 * 1024,              /* source of one template */
     TEMPLATE_PARTS_MAX = 256,                    /* literals and expressions in one template */
-    EXPRESSION_PATH_TOLD_MAX = 3,                /* first steps of a path that expression_paths() tells */
+    EXPRESSION_PATH_TOLD_MAX = 3,                /* first steps of a path that expression_paths() reports */
     EXPRESSION_NESTING_MAX = 64,                 /* brackets inside each other in one expression */
     TEMPLATE_RESULT_BYTES_MAX = 4 * 1024 * 1024, /* text that one evaluation may give */
 };
 
-/* The error code of a step whose expression failed. */
+/* The error code of a step after the failure of its expression. */
 #define EXPRESSION_ERROR_CODE "expression_error"
 
 /* One step of a plain path: a key (`.a`, `["a"]`) or an index (`[0]`, `[-1]`). */
@@ -84,9 +84,9 @@ struct template_fault {
 typedef enum weir_status (*expression_evaluate)(void *context, const char *program, const json_t *input, json_t **ret_value,
                                                 struct weir_error *error);
 
-/* Reads the text of one template. WEIR_INVALID_DEFINITION says what is wrong, with the place in `ret_fault` (may be NULL):
- * an expression without end, an empty one, `${input}` (which is nothing: `${.input}` was meant), too large. jq programs are
- * not compiled here: see jq_check(). */
+/* Reads the text of one template. WEIR_INVALID_DEFINITION has the fault in its message, with the place in `ret_fault` (may
+ * be NULL): an expression without end, an empty one, `${input}` (which is nothing: `${.input}` was meant), too large. jq
+ * programs are not compiled here: see jq_check(). */
 WEIR_MUST_CHECK enum weir_status template_parse(const char *source, size_t length, struct arena *arena,
                                                 const struct template **ret_template, struct template_fault *ret_fault,
                                                 struct weir_error *error);
@@ -101,13 +101,13 @@ bool template_is_constant(const struct template *template);
 /* The value of a template; *ret_value is owned by the caller and may share parts with the context. Exactly one `${...}`
  * gives its value as it is (also null); text around expressions gives a string, with template_evaluate_text()'s rule for
  * the pieces; lists and maps give lists and maps. WEIR_FAILED: the expression failed, the message names it (the step's
- * error code is EXPRESSION_ERROR_CODE); WEIR_OUT_OF_MEMORY; or what `evaluate` answered. `evaluate` may be NULL when
+ * error code is EXPRESSION_ERROR_CODE); WEIR_OUT_OF_MEMORY; or the answer of `evaluate`. `evaluate` may be NULL when
  * template_each_program() finds none. */
 WEIR_MUST_CHECK enum weir_status template_evaluate(const struct template *template, const json_t *context,
                                                    expression_evaluate evaluate, void *evaluate_context, json_t **ret_value,
                                                    struct weir_error *error);
 /* The same as bytes appended to `to` (argv, env, cwd, stdin, durations): strings raw, other values as compact JSON; null is
- * an error that names the expression, because a missing value must not become the word "null" in a command. */
+ * an error that names the expression, because a missing value must not become the text "null" in a command. */
 WEIR_MUST_CHECK enum weir_status template_evaluate_text(const struct template *template, const json_t *context,
                                                         expression_evaluate evaluate, void *evaluate_context,
                                                         struct text *to, struct weir_error *error);
@@ -131,15 +131,15 @@ typedef enum weir_status (*expression_visit)(void *context, const struct templat
                                              size_t length, size_t offset);
 WEIR_MUST_CHECK enum weir_status expression_references(const struct template *template, expression_visit visit,
                                                        void *context);
-/* What expressions read: the context as a whole, a step in `.steps`, and `.execution`. */
+/* The objects that expressions read: the context as a whole, a step in `.steps`, and `.execution`. */
 enum expression_object { CONTEXT_ITSELF, CONTEXT_STEP, CONTEXT_EXECUTION };
-/* The keys that such an object has, always, and no others. Static. */
+/* The keys that such an object has, always, and no further ones. Static. */
 const char *const *expression_keys(enum expression_object object, size_t *ret_count);
 
 /* Calls `visit` for each path of the template that begins at the context for certain, with its first steps, at most
  * EXPRESSION_PATH_TOLD_MAX (1 or more; their keys end with key_length) and where it begins in the source of the
- * (sub)template. In jq programs it looks no further than `.` keeps its meaning, and at none that assigns: what it does not
- * tell may be a path all the same. Stops at the first status that is not WEIR_OK and returns it. */
+ * (sub)template. In jq programs it looks no further than `.` keeps its meaning, and at none that assigns: a text that it
+ * does not report may be a path all the same. Stops at the first status that is not WEIR_OK and returns it. */
 typedef enum weir_status (*expression_visit_path)(void *context, const struct path_step *steps, size_t count,
                                                   size_t offset);
 WEIR_MUST_CHECK enum weir_status expression_paths(const struct template *template, expression_visit_path visit,

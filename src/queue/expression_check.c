@@ -1,4 +1,4 @@
-/* What expressions refer to, checked when all steps are known. */
+/* Checks the references of expressions when all steps are known. */
 #include <stdio.h>
 #include <string.h>
 
@@ -15,7 +15,7 @@ struct reference_check {
     const struct template_use *use;
 };
 
-/* `.steps.my-step` is a subtraction to jq: say how it is spelled. */
+/* `.steps.my-step` is a subtraction to jq: the hint names the right spelling. */
 static bool is_subtraction(const struct reference_check *check, const struct template *template, size_t length,
                            size_t offset)
 {
@@ -76,7 +76,7 @@ static void list_keys(const char *const *keys, size_t count, char *to, size_t si
     }
 }
 
-/* Refuses `step` when its key is none of the object's: what it reads is null, whatever happens. `whose` names the object;
+/* Refuses `step` when its key is none of the object's: its value is always null. `whose` names the object;
  * `instead` is the path behind which people's own names are. */
 static enum weir_status check_key(const struct reference_check *check, const struct path_step *step, size_t offset,
                                   enum expression_object object, const char *whose, const char *instead)

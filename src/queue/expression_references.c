@@ -1,4 +1,4 @@
-/* What a template refers to, as far as its text tells. */
+/* The references of a template, as far as its text shows them. */
 #include <string.h>
 
 #include "queue/expression.h"
@@ -95,7 +95,7 @@ enum weir_status template_each_program(const struct template *template, expressi
     return status;
 }
 
-/* --- what there is --- */
+/* --- known names --- */
 
 const char *const *expression_keys(enum expression_object object, size_t *ret_count)
 {
@@ -119,7 +119,7 @@ const char *const *expression_keys(enum expression_object object, size_t *ret_co
 /* --- paths that certainly begin at the context as a whole --- */
 
 /* In a program `.` is the context until something gives it another meaning: a pipe, the call of a function with arguments,
- * or one of these words. What stands before the first of them is certain, and all that this looks at. */
+ * or one of these words. The text before the first of them is certain, and this reads no further. */
 static const char *const words_that_end_it[] = {"as",      "catch", "def",    "foreach", "import",
                                                 "include", "label", "module", "reduce"};
 /* The words that a term may stand behind. */

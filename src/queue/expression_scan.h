@@ -1,5 +1,5 @@
 /* The inside of expression.c and expression_references.c: reading the text of a jq program without understanding all of it.
- * Where its strings and brackets begin and end, and what its paths are made of. Pure; any thread. Nobody else includes
+ * Where its strings and brackets begin and end, and the parts of its paths. Pure; any thread. No other file includes
  * this.
  */
 #ifndef WEIR_QUEUE_EXPRESSION_SCAN_H

@@ -24,7 +24,7 @@ static void sift_down(struct lane_share *heap, size_t count, size_t at)
     }
 }
 
-/* Sorted input is a heap already; lanes whose room is used up go to the end of the array, outside of the heap. */
+/* Sorted input is a heap already; lanes without room go to the end of the array, outside of the heap. */
 size_t fair_share_deal(struct lane_share *lanes, size_t count, size_t items)
 {
     size_t dealt = 0;

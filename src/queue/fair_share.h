@@ -1,4 +1,4 @@
-/* Who goes next: weighted stride scheduling among lanes (Waldspurger and Weihl, 1995).
+/* The next lane: weighted stride scheduling among lanes (Waldspurger and Weihl, 1995).
  *
  * Every lane has a pass; the lane with the smallest pass takes the next item and its pass grows by STRIDE_ONE / weight. A
  * lane that was empty or full for long comes back at the pass of its group, so it can neither save up turns nor be punished

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "queue/limits.h"
 
-/* A claim whose start was never answered stays CLAIMED and is asked again, so it has no move. DISPATCHED may be reported
+/* A claim without an answer to its start stays CLAIMED and is sent again, so it has no move. DISPATCHED may be reported
  * after the end was (engines answer in any order): the end wins and "dispatch" then finds no row. */
 static const struct item_move moves[] = {
     {ITEM_PENDING, ITEM_CLAIMED, "claim", COUNTS_NOTHING},

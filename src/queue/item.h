@@ -1,7 +1,8 @@
 /* The life of a queue item: its states, the legal moves between them, and why a waiting one waits.
  *
- * One table names every legal move, what causes it and which counter it spends; docs/state_machine.md is printed from it.
- * Stores ask item_may_move() before they write, so an illegal move is refused the same way everywhere. Pure; any thread.
+ * One table names every legal move, its cause and the counter that it spends; docs/state_machine.md is printed from it.
+ * The statements of both stores follow the table; the conformance suite checks every kind of record from every state. Pure;
+ * any thread.
  */
 #ifndef WEIR_QUEUE_ITEM_H
 #define WEIR_QUEUE_ITEM_H
@@ -26,8 +27,8 @@ enum item_state {
         ITEM_STATE_COUNT
 };
 
-/* Why an item that is not running waits: exactly one, the first that applies in this order (design 1). The same words are
- * in the views, in the command line and in the metrics. X(enum, name, what it means for a person) */
+/* Why an item that is not running waits: exactly one, the first that applies in this order. The views,
+ * the command line and the metrics have the same names. X(enum, name, meaning for a person) */
 #define PENDING_REASON_LIST(X)                                                                                             \
     X(REASON_QUARANTINED, "quarantined", "nodes died while it ran; it waits for a node without any other execution")       \
     X(REASON_HANDED_OVER, "handed_over", "its node died; another node takes it over with the same ids")                    \
@@ -50,7 +51,7 @@ enum pending_reason {
         PENDING_REASON_COUNT
 };
 
-/* Which of the three counters a move spends (design 3.8). */
+/* Which of the three counters a move spends. */
 enum item_counter { COUNTS_NOTHING, COUNTS_ATTEMPT, COUNTS_DEFERRAL, COUNTS_HANDOVER };
 
 struct item_move {

@@ -1,7 +1,7 @@
 /* Every maximum and every default of the queue, in one place, with its unit and its reason.
  *
- * "spec N" is a document of the specification; "nFlow" its dispatcher. What a user may set is a setting of the same name in
- * weir.yaml (see cli/settings.c); what is only a bound against abuse is not.
+ * A value that a user may set is a setting of the same name in weir.yaml (see cli/settings.c); a bound against abuse is
+ * not.
  */
 #ifndef WEIR_QUEUE_LIMITS_H
 #define WEIR_QUEUE_LIMITS_H
@@ -25,9 +25,9 @@ enum {
     IDEMPOTENCY_KEY_MAX = 255,           /* bytes */
     ERROR_CODE_MAX = 64,                 /* bytes */
     ERROR_TEXT_MAX = 2048,               /* bytes kept of an error's message */
-    REASON_MAX = 2048,                   /* bytes of what an operator says about his act */
+    REASON_MAX = 2048,                   /* bytes of an operator's reason for an act */
     PARAMS_BYTES_MAX = 1024 * 1024,      /* one execution's params */
-    STEP_OUTPUT_BYTES_MAX = 1024 * 1024, /* what a step may give to its successors, unless the definition says less */
+    STEP_OUTPUT_BYTES_MAX = 1024 * 1024, /* output of a step for its successors, unless the definition sets less */
     PRIORITY_LEAST = -100,
     PRIORITY_MOST = 100,
     MAX_CONCURRENT_MOST = 1000000, /* slots of one workspace */
@@ -36,7 +36,7 @@ enum {
 
 /* --- sizes of sets --- */
 enum {
-    CLAIM_BATCH_DEFAULT = 10, /* spec 1: BATCH_SIZE; what one claim takes when nothing says more */
+    CLAIM_BATCH_DEFAULT = 10, /* BATCH_SIZE of the specification: items of one set without a setting */
     CLAIM_BATCH_MOST = 2000,  /* items of one claim; bounds the time that the store is locked */
     RECORD_BATCH_MOST = 2000, /* records of one set */
     RECOVER_BATCH = 500,      /* items handed over per transaction, so that heartbeats never wait long */
@@ -48,15 +48,16 @@ enum {
 
 /* --- attempts --- */
 enum {
-    ATTEMPTS_MAX_DEFAULT = 3, /* starts, spec 2: MAX_ATTEMPTS; exactly three, not "at least three" */
-    HANDOVERS_MAX_DEFAULT = 5 /* an item whose node died that often in one step is poison (store.h, recover_options) */
+    ATTEMPTS_MAX_DEFAULT = 3, /* MAX_ATTEMPTS of the specification: exactly three starts */
+    HANDOVERS_MAX_DEFAULT =
+        5 /* an item is poison after so many deaths of its node in one step (store.h, recover_options) */
 };
 #define RETRY_BACKOFF_US (1 * MICROSECONDS_PER_SECOND) /* before the second start; doubles */
 #define RETRY_BACKOFF_MAX_US (300 * MICROSECONDS_PER_SECOND)
 #define DEFERRAL_MAX_US (3600 * MICROSECONDS_PER_SECOND) /* an item that no node can run is tried at least this often */
 
 /* --- times --- */
-#define POLL_INTERVAL_US (5 * MICROSECONDS_PER_SECOND) /* spec 1; only the base under wake-ups, jittered (nFlow) */
+#define POLL_INTERVAL_US (5 * MICROSECONDS_PER_SECOND) /* jittered; the base under wake-ups */
 #define HEARTBEAT_INTERVAL_US (2 * MICROSECONDS_PER_SECOND)
 #define NODE_LEASE_US (6 * MICROSECONDS_PER_SECOND) /* a silent node is dead after this; handed over within 10 s */
 /* Steps are killed this part of a lease before its end, at most this long: killing takes a moment on a busy machine. */
@@ -69,10 +70,10 @@ enum {
 #define SCHEDULER_WATCH_US (1 * MICROSECONDS_PER_SECOND)   /* how often other nodes look whether anybody schedules */
 #define BOOKS_INTERVAL_US (1 * MICROSECONDS_PER_SECOND)    /* counters are published at most this often */
 #define RECOVERY_INTERVAL_US (1 * MICROSECONDS_PER_SECOND) /* look for dead nodes */
-/* A node of a shared store looks when its heartbeat's answer tells it to, and by itself when none came for so long: with
- * the lease of 6 s, work is taken over within 10 s also by a node with a long lease of its own. */
+/* A node of a shared store looks for dead nodes when the answer to its heartbeat asks for it, and after so long without
+ * one: with the lease of 6 s, work is taken over within 10 s also by a node with a long lease of its own. */
 #define RECOVERY_UNTOLD_US (3 * MICROSECONDS_PER_SECOND)
-#define STALE_CLAIM_US (300 * MICROSECONDS_PER_SECOND) /* spec 1: the safety net, five minutes ... */
+#define STALE_CLAIM_US (300 * MICROSECONDS_PER_SECOND) /* the safety net: five minutes ... */
 #define STALE_CHECK_US (60 * MICROSECONDS_PER_SECOND)  /* ... looked at each minute */
 /* An unanswered start is sent again after this. It may exceed the lease of a node: a request that arrives after another
  * node has taken the item over carries the same ids, so the engine knows it. */

@@ -1,4 +1,4 @@
-/* What to do after a start was refused, or a step failed: again later, or give up. Pure; any thread. */
+/* The decision after a refused start or a failed step: again later, or give up. Pure; any thread. */
 #ifndef WEIR_QUEUE_RETRY_H
 #define WEIR_QUEUE_RETRY_H
 
@@ -17,7 +17,7 @@ struct retry_policy {
 /* True when `attempts_made` runs leave one more. attempts_max 3 means exactly three runs (the old algorithm made four). */
 bool retry_allows(const struct retry_policy *policy, int attempts_made);
 /* The delay after the n-th failed run (n from 1): backoff x factor^(n-1), at most max_us, of which the last fifth is
- * random, so that what failed together does not come back together. Never negative. */
+ * random, so that items which failed together do not come back together. Never negative. */
 int64_t retry_delay(const struct retry_policy *policy, int attempts_made, struct random *random);
 
 #endif

@@ -1,14 +1,14 @@
-/* The scheduler's decisions: what is read next, what starts next and where, and what an outcome means.
+/* The scheduler's decisions: the next reads, the next starts and their nodes, and the meaning of an outcome.
  *
  * One round of the caller:
  *
  *   1. scheduler_assign()  deals items that are known to lanes that have a free slot and nodes that have room
- *   2. scheduler_wants()   names the lanes whose next heads are missing
+ *   2. scheduler_wants()   names the lanes without their next heads
  *   3. the store records the assignments and answers the reads in one transaction
  *   4. scheduler_settle() for each assignment, scheduler_read() for each answer, scheduler_learn() for each fact
  *
- * The order of 4 matters. A settled set leaves memory as the rows are in the transaction's snapshot. The reads add what
- * that snapshot shows. A fact may only take back what the reads assumed.
+ * The order of 4 matters. A settled set leaves memory as the rows are in the transaction's snapshot. The reads add the
+ * items of that snapshot. A fact may only take back an assumption of the reads.
  *
  * Within a group, the lane with the smallest pass has the next turn (stride scheduling: Waldspurger and Weihl, 1995). A
  * turn costs STRIDE_ONE / weight. Groups share nothing but the limits of workspaces, so they take turns one by one.
@@ -112,7 +112,7 @@ static bool group_has_node(const struct scheduler *scheduler, const struct group
     return false;
 }
 
-/* The own node while it has room: nobody needs to be woken for it. Else the one with the most room; a tie goes to the
+/* The own node while it has room: no other node has to be woken. Else the one with the most room; a tie goes to the
  * smaller id. A group has few nodes, so they are simply looked through. */
 static struct node *best_node(const struct scheduler *scheduler, const struct group *group, int64_t target_id)
 {
@@ -150,7 +150,7 @@ static struct node *choose_node(const struct scheduler *scheduler, struct group 
     return node;
 }
 
-/* The own node's capacity follows its engine: what it holds, and what its engine has room for. */
+/* The own node's capacity follows its engine: the items that it holds, and the room of its engine. */
 static void set_own_node(struct scheduler *scheduler, int64_t own_node_id, size_t own_room)
 {
     struct node *node = table_find(&scheduler->nodes, scheduler->own_node_id);
@@ -288,7 +288,7 @@ static int64_t handed_retry_us(const struct scheduler *scheduler)
     return first == 0 ? TIME_NEVER : ((const struct handed_item *)table_at(&scheduler->handed_over, first))->retry_us;
 }
 
-/* Items that were locked, and whose delay is over, count as not read. The lists are in the order of their times. */
+/* Items that were locked, after their delay, count as not read. The lists are in the order of their times. */
 static void retry_locked(struct scheduler *scheduler, int64_t now_us)
 {
     while (lane_retry_us(scheduler) <= now_us) {

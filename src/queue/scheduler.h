@@ -41,11 +41,11 @@
 enum {
     SCHEDULER_LANE_HEADS_MOST = 2000,   /* cached items of one lane; most lanes ask for 4 to 64 */
     SCHEDULER_HEADS_MOST = 1000 * 1000, /* cached items of all lanes */
-    SCHEDULER_READS_MOST = 256,         /* lanes whose heads are asked for at once */
+    SCHEDULER_READS_MOST = 256,         /* lanes with a request for heads at once */
     SCHEDULER_ID_BYTES = 16             /* a UUID in binary form */
 };
 
-/* What a turn costs a lane of weight 1. Divisible by every weight up to 16; a pass lasts for 2^63 / STRIDE_ONE = 10^13
+/* The cost of a turn for a lane of weight 1. Divisible by every weight up to 16; a pass lasts for 2^63 / STRIDE_ONE = 10^13
  * turns. */
 #define STRIDE_ONE ((int64_t)720720)
 
@@ -84,7 +84,7 @@ enum schedule_fact_kind {
     FACT_RUNNABLE, /* lane_id, rank: the lane may have runnable items of this rank or higher that were not read yet */
     FACT_HELD,     /* lane_id, node_id, slots, node_held: deltas of the workspace's held slots and of the node's items. With
                       slots = 0 it may be of several lanes: lane_id is not read */
-    FACT_WORKSPACE,  /* workspace_id, slots_max, weight, paused, exists: replaces what was known of its limits */
+    FACT_WORKSPACE,  /* workspace_id, slots_max, weight, paused, exists: replaces its known limits */
     FACT_WORKSPACES, /* limits of any workspace may have changed: they are unknown until they are read again */
     FACT_GROUP,      /* group_id, paused: replaces */
     FACT_QUEUE,      /* paused: of the whole queue; replaces */
@@ -99,7 +99,7 @@ enum schedule_fact_kind {
                          trial */
     FACT_SUSPECTS_END, /* an item that was not listed is forgotten */
     FACT_PASS,         /* lane_id, pass: where the lane's stride stood when the books were published. While loading only */
-    FACT_NEWS          /* for the loop, ignored here: `flags` says what must be read (enum schedule_need) */
+    FACT_NEWS          /* for the loop, ignored here: `flags` names the reads to make (enum schedule_need) */
 };
 
 enum schedule_need {
@@ -190,19 +190,19 @@ void scheduler_close(struct scheduler *scheduler);
 void scheduler_clear(struct scheduler *scheduler);
 
 WEIR_MUST_CHECK enum weir_status scheduler_learn(struct scheduler *scheduler, const struct schedule_fact *fact);
-/* The lanes whose heads should be read next, most urgent first: those that may be served soon, whose window runs low, and
+/* The lanes with heads to read next, most urgent first: those that may be served soon, with a window that runs low, and
  * which may have more items in the store. At most `most`. */
 size_t scheduler_wants(struct scheduler *scheduler, int64_t now_us, struct lane_read *reads, size_t most);
 /* The store's answer to one read. Facts that the store sent with the same answer are learnt afterwards, never before. Heads
- * that nobody asked for may follow when no read of their lane is under way. */
+ * without a request may follow when no read of their lane is under way. */
 WEIR_MUST_CHECK enum weir_status scheduler_read(struct scheduler *scheduler, const struct lane_read *read);
 
 /* Deals up to `limit` items in stride order and takes their slots and the nodes' room. Items that are handed over come
  * first: they need no slot, and a pause does not stop them. Suspects among them wait for a node on which they may be tried
  * (queue/suspicion.h). `own_node_id` is preferred while it has room; `own_room` is its
- * room now (its engine knows better than its row). Between two calls this room changes by what FACT_HELD and outcomes give
- * back; when it grows for another reason, call again. Returns how many were written to `assignments`. No allocation.
- * Settle all of them before the next call. */
+ * room now (its engine knows better than its row). Between two calls FACT_HELD and outcomes change this room by the slots
+ * that they give back; when it grows for another reason, call again. Returns how many were written to `assignments`. No
+ * allocation. Settle all of them before the next call. */
 size_t scheduler_assign(struct scheduler *scheduler, int64_t now_us, int64_t own_node_id, size_t own_room,
                         struct assignment *assignments, size_t limit);
 /* The outcome of one assignment. For a set that was undone: in reverse order. */
@@ -218,7 +218,8 @@ bool scheduler_has_work(const struct scheduler *scheduler, int64_t now_us);
 int64_t scheduler_next_us(const struct scheduler *scheduler);
 /* Bits of enum schedule_need that should be read again: the end of a suspect may have been learnt. */
 unsigned scheduler_needs(const struct scheduler *scheduler);
-/* Lanes with items whose workspace does not exist; at most `most`. scheduler_wants() reads them until they are empty. */
+/* Lanes with items of a workspace that does not exist; at most `most`. scheduler_wants() reads them until they are empty.
+ */
 size_t scheduler_orphans(const struct scheduler *scheduler, int64_t *lane_ids, size_t most);
 /* Passes of lanes that changed since the last call, for the books; at most `most`, the rest by the next call. */
 struct lane_pass {

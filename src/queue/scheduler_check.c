@@ -1,7 +1,7 @@
 /* Every invariant of the scheduler's memory, for tests.
  *
- * It recomputes from the objects what the scheduler keeps up to date step by step: sums, memberships in heaps and lists,
- * orders. It changes nothing.
+ * It recomputes from the objects the figures that the scheduler keeps up to date step by step: sums, memberships in heaps
+ * and lists, orders. It changes nothing.
  */
 #include <stdio.h>
 
@@ -51,7 +51,7 @@ static void check_window(struct check *check, const struct lane *lane)
     }
 }
 
-/* What lane_place() decides, stated a second time. */
+/* The decision of lane_place(), stated a second time. */
 static void check_place(struct check *check, const struct lane *lane)
 {
     int64_t key = lane->entry.key;

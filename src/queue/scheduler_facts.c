@@ -1,7 +1,7 @@
-/* What the scheduler learns: facts and the answers to its reads.
+/* The input of the scheduler: facts and the answers to its reads.
  *
- * Facts about limits, nodes and groups replace what was known. Facts about held slots are deltas, and their sum must fit: a
- * count below zero proves that memory and store disagree. Then nothing is repaired here; the caller takes a new epoch and
+ * Facts about limits, nodes and groups replace the known state. Facts about held slots are deltas, and their sum must fit:
+ * a count below zero proves that memory and store disagree. Then nothing is repaired here; the caller takes a new epoch and
  * loads everything anew.
  *
  * An answer to a read is used only if it begins where the lane's window ends, or before. If a fact lowered the position

@@ -421,7 +421,7 @@ void lane_place(struct scheduler *scheduler, struct lane *lane)
     bool known = workspace->known;
     bool lost = known && !workspace->exists;
     if (lost && lane->count > 0) {
-        drop_window(scheduler, lane); /* the store ends these items, and the next read tells what is left */
+        drop_window(scheduler, lane); /* the store ends these items, and the next read shows the rest */
     }
     struct item_limits limits = item_limits_of(scheduler, lane);
     bool has_items = lane->count > 0 || !lane->is_all;

@@ -1,4 +1,4 @@
-/* What the files of the scheduler share: its objects, and the operations on lanes that facts, reads and assignments have in
+/* Shared by the files of the scheduler: its objects, and the operations on lanes that facts, reads and assignments have in
  * common. For src/queue/scheduler*.c and their tests only; everybody else includes queue/scheduler.h.
  *
  * A `group` here is a pool: the part of an executor group that has engines of one kind.
@@ -9,9 +9,9 @@
  *
  * Each group has two heaps of lanes, both by (pass, lane_id):
  *   HEAP_SERVE  lanes that can be served now: a head is known, and every limit has a free slot
- *   HEAP_READ   lanes whose heads or limits should be read, and whose read is not under way
+ *   HEAP_READ   lanes with heads or limits to read, without a read under way
  * A lane is in both when its window runs low, and in none while it has no items, or its workspace is full, paused or gone.
- * lane_place() alone decides this; it is called after every change of what it depends on.
+ * lane_place() alone decides this; it is called after every change of its inputs.
  *
  * The window of a lane: heads[first .. first + count), ascending by (rank, id), none behind `position`. Items behind
  * `position` have not been read. `is_all`: there are none. Items before `position` that are not in the window were
@@ -24,9 +24,9 @@
 #include "queue/scheduler_table.h"
 
 enum {
-    NODE_CHUNK_PART = 4,       /* of its capacity a node gets in a row, before the others are looked at */
+    NODE_CHUNK_PART = 4,       /* of its capacity a node gets in a row, before the scheduler considers the next node */
     LANE_READ_LEAST = 4,       /* heads that a lane without history asks for */
-    LANE_READ_SLOW_MOST = 64,  /* what its reads grow to while its window lasts for several rounds */
+    LANE_READ_SLOW_MOST = 64,  /* the size to which its reads grow while its window lasts for several rounds */
     LANE_FAST_CALLS = 2,       /* a window that was used up within so many calls of scheduler_assign() was too small */
     LANE_SLOW_CALLS = 16,      /* a window that lasted longer was too large */
     LANE_LOCKED_RUN_MOST = 20, /* locked items in a row, after which the lane rests until they are read again */
@@ -233,7 +233,7 @@ struct group *lane_group(const struct scheduler *scheduler, const struct lane *l
 /* Forgets it when nothing is known of it that matters. */
 void workspace_forget_unused(struct scheduler *scheduler, struct workspace *workspace);
 void node_forget_unused(struct scheduler *scheduler, struct node *node);
-/* Forgets lanes without items: those whose pass the group has reached, and the oldest above IDLE_LANES_MOST. */
+/* Forgets lanes without items: those with a pass that the group has reached, and the oldest above IDLE_LANES_MOST. */
 void lanes_forget_idle(struct scheduler *scheduler);
 
 /* --- limits --- */
@@ -318,7 +318,7 @@ bool suspects_have_work(const struct scheduler *scheduler);
 
 /* Finds or creates; NULL when memory is short. */
 struct handed_queue *handed_queue_get(struct scheduler *scheduler, struct group *group, int64_t target_id);
-/* The item waits behind the others of its list. */
+/* The item waits at the end of its list. */
 void handed_append(struct scheduler *scheduler, struct handed_item *item);
 struct handed_item *handed_find(const struct scheduler *scheduler, const uint8_t *id);
 int64_t handed_key(const uint8_t *id);

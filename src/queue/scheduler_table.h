@@ -48,7 +48,7 @@ void *table_add(struct table *table, int64_t key);
 void table_remove(struct table *table, void *item);
 /* `index` must be of a present item. */
 void *table_at(const struct table *table, uint32_t index);
-/* Walks all items: the first present item whose index is at least `index`, or NULL. */
+/* Walks all items: the first present item with an index of at least `index`, or NULL. */
 void *table_from(const struct table *table, uint32_t index);
 
 struct link {
@@ -63,7 +63,7 @@ struct list {
 
 /* The item must be in no list that uses the same link. */
 void list_append(const struct table *table, struct list *list, size_t offset, uint32_t index);
-/* The same, before all others. */
+/* The same, at the beginning. */
 void list_put_first(const struct table *table, struct list *list, size_t offset, uint32_t index);
 /* The item must be in this list. */
 void list_remove(const struct table *table, struct list *list, size_t offset, uint32_t index);

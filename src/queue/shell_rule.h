@@ -4,7 +4,7 @@
  *     sh   -ec     'wc -c < "$1"'   script-name   ${.input.file}
  *          option  script           argument      argument
  *
- * A net for honest mistakes, not a jail: whoever may write a definition may run any program. Pure; any thread. */
+ * A net for honest mistakes, not a jail: a user that may write a definition may run any program. Pure; any thread. */
 #ifndef WEIR_QUEUE_SHELL_RULE_H
 #define WEIR_QUEUE_SHELL_RULE_H
 
@@ -20,7 +20,7 @@ enum shell_role {
 /* Fills `roles` (`count` entries). Knows sh, bash, dash, ash, zsh, ksh, mksh, fish by their last path component, anywhere
  * in the command (`env sh -c`, `timeout 5 bash -ec`), a command that is itself an expression, and `env -S`. */
 void shell_find_roles(const char *const *arguments, size_t count, enum shell_role *roles);
-/* True when a shell of this command has no script, so that it runs what stands in its standard input. */
+/* True when a shell of this command has no script, so that it runs its standard input. */
 bool shell_runs_its_input(const char *const *arguments, size_t count);
 /* Finds "${", optional spaces, "." - the start of an expression. */
 bool shell_script_has_expression(const char *script, size_t length, size_t *ret_offset);

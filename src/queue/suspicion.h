@@ -1,7 +1,7 @@
 /* Which items may have killed their node, and how they run again so that only the one that did is blamed.
  *
  * At the death of a node (or of its keeper) each item of which a step ran is a suspect: its suspicion, a number in its row,
- * grows by one. It begins anew when a step of the item has ended since. A suspect runs again beside fewer others:
+ * grows by one. It begins anew when a step of the item has ended since. A suspect runs again beside fewer items:
  *
  *   suspicion   suspects on trial on one node   also
  *   0, 1        no limit                        one death may have any cause
@@ -10,7 +10,7 @@
  *   4 and more  1                               quarantine: the node has no other item at all
  *
  * A death is counted against an item only when it was the only item of its node. So a neighbour of a killer is never
- * blamed, whatever runs beside it. With handovers_max counted deaths the item ends FAILED, code `poison`.
+ * blamed, whichever item runs beside it. With handovers_max counted deaths the item ends FAILED, code `poison`.
  *
  * A trial ends with the item or after suspicion_trial_us(). After that the node takes other items again, and the item goes
  * on beside them. Its next trial is twice as long, so a killer that needs an hour is found too.

@@ -1,5 +1,5 @@
-/* The end of an execution as its own worker tells it: made of the verbs that are there, so that no driver has a say. What
- * decides is the record, which is conditional on the fence. */
+/* The end of an execution as its own worker reports it: made of the existing verbs, so no driver has a part in it. The
+ * record decides, which is conditional on the fence. */
 #include <string.h>
 
 #include "base/error.h"
@@ -15,7 +15,7 @@ static const char *text_at(const json_t *object, const char *key)
     return json_string_value(json_object_get(object, key));
 }
 
-/* --- may it be told? --- */
+/* --- may it be reported? --- */
 
 static bool is_run_outside(const json_t *workflow)
 {
@@ -56,7 +56,7 @@ static enum weir_status need_outside(struct store *store, const json_t *executio
         .kind = LIST_WORKFLOWS, .name = text_at(execution, "workflow"), .limit = LIST_LIMIT_MOST};
     enum weir_status status = store_list_each(store, &options, count_version, &versions, error);
     if (status == WEIR_OK && (versions.fit == 0 || versions.fit != versions.outside)) {
-        status = error_set(error, WEIR_ILLEGAL_STATE, "workflow '%s' runs inside a node, which tells its end itself",
+        status = error_set(error, WEIR_ILLEGAL_STATE, "workflow '%s' runs inside a node, which reports its end itself",
                            options.name);
         error_hint(error,
                    "only workflows with a `temporal:` section may be ended by their worker; `weir cancel` stops others");
@@ -71,7 +71,7 @@ enum item_state record_end_state(enum record_kind kind)
     return kind == RECORD_COMPLETED ? ITEM_COMPLETED : kind == RECORD_FAILED ? ITEM_FAILED : ITEM_CANCELLED;
 }
 
-/* Said before, by whomever: the same end is no failure. */
+/* Reported before: the same end is no failure. */
 static enum weir_status compare_ends(const json_t *execution, enum record_kind kind, struct weir_error *error)
 {
     const char *state = text_at(execution, "status");
@@ -159,7 +159,7 @@ static enum weir_status compare_runs(const json_t *execution, const struct compl
     return WEIR_OK;
 }
 
-/* Whether the end may be told of the execution as it is; *ret_has_ended: it was. */
+/* Whether the end may be reported of the execution as it is; *ret_has_ended: it was. */
 static enum weir_status may_end(struct store *store, const json_t *execution, const struct completion *completion,
                                 bool *ret_has_ended, struct weir_error *error)
 {
@@ -180,8 +180,8 @@ static enum weir_status may_end(struct store *store, const json_t *execution, co
     return status;
 }
 
-/* *ret_outcome tells what became of it when the status is fine: WEIR_OK, or somebody was faster and it must be looked at
- * again. */
+/* *ret_outcome is the result when the status is fine: WEIR_OK, or the status of a record that came too late, after which
+ * the execution must be read again. */
 static enum weir_status complete_once(struct store *store, const struct completion *completion,
                                       enum weir_status *ret_outcome, struct weir_error *error)
 {

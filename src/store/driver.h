@@ -1,4 +1,4 @@
-/* What a store driver provides. Only store.c and the drivers include this; everyone else sees store.h. */
+/* The functions of a store driver. Only store.c and the drivers include this; all other code sees store.h. */
 #ifndef WEIR_STORE_DRIVER_H
 #define WEIR_STORE_DRIVER_H
 
@@ -68,7 +68,7 @@ struct store_driver {
     enum weir_status (*why)(struct store *, const char *, json_t **, struct weir_error *);
     enum weir_status (*status)(struct store *, size_t, json_t **, struct weir_error *);
     int (*wake_fd)(struct store *);
-    void (*wake_for)(struct store *, int64_t, bool); /* NULL: the driver cannot tell */
+    void (*wake_for)(struct store *, int64_t, bool); /* NULL: the driver does not know */
     bool (*wake_drain)(struct store *, int64_t *);
 };
 
@@ -79,14 +79,14 @@ struct store {
     const struct clock *clock;
     struct uuid_source *uuids;
     int64_t deadline_us;
-    store_progress *progress; /* NULL = nobody listens */
+    store_progress *progress; /* NULL = no listener */
     void *progress_context;
     char url[512];
 };
 
-/* --- what drivers share --- */
+/* --- shared by the drivers --- */
 
-/* Tells whoever wants to know how far a call is. WEIR_INTERRUPTED: he wants no more of it. */
+/* Reports the progress of a call to its listener. WEIR_INTERRUPTED: the listener stops the call. */
 WEIR_MUST_CHECK enum weir_status store_tell_progress(const struct store *store, int64_t done, int64_t total,
                                                      struct weir_error *error);
 void store_tell_migrated(const struct store *store, int64_t done, int64_t total);
@@ -103,10 +103,10 @@ WEIR_MUST_CHECK enum weir_status events_show(json_t *execution, json_t *events, 
 /* No params and {} are the same, and nothing is kept of them. */
 bool enqueue_has_no_params(const struct enqueue_request *request);
 
-/* What an execution is after RECORD_COMPLETED, RECORD_FAILED or RECORD_CANCELLED. */
+/* The state of an execution after RECORD_COMPLETED, RECORD_FAILED or RECORD_CANCELLED. */
 enum item_state record_end_state(enum record_kind kind);
 
-/* What the rows of a definition say besides its text, so that enqueues and claims need not read it. */
+/* The columns of a definition beside its text, so that enqueues and claims need not read it. */
 struct definition_facts {
     int attempts_max;                        /* 0 = not said */
     char executor_group[GROUP_NAME_MAX + 1]; /* "" = not said */

@@ -330,7 +330,7 @@ enum weir_status store_read_definition(struct store *store, int64_t definition_i
          store->driver->read_definition(store, definition_id, arena, ret_definition, detail));
 }
 
-/* A set that fails for a reason that lies in one of its values is split until the bad record is alone (design 3.7). */
+/* A set that fails for a reason that lies in one of its values is split until the bad record is alone. */
 static enum weir_status record_split(struct store *store, int64_t node_id, struct record *records, size_t count,
                                      struct record_summary *summary, struct weir_error *error)
 {
@@ -355,7 +355,7 @@ static enum weir_status record_split(struct store *store, int64_t node_id, struc
                              : status;
 }
 
-/* What is kept of an error is bounded, whoever made it: at most ERROR_TEXT_MAX bytes, cut between two characters. */
+/* The stored text of an error is bounded: at most ERROR_TEXT_MAX bytes, cut between two characters. */
 static bool is_too_long(const char *error)
 {
     return error != NULL && strnlen(error, ERROR_TEXT_MAX + 1) > ERROR_TEXT_MAX;
@@ -649,7 +649,7 @@ static enum weir_status check_lock(const struct lock_request *request, bool need
     }
     if (request->at_most_us < 0 || request->at_least_us < 0 ||
         (needs_holder && request->at_least_us > request->at_most_us)) {
-        return error_set(error, WEIR_INVALID_ARGUMENT, "a lock's at-least time must not pass its at-most time");
+        return error_set(error, WEIR_INVALID_ARGUMENT, "the at-least time of a lock must not exceed its at-most time");
     }
     return WEIR_OK;
 }
@@ -689,7 +689,7 @@ enum weir_status store_unlock(struct store *store, const struct lock_request *re
 
 /* --- reading --- */
 
-/* Drivers give what a step wrote as the JSON text that they keep; people and programs get the value. */
+/* Drivers give the output of a step as the JSON text that they keep; people and programs get the value. */
 static void open_value(json_t *step, const char *key)
 {
     const json_t *text = json_object_get(step, key);
@@ -767,8 +767,8 @@ enum weir_status store_show(struct store *store, const char *id, json_t **ret_ex
     return end(&call, status);
 }
 
-/* Nodes with dispatch.exclusive start nothing while somebody else holds the lock; which nodes have it, nobody knows but
- * they. A table of locks that cannot be read is told by the verbs that are about it. */
+/* Nodes with dispatch.exclusive start nothing while another program holds the lock; only the nodes know which of them have
+ * the setting. The verbs for locks report a table that cannot be read. */
 static void add_lock(struct store *store, json_t *why)
 {
     const char *reason = json_string_value(json_object_get(why, "pending_reason"));
@@ -787,7 +787,7 @@ static void add_lock(struct store *store, json_t *why)
     json_decref(page);
 }
 
-/* What a node has or runs is not due: that time was of the wait before its claim. */
+/* A held item is not due: that time was of the wait before its claim. */
 static void drop_past_wait(json_t *why)
 {
     if (item_state_is_held(json_string_value(json_object_get(why, "status")))) {

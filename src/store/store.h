@@ -1,12 +1,12 @@
 /* The seam to where the queue is kept: SQLite, PostgreSQL. Verbs of the queue's own language, no CRUD.
  *
  * Every write is one transaction of its own, short, with a deadline; every write to a claimed item is conditional on its
- * fence (design 3.5); slots are counted in a guarded row in the same transaction as the state change (3.3). Time is the
+ * fence; slots are counted in a guarded row in the same transaction as the state change. Time is the
  * store's own: no caller passes "now". store.c wraps each verb once: checks arguments, measures, emits one event, calls the
  * driver; so all drivers behave, log and count alike. One conformance suite (tests/conformance) runs on every driver.
  *
  * Threads: a struct store is a handle for one thread at a time; open one per thread (cheap: handles on the same file share
- * the writer). Memory: what a verb returns lives in the arena that the caller passes, until he resets it.
+ * the writer). Memory: the results of a verb live in the arena that the caller passes, until he resets it.
  * Errors: outputs are untouched on failure. TRANSIENT: nothing was changed, repeat. UNKNOWN (WEIR_COMMIT_UNKNOWN): repeat
  * is safe for every verb, because ids, fences and lock holders are the caller's.
  */
@@ -61,13 +61,13 @@ WEIR_MUST_CHECK enum weir_status store_open_again(const struct store *store, str
 void store_close(struct store *store);
 /* "sqlite:/abs/path", without secrets. */
 const char *store_url(const struct store *store);
-/* Any URL of a store as it may be shown: without its password, whatever else is wrong with it. Cut when `size` is short. */
+/* Any URL of a store as it may be shown: without its password, also when it is wrong. Cut when `size` is short. */
 void store_url_shown(const char *url, char *to, size_t size);
 /* Whether something without a scheme is meant as anything but a path: libpq's keyword form, a URL that lost its colon (both
  * may hold a password, which must not become the name of a file), or SQLite's ":memory:" and "file:". */
 bool store_url_is_no_path(const char *url);
 unsigned store_features(const struct store *store);
-/* Fails with WEIR_SCHEMA_MISSING, _OLDER, _NEWER and says which command mends it. */
+/* Fails with WEIR_SCHEMA_MISSING, _OLDER, _NEWER and a hint with the command that mends it. */
 WEIR_MUST_CHECK enum weir_status store_require_schema(struct store *store, struct weir_error *error);
 
 struct store_migration {
@@ -80,17 +80,17 @@ struct store_migration {
  * of them. In the caller's thread; must be quick and leave the store alone. False: stop; a check and a backup then answer
  * WEIR_INTERRUPTED and leave nothing behind. A migration goes on to its end. */
 typedef bool store_progress(void *context, int64_t done, int64_t total);
-/* For store_migrate(), store_check() and store_backup() of this handle. NULL: nobody wants to know. */
+/* For store_migrate(), store_check() and store_backup() of this handle. NULL: no listener. */
 void store_set_progress(struct store *store, store_progress *progress, void *context);
 
 /* The migrations and which of them are applied; never changes anything. */
 WEIR_MUST_CHECK enum weir_status store_plan(struct store *store, struct arena *arena,
                                             const struct store_migration **ret_migrations, size_t *ret_count,
                                             struct weir_error *error);
-/* Applies what is missing, each in a transaction of its own, resumable. `ret_applied` counts them (may be NULL). */
+/* Applies the missing migrations, each in a transaction of its own, resumable. `ret_applied` counts them (may be NULL). */
 WEIR_MUST_CHECK enum weir_status store_migrate(struct store *store, int *ret_applied, struct weir_error *error);
 /* Integrity of the file and of the queue: counters equal rows, every reference holds, lanes ready when they must be.
- * Problems come as a JSON array of strings, [] when all is well (design 6). */
+ * Problems come as a JSON array of strings, [] when all is well. */
 WEIR_MUST_CHECK enum weir_status store_check(struct store *store, json_t **ret_problems, struct weir_error *error);
 /* A consistent copy while nodes work. Never overwrites: WEIR_CONFLICT when the target exists. */
 WEIR_MUST_CHECK enum weir_status store_backup(struct store *store, const char *path, struct weir_error *error);
@@ -119,7 +119,7 @@ struct enqueue_result {
     struct weir_error error;
 };
 
-/* Whether one request to enqueue is well-formed; whether its workspace and workflow exist is the driver's to say. Errors:
+/* Whether one request to enqueue is well-formed; whether its workspace and workflow exist is checked by the driver. Errors:
  * WEIR_INVALID_ARGUMENT, WEIR_INVALID_PARAMS, WEIR_PARAMS_TOO_LARGE, WEIR_OUT_OF_MEMORY. */
 WEIR_MUST_CHECK enum weir_status enqueue_request_check(const struct enqueue_request *request, struct weir_error *error);
 
@@ -132,11 +132,11 @@ enum weir_status group_refuse(const char *name, const char *const *groups, size_
 /* The hint alone. */
 void group_hint(const char *name, const char *const *groups, size_t count, struct weir_error *error);
 
-/* One transaction for the whole set; a refused request leaves the others alone. WEIR_OK when the set was committed. */
+/* One transaction for the whole set; a refused request changes no other one. WEIR_OK when the set was committed. */
 WEIR_MUST_CHECK enum weir_status store_enqueue(struct store *store, const struct enqueue_request *requests, size_t count,
                                                struct enqueue_result *results, struct weir_error *error);
 
-/* --- what a node is given --- */
+/* --- the items of a node --- */
 
 struct claimed_item {
     char id[UUID_TEXT_MAX];
@@ -148,10 +148,10 @@ struct claimed_item {
     const char *params; /* never NULL */
     size_t params_length;
     int64_t fence;
-    int priority;  /* as enqueued */
-    int attempts;  /* starts refused so far */
-    int deferrals; /* put back so far because no node could run it */
-    int handovers;
+    int priority;     /* as enqueued */
+    int attempts;     /* starts refused so far */
+    int deferrals;    /* put back so far because no node could run it */
+    int handovers;    /* handovers and give-backs so far: column `interruptions` */
     bool handed_over; /* this claim takes over from a dead node: `steps` is filled */
     bool others_wait; /* its workspace is full with this claim, and more of its lane could run; false: not, or not known */
     bool cancel_requested;
@@ -173,7 +173,8 @@ struct claim_result {
 /* --- the scheduler's role --- */
 
 /* One node schedules for all. Its epoch grows with each takeover; each assignment checks it, so a former scheduler that
- * goes on changes nothing (docs: ARCHITECTURE.md). The lease decides who may take the role; nothing depends on its time. */
+ * goes on changes nothing (docs: ARCHITECTURE.md). The lease decides when another node may take the role; nothing depends
+ * on its time. */
 enum role_act {
     ROLE_LOOK, /* changes nothing */
     ROLE_TAKE, /* takes the role when it is free or already the caller's: a new epoch. Else WEIR_CONFLICT */
@@ -185,19 +186,19 @@ struct role_request {
     int64_t node_id; /* 0 with ROLE_LOOK */
     int64_t epoch;   /* LEAVE */
     int64_t lease_us;
-    /* TAKE: a node whose processes are gone, as the caller has seen on its machine: its lease is not awaited. 0 = none */
+    /* TAKE: a node without its processes, as the caller has seen on its machine: its lease is not awaited. 0 = none */
     int64_t gone_node_id;
     const char *why; /* TAKE: for `node list` and `doctor`: "free", "lease over", ... or NULL */
 };
 
 struct role_state {
-    int64_t epoch;   /* 0 = nobody has ever scheduled */
+    int64_t epoch;   /* 0 = no node has ever scheduled */
     int64_t node_id; /* 0 = the role is free */
     char node[NODE_NAME_MAX + 1];
     int64_t since_us;   /* store time: of the present holder, or when it became free */
     int64_t expires_us; /* store time */
     int64_t now_us;     /* store time */
-    bool is_free; /* TAKE would succeed: nobody has it, its lease is over, its holder is dead or has left, or (PostgreSQL
+    bool is_free; /* TAKE would succeed: no node has it, its lease is over, its holder is dead or has left, or (PostgreSQL
                      without a pooler) its holder's session has ended */
     int64_t takeovers_hour; /* in the last hour */
 };
@@ -216,12 +217,12 @@ struct schedule_call {
     bool skip_locked;               /* rows that other transactions hold are ASSIGNMENT_LOCKED at once instead of awaited */
     struct lane_read *reads;        /* their lower parts are set */
     size_t read_count;              /* at most SCHEDULER_READS_MOST */
-    unsigned needs;                 /* enum schedule_need: what is to be read besides the news */
+    unsigned needs;                 /* enum schedule_need: the reads beside the news */
     bool load;                      /* the first call of an epoch: all facts, and the point from which news is read */
     int64_t lease_us;               /* > 0: renews the lease of the role for this long from now, too */
     bool awaits_lock;               /* with lease_us: work waits, and another holder has the lock of dispatch.exclusive */
-    const int64_t *orphans; /* lanes whose workspace does not exist: up to RECOVER_BATCH of their items end FAILED, code
-                               `workspace_not_found`, with an event */
+    const int64_t *orphans;         /* lanes without a workspace: up to RECOVER_BATCH of their items end FAILED, code
+                                       `workspace_not_found`, with an event */
     size_t orphan_count;
 };
 
@@ -231,7 +232,7 @@ struct schedule_answer {
     /* An act was committed that the caller has not learnt: no assignment was made (all are ASSIGNMENT_UNDONE), and `facts`
      * brings it. */
     bool is_stale;
-    struct claim_result claimed; /* what was assigned to `node_id` itself, ready to be started */
+    struct claim_result claimed; /* the assignments of `node_id` itself, ready to be started */
     size_t assigned;             /* taken, over all nodes */
     struct schedule_fact *facts; /* to be learnt after `reads` */
     size_t fact_count;
@@ -267,10 +268,10 @@ struct inbox {
     struct claim_result claimed; /* assigned to the node behind the position, in the order of their fences */
     bool more;                   /* the limit was reached */
     bool requests;               /* a cancel waits for an execution of this node */
-    struct role_state role;      /* who schedules */
+    struct role_state role;      /* the node that schedules */
 };
-/* What the scheduler has assigned to this node, and whether anybody schedules. `limit` 0: only the rest. Reads only.
- * *position moves behind what is returned. The base of a node's sleep. */
+/* The assignments of this node, and whether any node schedules. `limit` 0: only the rest. Reads only.
+ * *position moves behind the returned items. The base of a node's sleep. */
 WEIR_MUST_CHECK enum weir_status store_inbox(struct store *store, int64_t node_id, struct inbox_position *position,
                                              size_t limit, struct arena *arena, struct inbox *ret_inbox,
                                              struct weir_error *error);
@@ -315,12 +316,12 @@ struct record {
     int64_t fence;
     bool dispatched_first; /* an end that was reported before DISPATCHED was on record: count it as dispatched */
     bool taken_over;       /* an earlier claim was lost or given back (claimed_item.handovers > 0), so that its story
-                              has more than its row can tell; true when that is not known */
+                              has more than its row shows; true when that is not known */
     int64_t delay_us;      /* RETRY, DEFERRED */
     const struct step_record *step; /* STEP; the ends may carry the last one; else NULL */
     const char *error_code;         /* or NULL */
     const char *error;              /* or NULL */
-    const char *actor;              /* of an end, alone in its set: who tells it, for its event; NULL = the engine */
+    const char *actor;              /* of an end, alone in its set: the reporter, for its event; NULL = the engine */
     enum weir_status status;        /* out: WEIR_OK, WEIR_STALE_FENCE, WEIR_EXECUTION_NOT_FOUND, WEIR_ILLEGAL_STATE,
                                        WEIR_INVALID_ARGUMENT, WEIR_STORE_BUSY */
 };
@@ -334,40 +335,40 @@ struct record_summary {
 
 /* One transaction for the whole set, in its order; each record's own outcome in `status`. The same (id, fence, kind) again
  * is answered WEIR_OK or _NOT_FOUND and changes nothing (GIVEN_BACK: WEIR_STALE_FENCE, because giving back makes the fence
- * grow). WEIR_STORE_BUSY of a record: somebody holds its item or workspace (on PostgreSQL a caller's transaction), it was
- * left out with all others of its item and is to be repeated before any later one of it; the rest took effect. An error's
- * text is kept up to ERROR_TEXT_MAX bytes. */
+ * grow). WEIR_STORE_BUSY of a record: another transaction holds its item or workspace (on PostgreSQL a caller's); the
+ * record was left out with all further ones of its item and is to be repeated before any later one of it; the rest took
+ * effect. An error's text is kept up to ERROR_TEXT_MAX bytes. */
 WEIR_MUST_CHECK enum weir_status store_record(struct store *store, int64_t node_id, struct record *records, size_t count,
                                               struct record_summary *ret_summary, struct weir_error *error);
 
-/* The end of an execution as its own worker tells it, before the engine or instead of it. */
+/* The end of an execution as its own worker reports it, before the engine or instead of it. */
 struct completion {
     const char *id;         /* or its first 6 or more characters; a workflow id `execution-<id>` too */
     enum record_kind kind;  /* RECORD_COMPLETED, _FAILED or _CANCELLED */
     const char *result;     /* JSON text, at most STEP_OUTPUT_BYTES_MAX bytes, or NULL: the output of the step `workflow` */
     const char *error_code; /* at most ERROR_CODE_MAX bytes, or NULL */
     const char *error;      /* or NULL */
-    const char *actor;      /* who tells it, for the event that is left in the same transaction */
+    const char *actor;      /* the reporter, for the event that is left in the same transaction */
     /* Of the caller's run, so that the end of another one is refused; the first or the newest of its chain. NULL = any */
     const char *run_id;
     int64_t fence; /* of the execution now; 0 = any */
 };
-/* Ends a claimed or running execution whose workflow has a `temporal:` section, also when its start is not on record yet;
- * its slot is free at once. What its node or the engine say afterwards changes nothing, and the same end again is WEIR_OK.
+/* Ends a claimed or running execution of a workflow with a `temporal:` section, also when its start is not on record yet;
+ * its slot is free at once. Later reports of its node or the engine change nothing, and the same end again is WEIR_OK.
  * WEIR_STORE_BUSY: the run cannot be compared yet, because its start is not on record; repeat. WEIR_CONFLICT: it is another
  * run, or another fence.
  * Made of the other verbs. WEIR_EXECUTION_NOT_FOUND; WEIR_ILLEGAL_STATE (not started, ended otherwise, or run by a node);
  * WEIR_INVALID_ARGUMENT (the result or the error). */
 WEIR_MUST_CHECK enum weir_status store_complete(struct store *store, const struct completion *completion,
                                                 struct weir_error *error);
-/* What store_complete() would answer now; changes nothing. *ret_has_ended: the execution has this end already, and telling
+/* The present answer of store_complete(); changes nothing. *ret_has_ended: the execution has this end already, and telling
  * it again would change nothing either. */
 WEIR_MUST_CHECK enum weir_status store_complete_rehearse(struct store *store, const struct completion *completion,
                                                          bool *ret_has_ended, struct weir_error *error);
 
 /* --- nodes and recovery --- */
 
-/* Why a node claims nothing by its own decision, whatever an operator wishes; kept in its row, so that `why` can tell. */
+/* Why a node claims nothing by its own decision, beside the orders of an operator; kept in its row for `why`. */
 enum node_aside { NODE_NOT_ASIDE, NODE_ASIDE_PAUSED, NODE_ASIDE_STOPPING, NODE_ASIDE_NO_DISPATCH };
 /* "paused", "stopping", "no_dispatch"; NULL for NODE_NOT_ASIDE. */
 const char *node_aside_name(enum node_aside aside);
@@ -382,7 +383,7 @@ struct node_options {
     long keeper_pid;
     const char *version;
     const char *engine;
-    bool is_outlived; /* what it runs lives on without it (no ENGINE_DIES_WITH_NODE) */
+    bool is_outlived; /* its executions live on without it (no ENGINE_DIES_WITH_NODE) */
     enum node_aside aside;
     size_t capacity;                    /* node_beat.capacity */
     const struct engine_target *target; /* NULL = not known yet: see store_node_target() */
@@ -397,7 +398,7 @@ WEIR_MUST_CHECK enum weir_status store_node_start(struct store *store, const str
 WEIR_MUST_CHECK enum weir_status store_node_target(struct store *store, int64_t node_id, const struct engine_target *target,
                                                    struct weir_error *error);
 
-/* What an operator wants of a node; kept in its row, answered with each heartbeat. */
+/* The orders of an operator to a node; kept in its row, answered with each heartbeat. */
 enum node_wish { NODE_RUN, NODE_PAUSE, NODE_DRAIN, NODE_STOP };
 const char *node_wish_name(enum node_wish wish);
 
@@ -414,7 +415,7 @@ struct node_neighbour {
 };
 
 struct node_beat {
-    bool engine_reachable;    /* in: what the breaker says */
+    bool engine_reachable;    /* in: the state of the breaker */
     bool engine_impaired;     /* in: it is reached, and sees ends late */
     const char *engine_error; /* in: why it is not reached, or is impaired, UTF-8; NULL = not known */
     long keeper_pid;          /* in: of now; one that was killed is replaced */
@@ -426,18 +427,18 @@ struct node_beat {
     enum node_wish wish;      /* out */
     bool queue_paused;        /* out: the queue or the group is paused */
     int64_t now_us;           /* out */
-    /* Out, and only of a store that is STORE_SHARED: what a node must know of the others in order not to ask for it. */
+    /* Out, and only of a store that is STORE_SHARED: facts about the other nodes that the node would otherwise query. */
     bool others_lost; /* a node of the group is dead, or left something behind: store_recover has something to do */
     size_t neighbour_count;
     struct node_neighbour neighbours[NODE_NEIGHBOURS_MOST];
 };
 /* Renews the lease in store time. WEIR_STALE_FENCE when the lease was lost (the node was declared dead, or its row is older
- * than seen_us: the store was restored from a backup): its claims belong to others, it must abandon everything and start
- * again with a new id. */
+ * than seen_us: the store was restored from a backup): its claims belong to other nodes, it must abandon everything and
+ * start again with a new id. */
 WEIR_MUST_CHECK enum weir_status store_node_beat(struct store *store, int64_t node_id, struct node_beat *beat,
                                                  struct weir_error *error);
-/* The node leaves: what it still holds is handed over at once, claimed or running: the store cannot know whether a start
- * has left. What was surely never started the node releases before, by RECORD_RELEASED. */
+/* The node leaves: the items that it still holds are handed over at once, claimed or running: the store cannot know whether
+ * a start has left. Items that were surely never started the node puts back before, by RECORD_RELEASED. */
 WEIR_MUST_CHECK enum weir_status store_node_stop(struct store *store, int64_t node_id, bool graceful,
                                                  struct weir_error *error);
 /* Sets the wish; WEIR_NOT_FOUND names the live nodes. `name` may be an id in digits. */
@@ -445,24 +446,24 @@ WEIR_MUST_CHECK enum weir_status store_node_wish(struct store *store, const char
                                                  struct weir_error *error);
 
 struct recover_options {
-    int64_t node_id; /* who does it; 0 = an operator */
+    int64_t node_id; /* the node that does it; 0 = an operator */
     const char *group;
     const char *boot_id; /* of the asking node; nodes with the same one run on this machine. NULL = do not look */
     /* Whether the processes of such a node are gone: then it is dead before its lease ends. NULL = do not look */
     bool (*is_gone)(const struct node_neighbour *node);
-    /* Safety net: CLAIMED longer than this; 0 = not now. Only what `node_id` itself holds and does not know (the answer to
-     * its claim was lost), and what nodes hold that do not live: taking a claim from another live node would run it twice
-     * where runs die with their node, and an engine that is away for an hour is no fault of the item. An operator (node_id
-     * 0) takes them all. */
+    /* Safety net: CLAIMED longer than this; 0 = not now. Only items that `node_id` itself holds and does not know (the
+     * answer to its claim was lost), and items of nodes that do not live: taking a claim from another live node would run
+     * it twice where runs die with their node, and an engine that is away for an hour is no fault of the item. An operator
+     * (node_id 0) takes them all. */
     int64_t stale_claim_us;
     bool (*knows)(void *context, const char *id, int64_t fence); /* NULL = it knows none of them */
     void *knows_context;
-    bool look_only; /* change nothing; `more` tells whether there is anything to do */
+    bool look_only; /* change nothing; `more` is set when there is something to do */
     /* A handover counts when a step of the item is on record as RUNNING under the claim that is lost, its node's death has
      * stopped it (not node_options.is_outlived), and the node held no other item, nor did another node of its machine that
-     * the same call found dead (queue/suspicion.h). So what was only claimed, sleeps, waits or is between two steps is
-     * never at fault, nor is what a node gives back or what ran beside others. The count begins anew when a step of the
-     * item has ended since. With so many the item ends FAILED, code `poison`. At least 1 */
+     * the same call found dead (queue/suspicion.h). So an item that was only claimed, sleeps, waits or is between two steps
+     * is never at fault, nor is one that a node gives back or that ran beside another. The count begins anew when a step of
+     * the item has ended since. With so many the item ends FAILED, code `poison`. At least 1 */
     int handovers_max;
     size_t limit; /* items per call, at most RECOVER_BATCH */
 };
@@ -472,8 +473,8 @@ struct recover_result {
     size_t nodes;    /* nodes found dead by this call */
     bool more;       /* call again */
 };
-/* Takes claims and executions of dead nodes away from them: the fence grows, so the dead node's late words change nothing;
- * the slot stays taken; the item waits (reason handed_over) for the next claim. In chunks. */
+/* Takes claims and executions of dead nodes away from them: the fence grows, so the dead node's late records change
+ * nothing; the slot stays taken; the item waits (reason handed_over) for the next claim. In chunks. */
 WEIR_MUST_CHECK enum weir_status store_recover(struct store *store, const struct recover_options *options,
                                                struct recover_result *ret_result, struct weir_error *error);
 
@@ -481,7 +482,7 @@ struct node_request {
     char id[UUID_TEXT_MAX];
     int64_t fence;
 };
-/* Executions of this node whose cancel was asked for and not yet passed on. Marks them as passed on. */
+/* Executions of this node with a requested cancel that was not yet passed on. Marks them as passed on. */
 WEIR_MUST_CHECK enum weir_status store_take_requests(struct store *store, int64_t node_id, struct arena *arena,
                                                      struct node_request **ret_requests, size_t *ret_count,
                                                      struct weir_error *error);
@@ -491,7 +492,7 @@ WEIR_MUST_CHECK enum weir_status store_take_requests(struct store *store, int64_
 /* Whether another execution, which is still on record, repeats this one. */
 enum retried_condition { RETRIED_ANY, RETRIED_YES, RETRIED_NO };
 
-/* What a list, a count or a bulk act is about. NULL or 0 = no condition. Times in store time. */
+/* The conditions of a list, a count or a bulk act. NULL or 0 = no condition. Times in store time. */
 struct execution_filter {
     const char *id; /* whole, or the first 6 or more characters when it is the only condition */
     const char *workspace;
@@ -523,8 +524,8 @@ struct bulk_result {
 /* Does `act` to the executions that match, at most `limit` per call, in the order of their ids, behind `after` ("" = from
  * the start). cancel: pending ones never start, running ones are passed to their engine. retry: a FAILED or CANCELLED one
  * is enqueued again as a new execution (terminal rows are never rewritten); its finished steps are not copied. release: a
- * pending one starts now, whatever its run_at or backoff. purge: ended ones are removed with all that belongs to them.
- * `actor` and `why` (at most REASON_MAX bytes) go on record. */
+ * pending one starts now, before its run_at or the end of its backoff. purge: ended ones are removed with all that belongs
+ * to them. `actor` and `why` (at most REASON_MAX bytes) go on record. */
 WEIR_MUST_CHECK enum weir_status store_bulk(struct store *store, enum bulk_act act, const struct execution_filter *filter,
                                             const char *after, size_t limit, const char *actor, const char *why,
                                             struct bulk_result *ret_result, struct weir_error *error);
@@ -543,7 +544,7 @@ WEIR_MUST_CHECK enum weir_status store_set_plan(struct store *store, const struc
 struct workspace_change {
     const char *name;
     const char *plan;       /* NULL = leave; a new workspace without one gets "free" */
-    int64_t max_concurrent; /* 0 = leave, -1 = as the plan says again */
+    int64_t max_concurrent; /* 0 = leave, -1 = that of the plan again */
     int paused;             /* -1 = leave, 0, 1 */
     bool create;            /* false: WEIR_WORKSPACE_NOT_FOUND with the nearest name */
 };
@@ -562,16 +563,16 @@ struct published {
 WEIR_MUST_CHECK enum weir_status store_publish(struct store *store, const char *name, const char *workspace,
                                                const char *text, struct published *ret_published, struct weir_error *error);
 
-/* --- locks (spec 1, the shedlock table) --- */
+/* --- locks (the shedlock table) --- */
 
 struct lock_request {
     const char *name;
-    /* Unique per acquisition. A node's is `name:process:node id:16 hex digits`: recovery frees what the dead held. */
+    /* Unique per acquisition. A node's is `name:process:node id:16 hex digits`: recovery frees the locks of dead nodes. */
     const char *holder;
     int64_t at_most_us;
     int64_t at_least_us;
 };
-/* WEIR_CONFLICT when somebody else holds it. Store time; one statement; "perhaps ours" after a lost answer is ours when the
+/* WEIR_CONFLICT when another holder has it. Store time; one statement; "perhaps ours" after a lost answer is ours when the
  * holder matches. */
 WEIR_MUST_CHECK enum weir_status store_lock(struct store *store, const struct lock_request *request,
                                             struct weir_error *error);
@@ -601,7 +602,7 @@ struct list_options {
     const char *name;               /* one plan, workspace, workflow, node or lock; NULL = all */
     const char *cursor;             /* NULL = from the start */
     size_t limit;                   /* 0 = LIST_LIMIT_DEFAULT */
-    bool count;                     /* executions: count what matches, at most LIST_COUNT_MOST */
+    bool count;                     /* executions: count the matches, at most LIST_COUNT_MOST */
 };
 enum { LIST_COUNT_MOST = 100000 };
 /* {"items": [...], "next_cursor": text or null, "count": n, "count_is_exact": bool}; executions newest first, by id: a
@@ -619,7 +620,7 @@ WEIR_MUST_CHECK enum weir_status store_list_each(struct store *store, const stru
 enum { SHOW_EVENTS_MOST = 100 };
 WEIR_MUST_CHECK enum weir_status store_show(struct store *store, const char *id, json_t **ret_execution,
                                             struct weir_error *error);
-/* Why it is not running (or what it does): {"id", "status", "pending_reason", "because", "slots_used", "slots_max",
+/* Why it is not running, or its present state: {"id", "status", "pending_reason", "because", "slots_used", "slots_max",
  * "slot_holders": [...], "place", "place_is_exact", "due_at", "attempts", "attempts_max", "deferrals", "handovers",
  * "suspicion" and "suspected_at" (deaths of nodes under which a step of it ran, and the last of them; queue/suspicion.h),
  * "node", "target" (where its start may have arrived: engine_target_text(); null while it is pending) and of
@@ -645,13 +646,13 @@ WEIR_MUST_CHECK enum weir_status store_status(struct store *store, size_t worksp
 /* Readable when another process may have changed something; -1 when the driver has none (then poll). Without
  * store_wake_for() every change that the driver learns of counts. */
 int store_wake_fd(struct store *store);
-/* What the caller is woken for from now on, where the driver can tell (STORE_TELLS_OF_WORK): its own inbox, and the news
- * when it schedules. */
+/* The causes that wake the caller from now on, where the driver knows them (STORE_TELLS_OF_WORK): its own inbox, and the
+ * news when it schedules. */
 void store_wake_for(struct store *store, int64_t node_id, bool schedules);
 /* A driver that could have one and has not, for want of something, is asked again this long after. */
 #define STORE_WATCH_AGAIN_US MICROSECONDS_PER_SECOND
-/* Empties the fd. True when something really changed since the last call; *ret_again_us says when to ask once more because
- * a commit may still be on its way (TIME_NEVER: no need), relative. */
+/* Empties the fd. True when something really changed since the last call; *ret_again_us is the time to ask once more
+ * because a commit may still be on its way (TIME_NEVER: no need), relative. */
 bool store_wake_drain(struct store *store, int64_t *ret_again_us);
 
 #endif

@@ -1,4 +1,4 @@
-/* URLs of stores: what may be shown of them, and what is none. */
+/* URLs of stores: the part that may be shown, and texts that are no URL. */
 #include <stdio.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 
 enum { STORE_URL_MAX = 1024 };
 
-/* Puts "***" in place of what lies between two places of `to`. */
+/* Puts "***" in place of the text between two places of `to`. */
 static void mask(char *to, size_t size, size_t from, size_t until)
 {
     char rest[STORE_URL_MAX];
@@ -31,7 +31,7 @@ static void mask_user(char *shown, size_t size)
     }
 }
 
-/* password= and sslpassword=, and whatever key hides its letters behind a %, which libpq decodes. */
+/* password= and sslpassword=, and each key that hides its letters behind a %, which libpq decodes. */
 static bool is_secret(const char *key, size_t length)
 {
     static const char word[] = "password";

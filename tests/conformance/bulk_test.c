@@ -304,7 +304,7 @@ static void a_purge_by_age_never_touches_what_waits_or_runs(void **state)
     const char *parked = scene_enqueue_request(
         scene, &(struct enqueue_request){
                    .workspace = "big-co", .workflow = "hello", .run_at_us = scene_now(scene) + 90 * RETENTION_US});
-    scene_pass(scene, 46 * 86400 * MICROSECONDS_PER_SECOND); /* nFlow's maintenance takes parked ones after 45 days (N7) */
+    scene_pass(scene, 46 * 86400 * MICROSECONDS_PER_SECOND); /* nFlow's maintenance takes parked ones after 45 days */
     scene->node = scene_add_node(scene, "node-2", "default");
     const char *young = ended(scene, "big-co", RECORD_COMPLETED);
     struct execution_filter filter = {.finished_before_us = scene_now(scene) - SECONDS(60)};

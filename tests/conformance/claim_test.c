@@ -117,7 +117,7 @@ static void first_in_is_first_out(void **state)
     assert_claimed_in_order(scene, ids, 20);
 }
 
-/* Priority decides, and nothing of low priority starves (N6): an hour of waiting is worth a level. */
+/* Priority decides, and nothing of low priority starves: an hour of waiting is worth a level. */
 static void an_old_item_of_low_priority_overtakes_a_new_one_of_high(void **state)
 {
     struct scene *scene = *state;
@@ -366,7 +366,7 @@ static void a_claim_without_memory_claims_nothing(void **state)
     assert_int_equal(scene_claim(scene, 20).count, 20);
 }
 
-/* The store's time is its own: a wall clock that jumps by ten minutes changes nothing (checklist A38). */
+/* The store's time is its own: a wall clock that jumps by ten minutes changes nothing. */
 static void a_wall_clock_that_jumps_changes_no_order_and_no_due_time(void **state)
 {
     struct scene *scene = *state;

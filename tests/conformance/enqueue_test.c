@@ -72,7 +72,7 @@ static void an_unknown_workflow_is_refused_with_the_nearest_name(void **state)
     assert_int_equal(scene_number(scene, "SELECT count(*) FROM executions"), 0);
 }
 
-/* Not there and not yours are two errors (checklist A1). */
+/* Not there and not yours are two errors. */
 static void a_workflow_of_another_workspace_is_refused_as_not_yours(void **state)
 {
     struct scene *scene = *state;
@@ -84,7 +84,7 @@ static void a_workflow_of_another_workspace_is_refused_as_not_yours(void **state
     assert_int_equal(scene_number(scene, "SELECT count(*) FROM executions"), 1);
 }
 
-/* A hint that names another workspace's workflow would tell its name to a stranger (design 6.13). */
+/* A hint that names another workspace's workflow would tell its name to a stranger. */
 static void a_hint_never_names_the_workflow_of_another_workspace(void **state)
 {
     struct scene *scene = *state;
@@ -448,7 +448,7 @@ static void an_id_in_capitals_is_the_same_id(void **state)
     json_decref(shown);
 }
 
-/* An id is an execution of one workspace: another workspace must not be told that it exists (design 6.13). */
+/* An id is an execution of one workspace: another workspace must not be told that it exists. */
 static void an_id_of_another_workspace_is_no_duplicate(void **state)
 {
     struct scene *scene = *state;
@@ -584,7 +584,7 @@ static void the_bounds_themselves_are_accepted(void **state)
     assert_int_equal(claim.items[0].run_at_us, 1);
 }
 
-/* Strings that are code somewhere: quotes, formats, parameters, bidi, emoji (checklist C3). */
+/* Strings that are code somewhere: quotes, formats, parameters, bidi, emoji. */
 static const char *const odd_strings[] = {"it's \"quoted\" `so`",
                                           "100 %s %n %d",
                                           "$1 ?1 :name @p {{x}}",

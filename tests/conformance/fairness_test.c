@@ -198,7 +198,7 @@ static void a_raised_cap_starts_more_at_once(void **state)
     assert_int_equal(scene_claim(scene, 100).count, 4);
 }
 
-/* Lowered below what runs: nothing is killed, nothing is started until below the cap (checklist A17). */
+/* Lowered below what runs: nothing is killed, nothing is started until below the cap. */
 static void a_lowered_cap_starts_nothing_until_below(void **state)
 {
     struct scene *scene = *state;
@@ -293,7 +293,7 @@ static void a_paused_group_stops_only_itself(void **state)
     assert_int_equal(scene_claim_as(scene, other, "batch", 10).count, 1);
 }
 
-/* A hundred waits for a slot and one refused start: one attempt, no deferral (R10). */
+/* A hundred waits for a slot and one refused start: one attempt, no deferral. */
 static void waiting_for_a_slot_never_counts_as_an_attempt(void **state)
 {
     struct scene *scene = *state;

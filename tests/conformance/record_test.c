@@ -211,7 +211,7 @@ static void only_what_took_effect_is_counted(void **state)
     assert_true(summary.work_waits);
 }
 
-/* Engines may report the end before the start is on record (checklist A21). */
+/* Engines may report the end before the start is on record. */
 static void an_end_before_the_dispatch_counts_as_dispatched(void **state)
 {
     struct scene *scene = *state;
@@ -593,7 +593,7 @@ static void a_long_error_is_cut_and_not_refused(void **state)
     free(error);
 }
 
-/* --- what is on record (design 3.16) --- */
+/* --- what is on record --- */
 
 static void what_the_time_stamps_cannot_tell_is_an_event(void **state)
 {

@@ -1,4 +1,4 @@
-/* The story of an execution (design 3.16): every claim and dispatch with the node that had it, and every run of a step. */
+/* The story of an execution: every claim and dispatch with the node that had it, and every run of a step. */
 #include "conformance/scene.h"
 #include "queue/suspicion.h"
 

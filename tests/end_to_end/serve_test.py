@@ -320,6 +320,30 @@ def the_new_settings_hold_for_what_is_claimed_from_then_on(weir):
     assert b'stop.grace is over' in process.stderr.read()
 
 
+def _set_sizes(weir):
+    """The sizes of the sets in which a node takes six executions that wait for it."""
+    line = '{"workspace": "acme", "workflow": "hello"}\n'
+    ids = weir.good('enqueue', '-', '-q', stdin=line * 6).out.split()
+    with open(weir.path('node.log'), 'wb') as log:
+        process = weir.spawn('serve', '--allow-exec', stdout=log)
+    for id in ids:
+        weir.good('wait', id)
+    assert _stop(process) == 0
+    with open(weir.path('node.log'), encoding='utf-8') as log:
+        events = [json.loads(line) for line in log]
+    return [event['count'] for event in events if event['event'] == 'batch.claimed']
+
+
+def a_set_is_at_most_as_large_as_the_batch_size(weir):
+    weir.make_store()
+    weir.good('workspace', 'set', 'acme', '--plan', 'enterprise')
+    weir.write('weir.yaml', 'log.level: debug\n')
+    assert max(_set_sizes(weir)) > 2
+    weir.write('weir.yaml', 'log.level: debug\ndispatch.batch_size: 2\n')
+    sizes = _set_sizes(weir)
+    assert sum(sizes) == 6 and max(sizes) <= 2, sizes
+
+
 def _await_stuck(process, id):
     event = {}
     while event.get('event') != 'execution.stuck' or event['execution_id'] != id:

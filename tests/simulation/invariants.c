@@ -1,4 +1,4 @@
-/* What must always be true (design 6), checked on the model, the engine's ledger and the store. */
+/* What must always be true, checked on the model, the engine's ledger and the store. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -8,7 +8,7 @@
  *   reader.c        questions to the store behind the drivers' backs
  *   faulty_store.c  a store driver between the node and the real one: lost answers, deaths and pauses at every call
  *   observer.c      every changed row, in order, through triggers; replayed into a model of the queue
- *   invariants.c    what must always be true (design 6), checked on the model, the ledger of the engine and the store
+ *   invariants.c    what must always be true, checked on the model, the ledger of the engine and the store
  *   story.c         what the views tell of an execution is what the observer saw
  *   promptness.c    when all is calm, what may go on does so soon
  *   simulation.c    the program: seeds, TAP, replay
@@ -48,7 +48,7 @@ enum {
     LIVES_MOST = 512 /* of nodes, in one run */
 };
 
-/* The numbers of design 6. */
+/* The invariants of ARCHITECTURE.md, by number. */
 enum invariant {
     INVARIANT_NONE = 0,
     NOTHING_IS_LOST = 1,

@@ -1,4 +1,4 @@
-/* The embedded engine: runs the steps of executions inside the node (design 5).
+/* The embedded engine: runs the steps of executions inside the node.
  *
  * One thread drives everything that waits - the keeper's pipes, timers, the graph of each execution; C handlers run on a
  * small pool; `exec` steps are children of the keeper. A sleeping step is a row with a due time, not a thread.

@@ -448,7 +448,7 @@ static void read_task_failure(const TemporalApi__HistoryEvent *event, char *to, 
 {
     const TemporalApi__WorkflowTaskFailedAttributes *failed = event->workflow_task_failed;
     const char *message = event->event_type == EVENT_WORKFLOW_TASK_TIMED_OUT ? "the worker did not answer in time"
-                          : failed == NULL || failed->failure == NULL        ? "the worker does not say why"
+                          : failed == NULL || failed->failure == NULL        ? "the worker gives no reason"
                                                                              : failed->failure->message;
     if (failed != NULL && failed->identity[0] != '\0') {
         (void)snprintf(to, size, "%.*s (worker %.100s)", (int)(size / 2), message, failed->identity);

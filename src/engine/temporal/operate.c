@@ -427,8 +427,7 @@ static bool examine_namespace(struct temporal_operator *operator, const struct t
     if (answer.state != 1) {
         say(teller, FINDING_PROBLEM, "namespace", "%s is not registered (any more)", operator->namespace_name);
     } else if (answer.retention_us == 0) {
-        say(teller, FINDING_WARNING, "namespace",
-            "%s does not say how long closed workflows are kept", operator->namespace_name);
+        say(teller, FINDING_WARNING, "namespace", "%s reports no retention of closed workflows", operator->namespace_name);
     } else {
         say(teller, FINDING_FINE, "namespace", "%s keeps closed workflows for %s", operator->namespace_name, retention);
     }

@@ -373,8 +373,6 @@ void start_take(struct temporal *engine, struct run *run);
 void start_cancel(struct temporal *engine, struct run *run);
 /* Asks the service for the run's present state, now. */
 void start_ask(struct temporal *engine, struct run *run);
-/* It runs: says so once, and remembers which run it is. */
-void start_report(struct temporal *engine, struct run *run);
 /* The chain has gone on: the run on record becomes the present one. */
 void start_report_run(struct temporal *engine, struct run *run);
 /* When the present run may be recorded; TIME_NEVER when it is on record. */

@@ -106,7 +106,8 @@ static void say_patiently(struct temporal *engine, struct report *report, bool m
     run_say(engine, report);
 }
 
-void start_report(struct temporal *engine, struct run *run)
+/* Reports once that the run has started, and remembers which run it is. */
+static void start_report(struct temporal *engine, struct run *run)
 {
     run->known = true;
     run->backoff_us = 0;

@@ -62,7 +62,7 @@ static enum weir_status take_own(struct address *address, const char *name, cons
     return WEIR_OK;
 }
 
-/* Copies the URL without our parameters: libpq refuses what it does not know. */
+/* Copies the URL without our parameters: libpq refuses unknown ones. */
 static enum weir_status take_parameters(struct address *address, const char *location, struct text *rest,
                                         struct weir_error *error)
 {

@@ -1,12 +1,12 @@
 /* Where a PostgreSQL store is: the parsed URL, the name of its schema, and every query's text with that name in place.
  *
- * An address is made once per store_open() and shared by the handles of that store; it never changes, but for what a
- * connection finds out about a pooler (atomic). A password is only handed to libpq: address_shown() has none.
+ * An address is made once per store_open() and shared by the handles of that store; it never changes, but for facts that a
+ * connection finds out about a pooler (atomic). A password is only handed to libpq; texts show store_url_shown().
  *
  * The URL is libpq's (postgres:// or postgresql://, all its parameters, several hosts). Parameters of our own:
  *   schema=NAME          the schema that holds the store (default weir); [a-z_][a-z0-9_]*
  *   pooler=transaction   a pooler in transaction mode stands between (PgBouncer): no server-side prepared statements, no
- *                        startup options, no LISTEN. Found out by itself in most cases; saying it saves the attempts.
+ *                        startup options, no LISTEN. Detected in most cases; the setting saves the attempts.
  *   listen=off           poll only
  *
  * In .sql files the schema is written :schema (becomes "weir", quoted) and :'schema' (becomes 'weir', for to_regclass and
@@ -29,7 +29,7 @@ enum {
     PREPARED_NAME_MAX = 64 /* the server would cut a longer one */
 };
 
-/* One server of the URL. "" where the URL says nothing: then libpq's own defaults count (PGHOST, the local socket). */
+/* One server of the URL. "" where the URL has none: then libpq's own defaults count (PGHOST, the local socket). */
 struct address_host {
     char host[256];
     char hostaddr[64];
@@ -43,7 +43,7 @@ struct address {
     struct address_host hosts[ADDRESS_HOSTS_MOST];
     size_t host_count;
     atomic_size_t host_first;  /* the one that answered last */
-    PQconninfoOption *options; /* what the URL says, in libpq's words */
+    PQconninfoOption *options; /* the URL in libpq's form */
     bool listen;
     atomic_bool pooled;       /* a pooler in transaction mode is between */
     char *texts[QUERY_COUNT]; /* postgres_queries[] with the schema in place */
@@ -52,7 +52,7 @@ struct address {
     char prepared_names[QUERY_COUNT][PREPARED_NAME_MAX];
 };
 
-/* `location` is the URL behind "postgres:". Errors: WEIR_INVALID_ARGUMENT, with words that quote no password. */
+/* `location` is the URL behind "postgres:". Errors: WEIR_INVALID_ARGUMENT, with a text that quotes no password. */
 WEIR_MUST_CHECK enum weir_status address_parse(const char *location, struct address **ret_address,
                                                struct weir_error *error);
 struct address *address_share(struct address *address);
@@ -60,10 +60,10 @@ struct address *address_share(struct address *address);
 void address_release(struct address *address);
 /* A copy of `sql` with the schema's name in place; free() it. NULL when memory ran out. */
 char *address_fill(const struct address *address, const char *sql);
-/* The sslmode under which a connection to another machine may be without TLS although nobody chose that ("prefer", libpq's
+/* The sslmode under which a connection to another machine may be without TLS although no user chose that ("prefer", libpq's
  * default, or "allow"); NULL when TLS is demanded or turned off, and when all servers are on this machine. */
 const char *address_optional_tls(const struct address *address);
-/* What the URL says for one of libpq's keywords, or NULL. */
+/* The value of the URL for one of libpq's keywords, or NULL. */
 const char *address_option(const struct address *address, const char *keyword);
 
 #endif

@@ -1,6 +1,6 @@
 /* The books: counters per lane, folded from the news that the rounds of this handle have read.
  *
- * A pass folds what lies between the snapshot of the last pass and the one of the last round, in chunks. The first pass of
+ * A pass folds the news between the snapshot of the last pass and the one of the last round, in chunks. The first pass of
  * an epoch has no lower end. A chunk that was folded without an answer is not folded again: its entries are gone. */
 #include <string.h>
 

@@ -55,7 +55,7 @@ static enum weir_status select_ids(struct link *link, struct bulk *bulk, const c
     enum weir_status status = WEIR_OK;
     unsigned states = filter->states == 0 ? ALL_STATES : filter->states;
     states &= filter->finished_before_us == 0 ? ALL_STATES : ENDED_STATES;
-    /* An act on one must not become an act on all whose ids begin alike. */
+    /* An act on one must not become an act on all with the same beginning of their ids. */
     if (filter->id != NULL) {
         status = find_execution(link, filter->id, one, error);
     }
@@ -133,7 +133,7 @@ static enum weir_status act_on_all(struct link *link, struct bulk *bulk, PGresul
     return error_set(error, WEIR_MISUSE, "no such act");
 }
 
-/* Why not, in words. `outcome` and `state` are the function's. */
+/* Why not, as a text. `outcome` and `state` are the function's. */
 static const char *why_not(enum bulk_act act, const char *outcome, const char *state)
 {
     bool lives = strcmp(state, "PENDING") == 0 || strcmp(state, "CLAIMED") == 0 || strcmp(state, "DISPATCHED") == 0;

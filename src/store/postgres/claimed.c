@@ -1,4 +1,4 @@
-/* What a node is given with its items: names, params, and the steps of what was taken over. */
+/* The data of assigned items: names, params, and the steps of those that were taken over. */
 #include "store/postgres/claimed.h"
 
 #include <stdlib.h>
@@ -147,7 +147,7 @@ void claimed_set_params(struct claimed_item *item, const PGresult *result, int r
     }
 }
 
-/* --- steps of what ran before --- */
+/* --- steps of earlier claims --- */
 
 static void read_step(const PGresult *result, int row, struct arena *arena, int64_t now_us, struct step_record *step,
                       bool *ret_failed)

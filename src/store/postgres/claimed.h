@@ -1,4 +1,4 @@
-/* What a node is given with its items: shared by the rounds of the scheduler and the inbox.
+/* The data of assigned items: shared by the rounds of the scheduler and the inbox.
  *
  * Names of workspaces and definitions never change, so a handle keeps those that it has seen, and a round needs no look-up
  * for them. The weight of a workspace changes with a fact of the scheduler (item_names_weigh()). Threads: one at a time, as
@@ -26,7 +26,7 @@ struct item_names {
 void item_names_clear(struct item_names *names);
 /* The present weight of this workspace. */
 void item_names_weigh(struct item_names *names, int64_t workspace_id, int weight);
-/* Sets workspace, weight, workflow and version of each item; `workspace_ids` are parallel to them. What does not exist gets
+/* Sets workspace, weight, workflow and version of each item; `workspace_ids` are parallel to them. A missing one gets
  * "" and 0. Errors of link_read(), WEIR_OUT_OF_MEMORY. */
 WEIR_MUST_CHECK enum weir_status item_names_set(struct item_names *names, struct link *link, struct arena *arena,
                                                 struct claimed_item *items, const int64_t *workspace_ids, size_t count,

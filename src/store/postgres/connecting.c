@@ -36,7 +36,7 @@ bool connecting_wait(const PGconn *connection, short events, int64_t until_us, s
     }
 }
 
-/* --- what a connection starts with --- */
+/* --- the settings of a connection --- */
 
 struct keywords {
     const char *names[KEYWORDS_MOST + 1];
@@ -53,8 +53,8 @@ static void add_keyword(struct keywords *keywords, const char *name, const char 
     }
 }
 
-/* The server gives up a little before we do, so that its refusal arrives and the outcome is known. What a role or a
- * database has as its default must not change what our statements mean, so that is set too. */
+/* The server gives up a little before we do, so that its refusal arrives and the outcome is known. Defaults of a role or a
+ * database must not change the meaning of our statements, so these are set too. */
 static void write_startup(const struct link *link, char *to)
 {
     long long deadline_ms = (long long)(link->deadline_us / MICROSECONDS_PER_MS);
@@ -71,7 +71,7 @@ static void write_startup(const struct link *link, char *to)
 static void collect_keywords(const struct link *link, const struct address_host *host, const char *hostaddr,
                              const char *startup, struct keywords *to)
 {
-    /* A pooler refuses options, those of PGOPTIONS as well. Only a connection string can say that there are none. */
+    /* A pooler refuses options, those of PGOPTIONS as well. Only a connection string can remove them all. */
     static const char no_options[] = "options=''";
     add_keyword(to, "dbname", startup[0] == '\0' ? no_options : NULL);
     /* Ours come first: of a keyword that is given twice, libpq takes the last. */
@@ -171,7 +171,7 @@ static enum weir_status try_address(struct link *link, const struct address_host
     return WEIR_OK;
 }
 
-/* All addresses of one name, each with an equal share of what is left. */
+/* All addresses of one name, each with an equal share of the rest. */
 static enum weir_status try_host(struct link *link, const struct address_host *host, int64_t until_us,
                                  PGconn **ret_connection, struct weir_error *error)
 {
@@ -211,7 +211,7 @@ enum weir_status connecting_open(struct link *link, int64_t until_us, PGconn **r
             address->host_first = at;
             return WEIR_OK;
         }
-        /* Who refused us knows more than those who are away, or only read. */
+        /* A server that refused us knows more than one that is away, or only reads. */
         if (i == 0 || error->status == WEIR_STORE_UNREACHABLE) {
             *error = why;
         }

@@ -18,7 +18,7 @@
 /* A larger set is still one transaction; a chunk is one message and one array of each kind. */
 enum { CHUNK_REQUESTS = 1000, CHUNK_BYTES = 4 * 1024 * 1024 };
 
-/* The arrays of one statement; `places` says which request each element is. */
+/* The arrays of one statement; `places` has the request of each element. */
 struct chunk {
     size_t count;
     size_t bytes;
@@ -39,15 +39,15 @@ struct enqueue {
     struct postgres_store *store;
     const struct enqueue_request *requests;
     struct enqueue_result *results;
-    char (*ids)[UUID_TEXT_MAX]; /* of each request; "" = it is not well-formed and its result says so */
+    char (*ids)[UUID_TEXT_MAX]; /* of each request; "" = it is not well-formed and its result has the error */
     size_t count;
-    bool repeated; /* what was sent before may have been committed */
+    bool repeated; /* an earlier send may have been committed */
     struct chunk chunk;
 };
 
 /* --- ids --- */
 
-/* Ids begin with their time, and people read lists by id: so it is the store's time, as far as the last answer told it. */
+/* Ids begin with their time, and people read lists by id: so it is the store's time by the last answer. */
 static enum weir_status learn_time(struct postgres_store *store, struct weir_error *error)
 {
     int64_t now_us = 0;
@@ -62,7 +62,7 @@ static enum weir_status learn_time(struct postgres_store *store, struct weir_err
     return status;
 }
 
-/* Ids are made here and not by the server: a set whose answer was lost is sent again with the same ones. */
+/* Ids are made here and not by the server: a set without an answer is sent again with the same ones. */
 static void make_ids(struct enqueue *enqueue)
 {
     struct uuid_source *uuids = enqueue->store->store.uuids;
@@ -142,8 +142,8 @@ static void take_answer(const struct enqueue *enqueue, size_t at, const PGresult
     text_copy(answer->id, sizeof answer->id, id);
 }
 
-/* Until what the server process `backend` committed is on disk. Unknown when it can only be said of another process: this
- * one may have gone with its server, and what it had not yet written with it. */
+/* Waits until the commits of the server process `backend` are on disk. Unknown when only another process can answer: this
+ * one may have ended with its server, and its unwritten commits with it. */
 static enum weir_status flush(struct link *link, int64_t backend, struct weir_error *error)
 {
     PGresult *result = NULL;
@@ -224,7 +224,7 @@ static enum weir_status send_all(struct link *link, void *context, struct weir_e
         from = fill_chunk(enqueue, from);
         status = send_chunk(enqueue, link, error);
     }
-    if (status == WEIR_OK && enqueue->repeated) { /* what is there already may not be on disk yet */
+    if (status == WEIR_OK && enqueue->repeated) { /* an existing item may not be on disk yet */
         status = link_run(link, error, NULL, QUERY_FLUSH, "");
     }
     return status;
@@ -256,7 +256,7 @@ static bool check_requests(struct enqueue *enqueue, enum weir_status *ret_status
     return fine > 0;
 }
 
-/* "did you mean", for what the store does not know. The lists are read once for a set, best effort. */
+/* "did you mean", for unknown names. The lists are read once for a set, best effort. */
 static void suggest_names(struct enqueue *enqueue)
 {
     struct link *link = &enqueue->store->link;
@@ -286,7 +286,7 @@ static void suggest_names(struct enqueue *enqueue)
     name_list_close(&groups);
 }
 
-/* What has neither a key nor an id of the caller's would be there twice. A set is there as a whole or not at all. */
+/* A request with neither a key nor an id of the caller would be there twice. A set is there as a whole or not at all. */
 static void hint_at_unknown(const struct enqueue *enqueue, struct weir_error *error)
 {
     const char *made = NULL;

@@ -53,7 +53,7 @@ static bool wait_for(PGconn *connection, bool sends, int64_t deadline_boot_us)
     }
 }
 
-/* The answer to what was sent, or NULL: then nothing came before the deadline, or the connection is lost. */
+/* The answer to the statement, or NULL: then nothing came before the deadline, or the connection is lost. */
 static PGresult *take_answer(PGconn *connection, int64_t deadline_boot_us)
 {
     int unsent;
@@ -99,7 +99,7 @@ static PGresult *ask(PGconn *connection, const char *sql, const struct enqueue_r
                            ? take_answer(connection, deadline_boot_us)
                            : NULL;
     if (blocking && (answer != NULL || PQstatus(connection) != CONNECTION_OK)) {
-        (void)PQsetnonblocking(connection, 0); /* it would wait for what is unsent */
+        (void)PQsetnonblocking(connection, 0); /* it would wait for unsent bytes */
     }
     return answer;
 }
@@ -156,7 +156,7 @@ static enum weir_status send_request(PGconn *connection, const char *sql, const 
         status = error_set(error, WEIR_STORE_UNREACHABLE, "the connection was lost; its transaction is undone");
     } else {
         status = error_set(error, WEIR_TIMED_OUT, "the server did not answer within 30 s");
-        error_hint(error, "close the connection; somebody may hold the same idempotency key in an open transaction");
+        error_hint(error, "close the connection; another session may hold the same idempotency key in an open transaction");
     }
     PQclear(answer);
     free(params);

@@ -26,16 +26,16 @@ static const struct {
     {"28", WEIR_NOT_PERMITTED, "look at the user of the URL and at the server's pg_hba.conf"},
     {"3D000", WEIR_STORE_UNREACHABLE, "make the database first: createdb NAME; or correct the URL"},
     {"3F000", WEIR_SCHEMA_MISSING, "make the tables with: weir store init"},
-    {"40", WEIR_STORE_BUSY, "others changed the same rows; repeat the call"},
+    {"40", WEIR_STORE_BUSY, "another transaction changed the same rows; repeat the call"},
     {"42501", WEIR_NOT_PERMITTED, "give the role its rights with: weir store init --role NAME (as the schema's owner)"},
     {"42P01", WEIR_SCHEMA_MISSING, "the store has not been migrated, or was damaged: weir store migrate"},
     {"42703", WEIR_SCHEMA_MISSING, "the store has not been migrated, or was damaged: weir store migrate"},
     {"42883", WEIR_SCHEMA_MISSING, "the store has not been migrated, or was damaged: weir store migrate"},
-    {"53100", WEIR_STORE_FULL, "free some disk space on the server; what was not stored was refused"},
+    {"53100", WEIR_STORE_FULL, "free some disk space on the server; acknowledged work is stored"},
     {"53300", WEIR_STORE_BUSY, "the server has no connection left: end some, raise max_connections, or use a pooler"},
     {"53", WEIR_STORE_BUSY, "the server is short of memory or of another resource"},
     {"54", WEIR_INVALID_ARGUMENT, ""},
-    {"55P03", WEIR_STORE_BUSY, "somebody holds a lock for too long (pg_stat_activity shows who); repeat the call"},
+    {"55P03", WEIR_STORE_BUSY, "another session holds a lock for too long (pg_stat_activity shows it); repeat the call"},
     {"57014", WEIR_STORE_BUSY, "the server did not get it done in time; look at its load, or raise --timeout"},
     {"57", WEIR_STORE_UNREACHABLE, "the server stops or starts; weir goes on as soon as it is back"},
     {"58", WEIR_STORE_UNREACHABLE, "look at the server's disk and its log"},
@@ -74,7 +74,7 @@ enum weir_status failure_of_answer(const PGresult *result, const char *shown, co
     }
     enum weir_status status = status_of(sqlstate);
     if (strncmp(sqlstate, "WR", 2) == 0) {
-        error_set(error, status, "%s", words); /* our own words, said in SQL */
+        error_set(error, status, "%s", words); /* our own messages, raised in SQL */
         error_hint(error, "%s", hint == NULL ? "" : hint);
         return status;
     }
@@ -92,7 +92,7 @@ enum weir_status failure_of_result(struct link *link, const PGresult *result, co
 
 /* --- connecting --- */
 
-/* The first line that says something, without where it was said: we name the address ourselves. */
+/* The first line with a text, without its place in the source: we name the address ourselves. */
 static void first_line(const char *words, char *to)
 {
     const char *failed = strstr(words, " failed: ");
@@ -117,8 +117,8 @@ static bool is_sqlstate(const char *text)
     return text[SQLSTATE_LENGTH] == ':' && isdigit((unsigned char)text[0]);
 }
 
-/* libpq has no call for the code of a refused connection; asked for verbose words, it writes "FATAL:  28P01: words". Takes
- * severity and code out of the line. */
+/* libpq has no call for the code of a refused connection; asked for verbose messages, it writes "FATAL:  28P01: text".
+ * Takes severity and code out of the line. */
 static void take_sqlstate(char *line, char *sqlstate)
 {
     sqlstate[0] = '\0';
@@ -171,7 +171,7 @@ static const char *hint_of_silence(const struct link *link, const char *line)
     return "is the server running, and are host and port of the URL right?";
 }
 
-/* libpq says so itself and closes the connection; the server says nothing. */
+/* libpq reports it and closes the connection; the server reports nothing. */
 static bool lacks_password(char *line)
 {
     if (strstr(line, "no password supplied") == NULL) {

@@ -1,5 +1,5 @@
-/* The inbox of a node: what the scheduler has assigned to it behind a position, and whether anybody schedules, in one
- * statement that only reads. It is also how a node finds what it was assigned by a round whose answer was lost. */
+/* The inbox of a node: the assignments of the scheduler to it behind a position, and whether any node schedules, in one
+ * statement that only reads. A node also finds the assignments of a round with a lost answer by it. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* libpq, loaded when the first store or connection of PostgreSQL asks for it. It brings twenty libraries (Kerberos, LDAP,
- * GnuTLS), which cost every process that links it 3 MiB and 3 ms: those who use SQLite do not pay, and do not need it.
+ * GnuTLS), which cost every process that links it 3 MiB and 3 ms: users of SQLite do not pay, and do not need it.
  *
- * Included by the files that call libpq, not by headers: what includes this calls what was loaded. A file that forgets it
- * does not link.
+ * Included by the files that call libpq, not by headers: a file that includes this calls the loaded functions. A file that
+ * forgets it does not link.
  */
 #ifndef WEIR_STORE_POSTGRES_LIBPQ_H
 #define WEIR_STORE_POSTGRES_LIBPQ_H
@@ -63,7 +63,8 @@ struct libpq {
 /* Empty until libpq_load() has answered WEIR_OK; never changed after that, never unloaded. */
 extern struct libpq libpq;
 
-/* Any thread, any number of times; what failed is tried again. WEIR_STORE_UNREACHABLE: it is not installed, or too old. */
+/* Any thread, any number of times; after a failure it tries again. WEIR_STORE_UNREACHABLE: it is not installed, or too old.
+ */
 WEIR_MUST_CHECK enum weir_status libpq_load(struct weir_error *error);
 
 #define PQclear libpq.PQclear

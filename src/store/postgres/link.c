@@ -15,7 +15,7 @@
 #include "store/postgres/libpq.h"
 #include "store/postgres/parameters.h"
 
-#define CONNECT_DEADLINE_LEAST_US (2500 * MICROSECONDS_PER_MS) /* a wrong address is told within 3 s */
+#define CONNECT_DEADLINE_LEAST_US (2500 * MICROSECONDS_PER_MS) /* a wrong address is reported within 3 s */
 #define PAUSE_FIRST_US (50 * MICROSECONDS_PER_MS)
 #define PAUSE_MOST_US (2 * MICROSECONDS_PER_SECOND)
 #define RACE_PAUSE_US (2 * MICROSECONDS_PER_MS) /* doubled with each try */
@@ -83,7 +83,8 @@ static void note_failure(struct link *link, int64_t now_us, const struct weir_er
     link->why_not = *why;
 }
 
-/* Half of what a call has, so that one which allows more, for a slow way or a busy server, connects there as well. */
+/* Half of the deadline of a call, so that one which allows more, for a slow way or a busy server, connects there as well.
+ */
 static int64_t connect_deadline_us(const struct link *link)
 {
     int64_t half_us = link->deadline_us / 2;
@@ -152,7 +153,7 @@ struct statement {
 
 enum reply {
     REPLY_FINE,
-    REPLY_REFUSED, /* by the server, in words: `ret_result` has them */
+    REPLY_REFUSED, /* by the server; `ret_result` has the message */
     REPLY_NOT_SENT,
     REPLY_LOST, /* the connection broke, or there was no answer in time, after it was sent */
 };
@@ -175,7 +176,7 @@ static bool flush(struct link *link)
     }
 }
 
-/* Everything until the server is ready again. A commit comes after the answer that says what was done: only then it is
+/* Everything until the server is ready again. A commit comes after the answer to its statement: only then it is
  * sure. Of several results the first refusal counts, else the last one. */
 static enum reply await_answer(struct link *link, PGresult **ret_result)
 {
@@ -252,7 +253,7 @@ static enum reply run_once(struct link *link, const struct statement *statement,
     return sent == 1 ? await_answer(link, ret_result) : REPLY_NOT_SENT;
 }
 
-/* --- what came of it --- */
+/* --- outcomes --- */
 
 bool link_lost_a_race(const struct link *link)
 {
@@ -552,7 +553,7 @@ void link_transaction_rollback(struct link *link)
     }
     struct statement statement = {.name = "rollback", .text = link->address->texts[QUERY_ROLLBACK]};
     char sqlstate[sizeof link->sqlstate];
-    memcpy(sqlstate, link->sqlstate, sizeof sqlstate); /* what it is rolled back for is asked afterwards */
+    memcpy(sqlstate, link->sqlstate, sizeof sqlstate); /* the cause of the rollback is asked afterwards */
     if (link->connection == NULL || is_of_connection(link) || run_once(link, &statement, &result) != REPLY_FINE) {
         link_drop(link);
     }

@@ -3,10 +3,10 @@
  * libpq's blocking calls wait for ever on a half-open link, so none of them is used: the socket is non-blocking, and every
  * wait is a poll() that ends at the deadline of the running call. Then the connection is dropped, never reused.
  *
- * What a failure means is decided here, once (store.h): lost before anything was sent, or inside an open transaction =
+ * The meaning of a failure is decided here, once (store.h): lost before anything was sent, or inside an open transaction =
  * TRANSIENT, nothing was changed (WEIR_STORE_UNREACHABLE, WEIR_STORE_BUSY); lost after a write or a COMMIT was sent =
  * WEIR_COMMIT_UNKNOWN, the verb may be repeated. Serialization failures and deadlocks (40001, 40P01) are repeated here for
- * single statements and by link_transaction(); what remains after LINK_TRIES_MOST is WEIR_STORE_BUSY.
+ * single statements and by link_transaction(); the rest after LINK_TRIES_MOST is WEIR_STORE_BUSY.
  *
  * A link connects on first use and again after a loss, at once for the first time and then with growing, jittered pauses
  * (a call inside of a pause fails at once). A statement on its own is a transaction of its own: the cheapest verb is one
@@ -77,16 +77,16 @@ struct link {
     const char *application_name;
     int64_t deadline_us;      /* of every call */
     int64_t deadline_boot_us; /* of the call that runs now */
-    unsigned drops;           /* how many connections were dropped: what is kept about one is checked by it */
+    unsigned drops;           /* how many connections were dropped: kept facts about one are checked by it */
     bool in_transaction;
     bool keeps_session;         /* a lost connection is an error of the next statement, which no other one takes over */
     bool prepared[QUERY_COUNT]; /* on this connection */
-    char sqlstate[6];           /* of the last failure that the server told, "" = it told none */
+    char sqlstate[6];           /* of the last failure that the server reported, "" = none */
     struct text scratch;        /* the encoded parameters of one statement */
     struct random random;
     int failures;              /* attempts to connect since the last success */
     int64_t pause_until_us;    /* no attempt before (boot time) */
-    struct weir_error why_not; /* what the last attempt met */
+    struct weir_error why_not; /* the result of the last attempt */
 };
 
 /* Whether the connection is encrypted. */
@@ -102,7 +102,7 @@ void link_start_long(struct link *link, int64_t deadline_us);
 /* Connects if need be; everything else does that by itself. WEIR_STORE_UNREACHABLE, WEIR_STORE_BUSY (too many
  * connections), WEIR_NOT_PERMITTED (password, role), WEIR_STORE_NOT_WEIR (server too old). */
 WEIR_MUST_CHECK enum weir_status link_connect(struct link *link, struct weir_error *error);
-/* Drops the connection at once; what runs on it is lost. */
+/* Drops the connection at once; calls on it are lost. */
 void link_drop(struct link *link);
 
 /* --- statements --- */
@@ -113,7 +113,7 @@ WEIR_MUST_CHECK enum weir_status link_read(struct link *link, struct weir_error 
 /* May write: WEIR_COMMIT_UNKNOWN when the answer was lost (outside of a transaction). */
 WEIR_MUST_CHECK enum weir_status link_write(struct link *link, struct weir_error *error, PGresult **ret_result,
                                             enum postgres_query query, const char *types, ...);
-/* link_write() for a statement whose rows are of no interest; `ret_changes` (rows affected) may be NULL. */
+/* link_write() for a statement without rows of interest; `ret_changes` (rows affected) may be NULL. */
 WEIR_MUST_CHECK enum weir_status link_run(struct link *link, struct weir_error *error, int64_t *ret_changes,
                                           enum postgres_query query, const char *types, ...);
 /* link_read() for the first column of the first row; WEIR_NOT_FOUND without a row or with NULL (then `error` is untouched).

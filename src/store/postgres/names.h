@@ -1,4 +1,4 @@
-/* Names for "did you mean", and statuses by their names: what the driver's verbs for people share. */
+/* Names for "did you mean", and statuses by their names: shared by the driver's verbs for people. */
 #ifndef WEIR_STORE_POSTGRES_NAMES_H
 #define WEIR_STORE_POSTGRES_NAMES_H
 
@@ -18,7 +18,7 @@ void name_list_read(struct name_list *list, struct link *link, enum postgres_que
 void name_list_suggest(const struct name_list *list, const char *wanted, struct weir_error *error);
 void name_list_close(struct name_list *list);
 
-/* Fills `error`: there is no such thing; the hint names the nearest one of the query's, or says how to make it. */
+/* Fills `error`: there is no such thing; the hint names the nearest one of the query's, or how to make it. */
 enum weir_status refuse_name(struct link *link, enum postgres_query names, enum weir_status refusal, const char *what,
                              const char *name, const char *how, struct weir_error *error);
 

@@ -1,4 +1,4 @@
-/* Nodes: start, heartbeat, stop, what an operator wants of them. */
+/* Nodes: start, heartbeat, stop, the orders of an operator. */
 #include <stdio.h>
 #include <string.h>
 

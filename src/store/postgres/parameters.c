@@ -179,7 +179,7 @@ static Oid type_of(char type)
     }
 }
 
-/* What an argument turned into: bytes of the caller's, or what was added to the scratch. */
+/* The result of an argument: bytes of the caller's, or bytes in the scratch. */
 struct argument {
     const char *own; /* NULL = SQL NULL; IN_SCRATCH = the scratch has it */
     size_t length;

@@ -29,7 +29,7 @@ static void warn_of_optional_tls(const struct address *address, struct event_bus
         char text[WEIR_ERROR_MESSAGE_MAX];
         (void)snprintf(
             text, sizeof text,
-            "the store %s is on another machine and sslmode=%s does not demand TLS: whoever is on the way may read"
+            "the store %s is on another machine and sslmode=%s does not demand TLS: a machine on the way may read"
             " the password's exchange and the data, or answer as the server; write sslmode=verify-full and sslrootcert",
             address->shown, mode);
         event_emit(events, &(struct event){.type = EVENT_STORE_TLS_OPTIONAL, .error = text});
@@ -55,7 +55,7 @@ static enum weir_status postgres_open(const struct store_options *options, const
         return error_out_of_memory(error);
     }
     store->read_only = options->read_only;
-    /* A wrong address or password is told now, not at the first verb. */
+    /* A wrong address or password is reported now, not at the first verb. */
     status = link_connect(link_of(&store->store), error);
     if (status != WEIR_OK) {
         store->store.driver->close(&store->store);
@@ -107,7 +107,7 @@ static enum weir_status postgres_backup(struct store *store, const char *path, s
 {
     const char *schema = postgres_of(store)->address->schema;
     error_set(error, WEIR_INVALID_ARGUMENT, "weir does not copy a PostgreSQL store; the server's own tools do");
-    /* A command that would do something else than it says is worse than one to be filled in. */
+    /* A command with another effect than its text is worse than one with a gap. */
     bool fits = strlen(path) + strlen(store->url) < PG_DUMP_WORDS_MAX && strpbrk(path, "'\\") == NULL;
     if (fits && strchr(store->url, '?') == NULL) {
         error_hint(error, "pg_dump --format=custom --schema=%s --file='%s' '%s'", schema, path, store->url);

@@ -1,4 +1,4 @@
-/* The PostgreSQL driver: what its files share.
+/* The PostgreSQL driver: shared by its files.
  *
  * A handle (struct store) has one link of its own, so a heartbeat's handle never waits behind other work. Time is the
  * server's, from the one SQL function :schema.store_time(); options->clock is not used.
@@ -46,7 +46,7 @@ struct postgres_store {
     struct item_names names;
     size_t inbox_fits;           /* so many items may fit into the memory of the caller of the inbox; 0 = not tried */
     bool requests_in_doubt;      /* requests may have been marked as passed on that did not arrive here */
-    int64_t goes_round_until_us; /* record.c: until then (boot time) sets leave out what others hold */
+    int64_t goes_round_until_us; /* record.c: until then (boot time) sets leave out items that other transactions hold */
     bool lock_table_checked;     /* the columns of shedlock are safe ... */
     unsigned lock_table_drops;   /* ... on this connection (link.h) */
     bool time_is_known;          /* enqueue.c: the server's time is the boot clock and this much more */
@@ -68,7 +68,7 @@ static inline struct link *link_of(struct store *store)
     return &postgres_of(store)->link;
 }
 
-/* Forgets what is known of the news; takes a zeroed struct. schedule.c */
+/* Forgets the position in the news; takes a zeroed struct. schedule.c */
 void news_position_forget(struct news_position *position);
 
 /* WEIR_NOT_PERMITTED when the handle was opened for reading only; every verb that writes asks first. */
@@ -83,7 +83,7 @@ enum weir_status postgres_require_schema(struct store *, struct weir_error *);
 enum weir_status postgres_plan(struct store *, struct arena *, const struct store_migration **, size_t *,
                                struct weir_error *);
 enum weir_status postgres_migrate(struct store *, int *, struct weir_error *);
-/* The others, each in the file of its kind: */
+/* The remaining ones, each in the file of its kind: */
 enum weir_status postgres_enqueue(struct store *, const struct enqueue_request *, size_t, struct enqueue_result *,
                                   struct weir_error *);
 enum weir_status postgres_role(struct store *, const struct role_request *, struct role_state *, struct weir_error *);
@@ -113,7 +113,7 @@ enum weir_status postgres_set_workspace(struct store *, const struct workspace_c
 enum weir_status postgres_set_paused(struct store *, const char *, bool, struct weir_error *);
 enum weir_status postgres_publish(struct store *, const char *, const char *, const char *, struct published *,
                                   struct weir_error *);
-/* That the table of locks can be shared; in words what is wrong with it. */
+/* That the table of locks can be shared; the message names the fault. */
 enum weir_status postgres_check_lock_table(struct postgres_store *, struct link *, struct weir_error *);
 enum weir_status postgres_lock(struct store *, const struct lock_request *, struct weir_error *);
 enum weir_status postgres_lock_extend(struct store *, const struct lock_request *, struct weir_error *);

@@ -24,7 +24,7 @@ static enum weir_status packed(json_t *value, json_t **ret_value, struct weir_er
     return WEIR_OK;
 }
 
-/* One state of the store for all that a look of several statements reads: what changes meanwhile is seen before or after,
+/* One state of the store for all statements of a look: a change meanwhile is seen before or after,
  * never half or twice. Ends with link_transaction_rollback(). */
 static enum weir_status look_begin(struct link *link, struct weir_error *error)
 {
@@ -100,7 +100,7 @@ enum weir_status find_execution(struct link *link, const char *prefix, char *ret
     } else if (PQntuples(result) == 0) {
         first[strlen(prefix)] = '\0';
         status = error_set(error, WEIR_EXECUTION_NOT_FOUND, "there is no execution %s", first);
-        error_hint(error, "weir list shows what there is; ended ones are removed after the retention time");
+        error_hint(error, "weir list shows the executions; ended ones are removed after the retention time");
     } else {
         first[strlen(prefix)] = '\0';
         status = error_set(error, WEIR_INVALID_ARGUMENT, "more than one execution begins with %s", first);
@@ -112,7 +112,7 @@ enum weir_status find_execution(struct link *link, const char *prefix, char *ret
 
 /* --- lists of executions --- */
 
-/* What page_of_executions and count_executions take. */
+/* The parameters of page_of_executions and count_executions. */
 struct bounds {
     char first[UUID_TEXT_MAX];
     char last[UUID_TEXT_MAX];

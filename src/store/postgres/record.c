@@ -1,4 +1,4 @@
-/* Record: what engines reported, as sets.
+/* Record: reports of engines, as sets.
  *
  * A set goes to the server as arrays, one statement per kind over all of them (function record). The kinds
  * are done in the order of an item's life: dispatched, steps, ends. Where the set has an item twice in another order, what
@@ -56,7 +56,7 @@ struct set {
     struct record_summary summary;
 };
 
-/* --- what is done when --- */
+/* --- the order of the work --- */
 
 static enum stage stage_of(enum record_kind kind)
 {
@@ -209,8 +209,8 @@ struct arrays {
     const char **attempt_codes;
     const char **attempt_errors;
     size_t attempt_count;
-    bool has_story; /* its rows cannot tell all of it */
-    /* Columns that say something at all. The server fills up what is shorter with NULL, for less than it takes to read
+    bool has_story; /* its rows do not show all of it */
+    /* Columns with any value. The server fills up shorter ones with NULL, for less than it takes to read
      * that. */
     bool any_code;
     bool any_error;
@@ -460,7 +460,7 @@ static size_t count_if(bool any, size_t count)
     return any ? count : 0;
 }
 
-/* The letters of link.h for what both functions take. */
+/* The letters of link.h for the common arguments of both functions. */
 #define SET_TYPES "iUIDIOTTTTDDDBBTTDTTDDDIOBBTT"
 #define SET_VALUES(set, a)                                                                                                 \
     (set)->node_id, (a)->ids, (a)->count, (a)->fences, (a)->count, (a)->kinds, (a)->count, (a)->delays, (a)->count,        \
@@ -510,7 +510,7 @@ static enum weir_status write_round(struct link *link, struct set *set, size_t r
 
 /* --- the verb --- */
 
-/* An end that somebody tells is alone in its set. */
+/* An end with an actor is alone in its set. */
 static bool is_told(const struct set *set)
 {
     return set->count == 1 && set->records[0].actor != NULL;

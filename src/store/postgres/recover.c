@@ -10,10 +10,10 @@
 enum { STALE_LOOK_MOST = 10000 };
 enum { NODE_LOST, NODE_ID, NODE_PID, NODE_KEEPER_PID, NODE_LIFE }; /* columns */
 
-/* What a call found out before it writes. */
+/* The findings of a call before it writes. */
 struct findings {
     bool lost;                          /* there are nodes that are dead, or have left something behind */
-    int64_t gone[NODE_NEIGHBOURS_MOST]; /* nodes of this machine whose processes have died: their lease need not be waited
+    int64_t gone[NODE_NEIGHBOURS_MOST]; /* nodes of this machine with dead processes: their lease need not be waited
                                            for */
     size_t gone_count;
     PGresult *stale; /* claims that the safety net looks at */
@@ -45,7 +45,7 @@ static enum weir_status find_nodes(struct link *link, const struct recover_optio
     return status;
 }
 
-/* Leaves out what the node knows to be its own. */
+/* Leaves out the known items of the node. */
 static enum weir_status find_stale(struct link *link, const struct recover_options *options, struct findings *findings,
                                    struct weir_error *error)
 {

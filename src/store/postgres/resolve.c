@@ -14,8 +14,8 @@
 #include "base/error.h"
 #include "base/text.h"
 
-/* One question. A resolver cannot be interrupted, so it is asked by a thread that nobody has to wait for; who leaves last
- * frees the question. */
+/* One question. A resolver cannot be interrupted, so a thread of its own asks it, for which no caller has to wait; the side
+ * that leaves last frees the question. */
 struct question {
     pthread_mutex_t lock;
     pthread_cond_t answered;

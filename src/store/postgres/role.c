@@ -1,5 +1,5 @@
 /* The scheduler's role: one call of role() in functions/role.sql. The session that has the role is on record,
- * so that its end frees the role before the lease is over; behind a pooler a session says nothing about a node. */
+ * so that its end frees the role before the lease is over; behind a pooler a session proves nothing about a node. */
 #include <string.h>
 
 #include "base/error.h"

@@ -1,4 +1,4 @@
-/* Rows of a result as JSON; the column names are the keys. Shared by what people read. */
+/* Rows of a result as JSON; the column names are the keys. Shared by the verbs for people. */
 #ifndef WEIR_STORE_POSTGRES_ROWS_H
 #define WEIR_STORE_POSTGRES_ROWS_H
 

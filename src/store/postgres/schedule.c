@@ -5,12 +5,12 @@
  * open for hours delays its own news only. When there is more than one round reads, the next ones go on between the same
  * two snapshots. The load of a new epoch reads all facts and the first snapshot at once.
  *
- * What must hold: the snapshot is of the server that the next round talks to. So it is forgotten after every failure and
+ * The condition: the snapshot is of the server that the next round talks to. So it is forgotten after every failure and
  * with the connection; a round never moves to another connection by itself (keeps_session), and the server compares the
  * timeline, which changes when a standby is promoted. Without a snapshot there is no round: the caller takes a new epoch.
  *
  * Repeated here, with the same answer as if it had been the first try:
- *   55P03  a row was locked for longer than the round waits: once more, leaving out what is locked
+ *   55P03  a row was locked for longer than the round waits: once more, leaving out locked rows
  *   WR013  an act was committed during the round: once more, without assignments */
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,7 +56,7 @@ static enum weir_status require_position(const struct postgres_store *self, int6
     return WEIR_OK;
 }
 
-/* --- what a round says --- */
+/* --- the arguments of a round --- */
 
 struct arguments {
     uint8_t *ids;
@@ -66,7 +66,7 @@ struct arguments {
     int64_t *ranks;
     uint8_t *after;
     int *mosts;
-    struct claimed_item *items; /* room for what is assigned to this node: what does not fit is not assigned */
+    struct claimed_item *items; /* room for the assignments of this node: further items are not assigned */
 };
 
 static bool fill_arguments(const struct schedule_call *call, struct arena *arena, struct arguments *to)
@@ -131,7 +131,7 @@ static enum weir_status send_and_repeat(struct postgres_store *self, const struc
     return *ret_is_stale ? send(self, call, arguments, 0, false, ret_result, error) : status;
 }
 
-/* --- what it answers --- */
+/* --- the answer of a round --- */
 
 enum {
     ROW_TAG,
@@ -619,7 +619,7 @@ static void read_rows(struct round *round)
     }
 }
 
-/* --- what this node was given --- */
+/* --- the assignments of this node --- */
 
 /* In the order of the assignments. */
 static enum weir_status read_items(struct postgres_store *self, struct round *round, struct weir_error *error)

@@ -1,6 +1,6 @@
-/* The schema: whether it exists and fits this program, how it is made and changed, and who may use it.
+/* The schema: whether it exists and fits this program, how it is made and changed, and the rights of roles.
  *
- * Tables come from numbered files (schema/NNNN_words.sql), each applied once in its own transaction. Functions and views
+ * Tables come from numbered files (in the folder schema/), each applied once in its own transaction. Functions and views
  * (functions/, views/) are replaced as a whole, in one transaction, when the checksum of their texts is not the one that
  * the store has. The table schema_migrations records both: a row per numbered file, and the row of version 0 whose name is
  * the checksum. A schema file never calls a function of these. */
@@ -23,7 +23,7 @@
 #define UNIQUE_VIOLATION "23505"
 enum { FUNCTIONS_BYTES_MAX = 4 * 1024 * 1024 };
 
-/* --- what is applied --- */
+/* --- applied files --- */
 
 enum { ALL_COUNT = POSTGRES_MIGRATION_COUNT + 1 }; /* the numbered files, and the functions with the views */
 static const char FUNCTIONS_NAME[] = "functions_and_views";
@@ -41,7 +41,7 @@ static bool is_complete(const struct applied *applied)
     return applied->count >= POSTGRES_MIGRATION_COUNT && applied->has_functions;
 }
 
-/* A schema without our table of migrations is empty, missing, or somebody else's. */
+/* A schema without our table of migrations is empty, missing, or another program's. */
 static enum weir_status look_for_schema(struct link *link, struct applied *ret_applied, struct weir_error *error)
 {
     PGresult *result = NULL;
@@ -113,7 +113,7 @@ static enum weir_status refuse_newer(const struct link *link, const struct appli
     return WEIR_SCHEMA_NEWER;
 }
 
-/* No migration passes through another encoding. A database that was made without a word on it has that of the server's
+/* No migration passes through another encoding. A database without a chosen one has that of the server's
  * locale, which is SQL_ASCII where the locale was C. */
 static enum weir_status require_encoding(const struct link *link, struct weir_error *error)
 {
@@ -164,7 +164,7 @@ enum weir_status postgres_require_schema(struct store *store, struct weir_error 
     return WEIR_OK;
 }
 
-/* What is applied, where the rest may be. */
+/* The applied files, where the rest may be. */
 static enum weir_status read_to_migrate(struct link *link, struct applied *ret_applied, struct weir_error *error)
 {
     enum weir_status status = read_applied(link, ret_applied, error);
@@ -237,7 +237,7 @@ static enum weir_status apply(struct link *link, const struct named_migration *m
     if (status == WEIR_OK) {
         status = link_run(link, error, NULL, QUERY_NOTE_APPLIED, "dtt", migration->version, migration->name, WEIR_VERSION);
     }
-    if (status == WEIR_OK) { /* the file may have dropped some, or changed what they are made for */
+    if (status == WEIR_OK) { /* the file may have dropped some, or changed their purpose */
         status = link_run(link, error, NULL, QUERY_FORGET_FUNCTIONS, "");
     }
     if (status != WEIR_OK) {
@@ -275,8 +275,8 @@ static enum weir_status create_ledger(struct link *link, bool has_place, bool *r
     return status;
 }
 
-/* Reads what is applied and excludes other migrations. A store that is complete needs no lock, so a role without the right
- * to take it learns that there is nothing to do. */
+/* Reads the applied files and excludes other migrations. A store that is complete needs no lock, so a role without the
+ * right to take it learns that there is nothing to do. */
 static enum weir_status read_and_lock(struct link *link, struct applied *ret_applied, bool *ret_race,
                                       struct weir_error *error)
 {
@@ -332,7 +332,7 @@ static void name_lock_holder(struct link *link, struct weir_error *error)
     PQclear(holder);
 }
 
-/* A table that others hold is tried for again and again, and between two turns the nodes behind us get theirs. */
+/* A table that other sessions hold is tried for again and again, and between two turns the nodes behind us get theirs. */
 static enum weir_status migrate_next_in_turns(const struct store *store, struct link *link, bool *ret_done,
                                               struct weir_error *error)
 {
@@ -367,7 +367,7 @@ enum weir_status postgres_migrate(struct store *store, int *ret_applied, struct 
     if (status == WEIR_NOT_PERMITTED) {
         error_hint(error, "migrate with a role that may make tables there (the schema's owner); nodes need less");
     }
-    /* What was prepared before may have another meaning now. */
+    /* Prepared statements may have another meaning now. */
     link_drop(link);
     if (ret_applied != NULL) {
         *ret_applied = applied;

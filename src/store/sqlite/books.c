@@ -1,4 +1,9 @@
-#include "store/sqlite/books.h"
+/* The books: counters per lane, folded from the news once the scheduler has read them (table books).
+ *
+ * Folding moves sums from one table to the other in one transaction, so books + news never change by it. Only rows that the
+ * scheduler has read are folded; the rest stays.
+ */
+#include "store/sqlite/sqlite_store.h"
 
 #include "base/error.h"
 #include "store/sqlite/lane_sums.h"
@@ -35,8 +40,9 @@ static enum weir_status add_sums(struct connection *connection, const struct lan
     return status;
 }
 
-enum weir_status books_fold(struct connection *connection, int64_t position, size_t limit, bool *ret_more,
-                            struct weir_error *error)
+/* Folds at most `limit` rows up to `position`; *ret_more: some are left. In the caller's write transaction. */
+static enum weir_status books_fold(struct connection *connection, int64_t position, size_t limit, bool *ret_more,
+                                   struct weir_error *error)
 {
     int64_t last = 0;
     int64_t left = 0;

@@ -283,7 +283,7 @@ enum weir_status sqlite_bulk(struct store *store, enum bulk_act act, const struc
     if (status != WEIR_OK) {
         return status;
     }
-    /* An act on one must not become an act on all whose ids begin alike. */
+    /* An act on one must not become an act on all with the same beginning of their ids. */
     if (filter->id != NULL) {
         status = select_one(bulk.write.connection, filter->id, whole, error);
         exact.id = whole;

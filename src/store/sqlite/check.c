@@ -1,4 +1,4 @@
-/* What must always be true (design 6), read from the file: the queries of check.sql one after the other. */
+/* The invariants, read from the file: the queries of check.sql one after the other. */
 #include <string.h>
 
 #include "base/error.h"
@@ -15,7 +15,7 @@ struct check_progress {
     struct weir_error *error;
 };
 
-/* While one check runs: whoever listens may draw again, or stop it. */
+/* While one check runs: the listener may draw again, or stop it. */
 static int tell_check(void *context)
 {
     struct check_progress *progress = context;
@@ -57,7 +57,7 @@ static enum weir_status check_all(const struct store *store, struct connection *
     }
     sqlite3_progress_handler(connection->database, 0, NULL, NULL);
     if (progress.stopped) {
-        return error_set(error, WEIR_INTERRUPTED, "interrupted: nothing was changed"); /* in SQLite's words before */
+        return error_set(error, WEIR_INTERRUPTED, "interrupted: nothing was changed"); /* in SQLite's text before */
     }
     return status == WEIR_OK ? store_tell_progress(store, progress.total, progress.total, error) : status;
 }

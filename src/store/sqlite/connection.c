@@ -16,6 +16,8 @@
 #include "base/shell_word.h"
 #include "store/sqlite/lane_counters.h"
 
+static sqlite3_stmt *connection_statement(struct connection *connection, enum sqlite_query query, struct weir_error *error);
+
 enum { BUSY_FIRST_US = 100, BUSY_MOST_US = 5000, BOOT_ID_MAX = 64 };
 
 /* --- errors --- */
@@ -69,7 +71,7 @@ static const char *hint_of_status(enum weir_status status, int code)
     case WEIR_STORE_BUSY:
         return "another program holds the file's write lock for too long; end it, or raise --timeout";
     case WEIR_STORE_FULL:
-        return "free some disk space; nothing was lost, what was not stored was refused";
+        return "free some disk space; acknowledged work is stored";
     case WEIR_STORE_CORRUPT:
         return "stop all nodes, keep a copy of the file, then restore a backup (weir store backup makes them)";
     case WEIR_STORE_NOT_WEIR:
@@ -102,7 +104,7 @@ static bool is_out_of_room(sqlite3 *database)
     return false;
 }
 
-/* SQLite says no more than "unable to open database file"; the system knows whether it is for want of descriptors. */
+/* SQLite reports no more than "unable to open database file"; the system knows whether it is for want of descriptors. */
 static bool is_out_of_descriptors(sqlite3 *database, int code)
 {
     int native = (code & 0xFF) == SQLITE_CANTOPEN ? sqlite3_system_errno(database) : 0;
@@ -304,7 +306,7 @@ enum weir_status connection_open(const struct connection_options *options, struc
     if (status == WEIR_OK) {
         status = set_pragmas(connection, options, error);
     }
-    /* Prepared now, because what ends a transaction must not want for memory then. */
+    /* Prepared now, because the end of a transaction must not need memory then. */
     if (status == WEIR_OK && connection_statement(connection, QUERY_ROLLBACK, error) == NULL) {
         status = statement_failure(error);
     }
@@ -328,7 +330,8 @@ void connection_close(struct connection *connection)
 
 /* --- statements --- */
 
-sqlite3_stmt *connection_statement(struct connection *connection, enum sqlite_query query, struct weir_error *error)
+/* Prepares on first use. NULL sets `error`. The statement is reset and has no bindings. */
+static sqlite3_stmt *connection_statement(struct connection *connection, enum sqlite_query query, struct weir_error *error)
 {
     sqlite3_stmt **statement = &connection->statements[query];
     if (*statement == NULL) {
@@ -492,7 +495,8 @@ const char *column_copy(sqlite3_stmt *statement, int column, struct arena *arena
 
 /* --- time --- */
 
-const char *connection_boot_id(const struct clock *clock)
+/* The id of this boot of the machine; "simulated" when the clock is not the machine's. */
+static const char *connection_boot_id(const struct clock *clock)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static char boot_id[BOOT_ID_MAX];

@@ -16,14 +16,14 @@
 #include "store/sqlite/given.h"
 
 enum {
-    APPLICATION_ID = 0x77656972, /* "weir": tells our files from others */
+    APPLICATION_ID = 0x77656972, /* "weir": marks our files */
     READER_CACHE_KIB = 1024,
     WRITER_CACHE_KIB = 6 * 1024,
     /* Pages of the log before a commit copies them to the database: 40 MB. The same pages are written again and again, so a
      * longer log is copied less often per page; a longer one than this would take too long to read after a crash. */
     LOG_PAGES = 10000
 };
-#define CLOCK_MARK_US MICROSECONDS_PER_SECOND /* what was written after the last mark is not older than this */
+#define CLOCK_MARK_US MICROSECONDS_PER_SECOND /* writes after the last mark are not older than this */
 
 struct connection {
     sqlite3 *database;
@@ -56,8 +56,6 @@ void connection_close(struct connection *connection);
 
 /* --- statements --- */
 
-/* Prepares on first use. NULL sets `error`. The statement is reset and has no bindings. */
-sqlite3_stmt *connection_statement(struct connection *connection, enum sqlite_query query, struct weir_error *error);
 /* Prepares, binds and returns it ready to step. `types` has one letter per parameter: t text (const char *, NULL = NULL),
  * i int64_t, d int, b bytes (const char *, size_t), n NULL. */
 sqlite3_stmt *connection_bind(struct connection *connection, struct weir_error *error, enum sqlite_query query,
@@ -68,7 +66,7 @@ enum weir_status connection_run(struct connection *connection, struct weir_error
 /* Reads the first column of the first row; WEIR_NOT_FOUND without a row (then `error` is untouched). */
 enum weir_status connection_read_integer(struct connection *connection, struct weir_error *error, int64_t *ret_value,
                                          enum sqlite_query query, const char *types, ...);
-/* One step: true when there is a row. At the end or on failure the statement is reset; then *ret_status tells which. */
+/* One step: true when there is a row. At the end or on failure the statement is reset; then *ret_status has the outcome. */
 bool connection_step(struct connection *connection, sqlite3_stmt *statement, enum weir_status *ret_status,
                      struct weir_error *error);
 /* QUERY_BEGIN_READ or QUERY_BEGIN_IMMEDIATE. A transaction that a failure has left open is ended first. */
@@ -77,10 +75,10 @@ enum weir_status connection_begin(struct connection *connection, enum sqlite_que
 void connection_rollback(struct connection *connection);
 /* Runs SQL text that is not in the tables (pragmas, migrations, transaction control). */
 enum weir_status connection_execute(struct connection *connection, const char *sql, struct weir_error *error);
-/* Turns the database's last failure into a status with a message that says what to do. */
+/* Turns the database's last failure into a status with a message and a hint. */
 enum weir_status connection_failure(const struct connection *connection, const char *doing, struct weir_error *error);
 
-/* What a NULL statement means: the status that its preparation left in `error`. */
+/* The meaning of a NULL statement: the status that its preparation left in `error`. */
 static inline enum weir_status statement_failure(const struct weir_error *error)
 {
     return error != NULL && error->status != WEIR_OK ? error->status : WEIR_FAILED;
@@ -98,11 +96,9 @@ const char *column_copy(sqlite3_stmt *statement, int column, struct arena *arena
 /* Store time by the clock of the store (see the table store_state); inside or outside of a transaction. */
 enum weir_status connection_store_time(struct connection *connection, int64_t *ret_now_us, struct weir_error *error);
 /* Near the end of each write transaction: after a boot the first writer sets the clock, and once a second the time is noted
- * in the file, so that it does not go back over a boot whose wall clock is wrong. */
+ * in the file, so that it does not go back over a boot with a wrong wall clock. */
 enum weir_status connection_mark_clock(struct connection *connection, int64_t now_us, struct weir_error *error);
-/* Sets the clock after a boot, inside a write transaction: wall time, but never below what was used before. */
+/* Sets the clock after a boot, inside a write transaction: wall time, but never below a time that was used before. */
 enum weir_status connection_set_clock(struct connection *connection, bool force, struct weir_error *error);
-/* The id of this boot of the machine; "simulated" when the clock is not the machine's. */
-const char *connection_boot_id(const struct clock *clock);
 
 #endif

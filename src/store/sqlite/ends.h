@@ -1,7 +1,7 @@
 /* Ends of a set: rows of the queue move to the history, all of them with one INSERT and one DELETE.
  *
- * A batch collects the ends of a set that follow each other. ends_flush() finds their rows, moves those that may end, and
- * gives each record its outcome, as if they had been ended one by one in their order. What tells more than the row (steps
+ * A batch collects the ends of a set that follow each other. ends_move() finds their rows, moves those that may end, and
+ * gives each record its outcome, as if they had been ended one by one in their order. Data beside the row (steps
  * with rows of their own, events) is written per item.
  */
 #ifndef WEIR_STORE_SQLITE_ENDS_H
@@ -10,14 +10,14 @@
 #include "store/sqlite/given.h"
 #include "store/sqlite/sqlite_store.h"
 
-/* What a row must be to be ended. */
+/* The state that a row must have to be ended. */
 enum must_be { MUST_BE_PENDING, MUST_BE_HELD, MUST_BE_CLAIMED };
 
 struct end {
     struct record *record;
     enum item_state state;
     enum must_be must_be;
-    /* Filled by ends_flush(): */
+    /* Filled by ends_move(): */
     int64_t number; /* 0 = no such row, or it may not end so */
     int64_t lane_id;
     int64_t node_id;
@@ -34,13 +34,13 @@ struct ends {
     size_t capacity;
 };
 
-/* Room for `capacity` ends. ends_close() takes what was never opened. */
+/* Room for `capacity` ends. ends_close() takes a zeroed struct. */
 enum weir_status ends_open(struct ends *ends, size_t capacity, struct weir_error *error);
 void ends_close(struct ends *ends);
 /* The record must stay until the flush. */
 void ends_add(struct ends *ends, struct record *record, enum item_state state, enum must_be must_be);
-/* Moves the rows of all ends and notes the news. Afterwards ends->items tells which were moved (number > 0); the caller
- * writes what belongs to them besides, and sets ends->count to 0. */
+/* Moves the rows of all ends and notes the news. Afterwards the moved ones of ends->items have a number > 0; the caller
+ * writes their further data, and sets ends->count to 0. */
 enum weir_status ends_move(struct ends *ends, struct write *write, struct weir_error *error);
 /* Whether the step of the end is kept in its history row. */
 bool ends_keeps_step(const struct end *end);

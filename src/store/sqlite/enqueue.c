@@ -249,7 +249,7 @@ static enum weir_status refuse(struct enqueue_result *result, enum weir_status s
     return status;
 }
 
-/* The same id again is a repeated request. Another workspace's id is nothing that this one may learn about (design 6.13).
+/* The same id again is a repeated request. Another workspace's id is nothing that this one may learn about.
  */
 static enum weir_status answer_known_id(struct enqueue_context *context, const char *id, int64_t workspace_id,
                                         struct enqueue_result *result, struct weir_error *error)

@@ -4,7 +4,7 @@
 
 #include "store/sqlite/sqlite_store.h"
 
-/* Sets often go round a few workspaces: what was looked up is kept for the requests that follow, each in the place that its
+/* Sets often go round a few workspaces: the found rows are kept for the requests that follow, each in the place that its
  * key points to; a newer one takes the place of an older one. */
 enum { ENQUEUE_KEPT = 128 };
 
@@ -35,7 +35,7 @@ struct enqueue_context {
     struct kept_group groups[ENQUEUE_KEPT];
 };
 
-/* A row that is ready to go in: what a request amounts to, or what a retry copies. */
+/* A row that is ready to go in: from a request, or the copy of a retry. */
 struct new_item {
     const char *id;
     int64_t workspace_id;

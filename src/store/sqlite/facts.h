@@ -36,7 +36,7 @@ enum weir_status facts_of_news(struct facts *facts, int64_t *position, bool *ret
 enum weir_status facts_of_state(struct facts *facts, int64_t now_us, struct weir_error *error);
 /* Held items without a node. */
 enum weir_status facts_of_handovers(struct facts *facts, struct weir_error *error);
-/* What is held, and the lanes with runnable items. With facts_of_state() and facts_of_handovers(): all there is. */
+/* The held items, and the lanes with runnable items. With facts_of_state() and facts_of_handovers(): all facts. */
 enum weir_status facts_of_lanes(struct facts *facts, struct weir_error *error);
 
 #endif

@@ -1,4 +1,4 @@
-/* The inbox of a node: what the scheduler has assigned to it, and whether anybody schedules. Reads only.
+/* The inbox of a node: the assignments of the scheduler to it, and whether any node schedules. Reads only.
  *
  * The position holds the number of a row, in decimal digits: within one fence, items are delivered in the order of
  * enqueueing. A position that a caller has made of an item's id is understood too.

@@ -13,7 +13,7 @@ struct lane_sums {
     size_t count;
     size_t capacity;
     uint32_t *slots;   /* open addressing: 1 + the index of an item, 0 = free; twice the capacity, a power of two */
-    int64_t only_lane; /* others are left out; 0 = all */
+    int64_t only_lane; /* other lanes are left out; 0 = all */
 };
 
 void lane_sums_close(struct lane_sums *sums);

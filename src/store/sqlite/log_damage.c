@@ -152,7 +152,8 @@ static sqlite3_file *log_of(const struct connection *connection)
     return log == NULL || log->pMethods == NULL ? NULL : log;
 }
 
-int64_t log_damage_count(const struct connection *writer)
+/* Commits that follow a damaged place of the log and were not replayed; 0 = none. `writer` must hold the write lock. */
+static int64_t log_damage_count(const struct connection *writer)
 {
     struct log_reader log = {.file = log_of(writer)};
     uint8_t salts[8];

@@ -2,8 +2,8 @@
  *
  * A commit that makes the log longer makes fdatasync() write the file's new length as well, which takes the file system two
  * to four times as long as the pages alone. The log is long before it is used again from its beginning (LOG_PAGES), so
- * nearly every commit of a node's first hours would pay for that. So whoever writes near the end of the log appends zeros
- * to it, in long strides. To SQLite they are what the end of a log that was used before is: frames without the right salt,
+ * nearly every commit of a node's first hours would pay for that. So a writer near the end of the log appends zeros
+ * to it, in long strides. To SQLite they look like the end of a log that was used before: frames without the right salt,
  * where reading, also after a crash, ends.
  *
  * Bytes are only ever appended, and only in a write transaction, whose lock keeps every other process from appending too.
@@ -24,7 +24,7 @@ enum {
  * `writer` must stay where it is until it is closed. */
 enum weir_status log_room_watch(struct connection *writer, struct weir_error *error);
 /* Right before a commit, inside its transaction. A failure (a full disk) changes nothing: the commit then makes the log
- * longer by itself, or says why it cannot. */
+ * longer by itself, or reports why it cannot. */
 void log_room_make(struct connection *writer);
 
 #endif

@@ -239,7 +239,7 @@ enum weir_status news_write(struct news *news, struct connection *connection, st
 
 enum { NUMBER_DIGITS_MOST = 19 }; /* fit into 64 bits without a sign */
 
-/* A number as put_number() writes it, and what is behind it; NULL = there is none, or one that no row can have. strtoll()
+/* A number as put_number() writes it, and the text behind it; NULL = there is none, or one that no row can have. strtoll()
  * takes four times as long, and a round reads thousands. */
 static const char *read_number(const char *text, int64_t *ret_value)
 {

@@ -2,7 +2,7 @@
  *
  * Each verb that changes the queue notes every change of a row here. news_write() then inserts one row for each kind of
  * change, with the sums per lane as JSON (table news). The scheduler reads these rows, and folds them into the books
- * (books.h) when it has read them. So books + news = rows of the queue after every commit, and no counter is updated per
+ * (books.c) when it has read them. So books + news = rows of the queue after every commit, and no counter is updated per
  * item.
  *
  * Owner and thread: the verb that runs; the struct is on its stack. Bounded: with NEWS_ENTRIES_MOST entries the rows are
@@ -19,14 +19,14 @@ enum news_kind {
     NEWS_ENQUEUED = 1,
     NEWS_ASSIGNED,    /* written by the scheduler; it does not read them */
     NEWS_PUT_BACK,    /* node_id held the rows */
-    NEWS_ENDED,       /* node_id held the rows; 0 = nobody */
+    NEWS_ENDED,       /* node_id held the rows; 0 = no node */
     NEWS_HANDED_OVER, /* node_id has lost the rows; their slots stay taken */
     NEWS_PROMOTED,    /* written by the scheduler; it does not read them */
     NEWS_ACT,         /* something may be allowed no more: no assignment before it was read */
     NEWS_STATE        /* groups or nodes changed in a way that only adds room */
 };
 
-/* What a transaction changes in the counters of one lane. The order is that of the JSON arrays. */
+/* The change of one lane's counters by a transaction. The order is that of the JSON arrays. */
 struct lane_delta {
     int64_t lane_id;
     int64_t runnable;

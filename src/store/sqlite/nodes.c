@@ -8,7 +8,7 @@
 
 /* --- nodes --- */
 
-/* Only more room for the scheduler when the target was not known; else it must not use what it has read of the node. */
+/* Only more room for the scheduler when the target was not known; else it must not use its facts about the node. */
 static enum weir_status set_target(struct write *write, int64_t node_id, const struct engine_target *target,
                                    struct weir_error *error)
 {
@@ -60,7 +60,7 @@ enum weir_status sqlite_node_start(struct store *store, const struct node_option
     if (status != WEIR_OK) {
         return status;
     }
-    /* The first node alive takes the wall clock for the store; later ones follow it, whatever theirs says. After a boot the
+    /* The first node alive takes the wall clock for the store; later ones follow it and not their own. After a boot the
      * clock is set in any case. One that stands up again after a lost lease is no first node: its wall clock may have
      * jumped while it ran. */
     status = connection_read_integer(write.connection, error, &one, QUERY_LIVE_NODE_EXISTS, "iti", write.now_us,
@@ -112,7 +112,7 @@ static enum node_wish parse_wish(const char *name)
     return NODE_RUN;
 }
 
-/* The scheduler must learn of a heartbeat that changes what the node can take. */
+/* The scheduler must learn of a heartbeat that changes the capacity of the node. */
 static enum weir_status note_room(struct write *write, int64_t node_id, const struct node_beat *beat,
                                   struct weir_error *error)
 {
@@ -241,7 +241,7 @@ struct lost_item {
     int64_t lane_id;
 };
 
-/* Fills `items` from a statement with their columns; leaves out what `but` knows (may be NULL). */
+/* Fills `items` from a statement with their columns; leaves out the items of `but` (may be NULL). */
 static enum weir_status read_lost(struct connection *connection, sqlite3_stmt *statement, const struct recover_options *but,
                                   struct lost_item *items, size_t most, size_t *ret_count, struct weir_error *error)
 {
@@ -395,7 +395,7 @@ static enum weir_status recover_items(struct write *write, sqlite3_stmt *stateme
 
 enum { NODES_PER_CALL = 100 };
 
-/* Nodes of this machine whose processes have died need not be waited for until their lease ends. */
+/* Nodes of this machine with dead processes need not be waited for until their lease ends. */
 static enum weir_status find_gone(struct connection *connection, const struct recover_options *options, int64_t *nodes,
                                   size_t *ret_count, struct weir_error *error)
 {
@@ -550,7 +550,7 @@ enum weir_status sqlite_recover(struct store *store, const struct recover_option
     return status;
 }
 
-/* A node that leaves: what it claimed and never started goes back, what runs is handed over; neither is its fault. */
+/* A node that leaves: items that it never started are put back, running ones are handed over; neither is its fault. */
 static enum weir_status give_back_all(struct write *write, int64_t node_id, size_t *ret_count, struct weir_error *error)
 {
     struct lost_item *items = calloc(RECOVER_BATCH, sizeof *items);

@@ -610,7 +610,7 @@ static json_t *facts_of(sqlite3_stmt *item, const char *id, int64_t now_us)
         "suspicion", (json_int_t)sqlite3_column_int64(item, 40), "suspected_at", time_json(item, 41));
 }
 
-/* Of an item that nobody schedules: since when, which node did so last, and why it does no longer. */
+/* Of an item without a scheduler: since when, the last one, and why it stopped. */
 static enum weir_status add_no_scheduler(struct why *why, struct weir_error *error)
 {
     struct role_state role;

@@ -1,4 +1,4 @@
-/* Record: writes what engines reported, a set in one transaction, each record with its own outcome.
+/* Record: writes the reports of engines, a set in one transaction, each record with its own outcome.
  *
  * Ends that follow each other are collected and written together (ends.h); any other record writes them first, so the set
  * takes effect in its order.
@@ -142,7 +142,7 @@ enum weir_status item_end(struct write *write, const struct ending *ending, stru
     return status;
 }
 
-/* What belongs to the end of an item besides its row. */
+/* The data of the end of an item beside its row. */
 static enum weir_status complete_end(struct write *write, int64_t node_id, const struct end *end, struct weir_error *error)
 {
     const struct record *record = end->record;
@@ -164,7 +164,7 @@ static enum weir_status complete_end(struct write *write, int64_t node_id, const
     return status;
 }
 
-/* Ends what was collected. */
+/* Ends the collected items. */
 static enum weir_status flush_ends(struct recording *recording, struct weir_error *error)
 {
     struct write *write = &recording->write;
@@ -187,8 +187,8 @@ static enum weir_status flush_ends(struct recording *recording, struct weir_erro
     return status;
 }
 
-/* A put-back row keeps its last fence, so an end that comes after it must be told from a legal one by the state; and only a
- * start can be refused. */
+/* A put-back row keeps its last fence, so an end that comes after it differs from a legal one by the state alone; and only
+ * a start can be refused. */
 static void add_end(struct recording *recording, struct record *record)
 {
     bool is_refused = record->kind == RECORD_REFUSED;

@@ -2,7 +2,7 @@
  *
  * A write transaction is alone on SQLite, so that reading the row and changing it cannot be interleaved with another node.
  * TAKE increments the epoch; every write of a scheduler checks it (role_check()) inside its own transaction. The lease
- * decides only who may take the role; it protects nothing.
+ * decides only when another node may take the role; it protects nothing.
  */
 #include <string.h>
 

@@ -1,7 +1,7 @@
-/* One round of the scheduler: assigns, promotes what is due, reads the news and the heads of lanes.
+/* One round of the scheduler: assigns, promotes due items, reads the news and the heads of lanes.
  *
  * A write transaction is alone on SQLite. So the round reads the epoch and the news first, and nothing can change before
- * its commit. With nothing to write it is a read transaction, which waits for nobody. The steps:
+ * its commit. With nothing to write it is a read transaction, which waits for no other one. The steps:
  *
  *   1. The epoch must be the caller's.
  *   2. News behind the handle's position. With an act among them nothing is assigned.
@@ -81,7 +81,7 @@ static enum weir_status assign_one(struct round *round, struct assignment *assig
     }
     if (status == WEIR_OK) {
         int64_t number = facts_read_id(assignment->id);
-        /* The number of a row that has ended may be used again: the rank tells the two apart. */
+        /* The number of a row that has ended may be used again: the two differ by their rank. */
         status = assignment->handed_over
                      ? connection_run(round->connection, error, &changes, QUERY_ASSIGN_HANDED_OVER, "iiiiii", number,
                                       assignment->node_id, round->fence, round->now_us, assignment->lane_id, target_id)
@@ -109,7 +109,7 @@ static bool is_own(const struct schedule_call *call, const struct assignment *as
     return assignment->outcome == ASSIGNMENT_TAKEN && assignment->node_id == call->node_id;
 }
 
-/* What the caller's own node got, in the order of the assignments. */
+/* The items of the caller's own node, in the order of the assignments. */
 static enum weir_status read_claimed(struct round *round, struct weir_error *error)
 {
     const struct schedule_call *call = round->call;
@@ -149,7 +149,7 @@ static enum weir_status assign_all(struct round *round, struct weir_error *error
     return status == WEIR_OK ? read_claimed(round, error) : status;
 }
 
-/* --- what became due, and what has no workspace --- */
+/* --- due items, and items without a workspace --- */
 
 struct due_item {
     int64_t number;

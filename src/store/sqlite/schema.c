@@ -1,4 +1,4 @@
-/* The schema of the file: its number, what is missing, and the migration.
+/* The schema of the file: its number, the missing files, and the migration.
  *
  * Numbered schema files make the tables, each in a transaction of its own together with its number (PRAGMA user_version).
  * Views hold no data: all of them are made anew in one transaction when their checksum is another than the one on record. A
@@ -92,7 +92,7 @@ enum weir_status sqlite_require_schema(struct store *store, struct weir_error *e
     return version > SQLITE_MIGRATION_COUNT ? refuse_newer(store, version, error) : refuse_older(store, version, error);
 }
 
-/* All views as one text, for a person who wants to see what a migration would do. */
+/* All views as one text, for a person who wants to see the effect of a migration. */
 static char *text_of_views(struct arena *arena)
 {
     size_t length = 0;

@@ -69,7 +69,7 @@ static const char *before_prefix(const char *prefix, bool descending, char *to, 
     size_t length = strlen(prefix);
     text_copy(to, size - 1, prefix);
     if (!descending) {
-        to[length - 1] = (char)(to[length - 1] - 1); /* what begins so, and goes on with any digit or dash, is less */
+        to[length - 1] = (char)(to[length - 1] - 1); /* an id that begins so, and goes on with any digit or dash, is less */
     }
     memcpy(to + strlen(to), LAST_ID, sizeof LAST_ID);
     return to;
@@ -148,7 +148,7 @@ enum weir_status select_one(struct connection *connection, const char *prefix, c
         memcpy(ret_id, selection.ids[0], UUID_TEXT_MAX);
     } else if (selection.count == 0) {
         status = error_set(error, WEIR_EXECUTION_NOT_FOUND, "there is no execution %s", lower);
-        error_hint(error, "weir list shows what there is; ended ones are removed after the retention time");
+        error_hint(error, "weir list shows the executions; ended ones are removed after the retention time");
     } else {
         status = error_set(error, WEIR_INVALID_ARGUMENT, "more than one execution begins with %s", lower);
         error_hint(error, "give more characters of the id");

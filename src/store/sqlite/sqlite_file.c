@@ -28,7 +28,7 @@ struct sqlite_file {
 
 static pthread_mutex_t files_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sqlite_file *files;
-static struct sqlite_file *inherited; /* in a child of fork(): what its parents had open then; only looked at */
+static struct sqlite_file *inherited; /* in a child of fork(): the files that its parents had open then; only looked at */
 
 /* A child of fork() must not touch the parent's connections (SQLite's rule); it starts with an empty list. */
 static void forget_files_in_child(void)
@@ -42,8 +42,8 @@ static void forget_files_in_child(void)
     (void)pthread_mutex_init(&files_lock, NULL);
 }
 
-/* SQLite believes that the child holds the locks of its parent. So what the child opens has none: the parent's end removes
- * the log while the child writes it; and what the parent held for a moment at the fork is locked for the child for ever. */
+/* SQLite believes that the child holds the locks of its parent. So the files of the child have none: the parent's end
+ * removes the log while the child writes it, and a lock of the parent at the fork stays locked for the child for ever. */
 static enum weir_status require_not_inherited(const char *path, struct weir_error *error)
 {
     struct stat facts;
@@ -81,7 +81,7 @@ static struct sqlite_file *find_file(const struct connection_options *options)
     return NULL;
 }
 
-/* Whoever finds his files gone must not clean up either: the log under that name may be another database's by now. */
+/* A process without its files must not clean up either: the log under that name may be another database's by now. */
 static enum weir_status check_files(struct sqlite_file *file, struct weir_error *error)
 {
     sqlite3 *database = file->writer.database;
@@ -131,8 +131,8 @@ static enum weir_status open_file(const struct connection_options *options, stru
     return WEIR_OK;
 }
 
-/* SQLite names the log after the file: who opens another hard link of it gets a second log, and does not see, but
- * overwrites, what is in the first. Only looked at when a store is opened: a copy by a hard link stops nobody who runs. */
+/* SQLite names the log after the file: a process that opens another hard link of it gets a second log, does not
+ * see the first and overwrites it. Checked only when a store is opened: a copy by a hard link stops no running node. */
 static enum weir_status require_one_name(const char *path, struct weir_error *error)
 {
     struct stat facts;
@@ -257,7 +257,7 @@ enum weir_status write_commit(struct sqlite_file *file, struct weir_error *error
         return WEIR_OK;
     }
     /* The last pages may be in the log although the disk did not confirm them: this process has forgotten them, but a crash
-     * before the next commit would bring them back (design 3.6: unknown, not failed). */
+     * before the next commit would bring them back (unknown, not failed). */
     int code = sqlite3_extended_errcode(file->writer.database);
     if (status != WEIR_STORE_FULL && (code & 0xFF) == SQLITE_IOERR) {
         status = error_set_native(error, WEIR_COMMIT_UNKNOWN, code, "the disk did not confirm a commit: %s",

@@ -1,7 +1,7 @@
 /* A SQLite file that is open in this process, with the one writer that all handles of the process share.
  *
  * SQLite has one writer at a time. So a process keeps one writer connection per file, behind a mutex: threads queue for it
- * instead of polling SQLite's lock, its page cache stays warm, and whatever waits while a commit runs is the next set.
+ * instead of polling SQLite's lock, its page cache stays warm, and the calls that wait during a commit are the next set.
  * Other processes are waited for by a busy handler. Both waits end at the handle's deadline. Reads use a connection of the
  * handle's own and never wait for the writer (WAL).
  *
@@ -19,7 +19,7 @@ enum weir_status sqlite_file_open(const struct connection_options *options, stru
                                   struct weir_error *error);
 struct sqlite_file *sqlite_file_share(struct sqlite_file *file);
 void sqlite_file_release(struct sqlite_file *file);
-/* For readers, who need no log: whether the database is still the one that was opened. Any thread. */
+/* For readers, who need no log: whether the database is still the opened one. Any thread. */
 enum weir_status sqlite_file_check(const struct sqlite_file *file, struct weir_error *error);
 
 /* Takes the writer and begins a transaction; on WEIR_OK it must be ended by write_commit() or write_cancel(). Reads the

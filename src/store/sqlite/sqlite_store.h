@@ -1,4 +1,4 @@
-/* The SQLite driver: what its files share, and what the library needs of it beyond the driver table. */
+/* The SQLite driver: shared by its files, and the functions that the library needs beyond the driver table. */
 #ifndef WEIR_STORE_SQLITE_STORE_H
 #define WEIR_STORE_SQLITE_STORE_H
 
@@ -26,11 +26,11 @@ static inline struct sqlite_store *sqlite_of(struct store *store)
     return (struct sqlite_store *)store;
 }
 
-/* For programs of our own, before anything else: SQLite keeps no memory statistics, whose lock every allocation would take.
+/* For programs of our own, before anything else: SQLite keeps no memory statistics; every allocation would take their lock.
  * A library must not decide that for its host. Does nothing once SQLite runs. */
 void sqlite_store_tune_process(void);
 
-/* Enqueues on the caller's own database, inside his open transaction (checklist A2): rollback leaves nothing, commit starts
+/* Enqueues on the caller's own database, inside his open transaction: rollback leaves nothing, commit starts
  * the work. `database` must be an open connection to a migrated store with a transaction begun (WEIR_MISUSE otherwise). */
 enum weir_status sqlite_store_enqueue_on(sqlite3 *database, const struct enqueue_request *requests, size_t count,
                                          struct enqueue_result *results, struct weir_error *error);
@@ -43,7 +43,7 @@ struct write {
     struct connection *connection;
     int64_t now_us;
     struct news news;
-    size_t repeated; /* record: what was on record already and changed nothing */
+    size_t repeated; /* record: records that were there already and changed nothing */
 };
 enum weir_status write_open(struct store *store, struct write *write, struct weir_error *error);
 /* Writes the news and commits; on a failure everything is undone. */
@@ -51,7 +51,7 @@ enum weir_status write_finish(struct write *write, struct weir_error *error);
 void write_undo(struct write *write);
 /* The handle's own reading connection, with its deadline set. */
 enum weir_status reader_of(struct store *store, struct connection **ret_connection, struct weir_error *error);
-/* One state of the store for all that is read until look_end(): changes of others are seen before or after it, never half.
+/* One state of the store for all that is read until look_end(): foreign changes are seen before or after it, never half.
  */
 enum weir_status look_begin(struct store *store, struct connection **ret_connection, struct weir_error *error);
 void look_end(struct connection *connection);

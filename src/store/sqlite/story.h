@@ -1,4 +1,4 @@
-/* What the story of an execution needs beyond its row (design 3.16): event rows of claims that are over, and rows of a
+/* The story of an execution beyond its row: event rows of claims that are over, and rows of a
  * step's attempts that were not its last. All of it is written in the transaction of the change that would make it
  * forgotten. Threads: within a write transaction, by its holder. */
 #ifndef WEIR_STORE_SQLITE_STORY_H
@@ -16,7 +16,7 @@ enum weir_status story_tell_dispatch(struct write *write, const char *id, int64_
 enum weir_status story_before_step(struct write *write, const struct record *record, struct weir_error *error);
 /* After it was written: an attempt that failed and is followed by another. */
 enum weir_status story_after_step(struct write *write, const struct record *record, struct weir_error *error);
-/* After an item that was taken over has ended: steps that nobody goes on with. */
+/* After an item that was taken over has ended: steps without a node that goes on with them. */
 enum weir_status story_close_steps(struct write *write, const char *id, int64_t fence, struct weir_error *error);
 
 #endif

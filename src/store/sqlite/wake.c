@@ -1,6 +1,6 @@
-/* Wake-ups between processes (design 3.14): inotify on the write-ahead log.
+/* Wake-ups between processes: inotify on the write-ahead log.
  *
- * Every commit of another process writes to the log, so the watch tells of it at once. But the log is written before the
+ * Every commit of another process writes to the log, so the watch reports it at once. But the log is written before the
  * commit is visible: its pages come first, then the sync, then the index in shared memory, which no watch sees. So after a
  * notice the caller looks again a few times, at growing distances, until the data version has changed and no commit can
  * be left whose notice was taken: whoever writes the next one begins after the last one is visible. So when that was not
@@ -18,7 +18,7 @@
 #include "store/sqlite/sqlite_store.h"
 
 /* 200 us, doubled 13 times: 1.6 s for the last, 3.3 s in all. A busy disk may take that long for the sync of a commit, and
- * nothing tells when it is over. */
+ * no event marks its end. */
 enum { LOOKS_MOST = 14 };
 #define FIRST_LOOK_US ((int64_t)200)
 
@@ -53,7 +53,7 @@ static void tell_unwatched(const struct store *store, int failure)
     event_emit(store->events, &event);
 }
 
-/* What others wrote before the watch was there is looked for as well. */
+/* Writes from before the watch are looked for as well. */
 static void watch_when_due(const struct store *store, struct wake *wake, const char *log)
 {
     int64_t now_us = clock_boot(store->clock);
@@ -79,7 +79,7 @@ static void watch_when_due(const struct store *store, struct wake *wake, const c
     }
 }
 
-/* The log is where SQLite has it: beside the file itself, whatever symbolic link was opened. */
+/* The log is where SQLite has it: beside the file itself, not beside a symbolic link to it. */
 static struct wake *wake_of(struct sqlite_store *store, const struct connection *reader)
 {
     if (store->wake != NULL && store->wake->fd >= 0) {
@@ -101,7 +101,7 @@ static struct wake *wake_of(struct sqlite_store *store, const struct connection 
 int sqlite_wake_fd(struct store *store)
 {
     struct connection *connection;
-    /* The log exists once somebody has opened and read the file. */
+    /* The log exists after the first open and read of the file. */
     if (reader_of(store, &connection, NULL) != WEIR_OK) {
         return -1;
     }

@@ -118,7 +118,7 @@ static void a_broken_invariant_says_where_and_aborts(void **state)
     (void)state;
     int pipe_ends[2];
     assert_int_equal(pipe(pipe_ends), 0);
-    pid_t child = fork();
+    pid_t child = test_fork();
     assert_true(child >= 0);
     if (child == 0) {
         (void)dup2(pipe_ends[1], STDERR_FILENO);
@@ -138,6 +138,25 @@ static void a_broken_invariant_says_where_and_aborts(void **state)
     assert_non_null(strstr(said, "1 + 1 == 3"));
 }
 
+/* With fork() alone the child would leave the assertion by a jump and go on as a second runner of these tests. */
+static void an_assertion_that_fails_in_a_forked_child_ends_the_child(void **state)
+{
+    (void)state;
+    pid_t parent = getpid();
+    pid_t child = test_fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        (void)!freopen("/dev/null", "w", stdout);
+        (void)!freopen("/dev/null", "w", stderr);
+        (void)signal(SIGABRT, SIG_DFL);
+        assert_int_equal(getpid(), parent);
+        _exit(0);
+    }
+    int how = 0;
+    assert_int_equal(waitpid(child, &how, 0), child);
+    assert_true(WIFSIGNALED(how) && WTERMSIG(how) == SIGABRT);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -146,6 +165,7 @@ int main(void)
         cmocka_unit_test(an_error_keeps_status_text_and_native_code),
         cmocka_unit_test(a_new_error_forgets_the_old_hint_and_may_quote_the_old_text),
         cmocka_unit_test(nobody_has_to_want_the_detail),
+        cmocka_unit_test(an_assertion_that_fails_in_a_forked_child_ends_the_child),
         cmocka_unit_test(a_message_is_one_safe_line_whatever_is_in_it),
         cmocka_unit_test(a_broken_invariant_says_where_and_aborts),
     };

@@ -157,7 +157,7 @@ static void a_flag_is_given_once(void **state)
 static void a_dry_run_of_a_node_is_refused(void **state)
 {
     (void)state;
-    refuses("serve --dry-run", "cannot be run dry", "");
+    refuses("serve --dry-run", "`weir serve` has no --dry-run", "");
 }
 
 static void help_is_found_wherever_it_stands(void **state)

@@ -1,5 +1,5 @@
 /* The 16 testing scenarios of the specification's "Flow: Queue Processing", in its order, on one node. Where weir answers
- * otherwise than the specification, for a reason of design 3, the comment says so. And two promises of the dispatcher that
+ * otherwise than the specification, the comment gives the reason. And two promises of the dispatcher that
  * are about what it does between the scenarios: how it polls, and that nothing is locked while an engine is called. */
 #include "base/error.h"
 #include "unit/dispatch/bench.h"
@@ -113,7 +113,7 @@ static int count_rows(const char *sql)
 
 /* --- happy path --- */
 
-static void scenario_1_a_batch_of_ten_is_claimed_of_fifteen(void **state)
+static void a_batch_of_ten_is_claimed_of_fifteen(void **state)
 {
     struct bench *bench = *state;
     fifteen_wait(bench);
@@ -122,7 +122,7 @@ static void scenario_1_a_batch_of_ten_is_claimed_of_fifteen(void **state)
     assert_int_equal(count_in(bench, ITEM_PENDING), PENDING - BATCH);
 }
 
-static void scenario_2_all_are_processed_while_there_is_capacity(void **state)
+static void all_are_processed_while_there_is_capacity(void **state)
 {
     struct bench *bench = *state;
     fifteen_wait(bench);
@@ -130,7 +130,7 @@ static void scenario_2_all_are_processed_while_there_is_capacity(void **state)
     assert_int_equal(count_in(bench, ITEM_COMPLETED), PENDING);
 }
 
-static void scenario_3_what_was_started_is_marked_dispatched(void **state)
+static void what_was_started_is_marked_dispatched(void **state)
 {
     struct bench *bench = *state;
     fifteen_wait(bench);
@@ -140,7 +140,7 @@ static void scenario_3_what_was_started_is_marked_dispatched(void **state)
     assert_int_equal(count_in(bench, ITEM_DISPATCHED), BATCH);
 }
 
-static void scenario_4_the_engine_gets_the_input_that_was_enqueued(void **state)
+static void the_engine_gets_the_input_that_was_enqueued(void **state)
 {
     struct bench *bench = *state;
     static const char params[] = "{\"n\": [1,  2], \"text\":\"\\u00fc\"}";
@@ -159,7 +159,7 @@ static void scenario_4_the_engine_gets_the_input_that_was_enqueued(void **state)
     assert_int_equal(seen_version, 1);
 }
 
-static void scenario_5_the_next_cycle_claims_the_other_five(void **state)
+static void the_next_cycle_claims_the_other_five(void **state)
 {
     struct bench *bench = *state;
     fifteen_wait(bench);
@@ -172,7 +172,7 @@ static void scenario_5_the_next_cycle_claims_the_other_five(void **state)
 
 /* --- edge cases --- */
 
-static void scenario_6_an_empty_queue_is_looked_at_and_left(void **state)
+static void an_empty_queue_is_looked_at_and_left(void **state)
 {
     struct bench *bench = *state;
     start_node(bench);
@@ -183,8 +183,8 @@ static void scenario_6_an_empty_queue_is_looked_at_and_left(void **state)
     assert_int_equal(claims_to_fail, 1);
 }
 
-/* The specification claims them and puts them back; weir does not claim them at all (design 3.4). */
-static void scenario_7_what_finds_no_capacity_stays_pending(void **state)
+/* The specification claims them and puts them back; weir does not claim them at all. */
+static void what_finds_no_capacity_stays_pending(void **state)
 {
     struct bench *bench = *state;
     char first[UUID_TEXT_MAX];
@@ -201,7 +201,7 @@ static void scenario_7_what_finds_no_capacity_stays_pending(void **state)
     assert_string_equal(text_of(bench, second, "status"), "COMPLETED");
 }
 
-static void scenario_8_a_second_start_has_the_id_of_the_first(void **state)
+static void a_second_start_has_the_id_of_the_first(void **state)
 {
     struct bench *bench = *state;
     char id[UUID_TEXT_MAX];
@@ -228,7 +228,7 @@ static bool check_names(struct bench *bench, const char *id)
 }
 
 /* No verb deletes a workspace. One that was deleted by hand takes what it had along, and stops nobody else. */
-static void scenario_9_a_deleted_workspace_stops_nobody_else(void **state)
+static void a_deleted_workspace_stops_nobody_else(void **state)
 {
     struct bench *bench = *state;
     char lost[UUID_TEXT_MAX];
@@ -248,7 +248,7 @@ static void scenario_9_a_deleted_workspace_stops_nobody_else(void **state)
 }
 
 /* No verb deletes a definition either, and the views do not show what has none. */
-static void scenario_10_a_deleted_definition_fails_its_item_and_no_other(void **state)
+static void a_deleted_definition_fails_its_item_and_no_other(void **state)
 {
     struct bench *bench = *state;
     char lost[UUID_TEXT_MAX];
@@ -271,8 +271,8 @@ static void hold_the_lock(struct bench *bench, int64_t at_most_us)
     assert_int_equal(store_lock(bench->store, &request, NULL), WEIR_OK);
 }
 
-/* With dispatch.exclusive alone: weir needs no lock (design 3.11). */
-static void scenario_11_without_the_lock_nothing_is_claimed_until_it_is_free(void **state)
+/* With dispatch.exclusive alone: weir needs no lock. */
+static void without_the_lock_nothing_is_claimed_until_it_is_free(void **state)
 {
     struct bench *bench = *state;
     char id[UUID_TEXT_MAX];
@@ -291,8 +291,8 @@ static void scenario_11_without_the_lock_nothing_is_claimed_until_it_is_free(voi
 /* --- injected failures --- */
 
 /* The specification releases them up to its attempts_max and then fails them; in weir an outage costs no attempt, however
- * long it is (design 3.9). */
-static void scenario_12_an_engine_that_is_down_fails_nothing(void **state)
+ * long it is. */
+static void an_engine_that_is_down_fails_nothing(void **state)
 {
     struct bench *bench = *state;
     char id[UUID_TEXT_MAX];
@@ -306,7 +306,7 @@ static void scenario_12_an_engine_that_is_down_fails_nothing(void **state)
     assert_string_equal(text_of(bench, id, "status"), "COMPLETED");
 }
 
-static void scenario_13_a_claim_that_loses_its_connection_is_tried_again(void **state)
+static void a_claim_that_loses_its_connection_is_tried_again(void **state)
 {
     struct bench *bench = *state;
     char id[UUID_TEXT_MAX];
@@ -322,8 +322,8 @@ static void scenario_13_a_claim_that_loses_its_connection_is_tried_again(void **
 }
 
 /* The specification waits five minutes and puts them back; weir hands them over with their ids and slots as soon as the
- * lease of the dead node is over (design 3.2, 3.10). */
-static void scenario_14_what_a_dead_dispatcher_had_claimed_runs_once(void **state)
+ * lease of the dead node is over. */
+static void what_a_dead_dispatcher_had_claimed_runs_once(void **state)
 {
     struct bench *bench = *state;
     char id[UUID_TEXT_MAX];
@@ -341,7 +341,7 @@ static void scenario_14_what_a_dead_dispatcher_had_claimed_runs_once(void **stat
     assert_int_equal(runs_begun(bench, id), 1);
 }
 
-static void scenario_15_what_one_item_cannot_be_recorded_for_keeps_no_other_back(void **state)
+static void what_one_item_cannot_be_recorded_for_keeps_no_other_back(void **state)
 {
     struct bench *bench = *state;
     char ids[3][UUID_TEXT_MAX];
@@ -364,7 +364,7 @@ static void scenario_15_what_one_item_cannot_be_recorded_for_keeps_no_other_back
     assert_string_equal(text_of(bench, ids[2], "status"), "DISPATCHED");
 }
 
-static void scenario_16_a_lock_whose_holder_died_is_free_after_four_minutes(void **state)
+static void a_lock_whose_holder_died_is_free_after_four_minutes(void **state)
 {
     struct bench *bench = *state;
     char id[UUID_TEXT_MAX];
@@ -443,22 +443,22 @@ static void polls_come_at_random_distances(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(scenario_1_a_batch_of_ten_is_claimed_of_fifteen),
-        TEST(scenario_2_all_are_processed_while_there_is_capacity),
-        TEST(scenario_3_what_was_started_is_marked_dispatched),
-        TEST(scenario_4_the_engine_gets_the_input_that_was_enqueued),
-        TEST(scenario_5_the_next_cycle_claims_the_other_five),
-        TEST(scenario_6_an_empty_queue_is_looked_at_and_left),
-        TEST(scenario_7_what_finds_no_capacity_stays_pending),
-        TEST(scenario_8_a_second_start_has_the_id_of_the_first),
-        TEST(scenario_9_a_deleted_workspace_stops_nobody_else),
-        TEST(scenario_10_a_deleted_definition_fails_its_item_and_no_other),
-        TEST(scenario_11_without_the_lock_nothing_is_claimed_until_it_is_free),
-        TEST(scenario_12_an_engine_that_is_down_fails_nothing),
-        TEST(scenario_13_a_claim_that_loses_its_connection_is_tried_again),
-        TEST(scenario_14_what_a_dead_dispatcher_had_claimed_runs_once),
-        TEST(scenario_15_what_one_item_cannot_be_recorded_for_keeps_no_other_back),
-        TEST(scenario_16_a_lock_whose_holder_died_is_free_after_four_minutes),
+        TEST(a_batch_of_ten_is_claimed_of_fifteen),
+        TEST(all_are_processed_while_there_is_capacity),
+        TEST(what_was_started_is_marked_dispatched),
+        TEST(the_engine_gets_the_input_that_was_enqueued),
+        TEST(the_next_cycle_claims_the_other_five),
+        TEST(an_empty_queue_is_looked_at_and_left),
+        TEST(what_finds_no_capacity_stays_pending),
+        TEST(a_second_start_has_the_id_of_the_first),
+        TEST(a_deleted_workspace_stops_nobody_else),
+        TEST(a_deleted_definition_fails_its_item_and_no_other),
+        TEST(without_the_lock_nothing_is_claimed_until_it_is_free),
+        TEST(an_engine_that_is_down_fails_nothing),
+        TEST(a_claim_that_loses_its_connection_is_tried_again),
+        TEST(what_a_dead_dispatcher_had_claimed_runs_once),
+        TEST(what_one_item_cannot_be_recorded_for_keeps_no_other_back),
+        TEST(a_lock_whose_holder_died_is_free_after_four_minutes),
         TEST(no_transaction_is_open_while_the_engine_is_called),
         TEST(polls_come_at_random_distances),
     };

@@ -17,7 +17,7 @@ static pid_t start_process(char name[LIFE_NAME_MAX], bool keeps)
 {
     int pipe_fds[2];
     assert_int_equal(pipe(pipe_fds), 0);
-    pid_t pid = fork();
+    pid_t pid = test_fork();
     assert_true(pid >= 0);
     if (pid == 0) {
         struct life life;

@@ -127,6 +127,22 @@ static void a_refused_start_is_tried_exactly_three_times(void **state)
     assert_int_equal(bench->counts[EVENT_DISPATCH_FAILED], 1);
 }
 
+/* The setting attempts.max, for a definition without `attempts`. */
+static void a_refused_start_is_tried_as_often_as_the_setting_allows(void **state)
+{
+    struct bench *bench = *state;
+    char id[UUID_TEXT_MAX];
+    for (int i = 0; i < 8; i++) {
+        push(bench, (struct scripted_fate){.answer = SCRIPTED_REFUSE});
+    }
+    bench->settings.attempts_max = 5;
+    start_node(bench);
+    enqueue(bench, "solo", id);
+    pass(bench, 60 * MINUTE);
+    assert_int_equal(scripted_world_entry(bench->world, id)->starts_asked, 5);
+    assert_string_equal(text_of(bench, id, "status"), "FAILED");
+}
+
 static void a_permanent_refusal_fails_at_once(void **state)
 {
     struct bench *bench = *state;
@@ -629,6 +645,7 @@ int main(void)
         TEST(an_exclusive_node_waits_for_the_lock_of_the_specification),
         TEST(an_unanswered_start_is_sent_again_and_runs_once),
         TEST(a_refused_start_is_tried_exactly_three_times),
+        TEST(a_refused_start_is_tried_as_often_as_the_setting_allows),
         TEST(a_permanent_refusal_fails_at_once),
         TEST(an_engine_that_is_away_for_long_fails_nothing),
         TEST(an_engine_that_says_it_is_away_is_believed_until_it_says_it_is_back),

@@ -33,7 +33,7 @@ static int start_child(void **state)
     if (pipe(to) != 0 || pipe(from) != 0) {
         return -1;
     }
-    child.pid = fork();
+    child.pid = test_fork();
     if (child.pid == 0) {
         (void)close(to[1]);
         (void)close(from[0]);
@@ -166,7 +166,7 @@ static void a_confined_process_has_no_network_no_files_and_no_other_process(void
     for (int call = -1; call < CALLS; call++) {
         int status = 0;
         pid_t parent = getpid();
-        pid_t child = fork();
+        pid_t child = test_fork();
         assert_true(child >= 0);
         if (child == 0) {
             static char page[16384];

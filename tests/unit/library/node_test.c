@@ -1,5 +1,6 @@
 /* The public interface with a node: handlers in C, with threads and stepped by hand. Links the shared library alone. */
 #include <poll.h>
+#include <sqlite3.h>
 #include <stdatomic.h>
 #include <time.h>
 #include <weir/weir.h>
@@ -16,6 +17,8 @@ static struct weir_error error;
 static atomic_int calls;
 static atomic_int cancelled_calls;
 static atomic_bool may_end;
+static atomic_int running;
+static atomic_int running_most;
 
 static const char workflow[] = "name: work\nsteps:\n"
                                "  first: {handler: echo, input: \"${.input.say}\"}\n"
@@ -38,6 +41,10 @@ static void echo(struct weir_call *call, void *context)
 static void slow(struct weir_call *call, void *context)
 {
     (void)context;
+    int now = ++running;
+    int most = running_most;
+    while (now > most && !atomic_compare_exchange_weak(&running_most, &most, now)) {
+    }
     calls++;
     while (!may_end && !weir_call_cancelled(call)) {
         (void)nanosleep(&(struct timespec){.tv_nsec = 1000 * 1000}, NULL);
@@ -48,6 +55,7 @@ static void slow(struct weir_call *call, void *context)
         cancelled_calls++;
         weir_retry(call, "interrupted", NULL);
     }
+    running--;
 }
 
 static void silent(struct weir_call *call, void *context)
@@ -78,6 +86,8 @@ static int set_up(void **state)
     calls = 0;
     cancelled_calls = 0;
     may_end = false;
+    running = 0;
+    running_most = 0;
     node = NULL;
     if (folder_make(&folder) != 0) {
         return -1;
@@ -104,14 +114,20 @@ static int tear_down(void **state)
     return 0;
 }
 
-static void open_node(void)
+static void open_node_with(size_t handler_threads)
 {
-    struct weir_node_options options = {.handlers = handlers, .handler_count = 4, .handler_threads = 4, .name = "tested"};
+    struct weir_node_options options = {.handlers = handlers, .handler_count = 4, .name = "tested"};
+    options.handler_threads = handler_threads;
     options.poll_interval_us = 3600 * SECOND_US; /* what starts in a test was started by a wake-up */
     enum weir_status status = weir_node_open(weir, &options, &node, &error);
     if (status != WEIR_OK) {
         fail_msg("weir_node_open: %s", error.message);
     }
+}
+
+static void open_node(void)
+{
+    open_node_with(4);
 }
 
 static void enqueue(const char *name, char id[WEIR_ID_SIZE])
@@ -160,6 +176,37 @@ static void handlers_run_on_the_nodes_threads(void **state)
     assert_true(weir_node_is_stopped(node));
 }
 
+/* The setting executor.handler_threads. All four have started when the view shows them so, and two of them wait for a
+ * thread. */
+static void no_more_handlers_run_at_once_than_there_are_threads(void **state)
+{
+    (void)state;
+    char ids[4][WEIR_ID_SIZE];
+    char *json = NULL;
+    open_node_with(2);
+    assert_int_equal(weir_node_start(node, &error), WEIR_OK);
+    for (int i = 0; i < 4; i++) {
+        enqueue("slow", ids[i]);
+    }
+    for (int i = 0; i < 4; i++) {
+        bool is_started = false;
+        for (int turn = 0; turn < 30000 && !is_started; turn++) {
+            assert_int_equal(weir_show(weir, ids[i], &json, &error), WEIR_OK);
+            is_started = strstr(json, "\"status\":\"DISPATCHED\"") != NULL;
+            weir_free(json);
+            (void)nanosleep(&(struct timespec){.tv_nsec = 1000 * 1000}, NULL);
+        }
+        assert_true(is_started);
+    }
+    await_calls(2);
+    may_end = true;
+    for (int i = 0; i < 4; i++) {
+        await(ids[i], WEIR_END_COMPLETED, NULL);
+    }
+    assert_int_equal(calls, 4);
+    assert_int_equal(running_most, 2);
+}
+
 static void step_until_ended(const char *id)
 {
     int64_t wait_us = 0;
@@ -201,15 +248,32 @@ static void an_idle_stepped_node_asks_for_rest(void **state)
     assert_true(rests >= 25); /* not always: its next heartbeat may be near */
 }
 
+static void run_sql(sqlite3 *database, const char *sql)
+{
+    assert_int_equal(sqlite3_exec(database, sql, NULL, NULL, NULL), SQLITE_OK);
+}
+
+/* The node polls once an hour and has run an execution before: only the commit can wake it. */
 static void a_commit_in_the_callers_transaction_wakes_the_node(void **state)
 {
     (void)state;
+    const struct weir_request request = {.workspace = "acme", .workflow = "work", .params = "{\"say\":1}"};
+    char path[300];
     char id[WEIR_ID_SIZE];
+    sqlite3 *database = NULL;
     open_node();
     assert_int_equal(weir_node_start(node, &error), WEIR_OK);
-    (void)nanosleep(&(struct timespec){.tv_nsec = 200 * 1000 * 1000}, NULL); /* idle by now: only a wake-up starts it */
     enqueue("work", id);
     await(id, WEIR_END_COMPLETED, NULL);
+    (void)snprintf(path, sizeof path, "%s/weir.db", folder.path);
+    assert_int_equal(sqlite3_open(path, &database), SQLITE_OK);
+    assert_int_equal(sqlite3_busy_timeout(database, 30000), SQLITE_OK); /* the node writes too */
+    run_sql(database, "CREATE TABLE orders (id INTEGER); BEGIN IMMEDIATE; INSERT INTO orders VALUES (1)");
+    assert_int_equal(weir_enqueue_sqlite(database, &request, id, &error), WEIR_OK);
+    assert_int_equal(weir_wait(weir, id, 0, NULL, NULL, &error), WEIR_EXECUTION_NOT_FOUND);
+    run_sql(database, "COMMIT");
+    await(id, WEIR_END_COMPLETED, NULL);
+    assert_int_equal(sqlite3_close(database), SQLITE_OK);
 }
 
 static void what_a_handler_says_is_on_record(void **state)
@@ -444,6 +508,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(handlers_run_on_the_nodes_threads, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(no_more_handlers_run_at_once_than_there_are_threads, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_node_can_be_stepped_in_the_callers_loop, set_up, tear_down),
         cmocka_unit_test_setup_teardown(an_idle_stepped_node_asks_for_rest, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_commit_in_the_callers_transaction_wakes_the_node, set_up, tear_down),

@@ -127,7 +127,7 @@ static void a_higher_priority_goes_first_and_an_earlier_time_goes_first(void **s
     }
 }
 
-/* nFlow's strict order starves low priority for ever (N6); here an hour of waiting outweighs one level. */
+/* nFlow's strict order starves low priority for ever; here an hour of waiting outweighs one level. */
 static void a_low_priority_is_not_starved(void **state)
 {
     (void)state;

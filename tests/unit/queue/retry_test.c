@@ -8,7 +8,7 @@
 
 static const struct retry_policy default_policy = {3, MICROSECONDS_PER_SECOND, 2.0, 300 * MICROSECONDS_PER_SECOND};
 
-/* The old algorithm compared before it counted and made four starts of three (R11). */
+/* The old algorithm compared before it counted and made four starts of three. */
 static int runs_until_given_up(const struct retry_policy *policy)
 {
     int runs = 0;
@@ -42,7 +42,7 @@ static void a_delay_doubles_until_its_ceiling(void **state)
     }
 }
 
-/* nFlow has no jitter: what fails together comes back together (N10). */
+/* nFlow has no jitter: what fails together comes back together. */
 static void a_thousand_that_fail_together_spread_over_a_fifth_of_the_delay(void **state)
 {
     (void)state;

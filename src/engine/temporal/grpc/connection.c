@@ -141,7 +141,7 @@ static void describe_stranger(const struct connection *connection, struct weir_e
         (void)error_set(error, WEIR_ENGINE_UNREACHABLE, "%s answers HTTP/1, not gRPC over HTTP/2", where);
         error_hint(error, "use the server's gRPC port (7233 by default), not that of a web page or an HTTP API");
     } else if (connection->first_bytes_count >= 2 && bytes[0] == 0x15 && bytes[1] == 0x03) {
-        (void)error_set(error, WEIR_ENGINE_UNREACHABLE, "%s speaks TLS, and was spoken to without", where);
+        (void)error_set(error, WEIR_ENGINE_UNREACHABLE, "%s requires TLS", where);
         error_hint(error, "switch TLS on for this address");
     } else if (connection->first_bytes_count == 0) {
         (void)error_set(error, WEIR_ENGINE_UNREACHABLE, "%s closed the connection without a word", where);

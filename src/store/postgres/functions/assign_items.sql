@@ -2,7 +2,7 @@
 -- A node gets items of lanes for its kind of engine alone. One fence for the whole set. The update finds each row by its primary key and
 -- waits for other transactions up to lock_timeout; with skip_locked it takes only rows that it can lock at once.
 --
--- Rows, with places in the arguments; what is not named is NULL:
+-- Rows, with places in the arguments; other columns are NULL:
 --   assigned  n1 fence, n2 time of the claim. places: taken for other nodes. plain: taken for own_node. list1 definitions, list2
 --             priorities and list3 creation times, in the order of plain, are all that the node needs
 --   taken     place of another one of own_node: n1 definition, n2 attempts, n3 interruptions, n4 priority, n5 created, n6 run at,

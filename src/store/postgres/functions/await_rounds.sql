@@ -3,8 +3,8 @@
 -- once the commit has returned. A heartbeat does not wait: its news has a node.
 -- A transaction that is prepared (two-phase commit) does not wait: until it is resolved no round would go on.
 -- Locks: the table act_gate EXCLUSIVE, to the end of the commit; refuse_acts_since() has it in ROW SHARE. Not a row, which a transaction
--- of REPEATABLE READ cannot lock after a change, and not an advisory lock, which any role can take. By the owner's rights: who may act by
--- a function need have none on the table. Trigger of news, at the commit.
+-- of REPEATABLE READ cannot lock after a change, and not an advisory lock, which any role can take. By the owner's rights: a role that may
+-- act by a function need have none on the table. Trigger of news, at the commit.
 CREATE OR REPLACE FUNCTION :schema.await_rounds() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

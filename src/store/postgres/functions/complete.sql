@@ -39,7 +39,7 @@ BEGIN
         END IF;
         RETURN;
     ELSIF NOT held.is_outside THEN
-        PERFORM :schema.refuse_act(item, held.status, 'its workflow runs inside a node, which tells its end itself');
+        PERFORM :schema.refuse_act(item, held.status, 'its workflow runs inside a node, which reports its end itself');
     ELSIF held.status = 'PENDING' THEN
         PERFORM :schema.refuse_act(item, held.status, 'it has not been started');
     END IF;

@@ -1,4 +1,4 @@
--- Edits of one letter between two words, where a swap counts one; more than `most` when there are more. Caller: nearest().
+-- Edits of one letter between two names, where a swap counts one; more than `most` when there are more. Caller: nearest().
 CREATE OR REPLACE FUNCTION :schema.edit_distance(a text, b text, most integer) RETURNS integer
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 DECLARE
@@ -8,7 +8,7 @@ DECLARE
     best  integer;
     least_of_row integer;
 BEGIN
-    -- What both begin and end with is nothing to edit; of names that a program made that is nearly all.
+    -- A common beginning and end need no edit; of names that a program made that is nearly all.
     WHILE a <> '' AND left(a, 1) = left(b, 1) LOOP
         a := substr(a, 2);
         b := substr(b, 2);

@@ -1,4 +1,4 @@
--- The answer to a request that was not inserted, in the words of the library. It reads what other transactions committed meanwhile.
+-- The answer to a request that was not inserted, with the messages of the library. It reads what other transactions committed meanwhile.
 -- A key that points to an execution without that key was inserted by this very call; it is deleted. Locks: that row. Caller:
 -- enqueue_set().
 CREATE OR REPLACE FUNCTION :schema.enqueue_answer(request_id uuid, workspace text, workflow text, content bytea, idempotency_key text,
@@ -62,7 +62,7 @@ BEGIN
             RETURN;
         END IF;
     END IF;
-    -- The same id again is a repeated request; another workspace's id is nothing that this one may learn about (design 6.13).
+    -- The same id again is a repeated request; another workspace's id is nothing that this one may learn about.
     SELECT o.owner INTO first
     FROM (SELECT q.workspace_id AS owner FROM :schema.workflow_execution_queue q WHERE q.id = request_id
           UNION ALL SELECT h.workspace_id FROM :schema.workflow_executions h WHERE h.id = request_id) o LIMIT 1;

@@ -1,5 +1,5 @@
 -- For callers in SQL: enqueues the requests of an array, at most 10000, each an object with the names of enqueue()'s parameters as
--- keys. A refused request leaves the others alone. A row per request, by its place (from 1). Locks: those of enqueue_set().
+-- keys. A refused request changes no other one. A row per request, by its place (from 1). Locks: those of enqueue_set().
 CREATE OR REPLACE FUNCTION :schema.enqueue_many(requests jsonb)
 RETURNS TABLE (place integer, status text, id uuid, duplicate boolean, message text, hint text)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -43,7 +43,7 @@ BEGIN
         priorities := priorities || read.priority;
         run_ats := run_ats || :schema.microseconds_of(read.run_at);
     END LOOP;
-    -- Looking for what was meant costs more than an enqueue: only the first few get it.
+    -- A search for the meant name costs more than an enqueue: only the first few get it.
     RETURN QUERY
         SELECT places[s.place], s.status, s.id, s.duplicate, s.message,
                CASE WHEN s.status <> 'ok' AND row_number() OVER (PARTITION BY s.status ORDER BY s.place) <= 3

@@ -1,5 +1,5 @@
 -- As enqueue_set() for one request, without arrays: the short path of most programs. A request that is not plain (an unknown name, a key
--- or an id that is there already) is left to enqueue_set(), which knows the answers and makes what is missing.
+-- or an id that is there already) is left to enqueue_set(), which has the answers and makes missing rows.
 --   given  the caller has chosen new_id: it may be known already
 -- Locks: those of enqueue_set(). Callers: try_enqueue(), enqueue_one (queries/enqueue.sql).
 CREATE OR REPLACE FUNCTION :schema.enqueue_one(new_id uuid, given boolean, workspace text, workflow text, content bytea,

@@ -7,8 +7,8 @@
 -- A row per request, by its place (from 1): ok, or the refusal of this request alone.
 -- Sets are matched by hashed subplans and by place, never by joins: the cost must not be the square of the number of requests, whatever
 -- number the planner expects. The plans are cached, because making them costs more than running them.
--- Locks: a long transaction of a caller makes others wait in two cases only: for the same idempotency key of a workspace or the same
--- given id, and for a default group that neither a node nor a definition has named. Callers: enqueue_one(), try_enqueue(),
+-- Locks: a long transaction of a caller makes other sessions wait in two cases only: for the same idempotency key of a workspace or the
+-- same given id, and for a default group that neither a node nor a definition has named. Callers: enqueue_one(), try_enqueue(),
 -- enqueue_many(), enqueue_set (queries/enqueue.sql).
 CREATE OR REPLACE FUNCTION :schema.enqueue_set(ids uuid[], given boolean[], workspaces text[], workflows text[], contents bytea[],
                                                idempotency_keys text[], executor_groups text[], priorities integer[], run_ats bigint[],
@@ -26,7 +26,7 @@ DECLARE
     group_ids      integer[];
     on_temporal    boolean[];
     known          uuid[]; -- given ids that are there already
-    keyed          uuid[]; -- ids whose idempotency key is new
+    keyed          uuid[]; -- ids with a new idempotency key
     keyed_in       integer[]; -- of these, the workspace
     new_keys       text[]; -- and the key
     wanted_ids     bigint[]; -- definition_ids as they were found; those of requests with an unknown group are NULL from then on

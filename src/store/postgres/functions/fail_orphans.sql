@@ -1,4 +1,4 @@
--- Ends pending items of lanes whose workspace does not exist: FAILED, code workspace_not_found; at most `most`. Rows that another
+-- Ends pending items of lanes without a workspace: FAILED, code workspace_not_found; at most `most`. Rows that another
 -- transaction holds stay for a later round.
 -- Locks: the items. Caller: schedule(), which has checked the epoch.
 CREATE OR REPLACE FUNCTION :schema.fail_orphans(lanes bigint[], most integer) RETURNS void

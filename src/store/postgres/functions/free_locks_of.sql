@@ -1,5 +1,5 @@
 -- Frees the locks of the specification that nodes hold which have just been found dead; a node names itself in the holder (lock_request in
--- store.h). The table may be another program's: what it does not allow is left to the end of the lock.
+-- store.h). The table may be another program's: a lock that it does not allow to change ends by its time.
 -- Locks: the rows of shedlock. Caller: recover().
 CREATE OR REPLACE FUNCTION :schema.free_locks_of(nodes bigint[]) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -8,7 +8,7 @@ DECLARE
 BEGIN
     UPDATE :schema.shedlock l SET lock_until = now_utc
     WHERE l.lock_until > now_utc AND l.locked_by LIKE ANY (ARRAY(SELECT '%:' || n || ':________________' FROM unnest(nodes) n));
-EXCEPTION WHEN syntax_error_or_access_rule_violation OR lock_not_available THEN -- no table, no column, no right; or somebody has the row
+EXCEPTION WHEN syntax_error_or_access_rule_violation OR lock_not_available THEN -- no table, column or right; or the row is locked
     NULL;
 END
 $$;

@@ -1,5 +1,5 @@
 -- Takes items away from the nodes that hold them: the fence grows, so that late records of those nodes change nothing; the slot stays
--- taken. An item whose nodes died too often under it alone ends as poison. The caller has locked the rows and calls notify_news().
+-- taken. An item that ran alone at too many deaths of nodes ends as poison. The caller has locked the rows and calls notify_news().
 -- News: kind 5 for each node with the number of items that left it; poison leaves no node any more, so its end (kind 4) has none.
 --   killed_keeper  not NULL: the keeper of their steps was killed, and their node lives. Those items of which alone it had steps
 -- Callers: recover(), record_give_backs().

@@ -1,6 +1,6 @@
--- What the scheduler has assigned to a node, behind a position, at most `most` items in the order of their fences; then a row without
--- an item: whether a cancel waits for the node, and who schedules (role_state()). handed_over: it may have run before under another
--- claim. Changes nothing.
+-- The assignments of a node behind a position, at most `most` items in the order of their fences; then a row without
+-- an item: whether a cancel waits for the node, and the node that schedules (role_state()). handed_over: it may have run before under
+-- another claim. Changes nothing.
 -- Locks: none. Caller: postgres_inbox().
 CREATE OR REPLACE FUNCTION :schema.inbox(reader bigint, after_fence bigint, after_id uuid, most integer)
 RETURNS TABLE (id uuid, fence bigint, workspace_id bigint, definition_id bigint, params bytea,

@@ -1,6 +1,6 @@
 -- Those of the nodes that may be given items: they live and are not paused, draining or stopping. Recovery and the stop of a node wait
 -- for the caller's transaction, a heartbeat does not. The newest version of each row is found as in has_epoch().
--- Locks: the nodes FOR KEY SHARE, ascending; with skip_locked a node whose row is locked is left out. Caller: assign_items().
+-- Locks: the nodes FOR KEY SHARE, ascending; with skip_locked a node with a locked row is left out. Caller: assign_items().
 CREATE OR REPLACE FUNCTION :schema.lock_targets(nodes bigint[], skip_locked boolean) RETURNS bigint[]
 LANGUAGE plpgsql AS $$
 BEGIN

@@ -1,9 +1,9 @@
--- What the scheduler learns from news, summed up by lane (and by node, where a node holds less).
+-- The facts in the news for the scheduler, summed up by lane (and by node, where a node holds less).
 --   runnable > 0 (1, 3)   'runnables': list1 lanes, list2 their least ranks
 --   held (3, 4)           'helds' per node, n1: list1 lanes, list2 slots; its own items change by the same number
 --   node_held (5)         'held' without a lane: the node's items only
 --   workspaces (7)        'workspace' with its limits, or 'workspaces' for any
---   due, 5, 7, 8          'news': what is to be read besides, and the earliest due time
+--   due, 5, 7, 8          'news': the reads to make besides, and the earliest due time
 -- Rows: see schedule(). Locks: none. Caller: schedule().
 CREATE OR REPLACE FUNCTION :schema.news_facts(entries :schema.news[])
 RETURNS TABLE (tag text, n1 bigint, n2 bigint, n3 bigint, n4 bigint, flag boolean, list1 bigint[], list2 bigint[])

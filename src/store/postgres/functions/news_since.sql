@@ -2,7 +2,7 @@
 -- primary key, at most `most`; with_own: also that of the scheduler itself (kinds 2 and 6).
 --
 -- A transaction is missing in a snapshot if it ran then, or had no id yet. So there is one index probe for each transaction that ran
--- when `since` was taken and has ended by `until`, and one for all later ids: what was read once is not visited again, however long
+-- when `since` was taken and has ended by `until`, and one for all later ids: a row is visited once, however long
 -- other transactions stay open. Of the later ones, the position and the end of `since` make one bound: with two, PostgreSQL might begin
 -- at the lower one.
 -- Locks: none. Index: the primary key. Callers: schedule(), publish_books().

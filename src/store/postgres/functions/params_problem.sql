@@ -1,4 +1,4 @@
--- Whether params can be stored, checked as the library checks them (src/base/json.c): NULL, or the problem in words. jsonb alone would
+-- Whether params can be stored, checked as the library checks them (src/base/json.c): NULL, or the text of the problem. jsonb alone would
 -- not do: it drops a key that occurs twice and accepts numbers that no node can read. Caller: request_problem().
 CREATE OR REPLACE FUNCTION :schema.params_problem(params text) RETURNS text
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$

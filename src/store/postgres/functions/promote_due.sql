@@ -1,5 +1,5 @@
 -- Makes the waiting items that are due runnable, at most `most`, the earliest first. Rows that another transaction holds stay for the
--- next round. One row per lane, with the least rank of what became runnable.
+-- next round. One row per lane, with the least rank of the items that became runnable.
 -- Locks: the items. Index: queue_waiting. Caller: schedule(), which has checked the epoch.
 CREATE OR REPLACE FUNCTION :schema.promote_due(now_us bigint, most integer) RETURNS TABLE (lane bigint, least_rank bigint)
 LANGUAGE plpgsql AS $$

@@ -1,4 +1,4 @@
--- What engines reported, a set. Each item has at most one record that ends its claim; arrays are sorted by id, so that rows are
+-- The reports of engines, a set. Each item has at most one record that ends its claim; arrays are sorted by id, so that rows are
 -- locked in one order everywhere. Where no element has a value, an array of texts or bytes may be empty.
 --   kinds        0 dispatched, 1 retry, 2 deferred, 3 released, 4 refused, 5 step, 6 completed, 7 failed, 8 cancelled, 9 given back
 --                (enum record_kind)

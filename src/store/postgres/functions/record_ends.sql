@@ -1,7 +1,8 @@
 -- COMPLETED, FAILED, CANCELLED and REFUSED: held items move to the history, in one statement with one row of news. So do the put
--- backs (1, 2, 3) of CLAIMED items whose cancel was requested: they end CANCELLED. A row that was put back keeps its last fence, so the
+-- backs (1, 2, 3) of CLAIMED items with a requested cancel: they end CANCELLED. A row that was put back keeps its last fence, so the
 -- state decides whether an end is legal; only a start can be refused.
---   end_steps ... end_step_errors  the step that ended together with each item, NULL = none; `stored` names the places whose step has a
+--   end_steps ... end_step_errors  the step that ended together with each item, NULL = none; `stored` names the places with a step that
+--                                  has a
 --                                  row in workflow_node_executions, which record_steps() writes instead
 -- Returns the places of the records that took effect. Locks: their rows. Caller: record().
 CREATE OR REPLACE FUNCTION :schema.record_ends(recorder bigint, now_us bigint, ids uuid[], fences bigint[], kinds integer[],

@@ -1,4 +1,4 @@
--- GIVEN_BACK: a node that stops gives back what it holds. The slot stays taken, the fence grows, and the item waits to be assigned to
+-- GIVEN_BACK: a node that stops gives back its items. The slot stays taken, the fence grows, and the item waits to be assigned to
 -- another node. With the code keeper_lost or keeper_lost_alone (queue/suspicion.h) it is handed over, because the keeper of its steps was
 -- killed. Returns the places of the records that took effect. Locks: their rows. Caller: record().
 CREATE OR REPLACE FUNCTION :schema.record_give_backs(recorder bigint, now_us bigint, ids uuid[], fences bigint[], kinds integer[],

@@ -1,4 +1,4 @@
--- Writes steps into workflow_node_executions: those of the step arrays whose record took effect, and those of `stored` ends, which
+-- Writes steps into workflow_node_executions: those of the step arrays with a record that took effect, and those of `stored` ends, which
 -- have a row already. A final step is never rewritten. The rows of their items are locked or deleted by this transaction.
 -- Caller: record().
 CREATE OR REPLACE FUNCTION :schema.record_steps(recorder bigint, now_us bigint, done integer[], ids uuid[], fences bigint[],

@@ -1,6 +1,7 @@
--- Declares nodes dead whose lease is over, also counted from server_since(), and those of `gone`, whose processes were found to be gone;
--- hands over what dead and stopped nodes still hold, at most `most` items. The locks of a dead node are freed. A node is recovered when
--- nothing of it is left. A lease that ends later than it could have begun, because the server's clock was set back, begins now.
+-- Declares nodes without a valid lease dead, also counted from server_since(), and those of `gone`, without their processes;
+-- hands over the items that dead and stopped nodes still hold, at most `most` items. The locks of a dead node are freed. A node is
+-- recovered when nothing of it is left. A lease that ends later than it could have begun, because the server's clock was set back, begins
+-- now.
 --   group_name                NULL = all groups
 --   stale_ids, stale_fences   claims that the safety net found (stale_claims in queries/nodes.sql)
 --   more                      call again

@@ -1,4 +1,4 @@
--- Makes waiting items of a set runnable now, whatever their run_at or backoff.
+-- Makes waiting items of a set runnable now, before their run_at or the end of their backoff.
 -- A row per id: 'changed' or 'refused', and the state of the item ('gone' = there is none).
 -- Locks: lock_items(). Callers: release(), release_items (queries/bulk.sql).
 CREATE OR REPLACE FUNCTION :schema.release_items(ids uuid[], actor text, why text) RETURNS TABLE (item uuid, outcome text, detail text)

@@ -1,4 +1,4 @@
--- For callers in SQL: enqueues a FAILED or CANCELLED execution again, as a new one whose id is returned; the ended one is not changed.
+-- For callers in SQL: enqueues a FAILED or CANCELLED execution again, as a new one and returns its id; the ended one is not changed.
 -- Raises execution_not_found, illegal_state, conflict (it was retried before). Locks: those of retry_items().
 CREATE OR REPLACE FUNCTION :schema.retry(execution_id uuid, reason text DEFAULT NULL) RETURNS uuid
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$

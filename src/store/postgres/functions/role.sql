@@ -1,8 +1,8 @@
 -- The role of the scheduler (enum role_act in store.h).
 --   act        look, take, leave
 --   own_epoch  of leave
---   gone_node  of take: a node whose processes have ended, as the caller has seen on its machine; 0 = none
---   is_pooled  the session says nothing about its node: a pooler is between
+--   gone_node  of take: a node without its processes, as the caller has seen on its machine; 0 = none
+--   is_pooled  the session proves nothing about its node: a pooler is between
 -- One row: outcome ('ok', or of a take that of take_role()), then the columns of role_state() after the act.
 --
 -- A take increments the epoch under an exclusive lock of the row. An assignment of the former epoch holds the row FOR SHARE, so the

@@ -1,5 +1,5 @@
--- Who schedules, as rows show it. is_free: a take of the role would succeed. A lease that ends later than it could have begun, because
--- the server's clock was set back, is over. session_ended: the session that took the role is not
+-- The node that schedules, by the rows. is_free: a take of the role would succeed. A lease that ends later than it could have begun,
+-- because the server's clock was set back, is over. session_ended: the session that took the role is not
 -- there any more; unknown behind a pooler (false). For a session of another role PostgreSQL may hide the start time; then the process
 -- id alone counts.
 -- Locks: none. Callers: role(), inbox().

@@ -1,15 +1,15 @@
 -- One round of the scheduler in one statement: reads news, assigns, reads heads (store_schedule() in store.h).
---   own_node, own_epoch   who schedules; with another epoch in the row nothing is written
+--   own_node, own_epoch   the node that schedules; with another epoch in the row nothing is written
 --   lease, awaits_lock    > 0: the lease of the role is renewed for this long, see renew_role()
---   since, line           what the last round returned as 'seen' and 'timeline'; NULL since = load all facts
---   until, from_xid, from_seq  what the last round returned as 'more', else NULL, '0', 0
+--   since, line           the last round's 'seen' and 'timeline'; NULL since = load all facts
+--   until, from_xid, from_seq  the last round's 'more', else NULL, '0', 0
 --   ids, nodes, handed, skip_locked  the assignments in the order of their start, see assign_items()
 --   lanes, ranks, after, mosts       the reads, see schedule_heads()
 --   needs                 bits of enum schedule_need
---   orphans               lanes whose workspace does not exist
+--   orphans               lanes without a workspace
 --   limits                of items to promote, of orphans to end, of news to read
 --
--- Rows. Columns by tag; what is not named is NULL:
+-- Rows. Columns by tag; other columns are NULL:
 --   round        n1 store time, n2 next due time, n3 1: an act was read and nothing was assigned, flag a cancel waits for own_node
 --   seen         name: all news that this snapshot contains were read  timeline     name
 --   more         name, n1, n2: news is left; where the next round goes on
@@ -87,7 +87,7 @@ BEGIN
                                 NULL::bigint, f.flag, NULL::uuid, NULL::text, NULL::bytea, NULL::integer[], NULL::integer[],
                                 f.list1, f.list2, NULL::bigint[], NULL::uuid[]
                          FROM :schema.news_facts(entries) f;
-            -- What this news says of state and of handed over items is read at once: an assignment must not overtake it.
+            -- Changes of state and of handed over items in this news are read at once: an assignment must not overtake it.
             needs := needs | (SELECT bit_or(CASE n.kind WHEN 5 THEN need_handed_over WHEN 7 THEN need_state WHEN 8 THEN need_state
                                             ELSE 0 END)
                               FROM unnest(entries) n);

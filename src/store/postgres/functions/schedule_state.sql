@@ -1,5 +1,5 @@
--- What the scheduler knows of the queue, the groups and the nodes: facts as in queue/scheduler.h. A node whose lease is over accepts
--- nothing, whatever its row says.
+-- The state of the queue, the groups and the nodes: facts as in queue/scheduler.h. A node without a valid lease accepts
+-- nothing.
 --   with_state        'queue', 'group', 'nodes', 'node', 'nodes_end', in this order
 --   with_handed_over  'suspects'; 'handed_over' per held item without a node; 'suspect' per held item that may be on trial;
 --                     'suspects_end'

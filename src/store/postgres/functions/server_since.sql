@@ -1,5 +1,5 @@
 -- Since when (store time) this server has had these rows; 0: since the store was made. A server that was restarted, promoted or restored
--- from a backup may lack transactions that nodes have seen, so until a node has sent a heartbeat to it, nobody knows what the node runs.
+-- from a backup may lack transactions that nodes have seen, so until a node has sent a heartbeat to it, its executions are unknown.
 -- A moment that the clock has not reached is of before it was set back. It is replaced by the present one: else no node would count as
 -- heard until then, and the role would be refused for as long.
 -- Locks: none, but when the server is another one, or its clock was set back, the row of scheduler. Callers: take_role(), recover().

@@ -1,4 +1,4 @@
--- A text as one word of a shell's command line (base/shell_word.h). standard_conforming_strings is fixed: with another setting the
+-- A text as one argument of a shell's command line (base/shell_word.h). standard_conforming_strings is fixed: with another setting the
 -- server would read the backslashes differently.
 CREATE OR REPLACE FUNCTION :schema.shell_word(word text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp

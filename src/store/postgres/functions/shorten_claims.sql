@@ -1,5 +1,5 @@
--- Old sets of which few items are still held: the ids of the others are removed, so that a takeover or a recovery does not look them up. A
--- set is shortened by at least three quarters, so the work for each item is small however long the last ones of its set run.
+-- Old sets of which few items are still held: the ids of the ended ones are removed, so that a takeover or a recovery does not look them
+-- up. A set is shortened by at least three quarters, so the work for each item is small however long the last ones of its set run.
 -- Locks: the rows, which only the scheduler changes. Caller: publish_books(), which has checked the epoch.
 CREATE OR REPLACE FUNCTION :schema.shorten_claims(now_us bigint) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$

@@ -1,4 +1,4 @@
--- A node leaves: what it holds is given back and waits for another node. At most `most` items in one call; returns how many. The call
+-- A node leaves: its items are given back and waits for another node. At most `most` items in one call; returns how many. The call
 -- that finds nothing left marks the node as stopped and recovered.
 -- Locks: the node FOR UPDATE, so that no assignment to it is under way; then its items by ascending id. Caller: stop_node
 -- (queries/nodes.sql).

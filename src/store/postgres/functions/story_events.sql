@@ -1,6 +1,6 @@
 -- Events of records that took effect where the rows lose them: claims that are over though their execution is not, and dispatches that no
 -- time of a row shows. A put back without an event (record_put_backs) has no event of its claim either. The arrays from `places` on are
--- what the rows were before the records. Caller: record_story().
+-- the rows before the records. Caller: record_story().
 CREATE OR REPLACE FUNCTION :schema.story_events(now_us bigint, done integer[], ids uuid[], fences bigint[], kinds integer[],
                                                 was_started boolean[], codes text[], places integer[], nodes bigint[], claims bigint[],
                                                 states text[], interruptions integer[], deferrals integer[],

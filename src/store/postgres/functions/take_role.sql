@@ -1,7 +1,7 @@
 -- Takes the role of the scheduler for a node, under a new epoch: 'ok'; 'conflict': another node has it; 'stale_fence': the node does
--- not live; 'unheard': a node has sent no heartbeat to this server (server_since()), so what it runs is not known. Such a node is awaited
--- for its lease, ten seconds at most: a node that lives sends a heartbeat as soon as it has lost a connection. Arguments: see role().
--- Locks: the row of scheduler exclusively, the node's row FOR KEY SHARE. Caller: role().
+-- not live; 'unheard': a node has sent no heartbeat to this server (server_since()), so its executions are not known. Such a node is
+-- awaited for its lease, ten seconds at most: a node that lives sends a heartbeat as soon as it has lost a connection. Arguments: see
+-- role(). Locks: the row of scheduler exclusively, the node's row FOR KEY SHARE. Caller: role().
 CREATE OR REPLACE FUNCTION :schema.take_role(caller bigint, lease bigint, gone_node bigint, reason text, own_pid integer,
                                              own_start timestamptz) RETURNS text
 LANGUAGE plpgsql AS $$

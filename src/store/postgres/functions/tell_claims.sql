@@ -1,4 +1,4 @@
--- Writes the events `claim` and `dispatch` of items whose rows are about to lose them. A dispatch under a claim that followed a
+-- Writes the events `claim` and `dispatch` of items with rows that are about to lose them. A dispatch under a claim that followed a
 -- handover has its event already. The caller has locked the rows. Callers: hand_over(), stop_node().
 CREATE OR REPLACE FUNCTION :schema.tell_claims(ids uuid[]) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$

@@ -1,4 +1,4 @@
--- For callers in SQL: what a workspace uses and may use; NULL = all workspaces. Raises workspace_not_found.
+-- For callers in SQL: the slots of a workspace, used and allowed; NULL = all workspaces. Raises workspace_not_found.
 CREATE OR REPLACE FUNCTION :schema.usage(workspace text DEFAULT NULL)
 RETURNS TABLE (name text, plan text, slots_used integer, slots_max integer, max_concurrent integer, weight integer, paused boolean,
                pending bigint, waiting bigint, completed bigint, failed bigint, cancelled bigint, created_at timestamptz)

@@ -1,4 +1,4 @@
--- For callers in SQL: why an execution is not running, or what it does, as one JSON object. The time at which something held became due is
+-- For callers in SQL: why an execution is not running, or its state, as one JSON object. The time at which something held became due is
 -- not shown. Raises execution_not_found.
 CREATE OR REPLACE FUNCTION :schema.why(execution_id uuid) RETURNS jsonb
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -15,7 +15,7 @@ BEGIN
     END IF;
     IF answer IS NULL THEN
         PERFORM :schema.refuse('execution_not_found', format('there is no execution %s', execution_id),
-                               'weir list shows what there is; ended ones are removed after the retention time');
+                               'weir list shows the executions; ended ones are removed after the retention time');
     END IF;
     RETURN answer;
 END

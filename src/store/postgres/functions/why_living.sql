@@ -1,4 +1,4 @@
--- Why a living execution is not running, or what it does; NULL when none of this id lives. One statement, so that it shows one state of
+-- Why a living execution is not running, or its state; NULL when none of this id lives. One statement, so that it shows one state of
 -- the store. The slots in use are counted by rows. Indexes: the primary keys. Callers: why(), why_living (queries/read.sql).
 CREATE OR REPLACE FUNCTION :schema.why_living(execution_id uuid) RETURNS json
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$

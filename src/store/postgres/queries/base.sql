@@ -70,7 +70,7 @@ CREATE TABLE :schema.schema_migrations (
     applied_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 
--- A schema that somebody else made for us and that is empty.
+-- An empty schema that another role made for us.
 -- name: create_ledger_in_schema
 CREATE TABLE :schema.schema_migrations (
     version    integer NOT NULL PRIMARY KEY,
@@ -96,8 +96,8 @@ SET LOCAL check_function_bodies = off;
 -- name: find_role
 SELECT 1 FROM pg_catalog.pg_roles WHERE rolname = $1;
 
--- What a node and the command line need of the schema, as statements: rows, no right to change tables, and not the list of
--- migrations. What later migrations make is granted as well, as long as the same owner applies them.
+-- The rights of a node and of the command line, as statements: rows, no right to change tables, and not the list of
+-- migrations. Objects of later migrations are granted as well, as long as the same owner applies them.
 -- name: grants
 SELECT format(s.statement, $1) FROM (VALUES
   (1, 'GRANT USAGE ON SCHEMA :schema TO %I'),
@@ -110,7 +110,7 @@ SELECT format(s.statement, $1) FROM (VALUES
   (8, 'ALTER DEFAULT PRIVILEGES IN SCHEMA :schema GRANT EXECUTE ON FUNCTIONS TO %I')
 ) s(place, statement) ORDER BY s.place;
 
--- $1 role. Something that it may not use all the same: to a role that has nothing to give, GRANT only says a warning. No row when all
+-- $1 role. An object that it may not use all the same: to a role without rights to give, GRANT only warns. No row when all
 -- is well.
 -- name: find_missing_right
 SELECT o.name FROM (

@@ -1,4 +1,4 @@
--- What must always be true: a text per problem. They read everything, in parts, in one transaction that sees one state. Only
+-- The invariants: a text per problem. They read everything, in parts, in one transaction that sees one state. Only
 -- `store check` runs them.
 
 -- The counters: books and news together are the rows, at each commit.
@@ -71,7 +71,7 @@ WHERE q.lane_id & 2147483647 <> q.workspace_id
    OR q.phase = 1 AND q.due_at IS NULL
 LIMIT 1000;
 
--- What has ended. A purge removes rows and leaves the counters.
+-- Ended executions. A purge removes rows and leaves the counters.
 -- name: check_counts
 WITH ended AS (
     SELECT h.lane_id, count(*) FILTER (WHERE h.status = 'COMPLETED') AS completed, count(*) FILTER (WHERE h.status = 'FAILED') AS failed,

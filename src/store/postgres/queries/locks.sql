@@ -1,7 +1,7 @@
 -- Locks of the specification, in the table of the Java library ShedLock. Columns without zone hold UTC; store time is turned into
 -- such a timestamp exactly (a product below 2^53 microseconds). An equal time counts as expired, as there.
 
--- The first thing that is wrong with the table as others may have made it, and what to do; no row when all is well.
+-- The first fault of the table, which another program may have made, and a hint; no row when all is well.
 -- name: find_lock_table_problem
 WITH place AS (
     SELECT pg_catalog.to_regclass(':schema.shedlock') AS id, :'schema' || '.shedlock' AS name
@@ -64,7 +64,7 @@ UPDATE :schema.shedlock l SET lock_until = greatest(t.now, l.locked_at + $3 * in
 FROM (SELECT timestamp '1970-01-01' + :schema.store_time() * interval '1 microsecond' AS now OFFSET 0) t
 WHERE l.name = $1 AND l.locked_by = $2 AND l.lock_until > t.now;
 
--- An operator frees a lock whose holder is gone.
+-- An operator frees the lock of a holder that is gone.
 -- name: free_lock
 UPDATE :schema.shedlock l SET lock_until = t.now
 FROM (SELECT timestamp '1970-01-01' + :schema.store_time() * interval '1 microsecond' AS now OFFSET 0) t

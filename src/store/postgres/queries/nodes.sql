@@ -1,6 +1,6 @@
 -- Nodes, leases, recovery.
 
--- A process that stands up again after a lost lease keeps what an operator wants of it. Nodes that are long gone and recovered are
+-- A process that stands up again after a lost lease keeps the orders of an operator. Nodes that are long gone and recovered are
 -- forgotten (nFlow keeps them for a year). $1 name, $2 group, $3 host, $4 boot id, $5 pid, $6 keeper's pid, $7 version, $8 engine,
 -- $9 lease, $10 how long rows are kept, $11 is outlived, $12 aside, $13 capacity, $14 life, $15 engine of its target or NULL = it does
 -- not know its target yet, $16 service, $17 namespace, $18 address
@@ -42,10 +42,10 @@ WITH target AS MATERIALIZED (
 SELECT count(*), (SELECT count(*) FROM feed) FROM changed;
 
 -- A lease that ends a second later than it could have begun is one of before the server's clock was set back: recover() begins it anew.
--- The answer tells what recovery wants to know of the other nodes of the group, so that nobody asks for it: a row for each that
+-- The answer contains the facts that recovery needs of the other nodes of the group, so that no node queries them: a row for each that
 -- is lost (first), and for each that lives on the same machine; at least one row. $1 node, $2 engine reachable, $3 running,
 -- $4 stuck, $5 at most so many rows, $6 the engine's last error, $7 its keeper, $8 aside, $9 capacity. News only when the node accepts
--- more or less than its last heartbeat said: less is an act (7), so that the scheduler assigns nothing to it that it has not read.
+-- more or less than in its last heartbeat: less is an act (7), so that the scheduler assigns nothing to it that it has not read.
 -- $10 when its last heartbeat came: an older row is that of a backup, and the node has lost its lease. $11 engine impaired
 -- Index: nodes_unrecovered.
 -- name: beat_node
@@ -97,7 +97,7 @@ SELECT count(*), (SELECT count(*) FROM feed) FROM wished;
 SELECT n.name FROM :schema.nodes n WHERE n.recovered_at IS NULL AND n.stopped_at IS NULL AND n.dead_at IS NULL ORDER BY n.id LIMIT 100;
 
 -- The nodes that recover would change, but for stale claims, and those of one machine that may have died before their lease
--- ends. $1 group or NULL, $2 boot id of the machine or NULL, $3 who asks, $4 limit. Index: nodes_unrecovered.
+-- ends. $1 group or NULL, $2 boot id of the machine or NULL, $3 the caller, $4 limit. Index: nodes_unrecovered.
 -- name: nodes_to_recover
 SELECT k.lost, k.id, k.pid, k.keeper_pid, k.life
 FROM (SELECT n.id, n.pid, n.keeper_pid, n.life,
@@ -118,6 +118,6 @@ WHERE q.claim_node > 0 AND q.status = 'CLAIMED' AND q.claimed_at <= :schema.stor
   AND ($3::text IS NULL OR EXISTS (SELECT 1 FROM :schema.executor_groups g WHERE g.id = q.lane_id >> 32 AND g.name = $3))
 LIMIT $4;
 
--- $1 group or NULL, $2 nodes whose processes are gone, $3 $4 stale claims, $5 most handovers, $6 limit
+-- $1 group or NULL, $2 nodes without their processes, $3 $4 stale claims, $5 most handovers, $6 limit
 -- name: recover_items
 SELECT r.handed_over, r.poisoned, r.nodes, r.more FROM :schema.recover($1, $2, $3, $4, $5, $6) r;

@@ -29,7 +29,7 @@ SELECT (SELECT count(*) FROM chosen),
             ELSE (SELECT count(*) FROM :schema.executions e
                   WHERE e.id = ANY (ARRAY(SELECT c.id FROM chosen c)) AND e.pending_reason = $15) END;
 
--- Whose id begins like that: at most two. $1 the first possible id, $2 the last one.
+-- Executions with this beginning of the id: at most two. $1 the first possible id, $2 the last one.
 -- name: ids_that_begin
 SELECT i.id FROM (
     (SELECT q.id FROM :schema.workflow_execution_queue q WHERE q.id >= $1 AND q.id <= $2 ORDER BY q.id LIMIT 2)

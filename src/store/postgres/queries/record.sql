@@ -1,4 +1,4 @@
--- Record: what engines reported, one function call for each set. Arrays sorted by id.
+-- Record: the reports of engines, one function call for each set. Arrays sorted by id.
 
 -- The event of an end that its worker reported and that took effect, in the same transaction.
 -- name: note_teller
@@ -16,6 +16,6 @@ SELECT r.place, r.outcome, r.slots_freed
 FROM :schema.record_story($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23,
                           $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35, $36, $37) r;
 
--- The places of records whose items another transaction holds. $1 items
+-- The places of records of items that another transaction holds. $1 items
 -- name: held_by_others
 SELECT h.place FROM :schema.held_by_others($1) h (place);

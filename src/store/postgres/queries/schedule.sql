@@ -1,6 +1,6 @@
--- The scheduler's role and rounds, the books, and what a node reads: one function each (functions/), one round trip each.
+-- The scheduler's role and rounds, the books, and the reads of a node: one function each (functions/), one round trip each.
 
--- $1 act, $2 node, $3 epoch, $4 lease, $5 a node whose processes have ended, $6 reason, $7 pooled
+-- $1 act, $2 node, $3 epoch, $4 lease, $5 a node without its processes, $6 reason, $7 pooled
 -- name: role
 SELECT r.outcome, r.epoch, r.node_id, r.node, r.since, r.expires_at, r.now_us, r.is_free, r.takeovers_hour
 FROM :schema.role($1, $2, $3, $4, $5, $6, $7) r;

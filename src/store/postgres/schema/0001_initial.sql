@@ -146,7 +146,7 @@ CREATE INDEX queue_suspects ON :schema.workflow_execution_queue (id) WHERE suspi
 CREATE UNIQUE INDEX queue_retried ON :schema.workflow_execution_queue (retry_of) WHERE retry_of IS NOT NULL;
 
 -- The sets of items that nodes hold: one row per set, fence and node; node_id 0: handed over. Every statement that gives an item a fence
--- inserts the row of its set, so the items that a node holds are those of its rows whose fence they still have (view `held_items`).
+-- inserts the row of its set, so the items that a node holds are those of its rows that still have its fence (view `held_items`).
 -- held: how many of them do; size: the length of `ids`, which ascend. An item that leaves a set is reported in `news` (fences,
 -- left_fences). The scheduler folds that into `held`, deletes rows that reach 0, and shortens `ids` of old ones. It is the only writer of
 -- existing rows, so no transaction waits for another one here.
@@ -268,16 +268,16 @@ CREATE TABLE :schema.workflow_execution_events (
     PRIMARY KEY (execution_id, seq)
 );
 
--- The feed of changes: insert only. The scheduler reads it by transaction id and folds what it has read into `books`.
+-- The feed of changes: insert only. The scheduler reads it by transaction id and folds the rows that it has read into `books`.
 -- kind: 1 enqueued, 2 assigned, 3 put back, 4 ended, 5 handed over, 6 promoted, 7 act, 8 state.
 -- The arrays are parallel, one entry per lane of `lanes`; NULL = all zeros. runnable, waiting, held: changes of the numbers of rows of
 -- phase 0, 1 and 2. completed, failed, cancelled: ended rows. node_held: change of the number of rows that node_id holds, negative.
 -- least_rank: of the runnable ones (NULL entry: there is none). due: the earliest due_at of those that were added as waiting.
 -- node_held is set for kind 5; for kinds 3 and 4 it is the sum of held. node_id 0: no node held them.
 -- fences, left_fences: of kinds 3, 4 and 5, the sets in `claims` that items of node_id left, and how many left each.
--- workspaces: of an act, the workspaces whose limits changed; NULL = any, '{}' = none (it concerns groups or nodes).
+-- workspaces: of an act, the workspaces with changed limits; NULL = any, '{}' = none (it concerns groups or nodes).
 -- 2 and 6 are written by the scheduler itself. 7 takes room away, so an assignment is refused while it is unread; 8 only adds room.
--- node_id of 7: the node whose heartbeat reported less room, or that is dead or stops; 0: an operator's act, see await_rounds().
+-- node_id of 7: the node with a heartbeat that reported less room, or that is dead or stops; 0: an operator's act, see await_rounds().
 -- toast_tuple_target keeps a row of some hundred lanes uncompressed and in one piece.
 CREATE TABLE :schema.news (
     xid            xid8    NOT NULL DEFAULT pg_current_xact_id(),

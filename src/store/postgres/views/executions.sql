@@ -1,6 +1,6 @@
--- One row per execution, living or ended, for everybody who may read it; a view reads with the rights of its owner, so its readers need no
+-- One row per execution, living or ended, for every reader; a view reads with the rights of its owner, so its readers need no
 -- right on the tables. execution_id is the id again once the item was claimed. pending_reason is computed in the time of the store.
--- An execution whose workspace, definition or group was deleted is shown with NULL in its place.
+-- A deleted workspace, definition or group of an execution is shown as NULL.
 -- Slots in use are counted in two parts: the books by index, and the news, which are few and summed up once.
 CREATE OR REPLACE VIEW :schema.executions AS
 SELECT q.id AS id, w.name AS workspace, d.name AS workflow, d.version AS version, q.status AS status,

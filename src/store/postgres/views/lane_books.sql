@@ -1,4 +1,4 @@
--- The counters of each lane: what the scheduler has folded into the books, and the news since then. They equal the rows at every commit.
+-- The counters of each lane: the books that the scheduler has folded, and the news since then. They equal the rows at every commit.
 CREATE OR REPLACE VIEW :schema.lane_books AS
 SELECT b.lane_id, (b.lane_id >> 32)::integer AS group_id, (b.lane_id & 2147483647)::integer AS workspace_id,
        sum(b.runnable)::bigint AS runnable, sum(b.waiting)::bigint AS waiting, sum(b.held)::bigint AS held,

@@ -1,4 +1,4 @@
--- What must always be true (design 6). Each returns a text per problem; these read everything and are run by store check only.
+-- The invariants. Each returns a text per problem; these read everything and are run by store check only.
 
 -- name: check_books
 SELECT printf('lane %d: books and news count %d runnable, %d waiting, %d held; the rows are %d, %d, %d', l.id, sum(l.cr), sum(l.cw),

@@ -44,7 +44,7 @@ WHERE k.workspace_id = ?1 AND k.key = ?2;
 -- name: insert_key
 INSERT INTO idempotency_keys (workspace_id, key, execution_id) VALUES (?1, ?2, ?3);
 
--- Whose is this id, if it is known already (a lost answer is repeated)?
+-- The workspace of this id, if it is known already (a lost answer is repeated)?
 -- name: workspace_of_id
 SELECT workspace_id FROM workflow_execution_queue WHERE id = ?1 UNION ALL SELECT workspace_id FROM workflow_executions WHERE id = ?1;
 

@@ -1,6 +1,6 @@
 -- Nodes, leases, recovery, locks.
 
--- A process that stands up again after a lost lease keeps what an operator wants of it. The id begins with the second of the
+-- A process that stands up again after a lost lease keeps the orders of an operator. The id begins with the second of the
 -- registration: a store that is restored from a backup gives none out a second time.
 -- name: insert_node
 INSERT INTO nodes (id, name, executor_group, host, boot_id, pid, keeper_pid, life, version, engine, is_outlived, lease,
@@ -32,7 +32,7 @@ DELETE FROM nodes WHERE recovered_at IS NOT NULL AND recovered_at < ?1;
 SELECT 1 FROM nodes
 WHERE (recovered_at IS NULL AND stopped_at IS NULL AND dead_at IS NULL AND expires_at > ?1) OR (boot_id = ?2 AND pid = ?3) LIMIT 1;
 
--- What the scheduler counts on, before a heartbeat changes it.
+-- The values that the scheduler relies on, before a heartbeat changes them.
 -- name: room_of_node
 SELECT capacity, aside IS NULL AND engine_reachable FROM nodes WHERE id = ?1;
 
@@ -67,7 +67,7 @@ SELECT id, pid, keeper_pid, life FROM nodes
 WHERE recovered_at IS NULL AND dead_at IS NULL AND stopped_at IS NULL AND boot_id = ?1 AND id <> ?2
   AND (?3 IS NULL OR executor_group = ?3);
 
--- A node whose process is known to be gone.
+-- A node without its process.
 -- name: mark_gone
 UPDATE nodes SET dead_at = ?2, held_at_death = (SELECT count(*) FROM workflow_execution_queue q WHERE q.phase = 2 AND q.node_id = nodes.id)
 WHERE id = ?1 AND dead_at IS NULL AND stopped_at IS NULL;
@@ -98,7 +98,7 @@ WHERE phase = 2 AND node_id > 0 AND status = 'CLAIMED' AND claimed_at <= ?1
        OR NOT EXISTS (SELECT 1 FROM nodes n WHERE n.id = node_id AND n.dead_at IS NULL AND n.stopped_at IS NULL))
   AND (?3 IS NULL OR lane_id >> 32 = (SELECT g.id FROM executor_groups g WHERE g.name = ?3)) LIMIT ?2;
 
--- An item whose keeper was killed, as in items_of_node. ?1 id, ?2 fence, ?3 whether it is the only one. Index: its id.
+-- An item of a killed keeper, as in items_of_node. ?1 id, ?2 fence, ?3 whether it is the only one. Index: its id.
 -- name: item_of_keeper
 SELECT id, fence, handovers_counted, steps_ended, 1, node_id, lane_id, suspicion, ?3
 FROM workflow_execution_queue WHERE id = ?1 AND fence = ?2 AND phase = 2;
@@ -108,7 +108,7 @@ FROM workflow_execution_queue WHERE id = ?1 AND fence = ?2 AND phase = 2;
 SELECT count(finished_at), substr(group_concat(step, ', ') FILTER (WHERE status = 'RUNNING' AND fence = ?2), 1, 200)
 FROM workflow_node_executions WHERE execution_id = ?1;
 
--- The fence grows: whatever the old node still says changes nothing. ?3 hand-overs that count, ?4 steps that have ended, ?5 suspicion,
+-- The fence grows: later records of the old node change nothing. ?3 hand-overs that count, ?4 steps that have ended, ?5 suspicion,
 -- ?6 now when it grew, else 0
 -- name: hand_over_item
 UPDATE workflow_execution_queue
@@ -130,7 +130,7 @@ UPDATE shedlock SET lock_until = ?2 + ?3 WHERE name = ?1 AND locked_by = ?4 AND 
 -- name: release_lock
 UPDATE shedlock SET lock_until = max(?2, locked_at + ?3) WHERE name = ?1 AND locked_by = ?4 AND lock_until > ?2;
 
--- An operator frees a lock whose holder is gone.
+-- An operator frees the lock of a holder that is gone.
 -- name: free_lock
 UPDATE shedlock SET lock_until = ?2 WHERE name = ?1 AND lock_until > ?2;
 

@@ -162,7 +162,7 @@ FROM lane_counters;
 -- name: oldest_pending
 SELECT created_at FROM workflow_execution_queue WHERE phase <> 2 ORDER BY id LIMIT 1;
 
--- By pressure: what waits per slot.
+-- By pressure: waiting items per slot.
 -- name: status_workspaces
 WITH c AS MATERIALIZED (
     SELECT workspace_id, sum(held) AS held, sum(runnable + waiting) AS pending, sum(waiting) AS waiting, sum(completed) AS completed,
@@ -205,7 +205,7 @@ SELECT count(*), coalesce(sum(running), 0), coalesce(sum(stuck), 0), coalesce(mi
        min(engine_unreachable_at)
 FROM nodes WHERE recovered_at IS NULL AND stopped_at IS NULL AND dead_at IS NULL AND expires_at > ?1;
 
--- What waits, by the reason that holds it back (queue/item.h). ?1 = store time; ?2 = how many of the waiting rows are looked at:
+-- Waiting items, by the reason that holds them back (queue/item.h). ?1 = store time; ?2 = how many of the waiting rows are looked at:
 -- beyond it a row that backs off counts as scheduled. Reads counters and nodes, and of the queue only indexes.
 -- name: status_reasons
 WITH backing_off AS (

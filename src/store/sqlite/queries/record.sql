@@ -1,4 +1,4 @@
--- Record: what engines reported. Every statement is conditional on the fence (design 3.5). Found by primary key.
+-- Record: the reports of engines. Every statement is conditional on the fence. Found by primary key.
 
 -- name: find_item
 SELECT status, fence, lane_id, workspace_id, phase, cancel_at, node_id, error_code, interruptions, rank, deferrals

@@ -11,7 +11,7 @@ UPDATE workflow_execution_queue
 SET status = 'CLAIMED', phase = 2, node_id = ?2, target_id = ?7, fence = ?3, claimed_at = max(?4, created_at)
 WHERE number = ?1 AND phase = 0 AND lane_id = ?5 AND rank = ?6;
 
--- Only a node of the item's target can ask what became of it. ?6 target of the node.
+-- Only a node of the item's target can ask for its outcome. ?6 target of the node.
 -- name: assign_handed_over
 UPDATE workflow_execution_queue SET node_id = ?2, target_id = ?6, fence = ?3, claimed_at = max(?4, created_at), cancel_sent = 1
 WHERE number = ?1 AND phase = 2 AND node_id = 0 AND lane_id = ?5 AND (target_id = 0 OR target_id = ?6);
@@ -97,7 +97,7 @@ SELECT number, lane_id, suspicion, coalesce(suspected_at, 0), target_id FROM wor
 SELECT number, lane_id, suspicion, claimed_at, node_id, target_id FROM workflow_execution_queue
 WHERE suspicion > 1 AND phase = 2 AND node_id > 0;
 
--- Items of a lane without a workspace: those that nobody holds. ?1 lane, ?2 limit. Indexes: queue_runnable, queue_held.
+-- Items of a lane without a workspace: those that no node holds. ?1 lane, ?2 limit. Indexes: queue_runnable, queue_held.
 -- name: orphan_items
 SELECT id FROM workflow_execution_queue WHERE phase = 0 AND lane_id = ?1
 UNION ALL
@@ -145,7 +145,7 @@ WHERE partition = 0 AND node_id = ?1 AND epoch = ?2;
 UPDATE scheduler SET node_id = 0, since = ?3, expires_at = ?3, lock_awaited_at = 0, why = 'left'
 WHERE partition = 0 AND node_id = ?1 AND epoch = ?2;
 
--- The inbox. Nodes record a start themselves, so they know what is DISPATCHED. ?1 node, ?2 fence, ?3 id, ?4 limit.
+-- The inbox. Nodes record a start themselves, so they know the DISPATCHED ones. ?1 node, ?2 fence, ?3 id, ?4 limit.
 -- Index: queue_held, all of it.
 -- name: inbox_items
 SELECT number FROM workflow_execution_queue INDEXED BY queue_held

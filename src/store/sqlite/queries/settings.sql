@@ -23,7 +23,7 @@ INSERT INTO workspaces (name, plan, slots_max, created_at) VALUES (?1, ?2, 1, ?3
 -- name: update_workspace
 UPDATE workspaces SET plan = ?2, max_concurrent = ?3, paused = ?4 WHERE id = ?1;
 
--- What plan and override amount to.
+-- The result of plan and override.
 -- name: resolve_workspace
 UPDATE workspaces
 SET slots_max = coalesce(max_concurrent, (SELECT p.max_concurrent FROM plans p WHERE p.name = workspaces.plan)),

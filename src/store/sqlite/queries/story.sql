@@ -1,8 +1,8 @@
--- The story of an execution beyond what its row can tell (design 3.16). Nothing of this is run for an execution that is claimed
--- once, and whose steps succeed at once. Found by primary key.
+-- The story of an execution beyond what its row can tell. Nothing of this is run for an execution that is claimed
+-- once with steps that succeed at once. Found by primary key.
 
--- What the row tells of the present claim, before it forgets it: after this the claim is over, but not the execution. A dispatch
--- under a claim that followed a handover is told already.
+-- The row's times of the present claim, before they are replaced: after this the claim is over, but not the execution. A dispatch
+-- under a claim that followed a handover is on record already.
 -- ?1 id, ?2 fence of that claim
 -- name: tell_claim
 INSERT INTO workflow_execution_events (execution_id, seq, at, event, node_id, fence)
@@ -15,7 +15,7 @@ FROM workflow_execution_queue q, (SELECT coalesce(max(seq), 0) AS seq FROM workf
 WHERE q.id = ?1 AND q.fence = ?2 AND q.status = 'DISPATCHED' AND q.node_id <> 0 AND q.dispatched_at IS NOT NULL
   AND NOT EXISTS (SELECT 1 FROM workflow_execution_events t WHERE t.execution_id = ?1 AND t.event = 'dispatch' AND t.fence = ?2);
 
--- A dispatch that the row's stamp, which keeps the first one, cannot tell; once, though a set may bring an end twice. ?1 id, ?2 fence,
+-- A dispatch that the row's stamp, which keeps the first one, does not show; once, though a set may bring an end twice. ?1 id, ?2 fence,
 -- ?3 now
 -- name: tell_dispatch
 INSERT INTO workflow_execution_events (execution_id, seq, at, event, node_id, fence)
@@ -39,7 +39,7 @@ FROM workflow_node_executions s
 WHERE s.execution_id = ?1 AND s.step = ?2 AND s.status = 'RUNNING' AND s.finished_at IS NULL AND s.attempt < ?3
 ON CONFLICT DO NOTHING;
 
--- The attempt that the row tells of is over, and another will follow. ?1 id, ?2 step, ?3 INTERRUPTED or FAILED, ?4 now
+-- The attempt of the row is over, and another will follow. ?1 id, ?2 step, ?3 INTERRUPTED or FAILED, ?4 now
 -- name: keep_failed_attempt
 INSERT INTO workflow_node_attempts
     (execution_id, step, attempt, status, exit_code, started_at, finished_at, node_id, fence, error_code, error)
@@ -47,7 +47,7 @@ SELECT s.execution_id, s.step, s.attempt, ?3, s.exit_code, s.started_at, ?4, s.n
 FROM workflow_node_executions s WHERE s.execution_id = ?1 AND s.step = ?2 AND s.finished_at IS NULL
 ON CONFLICT DO NOTHING;
 
--- Of an execution that has ended without its steps: what had not ended has been stopped with it. ?1 id, ?2 now, ?3 fence
+-- Of an execution that has ended without its steps: the unended ones were stopped with it. ?1 id, ?2 now, ?3 fence
 -- name: close_steps
 UPDATE workflow_node_executions
 SET status = 'CANCELLED', due_at = NULL, finished_at = ?2, start_node_id = coalesce(start_node_id, node_id),

@@ -296,7 +296,7 @@ CREATE TABLE scheduler_takeovers (
 --     node_held: change of the number of items that node_id holds. least_rank: of the rows that became runnable.
 --     Zeros at the end are left out.
 --   due: earliest due_at of the rows that began to wait
---   workspaces: JSON array of ids whose limits changed (7); NULL there = limits of any workspace may have changed
+--   workspaces: JSON array of ids with changed limits (7); NULL there = limits of any workspace may have changed
 CREATE TABLE news (
     seq            INTEGER PRIMARY KEY AUTOINCREMENT,
     kind           INTEGER NOT NULL CHECK (kind BETWEEN 1 AND 8),

@@ -481,7 +481,7 @@ static void thousand_sleeping_executions_are_no_processes(void **state)
  * lease that it renews as long as it is not stopped; 0 = it needs none. */
 static pid_t fork_node(const char *definition, int64_t lease_us)
 {
-    pid_t node = fork();
+    pid_t node = test_fork();
     if (node != 0) {
         return node;
     }
@@ -591,7 +591,7 @@ static void keeper_ends_with_its_link_although_a_child_of_the_host_has_it_too(vo
     char byte;
     assert_int_equal(keeper_link_open(&link, &error), WEIR_OK);
     assert_int_equal(pipe(held), 0);
-    pid_t child = fork();
+    pid_t child = test_fork();
     assert_true(child >= 0);
     if (child == 0) {
         (void)close(held[1]);
@@ -613,7 +613,7 @@ static void a_process_of_another_keeper_with_the_same_process_id_is_left_alone(v
     (void)snprintf(mark, sizeof mark, "WEIR_RUN=%ld.1", in_process_keeper_pid(fixture.engine));
     char *const argv[] = {"sleep", "300", NULL};
     char *const envp[] = {mark, "PATH=/usr/bin:/bin", NULL};
-    pid_t other = fork();
+    pid_t other = test_fork();
     assert_true(other >= 0);
     if (other == 0) {
         (void)setsid();

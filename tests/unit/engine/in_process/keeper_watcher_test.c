@@ -69,7 +69,7 @@ static const char *step_with_helper(void)
 /* Forks a node that renews its lease (0: it has none) and runs the step. */
 static pid_t fork_node(int64_t lease_us)
 {
-    pid_t node = fork();
+    pid_t node = test_fork();
     if (node != 0) {
         assert_true(node > 0);
         return node;

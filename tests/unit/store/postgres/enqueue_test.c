@@ -234,7 +234,7 @@ static pid_t start_enqueuer(const char *failpoint, const char *parameter, const 
     int ends[2];
     (void)snprintf(url, sizeof url, "postgres://weir@127.0.0.1:%d/postgres?%s", server.port, parameter);
     assert_int_equal(pipe(ends), 0);
-    pid_t child = fork();
+    pid_t child = test_fork();
     assert_true(child >= 0);
     if (child == 0) {
         char *arguments[] = {(char *)"enqueue_test", url, (char *)key, NULL};

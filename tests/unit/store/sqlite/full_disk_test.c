@@ -62,7 +62,7 @@ static void a_full_disk_refuses_and_loses_nothing(void **state)
     memcpy(params + PARAMS_SIZE - 2, "\"}", 3);
     assert_int_equal(pipe(pipe_ends), 0);
     store_close(scene->store);
-    pid_t child = fork();
+    pid_t child = test_fork();
     if (child == 0) {
         scene->store = driver_open(&scene->driver, NULL);
         int filled = fill(scene, params);
@@ -86,7 +86,7 @@ static void a_backup_that_does_not_fit_leaves_nothing_behind(void **state)
     scene_enqueue_many(scene, "big-co", 2000);
     (void)snprintf(path, sizeof path, "%s/weir.db.backup", scene->driver.place);
     store_close(scene->store);
-    pid_t child = fork();
+    pid_t child = test_fork();
     if (child == 0) {
         struct rlimit limit = {100000, RLIM_INFINITY};
         (void)signal(SIGXFSZ, SIG_IGN);

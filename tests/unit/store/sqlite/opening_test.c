@@ -170,7 +170,7 @@ static void a_store_that_may_not_be_written_says_so(void **state)
     store_close(scene->store);
     assert_int_equal(chmod(scene->driver.place, 0555), 0);
     assert_int_equal(chmod(path, 0444), 0);
-    pid_t child = fork();
+    pid_t child = test_fork();
     if (child == 0) { /* as nobody: root may write everything */
         struct weir_error error = {0};
         if (setgid(65534) != 0 || setuid(65534) != 0) {
@@ -241,7 +241,7 @@ static void a_locked_file_is_busy_within_the_deadline(void **state)
     char ready = 0;
     path_in(scene, "weir.db", path, sizeof path);
     assert_int_equal(pipe(pipe_ends), 0);
-    pid_t child = fork();
+    pid_t child = test_fork();
     if (child == 0) {
         sqlite3 *database = NULL;
         bool held = sqlite3_open(path, &database) == SQLITE_OK &&

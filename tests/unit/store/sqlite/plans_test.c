@@ -158,7 +158,7 @@ static void every_exception_is_still_needed(void **state)
     (void)sqlite3_close(database);
 }
 
-/* The check itself must be able to fail: the claim of Riven has no index (R22), nFlow's order has none that fits (N5). */
+/* The check itself must be able to fail: the claim of Riven has no index, nFlow's order has none that fits. */
 static void the_old_claims_fail_this_check(void **state)
 {
     (void)state;

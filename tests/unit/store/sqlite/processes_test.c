@@ -19,16 +19,6 @@ static bool all_have_ended(struct scene *scene)
     return all;
 }
 
-/* An assertion that fails in it ends it; else it would go on with the other tests beside its parent. */
-static pid_t fork_child(void)
-{
-    pid_t child = fork();
-    if (child == 0) {
-        (void)setenv("CMOCKA_TEST_ABORT", "1", 1);
-    }
-    return child;
-}
-
 static void claim_and_complete_until_dry(struct scene *scene, int number)
 {
     char name[32];
@@ -67,7 +57,7 @@ static void processes_share_a_file_with_exact_caps(void **state)
     driver_guard_caps(&scene->driver);
     store_close(scene->store);
     for (int i = 0; i < PROCESSES; i++) {
-        children[i] = fork_child();
+        children[i] = test_fork();
         assert_true(children[i] >= 0);
         if (children[i] == 0) {
             claim_and_complete_until_dry(scene, i);
@@ -154,7 +144,7 @@ static void a_writer_killed_at_any_moment_leaves_a_whole_file(void **state)
     test_seed(&random, "kill -9 of a writer");
     for (int i = 0; i < KILLS; i++) {
         store_close(scene->store);
-        pid_t child = fork_child();
+        pid_t child = test_fork();
         assert_true(child >= 0);
         if (child == 0) {
             write_until_killed(scene, promises);
@@ -189,11 +179,11 @@ static void a_child_does_not_open_what_its_parent_had_open_at_the_fork(void **st
 {
     struct scene *scene = *state;
     for (int is_grandchild = 0; is_grandchild < 2; is_grandchild++) {
-        pid_t child = fork();
+        pid_t child = test_fork();
         assert_true(child >= 0);
         if (child == 0) {
             if (is_grandchild == 1) {
-                pid_t grandchild = fork();
+                pid_t grandchild = test_fork();
                 int how = 0;
                 if (grandchild != 0) {
                     bool is_fine = waitpid(grandchild, &how, 0) == grandchild && WIFEXITED(how) && WEXITSTATUS(how) == 0;
@@ -208,7 +198,7 @@ static void a_child_does_not_open_what_its_parent_had_open_at_the_fork(void **st
         assert_true(WIFEXITED(how) && WEXITSTATUS(how) == 0);
     }
     store_close(scene->store);
-    pid_t later = fork();
+    pid_t later = test_fork();
     if (later == 0) {
         _exit(open_in_child(scene, &scene->error) == WEIR_OK ? 0 : 1);
     }

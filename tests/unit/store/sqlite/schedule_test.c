@@ -418,7 +418,7 @@ static void news_of_another_process_is_neither_lost_nor_doubled(void **state)
     int64_t lane_id = lane_of(scene, "big-co");
     scene_cap(scene, "big-co", ITEMS);
     store_close(scene->store);
-    pid_t child = fork();
+    pid_t child = test_fork();
     assert_true(child >= 0);
     scene->store = driver_open(&scene->driver, NULL);
     if (child == 0) {

@@ -89,7 +89,7 @@ static struct other_process start_other_process(struct scene *scene)
     assert_int_equal(pipe(asks), 0);
     assert_int_equal(pipe(answers), 0);
     store_close(scene->store);
-    pid_t pid = fork();
+    pid_t pid = test_fork();
     assert_true(pid >= 0);
     if (pid == 0) {
         (void)close(asks[1]);
