@@ -42,14 +42,15 @@ setup(
     ext_modules=[
         Extension(
             'weir._weir',
-            ['src/weir/_weir.c'],
-            include_dirs=[str(SOURCE / 'include')],
+            ['src/weir/_weir.c', 'src/weir/_node.c'],
+            include_dirs=[str(SOURCE / 'include'), 'src/weir'],
             library_dirs=[str(BUILD / 'src')],
             libraries=['weir'],
             runtime_library_dirs=['$ORIGIN'],
             define_macros=[('Py_LIMITED_API', '0x03090000')],
             extra_compile_args=['-std=gnu17', '-Wall', '-Wextra', '-Wshadow'],
             py_limited_api=True,
+            depends=['src/weir/_binding.h'],
         )
     ],
 )

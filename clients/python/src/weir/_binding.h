@@ -1,0 +1,36 @@
+/* Shared by the two parts of the binding: _weir.c has the module and Store, _node.c has Node and Call. */
+#ifndef WEIR_PYTHON_BINDING_H
+#define WEIR_PYTHON_BINDING_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <stdbool.h>
+
+#include "weir/weir.h"
+
+#define METHOD(name, function, flags)                                                                                      \
+    {                                                                                                                      \
+        name, (PyCFunction)(void (*)(void))(function), flags, NULL                                                         \
+    }
+
+struct store {
+    PyObject_HEAD struct weir *weir; /* NULL = closed */
+    PyObject *on_event;
+    Py_ssize_t users; /* calls under way and nodes; the last one closes a store that shall be closed */
+    bool is_to_close;
+};
+
+extern PyTypeObject *store_type;
+extern PyTypeObject *call_type;
+extern PyType_Spec node_spec;
+extern PyType_Spec call_spec;
+
+/* Both return NULL. */
+PyObject *raise_error(enum weir_status status, const struct weir_error *error);
+PyObject *raise_misuse(const char *message);
+/* The library's store for one call or one node, until store_leave(); or NULL with an error. */
+struct weir *store_enter(struct store *self);
+void store_leave(struct store *self);
+
+#endif
