@@ -1,6 +1,6 @@
 /* Shared by the two parts of the binding: _weir.c has the module and Store, _node.c has Node and Call. */
-#ifndef WEIR_PYTHON_BINDING_H
-#define WEIR_PYTHON_BINDING_H
+#ifndef WEIR_CLIENTS_PYTHON_SRC_WEIR__BINDING_H
+#define WEIR_CLIENTS_PYTHON_SRC_WEIR__BINDING_H
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>

@@ -113,9 +113,6 @@ def _supervise(arguments: list[str], options: argparse.Namespace) -> int:
 
     def end(number: int, frame: object) -> None:
         stop.append(number)
-        for child in children:
-            if child is not None:
-                child.send_signal(number)
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, end)
@@ -124,8 +121,7 @@ def _supervise(arguments: list[str], options: argparse.Namespace) -> int:
         for place, child in enumerate(children):
             if child is not None and child.poll() is not None:
                 if child.returncode == 2:  # a mistake in the program or its options: starting again does not mend it
-                    end(signal.SIGTERM, None)
-                    _wait(children)
+                    _end(children, [signal.SIGTERM])
                     return 2
                 pauses[place] = min(max(2 * pauses[place], RESTART_SECONDS_FIRST), RESTART_SECONDS_MOST)
                 due[place] = time.monotonic() + pauses[place]
@@ -137,14 +133,11 @@ def _supervise(arguments: list[str], options: argparse.Namespace) -> int:
                 children[place] = subprocess.Popen(command, env={**os.environ, SUPERVISOR: str(os.getpid())})
         if options.reload and (now := _times()) != seen:
             seen = now
-            for child in children:
-                if child is not None:
-                    child.send_signal(signal.SIGTERM)
-            _wait(children)
+            _end(children, [signal.SIGTERM])
             children = [None] * options.processes
             due = [0.0] * options.processes
         time.sleep(RELOAD_SECONDS / 2)
-    return 0 if _wait(children) else 1
+    return 0 if _end(children, stop) else 1
 
 
 def _without_supervision(arguments: list[str]) -> Iterator[str]:
@@ -158,8 +151,21 @@ def _without_supervision(arguments: list[str]) -> Iterator[str]:
             yield argument
 
 
-def _wait(children: list[subprocess.Popen[bytes] | None]) -> bool:
-    return all([child.wait() == 0 for child in children if child is not None])
+def _end(children: list[subprocess.Popen[bytes] | None], signals: list[int]) -> bool:
+    """Passes signals on until all have ended. Whether they did so gracefully: one that a signal ended had not begun yet."""
+    early = (-signal.SIGTERM, -signal.SIGINT)
+    left = [child for child in children if child is not None and child.poll() is None]
+    ended = []
+    passed = 0
+    while left:
+        for number in signals[passed:]:
+            passed += 1
+            for child in left:
+                child.send_signal(number)
+        ended += [child for child in left if child.poll() is not None]
+        left = [child for child in left if child.returncode is None]
+        time.sleep(RELOAD_SECONDS / 10)
+    return all([child.returncode == 0 or child.returncode in early for child in ended])
 
 
 def _times() -> dict[pathlib.Path, float]:
