@@ -5,7 +5,8 @@
  * the end. The recorder writes reports to the store in sets and reports durable ones to the engine (`recorded`). So the
  * engine being slow holds up nothing, and no transaction is open during a call to it.
  *
- * The same ids go out on every attempt: execution id, workflow id `execution-<id>`, request id = execution id.
+ * The same ids go out on every attempt: execution id, workflow id (`execution-<id>`, or the one that the definition makes
+ * of the params), request id = execution id.
  * "Already started" with our ids is ENGINE_STARTED.
  *
  * Threads: start/cancel/describe/recorded/room may be called from any thread. Reports come from any thread, and never from

@@ -15,7 +15,9 @@
 enum { FAILURES_IN_A_ROW = 25, ALLOCATIONS_MOST = 100000, TURNS_MOST = 20000, STARTS_MAX = 8 };
 #define SECOND_US MICROSECONDS_PER_SECOND
 #define SEND_AGAIN_US (15 * SECOND_US)
-#define DEFINITION "{\"name\": \"onboard\", \"temporal\": {\"task_queue\": \"q\", \"memo\": {\"team\": \"billing\"}}}"
+#define DEFINITION                                                                                                         \
+    "{\"name\": \"onboard\", \"temporal\": {\"task_queue\": \"q\", \"memo\": {\"team\": \"billing\"}, \"workflow_id\": "   \
+    "\"one-${.execution.id}\", \"args\": [\"${.input}\", 7], \"run_timeout\": \"${.input.limit}\"}}"
 
 /* One completes, one fails, one is cancelled, and one goes on when the node stops. */
 enum { COMPLETES, FAILS, IS_CANCELLED, GOES_ON, EXECUTIONS };

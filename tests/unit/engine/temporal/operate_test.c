@@ -2,6 +2,7 @@
  * known. */
 #include "support/test.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "engine/temporal/messages.h"
@@ -21,6 +22,10 @@ struct scene {
     int patience;            /* it is awaited after so many of them */
     int asked;               /* whether it is awaited */
     const char *workflow_id; /* of the execution; NULL: the default one */
+    const char *holder;      /* the execution in the memo of the workflow; NULL: the service knows no workflow */
+    int terminations;        /* carried out ... */
+    char first_run_id[64];   /* ... of this chain */
+    uint8_t described[512];
     struct frontend *frontend;
     struct temporal_operator *operator;
 };
@@ -40,6 +45,35 @@ static void answer_closed(struct frontend_answer *answer)
     *answer = (struct frontend_answer){.response = bytes, .response_length = length};
 }
 
+#define RUN_ONE "00000000-0000-4000-8000-000000000001"
+
+/* A run that is the first of its chain. */
+static size_t describe(struct scene *scene)
+{
+    char memo[64];
+    TemporalApi__DescribeWorkflowExecutionResponse reply = TEMPORAL_API__DESCRIBE_WORKFLOW_EXECUTION_RESPONSE__INIT;
+    TemporalApi__WorkflowExecutionInfo info = TEMPORAL_API__WORKFLOW_EXECUTION_INFO__INIT;
+    TemporalApi__WorkflowExecution execution = TEMPORAL_API__WORKFLOW_EXECUTION__INIT;
+    TemporalApi__PayloadMap map = TEMPORAL_API__PAYLOAD_MAP__INIT;
+    TemporalApi__PayloadEntry entry = TEMPORAL_API__PAYLOAD_ENTRY__INIT;
+    TemporalApi__PayloadEntry *entries[1] = {&entry};
+    TemporalApi__Payload payload = TEMPORAL_API__PAYLOAD__INIT;
+    (void)snprintf(memo, sizeof memo, "\"%s\"", scene->holder);
+    payload.data = (ProtobufCBinaryData){.len = strlen(memo), .data = (uint8_t *)memo};
+    entry.key = (char *)(uintptr_t) "weir_execution";
+    entry.value = &payload;
+    map.fields = entries;
+    map.n_fields = 1;
+    execution.run_id = (char *)(uintptr_t)RUN_ONE;
+    info.execution = &execution;
+    info.first_run_id = execution.run_id;
+    info.status = 1;
+    info.memo = &map;
+    reply.workflow_execution_info = &info;
+    assert_true(protobuf_c_message_get_packed_size(&reply.base) <= sizeof scene->described);
+    return protobuf_c_message_pack(&reply.base, scene->described);
+}
+
 static void answer_call(void *context, const struct frontend_call *call, struct frontend_answer *answer)
 {
     struct scene *scene = context;
@@ -55,6 +89,16 @@ static void answer_call(void *context, const struct frontend_call *call, struct 
     } else if (is_termination && scene->refusals > 0) {
         scene->refusals--;
         *answer = (struct frontend_answer){.code = scene->code, .message = "no"};
+    } else if (strstr(call->path, "/TerminateWorkflowExecution") != NULL) {
+        TemporalApi__TerminateWorkflowExecutionRequest *asked =
+            temporal_api__terminate_workflow_execution_request__unpack(NULL, call->message_length, call->message);
+        assert_non_null(asked);
+        scene->terminations++;
+        (void)snprintf(scene->first_run_id, sizeof scene->first_run_id, "%s", asked->first_execution_run_id);
+        temporal_api__terminate_workflow_execution_request__free_unpacked(asked, NULL);
+    } else if (strstr(call->path, "/DescribeWorkflowExecution") != NULL && scene->holder != NULL) {
+        answer->response = scene->described;
+        answer->response_length = describe(scene);
     } else if (strstr(call->path, "/DescribeWorkflowExecution") != NULL) {
         *answer = (struct frontend_answer){.code = NOT_FOUND, .message = "no"};
     }
@@ -141,6 +185,23 @@ static void a_lost_answer_is_told_when_no_time_is_left(void **state)
     assert_int_equal(calls_at_the_end(&scene), 2);
 }
 
+static void an_own_id_is_terminated_by_its_chain_and_never_anothers(void **state)
+{
+    static const char *const holders[] = {ID_ONE, "019aa000-0000-7000-8000-000000000009", "", NULL};
+    (void)state;
+    for (size_t i = 0; i < sizeof holders / sizeof holders[0]; i++) {
+        struct scene scene = {.workflow_id = "order-17", .holder = holders[i]};
+        struct weir_error error;
+        assert_int_equal(terminate(&scene, &error), i == 0 ? WEIR_OK : WEIR_EXECUTION_NOT_FOUND);
+        assert_int_equal(scene.terminations, i == 0);
+        assert_string_equal(scene.first_run_id, i == 0 ? RUN_ONE : "");
+        if (i > 0) {
+            assert_non_null(strstr(error.message, "no open workflow order-17 of this execution"));
+        }
+        (void)calls_at_the_end(&scene);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -149,6 +210,7 @@ int main(void)
         cmocka_unit_test(a_refusal_is_told_at_once),
         cmocka_unit_test(a_termination_whose_answer_was_lost_is_repeated),
         cmocka_unit_test(a_lost_answer_is_told_when_no_time_is_left),
+        cmocka_unit_test(an_own_id_is_terminated_by_its_chain_and_never_anothers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
