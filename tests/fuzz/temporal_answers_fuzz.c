@@ -26,6 +26,14 @@ static void read_closing(const uint8_t *data, size_t size)
     }
 }
 
+static void read_attributes(const uint8_t *data, size_t size)
+{
+    json_t *types = NULL;
+    if (answer_list_attributes(data, size, &types) == WEIR_OK) {
+        json_decref(types);
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -52,6 +60,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return answer_describe_task_queue(rest, length, &pollers) == WEIR_MISUSE ||
                answer_task_failure(rest, length, failure, sizeof failure) == WEIR_MISUSE;
     case 4:
+        read_attributes(rest, length);
         return answer_system_info(rest, length, version, sizeof version) == WEIR_MISUSE;
     case 5:
         read_list(rest, length);
