@@ -591,7 +591,7 @@ static void what_outlives_its_node_is_never_poison(void **state)
                                    .boot_id = "boot",
                                    .pid = 4242,
                                    .version = "0",
-                                   .engine = "temporal",
+                                   .engine = "scripted",
                                    .is_outlived = true,
                                    .lease_us = SCENE_LEASE_US};
     for (int death = 0; death < MANY_DEATHS; death++) {
