@@ -122,13 +122,16 @@ void bench_postgres_lifecycles(struct bench *bench)
     if (!postgres_scene_server(bench, "postgres-lifecycles", &server)) {
         return;
     }
-    struct postgres_floor before = postgres_floor_lifecycles(&server, "floor_before", count);
+    struct postgres_floor before = postgres_floor_lifecycles(&server, "floor_before", count, FLOOR_AS_INSERTED);
     double capped = drain(&server, "capped", 1, true, count, &counts);
     double unlimited = drain(&server, "unlimited", 1, false, count, &free_counts);
-    struct postgres_floor after = postgres_floor_lifecycles(&server, "floor_after", count);
+    struct postgres_floor after = postgres_floor_lifecycles(&server, "floor_after", count, FLOOR_AS_INSERTED);
+    struct postgres_floor as_capped = postgres_floor_lifecycles(&server, "floor_as_capped", count, FLOOR_AS_CAPPED);
     double floor = (before.per_second + after.per_second) / 2;
     bench_note(bench, "pg floor: mark 500, move 500, two clients", floor, "items/s");
     bench_note(bench, "pg floor: first run to second run", before.per_second / after.per_second, "x");
+    bench_note(bench, "pg floor: in the order of caps to in order", as_capped.per_second / floor, "x");
+    bench_note(bench, "pg floor: in the order of caps, processor", as_capped.server_us, "us");
     bench_report(bench, "pg lifecycles, 1000 workspaces", capped, "items/s", floor, RATIO_AT_LEAST, 0.5);
     bench_report(bench, "pg lifecycles, caps against none", capped, "items/s", unlimited, RATIO_AT_LEAST, 0.85);
     bench_report(bench, "pg of each: processor of the server", counts.server_us, "us",

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "machine.h"
+#include "postgres_floor.h"
 #include "postgres_scene.h"
 
 enum { WARM_STARTS = 10, NODES = 2, WAIT_SECONDS_MAX = 60 };
@@ -120,19 +121,27 @@ void bench_postgres_latency(struct bench *bench)
     struct samples own;
     struct samples other;
     size_t count = bench->quick ? 20 : 500;
+    double *floor = calloc(count, sizeof *floor);
+    BENCH_CHECK(floor != NULL);
     if (!postgres_scene_server(bench, "postgres-latency", &server)) {
+        free(floor);
         return;
     }
     open_samples(&alone, count);
     open_samples(&own, count);
     open_samples(&other, count);
+    postgres_floor_starts(&server, count, floor);
     measure_one(bench, &server, starts, &alone);
     measure_two(bench, &server, starts, &own, &other);
     (void)starts_report_syncs(bench, "pg sync beside the starts", alone.syncs, count);
     report(bench, "one node", &alone, 1 + 2 * alone.sync_ms);
     report(bench, "the scheduler of two", &own, 1 + 2 * own.sync_ms);
     report(bench, "not the scheduler", &other, bench_percentile(own.delays, count, 0.5) / 1000 + 1.5);
+    bench_note(bench, "pg floor of a start: p50", bench_percentile(floor, count, 0.5), "ms");
+    bench_note(bench, "pg start delay, one node: p50 to the floor",
+               bench_percentile(alone.delays, count, 0.5) / 1000 / bench_percentile(floor, count, 0.5), "x");
     bench_note(bench, "pg enqueue of one: p50", bench_percentile(alone.enqueues, count, 0.5) / 1000, "ms");
+    free(floor);
     close_samples(&alone);
     close_samples(&own);
     close_samples(&other);

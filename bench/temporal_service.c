@@ -147,12 +147,14 @@ static void start_one(struct loop *loop)
 {
     char id[UUID_TEXT_MAX];
     (void)snprintf(id, sizeof id, "019aa000-0000-7000-8000-%012zu", loop->next++);
+    struct start_fields fields = {.task_queue = "q"};
+    (void)snprintf(fields.workflow_id, sizeof fields.workflow_id, WORKFLOW_ID_PREFIX "%s", id);
     struct start_message message = {.namespace_name = TEMPORAL_NAMESPACE_DEFAULT,
                                     .execution_id = id,
                                     .workspace = fixture_workspace(loop->next % TEMPORAL_WORKSPACES),
                                     .identity = "loop",
                                     .workflow_type = TEMPORAL_WORKFLOW,
-                                    .task_queue = "q",
+                                    .fields = &fields,
                                     .input = "{}",
                                     .input_length = 2,
                                     .encoding = TEMPORAL_ENCODING_DEFAULT};

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "engine/temporal/fields.h"
 #include "store/driver.h"
 #include "store/postgres/postgres.h"
 #include "store/sqlite/sqlite_store.h"
@@ -41,26 +42,26 @@ static enum weir_status open_operator(const char *name, const struct engine_opti
 }
 
 enum weir_status assemble_signal(const char *name, const struct engine_options *options, int64_t timeout_us,
-                                 const char *execution_id, const char *signal, const char *input, const char *request_id,
-                                 struct weir_error *error)
+                                 const struct temporal_execution *execution, const char *signal, const char *input,
+                                 const char *request_id, struct weir_error *error)
 {
     struct temporal_operator *operator= NULL;
     enum weir_status status = open_operator(name, options, timeout_us, "signals", &operator, error);
     if (status == WEIR_OK) {
-        status = temporal_signal(operator, execution_id, signal, input, request_id, error);
+        status = temporal_signal(operator, execution, signal, input, request_id, error);
         temporal_operator_close(operator);
     }
     return status;
 }
 
 enum weir_status assemble_terminate(const char *name, const struct engine_options *options, int64_t timeout_us,
-                                    const char *execution_id, const char *reason, temporal_awaits *awaits, void *context,
-                                    struct weir_error *error)
+                                    const struct temporal_execution *execution, const char *reason, temporal_awaits *awaits,
+                                    void *context, struct weir_error *error)
 {
     struct temporal_operator *operator= NULL;
     enum weir_status status = open_operator(name, options, timeout_us, "terminations", &operator, error);
     if (status == WEIR_OK) {
-        status = temporal_terminate(operator, execution_id, reason, awaits, context, error);
+        status = temporal_terminate(operator, execution, reason, awaits, context, error);
         temporal_operator_close(operator);
     }
     return status;
@@ -83,7 +84,8 @@ enum weir_status assemble_examine(const char *name, const struct engine_options 
 }
 
 enum weir_status assemble_hold_up(const char *name, const struct engine_options *options, int64_t timeout_us,
-                                  const char *execution_id, struct temporal_hold_up *ret_hold_up, struct weir_error *error)
+                                  const struct temporal_execution *execution, struct temporal_hold_up *ret_hold_up,
+                                  struct weir_error *error)
 {
     struct temporal_operator *operator= NULL;
     *ret_hold_up = (struct temporal_hold_up){.by = HELD_UP_BY_NOTHING};
@@ -92,7 +94,39 @@ enum weir_status assemble_hold_up(const char *name, const struct engine_options 
     }
     enum weir_status status = temporal_operator_open(options->temporal, timeout_us, &operator, error);
     if (status == WEIR_OK) {
-        status = temporal_hold_up(operator, execution_id, ret_hold_up, error);
+        status = temporal_hold_up(operator, execution, ret_hold_up, error);
+        temporal_operator_close(operator);
+    }
+    return status;
+}
+
+enum weir_status assemble_workflow_id(const struct engine_start *start, char *to, struct weir_error *error)
+{
+    struct definition *definition = NULL;
+    struct start_fields fields = {.arguments = NULL};
+    const char *code = NULL;
+    _Static_assert((int)ASSEMBLE_WORKFLOW_ID_MAX == (int)WORKFLOW_ID_MAX, "the caller's room is that of an id");
+    enum weir_status status =
+        definition_load(start->definition, strlen(start->definition), start->workflow, &definition, error);
+    if (status == WEIR_OK && definition->temporal == NULL) {
+        (void)fields_default_id(start->id, to);
+    } else if (status == WEIR_OK) {
+        status = fields_evaluate(definition, start, "", NULL, &fields, &code, error);
+        memcpy(to, fields.workflow_id, sizeof fields.workflow_id);
+        status = status == WEIR_FAILED ? WEIR_OK : status;
+        fields_close(&fields);
+    }
+    definition_close(definition);
+    return status;
+}
+
+enum weir_status assemble_set_up_service(const char *name, const struct engine_options *options, int64_t timeout_us,
+                                         bool *ret_was_there, struct weir_error *error)
+{
+    struct temporal_operator *operator= NULL;
+    enum weir_status status = open_operator(name, options, timeout_us, "search attributes", &operator, error);
+    if (status == WEIR_OK) {
+        status = temporal_add_workspace_attribute(operator, ret_was_there, error);
         temporal_operator_close(operator);
     }
     return status;

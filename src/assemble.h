@@ -8,6 +8,7 @@
 #include "engine/in_process/in_process.h"
 #include "engine/temporal/operate.h"
 #include "engine/temporal/temporal.h"
+#include "queue/definition.h"
 #include "store/store.h"
 
 struct pg_conn;
@@ -28,19 +29,28 @@ WEIR_MUST_CHECK enum weir_status assemble_require_operator(const char *name, con
 /* Direct queries of people to the engine, outside of any node. WEIR_INVALID_ARGUMENT when this engine has no such thing.
  * `timeout_us` of the call. See engine/temporal/operate.h for the rest. */
 WEIR_MUST_CHECK enum weir_status assemble_signal(const char *name, const struct engine_options *options, int64_t timeout_us,
-                                                 const char *execution_id, const char *signal, const char *input,
-                                                 const char *request_id, struct weir_error *error);
+                                                 const struct temporal_execution *execution, const char *signal,
+                                                 const char *input, const char *request_id, struct weir_error *error);
 WEIR_MUST_CHECK enum weir_status assemble_terminate(const char *name, const struct engine_options *options,
-                                                    int64_t timeout_us, const char *execution_id, const char *reason,
-                                                    temporal_awaits *awaits, void *context, struct weir_error *error);
-/* Reports the state of the engine's service; nothing for an engine without one. */
+                                                    int64_t timeout_us, const struct temporal_execution *execution,
+                                                    const char *reason, temporal_awaits *awaits, void *context,
+                                                    struct weir_error *error);
+/* Tells how the engine's service is; nothing for an engine without one. */
 WEIR_MUST_CHECK enum weir_status assemble_examine(const char *name, const struct engine_options *options,
                                                   int64_t timeout_us, const char *const *queues, size_t count,
                                                   temporal_tell *tell, void *context, struct weir_error *error);
 /* The reason why an execution on the engine's service waits; HELD_UP_BY_NOTHING for an engine without one. */
 WEIR_MUST_CHECK enum weir_status assemble_hold_up(const char *name, const struct engine_options *options,
-                                                  int64_t timeout_us, const char *execution_id,
+                                                  int64_t timeout_us, const struct temporal_execution *execution,
                                                   struct temporal_hold_up *ret_hold_up, struct weir_error *error);
+/* Writes the workflow id that a start of this execution has: of `start`, id, workspace, workflow, version, definition and
+ * params are read. `to` holds ASSEMBLE_WORKFLOW_ID_MAX bytes. The default one where the definition does not run on
+ * Temporal, or gives no id: such a start is refused. */
+enum { ASSEMBLE_WORKFLOW_ID_MAX = TEMPORAL_NAME_BYTES_MAX + 1 };
+WEIR_MUST_CHECK enum weir_status assemble_workflow_id(const struct engine_start *start, char *to, struct weir_error *error);
+/* temporal_add_workspace_attribute(); WEIR_INVALID_ARGUMENT for an engine without search attributes. */
+WEIR_MUST_CHECK enum weir_status assemble_set_up_service(const char *name, const struct engine_options *options,
+                                                         int64_t timeout_us, bool *ret_was_there, struct weir_error *error);
 /* Enqueues in the caller's own open transaction, see weir_enqueue_sqlite(). */
 WEIR_MUST_CHECK enum weir_status assemble_enqueue_on_sqlite(struct sqlite3 *database,
                                                             const struct enqueue_request *requests, size_t count,

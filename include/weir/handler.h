@@ -1,10 +1,13 @@
 /* Steps in C: a `handler` step of a workflow definition names one of these functions.
  *
  * A handler is called on a thread of the node (or inside weir_node_step()), once per attempt. It reads its input, does its
- * work, and reports its result with exactly one of weir_done(), weir_retry(), weir_fail(). Returning without one of
- * them is a failure with the code `handler_no_result`.
- * The first of them counts, later ones do nothing; only the thread that was called may call these functions.
- * Long work should ask weir_call_cancelled() now and then and return when it is true.
+ * work, and gives exactly one answer: weir_done(), weir_retry(), weir_retry_after() or weir_fail(). Returning without an
+ * answer is a failure with the code `handler_no_result`, unless weir_call_defer() was called before: then the handler
+ * returns at once, and any other thread answers later.
+ * The first answer counts, later ones do nothing. Only the thread that was called may call these functions; after
+ * weir_call_defer() it is the thread that has the call, one at a time.
+ * Long work should ask weir_call_cancelled() now and then and answer when it is true; weir_call_on_cancel() spares the
+ * asking.
  */
 #ifndef WEIR_HANDLER_H
 #define WEIR_HANDLER_H
@@ -22,7 +25,7 @@ extern "C" {
 #pragma GCC visibility push(default)
 #endif
 
-struct weir_call; /* one attempt; valid only during the call */
+struct weir_call; /* one attempt; valid until the handler has returned, after weir_call_defer() until the answer */
 
 typedef void weir_handler_function(struct weir_call *call, void *context);
 
@@ -32,7 +35,7 @@ struct weir_handler {
     void *context; /* handed to every call; must outlive the node; calls come from several threads */
 };
 
-/* The subject of the call. All strings live until the handler returns. */
+/* What the call is about. All strings live as long as the call. */
 const char *weir_call_execution_id(const struct weir_call *call);
 const char *weir_call_workspace(const struct weir_call *call);
 const char *weir_call_step(const struct weir_call *call);
@@ -46,13 +49,31 @@ const char *weir_call_input(const struct weir_call *call);
 /* True when the execution was cancelled, timed out, or the node is stopping. */
 bool weir_call_cancelled(const struct weir_call *call);
 
+/* Called at most once, in a thread of the library, when the call is cancelled before its answer. It must be quick and must
+ * call nothing of the library but weir_call_... getters. */
+typedef void weir_cancel_function(struct weir_call *call, void *context);
+/* From now on `function` is called when the call is cancelled; at once, and in this thread, when it was cancelled already.
+ * It takes the place of an earlier one; NULL = nobody. An answer waits for a function that runs, and none is called after
+ * it: `context` may be freed once the answer has returned, and a thread that answers must hold no lock that `function`
+ * takes. A handler that returns without an answer calls this with NULL before, if the context goes with it. */
+void weir_call_on_cancel(struct weir_call *call, weir_cancel_function *function, void *context);
+
+/* The answer comes later: an event loop or a pool of the program's own has the call, and the node's thread is free as soon
+ * as the handler returns. The answer ends the call: nothing may touch it afterwards. A call without an answer keeps the
+ * execution's slot, and weir_node_close() waits for it, as for a handler that does not return. Must be called by the
+ * handler, before the call is handed on. After an answer it does nothing. */
+void weir_call_defer(struct weir_call *call);
+
 /* The step is done. `output` is JSON text of at most 1 MiB or NULL (= null); copied. Not JSON or too large: the step fails
  * with the code `handler_bad_output`. */
 void weir_done(struct weir_call *call, const char *output);
 /* It did not work, and may work later: the step's retry policy decides (default for handlers: 17 retries, 1 min x 2^n up to
  * 1 day). `code` (cut after 64 bytes; NULL = "handler_failed") and `error` (a text; may be NULL) are copied. */
 void weir_retry(struct weir_call *call, const char *code, const char *error);
-/* It did not work and never will: the step fails at once. Arguments as above. */
+/* The same, with a delay for this time, in microseconds, in place of the policy's; at most a year. Less than 0 = the
+ * policy's. How many runs are left is the policy's affair all the same. */
+void weir_retry_after(struct weir_call *call, int64_t delay_us, const char *code, const char *error);
+/* It did not work and never will: the step fails at once. Arguments as of weir_retry(). */
 void weir_fail(struct weir_call *call, const char *code, const char *error);
 
 #if defined(__GNUC__)

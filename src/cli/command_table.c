@@ -394,6 +394,15 @@ static const struct command commands[] = {
     .arguments = {{.name = "NAME", .help = "name of the lock"}},
 },
 {
+    .name = "temporal setup", .section = "Operate", .run = verb_temporal_setup, .marks = COMMAND_CHANGES,
+    .summary = "Add weir's search attribute to the namespaces of the nodes",
+    .example = "weir temporal setup\nweir temporal setup --group billing\n",
+    .details = "Adds the search attribute WeirWorkspace (Keyword) to the Temporal namespace of each node in weir.yaml."
+               " Nodes then start each workflow with its workspace in it, so that Temporal's tools list workflows by"
+               " workspace.",
+    .flags = {FLAG_GROUP("only the namespace of the node that serves this group"), {.name = NULL}},
+},
+{
     .name = "store init", .section = "Store and settings", .run = verb_store_init, .marks = COMMAND_CHANGES,
     .summary = "Make the store and migrate it",
     .example = "weir store init\nweir store init --store postgres://owner@db.example/app --role weir_node\n",

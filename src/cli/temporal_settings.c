@@ -35,26 +35,26 @@ int64_t temporal_settings_timeout(const struct invocation *invocation)
 }
 
 enum weir_status temporal_settings_terminate(const struct invocation *invocation, const struct settings *settings,
-                                             const char *id, const char *reason, temporal_awaits *awaits, void *context,
-                                             struct weir_error *error)
+                                             const struct temporal_execution *execution, const char *reason,
+                                             temporal_awaits *awaits, void *context, struct weir_error *error)
 {
     struct temporal_options temporal;
     temporal_settings_read(settings, &temporal);
     struct engine_options options = {.temporal = &temporal};
-    return assemble_terminate(settings_text(settings, SETTING_ENGINE), &options, temporal_settings_timeout(invocation), id,
-                              reason, awaits, context, error);
+    return assemble_terminate(settings_text(settings, SETTING_ENGINE), &options, temporal_settings_timeout(invocation),
+                              execution, reason, awaits, context, error);
 }
 
-void temporal_settings_hold_up(const struct invocation *invocation, const char *group, const char *id,
-                               struct temporal_hold_up *ret_hold_up)
+void temporal_settings_hold_up(const struct invocation *invocation, const char *group,
+                               const struct temporal_execution *execution, struct temporal_hold_up *ret_hold_up)
 {
     struct temporal_options temporal;
     struct weir_error error;
     struct settings settings = settings_of_group(invocation->settings, group);
     struct engine_options options = {.temporal = &temporal};
     temporal_settings_read(&settings, &temporal);
-    if (assemble_hold_up(settings_text(&settings, SETTING_ENGINE), &options, HOLD_UP_TIMEOUT_US, id, ret_hold_up, &error) !=
-        WEIR_OK) {
+    if (assemble_hold_up(settings_text(&settings, SETTING_ENGINE), &options, HOLD_UP_TIMEOUT_US, execution, ret_hold_up,
+                         &error) != WEIR_OK) {
         *ret_hold_up = (struct temporal_hold_up){.by = HELD_UP_BY_NOTHING};
     }
 }

@@ -12,12 +12,13 @@ void temporal_settings_read(const struct settings *settings, struct temporal_opt
 int64_t temporal_settings_timeout(const struct invocation *invocation);
 /* assemble_terminate() with these settings, those of the execution's group. */
 WEIR_MUST_CHECK enum weir_status temporal_settings_terminate(const struct invocation *invocation,
-                                                             const struct settings *settings, const char *id,
-                                                             const char *reason, temporal_awaits *awaits, void *context,
+                                                             const struct settings *settings,
+                                                             const struct temporal_execution *execution, const char *reason,
+                                                             temporal_awaits *awaits, void *context,
                                                              struct weir_error *error);
 /* assemble_hold_up() with the settings of the execution's group, for at most some seconds. A service that does not answer
  * is told by others: nothing is known then. */
-void temporal_settings_hold_up(const struct invocation *invocation, const char *group, const char *id,
-                               struct temporal_hold_up *ret_hold_up);
+void temporal_settings_hold_up(const struct invocation *invocation, const char *group,
+                               const struct temporal_execution *execution, struct temporal_hold_up *ret_hold_up);
 
 #endif

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "cli/interrupt.h"
 #include "cli/temporal_settings.h"
+#include "cli/temporal_workflow.h"
 
 /* What the store says of one execution while it is waited for. */
 struct awaited {
@@ -72,8 +73,15 @@ static enum weir_status terminate_one(struct invocation *invocation, struct stor
     if (awaited.status == WEIR_OK && !has_ended(&awaited)) {
         const char *group = json_string_value(json_object_get(awaited.execution, "executor_group"));
         struct settings settings = settings_of_group(invocation->settings, group);
-        status = temporal_settings_terminate(invocation, &settings, id, reason == NULL ? "asked for in weir" : reason,
-                                             is_awaited, &awaited, error);
+        json_t *shown = json_incref(awaited.execution); /* its texts are used while `awaited` is looked at again */
+        struct temporal_workflow workflow;
+        status = temporal_workflow_of(store, shown, &workflow, error);
+        if (status == WEIR_OK) {
+            status =
+                temporal_settings_terminate(invocation, &settings, &workflow.execution,
+                                            reason == NULL ? "asked for in weir" : reason, is_awaited, &awaited, error);
+        }
+        json_decref(shown);
     }
     if (status == WEIR_EXECUTION_NOT_FOUND) {
         status = explain(&awaited, error);

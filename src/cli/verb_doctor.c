@@ -593,6 +593,9 @@ static size_t name_queues(const struct settings *settings, const char *default_g
         const char *queue = json_string_value(json_object_get(temporal, "task_queue"));
         const char *group = json_string_value(json_object_get(definition, "executor_group"));
         group = group != NULL ? group : default_group;
+        if (queue != NULL && strstr(queue, "${") != NULL) {
+            continue; /* the params of each execution say which one */
+        }
         if (temporal != NULL && strcmp(group, settings_text(settings, SETTING_EXECUTOR_GROUP)) == 0 &&
             (queue != NULL || own[0] != '\0') && count < QUEUES_MAX) {
             queues[count++] = queue != NULL ? queue : own;

@@ -9,6 +9,7 @@
 #include "cli/fields.h"
 #include "cli/input.h"
 #include "cli/temporal_settings.h"
+#include "cli/temporal_workflow.h"
 
 /* --params: the text itself, @FILE, or - for stdin; checked to be JSON. NULL in `to` when there is none. */
 static enum weir_status read_input(const struct invocation *invocation, struct text *to, struct weir_error *error)
@@ -47,19 +48,23 @@ static enum weir_status require_signals(const struct invocation *invocation, con
     return assemble_require_operator(settings_text(&settings, SETTING_ENGINE), "signals", error);
 }
 
-static enum weir_status send_signal(const struct invocation *invocation, const json_t *execution, const char *input,
-                                    struct weir_error *error)
+static enum weir_status send_signal(const struct invocation *invocation, struct store *store, const json_t *execution,
+                                    const char *input, struct weir_error *error)
 {
     struct temporal_options temporal;
     char request_id[UUID_TEXT_MAX];
-    const char *id = json_string_value(json_object_get(execution, "id"));
+    struct temporal_workflow workflow;
     const char *group = json_string_value(json_object_get(execution, "executor_group"));
     struct settings settings = settings_of_group(invocation->settings, group);
+    enum weir_status status = temporal_workflow_of(store, execution, &workflow, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
     temporal_settings_read(&settings, &temporal);
     uuid_make(clock_wall(clock_system()), request_id);
     struct engine_options options = {.temporal = &temporal};
-    return assemble_signal(settings_text(&settings, SETTING_ENGINE), &options, temporal_settings_timeout(invocation), id,
-                           invocation_argument(invocation, 1), input, request_id, error);
+    return assemble_signal(settings_text(&settings, SETTING_ENGINE), &options, temporal_settings_timeout(invocation),
+                           &workflow.execution, invocation_argument(invocation, 1), input, request_id, error);
 }
 
 enum weir_status verb_signal(struct invocation *invocation, struct weir_error *error)
@@ -80,7 +85,7 @@ enum weir_status verb_signal(struct invocation *invocation, struct weir_error *e
     const char *id = status == WEIR_OK ? json_string_value(json_object_get(execution, "id")) : NULL;
     if (id != NULL) {
         status = invocation_is_dry_run(invocation) ? require_signals(invocation, execution, error)
-                                                   : send_signal(invocation, execution, input.data, error);
+                                                   : send_signal(invocation, store, execution, input.data, error);
     }
     if (status == WEIR_OK) {
         output_say(invocation->output, "signal %s %s %s", invocation_argument(invocation, 1),

@@ -6,6 +6,7 @@
 #include "cli/command.h"
 #include "cli/fields.h"
 #include "cli/temporal_settings.h"
+#include "cli/temporal_workflow.h"
 
 static void print_slots(struct output *output, const json_t *why)
 {
@@ -61,7 +62,7 @@ static void print_scheduler(struct output *output, const json_t *why, int64_t no
     }
 }
 
-/* Where its start may have arrived, while no node of its group can ask there. */
+/* Where its start may have arrived, or which engine it needs, while no node of its group has that. */
 static void print_targets(struct output *output, const json_t *why, int64_t now_us)
 {
     size_t i;
@@ -70,7 +71,12 @@ static void print_targets(struct output *output, const json_t *why, int64_t now_
     if (since == NULL) {
         return;
     }
-    output_print(output, "  started in       %s\n", field_text(output, why, "target"));
+    const char *target_text = field_text(output, why, "target");
+    if (target_text != NULL) {
+        output_print(output, "  started in       %s\n", target_text);
+    } else {
+        output_print(output, "  needs            an engine %s\n", field_text(output, why, "engine_needed"));
+    }
     output_print(output, "  no node there    since %s (%s)\n", since, output_ago(output, since, now_us));
     json_array_foreach(json_object_get(why, "group_targets"), i, target)
     {
@@ -198,8 +204,11 @@ static void suggest(struct output *output, const json_t *why, const struct pause
         output_say(output, field_text(output, why, "lock_holder") != NULL ? "now: weir lock list" : "now: weir serve");
     } else if (strcmp(reason, "no_node_for_engine") == 0) {
         const char *group = field_text(output, why, "executor_group");
-        output_say(output, "now: weir serve --group %s, with the engine and the service where it was started",
-                   group != NULL ? shell_word(group, word) : "NAME");
+        const char *needed = field_text(output, why, "engine_needed");
+        bool is_started = field_text(output, why, "target") != NULL;
+        output_say(output, "now: weir serve --group %s, with %s%s", group != NULL ? shell_word(group, word) : "NAME",
+                   is_started || needed == NULL ? "the engine and the service where it was started" : "engine: ",
+                   is_started || needed == NULL ? "" : needed);
     } else if (strcmp(reason, "scheduled") == 0 || strcmp(reason, "backing_off") == 0) {
         output_say(output, "now: weir release %s", id != NULL ? id : "ID");
     }
@@ -238,15 +247,28 @@ static void print_why(struct output *output, const json_t *why, const struct pau
     suggest(output, why, pauses);
 }
 
+/* What cannot be read of the execution leaves HELD_UP_BY_NOTHING: the rest of the answer stands without it. */
+static void ask_service(const struct invocation *invocation, struct store *store, const json_t *why,
+                        struct temporal_hold_up *ret_hold_up)
+{
+    struct temporal_workflow workflow;
+    json_t *execution = NULL;
+    if (store_show(store, json_string_value(json_object_get(why, "id")), &execution, NULL) == WEIR_OK &&
+        temporal_workflow_of(store, execution, &workflow, NULL) == WEIR_OK) {
+        temporal_settings_hold_up(invocation, json_string_value(json_object_get(why, "executor_group")),
+                                  &workflow.execution, ret_hold_up);
+    }
+    json_decref(execution);
+}
+
 /* An execution may wait inside of its service for a worker that can run it. The store has no record of that. */
-static void add_hold_up(const struct invocation *invocation, json_t *why)
+static void add_hold_up(const struct invocation *invocation, struct store *store, json_t *why)
 {
     const char *state = json_string_value(json_object_get(why, "status"));
-    const char *id = json_string_value(json_object_get(why, "id"));
     struct temporal_hold_up hold_up = {.by = HELD_UP_BY_NOTHING};
     char since[TIME_TEXT_MAX];
     if (state != NULL && strcmp(state, item_state_name(ITEM_DISPATCHED)) == 0) {
-        temporal_settings_hold_up(invocation, json_string_value(json_object_get(why, "executor_group")), id, &hold_up);
+        ask_service(invocation, store, why, &hold_up);
     }
     time_format(hold_up.since_us, since);
     bool is_held_up = hold_up.by != HELD_UP_BY_NOTHING;
@@ -268,7 +290,7 @@ enum weir_status verb_why(struct invocation *invocation, struct weir_error *erro
         status = store_why(store, invocation_argument(invocation, 0), &why, error);
     }
     if (status == WEIR_OK) {
-        add_hold_up(invocation, why);
+        add_hold_up(invocation, store, why);
         status = store_time(store, &now_us, error);
     }
     if (status == WEIR_OK) {

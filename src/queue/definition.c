@@ -186,20 +186,20 @@ static bool put_name(json_t *object, const char *key, const char *name)
     return name == NULL || put(object, key, json_string(name));
 }
 
-static bool put_map(json_t *object, const char *key, const char *text)
-{
-    return text == NULL || put(object, key, json_load_text(text, JSON_REJECT_DUPLICATES));
-}
-
 static bool put_temporal(json_t *root, const struct definition_temporal *temporal)
 {
     json_t *object = json_object();
     return put(root, "temporal", object) && put_name(object, "workflow_type", temporal->workflow_type) &&
-           put_name(object, "task_queue", temporal->task_queue) &&
-           put_duration(object, "run_timeout", temporal->run_timeout_us, 0) &&
-           put_duration(object, "task_timeout", temporal->task_timeout_us, 0) &&
+           put_template(object, "workflow_id", temporal->workflow_id) &&
+           put_template(object, "task_queue", temporal->task_queue) && put_template(object, "args", temporal->arguments) &&
+           put_template(object, "execution_timeout", temporal->execution_timeout) &&
+           put_template(object, "run_timeout", temporal->run_timeout) &&
+           put_template(object, "task_timeout", temporal->task_timeout) &&
+           put_template(object, "start_delay", temporal->start_delay) &&
+           put_template(object, "priority", temporal->priority) &&
            (!temporal->has_retry || put_retry(object, &temporal->retry, STEP_EXEC, true)) &&
-           put_map(object, "memo", temporal->memo) && put_map(object, "search_attributes", temporal->search_attributes);
+           put_template(object, "memo", temporal->memo) &&
+           put_template(object, "search_attributes", temporal->search_attributes);
 }
 
 static bool put_all(json_t *root, const struct definition *definition)

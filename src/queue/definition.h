@@ -34,12 +34,17 @@ enum {
     STEP_ARGUMENTS_MAX = 256,
     STEP_ENVIRONMENT_MAX = 128,
     STEP_ERROR_CODES_MAX = 32,
-    TEMPORAL_NAME_BYTES_MAX = 255, /* the least that every store of Temporal holds */
-    TEMPORAL_FIELDS_MAX = 32,      /* of a memo, and of the search attributes */
+    TEMPORAL_NAME_BYTES_MAX = 255, /* what every store of Temporal holds */
+    TEMPORAL_FIELDS_MAX = 32,      /* of a memo, of the search attributes, and of the arguments */
+    TEMPORAL_PRIORITY_FIRST = 1,
+    TEMPORAL_PRIORITY_LAST = 5,
+    TEMPORAL_MAP_BYTES_MAX = 64 * 1024, /* of a memo, and of the search attributes, as JSON */
     STEP_ATTEMPTS_MAX = 100,
     STEP_FACTOR_MAX = 100
 };
 
+/* The search attribute that has the workspace, where the namespace has it. */
+#define TEMPORAL_WORKSPACE_ATTRIBUTE "WeirWorkspace"
 #define STEP_BACKOFF_US_DEFAULT (1 * MICROSECONDS_PER_SECOND)
 #define STEP_BACKOFF_MAX_US_DEFAULT (60 * MICROSECONDS_PER_SECOND)
 #define STEP_FACTOR_DEFAULT 2.0
@@ -105,17 +110,26 @@ struct step {
     };
 };
 
-/* The workflow that runs on Temporal instead of steps, and its start. 0 and NULL: not given. */
+/* What runs on Temporal instead of as steps: how its workflow is started there. 0 and NULL: not said.
+ *
+ * Expressions are plain paths over `.input` and `.execution` (id, workspace, workflow, version), never jq programs. So the
+ * version and the params, which are on record before the execution is assigned, give the same start on each node and each
+ * time. A text that is one expression without a value (null) leaves its field out. See engine/temporal/fields.h. */
 struct definition_temporal {
-    const char *workflow_type; /* the definition's name */
-    const char *task_queue;    /* the node's `temporal.task_queue` */
-    int64_t execution_timeout_us;
-    int64_t run_timeout_us;
-    int64_t task_timeout_us;
-    bool has_retry; /* a workflow retry policy: `retry` is sent */
+    const char *workflow_type;                /* the definition's name */
+    const struct template *workflow_id;       /* "execution-<id>"; never constant */
+    const struct template *task_queue;        /* the node's `temporal.task_queue` */
+    const struct template *arguments;         /* a list; NULL: the params are the one argument, byte for byte */
+    const struct template *execution_timeout; /* these four give duration_parse() text */
+    const struct template *run_timeout;
+    const struct template *task_timeout;
+    const struct template *start_delay;
+    const struct template *priority; /* gives 1 (first) to 5; NULL: made of weir's priority */
+    bool has_retry;                  /* a workflow retry policy: `retry` is sent */
     struct step_retry retry;
-    const char *memo;              /* JSON object text */
-    const char *search_attributes; /* JSON object text */
+    const struct template *memo; /* these two are maps */
+    const struct template *search_attributes;
+    bool has_expressions; /* else the params are not read */
 };
 
 struct definition {

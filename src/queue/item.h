@@ -32,13 +32,13 @@ enum item_state {
 #define PENDING_REASON_LIST(X)                                                                                             \
     X(REASON_QUARANTINED, "quarantined", "nodes died while it ran; it waits for a node without any other execution")       \
     X(REASON_HANDED_OVER, "handed_over", "its node died; another node takes it over with the same ids")                    \
-    X(REASON_NO_NODE_FOR_ENGINE, "no_node_for_engine",                                                                     \
-      "it was started elsewhere: no node of its group has the engine and the service to ask; its slot stays taken")        \
     X(REASON_BACKING_OFF, "backing_off", "its last start was refused; it is tried again when the delay is over")           \
     X(REASON_SCHEDULED, "scheduled", "its run_at is in the future")                                                        \
     X(REASON_WORKSPACE_PAUSED, "workspace_paused", "its workspace is paused")                                              \
     X(REASON_QUEUE_PAUSED, "queue_paused", "the queue is paused")                                                          \
     X(REASON_NO_NODE_IN_GROUP, "no_node_in_group", "no node of its group accepts work: none lives, or all stand aside")    \
+    X(REASON_NO_NODE_FOR_ENGINE, "no_node_for_engine",                                                                     \
+      "no node of its group has the engine that it needs or, once it was started, the service to ask; a slot stays taken") \
     X(REASON_ENGINE_UNREACHABLE, "engine_unreachable", "no node of its group reaches its engine")                          \
     X(REASON_NO_SCHEDULER, "no_scheduler", "no node schedules, so nothing is assigned")                                    \
     X(REASON_WORKSPACE_AT_CAPACITY, "workspace_at_capacity", "its workspace uses all the slots of its plan")               \

@@ -245,7 +245,7 @@ static void settle_handed_over(struct scheduler *scheduler, int64_t now_us, cons
 {
     struct handed_item *item = handed_find(scheduler, assignment->id);
     INVARIANT(item != NULL && item->state == HANDED_ASSIGNED);
-    struct group *group = table_at(&scheduler->groups, item->group);
+    struct node *node = table_find(&scheduler->nodes, assignment->node_id);
     switch (assignment->outcome) {
     case ASSIGNMENT_TAKEN:
         if (item->suspicion >= SUSPICION_LIMITED) {
@@ -266,7 +266,9 @@ static void settle_handed_over(struct scheduler *scheduler, int64_t now_us, cons
         break;
     case ASSIGNMENT_UNDONE:
         item->state = HANDED_WAITS;
-        group->quarantine_is_used = group->quarantine_is_used && group->quarantine_node_id != assignment->node_id;
+        if (node != NULL && item->suspicion >= SUSPICION_QUARANTINE) {
+            node->quarantine.is_used = false;
+        }
         list_put_first(&scheduler->handed_over, handed_list(scheduler, item), handed_link, item->entry.self);
         break;
     }

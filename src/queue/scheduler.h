@@ -2,9 +2,11 @@
  *
  *   store --facts, heads--> scheduler --assignments--> store --outcomes--> scheduler
  *
- * A lane is the queue of one workspace in one executor group. The scheduler keeps, per lane, a window of its first items
- * (heads), the lane's pass (weighted stride), and the limits that its items count against. It learns of changes as facts,
- * names the heads that it needs next, and deals slots in stride order to the nodes that have room.
+ * A lane is the queue of one workspace in one executor group, for one kind of engine: a definition either has `temporal:`
+ * or steps, and a node of the other kind can never run it. Nodes and lanes of a group that are of one kind form a pool.
+ * Pools share nothing but the limits of workspaces and the pause of their group. The scheduler keeps, per lane, a window of
+ * its first items (heads), the lane's pass (weighted stride), and the limits that its items count against. It learns of
+ * changes as facts, says which heads it needs next, and deals slots in stride order to the nodes that have room.
  *
  * Caps are exact because of one rule: `held` in memory is never lower than the held rows of the store. scheduler_assign()
  * takes the slot before the assignment is sent. The slot returns only by a fact that the store has committed (FACT_HELD
@@ -12,8 +14,8 @@
  *
  * A target is where the executions of a node run: its engine, and for an engine outside of the node the service and the
  * namespace. A held item keeps the target of the node that it was assigned to first. Only a node with this target can find
- * out its outcome, so no other node takes it over; it waits with its slot. An item without a target (0) was surely
- * not started: any node of its group takes it.
+ * out what became of it, so no other node takes it over; it waits with its slot. An item without a target (0) was surely
+ * not started: any node of its pool takes it.
  *
  * After any doubt (lost connection, unknown commit) the caller calls scheduler_clear() and loads all facts anew under a new
  * epoch. The scheduler never repairs its memory in place.
@@ -47,10 +49,16 @@ enum {
  * turns. */
 #define STRIDE_ONE ((int64_t)720720)
 
-/* A lane's id is formed from the ids of its group and workspace, both positive and below 2^31. */
+/* A lane's id is formed from the ids of its group and workspace, both positive and below 2^31. The bit between them is set
+ * when its items need an engine of the kind `temporal`. */
+#define LANE_ON_TEMPORAL (INT64_C(1) << 31)
 static inline int64_t lane_id_of(int64_t group_id, int64_t workspace_id)
 {
     return (int64_t)((uint64_t)group_id << 32 | (uint64_t)workspace_id);
+}
+static inline bool lane_is_on_temporal(int64_t lane_id)
+{
+    return (lane_id & LANE_ON_TEMPORAL) != 0;
 }
 static inline int64_t lane_group_id(int64_t lane_id)
 {
@@ -58,7 +66,16 @@ static inline int64_t lane_group_id(int64_t lane_id)
 }
 static inline int64_t lane_workspace_id(int64_t lane_id)
 {
-    return lane_id & INT64_C(0xffffffff);
+    return lane_id & (LANE_ON_TEMPORAL - 1);
+}
+/* A pool's id is formed from the id of its group and the kind of its engines. */
+static inline int64_t pool_id_of(int64_t group_id, bool on_temporal)
+{
+    return 2 * group_id + (on_temporal ? 1 : 0);
+}
+static inline int64_t lane_pool_id(int64_t lane_id)
+{
+    return lane_id >> 31;
 }
 
 /* --- facts --- */
@@ -73,7 +90,7 @@ enum schedule_fact_kind {
     FACT_QUEUE,      /* paused: of the whole queue; replaces */
     FACT_NODES,      /* begins a complete list of nodes: a node that no FACT_NODE names before the next FACT_NODES_END gets
                         nothing more, and is forgotten when FACT_HELD has taken back all that it holds */
-    FACT_NODE,       /* node_id, group_id, target_id, capacity, accepts: replaces; `node_held` is kept */
+    FACT_NODE,       /* node_id, group_id, on_temporal, target_id, capacity, accepts: replaces; `node_held` is kept */
     FACT_NODES_END,
     FACT_SUSPECTS,    /* begins a complete list of the held items without a node and of those on trial */
     FACT_HANDED_OVER, /* id, lane_id, target_id, suspicion, since_us: a held item without a node waits to be taken over. Its
@@ -110,7 +127,8 @@ struct schedule_fact {
     int64_t suspicion; /* queue/suspicion.h */
     int weight;
     bool paused;
-    bool accepts; /* FACT_NODE: alive, not paused, draining or stopping; an engine that is away lowers its capacity */
+    bool on_temporal; /* FACT_NODE: its engine runs definitions with `temporal:`, else those with steps */
+    bool accepts; /* FACT_NODE: alive, not paused, draining or stopping; while its engine is away its capacity says so */
     bool exists;  /* FACT_WORKSPACE: false = no such workspace; its lanes are reported by scheduler_orphans() */
     uint8_t id[SCHEDULER_ID_BYTES];
 };

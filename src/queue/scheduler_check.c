@@ -85,8 +85,10 @@ static void check_lanes(struct check *check)
          lane = table_from(&scheduler->lanes, lane->entry.self + 1)) {
         const struct group *group = lane_group(scheduler, lane);
         const struct workspace *workspace = lane_workspace(scheduler, lane);
-        expect(check, lane_id_of(group->entry.key, workspace->entry.key) == lane->entry.key, "a lane's parts",
-               lane->entry.key);
+        expect(check,
+               group->entry.key == lane_pool_id(lane->entry.key) &&
+                   workspace->entry.key == lane_workspace_id(lane->entry.key),
+               "a lane's parts", lane->entry.key);
         check_window(check, lane);
         check_place(check, lane);
         heads += lane->count;

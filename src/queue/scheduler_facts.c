@@ -22,8 +22,7 @@ static bool add_count(int64_t count, int64_t delta, int64_t *ret_sum)
 
 static bool lane_id_is_valid(int64_t lane_id)
 {
-    int64_t workspace_id = lane_workspace_id(lane_id);
-    return lane_group_id(lane_id) > 0 && workspace_id > 0 && workspace_id <= ID_MOST;
+    return lane_group_id(lane_id) > 0 && lane_workspace_id(lane_id) > 0;
 }
 
 static enum weir_status learn_runnable(struct scheduler *scheduler, const struct schedule_fact *fact)
@@ -132,11 +131,13 @@ static void learn_workspaces(struct scheduler *scheduler)
 
 static enum weir_status learn_group(struct scheduler *scheduler, const struct schedule_fact *fact)
 {
-    struct group *group = group_get(scheduler, fact->group_id);
-    if (group == NULL) {
+    struct group *steps = group_get(scheduler, pool_id_of(fact->group_id, false));
+    struct group *temporal = steps == NULL ? NULL : group_get(scheduler, pool_id_of(fact->group_id, true));
+    if (temporal == NULL) {
         return WEIR_OUT_OF_MEMORY;
     }
-    group->paused = fact->paused;
+    steps->paused = fact->paused;
+    temporal->paused = fact->paused;
     return WEIR_OK;
 }
 
@@ -146,13 +147,14 @@ static void leave_group(struct scheduler *scheduler, struct node *node)
         struct group *group = table_at(&scheduler->groups, node->group);
         list_remove(&scheduler->nodes, &group->nodes, offsetof(struct node, of_group), node->entry.self);
         node->group = 0;
+        node->quarantine = (struct quarantine){.is_on = false};
     }
     node->accepts = false;
 }
 
 static enum weir_status learn_node(struct scheduler *scheduler, const struct schedule_fact *fact)
 {
-    struct group *group = group_get(scheduler, fact->group_id);
+    struct group *group = group_get(scheduler, pool_id_of(fact->group_id, fact->on_temporal));
     struct node *node = table_find(&scheduler->nodes, fact->node_id);
     if (group != NULL && node == NULL) {
         node = table_add(&scheduler->nodes, fact->node_id);
@@ -194,7 +196,7 @@ static void sweep_nodes(struct scheduler *scheduler)
 /* The item of the fact, in no list: one that is known comes out of its list. NULL when memory is short. */
 static struct handed_item *take_handed(struct scheduler *scheduler, const struct schedule_fact *fact)
 {
-    struct group *group = group_get(scheduler, lane_group_id(fact->lane_id));
+    struct group *group = group_get(scheduler, lane_pool_id(fact->lane_id));
     const struct handed_queue *queue = group == NULL ? NULL : handed_queue_get(scheduler, group, fact->target_id);
     struct handed_item *item = handed_find(scheduler, fact->id);
     if (queue == NULL) {

@@ -85,14 +85,14 @@ static bool order_group(struct scheduler *scheduler, const struct group *group)
     return true;
 }
 
-struct group *group_get(struct scheduler *scheduler, int64_t group_id)
+struct group *group_get(struct scheduler *scheduler, int64_t pool_id)
 {
-    INVARIANT(group_id > 0);
-    struct group *group = table_find(&scheduler->groups, group_id);
+    INVARIANT(pool_id > 0);
+    struct group *group = table_find(&scheduler->groups, pool_id);
     if (group != NULL) {
         return group;
     }
-    group = table_add(&scheduler->groups, group_id);
+    group = table_add(&scheduler->groups, pool_id);
     if (group != NULL && !order_group(scheduler, group)) {
         table_remove(&scheduler->groups, group);
         return NULL;
@@ -120,7 +120,7 @@ struct lane *lane_get(struct scheduler *scheduler, int64_t lane_id, bool *ret_is
     if (lane != NULL) {
         return lane;
     }
-    struct group *group = group_get(scheduler, lane_group_id(lane_id));
+    struct group *group = group_get(scheduler, lane_pool_id(lane_id));
     struct workspace *workspace = workspace_get(scheduler, lane_workspace_id(lane_id));
     if (group == NULL || workspace == NULL || !heap_reserve(scheduler, group, group->lane_count + 1)) {
         return NULL;

@@ -1,6 +1,8 @@
 /* Shared by the files of the scheduler: its objects, and the operations on lanes that facts, reads and assignments have in
  * common. For src/queue/scheduler*.c and their tests only; everybody else includes queue/scheduler.h.
  *
+ * A `group` here is a pool: the part of an executor group that has engines of one kind.
+ *
  *   group  1 --- n  lane  n --- 1  workspace (its cap is the first limit of each of its items)
  *   group  1 --- n  node
  *   group  1 --- n  handed queue (one per target)  1 --- n  handed-over item
@@ -52,7 +54,8 @@ struct workspace {
     struct list lanes;
     int64_t quarantine_due_us; /* by suspects_place(): none of its items in quarantine is tried before */
     int32_t weight;
-    bool known; /* the cap's max, the weight and the flags below were read */
+    bool is_in_quarantine; /* likewise: one of them is on trial, or has a node that is emptied for it */
+    bool known;            /* the cap's max, the weight and the flags below were read */
     bool exists;
     bool paused;
 };
@@ -66,7 +69,7 @@ struct lane_heap {
 };
 
 struct group {
-    struct entry entry;  /* key: group_id */
+    struct entry entry;  /* key: pool_id_of() */
     int64_t pass;        /* of the last turn served; lanes that come back start here */
     int64_t pass_before; /* before the last call of scheduler_assign() */
     struct lane_heap heaps[HEAP_KINDS];
@@ -74,16 +77,27 @@ struct group {
     int64_t chunk_left;
     struct list nodes;
     struct list handed_queues;
-    struct list suspects;       /* handed-over items with a limited number on trial, in the order of their arrival */
-    struct list quarantined;    /* those that need a node for themselves, likewise */
-    int64_t quarantine_node_id; /* is emptied for such an item, or has it on trial; 0 = none */
-    int64_t quarantine_since_us;
-    int64_t quarantine_wait_us; /* for this long the node is emptied at most; doubles when that was in vain */
-    int64_t rest_until_us;      /* no node is emptied before */
+    struct list suspects;    /* handed-over items whose number on trial is limited, in the order of their arrival */
+    struct list quarantined; /* those that need a node for themselves, likewise */
+    /* By suspects_place(): */
+    int64_t quarantine_wait_us;     /* for this long a node is emptied at most; doubles when that was in vain */
+    int64_t quarantine_began_us;    /* the latest trial in quarantine that is under way; INT64_MIN = none is */
+    int64_t quarantine_repeated_us; /* the latest of these that is not the first one of its item */
+    int64_t quarantine_held_us;     /* an item waits for its distance from the trial that began then */
+    int64_t quarantine_nodes;       /* whose quarantine is on */
     uint32_t lane_count;
-    uint32_t read_ahead;     /* reads that full nodes may still ask for: each turn served earns one */
-    bool quarantine_is_used; /* quarantine_node_id got its item */
+    uint32_t read_ahead; /* reads that full nodes may still ask for: each turn served earns one */
     bool paused;
+};
+
+/* A node that is emptied for an item in quarantine, and then has it on trial. */
+struct quarantine {
+    bool is_on;
+    bool is_used;          /* it got its item */
+    bool is_wanted;        /* an item waits for it; for the call of suspects_place() that is under way */
+    int64_t since_us;      /* is_on */
+    int64_t wait_us;       /* is_on: for this long it is emptied at most */
+    int64_t rest_until_us; /* it is not emptied before */
 };
 
 struct node {
@@ -101,13 +115,14 @@ struct node {
     bool is_quarantine;  /* has an item in quarantine */
     int64_t trials;      /* suspects that are on trial here */
     int64_t trials_most; /* the least limit among these */
+    struct quarantine quarantine;
 };
 
 /* The items of a group that wait for a node with the same target, in their order. Never removed: groups and targets are
  * few.
  */
 struct handed_queue {
-    struct entry entry; /* key: group id << 32 | target id */
+    struct entry entry; /* key: pool id << 32 | target id */
     struct link of_group;
     struct list items;
     uint32_t group;
@@ -210,7 +225,7 @@ struct schedule_head position_before(const struct schedule_head *item);
 /* --- objects (scheduler_lanes.c) --- */
 
 /* These find or create; NULL when memory is short. */
-struct group *group_get(struct scheduler *scheduler, int64_t group_id);
+struct group *group_get(struct scheduler *scheduler, int64_t pool_id);
 struct workspace *workspace_get(struct scheduler *scheduler, int64_t workspace_id);
 struct lane *lane_get(struct scheduler *scheduler, int64_t lane_id, bool *ret_is_new);
 struct workspace *lane_workspace(const struct scheduler *scheduler, const struct lane *lane);

@@ -5,22 +5,23 @@
  *
  *   1. suspects_count() counts the trials of each node. A trial that is over does not count. A node with an item in
  *      quarantine is closed: nothing else is assigned to it.
- *   2. suspects_place() first decides for its group which node is emptied for an item in quarantine. The node gets nothing
- *      more until it holds nothing; then it gets the item.
+ *   2. suspects_place() first decides for its group which nodes are emptied for items in quarantine. Such a node gets
+ *      nothing more until it holds nothing; then it gets its item.
  *   3. Then suspects with a limit are assigned in the order of their arrival. The first one that finds no node holds back
  *      those behind it, so it finds one when the trials before it are over.
  *
- * Other nodes go on meanwhile. At most one node of a group is emptied or in quarantine, one that is not the scheduler's if
- * there is any. Afterwards a group of one node rests REST_PART times as long. A node that is not empty in time is given up
- * and the next time gets twice as long, so an item in quarantine always has its turn.
+ * Ordinary work goes on meanwhile: at most half of a group's nodes, and of those with one target, are emptied or in
+ * quarantine, the scheduler's own last. The only node of a target rests REST_PART times as long afterwards. A node that is
+ * not empty in time is given up, rests too, and the next one gets twice as long. So both kinds of work have their turn.
  *
- * A scheduler that takes over reads all suspects. It does not know for which item a node was emptied; then an item may
- * start beside one in quarantine. The death of their node is not counted then, see queue/suspicion.h.
+ * A scheduler that takes over reads all suspects. It does not know which nodes were emptied; then an item may start beside
+ * one in quarantine. The death of their node is not counted then, see queue/suspicion.h.
  */
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "queue/limits.h"
 #include "queue/scheduler_parts.h"
 #include "queue/suspicion.h"
 
@@ -28,6 +29,9 @@ enum { REST_PART = 4 };
 #define EMPTY_FIRST_US (10 * MICROSECONDS_PER_SECOND)
 #define EMPTY_MOST_US (86400 * MICROSECONDS_PER_SECOND)
 #define REST_LEAST_US (1 * MICROSECONDS_PER_SECOND)
+/* Deaths of nodes of one machine that are found together are counted against no item (queue/suspicion.h). With this
+ * distance between their trials, two killers that need equally long are found one after the other. */
+#define DISTANCE_US (2 * RECOVERY_INTERVAL_US)
 
 static const size_t handed_link = offsetof(struct handed_item, link);
 
@@ -95,8 +99,43 @@ static void count_delay(struct scheduler *scheduler, const struct handed_item *i
     }
     if (begins) {
         workspace->quarantine_due_us = INT64_MIN;
+        workspace->is_in_quarantine = false;
     } else if (due_us > workspace->quarantine_due_us) {
         workspace->quarantine_due_us = due_us;
+    }
+}
+
+/* Begins anew what suspects_count() counts. */
+static void forget_trials(struct scheduler *scheduler)
+{
+    for (struct node *node = table_from(&scheduler->nodes, 1); node != NULL;
+         node = table_from(&scheduler->nodes, node->entry.self + 1)) {
+        node->is_closed = node->is_quarantine = false;
+        node->trials = 0;
+        node->trials_most = INT64_MAX;
+    }
+    for (struct group *group = table_from(&scheduler->groups, 1); group != NULL;
+         group = table_from(&scheduler->groups, group->entry.self + 1)) {
+        group->quarantine_began_us = group->quarantine_repeated_us = group->quarantine_held_us = INT64_MIN;
+    }
+}
+
+static void count_begin(struct group *group, int64_t suspicion, int64_t began_us)
+{
+    group->quarantine_began_us = began_us > group->quarantine_began_us ? began_us : group->quarantine_began_us;
+    if (suspicion > SUSPICION_QUARANTINE && began_us > group->quarantine_repeated_us) {
+        group->quarantine_repeated_us = began_us;
+    }
+}
+
+/* The trial is under way. */
+static void count_quarantine(struct scheduler *scheduler, const struct handed_item *item)
+{
+    struct group *group = table_at(&scheduler->groups, item->group);
+    struct workspace *workspace = table_find(&scheduler->workspaces, lane_workspace_id(item->lane_id));
+    count_begin(group, item->suspicion, item->since_us);
+    if (workspace != NULL) {
+        workspace->is_in_quarantine = true;
     }
 }
 
@@ -121,23 +160,21 @@ void suspects_count(struct scheduler *scheduler, int64_t now_us)
     }
     scheduler->suspects_next_us = TIME_NEVER;
     scheduler->has_closed_nodes = false;
-    for (struct node *node = table_from(&scheduler->nodes, 1); node != NULL;
-         node = table_from(&scheduler->nodes, node->entry.self + 1)) {
-        node->is_closed = node->is_quarantine = false;
-        node->trials = 0;
-        node->trials_most = INT64_MAX;
-    }
+    forget_trials(scheduler);
+    count_delays(scheduler);
     for (uint32_t index = scheduler->tried.first; index != 0;) {
         const struct handed_item *item = table_at(&scheduler->handed_over, index);
         struct node *node = table_find(&scheduler->nodes, item->node_id);
         int64_t end_us = time_add(item->since_us, suspicion_trial_us(item->suspicion));
         if (node != NULL && now_us < end_us) {
             add_trial(scheduler, node, item->suspicion);
+            if (item->suspicion >= SUSPICION_QUARANTINE) {
+                count_quarantine(scheduler, item);
+            }
             decide_again_at(scheduler, now_us, end_us);
         }
         index = item->link.after;
     }
-    count_delays(scheduler);
 }
 
 bool suspects_have_work(const struct scheduler *scheduler)
@@ -145,17 +182,29 @@ bool suspects_have_work(const struct scheduler *scheduler)
     return scheduler->suspects_changed && (scheduler->handed_over.count > 0 || scheduler->has_closed_nodes);
 }
 
-/* --- quarantine --- */
-
-static int64_t due_of(const struct scheduler *scheduler, const struct handed_item *item)
-{
-    const struct workspace *workspace = table_find(&scheduler->workspaces, lane_workspace_id(item->lane_id));
-    return workspace != NULL ? workspace->quarantine_due_us : time_add(item->since_us, suspicion_delay_us(item->suspicion));
-}
+/* --- nodes in quarantine --- */
 
 static bool can_be_tried(const struct node *node)
 {
     return node->accepts && node->capacity > 0;
+}
+
+static int64_t nodes_of(const struct scheduler *scheduler, const struct group *group, int64_t target_id, bool in_quarantine)
+{
+    int64_t count = 0;
+    for (const struct node *node = next_node(scheduler, group->nodes.first); node != NULL;
+         node = next_node(scheduler, node->of_group.after)) {
+        bool counts = !in_quarantine || node->quarantine.is_on || node->is_quarantine;
+        count += can_be_tried(node) && has_target(node, target_id) && counts ? 1 : 0;
+    }
+    return count;
+}
+
+/* Half of the nodes stay with ordinary work, and half of those with a target: what was handed over needs that target. */
+static bool may_begin(const struct scheduler *scheduler, const struct group *group, int64_t target_id)
+{
+    int64_t most = nodes_of(scheduler, group, target_id, false) / 2;
+    return nodes_of(scheduler, group, target_id, true) < (most < 1 ? 1 : most);
 }
 
 /* Not the scheduler's node if there is another one, since its death ends the epoch; then the one that holds least. */
@@ -168,121 +217,168 @@ static bool is_better(const struct scheduler *scheduler, const struct node *node
     return node->held != best->held ? node->held < best->held : node->entry.key < best->entry.key;
 }
 
-static struct node *node_to_empty(const struct scheduler *scheduler, const struct group *group, int64_t target_id)
+/* The node that an item of the target should have: one that was emptied for such an item and is free, or else one that
+ * may be emptied now. */
+static struct node *node_for_quarantine(const struct scheduler *scheduler, const struct group *group, int64_t target_id,
+                                        bool is_on, int64_t now_us)
 {
     struct node *best = NULL;
     for (struct node *node = next_node(scheduler, group->nodes.first); node != NULL;
          node = next_node(scheduler, node->of_group.after)) {
-        if (can_be_tried(node) && has_target(node, target_id) && is_better(scheduler, node, best)) {
+        const struct quarantine *quarantine = &node->quarantine;
+        bool is_free = is_on ? quarantine->is_on && !quarantine->is_used && !quarantine->is_wanted
+                             : !quarantine->is_on && !node->is_quarantine && quarantine->rest_until_us <= now_us;
+        if (is_free && can_be_tried(node) && has_target(node, target_id) && is_better(scheduler, node, best)) {
             best = node;
         }
     }
     return best;
 }
 
-/* The first item in quarantine after its delay which the emptied node, or without one any node, can take; or NULL.
- */
-static struct handed_item *first_due(struct scheduler *scheduler, const struct group *group, int64_t now_us)
+static struct node *begin_quarantine(struct scheduler *scheduler, struct group *group, int64_t target_id, int64_t now_us)
 {
-    const struct node *emptied =
-        group->quarantine_node_id == 0 ? NULL : table_find(&scheduler->nodes, group->quarantine_node_id);
-    for (uint32_t index = group->quarantined.first; index != 0;) {
-        struct handed_item *item = table_at(&scheduler->handed_over, index);
-        int64_t target_id = queue_of(scheduler, item)->target_id;
-        int64_t due_us = due_of(scheduler, item);
-        bool has_node =
-            emptied != NULL ? has_target(emptied, target_id) : node_to_empty(scheduler, group, target_id) != NULL;
-        if (due_us <= now_us && has_node) {
-            return item;
-        }
-        decide_again_at(scheduler, now_us, due_us);
-        index = item->link.after;
+    struct node *node = NULL;
+    if (may_begin(scheduler, group, 0) && may_begin(scheduler, group, target_id)) {
+        node = node_for_quarantine(scheduler, group, target_id, false, now_us);
     }
-    return NULL;
-}
-
-static bool has_other_node(const struct scheduler *scheduler, const struct group *group)
-{
-    int count = 0;
-    for (const struct node *node = next_node(scheduler, group->nodes.first); node != NULL;
-         node = next_node(scheduler, node->of_group.after)) {
-        count += can_be_tried(node) ? 1 : 0;
-    }
-    return count > 1;
-}
-
-/* The group's quarantine is over. A group of one node gives it to other items for REST_PART times as long as it lasted;
- * with more nodes the remaining ones were free all the time, and the next suspect follows at once. */
-static void begin_rest(const struct scheduler *scheduler, struct group *group, int64_t now_us)
-{
-    int64_t rest_us = REST_PART * (now_us - group->quarantine_since_us);
-    group->quarantine_node_id = 0;
-    group->rest_until_us =
-        has_other_node(scheduler, group) ? now_us : time_add(now_us, rest_us < REST_LEAST_US ? REST_LEAST_US : rest_us);
-}
-
-static void end_quarantine(struct scheduler *scheduler, struct group *group, bool is_wanted, int64_t now_us)
-{
-    const struct node *node = table_find(&scheduler->nodes, group->quarantine_node_id);
-    bool is_there = node != NULL && node->group == group->entry.self && can_be_tried(node);
-    int64_t given_up_us = time_add(group->quarantine_since_us, group->quarantine_wait_us);
-    if (group->quarantine_node_id == 0 || (node != NULL && node->is_quarantine)) {
-        return;
-    }
-    if (!is_there || !is_wanted || group->quarantine_is_used) {
-        begin_rest(scheduler, group, now_us);
-    } else if (now_us >= given_up_us) {
-        int64_t wait_us = group->quarantine_wait_us;
-        group->quarantine_wait_us = wait_us < EMPTY_MOST_US / 2 ? 2 * wait_us : EMPTY_MOST_US;
-        begin_rest(scheduler, group, now_us);
-    } else {
-        decide_again_at(scheduler, now_us, given_up_us);
-    }
-}
-
-static void begin_quarantine(struct scheduler *scheduler, struct group *group, const struct handed_item *item,
-                             int64_t now_us)
-{
-    if (group->quarantine_node_id != 0) {
-        return;
-    }
-    if (now_us < group->rest_until_us) {
-        decide_again_at(scheduler, now_us, group->rest_until_us);
-        return;
-    }
-    const struct node *node = node_to_empty(scheduler, group, queue_of(scheduler, item)->target_id);
     if (node != NULL) {
-        group->quarantine_node_id = node->entry.key;
-        group->quarantine_since_us = now_us;
-        group->quarantine_is_used = false;
         group->quarantine_wait_us = group->quarantine_wait_us == 0 ? EMPTY_FIRST_US : group->quarantine_wait_us;
-        decide_again_at(scheduler, now_us, time_add(now_us, group->quarantine_wait_us));
+        node->quarantine = (struct quarantine){.is_on = true, .since_us = now_us, .wait_us = group->quarantine_wait_us};
     }
+    return node;
+}
+
+/* The only node of its target then takes other items for REST_PART times as long as the quarantine lasted, and so does a
+ * node that was emptied in vain. Else the others had a node all the time, and the next suspect follows at once. */
+static void end_quarantine(struct scheduler *scheduler, const struct group *group, struct node *node, bool in_vain,
+                           int64_t now_us)
+{
+    int64_t rest_us = REST_PART * (now_us - node->quarantine.since_us);
+    rest_us = rest_us < REST_LEAST_US ? REST_LEAST_US : rest_us;
+    bool rests = in_vain || nodes_of(scheduler, group, node->target_id, false) <= 1;
+    node->quarantine = (struct quarantine){.rest_until_us = rests ? time_add(now_us, rest_us) : now_us};
+    decide_again_at(scheduler, now_us, node->quarantine.rest_until_us);
+}
+
+/* Ends what is over: the trial, or the time in which the node should have become empty. */
+static void check_quarantine(struct scheduler *scheduler, struct group *group, struct node *node, int64_t now_us)
+{
+    struct quarantine *quarantine = &node->quarantine;
+    int64_t given_up_us = time_add(quarantine->since_us, quarantine->wait_us);
+    quarantine->is_wanted = false;
+    if (!quarantine->is_on) {
+        decide_again_at(scheduler, now_us, quarantine->rest_until_us);
+    } else if (node->is_quarantine) {
+        return;
+    } else if (!can_be_tried(node) || quarantine->is_used) {
+        end_quarantine(scheduler, group, node, false, now_us);
+    } else if (now_us >= given_up_us) {
+        int64_t wait_us = quarantine->wait_us < EMPTY_MOST_US / 2 ? 2 * quarantine->wait_us : EMPTY_MOST_US;
+        group->quarantine_wait_us = wait_us > group->quarantine_wait_us ? wait_us : group->quarantine_wait_us;
+        end_quarantine(scheduler, group, node, true, now_us);
+    }
+}
+
+/* Afterwards a node that no item wants is back, and each other one gets nothing else. */
+static void close_nodes(struct scheduler *scheduler, struct group *group, int64_t now_us)
+{
+    group->quarantine_nodes = 0;
+    for (struct node *node = next_node(scheduler, group->nodes.first); node != NULL;
+         node = next_node(scheduler, node->of_group.after)) {
+        const struct quarantine *quarantine = &node->quarantine;
+        if (quarantine->is_on && !quarantine->is_used && !quarantine->is_wanted) {
+            end_quarantine(scheduler, group, node, false, now_us);
+        }
+        if (quarantine->is_on) {
+            group->quarantine_nodes++;
+            node->is_closed = true;
+            scheduler->has_closed_nodes = true;
+            decide_again_at(scheduler, now_us,
+                            quarantine->is_used ? TIME_NEVER : time_add(quarantine->since_us, quarantine->wait_us));
+        }
+    }
+}
+
+/* --- items in quarantine --- */
+
+/* Its delay is over, and no other item of its workspace has a node for itself or waits for one that is emptied. */
+static bool is_due(struct scheduler *scheduler, const struct handed_item *item, int64_t now_us)
+{
+    const struct workspace *workspace = table_find(&scheduler->workspaces, lane_workspace_id(item->lane_id));
+    int64_t due_us =
+        workspace != NULL ? workspace->quarantine_due_us : time_add(item->since_us, suspicion_delay_us(item->suspicion));
+    decide_again_at(scheduler, now_us, due_us);
+    return due_us <= now_us && (workspace == NULL || !workspace->is_in_quarantine);
+}
+
+/* Whether an item of any target can have a node. */
+static bool has_place(const struct scheduler *scheduler, const struct group *group, int64_t now_us)
+{
+    return node_for_quarantine(scheduler, group, 0, true, now_us) != NULL ||
+           (may_begin(scheduler, group, 0) && node_for_quarantine(scheduler, group, 0, false, now_us) != NULL);
+}
+
+/* When the trial of this item may begin: at a distance from others of the group that are under way. After its first one
+ * alone also from those at their first, since it may have died together with another killer. */
+static int64_t begin_us(const struct group *group, const struct handed_item *item)
+{
+    int64_t began_us = item->suspicion > SUSPICION_QUARANTINE ? group->quarantine_began_us : group->quarantine_repeated_us;
+    began_us = group->quarantine_held_us > began_us ? group->quarantine_held_us : began_us;
+    return began_us == INT64_MIN ? INT64_MIN : time_add(began_us, DISTANCE_US);
+}
+
+/* The item waits for the node, or is assigned to it; then true. `assignment` may be NULL. */
+static bool take_node(struct scheduler *scheduler, struct group *group, struct handed_item *item, struct node *node,
+                      int64_t now_us, struct assignment *assignment)
+{
+    struct workspace *workspace = table_find(&scheduler->workspaces, lane_workspace_id(item->lane_id));
+    int64_t next_us = begin_us(group, item);
+    node->quarantine.is_wanted = true;
+    if (workspace != NULL) {
+        workspace->is_in_quarantine = true;
+    }
+    if (assignment == NULL || node->held > 0) {
+        return false;
+    }
+    if (now_us < next_us) {
+        group->quarantine_held_us = next_us - DISTANCE_US; /* those behind it do not begin before it */
+        decide_again_at(scheduler, now_us, next_us);
+        return false;
+    }
+    node->quarantine.is_used = true;
+    group->quarantine_wait_us = EMPTY_FIRST_US;
+    count_begin(group, item->suspicion, now_us);
+    add_trial(scheduler, node, item->suspicion);
+    handed_assign(scheduler, item, node, assignment);
+    return true;
 }
 
 static size_t place_quarantined(struct scheduler *scheduler, struct group *group, int64_t now_us,
                                 struct assignment *assignments, size_t limit)
 {
-    struct handed_item *item = first_due(scheduler, group, now_us);
-    end_quarantine(scheduler, group, item != NULL, now_us);
-    if (item != NULL) {
-        begin_quarantine(scheduler, group, item, now_us);
+    size_t count = 0;
+    for (struct node *node = next_node(scheduler, group->nodes.first); node != NULL;
+         node = next_node(scheduler, node->of_group.after)) {
+        check_quarantine(scheduler, group, node, now_us);
     }
-    struct node *node = group->quarantine_node_id == 0 ? NULL : table_find(&scheduler->nodes, group->quarantine_node_id);
-    if (node == NULL) {
-        return 0;
+    bool goes_on = has_place(scheduler, group, now_us);
+    for (uint32_t index = group->quarantined.first; index != 0 && goes_on;) {
+        struct handed_item *item = table_at(&scheduler->handed_over, index);
+        int64_t target_id = queue_of(scheduler, item)->target_id;
+        index = item->link.after;
+        if (!is_due(scheduler, item, now_us)) {
+            continue;
+        }
+        struct node *node = node_for_quarantine(scheduler, group, target_id, true, now_us);
+        node = node != NULL ? node : begin_quarantine(scheduler, group, target_id, now_us);
+        if (node != NULL) {
+            struct assignment *assignment = count < limit ? &assignments[count] : NULL;
+            count += take_node(scheduler, group, item, node, now_us, assignment) ? 1 : 0;
+            goes_on = has_place(scheduler, group, now_us);
+        }
     }
-    node->is_closed = true;
-    scheduler->has_closed_nodes = true;
-    if (item == NULL || group->quarantine_is_used || node->held > 0 || limit == 0 ||
-        !has_target(node, queue_of(scheduler, item)->target_id)) {
-        return 0;
-    }
-    group->quarantine_is_used = true;
-    group->quarantine_wait_us = EMPTY_FIRST_US;
-    add_trial(scheduler, node, item->suspicion);
-    handed_assign(scheduler, item, node, assignments);
-    return 1;
+    close_nodes(scheduler, group, now_us);
+    return count;
 }
 
 /* --- suspects with a limit --- */
@@ -312,7 +408,7 @@ size_t suspects_place(struct scheduler *scheduler, struct group *group, int64_t 
                       size_t limit)
 {
     size_t count = 0;
-    if (group->quarantined.first != 0 || group->quarantine_node_id != 0) {
+    if (group->quarantined.first != 0 || group->quarantine_nodes > 0) {
         count = place_quarantined(scheduler, group, now_us, assignments, limit);
     }
     for (uint32_t index = group->suspects.first; index != 0 && count < limit;) {
@@ -322,8 +418,8 @@ size_t suspects_place(struct scheduler *scheduler, struct group *group, int64_t 
         if (node != NULL) {
             add_trial(scheduler, node, item->suspicion);
             handed_assign(scheduler, item, node, &assignments[count++]);
-        } else if (node_to_empty(scheduler, group, queue_of(scheduler, item)->target_id) != NULL) {
-            break; /* its turn comes before those behind it; an item with the target of no node holds up no other */
+        } else if (nodes_of(scheduler, group, queue_of(scheduler, item)->target_id, false) > 0) {
+            break; /* its turn comes before those behind it; one whose target no node has holds up no other */
         }
     }
     return count;

@@ -35,7 +35,7 @@ static enum weir_status remember(struct definition_reader *reader, size_t step, 
 }
 
 /* Any scalar but null: `[sleep, 5]` and `FLAG: true` mean the text that stands there. */
-static enum weir_status take_template(struct definition_reader *reader, size_t step, const struct yaml_node *node,
+enum weir_status reader_take_template(struct definition_reader *reader, size_t step, const struct yaml_node *node,
                                       const char *what, const struct template **ret_template)
 {
     if (node->kind == YAML_LIST || node->kind == YAML_MAP || node->kind == YAML_NULL) {
@@ -54,9 +54,6 @@ static enum weir_status take_template(struct definition_reader *reader, size_t s
     }
     return status == WEIR_OK ? remember(reader, step, node, *ret_template) : error_out_of_memory(reader->error);
 }
-
-static enum weir_status take_tree(struct definition_reader *reader, size_t step, const struct yaml_node *node,
-                                  const char *what, const struct template **ret_template);
 
 static enum weir_status take_constant(struct definition_reader *reader, const struct yaml_node *node,
                                       const struct template **ret_template)
@@ -95,7 +92,7 @@ static enum weir_status take_collection(struct definition_reader *reader, size_t
         return error_out_of_memory(reader->error);
     }
     for (size_t i = 0; i < node->count; i++) {
-        enum weir_status status = take_tree(reader, step, node->values[i], what, &children[i]);
+        enum weir_status status = reader_take_tree(reader, step, node->values[i], what, &children[i]);
         if (status != WEIR_OK) {
             return status;
         }
@@ -113,12 +110,12 @@ static enum weir_status take_collection(struct definition_reader *reader, size_t
 }
 
 /* Any value; texts in it may hold expressions. The tree is at most YAML_DEPTH_MAX deep. */
-static enum weir_status take_tree(struct definition_reader *reader, size_t step, const struct yaml_node *node,
+enum weir_status reader_take_tree(struct definition_reader *reader, size_t step, const struct yaml_node *node,
                                   const char *what, const struct template **ret_template)
 {
     switch (node->kind) {
     case YAML_STRING:
-        return take_template(reader, step, node, what, ret_template);
+        return reader_take_template(reader, step, node, what, ret_template);
     case YAML_LIST:
     case YAML_MAP:
         return take_collection(reader, step, node, what, ret_template);
@@ -185,7 +182,7 @@ static enum weir_status read_when(struct definition_reader *reader, size_t index
 {
     enum weir_status status = WEIR_OK;
     if (node->kind == YAML_STRING) {
-        status = take_template(reader, index, node, "\"when\"", &step->when);
+        status = reader_take_template(reader, index, node, "\"when\"", &step->when);
         if (status == WEIR_OK && template_is_expression(step->when)) {
             return WEIR_OK;
         }
@@ -297,7 +294,7 @@ static enum weir_status read_argument(struct definition_reader *reader, size_t i
         }
         return template_make_verbatim(node->text, node->length, reader->arena, ret_template, reader->error);
     }
-    enum weir_status status = take_template(reader, index, node, "an argument", ret_template);
+    enum weir_status status = reader_take_template(reader, index, node, "an argument", ret_template);
     if (status == WEIR_OK && role == SHELL_OPTION && !template_is_constant(*ret_template)) {
         FAIL(reader, node, "an expression stands where a shell looks for options");
         error_hint(reader->error, "put \"--\" before it");
@@ -387,7 +384,8 @@ static enum weir_status read_environment(struct definition_reader *reader, size_
         if (env[i].name == NULL) {
             return error_out_of_memory(reader->error);
         }
-        enum weir_status status = take_template(reader, index, node->values[i], "an environment variable", &env[i].value);
+        enum weir_status status =
+            reader_take_template(reader, index, node->values[i], "an environment variable", &env[i].value);
         if (status != WEIR_OK) {
             return status;
         }
@@ -434,7 +432,7 @@ static enum weir_status read_stdin(struct definition_reader *reader, size_t inde
     if (node->kind == YAML_NULL) {
         return FAIL(reader, node, "\"stdin\" must not be null");
     }
-    enum weir_status status = take_tree(reader, index, node, "\"stdin\"", &exec->stdin_template);
+    enum weir_status status = reader_take_tree(reader, index, node, "\"stdin\"", &exec->stdin_template);
     for (size_t i = 0; i < command->count; i++) { /* read_argv() has counted them */
         texts[i] = command->values[i]->text;
     }
@@ -464,7 +462,7 @@ static enum weir_status read_exec(struct definition_reader *reader, size_t index
         status = read_environment(reader, index, env, &step->exec);
     }
     if (status == WEIR_OK && cwd != NULL) {
-        status = take_template(reader, index, cwd, "\"cwd\"", &step->exec.cwd);
+        status = reader_take_template(reader, index, cwd, "\"cwd\"", &step->exec.cwd);
     }
     if (status == WEIR_OK && input != NULL) {
         status = read_stdin(reader, index, input, &step->exec);
@@ -478,7 +476,7 @@ static enum weir_status read_exec(struct definition_reader *reader, size_t index
 static enum weir_status read_sleep_duration(struct definition_reader *reader, size_t index, const struct yaml_node *node,
                                             const struct template **ret_template)
 {
-    enum weir_status status = take_template(reader, index, node, "\"sleep\"", ret_template);
+    enum weir_status status = reader_take_template(reader, index, node, "\"sleep\"", ret_template);
     if (status != WEIR_OK || !template_is_constant(*ret_template)) {
         return status;
     }
@@ -495,7 +493,7 @@ static enum weir_status read_sleep_duration(struct definition_reader *reader, si
 static enum weir_status read_sleep_until(struct definition_reader *reader, size_t index, const struct yaml_node *node,
                                          const struct template **ret_template)
 {
-    enum weir_status status = take_template(reader, index, node, "\"until\"", ret_template);
+    enum weir_status status = reader_take_template(reader, index, node, "\"until\"", ret_template);
     int64_t time_us = 0;
     struct weir_error inner;
     if (status == WEIR_OK && template_is_constant(*ret_template) &&
@@ -536,7 +534,8 @@ static enum weir_status read_handler(struct definition_reader *reader, size_t in
     const struct yaml_node *input = yaml_get(node, "input");
     step->kind = STEP_HANDLER;
     enum weir_status status = reader_take_name(reader, yaml_get(node, "handler"), "\"handler\"", &step->handler.name);
-    return status == WEIR_OK && input != NULL ? take_tree(reader, index, input, "\"input\"", &step->handler.input) : status;
+    return status == WEIR_OK && input != NULL ? reader_take_tree(reader, index, input, "\"input\"", &step->handler.input)
+                                              : status;
 }
 
 /* --- one step --- */

@@ -108,8 +108,9 @@ enum item_state record_end_state(enum record_kind kind);
 
 /* The columns of a definition beside its text, so that enqueues and claims need not read it. */
 struct definition_facts {
-    int attempts_max;                        /* 0 = not given */
-    char executor_group[GROUP_NAME_MAX + 1]; /* "" = not given */
+    int attempts_max;                        /* 0 = not said */
+    char executor_group[GROUP_NAME_MAX + 1]; /* "" = not said */
+    bool on_temporal;                        /* it has `temporal:`, and no steps */
 };
 void definition_facts_read(const char *text, struct definition_facts *ret_facts);
 

@@ -164,6 +164,7 @@ void definition_facts_read(const char *text, struct definition_facts *ret_facts)
         const char *group = json_string_value(json_object_get(value, "executor_group"));
         ret_facts->attempts_max = (int)json_integer_value(json_object_get(value, "attempts"));
         text_copy(ret_facts->executor_group, sizeof ret_facts->executor_group, group != NULL ? group : "");
+        ret_facts->on_temporal = json_object_get(value, "temporal") != NULL;
         json_decref(value);
     }
 }

@@ -623,14 +623,14 @@ WEIR_MUST_CHECK enum weir_status store_show(struct store *store, const char *id,
  * "slot_holders": [...], "place", "place_is_exact", "due_at", "attempts", "attempts_max", "deferrals", "handovers",
  * "suspicion" and "suspected_at" (deaths of nodes under which a step of it ran, and the last of them; queue/suspicion.h),
  * "node", "target" (where its start may have arrived: engine_target_text(); null while it is pending) and of
- * no_node_for_engine "group_targets" (those of the live nodes of its group) and "no_node_since" (the last heartbeat of a
- * node that could ask), "node_silent_since" (its last heartbeat, once its lease is over: no node runs it until it is taken
- * over), "nodes_live" (of a silent node and of no_node_in_group: how many live in its group) and "paused_node" (of
- * no_node_in_group with live nodes that claim nothing: the name of one that an operator has paused and can resume, else
- * null)
- * ...}. Of no_scheduler "scheduler_since", "scheduler_node" (the last one) and "scheduler_why": "lease over", "left",
- * "free", or "awaits the lock" of a scheduler with dispatch.exclusive. Of ready and no_scheduler "lock_holder" and
- * "lock_until" while the lock processExecutionQueue is held, without which such a node starts nothing. */
+ * no_node_for_engine "engine_needed" ("temporal" or "in_process"), "group_targets" (those of the live nodes of its group)
+ * and "no_node_since" (the last heartbeat of a node that could run it or ask), "node_silent_since" (its last heartbeat,
+ * once its lease is over: nobody runs it until it is taken over), "nodes_live" (of a silent node and of no_node_in_group:
+ * how many live in its group) and "paused_node" (of no_node_in_group, whose live nodes claim nothing: the name of one that
+ * an operator has paused and can resume, else null) ...}. Of no_scheduler "scheduler_since", "scheduler_node" (the last
+ * one) and "scheduler_why": "lease over", "left", "free", or "awaits the lock" of a scheduler with dispatch.exclusive. Of
+ * ready and no_scheduler "lock_holder" and "lock_until" while the lock processExecutionQueue is held, without which such a
+ * node starts nothing. */
 WEIR_MUST_CHECK enum weir_status store_why(struct store *store, const char *id, json_t **ret_why, struct weir_error *error);
 /* Kept counters, never COUNT(*): {"pending", "slots_used", "completed", "failed", "cancelled", "oldest_pending_age_us",
  * "pending_reasons": {reason: n}, "workspaces": [...], "groups": [{"name", "paused", "pending", "oldest_pending_age_us"}],

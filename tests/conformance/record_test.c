@@ -662,6 +662,7 @@ static void one_row_while_it_lives_and_one_after_never_both(void **state)
 
 /* --- the end as its worker tells it --- */
 
+/* From then on the scene's node is the one that has it. */
 static struct claimed_item claimed_outside(struct scene *scene)
 {
     struct published published;
@@ -671,6 +672,7 @@ static struct claimed_item claimed_outside(struct scene *scene)
     scene_ok(scene, store_publish(scene->store, "outside", NULL,
                                   "{\"name\":\"outside\",\"temporal\":{\"task_queue\":\"q\"}}", &published, &scene->error));
     (void)scene_enqueue_request(scene, &request);
+    scene->node = scene_add_node_with_engine(scene, "outside", "default", "temporal");
     return scene_claim_one(scene);
 }
 

@@ -100,6 +100,11 @@ void scene_group(struct scene *scene, const char *group)
 
 int64_t scene_add_node(struct scene *scene, const char *name, const char *group)
 {
+    return scene_add_node_with_engine(scene, name, group, "scripted");
+}
+
+int64_t scene_add_node_with_engine(struct scene *scene, const char *name, const char *group, const char *engine)
+{
     struct node_options options = {.name = name,
                                    .group = group,
                                    .host = "host",
@@ -108,7 +113,7 @@ int64_t scene_add_node(struct scene *scene, const char *name, const char *group)
                                    .pid = 4242,
                                    .keeper_pid = 0,
                                    .version = "test",
-                                   .engine = "scripted",
+                                   .engine = engine,
                                    .capacity = SCENE_CAPACITY,
                                    .lease_us = SCENE_LEASE_US};
     int64_t node = 0;

@@ -55,6 +55,7 @@ int64_t scene_publish(struct scene *scene, const char *name, const char *workspa
 /* Makes an executor group as users do: by a definition that names it. */
 void scene_group(struct scene *scene, const char *group);
 int64_t scene_add_node(struct scene *scene, const char *name, const char *group);
+int64_t scene_add_node_with_engine(struct scene *scene, const char *name, const char *group, const char *engine);
 void scene_beat(struct scene *scene, int64_t node);
 
 /* One request; the result as it came. */

@@ -10,7 +10,8 @@ static const struct engine_target sales = {
     .engine = "temporal", .service = "cluster-1", .namespace_name = "sales", .address = "a:7233"};
 static const struct engine_target inside = {.engine = "in_process"};
 
-static int64_t add_node(struct scene *scene, const char *name, const struct engine_target *target)
+static int64_t add_node_with_engine(struct scene *scene, const char *name, const char *engine,
+                                    const struct engine_target *target)
 {
     struct node_options options = {.name = name,
                                    .group = "default",
@@ -18,13 +19,27 @@ static int64_t add_node(struct scene *scene, const char *name, const struct engi
                                    .boot_id = "boot",
                                    .pid = 4711,
                                    .version = "test",
-                                   .engine = "test",
+                                   .engine = engine,
                                    .capacity = 100,
                                    .target = target,
                                    .lease_us = SCENE_LEASE_US};
     int64_t node = 0;
     scene_ok(scene, store_node_start(scene->store, &options, &node, &scene->error));
     return node;
+}
+
+static int64_t add_node(struct scene *scene, const char *name, const struct engine_target *target)
+{
+    return add_node_with_engine(scene, name, "test", target);
+}
+
+/* A request of a definition that an engine of the kind `temporal` runs. */
+static const char *enqueue_on_temporal(struct scene *scene, const char *workspace)
+{
+    struct published published;
+    const char *text = "{\"name\":\"invoice\",\"temporal\":{\"workflow_type\":\"Invoice\"}}";
+    scene_ok(scene, store_publish(scene->store, "invoice", NULL, text, &published, &scene->error));
+    return scene_enqueue_request(scene, &(struct enqueue_request){.workspace = workspace, .workflow = "invoice"});
 }
 
 static void stop(struct scene *scene, int64_t node)
@@ -167,6 +182,72 @@ static void an_item_that_no_node_can_ask_for_says_where_it_was_started(void **st
     assert_string_equal(scene_status_of(scene, next), "PENDING");
 }
 
+static void expect_waits_for_an_engine(struct scene *scene, const char *id, const char *engine)
+{
+    assert_string_equal(scene_reason_of(scene, id), "no_node_for_engine");
+    json_t *why = why_of(scene, id);
+    assert_string_equal(json_text_at(why, "pending_reason"), "no_node_for_engine");
+    assert_string_equal(json_text_at(why, "engine_needed"), engine);
+    assert_true(json_is_null(json_object_get(why, "target")));
+    assert_non_null(json_text_at(why, "no_node_since"));
+    json_decref(why);
+    json_t *status = NULL;
+    scene_ok(scene, store_status(scene->store, 10, &status, &scene->error));
+    assert_int_equal(json_number_at(json_object_get(status, "pending_reasons"), "no_node_for_engine"), 1);
+    json_decref(status);
+    assert_int_equal(scene_held(scene, "free-co"), 0);
+    scene_check(scene);
+}
+
+static void an_item_goes_to_a_node_with_the_engine_that_its_definition_needs(void **state)
+{
+    struct scene *scene = *state;
+    struct seat seat;
+    int64_t temporal = add_node_with_engine(scene, "temporal", "temporal", &billing);
+    const char *steps_id = scene_enqueue(scene, "free-co");
+    const char *id = enqueue_on_temporal(scene, "free-co");
+    seat_take(&seat, scene, scene->node);
+    assert_true(find_node(&seat.answer, temporal)->on_temporal);
+    assert_false(find_node(&seat.answer, scene->node)->on_temporal);
+    int64_t lane = lane_of(scene, "free-co", "default");
+    assert_non_null(find_fact(&seat.answer, FACT_RUNNABLE, lane));
+    assert_non_null(find_fact(&seat.answer, FACT_RUNNABLE, lane | LANE_ON_TEMPORAL));
+    assert_int_not_equal(seat_assign(&seat, id, scene->node), ASSIGNMENT_TAKEN);
+    assert_int_not_equal(seat_assign(&seat, steps_id, temporal), ASSIGNMENT_TAKEN);
+    assert_string_equal(scene_status_of(scene, id), "PENDING");
+    assert_int_equal(seat_assign(&seat, id, temporal), ASSIGNMENT_TAKEN);
+    assert_int_equal(seat_assign(&seat, steps_id, scene->node), ASSIGNMENT_TAKEN);
+    assert_int_equal(scene_held(scene, "free-co"), 2);
+    scene_check(scene);
+}
+
+static void an_item_whose_engine_no_node_of_its_group_has_says_so(void **state)
+{
+    struct scene *scene = *state;
+    const char *id = enqueue_on_temporal(scene, "free-co");
+    expect_waits_for_an_engine(scene, id, "temporal");
+    int64_t temporal = add_node_with_engine(scene, "temporal", "temporal", &billing);
+    assert_string_not_equal(scene_reason_of(scene, id), "no_node_for_engine");
+    stop(scene, temporal);
+    expect_waits_for_an_engine(scene, id, "temporal");
+    stop(scene, scene->node);
+    assert_string_equal(scene_reason_of(scene, id), "no_node_in_group");
+}
+
+static void a_retry_needs_the_same_engine_again(void **state)
+{
+    struct scene *scene = *state;
+    struct bulk_result result = {0};
+    const char *id = enqueue_on_temporal(scene, "free-co");
+    struct execution_filter filter = {.id = id};
+    scene_ok(scene, store_bulk(scene->store, BULK_CANCEL, &filter, "", 10, "tester", NULL, &result, &scene->error));
+    assert_string_equal(scene_status_of(scene, id), "CANCELLED");
+    result = (struct bulk_result){0};
+    scene_ok(scene, store_bulk(scene->store, BULK_RETRY, &filter, "", 10, "tester", NULL, &result, &scene->error));
+    assert_int_equal(result.changed, 1);
+    expect_waits_for_an_engine(scene, result.new_id, "temporal");
+}
+
 static void a_cancel_of_such_an_item_stays_a_request(void **state)
 {
     struct scene *scene = *state;
@@ -209,6 +290,9 @@ int main(void)
         SCENE_TEST(a_handed_over_item_goes_to_nodes_of_its_target_only),
         SCENE_TEST(what_is_put_back_has_no_target),
         SCENE_TEST(an_item_that_no_node_can_ask_for_says_where_it_was_started),
+        SCENE_TEST(an_item_goes_to_a_node_with_the_engine_that_its_definition_needs),
+        SCENE_TEST(an_item_whose_engine_no_node_of_its_group_has_says_so),
+        SCENE_TEST(a_retry_needs_the_same_engine_again),
         SCENE_TEST(a_cancel_of_such_an_item_stays_a_request),
         SCENE_TEST(a_list_of_nodes_shows_their_targets),
     };

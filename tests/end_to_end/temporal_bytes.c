@@ -26,42 +26,57 @@ static void write_one(const char *name, struct bytes bytes)
 static void write_all(void)
 {
     static const char *const not_on[] = {"BadInput", "Fraud"};
-    static const struct definition_temporal definition = {
+    static const struct step_retry retry = {.attempts = 5,
+                                            .backoff_us = 250 * MICROSECONDS_PER_MS,
+                                            .factor = 1.5,
+                                            .max_us = 60 * MICROSECONDS_PER_SECOND,
+                                            .not_on = not_on,
+                                            .not_on_count = 2};
+    struct start_fields fields = {
+        .workflow_id = "order-7",
+        .task_queue = "q",
         .execution_timeout_us = 3600 * MICROSECONDS_PER_SECOND,
         .run_timeout_us = 1500 * MICROSECONDS_PER_MS,
         .task_timeout_us = 10 * MICROSECONDS_PER_SECOND,
-        .has_retry = true,
-        .retry = {.attempts = 5,
-                  .backoff_us = 250 * MICROSECONDS_PER_MS,
-                  .factor = 1.5,
-                  .max_us = 60 * MICROSECONDS_PER_SECOND,
-                  .not_on = not_on,
-                  .not_on_count = 2},
-        .memo = "{\"team\":\"billing\",\"n\":7}",
-        .search_attributes = "{\"CustomKeyword\":\"x\"}",
+        .start_delay_us = 5 * MICROSECONDS_PER_SECOND,
+        .retry = &retry,
+        .memo = json_pack("{s:s, s:i}", "team", "billing", "n", 7),
+        .attributes = json_pack("{s:s, s:[s, s]}", "CustomKeyword", "x", "Tags", "a", "b"),
     };
+    json_t *types = json_pack("{s:i, s:i}", "CustomKeyword", ATTRIBUTE_KEYWORD, "WeirWorkspace", ATTRIBUTE_KEYWORD);
     struct start_message start = {.namespace_name = "n\xc3\xa9",
                                   .execution_id = ID,
                                   .workspace = "acme",
                                   .identity = "weir@host",
                                   .workflow_type = "Onboard",
-                                  .task_queue = "q",
                                   .input = "{\"x\": 1}",
                                   .input_length = 8,
                                   .encoding = "json/plain",
                                   .priority = 80,
-                                  .definition = &definition};
+                                  .fields = &fields,
+                                  .attribute_types = types};
+    struct workflow_name chain = {.workflow_id = "w", .first_run_id = RUN};
+    struct workflow_name run = {.workflow_id = "w", .run_id = RUN};
     write_one("StartWorkflowExecutionRequest", message_start(&start));
+    fields.arguments = json_pack("[s, {s:i}]", "one", "two", 2);
+    fields.priority_key = 3;
+    write_one("StartWorkflowExecutionRequest/arguments", message_start(&start));
+    json_decref(fields.arguments);
+    json_decref(fields.memo);
+    json_decref(fields.attributes);
+    json_decref(types);
     write_one("DescribeWorkflowExecutionRequest", message_describe("n", "w", RUN));
     write_one("ListWorkflowExecutionsRequest",
               message_list("n", "CloseTime > 'x'", 1000, (struct bytes){(uint8_t *)(uintptr_t) "tok", 3}));
     write_one("GetWorkflowExecutionHistoryRequest",
               message_close_event("n", "w", RUN, true, (struct bytes){(uint8_t *)(uintptr_t) "tok", 3}));
     write_one("GetWorkflowExecutionHistoryReverseRequest", message_last_events("n", "w", 10));
-    write_one("RequestCancelWorkflowExecutionRequest", message_cancel("n", "w", "r", "i", "because"));
-    write_one("TerminateWorkflowExecutionRequest", message_terminate("n", "w", "i", "because"));
-    write_one("SignalWorkflowExecutionRequest", message_signal("n", "w", "go", "r", "i", "json/plain", "{}", 2));
+    write_one("RequestCancelWorkflowExecutionRequest", message_cancel("n", &chain, "r", "i", "because"));
+    write_one("TerminateWorkflowExecutionRequest", message_terminate("n", &chain, "i", "because"));
+    write_one("SignalWorkflowExecutionRequest", message_signal("n", &run, "go", "r", "i", "json/plain", "{}", 2));
     write_one("GetSystemInfoRequest", message_system_info());
+    write_one("ListSearchAttributesRequest", message_list_attributes("n"));
+    write_one("AddSearchAttributesRequest", message_add_attribute("n", "WeirWorkspace", ATTRIBUTE_KEYWORD));
     write_one("DescribeNamespaceRequest", message_describe_namespace("n"));
     write_one("DescribeTaskQueueRequest", message_describe_task_queue("n", "q"));
 }
@@ -93,6 +108,7 @@ static json_t *read_one(const char *kind, const uint8_t *data, size_t length)
     struct list_answer list;
     struct detail detail;
     char version[SERVER_VERSION_MAX];
+    json_t *types = NULL;
     struct pollers_answer pollers;
     char failure[200];
     if (strcmp(kind, "start") == 0 && answer_start(data, length, &start) == WEIR_OK) {
@@ -117,6 +133,9 @@ static json_t *read_one(const char *kind, const uint8_t *data, size_t length)
     }
     if (strcmp(kind, "system") == 0 && answer_system_info(data, length, version, sizeof version) == WEIR_OK) {
         return json_pack("{s:s}", "version", version);
+    }
+    if (strcmp(kind, "attributes") == 0 && answer_list_attributes(data, length, &types) == WEIR_OK) {
+        return types;
     }
     if (strcmp(kind, "history") == 0) {
         return read_closing(data, length);

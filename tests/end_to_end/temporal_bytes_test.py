@@ -16,34 +16,42 @@ ID = '019aa000-0000-7000-8000-000000000001'
 RUN = '019aa000-0000-4000-8000-000000000002'
 
 
-def payload(text, encoding='json/plain'):
+def payload(text, encoding='json/plain', **metadata):
     from temporalio.api.common.v1 import Payload
-    return Payload(metadata={'encoding': encoding.encode()}, data=text.encode())
+    metadata = {'encoding': encoding, **metadata}
+    return Payload(metadata={key: value.encode() for key, value in metadata.items()}, data=text.encode())
 
 
 def expected_requests():
     from google.protobuf.duration_pb2 import Duration
     from temporalio.api.common.v1 import (Memo, Payloads, Priority, RetryPolicy, SearchAttributes, WorkflowExecution,
                                           WorkflowType)
+    from temporalio.api.operatorservice.v1 import request_response_pb2 as operator
     from temporalio.api.taskqueue.v1 import TaskQueue
     from temporalio.api.workflowservice.v1 import request_response_pb2 as service
     seconds = lambda s, nanos=0: Duration(seconds=s, nanos=nanos)
     execution = WorkflowExecution(workflow_id='w', run_id=RUN)
     no_run = WorkflowExecution(workflow_id='w')
-    return {
-        'StartWorkflowExecutionRequest': service.StartWorkflowExecutionRequest(
-            namespace='né', workflow_id='execution-' + ID, workflow_type=WorkflowType(name='Onboard'),
-            task_queue=TaskQueue(name='q', kind=1), input=Payloads(payloads=[payload('{"x": 1}')]),
+
+    def start(priority, *arguments):
+        return service.StartWorkflowExecutionRequest(
+            namespace='né', workflow_id='order-7', workflow_type=WorkflowType(name='Onboard'),
+            task_queue=TaskQueue(name='q', kind=1), input=Payloads(payloads=arguments),
             workflow_execution_timeout=seconds(3600), workflow_run_timeout=seconds(1, 500000000),
             workflow_task_timeout=seconds(10), identity='weir@host', request_id=ID, workflow_id_reuse_policy=3,
-            workflow_id_conflict_policy=1,
+            workflow_id_conflict_policy=1, workflow_start_delay=seconds(5),
             retry_policy=RetryPolicy(initial_interval=seconds(0, 250000000), backoff_coefficient=1.5,
                                      maximum_interval=seconds(60), maximum_attempts=5,
                                      non_retryable_error_types=['BadInput', 'Fraud']),
             memo=Memo(fields={'weir_execution': payload(f'"{ID}"'), 'weir_workspace': payload('"acme"'),
                               'team': payload('"billing"'), 'n': payload('7')}),
-            search_attributes=SearchAttributes(indexed_fields={'CustomKeyword': payload('"x"')}),
-            priority=Priority(priority_key=1, fairness_key='acme')),
+            search_attributes=SearchAttributes(indexed_fields={
+                'CustomKeyword': payload('"x"', type='Keyword'), 'Tags': payload('["a","b"]'),
+                'WeirWorkspace': payload('"acme"', type='Keyword')}),
+            priority=Priority(priority_key=priority, fairness_key='acme'))
+    return {
+        'StartWorkflowExecutionRequest': start(1, payload('{"x": 1}')),
+        'StartWorkflowExecutionRequest/arguments': start(3, payload('"one"'), payload('{"two":2}')),
         'DescribeWorkflowExecutionRequest': service.DescribeWorkflowExecutionRequest(namespace='n', execution=execution),
         'ListWorkflowExecutionsRequest': service.ListWorkflowExecutionsRequest(
             namespace='n', query="CloseTime > 'x'", page_size=1000, next_page_token=b'tok'),
@@ -51,15 +59,19 @@ def expected_requests():
             namespace='n', execution=execution, wait_new_event=True, history_event_filter_type=2, skip_archival=True,
             next_page_token=b'tok'),
         'RequestCancelWorkflowExecutionRequest': service.RequestCancelWorkflowExecutionRequest(
-            namespace='n', workflow_execution=no_run, identity='i', request_id='r', reason='because'),
+            namespace='n', workflow_execution=no_run, identity='i', request_id='r', reason='because',
+            first_execution_run_id=RUN),
         'TerminateWorkflowExecutionRequest': service.TerminateWorkflowExecutionRequest(
-            namespace='n', workflow_execution=no_run, identity='i', reason='because'),
+            namespace='n', workflow_execution=no_run, identity='i', reason='because', first_execution_run_id=RUN),
         'SignalWorkflowExecutionRequest': service.SignalWorkflowExecutionRequest(
-            namespace='n', workflow_execution=no_run, signal_name='go', identity='i', request_id='r',
+            namespace='n', workflow_execution=execution, signal_name='go', identity='i', request_id='r',
             input=Payloads(payloads=[payload('{}')])),
         'GetWorkflowExecutionHistoryReverseRequest': service.GetWorkflowExecutionHistoryReverseRequest(
             namespace='n', execution=no_run, maximum_page_size=10),
         'GetSystemInfoRequest': service.GetSystemInfoRequest(),
+        'ListSearchAttributesRequest': operator.ListSearchAttributesRequest(namespace='n'),
+        'AddSearchAttributesRequest': operator.AddSearchAttributesRequest(
+            namespace='n', search_attributes={'WeirWorkspace': 2}),
         'DescribeNamespaceRequest': service.DescribeNamespaceRequest(namespace='n'),
         'DescribeTaskQueueRequest': service.DescribeTaskQueueRequest(
             namespace='n', task_queue=TaskQueue(name='q', kind=1), task_queue_type=1),
@@ -89,6 +101,7 @@ def answers():
     from temporalio.api.failure.v1 import ActivityFailureInfo, ApplicationFailureInfo, Failure
     from temporalio.api.history.v1 import message_pb2 as history
     from temporalio.api.namespace.v1 import NamespaceConfig, NamespaceInfo
+    from temporalio.api.operatorservice.v1 import request_response_pb2 as operator
     from temporalio.api.taskqueue.v1 import PollerInfo
     from temporalio.api.workflow.v1 import PendingWorkflowTaskInfo, WorkflowExecutionInfo
     from temporalio.api.workflowservice.v1 import request_response_pb2 as service
@@ -108,6 +121,8 @@ def answers():
         return GrpcStatus(code=6, message='m', details=[packed])
     closing = {'kind': 0, 'next': '', 'result': None, 'code': '', 'error': None, 'at': 1700000000123456, 'token': 0}
     return [
+        ('attributes', operator.ListSearchAttributesResponse(custom_attributes={'Kind': 2, 'At': 6},
+                                                             system_attributes={'WorkflowId': 2}), {'Kind': 2, 'At': 6}),
         ('start', service.StartWorkflowExecutionResponse(run_id=RUN, started=True, status=2), {'run': RUN, 'status': 2}),
         ('describe', service.DescribeWorkflowExecutionResponse(workflow_execution_info=info),
          {'run': RUN, 'first': '', 'status': 2, 'memo': ID, 'queue': 'q', 'has_task': False, 'open': False, 'attempt': 0,

@@ -120,6 +120,33 @@ def on_postgresql_too_a_node_of_another_engine_frees_no_slot(weir):
         postgres.close()
 
 
+def an_execution_whose_engine_no_node_of_its_group_has_waits_untouched(weir):
+    """It goes to no node that would have to put it back, so nothing is written and its wait does not grow."""
+    server = two_namespaces()
+    prepare(weir, server)
+    weir.write('count.yaml', 'name: count\nsteps: {only: {exec: [wc, -c], stdin: x}}\n')
+    weir.good('workflow', 'apply', 'count.yaml', '-q')
+    ids = [enqueue(weir, 'noop') for _ in range(3)]
+    serve_steps(weir)
+    others = [enqueue(weir, 'count') for _ in range(3)]
+    for id in others:
+        ended(weir, id, 'COMPLETED')
+    told = why(weir, ids[0])
+    assert told['pending_reason'] == 'no_node_for_engine' and told['engine_needed'] == 'temporal', told
+    assert told['group_targets'] == ['in_process'] and told['no_node_since'] and told['target'] is None, told
+    text = weir.good('why', ids[0])
+    assert 'needs            an engine temporal' in text.out, text
+    assert 'now: weir serve --group default, with engine: temporal' in text.err, text
+    assert weir.good('status', '--json').json()['pending_reasons']['no_node_for_engine'] == 3
+    for id in ids:
+        assert [event['event'] for event in show(weir, id)['events']] == ['enqueue'], show(weir, id)
+    prepare_settings(weir, server, task_queue='q')
+    serve(weir)
+    drain(weir, [*ids, *others])
+    for id in ids:
+        assert show(weir, id)['deferrals'] == 0, show(weir, id)
+
+
 def a_changed_namespace_touches_nothing_of_the_old_one(weir):
     server = two_namespaces()
     prepare(weir, server)

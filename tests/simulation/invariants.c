@@ -83,12 +83,48 @@ static void check_one_engine(struct simulation *simulation, const struct scripte
     }
 }
 
+/* Never in two namespaces: what may run in one is not started in the other. */
+static void check_one_place_each(struct simulation *simulation, int place)
+{
+    const struct scripted_world *engine = simulation->engines[place];
+    for (size_t i = 0; scripted_world_entry_at(engine, i) != NULL; i++) {
+        const struct scripted_entry *entry = scripted_world_entry_at(engine, i);
+        for (int other = place + 1; entry->runs_begun > 0 && other < simulation->place_count; other++) {
+            const struct scripted_entry *twin = scripted_world_entry(simulation->engines[other], entry->id);
+            if (twin != NULL && twin->runs_begun > 0) {
+                fail(simulation, ONE_RUN_PER_ITEM, "%s was run in two places", entry->id);
+            }
+        }
+    }
+}
+
+/* By what the engines run, whatever the store says. A cap that was lowered holds for what is assigned from then on, so what
+ * was held before counts too; check_claim() looks at the store's own count. */
+static void check_open_runs(struct simulation *simulation)
+{
+    for (int i = 0; i < simulation->profile.workspaces; i++) {
+        const struct model_workspace *workspace = &simulation->workspaces[i];
+        int64_t cap = cap_of(simulation, workspace);
+        int64_t open = 0;
+        for (int place = 0; place < simulation->place_count; place++) {
+            open += scripted_world_open_runs(simulation->engines[place], workspace->name);
+        }
+        if (open > cap && open > workspace->held) {
+            fail(simulation, CAP_IS_KEPT, "%s has %lld open runs, %lld of %lld slots in use", workspace->name,
+                 (long long)open, (long long)workspace->held, (long long)cap);
+        }
+    }
+}
+
 void check_engine(struct simulation *simulation)
 {
-    check_one_engine(simulation, simulation->engines[0]);
-    if (simulation->engines[1] != simulation->engines[0]) {
-        check_one_engine(simulation, simulation->engines[1]);
+    for (int place = 0; place < simulation->place_count; place++) {
+        check_one_engine(simulation, simulation->engines[place]);
+        if (simulation->profile.is_mixed) {
+            check_one_place_each(simulation, place);
+        }
     }
+    check_open_runs(simulation);
 }
 
 /* --- 3: the cap --- */
@@ -112,6 +148,21 @@ static const struct simulated_node *node_with_id(const struct simulation *simula
         }
     }
     return NULL;
+}
+
+void check_place(struct simulation *simulation, struct model_item *item, int64_t node_id)
+{
+    const struct simulated_node *node = node_with_id(simulation, node_id);
+    if (node == NULL) {
+        return; /* it has died since */
+    }
+    if (observer_lane(simulation, item)->pool != world_pool(node)) {
+        fail(simulation, THE_MODEL_HOLDS, "%s was given to a node whose engine cannot run it", item->id);
+    } else if (item->run_place >= 0 && item->run_place != node->place) {
+        fail(simulation, ONE_RUN_PER_ITEM, "%s was started in place %d and given to a node of place %d", item->id,
+             item->run_place, node->place);
+    }
+    item->run_place = node->place;
 }
 
 /* The node that the scheduler has chosen; it may have died since. */
@@ -154,7 +205,7 @@ void check_claim(struct simulation *simulation, const struct model_item *item, i
             continue;
         }
         lane->claimed++;
-        simulation->last_claim_us[lane->group] = simulation->boot_us;
+        simulation->last_claim_us[lane->pool] = simulation->boot_us;
         check_target(simulation, item, lane, node_id);
         if (lane->worst == NULL || goes_before(simulation, lane->worst, item)) {
             lane->worst = item;
@@ -191,16 +242,16 @@ static int64_t patience(const struct simulation *simulation, const struct model_
     int64_t own = simulation->workspaces[lane->workspace].weight;
     for (size_t i = 0; i < simulation->lane_count; i++) {
         int64_t weight = simulation->workspaces[simulation->lanes[i].workspace].weight;
-        turns += simulation->lanes[i].group == lane->group ? 2 * ((weight + own - 1) / own + 1) : 0;
+        turns += simulation->lanes[i].pool == lane->pool ? 2 * ((weight + own - 1) / own + 1) : 0;
     }
     return turns;
 }
 
 static void check_fairness(struct simulation *simulation)
 {
-    int64_t claimed[GROUPS_MOST] = {0};
+    int64_t claimed[POOLS_MOST] = {0};
     for (size_t i = 0; i < simulation->lane_count; i++) {
-        claimed[simulation->lanes[i].group] += simulation->lanes[i].claimed;
+        claimed[simulation->lanes[i].pool] += simulation->lanes[i].claimed;
     }
     for (size_t i = 0; i < simulation->lane_count; i++) {
         struct model_lane *lane = &simulation->lanes[i];
@@ -209,7 +260,7 @@ static void check_fairness(struct simulation *simulation)
             lane->passed_over = 0;
             continue;
         }
-        lane->passed_over += claimed[lane->group];
+        lane->passed_over += claimed[lane->pool];
         if (lane->passed_over > patience(simulation, lane)) {
             fail(simulation, NOBODY_STARVES, "lane %lld of %s was ready while %lld items of others were claimed",
                  (long long)lane->row_id, simulation->workspaces[lane->workspace].name, (long long)lane->passed_over);
@@ -240,12 +291,22 @@ void check_order(struct simulation *simulation)
 
 /* --- 2, 6, 10: an end has a cause --- */
 
+/* Whether the engines have refused it for good, or as often as it has attempts. Each place knows of its own refusals. */
+static bool was_refused_enough(const struct simulation *simulation, const char *id)
+{
+    int refusals = 0;
+    for (int place = 0; place < simulation->place_count; place++) {
+        const struct scripted_entry *entry = scripted_world_entry(simulation->engines[place], id);
+        refusals += entry == NULL ? 0 : entry->refused_for_good ? simulation->profile.attempts_max : entry->refusals;
+    }
+    return refusals >= simulation->profile.attempts_max;
+}
+
 /* Nothing fails for a reason that the engine has not given, except what keeps losing its nodes. */
 static void check_failure(struct simulation *simulation, const struct model_item *item)
 {
     if (strcmp(item->error_code, "poison") == 0) {
-        if (simulation->profile.kinds[observer_group(simulation, item)] == SCRIPTED_SHARED ||
-            item->hand_overs < HANDOVERS_MAX_DEFAULT - 1) {
+        if (world_outlives_nodes(simulation, item) || item->hand_overs < HANDOVERS_MAX_DEFAULT - 1) {
             fail(simulation, THE_MODEL_HOLDS, "%s is poison after %d handovers", item->id, item->hand_overs);
         }
     } else if (strcmp(item->error_code, "scripted_failure") != 0 && strcmp(item->error_code, "scripted_refusal") != 0) {
@@ -269,8 +330,8 @@ void check_end(struct simulation *simulation, const struct model_item *item)
         fail(simulation, STALE_FENCES_ARE_DEAF, "%s is FAILED under fence %lld, the engine knows of no such end", item->id,
              (long long)item->fence);
     } else if (item->state == ITEM_FAILED && strcmp(item->error_code, "scripted_refusal") == 0 &&
-               !entry->refused_for_good && entry->refusals < simulation->profile.attempts_max) {
-        fail(simulation, THE_MODEL_HOLDS, "%s is FAILED after %d refusals of %d", item->id, entry->refusals,
+               !was_refused_enough(simulation, item->id)) {
+        fail(simulation, THE_MODEL_HOLDS, "%s is FAILED after fewer than %d refusals", item->id,
              simulation->profile.attempts_max);
     } else if (item->state == ITEM_FAILED) {
         check_failure(simulation, item);
@@ -316,9 +377,10 @@ void check_everything_ended(struct simulation *simulation)
         free(text);
         json_decref(why);
     }
-    if (scripted_world_open_runs(simulation->engines[0], NULL) > 0 ||
-        scripted_world_open_runs(simulation->engines[1], NULL) > 0) {
-        fail(simulation, ONE_RUN_PER_ITEM, "something still runs though everything has ended");
+    for (int place = 0; place < simulation->place_count; place++) {
+        if (scripted_world_open_runs(simulation->engines[place], NULL) > 0) {
+            fail(simulation, ONE_RUN_PER_ITEM, "something still runs though everything has ended");
+        }
     }
 }
 

@@ -306,6 +306,16 @@ static enum weir_status enqueue_without_keys(struct simulation *simulation, stru
 /* --- by triggers --- */
 
 /* A slot is given back twice. */
+/* Nodes of any target take over what a dead node has started. */
+static const char forgotten_target[] = "CREATE TRIGGER forgotten_target AFTER UPDATE OF node_id ON workflow_execution_queue"
+                                       " WHEN NEW.phase = 2 AND NEW.node_id = 0 AND NEW.target_id <> 0 BEGIN"
+                                       " UPDATE workflow_execution_queue SET target_id = 0 WHERE number = NEW.number; END;";
+
+/* Nodes of any engine are given what the definition needs another one for. */
+static const char forgotten_engine[] =
+    "CREATE TRIGGER forgotten_engine AFTER INSERT ON workflow_definitions WHEN NEW.on_temporal = 1 BEGIN"
+    " UPDATE workflow_definitions SET on_temporal = 0 WHERE id = NEW.id; END;";
+
 static const char freed_twice[] = "CREATE TRIGGER mutant_free AFTER INSERT ON workflow_executions WHEN NEW.fence > 0"
                                   " BEGIN INSERT INTO news (kind, at, node_id, lanes)"
                                   " VALUES (4, 0, NEW.node_id, '[[' || NEW.lane_id || ',0,0,-1,0,0,0,0,-1]]'); END;";
@@ -340,6 +350,14 @@ static const struct mutant mutants[] = {
     {.name = "a slot counter is one too low", .caught_by = CAUGHT_BY(COUNTERS_EQUAL_ROWS), .tamper = lose_a_slot},
     {.name = "a slot is leaked", .caught_by = CAUGHT_BY(COUNTERS_EQUAL_ROWS), .tamper = leak_a_slot},
     {.name = "a slot is freed twice", .caught_by = CAUGHT_BY(COUNTERS_EQUAL_ROWS), .schema = freed_twice},
+    {.name = "it is forgotten where an execution was started",
+     .caught_by = CAUGHT_BY(ONE_RUN_PER_ITEM),
+     .is_mixed = true,
+     .schema = forgotten_target},
+    {.name = "it is forgotten which engine a definition needs",
+     .caught_by = CAUGHT_BY(ONE_RUN_PER_ITEM),
+     .is_mixed = true,
+     .schema = forgotten_engine},
     {.name = "an ended row is rewritten", .caught_by = CAUGHT_BY(THE_END_IS_FINAL), .tamper = rewrite_an_end},
     {.name = "a row is lost", .caught_by = CAUGHT_BY(NOTHING_IS_LOST), .tamper = lose_an_item},
     {.name = "a claim of unknown outcome goes back to PENDING",

@@ -160,6 +160,7 @@ static struct model_item *add_item(struct simulation *simulation, const char *id
     size_t bucket = find_bucket(simulation, id);
     struct model_item *item = &simulation->items[simulation->item_count++];
     memset(item, 0, sizeof *item);
+    item->run_place = -1;
     text_copy(item->id, sizeof item->id, id);
     simulation->buckets[bucket] = (uint32_t)simulation->item_count;
     return item;
@@ -188,17 +189,18 @@ static struct model_lane *find_lane(struct simulation *simulation, int64_t row_i
     INVARIANT(simulation->lane_count < LANES_MOST);
     struct model_lane *lane = &simulation->lanes[simulation->lane_count++];
     *lane = (struct model_lane){.row_id = row_id, .workspace = workspace, .group = group_of_lane(simulation, row_id)};
+    lane->pool = 2 * lane->group + (lane_is_on_temporal(row_id) ? 1 : 0);
     return lane;
 }
 
-int observer_group(const struct simulation *simulation, const struct model_item *item)
+const struct model_lane *observer_lane(const struct simulation *simulation, const struct model_item *item)
 {
-    for (size_t i = 0; i < simulation->lane_count; i++) {
-        if (simulation->lanes[i].row_id == item->lane_id) {
-            return simulation->lanes[i].group;
-        }
+    size_t i = 0;
+    while (simulation->lanes[i].row_id != item->lane_id) {
+        i++;
+        INVARIANT(i < simulation->lane_count);
     }
-    return 0;
+    return &simulation->lanes[i];
 }
 
 static int find_workspace(const struct simulation *simulation, int64_t row_id)
@@ -323,12 +325,14 @@ static void note_move(struct simulation *simulation, struct model_item *item, en
     if (item->state == ITEM_PENDING && to == ITEM_CLAIMED) {
         item->claims++;
         story_note(item, "claim", change->node_id, change->fence);
+        check_place(simulation, item, change->node_id);
         check_claim(simulation, item, change->node_id, change->fence);
     } else if (item->state == ITEM_CLAIMED && to == ITEM_DISPATCHED) {
         story_note(item, "dispatch", change->node_id, change->fence);
     } else if (item->state == ITEM_CLAIMED && to == ITEM_PENDING) {
         bool counted = change->attempts > item->attempts;
         item->put_backs += counted;
+        item->run_place = -1;
         item->releases += !counted;
         story_note(item,
                    counted                               ? "retry"
@@ -348,6 +352,7 @@ static void note_move(struct simulation *simulation, struct model_item *item, en
                    by_itself ? item->fence : change->fence);
     } else if (item->node_id == 0 && change->node_id != 0) {
         item->take_overs++;
+        check_place(simulation, item, change->node_id);
         story_note(item, "claim", change->node_id, change->fence);
     }
 }

@@ -3,6 +3,8 @@
 
 #define SECOND_US MICROSECONDS_PER_SECOND
 
+enum { MIXED_EVERY = 4 };
+
 static int some(struct simulation *simulation, int most)
 {
     return drawn(simulation, 3500) ? 0 : (int)draw(simulation, most + 1);
@@ -63,5 +65,12 @@ void profile_draw(struct simulation *simulation)
         profile->machines = 1 + (int)draw(simulation, MACHINES_MOST);
         profile->hang_up = some(simulation, 100);
         profile->clock_step = drawn(simulation, 3000) ? 1 + (int)draw(simulation, 60) : 0;
+    }
+    const struct mutant *mutant = simulation->options.mutant;
+    profile->is_mixed = mutant != NULL ? mutant->is_mixed : simulation->options.seed % MIXED_EVERY == 0;
+    if (profile->is_mixed) {
+        profile->kinds[0] = profile->kinds[1] = SCRIPTED_IN_NODE;
+        profile->groups = 1;
+        profile->nodes = profile->nodes < PLACES_MOST ? PLACES_MOST : profile->nodes;
     }
 }

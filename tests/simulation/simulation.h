@@ -14,6 +14,9 @@
  *   simulation.c    the program: seeds, TAP, replay
  *   mutants.c       broken variants; each must be caught, or the checker is worth nothing
  *
+ * One fleet in four is mixed: its nodes have engines of both kinds and two namespaces, and some come back from a restart
+ * with another one.
+ *
  * Everything that is random comes from the seed, so a seed replays exactly. Wall clocks come from another seed (`skew`):
  * the trace of a run must not depend on it.
  */
@@ -36,6 +39,8 @@ enum {
     NODES_MOST = 5,
     WORKSPACES_MOST = 8,
     GROUPS_MOST = 2,
+    POOLS_MOST = 2 * GROUPS_MOST, /* of each group the nodes and lanes of one kind of engine */
+    PLACES_MOST = 3,              /* where executions run: in nodes, and in two namespaces of a service */
     ITEM_FENCES_MOST = 24,
     BROKEN_MAX = 512,
     OUTSIDE = -1, /* the actor that is no node: a client or an operator */
@@ -82,6 +87,7 @@ struct mutant {
     enum weir_status (*enqueue)(struct simulation *, struct store *, const struct enqueue_request *, size_t,
                                 struct enqueue_result *, struct weir_error *);
     bool by_clocks;      /* caught by running the seed again with other wall clocks */
+    bool is_mixed;       /* of a fleet with nodes of both engines */
     const char *schema;  /* SQL run after the migration: triggers that break things */
     uint64_t first_seed; /* where the search begins; 0 = where all do. For what few seeds show: it must still be found */
 };
@@ -142,6 +148,7 @@ struct model_item {
      * before is on record once: an engine that is away for hours is probed every few seconds. */
     int claims, put_backs, releases, hand_overs, take_overs, give_backs;
     int recorded_put_backs, recorded_releases, recorded_hand_overs, recorded_give_backs;
+    int run_place;       /* of the node that it was assigned to first, since it was pending; -1 = none, or not known */
     struct story *story; /* what was seen of it (story.c) */
 };
 
@@ -157,11 +164,12 @@ struct model_workspace {
     int64_t pending;
 };
 
-enum { LANES_MOST = WORKSPACES_MOST * GROUPS_MOST };
+enum { LANES_MOST = WORKSPACES_MOST * POOLS_MOST };
 struct model_lane {
     int64_t row_id;
     int workspace;
     int group;
+    int pool;
     int64_t runnable;
     int64_t waiting;
     int64_t held;
@@ -184,6 +192,7 @@ struct simulated_node {
     char name[32]; /* "n2.1": slot and generation */
     int generation;
     int group;
+    int place; /* where its engine runs executions; of a mixed fleet another one after some restarts */
     struct clock clock;
     int64_t wall_skew_us;
     struct uuid_source uuids;
@@ -216,6 +225,8 @@ struct simulated_life {
 
 struct profile {
     enum scripted_kind kinds[GROUPS_MOST]; /* of the engine of each group */
+    bool is_mixed; /* one group with nodes of both engines and two namespaces, which change with restarts; else each group
+                      has one place, and definitions have steps */
     int nodes, workspaces, groups;
     struct scripted_plan plan;
     /* Chances per ten thousand scheduler steps, or store calls. */
@@ -253,7 +264,8 @@ struct simulation {
     struct clock clock;    /* of those outside */
     struct uuid_source uuids;
     struct store *outside;
-    struct scripted_world *engines[GROUPS_MOST]; /* of each group; the same one, or two of both kinds */
+    struct scripted_world *engines[PLACES_MOST]; /* by place */
+    int place_count;
     struct simulated_node nodes[NODES_MOST];
     /* Who does what now, for the observer. */
     int actor;
@@ -280,7 +292,7 @@ struct simulation {
     struct model_workspace workspaces[WORKSPACES_MOST];
     struct model_lane lanes[LANES_MOST];
     size_t lane_count;
-    int64_t last_claim_us[GROUPS_MOST]; /* true time */
+    int64_t last_claim_us[POOLS_MOST]; /* true time */
     bool group_paused[GROUPS_MOST];
     bool queue_paused;
     int64_t plan_max[4];
@@ -298,8 +310,12 @@ void world_step(struct simulation *simulation);
 /* The node dies now, wherever it is. Its memory goes when its call has returned. */
 void world_kill(struct simulation *simulation, struct simulated_node *node);
 void world_wake_nodes(struct simulation *simulation);
-/* What the engines have on the execution, or NULL. */
+/* What the engines have on the execution, or NULL. Where it runs or has run, before where its starts were refused. */
 const struct scripted_entry *world_engine_entry(const struct simulation *simulation, const char *id);
+/* The pool of the node. */
+int world_pool(const struct simulated_node *node);
+/* Runs of the item, whatever becomes of its node, go on until the engine ends them. */
+bool world_outlives_nodes(const struct simulation *simulation, const struct model_item *item);
 /* Notes the first broken invariant; the run ends. */
 void fail(struct simulation *simulation, enum invariant invariant, const char *format, ...) WEIR_PRINTF(3, 4);
 bool failed(const struct simulation *simulation);
@@ -372,8 +388,8 @@ void observer_open(struct simulation *simulation);
 void observer_close(struct simulation *simulation);
 /* Reads what has changed since the last call, as done by `actor`, and checks each change. */
 void observe(struct simulation *simulation);
-/* The index of the group whose lane the item is in. */
-int observer_group(const struct simulation *simulation, const struct model_item *item);
+/* The lane that the item is in. */
+const struct model_lane *observer_lane(const struct simulation *simulation, const struct model_item *item);
 struct model_item *observer_find(struct simulation *simulation, const char *id);
 void observer_acknowledge(struct simulation *simulation, const char *id, const char *key, bool duplicate);
 int64_t observer_store_time(struct simulation *simulation);
@@ -387,6 +403,8 @@ void check_counters(struct simulation *simulation);
 void check_engine(struct simulation *simulation);
 /* At the moment at which `item` is assigned to a node under `fence`; the held rows of its workspace already count it. */
 void check_claim(struct simulation *simulation, const struct model_item *item, int64_t node_id, int64_t fence);
+/* The node that the item is assigned to, or that takes it over: its engine can run it, or ask where it was started. */
+void check_place(struct simulation *simulation, struct model_item *item, int64_t node_id);
 void check_order(struct simulation *simulation);
 void check_end(struct simulation *simulation, const struct model_item *item);
 void check_store(struct simulation *simulation);

@@ -66,6 +66,7 @@ void workload_prepare(struct simulation *simulation)
     static const char definition[] = "{\"name\":\"flow\",\"steps\":{\"work\":{\"handler\":\"work\"}}}";
     static const char other[] =
         "{\"name\":\"other\",\"executor_group\":\"second\",\"steps\":{\"work\":{\"handler\":\"work\"}}}";
+    static const char abroad[] = "{\"name\":\"abroad\",\"temporal\":{\"workflow_type\":\"Work\"}}";
     static const int64_t caps[4] = {1, 5, 20, 2};
     struct weir_error error = {.status = WEIR_OK};
     struct published published;
@@ -75,6 +76,10 @@ void workload_prepare(struct simulation *simulation)
     }
     if (simulation->profile.groups > 1 &&
         store_publish(simulation->outside, "other", NULL, other, &published, &error) != WEIR_OK) {
+        fail(simulation, THE_MODEL_HOLDS, "publish: %s", error.message);
+    }
+    if (simulation->profile.is_mixed &&
+        store_publish(simulation->outside, "abroad", NULL, abroad, &published, &error) != WEIR_OK) {
         fail(simulation, THE_MODEL_HOLDS, "publish: %s", error.message);
     }
     for (int plan = 0; plan < 4; plan++) {
@@ -99,6 +104,9 @@ static void draw_request(struct simulation *simulation, struct enqueue_request *
 {
     /* One statement each: the order of the draws must not depend on the compiler. */
     *request = (struct enqueue_request){.workflow = "flow"};
+    if (simulation->profile.is_mixed && drawn(simulation, 6000)) {
+        request->workflow = "abroad";
+    }
     request->workspace = simulation->workspaces[draw(simulation, simulation->profile.workspaces)].name;
     request->group = group_names[draw(simulation, simulation->profile.groups)];
     request->priority = drawn(simulation, 3000) ? 1 : 0;
@@ -115,6 +123,7 @@ static void draw_request(struct simulation *simulation, struct enqueue_request *
         (void)snprintf(texts->key, sizeof texts->key, "k%d", key);
         (void)snprintf(texts->params, sizeof texts->params, "{\"n\":%d}", key);
         request->idempotency_key = texts->key;
+        request->workflow = simulation->profile.is_mixed && key % 2 == 1 ? "abroad" : "flow";
         request->params = texts->params;
         request->params_length = strlen(texts->params);
     }
@@ -222,10 +231,11 @@ static bool is_its_reason(const struct simulation *simulation, const struct mode
                            : workspace->held < workspace->slots_max ? "ready"
                                                                     : "workspace_at_capacity";
     bool about_nodes = strcmp(reason, "no_node_in_group") == 0 || strcmp(reason, "engine_unreachable") == 0 ||
-                       strcmp(reason, "no_scheduler") == 0;
+                       strcmp(reason, "no_scheduler") == 0 || strcmp(reason, "no_node_for_engine") == 0;
     bool may_be_nodes = strcmp(expected, "ready") == 0 || strcmp(expected, "workspace_at_capacity") == 0;
     bool is_quarantined = item->phase == 2 && strcmp(reason, "quarantined") == 0; /* the model counts no deaths */
-    return strcmp(reason, expected) == 0 || is_quarantined || (about_nodes && may_be_nodes);
+    bool waits_elsewhere = item->phase == 2 && simulation->profile.is_mixed && strcmp(reason, "no_node_for_engine") == 0;
+    return strcmp(reason, expected) == 0 || is_quarantined || waits_elsewhere || (about_nodes && may_be_nodes);
 }
 
 static void ask_why(struct simulation *simulation)

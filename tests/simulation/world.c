@@ -106,22 +106,39 @@ static void set_server_clock(const struct simulation *simulation)
     }
 }
 
-static bool has_two_engines(const struct simulation *simulation)
-{
-    return simulation->engines[1] != simulation->engines[0];
-}
-
 static int64_t pass_time_of_engines(struct simulation *simulation)
 {
-    int64_t next_us = scripted_world_pass_time(simulation->engines[0]);
-    int64_t other_us = has_two_engines(simulation) ? scripted_world_pass_time(simulation->engines[1]) : TIME_NEVER;
-    return other_us < next_us ? other_us : next_us;
+    int64_t next_us = TIME_NEVER;
+    for (int place = 0; place < simulation->place_count; place++) {
+        int64_t place_us = scripted_world_pass_time(simulation->engines[place]);
+        next_us = place_us < next_us ? place_us : next_us;
+    }
+    return next_us;
 }
 
 const struct scripted_entry *world_engine_entry(const struct simulation *simulation, const char *id)
 {
-    const struct scripted_entry *entry = scripted_world_entry(simulation->engines[0], id);
-    return entry == NULL ? scripted_world_entry(simulation->engines[1], id) : entry;
+    const struct scripted_entry *found = NULL;
+    for (int place = 0; place < simulation->place_count; place++) {
+        const struct scripted_entry *entry = scripted_world_entry(simulation->engines[place], id);
+        if (entry != NULL && (found == NULL || entry->runs_begun > 0)) {
+            found = entry;
+        }
+    }
+    return found;
+}
+
+int world_pool(const struct simulated_node *node)
+{
+    bool on_temporal = node->simulation != NULL && node->simulation->profile.is_mixed && node->place > 0;
+    return 2 * node->group + (on_temporal ? 1 : 0);
+}
+
+bool world_outlives_nodes(const struct simulation *simulation, const struct model_item *item)
+{
+    const struct model_lane *lane = observer_lane(simulation, item);
+    return simulation->profile.is_mixed ? lane_is_on_temporal(lane->row_id)
+                                        : simulation->profile.kinds[lane->group] == SCRIPTED_SHARED;
 }
 
 static void pass_time_to(struct simulation *simulation, int64_t boot_us)
@@ -225,7 +242,7 @@ static bool open_node(struct simulation *simulation, struct simulated_node *node
     name_store(simulation, node->index, url);
     struct store_options options = {
         .url = url, .clock = &node->clock, .events = &node->events, .uuids = &node->uuids, .deadline_us = CALL_DEADLINE_US};
-    if (scripted_open(simulation->engines[node->group], profile->room, &node->engine, error) != WEIR_OK ||
+    if (scripted_open(simulation->engines[node->place], profile->room, &node->engine, error) != WEIR_OK ||
         store_open(&options, &node->store, error) != WEIR_OK) {
         return false;
     }
@@ -246,6 +263,21 @@ static bool open_node(struct simulation *simulation, struct simulated_node *node
     return node_open(node->store, node->engine, &node->events, &settings, &node->node, error) == WEIR_OK;
 }
 
+/* Where a node of a mixed fleet runs executions: at the last each place has one. */
+static int home_of(const struct simulated_node *node)
+{
+    return node->index % PLACES_MOST;
+}
+
+static int draw_place(struct simulation *simulation, const struct simulated_node *node)
+{
+    if (simulation->profile.is_mixed) {
+        bool has_moved = !simulation->calm && drawn(simulation, 4000);
+        return has_moved ? (int)draw(simulation, PLACES_MOST) : home_of(node);
+    }
+    return simulation->place_count > 1 ? node->group : 0;
+}
+
 static void start_node(struct simulation *simulation, struct simulated_node *node)
 {
     struct weir_error error;
@@ -253,6 +285,7 @@ static void start_node(struct simulation *simulation, struct simulated_node *nod
     node->index = (int)(node - simulation->nodes);
     node->generation++;
     node->group = node->index % simulation->profile.groups;
+    node->place = draw_place(simulation, node);
     node->machine = on_server(simulation) ? (int)draw(simulation, simulation->profile.machines) : 0;
     (void)snprintf(node->name, sizeof node->name, "n%d.%d", node->index, node->generation);
     node->clock =
@@ -522,8 +555,9 @@ static void maybe_fault(struct simulation *simulation)
         scripted_cut(alive->engine, simulation->boot_us + draw(simulation, 60 * SECOND_US));
     } else if (drawn(simulation, profile->cut / 4)) {
         int64_t until_us = simulation->boot_us + draw(simulation, 30 * SECOND_US);
-        scripted_world_cut(simulation->engines[0], until_us);
-        scripted_world_cut(simulation->engines[1], until_us);
+        for (int place = 0; place < simulation->place_count; place++) {
+            scripted_world_cut(simulation->engines[place], until_us);
+        }
     } else if (alive != NULL && drawn(simulation, profile->jump)) {
         skew_wall(simulation, alive);
     } else if (absent != NULL && drawn(simulation, 200)) {
@@ -540,6 +574,25 @@ static void maybe_fault(struct simulation *simulation)
 }
 
 /* --- one run --- */
+
+static void open_engines(struct simulation *simulation)
+{
+    const struct profile *profile = &simulation->profile;
+    simulation->place_count = profile->is_mixed ? PLACES_MOST : profile->kinds[1] == profile->kinds[0] ? 1 : 2;
+    for (int place = 0; place < simulation->place_count; place++) {
+        bool is_abroad = profile->is_mixed && place > 0;
+        enum scripted_kind kind = is_abroad ? SCRIPTED_SHARED : profile->kinds[place];
+        struct scripted_world *engine =
+            scripted_world_open(kind, &simulation->clock, &profile->plan, random_next(&simulation->random));
+        INVARIANT(engine != NULL);
+        if (is_abroad) {
+            struct engine_target target = {.engine = "temporal", .service = "one", .address = "here"};
+            (void)snprintf(target.namespace_name, sizeof target.namespace_name, "namespace-%d", place);
+            scripted_world_locate(engine, &target);
+        }
+        simulation->engines[place] = engine;
+    }
+}
 
 static void open_world(struct simulation *simulation)
 {
@@ -563,12 +616,7 @@ static void open_world(struct simulation *simulation)
         abort();
     }
     faulty_store_wrap(simulation, simulation->outside);
-    for (int i = 0; i < GROUPS_MOST; i++) {
-        simulation->engines[i] = i > 0 && simulation->profile.kinds[i] == simulation->profile.kinds[0]
-                                     ? simulation->engines[0]
-                                     : scripted_world_open(simulation->profile.kinds[i], &simulation->clock,
-                                                           &simulation->profile.plan, random_next(&simulation->random));
-    }
+    open_engines(simulation);
     observer_open(simulation);
 }
 
@@ -582,10 +630,9 @@ static void close_world(struct simulation *simulation)
             bury(node);
         }
     }
-    if (has_two_engines(simulation)) {
-        scripted_world_close(simulation->engines[1]);
+    for (int place = 0; place < simulation->place_count; place++) {
+        scripted_world_close(simulation->engines[place]);
     }
-    scripted_world_close(simulation->engines[0]);
     observer_close(simulation);
     store_close(simulation->outside);
     faulty_store_forget();
@@ -640,8 +687,14 @@ static void run_to_the_end(struct simulation *simulation)
     simulation->actor = OUTSIDE;
     simulation->calm = true;
     promptness_begin(simulation);
-    scripted_world_calm(simulation->engines[0]);
-    scripted_world_calm(simulation->engines[1]);
+    for (int place = 0; place < simulation->place_count; place++) {
+        scripted_world_calm(simulation->engines[place]);
+    }
+    for (int i = 0; i < simulation->profile.nodes && simulation->profile.is_mixed; i++) {
+        if (simulation->nodes[i].place != home_of(&simulation->nodes[i])) {
+            world_kill(simulation, &simulation->nodes[i]); /* what was started elsewhere needs a node there */
+        }
+    }
     say(simulation, "all is calm from here");
     int64_t end_us = simulation->boot_us + SETTLE_US;
     while (!failed(simulation) && simulation->boot_us < end_us && count_live(simulation) > 0) {

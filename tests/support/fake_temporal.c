@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "engine/temporal/temporal.pb-c.h"
+#include "support/fake_event.h"
 
 #define ANSWER_US (5 * MICROSECONDS_PER_MS)
 #define SILENT_US (2 * GRPC_UNHEARD_US) /* what the client takes to find out */
@@ -18,7 +19,8 @@ struct fake_run {
     char run_id[RUN_ID_MAX];
     int status;
     int64_t close_us;
-    int next; /* index of the run that its close event names; -1 = none */
+    int next;  /* index of the run that its close event names; -1 = none */
+    int first; /* index of the first run of its chain */
     char *text;
     bool by_weir;
 };
@@ -33,8 +35,9 @@ struct fake_workflow {
     size_t chains;
     bool is_forgotten;
     bool cancel_asked;
-    bool is_renewed;    /* only its first run has the memo of the start */
-    struct bytes start; /* as it was asked for first */
+    bool is_renewed;                   /* only its first run has the memo of the start */
+    struct bytes start;                /* as it was asked for first */
+    char start_request_id[RUN_ID_MAX]; /* of that */
     bool starts_differ;
 };
 
@@ -68,6 +71,7 @@ struct fake_temporal {
     enum fake_fault list_fault;
     bool polls_refused;
     int64_t polls_late_us;
+    struct fake_attributes attributes;
     struct fake_workflow **workflows;
     size_t workflow_count;
     struct fake_workflow *buckets[BUCKETS];
@@ -218,7 +222,11 @@ static struct fake_workflow *find_execution(const struct fake_temporal *service,
 {
     char workflow_id[WORKFLOW_ID_MAX];
     (void)snprintf(workflow_id, sizeof workflow_id, WORKFLOW_ID_PREFIX "%s", id);
-    return find(service, workflow_id);
+    struct fake_workflow *workflow = find(service, workflow_id);
+    for (size_t i = 0; i < service->workflow_count && workflow == NULL; i++) {
+        workflow = strcmp(service->workflows[i]->memo, id) == 0 ? service->workflows[i] : NULL;
+    }
+    return workflow;
 }
 
 static struct fake_run *newest(struct fake_workflow *workflow)
@@ -230,7 +238,8 @@ static struct fake_run *begin_run(struct fake_temporal *service, struct fake_wor
 {
     INVARIANT(workflow->run_count < RUNS_MAX);
     struct fake_run *run = &workflow->runs[workflow->run_count++];
-    *run = (struct fake_run){.status = RUN_STATUS_RUNNING, .next = -1};
+    int first = workflow->run_count == 1 ? 0 : workflow->runs[workflow->run_count - 2].first;
+    *run = (struct fake_run){.status = RUN_STATUS_RUNNING, .next = -1, .first = first};
     (void)snprintf(run->run_id, sizeof run->run_id, "00000000-0000-4000-8000-%012u", ++service->runs_made);
     return run;
 }
@@ -251,14 +260,17 @@ static struct fake_workflow *enter(struct fake_temporal *service, const char *wo
     return workflow;
 }
 
-static void note_bytes(struct fake_workflow *workflow, const void *data, size_t length)
+/* Another execution may ask for the same workflow id; its start has other bytes. */
+static void note_bytes(struct fake_workflow *workflow, const char *request_id, const void *data, size_t length)
 {
     if (workflow->start.data == NULL) {
+        text_copy(workflow->start_request_id, sizeof workflow->start_request_id, request_id);
         workflow->start.data = malloc(length);
         INVARIANT(workflow->start.data != NULL);
         memcpy(workflow->start.data, data, length);
         workflow->start.length = length;
-    } else if (workflow->start.length != length || memcmp(workflow->start.data, data, length) != 0) {
+    } else if (strcmp(workflow->start_request_id, request_id) == 0 &&
+               (workflow->start.length != length || memcmp(workflow->start.data, data, length) != 0)) {
         workflow->starts_differ = true;
     }
 }
@@ -278,8 +290,14 @@ static void start(struct fake_temporal *service, struct fake_call *call, const s
     TemporalApi__StartWorkflowExecutionRequest *asked =
         temporal_api__start_workflow_execution_request__unpack(NULL, request->message_length, request->message);
     INVARIANT(asked != NULL && asked->workflow_id_reuse_policy == 3 && asked->workflow_id_conflict_policy == 1);
+    if (fake_attributes_refuse(&service->attributes, asked->search_attributes, call->message, sizeof call->message)) {
+        call->result.outcome = GRPC_STATUS;
+        call->result.code = GRPC_INVALID_ARGUMENT;
+        temporal_api__start_workflow_execution_request__free_unpacked(asked, NULL);
+        return;
+    }
     struct fake_workflow *workflow = enter(service, asked->workflow_id);
-    note_bytes(workflow, request->message, request->message_length);
+    note_bytes(workflow, asked->request_id, request->message, request->message_length);
     if (workflow->run_count == 0 || workflow->is_forgotten) {
         workflow->is_forgotten = false;
         workflow->chains++;
@@ -310,13 +328,6 @@ static void answer_not_found(struct fake_call *call)
     answer_error(call, GRPC_NOT_FOUND, "workflow not found for ID", "NotFoundFailure", NULL);
 }
 
-static void time_out(TemporalApi__Timestamp *to, int64_t us)
-{
-    temporal_api__timestamp__init(to);
-    to->seconds = us / MICROSECONDS_PER_SECOND;
-    to->nanos = (int32_t)(us % MICROSECONDS_PER_SECOND * 1000);
-}
-
 struct info_parts {
     TemporalApi__WorkflowExecutionInfo info;
     TemporalApi__WorkflowExecution execution;
@@ -336,12 +347,12 @@ static void fill_info(struct info_parts *parts, const struct fake_workflow *work
     parts->execution.run_id = (char *)(uintptr_t)run->run_id;
     parts->info.execution = &parts->execution;
     parts->info.status = run->status;
-    parts->info.first_run_id = (char *)(uintptr_t)workflow->runs[0].run_id;
+    parts->info.first_run_id = (char *)(uintptr_t)workflow->runs[run->first].run_id;
     if (run->close_us != 0) {
-        time_out(&parts->closed, run->close_us);
+        fake_event_time(&parts->closed, run->close_us);
         parts->info.close_time = &parts->closed;
     }
-    if (workflow->memo[0] != '\0' && (!workflow->is_renewed || run == &workflow->runs[0])) {
+    if (workflow->memo[0] != '\0' && run->first == 0 && (!workflow->is_renewed || run == &workflow->runs[0])) {
         temporal_api__payload_map__init(&parts->memo);
         temporal_api__payload_entry__init(&parts->entry);
         temporal_api__payload__init(&parts->payload);
@@ -406,7 +417,7 @@ static void list(struct fake_temporal *service, struct fake_call *call, const st
     TemporalApi__ListWorkflowExecutionsResponse reply = TEMPORAL_API__LIST_WORKFLOW_EXECUTIONS_RESPONSE__INIT;
     for (size_t i = service->workflow_count; !service->lists_broken && i-- > 0 && reply.n_executions < most;) {
         struct fake_workflow *workflow = service->workflows[i];
-        for (int j = 0; j < workflow->run_count && reply.n_executions < most && !workflow->is_forgotten; j++) {
+        for (int j = workflow->run_count; j-- > 0 && reply.n_executions < most && !workflow->is_forgotten;) {
             const struct fake_run *run = &workflow->runs[j];
             if (run->close_us != 0 && run->close_us >= since_us && run->status != RUN_STATUS_CONTINUED_AS_NEW) {
                 fill_info(&parts[reply.n_executions], workflow, run);
@@ -422,90 +433,6 @@ static void list(struct fake_temporal *service, struct fake_call *call, const st
     temporal_api__list_workflow_executions_request__free_unpacked(asked, NULL);
 }
 
-struct event_parts {
-    TemporalApi__HistoryEvent event;
-    TemporalApi__Timestamp at;
-    TemporalApi__CompletedAttributes completed;
-    TemporalApi__FailedAttributes failed;
-    TemporalApi__TimedOutAttributes timed_out;
-    TemporalApi__TerminatedAttributes terminated;
-    TemporalApi__CanceledAttributes canceled;
-    TemporalApi__ContinuedAsNewAttributes continued;
-    TemporalApi__Failure failure;
-    TemporalApi__ApplicationFailureInfo info;
-    TemporalApi__Payloads payloads;
-    TemporalApi__Payload payload;
-    TemporalApi__Payload *list[1];
-    TemporalApi__MetadataEntry metadata;
-    TemporalApi__MetadataEntry *metadata_list[1];
-};
-
-static void fill_event(struct event_parts *parts, const struct fake_workflow *workflow, const struct fake_run *run)
-{
-    char *next = (char *)(uintptr_t)(run->next < 0 ? "" : workflow->runs[run->next].run_id);
-    char *text = run->text == NULL ? (char *)(uintptr_t) "" : run->text;
-    temporal_api__history_event__init(&parts->event);
-    time_out(&parts->at, run->close_us);
-    parts->event.event_time = &parts->at;
-    switch (run->status) {
-    case RUN_STATUS_COMPLETED:
-        temporal_api__completed_attributes__init(&parts->completed);
-        temporal_api__payloads__init(&parts->payloads);
-        temporal_api__payload__init(&parts->payload);
-        temporal_api__metadata_entry__init(&parts->metadata);
-        parts->metadata.key = (char *)(uintptr_t) "encoding";
-        parts->metadata.value = (ProtobufCBinaryData){.len = 10, .data = (uint8_t *)(uintptr_t) "json/plain"};
-        parts->metadata_list[0] = &parts->metadata;
-        parts->payload.metadata = parts->metadata_list;
-        parts->payload.n_metadata = 1;
-        parts->payload.data = (ProtobufCBinaryData){.len = strlen(text), .data = (uint8_t *)text};
-        parts->list[0] = &parts->payload;
-        parts->payloads.payloads = parts->list;
-        parts->payloads.n_payloads = 1;
-        parts->completed.result = &parts->payloads;
-        parts->completed.new_execution_run_id = next;
-        parts->event.event_type = 2;
-        parts->event.completed = &parts->completed;
-        break;
-    case RUN_STATUS_FAILED:
-        temporal_api__failed_attributes__init(&parts->failed);
-        temporal_api__failure__init(&parts->failure);
-        temporal_api__application_failure_info__init(&parts->info);
-        parts->info.type = (char *)(uintptr_t) "Broken";
-        parts->failure.message = text;
-        parts->failure.application_failure_info = &parts->info;
-        parts->failed.failure = &parts->failure;
-        parts->failed.new_execution_run_id = next;
-        parts->event.event_type = 3;
-        parts->event.failed = &parts->failed;
-        break;
-    case RUN_STATUS_TIMED_OUT:
-        temporal_api__timed_out_attributes__init(&parts->timed_out);
-        parts->timed_out.new_execution_run_id = next;
-        parts->event.event_type = 4;
-        parts->event.timed_out = &parts->timed_out;
-        break;
-    case RUN_STATUS_CANCELED:
-        temporal_api__canceled_attributes__init(&parts->canceled);
-        parts->event.event_type = 21;
-        parts->event.canceled = &parts->canceled;
-        break;
-    case RUN_STATUS_TERMINATED:
-        temporal_api__terminated_attributes__init(&parts->terminated);
-        parts->terminated.reason = text;
-        parts->terminated.identity = (char *)(uintptr_t)(run->by_weir ? PEOPLE_IDENTITY : "");
-        parts->event.event_type = 27;
-        parts->event.terminated = &parts->terminated;
-        break;
-    default:
-        temporal_api__continued_as_new_attributes__init(&parts->continued);
-        parts->continued.new_execution_run_id = next;
-        parts->event.event_type = 28;
-        parts->event.continued_as_new = &parts->continued;
-        break;
-    }
-}
-
 static const struct fake_run *run_of(struct fake_workflow *workflow, const char *run_id)
 {
     for (int i = 0; i < workflow->run_count; i++) {
@@ -518,13 +445,17 @@ static const struct fake_run *run_of(struct fake_workflow *workflow, const char 
 
 static void answer_history(struct fake_call *call, const struct fake_workflow *workflow, const struct fake_run *run)
 {
-    struct event_parts parts;
+    struct fake_event_parts parts;
     TemporalApi__HistoryEvent *events[1] = {&parts.event};
     TemporalApi__History history = TEMPORAL_API__HISTORY__INIT;
     TemporalApi__GetWorkflowExecutionHistoryResponse reply = TEMPORAL_API__GET_WORKFLOW_EXECUTION_HISTORY_RESPONSE__INIT;
     reply.history = &history;
     if (run->close_us != 0) {
-        fill_event(&parts, workflow, run);
+        fake_event_fill(&parts, &(struct fake_close){.status = run->status,
+                                                     .close_us = run->close_us,
+                                                     .text = run->text,
+                                                     .next_run_id = run->next < 0 ? "" : workflow->runs[run->next].run_id,
+                                                     .by_weir = run->by_weir});
         history.events = events;
         history.n_events = 1;
     } else {
@@ -567,6 +498,13 @@ static void cancel_workflow(struct fake_temporal *service, struct fake_call *cal
         answer_not_found(call);
     } else {
         TemporalApi__GetSystemInfoRequest empty = TEMPORAL_API__GET_SYSTEM_INFO_REQUEST__INIT;
+        int first = newest(workflow)->first;
+        const char *chain = asked->first_execution_run_id;
+        if (chain[0] != '\0' && strcmp(chain, workflow->runs[first].run_id) != 0) {
+            answer_not_found(call);
+            temporal_api__request_cancel_workflow_execution_request__free_unpacked(asked, NULL);
+            return;
+        }
         workflow->cancel_asked = true;
         answer(call, &empty.base);
     }
@@ -605,6 +543,15 @@ static void carry_out(struct fake_temporal *service, struct fake_call *call, con
     } else if (strcmp(name, "RequestCancelWorkflowExecution") == 0) {
         service->counts[FAKE_CANCEL]++;
         cancel_workflow(service, call, request);
+    } else if (strcmp(name, "ListSearchAttributes") == 0) {
+        service->counts[FAKE_OTHER]++;
+        struct fake_attributes_list list;
+        fake_attributes_fill(&service->attributes, &list);
+        if (service->attributes.is_refused) {
+            answer_error(call, GRPC_PERMISSION_DENIED, "Request unauthorized.", NULL, NULL);
+        } else {
+            answer(call, &list.reply.base);
+        }
     } else {
         service->counts[FAKE_OTHER]++;
         describe_namespace(call);
@@ -869,6 +816,27 @@ void fake_temporal_take_id(struct fake_temporal *service, const char *id)
     (void)begin_run(service, workflow);
 }
 
+struct fake_attributes *fake_temporal_attributes(struct fake_temporal *service)
+{
+    return &service->attributes;
+}
+
+void fake_temporal_take_workflow_id(struct fake_temporal *service, const char *workflow_id)
+{
+    struct fake_workflow *workflow = enter(service, workflow_id);
+    INVARIANT(workflow->run_count == 0 || newest(workflow)->close_us != 0);
+    text_copy(workflow->request_id, sizeof workflow->request_id, "somebody-else");
+    struct fake_run *run = begin_run(service, workflow);
+    run->first = workflow->run_count - 1;
+}
+
+void fake_temporal_end_newest(struct fake_temporal *service, const char *workflow_id, int status)
+{
+    struct fake_workflow *workflow = find(service, workflow_id);
+    INVARIANT(workflow != NULL);
+    wake_polls(service, workflow, end(service, workflow, status, NULL));
+}
+
 void fake_temporal_end(struct fake_temporal *service, const char *id, int status, const char *text)
 {
     struct fake_workflow *workflow = must_find(service, id);
@@ -922,6 +890,12 @@ size_t fake_temporal_chains(const struct fake_temporal *service, const char *id)
 {
     const struct fake_workflow *workflow = find_execution(service, id);
     return workflow == NULL ? 0 : workflow->chains;
+}
+
+bool fake_temporal_start_has(const struct fake_temporal *service, const char *workflow_id, const char *bytes)
+{
+    const struct bytes start = find(service, workflow_id)->start;
+    return memmem(start.data, start.length, bytes, strlen(bytes)) != NULL;
 }
 
 bool fake_temporal_starts_are_equal(const struct fake_temporal *service)

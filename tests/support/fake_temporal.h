@@ -7,6 +7,7 @@
 
 #include "engine/temporal/messages.h"
 #include "engine/temporal/temporal.h"
+#include "support/fake_attributes.h"
 
 enum fake_fault {
     FAKE_FINE,
@@ -56,6 +57,12 @@ void fake_temporal_refuse_polls(struct fake_temporal *service, bool refuse);
 
 /* Somebody else starts a workflow under the execution's workflow id. */
 void fake_temporal_take_id(struct fake_temporal *service, const char *id);
+/* The same under any workflow id, also one whose workflow has closed: it is another chain. */
+void fake_temporal_take_workflow_id(struct fake_temporal *service, const char *workflow_id);
+/* Ends the newest run of the workflow id, whose ever it is. */
+void fake_temporal_end_newest(struct fake_temporal *service, const char *workflow_id, int status);
+/* The search attributes of the namespace: none at first. A start with another one is refused. */
+struct fake_attributes *fake_temporal_attributes(struct fake_temporal *service);
 /* Ends the newest run. `text` is the result's JSON, or the failure's message. */
 void fake_temporal_end(struct fake_temporal *service, const char *id, int status, const char *text);
 /* Terminates the newest run as `weir cancel --terminate` does. */
@@ -75,6 +82,8 @@ enum fake_method { FAKE_START, FAKE_DESCRIBE, FAKE_LIST, FAKE_HISTORY, FAKE_POLL
 size_t fake_temporal_calls(const struct fake_temporal *service, enum fake_method method);
 /* Chains ever begun for the id: more than one is what must never be. */
 size_t fake_temporal_chains(const struct fake_temporal *service, const char *id);
+/* Whether these bytes are in the first start of the workflow id. */
+bool fake_temporal_start_has(const struct fake_temporal *service, const char *workflow_id, const char *bytes);
 /* Whether all starts of each id had the same bytes. */
 bool fake_temporal_starts_are_equal(const struct fake_temporal *service);
 bool fake_temporal_cancel_was_asked(const struct fake_temporal *service, const char *id);

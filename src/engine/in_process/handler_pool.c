@@ -9,6 +9,42 @@
 
 /* --- what a handler sees --- */
 
+/* A year. */
+#define HANDLER_RETRY_DELAY_MAX_US (365 * 86400 * MICROSECONDS_PER_SECOND)
+
+static void finish(struct handler_pool *pool, struct weir_call *call)
+{
+    struct weir_call *head = atomic_load_explicit(&pool->finished, memory_order_relaxed);
+    do {
+        call->next = head;
+    } while (!atomic_compare_exchange_weak(&pool->finished, &head, call));
+}
+
+static void forget_cancel_function(struct weir_call *call)
+{
+    (void)pthread_mutex_lock(&call->cancel_lock); /* awaits one that runs */
+    call->on_cancel = NULL;
+    (void)pthread_mutex_unlock(&call->cancel_lock);
+}
+
+/* Of the handler's return and the answer, the later one hands the call back. */
+static void close_end(struct weir_call *call)
+{
+    struct handler_pool *pool = call->pool;
+    bool is_deferred = call->is_deferred;
+    if (atomic_fetch_sub(&call->open_ends, 1) > 1) {
+        return;
+    }
+    finish(pool, call);
+    loop_ring(pool->loop);
+    if (is_deferred) { /* the last touch of the pool, which may be closed then */
+        (void)pthread_mutex_lock(&pool->lock);
+        pool->deferred--;
+        (void)pthread_cond_broadcast(&pool->answered);
+        (void)pthread_mutex_unlock(&pool->lock);
+    }
+}
+
 #define EXPORTED __attribute__((visibility("default")))
 
 EXPORTED const char *weir_call_execution_id(const struct weir_call *call)
@@ -46,15 +82,40 @@ EXPORTED bool weir_call_cancelled(const struct weir_call *call)
     return atomic_load_explicit(&call->cancelled, memory_order_relaxed);
 }
 
-EXPORTED void weir_done(struct weir_call *call, const char *output)
+EXPORTED void weir_call_on_cancel(struct weir_call *call, weir_cancel_function *function, void *context)
 {
-    if (call->result != CALL_NOTHING) {
-        return;
+    (void)pthread_mutex_lock(&call->cancel_lock);
+    call->on_cancel = function;
+    call->cancel_context = context;
+    if (function != NULL && atomic_load(&call->cancelled)) {
+        call->on_cancel = NULL;
+        function(call, context);
     }
-    call->result = CALL_DONE;
-    if (output == NULL) {
-        return;
+    (void)pthread_mutex_unlock(&call->cancel_lock);
+}
+
+EXPORTED void weir_call_defer(struct weir_call *call)
+{
+    if (call->result == CALL_NOTHING && !call->is_deferred) {
+        call->is_deferred = true;
+        (void)atomic_fetch_add(&call->open_ends, 1);
+        (void)pthread_mutex_lock(&call->pool->lock);
+        call->pool->deferred++;
+        (void)pthread_mutex_unlock(&call->pool->lock);
     }
+}
+
+/* The last step of every answer. Whoever has deferred the call must not touch it any more. */
+static void end_answer(struct weir_call *call)
+{
+    forget_cancel_function(call);
+    if (call->is_deferred) {
+        close_end(call);
+    }
+}
+
+static void take_output(struct weir_call *call, const char *output)
+{
     struct weir_error error;
     size_t length = strlen(output);
     if (length > STEP_OUTPUT_BYTES_MAX) {
@@ -72,32 +133,64 @@ EXPORTED void weir_done(struct weir_call *call, const char *output)
     }
 }
 
-static void answer(struct weir_call *call, enum call_result result, const char *code, const char *error)
+EXPORTED void weir_done(struct weir_call *call, const char *output)
 {
-    if (call->result == CALL_NOTHING) {
-        call->result = result;
-        text_copy(call->code, sizeof call->code, code != NULL && *code != '\0' ? code : "handler_failed");
-        text_make_safe(call->code);
-        call->error = error != NULL ? strndup(error, ERROR_TEXT_MAX) : NULL;
-        if (call->error != NULL) {
-            text_make_safe(call->error);
-        }
+    if (call->result != CALL_NOTHING) {
+        return;
     }
+    call->result = CALL_DONE;
+    if (output != NULL) {
+        take_output(call, output);
+    }
+    end_answer(call);
+}
+
+static void answer(struct weir_call *call, enum call_result result, int64_t delay_us, const char *code, const char *error)
+{
+    if (call->result != CALL_NOTHING) {
+        return;
+    }
+    call->result = result;
+    call->retry_delay_us = delay_us < HANDLER_RETRY_DELAY_MAX_US ? delay_us : HANDLER_RETRY_DELAY_MAX_US;
+    text_copy(call->code, sizeof call->code, code != NULL && *code != '\0' ? code : "handler_failed");
+    text_make_safe(call->code);
+    call->error = error != NULL ? strndup(error, ERROR_TEXT_MAX) : NULL;
+    if (call->error != NULL) {
+        text_make_safe(call->error);
+    }
+    end_answer(call);
 }
 
 EXPORTED void weir_retry(struct weir_call *call, const char *code, const char *error)
 {
-    answer(call, CALL_RETRY, code, error);
+    answer(call, CALL_RETRY, -1, code, error);
+}
+
+EXPORTED void weir_retry_after(struct weir_call *call, int64_t delay_us, const char *code, const char *error)
+{
+    answer(call, CALL_RETRY, delay_us, code, error);
 }
 
 EXPORTED void weir_fail(struct weir_call *call, const char *code, const char *error)
 {
-    answer(call, CALL_FAILED, code, error);
+    answer(call, CALL_FAILED, -1, code, error);
+}
+
+struct weir_call *weir_call_new(void)
+{
+    struct weir_call *call = calloc(1, sizeof *call);
+    if (call != NULL) {
+        atomic_init(&call->open_ends, 1);
+        call->retry_delay_us = -1;
+        (void)pthread_mutex_init(&call->cancel_lock, NULL);
+    }
+    return call;
 }
 
 void weir_call_free(struct weir_call *call)
 {
     if (call != NULL) {
+        (void)pthread_mutex_destroy(&call->cancel_lock);
         free(call->own_input);
         free(call->output);
         free(call->error);
@@ -115,14 +208,7 @@ void handler_pool_init(struct handler_pool *pool, struct loop *loop)
     pool->submitted_end = &pool->submitted;
     (void)pthread_mutex_init(&pool->lock, NULL);
     (void)pthread_cond_init(&pool->filled, NULL);
-}
-
-static void finish(struct handler_pool *pool, struct weir_call *call)
-{
-    struct weir_call *head = atomic_load_explicit(&pool->finished, memory_order_relaxed);
-    do {
-        call->next = head;
-    } while (!atomic_compare_exchange_weak(&pool->finished, &head, call));
+    (void)pthread_cond_init(&pool->answered, NULL);
 }
 
 /* The call whose turn it is, or NULL. Under the lock. */
@@ -161,15 +247,22 @@ static struct weir_call *take_after(struct handler_pool *pool, const struct weir
     return next;
 }
 
+static void run(struct weir_call *call)
+{
+    call->handler->function(call, call->handler->context);
+    if (!call->is_deferred) {
+        forget_cancel_function(call); /* it has returned without an answer */
+    }
+}
+
 static void *work(void *argument)
 {
     struct handler_pool *pool = argument;
     struct weir_call *call = take(pool);
     while (call != NULL) {
-        call->handler->function(call, call->handler->context);
+        run(call);
         struct weir_call *next = take_after(pool, call);
-        finish(pool, call);
-        loop_ring(pool->loop);
+        close_end(call);
         call = next != NULL ? next : take(pool);
     }
     return NULL;
@@ -207,6 +300,11 @@ void handler_pool_close(struct handler_pool *pool)
     for (size_t i = 0; i < pool->thread_count; i++) {
         (void)pthread_join(pool->threads[i], NULL);
     }
+    (void)pthread_mutex_lock(&pool->lock);
+    while (pool->deferred > 0) {
+        (void)pthread_cond_wait(&pool->answered, &pool->lock);
+    }
+    (void)pthread_mutex_unlock(&pool->lock);
     *pool->submitted_end = NULL;
     struct weir_call *dropped[] = {waiting, pool->submitted};
     for (size_t i = 0; i < 2; i++) {
@@ -218,15 +316,28 @@ void handler_pool_close(struct handler_pool *pool)
     }
     pool->submitted = NULL;
     (void)pthread_cond_destroy(&pool->filled);
+    (void)pthread_cond_destroy(&pool->answered);
     (void)pthread_mutex_destroy(&pool->lock);
 }
 
 void handler_pool_submit(struct handler_pool *pool, struct weir_call *call)
 {
+    call->pool = pool;
     call->next = NULL;
     *pool->submitted_end = call;
     pool->submitted_end = &call->next;
     pool->submitted_count++;
+}
+
+void handler_pool_cancel(struct weir_call *call)
+{
+    (void)pthread_mutex_lock(&call->cancel_lock);
+    if (!atomic_exchange(&call->cancelled, true) && call->on_cancel != NULL) {
+        weir_cancel_function *function = call->on_cancel;
+        call->on_cancel = NULL;
+        function(call, call->cancel_context);
+    }
+    (void)pthread_mutex_unlock(&call->cancel_lock);
 }
 
 void handler_pool_weigh(struct handler_pool *pool, struct fair_lane *lane, int weight)
@@ -236,12 +347,12 @@ void handler_pool_weigh(struct handler_pool *pool, struct fair_lane *lane, int w
     (void)pthread_mutex_unlock(&pool->lock);
 }
 
-static void run_here(struct handler_pool *pool, struct weir_call *call)
+static void run_here(struct weir_call *call)
 {
     while (call != NULL) {
         struct weir_call *next = call->next;
-        call->handler->function(call, call->handler->context);
-        finish(pool, call);
+        run(call);
+        close_end(call);
         call = next;
     }
 }
@@ -257,7 +368,7 @@ void handler_pool_flush(struct handler_pool *pool)
     pool->submitted_end = &pool->submitted;
     pool->submitted_count = 0;
     if (pool->thread_count == 0) {
-        run_here(pool, submitted);
+        run_here(submitted);
         return;
     }
     (void)pthread_mutex_lock(&pool->lock);

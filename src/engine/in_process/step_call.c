@@ -11,7 +11,7 @@ void step_call_start(struct step_run *run)
 {
     struct execution *execution = run->execution;
     const struct step *step = step_run_step(run);
-    struct weir_call *call = calloc(1, sizeof *call);
+    struct weir_call *call = weir_call_new();
     if (call == NULL) {
         step_run_wait_for_more(run, ENOMEM);
         return;
@@ -60,6 +60,8 @@ static void take_result(struct step_run *run, struct weir_call *call)
         }
         break;
     case CALL_RETRY:
+        outcome.has_delay = call->retry_delay_us >= 0;
+        outcome.delay_us = call->retry_delay_us;
         break;
     case CALL_FAILED:
         outcome.is_final = true;
@@ -74,7 +76,7 @@ static void take_result(struct step_run *run, struct weir_call *call)
     case CALL_NOTHING:
         outcome.is_final = true;
         outcome.code = "handler_no_result";
-        outcome.error = "the handler returned without weir_done(), weir_retry() or weir_fail()";
+        outcome.error = "the handler returned without an answer: weir_done(), weir_retry() or weir_fail()";
         break;
     }
     step_run_finish(run, &outcome);

@@ -10,7 +10,9 @@
 /* How one attempt ended. Strings are borrowed, but for `output`, which is taken over. */
 struct step_outcome {
     bool is_done;
-    bool is_final; /* never retried, whatever the policy says */
+    bool is_final;  /* never retried, whatever the policy says */
+    bool has_delay; /* the next attempt comes after delay_us, in place of the policy's delay */
+    int64_t delay_us;
     const char *code;
     const char *error;
     char *output;

@@ -261,7 +261,9 @@ void step_run_finish(struct step_run *run, struct step_outcome *outcome)
     struct retry_policy policy = policy_of(step);
     if (!outcome->is_final && !is_not_on(step, outcome->code) && retry_allows(&policy, run->failures) &&
         (execution->ending == ENDING_NONE || execution->ending == ENDING_GIVEN_BACK)) {
-        report_waiting(run, retry_delay(&policy, run->failures, &execution->runner->random), outcome);
+        int64_t delay_us =
+            outcome->has_delay ? outcome->delay_us : retry_delay(&policy, run->failures, &execution->runner->random);
+        report_waiting(run, delay_us, outcome);
     } else {
         report_final(run, STEP_FAILED, outcome);
     }
@@ -391,7 +393,7 @@ static void timer_fired(struct timer *timer)
         if (run->process != NULL) {
             process_kill(run->process, KEEPER_GRACE_US);
         } else if (run->call != NULL) {
-            atomic_store(&run->call->cancelled, true);
+            handler_pool_cancel(run->call);
         }
     }
 }
@@ -460,7 +462,7 @@ static void stop_running(struct step_run *run)
         run->killed = ending == ENDING_ABANDONED;
         process_kill(run->process, run->killed ? 0 : KEEPER_GRACE_US);
     } else if (run->call != NULL) {
-        atomic_store(&run->call->cancelled, true);
+        handler_pool_cancel(run->call);
     }
 }
 

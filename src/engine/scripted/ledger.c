@@ -10,7 +10,7 @@
 
 enum { BUCKETS_FIRST = 64 };
 
-static void note_broken(struct ledger *ledger, const char *id, const char *rule, int64_t detail)
+void ledger_note_broken(struct ledger *ledger, const char *id, const char *rule, int64_t detail)
 {
     if (ledger->broken[0] == '\0') {
         (void)snprintf(ledger->broken, sizeof ledger->broken, "%s: %s (%" PRId64 ")", id, rule, detail);
@@ -102,13 +102,13 @@ int ledger_open_runs(const struct ledger *ledger, const char *workspace)
 void ledger_begin_run(struct ledger *ledger, struct scripted_entry *entry, int64_t fence)
 {
     if (entry->runs_open > 0) {
-        note_broken(ledger, entry->id, "a second run began while one was open; fence", fence);
+        ledger_note_broken(ledger, entry->id, "a second run began while one was open; fence", fence);
     } else if (entry->ended_durably) {
-        note_broken(ledger, entry->id, "a run began after the end was on record; fence", fence);
+        ledger_note_broken(ledger, entry->id, "a run began after the end was on record; fence", fence);
     } else if (ledger->once && entry->runs_begun > 0) {
-        note_broken(ledger, entry->id, "a second run of one id; fence", fence);
+        ledger_note_broken(ledger, entry->id, "a second run of one id; fence", fence);
     } else if (fence <= entry->fence_begun) {
-        note_broken(ledger, entry->id, "a second run under one fence, or under an older one; fence", fence);
+        ledger_note_broken(ledger, entry->id, "a second run under one fence, or under an older one; fence", fence);
     }
     entry->runs_begun++;
     entry->runs_open++;
@@ -133,13 +133,13 @@ void ledger_begin_step(struct ledger *ledger, struct scripted_entry *entry, int 
 {
     struct scripted_step_entry *of = &entry->step[step];
     if (of->open > 0) {
-        note_broken(ledger, entry->id, "two attempts of a step at once; step", step);
+        ledger_note_broken(ledger, entry->id, "two attempts of a step at once; step", step);
     } else if (of->completed_durably) {
-        note_broken(ledger, entry->id, "a finished step ran again; step", step);
+        ledger_note_broken(ledger, entry->id, "a finished step ran again; step", step);
     } else if (attempt <= of->attempt_last) {
-        note_broken(ledger, entry->id, "an attempt number was used twice; attempt", attempt);
+        ledger_note_broken(ledger, entry->id, "an attempt number was used twice; attempt", attempt);
     } else if (step > 0 && !entry->step[step - 1].completed_durably) {
-        note_broken(ledger, entry->id, "a step began before the one it needs was on record; step", step);
+        ledger_note_broken(ledger, entry->id, "a step began before the one it needs was on record; step", step);
     }
     of->begun++;
     of->open++;
@@ -158,7 +158,7 @@ void ledger_end_step(struct ledger *ledger, struct scripted_entry *entry, int st
 void ledger_step_is_durable(struct ledger *ledger, struct scripted_entry *entry, int step)
 {
     if (entry->step[step].begun == 0) {
-        note_broken(ledger, entry->id, "a step is on record that never ran; step", step);
+        ledger_note_broken(ledger, entry->id, "a step is on record that never ran; step", step);
     }
     entry->step[step].completed_durably = true;
 }
@@ -166,9 +166,9 @@ void ledger_step_is_durable(struct ledger *ledger, struct scripted_entry *entry,
 void ledger_end_is_durable(struct ledger *ledger, struct scripted_entry *entry, int64_t fence)
 {
     if (entry->ended_durably && fence != entry->durable_fence) {
-        note_broken(ledger, entry->id, "two ends were accepted; the fence of the second is", fence);
+        ledger_note_broken(ledger, entry->id, "two ends were accepted; the fence of the second is", fence);
     } else if (!entry->ended || (entry->end_fence != 0 && entry->end_fence != fence)) {
-        note_broken(ledger, entry->id, "an end was accepted that this run did not come to; fence", fence);
+        ledger_note_broken(ledger, entry->id, "an end was accepted that this run did not come to; fence", fence);
     }
     entry->ended_durably = true;
     entry->durable_fence = fence;

@@ -30,6 +30,8 @@ struct scripted_entry *ledger_find(const struct ledger *ledger, const char *id);
 struct scripted_entry *ledger_enter(struct ledger *ledger, const char *id, const char *workspace);
 int ledger_open_runs(const struct ledger *ledger, const char *workspace);
 
+/* Keeps the first rule that was broken. */
+void ledger_note_broken(struct ledger *ledger, const char *id, const char *rule, int64_t detail);
 void ledger_begin_run(struct ledger *ledger, struct scripted_entry *entry, int64_t fence);
 /* Ends the open steps as well. */
 void ledger_end_run(struct ledger *ledger, struct scripted_entry *entry, int64_t now_us);

@@ -99,6 +99,8 @@ struct scripted_world {
     size_t fate_count;
     bool calm;
     int64_t cut_until_us;
+    struct engine_target target;         /* `engine` is "": it has none */
+    struct engine_operations operations; /* with a target: those of its handles */
 };
 
 static inline struct handle *handle_of(struct engine *engine)

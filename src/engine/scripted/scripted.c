@@ -55,6 +55,13 @@ static void forget_refusals(struct handle *handle, const char *id)
     }
 }
 
+/* A definition has steps or `temporal:`. Of a world without a target nothing is known of the engine that it stands for. */
+static bool needs_another_engine(const struct scripted_world *world, const struct engine_start *start)
+{
+    bool on_temporal = start->definition != NULL && strstr(start->definition, "\"temporal\":") != NULL;
+    return on_temporal != (world->target.engine[0] != '\0');
+}
+
 static enum weir_status scripted_start(struct engine *engine, const struct engine_start *start, struct weir_error *error)
 {
     struct handle *handle = handle_of(engine);
@@ -67,6 +74,9 @@ static enum weir_status scripted_start(struct engine *engine, const struct engin
     struct event_later arrival = {.fence = start->fence, .cancel_requested = start->cancel_requested};
     text_copy(arrival.id, sizeof arrival.id, start->id);
     entry->starts_asked++;
+    if (needs_another_engine(world, start)) {
+        ledger_note_broken(&world->ledger, start->id, "an engine of the other kind was to start it; fence", start->fence);
+    }
     scripted_decide(world, entry, &arrival.fate);
     copy_steps(world, entry, start, &arrival);
     scripted_enter_watch(handle, start->id, start->fence);
@@ -330,6 +340,21 @@ static const struct engine_operations shared_operations = {
     .close = scripted_close,
 };
 
+static bool scripted_target(struct engine *engine, struct engine_target *ret_target)
+{
+    *ret_target = handle_of(engine)->world->target;
+    return true;
+}
+
+void scripted_world_locate(struct scripted_world *world, const struct engine_target *target)
+{
+    INVARIANT(world->kind == SCRIPTED_SHARED && world->handles == NULL && target->engine[0] != '\0');
+    world->target = *target;
+    world->operations = shared_operations;
+    world->operations.name = world->target.engine;
+    world->operations.target = scripted_target;
+}
+
 enum weir_status scripted_open(struct scripted_world *world, size_t room, struct engine **ret_engine,
                                struct weir_error *error)
 {
@@ -337,7 +362,9 @@ enum weir_status scripted_open(struct scripted_world *world, size_t room, struct
     if (handle == NULL) {
         return error_out_of_memory(error);
     }
-    handle->base.operations = world->kind == SCRIPTED_SHARED ? &shared_operations : &in_node_operations;
+    handle->base.operations = world->target.engine[0] != '\0'  ? &world->operations
+                              : world->kind == SCRIPTED_SHARED ? &shared_operations
+                                                               : &in_node_operations;
     handle->base.clock = world->clock;
     handle->world = world;
     handle->room = room;

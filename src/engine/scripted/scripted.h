@@ -9,12 +9,16 @@
  *                     "already started" and answered REPORT_STARTED; there is never a second run of an id, not even after
  *                     the first one has ended.
  *
+ * A shared world may be given a target, as a service and a namespace have (scripted_world_locate()): then its handles are
+ * engines of that name, and a world without a target is what runs inside of nodes.
+ *
  * What becomes of one start is its fate: given by scripted_world_push() in the order of the starts, else drawn from the
  * plan. The engine never lies: it refuses only what does not run, and says "unreachable" only when that request went
  * nowhere - but an earlier request of the same id may well have arrived, as in real life.
  *
  * The ledger is the truth that invariants are checked against. Breaking one of its own rules (two open runs of an id, a
- * finished step run again, two runs of a step at once, a run after a durable end) is kept as text in `broken`.
+ * finished step run again, two runs of a step at once, a run after a durable end, a start whose definition needs the other
+ * kind of engine) is kept as text in `broken`.
  *
  * One thread. No waiting: engine_step() does what is due on the world's boot clock. Owner: the world outlives its handles.
  */
@@ -106,6 +110,8 @@ struct scripted_world;
 /* `clock` gives the boot clock; `plan` is copied, NULL = all zero. NULL when out of memory. */
 struct scripted_world *scripted_world_open(enum scripted_kind kind, const struct clock *clock,
                                            const struct scripted_plan *plan, uint64_t seed);
+/* SCRIPTED_SHARED, before its first handle: where its runs are. */
+void scripted_world_locate(struct scripted_world *world, const struct engine_target *target);
 /* Takes NULL. All handles are closed before. */
 void scripted_world_close(struct scripted_world *world);
 /* The next start that has no fate yet gets this one. */

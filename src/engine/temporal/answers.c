@@ -406,6 +406,24 @@ enum weir_status answer_describe_namespace(const uint8_t *data, size_t length, s
     return WEIR_OK;
 }
 
+enum weir_status answer_list_attributes(const uint8_t *data, size_t length, json_t **ret_types)
+{
+    TemporalApi__ListSearchAttributesResponse *answer =
+        temporal_api__list_search_attributes_response__unpack(NULL, length, data);
+    json_t *types = answer == NULL ? NULL : json_object();
+    for (size_t i = 0; types != NULL && i < answer->n_custom_attributes; i++) {
+        const TemporalApi__AttributeEntry *entry = answer->custom_attributes[i];
+        /* A name that is no UTF-8 is refused by jansson, and left out. */
+        (void)json_object_set_new(types, entry->key, json_integer(entry->value));
+    }
+    temporal_api__list_search_attributes_response__free_unpacked(answer, NULL);
+    if (types == NULL) {
+        return WEIR_FAILED;
+    }
+    *ret_types = types;
+    return WEIR_OK;
+}
+
 enum weir_status answer_describe_task_queue(const uint8_t *data, size_t length, struct pollers_answer *ret_answer)
 {
     TemporalApi__DescribeTaskQueueResponse *answer = temporal_api__describe_task_queue_response__unpack(NULL, length, data);

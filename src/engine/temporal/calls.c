@@ -5,6 +5,7 @@
 #include "engine/temporal/parts.h"
 
 #define SERVICE "/temporal.api.workflowservice.v1.WorkflowService/"
+#define OPERATOR_SERVICE "/temporal.api.operatorservice.v1.OperatorService/"
 
 const char *method_path(enum method method)
 {
@@ -20,6 +21,8 @@ const char *method_path(enum method method)
         [METHOD_SYSTEM_INFO] = SERVICE "GetSystemInfo",
         [METHOD_DESCRIBE_NAMESPACE] = SERVICE "DescribeNamespace",
         [METHOD_DESCRIBE_TASK_QUEUE] = SERVICE "DescribeTaskQueue",
+        [METHOD_LIST_ATTRIBUTES] = OPERATOR_SERVICE "ListSearchAttributes",
+        [METHOD_ADD_ATTRIBUTES] = OPERATOR_SERVICE "AddSearchAttributes",
     };
     INVARIANT((unsigned)method < METHOD_COUNT);
     return paths[method];

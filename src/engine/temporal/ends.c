@@ -10,11 +10,6 @@
 
 enum { NOTE_BYTES_MAX = 200 };
 
-static void name_of(const struct run *run, char *to)
-{
-    (void)snprintf(to, WORKFLOW_ID_MAX, WORKFLOW_ID_PREFIX "%s", run->id);
-}
-
 /* --- the report --- */
 
 /* A termination through weir comes after its cancel is on record; that this node was not told of the cancel yet changes
@@ -172,15 +167,14 @@ static void history_done(struct temporal *engine, struct run *run, const struct 
 
 void end_read(struct temporal *engine, struct run *run)
 {
-    char name[WORKFLOW_ID_MAX];
-    name_of(run, name);
     follow_end(engine, run);
     run_due(engine, run, TIME_NEVER);
     run->state = RUN_CLOSING;
     call_forget(run->call, false);
-    if (!call_send_own(engine, run, &run->call, METHOD_HISTORY,
-                       message_close_event(engine->namespace_name, name, run->run_id, false, (struct bytes){NULL, 0}),
-                       CALL_TIMEOUT_US, history_done)) {
+    if (!call_send_own(
+            engine, run, &run->call, METHOD_HISTORY,
+            message_close_event(engine->namespace_name, run->workflow_id, run->run_id, false, (struct bytes){NULL, 0}),
+            CALL_TIMEOUT_US, history_done)) {
         run_due(engine, run, run_back_off(engine, run));
     }
 }

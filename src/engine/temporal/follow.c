@@ -174,18 +174,20 @@ static void judge_list(struct temporal *engine, int64_t now_us)
 static void look_at_row(void *context, const struct list_row *row)
 {
     struct temporal *engine = context;
-    static const size_t prefix = sizeof WORKFLOW_ID_PREFIX - 1;
-    if (!engine->sweep.is_anchored || strncmp(row->workflow_id, WORKFLOW_ID_PREFIX, prefix) != 0 ||
-        !run_status_is_closed(row->status) || row->status == RUN_STATUS_CONTINUED_AS_NEW) {
+    if (!engine->sweep.is_anchored || !run_status_is_closed(row->status) || row->status == RUN_STATUS_CONTINUED_AS_NEW) {
         return;
     }
-    struct run *run = run_find(engine, row->workflow_id + prefix);
+    struct run *run = run_find_followed(engine, row->workflow_id);
     /* The earlier runs of a chain come again in every list that reaches back to them. */
-    if (run != NULL && run->state == RUN_FOLLOWED && row->close_us > run->closed_us &&
-        strcmp(row->run_id, run->closed_run_id) != 0) {
-        text_copy(run->run_id, sizeof run->run_id, row->run_id);
-        end_read(engine, run);
+    if (run == NULL || row->close_us <= run->closed_us || strcmp(row->run_id, run->closed_run_id) == 0) {
+        return;
     }
+    if (run->has_own_id && strcmp(row->run_id, run->run_id) != 0) {
+        start_ask(engine, run); /* a later run of its chain, or somebody else's under the same id */
+        return;
+    }
+    text_copy(run->run_id, sizeof run->run_id, row->run_id);
+    end_read(engine, run);
 }
 
 static void list_page(struct temporal *engine);
@@ -224,9 +226,8 @@ static void list_page(struct temporal *engine)
     char query[QUERY_BYTES_MAX];
     char since[TIME_TEXT_MAX];
     time_format(sweep->since_us, since);
-    int length = snprintf(query, sizeof query,
-                          "WorkflowId STARTS_WITH '" WORKFLOW_ID_PREFIX
-                          "' AND ExecutionStatus != 'Running' AND ExecutionStatus != 'ContinuedAsNew'");
+    int length = snprintf(query, sizeof query, "%sExecutionStatus != 'Running' AND ExecutionStatus != 'ContinuedAsNew'",
+                          sweep->has_own_ids ? "" : "WorkflowId STARTS_WITH '" WORKFLOW_ID_PREFIX "' AND ");
     if (sweep->is_anchored && sweep->since_us > 0) {
         (void)snprintf(query + length, sizeof query - (size_t)length, " AND CloseTime >= '%s'", since);
     }
@@ -243,6 +244,7 @@ static void begin_sweep(struct temporal *engine)
     struct sweep *sweep = &engine->sweep;
     bool is_wide = sweep->count++ % SWEEP_WIDE_EVERY == 0;
     int64_t overlap_us = is_wide ? SWEEP_WIDE_OVERLAP_US : SWEEP_OVERLAP_US;
+    sweep->has_own_ids = engine->named > 0;
     sweep->pages = 0;
     sweep->since_us = sweep->latest_us > overlap_us ? sweep->latest_us - overlap_us : 0;
     list_page(engine);
@@ -268,6 +270,9 @@ static void namespace_done(struct temporal *engine, struct run *run, const struc
 
 static void ask_namespace(struct temporal *engine, int64_t now_us)
 {
+    if (atomic_load(&engine->attributes.was_asked)) { /* else target.c asks for them */
+        attributes_ask(engine);
+    }
     engine->namespace_is_asked =
         call_send_own(engine, NULL, NULL, METHOD_DESCRIBE_NAMESPACE, message_describe_namespace(engine->namespace_name),
                       CALL_TIMEOUT_US, namespace_done);

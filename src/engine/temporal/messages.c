@@ -50,19 +50,24 @@ struct payload_parts {
     TemporalApi__MetadataEntry *list[2];
 };
 
+static void entry_init(struct payload_parts *parts, const char *key, const char *value)
+{
+    size_t i = parts->payload.n_metadata++;
+    temporal_api__metadata_entry__init(&parts->entries[i]);
+    parts->entries[i].key = text_of(key);
+    parts->entries[i].value = data_of(value, strlen(value));
+    parts->list[i] = &parts->entries[i];
+}
+
 static void payload_init(struct payload_parts *parts, const char *encoding, const char *data, size_t length)
 {
     temporal_api__payload__init(&parts->payload);
-    temporal_api__metadata_entry__init(&parts->entries[0]);
-    parts->entries[0].key = text_of("encoding");
-    parts->entries[0].value = data_of(encoding, strlen(encoding));
-    parts->list[0] = &parts->entries[0];
     parts->payload.metadata = parts->list;
-    parts->payload.n_metadata = 1;
+    entry_init(parts, "encoding", encoding);
     parts->payload.data = data_of(data, length);
 }
 
-/* A search attribute tells its type in a second metadata entry; none is sent: the service knows it by name. */
+/* A search attribute names its type in a second metadata entry, where the type is known. */
 struct payload_map {
     TemporalApi__PayloadMap map;
     struct payload_parts payloads[MEMO_FIELDS_MAX];
@@ -80,7 +85,7 @@ static void map_init(struct payload_map *map)
 }
 
 /* Takes `json`, malloc'ed or NULL; false when there is no room or no text. */
-static bool map_add(struct payload_map *map, const char *key, char *json)
+static bool map_add(struct payload_map *map, const char *key, char *json, enum attribute_type type)
 {
     if (json == NULL || map->count == MEMO_FIELDS_MAX) {
         free(json);
@@ -89,6 +94,9 @@ static bool map_add(struct payload_map *map, const char *key, char *json)
     size_t i = map->count++;
     map->texts[i] = json;
     payload_init(&map->payloads[i], "json/plain", json, strlen(json));
+    if (type != ATTRIBUTE_UNKNOWN) {
+        entry_init(&map->payloads[i], "type", attribute_type_name(type));
+    }
     temporal_api__payload_entry__init(&map->entries[i]);
     map->entries[i].key = text_of(key);
     map->entries[i].value = &map->payloads[i].payload;
@@ -97,22 +105,28 @@ static bool map_add(struct payload_map *map, const char *key, char *json)
     return true;
 }
 
-static bool map_add_string(struct payload_map *map, const char *key, const char *value)
+static bool map_add_string(struct payload_map *map, const char *key, const char *value, enum attribute_type type)
 {
     json_t *string = json_string(value);
     char *text = string == NULL ? NULL : json_dumps(string, JSON_ENCODE_ANY);
     json_decref(string);
-    return map_add(map, key, text);
+    return map_add(map, key, text, type);
+}
+
+static enum attribute_type type_of(const json_t *types, const char *name)
+{
+    json_int_t type = json_integer_value(json_object_get(types, name));
+    return type >= ATTRIBUTE_TEXT && type <= ATTRIBUTE_KEYWORD_LIST ? (enum attribute_type)type : ATTRIBUTE_UNKNOWN;
 }
 
 /* The keys stay in `object`. */
-static bool map_add_object(struct payload_map *map, json_t *object)
+static bool map_add_object(struct payload_map *map, json_t *object, const json_t *types)
 {
     const char *key;
     json_t *value;
     json_object_foreach(object, key, value)
     {
-        if (!map_add(map, key, json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT))) {
+        if (!map_add(map, key, json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT), type_of(types, key))) {
             return false;
         }
     }
@@ -151,6 +165,12 @@ static void task_queue_init(TemporalApi__TaskQueue *queue, const char *name)
     queue->kind = TASK_QUEUE_NORMAL;
 }
 
+const char *attribute_type_name(enum attribute_type type)
+{
+    static const char *const names[] = {"", "Text", "Keyword", "Int", "Double", "Bool", "Datetime", "KeywordList"};
+    return type <= ATTRIBUTE_KEYWORD_LIST ? names[type] : "";
+}
+
 /* --- start --- */
 
 void fairness_key(const char *workspace, char *to)
@@ -171,38 +191,70 @@ int priority_key(int priority)
     return priority > 0 ? (is_far ? 1 : 2) : (is_far ? 5 : 4);
 }
 
+/* The arguments of a workflow. */
+struct argument_parts {
+    TemporalApi__Payloads payloads;
+    TemporalApi__Payload *list[TEMPORAL_FIELDS_MAX];
+    struct payload_parts parts[TEMPORAL_FIELDS_MAX];
+    char *texts[TEMPORAL_FIELDS_MAX]; /* owned, or NULL */
+    size_t count;
+};
+
 struct start_parts {
     TemporalApi__StartWorkflowExecutionRequest request;
-    char workflow_id[WORKFLOW_ID_MAX];
     char fairness[FAIRNESS_KEY_MAX + 1];
     TemporalApi__WorkflowType type;
     TemporalApi__TaskQueue queue;
-    TemporalApi__Payloads input;
-    TemporalApi__Payload *input_list[1];
-    struct payload_parts payload;
+    struct argument_parts input;
     TemporalApi__Priority priority;
-    TemporalApi__Duration times[5];
+    TemporalApi__Duration times[6];
     TemporalApi__RetryPolicy retry;
     struct payload_map memo;
     struct payload_map attributes;
-    json_t *memo_tree;
-    json_t *attribute_tree;
 };
 
-static json_t *load_object(const char *text)
+static void add_argument(struct argument_parts *input, const char *encoding, const char *data, size_t length, char *owned)
 {
-    return text == NULL ? NULL : json_load_text(text, JSON_REJECT_DUPLICATES);
+    size_t i = input->count++;
+    payload_init(&input->parts[i], encoding, data, length);
+    input->texts[i] = owned;
+    input->list[i] = &input->parts[i].payload;
+    input->payloads.payloads = input->list;
+    input->payloads.n_payloads = input->count;
 }
 
-/* What the definition says beyond type and queue. False when out of memory. */
-static bool add_definition(struct start_parts *parts, const struct definition_temporal *definition)
+/* The input as it was enqueued, or the arguments that the definition made of it. False when out of memory. */
+static bool add_arguments(struct argument_parts *input, const struct start_message *start)
+{
+    const json_t *arguments = start->fields->arguments;
+    size_t i;
+    const json_t *value;
+    temporal_api__payloads__init(&input->payloads);
+    if (arguments == NULL) {
+        add_argument(input, start->encoding, start->input, start->input_length, NULL);
+        return true;
+    }
+    INVARIANT(json_array_size(arguments) <= TEMPORAL_FIELDS_MAX);
+    json_array_foreach(arguments, i, value)
+    {
+        char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
+        if (text == NULL) {
+            return false;
+        }
+        add_argument(input, start->encoding, text, strlen(text), text);
+    }
+    return true;
+}
+
+static void add_times(struct start_parts *parts, const struct start_fields *fields)
 {
     TemporalApi__StartWorkflowExecutionRequest *request = &parts->request;
-    request->workflow_execution_timeout = duration_of(&parts->times[0], definition->execution_timeout_us);
-    request->workflow_run_timeout = duration_of(&parts->times[1], definition->run_timeout_us);
-    request->workflow_task_timeout = duration_of(&parts->times[2], definition->task_timeout_us);
-    if (definition->has_retry) {
-        const struct step_retry *retry = &definition->retry;
+    const struct step_retry *retry = fields->retry;
+    request->workflow_execution_timeout = duration_of(&parts->times[0], fields->execution_timeout_us);
+    request->workflow_run_timeout = duration_of(&parts->times[1], fields->run_timeout_us);
+    request->workflow_task_timeout = duration_of(&parts->times[2], fields->task_timeout_us);
+    request->workflow_start_delay = duration_of(&parts->times[5], fields->start_delay_us);
+    if (retry != NULL) {
         temporal_api__retry_policy__init(&parts->retry);
         parts->retry.initial_interval = duration_of(&parts->times[3], retry->backoff_us);
         parts->retry.maximum_interval = duration_of(&parts->times[4], retry->max_us);
@@ -212,14 +264,25 @@ static bool add_definition(struct start_parts *parts, const struct definition_te
         parts->retry.n_non_retryable_error_types = retry->not_on_count;
         request->retry_policy = &parts->retry;
     }
-    parts->memo_tree = load_object(definition->memo);
-    parts->attribute_tree = load_object(definition->search_attributes);
-    bool is_fine = (parts->memo_tree != NULL || definition->memo == NULL) &&
-                   (parts->attribute_tree != NULL || definition->search_attributes == NULL) &&
-                   map_add_object(&parts->memo, parts->memo_tree) &&
-                   map_add_object(&parts->attributes, parts->attribute_tree);
+}
+
+/* False when out of memory. */
+static bool add_maps(struct start_parts *parts, const struct start_message *start)
+{
+    const json_t *types = start->attribute_types;
+    enum attribute_type of_workspace = type_of(types, TEMPORAL_WORKSPACE_ATTRIBUTE);
+    map_init(&parts->memo);
+    map_init(&parts->attributes);
+    parts->request.memo = &parts->memo.map;
+    bool is_fine = map_add_string(&parts->memo, "weir_execution", start->execution_id, ATTRIBUTE_UNKNOWN) &&
+                   map_add_string(&parts->memo, "weir_workspace", start->workspace, ATTRIBUTE_UNKNOWN) &&
+                   map_add_object(&parts->memo, start->fields->memo, NULL) &&
+                   map_add_object(&parts->attributes, start->fields->attributes, types);
+    if (is_fine && (of_workspace == ATTRIBUTE_KEYWORD || of_workspace == ATTRIBUTE_TEXT)) {
+        is_fine = map_add_string(&parts->attributes, TEMPORAL_WORKSPACE_ATTRIBUTE, start->workspace, of_workspace);
+    }
     if (parts->attributes.count > 0) {
-        request->search_attributes = &parts->attributes.map;
+        parts->request.search_attributes = &parts->attributes.map;
     }
     return is_fine;
 }
@@ -227,36 +290,27 @@ static bool add_definition(struct start_parts *parts, const struct definition_te
 static bool start_fill(struct start_parts *parts, const struct start_message *start)
 {
     TemporalApi__StartWorkflowExecutionRequest *request = &parts->request;
+    const struct start_fields *fields = start->fields;
     temporal_api__start_workflow_execution_request__init(request);
-    (void)snprintf(parts->workflow_id, sizeof parts->workflow_id, WORKFLOW_ID_PREFIX "%s", start->execution_id);
     fairness_key(start->workspace, parts->fairness);
     temporal_api__workflow_type__init(&parts->type);
     parts->type.name = text_of(start->workflow_type);
-    task_queue_init(&parts->queue, start->task_queue);
-    payload_init(&parts->payload, start->encoding, start->input, start->input_length);
-    temporal_api__payloads__init(&parts->input);
-    parts->input_list[0] = &parts->payload.payload;
-    parts->input.payloads = parts->input_list;
-    parts->input.n_payloads = 1;
+    task_queue_init(&parts->queue, fields->task_queue);
     temporal_api__priority__init(&parts->priority);
-    parts->priority.priority_key = priority_key(start->priority);
+    parts->priority.priority_key = fields->priority_key != 0 ? fields->priority_key : priority_key(start->priority);
     parts->priority.fairness_key = parts->fairness;
     request->namespace_ = text_of(start->namespace_name);
-    request->workflow_id = parts->workflow_id;
+    request->workflow_id = text_of(fields->workflow_id);
     request->workflow_type = &parts->type;
     request->task_queue = &parts->queue;
-    request->input = &parts->input;
+    request->input = &parts->input.payloads;
     request->identity = text_of(start->identity);
     request->request_id = text_of(start->execution_id);
     request->workflow_id_reuse_policy = REUSE_REJECT_DUPLICATE;
     request->workflow_id_conflict_policy = CONFLICT_FAIL;
     request->priority = &parts->priority;
-    map_init(&parts->memo);
-    map_init(&parts->attributes);
-    request->memo = &parts->memo.map;
-    return map_add_string(&parts->memo, "weir_execution", start->execution_id) &&
-           map_add_string(&parts->memo, "weir_workspace", start->workspace) &&
-           (start->definition == NULL || add_definition(parts, start->definition));
+    add_times(parts, fields);
+    return add_maps(parts, start) && add_arguments(&parts->input, start);
 }
 
 struct bytes message_start(const struct start_message *start)
@@ -271,8 +325,9 @@ struct bytes message_start(const struct start_message *start)
     }
     map_close(&parts->memo);
     map_close(&parts->attributes);
-    json_decref(parts->memo_tree);
-    json_decref(parts->attribute_tree);
+    for (size_t i = 0; i < parts->input.count; i++) {
+        free(parts->input.texts[i]);
+    }
     free(parts);
     return bytes;
 }
@@ -328,35 +383,37 @@ struct bytes message_last_events(const char *namespace_name, const char *workflo
 
 /* --- acting --- */
 
-struct bytes message_cancel(const char *namespace_name, const char *workflow_id, const char *request_id,
+struct bytes message_cancel(const char *namespace_name, const struct workflow_name *workflow, const char *request_id,
                             const char *identity, const char *reason)
 {
     TemporalApi__RequestCancelWorkflowExecutionRequest request =
         TEMPORAL_API__REQUEST_CANCEL_WORKFLOW_EXECUTION_REQUEST__INIT;
     TemporalApi__WorkflowExecution execution;
-    execution_init(&execution, workflow_id, NULL);
+    execution_init(&execution, workflow->workflow_id, workflow->run_id);
     request.namespace_ = text_of(namespace_name);
     request.workflow_execution = &execution;
     request.identity = text_of(identity);
     request.request_id = text_of(request_id);
+    request.first_execution_run_id = text_of(workflow->first_run_id);
     request.reason = text_of(reason);
     return pack(&request.base);
 }
 
-struct bytes message_terminate(const char *namespace_name, const char *workflow_id, const char *identity,
+struct bytes message_terminate(const char *namespace_name, const struct workflow_name *workflow, const char *identity,
                                const char *reason)
 {
     TemporalApi__TerminateWorkflowExecutionRequest request = TEMPORAL_API__TERMINATE_WORKFLOW_EXECUTION_REQUEST__INIT;
     TemporalApi__WorkflowExecution execution;
-    execution_init(&execution, workflow_id, NULL);
+    execution_init(&execution, workflow->workflow_id, workflow->run_id);
     request.namespace_ = text_of(namespace_name);
     request.workflow_execution = &execution;
     request.identity = text_of(identity);
+    request.first_execution_run_id = text_of(workflow->first_run_id);
     request.reason = text_of(reason);
     return pack(&request.base);
 }
 
-struct bytes message_signal(const char *namespace_name, const char *workflow_id, const char *signal_name,
+struct bytes message_signal(const char *namespace_name, const struct workflow_name *workflow, const char *signal_name,
                             const char *request_id, const char *identity, const char *encoding, const char *input,
                             size_t input_length)
 {
@@ -365,7 +422,7 @@ struct bytes message_signal(const char *namespace_name, const char *workflow_id,
     TemporalApi__Payloads payloads = TEMPORAL_API__PAYLOADS__INIT;
     TemporalApi__Payload *list[1];
     struct payload_parts parts;
-    execution_init(&execution, workflow_id, NULL);
+    execution_init(&execution, workflow->workflow_id, workflow->run_id);
     request.namespace_ = text_of(namespace_name);
     request.workflow_execution = &execution;
     request.signal_name = text_of(signal_name);
@@ -392,6 +449,26 @@ struct bytes message_system_info(void)
 struct bytes message_describe_namespace(const char *namespace_name)
 {
     TemporalApi__DescribeNamespaceRequest request = TEMPORAL_API__DESCRIBE_NAMESPACE_REQUEST__INIT;
+    request.namespace_ = text_of(namespace_name);
+    return pack(&request.base);
+}
+
+struct bytes message_list_attributes(const char *namespace_name)
+{
+    TemporalApi__ListSearchAttributesRequest request = TEMPORAL_API__LIST_SEARCH_ATTRIBUTES_REQUEST__INIT;
+    request.namespace_ = text_of(namespace_name);
+    return pack(&request.base);
+}
+
+struct bytes message_add_attribute(const char *namespace_name, const char *name, enum attribute_type type)
+{
+    TemporalApi__AddSearchAttributesRequest request = TEMPORAL_API__ADD_SEARCH_ATTRIBUTES_REQUEST__INIT;
+    TemporalApi__AttributeEntry entry = TEMPORAL_API__ATTRIBUTE_ENTRY__INIT;
+    TemporalApi__AttributeEntry *list[1] = {&entry};
+    entry.key = text_of(name);
+    entry.value = (int32_t)type;
+    request.search_attributes = list;
+    request.n_search_attributes = 1;
     request.namespace_ = text_of(namespace_name);
     return pack(&request.base);
 }

@@ -9,6 +9,7 @@
 #ifndef WEIR_ENGINE_TEMPORAL_MESSAGES_H
 #define WEIR_ENGINE_TEMPORAL_MESSAGES_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -18,11 +19,11 @@
 #include "weir/status.h"
 
 enum {
-    RUN_ID_MAX = 64,        /* bytes with the closing NUL; a UUID has 37 */
-    WORKFLOW_ID_MAX = 64,   /* "execution-" and a UUID */
-    FAIRNESS_KEY_MAX = 64,  /* bytes */
-    FAILURE_DEPTH_MAX = 16, /* causes that are told */
-    LIST_PAGE_SIZE = 1000,  /* rows of one list call: the service's own maximum */
+    RUN_ID_MAX = 64,                               /* bytes with the closing NUL; a UUID has 37 */
+    WORKFLOW_ID_MAX = TEMPORAL_NAME_BYTES_MAX + 1, /* bytes with the closing NUL */
+    FAIRNESS_KEY_MAX = 64,                         /* bytes */
+    FAILURE_DEPTH_MAX = 16,                        /* causes that are told */
+    LIST_PAGE_SIZE = 1000,                         /* rows of one list call: the service's own maximum */
     SERVER_VERSION_MAX = 64,
     NAMESPACE_ID_MAX = 64, /* bytes with the closing NUL; a UUID has 37 */
     POLLERS_TOLD_MAX = 100,
@@ -30,6 +31,7 @@ enum {
     POLLER_NAME_MAX = 255
 };
 
+/* A workflow id that no definition names is this and the execution's id; others never begin so. */
 #define WORKFLOW_ID_PREFIX "execution-"
 #define PEOPLE_IDENTITY "weir" /* of what people ask of the service through weir; that of a node names its host, too */
 
@@ -54,18 +56,48 @@ struct bytes {
 
 /* --- requests: each returns {NULL, 0} when out of memory --- */
 
+/* Of a search attribute, as the service numbers it. */
+enum attribute_type {
+    ATTRIBUTE_UNKNOWN = 0,
+    ATTRIBUTE_TEXT = 1,
+    ATTRIBUTE_KEYWORD = 2,
+    ATTRIBUTE_INT = 3,
+    ATTRIBUTE_DOUBLE = 4,
+    ATTRIBUTE_BOOL = 5,
+    ATTRIBUTE_DATETIME = 6,
+    ATTRIBUTE_KEYWORD_LIST = 7
+};
+/* "Keyword", as the service's own tools write it; "" for ATTRIBUTE_UNKNOWN. */
+const char *attribute_type_name(enum attribute_type type);
+
+/* What a definition gives one start (fields.h evaluates it). Zero and NULL: not said. */
+struct start_fields {
+    char workflow_id[WORKFLOW_ID_MAX];
+    char task_queue[TASK_QUEUE_NAME_MAX + 1];
+    json_t *arguments; /* an array; NULL: the input is the one argument */
+    int64_t execution_timeout_us;
+    int64_t run_timeout_us;
+    int64_t task_timeout_us;
+    int64_t start_delay_us;
+    int priority_key;               /* 1 to 5; 0: made of weir's priority */
+    const struct step_retry *retry; /* of the definition */
+    json_t *memo;                   /* objects, or NULL */
+    json_t *attributes;
+};
+
 struct start_message {
     const char *namespace_name;
-    const char *execution_id; /* workflow id "execution-<id>", request id <id> */
+    const char *execution_id; /* request id <id> */
     const char *workspace;    /* fairness key and memo */
     const char *identity;     /* who starts it, for people */
     const char *workflow_type;
-    const char *task_queue;
     const char *input; /* bytes as they were enqueued */
     size_t input_length;
-    const char *encoding;                         /* of the input payload: "json/plain" */
-    int priority;                                 /* weir's, -100 to 100 */
-    const struct definition_temporal *definition; /* timeouts, retry, memo, search attributes; NULL = none */
+    const char *encoding; /* of the input payload: "json/plain" */
+    int priority;         /* weir's, -100 to 100 */
+    const struct start_fields *fields;
+    const json_t *attribute_types; /* those of the namespace: names and numbers of enum attribute_type; NULL: not known.
+                                      With TEMPORAL_WORKSPACE_ATTRIBUTE among them, the start has the workspace in it */
 };
 /* The same struct gives the same bytes: what is sent again is what was sent. */
 struct bytes message_start(const struct start_message *start);
@@ -77,16 +109,25 @@ struct bytes message_close_event(const char *namespace_name, const char *workflo
                                  struct bytes token);
 /* The last events, newest first. */
 struct bytes message_last_events(const char *namespace_name, const char *workflow_id, int count);
-struct bytes message_cancel(const char *namespace_name, const char *workflow_id, const char *request_id,
+/* A workflow, or only a chain of its runs, or only one run: "" and NULL = any. The service refuses what is another one. */
+struct workflow_name {
+    const char *workflow_id;
+    const char *first_run_id; /* of the chain */
+    const char *run_id;
+};
+struct bytes message_cancel(const char *namespace_name, const struct workflow_name *workflow, const char *request_id,
                             const char *identity, const char *reason);
-struct bytes message_terminate(const char *namespace_name, const char *workflow_id, const char *identity,
+struct bytes message_terminate(const char *namespace_name, const struct workflow_name *workflow, const char *identity,
                                const char *reason);
-/* `input` NULL = none. */
-struct bytes message_signal(const char *namespace_name, const char *workflow_id, const char *signal_name,
+/* `input` NULL = none. A signal cannot name a chain: first_run_id is not read. */
+struct bytes message_signal(const char *namespace_name, const struct workflow_name *workflow, const char *signal_name,
                             const char *request_id, const char *identity, const char *encoding, const char *input,
                             size_t input_length);
 struct bytes message_system_info(void);
 struct bytes message_describe_namespace(const char *namespace_name);
+struct bytes message_list_attributes(const char *namespace_name);
+/* Adds one search attribute to the namespace. */
+struct bytes message_add_attribute(const char *namespace_name, const char *name, enum attribute_type type);
 /* Workflow pollers of a task queue. */
 struct bytes message_describe_task_queue(const char *namespace_name, const char *task_queue);
 
@@ -166,6 +207,8 @@ struct namespace_answer {
 };
 WEIR_MUST_CHECK enum weir_status answer_describe_namespace(const uint8_t *data, size_t length,
                                                            struct namespace_answer *ret_answer);
+/* *ret_types: the search attributes of the namespace, as in start_message; the caller releases it. */
+WEIR_MUST_CHECK enum weir_status answer_list_attributes(const uint8_t *data, size_t length, json_t **ret_types);
 struct pollers_answer {
     size_t count;
     int64_t last_us;                /* of the last poll: the server's clock; 0 = the service does not say */

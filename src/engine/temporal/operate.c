@@ -90,8 +90,34 @@ static enum look_kind call_and_wait(struct temporal_operator *operator, enum met
 
 /* --- acting --- */
 
-static enum weir_status act(struct temporal_operator *operator, enum method method, struct bytes message, const char *id,
-                            struct weir_error *error)
+/* The error of the call. A good answer that cannot be read comes from another kind of server. */
+static const char *words_of(const struct waited *waited)
+{
+    return waited->error.message[0] == '\0' ? "what answers is no Temporal service" : waited->error.message;
+}
+
+static bool is_default(const struct temporal_execution *execution)
+{
+    return strncmp(execution->workflow_id, WORKFLOW_ID_PREFIX, strlen(WORKFLOW_ID_PREFIX)) == 0;
+}
+
+/* With the default workflow id where none is given; `own` holds WORKFLOW_ID_MAX bytes. */
+static struct temporal_execution name_workflow(const struct temporal_execution *execution, char *own)
+{
+    const char *given = execution->workflow_id;
+    return (struct temporal_execution){execution->id, given != NULL ? given : fields_default_id(execution->id, own)};
+}
+
+static enum weir_status not_found(const struct temporal_execution *execution, struct weir_error *error)
+{
+    error_set(error, WEIR_EXECUTION_NOT_FOUND, "the Temporal service has no open workflow %.255s%s", execution->workflow_id,
+              is_default(execution) ? "" : " of this execution");
+    error_hint(error, "it has not been started yet, or has ended: `weir show %s`", execution->id);
+    return WEIR_EXECUTION_NOT_FOUND;
+}
+
+static enum weir_status act(struct temporal_operator *operator, enum method method, struct bytes message,
+                            const struct temporal_execution *execution, struct weir_error *error)
 {
     struct waited waited;
     enum look_kind look = call_and_wait(operator, method, message, &waited);
@@ -100,10 +126,7 @@ static enum weir_status act(struct temporal_operator *operator, enum method meth
         return WEIR_OK;
     }
     if (look == LOOK_NOT_FOUND) {
-        error_set(error, WEIR_EXECUTION_NOT_FOUND, "the Temporal service has no open workflow " WORKFLOW_ID_PREFIX "%s",
-                  id);
-        error_hint(error, "it has not been started yet, or has ended: `weir show %s`", id);
-        return WEIR_EXECUTION_NOT_FOUND;
+        return not_found(execution, error);
     }
     if (error != NULL) {
         *error = waited.error;
@@ -111,28 +134,86 @@ static enum weir_status act(struct temporal_operator *operator, enum method meth
     return waited.error.status == WEIR_OK ? WEIR_FAILED : waited.error.status;
 }
 
-enum weir_status temporal_signal(struct temporal_operator *operator, const char * execution_id, const char *name,
-                                 const char *input, const char *request_id, struct weir_error *error)
+/* --- the workflow of an execution --- */
+
+/* Its newest run. WEIR_EXECUTION_NOT_FOUND: the service has no such workflow. */
+static enum weir_status describe_one(struct temporal_operator *operator, const struct temporal_execution * execution,
+                                     const char *run_id, struct describe_answer *ret_answer, struct weir_error *error)
 {
-    char workflow_id[WORKFLOW_ID_MAX];
-    (void)snprintf(workflow_id, sizeof workflow_id, WORKFLOW_ID_PREFIX "%s", execution_id);
+    struct waited waited;
+    struct bytes message = message_describe(operator->namespace_name, execution->workflow_id, run_id);
+    enum look_kind look = call_and_wait(operator, METHOD_DESCRIBE, message, &waited);
+    bool is_read = look == LOOK_OK && answer_describe(waited.response.data, waited.response.length, ret_answer) == WEIR_OK;
+    free(waited.response.data);
+    if (is_read) {
+        return WEIR_OK;
+    }
+    if (look == LOOK_NOT_FOUND) {
+        return not_found(execution, error);
+    }
+    return error_set(error, WEIR_ENGINE_UNREACHABLE, "%s", words_of(&waited));
+}
+
+/* The newest run of the execution's own chain. With a default id nobody else has one; else the memo of the first run
+ * decides.
+ */
+static enum weir_status describe_own(struct temporal_operator *operator, const struct temporal_execution * execution,
+                                     struct describe_answer *ret_answer, struct weir_error *error)
+{
+    struct describe_answer first;
+    enum weir_status status = describe_one(operator, execution, NULL, ret_answer, error);
+    if (status != WEIR_OK || is_default(execution) || strcmp(ret_answer->memo_execution, execution->id) == 0) {
+        return status;
+    }
+    status = describe_one(operator, execution, ret_answer->first_run_id, &first, error);
+    if (status == WEIR_OK && strcmp(first.memo_execution, execution->id) != 0) {
+        return not_found(execution, error);
+    }
+    return status;
+}
+
+enum weir_status temporal_signal(struct temporal_operator *operator, const struct temporal_execution * execution,
+                                 const char *name, const char *input, const char *request_id, struct weir_error *error)
+{
+    char own[WORKFLOW_ID_MAX];
+    struct temporal_execution named = name_workflow(execution, own);
+    struct workflow_name workflow = {.workflow_id = named.workflow_id};
+    struct describe_answer answer;
+    if (!is_default(&named)) {
+        enum weir_status status = describe_own(operator, & named, &answer, error);
+        if (status != WEIR_OK) {
+            return status;
+        }
+        workflow.run_id = answer.run_id;
+    }
     return act(operator, METHOD_SIGNAL,
-               message_signal(operator->namespace_name, workflow_id, name, request_id, PEOPLE_IDENTITY, operator->encoding,
+               message_signal(operator->namespace_name, &workflow, name, request_id, PEOPLE_IDENTITY, operator->encoding,
                               input, input == NULL ? 0 : strlen(input)),
-               execution_id, error);
+               &named, error);
 }
 
 /* Whether the service has the workflow, and its newest run has ended. */
-static bool is_closed(struct temporal_operator *operator, const char * workflow_id)
+static bool is_closed(struct temporal_operator *operator, const struct temporal_execution * execution)
 {
-    struct waited waited;
     struct describe_answer answer;
-    struct bytes message = message_describe(operator->namespace_name, workflow_id, NULL);
-    bool is_closed = call_and_wait(operator, METHOD_DESCRIBE, message, &waited) == LOOK_OK &&
-                     answer_describe(waited.response.data, waited.response.length, &answer) == WEIR_OK &&
-                     run_status_is_closed(answer.status);
-    free(waited.response.data);
-    return is_closed;
+    return describe_own(operator, execution, &answer, NULL) == WEIR_OK && run_status_is_closed(answer.status);
+}
+
+/* One try. The chain of another execution is never meant. */
+static enum weir_status terminate_once(struct temporal_operator *operator, const struct temporal_execution * execution,
+                                       const char *reason, struct weir_error *error)
+{
+    struct workflow_name workflow = {.workflow_id = execution->workflow_id};
+    struct describe_answer answer;
+    if (!is_default(execution)) {
+        enum weir_status status = describe_own(operator, execution, &answer, error);
+        if (status != WEIR_OK) {
+            return status;
+        }
+        workflow.first_run_id = answer.first_run_id;
+    }
+    struct bytes message = message_terminate(operator->namespace_name, &workflow, PEOPLE_IDENTITY, reason);
+    return act(operator, METHOD_TERMINATE, message, execution, error);
 }
 
 static void wait_a_moment(struct temporal_operator *operator)
@@ -146,18 +227,17 @@ static void wait_a_moment(struct temporal_operator *operator)
     }
 }
 
-enum weir_status temporal_terminate(struct temporal_operator *operator, const char * execution_id, const char *reason,
-                                    temporal_awaits *awaits, void *context, struct weir_error *error)
+enum weir_status temporal_terminate(struct temporal_operator *operator, const struct temporal_execution * execution,
+                                    const char *reason, temporal_awaits *awaits, void *context, struct weir_error *error)
 {
-    char workflow_id[WORKFLOW_ID_MAX];
-    (void)snprintf(workflow_id, sizeof workflow_id, WORKFLOW_ID_PREFIX "%s", execution_id);
+    char own[WORKFLOW_ID_MAX];
+    struct temporal_execution named = name_workflow(execution, own);
     for (;;) {
-        struct bytes message = message_terminate(operator->namespace_name, workflow_id, PEOPLE_IDENTITY, reason);
-        enum weir_status status = act(operator, METHOD_TERMINATE, message, execution_id, error);
+        enum weir_status status = terminate_once(operator, & named, reason, error);
         if (status != WEIR_EXECUTION_NOT_FOUND || !awaits(context)) {
             return status;
         }
-        if (is_closed(operator, workflow_id)) { /* by an earlier try whose answer was lost, or by itself */
+        if (is_closed(operator, & named)) { /* by an earlier try whose answer was lost, or by itself */
             error_clear(error);
             return WEIR_OK;
         }
@@ -166,12 +246,6 @@ enum weir_status temporal_terminate(struct temporal_operator *operator, const ch
 }
 
 /* --- what holds a workflow up --- */
-
-/* The error of the call. A good answer that cannot be read comes from another kind of server. */
-static const char *words_of(const struct waited *waited)
-{
-    return waited->error.message[0] == '\0' ? "the server is no Temporal service" : waited->error.message;
-}
 
 enum { EVENTS_LOOKED_AT = 10 };
 
@@ -229,35 +303,31 @@ static void say_task_fails(struct temporal_operator *operator, const char * work
                    failure[0] == '\0' ? "" : ": ", failure);
 }
 
-enum weir_status temporal_hold_up(struct temporal_operator *operator, const char * execution_id,
+enum weir_status temporal_hold_up(struct temporal_operator *operator, const struct temporal_execution * execution,
                                   struct temporal_hold_up *ret_hold_up, struct weir_error *error)
 {
     struct waited waited;
     struct describe_answer answer = {.status = 0};
     struct pollers_answer pollers = {.count = 0};
-    char workflow_id[WORKFLOW_ID_MAX];
+    char own[WORKFLOW_ID_MAX];
+    struct temporal_execution named = name_workflow(execution, own);
     *ret_hold_up = (struct temporal_hold_up){.by = HELD_UP_BY_NOTHING};
-    (void)snprintf(workflow_id, sizeof workflow_id, WORKFLOW_ID_PREFIX "%s", execution_id);
-    enum look_kind look =
-        call_and_wait(operator, METHOD_DESCRIBE, message_describe(operator->namespace_name, workflow_id, NULL), &waited);
-    bool is_read = look == LOOK_OK && answer_describe(waited.response.data, waited.response.length, &answer) == WEIR_OK;
-    free(waited.response.data);
-    bool is_known = is_read || look == LOOK_NOT_FOUND;
-    if (is_read && answer.has_task && !run_status_is_closed(answer.status)) {
-        is_known = ask_pollers(operator, answer.task_queue, &waited, &pollers);
+    enum weir_status status = describe_own(operator, & named, &answer, error);
+    if (status != WEIR_OK) {
+        return status == WEIR_EXECUTION_NOT_FOUND ? WEIR_OK : status;
     }
-    if (!is_known) {
-        return error_set(error, WEIR_ENGINE_UNREACHABLE, "%s", words_of(&waited));
-    }
-    if (!is_read || !answer.has_task || run_status_is_closed(answer.status)) {
+    if (!answer.has_task || run_status_is_closed(answer.status)) {
         return WEIR_OK;
+    }
+    if (!ask_pollers(operator, answer.task_queue, &waited, &pollers)) {
+        return error_set(error, WEIR_ENGINE_UNREACHABLE, "%s", words_of(&waited));
     }
     int64_t now_us = clock_wall(operator->clock);
     ret_hold_up->since_us = answer.task_at_us;
     if (answer.task_is_open && now_us - pollers.last_us > TEMPORAL_POLLER_LASTS_US) {
         say_no_poller(answer.task_queue, &pollers, now_us - pollers.last_us, ret_hold_up);
     } else if (answer.task_attempt > 1) {
-        say_task_fails(operator, workflow_id, answer.task_attempt, ret_hold_up);
+        say_task_fails(operator, named.workflow_id, answer.task_attempt, ret_hold_up);
     } else if (answer.task_is_open && now_us - answer.task_at_us > TEMPORAL_BUSY_AFTER_US) {
         ret_hold_up->by = HELD_UP_BUSY;
         (void)snprintf(ret_hold_up->text, sizeof ret_hold_up->text,
@@ -330,6 +400,87 @@ static bool examine_namespace(struct temporal_operator *operator, const struct t
     return true;
 }
 
+enum { ATTRIBUTE_ABSENT, ATTRIBUTE_THERE, ATTRIBUTE_OTHER };
+
+/* *ret_found: one of the above. */
+static enum look_kind find_workspace_attribute(struct temporal_operator *operator, struct waited * waited, int *ret_found)
+{
+    json_t *types = NULL;
+    enum look_kind look =
+        call_and_wait(operator, METHOD_LIST_ATTRIBUTES, message_list_attributes(operator->namespace_name), waited);
+    if (look == LOOK_OK && answer_list_attributes(waited->response.data, waited->response.length, &types) != WEIR_OK) {
+        look = LOOK_FAILED;
+    }
+    free(waited->response.data);
+    const json_t *type = json_object_get(types, TEMPORAL_WORKSPACE_ATTRIBUTE);
+    *ret_found = type == NULL                                    ? ATTRIBUTE_ABSENT
+                 : json_integer_value(type) == ATTRIBUTE_KEYWORD ? ATTRIBUTE_THERE
+                                                                 : ATTRIBUTE_OTHER;
+    json_decref(types);
+    return look;
+}
+
+/* Without the attribute everything works but lists by workspace, so its absence is no fault. */
+static void examine_attribute(struct temporal_operator *operator, const struct teller * teller)
+{
+    struct waited waited;
+    int found = ATTRIBUTE_ABSENT;
+    if (find_workspace_attribute(operator, & waited, &found) != LOOK_OK) {
+        say(teller, FINDING_FINE, "attributes",
+            "whether %s has the search attribute %s is not known: %s", operator->namespace_name,
+            TEMPORAL_WORKSPACE_ATTRIBUTE, words_of(&waited));
+    } else if (found == ATTRIBUTE_THERE) {
+        say(teller, FINDING_FINE, "attributes",
+            "%s has the search attribute %s: workflows can be listed by workspace", operator->namespace_name,
+            TEMPORAL_WORKSPACE_ATTRIBUTE);
+    } else if (found == ATTRIBUTE_OTHER) {
+        say(teller, FINDING_WARNING, "attributes",
+            "the search attribute %s of %s is not of the type Keyword: remove it, then "
+            "`weir temporal setup`",
+            TEMPORAL_WORKSPACE_ATTRIBUTE, operator->namespace_name);
+    } else {
+        say(teller, FINDING_FINE, "attributes",
+            "%s has no search attribute %s: `weir temporal setup` adds it, so that "
+            "workflows can be listed by workspace",
+            operator->namespace_name, TEMPORAL_WORKSPACE_ATTRIBUTE);
+    }
+}
+
+enum weir_status temporal_add_workspace_attribute(struct temporal_operator *operator, bool * ret_was_there,
+                                                  struct weir_error *error)
+{
+    struct waited waited;
+    int found = ATTRIBUTE_ABSENT;
+    enum look_kind look = find_workspace_attribute(operator, & waited, &found);
+    *ret_was_there = look == LOOK_OK && found == ATTRIBUTE_THERE;
+    if (*ret_was_there) {
+        return WEIR_OK;
+    }
+    if (look == LOOK_OK && found == ATTRIBUTE_OTHER) {
+        error_set(error, WEIR_ILLEGAL_STATE,
+                  "the namespace %s has a search attribute %s that is not of the type Keyword", operator->namespace_name,
+                  TEMPORAL_WORKSPACE_ATTRIBUTE);
+        error_hint(error, "remove it: `temporal operator search-attribute remove --name " TEMPORAL_WORKSPACE_ATTRIBUTE "`");
+        return WEIR_ILLEGAL_STATE;
+    }
+    if (look == LOOK_OK) {
+        struct bytes message =
+            message_add_attribute(operator->namespace_name, TEMPORAL_WORKSPACE_ATTRIBUTE, ATTRIBUTE_KEYWORD);
+        look = call_and_wait(operator, METHOD_ADD_ATTRIBUTES, message, &waited);
+        free(waited.response.data);
+    }
+    if (look == LOOK_OK) {
+        return WEIR_OK;
+    }
+    enum weir_status status = waited.error.status == WEIR_OK ? WEIR_FAILED : waited.error.status;
+    error_set(error, status, "the search attribute was not added to %s: %s", operator->namespace_name, words_of(&waited));
+    error_hint(
+        error,
+        "an administrator may add it: `temporal operator search-attribute create --name " TEMPORAL_WORKSPACE_ATTRIBUTE
+        " --type Keyword`");
+    return status;
+}
+
 static void examine_queue(struct temporal_operator *operator, const char * queue, const struct teller *teller)
 {
     struct waited waited;
@@ -354,6 +505,7 @@ void temporal_examine(struct temporal_operator *operator, const char * const * q
     if (!examine_server(operator, & teller) || !examine_namespace(operator, & teller)) {
         return;
     }
+    examine_attribute(operator, & teller);
     for (size_t i = 0; i < count; i++) {
         bool is_known = false;
         for (size_t j = 0; j < i; j++) {

@@ -1,5 +1,8 @@
 /* What people ask of the service directly, outside of any node: a signal, a termination, and whether all is well with it.
  *
+ * Others may use a workflow id that a definition names. So such a workflow is described before it is acted upon, and only
+ * the execution's own chain of runs is meant.
+ *
  * Each call waits for its answer, at most `timeout_us`. One thread. Owner: whoever opened it.
  */
 #ifndef WEIR_ENGINE_TEMPORAL_OPERATE_H
@@ -13,6 +16,12 @@ struct temporal_operator;
 /* Whether the service may come to know the workflow; asked after each "not found". */
 typedef bool temporal_awaits(void *context);
 
+/* The workflow of an execution. */
+struct temporal_execution {
+    const char *id;
+    const char *workflow_id; /* NULL: the default one */
+};
+
 /* As temporal_open(). */
 WEIR_MUST_CHECK enum weir_status temporal_operator_open(const struct temporal_options *options, int64_t timeout_us,
                                                         struct temporal_operator **ret_operator, struct weir_error *error);
@@ -21,15 +30,15 @@ void temporal_operator_close(struct temporal_operator *operator);
 
 /* `request_id` makes it one signal however often it arrives. `input` is JSON text, NULL = none. WEIR_EXECUTION_NOT_FOUND:
  * the service knows no open workflow of this execution; WEIR_ENGINE_UNREACHABLE; WEIR_FAILED with the service's words. */
-WEIR_MUST_CHECK enum weir_status temporal_signal(struct temporal_operator *operator, const char * execution_id,
-                                                 const char *name, const char *input, const char *request_id,
-                                                 struct weir_error *error);
+WEIR_MUST_CHECK enum weir_status temporal_signal(struct temporal_operator *operator,
+                                                 const struct temporal_execution * execution, const char *name,
+                                                 const char *input, const char *request_id, struct weir_error *error);
 /* Ends the workflow at once, without asking it. While the service does not know the workflow and `awaits` says that its
  * start may still be on its way, it is asked again, each TEMPORAL_AWAIT_US. One that is closed already needs nothing more:
  * WEIR_OK. Errors as above. */
-WEIR_MUST_CHECK enum weir_status temporal_terminate(struct temporal_operator *operator, const char * execution_id,
-                                                    const char *reason, temporal_awaits *awaits, void *context,
-                                                    struct weir_error *error);
+WEIR_MUST_CHECK enum weir_status temporal_terminate(struct temporal_operator *operator,
+                                                    const struct temporal_execution * execution, const char *reason,
+                                                    temporal_awaits *awaits, void *context, struct weir_error *error);
 
 /* Why a workflow that is open does not go on. */
 enum held_up_by {
@@ -50,12 +59,19 @@ struct temporal_hold_up {
 #define TEMPORAL_POLLER_LASTS_US (70 * MICROSECONDS_PER_SECOND)
 #define TEMPORAL_BUSY_AFTER_US (5 * MICROSECONDS_PER_SECOND)
 /* Asks the service; two or three calls. WEIR_OK also when it does not know the workflow. */
-WEIR_MUST_CHECK enum weir_status temporal_hold_up(struct temporal_operator *operator, const char * execution_id,
+WEIR_MUST_CHECK enum weir_status temporal_hold_up(struct temporal_operator *operator,
+                                                  const struct temporal_execution * execution,
                                                   struct temporal_hold_up *ret_hold_up, struct weir_error *error);
+
+/* Adds the search attribute for the workspace to the namespace; *ret_was_there: it had it. WEIR_ILLEGAL_STATE: it has one
+ * of that name and of another type. Other errors as above. */
+WEIR_MUST_CHECK enum weir_status temporal_add_workspace_attribute(struct temporal_operator *operator, bool * ret_was_there,
+                                                                  struct weir_error *error);
 
 enum finding { FINDING_FINE, FINDING_WARNING, FINDING_PROBLEM };
 typedef void temporal_tell(void *context, enum finding finding, const char *check, const char *text);
-/* Address and TLS, namespace and retention, pollers on the task queues (`queues`, `count`; each looked at once). */
+/* Address and TLS, namespace and retention, its search attribute for the workspace, pollers on the task queues (`queues`,
+ * `count`; each looked at once). */
 void temporal_examine(struct temporal_operator *operator, const char * const * queues, size_t count, temporal_tell *tell,
                       void *context);
 

@@ -4,7 +4,8 @@
  *   calls.c     one call each       starts.c  start and describe: what an execution's answers mean
  *   follow.c    listing, looking    ends.c    the close event, and the report of the end
  *   waits.c     waiting calls       reach.c   whether the service is there
- *   target.c    which service it is
+ *   target.c    which service it is       attributes.c  the search attributes of its namespace
+ *   fields.c    the fields of a start that depend on the params
  *
  * Everything here belongs to the engine's thread (or to whoever drives engine_step()), except what temporal.c says.
  *
@@ -24,6 +25,7 @@
 #include "base/random.h"
 #include "base/text.h"
 #include "engine/temporal/definitions.h"
+#include "engine/temporal/fields.h"
 #include "engine/temporal/messages.h"
 #include "engine/temporal/outcome.h"
 #include "engine/temporal/pace.h"
@@ -129,8 +131,12 @@ struct run {
     bool has_closing;
     bool cancel_wanted;
     bool cancel_asked;     /* the service has the request */
-    const char *workspace; /* these two are in the same allocation */
+    const char *workspace; /* these three are in the same allocation */
     const char *task_queue;
+    const char *workflow_id;
+    bool has_own_id;                /* the definition names it: others may use it once the chain has closed */
+    struct run *named_next;         /* in its bucket of those with an id of their own */
+    bool has_workspace;             /* its start has TEMPORAL_WORKSPACE_ATTRIBUTE */
     struct waited_workspace *waits; /* its end may be waited for; NULL: not followed */
     struct run *wait_next;          /* of those of the workspace that are not waited for */
     struct run **wait_link;         /* NULL: it is in no queue */
@@ -171,6 +177,7 @@ struct sweep {
     int64_t latest_us;  /* the latest close time seen: the server's clock */
     int64_t since_us;   /* of the sweep under way: the server's clock */
     struct bytes token; /* of its next page */
+    bool has_own_ids;   /* it asks for workflows of any id */
     int pages;
     unsigned count;
     int64_t last_us;       /* when the last one ended: boot clock */
@@ -190,10 +197,19 @@ struct reach {
 
 /* Which service it is (target.c). */
 struct service_target {
-    struct engine_target target; /* under the engine's lock */
+    struct engine_target target;          /* under the engine's lock */
+    char service[TARGET_SERVICE_MAX + 1]; /* "": not known yet */
     atomic_bool is_wanted;
     atomic_bool is_known;
     int64_t due_us;
+    struct call *call;
+};
+
+/* The search attributes of the namespace (attributes.c). */
+struct known_attributes {
+    json_t *types;         /* see start_message; never changed, only replaced; under the engine's lock. NULL: not known */
+    atomic_bool was_asked; /* the service has answered, or does not let us ask */
+    int failures;          /* without an answer, in a row */
     struct call *call;
 };
 
@@ -232,7 +248,9 @@ struct temporal {
 
     /* of the engine's thread */
     struct run **buckets;
+    struct run **named_buckets; /* of those with an id of their own, by that */
     size_t bucket_count;
+    size_t named;
     struct run **heap; /* [1..heap_count] */
     size_t heap_count;
     size_t heap_capacity;
@@ -243,6 +261,7 @@ struct temporal {
     struct sweep sweep;
     struct reach reach;
     struct service_target target;
+    struct known_attributes attributes;
     size_t polls;
     size_t polls_lent; /* of these: of workspaces whose slots no one wants */
     size_t unpolled;   /* followed, and not waited for */
@@ -266,14 +285,18 @@ static inline int64_t temporal_now(const struct temporal *engine)
 
 /* --- runs.c --- */
 
-/* NULL when out of memory. */
+/* NULL when out of memory. `workflow_id` NULL = the default one. */
 struct run *run_new(const struct temporal *engine, const char *id, int64_t fence, const char *workspace,
-                    const char *task_queue);
+                    const char *task_queue, const char *workflow_id);
 /* NULL when out of memory. What cannot be started gets its refusal instead of a message. */
 struct run *run_of_start(struct temporal *engine, const struct engine_start *start, const struct definition *definition);
 /* Makes its refusal; it has none yet. False when out of memory. */
 bool run_refuse(struct run *run, const char *code, bool permanent, const char *text);
 struct run *run_find(const struct temporal *engine, const char *id);
+/* The one of this workflow id that is followed, or NULL. */
+struct run *run_find_followed(const struct temporal *engine, const char *workflow_id);
+/* A workflow that it may cancel: only its own chain, where others may use its workflow id. */
+struct workflow_name run_workflow(const struct run *run);
 /* In the table; room in the heap is made. False when out of memory. */
 bool run_insert(struct temporal *engine, struct run *run);
 /* Out of the table; its calls go on without it, its waiting ones are cancelled. */
@@ -312,6 +335,8 @@ enum method {
     METHOD_SYSTEM_INFO,
     METHOD_DESCRIBE_NAMESPACE,
     METHOD_DESCRIBE_TASK_QUEUE,
+    METHOD_LIST_ATTRIBUTES,
+    METHOD_ADD_ATTRIBUTES,
     METHOD_COUNT
 };
 const char *method_path(enum method method);
@@ -397,6 +422,16 @@ int64_t reach_step(struct temporal *engine, int64_t now_us);
 int64_t target_step(struct temporal *engine, int64_t now_us);
 /* Any thread. False: it is not known yet, and wanted from now on. */
 bool target_read(struct temporal *engine, struct engine_target *ret_target);
+
+/* --- attributes.c --- */
+
+/* Asks for them, unless they are being asked for. */
+void attributes_ask(struct temporal *engine);
+/* Any thread. The types, or NULL; the caller releases them, and does not change them. */
+json_t *attributes_types(struct temporal *engine);
+/* The namespace does not have TEMPORAL_WORKSPACE_ATTRIBUTE any more. */
+void attributes_drop_workspace(struct temporal *engine);
+void attributes_close(struct temporal *engine);
 
 /* --- ends.c --- */
 

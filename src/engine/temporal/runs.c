@@ -24,97 +24,142 @@ bool run_refuse(struct run *run, const char *code, bool permanent, const char *t
     return true;
 }
 
-/* What is on record from a claim before this one: the run that was started then. */
-static void remember_run(struct run *run, const struct engine_start *start)
+/* What is on record from a claim before this one, NULL = nothing. *ret_is_known: there is such a record, also where it
+ * cannot be read: it was made once the service had the workflow. */
+static json_t *recorded_facts(const struct engine_start *start, bool *ret_is_known)
 {
-    for (size_t i = 0; i < start->step_count; i++) {
+    json_t *facts = NULL;
+    for (size_t i = 0; i < start->step_count && facts == NULL; i++) {
         const struct step_record *step = &start->steps[i];
-        json_t *facts = NULL;
-        if (strcmp(step->step, TEMPORAL_STEP) != 0) {
-            continue;
-        }
-        run->known = true; /* also when its facts cannot be read: it was told once the service had it */
-        if (step->variables != NULL && json_read(step->variables, strlen(step->variables), &facts, NULL) == WEIR_OK) {
-            const char *run_id = json_string_value(json_object_get(facts, "run_id"));
-            const char *first_run_id = json_string_value(json_object_get(facts, "first_run_id"));
-            text_copy(run->run_id, sizeof run->run_id, run_id == NULL ? "" : run_id);
-            text_copy(run->told_run_id, sizeof run->told_run_id, run->run_id);
-            text_copy(run->first_run_id, sizeof run->first_run_id, first_run_id == NULL ? run->run_id : first_run_id);
-            json_decref(facts);
+        if (strcmp(step->step, TEMPORAL_STEP) == 0) {
+            *ret_is_known = true;
+            if (step->variables == NULL || json_read(step->variables, strlen(step->variables), &facts, NULL) != WEIR_OK) {
+                facts = NULL;
+            }
         }
     }
+    return facts;
+}
+
+static void remember_run(struct run *run, const json_t *facts)
+{
+    const char *run_id = json_string_value(json_object_get(facts, "run_id"));
+    const char *first_run_id = json_string_value(json_object_get(facts, "first_run_id"));
+    text_copy(run->run_id, sizeof run->run_id, run_id == NULL ? "" : run_id);
+    text_copy(run->told_run_id, sizeof run->told_run_id, run->run_id);
+    text_copy(run->first_run_id, sizeof run->first_run_id, first_run_id == NULL ? run->run_id : first_run_id);
 }
 
 struct run *run_new(const struct temporal *engine, const char *id, int64_t fence, const char *workspace,
-                    const char *task_queue)
+                    const char *task_queue, const char *workflow_id)
 {
+    char own[WORKFLOW_ID_MAX];
+    (void)fields_default_id(id, own);
+    workflow_id = workflow_id == NULL ? own : workflow_id;
     size_t workspace_length = strlen(workspace) + 1;
     size_t queue_length = strlen(task_queue) + 1;
-    struct run *run = calloc(1, sizeof *run + workspace_length + queue_length);
+    size_t id_length = strlen(workflow_id) + 1;
+    struct run *run = calloc(1, sizeof *run + workspace_length + queue_length + id_length);
     if (run != NULL) {
         char *texts = (char *)(run + 1);
         memcpy(texts, workspace, workspace_length);
         memcpy(texts + workspace_length, task_queue, queue_length);
+        memcpy(texts + workspace_length + queue_length, workflow_id, id_length);
         text_copy(run->id, sizeof run->id, id);
         run->fence = fence;
         run->workspace = texts;
         run->task_queue = texts + workspace_length;
+        run->workflow_id = run->task_queue + queue_length;
+        run->has_own_id = strcmp(workflow_id, own) != 0;
         run->due_us = TIME_NEVER;
         run->first_us = temporal_now(engine);
     }
     return run;
 }
 
-/* Its message, or why it cannot be started. False when out of memory. */
-static bool prepare(const struct temporal *engine, struct run *run, const struct engine_start *start,
-                    const struct definition *definition)
+/* Its message. False when out of memory. */
+static bool make_message(const struct temporal *engine, struct run *run, const struct engine_start *start,
+                         const struct definition *definition, const struct start_fields *fields, const json_t *types)
 {
-    const struct definition_temporal *temporal = definition->temporal;
-    if (temporal == NULL) {
-        return run_refuse(run, "wrong_engine", false,
-                          "this workflow has steps, and this node's engine is temporal: give it a `temporal:` section, or "
-                          "the `executor_group` of a node that runs steps");
-    }
-    if (run->task_queue[0] == '\0') {
-        return run_refuse(
-            run, "no_task_queue", false,
-            "neither the workflow's `temporal.task_queue` nor the node's setting of that name says on which task queue");
-    }
+    const char *type = definition->temporal->workflow_type;
     struct start_message message = {
         .namespace_name = engine->namespace_name,
         .execution_id = start->id,
         .workspace = start->workspace,
         .identity = engine->identity,
-        .workflow_type = temporal->workflow_type != NULL ? temporal->workflow_type : definition->name,
-        .task_queue = run->task_queue,
+        .workflow_type = type != NULL ? type : definition->name,
         .input = start->params,
         .input_length = start->params_length,
         .encoding = engine->encoding,
         .priority = start->priority,
-        .definition = temporal,
+        .fields = fields,
+        .attribute_types = types,
     };
+    run->has_workspace = json_object_get(types, TEMPORAL_WORKSPACE_ATTRIBUTE) != NULL;
     run->message = message_start(&message);
     return run->message.data != NULL;
 }
 
-struct run *run_of_start(struct temporal *engine, const struct engine_start *start, const struct definition *definition)
+static struct run *refused_run(const struct temporal *engine, const struct engine_start *start, const char *workflow_id,
+                               const char *code, bool permanent, const char *text)
 {
-    const struct definition_temporal *temporal = definition->temporal;
-    const char *queue = temporal != NULL && temporal->task_queue != NULL ? temporal->task_queue : engine->task_queue;
-    struct run *run = run_new(engine, start->id, start->fence, start->workspace, queue);
-    if (run == NULL) {
-        return NULL;
-    }
-    run->cancel_wanted = start->cancel_requested;
-    run->may_run = start->handovers > 0;
-    run->known = start->running_for_us > 0;
-    /* What an earlier node did is known from the age of the item alone: nothing was started before it was enqueued. */
-    run->first_us -= start->handovers > 0 ? start->age_us : 0;
-    remember_run(run, start);
-    if (!prepare(engine, run, start, definition)) {
+    struct run *run = run_new(engine, start->id, start->fence, start->workspace, engine->task_queue, workflow_id);
+    if (run != NULL && !run_refuse(run, code, permanent, text)) {
         run_free(run);
         return NULL;
     }
+    return run;
+}
+
+/* With its message, or with the reason why it cannot be started. `recorded_id`: the workflow id that is on record, NULL =
+ * none. NULL when out of memory. */
+static struct run *make_run(struct temporal *engine, const struct engine_start *start, const struct definition *definition,
+                            const char *recorded_id)
+{
+    struct start_fields fields = {.arguments = NULL};
+    struct weir_error error = {.status = WEIR_OK};
+    const char *code = NULL;
+    if (definition->temporal == NULL) {
+        return refused_run(engine, start, recorded_id, "wrong_engine", false,
+                           "this workflow has steps, and this node's engine is temporal: give it a `temporal:` section, or "
+                           "the `executor_group` of a node that runs steps");
+    }
+    json_t *types = attributes_types(engine);
+    enum weir_status status = fields_evaluate(definition, start, engine->task_queue, types, &fields, &code, &error);
+    const char *workflow_id = recorded_id != NULL ? recorded_id : fields.workflow_id;
+    struct run *run = NULL;
+    if (status == WEIR_FAILED) {
+        run = refused_run(engine, start, workflow_id, code, true, error.message);
+    } else if (status == WEIR_OK && fields.task_queue[0] == '\0') {
+        run = refused_run(
+            engine, start, workflow_id, "no_task_queue", false,
+            "neither the workflow's `temporal.task_queue` nor the node's setting of that name says on which task queue");
+    } else if (status == WEIR_OK) {
+        run = run_new(engine, start->id, start->fence, start->workspace, fields.task_queue, workflow_id);
+        if (run != NULL && !make_message(engine, run, start, definition, &fields, types)) {
+            run_free(run);
+            run = NULL;
+        }
+    }
+    fields_close(&fields);
+    json_decref(types);
+    return run;
+}
+
+struct run *run_of_start(struct temporal *engine, const struct engine_start *start, const struct definition *definition)
+{
+    bool is_known = start->running_for_us > 0;
+    json_t *facts = recorded_facts(start, &is_known);
+    struct run *run = make_run(engine, start, definition, json_string_value(json_object_get(facts, "workflow_id")));
+    if (run != NULL) {
+        run->cancel_wanted = start->cancel_requested;
+        run->may_run = start->handovers > 0;
+        run->known = is_known;
+        /* What an earlier node did is known from the age of the item alone: nothing was started before it was enqueued. */
+        run->first_us -= start->handovers > 0 ? start->age_us : 0;
+        remember_run(run, facts);
+    }
+    json_decref(facts);
     return run;
 }
 
@@ -124,6 +169,34 @@ static struct run **bucket_of(const struct temporal *engine, const char *id)
 {
     uint64_t hash = text_hash(id);
     return &engine->buckets[(hash ^ (hash >> 32)) & (engine->bucket_count - 1)];
+}
+
+static struct run **named_bucket_of(const struct temporal *engine, const char *workflow_id)
+{
+    uint64_t hash = text_hash(workflow_id);
+    return &engine->named_buckets[(hash ^ (hash >> 32)) & (engine->bucket_count - 1)];
+}
+
+/* Several executions may name the same workflow id; the service lets one of them have it. */
+struct run *run_find_followed(const struct temporal *engine, const char *workflow_id)
+{
+    static const size_t prefix = sizeof WORKFLOW_ID_PREFIX - 1;
+    struct run *run = NULL;
+    if (strncmp(workflow_id, WORKFLOW_ID_PREFIX, prefix) == 0) {
+        run = run_find(engine, workflow_id + prefix);
+        return run != NULL && run->state == RUN_FOLLOWED && !run->has_own_id ? run : NULL;
+    }
+    run = engine->named == 0 ? NULL : *named_bucket_of(engine, workflow_id);
+    while (run != NULL && (run->state != RUN_FOLLOWED || strcmp(run->workflow_id, workflow_id) != 0)) {
+        run = run->named_next;
+    }
+    return run;
+}
+
+struct workflow_name run_workflow(const struct run *run)
+{
+    return (struct workflow_name){.workflow_id = run->workflow_id,
+                                  .first_run_id = run->has_own_id ? run->first_run_id : NULL};
 }
 
 struct run *run_find(const struct temporal *engine, const char *id)
@@ -150,6 +223,12 @@ bool run_insert(struct temporal *engine, struct run *run)
     struct run **bucket = bucket_of(engine, run->id);
     run->next = *bucket;
     *bucket = run;
+    if (run->has_own_id) {
+        struct run **named = named_bucket_of(engine, run->workflow_id);
+        run->named_next = *named;
+        *named = run;
+        engine->named++;
+    }
     return true;
 }
 
@@ -173,6 +252,17 @@ void run_start_is_over(struct temporal *engine, struct run *run)
     }
 }
 
+static void remove_named(struct temporal *engine, const struct run *run)
+{
+    struct run **link = named_bucket_of(engine, run->workflow_id);
+    while (*link != run) {
+        INVARIANT(*link != NULL);
+        link = &(*link)->named_next;
+    }
+    *link = run->named_next;
+    engine->named--;
+}
+
 void run_remove(struct temporal *engine, struct run *run)
 {
     struct run **link = bucket_of(engine, run->id);
@@ -181,6 +271,9 @@ void run_remove(struct temporal *engine, struct run *run)
         link = &(*link)->next;
     }
     *link = run->next;
+    if (run->has_own_id) {
+        remove_named(engine, run);
+    }
     run_due(engine, run, TIME_NEVER);
     follow_end(engine, run);
     call_forget(run->call, false);
@@ -310,10 +403,8 @@ void run_hurry_all(struct temporal *engine)
 
 char *run_facts(const struct temporal *engine, const struct run *run)
 {
-    char name[WORKFLOW_ID_MAX];
-    (void)snprintf(name, sizeof name, WORKFLOW_ID_PREFIX "%s", run->id);
-    json_t *facts = json_pack("{s:s, s:s, s:s, s:s, s:s}", "workflow_id", name, "run_id", run->run_id, "first_run_id",
-                              run->first_run_id[0] != '\0' ? run->first_run_id : run->run_id, "namespace",
+    json_t *facts = json_pack("{s:s, s:s, s:s, s:s, s:s}", "workflow_id", run->workflow_id, "run_id", run->run_id,
+                              "first_run_id", run->first_run_id[0] != '\0' ? run->first_run_id : run->run_id, "namespace",
                               engine->namespace_name, "task_queue", run->task_queue);
     if (run->was_sent_again) {
         /* Between the two starts an operator may have deleted the workflow of the first one. */

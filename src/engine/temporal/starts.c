@@ -9,12 +9,6 @@
 #include "base/json.h"
 #include "engine/temporal/parts.h"
 
-static const char *workflow_id(const struct run *run, char *to)
-{
-    (void)snprintf(to, WORKFLOW_ID_MAX, WORKFLOW_ID_PREFIX "%s", run->id);
-    return to;
-}
-
 /* The service may have forgotten a run that was started and has ended: sending the start again could begin a second one. */
 static bool is_too_old(const struct temporal *engine, const struct run *run)
 {
@@ -186,10 +180,38 @@ static void taken(struct temporal *engine, struct run *run, const struct outcome
     start_ask(engine, run);
 }
 
+/* The namespace lost the attribute that weir adds by itself: not the execution's fault. It comes again without it. */
+static bool lost_workspace_attribute(struct temporal *engine, struct run *run, const char *text)
+{
+    if (!run->has_workspace || strstr(text, TEMPORAL_WORKSPACE_ATTRIBUTE) == NULL) {
+        return false;
+    }
+    attributes_drop_workspace(engine);
+    return run_refuse(run, "search_attribute_lost", false, text);
+}
+
+/* The service's words name the attribute, not the way to add it. */
+static bool lacks_attribute(const char *text, char *to, size_t size)
+{
+    if (strstr(text, "search attribute") == NULL || strstr(text, "no mapping defined") == NULL) {
+        return false;
+    }
+    (void)snprintf(to, size, "%s: `temporal operator search-attribute create --name NAME --type Keyword` adds one", text);
+    return true;
+}
+
 static void refused(struct temporal *engine, struct run *run, const char *code, const char *text)
 {
+    char words[WEIR_ERROR_MESSAGE_MAX];
     report_free(run->refusal);
-    run->refusal = refusal_for_good(engine, run, code, text);
+    run->refusal = NULL;
+    if (!run->may_run && lost_workspace_attribute(engine, run, text)) {
+        run->refusal->delay_us = RETRY_FIRST_US;
+        say_refusal(engine, run);
+        return;
+    }
+    bool lacks = lacks_attribute(text, words, sizeof words);
+    run->refusal = refusal_for_good(engine, run, lacks ? "search_attribute_unknown" : code, lacks ? words : text);
     if (run->may_run) {
         start_ask(engine, run);
     } else {
@@ -286,10 +308,42 @@ static void not_described(struct temporal *engine, struct run *run, const struct
                     outcome_text(result));
 }
 
-static void refuse_taken(struct temporal *engine, struct run *run)
+/* `holder`: of the first run of the chain that has the id. */
+static void refuse_taken(struct temporal *engine, struct run *run, const struct describe_answer *holder)
 {
-    refuse_for_good(engine, run, "workflow_id_taken",
-                    "a workflow that weir did not start has this execution's workflow id");
+    char text[WEIR_ERROR_MESSAGE_MAX];
+    if (holder->memo_execution[0] != '\0') {
+        (void)snprintf(
+            text, sizeof text,
+            "the workflow id '%.255s' is that of execution %.40s: an id is used once while the namespace remembers "
+            "it; enqueue it with params that give another `workflow_id`",
+            run->workflow_id, holder->memo_execution);
+    } else {
+        (void)snprintf(text, sizeof text, "a workflow that weir did not start has this execution's workflow id '%.255s'%s",
+                       run->workflow_id, run->has_own_id ? ": enqueue it with params that give another `workflow_id`" : "");
+    }
+    refuse_for_good(engine, run, "workflow_id_taken", text);
+}
+
+/* Somebody used the workflow id again, after our chain had closed. Only where the definition names the id. */
+static bool is_other_chain(const struct run *run, const struct describe_answer *answer)
+{
+    return run->has_own_id && run->known && run->first_run_id[0] != '\0' && answer->first_run_id[0] != '\0' &&
+           strcmp(run->first_run_id, answer->first_run_id) != 0 && strcmp(run->run_id, answer->run_id) != 0 &&
+           strcmp(answer->memo_execution, run->id) != 0;
+}
+
+/* The newest workflow of the id is not ours, so ours has closed: how is in the history of its last run that we know. */
+static void read_own_end(struct temporal *engine, struct run *run)
+{
+    start_report(engine, run);
+    if (run->has_closing) {
+        end_confirmed(engine, run);
+    } else if (++run->not_found > 2) {
+        end_gone(engine, run);
+    } else {
+        end_read(engine, run);
+    }
 }
 
 /* A workflow that continues as new may give its next run a memo of its own, but the first run has the one of its start. A
@@ -303,7 +357,7 @@ static void first_run_done(struct temporal *engine, struct run *run, const struc
     enum look_kind look = look_of(result);
     bool is_read = look == LOOK_OK && answer_describe(result->response, result->response_length, &answer) == WEIR_OK;
     if (is_read && strcmp(answer.memo_execution, run->id) != 0) {
-        refuse_taken(engine, run);
+        refuse_taken(engine, run, &answer);
     } else if (is_read || look == LOOK_NOT_FOUND) {
         run->is_ours = true;
         start_ask(engine, run);
@@ -314,9 +368,8 @@ static void first_run_done(struct temporal *engine, struct run *run, const struc
 
 static void ask_first_run(struct temporal *engine, struct run *run, const char *first_run_id)
 {
-    char name[WORKFLOW_ID_MAX];
     if (!call_send_own(engine, run, &run->call, METHOD_DESCRIBE,
-                       message_describe(engine->namespace_name, workflow_id(run, name), first_run_id), CALL_TIMEOUT_US,
+                       message_describe(engine->namespace_name, run->workflow_id, first_run_id), CALL_TIMEOUT_US,
                        first_run_done)) {
         run_due(engine, run, run_back_off(engine, run));
     }
@@ -324,13 +377,17 @@ static void ask_first_run(struct temporal *engine, struct run *run, const char *
 
 static void found(struct temporal *engine, struct run *run, const struct describe_answer *answer)
 {
+    if (is_other_chain(run, answer)) {
+        read_own_end(engine, run);
+        return;
+    }
     run->not_found = 0;
     if (!is_ours(run, answer) && answer->first_run_id[0] != '\0' && strcmp(answer->first_run_id, answer->run_id) != 0) {
         ask_first_run(engine, run, answer->first_run_id);
         return;
     }
     if (!is_ours(run, answer)) {
-        refuse_taken(engine, run);
+        refuse_taken(engine, run, answer);
         return;
     }
     bool was_reset = strcmp(answer->run_id, run->closed_run_id) != 0;
@@ -394,14 +451,12 @@ static void describe_done(struct temporal *engine, struct run *run, const struct
 
 void start_ask(struct temporal *engine, struct run *run)
 {
-    char name[WORKFLOW_ID_MAX];
     if (run->state != RUN_FOLLOWED && run->state != RUN_CLOSING) {
         run->state = RUN_ASKING;
     }
     call_forget(run->call, false);
     if (!call_send_own(engine, run, &run->call, METHOD_DESCRIBE,
-                       message_describe(engine->namespace_name, workflow_id(run, name), NULL), CALL_TIMEOUT_US,
-                       describe_done)) {
+                       message_describe(engine->namespace_name, run->workflow_id, NULL), CALL_TIMEOUT_US, describe_done)) {
         run_due(engine, run, run_back_off(engine, run));
     }
 }
@@ -427,14 +482,13 @@ static void cancel_done(struct temporal *engine, struct run *run, const struct g
 
 static void ask_for_cancel(struct temporal *engine, struct run *run)
 {
-    char name[WORKFLOW_ID_MAX];
+    struct workflow_name workflow = run_workflow(run);
     if (run->cancel != NULL) {
         return;
     }
-    if (!call_send_own(
-            engine, run, &run->cancel, METHOD_CANCEL,
-            message_cancel(engine->namespace_name, workflow_id(run, name), run->id, engine->identity, "asked for in weir"),
-            CALL_TIMEOUT_US, cancel_done)) {
+    if (!call_send_own(engine, run, &run->cancel, METHOD_CANCEL,
+                       message_cancel(engine->namespace_name, &workflow, run->id, engine->identity, "asked for in weir"),
+                       CALL_TIMEOUT_US, cancel_done)) {
         run_due(engine, run, run_back_off(engine, run));
     }
 }

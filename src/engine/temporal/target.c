@@ -45,7 +45,26 @@ static void namespace_done(struct temporal *engine, struct run *run, const struc
         ask_again(engine);
         return;
     }
-    settle(engine, answer.id[0] != '\0' ? answer.id : engine->address); /* every Temporal service names its id */
+    /* Every Temporal service names its id. */
+    text_copy(engine->target.service, sizeof engine->target.service, answer.id[0] != '\0' ? answer.id : engine->address);
+    engine->target.due_us = temporal_now(engine);
+}
+
+/* The namespace first, then its search attributes; the first start needs both. */
+static void ask(struct temporal *engine)
+{
+    struct service_target *target = &engine->target;
+    if (target->service[0] == '\0') {
+        if (!call_send_own(engine, NULL, &target->call, METHOD_DESCRIBE_NAMESPACE,
+                           message_describe_namespace(engine->namespace_name), REACH_PROBE_TIMEOUT_US, namespace_done)) {
+            ask_again(engine);
+        }
+    } else if (!atomic_load(&engine->attributes.was_asked)) {
+        attributes_ask(engine);
+        ask_again(engine);
+    } else {
+        settle(engine, target->service);
+    }
 }
 
 int64_t target_step(struct temporal *engine, int64_t now_us)
@@ -54,12 +73,10 @@ int64_t target_step(struct temporal *engine, int64_t now_us)
     if (!atomic_load(&target->is_wanted) || atomic_load(&target->is_known) || target->call != NULL) {
         return TIME_NEVER;
     }
-    if (now_us >= target->due_us &&
-        !call_send_own(engine, NULL, &target->call, METHOD_DESCRIBE_NAMESPACE,
-                       message_describe_namespace(engine->namespace_name), REACH_PROBE_TIMEOUT_US, namespace_done)) {
-        ask_again(engine);
+    if (now_us >= target->due_us || (target->service[0] != '\0' && atomic_load(&engine->attributes.was_asked))) {
+        ask(engine);
     }
-    return target->call != NULL ? TIME_NEVER : target->due_us;
+    return target->call != NULL || atomic_load(&target->is_known) ? TIME_NEVER : target->due_us;
 }
 
 bool target_read(struct temporal *engine, struct engine_target *ret_target)

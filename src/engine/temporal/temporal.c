@@ -169,6 +169,7 @@ static void take_start(struct temporal *engine, struct run *run)
         run->known = run->known || before->known;
         run->first_us = before->first_us < run->first_us ? before->first_us : run->first_us;
         memcpy(run->run_id, before->run_id, sizeof run->run_id);
+        memcpy(run->first_run_id, before->first_run_id, sizeof run->first_run_id);
         run_remove(engine, before);
     }
     if (!run_insert(engine, run)) {
@@ -234,7 +235,7 @@ static void take_describe(struct temporal *engine, const struct command *command
         }
         return;
     }
-    run = run_new(engine, command->id, command->fence, "", engine->task_queue);
+    run = run_new(engine, command->id, command->fence, "", engine->task_queue, NULL);
     if (run == NULL) {
         return;
     }
@@ -497,7 +498,7 @@ static void temporal_close(struct engine *base)
         (void)pthread_join(engine->thread, NULL);
     }
     drop_commands(engine, take_queue(engine));
-    if (engine->buckets != NULL) {
+    if (engine->buckets != NULL && engine->named_buckets != NULL) {
         abandon_all(engine);
     }
     if (engine->wire.close != NULL) {
@@ -506,6 +507,7 @@ static void temporal_close(struct engine *base)
     INVARIANT(engine->calls == NULL);
     follow_close(engine);
     waits_close(engine);
+    attributes_close(engine);
     definitions_close(&engine->definitions);
     if (engine->bell_fd >= 0) {
         (void)close(engine->bell_fd);
@@ -515,6 +517,7 @@ static void temporal_close(struct engine *base)
     }
     (void)pthread_mutex_destroy(&engine->lock);
     free(engine->buckets);
+    free(engine->named_buckets);
     free(engine->heap);
     free(engine->address);
     free(engine->namespace_name);
@@ -582,7 +585,8 @@ static enum weir_status open_parts(struct temporal *engine, struct weir_error *e
         engine->bucket_count *= 2;
     }
     engine->buckets = calloc(engine->bucket_count, sizeof *engine->buckets);
-    if (engine->buckets == NULL) {
+    engine->named_buckets = calloc(engine->bucket_count, sizeof *engine->named_buckets);
+    if (engine->buckets == NULL || engine->named_buckets == NULL) {
         return error_out_of_memory(error);
     }
     engine->bell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

@@ -1,10 +1,11 @@
 /* The engine on a Temporal service: executions are started there as workflows, once each, and followed to their real end.
  *
  *   weir's execution            the service
- *   execution id            ->  workflow id "execution-<id>", request id "<id>", memo weir_execution
- *   params, byte for byte   ->  the one input payload (json/plain)
- *   workspace               ->  fairness key; memo weir_workspace
- *   definition `temporal:`  ->  workflow type, task queue, time-outs, retry policy, memo, search attributes
+ *   execution id            ->  request id "<id>", memo weir_execution; workflow id "execution-<id>", unless the definition
+ *                               makes one of the params
+ *   params, byte for byte   ->  the one input payload (json/plain), unless the definition names arguments
+ *   workspace               ->  fairness key; memo weir_workspace; search attribute WeirWorkspace, where there is one
+ *   definition `temporal:`  ->  workflow type, task queue, time-outs, retry policy, memo, search attributes, ... (fields.h)
  *
  * Once each: every start of an execution has the same bytes with REJECT_DUPLICATE and FAIL, so the service itself answers a
  * second one with the first one's run. Whatever is not certain keeps its slot and is asked again; what the service may have

@@ -242,10 +242,8 @@ static void poll_done(struct temporal *engine, struct run *run, const struct grp
 
 static bool send_poll(struct temporal *engine, struct run *run, struct bytes token)
 {
-    char name[WORKFLOW_ID_MAX];
-    (void)snprintf(name, sizeof name, WORKFLOW_ID_PREFIX "%s", run->id);
     bool is_sent = call_send_own(engine, run, &run->poll, METHOD_HISTORY,
-                                 message_close_event(engine->namespace_name, name, run->run_id, true, token),
+                                 message_close_event(engine->namespace_name, run->workflow_id, run->run_id, true, token),
                                  POLL_TIMEOUT_US, poll_done);
     if (!is_sent) {
         engine->polls_pause_until_us = time_add(temporal_now(engine), MICROSECONDS_PER_SECOND);

@@ -483,6 +483,7 @@ static void read_node(struct round *round, int row)
     fact->group_id = number(round, row, ROW_N2);
     fact->capacity = number(round, row, ROW_N3);
     fact->target_id = number(round, row, ROW_N4);
+    fact->on_temporal = number(round, row, ROW_N5) != 0;
     fact->accepts = result_bool(round->result, row, ROW_FLAG);
 }
 

@@ -17,6 +17,7 @@ struct kept_workflow {
     int64_t workspace_id;
     int64_t id;
     char group[GROUP_NAME_MAX + 1]; /* of the definition; "" = it names none */
+    bool on_temporal;
 };
 struct kept_group {
     char name[GROUP_NAME_MAX + 1];
@@ -40,6 +41,7 @@ struct new_item {
     int64_t workspace_id;
     int64_t definition_id;
     const char *group;
+    bool on_temporal; /* of the definition */
     int priority;
     int64_t run_at_us;
     const char *params; /* NULL = none */

@@ -256,6 +256,7 @@ static enum weir_status add_nodes(struct facts *facts, int64_t now_us, struct we
         fact->capacity = sqlite3_column_int64(statement, 2);
         fact->accepts = sqlite3_column_int(statement, 3) != 0;
         fact->target_id = sqlite3_column_int64(statement, 4);
+        fact->on_temporal = sqlite3_column_int(statement, 5) != 0;
     }
     (void)facts_add(facts, FACT_NODES_END);
     return status;

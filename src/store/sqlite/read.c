@@ -484,6 +484,9 @@ static enum pending_reason reason_of(sqlite3_stmt *item)
     if (sqlite3_column_int(item, 19) == 0) {
         return REASON_NO_NODE_IN_GROUP;
     }
+    if (sqlite3_column_int(item, 48) == 0) {
+        return REASON_NO_NODE_FOR_ENGINE;
+    }
     if (sqlite3_column_int(item, 20) == 0) {
         return REASON_ENGINE_UNREACHABLE;
     }
@@ -646,13 +649,17 @@ static enum weir_status why_living(struct why *why, struct weir_error *error)
     int64_t rank = sqlite3_column_int64(item, 3);
     int64_t runnable = sqlite3_column_int64(item, 29);
     int64_t workspace_id = sqlite3_column_int64(item, 23);
-    int64_t attempts_max = sqlite3_column_int64(item, 30); /* of the definition; 0 = as its node has it */
-    bool is_unasked = phase == 2 && sqlite3_column_int64(item, 2) == 0 && sqlite3_column_int(item, 42) != 0;
+    int64_t attempts_max = sqlite3_column_int64(item, 30); /* of the definition; 0 = as its node says */
+    bool waits = phase != 2 || sqlite3_column_int64(item, 2) == 0;
+    bool is_unasked = waits && reason_of(item) == REASON_NO_NODE_FOR_ENGINE;
     char group[GROUP_NAME_MAX + 1] = "";
     text_copy(group, sizeof group, column_text(item, 22) == NULL ? "" : column_text(item, 22));
     why->answer = facts_of(item, why->id, why->now_us);
     if (why->answer != NULL) {
         (void)json_object_set_new(why->answer, "target", phase == 2 ? target_json(item, 43) : json_null());
+        (void)json_object_set_new(why->answer, "engine_needed",
+                                  is_unasked ? json_string(lane_is_on_temporal(lane_id) ? "temporal" : "in_process")
+                                             : json_null());
         (void)json_object_set_new(why->answer, "no_node_since", is_unasked ? time_json(item, 47) : json_null());
     }
     (void)sqlite3_reset(item);

@@ -6,7 +6,7 @@
  *   1. The epoch must be the caller's.
  *   2. News behind the handle's position. With an act among them nothing is assigned.
  *   3. Each assignment is an UPDATE of one row by its number, conditional on its phase and lane. Rows of nodes that take no
- *      items stay pending.
+ *      items stay pending, and those of a node whose engine is not of the kind that the lane needs.
  *   4. Waiting items that are due become runnable. Items of lanes without a workspace end.
  *   5. Heads of lanes, with the limits of their workspaces.
  *   6. The handle's position moves when the transaction has committed, and only then.
@@ -38,27 +38,30 @@ struct round {
         int64_t id;
         int64_t target_id;
         bool takes;
+        bool on_temporal;
     } nodes[NODES_KEPT]; /* direct-mapped cache */
 };
 
 /* --- assigning --- */
 
-static enum weir_status node_takes(struct round *round, int64_t node_id, bool *ret_takes, int64_t *ret_target_id,
-                                   struct weir_error *error)
+/* Whether the node takes items of the lane, and its target. */
+static enum weir_status node_takes(struct round *round, int64_t node_id, int64_t lane_id, bool *ret_takes,
+                                   int64_t *ret_target_id, struct weir_error *error)
 {
     size_t at = (size_t)node_id % NODES_KEPT;
     if (round->nodes[at].id != node_id) {
-        int64_t target_id = 0;
+        int64_t target = 0;
         enum weir_status status =
-            connection_read_integer(round->connection, error, &target_id, QUERY_NODE_TAKES_ITEMS, "i", node_id);
+            connection_read_integer(round->connection, error, &target, QUERY_NODE_TAKES_ITEMS, "i", node_id);
         if (status != WEIR_OK && status != WEIR_NOT_FOUND) {
             return status;
         }
         round->nodes[at].id = node_id;
-        round->nodes[at].target_id = target_id;
+        round->nodes[at].target_id = target / 2;
+        round->nodes[at].on_temporal = target % 2 != 0;
         round->nodes[at].takes = status == WEIR_OK;
     }
-    *ret_takes = round->nodes[at].takes;
+    *ret_takes = round->nodes[at].takes && round->nodes[at].on_temporal == lane_is_on_temporal(lane_id);
     *ret_target_id = round->nodes[at].target_id;
     return WEIR_OK;
 }
@@ -68,7 +71,7 @@ static enum weir_status assign_one(struct round *round, struct assignment *assig
     bool takes = false;
     int64_t target_id = 0;
     int64_t changes = 0;
-    enum weir_status status = node_takes(round, assignment->node_id, &takes, &target_id, error);
+    enum weir_status status = node_takes(round, assignment->node_id, assignment->lane_id, &takes, &target_id, error);
     if (status != WEIR_OK || !takes) {
         assignment->outcome = ASSIGNMENT_LOCKED;
         return status;

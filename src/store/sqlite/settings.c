@@ -266,9 +266,9 @@ static enum weir_status publish(struct write *write, const char *name, const cha
             news_state(&write->news);
         }
     }
-    return connection_read_integer(write->connection, error, &published->definition_id, QUERY_INSERT_DEFINITION, "itdtdit",
+    return connection_read_integer(write->connection, error, &published->definition_id, QUERY_INSERT_DEFINITION, "itdtditd",
                                    workspace_id, name, published->version, text, facts.attempts_max, write->now_us,
-                                   facts.executor_group);
+                                   facts.executor_group, facts.on_temporal ? 1 : 0);
 }
 
 enum weir_status sqlite_publish(struct store *store, const char *name, const char *workspace, const char *text,

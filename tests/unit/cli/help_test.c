@@ -60,7 +60,7 @@ static void every_row_of_the_table_is_complete(void **state)
 
 static void overview_and_nouns_fit(void **state)
 {
-    static const char *const nouns[] = {"workflow", "workspace", "plan", "node", "lock", "store", "config"};
+    static const char *const nouns[] = {"workflow", "workspace", "plan", "node", "lock", "temporal", "store", "config"};
     struct text text = {.max = HELP_BYTES_MAX};
     (void)state;
     assert_int_equal(help_overview(&text), WEIR_OK);

@@ -93,6 +93,31 @@ static void a_workflow_on_temporal_is_read_and_keeps_its_meaning(void **state)
                      "{\"name\":\"a\",\"temporal\":{\"retry\":{\"attempts\":1}}}");
 }
 
+static void fields_of_a_workflow_on_temporal_are_expressions_over_the_params(void **state)
+{
+    (void)state;
+    expect_canonical("name: order\n"
+                     "temporal:\n"
+                     "  search_attributes: {Customer: '${.input.customer}', Kinds: ['${.input.kind}', x], Total: 1.5}\n"
+                     "  memo: {note: 'of ${.execution.workspace}', nested: {a: '${.input.a}'}}\n"
+                     "  priority: 2\n"
+                     "  start_delay: ${.input.delay}\n"
+                     "  task_timeout: 0s\n"
+                     "  run_timeout: ${.input.limit}s\n"
+                     "  execution_timeout: 60m\n"
+                     "  args: ['${.input.order}', '${.input}', fixed, 7]\n"
+                     "  task_queue: orders-${.input.region}\n"
+                     "  workflow_id: order-${.input.order}\n",
+                     "{\"name\":\"order\",\"temporal\":{\"workflow_id\":\"order-${.input.order}\",\"task_queue\":"
+                     "\"orders-${.input.region}\",\"args\":[\"${.input.order}\",\"${.input}\",\"fixed\",7],"
+                     "\"execution_timeout\":\"1h\",\"run_timeout\":\"${.input.limit}s\",\"start_delay\":"
+                     "\"${.input.delay}\",\"priority\":2,\"memo\":{\"note\":\"of ${.execution.workspace}\",\"nested\":"
+                     "{\"a\":\"${.input.a}\"}},\"search_attributes\":{\"Customer\":\"${.input.customer}\",\"Kinds\":"
+                     "[\"${.input.kind}\",\"x\"],\"Total\":1.5}}}");
+    expect_canonical("name: a\ntemporal: {priority: '${.input.priority}'}\n",
+                     "{\"name\":\"a\",\"temporal\":{\"priority\":\"${.input.priority}\"}}");
+}
+
 static void faults_of_a_workflow_on_temporal_are_named(void **state)
 {
     static const struct wrong table[] = {
@@ -109,6 +134,28 @@ static void faults_of_a_workflow_on_temporal_are_named(void **state)
         {"name: a\ntemporal: {memo: [a]}\n", "f.yaml:2:18: \"memo\" must be a map, not list", NULL},
         {"name: a\ntemporal: {memo: {weir_execution: x}}\n",
          "f.yaml:2:19: memo fields that begin with weir_ are weir's own", NULL},
+        {"name: a\ntemporal: {workflow_id: order}\n",
+         "f.yaml:2:25: \"workflow_id\" is the same for each execution, but a workflow id is used once",
+         "put a value of the params into it: \"order-${.input.order}\""},
+        {"name: a\ntemporal: {workflow_id: '${.input.order | tostring}'}\n",
+         "f.yaml:2:28: ${.input.order | tostring} is more than a path: in \"temporal\" an expression is a path, as "
+         "${.input.order}",
+         "put the value that you want into the params, where the execution is enqueued"},
+        {"name: a\ntemporal: {memo: {x: ['${.order}']}}\n",
+         "f.yaml:2:26: an expression in \"temporal\" reads .input, or .execution with id, workspace, workflow and version",
+         "did you mean \".input.order\"?"},
+        {"name: a\ntemporal: {task_queue: '${.execution.attempt}'}\n",
+         "f.yaml:2:27: an expression in \"temporal\" reads .input, or .execution with id, workspace, workflow and version",
+         NULL},
+        {"name: a\ntemporal: {task_queue: '${.steps.a.output}'}\n",
+         "f.yaml:2:27: an expression in \"temporal\" reads .input, or .execution with id, workspace, workflow and version",
+         NULL},
+        {"name: a\ntemporal: {priority: 6}\n", "f.yaml:2:22: \"priority\" must be an integer from 1 to 5", NULL},
+        {"name: a\ntemporal: {args: {a: b}}\n", "f.yaml:2:18: \"args\" must be a list, not map", NULL},
+        {"name: a\ntimeout: 1h\ntemporal: {execution_timeout: 2h}\n",
+         "f.yaml:3:31: \"execution_timeout\" and the definition's \"timeout\" are the same: give one of them", NULL},
+        {"name: a\ntemporal: {search_attributes: {WeirWorkspace: x}}\n",
+         "f.yaml:2:32: the search attribute WeirWorkspace is weir's own: it is the workspace", NULL},
     };
     (void)state;
     REFUSE_ALL(table);
@@ -740,6 +787,7 @@ int main(void)
         cmocka_unit_test(arguments_behind_a_script_and_its_own_variables_are_fine),
         cmocka_unit_test(limits_hold),
         cmocka_unit_test(a_workflow_on_temporal_is_read_and_keeps_its_meaning),
+        cmocka_unit_test(fields_of_a_workflow_on_temporal_are_expressions_over_the_params),
         cmocka_unit_test(faults_of_a_workflow_on_temporal_are_named),
         cmocka_unit_test(a_chain_of_all_steps_is_no_trap),
         cmocka_unit_test(every_cut_of_a_definition_is_an_error_or_a_definition),

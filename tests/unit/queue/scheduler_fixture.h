@@ -109,6 +109,17 @@ static inline void learn_node_of_target(struct fixture *f, int64_t node_id, int6
                                     .accepts = true});
 }
 
+static inline void learn_node_on_temporal(struct fixture *f, int64_t node_id, int64_t target_id, int64_t capacity)
+{
+    learn(f, (struct schedule_fact){.kind = FACT_NODE,
+                                    .node_id = node_id,
+                                    .group_id = GROUP,
+                                    .target_id = target_id,
+                                    .on_temporal = true,
+                                    .capacity = capacity,
+                                    .accepts = true});
+}
+
 static inline void learn_end(struct fixture *f, int64_t lane_id, int64_t node_id)
 {
     learn(f,

@@ -128,11 +128,10 @@ static void learn_news(struct model *m, size_t most)
 static void load_lanes(struct model *m)
 {
     struct world *w = &m->world;
-    for (int64_t group_id = 1; group_id <= WORLD_GROUPS; group_id++) {
+    for (int64_t pool_id = pool_id_of(1, false); pool_id <= pool_id_of(WORLD_GROUPS, true); pool_id++) {
         for (int64_t workspace_id = 1; workspace_id <= WORLD_WORKSPACES; workspace_id++) {
-            struct schedule_fact fact = {.lane_id = lane_id_of(group_id, workspace_id),
-                                         .rank = INT64_MIN,
-                                         .pass = w->passes[group_id][workspace_id]};
+            struct schedule_fact fact = {
+                .lane_id = pool_id << 31 | workspace_id, .rank = INT64_MIN, .pass = w->passes[pool_id][workspace_id]};
             bool is_runnable = false;
             for (size_t i = 0; i < WORLD_ROWS_MOST; i++) {
                 is_runnable = is_runnable || (w->rows[i].state == WORLD_RUNNABLE && w->rows[i].lane_id == fact.lane_id);
@@ -189,7 +188,7 @@ static void publish(struct model *m)
     struct lane_pass passes[3];
     size_t count = scheduler_take_passes(m->scheduler, passes, 3);
     for (size_t i = 0; i < count; i++) {
-        m->world.passes[lane_group_id(passes[i].lane_id)][lane_workspace_id(passes[i].lane_id)] = passes[i].pass;
+        m->world.passes[lane_pool_id(passes[i].lane_id)][lane_workspace_id(passes[i].lane_id)] = passes[i].pass;
     }
 }
 
@@ -332,6 +331,7 @@ static void learn_directly(struct model *m)
     struct schedule_fact runnable = world_runnable(row);
     row->state = one_in(w, 2) ? WORLD_FREE : WORLD_RUNNABLE;
     row->node_id = 0;
+    row->suspicion = 0;
     learn(m, &release);
     if (row->state == WORLD_RUNNABLE) {
         learn(m, &runnable);

@@ -15,7 +15,7 @@
 enum {
     REF_LANES_MOST = 24,
     REF_WORKSPACES_MOST = 12,
-    REF_GROUPS_MOST = 4, /* ids 1 .. 3, one array place each */
+    REF_GROUPS_MOST = 8, /* pools of the groups 1 .. 3, one array place each */
     REF_NODES_MOST = 12,
     REF_HEADS_MOST = SCHEDULER_LANE_HEADS_MOST,
     REF_HANDED_MOST = 600,
@@ -50,7 +50,7 @@ struct ref_node {
     bool accepts;
 };
 
-struct ref_group {
+struct ref_group { /* a pool: its nodes have engines of one kind, and so do its lanes */
     bool is_known;
     bool paused;
     int64_t pass, pass_before;
@@ -149,7 +149,7 @@ static inline struct ref_lane *ref_make_lane(struct reference *r, int64_t lane_i
         assert_non_null(lane);
         memset(lane, 0, sizeof *lane);
         lane->id = lane_id;
-        lane->pass = ref_group(r, lane_group_id(lane_id))->pass;
+        lane->pass = ref_group(r, lane_pool_id(lane_id))->pass;
         lane->position.rank = INT64_MIN;
         lane->is_all = true;
         (void)ref_make_workspace(r, lane_workspace_id(lane_id));
@@ -215,7 +215,7 @@ static inline void ref_derive(struct reference *r)
         }
         bool has_items = lane->count > 0 || !lane->is_all;
         bool active = has_items && !lane->rests && ref_is_open(r, lane);
-        int64_t pass = ref_group(r, lane_group_id(lane->id))->pass;
+        int64_t pass = ref_group(r, lane_pool_id(lane->id))->pass;
         if (active && !lane->active && lane->pass < pass) {
             lane->pass = pass;
         }
@@ -248,7 +248,7 @@ static inline void ref_forget_idle(struct reference *r)
                 oldest = lane;
             }
         }
-        if (oldest == NULL || oldest->pass > ref_group(r, lane_group_id(oldest->id))->pass) {
+        if (oldest == NULL || oldest->pass > ref_group(r, lane_pool_id(oldest->id))->pass) {
             break;
         }
         oldest->id = 0;
@@ -274,7 +274,7 @@ static inline void ref_learn_limits(struct reference *r, int64_t workspace_id, i
 static inline void ref_learn_node(struct reference *r, const struct schedule_fact *fact)
 {
     struct ref_node *node = ref_node(r, fact->node_id);
-    (void)ref_group(r, fact->group_id);
+    (void)ref_group(r, pool_id_of(fact->group_id, fact->on_temporal));
     if (node == NULL) {
         node = ref_node(r, 0);
         assert_non_null(node);
@@ -284,7 +284,7 @@ static inline void ref_learn_node(struct reference *r, const struct schedule_fac
         node->capacity = fact->capacity;
     }
     node->row_capacity = fact->capacity;
-    node->group_id = fact->group_id;
+    node->group_id = pool_id_of(fact->group_id, fact->on_temporal);
     node->target_id = fact->target_id;
     node->accepts = fact->accepts;
     node->list = r->list;
@@ -318,7 +318,7 @@ static inline void ref_learn_handed(struct reference *r, const struct schedule_f
     }
     assert_true(r->handed_count < REF_HANDED_MOST);
     struct ref_handed *item = &r->handed[r->handed_count++];
-    (void)ref_group(r, lane_group_id(fact->lane_id));
+    (void)ref_group(r, lane_pool_id(fact->lane_id));
     *item = (struct ref_handed){.lane_id = fact->lane_id, .target_id = fact->target_id, .order = ++r->last_order};
     memcpy(item->id, fact->id, sizeof item->id);
 }
@@ -326,7 +326,7 @@ static inline void ref_learn_handed(struct reference *r, const struct schedule_f
 static inline void ref_learn_pass(struct reference *r, const struct schedule_fact *fact)
 {
     bool is_new = false;
-    struct ref_group *group = ref_group(r, lane_group_id(fact->lane_id));
+    struct ref_group *group = ref_group(r, lane_pool_id(fact->lane_id));
     struct ref_lane *lane = ref_make_lane(r, fact->lane_id, &is_new);
     lane->pass = fact->pass;
     group->pass = group->pass < fact->pass - STRIDE_ONE ? fact->pass - STRIDE_ONE : group->pass;
@@ -357,7 +357,8 @@ static inline void ref_learn(struct reference *r, const struct schedule_fact *fa
         }
         break;
     case FACT_GROUP:
-        ref_group(r, fact->group_id)->paused = fact->paused;
+        ref_group(r, pool_id_of(fact->group_id, false))->paused = fact->paused;
+        ref_group(r, pool_id_of(fact->group_id, true))->paused = fact->paused;
         break;
     case FACT_QUEUE:
         r->queue_paused = fact->paused;
@@ -477,7 +478,7 @@ static inline struct ref_lane *ref_next(struct reference *r, int64_t group_id)
     struct ref_lane *best = NULL;
     for (size_t i = 0; i < REF_LANES_MOST; i++) {
         struct ref_lane *lane = &r->lanes[i];
-        if (lane->id != 0 && lane_group_id(lane->id) == group_id && lane->count > 0 && !lane->rests &&
+        if (lane->id != 0 && lane_pool_id(lane->id) == group_id && lane->count > 0 && !lane->rests &&
             ref_workspace_of(r, lane)->known && ref_is_open(r, lane) && ref_goes_before(lane, best)) {
             best = lane;
         }
@@ -514,7 +515,7 @@ static inline void ref_retry(struct reference *r, int64_t now_us)
         r->passes_loaded = false;
         for (size_t i = 0; i < REF_LANES_MOST; i++) {
             struct ref_lane *lane = &r->lanes[i];
-            int64_t pass = lane->id == 0 ? 0 : ref_group(r, lane_group_id(lane->id))->pass;
+            int64_t pass = lane->id == 0 ? 0 : ref_group(r, lane_pool_id(lane->id))->pass;
             lane->pass = lane->pass < pass ? pass : lane->pass;
         }
     }
@@ -526,7 +527,7 @@ static inline bool ref_assign_handed(struct reference *r, int64_t group_id, stru
     struct ref_handed *first = NULL;
     for (size_t i = 0; i < r->handed_count; i++) {
         struct ref_handed *item = &r->handed[i];
-        if (item->state == REF_WAITS && lane_group_id(item->lane_id) == group_id &&
+        if (item->state == REF_WAITS && lane_pool_id(item->lane_id) == group_id &&
             ref_best(r, group_id, item->target_id) != NULL && (first == NULL || item->order < first->order)) {
             first = item;
         }
@@ -566,7 +567,7 @@ static inline bool ref_assign_one(struct reference *r, int64_t group_id, struct 
     return true;
 }
 
-/* The groups in the order of this call: by id, begun at another one each time. Returns their number. */
+/* The pools in the order of this call: by id, begun at another one each time. Returns their number. */
 static inline size_t ref_group_order(struct reference *r, int64_t *group_ids)
 {
     size_t count = 0;
@@ -664,7 +665,7 @@ static inline void ref_settle(struct reference *r, int64_t now_us, const struct 
         return;
     }
     struct ref_lane *lane = ref_lane(r, assignment->lane_id);
-    struct ref_group *group = ref_group(r, lane_group_id(assignment->lane_id));
+    struct ref_group *group = ref_group(r, lane_pool_id(assignment->lane_id));
     struct ref_workspace *workspace = ref_workspace_of(r, lane);
     lane->in_flight--;
     if (taken) {
@@ -703,7 +704,7 @@ static inline struct ref_lane *ref_next_read(struct reference *r, int64_t group_
     struct ref_lane *best = NULL;
     for (size_t i = 0; i < REF_LANES_MOST; i++) {
         struct ref_lane *lane = &r->lanes[i];
-        if (lane->id == 0 || lane_group_id(lane->id) != group_id || !lane->active || lane->asked) {
+        if (lane->id == 0 || lane_pool_id(lane->id) != group_id || !lane->active || lane->asked) {
             continue;
         }
         bool is_low = !lane->is_all && 2 * lane->count < read_size(context, lane->id);

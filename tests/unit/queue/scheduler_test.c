@@ -319,6 +319,56 @@ static void handed_over_items_go_first_and_need_no_slot(void **state)
     assert_int_equal(held(f), 2);
 }
 
+static void an_item_waits_for_a_node_with_its_kind_of_engine(void **state)
+{
+    struct fixture *f = *state;
+    learn_node(f, NODE, GROUP, 10);
+    enqueue(f, lane(1) | LANE_ON_TEMPORAL, 2);
+    enqueue(f, lane(2), 1);
+    assert_int_equal(assign(f, 10), 0);
+    read_all(f);
+    assert_int_equal(assign(f, 10), 1);
+    assert_set(f, 3);
+    settle(f, ASSIGNMENT_TAKEN);
+    assert_int_equal(assign(f, 10), 0);
+    assert_false(scheduler_has_work(f->scheduler, f->now_us));
+    learn_node_on_temporal(f, OWN_NODE, 7, 10);
+    read_all(f);
+    assert_int_equal(assign(f, 10), 2);
+    assert_set(f, 1, 2);
+    assert_int_equal(f->set[0].node_id, OWN_NODE);
+}
+
+/* An item without a target was surely not started, but its definition still needs an engine of one kind. */
+static void a_handed_over_item_waits_for_a_node_with_its_kind_of_engine(void **state)
+{
+    struct fixture *f = *state;
+    learn_node(f, NODE, GROUP, 10);
+    learn_handed_over(f, lane(1) | LANE_ON_TEMPORAL, 70);
+    assert_int_equal(assign(f, 10), 0);
+    assert_false(scheduler_has_work(f->scheduler, f->now_us));
+    learn_node_on_temporal(f, OWN_NODE, 7, 10);
+    assert_int_equal(assign(f, 10), 1);
+    assert_set(f, 70);
+    assert_int_equal(f->set[0].node_id, OWN_NODE);
+}
+
+static void the_pause_of_a_group_and_the_cap_hold_for_both_kinds_of_engine(void **state)
+{
+    struct fixture *f = *state;
+    f->limits[1].slots_max = 1;
+    learn_node(f, NODE, GROUP, 10);
+    learn_node_on_temporal(f, OWN_NODE, 7, 10);
+    enqueue(f, lane(1) | LANE_ON_TEMPORAL, 1);
+    enqueue(f, lane(1), 1);
+    learn(f, (struct schedule_fact){.kind = FACT_GROUP, .group_id = GROUP, .paused = true});
+    read_all(f);
+    assert_int_equal(assign(f, 10), 0);
+    learn(f, (struct schedule_fact){.kind = FACT_GROUP, .group_id = GROUP, .paused = false});
+    read_all(f);
+    assert_int_equal(assign(f, 10), 1);
+}
+
 static void handed_over_items_wait_for_a_node_with_room(void **state)
 {
     struct fixture *f = *state;
@@ -596,6 +646,9 @@ int main(void)
         rule(nothing_of_a_paused_workspace_is_assigned),
         rule(nothing_of_a_paused_group_or_queue_is_assigned),
         rule(handed_over_items_go_first_and_need_no_slot),
+        rule(an_item_waits_for_a_node_with_its_kind_of_engine),
+        rule(a_handed_over_item_waits_for_a_node_with_its_kind_of_engine),
+        rule(the_pause_of_a_group_and_the_cap_hold_for_both_kinds_of_engine),
         rule(handed_over_items_wait_for_a_node_with_room),
         rule(a_handed_over_item_goes_to_a_node_of_its_target_only),
         rule(the_own_node_is_preferred_while_it_has_room),

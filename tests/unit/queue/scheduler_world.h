@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "base/random.h"
+#include "queue/limits.h"
 #include "queue/scheduler.h"
 #include "queue/suspicion.h"
 #include "support/test.h"
@@ -19,7 +20,7 @@ enum {
     WORLD_NEWS_MOST = 4000,
     WORLD_WORKSPACES = 5, /* ids 1 .. 5 */
     WORLD_GROUPS = 2,     /* ids 1 .. 2 */
-    WORLD_NODES = 4       /* ids 101 .. 104 */
+    WORLD_NODES = 8       /* ids 101 .. 108; the upper half has engines of the kind `temporal` */
 };
 
 enum world_state { WORLD_FREE, WORLD_RUNNABLE, WORLD_HELD, WORLD_HANDED };
@@ -67,7 +68,7 @@ struct world {
     size_t acts; /* among the news */
     uint64_t last_number;
     int64_t rank;
-    int64_t passes[WORLD_GROUPS + 1][WORLD_WORKSPACES + 1]; /* the books */
+    int64_t passes[2 * WORLD_GROUPS + 2][WORLD_WORKSPACES + 1]; /* the books, by pool */
     struct random random;
     bool has_suspects; /* nodes die, and what they ran is suspected */
     int64_t now_us;
@@ -88,10 +89,15 @@ static inline int64_t world_node_id(int64_t place)
     return 100 + place;
 }
 
-/* Both targets are in both groups. */
+static inline bool world_is_on_temporal(int64_t place)
+{
+    return place > WORLD_NODES / 2;
+}
+
+/* Two targets of each kind of engine, all of them in both groups. */
 static inline int64_t world_target_id(int64_t place)
 {
-    return 1 + place / 2 % 2;
+    return 1 + place / 2 % 2 + (world_is_on_temporal(place) ? 2 : 0);
 }
 
 static inline void world_add_news(struct world *w, struct schedule_fact fact, bool is_act)
@@ -184,6 +190,7 @@ static inline void world_enqueue(struct world *w)
 {
     size_t count = (size_t)draw(w, 1, one_in(w, 20) ? 40 : 3);
     int64_t lane_id = lane_id_of(draw(w, 1, WORLD_GROUPS), draw(w, 1, WORLD_WORKSPACES));
+    lane_id |= one_in(w, 2) ? LANE_ON_TEMPORAL : 0;
     for (size_t i = 0; i < count; i++) {
         struct world_row *row = world_draw_row(w, WORLD_FREE);
         if (row == NULL) {
@@ -229,7 +236,7 @@ static inline void world_hand_over(struct world *w, struct world_row *row)
     fact.slots = 0;
     row->state = WORLD_HANDED;
     row->node_id = 0;
-    row->suspicion += w->has_suspects && !one_in(w, 3) ? 1 : 0;
+    row->suspicion += w->has_suspects ? draw(w, 0, SUSPICION_QUARANTINE) : 0; /* many meet in quarantine */
     row->since_us = w->now_us;
     world_add_news(w, fact, false);
     world_add_news(w, world_handed(row), false);
@@ -346,6 +353,50 @@ static inline bool world_is_on_trial(const struct world *w, const struct world_r
            w->now_us < row->since_us + suspicion_trial_us(row->suspicion);
 }
 
+/* How many nodes of the group work; those with items in quarantine if this is asked for. The own node works while it has
+ * room, whatever its row says. */
+static inline int64_t world_nodes_of(const struct world *w, int64_t group_id, int64_t target_id, bool in_quarantine)
+{
+    int64_t count = 0;
+    for (int64_t place = 1; place <= WORLD_NODES; place++) {
+        const struct world_node *node = &w->nodes[place];
+        bool counts = node->is_listed && node->accepts && node->group_id == group_id &&
+                      (target_id == 0 || node->target_id == target_id);
+        bool has_quarantine = false;
+        for (size_t i = 0; i < WORLD_ROWS_MOST && in_quarantine; i++) {
+            has_quarantine = has_quarantine || (w->rows[i].suspicion >= SUSPICION_QUARANTINE &&
+                                                world_is_on_trial(w, &w->rows[i], world_node_id(place)));
+        }
+        count += counts && (!in_quarantine || has_quarantine) ? 1 : 0;
+    }
+    return count;
+}
+
+static inline void world_check_half(const struct world *w, int64_t group_id, int64_t target_id)
+{
+    int64_t most = world_nodes_of(w, group_id, target_id, false) / 2;
+    assert_true(world_nodes_of(w, group_id, target_id, true) <= (most < 1 ? 1 : most));
+}
+
+/* Beside the others in quarantine: one of its workspace at a time, at most half of the nodes, and, from its second
+ * quarantine on, at a distance. */
+static inline void world_check_quarantine(const struct world *w, const struct world_row *taken)
+{
+    int64_t group_id = lane_group_id(taken->lane_id);
+    for (size_t i = 0; i < WORLD_ROWS_MOST; i++) {
+        const struct world_row *row = &w->rows[i];
+        if (row == taken || row->suspicion < SUSPICION_QUARANTINE || !world_is_on_trial(w, row, row->node_id)) {
+            continue;
+        }
+        bool is_repeated = row->suspicion > SUSPICION_QUARANTINE || taken->suspicion > SUSPICION_QUARANTINE;
+        assert_int_not_equal(lane_workspace_id(row->lane_id), lane_workspace_id(taken->lane_id));
+        assert_true(lane_group_id(row->lane_id) != group_id || !is_repeated ||
+                    w->now_us >= row->since_us + 2 * RECOVERY_INTERVAL_US);
+    }
+    world_check_half(w, group_id, 0);
+    world_check_half(w, group_id, taken->target_id);
+}
+
 /* After the row was taken: whether it may run beside what its node holds. */
 static inline void world_check_trials(const struct world *w, const struct world_row *taken)
 {
@@ -360,7 +411,10 @@ static inline void world_check_trials(const struct world *w, const struct world_
         }
     }
     assert_true(taken->suspicion < SUSPICION_LIMITED || trials <= trials_most);
-    assert_true(taken->suspicion < SUSPICION_QUARANTINE || world_node_held(w, taken->node_id) == 1);
+    if (taken->suspicion >= SUSPICION_QUARANTINE) {
+        assert_int_equal(world_node_held(w, taken->node_id), 1);
+        world_check_quarantine(w, taken);
+    }
 }
 
 /* --- the store's side of a round --- */
@@ -390,6 +444,7 @@ static inline void world_take(struct world *w, struct assignment *assignment, in
     assert_int_equal(row->lane_id, assignment->lane_id);
     assert_true(node->is_listed && node->accepts);
     assert_int_equal(node->group_id, lane_group_id(row->lane_id));
+    assert_int_equal(world_is_on_temporal(assignment->node_id - 100), lane_is_on_temporal(row->lane_id));
     assert_true(assignment->node_id == own_node_id || world_node_held(w, assignment->node_id) <= node->capacity);
     if (!assignment->handed_over) {
         assert_true(workspace->exists && !workspace->paused);
@@ -465,6 +520,7 @@ static inline size_t world_read_news(const struct world *w, const struct schedul
             facts[count++] = (struct schedule_fact){.kind = FACT_NODE,
                                                     .node_id = world_node_id(place),
                                                     .group_id = node->group_id,
+                                                    .on_temporal = world_is_on_temporal(place),
                                                     .target_id = node->target_id,
                                                     .capacity = node->capacity,
                                                     .accepts = node->accepts};

@@ -1,6 +1,7 @@
 /* The rules for items that may have killed their node, and how the scheduler places them. */
 #include "queue/suspicion.h"
 
+#include "queue/limits.h"
 #include "scheduler_fixture.h"
 
 enum { QUARANTINE = SUSPICION_QUARANTINE, NODES = 3 };
@@ -265,6 +266,176 @@ static void one_node_of_several_is_emptied_and_not_the_schedulers_own(void **sta
     settle(f, ASSIGNMENT_TAKEN);
 }
 
+/* --- several nodes --- */
+
+enum { FLEET = 8 };
+
+/* NODE .. NODE + nodes - 1. One suspect of each workspace, 1 to `suspects`, is due. */
+static void open_fleet(struct fixture *f, int nodes, int64_t suspects, int64_t suspicion)
+{
+    for (int64_t at = 0; at < nodes; at++) {
+        learn_node(f, NODE + at, GROUP, 10);
+    }
+    f->now_us = 100 * SECOND;
+    for (int64_t workspace_id = 1; workspace_id <= suspects; workspace_id++) {
+        learn_suspects(f, workspace_id, 1000 + (uint64_t)workspace_id, 1, suspicion);
+    }
+    f->now_us += suspicion_delay_us(suspicion);
+}
+
+/* Assigns until nothing more is due in that time; how many began, each alone on its node. */
+static size_t begin_until(struct fixture *f, int64_t end_us)
+{
+    size_t count = 0;
+    while (true) {
+        (void)assign(f, SET_MOST);
+        for (size_t i = 0; i < f->set_count; i++) {
+            const struct node *node = table_find(&f->scheduler->nodes, f->set[i].node_id);
+            assert_int_equal(node->held, 1);
+            count++;
+        }
+        settle(f, ASSIGNMENT_TAKEN);
+        if (scheduler_next_us(f->scheduler) > end_us) {
+            return count;
+        }
+        assert_true(scheduler_next_us(f->scheduler) > f->now_us);
+        f->now_us = scheduler_next_us(f->scheduler);
+    }
+}
+
+/* Ordinary work for all open nodes; how much they took. */
+static size_t fill(struct fixture *f)
+{
+    size_t count = 0;
+    enqueue(f, lane(9), 10 * FLEET);
+    for (size_t more = take(f, SET_MOST); more > 0; more = take(f, SET_MOST)) {
+        count += more;
+    }
+    return count;
+}
+
+static void half_of_the_nodes_are_in_quarantine_side_by_side(void **state)
+{
+    struct fixture *f = *state;
+    open_fleet(f, FLEET, FLEET, QUARANTINE);
+    assert_int_equal(begin_until(f, f->now_us), FLEET / 2);
+    assert_int_equal(fill(f), 10 * FLEET / 2);
+}
+
+/* Killers that died together once must not go on so: deaths that are found together are counted against no item. */
+static void repeated_trials_begin_at_a_distance_while_others_are_under_way(void **state)
+{
+    struct fixture *f = *state;
+    open_fleet(f, FLEET, 3, QUARANTINE + 1);
+    assert_int_equal(begin_until(f, f->now_us + 2 * RECOVERY_INTERVAL_US - 1), 1);
+    assert_int_equal(begin_until(f, f->now_us + 2 * RECOVERY_INTERVAL_US), 1);
+    assert_int_equal(begin_until(f, f->now_us + 2 * RECOVERY_INTERVAL_US), 1);
+}
+
+/* Others that come all the time do not keep it from beginning. */
+static void an_item_that_waits_for_its_distance_holds_back_those_behind_it(void **state)
+{
+    struct fixture *f = *state;
+    open_fleet(f, FLEET, 1, QUARANTINE);
+    assert_int_equal(begin_until(f, f->now_us), 1);
+    int64_t began_us = f->now_us;
+    learn(f, (struct schedule_fact){.kind = FACT_HELD, .lane_id = lane(2), .slots = 1});
+    learn(f, suspect(2, 2000, QUARANTINE + 1, 0));
+    learn(f, (struct schedule_fact){.kind = FACT_HELD, .lane_id = lane(3), .slots = 1});
+    learn(f, suspect(3, 3000, QUARANTINE, 0));
+    assert_int_equal(begin_until(f, began_us + 2 * RECOVERY_INTERVAL_US - 1), 0);
+    f->now_us = began_us + 2 * RECOVERY_INTERVAL_US;
+    assert_int_equal(assign(f, SET_MOST), 1);
+    assert_set(f, 2000);
+    settle(f, ASSIGNMENT_TAKEN);
+    assert_int_equal(begin_until(f, began_us + 4 * RECOVERY_INTERVAL_US), 1);
+}
+
+static void after_a_trial_has_ended_the_next_one_begins_at_once(void **state)
+{
+    struct fixture *f = *state;
+    open_fleet(f, FLEET, 5, QUARANTINE + 1);
+    int64_t now_us = f->now_us;
+    for (int64_t workspace_id = 1; workspace_id <= 5; workspace_id++) {
+        assert_int_equal(begin_until(f, now_us), 1);
+        assert_set(f, 1000 + workspace_id);
+        int64_t node_id = f->set[0].node_id;
+        learn_end(f, lane(workspace_id), node_id);
+        learn(f, (struct schedule_fact){.kind = FACT_SUSPECTS});
+        for (int64_t other = workspace_id + 1; other <= 5; other++) {
+            learn(f, suspect(other, 1000 + (uint64_t)other, QUARANTINE + 1, 100 * SECOND));
+        }
+        learn(f, (struct schedule_fact){.kind = FACT_SUSPECTS_END});
+    }
+    assert_int_equal(f->now_us, now_us);
+}
+
+static void a_workspace_has_one_node_in_quarantine(void **state)
+{
+    struct fixture *f = *state;
+    open_fleet(f, FLEET, 0, QUARANTINE);
+    learn_suspects(f, 1, 1000, 5, QUARANTINE);
+    learn_suspects(f, 2, 2000, 1, QUARANTINE);
+    f->now_us += suspicion_delay_us(QUARANTINE);
+    assert_int_equal(begin_until(f, f->now_us + suspicion_trial_us(QUARANTINE) - 1), 2);
+    size_t quarantined = 0;
+    for (int64_t at = 0; at < FLEET; at++) {
+        const struct node *node = table_find(&f->scheduler->nodes, NODE + at);
+        quarantined += node->is_closed;
+    }
+    assert_int_equal(quarantined, 2);
+}
+
+/* What was handed over of a target has no other node. */
+static void the_only_node_of_a_target_rests_after_a_quarantine(void **state)
+{
+    struct fixture *f = *state;
+    struct schedule_fact facts[2];
+    open_fleet(f, FLEET, 0, QUARANTINE);
+    learn_node_of_target(f, NODE, 7, 10);
+    learn(f, (struct schedule_fact){.kind = FACT_HELD, .lane_id = lane(1), .slots = 1});
+    learn(f, (struct schedule_fact){.kind = FACT_HELD, .lane_id = lane(2), .slots = 1});
+    for (int64_t i = 0; i < 2; i++) {
+        facts[i] = suspect(1 + i, 1000 + (uint64_t)i, QUARANTINE, 0);
+        facts[i].target_id = 7;
+        learn(f, facts[i]);
+    }
+    assert_int_equal(place(f, NODE), 1);
+    f->now_us += SECOND;
+    learn_end(f, lane(1), NODE);
+    learn(f, (struct schedule_fact){.kind = FACT_SUSPECTS});
+    learn(f, facts[1]);
+    learn(f, (struct schedule_fact){.kind = FACT_SUSPECTS_END});
+    assert_int_equal(place(f, NODE), 0);
+    learn_handed_over_of_target(f, lane(3), 7, 3000);
+    assert_int_equal(place(f, NODE), 1);
+    assert_int_equal(scheduler_next_us(f->scheduler), f->now_us + 4 * SECOND);
+}
+
+/* While it takes other items, one node after the other is emptied, for longer each time. */
+static void a_node_that_is_not_empty_in_time_rests_though_there_are_others(void **state)
+{
+    struct fixture *f = *state;
+    int64_t closed_us[2] = {0};
+    open_fleet(f, 2, 0, QUARANTINE);
+    assert_int_equal(fill(f), 20); /* and they never end */
+    learn_suspects(f, 1, 1000, 1, QUARANTINE);
+    f->now_us += suspicion_delay_us(QUARANTINE);
+    for (int i = 0; i < 2; i++) {
+        const struct node *node = table_find(&f->scheduler->nodes, NODE + i);
+        int64_t began_us = f->now_us;
+        assert_int_equal(assign(f, SET_MOST), 0);
+        assert_true(node->is_closed);
+        while (node->is_closed) {
+            assert_true(scheduler_next_us(f->scheduler) > f->now_us);
+            f->now_us = scheduler_next_us(f->scheduler);
+            assert_int_equal(assign(f, SET_MOST), 0);
+        }
+        closed_us[i] = f->now_us - began_us;
+    }
+    assert_int_equal(closed_us[1], 2 * closed_us[0]);
+}
+
 /* A set that was undone changes nothing: the item has its turn in the next round. */
 static void an_item_in_quarantine_that_was_undone_is_assigned_again(void **state)
 {
@@ -312,6 +483,13 @@ int main(void)
         rule(a_node_that_is_not_empty_in_time_is_given_up_and_has_longer_the_next_time),
         rule(the_items_of_a_workspace_in_quarantine_wait_for_the_latest_of_them),
         rule(one_node_of_several_is_emptied_and_not_the_schedulers_own),
+        rule(half_of_the_nodes_are_in_quarantine_side_by_side),
+        rule(repeated_trials_begin_at_a_distance_while_others_are_under_way),
+        rule(an_item_that_waits_for_its_distance_holds_back_those_behind_it),
+        rule(after_a_trial_has_ended_the_next_one_begins_at_once),
+        rule(a_workspace_has_one_node_in_quarantine),
+        rule(the_only_node_of_a_target_rests_after_a_quarantine),
+        rule(a_node_that_is_not_empty_in_time_rests_though_there_are_others),
         rule(an_item_in_quarantine_that_was_undone_is_assigned_again),
         rule(after_a_takeover_a_trial_goes_on),
     };

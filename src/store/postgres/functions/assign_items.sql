@@ -1,7 +1,6 @@
--- Records assignments: item ids[i] goes to node nodes[i]; handed[i]: it is held without a node and is taken over, by a
--- node of its target. One fence for the
--- whole set. The update finds each row by its primary key and waits for other transactions up to lock_timeout; with skip_locked it takes
--- only rows that it can lock at once.
+-- Records assignments: item ids[i] goes to node nodes[i]; handed[i]: it is held without a node and is taken over, by a node of its target.
+-- A node gets items of lanes for its kind of engine alone. One fence for the whole set. The update finds each row by its primary key and
+-- waits for other transactions up to lock_timeout; with skip_locked it takes only rows that it can lock at once.
 --
 -- Rows, with places in the arguments; other columns are NULL:
 --   assigned  n1 fence, n2 time of the claim. places: taken for other nodes. plain: taken for own_node. list1 definitions, list2
@@ -25,6 +24,7 @@ DECLARE
     free_handed boolean[] := handed;
     alive bigint[];
     targets integer[]; -- of the nodes in alive
+    kinds bigint[]; -- likewise; 1: their engine is of the kind `temporal`
     taken_lanes bigint[];
     taken_handed integer[];
     handed_fences bigint[];
@@ -32,10 +32,11 @@ DECLARE
     taken integer;
 BEGIN
     alive := :schema.lock_targets(nodes, skip_locked);
-    targets := ARRAY(SELECT t.target_id FROM unnest(alive) WITH ORDINALITY a (id, place)
-                     CROSS JOIN LATERAL (SELECT n.target_id FROM :schema.nodes n WHERE n.id BETWEEN a.id AND a.id
-                                         ORDER BY n.id DESC LIMIT 1) t
-                     ORDER BY a.place);
+    SELECT array_agg(t.target_id ORDER BY a.place), array_agg((t.engine = 'temporal')::integer::bigint ORDER BY a.place)
+    INTO targets, kinds
+    FROM unnest(alive) WITH ORDINALITY a (id, place)
+    CROSS JOIN LATERAL (SELECT n.target_id, n.engine FROM :schema.nodes n WHERE n.id BETWEEN a.id AND a.id
+                        ORDER BY n.id DESC LIMIT 1) t;
     IF skip_locked THEN
         SELECT array_agg(l.place), array_agg(l.id), array_agg(l.node), array_agg(l.handed)
         INTO free_places, free_ids, free_nodes, free_handed
@@ -50,8 +51,8 @@ BEGIN
         SET status = CASE WHEN a.handed THEN q.status ELSE 'CLAIMED' END, phase = 2, node_id = a.node, target_id = n.target_id,
             fence = set_fence, claimed_at = greatest(now_us, q.created_at), cancel_sent = q.cancel_sent OR a.handed
         FROM unnest(free_places, free_ids, free_nodes, free_handed) a (place, id, node, handed),
-             unnest(alive, targets) n (id, target_id)
-        WHERE q.id = a.id AND n.id = a.node
+             unnest(alive, targets, kinds) n (id, target_id, kind)
+        WHERE q.id = a.id AND n.id = a.node AND (q.lane_id >> 31) & 1 = n.kind
           AND (NOT a.handed AND q.phase = 0
                OR a.handed AND q.phase = 2 AND q.node_id = 0 AND (q.target_id = 0 OR q.target_id = n.target_id))
         RETURNING a.place, a.handed, q.id, q.node_id, q.lane_id, q.definition_id, q.priority, q.created_at,

@@ -1,7 +1,7 @@
 -- Publishes a definition: a new version, unless the newest has the same text. owner NULL = for every workspace; new_executor_group
 -- NULL = the definition names none; else the group is made when there is none of that name. Locks: its own rows.
 CREATE OR REPLACE FUNCTION :schema.publish_definition(definition_name text, owner text, text_of_it text, new_attempts_max integer,
-                                           new_executor_group text,
+                                           new_executor_group text, new_on_temporal boolean,
                                            OUT status text, OUT definition_id bigint, OUT version integer, OUT unchanged boolean)
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -28,9 +28,9 @@ BEGIN
             RETURN;
         END IF;
         INSERT INTO :schema.workflow_definitions AS d
-            (workspace_id, name, version, definition, attempts_max, created_at, executor_group)
+            (workspace_id, name, version, definition, attempts_max, created_at, executor_group, on_temporal)
         VALUES (owner_id, definition_name, coalesce(newest.version, 0) + 1, text_of_it, new_attempts_max, :schema.store_time(),
-                new_executor_group)
+                new_executor_group, new_on_temporal)
         ON CONFLICT DO NOTHING
         RETURNING d.id, d.version INTO definition_id, version;
         EXIT WHEN FOUND;

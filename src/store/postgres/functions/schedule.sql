@@ -25,7 +25,8 @@
 --   runnable     n1 lane, n2 rank
 --   workspace    n1 id, n2 slots_max, n3 weight, n4 exists, flag paused       workspaces   (of any)
 --   queue        flag paused                                          group        n1 id, flag paused
---   nodes, nodes_end  around the list of nodes                        node         n1 id, n2 group, n3 capacity, n4 target, flag accepts
+--   nodes, nodes_end  around the list of nodes                        node         n1 id, n2 group, n3 capacity, n4 target,
+--                n5 1: engine of the kind `temporal`, flag accepts
 --   news         n1 bits of enum schedule_need, n2 due time
 --   void         alone: another epoch or another server. The caller must load again under a new epoch.
 --

@@ -10,7 +10,7 @@ BEGIN
     RETURN QUERY
     SELECT r.place::integer, w.slots_max::bigint, w.weight::bigint, w.paused, h.ranks, h.ids
     FROM unnest(lanes, ranks, after, mosts) WITH ORDINALITY r (lane, rank, after, most, place)
-    LEFT JOIN :schema.workspaces w ON w.id = (r.lane & 4294967295)::integer
+    LEFT JOIN :schema.workspaces w ON w.id = (r.lane & 2147483647)::integer
     CROSS JOIN LATERAL (
         SELECT array_agg(o.rank) AS ranks, array_agg(o.id) AS ids
         FROM (SELECT q.rank, q.id FROM :schema.workflow_execution_queue q

@@ -21,7 +21,7 @@ BEGIN
         tag := 'nodes';
         RETURN NEXT;
         RETURN QUERY
-        SELECT 'node', n.id, g.id::bigint, n.capacity, n.target_id::bigint, NULL::bigint,
+        SELECT 'node', n.id, g.id::bigint, n.capacity, n.target_id::bigint, (n.engine = 'temporal')::integer::bigint,
                n.wish = 'run' AND n.aside IS NULL AND n.expires_at > now_us, NULL::uuid
         FROM :schema.nodes n JOIN :schema.executor_groups g ON g.name = n.executor_group
         WHERE n.recovered_at IS NULL AND n.dead_at IS NULL AND n.stopped_at IS NULL;

@@ -23,10 +23,14 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = o
                                  WHEN e.pending_reason IS NULL THEN n.engine_unreachable_at END),
         'engine_impaired_since', CASE WHEN e.pending_reason IS NULL THEN :schema.rfc3339(n.engine_impaired_at) END,
         'target', CASE WHEN q.phase = 2 THEN :schema.target_text(q.target_id) END,
+        'engine_needed', CASE WHEN e.pending_reason = 'no_node_for_engine'
+                              THEN CASE (q.lane_id >> 31) & 1 WHEN 1 THEN 'temporal' ELSE 'in_process' END END,
         'no_node_since', CASE WHEN e.pending_reason = 'no_node_for_engine'
                               THEN :schema.rfc3339(coalesce((SELECT max(o.active_at) FROM :schema.nodes o
-                                                             WHERE o.executor_group = e.executor_group AND o.target_id = q.target_id),
-                                                            q.claimed_at)) END,
+                                                             WHERE o.executor_group = e.executor_group
+                                                               AND CASE q.phase WHEN 2 THEN o.target_id = q.target_id
+                                                                   ELSE (o.engine = 'temporal') = ((q.lane_id >> 31) & 1 = 1) END),
+                                                            q.claimed_at, q.created_at)) END,
         'group_targets', CASE WHEN e.pending_reason = 'no_node_for_engine'
                               THEN (SELECT json_agg(:schema.target_text(t.target_id) ORDER BY t.target_id) FROM :schema.live_targets t
                                     WHERE t.executor_group = e.executor_group AND t.target_id <> 0) END,

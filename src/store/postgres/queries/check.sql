@@ -39,7 +39,8 @@ LIMIT 1000;
 -- Limits, the books' own columns, and the scheduler's row.
 -- name: check_limits
 SELECT format('the books of lane %s name workspace %s and group %s', k.lane_id, k.workspace_id, k.group_id)
-FROM :schema.books k WHERE k.lane_id <> :schema.lane_id(k.group_id, k.workspace_id)
+FROM :schema.books k WHERE k.lane_id NOT IN (:schema.lane_id(k.group_id, k.workspace_id, false),
+                                                           :schema.lane_id(k.group_id, k.workspace_id, true))
 UNION ALL
 SELECT format('the scheduler has %s rows', count(*)) FROM :schema.scheduler HAVING count(*) <> 1
 UNION ALL
@@ -61,7 +62,7 @@ SELECT format('execution %s has fence %s, the store gave out %s', q.id, q.fence,
 FROM :schema.workflow_execution_queue q JOIN :schema.fences f ON q.fence > f.last_value
 UNION ALL
 SELECT format('execution %s refers to what is not there', q.id) FROM :schema.workflow_execution_queue q
-WHERE q.lane_id & 4294967295 <> q.workspace_id
+WHERE q.lane_id & 2147483647 <> q.workspace_id
    OR NOT EXISTS (SELECT 1 FROM :schema.executor_groups g WHERE g.id = q.lane_id >> 32)
    OR q.has_params <> EXISTS (SELECT 1 FROM :schema.execution_params p WHERE p.id = q.id)
    OR q.status NOT IN ('PENDING', 'CLAIMED', 'DISPATCHED') OR (q.phase = 2) = (q.status = 'PENDING')

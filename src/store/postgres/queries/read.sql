@@ -142,12 +142,14 @@ handed AS (
     FROM :schema.held_items q LEFT JOIN :schema.executor_groups g ON g.id = (q.lane_id >> 32)::integer
     WHERE q.claim_node = 0 GROUP BY g.name, q.target_id, is_quarantined
 ),
+served AS MATERIALIZED (SELECT * FROM :schema.served_groups),
 reasons AS (
-    SELECT :schema.lane_reason(w.paused, s.queue_paused OR g.paused, a.executor_group IS NOT NULL, a.engine_reachable,
-                               r.scheduled, u.held >= w.slots_max) AS reason, b.runnable AS n
+    SELECT :schema.lane_reason(w.paused, s.queue_paused OR g.paused,
+                               EXISTS (SELECT 1 FROM served o WHERE o.executor_group = g.name), a.executor_group IS NOT NULL,
+                               a.engine_reachable, r.scheduled, u.held >= w.slots_max) AS reason, b.runnable AS n
     FROM books b JOIN usage u ON u.workspace_id = b.workspace_id CROSS JOIN :schema.store_state s CROSS JOIN role r
     LEFT JOIN :schema.workspaces w ON w.id = b.workspace_id LEFT JOIN :schema.executor_groups g ON g.id = b.group_id
-    LEFT JOIN :schema.served_groups a ON a.executor_group = g.name
+    LEFT JOIN served a ON a.executor_group = g.name AND a.on_temporal = ((b.lane_id >> 31) & 1 = 1)
     WHERE b.runnable > 0
     UNION ALL SELECT 'backing_off', f.n FROM backing_off f
     UNION ALL SELECT 'scheduled', (SELECT coalesce(sum(b.waiting), 0) FROM books b) - f.n FROM backing_off f

@@ -94,16 +94,16 @@ CREATE TABLE :schema.workflow_definitions (
     attempts_max   integer NOT NULL DEFAULT 0, -- starts; 0 = as configured in the node
     created_at     bigint  NOT NULL,
     executor_group text,                       -- NULL = no group is named
+    on_temporal    boolean NOT NULL DEFAULT false, -- an engine of the kind `temporal` runs it; else it has steps
     UNIQUE (name, workspace_id, version)
 );
 
--- One row per execution while it lives. A lane is the queue of one workspace in one executor group:
--- lane_id = group id << 32 | workspace id. phase names the index that holds the row: 0 runnable, 1 waiting for due_at, 2 held
--- (CLAIMED, DISPATCHED). node_id 0: no node holds it (pending, or handed over). rank: item_rank() in queue/item.h.
---
--- An assignment and a start change no column that an index names, so their updates stay on the page (HOT) and add no index entry; the
--- fillfactor leaves the room for one of them. That is why held rows are still in queue_runnable, and why no index names node_id, fence
--- or phase: held rows are found by `claims`.
+-- One row per execution while it lives. A lane is the queue of one workspace in one executor group for one kind of engine: lane_id = group
+-- id << 32 | on_temporal of the definition << 31 | workspace id. phase names the index that holds the row: 0 runnable, 1 waiting for
+-- due_at, 2 held (CLAIMED, DISPATCHED). node_id 0: no node holds it (pending, or handed over). rank: item_rank() in queue/item.h. An
+-- assignment and a start change no column that an index names, so their updates stay on the page (HOT) and add no index entry; the
+-- fillfactor leaves the room for one of them. That is why held rows are still in queue_runnable, and why no index names node_id, fence or
+-- phase: held rows are found by `claims`.
 CREATE TABLE :schema.workflow_execution_queue (
     id             uuid    NOT NULL PRIMARY KEY,
     lane_id        bigint  NOT NULL,

@@ -8,7 +8,7 @@ UPDATE workflow_execution_queue SET phase = 0, due_at = NULL WHERE id = ?1 AND p
 
 -- The columns that a retry copies.
 -- name: read_ended
-SELECT h.status, h.workspace_id, h.definition_id, g.name, h.priority, h.idempotency_key, p.params
+SELECT h.status, h.workspace_id, h.definition_id, g.name, h.priority, h.idempotency_key, p.params, h.lane_id
 FROM workflow_executions h JOIN executor_groups g ON g.id = h.lane_id >> 32 LEFT JOIN execution_params p ON p.id = h.id WHERE h.id = ?1;
 
 -- name: find_retry

@@ -31,7 +31,7 @@ SELECT printf('execution %s refers to what is not there', q.id) FROM workflow_ex
 WHERE NOT EXISTS (SELECT 1 FROM executor_groups g WHERE g.id = q.lane_id >> 32)
    OR NOT EXISTS (SELECT 1 FROM workspaces w WHERE w.id = q.workspace_id)
    OR NOT EXISTS (SELECT 1 FROM workflow_definitions d WHERE d.id = q.definition_id)
-   OR q.lane_id & 4294967295 <> q.workspace_id
+   OR q.lane_id & 2147483647 <> q.workspace_id
    OR q.has_params <> EXISTS (SELECT 1 FROM execution_params p WHERE p.id = q.id)
    OR q.status NOT IN ('PENDING', 'CLAIMED', 'DISPATCHED') OR (q.phase = 2) = (q.status = 'PENDING')
    OR q.phase = 2 AND q.fence = 0

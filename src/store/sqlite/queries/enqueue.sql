@@ -9,11 +9,11 @@ SELECT name FROM workspaces ORDER BY id LIMIT 1000;
 
 -- The newest version that the workspace may run: its own before everybody's. Index: the unique one, by name.
 -- name: find_definition
-SELECT id, executor_group FROM (
-    SELECT id, executor_group FROM workflow_definitions WHERE name = ?1 AND workspace_id = ?2 ORDER BY version DESC LIMIT 1)
+SELECT id, executor_group, on_temporal FROM (
+    SELECT id, executor_group, on_temporal FROM workflow_definitions WHERE name = ?1 AND workspace_id = ?2 ORDER BY version DESC LIMIT 1)
 UNION ALL
-SELECT id, executor_group FROM (
-    SELECT id, executor_group FROM workflow_definitions WHERE name = ?1 AND workspace_id = 0 ORDER BY version DESC LIMIT 1)
+SELECT id, executor_group, on_temporal FROM (
+    SELECT id, executor_group, on_temporal FROM workflow_definitions WHERE name = ?1 AND workspace_id = 0 ORDER BY version DESC LIMIT 1)
 LIMIT 1;
 
 -- name: definition_exists_elsewhere

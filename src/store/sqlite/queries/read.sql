@@ -90,12 +90,13 @@ WHERE (?1 IS NULL OR name = ?1) AND name > ?2 ORDER BY name LIMIT ?3;
 SELECT q.status, q.phase, q.node_id, q.rank, q.lane_id, q.run_at, q.due_at, q.attempts, q.deferrals, q.handovers, q.claimed_at,
        q.dispatched_at, q.created_at, w.name, w.plan,
        (SELECT count(*) FROM workflow_execution_queue h
-        WHERE h.phase = 2 AND h.lane_id IN (SELECT a.id << 32 | q.workspace_id FROM executor_groups a)),
+        WHERE h.phase = 2 AND h.lane_id IN (SELECT a.base | q.workspace_id FROM group_lanes a)),
        w.slots_max, w.paused, s.queue_paused OR g.paused,
        EXISTS (SELECT 1 FROM nodes n WHERE n.recovered_at IS NULL AND n.executor_group = g.name AND n.dead_at IS NULL
                AND n.stopped_at IS NULL AND n.expires_at > ?2 AND n.wish = 'run' AND n.aside IS NULL),
        EXISTS (SELECT 1 FROM nodes n WHERE n.recovered_at IS NULL AND n.executor_group = g.name AND n.dead_at IS NULL
-               AND n.stopped_at IS NULL AND n.expires_at > ?2 AND n.wish = 'run' AND n.aside IS NULL AND n.engine_reachable = 1),
+               AND n.stopped_at IS NULL AND n.expires_at > ?2 AND n.wish = 'run' AND n.aside IS NULL AND n.engine_reachable = 1
+               AND (n.engine = 'temporal') = ((q.lane_id >> 31) & 1)),
        (SELECT n.name FROM nodes n WHERE n.id = q.node_id), g.name, q.workspace_id, q.cancel_at, q.error_code, q.error,
        d.name, d.version,
        coalesce((SELECT l.runnable FROM lane_counters l WHERE l.lane_id = q.lane_id), 0),
@@ -118,7 +119,14 @@ SELECT q.status, q.phase, q.node_id, q.rank, q.lane_id, q.run_at, q.due_at, q.at
        AND NOT EXISTS (SELECT 1 FROM nodes n WHERE n.recovered_at IS NULL AND n.executor_group = g.name AND n.dead_at IS NULL
                        AND n.stopped_at IS NULL AND n.expires_at > ?2 AND n.target_id IN (0, q.target_id)),
        t.engine, t.service, t.namespace, t.address,
-       coalesce((SELECT max(n.active_at) FROM nodes n WHERE n.executor_group = g.name AND n.target_id = q.target_id), q.claimed_at)
+       CASE q.phase WHEN 2
+           THEN coalesce((SELECT max(n.active_at) FROM nodes n WHERE n.executor_group = g.name AND n.target_id = q.target_id),
+                         q.claimed_at)
+           ELSE coalesce((SELECT max(n.active_at) FROM nodes n WHERE n.executor_group = g.name
+                          AND (n.engine = 'temporal') = ((q.lane_id >> 31) & 1)), q.created_at) END,
+       EXISTS (SELECT 1 FROM nodes n WHERE n.recovered_at IS NULL AND n.executor_group = g.name AND n.dead_at IS NULL
+               AND n.stopped_at IS NULL AND n.expires_at > ?2 AND n.wish = 'run' AND n.aside IS NULL
+               AND (n.engine = 'temporal') = ((q.lane_id >> 31) & 1))
 FROM workflow_execution_queue q CROSS JOIN store_state s CROSS JOIN scheduler r LEFT JOIN workspaces w ON w.id = q.workspace_id
 LEFT JOIN executor_groups g ON g.id = q.lane_id >> 32 LEFT JOIN workflow_definitions d ON d.id = q.definition_id
 LEFT JOIN nodes o ON o.id = q.node_id AND (o.engine_reachable = 0 OR o.engine_impaired_at IS NOT NULL)
@@ -143,7 +151,7 @@ SELECT count(*) FROM (SELECT 1 FROM workflow_execution_queue
 SELECT q.id, q.status, n.name, q.claimed_at, q.dispatched_at,
        (SELECT group_concat(e.step, ', ') FROM workflow_node_executions e WHERE e.execution_id = q.id AND e.finished_at IS NULL)
 FROM workflow_execution_queue q LEFT JOIN nodes n ON n.id = q.node_id
-WHERE q.phase = 2 AND q.lane_id IN (SELECT a.id << 32 | ?1 FROM executor_groups a) ORDER BY q.claimed_at LIMIT ?2;
+WHERE q.phase = 2 AND q.lane_id IN (SELECT a.base | ?1 FROM group_lanes a) ORDER BY q.claimed_at LIMIT ?2;
 
 -- name: status_totals
 SELECT coalesce(sum(runnable + waiting), 0), coalesce(sum(held), 0), coalesce(sum(completed), 0), coalesce(sum(failed), 0),
@@ -172,8 +180,8 @@ SELECT t.name AS name, t.plan AS plan, t.held AS slots_used, t.slots_max AS slot
        json(CASE t.paused WHEN 1 THEN 'true' ELSE 'false' END) AS paused, t.pending AS pending, t.completed AS completed,
        t.failed AS failed, t.cancelled AS cancelled, t.waiting AS waiting,
        (SELECT max(?2 - (SELECT h.created_at FROM workflow_execution_queue h
-                         WHERE h.lane_id = (g.id << 32 | t.id) AND h.phase = 0 ORDER BY h.rank, h.number LIMIT 1))
-        FROM executor_groups g) AS oldest_pending_age_us
+                         WHERE h.lane_id = (g.base | t.id) AND h.phase = 0 ORDER BY h.rank, h.number LIMIT 1))
+        FROM group_lanes g) AS oldest_pending_age_us
 FROM t ORDER BY t.pending * 1.0 / t.slots_max DESC, t.name;
 
 -- name: status_groups
@@ -217,16 +225,17 @@ handed AS (
     FROM workflow_execution_queue q LEFT JOIN executor_groups g ON g.id = q.lane_id >> 32 WHERE q.phase = 2 AND q.node_id = 0
 ),
 served AS MATERIALIZED (
-    SELECT n.executor_group AS name, max(n.engine_reachable) AS reaches FROM nodes n
+    SELECT n.executor_group AS name, n.engine = 'temporal' AS on_temporal, max(n.engine_reachable) AS reaches FROM nodes n
     WHERE n.recovered_at IS NULL AND n.dead_at IS NULL AND n.stopped_at IS NULL AND n.expires_at > ?1 AND n.wish = 'run'
       AND n.aside IS NULL
-    GROUP BY n.executor_group
+    GROUP BY n.executor_group, on_temporal
 )
 SELECT reason, sum(n) FROM (
     SELECT CASE
                WHEN w.paused = 1 THEN 'workspace_paused'
                WHEN s.queue_paused = 1 OR g.paused = 1 THEN 'queue_paused'
-               WHEN v.name IS NULL THEN 'no_node_in_group'
+               WHEN NOT EXISTS (SELECT 1 FROM served o WHERE o.name = g.name) THEN 'no_node_in_group'
+               WHEN v.name IS NULL THEN 'no_node_for_engine'
                WHEN v.reaches = 0 THEN 'engine_unreachable'
                WHEN r.node_id = 0 OR r.expires_at <= ?1 OR r.lock_awaited_at > 0 THEN 'no_scheduler'
                WHEN u.held >= w.slots_max THEN 'workspace_at_capacity'
@@ -234,7 +243,7 @@ SELECT reason, sum(n) FROM (
            END AS reason, c.runnable AS n
     FROM c CROSS JOIN store_state s CROSS JOIN scheduler r LEFT JOIN workspaces w ON w.id = c.workspace_id
     LEFT JOIN u ON u.workspace_id = c.workspace_id LEFT JOIN executor_groups g ON g.id = c.group_id
-    LEFT JOIN served v ON v.name = g.name
+    LEFT JOIN served v ON v.name = g.name AND v.on_temporal = ((c.lane_id >> 31) & 1)
     WHERE c.runnable > 0
     UNION ALL SELECT 'backing_off', n FROM backing_off
     UNION ALL SELECT 'scheduled', (SELECT coalesce(sum(waiting), 0) FROM c) - n FROM backing_off

@@ -16,8 +16,10 @@ WHERE number = ?1 AND phase = 0 AND lane_id = ?5 AND rank = ?6;
 UPDATE workflow_execution_queue SET node_id = ?2, target_id = ?6, fence = ?3, claimed_at = max(?4, created_at), cancel_sent = 1
 WHERE number = ?1 AND phase = 2 AND node_id = 0 AND lane_id = ?5 AND (target_id = 0 OR target_id = ?6);
 
+-- The target of a node that takes items, times two, plus one when its engine is of the kind `temporal`.
 -- name: node_takes_items
-SELECT target_id FROM nodes WHERE id = ?1 AND dead_at IS NULL AND stopped_at IS NULL AND recovered_at IS NULL AND wish = 'run';
+SELECT 2 * target_id + (engine = 'temporal') FROM nodes WHERE id = ?1 AND dead_at IS NULL AND stopped_at IS NULL
+  AND recovered_at IS NULL AND wish = 'run';
 
 -- Items of a claim for their node, in the order of their numbers in `given`.
 -- name: claimed_items
@@ -69,7 +71,7 @@ SELECT id, paused FROM executor_groups;
 -- ?1 now
 -- name: schedulable_nodes
 SELECT n.id, coalesce(g.id, 0), n.capacity,
-       n.wish = 'run' AND n.aside IS NULL AND n.expires_at > ?1, n.target_id
+       n.wish = 'run' AND n.aside IS NULL AND n.expires_at > ?1, n.target_id, n.engine = 'temporal'
 FROM nodes n LEFT JOIN executor_groups g ON g.name = n.executor_group
 WHERE n.recovered_at IS NULL AND n.dead_at IS NULL AND n.stopped_at IS NULL;
 

@@ -44,5 +44,5 @@ SELECT id, version, definition FROM workflow_definitions WHERE name = ?1 AND wor
 
 -- ?7 = '' when the definition names no group.
 -- name: insert_definition
-INSERT INTO workflow_definitions (workspace_id, name, version, definition, attempts_max, created_at, executor_group)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, nullif(?7, '')) RETURNING id;
+INSERT INTO workflow_definitions (workspace_id, name, version, definition, attempts_max, created_at, executor_group, on_temporal)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, nullif(?7, ''), ?8) RETURNING id;

@@ -58,13 +58,15 @@ CREATE TABLE workflow_definitions (
     version        INTEGER NOT NULL,
     definition     TEXT    NOT NULL,
     executor_group TEXT,                       -- for an enqueue that names none; NULL = the definition names none
+    on_temporal    INTEGER NOT NULL DEFAULT 0, -- 1: an engine of the kind `temporal` runs it; 0: it has steps
     attempts_max   INTEGER NOT NULL DEFAULT 0, -- starts; 0 = as the node decides
     created_at     INTEGER NOT NULL,
     UNIQUE (name, workspace_id, version)
 );
 
 -- One row per execution until it ends.
---   lane_id: executor group * 2^32 + workspace. A lane is the queue of one workspace in one group.
+--   lane_id: executor group * 2^32 + on_temporal of the definition * 2^31 + workspace. A lane is the queue of one workspace in one
+--     group for one kind of engine.
 --   phase: 0 runnable, 1 waits for due_at, 2 held (CLAIMED or DISPATCHED). CLAIMED -> DISPATCHED changes no index.
 --   node_id: the node that holds it; 0 = none (pending, or handed over and not yet assigned again).
 -- Items of equal rank are ordered by number. An index entry ends with the number, a third as long as the id, and the pages of

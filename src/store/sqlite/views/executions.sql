@@ -30,7 +30,13 @@ SELECT q.id AS id, w.name AS workspace, d.name AS workflow, d.version AS version
                 THEN 'no_node_in_group'
            WHEN NOT EXISTS (SELECT 1 FROM nodes n WHERE n.recovered_at IS NULL AND n.executor_group = g.name
                             AND n.dead_at IS NULL AND n.stopped_at IS NULL AND n.wish = 'run' AND n.aside IS NULL
-                            AND n.engine_reachable = 1
+                            AND (n.engine = 'temporal') = ((q.lane_id >> 31) & 1)
+                            AND n.expires_at >
+                                CAST((julianday('now') - 2440587.5) * 86400000000.0 AS INTEGER) + s.wall_offset)
+                THEN 'no_node_for_engine'
+           WHEN NOT EXISTS (SELECT 1 FROM nodes n WHERE n.recovered_at IS NULL AND n.executor_group = g.name
+                            AND n.dead_at IS NULL AND n.stopped_at IS NULL AND n.wish = 'run' AND n.aside IS NULL
+                            AND (n.engine = 'temporal') = ((q.lane_id >> 31) & 1) AND n.engine_reachable = 1
                             AND n.expires_at >
                                 CAST((julianday('now') - 2440587.5) * 86400000000.0 AS INTEGER) + s.wall_offset)
                 THEN 'engine_unreachable'
@@ -39,7 +45,7 @@ SELECT q.id AS id, w.name AS workspace, d.name AS workflow, d.version AS version
                                 CAST((julianday('now') - 2440587.5) * 86400000000.0 AS INTEGER) + s.wall_offset)
                 THEN 'no_scheduler'
            WHEN (SELECT count(*) FROM workflow_execution_queue h
-                 WHERE h.phase = 2 AND h.lane_id IN (SELECT a.id << 32 | q.workspace_id FROM executor_groups a)) >= w.slots_max
+                 WHERE h.phase = 2 AND h.lane_id IN (SELECT a.base | q.workspace_id FROM group_lanes a)) >= w.slots_max
                 THEN 'workspace_at_capacity'
            ELSE 'ready'
        END AS pending_reason,

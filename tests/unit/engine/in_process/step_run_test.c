@@ -80,14 +80,14 @@ static void waits_for_cancel(struct weir_call *call, void *context)
 }
 
 /* In the order in which threads took the calls. */
-static char callers[64];
+static atomic_char callers[64];
 static atomic_int turns_allowed;
 
 static void notes_its_workspace(struct weir_call *call, void *context)
 {
     (void)context;
     int place = atomic_fetch_add(&calls, 1);
-    callers[place] = weir_call_workspace(call)[0];
+    atomic_store(&callers[place], weir_call_workspace(call)[0]);
     while (place >= atomic_load(&turns_allowed) && !atomic_load(&may_go)) {
         struct timespec pause = {.tv_nsec = 1000000};
         (void)nanosleep(&pause, NULL);
@@ -484,7 +484,12 @@ static void a_thread_that_is_free_goes_to_the_workspace_that_has_had_fewer(void 
     wait_for_calls(3);
     atomic_store(&turns_allowed, 2);
     wait_for_calls(4);
-    assert_true(callers[2] == 'q' || callers[3] == 'q');
+    /* A call is counted before its caller is noted. */
+    while (atomic_load(&callers[2]) == 0 || atomic_load(&callers[3]) == 0) {
+        struct timespec pause = {.tv_nsec = 1000000};
+        (void)nanosleep(&pause, NULL);
+    }
+    assert_true(atomic_load(&callers[2]) == 'q' || atomic_load(&callers[3]) == 'q');
     atomic_store(&may_go, true);
     for (int i = 1; i <= 21; i++) {
         (void)engine_fixture_expect_end(&fixture, i, END_COMPLETED);

@@ -38,17 +38,19 @@ static void priorities_keep_their_order(void **state)
 
 static void the_same_start_has_the_same_bytes(void **state)
 {
-    struct definition_temporal definition = {.memo = "{\"b\":1,\"a\":[true]}", .run_timeout_us = 1500000};
+    struct start_fields fields = {.workflow_id = "order-7",
+                                  .task_queue = "q",
+                                  .run_timeout_us = 1500000,
+                                  .memo = json_pack("{s:i, s:[b]}", "b", 1, "a", 1)};
     struct start_message start = {.namespace_name = "n",
                                   .execution_id = "019aa000-0000-7000-8000-000000000001",
                                   .workspace = "acme",
                                   .identity = "weir@host",
                                   .workflow_type = "T",
-                                  .task_queue = "q",
                                   .input = "{\"x\": 1}",
                                   .input_length = 8,
                                   .encoding = "json/plain",
-                                  .definition = &definition};
+                                  .fields = &fields};
     (void)state;
     struct bytes one = message_start(&start);
     struct bytes two = message_start(&start);
@@ -56,6 +58,7 @@ static void the_same_start_has_the_same_bytes(void **state)
     assert_memory_equal(one.data, two.data, one.length);
     free(one.data);
     free(two.data);
+    json_decref(fields.memo);
 }
 
 /* --- failures --- */

@@ -14,8 +14,9 @@ enum { NOT_FOUND = 5, PERMISSION_DENIED = 7 };
 struct scene {
     int refusals; /* so many calls are answered with `code`, the others with an empty OK */
     int code;
-    int patience; /* it is awaited after so many of them */
-    int asked;    /* whether it is awaited */
+    int patience;            /* it is awaited after so many of them */
+    int asked;               /* whether it is awaited */
+    const char *workflow_id; /* of the execution; NULL: the default one */
     struct frontend *frontend;
     struct temporal_operator *operator;
 };
@@ -46,7 +47,8 @@ static enum weir_status terminate(struct scene *scene, struct weir_error *error)
     assert_int_equal(frontend_run(scene->frontend), 0);
     struct temporal_options options = {.address = frontend_address(scene->frontend)};
     assert_int_equal(temporal_operator_open(&options, TIMEOUT_US, &scene->operator, error), WEIR_OK);
-    enum weir_status status = temporal_terminate(scene->operator, ID_ONE, "enough", is_awaited, scene, error);
+    struct temporal_execution execution = {.id = ID_ONE, .workflow_id = scene->workflow_id};
+    enum weir_status status = temporal_terminate(scene->operator, & execution, "enough", is_awaited, scene, error);
     temporal_operator_close(scene->operator);
     return status;
 }

@@ -519,11 +519,13 @@ static void why_in_sql_says_what_the_library_says(void **state)
 
 /* --- the end, as the worker of a workflow outside of a node reports it --- */
 
+/* From then on the scene's node is one that can run it. */
 static const char *enqueue_outside(struct scene *scene)
 {
     static const char text[] = "{\"name\":\"outside\",\"temporal\":{}}";
     struct published published;
     ok(store_publish(scene->store, "outside", NULL, text, &published, &scene->error));
+    scene->node = add_node_with_engine(scene, "outside", "default", "temporal");
     return arena_copy_string(&scene->arena, run(scene->b, "SELECT weir.enqueue('acme', 'outside')"));
 }
 

@@ -146,7 +146,7 @@ static void neither_rounds_nor_acts_use_advisory_locks(void **state)
     (void)run(scene->a, "BEGIN");
     assert_string_equal(run(scene->a, ASSIGN_SQL, node, epoch, id, node), "1");
     (void)run(scene->a, "SELECT weir.pause_workspace('acme')");
-    (void)run(scene->a, "SELECT weir.publish_definition('other', NULL, '{\"name\":\"other\"}', 0, NULL)");
+    (void)run(scene->a, "SELECT weir.publish_definition('other', NULL, '{\"name\":\"other\"}', 0, NULL, false)");
     (void)run(scene->a, "SELECT weir.recover(NULL, '{}', '{}', '{}', 5, 500)");
     (void)run(scene->a, "SET CONSTRAINTS ALL IMMEDIATE"); /* the wait of the pause */
     assert_string_equal(run(scene->a, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'"), "0");
@@ -157,8 +157,8 @@ static void publications_of_one_name_side_by_side_get_a_version_each(void **stat
 {
     struct scene *scene = *state;
     (void)run(scene->a, "BEGIN");
-    (void)run(scene->a, "SELECT weir.publish_definition('hello', NULL, '{\"n\":1}', 0, NULL)");
-    run_into(scene->b, "SELECT weir.publish_definition('hello', NULL, '{\"n\":2}', 0, NULL)");
+    (void)run(scene->a, "SELECT weir.publish_definition('hello', NULL, '{\"n\":1}', 0, NULL, false)");
+    run_into(scene->b, "SELECT weir.publish_definition('hello', NULL, '{\"n\":2}', 0, NULL, false)");
     (void)run(scene->a, "COMMIT");
     (void)answer(scene->b);
     assert_string_equal(run(scene->a, "SELECT string_agg(version || definition, ' ' ORDER BY version) FROM "

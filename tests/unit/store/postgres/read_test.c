@@ -55,7 +55,7 @@ static int open_scene(void **state)
     }
     assert_int_equal(store_migrate(scene->store, NULL, &scene->error), WEIR_OK);
     (void)ask("SELECT weir.change_workspace('acme', NULL, 0, NULL, true)");
-    (void)ask("SELECT weir.publish_definition('hello', NULL, '{}', 0, NULL)");
+    (void)ask("SELECT weir.publish_definition('hello', NULL, '{}', 0, NULL, false)");
     text_copy(scene->id, sizeof scene->id, ask("SELECT weir.enqueue('acme', 'hello', '{\"a\": 1}', 'key')"));
     assert_true(uuid_is_valid(scene->id));
     *state = scene;

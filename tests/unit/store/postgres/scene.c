@@ -24,13 +24,18 @@ int scene_close_server(void **state)
 
 int64_t add_node(struct scene *scene, const char *name, const char *group)
 {
+    return add_node_with_engine(scene, name, group, "none");
+}
+
+int64_t add_node_with_engine(struct scene *scene, const char *name, const char *group, const char *engine)
+{
     struct node_options options = {.name = name,
                                    .group = group,
                                    .host = "host",
                                    .boot_id = name,
                                    .pid = 1,
                                    .version = "test",
-                                   .engine = "none",
+                                   .engine = engine,
                                    .capacity = CAPACITY,
                                    .lease_us = LEASE_US};
     int64_t node = 0;

@@ -51,6 +51,7 @@ int scene_close(void **state);
 #define SCENE_TEST(name) cmocka_unit_test_setup_teardown(name, scene_open, scene_close)
 
 int64_t add_node(struct scene *scene, const char *name, const char *group);
+int64_t add_node_with_engine(struct scene *scene, const char *name, const char *group, const char *engine);
 /* Or gives one that is there another cap. */
 void add_workspace(struct scene *scene, const char *name, int64_t cap);
 

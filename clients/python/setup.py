@@ -1,0 +1,55 @@
+"""Builds weir._weir against a built libweir: WEIR_BUILD names meson's build folder, WEIR_SOURCE the checkout."""
+
+import os
+import pathlib
+import shutil
+
+from setuptools import Extension, setup
+from setuptools.command.bdist_wheel import bdist_wheel
+from setuptools.command.build_py import build_py
+
+HERE = pathlib.Path(__file__).resolve().parent
+SOURCE = pathlib.Path(os.environ.get('WEIR_SOURCE', HERE.parent.parent))
+BUILD = pathlib.Path(os.environ.get('WEIR_BUILD', SOURCE / 'build-release'))
+
+
+class BuildWithLibrary(build_py):
+    """Puts the library and the command beside the modules."""
+
+    def run(self):
+        super().run()
+        library = BUILD / 'src' / 'libweir.so.0'
+        if not library.exists():
+            raise SystemExit(
+                f'{library} does not exist: build weir first (./dev build), or set WEIR_BUILD to its build folder'
+            )
+        package = pathlib.Path(self.build_lib) / 'weir'
+        (package / 'bin').mkdir(parents=True, exist_ok=True)
+        shutil.copy(library.resolve(), package / 'libweir.so.0')
+        shutil.copy(BUILD / 'weir', package / 'bin' / 'weir')
+
+
+class StableWheel(bdist_wheel):
+    """One wheel for CPython 3.9 and later."""
+
+    def finalize_options(self):
+        self.py_limited_api = 'cp39'
+        super().finalize_options()
+
+
+setup(
+    cmdclass={'build_py': BuildWithLibrary, 'bdist_wheel': StableWheel},
+    ext_modules=[
+        Extension(
+            'weir._weir',
+            ['src/weir/_weir.c'],
+            include_dirs=[str(SOURCE / 'include')],
+            library_dirs=[str(BUILD / 'src')],
+            libraries=['weir'],
+            runtime_library_dirs=['$ORIGIN'],
+            define_macros=[('Py_LIMITED_API', '0x03090000')],
+            extra_compile_args=['-std=gnu17', '-Wall', '-Wextra', '-Wshadow'],
+            py_limited_api=True,
+        )
+    ],
+)

@@ -1,0 +1,64 @@
+"""weir: a durable, fair workflow execution queue for many workspaces.
+
+    import weir
+
+    @weir.workflow(name='send-invoice', retry={'attempts': 5, 'backoff': '10s'}, timeout='5m')
+    def send_invoice(order: int, *, ctx):
+        return {'sent': order}
+
+    send_invoice.enqueue(workspace='acme', order=42, key='order-42')
+
+`weir worker MODULE` runs the functions.
+"""
+
+from weir import _weir
+from weir._workflow import Context, Registry, Workflow, configure, default_store, workflow
+from weir.errors import (
+    CommitUnknown,
+    DefinitionError,
+    Error,
+    ExecutionNotFound,
+    KeyReused,
+    Misuse,
+    NotFound,
+    ParamsError,
+    StoreUnavailable,
+    TimedOut,
+    WorkflowNotFound,
+    WorkspaceNotFound,
+)
+from weir.outcome import Cancelled, Fail, Retry
+from weir.store import EnqueueManyError, ExecutionFailed, Request, Store
+from weir.worker import Worker
+
+__version__: str = _weir.version()
+
+__all__ = [
+    'Cancelled',
+    'CommitUnknown',
+    'Context',
+    'DefinitionError',
+    'EnqueueManyError',
+    'Error',
+    'ExecutionFailed',
+    'ExecutionNotFound',
+    'Fail',
+    'KeyReused',
+    'Misuse',
+    'NotFound',
+    'ParamsError',
+    'Registry',
+    'Request',
+    'Retry',
+    'Store',
+    'StoreUnavailable',
+    'TimedOut',
+    'Worker',
+    'Workflow',
+    'WorkflowNotFound',
+    'WorkspaceNotFound',
+    '__version__',
+    'configure',
+    'default_store',
+    'workflow',
+]

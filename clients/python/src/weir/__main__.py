@@ -1,0 +1,5 @@
+"""python -m weir: as the command `weir`."""
+
+from weir._command import main
+
+main()

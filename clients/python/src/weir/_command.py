@@ -1,0 +1,171 @@
+"""The command `weir`: `weir worker APP` runs functions, everything else is the program that comes with the package."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import logging
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from typing import Any, NoReturn
+
+from weir._workflow import Workflow, configure, registry
+from weir.errors import DefinitionError, Error
+from weir.worker import SUPERVISOR, Worker
+
+PROGRAM = pathlib.Path(__file__).with_name('bin') / 'weir'
+RELOAD_SECONDS = 0.5
+#: A process that ends at once is started again after a growing pause.
+RESTART_SECONDS_FIRST, RESTART_SECONDS_MOST = 0.5, 30.0
+
+
+def main() -> NoReturn:
+    if sys.argv[1:2] == ['worker'] and sys.argv[2:3] != ['list']:
+        sys.exit(worker(sys.argv[2:]))
+    try:
+        os.execv(PROGRAM, ['weir', *sys.argv[1:]])
+    except OSError as problem:
+        sys.exit(f'weir: {PROGRAM} cannot be run: {problem.strerror}; install the package anew')
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog='weir worker',
+        description='Runs the workflows of a Python module.',
+        epilog='example: weir worker shop.tasks --store postgres://weir@db/app --processes 2',
+    )
+    parser.add_argument('app', nargs='+', help='a module with workflows, as in import: shop.tasks')
+    parser.add_argument('--store', help='sqlite:PATH, a path, or postgres://... (default: WEIR_STORE, else ./weir.db)')
+    parser.add_argument('--processes', type=int, default=1, help='processes of this worker (default: 1)')
+    parser.add_argument('--threads', type=int, default=0, help='of each, for functions that are not async, 1 to 16')
+    parser.add_argument('--max-running', type=int, default=0, help='executions at once in each process (default: 1000)')
+    parser.add_argument('--group', help='of executions that it runs (default: "default")')
+    parser.add_argument('--grace', default='25s', help='how long a stop awaits what runs (default: 25s)')
+    parser.add_argument('--reload', action='store_true', help='for development: start again when a module has changed')
+    parser.add_argument('-v', '--verbose', action='store_true', help='log what happens inside')
+    return parser
+
+
+def worker(arguments: list[str]) -> int:
+    options = _parser().parse_args(arguments)
+    logging.basicConfig(
+        level=logging.DEBUG if options.verbose else logging.INFO, format='%(asctime)s %(levelname)s %(message)s'
+    )
+    if options.processes < 1:
+        return _refuse(f'--processes {options.processes}: at least one is needed')
+    if options.processes > 1 or options.reload:
+        return _supervise(arguments, options)
+    try:
+        return 0 if _make_worker(options).run() else 1
+    except (Error, ValueError) as problem:
+        return _refuse(str(problem))
+
+
+def _refuse(message: str) -> int:
+    print(f'weir worker: {message}', file=sys.stderr)
+    return 2
+
+
+def _make_worker(options: argparse.Namespace) -> Worker:
+    sys.path.insert(0, os.getcwd())
+    for name in options.app:
+        _import(name)
+    return Worker(
+        list(_workflows()),
+        store=configure(options.store),
+        group=options.group,
+        threads=options.threads,
+        max_running=options.max_running,
+        grace=options.grace,
+    )
+
+
+def _import(name: str) -> None:
+    try:
+        importlib.import_module(name)
+    except ModuleNotFoundError as problem:
+        if problem.name is None or not f'{name}.'.startswith(f'{problem.name}.'):
+            raise
+        raise DefinitionError(
+            f'there is no module {problem.name!r}', f'name one as in import, seen from {os.getcwd()}'
+        ) from None
+
+
+def _workflows() -> Iterable[Workflow[Any]]:
+    return registry.workflows.values()
+
+
+# --- several processes ---
+
+
+def _supervise(arguments: list[str], options: argparse.Namespace) -> int:
+    """Starts the processes, starts again what ends by itself, and passes signals on."""
+    command = [sys.executable, '-m', 'weir', 'worker', *_without_supervision(arguments)]
+    children: list[subprocess.Popen[bytes] | None] = [None] * options.processes
+    pauses = [0.0] * options.processes
+    due = [0.0] * options.processes
+    stop: list[int] = []
+
+    def end(number: int, frame: object) -> None:
+        stop.append(number)
+        for child in children:
+            if child is not None:
+                child.send_signal(number)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, end)
+    seen = _times() if options.reload else {}
+    while not stop:
+        for place, child in enumerate(children):
+            if child is not None and child.poll() is not None:
+                if child.returncode == 2:  # a mistake in the program or its options: starting again does not mend it
+                    end(signal.SIGTERM, None)
+                    _wait(children)
+                    return 2
+                pauses[place] = min(max(2 * pauses[place], RESTART_SECONDS_FIRST), RESTART_SECONDS_MOST)
+                due[place] = time.monotonic() + pauses[place]
+                logging.getLogger('weir').warning(
+                    'process %d of the worker ended with %d; again in %.1f s', child.pid, child.returncode, pauses[place]
+                )
+                children[place] = None
+            if children[place] is None and time.monotonic() >= due[place] and not stop:
+                children[place] = subprocess.Popen(command, env={**os.environ, SUPERVISOR: str(os.getpid())})
+        if options.reload and (now := _times()) != seen:
+            seen = now
+            for child in children:
+                if child is not None:
+                    child.send_signal(signal.SIGTERM)
+            _wait(children)
+            children = [None] * options.processes
+            due = [0.0] * options.processes
+        time.sleep(RELOAD_SECONDS / 2)
+    return 0 if _wait(children) else 1
+
+
+def _without_supervision(arguments: list[str]) -> Iterator[str]:
+    skip = False
+    for argument in arguments:
+        if skip or argument == '--reload' or argument.startswith('--processes='):
+            skip = False
+        elif argument == '--processes':
+            skip = True
+        else:
+            yield argument
+
+
+def _wait(children: list[subprocess.Popen[bytes] | None]) -> bool:
+    return all([child.wait() == 0 for child in children if child is not None])
+
+
+def _times() -> dict[pathlib.Path, float]:
+    """Of the sources below the current folder."""
+    return {
+        path: path.stat().st_mtime
+        for path in pathlib.Path.cwd().rglob('*.py')
+        if not any(part.startswith('.') or part in ('node_modules', 'site-packages') for part in path.parts)
+    }

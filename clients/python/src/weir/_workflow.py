@@ -1,0 +1,353 @@
+"""A function as a workflow: the decorator, the checks of its signature, and what calls it."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import logging
+import re
+import types
+import typing
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Callable, Generic, TypeVar, Union
+
+from weir import transactions
+from weir._time import Duration, text
+from weir.errors import DefinitionError, ParamsError, WorkflowNotFound
+from weir.outcome import Cancelled, Fail, Outcome, Retry
+from weir.store import Store, dump_params
+
+log = logging.getLogger('weir')
+Result = TypeVar('Result')
+_NAME = re.compile(r'[a-z0-9][a-z0-9_-]{0,63}')
+#: Options of enqueue(), so no names of params.
+OPTIONS = ('workspace', 'key', 'group', 'priority', 'run_at', 'id', 'using', 'store')
+_STEP = 'run'
+
+
+class Context:
+    """What a call is about. A function that has a parameter named `ctx` gets it."""
+
+    def __init__(self, call: Any, workflow: str) -> None:
+        self._call = call
+        self.workflow = workflow
+        self.workspace: str = call.workspace
+        self.execution_id: str = call.execution_id
+        self.step: str = call.step
+        #: From 1; no number is used twice.
+        self.attempt: int = call.attempt
+        #: A later claim of the same execution has a larger one.
+        self.fence: int = call.fence
+        #: The same for every attempt: give it to services that know idempotency keys.
+        self.idempotency_key = f'{call.execution_id}/{call.step}'
+
+    @property
+    def cancelled(self) -> bool:
+        """True when the execution was cancelled, timed out, or the worker stops."""
+        return bool(self._call.cancelled)
+
+    def heartbeat(self) -> None:
+        """Raises Cancelled when the function shall end. Long functions call it now and then."""
+        if self.cancelled:
+            raise Cancelled(f'execution {self.execution_id} shall end')
+
+
+class Workflow(Generic[Result]):
+    """A function that weir runs, made by `@workflow`. Calling it runs it here and now, without weir."""
+
+    def __init__(self, function: Callable[..., Result], name: str, definition: dict[str, Any]) -> None:
+        self.function = function
+        self.name = name
+        self.definition = definition
+        self.is_async = inspect.iscoroutinefunction(function)
+        self.place = _place_of(function)
+        self.__doc__ = function.__doc__
+        self.__name__ = getattr(function, '__name__', name)
+        self.__wrapped__ = function
+        signature = inspect.signature(function)
+        self.wants_context = 'ctx' in signature.parameters
+        self.params = signature.replace(parameters=[p for p in signature.parameters.values() if p.name != 'ctx'])
+        try:
+            self._types = typing.get_type_hints(function)
+        except Exception:  # a forward reference to a name that exists for type checkers only
+            self._types = {}
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Result:
+        return self.function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f'<weir workflow {self.name} at {self.place}>'
+
+    # --- enqueue ---
+
+    def check(self, params: Mapping[str, Any]) -> None:
+        """Raises ParamsError when the function could not be called with these."""
+        try:
+            bound = self.params.bind(**params)
+        except TypeError as problem:
+            raise ParamsError(f'{self.name}: {problem}', f'its params are {self.params}, see {self.place}') from None
+        for name, value in bound.arguments.items():
+            wanted = self._types.get(name)
+            if (
+                wanted is not None
+                and self.params.parameters[name].kind is not inspect.Parameter.VAR_KEYWORD
+                and not _fits(value, wanted)
+            ):
+                raise ParamsError(f'{self.name}: {name}={value!r} is no {_spell(wanted)}', f'see {self.place}')
+
+    def enqueue(
+        self,
+        workspace: str,
+        *,
+        key: str | None = None,
+        group: str | None = None,
+        priority: int = 0,
+        run_at: datetime | None = None,
+        id: str | None = None,
+        using: Any = None,
+        store: Store | None = None,
+        **params: Any,
+    ) -> str:
+        """Enqueues an execution of this function and returns its id.
+
+        `using`: your own connection with its open transaction (psycopg, SQLAlchemy, Django); the execution exists when you
+        commit, and never when you roll back.
+        """
+        self.check(params)
+        if using is not None:
+            return transactions.enqueue(
+                using, store or default_store(), self.name, workspace, dump_params(params), key, group, priority, run_at, id
+            )
+        used = store or default_store()
+        try:
+            return used.enqueue(workspace, self.name, params, key=key, group=group, priority=priority, run_at=run_at, id=id)
+        except WorkflowNotFound:
+            self.publish(used)  # no worker has run yet
+            return used.enqueue(workspace, self.name, params, key=key, group=group, priority=priority, run_at=run_at, id=id)
+
+    async def enqueue_async(
+        self,
+        workspace: str,
+        *,
+        key: str | None = None,
+        group: str | None = None,
+        priority: int = 0,
+        run_at: datetime | None = None,
+        id: str | None = None,
+        using: Any = None,
+        store: Store | None = None,
+        **params: Any,
+    ) -> str:
+        """As enqueue(), beside an event loop. `using` may be a connection of asyncpg or psycopg's AsyncConnection."""
+        self.check(params)
+        if using is not None:
+            return await transactions.enqueue_async(
+                using, store or default_store(), self.name, workspace, dump_params(params), key, group, priority, run_at, id
+            )
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(
+            None,
+            lambda: self.enqueue(
+                workspace, key=key, group=group, priority=priority, run_at=run_at, id=id, store=store, **params
+            ),
+        )
+
+    def publish(self, store: Store | None = None) -> int:
+        """Makes the definition known to the store; returns its version."""
+        return (store or default_store()).publish(json.dumps(self.definition), self.place)
+
+    # --- run ---
+
+    def arguments(self, context: Context, input: str) -> dict[str, Any]:
+        """Of one call. Raises Fail when they do not fit the function."""
+        params = json.loads(input)
+        try:
+            self.check(params)
+        except ParamsError as problem:
+            raise Fail('params_invalid', problem.message) from None
+        return {**params, 'ctx': context} if self.wants_context else params
+
+    def run(self, call: Any) -> None:
+        """A call of a function that is not asynchronous, on a thread of the node."""
+        answer: Callable[[], None]
+        try:
+            context = Context(call, self.name)
+            answer = self._result(call, self.function(**self.arguments(context, call.input)))
+        except BaseException as problem:  # SystemExit must not end the worker
+            answer = self._failure(call, problem)
+        answer()
+
+    async def run_async(self, call: Any) -> None:
+        """A deferred call of a coroutine function, in the worker's event loop."""
+        task = asyncio.current_task()
+        loop = asyncio.get_running_loop()
+        assert task is not None
+        call.on_cancel(lambda: loop.call_soon_threadsafe(task.cancel))
+        try:
+            context = Context(call, self.name)
+            coroutine: Any = self.function(**self.arguments(context, call.input))
+            answer = self._result(call, await coroutine)
+        except BaseException as problem:
+            answer = self._failure(call, problem)
+        answer()
+
+    def _result(self, call: Any, value: Any) -> Callable[[], None]:
+        try:
+            output = None if value is None else json.dumps(value, allow_nan=False, separators=(',', ':'))
+        except (TypeError, ValueError) as problem:
+            raise Fail('result_not_json', f'the result of {self.name} is no JSON: {problem}') from None
+        return lambda: call.done(output)
+
+    def _failure(self, call: Any, problem: BaseException) -> Callable[[], None]:
+        if isinstance(problem, Retry):
+            code, message, delay_us = problem.code, problem.message, problem.delay_us
+            return lambda: call.retry(code, message, delay_us)
+        if isinstance(problem, Outcome):
+            code, message = problem.code, problem.message
+            return lambda: call.fail(code, message)
+        if isinstance(problem, (Cancelled, asyncio.CancelledError)):
+            return lambda: call.retry('cancelled', 'the function ended because it was asked to', -1)
+        log.error(
+            '%s of %s failed at attempt %d',
+            self.name,
+            call.workspace,
+            call.attempt,
+            exc_info=problem,
+            extra={'execution_id': call.execution_id},
+        )
+        message = f'{type(problem).__name__}: {problem}'
+        return lambda: call.retry(_code_of(problem), message, -1)
+
+
+class Registry:
+    """The workflows of a program, by name."""
+
+    def __init__(self) -> None:
+        self.workflows: dict[str, Workflow[Any]] = {}
+
+    def add(self, workflow: Workflow[Any]) -> None:
+        other = self.workflows.get(workflow.name)
+        # The same place again is a reloaded module.
+        if other is not None and other.place != workflow.place:
+            raise DefinitionError(
+                f'two workflows are named {workflow.name!r}: {other.place} and {workflow.place}',
+                'give one of them another name',
+            )
+        self.workflows[workflow.name] = workflow
+
+
+registry = Registry()
+_default_store: Store | None = None
+
+
+def configure(store: str | Store | None = None) -> Store:
+    """Says which store enqueue() uses; without it WEIR_STORE of the environment, else ./weir.db."""
+    global _default_store
+    _default_store = store if isinstance(store, Store) else Store(store)
+    return _default_store
+
+
+def default_store() -> Store:
+    return _default_store or configure()
+
+
+def workflow(
+    name: str,
+    *,
+    retry: Mapping[str, Any] | None = None,
+    timeout: Duration | None = None,
+    group: str | None = None,
+    register: Registry | None = None,
+) -> Callable[[Callable[..., Result]], Workflow[Result]]:
+    """Makes a function a workflow.
+
+    `retry`: attempts, backoff, factor, max, as in a definition; durations as seconds, timedelta or text.
+    `timeout`: of one attempt. `group`: of the workers that run it.
+    """
+
+    def decorate(function: Callable[..., Result]) -> Workflow[Result]:
+        place = _place_of(function)
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise DefinitionError(
+                f'{place}: {name!r} is no name of a workflow',
+                'use 1 to 64 of a-z, 0-9, _ and -, and begin with a letter or digit',
+            )
+        _check_parameters(function, place)
+        made = Workflow(function, name, _definition(place, name, retry, timeout, group))
+        (register or registry).add(made)
+        return made
+
+    return decorate
+
+
+def _definition(
+    place: str, name: str, retry: Mapping[str, Any] | None, timeout: Duration | None, group: str | None
+) -> dict[str, Any]:
+    step: dict[str, Any] = {'handler': name}
+    unknown = set(retry or ()) - {'attempts', 'backoff', 'factor', 'max', 'not_on'}
+    if unknown:
+        raise DefinitionError(
+            f'{place}: retry has no {sorted(unknown)[0]!r}', 'it has attempts, backoff, factor, max, not_on'
+        )
+    try:
+        if retry:
+            step['retry'] = {key: text(value) if key in ('backoff', 'max') else value for key, value in retry.items()}
+        if timeout is not None:
+            step['timeout'] = text(timeout)
+    except ValueError as problem:
+        raise DefinitionError(f'{place}: {problem}') from None
+    definition: dict[str, Any] = {'name': name, 'steps': {_STEP: step}}
+    if group is not None:
+        definition['executor_group'] = group
+    return definition
+
+
+def _check_parameters(function: Callable[..., Any], place: str) -> None:
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.name in OPTIONS:
+            raise DefinitionError(
+                f'{place}: the parameter {parameter.name!r} has the name of an option of enqueue()',
+                'rename it; the workspace is in ctx.workspace',
+            )
+        if parameter.kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL):
+            raise DefinitionError(
+                f'{place}: the parameter {parameter.name!r} has no name that a caller could use',
+                'params are a JSON object: use parameters with names',
+            )
+
+
+def _place_of(function: Callable[..., Any]) -> str:
+    code = getattr(inspect.unwrap(function), '__code__', None)
+    return f'{code.co_filename}:{code.co_firstlineno}' if code else repr(function)
+
+
+def _code_of(problem: BaseException) -> str:
+    return re.sub(r'(?<=[a-z0-9])(?=[A-Z])', '_', type(problem).__name__).lower()[:64]
+
+
+_JSON_TYPES = (str, int, float, bool, list, dict, type(None))
+_UNIONS = (Union, getattr(types, 'UnionType', Union))
+
+
+def _fits(value: Any, wanted: Any) -> bool:
+    """Checks types that JSON has; any other annotation is left to the function."""
+    origin = typing.get_origin(wanted)
+    if origin in _UNIONS:
+        return any(_fits(value, part) for part in typing.get_args(wanted))
+    if origin is typing.Literal:
+        return value in typing.get_args(wanted)
+    kind = origin or wanted
+    if kind is float:
+        return isinstance(value, (int, float)) and not isinstance(value, bool)
+    if kind is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    return not isinstance(kind, type) or kind not in _JSON_TYPES or isinstance(value, kind)
+
+
+def _spell(wanted: Any) -> str:
+    return getattr(wanted, '__name__', None) or str(wanted).replace('typing.', '')
+
+
+__all__ = ['OPTIONS', 'Context', 'Registry', 'Workflow', 'configure', 'default_store', 'registry', 'workflow']

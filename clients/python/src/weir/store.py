@@ -1,0 +1,231 @@
+"""A store: where executions wait. Every method may be called from any thread."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import weakref
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any, Callable, NamedTuple
+
+from weir import _weir
+from weir._time import Duration, microseconds, moment
+from weir.errors import Error, ParamsError, TimedOut, make
+
+_weir.set_error_maker(make)
+DEFAULT_URL = 'sqlite:./weir.db'
+
+
+class Request(NamedTuple):
+    """One execution that `enqueue_many()` shall make."""
+
+    workspace: str
+    workflow: str
+    params: Mapping[str, Any] = {}
+    key: str | None = None
+    group: str | None = None
+    priority: int = 0
+    run_at: datetime | None = None
+    id: str | None = None
+
+    def _as_arguments(self) -> tuple[Any, ...]:
+        return (
+            self.workspace,
+            self.workflow,
+            dump_params(self.params),
+            self.key,
+            self.group,
+            self.priority,
+            moment(self.run_at),
+            self.id,
+        )
+
+
+def dump_params(params: Mapping[str, Any]) -> str:
+    try:
+        return json.dumps(params, allow_nan=False, separators=(',', ':'))
+    except (TypeError, ValueError) as problem:
+        raise ParamsError(
+            f'the params are no JSON: {problem}', 'give text, numbers, booleans, None, lists and dicts'
+        ) from None
+
+
+class Store:
+    """Opened at the first use, and once more in a child process of fork().
+
+    `url` is "sqlite:PATH", a path, or "postgres://..."; without it WEIR_STORE of the environment, else ./weir.db.
+    """
+
+    def __init__(
+        self, url: str | None = None, *, deadline: Duration | None = None, on_event: Callable[..., None] | None = None
+    ) -> None:
+        self.url = url or os.environ.get('WEIR_STORE') or DEFAULT_URL
+        self._deadline_us = 0 if deadline is None else microseconds(deadline)
+        self._on_event = on_event
+        self._lock = threading.Lock()
+        self._native: _weir.Store | None = None
+        _stores.add(self)
+
+    def native(self) -> _weir.Store:
+        with self._lock:
+            if self._native is None:
+                self._native = _weir.Store(self.url, self._deadline_us, self._on_event)
+            return self._native
+
+    def close(self) -> None:
+        """What runs ends first. A later call opens the store again."""
+        with self._lock:
+            native, self._native = self._native, None
+        if native is not None:
+            native.close()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *unused: object) -> None:
+        self.close()
+
+    def migrate(self) -> int:
+        """Makes the store, or brings its schema up to this version; the number of applied migrations."""
+        return _weir.migrate(self.url)
+
+    # --- executions ---
+
+    def enqueue(
+        self,
+        workspace: str,
+        workflow: str,
+        params: Mapping[str, Any] = {},
+        *,
+        key: str | None = None,  # noqa: B006
+        group: str | None = None,
+        priority: int = 0,
+        run_at: datetime | None = None,
+        id: str | None = None,
+    ) -> str:
+        """Enqueues one execution, durably, and returns its id. A known idempotency key returns the first one's id."""
+        request = Request(workspace, workflow, params, key, group, priority, run_at, id)._as_arguments()
+        return self.native().enqueue(*request)
+
+    def enqueue_many(self, requests: Iterable[Request]) -> list[str]:
+        """Enqueues a set in one transaction and returns the ids.
+
+        If some are refused, the others exist all the same, and EnqueueManyError is raised with the outcome of each.
+        """
+        arguments = [request._as_arguments() for request in requests]
+        results = self.native().enqueue_many(arguments)
+        refused = [result for result in results if isinstance(result, Error)]
+        if refused:
+            raise EnqueueManyError([result if isinstance(result, Error) else result[0] for result in results], refused)
+        return [result[0] for result in results]
+
+    def show(self, id: str) -> dict[str, Any]:
+        """One execution with params, steps and events, as `weir show --json` has it."""
+        return _object(self.native().show(id))
+
+    def why(self, id: str) -> dict[str, Any]:
+        """Why it is not running yet, as `weir why --json` has it."""
+        return _object(self.native().why(id))
+
+    def wait(self, id: str, timeout: Duration | None = None) -> dict[str, Any]:
+        """Waits until the execution has ended, in any way, and returns what `show()` would. Raises TimedOut."""
+        left_us = None if timeout is None else microseconds(timeout)
+        while True:
+            # In parts, so that a signal such as Ctrl-C is seen.
+            part_us = 200_000 if left_us is None else min(left_us, 200_000)
+            try:
+                return _object(self.native().wait(id, part_us))
+            except TimedOut:
+                if left_us is not None:
+                    left_us -= part_us
+                    if left_us <= 0:
+                        raise
+
+    def result(self, id: str, timeout: Duration | None = None) -> Any:
+        """What the function returned. Waits for the end; raises ExecutionFailed when it did not complete."""
+        execution = self.wait(id, timeout)
+        if execution['status'] != 'COMPLETED':
+            raise ExecutionFailed(execution)
+        return _last_output(execution)
+
+    def cancel(self, id: str, reason: str | None = None) -> None:
+        """A waiting execution never starts; a running one is stopped by its worker, soon."""
+        self.native().cancel(id, reason)
+
+    def metrics(self) -> str:
+        """The metrics of the store and of this process as Prometheus text."""
+        return self.native().metrics()
+
+    # --- workflows, workspaces, plans ---
+
+    def publish(self, definition: str, source: str = 'workflow') -> int:
+        """Publishes a definition (YAML or JSON text) and returns its version; an unchanged one makes no new version."""
+        return self.native().publish(definition, source)[0]
+
+    def set_workspace(self, name: str, *, plan: str | None = None, max_concurrent: int | None = 0) -> None:
+        """Makes or changes a workspace. `max_concurrent`: its own limit; 0 = as it is, None = that of the plan."""
+        self.native().set_workspace(name, plan, -1 if max_concurrent is None else max_concurrent)
+
+    def pause_workspace(self, name: str) -> None:
+        """Nothing more of it is started; what runs goes on."""
+        self.native().pause_workspace(name, True)
+
+    def resume_workspace(self, name: str) -> None:
+        self.native().pause_workspace(name, False)
+
+    def set_plan(self, name: str, *, max_concurrent: int = 0, weight: int = 0) -> None:
+        """Makes or changes a plan. 0 = as it is; a new plan needs `max_concurrent`."""
+        self.native().set_plan(name, max_concurrent, weight)
+
+
+class EnqueueManyError(Error):
+    """Some requests of a set were refused. `results` has an id or an Error per request, in their order."""
+
+    status = 'failed'
+
+    def __init__(self, results: list[Any], refused: list[Error]) -> None:
+        super().__init__(f'{len(refused)} of {len(results)} requests were refused; the first: {refused[0]}')
+        self.results = results
+
+
+class ExecutionFailed(Error):
+    """The execution ended, but not COMPLETED. `execution` is what show() returns."""
+
+    status = 'failed'
+
+    def __init__(self, execution: dict[str, Any]) -> None:
+        code = execution.get('error_code') or execution['status'].lower()
+        super().__init__(f'execution {execution["id"]} is {execution["status"]}: {code}: {execution.get("error") or ""}')
+        self.execution = execution
+        self.code: str = code
+
+
+def _object(text: str) -> dict[str, Any]:
+    value = json.loads(text)
+    assert isinstance(value, dict)
+    return value
+
+
+def _last_output(execution: dict[str, Any]) -> Any:
+    steps = execution.get('steps') or []
+    return steps[-1].get('output') if steps else execution.get('result')
+
+
+# --- fork() ---
+
+_stores: weakref.WeakSet[Store] = weakref.WeakSet()
+
+
+def _leave_to_parent() -> None:
+    """The library's handles do not survive fork(): the child opens its own. The parent's must not be closed here."""
+    for store in _stores:
+        store._lock = threading.Lock()
+        if store._native is not None:
+            _inherited.append(store._native)
+            store._native = None
+
+
+_inherited: list[Any] = []
+os.register_at_fork(after_in_child=_leave_to_parent)

@@ -1,0 +1,92 @@
+"""For tests of programs that use weir.
+
+`run_inline()` runs what is enqueued at once, in the caller's thread and without a store. The fixture `weir_worker` of the
+pytest plugin runs it in a real worker on a store of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+from unittest import mock
+
+from weir._workflow import Workflow
+from weir.outcome import Fail, Retry
+
+
+@dataclass
+class Run:
+    """One execution that run_inline() has run."""
+
+    workflow: str
+    workspace: str
+    params: dict[str, Any]
+    options: dict[str, Any]
+    id: str = field(default_factory=lambda: str(uuid.uuid4()))
+    status: str = 'COMPLETED'
+    result: Any = None
+    error_code: str = ''
+
+
+class _Call:
+    """What a function sees of its call."""
+
+    cancelled = False
+    step = 'run'
+    attempt = 1
+    fence = 1
+
+    def __init__(self, run: Run) -> None:
+        self.execution_id = run.id
+        self.workspace = run.workspace
+
+
+@contextlib.contextmanager
+def run_inline() -> Iterator[list[Run]]:
+    """Within it, enqueue() runs the function at once. Gives the list of runs.
+
+    Retry and Fail end up in the run's `error_code`, with the status FAILED; any other exception is raised by
+    enqueue(), so that the test shows it. A known `key` of a workspace runs nothing again.
+    """
+    runs: list[Run] = []
+
+    def enqueue(self: Workflow[Any], workspace: str, **given: Any) -> str:
+        from weir._workflow import OPTIONS, Context
+
+        options = {name: given.pop(name) for name in OPTIONS if name in given}
+        self.check(given)
+        for run in runs:
+            if options.get('key') is not None and (run.workspace, run.options.get('key')) == (workspace, options['key']):
+                return run.id
+        # As the store would give them to the function.
+        run = Run(self.name, workspace, json.loads(json.dumps(given, allow_nan=False)), options)
+        runs.append(run)
+        extra = {'ctx': Context(_Call(run), self.name)} if self.wants_context else {}
+        try:
+            value: Any = self.function(**run.params, **extra)
+            if self.is_async:
+                value = _finish(value)
+            run.result = json.loads(json.dumps(value, allow_nan=False))
+        except (Retry, Fail) as outcome:
+            run.status, run.error_code = 'FAILED', outcome.code
+        return run.id
+
+    async def enqueue_async(self: Workflow[Any], workspace: str, **given: Any) -> str:
+        return await asyncio.get_running_loop().run_in_executor(None, lambda: enqueue(self, workspace, **given))
+
+    with mock.patch.object(Workflow, 'enqueue', enqueue), mock.patch.object(Workflow, 'enqueue_async', enqueue_async):
+        yield runs
+
+
+def _finish(coroutine: Any) -> Any:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(coroutine)
+    coroutine.close()
+    raise RuntimeError('an async function was enqueued inside an event loop: use `await enqueue_async()` there')

@@ -1,0 +1,171 @@
+"""A worker: a node of weir whose handlers are the functions of this program."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import logging
+import os
+import signal
+import threading
+from collections.abc import Iterable
+from typing import Any
+
+from weir import _weir
+from weir._time import Duration, microseconds
+from weir._workflow import Workflow, default_store, registry
+from weir.errors import DefinitionError, StoreUnavailable
+from weir.store import Store
+
+log = logging.getLogger('weir')
+THREADS_MOST = 16
+SUPERVISOR = 'WEIR_WORKER_SUPERVISOR'
+
+
+class Worker:
+    """Runs the workflows of a registry until stop(). Use it as a context manager, or run() it in the main thread."""
+
+    def __init__(
+        self,
+        workflows: Iterable[Workflow[Any]] | None = None,
+        *,
+        store: Store | None = None,
+        name: str | None = None,
+        group: str | None = None,
+        threads: int = 0,
+        max_running: int = 0,
+        grace: Duration = 25,
+        lease: Duration = 0,
+        migrate: bool | None = None,
+    ) -> None:
+        """`threads`: for functions that are not asynchronous, at most 16; 0 = one more than processors.
+        `max_running`: executions at once; 0 = 1000. `grace`: how long stop() awaits what runs.
+        `migrate`: makes or upgrades the store at the start; None = only a SQLite file."""
+        self.workflows = list(registry.workflows.values() if workflows is None else workflows)
+        self.store = store or default_store()
+        if not self.workflows:
+            raise DefinitionError(
+                'there is no workflow: nothing could be run', 'decorate a function with @weir.workflow(name=...)'
+            )
+        if not 0 <= threads <= THREADS_MOST:
+            raise ValueError(f'threads={threads}: a worker has at most {THREADS_MOST}; start more processes for more')
+        self.name, self.group, self.threads, self.max_running = name, group, threads, max_running
+        self._grace_us, self._lease_us = microseconds(grace), microseconds(lease)
+        self._migrate = migrate
+        self._lock = threading.Lock()
+        self._node: _weir.Node | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._loop_thread: threading.Thread | None = None
+        self._ended = threading.Event()
+
+    def start(self) -> None:
+        """Publishes the workflows and begins to run them, in threads of its own; returns at once."""
+        if self._migrate or (self._migrate is None and not self.store.url.startswith(('postgres://', 'postgresql://'))):
+            self.store.migrate()
+        native = self.store.native()
+        # The node forks the process that watches over it: before this program has threads of its own, if it can be.
+        node = _weir.Node(
+            native,
+            {workflow.name: self._handler(workflow) for workflow in self.workflows},
+            name=self.name,
+            group=self.group,
+            threads=self.threads,
+            max_running=self.max_running,
+            lease_us=self._lease_us,
+            stop_grace_us=self._grace_us,
+        )
+        try:
+            for workflow in self.workflows:
+                workflow.publish(self.store)
+            if any(workflow.is_async for workflow in self.workflows):
+                self._run_loop()
+            node.start()
+        except BaseException:
+            node.close()
+            self._end_loop()
+            raise
+        self._node = node
+        atexit.register(self.stop)
+        log.info('the worker runs %s', ', '.join(workflow.name for workflow in self.workflows))
+
+    def stop(self, grace: Duration | None = None) -> bool:
+        """Takes nothing more and awaits what runs; what is left after `grace` is cancelled and given back. False when
+        something had to be."""
+        with self._lock:
+            node, self._node = self._node, None
+            if node is None:
+                return True
+            atexit.unregister(self.stop)
+            try:
+                return bool(node.stop(-1 if grace is None else microseconds(grace)))
+            finally:
+                node.close()
+                self._end_loop()
+                self._ended.set()
+
+    def __enter__(self) -> Worker:
+        self.start()
+        return self
+
+    def __exit__(self, *unused: object) -> None:
+        self.stop()
+
+    def run(self) -> bool:
+        """In the main thread, until SIGTERM or SIGINT; a second signal ends at once. Returns whether it ended gracefully,
+        raises an Error when the node cannot go on."""
+        wanted = threading.Event()
+        supervised = os.environ.get(SUPERVISOR)  # its end is this one's
+
+        def end(number: int, frame: object) -> None:
+            if wanted.is_set():
+                os._exit(128 + number)
+            wanted.set()
+
+        before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            self.start()
+            while not wanted.wait(0.5) and not (supervised and os.getppid() != int(supervised)):
+                self.check()
+            return self.stop()
+        finally:
+            self.stop(0)
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def check(self) -> None:
+        """Raises an Error when the node cannot go on, for example because it has lost its lease."""
+        node = self._node
+        if node is None:
+            raise StoreUnavailable('the worker is not running', status='stopped')
+        node.health()
+
+    # --- handlers ---
+
+    def _handler(self, workflow: Workflow[Any]) -> Any:
+        if not workflow.is_async:
+            return workflow.run
+
+        def begin(call: Any) -> None:
+            assert self._loop is not None
+            call.defer()
+            asyncio.run_coroutine_threadsafe(workflow.run_async(call), self._loop)
+
+        return begin
+
+    def _run_loop(self) -> None:
+        loop = asyncio.new_event_loop()
+
+        def run() -> None:
+            asyncio.set_event_loop(loop)
+            loop.run_forever()
+
+        self._loop = loop
+        self._loop_thread = threading.Thread(target=run, name='weir-asyncio', daemon=True)
+        self._loop_thread.start()
+
+    def _end_loop(self) -> None:
+        if self._loop is not None and self._loop_thread is not None:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._loop_thread.join()
+            self._loop.close()
+            self._loop = self._loop_thread = None

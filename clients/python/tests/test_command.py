@@ -1,0 +1,148 @@
+"""The command `weir`: workers as processes, and the program that comes with the package."""
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import pytest
+
+import weir
+
+WEIR = str(pathlib.Path(sys.executable).with_name('weir'))
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / 'tasks.py').write_text(
+        textwrap.dedent("""
+        import os, time
+        import weir
+
+        @weir.workflow(name='who')
+        def who():
+            return os.getpid()
+
+        @weir.workflow(name='waits')
+        def waits(*, ctx):
+            open(f'began-{ctx.attempt}', 'w').write(str(os.getpid()))
+            while not os.path.exists('go'):
+                time.sleep(0.005)
+            return 'went'
+
+        @weir.workflow(name='dies', retry={'attempts': 5, 'backoff': '1ms'})
+        def dies(*, ctx):
+            if not os.path.exists('died'):
+                open('died', 'w').close()
+                os._exit(9)
+            return 'lived'
+    """)
+    )
+    return tmp_path
+
+
+@pytest.fixture
+def store(folder):
+    store = weir.Store(f'sqlite:{folder}/weir.db')
+    store.migrate()
+    store.set_workspace('acme', plan='enterprise')
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def run(folder):
+    started = []
+
+    def start(*arguments):
+        child = subprocess.Popen(
+            [WEIR, 'worker', *arguments], cwd=folder, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        started.append(child)
+        return child
+
+    yield start
+    for child in started:
+        if child.poll() is None:
+            child.terminate()
+        child.communicate(timeout=60)
+
+
+def enqueue(folder, name, store):
+    definition = f'{{"name": "{name}", "steps": {{"run": {{"handler": "{name}"}}}}}}'
+    store.publish(definition)
+    return store.enqueue('acme', name)
+
+
+def wait_for_file(path):
+    for _ in range(10000):
+        if path.exists() and path.read_text():
+            return path.read_text()
+        time.sleep(0.002)
+    raise AssertionError(f'{path} did not come')
+
+
+def test_the_program_of_the_package_runs():
+    assert subprocess.run([WEIR, 'version'], capture_output=True, text=True, check=True).stdout.startswith('weir 0.1.0')
+
+
+def test_a_worker_runs_what_was_enqueued_and_stops_gracefully(folder, store, run):
+    worker = run('tasks')
+    waits = enqueue(folder, 'waits', store)
+    wait_for_file(folder / 'began-1')
+    worker.send_signal(signal.SIGTERM)
+    (folder / 'go').touch()
+    assert worker.wait(30) == 0
+    assert store.result(waits, 0.001) == 'went'
+
+
+def test_several_processes_share_the_work_and_one_that_dies_is_started_again(folder, store, run):
+    worker = run('tasks', '--processes', '2')
+    assert isinstance(store.result(enqueue(folder, 'who', store), 60), int)
+    assert store.result(enqueue(folder, 'dies', store), 60) == 'lived'
+    worker.send_signal(signal.SIGTERM)
+    assert worker.wait(60) == 0
+
+
+def test_processes_end_with_their_supervisor(folder, store, run):
+    worker = run('tasks', '--processes', '2')
+    child = store.result(enqueue(folder, 'who', store), 60)
+    worker.kill()
+    worker.communicate(timeout=60)  # the pipe ends with the last process that has it
+    state = pathlib.Path(f'/proc/{child}/stat')
+    assert not state.exists() or state.read_text().rsplit(')', 1)[1].split()[0] == 'Z'  # nobody may reap it here
+
+
+@pytest.mark.parametrize(
+    ('arguments', 'words'),
+    [
+        (['nothing_here'], "there is no module 'nothing_here'"),
+        (['json'], 'there is no workflow'),
+        (['tasks', '--threads', '99'], 'at most 16'),
+        (['tasks', '--store', 'mysql://x'], 'mysql'),
+    ],
+)
+def test_mistakes_are_named(folder, run, arguments, words):
+    worker = run(*arguments)
+    _, errors = worker.communicate(timeout=60)
+    assert worker.returncode == 2
+    assert words in errors
+    assert 'Traceback' not in errors
+
+
+def test_a_changed_module_is_loaded_again(folder, store, run):
+    run('tasks', '--reload')
+    enqueue(folder, 'who', store)
+    first = store.result(enqueue(folder, 'who', store), 60)
+    module = folder / 'tasks.py'
+    module.write_text(module.read_text().replace('return os.getpid()', 'return -os.getpid()'))
+    os.utime(module, (time.time() + 5, time.time() + 5))
+    for _ in range(200):
+        second = store.result(enqueue(folder, 'who', store), 60)
+        if second < 0:
+            break
+    assert second < 0
+    assert first > 0

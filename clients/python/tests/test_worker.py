@@ -1,0 +1,224 @@
+"""Functions in a real worker on a real store."""
+
+import asyncio
+import os
+import threading
+import time
+
+import pytest
+
+import weir
+
+calls = []
+
+
+@weir.workflow(name='echo')
+def echo(order: int, note: str = '', *, ctx):
+    calls.append(ctx)
+    return {'order': order, 'note': note, 'workspace': ctx.workspace, 'attempt': ctx.attempt}
+
+
+@weir.workflow(name='busy-once', retry={'attempts': 3, 'backoff': '1h'})
+def busy_once(*, ctx):
+    if ctx.attempt == 1:
+        raise weir.Retry('bank_busy', 'not now', after=0.001)
+    return 'third time'
+
+
+@weir.workflow(name='refuses')
+def refuses():
+    raise weir.Fail('card_declined', 'no money')
+
+
+@weir.workflow(name='broken', retry={'attempts': 2, 'backoff': '1ms'})
+def broken():
+    raise ZeroDivisionError('by zero')
+
+
+@weir.workflow(name='exits', retry={'attempts': 1})
+def exits():
+    raise SystemExit(3)
+
+
+@weir.workflow(name='no-json')
+def no_json():
+    return {1, 2}
+
+
+gathered = []
+gate = threading.Event()
+
+
+@weir.workflow(name='naps')
+async def naps(number: int):
+    gathered.append(number)
+    while not gate.is_set():
+        await asyncio.sleep(0.005)
+    return number
+
+
+@weir.workflow(name='sleeps-long')
+async def sleeps_long():
+    gathered.append('began')
+    try:
+        await asyncio.sleep(3600)
+    finally:
+        gathered.append('ended')
+
+
+@weir.workflow(name='works-long')
+def works_long(*, ctx):
+    gathered.append('began')
+    while True:
+        ctx.heartbeat()
+        time.sleep(0.002)
+
+
+@pytest.fixture(autouse=True)
+def fresh(weir_store):
+    weir_store.set_workspace('acme', plan='enterprise')
+    calls.clear()
+    gathered.clear()
+    gate.clear()
+
+
+def wait_until(condition):
+    for _ in range(10000):
+        if condition():
+            return
+        time.sleep(0.002)
+    raise AssertionError('it did not happen')
+
+
+def test_a_function_gets_its_params_and_gives_its_result(weir_store, weir_worker):
+    id = echo.enqueue(workspace='acme', order=42, key='order-42')
+    assert weir_store.result(id, 20) == {'order': 42, 'note': '', 'workspace': 'acme', 'attempt': 1}
+    assert echo.enqueue(workspace='acme', order=42, key='order-42') == id
+    with pytest.raises(weir.KeyReused):
+        echo.enqueue(workspace='acme', order=43, key='order-42')
+    assert calls[0].execution_id == id
+    assert calls[0].idempotency_key == f'{id}/run'
+
+
+def test_retry_takes_its_own_delay(weir_store, weir_worker):
+    assert weir_store.result(busy_once.enqueue('acme'), 20) == 'third time'
+
+
+@pytest.mark.parametrize(
+    ('workflow', 'code', 'message'),
+    [
+        (refuses, 'card_declined', 'no money'),
+        (broken, 'zero_division_error', 'by zero'),
+        (exits, 'system_exit', '3'),
+        (no_json, 'result_not_json', 'set'),
+    ],
+)
+def test_failures_have_a_code_and_words(weir_store, weir_worker, workflow, code, message):
+    with pytest.raises(weir.ExecutionFailed) as problem:
+        weir_store.result(workflow.enqueue('acme'), 20)
+    assert problem.value.code == code
+    assert message in str(problem.value)
+    assert weir_store.result(echo.enqueue('acme', order=1), 20)['order'] == 1  # the worker goes on
+
+
+def test_a_hundred_coroutines_share_one_loop(weir_store, weir_worker):
+    weir_store.set_workspace('acme', max_concurrent=100)
+    ids = [naps.enqueue('acme', number=number) for number in range(100)]
+    wait_until(lambda: len(gathered) == 100)
+    gate.set()
+    assert [weir_store.result(id, 20) for id in ids] == list(range(100))
+
+
+def test_the_cap_of_a_workspace_holds_for_coroutines(weir_store, weir_worker):
+    weir_store.set_workspace('acme', max_concurrent=3)
+    ids = [naps.enqueue('acme', number=number) for number in range(10)]
+    wait_until(lambda: len(gathered) >= 3)
+    assert weir_store.why(ids[9])['pending_reason'] == 'workspace_at_capacity'
+    assert len(gathered) == 3
+    gate.set()
+    assert sorted(weir_store.result(id, 20) for id in ids) == list(range(10))
+
+
+@pytest.mark.parametrize('workflow', [sleeps_long, works_long])
+def test_cancel_ends_a_function(weir_store, weir_worker, workflow):
+    id = workflow.enqueue('acme')
+    wait_until(lambda: gathered == ['began'])
+    weir_store.cancel(id, 'changed my mind')
+    assert weir_store.wait(id, 20)['status'] == 'CANCELLED'
+    if workflow is sleeps_long:
+        assert gathered == ['began', 'ended']
+
+
+def test_a_stopped_worker_gives_back_what_runs(weir_store):
+    worker = weir.Worker(store=weir_store)
+    worker.start()
+    id = sleeps_long.enqueue('acme')
+    wait_until(lambda: gathered == ['began'])
+    assert worker.stop(0) is False
+    assert gathered == ['began', 'ended']
+    assert worker.stop() is True  # once more does nothing
+    with pytest.raises(weir.StoreUnavailable):
+        worker.check()
+    with weir.Worker(store=weir_store, grace=0.01):
+        wait_until(lambda: gathered == ['began', 'ended', 'began'])
+        wait_until(lambda: weir_store.show(id)['status'] == 'DISPATCHED')
+
+
+def test_params_of_another_caller_that_do_not_fit_fail_at_once(weir_store, weir_worker):
+    id = weir_store.enqueue('acme', 'echo', {'order': 'many'})
+    with pytest.raises(weir.ExecutionFailed) as problem:
+        weir_store.result(id, 20)
+    assert problem.value.code == 'params_invalid'
+    assert calls == []
+
+
+def test_a_closed_call_cannot_be_used(weir_store, weir_worker):
+    weir_store.result(echo.enqueue('acme', order=1), 20)
+    with pytest.raises(weir.Misuse, match='has ended'):
+        calls[0].heartbeat()
+
+
+def test_enqueue_without_a_worker_publishes_the_workflow(weir_store):
+    id = echo.enqueue('acme', order=1)
+    assert weir_store.why(id)['pending_reason'] in ('no_node_in_group', 'no_scheduler')
+
+
+def test_errors_carry_status_and_hint(weir_store):
+    with pytest.raises(weir.WorkspaceNotFound) as problem:
+        echo.enqueue('acme-corp', order=1)
+    assert problem.value.status == 'workspace_not_found'
+    with pytest.raises(weir.ExecutionNotFound):
+        weir_store.show('01939b7e-7a5c-7c3e-8b3a-2f1d4c5b6a79')
+    with pytest.raises(weir.StoreUnavailable):
+        weir.Store('sqlite:/nonexistent/weir.db').show('01939b7e')
+
+
+def test_a_set_is_enqueued_at_once(weir_store):
+    echo.publish(weir_store)
+    ids = weir_store.enqueue_many([weir.Request('acme', 'echo', {'order': n}) for n in range(50)])
+    assert len(set(ids)) == 50
+    with pytest.raises(weir.EnqueueManyError) as problem:
+        weir_store.enqueue_many([weir.Request('acme', 'echo', {'order': 1}), weir.Request('nobody', 'echo')])
+    assert isinstance(problem.value.results[0], str)
+    assert isinstance(problem.value.results[1], weir.WorkspaceNotFound)
+
+
+def test_a_child_of_fork_opens_its_own_store(weir_store):
+    echo.publish(weir_store)
+    child = os.fork()
+    if child == 0:
+        try:
+            weir_store.enqueue('acme', 'echo', {'order': 1})
+        except weir.Misuse:
+            os._exit(0)  # SQLite's locks are the parent's
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    weir_store.enqueue('acme', 'echo', {'order': 2})
+
+
+def test_an_endless_loop_of_threads_ends_with_the_worker(weir_store, weir_worker):
+    id = works_long.enqueue('acme')
+    wait_until(lambda: gathered == ['began'])
+    assert weir_worker.stop(0.01) is False
+    assert weir_store.show(id)['node'] is None

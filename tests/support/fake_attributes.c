@@ -1,0 +1,49 @@
+#include "support/fake_attributes.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+
+void fake_attributes_add(struct fake_attributes *attributes, const char *name, enum attribute_type type)
+{
+    INVARIANT(attributes->count < FAKE_ATTRIBUTES_MAX);
+    attributes->names[attributes->count] = name;
+    attributes->types[attributes->count++] = type;
+}
+
+void fake_attributes_fill(const struct fake_attributes *attributes, struct fake_attributes_list *ret_list)
+{
+    temporal_api__list_search_attributes_response__init(&ret_list->reply);
+    for (size_t i = 0; i < attributes->count; i++) {
+        temporal_api__attribute_entry__init(&ret_list->entries[i]);
+        ret_list->entries[i].key = (char *)(uintptr_t)attributes->names[i];
+        ret_list->entries[i].value = (int32_t)attributes->types[i];
+        ret_list->list[i] = &ret_list->entries[i];
+    }
+    ret_list->reply.custom_attributes = ret_list->list;
+    ret_list->reply.n_custom_attributes = attributes->count;
+}
+
+static bool has(const struct fake_attributes *attributes, const char *name)
+{
+    for (size_t i = 0; i < attributes->count; i++) {
+        if (strcmp(attributes->names[i], name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool fake_attributes_refuse(const struct fake_attributes *attributes, const TemporalApi__PayloadMap *given, char *to,
+                            size_t size)
+{
+    for (size_t i = 0; given != NULL && i < given->n_fields; i++) {
+        if (!has(attributes, given->fields[i]->key)) {
+            (void)snprintf(to, size, "Namespace default has no mapping defined for search attribute %s",
+                           given->fields[i]->key);
+            return true;
+        }
+    }
+    return false;
+}

@@ -1,0 +1,279 @@
+/* Handlers that answer later, from another thread, and that are called when they shall end. */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "support/engine_fixture.h"
+#include "support/test.h"
+#include "weir/handler.h"
+
+enum { HELD_MOST = 64, WAIT_MS_MOST = 20000 };
+
+static struct engine_fixture fixture;
+static _Atomic(struct weir_call *) held[HELD_MOST]; /* deferred, not answered */
+static atomic_int held_count;
+static atomic_int cancels;
+static atomic_bool may_return;
+
+static void rest(void)
+{
+    struct timespec pause = {.tv_nsec = 1000000};
+    (void)nanosleep(&pause, NULL);
+}
+
+static void wait_for(atomic_int *counter, int count)
+{
+    for (int i = 0; i < WAIT_MS_MOST && atomic_load(counter) < count; i++) {
+        rest();
+    }
+    assert_int_equal(atomic_load(counter), count);
+}
+
+static void hold(struct weir_call *call)
+{
+    int place = atomic_load(&held_count);
+    atomic_store(&held[place], call);
+    atomic_fetch_add(&held_count, 1);
+}
+
+static void defers(struct weir_call *call, void *context)
+{
+    (void)context;
+    weir_call_defer(call);
+    weir_call_defer(call); /* once is enough */
+    hold(call);
+}
+
+/* The answer may overtake the return. */
+static void defers_and_stays(struct weir_call *call, void *context)
+{
+    defers(call, context);
+    while (!atomic_load(&may_return)) {
+        rest();
+    }
+}
+
+static void *answer_at_once(void *argument)
+{
+    weir_done(argument, "\"from another thread\"");
+    return NULL;
+}
+
+/* The other thread has ended before the handler returns. */
+static void is_overtaken(struct weir_call *call, void *context)
+{
+    (void)context;
+    pthread_t thread;
+    weir_call_defer(call);
+    assert_int_equal(pthread_create(&thread, NULL, answer_at_once, call), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
+static void answers_and_defers(struct weir_call *call, void *context)
+{
+    (void)context;
+    weir_done(call, "1");
+    weir_call_defer(call);
+}
+
+static void note_cancel(struct weir_call *call, void *context)
+{
+    assert_true(weir_call_cancelled(call));
+    atomic_fetch_add((atomic_int *)context, 1);
+}
+
+static void defers_until_cancelled(struct weir_call *call, void *context)
+{
+    weir_call_on_cancel(call, note_cancel, &cancels);
+    defers(call, context);
+}
+
+static void retries_after(struct weir_call *call, void *context)
+{
+    weir_retry_after(call, *(const int64_t *)context, "busy", NULL);
+}
+
+static int64_t an_hour_us = 3600 * MICROSECONDS_PER_SECOND;
+static int64_t for_ever_us = INT64_MAX;
+static int64_t as_policy_us = -1;
+
+static const struct weir_handler handlers[] = {
+    {.name = "defers", .function = defers},
+    {.name = "defers-and-stays", .function = defers_and_stays},
+    {.name = "is-overtaken", .function = is_overtaken},
+    {.name = "answers-and-defers", .function = answers_and_defers},
+    {.name = "defers-until-cancelled", .function = defers_until_cancelled},
+    {.name = "after-an-hour", .function = retries_after, .context = &an_hour_us},
+    {.name = "after-for-ever", .function = retries_after, .context = &for_ever_us},
+    {.name = "after-its-policy", .function = retries_after, .context = &as_policy_us},
+};
+
+static const struct in_process_options options = {
+    .handlers = handlers, .handler_count = sizeof handlers / sizeof handlers[0], .handler_threads = 1};
+
+static int open_fixture(void **state)
+{
+    (void)state;
+    atomic_store(&held_count, 0);
+    atomic_store(&cancels, 0);
+    atomic_store(&may_return, false);
+    engine_fixture_open(&fixture, &options);
+    return 0;
+}
+
+static int close_fixture(void **state)
+{
+    (void)state;
+    atomic_store(&may_return, true);
+    engine_fixture_close(&fixture);
+    return 0;
+}
+
+static void start(int number, const char *handler, const char *more)
+{
+    char definition[256];
+    (void)snprintf(definition, sizeof definition, "{\"name\":\"t\",\"steps\":{\"a\":{\"handler\":\"%s\"%s}}}", handler,
+                   more);
+    engine_fixture_start(&fixture, number, definition, "{}");
+}
+
+static const struct report *end_of(int number, enum end_state end)
+{
+    return engine_fixture_expect_end(&fixture, number, end);
+}
+
+static void one_thread_carries_many_deferred_calls(void **state)
+{
+    (void)state;
+    enum { COUNT = 20 };
+    for (int i = 1; i <= COUNT; i++) {
+        start(i, "defers", "");
+    }
+    wait_for(&held_count, COUNT); /* none of them holds the thread */
+    for (int i = 0; i < COUNT; i++) {
+        weir_done(atomic_load(&held[i]), i % 2 == 0 ? "{\"n\":1}" : NULL);
+    }
+    for (int i = 1; i <= COUNT; i++) {
+        (void)end_of(i, END_COMPLETED);
+    }
+}
+
+static void each_kind_of_answer_may_come_later(void **state)
+{
+    (void)state;
+    start(1, "defers", ",\"retry\":{\"attempts\":2,\"backoff\":\"1ms\"}");
+    wait_for(&held_count, 1);
+    weir_retry(atomic_load(&held[0]), "busy", "not now");
+    wait_for(&held_count, 2);
+    weir_fail(atomic_load(&held[1]), "card_declined", "no money");
+    assert_string_equal(end_of(1, END_FAILED)->error_code, "card_declined");
+    start(2, "defers", "");
+    wait_for(&held_count, 3);
+    weir_done(atomic_load(&held[2]), "{nonsense");
+    assert_string_equal(end_of(2, END_FAILED)->error_code, "handler_bad_output");
+}
+
+static void an_answer_may_overtake_the_return_of_the_handler(void **state)
+{
+    (void)state;
+    start(1, "is-overtaken", "");
+    assert_string_equal(end_of(1, END_COMPLETED)->step.output, "\"from another thread\"");
+    start(2, "defers-and-stays", "");
+    wait_for(&held_count, 1);
+    weir_done(atomic_load(&held[0]), "2");
+    atomic_store(&may_return, true);
+    assert_string_equal(end_of(2, END_COMPLETED)->step.output, "2");
+}
+
+static void a_call_with_an_answer_is_not_deferred(void **state)
+{
+    (void)state;
+    start(1, "answers-and-defers", "");
+    assert_string_equal(end_of(1, END_COMPLETED)->step.output, "1");
+}
+
+static void a_timeout_calls_whoever_has_the_call(void **state)
+{
+    (void)state;
+    start(1, "defers-until-cancelled", ",\"timeout\":\"20ms\",\"retry\":{\"attempts\":1}");
+    wait_for(&held_count, 1);
+    wait_for(&cancels, 1);
+    struct weir_call *call = atomic_load(&held[0]);
+    weir_call_on_cancel(call, note_cancel, &cancels); /* too late to be called later: called here */
+    assert_int_equal(atomic_load(&cancels), 2);
+    weir_done(call, NULL);
+    assert_string_equal(end_of(1, END_FAILED)->error_code, "timeout");
+    assert_int_equal(atomic_load(&cancels), 2);
+}
+
+static void a_cancelled_execution_calls_whoever_has_the_call(void **state)
+{
+    (void)state;
+    start(1, "defers-until-cancelled", "");
+    wait_for(&held_count, 1);
+    engine_cancel(fixture.engine, engine_fixture_id(1), 1);
+    wait_for(&cancels, 1);
+    weir_retry(atomic_load(&held[0]), "cancelled", NULL);
+    (void)end_of(1, END_CANCELLED);
+}
+
+static void *answer_after_cancel(void *argument)
+{
+    (void)argument;
+    wait_for(&cancels, 2);
+    for (int i = 0; i < 2; i++) {
+        weir_done(atomic_load(&held[i]), NULL);
+    }
+    return NULL;
+}
+
+static void closing_awaits_deferred_calls(void **state)
+{
+    (void)state;
+    struct engine_fixture own;
+    pthread_t thread;
+    engine_fixture_open(&own, &options);
+    const char *definition = "{\"name\":\"t\",\"steps\":{\"a\":{\"handler\":\"defers-until-cancelled\"}}}";
+    engine_fixture_start(&own, 1, definition, "{}");
+    engine_fixture_start(&own, 2, definition, "{}");
+    wait_for(&held_count, 2);
+    assert_int_equal(pthread_create(&thread, NULL, answer_after_cancel, NULL), 0);
+    engine_fixture_close(&own); /* under a sanitizer: nothing is used after it, and nothing leaks */
+    assert_int_equal(atomic_load(&cancels), 2);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
+static void a_retry_after_a_delay_takes_the_place_of_the_policys(void **state)
+{
+    (void)state;
+    const char *policy = ",\"retry\":{\"attempts\":2,\"backoff\":\"10ms\"}";
+    start(1, "after-an-hour", policy);
+    const struct report *wait = engine_fixture_expect(&fixture, REPORT_STEP, 1, "a", STEP_WAITING, 1);
+    assert_int_equal(wait->step.due_in_us, an_hour_us);
+    assert_string_equal(wait->step.error_code, "busy");
+    start(2, "after-for-ever", policy);
+    wait = engine_fixture_expect(&fixture, REPORT_STEP, 2, "a", STEP_WAITING, 1);
+    assert_int_equal(wait->step.due_in_us, (int64_t)365 * 86400 * MICROSECONDS_PER_SECOND);
+    start(3, "after-its-policy", policy);
+    wait = engine_fixture_expect(&fixture, REPORT_STEP, 3, "a", STEP_WAITING, 1);
+    assert_true(wait->step.due_in_us <= 10000);
+    (void)end_of(3, END_FAILED);
+    start(4, "after-an-hour", ",\"retry\":{\"attempts\":1}"); /* no run is left */
+    assert_string_equal(end_of(4, END_FAILED)->error_code, "busy");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(one_thread_carries_many_deferred_calls, open_fixture, close_fixture),
+        cmocka_unit_test_setup_teardown(each_kind_of_answer_may_come_later, open_fixture, close_fixture),
+        cmocka_unit_test_setup_teardown(an_answer_may_overtake_the_return_of_the_handler, open_fixture, close_fixture),
+        cmocka_unit_test_setup_teardown(a_call_with_an_answer_is_not_deferred, open_fixture, close_fixture),
+        cmocka_unit_test_setup_teardown(a_timeout_calls_whoever_has_the_call, open_fixture, close_fixture),
+        cmocka_unit_test_setup_teardown(a_cancelled_execution_calls_whoever_has_the_call, open_fixture, close_fixture),
+        cmocka_unit_test_setup_teardown(closing_awaits_deferred_calls, open_fixture, close_fixture),
+        cmocka_unit_test_setup_teardown(a_retry_after_a_delay_takes_the_place_of_the_policys, open_fixture, close_fixture),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
