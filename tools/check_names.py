@@ -2,10 +2,11 @@
 """Names as a test: comments and documents refer to files and functions that exist, an exported function has a caller in
 another file, and a name is that of one function.
 
-usage: check_names.py [ROOT] | --update | --self-test
+usage: check_names.py [ROOT] | --update | --accept | --self-test
 
 tools/namesakes.txt lists the names that several files of src/ define, with the number of files: a number may only fall,
-and no name may be added. `--update` removes from it the names that have become unique.
+and no name may be added. `--update` removes from it the names that have become unique. `--accept` writes the present
+names: only for a merge of branches that did not know each other's names.
 """
 
 import collections
@@ -128,10 +129,12 @@ def check_namesakes(tree, problems):
                             '    name the new one module_verb_object, so that a backtrace and a search find one function')
 
 
-def update(tree):
+def update(tree, accept=False):
     allowed = read_allowed(tree.root)
     now = {name: len(homes) for name, homes in namesakes(tree).items()}
-    kept = {name: min(count, now[name]) for name, count in allowed.items() if name in now} if allowed else now
+    kept = now
+    if allowed and not accept:
+        kept = {name: min(count, now[name]) for name, count in allowed.items() if name in now}
     with open(os.path.join(tree.root, NAMESAKES), 'w', encoding='utf-8') as target:
         target.write('# Functions of src/ with one name in several files, for tools/check_names.py. Numbers only fall.\n')
         target.writelines(f'{name} {count}\n' for name, count in sorted(kept.items()))
@@ -175,8 +178,8 @@ def main():
         self_test()
         return 0
     root = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..')
-    if sys.argv[1:] == ['--update']:
-        update(Tree(root))
+    if sys.argv[1:] in (['--update'], ['--accept']):
+        update(Tree(root), sys.argv[1] == '--accept')
         return 0
     problems = check(sys.argv[1] if len(sys.argv) > 1 else root)
     for problem in problems:

@@ -12,7 +12,7 @@ static bool begins_path(const char *text, size_t at)
     return at == 0 || (!scan_is_in_identifier(text[at - 1]) && strchr("])}\"?.", text[at - 1]) == NULL);
 }
 
-/* The word behind `.steps` in `text`: `.id`, `."id"`, `["id"]`. Gives false when there is none. */
+/* The name behind `.steps` in `text`: `.id`, `."id"`, `["id"]`. Gives false when there is none. */
 static bool read_reference(const char *text, size_t length, const char **ret_word, size_t *ret_length)
 {
     struct path_step step = {.key = NULL};
@@ -119,10 +119,10 @@ const char *const *expression_keys(enum expression_object object, size_t *ret_co
 /* --- paths that certainly begin at the context as a whole --- */
 
 /* In a program `.` is the context until something gives it another meaning: a pipe, the call of a function with arguments,
- * or one of these words. The text before the first of them is certain, and this reads no further. */
+ * or one of these names. The text before the first of them is certain, and this reads no further. */
 static const char *const words_that_end_it[] = {"as",      "catch", "def",    "foreach", "import",
                                                 "include", "label", "module", "reduce"};
-/* The words that a term may stand behind. */
+/* The names that a term may stand behind. */
 static const char *const words_before_terms[] = {"and", "elif", "else", "if", "or", "then", "try"};
 
 enum { WORD_BYTES_MAX = 16 };
@@ -140,7 +140,7 @@ static bool is_one_of(const char *word, size_t length, const char *const *words,
 #define IS_ONE_OF(word, length, words) is_one_of(word, length, words, sizeof(words) / sizeof(words)[0])
 
 /* The identifier that ends before text[at], blanks between them left out; gives its length, 0 for none. One that is a key
- * or a variable (`.if`, `$if`) has its sign in front; one that is longer than any word above is cut. */
+ * or a variable (`.if`, `$if`) has its sign in front; one that is longer than any of these is cut. */
 static size_t word_before(const char *text, size_t at, const char **ret_word)
 {
     while (at > 0 && scan_is_space(text[at - 1])) {
@@ -155,7 +155,7 @@ static size_t word_before(const char *text, size_t at, const char **ret_word)
     return end - at;
 }
 
-/* What stands before it lets a term begin at text[at], so that the '.' there is no suffix of another. */
+/* The text before it lets a term begin at text[at], so that the '.' there is no suffix of another. */
 static bool begins_term(const char *text, size_t at)
 {
     const char *word = NULL;
