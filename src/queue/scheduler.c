@@ -44,6 +44,7 @@ enum weir_status scheduler_open(struct scheduler **ret_scheduler)
     }
     scheduler->heads_most = SCHEDULER_HEADS_MOST;
     scheduler->suspects_next_us = TIME_NEVER;
+    scheduler->suspects_read_us = TIME_NEVER;
     scheduler->bytes = sizeof *scheduler;
     init_tables(scheduler);
     *ret_scheduler = scheduler;
@@ -83,7 +84,10 @@ void scheduler_clear(struct scheduler *scheduler)
     INVARIANT(scheduler != NULL);
     size_t heads_most = scheduler->heads_most;
     free_objects(scheduler);
-    *scheduler = (struct scheduler){.heads_most = heads_most, .suspects_next_us = TIME_NEVER, .bytes = sizeof *scheduler};
+    *scheduler = (struct scheduler){.heads_most = heads_most,
+                                    .suspects_next_us = TIME_NEVER,
+                                    .suspects_read_us = TIME_NEVER,
+                                    .bytes = sizeof *scheduler};
     init_tables(scheduler);
 }
 

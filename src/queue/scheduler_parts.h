@@ -196,6 +196,7 @@ struct scheduler {
     struct list handed_retries;
     struct list tried;
     uint32_t suspect_list;
+    int64_t suspects_read_us; /* when suspects_count() has them read again; TIME_NEVER = no trial needs it */
     int64_t suspects_next_us; /* when suspects_place() decides otherwise without new facts */
     bool suspects_changed;    /* something was learnt or settled since its last call */
     bool suspects_are_old;    /* a node with suspects holds less than when they were listed */

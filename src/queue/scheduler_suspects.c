@@ -26,6 +26,7 @@
 #include "queue/suspicion.h"
 
 enum { REST_PART = 4 };
+#define READ_AGAIN_US (1 * MICROSECONDS_PER_SECOND)
 #define EMPTY_FIRST_US (10 * MICROSECONDS_PER_SECOND)
 #define EMPTY_MOST_US (86400 * MICROSECONDS_PER_SECOND)
 #define REST_LEAST_US (1 * MICROSECONDS_PER_SECOND)
@@ -153,6 +154,22 @@ static void count_delays(struct scheduler *scheduler)
     }
 }
 
+/* The end of a step is no news. So suspects are read again while a node is closed for one: its suspicion may be over. */
+static void read_again(struct scheduler *scheduler, int64_t now_us)
+{
+    if (!scheduler->has_closed_nodes) {
+        scheduler->suspects_read_us = TIME_NEVER;
+        return;
+    }
+    if (scheduler->suspects_read_us <= now_us) {
+        scheduler->suspects_are_old = true;
+    }
+    if (scheduler->suspects_read_us <= now_us || scheduler->suspects_read_us == TIME_NEVER) {
+        scheduler->suspects_read_us = time_add(now_us, READ_AGAIN_US);
+    }
+    decide_again_at(scheduler, now_us, scheduler->suspects_read_us);
+}
+
 void suspects_count(struct scheduler *scheduler, int64_t now_us)
 {
     if (scheduler->handed_over.count == 0 && !scheduler->has_closed_nodes) {
@@ -175,6 +192,7 @@ void suspects_count(struct scheduler *scheduler, int64_t now_us)
         }
         index = item->link.after;
     }
+    read_again(scheduler, now_us);
 }
 
 bool suspects_have_work(const struct scheduler *scheduler)

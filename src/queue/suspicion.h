@@ -12,8 +12,8 @@
  * A death is counted against an item only when it was the only item of its node. So a neighbour of a killer is never
  * blamed, whichever item runs beside it. With handovers_max counted deaths the item ends FAILED, code `poison`.
  *
- * A trial ends with the item or after suspicion_trial_us(). After that the node takes other items again, and the item goes
- * on beside them. Its next trial is twice as long, so a killer that needs an hour is found too.
+ * A trial ends with the item, with a step of it, or after suspicion_trial_us(). After that the node takes other items
+ * again, and the item goes on beside them. Its next trial is twice as long, so a killer that needs an hour is found too.
  *
  * Before each quarantine the items of its workspace wait for suspicion_delay_us(), which doubles too, and one of them is in
  * quarantine at a time: a workspace whose steps kill nodes slows itself down. Items of several workspaces are in quarantine

@@ -408,6 +408,37 @@ static void a_poisoned_item_is_news_of_a_free_slot(void **state)
     assert_int_equal(count_facts(answer, FACT_HANDED_OVER), 0);
 }
 
+/* It did not kill its node alone, so the node may take other items. */
+static void a_suspect_is_on_trial_until_a_step_of_it_has_ended(void **state)
+{
+    struct scene *scene = *state;
+    struct seat seat;
+    struct recover_options options = {.group = "default", .handovers_max = 5, .limit = 10};
+    struct recover_result result = {0};
+    static const struct step_record ended = {.step = "one", .state = STEP_COMPLETED, .attempt = 1};
+    (void)scene_enqueue(scene, "free-co");
+    for (int death = 0; death < 2; death++) {
+        char name[16];
+        struct claimed_item lost = scene_claim_one(scene);
+        assert_int_equal(scene_record(scene, RECORD_STEP, &lost), WEIR_OK);
+        scene_pass(scene, SCENE_LEASE_US + 1);
+        (void)snprintf(name, sizeof name, "node-%d", 2 + death);
+        scene->node = scene_add_node(scene, name, "default");
+        scene_ok(scene, store_recover(scene->store, &options, &result, &scene->error));
+        assert_int_equal(result.handed_over, 1);
+    }
+    struct claimed_item item = scene_claim_one(scene);
+    assert_int_equal(scene_record(scene, RECORD_STEP, &item), WEIR_OK);
+    seat_take(&seat, scene, scene->node);
+    const struct schedule_answer *answer = seat_round(&seat, (struct schedule_call){.needs = NEED_HANDED_OVER});
+    assert_int_equal(count_facts(answer, FACT_SUSPECT), 1);
+    struct record record = scene_record_of(RECORD_STEP, &item);
+    record.step = &ended;
+    assert_int_equal(scene_record_full(scene, scene->node, record), WEIR_OK);
+    answer = seat_round(&seat, (struct schedule_call){.needs = NEED_HANDED_OVER});
+    assert_int_equal(count_facts(answer, FACT_SUSPECT), 0);
+}
+
 static void acts_on_items_are_news(void **state)
 {
     struct scene *scene = *state;
@@ -763,6 +794,7 @@ int main(void)
         SCENE_TEST(a_handed_over_item_keeps_its_slot_and_leaves_its_node),
         SCENE_TEST(a_scheduler_goes_on_with_news_of_handed_over_items_of_several_lanes),
         SCENE_TEST(a_poisoned_item_is_news_of_a_free_slot),
+        SCENE_TEST(a_suspect_is_on_trial_until_a_step_of_it_has_ended),
         SCENE_TEST(acts_on_items_are_news),
         SCENE_TEST(changes_that_add_room_are_news_of_the_state),
         SCENE_TEST(a_new_workspace_and_a_resumed_one_are_learnt),

@@ -159,9 +159,32 @@ static void an_item_in_quarantine_has_an_empty_node_for_itself(void **state)
     assert_int_equal(place(f, NODE), 1);
     assert_set(f, 1000);
     assert_int_equal(place(f, NODE), 0); /* the others wait */
-    assert_int_equal(scheduler_next_us(f->scheduler), f->now_us + suspicion_trial_us(QUARANTINE));
     end_suspects(f, 1, NODE, 1);
     assert_true(scheduler_has_work(f->scheduler, f->now_us));
+    assert_int_equal(place(f, NODE), 4);
+}
+
+/* A step of it that ends is no news. */
+static void the_others_come_back_within_a_second_when_its_suspicion_is_over(void **state)
+{
+    struct fixture *f = *state;
+    f->now_us = 100 * SECOND;
+    learn_suspects(f, 1, 1000, 1, QUARANTINE);
+    enqueue(f, lane(2), 4);
+    read_all(f);
+    f->now_us += suspicion_delay_us(QUARANTINE);
+    int64_t began_us = f->now_us;
+    assert_int_equal(place(f, NODE), 1);
+    for (int call = 0; call < 2; call++) {
+        assert_int_equal(scheduler_needs(f->scheduler), 0);
+        assert_true(scheduler_has_work(f->scheduler, f->now_us));
+        assert_int_equal(place(f, NODE), 0);
+        f->now_us = call == 0 ? scheduler_next_us(f->scheduler) : f->now_us;
+    }
+    assert_int_equal(f->now_us, began_us + SECOND);
+    assert_int_equal(scheduler_needs(f->scheduler), NEED_HANDED_OVER);
+    learn(f, (struct schedule_fact){.kind = FACT_SUSPECTS});
+    learn(f, (struct schedule_fact){.kind = FACT_SUSPECTS_END});
     assert_int_equal(place(f, NODE), 4);
 }
 
@@ -479,6 +502,7 @@ int main(void)
         rule(the_more_suspicious_one_limits_its_neighbours),
         rule(ordinary_items_run_beside_suspects),
         rule(an_item_in_quarantine_has_an_empty_node_for_itself),
+        rule(the_others_come_back_within_a_second_when_its_suspicion_is_over),
         rule(the_others_come_back_when_its_trial_is_over),
         rule(a_node_that_is_not_empty_in_time_is_given_up_and_has_longer_the_next_time),
         rule(the_items_of_a_workspace_in_quarantine_wait_for_the_latest_of_them),

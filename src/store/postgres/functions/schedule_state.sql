@@ -1,8 +1,8 @@
 -- The state of the queue, the groups and the nodes: facts as in queue/scheduler.h. A node without a valid lease accepts
 -- nothing.
 --   with_state        'queue', 'group', 'nodes', 'node', 'nodes_end', in this order
---   with_handed_over  'suspects'; 'handed_over' per held item without a node; 'suspect' per held item that may be on trial;
---                     'suspects_end'
+--   with_handed_over  'suspects'; 'handed_over' per held item without a node; 'suspect' per held item that may be on trial:
+--                     none of which a step has ended since the last handover; 'suspects_end'
 -- Rows: see schedule(). Locks: none. Index: queue_suspects. Callers: schedule(), schedule_load().
 CREATE OR REPLACE FUNCTION :schema.schedule_state(with_state boolean, with_handed_over boolean)
 RETURNS TABLE (tag text, n1 bigint, n2 bigint, n3 bigint, n4 bigint, n5 bigint, flag boolean, id uuid)
@@ -37,7 +37,9 @@ BEGIN
         FROM :schema.held_items q WHERE q.claim_node = 0
         UNION ALL
         SELECT 'suspect', q.lane_id, q.suspicion::bigint, q.claimed_at, q.node_id, q.target_id::bigint, NULL::boolean, q.id
-        FROM :schema.workflow_execution_queue q WHERE q.suspicion > 1 AND q.phase = 2 AND q.node_id > 0;
+        FROM :schema.workflow_execution_queue q
+        WHERE q.suspicion > 1 AND q.phase = 2 AND q.node_id > 0
+          AND (SELECT count(n.finished_at) FROM :schema.workflow_node_executions n WHERE n.execution_id = q.id) <= q.steps_ended;
         tag := 'suspects_end';
         RETURN NEXT;
     END IF;

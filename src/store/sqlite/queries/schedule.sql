@@ -92,10 +92,12 @@ SELECT l.id, b.pass FROM l LEFT JOIN books b ON b.lane_id = l.id WHERE l.id IS N
 -- name: handed_over_items
 SELECT number, lane_id, suspicion, coalesce(suspected_at, 0), target_id FROM workflow_execution_queue WHERE phase = 2 AND node_id = 0;
 
--- Held items that may be on trial. Index: queue_suspects.
+-- Held items that may be on trial: none of which a step has ended since the last handover. Indexes: queue_suspects, and the primary key
+-- of the steps.
 -- name: suspects
-SELECT number, lane_id, suspicion, claimed_at, node_id, target_id FROM workflow_execution_queue
-WHERE suspicion > 1 AND phase = 2 AND node_id > 0;
+SELECT q.number, q.lane_id, q.suspicion, q.claimed_at, q.node_id, q.target_id FROM workflow_execution_queue q
+WHERE q.suspicion > 1 AND q.phase = 2 AND q.node_id > 0
+  AND (SELECT count(n.finished_at) FROM workflow_node_executions n WHERE n.execution_id = q.id) <= q.steps_ended;
 
 -- Items of a lane without a workspace: those that no node holds. ?1 lane, ?2 limit. Indexes: queue_runnable, queue_held.
 -- name: orphan_items
