@@ -85,6 +85,7 @@ void bench_enqueue(struct bench *bench);
 void bench_claim(struct bench *bench);
 void bench_latency(struct bench *bench);
 void bench_neighbour(struct bench *bench);
+void bench_neighbour_steps(struct bench *bench);
 void bench_idle(struct bench *bench);
 void bench_memory(struct bench *bench);
 void bench_grpc(struct bench *bench);

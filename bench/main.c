@@ -25,6 +25,8 @@ static const struct group {
     {"claim", "a claim of 10 behind full workspaces and large backlogs", bench_claim},
     {"latency", "from enqueue to the start of the handler in an idle node", bench_latency},
     {"neighbour", "what a small workspace feels of one with a large backlog", bench_neighbour},
+    {"neighbour-steps", "what steps of a workspace feel of one with 200 parallel steps in each execution",
+     bench_neighbour_steps},
     {"idle", "what a node writes and burns when there is nothing to do", bench_idle},
     {"memory", "of a node with a large backlog, and the time until it is ready", bench_memory},
     {"grpc", "the gRPC client against a scripted server: CPU and rate of unary calls", bench_grpc},

@@ -35,6 +35,10 @@ FIGURES = {
         "small workspaces, quiet node: start p50", "small workspaces, quiet node: start p99",
         "small workspaces, noisy neighbour: start p50", "small workspaces, noisy neighbour: start p99",
         "the neighbour's backlog, meanwhile drained from", "the neighbour's backlog, meanwhile drained to"],
+    "neighbour-steps": [
+        *("quiet workspace alone: step start %s" % share for share in ("p50", "p99")),
+        *("beside 200 parallel steps: step start %s" % share for share in ("p50", "p99")),
+        "steps of the neighbour meanwhile", "executions of the neighbour left afterwards"],
     "idle": [
         "idle node: CPU share of one core", "idle node: writes beside its leases",
         "idle node: commits (floor: its leases)"],
@@ -99,7 +103,8 @@ FIGURES = {
 }
 MAY_BE_ZERO = {
     "idle node: CPU share of one core", "idle node: writes beside its leases", "idle node: commits (floor: its leases)",
-    "the neighbour's backlog, meanwhile drained to", "weir: size when stripped",
+    "the neighbour's backlog, meanwhile drained to", "executions of the neighbour left afterwards",
+    "weir: size when stripped",
     "pg HOT share of updates: queue", "pg HOT share of updates: books", "pg deadlocks of 1, 2, 4, 8 nodes",
     "pg idle node: other writes"}
 KEYS = {"name", "value", "unit", "floor", "ratio", "goal", "met", "machine"}
