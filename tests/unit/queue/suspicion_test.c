@@ -153,6 +153,8 @@ static void an_item_in_quarantine_has_an_empty_node_for_itself(void **state)
     struct fixture *f = *state;
     f->now_us = 100 * SECOND;
     learn_suspects(f, 1, 1000, 1, QUARANTINE);
+    assert_int_equal(place(f, NODE), 0);
+    assert_int_equal(scheduler_next_us(f->scheduler), f->now_us + suspicion_delay_us(QUARANTINE));
     enqueue(f, lane(2), 4);
     read_all(f);
     f->now_us += suspicion_delay_us(QUARANTINE);
