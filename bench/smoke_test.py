@@ -52,7 +52,8 @@ FIGURES = {
         for load in ("10 in flight", "64 in flight", "500 in flight", "64 in flight, TLS", "64 in flight, TLS, 1,000 polls")
         for kind in ("client CPU per call", "calls")],
     "postgres-lifecycles": [
-        "pg floor: mark 500, move 500, two clients", "pg floor: first run to second run", "pg lifecycles, 1000 workspaces",
+        "pg floor: mark 500, move 500, two clients", "pg floor: first run to second run",
+        "pg floor: in the order of caps to in order", "pg floor: in the order of caps, processor", "pg lifecycles, 1000 workspaces",
         "pg lifecycles, caps against none", "pg of each: processor of the server", "pg of each: processor of the node",
         "pg of each, no limits: processor of the server", "pg of each: commits", "pg of each: write-ahead log",
         "pg of each: rows of news", "pg HOT share of updates: queue", "pg HOT share of updates: books"],
@@ -69,7 +70,7 @@ FIGURES = {
         "pg sync beside the starts: p50", "pg sync beside the starts: p99",
         *("pg start delay, %s: %s" % (where, share) for where in ("one node", "the scheduler of two", "not the scheduler")
           for share in ("p50", "p99")),
-        "pg enqueue of one: p50"],
+        "pg floor of a start: p50", "pg start delay, one node: p50 to the floor", "pg enqueue of one: p50"],
     "postgres-backlog": [
         *("pg claim of 10, %s pending: %s" % (rows, kind) for rows in ("1k", "100k", "1M", "10M")
           for kind in ("time", "buffers"))],

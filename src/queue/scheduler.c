@@ -268,6 +268,7 @@ static void settle_handed_over(struct scheduler *scheduler, int64_t now_us, cons
         item->retry_us = time_add(now_us, LOCKED_RETRY_US);
         list_append(&scheduler->handed_over, &scheduler->handed_retries, handed_link, item->entry.self);
         break;
+    case ASSIGNMENT_NO_NODE:
     case ASSIGNMENT_UNDONE:
         item->state = HANDED_WAITS;
         if (node != NULL && item->suspicion >= SUSPICION_QUARANTINE) {
@@ -543,6 +544,10 @@ static void settle_lane(struct scheduler *scheduler, int64_t now_us, const struc
         retry_later(lane, now_us, assignment->rank);
         give_back(scheduler, lane);
         break;
+    case ASSIGNMENT_NO_NODE:
+        put_back(scheduler, lane, assignment);
+        give_back(scheduler, lane);
+        break;
     case ASSIGNMENT_UNDONE:
         lane_group(scheduler, lane)->pass = lane_group(scheduler, lane)->pass_before;
         put_back(scheduler, lane, assignment);
@@ -563,6 +568,7 @@ void scheduler_settle(struct scheduler *scheduler, int64_t now_us, const struct 
         struct node *node = table_find(&scheduler->nodes, assignment->node_id);
         INVARIANT(node != NULL && node->held > 0);
         node->held--;
+        node->accepts = node->accepts && assignment->outcome != ASSIGNMENT_NO_NODE;
         node_forget_unused(scheduler, node);
     }
     if (assignment->handed_over) {

@@ -161,12 +161,14 @@ struct lane_read {
 /* --- assignments --- */
 
 enum assignment_outcome {
-    ASSIGNMENT_TAKEN,  /* the row is held by the node: slot and room stay taken */
-    ASSIGNMENT_GONE,   /* the item was not pending any more (or not without a node): slot and room return, the item is
-                          forgotten */
-    ASSIGNMENT_LOCKED, /* another transaction holds the row: slot and room return; the item is read again after a delay */
-    ASSIGNMENT_UNDONE  /* nothing of the set was changed (stale facts): slot and room return, the item is the lane's head
-                          again */
+    ASSIGNMENT_TAKEN,   /* the row is held by the node: slot and room stay taken */
+    ASSIGNMENT_GONE,    /* the item was not pending any more (or not without a node): slot and room return, the item is
+                           forgotten */
+    ASSIGNMENT_LOCKED,  /* another transaction holds the row: slot and room return; the item is read again after a delay */
+    ASSIGNMENT_NO_NODE, /* the node lives no more, or its row is locked: as UNDONE, and the node gets nothing until it is
+                           listed again. Later items of the lane must not go before this one */
+    ASSIGNMENT_UNDONE   /* nothing of the set was changed (stale facts): slot and room return, the item is the lane's head
+                           again */
 };
 
 struct assignment {

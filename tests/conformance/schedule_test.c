@@ -441,7 +441,7 @@ static void an_item_for_a_node_that_accepts_nothing_stays_pending(void **state)
     seat_take(&seat, scene, scene->node);
     int64_t nodes[] = {stopped, paused, dead, 987654};
     for (size_t i = 0; i < sizeof nodes / sizeof nodes[0]; i++) {
-        assert_int_equal(seat_assign(&seat, id, nodes[i]), ASSIGNMENT_LOCKED);
+        assert_int_equal(seat_assign(&seat, id, nodes[i]), ASSIGNMENT_NO_NODE);
         assert_string_equal(scene_status_of(scene, id), "PENDING");
     }
     assert_int_equal(seat_assign(&seat, id, scene->node), ASSIGNMENT_TAKEN);
@@ -595,7 +595,7 @@ static void an_unread_act_undoes_the_whole_set(void **state)
             assert_true(act < 5 || !find_node(answer, scene->node)->accepts);
         }
         /* Read once, it hinders nothing more. What may be assigned now is the scheduler's decision. */
-        assert_int_equal(seat_assign(&seat, ids[1], scene->node), act < 5 ? ASSIGNMENT_TAKEN : ASSIGNMENT_LOCKED);
+        assert_int_equal(seat_assign(&seat, ids[1], scene->node), act < 5 ? ASSIGNMENT_TAKEN : ASSIGNMENT_NO_NODE);
         scene_pause_workspace(scene, "pro-co", false);
         scene_cap(scene, "pro-co", -1);
         scene_ok(scene, set_plan(scene, 5));

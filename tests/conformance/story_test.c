@@ -397,6 +397,30 @@ static void an_engine_that_is_away_is_told_once(void **state)
                  "4 release node-1 f2 overloaded|\n");
 }
 
+static void a_put_back_after_a_handover_is_told_though_it_repeats_the_last_one(void **state)
+{
+    struct scene *scene = *state;
+    const char *id = scene_enqueue(scene, "free-co");
+    for (int i = 0; i < 5; i++) {
+        int64_t node = i == 1 ? scene_add_node(scene, "second", "default") : scene->node;
+        struct claimed_item item = claim_as(scene, node);
+        scene_pass(scene, SECONDS(1));
+        if (i == 1) {
+            scene_ok(scene, store_node_stop(scene->store, node, true, &scene->error));
+        } else {
+            put_back_as(scene, node, RECORD_RELEASED, &item, "node_not_starting");
+        }
+    }
+    assert_story(scene, id,
+                 "0 enqueue - f0 |\n"
+                 "0 claim node-1 f1 |\n"
+                 "1 release node-1 f1 node_not_starting|\n"
+                 "1 claim second f2 |\n"
+                 "2 give_back second f3 its node stops|\n"
+                 "2 claim node-1 f4 |\n"
+                 "3 release node-1 f4 node_not_starting|\n"); /* the last two were no news */
+}
+
 static struct bulk_result act_on(struct scene *scene, enum bulk_act act, const char *id)
 {
     struct execution_filter filter = {.id = id};
@@ -701,6 +725,7 @@ int main(void)
         SCENE_TEST(poison_names_every_node_that_died),
         SCENE_TEST(the_safety_net_names_who_held_it),
         SCENE_TEST(an_engine_that_is_away_is_told_once),
+        SCENE_TEST(a_put_back_after_a_handover_is_told_though_it_repeats_the_last_one),
         SCENE_TEST(a_cancel_while_it_is_put_back_ends_the_story_of_that_claim),
         SCENE_TEST(a_retry_of_the_ended_tells_of_both),
         SCENE_TEST(what_goes_well_writes_no_further_row),

@@ -314,7 +314,8 @@ static void read_locked(struct round *round, int row)
 {
     int64_t place = number(round, row, ROW_PLACE);
     INVARIANT(place >= 1 && (size_t)place <= round->call->assignment_count);
-    round->call->assignments[place - 1].outcome = ASSIGNMENT_LOCKED;
+    round->call->assignments[place - 1].outcome =
+        result_bool(round->result, row, ROW_FLAG) ? ASSIGNMENT_NO_NODE : ASSIGNMENT_LOCKED;
 }
 
 /* An item more than was asked for means that the lane goes on. */

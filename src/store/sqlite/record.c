@@ -197,11 +197,21 @@ static void add_end(struct recording *recording, struct record *record)
 }
 
 /* An engine that is away for hours gets a probe every few seconds, and an item that no node can run is deferred again and
- * again: only the first put-back, and each change of its reason, is an event. */
-static bool is_repeated(const struct record *record, const struct found_item *item)
+ * again: only the first put-back, and each change of its reason, is an event. After a handover the next one is an event
+ * again: without it the events would show the slot as taken until the next claim. */
+static enum weir_status is_repeated(struct write *write, const struct record *record, const struct found_item *item,
+                                    bool *ret_is_repeated, struct weir_error *error)
 {
+    int64_t was_put_back = 1;
     bool may_repeat = record->kind == RECORD_RELEASED || (record->kind == RECORD_DEFERRED && item->deferrals > 0);
-    return may_repeat && record->error_code != NULL && strcmp(record->error_code, item->error_code) == 0;
+    *ret_is_repeated = may_repeat && record->error_code != NULL && strcmp(record->error_code, item->error_code) == 0;
+    if (!*ret_is_repeated || !item->taken_over) {
+        return WEIR_OK;
+    }
+    enum weir_status status =
+        connection_read_integer(write->connection, error, &was_put_back, QUERY_WAS_PUT_BACK, "t", record->id);
+    *ret_is_repeated = was_put_back != 0;
+    return status;
 }
 
 static enum weir_status note_put_back(struct write *write, const struct found_item *item, int64_t due_us, bool waits,
@@ -236,10 +246,13 @@ static enum weir_status record_put_back(struct recording *recording, struct reco
         return flush_ends(recording, error);
     }
     bool waits = record->delay_us > 0;
-    bool repeated = is_repeated(record, &item);
+    bool repeated = false;
     int64_t due_us = time_add(write->now_us, record->delay_us);
     int64_t changes = 0;
-    status = repeated ? WEIR_OK : story_tell_claim(write, record->id, record->fence, error);
+    status = is_repeated(write, record, &item, &repeated, error);
+    if (status == WEIR_OK && !repeated) {
+        status = story_tell_claim(write, record->id, record->fence, error);
+    }
     if (status != WEIR_OK) {
         return status;
     }

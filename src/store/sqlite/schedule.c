@@ -73,7 +73,7 @@ static enum weir_status assign_one(struct round *round, struct assignment *assig
     int64_t changes = 0;
     enum weir_status status = node_takes(round, assignment->node_id, assignment->lane_id, &takes, &target_id, error);
     if (status != WEIR_OK || !takes) {
-        assignment->outcome = ASSIGNMENT_LOCKED;
+        assignment->outcome = ASSIGNMENT_NO_NODE;
         return status;
     }
     if (round->fence == 0) {

@@ -633,7 +633,7 @@ static inline void ref_settle_handed(struct reference *r, int64_t now_us, const 
         item->state = REF_LOCKED;
         item->retry_us = now_us + REF_RETRY_US;
         item->order = ++r->last_order;
-    } else if (assignment->outcome == ASSIGNMENT_UNDONE) {
+    } else if (assignment->outcome == ASSIGNMENT_UNDONE || assignment->outcome == ASSIGNMENT_NO_NODE) {
         item->state = REF_WAITS; /* in its old place */
     } else {
         *item = r->handed[--r->handed_count];
@@ -657,7 +657,9 @@ static inline void ref_settle(struct reference *r, int64_t now_us, const struct 
 {
     bool taken = assignment->outcome == ASSIGNMENT_TAKEN;
     if (!taken) {
-        ref_node(r, assignment->node_id)->held--;
+        struct ref_node *node = ref_node(r, assignment->node_id);
+        node->held--;
+        node->accepts = node->accepts && assignment->outcome != ASSIGNMENT_NO_NODE;
     }
     if (assignment->handed_over) {
         ref_settle_handed(r, now_us, assignment);
@@ -678,6 +680,8 @@ static inline void ref_settle(struct reference *r, int64_t now_us, const struct 
     }
     if (assignment->outcome == ASSIGNMENT_UNDONE) {
         group->pass = group->pass_before;
+    }
+    if (assignment->outcome == ASSIGNMENT_UNDONE || assignment->outcome == ASSIGNMENT_NO_NODE) {
         ref_put_back(lane, assignment);
     }
     if (assignment->outcome == ASSIGNMENT_LOCKED) {

@@ -607,6 +607,23 @@ static void a_locked_item_is_read_again_after_a_delay(void **state)
     assert_int_equal(scheduler_next_us(f->scheduler), TIME_NEVER);
 }
 
+static void a_node_that_lives_no_more_changes_no_order(void **state)
+{
+    struct fixture *f = *state;
+    learn_node(f, NODE, GROUP, 1);
+    learn_node(f, NODE + 1, GROUP, 1);
+    enqueue(f, lane(1), 3);
+    read_all(f);
+    assert_int_equal(assign(f, 10), 2);
+    assert_set(f, 1, 2);
+    settle(f, ASSIGNMENT_NO_NODE);
+    assert_int_equal(held(f), 0);
+    assert_int_equal(assign(f, 10), 0); /* both get nothing until they are listed again */
+    learn_node(f, NODE, GROUP, 10);
+    assert_int_equal(take(f, 10), 3);
+    assert_set(f, 1, 2, 3);
+}
+
 static void a_lane_of_locked_items_rests(void **state)
 {
     struct fixture *f = *state;
@@ -662,6 +679,7 @@ int main(void)
         rule(an_item_that_is_gone_gives_slot_room_and_turn_back),
         rule(a_set_that_was_undone_is_dealt_again_alike),
         rule(a_locked_item_is_read_again_after_a_delay),
+        rule(a_node_that_lives_no_more_changes_no_order),
         rule(a_lane_of_locked_items_rests),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

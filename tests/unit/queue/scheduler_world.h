@@ -49,6 +49,7 @@ struct world_node {
     int64_t capacity;
     bool accepts;
     bool is_listed;
+    bool is_locked; /* by another transaction, until it is listed again */
 };
 
 /* What one entry brings: one fact, or, for an act, what the world is when the entry is read. */
@@ -275,6 +276,17 @@ static inline void world_change_nodes(struct world *w)
     }
 }
 
+/* Not beside suspects: a node that is locked counts as none for the share of nodes in quarantine, until it is listed again.
+ */
+static inline void world_lock_node(struct world *w)
+{
+    struct world_node *node = &w->nodes[draw(w, 1, WORLD_NODES)];
+    if (!w->has_suspects && one_in(w, 4)) {
+        node->is_locked = !node->is_locked;
+        world_add_news(w, (struct schedule_fact){.kind = FACT_NODES}, true);
+    }
+}
+
 static inline void world_act(struct world *w)
 {
     int64_t workspace_id = draw(w, 1, WORLD_WORKSPACES);
@@ -329,6 +341,7 @@ static inline void world_change(struct world *w)
         if (row != NULL) {
             row->is_locked = !one_in(w, 3);
         }
+        world_lock_node(w);
         break;
     case 7:
         row = world_draw_row(w, WORLD_HELD);
@@ -428,6 +441,10 @@ static inline void world_take(struct world *w, struct assignment *assignment, in
     const struct world_node *node = &w->nodes[assignment->node_id - 100];
     if (row == NULL || row->state != wanted) {
         assignment->outcome = ASSIGNMENT_GONE;
+        return;
+    }
+    if (node->is_locked) {
+        assignment->outcome = ASSIGNMENT_NO_NODE;
         return;
     }
     if (row->is_locked) {

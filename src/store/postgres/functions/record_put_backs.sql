@@ -1,6 +1,5 @@
 -- RETRY, DEFERRED, RELEASED: CLAIMED items become PENDING again, with one event each and one row of news. Items with a cancel that was
--- requested are left to record_ends(). An event is left out when it would repeat the last one: a release, or a deferral after the first
--- one, with the same error code. Returns the places of the records that took effect. Locks: their rows. Caller: record().
+-- requested are left to record_ends(). An event is left out when it would repeat the last one: see put_back_is_repeated(). Returns the places of the records that took effect. Locks: their rows. Caller: record().
 CREATE OR REPLACE FUNCTION :schema.record_put_backs(recorder bigint, now_us bigint, ids uuid[], fences bigint[], kinds integer[],
                                                     delays bigint[], codes text[], errors text[]) RETURNS integer[]
 LANGUAGE plpgsql VOLATILE AS $$
@@ -19,7 +18,7 @@ BEGIN
         WHERE q.id = ANY (ids) AND o.id = ANY (ids) AND r.kind IN (1, 2, 3) AND o.id = r.id AND q.id = r.id AND q.fence = r.fence
           AND q.status = 'CLAIMED' AND q.cancel_at IS NULL
         RETURNING r.n, r.id, r.fence, r.kind, r.code, r.error, q.phase, q.lane_id, q.rank, q.due_at, o.node_id,
-                  (r.kind = 3 OR r.kind = 2 AND o.deferrals > 0) AND r.code = o.error_code AS is_repeated
+                  :schema.put_back_is_repeated(o.id, r.kind, o.deferrals, o.interruptions, r.code, o.error_code) AS is_repeated
     ), event AS (
         INSERT INTO :schema.workflow_execution_events (execution_id, at, event, node_id, fence, reason, detail)
         SELECT b.id, now_us, (ARRAY['retry', 'defer', 'release'])[b.kind], recorder, b.fence, b.code, b.error

@@ -28,10 +28,10 @@ DECLARE
     over   record;
 BEGIN
     SELECT array_agg(r.n::integer) AS places, array_agg(q.node_id) AS nodes, array_agg(q.claimed_at) AS claims,
-           array_agg(q.status) AS states, array_agg(q.interruptions) AS interruptions, array_agg(q.deferrals) AS deferrals,
-           array_agg(q.error_code) AS codes
+           array_agg(q.status) AS states, array_agg(q.interruptions) AS interruptions,
+           array_agg(:schema.put_back_is_repeated(q.id, r.kind, q.deferrals, q.interruptions, r.code, q.error_code)) AS repeats
     INTO held
-    FROM unnest(ids, fences, kinds, taken_over) WITH ORDINALITY r (id, fence, kind, taken_over, n)
+    FROM unnest(ids, fences, kinds, codes, taken_over) WITH ORDINALITY r (id, fence, kind, code, taken_over, n)
     JOIN :schema.workflow_execution_queue q ON q.id = r.id
     WHERE q.id = ANY (ids) AND q.fence = r.fence AND q.phase + 0 = 2 AND (r.kind IN (1, 2, 3, 9) OR r.taken_over);
     SELECT array_agg(s.place) AS places, array_agg(o.step) AS steps, array_agg(o.status) AS states, array_agg(o.attempt) AS attempts,
@@ -58,7 +58,7 @@ BEGIN
     END LOOP;
     IF held.places IS NOT NULL THEN
         PERFORM :schema.story_events(now_us, done, ids, fences, kinds, was_started, codes, held.places, held.nodes, held.claims,
-                                     held.states, held.interruptions, held.deferrals, held.codes);
+                                     held.states, held.interruptions, held.repeats);
     END IF;
     PERFORM :schema.story_attempts(recorder, now_us, done, ids, fences, attempt_records, attempt_steps, attempts, attempt_states,
                                    attempt_exit_codes, attempt_codes, attempt_errors, begun.places, begun.steps, begun.states,

@@ -3,16 +3,15 @@
 -- the rows before the records. Caller: record_story().
 CREATE OR REPLACE FUNCTION :schema.story_events(now_us bigint, done integer[], ids uuid[], fences bigint[], kinds integer[],
                                                 was_started boolean[], codes text[], places integer[], nodes bigint[], claims bigint[],
-                                                states text[], interruptions integer[], deferrals integer[],
-                                                old_codes text[]) RETURNS void
+                                                states text[], interruptions integer[], repeats boolean[]) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
     WITH story AS (
         SELECT ids[h.place] AS id, kinds[h.place] AS kind, h.node_id, fences[h.place] AS fence, h.claimed_at, h.interruptions,
                was_started[h.place] AND h.status = 'CLAIMED' AS starts,
-               ((kinds[h.place] = 3 OR kinds[h.place] = 2 AND h.deferrals > 0) AND codes[h.place] = h.error_code) IS NOT TRUE AS is_new
-        FROM unnest(places, nodes, claims, states, interruptions, deferrals, old_codes)
-             h (place, node_id, claimed_at, status, interruptions, deferrals, error_code)
+               NOT h.is_repeated AS is_new
+        FROM unnest(places, nodes, claims, states, interruptions, repeats)
+             h (place, node_id, claimed_at, status, interruptions, is_repeated)
         WHERE h.place = ANY (done) AND h.node_id <> 0
           AND (codes[h.place] IN ('keeper_lost', 'keeper_lost_alone')) IS NOT TRUE -- hand_over() has written its events
     ), living AS (

@@ -73,6 +73,12 @@ SET status = excluded.status, attempt = excluded.attempt, failures = excluded.fa
                        ELSE start_fence END
 WHERE workflow_node_executions.finished_at IS NULL;
 
+-- Whether the last put-back or handover on record is a put-back.
+-- name: was_put_back
+SELECT coalesce((SELECT event IN ('retry', 'defer', 'release') FROM workflow_execution_events
+                 WHERE execution_id = ?1 AND event IN ('retry', 'defer', 'release', 'hand_over', 'give_back')
+                 ORDER BY seq DESC LIMIT 1), 0);
+
 -- name: insert_event
 INSERT INTO workflow_execution_events (execution_id, seq, at, event, node_id, fence, actor, reason, detail)
 VALUES (?1, (SELECT coalesce(max(seq), 0) + 1 FROM workflow_execution_events WHERE execution_id = ?1), ?2, ?3, ?4, ?5, ?6, ?7, ?8);

@@ -339,9 +339,9 @@ static void a_node_that_recovery_holds_gets_nothing(void **state)
     int64_t other = add_node(scene, "node-2", "default");
     take_seat(&seat, scene, scene->store, scene->node);
     (void)run(scene->a, "BEGIN; SELECT 1 FROM weir.nodes WHERE id = %lld FOR UPDATE", (long long)other);
-    assert_int_equal(assign(&seat, id, other), ASSIGNMENT_LOCKED);
+    assert_int_equal(assign(&seat, id, other), ASSIGNMENT_NO_NODE);
     (void)run(scene->a, "UPDATE weir.nodes SET dead_at = 1 WHERE id = %lld; COMMIT", (long long)other);
-    assert_int_equal(assign(&seat, id, other), ASSIGNMENT_LOCKED);
+    assert_int_equal(assign(&seat, id, other), ASSIGNMENT_NO_NODE);
     assert_int_equal(assign(&seat, id, seat.node), ASSIGNMENT_TAKEN);
 }
 

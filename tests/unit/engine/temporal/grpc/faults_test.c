@@ -265,7 +265,7 @@ static void strangers_are_recognised_and_get_no_call(void **state)
          "host and port"},
         {{.kind = FRONTEND_RAW_GREETING, .greeting = "\x15\x03\x03\0\2\2\x16 padding", .greeting_length = 15},
          GRPC_CAUSE_NOT_HTTP2,
-         "speaks TLS",
+         "requires TLS",
          "switch TLS on"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
