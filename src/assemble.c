@@ -67,6 +67,18 @@ enum weir_status assemble_terminate(const char *name, const struct engine_option
     return status;
 }
 
+enum weir_status assemble_decode(const char *name, const struct engine_options *options, int64_t timeout_us,
+                                 const json_t *payloads, json_t **ret_value, struct weir_error *error)
+{
+    struct temporal_operator *operator= NULL;
+    enum weir_status status = open_operator(name, options, timeout_us, "payload codecs", &operator, error);
+    if (status == WEIR_OK) {
+        status = temporal_decode(operator, payloads, ret_value, error);
+        temporal_operator_close(operator);
+    }
+    return status;
+}
+
 enum weir_status assemble_examine(const char *name, const struct engine_options *options, int64_t timeout_us,
                                   const char *const *queues, size_t count, temporal_tell *tell, void *context,
                                   struct weir_error *error)

@@ -262,10 +262,13 @@ struct weir_temporal {
     const char *ca_file;          /* PEM; NULL = the system's authorities */
     const char *certificate_file; /* PEM, with key_file: for a service that wants one of its clients */
     const char *key_file;
-    const char *server_name;  /* verified instead of the address's host */
-    const char *api_key_file; /* sent as a bearer token. The files are read again when they change */
-    size_t starts_max;        /* starts under way at once; 0 = 64 */
-    size_t waits_max;         /* workflows with a call that waits for their end; 0 = 160, SIZE_MAX = none */
+    const char *server_name;      /* verified instead of the address's host */
+    const char *api_key_file;     /* sent as a bearer token. The files are read again when they change */
+    const char *codec_url;        /* of a payload codec, "http(s)://..."; NULL = none */
+    const char *codec_token_file; /* sent to it as a bearer token; NULL = none */
+    const char *codec_ca_file;    /* PEM, for it; NULL = the system's authorities */
+    size_t starts_max;            /* starts under way at once; 0 = 64 */
+    size_t waits_max;             /* workflows with a call that waits for their end; 0 = 160, SIZE_MAX = none */
 };
 
 /* Makes a node and registers it in the store. Unless it is one on Temporal, it forks a small process that watches over

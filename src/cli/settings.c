@@ -110,6 +110,17 @@ static const struct setting table[SETTING_COUNT] = {
 [SETTING_TEMPORAL_UI_URL] = {
     .key = "temporal.ui_url", .type = SETTING_TEXT, .default_text = "", .environment = "WEIR_TEMPORAL_UI_URL",
     .help = "where the Temporal UI is: show prints links"},
+[SETTING_TEMPORAL_CODEC_URL] = {
+    .key = "temporal.codec_url", .type = SETTING_TEXT, .default_text = "", .environment = "WEIR_TEMPORAL_CODEC_URL",
+    .help = "a payload codec for input, results and failures: POST URL/encode and URL/decode"},
+[SETTING_TEMPORAL_CODEC_TOKEN_FILE] = {
+    .key = "temporal.codec_token_file", .type = SETTING_TEXT, .default_text = "",
+    .environment = "WEIR_TEMPORAL_CODEC_TOKEN_FILE",
+    .help = "file with the bearer token for the codec, or env:NAME of a variable"},
+[SETTING_TEMPORAL_CODEC_CA_FILE] = {
+    .key = "temporal.codec_ca_file", .type = SETTING_TEXT, .default_text = "",
+    .environment = "WEIR_TEMPORAL_CODEC_CA_FILE",
+    .help = "authorities to trust for the codec (PEM); empty = the system's"},
 [SETTING_TEMPORAL_API_KEY_FILE] = {
     .key = "temporal.api_key_file", .type = SETTING_TEXT, .default_text = "", .environment = "WEIR_TEMPORAL_API_KEY_FILE",
     .help = "file with the API key, or env:NAME of a variable; implies TLS"},

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "base/error.h"
+
 #define SERVICE_TIMEOUT_US (10 * MICROSECONDS_PER_SECOND)
 #define HOLD_UP_TIMEOUT_US (3 * MICROSECONDS_PER_SECOND)
 
@@ -25,10 +27,44 @@ void temporal_settings_read(const struct settings *settings, struct temporal_opt
         .key_file = text_or_null(settings, SETTING_TEMPORAL_TLS_KEY_FILE),
         .server_name = text_or_null(settings, SETTING_TEMPORAL_TLS_SERVER_NAME),
         .api_key_file = text_or_null(settings, SETTING_TEMPORAL_API_KEY_FILE),
+        .codec_url = text_or_null(settings, SETTING_TEMPORAL_CODEC_URL),
+        .codec_token_file = text_or_null(settings, SETTING_TEMPORAL_CODEC_TOKEN_FILE),
+        .codec_ca_file = text_or_null(settings, SETTING_TEMPORAL_CODEC_CA_FILE),
         .max_running = (size_t)settings_number(settings, SETTING_EXECUTOR_MAX_RUNNING),
         .starts_max = (size_t)settings_number(settings, SETTING_TEMPORAL_STARTS_MAX),
         .polls_max = waits_max == 0 ? SIZE_MAX : (size_t)waits_max,
     };
+}
+
+/* Replaces the output by its value. Nothing for an output that is not encoded. */
+static enum weir_status decode_step(const struct settings *settings, json_t *step, struct weir_error *error)
+{
+    struct temporal_options temporal;
+    struct engine_options options = {.temporal = &temporal};
+    json_t *encoded = json_object_get(json_object_get(step, "output"), TEMPORAL_ENCODED_KEY);
+    json_t *value = NULL;
+    if (!json_is_array(json_object_get(encoded, "payloads"))) {
+        return WEIR_OK;
+    }
+    temporal_settings_read(settings, &temporal);
+    if (temporal.codec_url == NULL) {
+        return WEIR_OK;
+    }
+    enum weir_status status =
+        assemble_decode(settings_text(settings, SETTING_ENGINE), &options, HOLD_UP_TIMEOUT_US, encoded, &value, error);
+    return status == WEIR_OK && json_object_set_new(step, "output", value) != 0 ? error_out_of_memory(error) : status;
+}
+
+enum weir_status temporal_settings_decode(const struct settings *settings, json_t *steps, struct weir_error *error)
+{
+    enum weir_status status = WEIR_OK;
+    size_t i;
+    json_t *step;
+    json_array_foreach(steps, i, step)
+    {
+        status = status == WEIR_OK ? decode_step(settings, step, error) : status;
+    }
+    return status;
 }
 
 int64_t temporal_settings_timeout(const struct invocation *invocation)

@@ -8,6 +8,10 @@
 
 /* Texts stay those of the settings. */
 void temporal_settings_read(const struct settings *settings, struct temporal_options *ret_options);
+/* Replaces each output that a codec was not there to decode (TEMPORAL_ENCODED_KEY) by its value; `steps` is a list of
+ * store_show(). Stops at the first failure: the outputs stay as they are. */
+WEIR_MUST_CHECK enum weir_status temporal_settings_decode(const struct settings *settings, json_t *steps,
+                                                          struct weir_error *error);
 /* How long a verb waits for the service: --timeout, or ten seconds. */
 int64_t temporal_settings_timeout(const struct invocation *invocation);
 /* assemble_terminate() with these settings, those of the execution's group. */

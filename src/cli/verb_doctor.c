@@ -164,6 +164,7 @@ static void check_secrets(struct doctor *doctor)
         struct settings own = i < settings->node_count ? settings_of_node(settings, i) : *settings;
         check_secret_file(doctor, "temporal.tls.key_file", settings_text(&own, SETTING_TEMPORAL_TLS_KEY_FILE));
         check_secret_file(doctor, "temporal.api_key_file", settings_text(&own, SETTING_TEMPORAL_API_KEY_FILE));
+        check_secret_file(doctor, "temporal.codec_token_file", settings_text(&own, SETTING_TEMPORAL_CODEC_TOKEN_FILE));
     }
 }
 

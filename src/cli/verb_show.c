@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "cli/command.h"
 #include "cli/fields.h"
+#include "cli/temporal_settings.h"
 
 static void print_line(struct output *output, const json_t *object, const char *label, const char *key)
 {
@@ -169,6 +170,18 @@ static void print_events(struct output *output, const json_t *events, json_int_t
     table_close(&table);
 }
 
+/* A codec that is away does not keep the rest from being shown. */
+static void decode_outputs(const struct invocation *invocation, json_t *execution)
+{
+    struct weir_error error;
+    struct settings settings =
+        settings_of_group(invocation->settings, json_string_value(json_object_get(execution, "executor_group")));
+    error_clear(&error);
+    if (temporal_settings_decode(&settings, json_object_get(execution, "steps"), &error) != WEIR_OK) {
+        output_say_sign(invocation->output, SIGN_WARN, "an output is still encoded: %s", error.message);
+    }
+}
+
 enum weir_status verb_show(struct invocation *invocation, struct weir_error *error)
 {
     struct store *store = NULL;
@@ -180,6 +193,9 @@ enum weir_status verb_show(struct invocation *invocation, struct weir_error *err
     if (status == WEIR_OK && json_integer_value(json_object_get(execution, "earlier_events")) > 0 &&
         invocation_has(invocation, "all-events")) {
         status = read_all_events(store, execution, error);
+    }
+    if (status == WEIR_OK) {
+        decode_outputs(invocation, execution);
     }
     if (status == WEIR_OK && !output_object(invocation->output, execution)) {
         print_head(invocation->output, execution);

@@ -69,6 +69,9 @@ static enum weir_status open_temporal(struct weir_node *node, const struct weir_
                                         .key_file = given->key_file,
                                         .server_name = given->server_name,
                                         .api_key_file = given->api_key_file,
+                                        .codec_url = given->codec_url,
+                                        .codec_token_file = given->codec_token_file,
+                                        .codec_ca_file = given->codec_ca_file,
                                         .max_running =
                                             options->max_running == 0 ? IN_PROCESS_RUNNING_DEFAULT : options->max_running,
                                         .starts_max = given->starts_max,

@@ -73,7 +73,9 @@ static void write_all(void)
     write_one("GetWorkflowExecutionHistoryReverseRequest", message_last_events("n", "w", 10));
     write_one("RequestCancelWorkflowExecutionRequest", message_cancel("n", &chain, "r", "i", "because"));
     write_one("TerminateWorkflowExecutionRequest", message_terminate("n", &chain, "i", "because"));
-    write_one("SignalWorkflowExecutionRequest", message_signal("n", &run, "go", "r", "i", "json/plain", "{}", 2));
+    struct payloads *input = payloads_of_text("json/plain", "{}", 2);
+    write_one("SignalWorkflowExecutionRequest", message_signal("n", &run, "go", "r", "i", input));
+    payloads_free(input);
     write_one("GetSystemInfoRequest", message_system_info());
     write_one("ListSearchAttributesRequest", message_list_attributes("n"));
     write_one("AddSearchAttributesRequest", message_add_attribute("n", "WeirWorkspace", ATTRIBUTE_KEYWORD));

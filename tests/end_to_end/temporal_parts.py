@@ -22,7 +22,7 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 START_SECONDS = 300  # of the server, and of a program that asks it: on a machine that is busy with other things
 START_TRIES = 4
 NOT_INSTALLED = 'no Temporal server is installed for tests: sh tools/install_temporal.sh says what it needs'
-READS = ('runs', 'memo', 'roots', 'about', 'query')  # questions of temporal_ask.py
+READS = ('runs', 'memo', 'roots', 'about', 'query', 'payloads')  # questions of temporal_ask.py
 SICK = ('interrupted (9)', 'is not found')  # see Server.mend()
 
 
@@ -169,8 +169,8 @@ class Server:
             self.kill()
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def worker(self, queue, namespace='default'):
-        worker = Worker(self, queue, namespace)
+    def worker(self, queue, namespace='default', codec=False):
+        worker = Worker(self, queue, namespace, ['codec'] if codec else [])
         self.workers.append(worker)
         return worker
 
@@ -261,7 +261,7 @@ class PlainClient:
 class Worker:
     """A worker with the official SDK. It writes down each run that it begins."""
 
-    def __init__(self, server, queue, namespace):
+    def __init__(self, server, queue, namespace, more):
         self.records = os.path.join(server.folder, f'records-{queue}-{namespace}')
         with open(self.records, 'a'):
             pass  # there from the beginning, for who looks before the first run
@@ -271,7 +271,7 @@ class Worker:
             with open(self.log, 'a') as log:
                 self.process = subprocess.Popen([os.path.join(FOLDER, 'venv', 'bin', 'python'),
                                                  os.path.join(HERE, 'temporal_worker.py'), server.address, namespace, queue,
-                                                 self.records], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                                 self.records, *more], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                                 stderr=log, text=True)
             if self.process.stdout.readline() == 'ready\n':
                 return

@@ -1,7 +1,8 @@
 """A worker with the official SDK, as a user would write one. Every run of a workflow writes a line into the file of
 records: "workflow_id run_id". Runs until its standard input ends.
 
-usage: temporal_worker.py ADDRESS NAMESPACE TASK_QUEUE RECORDS      (with the Python of tools/install_temporal.sh)
+usage: temporal_worker.py ADDRESS NAMESPACE TASK_QUEUE RECORDS [codec]      (with the Python of tools/install_temporal.sh)
+With `codec`, all payloads and the words of failures go through the codec of temporal_codec.py.
 """
 
 import asyncio
@@ -9,7 +10,9 @@ import os
 import sys
 from datetime import timedelta
 
-from temporalio import activity, workflow
+from temporal_codec import ENCODING, turn_over
+from temporalio import activity, converter, workflow
+from temporalio.api.common.v1 import Payload
 from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
@@ -132,8 +135,25 @@ class Big:
         return 'x' * given['bytes']
 
 
+class Codec(converter.PayloadCodec):
+    async def encode(self, payloads):
+        return [Payload(metadata={'encoding': ENCODING}, data=turn_over(payload.SerializeToString()))
+                for payload in payloads]
+
+    async def decode(self, payloads):
+        return [Payload.FromString(turn_over(payload.data)) if payload.metadata.get('encoding') == ENCODING else payload
+                for payload in payloads]
+
+
+def data_converter():
+    if sys.argv[5:] != ['codec']:
+        return converter.DataConverter.default
+    return converter.DataConverter(payload_codec=Codec(),
+                                   failure_converter_class=converter.DefaultFailureConverterWithEncodedAttributes)
+
+
 async def main():
-    client = await Client.connect(sys.argv[1], namespace=sys.argv[2])
+    client = await Client.connect(sys.argv[1], namespace=sys.argv[2], data_converter=data_converter())
     worker = Worker(client, task_queue=sys.argv[3], workflows=[Noop, Fail, Slow, Signalled, Chain, Renewed, Retried,
                                                                          Several, Big],
                     activities=[record, break_down], workflow_runner=UnsandboxedWorkflowRunner())

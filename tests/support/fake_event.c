@@ -2,11 +2,34 @@
 
 #include <string.h>
 
+#include "base/error.h"
+
 void fake_event_time(TemporalApi__Timestamp *to, int64_t us)
 {
     temporal_api__timestamp__init(to);
     to->seconds = us / MICROSECONDS_PER_SECOND;
     to->nanos = (int32_t)(us % MICROSECONDS_PER_SECOND * 1000);
+}
+
+static void fill_payload(struct fake_event_parts *parts, char *text, bool is_encoded)
+{
+    enum { ZEROS = 3 };
+    const char *encoding = is_encoded ? "xenon" : "json/plain";
+    size_t length = strlen(text);
+    temporal_api__payload__init(&parts->payload);
+    temporal_api__metadata_entry__init(&parts->metadata);
+    parts->metadata.key = (char *)(uintptr_t) "encoding";
+    parts->metadata.value = (ProtobufCBinaryData){.len = strlen(encoding), .data = (uint8_t *)(uintptr_t)encoding};
+    parts->metadata_list[0] = &parts->metadata;
+    parts->payload.metadata = parts->metadata_list;
+    parts->payload.n_metadata = 1;
+    parts->payload.data = (ProtobufCBinaryData){.len = length, .data = (uint8_t *)text};
+    if (is_encoded) {
+        INVARIANT(length + ZEROS <= sizeof parts->encoded);
+        memset(parts->encoded, 0, ZEROS);
+        memcpy(parts->encoded + ZEROS, text, length);
+        parts->payload.data = (ProtobufCBinaryData){.len = length + ZEROS, .data = parts->encoded};
+    }
 }
 
 void fake_event_fill(struct fake_event_parts *parts, const struct fake_close *close)
@@ -20,14 +43,7 @@ void fake_event_fill(struct fake_event_parts *parts, const struct fake_close *cl
     case RUN_STATUS_COMPLETED:
         temporal_api__completed_attributes__init(&parts->completed);
         temporal_api__payloads__init(&parts->payloads);
-        temporal_api__payload__init(&parts->payload);
-        temporal_api__metadata_entry__init(&parts->metadata);
-        parts->metadata.key = (char *)(uintptr_t) "encoding";
-        parts->metadata.value = (ProtobufCBinaryData){.len = 10, .data = (uint8_t *)(uintptr_t) "json/plain"};
-        parts->metadata_list[0] = &parts->metadata;
-        parts->payload.metadata = parts->metadata_list;
-        parts->payload.n_metadata = 1;
-        parts->payload.data = (ProtobufCBinaryData){.len = strlen(text), .data = (uint8_t *)text};
+        fill_payload(parts, text, close->is_encoded);
         parts->list[0] = &parts->payload;
         parts->payloads.payloads = parts->list;
         parts->payloads.n_payloads = 1;
@@ -42,6 +58,11 @@ void fake_event_fill(struct fake_event_parts *parts, const struct fake_close *cl
         temporal_api__application_failure_info__init(&parts->info);
         parts->info.type = (char *)(uintptr_t) "Broken";
         parts->failure.message = text;
+        if (close->is_encoded) {
+            fill_payload(parts, text, true);
+            parts->failure.message = (char *)(uintptr_t) "Encoded failure";
+            parts->failure.encoded_attributes = &parts->payload;
+        }
         parts->failure.application_failure_info = &parts->info;
         parts->failed.failure = &parts->failure;
         parts->failed.new_execution_run_id = next;

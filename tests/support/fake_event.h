@@ -21,6 +21,7 @@ struct fake_event_parts {
     TemporalApi__Payload *list[1];
     TemporalApi__MetadataEntry metadata;
     TemporalApi__MetadataEntry *metadata_list[1];
+    uint8_t encoded[256];
 };
 
 struct fake_close {
@@ -29,6 +30,7 @@ struct fake_close {
     const char *text;        /* the result's JSON, or the failure's message; NULL = none */
     const char *next_run_id; /* "" = the chain ends here */
     bool by_weir;
+    bool is_encoded; /* the text is, see fake_temporal_encode_results() */
 };
 /* The texts stay the caller's. */
 void fake_event_fill(struct fake_event_parts *parts, const struct fake_close *close);

@@ -23,6 +23,7 @@ struct fake_run {
     int first; /* index of the first run of its chain */
     char *text;
     bool by_weir;
+    bool is_encoded; /* `text` is */
 };
 
 struct fake_workflow {
@@ -68,6 +69,7 @@ struct fake_temporal {
     int64_t tokens_us;
     size_t throttled;
     bool lists_broken;
+    bool encodes;
     enum fake_fault list_fault;
     bool polls_refused;
     int64_t polls_late_us;
@@ -455,7 +457,8 @@ static void answer_history(struct fake_call *call, const struct fake_workflow *w
                                                      .close_us = run->close_us,
                                                      .text = run->text,
                                                      .next_run_id = run->next < 0 ? "" : workflow->runs[run->next].run_id,
-                                                     .by_weir = run->by_weir});
+                                                     .by_weir = run->by_weir,
+                                                     .is_encoded = run->is_encoded});
         history.events = events;
         history.n_events = 1;
     } else {
@@ -757,6 +760,11 @@ size_t fake_temporal_throttled(const struct fake_temporal *service)
     return service->throttled;
 }
 
+void fake_temporal_encode_results(struct fake_temporal *service, bool encode)
+{
+    service->encodes = encode;
+}
+
 void fake_temporal_break_lists(struct fake_temporal *service, bool broken)
 {
     service->lists_broken = broken;
@@ -804,6 +812,7 @@ static struct fake_run *end(struct fake_temporal *service, struct fake_workflow 
     run->status = status;
     run->close_us = server_time(service);
     run->text = text == NULL ? NULL : strdup(text);
+    run->is_encoded = service->encodes;
     return run;
 }
 
@@ -906,6 +915,11 @@ bool fake_temporal_starts_are_equal(const struct fake_temporal *service)
         }
     }
     return true;
+}
+
+struct bytes fake_temporal_start_of(const struct fake_temporal *service, const char *id)
+{
+    return must_find(service, id)->start;
 }
 
 bool fake_temporal_cancel_was_asked(const struct fake_temporal *service, const char *id)

@@ -65,6 +65,9 @@ void fake_temporal_end_newest(struct fake_temporal *service, const char *workflo
 struct fake_attributes *fake_temporal_attributes(struct fake_temporal *service);
 /* Ends the newest run. `text` is the result's JSON, or the failure's message. */
 void fake_temporal_end(struct fake_temporal *service, const char *id, int status, const char *text);
+/* Results, and the words of failures, are encoded from now on: of the encoding "xenon", three zero bytes before the text.
+ */
+void fake_temporal_encode_results(struct fake_temporal *service, bool encode);
 /* Terminates the newest run as `weir cancel --terminate` does. */
 void fake_temporal_terminate_by_weir(struct fake_temporal *service, const char *id, const char *reason);
 /* Ends the newest run in `status` and begins the next one of the chain. */
@@ -86,6 +89,8 @@ size_t fake_temporal_chains(const struct fake_temporal *service, const char *id)
 bool fake_temporal_start_has(const struct fake_temporal *service, const char *workflow_id, const char *bytes);
 /* Whether all starts of each id had the same bytes. */
 bool fake_temporal_starts_are_equal(const struct fake_temporal *service);
+/* The first start of the id, as it came; the service's. */
+struct bytes fake_temporal_start_of(const struct fake_temporal *service, const char *id);
 bool fake_temporal_cancel_was_asked(const struct fake_temporal *service, const char *id);
 size_t fake_temporal_polls_waiting(const struct fake_temporal *service);
 /* Whether a call waits for the end of the execution's newest run. */

@@ -7,8 +7,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "engine/temporal/messages.h"
-#include "engine/temporal/temporal.pb-c.h"
+#include "engine/temporal/answers.h"
 
 enum {
     EVENT_COMPLETED = 2,
@@ -139,7 +138,22 @@ enum weir_status answer_list(const uint8_t *data, size_t length, void (*visit)(v
 
 /* --- results --- */
 
-static bool has_encoding(const TemporalApi__Payload *payload, const char *name)
+/* Payloads that a codec has decoded, in the order of those that were not plain. */
+struct decoded {
+    const TemporalApi__Payloads *payloads; /* NULL: none */
+    size_t next;
+};
+
+static const TemporalApi__Payload *decoded_take(struct decoded *decoded, const TemporalApi__Payload *payload)
+{
+    bool is_decoded = decoded->payloads != NULL && !payload_is_plain(payload);
+    if (is_decoded && decoded->next < decoded->payloads->n_payloads) {
+        return decoded->payloads->payloads[decoded->next++];
+    }
+    return payload;
+}
+
+bool payload_has_encoding(const TemporalApi__Payload *payload, const char *name)
 {
     for (size_t i = 0; i < payload->n_metadata; i++) {
         const ProtobufCBinaryData *value = &payload->metadata[i]->value;
@@ -170,54 +184,62 @@ static json_t *value_of(const TemporalApi__Payload *payload, bool *ret_is_json)
     json_t *value = NULL;
     enum weir_status status = WEIR_FAILED;
     *ret_is_json = false;
-    if (has_encoding(payload, "binary/null")) {
+    if (payload_has_encoding(payload, "binary/null")) {
         return json_null();
     }
-    if (has_encoding(payload, "json/plain") || has_encoding(payload, "json/protobuf")) {
+    if (payload_has_encoding(payload, "json/plain") || payload_has_encoding(payload, "json/protobuf")) {
         status = json_read((const char *)payload->data.data, payload->data.len, &value, NULL);
     }
     *ret_is_json = status == WEIR_OK;
     return status == WEIR_OK || status == WEIR_OUT_OF_MEMORY ? value : wrap_bytes(&payload->data);
 }
 
-static size_t payload_bytes(const TemporalApi__Payloads *payloads)
+/* One payload is its value, none is null, several are a list. A JSON value of one payload is kept byte for byte. */
+static enum weir_status write_value(TemporalApi__Payload *const *payloads, size_t count, struct decoded *decoded,
+                                    struct text *to, size_t *ret_bytes)
 {
-    size_t bytes = 0;
-    for (size_t i = 0; payloads != NULL && i < payloads->n_payloads; i++) {
-        bytes += payloads->payloads[i]->data.len;
-    }
-    return bytes;
-}
-
-/* One payload is its value, none is null, several are a list. A JSON result of one payload is kept byte for byte. */
-static enum weir_status read_result(const TemporalApi__Payloads *payloads, struct closing *closing)
-{
-    size_t count = payloads == NULL ? 0 : payloads->n_payloads;
-    closing->result_bytes = payload_bytes(payloads);
-    if (closing->result_bytes > STEP_OUTPUT_BYTES_MAX) {
-        return WEIR_OK;
-    }
+    const TemporalApi__Payload *only = NULL;
     bool is_json = false;
-    json_t *value = count == 1 ? value_of(payloads->payloads[0], &is_json) : count == 0 ? json_null() : json_array();
-    for (size_t i = 0; count > 1 && value != NULL && i < count; i++) {
-        if (json_array_append_new(value, value_of(payloads->payloads[i], &is_json)) != 0) {
+    json_t *value = count == 0 ? json_null() : json_array();
+    *ret_bytes = 0;
+    for (size_t i = 0; value != NULL && i < count; i++) {
+        only = decoded_take(decoded, payloads[i]);
+        *ret_bytes += only->data.len;
+        json_t *one = *ret_bytes > STEP_OUTPUT_BYTES_MAX ? json_null() : value_of(only, &is_json);
+        if (json_array_append_new(value, one) != 0) {
             json_decref(value);
             value = NULL;
         }
     }
-    struct text text = {.max = STEP_OUTPUT_BYTES_MAX};
-    const ProtobufCBinaryData *only = count == 1 ? &payloads->payloads[0]->data : NULL;
-    enum weir_status status = value == NULL             ? WEIR_OUT_OF_MEMORY
-                              : only != NULL && is_json ? text_add(&text, (const char *)only->data, only->len)
-                                                        : json_write(value, &text, NULL);
+    enum weir_status status = value == NULL                        ? WEIR_OUT_OF_MEMORY
+                              : *ret_bytes > STEP_OUTPUT_BYTES_MAX ? WEIR_FAILED
+                              : count == 1 && is_json ? text_add(to, (const char *)only->data.data, only->data.len)
+                                                      : json_write(count == 1 ? json_array_get(value, 0) : value, to, NULL);
     json_decref(value);
+    return status;
+}
+
+static enum weir_status read_result(const TemporalApi__Payloads *payloads, struct decoded *decoded, struct closing *closing)
+{
+    struct text text = {.max = STEP_OUTPUT_BYTES_MAX};
+    enum weir_status status =
+        write_value(payloads == NULL ? NULL : payloads->payloads, payloads == NULL ? 0 : payloads->n_payloads, decoded,
+                    &text, &closing->result_bytes);
     if (status == WEIR_OK) {
         closing->result = text.data;
         closing->result_length = text.length;
         return WEIR_OK;
     }
     text_close(&text);
-    return status == WEIR_OUT_OF_MEMORY ? status : WEIR_OK; /* too large once spelled: told by its size */
+    return status == WEIR_OUT_OF_MEMORY ? status : WEIR_OK; /* too large, or too large once spelled: told by its size */
+}
+
+enum weir_status payloads_value(const struct payloads *payloads, struct text *to)
+{
+    struct decoded decoded = {.payloads = NULL};
+    const TemporalApi__Payloads *message = payloads_message(payloads);
+    size_t bytes;
+    return write_value(message->payloads, message->n_payloads, &decoded, to, &bytes);
 }
 
 /* --- failures --- */
@@ -238,8 +260,25 @@ static void note_type(const TemporalApi__Failure *failure, struct closing *closi
     }
 }
 
+/* The message of a failure may stand in its encoded attributes instead. NULL when it does not, or cannot be read. */
+static json_t *encoded_message(const TemporalApi__Failure *failure, struct decoded *decoded)
+{
+    bool is_json = false;
+    if (failure->encoded_attributes == NULL) {
+        return NULL;
+    }
+    json_t *attributes = value_of(decoded_take(decoded, failure->encoded_attributes), &is_json);
+    json_t *message = json_incref(json_object_get(attributes, "message"));
+    json_decref(attributes);
+    if (!is_json || !json_is_string(message)) {
+        json_decref(message);
+        return NULL;
+    }
+    return message;
+}
+
 /* "message; caused by: Type: message; ..." from the outermost to the innermost. */
-static void read_failure(const TemporalApi__Failure *failure, struct closing *closing)
+static void read_failure(const TemporalApi__Failure *failure, struct decoded *decoded, struct closing *closing)
 {
     struct text text = {.max = ERROR_TEXT_MAX};
     TemporalApi__Failure *inner = NULL;
@@ -249,7 +288,10 @@ static void read_failure(const TemporalApi__Failure *failure, struct closing *cl
         if (has_room && info != NULL && info->type[0] != '\0') {
             has_room = add_words(&text, info->type) && add_words(&text, ": ");
         }
-        if (!has_room || !add_words(&text, failure->message)) {
+        json_t *message = encoded_message(failure, decoded);
+        has_room = has_room && add_words(&text, message == NULL ? failure->message : json_string_value(message));
+        json_decref(message);
+        if (!has_room) {
             break;
         }
         note_type(failure, closing);
@@ -287,7 +329,7 @@ static void go_on_as(struct closing *closing, const char *run_id)
     text_copy(closing->next_run_id, sizeof closing->next_run_id, run_id);
 }
 
-static enum weir_status read_event(const TemporalApi__HistoryEvent *event, struct closing *closing)
+static enum weir_status read_event(const TemporalApi__HistoryEvent *event, struct decoded *decoded, struct closing *closing)
 {
     closing->at_us = time_of(event->event_time);
     switch (event->event_type) {
@@ -296,12 +338,12 @@ static enum weir_status read_event(const TemporalApi__HistoryEvent *event, struc
         if (event->completed != NULL) {
             go_on_as(closing, event->completed->new_execution_run_id);
         }
-        return read_result(event->completed == NULL ? NULL : event->completed->result, closing);
+        return read_result(event->completed == NULL ? NULL : event->completed->result, decoded, closing);
     case EVENT_FAILED:
         closing->kind = CLOSING_FAILED;
         if (event->failed != NULL) {
             go_on_as(closing, event->failed->new_execution_run_id);
-            read_failure(event->failed->failure, closing);
+            read_failure(event->failed->failure, decoded, closing);
         }
         if (event->failed != NULL && event->failed->failure != NULL && closing->error == NULL) {
             return WEIR_OUT_OF_MEMORY; /* it is read again */
@@ -346,10 +388,13 @@ void closing_close(struct closing *closing)
     free(closing->result);
     free(closing->error);
     free(closing->token.data);
+    free(closing->answer.data);
+    text_close(&closing->encoded);
     *closing = (struct closing){.kind = CLOSING_NONE};
 }
 
-enum weir_status answer_close_event(const uint8_t *data, size_t length, struct closing *ret_closing)
+static enum weir_status read_close_event(const uint8_t *data, size_t length, struct decoded *decoded,
+                                         struct closing *ret_closing)
 {
     TemporalApi__GetWorkflowExecutionHistoryResponse *answer =
         temporal_api__get_workflow_execution_history_response__unpack(NULL, length, data);
@@ -360,7 +405,7 @@ enum weir_status answer_close_event(const uint8_t *data, size_t length, struct c
     enum weir_status status = copy_bytes(&answer->next_page_token, &closing.token);
     size_t count = answer->history == NULL ? 0 : answer->history->n_events;
     if (status == WEIR_OK && count > 0) {
-        status = read_event(answer->history->events[count - 1], &closing);
+        status = read_event(answer->history->events[count - 1], decoded, &closing);
     }
     temporal_api__get_workflow_execution_history_response__free_unpacked(answer, NULL);
     if (status != WEIR_OK) {
@@ -369,6 +414,48 @@ enum weir_status answer_close_event(const uint8_t *data, size_t length, struct c
     }
     *ret_closing = closing;
     return WEIR_OK;
+}
+
+enum weir_status answer_close_event(const uint8_t *data, size_t length, struct closing *ret_closing)
+{
+    struct decoded decoded = {.payloads = NULL};
+    return read_close_event(data, length, &decoded, ret_closing);
+}
+
+bool closing_keep_encoded(struct closing *closing, const uint8_t *data, size_t length)
+{
+    closing->encoded.max = PAYLOADS_BYTES_MAX * 2;
+    if (payloads_of_close_event(data, length, &closing->encoded) == WEIR_OUT_OF_MEMORY) {
+        return false;
+    }
+    if (closing->encoded.length == 0) {
+        return true;
+    }
+    ProtobufCBinaryData answer = {.len = length, .data = (uint8_t *)(uintptr_t)data};
+    return copy_bytes(&answer, &closing->answer) == WEIR_OK;
+}
+
+enum weir_status closing_decode(struct closing *closing, const char *json, size_t length)
+{
+    struct payloads *sent = NULL;
+    struct payloads *payloads = NULL;
+    struct closing read = {.kind = CLOSING_NONE};
+    enum weir_status status = payloads_read(closing->encoded.data, closing->encoded.length, &sent);
+    status = status == WEIR_OK ? payloads_read(json, length, &payloads) : status;
+    if (status == WEIR_OK && payloads_count(sent) != payloads_count(payloads)) {
+        status = WEIR_FAILED;
+    }
+    if (status == WEIR_OK) {
+        struct decoded decoded = {.payloads = payloads_message(payloads)};
+        status = read_close_event(closing->answer.data, closing->answer.length, &decoded, &read);
+    }
+    payloads_free(sent);
+    payloads_free(payloads);
+    if (status == WEIR_OK) {
+        closing_close(closing);
+        *closing = read;
+    }
+    return status;
 }
 
 /* --- the service --- */

@@ -65,6 +65,19 @@ enum weir_status temporal_client_open(const struct temporal_options *options, st
     return grpc_client_open(&client, clock, ret_client, error);
 }
 
+enum weir_status temporal_codec_open(const struct temporal_options *options, struct codec_wire *ret_wire,
+                                     struct weir_error *error)
+{
+    struct codec_options codec = {
+        .url = options->codec_url,
+        .namespace_name = options->namespace_name == NULL ? TEMPORAL_NAMESPACE_DEFAULT : options->namespace_name,
+        .token_file = options->codec_token_file,
+        .ca_file = options->codec_ca_file,
+        .clock = options->clock == NULL ? clock_system() : options->clock,
+    };
+    return options->codec_url == NULL ? WEIR_OK : codec_open(&codec, ret_wire, error);
+}
+
 enum weir_status temporal_open(const struct temporal_options *options, struct engine **ret_engine, struct weir_error *error)
 {
     struct grpc_client *client = NULL;
@@ -79,5 +92,10 @@ enum weir_status temporal_open(const struct temporal_options *options, struct en
                                  .is_silent = client_is_silent,
                                  .close = client_close,
                                  .context = client};
+    status = temporal_codec_open(options, &wire.codec, error);
+    if (status != WEIR_OK) {
+        grpc_client_close(client);
+        return status;
+    }
     return temporal_open_on(options, &wire, ret_engine, error);
 }

@@ -12,5 +12,8 @@ enum {
 /* WEIR_INVALID_CONFIG, WEIR_OUT_OF_MEMORY, WEIR_SYSTEM. */
 WEIR_MUST_CHECK enum weir_status temporal_client_open(const struct temporal_options *options,
                                                       struct grpc_client **ret_client, struct weir_error *error);
+/* `ret_wire` stays as it is when the options name no codec. */
+WEIR_MUST_CHECK enum weir_status temporal_codec_open(const struct temporal_options *options, struct codec_wire *ret_wire,
+                                                     struct weir_error *error);
 
 #endif

@@ -56,6 +56,12 @@ static void fill_end(const struct temporal *engine, const struct run *run, struc
     report->step.output = closing->result;
     report->step.output_length = closing->result_length;
     closing->result = NULL;
+    if (report->end_state == END_COMPLETED && closing->error != NULL) {
+        memcpy(report->step.error_code, closing->error_code, sizeof report->step.error_code);
+        free(report->step.error);
+        report->step.error = closing->error;
+        closing->error = NULL;
+    }
     if (report->step.output == NULL && closing->result_bytes > 0) {
         char note[NOTE_BYTES_MAX];
         (void)snprintf(note, sizeof note, "the result of %zu bytes is larger than %d and stays in the service",
@@ -116,6 +122,23 @@ void end_confirmed(struct temporal *engine, struct run *run)
     report_end(engine, run, &closing);
 }
 
+/* {"encoded": ...} in place of the result; `weir show` decodes it. A failure keeps its code. */
+static void keep_as_it_is(struct closing *closing, const char *problem)
+{
+    struct text text = {.max = STEP_OUTPUT_BYTES_MAX};
+    enum weir_status status = text_format(&text, "{\"" TEMPORAL_ENCODED_KEY "\":%s}", closing->encoded.data);
+    free(closing->result);
+    closing->result = status == WEIR_OK ? text.data : NULL;
+    closing->result_length = status == WEIR_OK ? text.length : 0;
+    closing->result_bytes = closing->encoded.length;
+    if (status != WEIR_OK) {
+        text_close(&text);
+    } else if (closing->kind == CLOSING_COMPLETED) {
+        text_copy(closing->error_code, sizeof closing->error_code, "result_encoded");
+        closing->error = strdup(problem);
+    }
+}
+
 /* --- the close event --- */
 
 void end_take(struct temporal *engine, struct run *run, struct closing *closing)
@@ -144,9 +167,19 @@ void end_take(struct temporal *engine, struct run *run, struct closing *closing)
         follow_end(engine, run);
         run->state = RUN_CLOSING;
         start_ask(engine, run);
-    } else {
+    } else if (!coding_decodes(engine, run, closing)) {
         report_end(engine, run, closing);
     }
+}
+
+void end_report_decoded(struct temporal *engine, struct run *run, const char *problem)
+{
+    struct closing closing = run->closing;
+    run->closing = (struct closing){.kind = CLOSING_NONE};
+    if (problem != NULL) {
+        keep_as_it_is(&closing, problem);
+    }
+    report_end(engine, run, &closing);
 }
 
 static void history_done(struct temporal *engine, struct run *run, const struct grpc_result *result)
@@ -157,6 +190,7 @@ static void history_done(struct temporal *engine, struct run *run, const struct 
     }
     enum look_kind look = look_of(result);
     if (look == LOOK_OK && answer_close_event(result->response, result->response_length, &closing) == WEIR_OK) {
+        coding_keep(engine, &closing, result);
         end_take(engine, run, &closing);
     } else if (look == LOOK_NOT_FOUND) {
         start_ask(engine, run);

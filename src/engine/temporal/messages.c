@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "engine/temporal/temporal.pb-c.h"
+#include "engine/temporal/answers.h"
 
 enum {
     REUSE_REJECT_DUPLICATE = 3,
@@ -414,27 +414,17 @@ struct bytes message_terminate(const char *namespace_name, const struct workflow
 }
 
 struct bytes message_signal(const char *namespace_name, const struct workflow_name *workflow, const char *signal_name,
-                            const char *request_id, const char *identity, const char *encoding, const char *input,
-                            size_t input_length)
+                            const char *request_id, const char *identity, const struct payloads *input)
 {
     TemporalApi__SignalWorkflowExecutionRequest request = TEMPORAL_API__SIGNAL_WORKFLOW_EXECUTION_REQUEST__INIT;
     TemporalApi__WorkflowExecution execution;
-    TemporalApi__Payloads payloads = TEMPORAL_API__PAYLOADS__INIT;
-    TemporalApi__Payload *list[1];
-    struct payload_parts parts;
     execution_init(&execution, workflow->workflow_id, workflow->run_id);
     request.namespace_ = text_of(namespace_name);
     request.workflow_execution = &execution;
     request.signal_name = text_of(signal_name);
     request.identity = text_of(identity);
     request.request_id = text_of(request_id);
-    if (input != NULL) {
-        payload_init(&parts, encoding, input, input_length);
-        list[0] = &parts.payload;
-        payloads.payloads = list;
-        payloads.n_payloads = 1;
-        request.input = &payloads;
-    }
+    request.input = input == NULL ? NULL : payloads_message(input);
     return pack(&request.base);
 }
 

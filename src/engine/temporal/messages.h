@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/text.h"
 #include "queue/definition.h"
 #include "queue/limits.h"
 #include "weir/status.h"
@@ -28,7 +29,8 @@ enum {
     NAMESPACE_ID_MAX = 64, /* bytes with the closing NUL; a UUID has 37 */
     POLLERS_TOLD_MAX = 100,
     TASK_QUEUE_NAME_MAX = 255,
-    POLLER_NAME_MAX = 255
+    POLLER_NAME_MAX = 255,
+    PAYLOADS_BYTES_MAX = 4 * 1024 * 1024 /* of one call of a codec; the service takes 2 MiB */
 };
 
 /* A workflow id that no definition names is this and the execution's id; others never begin so. */
@@ -119,10 +121,10 @@ struct bytes message_cancel(const char *namespace_name, const struct workflow_na
                             const char *identity, const char *reason);
 struct bytes message_terminate(const char *namespace_name, const struct workflow_name *workflow, const char *identity,
                                const char *reason);
+struct payloads;
 /* `input` NULL = none. A signal cannot name a chain: first_run_id is not read. */
 struct bytes message_signal(const char *namespace_name, const struct workflow_name *workflow, const char *signal_name,
-                            const char *request_id, const char *identity, const char *encoding, const char *input,
-                            size_t input_length);
+                            const char *request_id, const char *identity, const struct payloads *input);
 struct bytes message_system_info(void);
 struct bytes message_describe_namespace(const char *namespace_name);
 struct bytes message_list_attributes(const char *namespace_name);
@@ -195,9 +197,17 @@ struct closing {
     char *error;                         /* message and causes, malloc'ed, or NULL */
     bool by_weir;                        /* CLOSING_TERMINATED: with PEOPLE_IDENTITY */
     struct bytes token;                  /* CLOSING_NONE: for the next call */
+    struct text encoded;                 /* closing_keep_encoded() */
+    struct bytes answer;                 /* same: the bytes that it was read from */
 };
 WEIR_MUST_CHECK enum weir_status answer_close_event(const uint8_t *data, size_t length, struct closing *ret_closing);
 void closing_close(struct closing *closing);
+/* Keeps what a codec must decode of the end: `encoded` is its request, empty when there is nothing. `data` is what
+ * `closing` was read from. False when out of memory. */
+WEIR_MUST_CHECK bool closing_keep_encoded(struct closing *closing, const uint8_t *data, size_t length);
+/* Reads the end again, with the codec's answer in place of what was encoded. WEIR_FAILED: that is no list of as many
+ * payloads; then nothing has changed. */
+WEIR_MUST_CHECK enum weir_status closing_decode(struct closing *closing, const char *json, size_t length);
 
 WEIR_MUST_CHECK enum weir_status answer_system_info(const uint8_t *data, size_t length, char *ret_version, size_t size);
 struct namespace_answer {
@@ -220,6 +230,27 @@ WEIR_MUST_CHECK enum weir_status answer_describe_task_queue(const uint8_t *data,
 /* Why the newest workflow task that failed did so, of the events that message_last_events() asks for: into `to`; "" = none
  * of them. */
 WEIR_MUST_CHECK enum weir_status answer_task_failure(const uint8_t *data, size_t length, char *to, size_t size);
+
+/* --- payloads as a codec has them: {"payloads": [{"metadata": {KEY: BASE64}, "data": BASE64}]} --- */
+
+/* One payload. NULL when out of memory. */
+struct payloads *payloads_of_text(const char *encoding, const char *text, size_t length);
+/* WEIR_FAILED when it is no such JSON. */
+WEIR_MUST_CHECK enum weir_status payloads_read(const char *json, size_t length, struct payloads **ret_payloads);
+/* Appends. WEIR_OUT_OF_MEMORY, also for more than PAYLOADS_BYTES_MAX. */
+WEIR_MUST_CHECK enum weir_status payloads_write(const struct payloads *payloads, struct text *to);
+size_t payloads_count(const struct payloads *payloads);
+/* The value as JSON text, as a result is read (struct closing); appended. */
+WEIR_MUST_CHECK enum weir_status payloads_value(const struct payloads *payloads, struct text *to);
+/* Takes NULL. */
+void payloads_free(struct payloads *payloads);
+/* The input of a message of message_start(); nothing is appended when it has none. */
+WEIR_MUST_CHECK enum weir_status payloads_of_start(struct bytes start, struct text *to);
+/* The same message with this input. WEIR_FAILED when it is no list of as many payloads. */
+WEIR_MUST_CHECK enum weir_status payloads_into_start(struct bytes start, const char *json, size_t length,
+                                                     struct bytes *ret_start);
+/* What is encoded in the answer to message_close_event(); nothing is appended when nothing is, or when it is too large. */
+WEIR_MUST_CHECK enum weir_status payloads_of_close_event(const uint8_t *data, size_t length, struct text *to);
 
 /* --- the details of an error (grpc-status-details-bin) --- */
 

@@ -7,12 +7,14 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "engine/temporal/client.h"
 #include "engine/temporal/parts.h"
 
 struct temporal_operator {
     struct grpc_client *client;
+    struct codec_wire codec; /* .call NULL: none */
     const struct clock *clock;
     int64_t timeout_us;
     char *address;
@@ -95,6 +97,120 @@ static enum look_kind call_and_wait(struct temporal_operator *operator, enum met
         turn(operator, MICROSECONDS_PER_SECOND, &waited->is_done);
     }
     return waited->look;
+}
+
+/* --- payloads --- */
+
+struct coded {
+    bool is_done;
+    enum codec_outcome outcome;
+    struct text answer;
+    char text[WEIR_ERROR_MESSAGE_MAX];
+};
+
+static void note_coded(void *context, const struct codec_result *result)
+{
+    struct coded *coded = context;
+    coded->is_done = true;
+    coded->outcome = result->outcome;
+    text_copy(coded->text, sizeof coded->text, result->text);
+    if (result->outcome == CODEC_OK && text_add(&coded->answer, result->body, result->length) != WEIR_OK) {
+        coded->outcome = CODEC_UNREACHABLE;
+        text_copy(coded->text, sizeof coded->text, "no memory for the payload codec's answer");
+    }
+}
+
+/* The codec's own time-out ends it. */
+static void wait_for_codec(const struct codec_wire *codec, const struct clock *clock, const bool *is_done)
+{
+    struct pollfd wanted = {.fd = codec->fd(codec->context), .events = POLLIN};
+    int64_t next_us = codec->step(codec->context);
+    while (!*is_done) {
+        int64_t wait_us = next_us - clock_boot(clock);
+        wait_us = wait_us > MICROSECONDS_PER_SECOND ? MICROSECONDS_PER_SECOND : wait_us;
+        (void)poll(&wanted, 1, wait_us <= 0 ? 0 : (int)(wait_us / MICROSECONDS_PER_MS) + 1);
+        next_us = codec->step(codec->context);
+    }
+}
+
+/* As many payloads as were given; the same ones where there is no codec. Takes `payloads`. */
+static enum weir_status code(struct temporal_operator *operator, enum codec_verb verb, struct payloads *payloads,
+                             struct payloads **ret_payloads, struct weir_error *error)
+{
+    const struct codec_wire *codec = &operator->codec;
+    struct text body = {.max = 2 * PAYLOADS_BYTES_MAX};
+    struct coded coded = {.answer = {.max = CODEC_BODY_BYTES_MAX}};
+    if (payloads == NULL) {
+        return error_out_of_memory(error);
+    }
+    if (codec->call == NULL || payloads_count(payloads) == 0) {
+        *ret_payloads = payloads;
+        return WEIR_OK;
+    }
+    enum weir_status status = payloads_write(payloads, &body);
+    if (status != WEIR_OK || codec->call(codec->context, verb, body.data, body.length, note_coded, &coded) == NULL) {
+        status = error_out_of_memory(error);
+    } else {
+        wait_for_codec(codec, operator->clock, &coded.is_done);
+        status = coded.outcome == CODEC_OK
+                     ? WEIR_OK
+                     : error_set(error, coded.outcome == CODEC_REFUSED ? WEIR_FAILED : WEIR_ENGINE_UNREACHABLE, "%s",
+                                 coded.text);
+    }
+    struct payloads *answer = NULL;
+    if (status == WEIR_OK && (payloads_read(coded.answer.data, coded.answer.length, &answer) != WEIR_OK ||
+                              payloads_count(answer) != payloads_count(payloads))) {
+        status = error_set(error, WEIR_FAILED, "what answers is no payload codec: it gave no list of as many payloads");
+        payloads_free(answer);
+    }
+    text_close(&body);
+    text_close(&coded.answer);
+    payloads_free(payloads);
+    if (status == WEIR_OK) {
+        *ret_payloads = answer;
+    }
+    return status;
+}
+
+/* `input` NULL: none, NULL. */
+static enum weir_status encode_input(struct temporal_operator *operator, const char * input, struct payloads **ret_payloads,
+                                     struct weir_error *error)
+{
+    *ret_payloads = NULL;
+    return input == NULL ? WEIR_OK
+                         : code(operator, CODEC_ENCODE, payloads_of_text(operator->encoding, input, strlen(input)),
+                                ret_payloads, error);
+}
+
+/* Takes `payloads`. */
+static enum weir_status decode_value(struct temporal_operator *operator, struct payloads * payloads, json_t **ret_value,
+                                     struct weir_error *error)
+{
+    struct payloads *decoded = NULL;
+    struct text text = {.max = CODEC_BODY_BYTES_MAX};
+    enum weir_status status = code(operator, CODEC_DECODE, payloads, &decoded, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    status = payloads_value(decoded, &text);
+    status = status == WEIR_OK ? json_read(text.data, text.length, ret_value, error)
+                               : error_set(error, status, "the value is larger than %d bytes", STEP_OUTPUT_BYTES_MAX);
+    payloads_free(decoded);
+    text_close(&text);
+    return status;
+}
+
+enum weir_status temporal_decode(struct temporal_operator *operator, const json_t * payloads, json_t **ret_value,
+                                 struct weir_error *error)
+{
+    struct text text = {.max = CODEC_BODY_BYTES_MAX};
+    struct payloads *read = NULL;
+    enum weir_status status = json_write(payloads, &text, error);
+    if (status == WEIR_OK && payloads_read(text.data, text.length, &read) != WEIR_OK) {
+        status = error_set(error, WEIR_FAILED, "the output is no list of payloads");
+    }
+    text_close(&text);
+    return status == WEIR_OK ? decode_value(operator, read, ret_value, error) : status;
 }
 
 /* --- acting --- */
@@ -212,17 +328,20 @@ enum weir_status temporal_signal(struct temporal_operator *operator, const struc
     struct temporal_execution named = name_workflow(execution, own);
     struct workflow_name workflow = {.workflow_id = named.workflow_id};
     struct describe_answer answer;
-    if (!is_default(&named)) {
-        enum weir_status status = describe_own(operator, & named, &answer, error);
-        if (status != WEIR_OK) {
-            return status;
-        }
+    struct payloads *payloads = NULL;
+    enum weir_status status = is_default(&named) ? WEIR_OK : describe_own(operator, & named, &answer, error);
+    if (status == WEIR_OK && !is_default(&named)) {
         workflow.run_id = answer.run_id;
     }
-    return act(operator, METHOD_SIGNAL,
-               message_signal(operator->namespace_name, &workflow, name, request_id, PEOPLE_IDENTITY, operator->encoding,
-                              input, input == NULL ? 0 : strlen(input)),
-               &named, NULL, error);
+    status = status == WEIR_OK ? encode_input(operator, input, &payloads, error) : status;
+    if (status != WEIR_OK) {
+        return status;
+    }
+    status = act(operator, METHOD_SIGNAL,
+                 message_signal(operator->namespace_name, &workflow, name, request_id, PEOPLE_IDENTITY, payloads), &named,
+                 NULL, error);
+    payloads_free(payloads);
+    return status;
 }
 
 /* Whether the service has the workflow, and its newest run has ended. */
@@ -515,6 +634,28 @@ enum weir_status temporal_add_workspace_attribute(struct temporal_operator *oper
     return status;
 }
 
+/* A small value goes there and comes back. */
+static void examine_codec(struct temporal_operator *operator, const struct teller * teller)
+{
+    struct payloads *encoded = NULL;
+    json_t *value = NULL;
+    struct weir_error error;
+    if (operator->codec.call == NULL) {
+        return;
+    }
+    error_clear(&error);
+    enum weir_status status = encode_input(operator, "\"weir\"", &encoded, &error);
+    status = status == WEIR_OK ? decode_value(operator, encoded, &value, &error) : status;
+    if (status != WEIR_OK) {
+        say(teller, FINDING_PROBLEM, "codec", "%s; executions wait until it is there (temporal.codec_url)", error.message);
+    } else if (!json_is_string(value) || strcmp(json_string_value(value), "weir") != 0) {
+        say(teller, FINDING_PROBLEM, "codec", "it does not decode what it has encoded (temporal.codec_url)");
+    } else {
+        say(teller, FINDING_FINE, "codec", "the payload codec encodes and decodes");
+    }
+    json_decref(value);
+}
+
 static void examine_queue(struct temporal_operator *operator, const char * queue, const struct teller *teller)
 {
     struct waited waited;
@@ -536,6 +677,7 @@ void temporal_examine(struct temporal_operator *operator, const char * const * q
                       void *context)
 {
     struct teller teller = {.tell = tell, .context = context};
+    examine_codec(operator, & teller);
     if (!examine_server(operator, & teller) || !examine_namespace(operator, & teller)) {
         return;
     }
@@ -574,6 +716,7 @@ enum weir_status temporal_operator_open(const struct temporal_options *options, 
     enum weir_status status = operator->address == NULL || operator->namespace_name == NULL || operator->encoding == NULL
                                   ? error_out_of_memory(error)
                                   : temporal_client_open(options, &operator->client, error);
+    status = status == WEIR_OK ? temporal_codec_open(options, &operator->codec, error) : status;
     if (status != WEIR_OK) {
         temporal_operator_close(operator);
         return status;
@@ -586,6 +729,9 @@ void temporal_operator_close(struct temporal_operator *operator)
 {
     if (operator!= NULL) {
         grpc_client_close(operator->client);
+        if (operator->codec.close != NULL) {
+            operator->codec.close(operator->codec.context);
+        }
         free(operator->address);
         free(operator->namespace_name);
         free(operator->encoding);

@@ -29,8 +29,13 @@ WEIR_MUST_CHECK enum weir_status temporal_operator_open(const struct temporal_op
 /* Takes NULL. */
 void temporal_operator_close(struct temporal_operator *operator);
 
-/* `request_id` makes it one signal however often it arrives. `input` is JSON text, NULL = none. WEIR_EXECUTION_NOT_FOUND:
- * the service knows no open workflow of this execution; WEIR_ENGINE_UNREACHABLE; WEIR_FAILED with the service's words. */
+/* Their value, decoded by the codec of the options; `payloads` is {"payloads": [...]}. WEIR_ENGINE_UNREACHABLE: the codec
+ * is away; WEIR_FAILED: it refuses them, or there is none. */
+WEIR_MUST_CHECK enum weir_status temporal_decode(struct temporal_operator *operator, const json_t * payloads,
+                                                 json_t **ret_value, struct weir_error *error);
+/* `request_id` makes it one signal however often it arrives. `input` is JSON text, which a codec encodes; NULL = none.
+ * WEIR_EXECUTION_NOT_FOUND: the service knows no open workflow of this execution; WEIR_ENGINE_UNREACHABLE; WEIR_FAILED with
+ * the service's words. */
 WEIR_MUST_CHECK enum weir_status temporal_signal(struct temporal_operator *operator,
                                                  const struct temporal_execution * execution, const char *name,
                                                  const char *input, const char *request_id, struct weir_error *error);

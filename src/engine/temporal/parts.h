@@ -5,7 +5,7 @@
  *   follow.c    listing, looking    ends.c    the close event, and the report of the end
  *   waits.c     waiting calls       reach.c   whether the service is there
  *   target.c    which service it is       attributes.c  the search attributes of its namespace
- *   fields.c    the fields of a start that depend on the params
+ *   fields.c    the fields of a start that depend on the params          coding.c  the payload codec
  *
  * Everything here belongs to the engine's thread (or to whoever drives engine_step()), except what temporal.c says.
  *
@@ -80,6 +80,8 @@ enum { ROOM_PARTS = 8 }; /* one of so many parts of all starts at once is worth 
  * GRPC_DIAL_EVERY_US. */
 #define REACH_PROBE_INTERVAL_US (250 * MICROSECONDS_PER_MS)
 #define REACH_PROBE_TIMEOUT_US (2 * MICROSECONDS_PER_SECOND)
+/* The codec is away: an end waits for it this long. */
+#define CODEC_PATIENCE_US (30 * MICROSECONDS_PER_SECOND)
 /* A start that is older than the retention less this part of it is not sent again. */
 #define RETENTION_MARGIN_PART 10
 
@@ -93,6 +95,7 @@ enum { REACH_FAILURES_MAX = 3 }; /* the first one of any call, then of probes: t
 enum run_state { RUN_WAITS, RUN_STARTING, RUN_ASKING, RUN_FOLLOWED, RUN_CLOSING, RUN_ENDED };
 
 struct call;
+struct coding;
 
 /* One execution under one claim. */
 struct run {
@@ -110,6 +113,7 @@ struct run {
     int64_t first_us;       /* when it was first claimed, as far as this node can tell (boot clock) */
     bool was_slow;          /* its last start got no answer in time */
     bool may_run;           /* a start of it may have arrived: nothing less than certainty ends it */
+    bool is_encoded;        /* `message` is what the codec made of it */
     bool counts_as_start;   /* in `starting` */
     struct report *refusal; /* to be reported once it is certain that nothing runs; owned */
 
@@ -127,7 +131,8 @@ struct run {
     bool was_sent_again;            /* after a start whose outcome was not known */
     char closed_run_id[RUN_ID_MAX]; /* the last of the chain whose end was read ... */
     int64_t closed_us;              /* ... and when that was: the server's clock */
-    struct closing closing;         /* TERMINATED: kept while it is asked whether the workflow was reset */
+    struct closing closing;         /* TERMINATED: kept while it is asked whether the workflow was reset, or decoded */
+    int64_t decoding_us;            /* when the codec failed first; 0 = it has not */
     bool has_closing;
     bool cancel_wanted;
     bool cancel_asked;     /* the service has the request */
@@ -145,6 +150,7 @@ struct run {
     struct call *call;
     struct call *poll;
     struct call *cancel;
+    struct coding *coding;
 };
 
 struct definition_cache;
@@ -378,6 +384,19 @@ void start_report_run(struct temporal *engine, struct run *run);
 /* When the present run may be recorded; TIME_NEVER when it is on record. */
 int64_t start_record_due(const struct run *run);
 
+/* The codec has not encoded it: it was refused for good, or later. */
+void start_not_encoded(struct temporal *engine, struct run *run, bool is_refused, const char *text);
+
+/* --- coding.c --- */
+
+/* Whether the start must wait for the codec; it is due again when its message may leave. */
+bool coding_encodes(struct temporal *engine, struct run *run);
+/* Keeps of an answer what the codec must decode. */
+void coding_keep(struct temporal *engine, struct closing *closing, const struct grpc_result *result);
+/* Whether the end must be decoded first; takes `closing` then, and end_report_decoded() follows. */
+bool coding_decodes(struct temporal *engine, struct run *run, struct closing *closing);
+void coding_forget(struct temporal *engine, struct run *run);
+
 /* --- waits.c --- */
 
 /* The run's end may be waited for / not any more. */
@@ -445,6 +464,8 @@ void end_take(struct temporal *engine, struct run *run, struct closing *closing)
 void end_gone(struct temporal *engine, struct run *run);
 /* It was asked after a termination: the workflow was not reset. */
 void end_confirmed(struct temporal *engine, struct run *run);
+/* Of run->closing. `problem`: why it is still encoded; NULL = it is decoded. */
+void end_report_decoded(struct temporal *engine, struct run *run, const char *problem);
 /* The store's answer to the end. */
 void end_recorded(struct temporal *engine, struct run *run, enum weir_status status);
 

@@ -278,6 +278,7 @@ void run_remove(struct temporal *engine, struct run *run)
     follow_end(engine, run);
     call_forget(run->call, false);
     call_forget(run->cancel, false);
+    coding_forget(engine, run);
     run_start_is_over(engine, run);
     if (run->started) {
         atomic_fetch_sub(&engine->followed, 1);

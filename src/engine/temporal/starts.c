@@ -224,6 +224,15 @@ static void refused(struct temporal *engine, struct run *run, const char *code, 
     }
 }
 
+void start_not_encoded(struct temporal *engine, struct run *run, bool is_refused, const char *text)
+{
+    if (is_refused) {
+        refused(engine, run, "codec_refused", text);
+    } else {
+        say_unreachable(engine, run, "codec_unreachable", text);
+    }
+}
+
 static void note_pace(struct temporal *engine, const struct outcome *outcome)
 {
     int64_t now_us = temporal_now(engine);
@@ -282,6 +291,9 @@ static void send_start(struct temporal *engine, struct run *run)
         } else {
             run_due(engine, run, run_back_off(engine, run)); /* what is too old is known in a moment */
         }
+        return;
+    }
+    if (coding_encodes(engine, run)) {
         return;
     }
     if (!pace_take(&engine->pace, now_us)) {

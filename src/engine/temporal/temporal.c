@@ -262,6 +262,7 @@ static void give_back_one(struct temporal *engine, struct run *run)
         return;
     }
     call_forget(run->call, false);
+    coding_forget(engine, run);
     follow_end(engine, run);
     run_start_is_over(engine, run);
     run_due(engine, run, TIME_NEVER);
@@ -309,6 +310,14 @@ static void take_command(struct temporal *engine, struct command *command)
 
 /* --- the loop --- */
 
+static int64_t step_wires(struct temporal *engine)
+{
+    const struct codec_wire *codec = &engine->wire.codec;
+    int64_t codec_us = codec->step == NULL ? TIME_NEVER : codec->step(codec->context);
+    int64_t wire_us = engine->wire.step(engine->wire.context);
+    return codec_us < wire_us ? codec_us : wire_us;
+}
+
 /* Does all that is due; returns when the next thing is. */
 static int64_t turn(struct temporal *engine)
 {
@@ -322,7 +331,7 @@ static int64_t turn(struct temporal *engine)
         take_command(engine, command);
         command = next;
     }
-    int64_t wire_us = engine->wire.step(engine->wire.context);
+    int64_t wire_us = step_wires(engine);
     int64_t now_us = temporal_now(engine);
     for (struct run *run = run_next_due(engine, now_us); run != NULL; run = run_next_due(engine, now_us)) {
         start_due(engine, run);
@@ -336,7 +345,7 @@ static int64_t turn(struct temporal *engine)
     int64_t target_us = target_step(engine, now_us);
     next_us = target_us < next_us ? target_us : next_us;
     /* What was sent just now leaves in this step. */
-    int64_t sent_us = engine->wire.step(engine->wire.context);
+    int64_t sent_us = step_wires(engine);
     wire_us = sent_us < wire_us ? sent_us : wire_us;
     next_us = wire_us < next_us ? wire_us : next_us;
     int64_t due_us = run_earliest(engine);
@@ -504,6 +513,9 @@ static void temporal_close(struct engine *base)
     if (engine->wire.close != NULL) {
         engine->wire.close(engine->wire.context);
     }
+    if (engine->wire.codec.close != NULL) {
+        engine->wire.codec.close(engine->wire.codec.context);
+    }
     INVARIANT(engine->calls == NULL);
     follow_close(engine);
     waits_close(engine);
@@ -592,9 +604,11 @@ static enum weir_status open_parts(struct temporal *engine, struct weir_error *e
     engine->bell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     engine->poll_fd = epoll_create1(EPOLL_CLOEXEC);
     int wire_fd = engine->wire.fd(engine->wire.context);
+    int codec_fd = engine->wire.codec.fd == NULL ? -1 : engine->wire.codec.fd(engine->wire.codec.context);
     if (engine->bell_fd < 0 || engine->poll_fd < 0 ||
         epoll_ctl(engine->poll_fd, EPOLL_CTL_ADD, engine->bell_fd, &wanted) != 0 ||
-        (wire_fd >= 0 && epoll_ctl(engine->poll_fd, EPOLL_CTL_ADD, wire_fd, &wanted) != 0)) {
+        (wire_fd >= 0 && epoll_ctl(engine->poll_fd, EPOLL_CTL_ADD, wire_fd, &wanted) != 0) ||
+        (codec_fd >= 0 && epoll_ctl(engine->poll_fd, EPOLL_CTL_ADD, codec_fd, &wanted) != 0)) {
         return error_set_native(error, WEIR_SYSTEM, errno, "no file descriptor for the engine: %s", strerror(errno));
     }
     return WEIR_OK;
@@ -606,6 +620,9 @@ enum weir_status temporal_open_on(const struct temporal_options *options, const 
     struct temporal *engine = calloc(1, sizeof *engine);
     if (engine == NULL) {
         wire->close(wire->context);
+        if (wire->codec.close != NULL) {
+            wire->codec.close(wire->codec.context);
+        }
         return error_out_of_memory(error);
     }
     engine->base.operations = &operations;

@@ -3,7 +3,8 @@
  *   weir's execution            the service
  *   execution id            ->  request id "<id>", memo weir_execution; workflow id "execution-<id>", unless the definition
  *                               makes one of the params
- *   params, byte for byte   ->  the one input payload (json/plain), unless the definition names arguments
+ *   params, byte for byte   ->  the one input payload (json/plain), unless the definition names arguments; or a codec's
+ *                               answer to them
  *   workspace               ->  fairness key; memo weir_workspace; search attribute WeirWorkspace, where there is one
  *   definition `temporal:`  ->  workflow type, task queue, time-outs, retry policy, memo, search attributes, ... (fields.h)
  *
@@ -24,6 +25,7 @@
 #include <jansson.h>
 
 #include "engine/engine.h"
+#include "engine/temporal/codec.h"
 #include "engine/temporal/grpc/grpc_client.h"
 
 enum {
@@ -33,6 +35,8 @@ enum {
 };
 #define TEMPORAL_ADDRESS_DEFAULT "127.0.0.1:7233"
 #define TEMPORAL_NAMESPACE_DEFAULT "default"
+/* An output {"encoded": PAYLOADS} is what a codec was not there to decode. */
+#define TEMPORAL_ENCODED_KEY "encoded"
 #define TEMPORAL_ENCODING_DEFAULT "json/plain"
 #define TEMPORAL_START_TIMEOUT_US (10 * MICROSECONDS_PER_SECOND)
 /* What the service may keep closed runs for at least; used until it has told. */
@@ -51,6 +55,9 @@ struct temporal_options {
     const char *key_file;
     const char *server_name;
     const char *api_key_file;
+    const char *codec_url;        /* of a payload codec (codec.h); NULL = none */
+    const char *codec_token_file; /* for it */
+    const char *codec_ca_file;
     size_t max_running;
     size_t starts_max;
     size_t polls_max; /* SIZE_MAX = none */
@@ -67,6 +74,7 @@ struct temporal_wire {
     bool (*is_silent)(void *context); /* grpc_client_is_silent() */
     void (*close)(void *context);
     void *context;
+    struct codec_wire codec; /* .call NULL: none */
 };
 
 /* Reads the secret files; connects with the first call. WEIR_INVALID_CONFIG, WEIR_OUT_OF_MEMORY, WEIR_SYSTEM. */

@@ -230,6 +230,7 @@ static void poll_done(struct temporal *engine, struct run *run, const struct grp
     }
     end_wait(engine, run);
     if (is_read && !goes_on) {
+        coding_keep(engine, &closing, result);
         end_take(engine, run, &closing);
         return;
     }

@@ -37,7 +37,8 @@ static void bench_hear(void *context, struct report *report)
     bench->counts[report->kind]++;
 }
 
-static void open_bench(struct bench *bench)
+/* `codec`: NULL = the engine has none. */
+static void open_bench_with(struct bench *bench, const struct codec_wire *codec)
 {
     memset(bench, 0, sizeof *bench);
     bench->now_us = 1000 * SECOND_US;
@@ -45,8 +46,16 @@ static void open_bench(struct bench *bench)
     bench->service = fake_temporal_open(&bench->clock);
     struct temporal_options options = {.starts_max = 64, .clock = &bench->clock};
     struct temporal_wire wire = fake_temporal_wire(bench->service);
+    if (codec != NULL) {
+        wire.codec = *codec;
+    }
     assert_int_equal(temporal_open_on(&options, &wire, &bench->engine, NULL), WEIR_OK);
     engine_set_sink(bench->engine, (struct report_sink){bench_hear, bench});
+}
+
+static inline void open_bench(struct bench *bench)
+{
+    open_bench_with(bench, NULL);
 }
 
 static void close_bench(struct bench *bench)
