@@ -67,6 +67,18 @@ enum weir_status assemble_terminate(const char *name, const struct engine_option
     return status;
 }
 
+enum weir_status assemble_ask(const char *name, const struct engine_options *options, int64_t timeout_us,
+                              const struct temporal_question *question, json_t **ret_answer, struct weir_error *error)
+{
+    struct temporal_operator *operator= NULL;
+    enum weir_status status = open_operator(name, options, timeout_us, "workflows", &operator, error);
+    if (status == WEIR_OK) {
+        status = temporal_ask(operator, question, ret_answer, error);
+        temporal_operator_close(operator);
+    }
+    return status;
+}
+
 enum weir_status assemble_decode(const char *name, const struct engine_options *options, int64_t timeout_us,
                                  const json_t *payloads, json_t **ret_value, struct weir_error *error)
 {

@@ -35,6 +35,9 @@ WEIR_MUST_CHECK enum weir_status assemble_terminate(const char *name, const stru
                                                     int64_t timeout_us, const struct temporal_execution *execution,
                                                     const char *reason, temporal_awaits *awaits, void *context,
                                                     struct weir_error *error);
+WEIR_MUST_CHECK enum weir_status assemble_ask(const char *name, const struct engine_options *options, int64_t timeout_us,
+                                              const struct temporal_question *question, json_t **ret_answer,
+                                              struct weir_error *error);
 /* The value of payloads that the engine's codec has not decoded. WEIR_ENGINE_UNREACHABLE, WEIR_FAILED. */
 WEIR_MUST_CHECK enum weir_status assemble_decode(const char *name, const struct engine_options *options, int64_t timeout_us,
                                                  const json_t *payloads, json_t **ret_value, struct weir_error *error);

@@ -156,6 +156,7 @@ WEIR_MUST_CHECK enum weir_status invocation_open_store(const struct invocation *
     X(plan_list) X(plan_set)                                                                                               \
     X(pause) X(resume) X(status) X(doctor)                                                                                 \
     X(node_list) X(node_pause) X(node_resume) X(node_drain) X(lock_list) X(lock_release) X(temporal_setup)                 \
+    X(temporal_doctor) X(temporal_describe) X(temporal_query) X(temporal_update)                                           \
     X(store_init) X(store_migrate) X(store_check) X(store_backup) X(store_plan)                                            \
     X(config_show) X(config_check) X(completion) X(version) X(help)
 /* clang-format on */

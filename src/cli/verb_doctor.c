@@ -683,11 +683,13 @@ static enum weir_status check_all(struct doctor *doctor, struct weir_error *erro
     return status == WEIR_OK ? check_books(doctor, error) : status;
 }
 
-enum weir_status verb_doctor(struct invocation *invocation, struct weir_error *error)
+static enum weir_status examine(struct invocation *invocation,
+                                enum weir_status (*check)(struct doctor *doctor, struct weir_error *error),
+                                struct weir_error *error)
 {
     struct doctor doctor = {.invocation = invocation, .items = json_array()};
     struct output *output = invocation->output;
-    enum weir_status status = check_all(&doctor, error);
+    enum weir_status status = check(&doctor, error);
     if (output->format != OUTPUT_TABLE) {
         json_t *page = json_pack("{s:O, s:n, s:i, s:b, s:i, s:i}", "items", doctor.items, "next_cursor", "count",
                                  (int)json_array_size(doctor.items), "count_is_exact", 1, "problems", doctor.problems,
@@ -704,4 +706,30 @@ enum weir_status verb_doctor(struct invocation *invocation, struct weir_error *e
     json_decref(doctor.status);
     store_close(doctor.store);
     return status;
+}
+
+enum weir_status verb_doctor(struct invocation *invocation, struct weir_error *error)
+{
+    return examine(invocation, check_all, error);
+}
+
+/* The workflows are in the store: they name task queues. */
+static enum weir_status check_temporal(struct doctor *doctor, struct weir_error *error)
+{
+    const struct settings *settings = doctor->invocation->settings;
+    bool has_temporal = settings->node_count == 0 && strcmp(settings_text(settings, SETTING_ENGINE), "temporal") == 0;
+    for (size_t i = 0; i < settings->node_count; i++) {
+        struct settings own = settings_of_node(settings, i);
+        has_temporal = has_temporal || strcmp(settings_text(&own, SETTING_ENGINE), "temporal") == 0;
+    }
+    if (!has_temporal) {
+        return assemble_require_operator("in_process", "a service", error); /* no node runs executions there */
+    }
+    enum weir_status status = invocation_open_store(doctor->invocation, STORE_READ, &doctor->store, error);
+    return status == WEIR_OK ? check_services(doctor, error) : status;
+}
+
+enum weir_status verb_temporal_doctor(struct invocation *invocation, struct weir_error *error)
+{
+    return examine(invocation, check_temporal, error);
 }

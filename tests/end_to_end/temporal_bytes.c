@@ -75,6 +75,10 @@ static void write_all(void)
     write_one("TerminateWorkflowExecutionRequest", message_terminate("n", &chain, "i", "because"));
     struct payloads *input = payloads_of_text("json/plain", "{}", 2);
     write_one("SignalWorkflowExecutionRequest", message_signal("n", &run, "go", "r", "i", input));
+    write_one("QueryWorkflowRequest", message_query("n", &run, "progress", input));
+    struct update_message update = {
+        .namespace_name = "n", .workflow = chain, .update_id = "u", .identity = "i", .name = "raise", .input = input};
+    write_one("UpdateWorkflowExecutionRequest", message_update(&update));
     payloads_free(input);
     write_one("GetSystemInfoRequest", message_system_info());
     write_one("ListSearchAttributesRequest", message_list_attributes("n"));

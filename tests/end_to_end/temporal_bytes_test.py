@@ -27,7 +27,9 @@ def expected_requests():
     from temporalio.api.common.v1 import (Memo, Payloads, Priority, RetryPolicy, SearchAttributes, WorkflowExecution,
                                           WorkflowType)
     from temporalio.api.operatorservice.v1 import request_response_pb2 as operator
+    from temporalio.api.query.v1 import WorkflowQuery
     from temporalio.api.taskqueue.v1 import TaskQueue
+    from temporalio.api.update.v1 import Input, Meta, Request, WaitPolicy
     from temporalio.api.workflowservice.v1 import request_response_pb2 as service
     seconds = lambda s, nanos=0: Duration(seconds=s, nanos=nanos)
     execution = WorkflowExecution(workflow_id='w', run_id=RUN)
@@ -68,6 +70,13 @@ def expected_requests():
             input=Payloads(payloads=[payload('{}')])),
         'GetWorkflowExecutionHistoryReverseRequest': service.GetWorkflowExecutionHistoryReverseRequest(
             namespace='n', execution=no_run, maximum_page_size=10),
+        'QueryWorkflowRequest': service.QueryWorkflowRequest(
+            namespace='n', execution=execution, query=WorkflowQuery(query_type='progress',
+                                                                    query_args=Payloads(payloads=[payload('{}')]))),
+        'UpdateWorkflowExecutionRequest': service.UpdateWorkflowExecutionRequest(
+            namespace='n', workflow_execution=no_run, first_execution_run_id=RUN, wait_policy=WaitPolicy(lifecycle_stage=3),
+            request=Request(meta=Meta(update_id='u', identity='i'),
+                            input=Input(name='raise', args=Payloads(payloads=[payload('{}')])))),
         'GetSystemInfoRequest': service.GetSystemInfoRequest(),
         'ListSearchAttributesRequest': operator.ListSearchAttributesRequest(namespace='n'),
         'AddSearchAttributesRequest': operator.AddSearchAttributesRequest(

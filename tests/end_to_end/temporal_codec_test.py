@@ -53,6 +53,10 @@ def input_result_and_signals_are_encoded_on_their_way(weir):
     assert len(found) == 2 and all(one['encoding'] == ENCODING.decode() for one in found), found
     assert 'customer' not in json.dumps([base64.b64decode(one['data']).decode('latin1') for one in found]), found
     wait_for('the start', lambda: show(weir, signalled)['status'] == 'DISPATCHED')
+    asked = weir.good('temporal', 'query', signalled, 'has_word', '-p', '{"n": 1}', '--timeout', TOLD, '--json').json()
+    assert asked['result'] == {'given': {'n': 1}, 'has': False}, asked
+    changed = weir.good('temporal', 'update', signalled, 'change', '-p', '{"n": 2}', '--timeout', TOLD, '--json').json()
+    assert changed['result'] == {'changed': {'n': 2}}, changed
     weir.good('signal', signalled, 'go', '-p', '{"by": "eve"}', '--timeout', TOLD)
     assert the_step(ended(weir, signalled, 'COMPLETED'))['output'] == {'word': {'by': 'eve'}}
     assert {request[1:] for request in codec.requests} == {('default', 'Bearer let-me-in')}, codec.requests

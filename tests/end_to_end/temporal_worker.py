@@ -76,6 +76,18 @@ class Signalled:
     def go(self, word: dict) -> None:
         self.word = word
 
+    @workflow.query
+    def has_word(self, given: dict) -> dict:
+        return {'given': given, 'has': self.word is not None}
+
+    @workflow.update
+    async def change(self, given: dict) -> dict:
+        if given.get('fails'):
+            raise ApplicationError('not today', type='NotToday')
+        if given.get('waits'):
+            await workflow.wait_condition(lambda: self.word is not None)
+        return {'changed': given}
+
 
 @workflow.defn
 class Chain:

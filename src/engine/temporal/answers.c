@@ -27,7 +27,7 @@ bool run_status_is_closed(int status)
     return status >= RUN_STATUS_COMPLETED && status <= RUN_STATUS_TIMED_OUT;
 }
 
-static int64_t time_of(const TemporalApi__Timestamp *timestamp)
+int64_t timestamp_us(const TemporalApi__Timestamp *timestamp)
 {
     if (timestamp == NULL || timestamp->seconds < 0 || timestamp->seconds > INT64_MAX / MICROSECONDS_PER_SECOND / 2) {
         return 0;
@@ -99,7 +99,7 @@ enum weir_status answer_describe(const uint8_t *data, size_t length, struct desc
         ret_answer->has_task = true;
         ret_answer->task_is_open = answer->pending_workflow_task->state == TASK_IS_SCHEDULED;
         ret_answer->task_attempt = answer->pending_workflow_task->attempt;
-        ret_answer->task_at_us = time_of(answer->pending_workflow_task->original_scheduled_time);
+        ret_answer->task_at_us = timestamp_us(answer->pending_workflow_task->original_scheduled_time);
     }
     temporal_api__describe_workflow_execution_response__free_unpacked(answer, NULL);
     return WEIR_OK;
@@ -123,7 +123,7 @@ enum weir_status answer_list(const uint8_t *data, size_t length, void (*visit)(v
         struct list_row row = {.workflow_id = info->execution->workflow_id,
                                .run_id = info->execution->run_id,
                                .status = info->status,
-                               .close_us = time_of(info->close_time)};
+                               .close_us = timestamp_us(info->close_time)};
         if (row.close_us > result.latest_close_us) {
             result.latest_close_us = row.close_us;
         }
@@ -308,6 +308,20 @@ static void read_failure(const TemporalApi__Failure *failure, struct decoded *de
     closing->error = text.data;
 }
 
+char *failure_text(const TemporalApi__Failure *failure)
+{
+    struct decoded decoded = {.payloads = NULL};
+    struct closing closing = {.kind = CLOSING_NONE};
+    read_failure(failure, &decoded, &closing);
+    return closing.error;
+}
+
+json_t *payload_value(const TemporalApi__Payload *payload)
+{
+    bool is_json;
+    return payload->data.len > STEP_OUTPUT_BYTES_MAX ? json_null() : value_of(payload, &is_json);
+}
+
 static void read_termination(const TemporalApi__TerminatedAttributes *terminated, struct closing *closing)
 {
     struct text text = {.max = ERROR_TEXT_MAX};
@@ -331,7 +345,7 @@ static void go_on_as(struct closing *closing, const char *run_id)
 
 static enum weir_status read_event(const TemporalApi__HistoryEvent *event, struct decoded *decoded, struct closing *closing)
 {
-    closing->at_us = time_of(event->event_time);
+    closing->at_us = timestamp_us(event->event_time);
     switch (event->event_type) {
     case EVENT_COMPLETED:
         closing->kind = CLOSING_COMPLETED;
@@ -519,7 +533,7 @@ enum weir_status answer_describe_task_queue(const uint8_t *data, size_t length, 
     }
     *ret_answer = (struct pollers_answer){.count = answer->n_pollers};
     for (size_t i = 0; i < answer->n_pollers; i++) {
-        int64_t at_us = time_of(answer->pollers[i]->last_access_time);
+        int64_t at_us = timestamp_us(answer->pollers[i]->last_access_time);
         if (at_us >= ret_answer->last_us) {
             ret_answer->last_us = at_us;
             text_copy(ret_answer->last, sizeof ret_answer->last, answer->pollers[i]->identity);

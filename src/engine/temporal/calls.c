@@ -18,6 +18,8 @@ const char *method_path(enum method method)
         [METHOD_CANCEL] = SERVICE "RequestCancelWorkflowExecution",
         [METHOD_TERMINATE] = SERVICE "TerminateWorkflowExecution",
         [METHOD_SIGNAL] = SERVICE "SignalWorkflowExecution",
+        [METHOD_QUERY] = SERVICE "QueryWorkflow",
+        [METHOD_UPDATE] = SERVICE "UpdateWorkflowExecution",
         [METHOD_SYSTEM_INFO] = SERVICE "GetSystemInfo",
         [METHOD_DESCRIBE_NAMESPACE] = SERVICE "DescribeNamespace",
         [METHOD_DESCRIBE_TASK_QUEUE] = SERVICE "DescribeTaskQueue",

@@ -17,6 +17,7 @@ enum {
     TASK_QUEUE_NORMAL = 1,
     TASK_QUEUE_TYPE_WORKFLOW = 1,
     FILTER_CLOSE_EVENT = 2,
+    UPDATE_IS_COMPLETED = 3,
     MEMO_FIELDS_MAX = 64
 };
 
@@ -425,6 +426,45 @@ struct bytes message_signal(const char *namespace_name, const struct workflow_na
     request.identity = text_of(identity);
     request.request_id = text_of(request_id);
     request.input = input == NULL ? NULL : payloads_message(input);
+    return pack(&request.base);
+}
+
+struct bytes message_query(const char *namespace_name, const struct workflow_name *workflow, const char *type,
+                           const struct payloads *input)
+{
+    TemporalApi__QueryWorkflowRequest request = TEMPORAL_API__QUERY_WORKFLOW_REQUEST__INIT;
+    TemporalApi__WorkflowQuery query = TEMPORAL_API__WORKFLOW_QUERY__INIT;
+    TemporalApi__WorkflowExecution execution;
+    execution_init(&execution, workflow->workflow_id, workflow->run_id);
+    query.query_type = text_of(type);
+    query.query_args = input == NULL ? NULL : payloads_message(input);
+    request.namespace_ = text_of(namespace_name);
+    request.execution = &execution;
+    request.query = &query;
+    return pack(&request.base);
+}
+
+struct bytes message_update(const struct update_message *update)
+{
+    TemporalApi__UpdateWorkflowExecutionRequest request = TEMPORAL_API__UPDATE_WORKFLOW_EXECUTION_REQUEST__INIT;
+    TemporalApi__UpdateWaitPolicy wait = TEMPORAL_API__UPDATE_WAIT_POLICY__INIT;
+    TemporalApi__UpdateRequest inner = TEMPORAL_API__UPDATE_REQUEST__INIT;
+    TemporalApi__UpdateMeta meta = TEMPORAL_API__UPDATE_META__INIT;
+    TemporalApi__UpdateInput input = TEMPORAL_API__UPDATE_INPUT__INIT;
+    TemporalApi__WorkflowExecution execution;
+    execution_init(&execution, update->workflow.workflow_id, update->workflow.run_id);
+    wait.lifecycle_stage = UPDATE_IS_COMPLETED;
+    meta.update_id = text_of(update->update_id);
+    meta.identity = text_of(update->identity);
+    input.name = text_of(update->name);
+    input.args = update->input == NULL ? NULL : payloads_message(update->input);
+    inner.meta = &meta;
+    inner.input = &input;
+    request.namespace_ = text_of(update->namespace_name);
+    request.workflow_execution = &execution;
+    request.first_execution_run_id = text_of(update->workflow.first_run_id);
+    request.wait_policy = &wait;
+    request.request = &inner;
     return pack(&request.base);
 }
 

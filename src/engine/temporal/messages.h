@@ -125,6 +125,19 @@ struct payloads;
 /* `input` NULL = none. A signal cannot name a chain: first_run_id is not read. */
 struct bytes message_signal(const char *namespace_name, const struct workflow_name *workflow, const char *signal_name,
                             const char *request_id, const char *identity, const struct payloads *input);
+/* As a signal, a query cannot name a chain. */
+struct bytes message_query(const char *namespace_name, const struct workflow_name *workflow, const char *type,
+                           const struct payloads *input);
+struct update_message {
+    const char *namespace_name;
+    struct workflow_name workflow;
+    const char *update_id; /* makes it one update, however often it is sent */
+    const char *identity;
+    const char *name;
+    const struct payloads *input; /* NULL = none */
+};
+/* Waits in the service for the update's end, for some seconds. */
+struct bytes message_update(const struct update_message *update);
 struct bytes message_system_info(void);
 struct bytes message_describe_namespace(const char *namespace_name);
 struct bytes message_list_attributes(const char *namespace_name);
@@ -230,6 +243,20 @@ WEIR_MUST_CHECK enum weir_status answer_describe_task_queue(const uint8_t *data,
 /* Why the newest workflow task that failed did so, of the events that message_last_events() asks for: into `to`; "" = none
  * of them. */
 WEIR_MUST_CHECK enum weir_status answer_task_failure(const uint8_t *data, size_t length, char *to, size_t size);
+
+/* --- answers to questions of people --- */
+
+/* A description for people and programs: {"workflow_id", "run_id", "first_run_id", "type", "status", "task_queue",
+ * "started_at", "closed_at", "history_length", "workflow_task_attempt", "memo", "search_attributes",
+ * "pending_activities"}. NULL when it cannot be read, or out of memory. */
+json_t *answer_description(const uint8_t *data, size_t length);
+WEIR_MUST_CHECK enum weir_status answer_query(const uint8_t *data, size_t length, struct payloads **ret_result);
+/* Neither: the update has not ended. The caller frees both. */
+struct update_answer {
+    struct payloads *result;
+    char *failure; /* words */
+};
+WEIR_MUST_CHECK enum weir_status answer_update(const uint8_t *data, size_t length, struct update_answer *ret_answer);
 
 /* --- payloads as a codec has them: {"payloads": [{"metadata": {KEY: BASE64}, "data": BASE64}]} --- */
 

@@ -10,28 +10,9 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "engine/temporal/client.h"
-#include "engine/temporal/parts.h"
-
-struct temporal_operator {
-    struct grpc_client *client;
-    struct codec_wire codec; /* .call NULL: none */
-    const struct clock *clock;
-    int64_t timeout_us;
-    char *address;
-    char *namespace_name;
-    char *encoding;
-    bool tls;
-};
+#include "engine/temporal/operator.h"
 
 /* --- one call, waited for --- */
-
-struct waited {
-    bool is_done;
-    enum look_kind look;
-    bool is_lost;            /* it left, and whether it was carried out is not known */
-    struct weir_error error; /* what went wrong */
-    struct bytes response;   /* LOOK_OK */
-};
 
 /* Of a call that left: codes that a proxy or the service gives also for what was carried out. */
 static bool is_lost(const struct grpc_result *result)
@@ -78,9 +59,8 @@ static void turn(struct temporal_operator *operator, int64_t most_us, const bool
     }
 }
 
-/* Takes the message. What is OK is in `waited->response`, which the caller frees. */
-static enum look_kind call_and_wait(struct temporal_operator *operator, enum method method, struct bytes message,
-                                    struct waited *waited)
+enum look_kind operator_call(struct temporal_operator *operator, enum method method, struct bytes message,
+                             struct waited *waited)
 {
     struct grpc_request request = {.path = method_path(method),
                                    .message = message.data,
@@ -172,9 +152,8 @@ static enum weir_status code(struct temporal_operator *operator, enum codec_verb
     return status;
 }
 
-/* `input` NULL: none, NULL. */
-static enum weir_status encode_input(struct temporal_operator *operator, const char * input, struct payloads **ret_payloads,
-                                     struct weir_error *error)
+enum weir_status operator_encode(struct temporal_operator *operator, const char * input, struct payloads **ret_payloads,
+                                 struct weir_error *error)
 {
     *ret_payloads = NULL;
     return input == NULL ? WEIR_OK
@@ -182,9 +161,8 @@ static enum weir_status encode_input(struct temporal_operator *operator, const c
                                 ret_payloads, error);
 }
 
-/* Takes `payloads`. */
-static enum weir_status decode_value(struct temporal_operator *operator, struct payloads * payloads, json_t **ret_value,
-                                     struct weir_error *error)
+enum weir_status operator_decode(struct temporal_operator *operator, struct payloads * payloads, json_t **ret_value,
+                                 struct weir_error *error)
 {
     struct payloads *decoded = NULL;
     struct text text = {.max = CODEC_BODY_BYTES_MAX};
@@ -210,7 +188,7 @@ enum weir_status temporal_decode(struct temporal_operator *operator, const json_
         status = error_set(error, WEIR_FAILED, "the output is no list of payloads");
     }
     text_close(&text);
-    return status == WEIR_OK ? decode_value(operator, read, ret_value, error) : status;
+    return status == WEIR_OK ? operator_decode(operator, read, ret_value, error) : status;
 }
 
 /* --- acting --- */
@@ -246,7 +224,7 @@ static enum weir_status act(struct temporal_operator *operator, enum method meth
                             const struct temporal_execution *execution, bool *ret_is_lost, struct weir_error *error)
 {
     struct waited waited;
-    enum look_kind look = call_and_wait(operator, method, message, &waited);
+    enum look_kind look = operator_call(operator, method, message, &waited);
     free(waited.response.data);
     if (ret_is_lost != NULL) {
         *ret_is_lost = waited.is_lost;
@@ -271,7 +249,7 @@ static enum weir_status describe_one(struct temporal_operator *operator, const s
 {
     struct waited waited;
     struct bytes message = message_describe(operator->namespace_name, execution->workflow_id, run_id);
-    enum look_kind look = call_and_wait(operator, METHOD_DESCRIBE, message, &waited);
+    enum look_kind look = operator_call(operator, METHOD_DESCRIBE, message, &waited);
     bool is_read = look == LOOK_OK && answer_describe(waited.response.data, waited.response.length, ret_answer) == WEIR_OK;
     free(waited.response.data);
     if (is_read) {
@@ -301,6 +279,25 @@ static enum weir_status describe_own(struct temporal_operator *operator, const s
     return status;
 }
 
+enum weir_status operator_find_own(struct temporal_operator *operator, const struct temporal_execution * execution,
+                                   struct own_workflow *ret_workflow, struct weir_error *error)
+{
+    char own[WORKFLOW_ID_MAX];
+    struct temporal_execution named = name_workflow(execution, own);
+    struct describe_answer answer = {.status = 0};
+    enum weir_status status = is_default(&named) ? WEIR_OK : describe_own(operator, & named, &answer, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    *ret_workflow = (struct own_workflow){.name = {.workflow_id = ret_workflow->workflow_id,
+                                                   .first_run_id = ret_workflow->first_run_id,
+                                                   .run_id = ret_workflow->run_id}};
+    text_copy(ret_workflow->workflow_id, sizeof ret_workflow->workflow_id, named.workflow_id);
+    text_copy(ret_workflow->first_run_id, sizeof ret_workflow->first_run_id, answer.first_run_id);
+    text_copy(ret_workflow->run_id, sizeof ret_workflow->run_id, answer.run_id);
+    return WEIR_OK;
+}
+
 enum weir_status temporal_find_execution(struct temporal_operator *operator, const char * workflow_id, char *to,
                                          struct weir_error *error)
 {
@@ -326,20 +323,16 @@ enum weir_status temporal_signal(struct temporal_operator *operator, const struc
 {
     char own[WORKFLOW_ID_MAX];
     struct temporal_execution named = name_workflow(execution, own);
-    struct workflow_name workflow = {.workflow_id = named.workflow_id};
-    struct describe_answer answer;
+    struct own_workflow workflow;
     struct payloads *payloads = NULL;
-    enum weir_status status = is_default(&named) ? WEIR_OK : describe_own(operator, & named, &answer, error);
-    if (status == WEIR_OK && !is_default(&named)) {
-        workflow.run_id = answer.run_id;
-    }
-    status = status == WEIR_OK ? encode_input(operator, input, &payloads, error) : status;
+    enum weir_status status = operator_find_own(operator, execution, &workflow, error);
+    status = status == WEIR_OK ? operator_encode(operator, input, &payloads, error) : status;
     if (status != WEIR_OK) {
         return status;
     }
     status = act(operator, METHOD_SIGNAL,
-                 message_signal(operator->namespace_name, &workflow, name, request_id, PEOPLE_IDENTITY, payloads), &named,
-                 NULL, error);
+                 message_signal(operator->namespace_name, &workflow.name, name, request_id, PEOPLE_IDENTITY, payloads),
+                 &named, NULL, error);
     payloads_free(payloads);
     return status;
 }
@@ -414,7 +407,7 @@ const char *held_up_name(enum held_up_by by)
 static bool ask_pollers(struct temporal_operator *operator, const char * queue, struct waited *waited,
                         struct pollers_answer *ret_answer)
 {
-    enum look_kind look = call_and_wait(operator, METHOD_DESCRIBE_TASK_QUEUE,
+    enum look_kind look = operator_call(operator, METHOD_DESCRIBE_TASK_QUEUE,
                                         message_describe_task_queue(operator->namespace_name, queue), waited);
     bool is_fine = look == LOOK_OK &&
                    answer_describe_task_queue(waited->response.data, waited->response.length, ret_answer) == WEIR_OK;
@@ -444,7 +437,7 @@ static void say_task_fails(struct temporal_operator *operator, const char * work
     struct waited waited;
     char failure[WEIR_ERROR_MESSAGE_MAX / 2] = "";
     enum look_kind look =
-        call_and_wait(operator, METHOD_LAST_EVENTS,
+        operator_call(operator, METHOD_LAST_EVENTS,
                       message_last_events(operator->namespace_name, workflow_id, EVENTS_LOOKED_AT), &waited);
     if (look == LOOK_OK &&
         answer_task_failure(waited.response.data, waited.response.length, failure, sizeof failure) != WEIR_OK) {
@@ -513,7 +506,7 @@ static bool examine_server(struct temporal_operator *operator, const struct tell
     struct waited waited;
     char version[SERVER_VERSION_MAX] = "";
     int64_t began_us = clock_boot(operator->clock);
-    enum look_kind look = call_and_wait(operator, METHOD_SYSTEM_INFO, message_system_info(), &waited);
+    enum look_kind look = operator_call(operator, METHOD_SYSTEM_INFO, message_system_info(), &waited);
     bool is_fine = look == LOOK_OK &&
                    answer_system_info(waited.response.data, waited.response.length, version, sizeof version) == WEIR_OK;
     double ms = (double)(clock_boot(operator->clock) - began_us) / 1000.0;
@@ -534,7 +527,7 @@ static bool examine_namespace(struct temporal_operator *operator, const struct t
     struct namespace_answer answer = {.state = 0};
     char retention[DURATION_TEXT_MAX];
     enum look_kind look =
-        call_and_wait(operator, METHOD_DESCRIBE_NAMESPACE, message_describe_namespace(operator->namespace_name), &waited);
+        operator_call(operator, METHOD_DESCRIBE_NAMESPACE, message_describe_namespace(operator->namespace_name), &waited);
     bool is_fine =
         look == LOOK_OK && answer_describe_namespace(waited.response.data, waited.response.length, &answer) == WEIR_OK;
     free(waited.response.data);
@@ -560,7 +553,7 @@ static enum look_kind find_workspace_attribute(struct temporal_operator *operato
 {
     json_t *types = NULL;
     enum look_kind look =
-        call_and_wait(operator, METHOD_LIST_ATTRIBUTES, message_list_attributes(operator->namespace_name), waited);
+        operator_call(operator, METHOD_LIST_ATTRIBUTES, message_list_attributes(operator->namespace_name), waited);
     if (look == LOOK_OK && answer_list_attributes(waited->response.data, waited->response.length, &types) != WEIR_OK) {
         look = LOOK_FAILED;
     }
@@ -619,7 +612,7 @@ enum weir_status temporal_add_workspace_attribute(struct temporal_operator *oper
     if (look == LOOK_OK) {
         struct bytes message =
             message_add_attribute(operator->namespace_name, TEMPORAL_WORKSPACE_ATTRIBUTE, ATTRIBUTE_KEYWORD);
-        look = call_and_wait(operator, METHOD_ADD_ATTRIBUTES, message, &waited);
+        look = operator_call(operator, METHOD_ADD_ATTRIBUTES, message, &waited);
         free(waited.response.data);
     }
     if (look == LOOK_OK) {
@@ -644,8 +637,8 @@ static void examine_codec(struct temporal_operator *operator, const struct telle
         return;
     }
     error_clear(&error);
-    enum weir_status status = encode_input(operator, "\"weir\"", &encoded, &error);
-    status = status == WEIR_OK ? decode_value(operator, encoded, &value, &error) : status;
+    enum weir_status status = operator_encode(operator, "\"weir\"", &encoded, &error);
+    status = status == WEIR_OK ? operator_decode(operator, encoded, &value, &error) : status;
     if (status != WEIR_OK) {
         say(teller, FINDING_PROBLEM, "codec", "%s; executions wait until it is there (temporal.codec_url)", error.message);
     } else if (!json_is_string(value) || strcmp(json_string_value(value), "weir") != 0) {

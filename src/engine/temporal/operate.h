@@ -46,6 +46,21 @@ WEIR_MUST_CHECK enum weir_status temporal_terminate(struct temporal_operator *op
                                                     const struct temporal_execution * execution, const char *reason,
                                                     temporal_awaits *awaits, void *context, struct weir_error *error);
 
+/* Questions of one workflow. */
+enum question_kind { QUESTION_DESCRIBE, QUESTION_QUERY, QUESTION_UPDATE };
+struct temporal_question {
+    enum question_kind kind;
+    const struct temporal_execution *execution;
+    const char *name;       /* of the query's type, or of the update */
+    const char *input;      /* JSON text; NULL = none */
+    const char *request_id; /* of an update */
+};
+/* The description (answer_description()), or the value that the query or the update gives; an update is waited for to its
+ * end, within the operator's time. WEIR_EXECUTION_NOT_FOUND; WEIR_TIMED_OUT: the update goes on; WEIR_ENGINE_UNREACHABLE;
+ * WEIR_FAILED with the words of the service or of the workflow. */
+WEIR_MUST_CHECK enum weir_status temporal_ask(struct temporal_operator *operator, const struct temporal_question * question,
+                                              json_t **ret_answer, struct weir_error *error);
+
 /* Why a workflow that is open does not go on. */
 enum held_up_by {
     HELD_UP_BY_NOTHING, /* it runs, waits for what it waits for itself, or is not open */

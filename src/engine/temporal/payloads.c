@@ -205,6 +205,13 @@ struct payloads *payloads_of_text(const char *encoding, const char *text, size_t
     return payloads;
 }
 
+struct payloads *payloads_take(TemporalApi__Payloads **from)
+{
+    TemporalApi__Payloads *taken = *from;
+    *from = NULL;
+    return taken == NULL ? payloads_new(0) : (struct payloads *)(void *)taken; /* allocated alike: its only member */
+}
+
 size_t payloads_count(const struct payloads *payloads)
 {
     return payloads->message.n_payloads;

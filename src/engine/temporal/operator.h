@@ -1,0 +1,48 @@
+/* The inside of what people ask of the service, shared by operate.c (acts, reasons, examination) and ask.c (questions). */
+#ifndef WEIR_ENGINE_TEMPORAL_OPERATOR_H
+#define WEIR_ENGINE_TEMPORAL_OPERATOR_H
+
+#include "engine/temporal/operate.h"
+#include "engine/temporal/parts.h"
+
+struct temporal_operator {
+    struct grpc_client *client;
+    struct codec_wire codec; /* .call NULL: none */
+    const struct clock *clock;
+    int64_t timeout_us; /* of the next call */
+    char *address;
+    char *namespace_name;
+    char *encoding;
+    bool tls;
+};
+
+/* One call, waited for. */
+struct waited {
+    bool is_done;
+    enum look_kind look;
+    bool is_lost;            /* it left, and whether it was carried out is not known */
+    struct weir_error error; /* what went wrong */
+    struct bytes response;   /* LOOK_OK */
+};
+/* Takes the message. What is OK is in `waited->response`, which the caller frees. */
+enum look_kind operator_call(struct temporal_operator *operator, enum method method, struct bytes message,
+                             struct waited *waited);
+/* The workflow of an execution as its messages name it. */
+struct own_workflow {
+    char workflow_id[WORKFLOW_ID_MAX];
+    char first_run_id[RUN_ID_MAX]; /* of its own chain ... */
+    char run_id[RUN_ID_MAX];       /* ... and its newest run; both "" for a default workflow id, which nobody else uses */
+    struct workflow_name name;     /* of the three above */
+};
+/* Asks the service for the chain where the definition names the workflow id. Errors as temporal_signal(). */
+WEIR_MUST_CHECK enum weir_status operator_find_own(struct temporal_operator *operator,
+                                                   const struct temporal_execution * execution,
+                                                   struct own_workflow *ret_workflow, struct weir_error *error);
+/* One payload of the JSON text `input`, encoded; NULL for NULL. */
+WEIR_MUST_CHECK enum weir_status operator_encode(struct temporal_operator *operator, const char * input,
+                                                 struct payloads **ret_payloads, struct weir_error *error);
+/* The value of the payloads, decoded. Takes them. */
+WEIR_MUST_CHECK enum weir_status operator_decode(struct temporal_operator *operator, struct payloads * payloads,
+                                                 json_t **ret_value, struct weir_error *error);
+
+#endif
