@@ -45,6 +45,8 @@ enum {
 
 /* The search attribute that has the workspace, where the namespace has it. */
 #define TEMPORAL_WORKSPACE_ATTRIBUTE "WeirWorkspace"
+/* Fields of a memo that begin so are weir's own. */
+#define TEMPORAL_OWN_PREFIX "weir_"
 #define STEP_BACKOFF_US_DEFAULT (1 * MICROSECONDS_PER_SECOND)
 #define STEP_BACKOFF_MAX_US_DEFAULT (60 * MICROSECONDS_PER_SECOND)
 #define STEP_FACTOR_DEFAULT 2.0

@@ -113,7 +113,7 @@ static enum weir_status take_fields(struct definition_reader *reader, const stru
 static enum weir_status refuse_own_memo(struct definition_reader *reader, const struct yaml_node *memo)
 {
     for (size_t i = 0; i < memo->count; i++) {
-        if (strncmp(memo->keys[i]->text, "weir_", strlen("weir_")) == 0) {
+        if (strncmp(memo->keys[i]->text, TEMPORAL_OWN_PREFIX, strlen(TEMPORAL_OWN_PREFIX)) == 0) {
             return FAIL(reader, memo->keys[i], "memo fields that begin with weir_ are weir's own");
         }
     }

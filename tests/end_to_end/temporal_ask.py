@@ -6,7 +6,8 @@ usage: temporal_ask.py ADDRESS NAMESPACE runs      every run as a JSON line: {"i
        temporal_ask.py ADDRESS NAMESPACE create    makes the namespace
        temporal_ask.py ADDRESS NAMESPACE start ID TYPE QUEUE       somebody else starts a workflow
        temporal_ask.py ADDRESS NAMESPACE signal ID...              lets workflows of the type Signalled go on
-       temporal_ask.py ADDRESS NAMESPACE terminate ID | delete ID | reset ID | memo ID | roots ID | payloads ID
+       temporal_ask.py ADDRESS NAMESPACE terminate ID | delete ID | reset ID | memo ID | roots ID | payloads ID |
+                                                   memo_encodings ID
        temporal_ask.py serve                       one question after the other, since loading the SDK takes longer than any
                                                    of them: a line on stdin is a list of the words above, its answer is
                                                    {"out": what would be printed, "problem": "" or what went wrong}
@@ -81,6 +82,10 @@ async def main(tell, address, namespace, what, *words):
                 'task_timeout': begun.workflow_task_timeout.ToSeconds(),
                 'memo': fields(begun.memo.fields), 'attributes': fields(begun.search_attributes.indexed_fields)}))
             break
+    elif what == 'memo_encodings':  # of its newest run, as the service has it
+        raw = (await client.get_workflow_handle(words[0]).describe()).raw_description
+        tell(json.dumps({name: payload.metadata['encoding'].decode()
+                         for name, payload in raw.workflow_execution_info.memo.fields.items()}))
     elif what == 'payloads':  # of the start and of the end
         events = [event async for event in client.get_workflow_handle(words[0]).fetch_history_events()]
         first = events[0].workflow_execution_started_event_attributes.input.payloads

@@ -64,6 +64,26 @@ def input_result_and_signals_are_encoded_on_their_way(weir):
     codec.stop()
 
 
+def arguments_and_memo_of_a_workflow_with_its_own_id_are_encoded(weir):
+    codec = Codec()
+    server = _begin(weir, codec)
+    section = {'workflow_type': 'Several', 'workflow_id': 'coded-${.input.order}',
+               'args': ['${.input.order}', '${.input.lines}'], 'memo': {'for': '${.input.customer}'}}
+    weir.write('several.yaml', f'name: several\ntemporal: {json.dumps(section)}\n')
+    weir.good('workflow', 'apply', 'several.yaml', '-q')
+    serve(weir)
+    id = enqueue(weir, 'several', {'order': 17, 'lines': [1, {'a': 2}], 'customer': 'Zoë'})
+    assert the_step(ended(weir, id, 'COMPLETED'))['output'] == {'order': 17, 'lines': [1, {'a': 2}]}
+    found = json.loads(server.ask('payloads', 'coded-17'))
+    assert len(found) == 3 and all(one['encoding'] == ENCODING.decode() for one in found), found
+    memo = json.loads(server.ask('memo_encodings', 'coded-17'))
+    assert memo == {'weir_execution': 'json/plain', 'weir_workspace': 'json/plain', 'for': ENCODING.decode()}, memo
+    found = weir.good('temporal', 'describe', id, '--json', '--timeout', TOLD).json()
+    assert found['workflow_id'] == 'coded-17', found
+    assert found['memo'] == {'weir_execution': id, 'weir_workspace': 'acme', 'for': 'Zoë'}, found
+    codec.stop()
+
+
 def a_failure_comes_back_in_words(weir):
     codec = Codec()
     _begin(weir, codec)

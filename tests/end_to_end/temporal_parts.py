@@ -22,7 +22,7 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 START_SECONDS = 300  # of the server, and of a program that asks it: on a machine that is busy with other things
 START_TRIES = 4
 NOT_INSTALLED = 'no Temporal server is installed for tests: sh tools/install_temporal.sh says what it needs'
-READS = ('runs', 'memo', 'roots', 'about', 'query', 'payloads')  # questions of temporal_ask.py
+READS = ('runs', 'memo', 'roots', 'about', 'query', 'payloads', 'memo_encodings')  # questions of temporal_ask.py
 SICK = ('interrupted (9)', 'is not found')  # see Server.mend()
 
 

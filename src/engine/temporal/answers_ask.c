@@ -55,15 +55,19 @@ static json_t *describe_activity(const TemporalApi__PendingActivityInfo *activit
                      "last_failure", activity->last_failure == NULL ? NULL : json_safe(activity->last_failure->message));
 }
 
-/* False when out of memory. */
-static bool add_map(json_t *to, const char *key, const TemporalApi__PayloadMap *map)
+/* `decoded`: the values of those that are not plain, in their order; NULL = none. False when out of memory. */
+static bool add_map(json_t *to, const char *key, const TemporalApi__PayloadMap *map, const TemporalApi__Payloads *decoded)
 {
     json_t *object = json_object();
     bool is_fine = object != NULL;
+    size_t used = 0;
     for (size_t i = 0; is_fine && map != NULL && i < map->n_fields; i++) {
         const TemporalApi__PayloadEntry *entry = map->fields[i];
-        json_t *value = entry->value == NULL ? json_null() : payload_value(entry->value);
-        is_fine = json_object_set_new(object, entry->key, value) == 0;
+        const TemporalApi__Payload *payload = entry->value;
+        if (payload != NULL && !payload_is_plain(payload) && decoded != NULL && used < decoded->n_payloads) {
+            payload = decoded->payloads[used++];
+        }
+        is_fine = json_object_set_new(object, entry->key, payload == NULL ? json_null() : payload_value(payload)) == 0;
     }
     is_fine = is_fine && json_object_set(to, key, object) == 0;
     json_decref(object);
@@ -82,7 +86,7 @@ static bool add_activities(json_t *to, const TemporalApi__DescribeWorkflowExecut
     return is_fine;
 }
 
-static json_t *describe(const TemporalApi__DescribeWorkflowExecutionResponse *answer)
+static json_t *describe(const TemporalApi__DescribeWorkflowExecutionResponse *answer, const TemporalApi__Payloads *memo)
 {
     const TemporalApi__WorkflowExecutionInfo *info = answer->workflow_execution_info;
     const TemporalApi__PendingWorkflowTaskInfo *task = answer->pending_workflow_task;
@@ -92,20 +96,22 @@ static json_t *describe(const TemporalApi__DescribeWorkflowExecutionResponse *an
         json_safe(info->type == NULL ? "" : info->type->name), "status", name_of_status(info->status), "task_queue",
         json_safe(info->task_queue), "started_at", json_time(info->start_time), "closed_at", json_time(info->close_time),
         "history_length", (json_int_t)info->history_length, "workflow_task_attempt", task == NULL ? 0 : task->attempt);
-    if (json != NULL && !(add_map(json, "memo", info->memo) &&
-                          add_map(json, "search_attributes", info->search_attributes) && add_activities(json, answer))) {
+    if (json != NULL &&
+        !(add_map(json, "memo", info->memo, memo) && add_map(json, "search_attributes", info->search_attributes, NULL) &&
+          add_activities(json, answer))) {
         json_decref(json);
         json = NULL;
     }
     return json;
 }
 
-json_t *answer_description(const uint8_t *data, size_t length)
+json_t *answer_description(const uint8_t *data, size_t length, const struct payloads *memo)
 {
     TemporalApi__DescribeWorkflowExecutionResponse *answer =
         temporal_api__describe_workflow_execution_response__unpack(NULL, length, data);
     const TemporalApi__WorkflowExecutionInfo *info = answer == NULL ? NULL : answer->workflow_execution_info;
-    json_t *json = info == NULL || info->execution == NULL ? NULL : describe(answer);
+    const TemporalApi__Payloads *decoded = memo == NULL ? NULL : payloads_message(memo);
+    json_t *json = info == NULL || info->execution == NULL ? NULL : describe(answer, decoded);
     temporal_api__describe_workflow_execution_response__free_unpacked(answer, NULL);
     return json;
 }

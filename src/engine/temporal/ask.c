@@ -25,6 +25,18 @@ static enum weir_status unreadable(struct weir_error *error)
     return error_set(error, WEIR_FAILED, "the answer of the Temporal service could not be read");
 }
 
+/* A codec that is away does not keep the rest from being shown: then NULL, and the memo stays encoded. */
+static struct payloads *decode_memo(struct temporal_operator *operator, const struct bytes * description)
+{
+    struct payloads *memo = NULL;
+    struct payloads *decoded = NULL;
+    if (operator->codec.call == NULL || payloads_of_description(description->data, description->length, &memo) != WEIR_OK ||
+        operator_code(operator, CODEC_DECODE, memo, &decoded, NULL) != WEIR_OK) {
+        return NULL;
+    }
+    return decoded;
+}
+
 static enum weir_status describe(struct temporal_operator *operator, const struct own_workflow * workflow,
                                  json_t **ret_answer, struct weir_error *error)
 {
@@ -33,13 +45,16 @@ static enum weir_status describe(struct temporal_operator *operator, const struc
     if (operator_call(operator, METHOD_DESCRIBE, message, &waited) != LOOK_OK) {
         return refuse(&waited, workflow->workflow_id, error);
     }
-    *ret_answer = answer_description(waited.response.data, waited.response.length);
+    struct payloads *memo = decode_memo(operator, & waited.response);
+    *ret_answer = answer_description(waited.response.data, waited.response.length, memo);
+    payloads_free(memo);
     free(waited.response.data);
     return *ret_answer == NULL ? unreadable(error) : WEIR_OK;
 }
 
 static enum weir_status query(struct temporal_operator *operator, const struct temporal_question * question,
-                              const struct own_workflow *workflow, const struct payloads *input, json_t **ret_answer, struct weir_error *error)
+                              const struct own_workflow *workflow, const struct payloads *input, json_t **ret_answer,
+                              struct weir_error *error)
 {
     struct waited waited;
     struct payloads *result = NULL;
@@ -55,7 +70,8 @@ static enum weir_status query(struct temporal_operator *operator, const struct t
 /* Until it is done: the service answers after some seconds that it has accepted the update. The same update id makes it
  * one update, however often it is sent, so a lost answer is asked for in the same way. */
 static enum weir_status update(struct temporal_operator *operator, const struct temporal_question * question,
-                               const struct own_workflow *workflow, const struct payloads *input, json_t **ret_answer, struct weir_error *error)
+                               const struct own_workflow *workflow, const struct payloads *input, json_t **ret_answer,
+                               struct weir_error *error)
 {
     int64_t until_us = time_add(clock_boot(operator->clock), operator->timeout_us);
     for (;;) {

@@ -1,5 +1,5 @@
-/* The payload codec of the engine: encodes the input of a start before it leaves, decodes the end of a workflow before it
- * is reported.
+/* The payload codec of the engine: encodes arguments and memo of a start before it leaves, decodes the end of a workflow
+ * before it is reported.
  *
  * A codec that is away holds starts up as a service that is away does: what surely does not run goes back into the queue.
  * An end is not held up for long, because its slot is free in truth: after CODEC_PATIENCE_US it is reported with what the
@@ -88,7 +88,7 @@ bool coding_encodes(struct temporal *engine, struct run *run)
         return false;
     }
     bool is_read = payloads_of_start(run->message, &body) == WEIR_OK;
-    run->is_encoded = is_read && body.length == 0; /* it has no input */
+    run->is_encoded = is_read && body.length == 0; /* it has neither arguments nor a memo */
     if (!run->is_encoded && (!is_read || !begin(engine, run, CODEC_ENCODE, &body, encoded))) {
         run_due(engine, run, run_back_off(engine, run));
     }

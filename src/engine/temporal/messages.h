@@ -246,10 +246,14 @@ WEIR_MUST_CHECK enum weir_status answer_task_failure(const uint8_t *data, size_t
 
 /* --- answers to questions of people --- */
 
+/* The fields of the memo in an answer to message_describe() that are not plain: answer_description() takes them decoded. */
+WEIR_MUST_CHECK enum weir_status payloads_of_description(const uint8_t *data, size_t length,
+                                                         struct payloads **ret_payloads);
 /* A description for people and programs: {"workflow_id", "run_id", "first_run_id", "type", "status", "task_queue",
  * "started_at", "closed_at", "history_length", "workflow_task_attempt", "memo", "search_attributes",
- * "pending_activities"}. NULL when it cannot be read, or out of memory. */
-json_t *answer_description(const uint8_t *data, size_t length);
+ * "pending_activities"}. `memo`: in place of what payloads_of_description() gave; NULL = none. NULL when it cannot be
+ * read, or out of memory. */
+json_t *answer_description(const uint8_t *data, size_t length, const struct payloads *memo);
 WEIR_MUST_CHECK enum weir_status answer_query(const uint8_t *data, size_t length, struct payloads **ret_result);
 /* Neither: the update has not ended. The caller frees both. */
 struct update_answer {
@@ -271,9 +275,9 @@ size_t payloads_count(const struct payloads *payloads);
 WEIR_MUST_CHECK enum weir_status payloads_value(const struct payloads *payloads, struct text *to);
 /* Takes NULL. */
 void payloads_free(struct payloads *payloads);
-/* The input of a message of message_start(); nothing is appended when it has none. */
+/* The arguments of a message of message_start() and the memo of its definition; nothing is appended when it has none. */
 WEIR_MUST_CHECK enum weir_status payloads_of_start(struct bytes start, struct text *to);
-/* The same message with this input. WEIR_FAILED when it is no list of as many payloads. */
+/* The same message with these. WEIR_FAILED when it is no list of as many payloads. */
 WEIR_MUST_CHECK enum weir_status payloads_into_start(struct bytes start, const char *json, size_t length,
                                                      struct bytes *ret_start);
 /* What is encoded in the answer to message_close_event(); nothing is appended when nothing is, or when it is too large. */

@@ -113,9 +113,8 @@ static void wait_for_codec(const struct codec_wire *codec, const struct clock *c
     }
 }
 
-/* As many payloads as were given; the same ones where there is no codec. Takes `payloads`. */
-static enum weir_status code(struct temporal_operator *operator, enum codec_verb verb, struct payloads *payloads,
-                             struct payloads **ret_payloads, struct weir_error *error)
+enum weir_status operator_code(struct temporal_operator *operator, enum codec_verb verb, struct payloads *payloads,
+                               struct payloads **ret_payloads, struct weir_error *error)
 {
     const struct codec_wire *codec = &operator->codec;
     struct text body = {.max = 2 * PAYLOADS_BYTES_MAX};
@@ -157,8 +156,8 @@ enum weir_status operator_encode(struct temporal_operator *operator, const char 
 {
     *ret_payloads = NULL;
     return input == NULL ? WEIR_OK
-                         : code(operator, CODEC_ENCODE, payloads_of_text(operator->encoding, input, strlen(input)),
-                                ret_payloads, error);
+                         : operator_code(operator, CODEC_ENCODE, payloads_of_text(operator->encoding, input, strlen(input)),
+                                         ret_payloads, error);
 }
 
 enum weir_status operator_decode(struct temporal_operator *operator, struct payloads * payloads, json_t **ret_value,
@@ -166,7 +165,7 @@ enum weir_status operator_decode(struct temporal_operator *operator, struct payl
 {
     struct payloads *decoded = NULL;
     struct text text = {.max = CODEC_BODY_BYTES_MAX};
-    enum weir_status status = code(operator, CODEC_DECODE, payloads, &decoded, error);
+    enum weir_status status = operator_code(operator, CODEC_DECODE, payloads, &decoded, error);
     if (status != WEIR_OK) {
         return status;
     }

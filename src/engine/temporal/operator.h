@@ -41,6 +41,10 @@ WEIR_MUST_CHECK enum weir_status operator_find_own(struct temporal_operator *ope
 /* One payload of the JSON text `input`, encoded; NULL for NULL. */
 WEIR_MUST_CHECK enum weir_status operator_encode(struct temporal_operator *operator, const char * input,
                                                  struct payloads **ret_payloads, struct weir_error *error);
+/* As many payloads as were given; the same ones where there is no codec. Takes `payloads`; NULL: out of memory. */
+WEIR_MUST_CHECK enum weir_status operator_code(struct temporal_operator *operator, enum codec_verb verb,
+                                               struct payloads *payloads, struct payloads **ret_payloads,
+                                               struct weir_error *error);
 /* The value of the payloads, decoded. Takes them. */
 WEIR_MUST_CHECK enum weir_status operator_decode(struct temporal_operator *operator, struct payloads * payloads,
                                                  json_t **ret_value, struct weir_error *error);

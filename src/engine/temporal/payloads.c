@@ -231,19 +231,59 @@ TemporalApi__Payloads *payloads_message(const struct payloads *payloads)
 
 /* --- of a start --- */
 
+enum { START_PAYLOADS_MAX = 2 * TEMPORAL_FIELDS_MAX }; /* the arguments, and the memo of the definition */
+
+/* Those that a codec encodes: the arguments, then the memo of the definition. weir reads its own fields of the memo in the
+ * descriptions of workflows, and other tools read them in lists, so these stay as they are. */
+static size_t find_payloads(const TemporalApi__StartWorkflowExecutionRequest *request, TemporalApi__Payload ***slots)
+{
+    size_t count = 0;
+    for (size_t i = 0; request->input != NULL && i < request->input->n_payloads; i++) {
+        INVARIANT(count < START_PAYLOADS_MAX);
+        slots[count++] = &request->input->payloads[i];
+    }
+    for (size_t i = 0; request->memo != NULL && i < request->memo->n_fields; i++) {
+        TemporalApi__PayloadEntry *entry = request->memo->fields[i];
+        if (strncmp(entry->key, TEMPORAL_OWN_PREFIX, strlen(TEMPORAL_OWN_PREFIX)) != 0) {
+            INVARIANT(count < START_PAYLOADS_MAX);
+            slots[count++] = &entry->value;
+        }
+    }
+    return count;
+}
+
 enum weir_status payloads_of_start(struct bytes start, struct text *to)
 {
+    TemporalApi__Payload **slots[START_PAYLOADS_MAX];
+    TemporalApi__Payload *list[START_PAYLOADS_MAX];
     TemporalApi__StartWorkflowExecutionRequest *request =
         temporal_api__start_workflow_execution_request__unpack(NULL, start.length, start.data);
     if (request == NULL) {
         return WEIR_OUT_OF_MEMORY; /* the bytes are our own */
     }
-    enum weir_status status = WEIR_OK;
-    if (request->input != NULL && request->input->n_payloads > 0) {
-        status = write_list(request->input->payloads, request->input->n_payloads, to);
+    size_t count = find_payloads(request, slots);
+    for (size_t i = 0; i < count; i++) {
+        list[i] = *slots[i];
     }
+    enum weir_status status = count == 0 ? WEIR_OK : write_list(list, count, to);
     temporal_api__start_workflow_execution_request__free_unpacked(request, NULL);
     return status;
+}
+
+/* Those of `payloads` take the places of the ones in the request, and these their places. */
+static enum weir_status exchange(TemporalApi__StartWorkflowExecutionRequest *request, struct payloads *payloads)
+{
+    TemporalApi__Payload **slots[START_PAYLOADS_MAX];
+    size_t count = find_payloads(request, slots);
+    if (count != payloads_count(payloads)) {
+        return WEIR_FAILED;
+    }
+    for (size_t i = 0; i < count; i++) {
+        TemporalApi__Payload *before = *slots[i];
+        *slots[i] = payloads->message.payloads[i];
+        payloads->message.payloads[i] = before;
+    }
+    return WEIR_OK;
 }
 
 enum weir_status payloads_into_start(struct bytes start, const char *json, size_t length, struct bytes *ret_start)
@@ -255,12 +295,8 @@ enum weir_status payloads_into_start(struct bytes start, const char *json, size_
     }
     TemporalApi__StartWorkflowExecutionRequest *request =
         temporal_api__start_workflow_execution_request__unpack(NULL, start.length, start.data);
-    TemporalApi__Payloads *input = request == NULL ? NULL : request->input;
-    status = request == NULL                                                  ? WEIR_OUT_OF_MEMORY
-             : input == NULL || input->n_payloads != payloads_count(payloads) ? WEIR_FAILED
-                                                                              : WEIR_OK;
+    status = request == NULL ? WEIR_OUT_OF_MEMORY : exchange(request, payloads);
     if (status == WEIR_OK) {
-        request->input = &payloads->message;
         struct bytes packed = {.length = temporal_api__start_workflow_execution_request__get_packed_size(request)};
         packed.data = malloc(packed.length);
         if (packed.data != NULL) {
@@ -269,11 +305,34 @@ enum weir_status payloads_into_start(struct bytes start, const char *json, size_
         } else {
             status = WEIR_OUT_OF_MEMORY;
         }
-        request->input = input;
     }
     temporal_api__start_workflow_execution_request__free_unpacked(request, NULL);
     payloads_free(payloads);
     return status;
+}
+
+/* --- of a description --- */
+
+enum weir_status payloads_of_description(const uint8_t *data, size_t length, struct payloads **ret_payloads)
+{
+    TemporalApi__DescribeWorkflowExecutionResponse *answer =
+        temporal_api__describe_workflow_execution_response__unpack(NULL, length, data);
+    const TemporalApi__WorkflowExecutionInfo *info = answer == NULL ? NULL : answer->workflow_execution_info;
+    const TemporalApi__PayloadMap *memo = info == NULL ? NULL : info->memo;
+    struct payloads *payloads = answer == NULL ? NULL : payloads_new(memo == NULL ? 0 : memo->n_fields);
+    for (size_t i = 0; payloads != NULL && memo != NULL && i < memo->n_fields; i++) {
+        TemporalApi__Payload *value = memo->fields[i]->value;
+        if (value != NULL && !payload_is_plain(value)) {
+            payloads->message.payloads[payloads->message.n_payloads++] = value;
+            memo->fields[i]->value = NULL; /* moved */
+        }
+    }
+    temporal_api__describe_workflow_execution_response__free_unpacked(answer, NULL);
+    if (payloads == NULL) {
+        return WEIR_FAILED;
+    }
+    *ret_payloads = payloads;
+    return WEIR_OK;
 }
 
 /* --- of an end --- */

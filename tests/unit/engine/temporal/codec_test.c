@@ -7,6 +7,7 @@
 
 #include "base/json.h"
 #include "base/text.h"
+#include "engine/temporal/answers.h"
 
 enum { CODEC_CALLS_KEPT = 64 };
 
@@ -147,6 +148,82 @@ static void an_input_is_encoded_once_and_sent_again_as_it_is(void **state)
     text_close(&body);
     close_bench(&bench);
     assert_true(codec.is_closed);
+}
+
+static const TemporalApi__Payload *field(const TemporalApi__PayloadMap *map, const char *key)
+{
+    for (size_t i = 0; i < map->n_fields; i++) {
+        if (strcmp(map->fields[i]->key, key) == 0) {
+            return map->fields[i]->value;
+        }
+    }
+    fail_msg("no field %s", key);
+    return NULL;
+}
+
+static void expect_payload(const TemporalApi__Payload *payload, const char *encoding, const char *text)
+{
+    static const uint8_t zeros[3];
+    bool is_encoded = strcmp(encoding, "xenon") == 0;
+    size_t skip = is_encoded ? sizeof zeros : 0;
+    assert_true(payload_has_encoding(payload, encoding));
+    assert_int_equal(payload->data.len, skip + strlen(text));
+    assert_memory_equal(payload->data.data, zeros, skip);
+    assert_memory_equal(payload->data.data + skip, text, strlen(text));
+}
+
+/* The service reads search attributes, and weir reads its own fields of the memo in each description. */
+static void arguments_and_memo_are_encoded_and_the_rest_of_a_start_is_not(void **state)
+{
+    struct fake_codec codec = {.outcome = CODEC_OK};
+    struct bench bench;
+    (void)state;
+    open_coded(&bench, &codec);
+    struct engine_start start = start_of(ID_ONE);
+    start.definition = "{\"name\": \"onboard\", \"temporal\": {\"task_queue\": \"q\", \"workflow_id\": "
+                       "\"order-${.input.customer}\", \"args\": [\"${.input.customer}\", \"two\"], \"memo\": "
+                       "{\"for\": \"${.input.customer}\"}, \"search_attributes\": {\"Customer\": \"c\"}}}";
+    fake_attributes_add(fake_temporal_attributes(bench.service), "Customer", ATTRIBUTE_KEYWORD);
+    fake_temporal_push(bench.service, FAKE_LOSE_ANSWER);
+    assert_int_equal(engine_start(bench.engine, &start, NULL), WEIR_OK);
+    pass(&bench, 10 * SECOND_US);
+    assert_int_equal(heard(&bench, REPORT_STARTED), 1);
+    assert_int_equal(codec.encoded, 1);
+    assert_true(fake_temporal_starts_are_equal(bench.service));
+    struct bytes sent = fake_temporal_start_of(bench.service, ID_ONE);
+    TemporalApi__StartWorkflowExecutionRequest *request =
+        temporal_api__start_workflow_execution_request__unpack(NULL, sent.length, sent.data);
+    assert_non_null(request);
+    assert_string_equal(request->workflow_id, "order-7");
+    assert_int_equal(request->input->n_payloads, 2);
+    expect_payload(request->input->payloads[0], "xenon", "7");
+    expect_payload(request->input->payloads[1], "xenon", "\"two\"");
+    expect_payload(field(request->memo, "for"), "xenon", "7");
+    expect_payload(field(request->memo, "weir_execution"), "json/plain", "\"" ID_ONE "\"");
+    expect_payload(field(request->memo, "weir_workspace"), "json/plain", "\"acme\"");
+    expect_payload(field(request->search_attributes, "Customer"), "json/plain", "\"c\"");
+    temporal_api__start_workflow_execution_request__free_unpacked(request, NULL);
+    fake_temporal_encode_results(bench.service, true);
+    fake_temporal_end(bench.service, ID_ONE, RUN_STATUS_COMPLETED, "{\"n\":7}");
+    pass(&bench, 5 * SECOND_US);
+    assert_string_equal(last(&bench, REPORT_ENDED)->step.output, "{\"n\":7}");
+    close_bench(&bench);
+}
+
+/* Without arguments and memo there is nothing to encode. */
+static void a_start_without_payloads_needs_no_codec(void **state)
+{
+    struct fake_codec codec = {.outcome = CODEC_UNREACHABLE};
+    struct bench bench;
+    (void)state;
+    open_coded(&bench, &codec);
+    struct engine_start start = start_of(ID_ONE);
+    start.definition = "{\"name\": \"onboard\", \"temporal\": {\"task_queue\": \"q\", \"args\": []}}";
+    assert_int_equal(engine_start(bench.engine, &start, NULL), WEIR_OK);
+    pass(&bench, SECOND_US);
+    assert_int_equal(heard(&bench, REPORT_STARTED), 1);
+    assert_int_equal(codec.encoded, 0);
+    close_bench(&bench);
 }
 
 static void a_codec_that_is_away_holds_up_a_start_as_the_service_does(void **state)
@@ -329,6 +406,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_input_is_encoded_once_and_sent_again_as_it_is),
+        cmocka_unit_test(arguments_and_memo_are_encoded_and_the_rest_of_a_start_is_not),
+        cmocka_unit_test(a_start_without_payloads_needs_no_codec),
         cmocka_unit_test(a_codec_that_is_away_holds_up_a_start_as_the_service_does),
         cmocka_unit_test(a_start_that_may_run_keeps_its_slot_while_the_codec_is_away),
         cmocka_unit_test(an_input_that_the_codec_refuses_fails_for_good),
