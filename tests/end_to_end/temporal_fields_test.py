@@ -91,6 +91,12 @@ def people_reach_a_workflow_with_an_id_of_its_own(weir):
     weir.good('cancel', ids[0], '--terminate', '--timeout', TOLD)
     ended(weir, ids[0], 'CANCELLED')
     worker = server.worker('nobody')
+    described = weir.good('temporal', 'describe', ids[1], '--json', '--timeout', TOLD).json()
+    assert (described['workflow_id'], described['memo']['weir_execution']) == ('mine-2', ids[1]), described
+    asked = weir.good('temporal', 'query', ids[1], 'has_word', '-p', '{"n": 1}', '--json', '--timeout', TOLD).json()
+    assert asked['result'] == {'given': {'n': 1}, 'has': False}, asked
+    changed = weir.good('temporal', 'update', ids[1], 'change', '-p', '{"n": 2}', '--json', '--timeout', TOLD).json()
+    assert changed['result'] == {'changed': {'n': 2}}, changed
     weir.good('signal', ids[1], 'go', '-p', '{}', '--timeout', TOLD)
     ended(weir, ids[1], 'COMPLETED')
     worker.close()
@@ -124,6 +130,9 @@ def an_end_is_that_of_the_own_workflow_though_the_id_was_used_again(weir):
     server.ask('signal', 'again-1')
     wait_for('another workflow of the same id', lambda: server.problem('start', 'again-1', 'Slow', 'nobody') == '')
     weir.run('cancel', id, '--terminate', '--timeout', '1s')  # it must not reach the other workflow
+    for words in (['describe', id], ['query', id, 'has_word'], ['update', id, 'change', '-p', '{}']):
+        refused = weir.run('temporal', *words, '--timeout', TOLD)
+        assert refused.code == 3 and 'no open workflow again-1 of this execution' in refused.err, refused
     serve(weir)
     execution = wait_for('the end', lambda: (lambda e: e if e['finished_at'] else None)(show(weir, id)))
     assert the_step(execution)['output'] == {'word': {}} and execution['status'] == 'COMPLETED', execution
