@@ -12,7 +12,7 @@
 #include "cli/temporal_workflow.h"
 
 /* --params: the text itself, @FILE, or - for stdin; checked to be JSON. Nothing in `to` when there is none. */
-static enum weir_status read_params(const struct invocation *invocation, struct text *to, struct weir_error *error)
+static enum weir_status read_question_params(const struct invocation *invocation, struct text *to, struct weir_error *error)
 {
     json_t *value = NULL;
     const char *params = invocation_text(invocation, "params");
@@ -30,8 +30,8 @@ static enum weir_status read_params(const struct invocation *invocation, struct 
     return status;
 }
 
-static enum weir_status ask_service(const struct invocation *invocation, struct store *store, const json_t *execution,
-                                    struct temporal_question *question, json_t **ret_answer, struct weir_error *error)
+static enum weir_status send_question(const struct invocation *invocation, struct store *store, const json_t *execution,
+                                      struct temporal_question *question, json_t **ret_answer, struct weir_error *error)
 {
     struct temporal_options temporal;
     struct temporal_workflow workflow;
@@ -54,14 +54,14 @@ static enum weir_status ask_service(const struct invocation *invocation, struct 
     return assemble_ask(engine, &options, temporal_settings_timeout(invocation), question, ret_answer, error);
 }
 
-static enum weir_status ask(struct invocation *invocation, enum question_kind kind, json_t **ret_answer,
-                            struct weir_error *error)
+static enum weir_status ask_of_execution(struct invocation *invocation, enum question_kind kind, json_t **ret_answer,
+                                         struct weir_error *error)
 {
     struct store *store = NULL;
     json_t *execution = NULL;
     struct text params = {.max = PARAMS_BYTES_MAX};
     struct temporal_question question = {.kind = kind, .name = invocation_argument(invocation, 1)};
-    enum weir_status status = kind == QUESTION_DESCRIBE ? WEIR_OK : read_params(invocation, &params, error);
+    enum weir_status status = kind == QUESTION_DESCRIBE ? WEIR_OK : read_question_params(invocation, &params, error);
     if (status == WEIR_OK) {
         status = invocation_open_store(invocation, STORE_READ, &store, error);
     }
@@ -70,7 +70,7 @@ static enum weir_status ask(struct invocation *invocation, enum question_kind ki
     }
     if (status == WEIR_OK) {
         question.input = params.data;
-        status = ask_service(invocation, store, execution, &question, ret_answer, error);
+        status = send_question(invocation, store, execution, &question, ret_answer, error);
     }
     json_decref(execution);
     text_close(&params);
@@ -110,7 +110,7 @@ enum weir_status verb_temporal_describe(struct invocation *invocation, struct we
     };
     json_t *description = NULL;
     struct output *output = invocation->output;
-    enum weir_status status = ask(invocation, QUESTION_DESCRIBE, &description, error);
+    enum weir_status status = ask_of_execution(invocation, QUESTION_DESCRIBE, &description, error);
     if (status == WEIR_OK && !output_object(output, description)) {
         for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
             const char *text = field_text(output, description, lines[i][1]);
@@ -152,7 +152,7 @@ static enum weir_status ask_for_value(struct invocation *invocation, enum questi
                                       struct weir_error *error)
 {
     json_t *value = NULL;
-    enum weir_status status = ask(invocation, kind, &value, error);
+    enum weir_status status = ask_of_execution(invocation, kind, &value, error);
     status = status == WEIR_OK ? print_value(invocation, key, value, error) : status;
     json_decref(value);
     return status;

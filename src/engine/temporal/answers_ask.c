@@ -86,7 +86,8 @@ static bool add_activities(json_t *to, const TemporalApi__DescribeWorkflowExecut
     return is_fine;
 }
 
-static json_t *describe(const TemporalApi__DescribeWorkflowExecutionResponse *answer, const TemporalApi__Payloads *memo)
+static json_t *describe_workflow(const TemporalApi__DescribeWorkflowExecutionResponse *answer,
+                                 const TemporalApi__Payloads *memo)
 {
     const TemporalApi__WorkflowExecutionInfo *info = answer->workflow_execution_info;
     const TemporalApi__PendingWorkflowTaskInfo *task = answer->pending_workflow_task;
@@ -111,7 +112,7 @@ json_t *answer_description(const uint8_t *data, size_t length, const struct payl
         temporal_api__describe_workflow_execution_response__unpack(NULL, length, data);
     const TemporalApi__WorkflowExecutionInfo *info = answer == NULL ? NULL : answer->workflow_execution_info;
     const TemporalApi__Payloads *decoded = memo == NULL ? NULL : payloads_message(memo);
-    json_t *json = info == NULL || info->execution == NULL ? NULL : describe(answer, decoded);
+    json_t *json = info == NULL || info->execution == NULL ? NULL : describe_workflow(answer, decoded);
     temporal_api__describe_workflow_execution_response__free_unpacked(answer, NULL);
     return json;
 }

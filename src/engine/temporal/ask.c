@@ -6,7 +6,7 @@
 #include "engine/temporal/operator.h"
 
 /* The error of a call that gave no answer. */
-static enum weir_status refuse(const struct waited *waited, const char *workflow_id, struct weir_error *error)
+static enum weir_status refuse_question(const struct waited *waited, const char *workflow_id, struct weir_error *error)
 {
     if (waited->look == LOOK_NOT_FOUND) {
         error_set(error, WEIR_EXECUTION_NOT_FOUND, "the Temporal service has no such workflow: %s (%s)", workflow_id,
@@ -37,13 +37,13 @@ static struct payloads *decode_memo(struct temporal_operator *operator, const st
     return decoded;
 }
 
-static enum weir_status describe(struct temporal_operator *operator, const struct own_workflow * workflow,
-                                 json_t **ret_answer, struct weir_error *error)
+static enum weir_status ask_description(struct temporal_operator *operator, const struct own_workflow * workflow,
+                                        json_t **ret_answer, struct weir_error *error)
 {
     struct waited waited;
     struct bytes message = message_describe(operator->namespace_name, workflow->workflow_id, workflow->run_id);
     if (operator_call(operator, METHOD_DESCRIBE, message, &waited) != LOOK_OK) {
-        return refuse(&waited, workflow->workflow_id, error);
+        return refuse_question(&waited, workflow->workflow_id, error);
     }
     struct payloads *memo = decode_memo(operator, & waited.response);
     *ret_answer = answer_description(waited.response.data, waited.response.length, memo);
@@ -60,7 +60,7 @@ static enum weir_status query(struct temporal_operator *operator, const struct t
     struct payloads *result = NULL;
     struct bytes message = message_query(operator->namespace_name, &workflow->name, question->name, input);
     if (operator_call(operator, METHOD_QUERY, message, &waited) != LOOK_OK) {
-        return refuse(&waited, workflow->workflow_id, error);
+        return refuse_question(&waited, workflow->workflow_id, error);
     }
     enum weir_status status = answer_query(waited.response.data, waited.response.length, &result);
     free(waited.response.data);
@@ -91,7 +91,7 @@ static enum weir_status update(struct temporal_operator *operator, const struct 
             return unreadable(error);
         }
         if (look != LOOK_OK && !waited.is_lost) {
-            return refuse(&waited, workflow->workflow_id, error);
+            return refuse_question(&waited, workflow->workflow_id, error);
         }
         if (look == LOOK_OK && answer.failure != NULL) {
             status = error_set(error, WEIR_FAILED, "the workflow refuses or fails the update: %s", answer.failure);
@@ -122,7 +122,7 @@ enum weir_status temporal_ask(struct temporal_operator *operator, const struct t
     }
     switch (question->kind) {
     case QUESTION_DESCRIBE:
-        status = describe(operator, & workflow, ret_answer, error);
+        status = ask_description(operator, & workflow, ret_answer, error);
         break;
     case QUESTION_QUERY:
         status = query(operator, question, &workflow, input, ret_answer, error);

@@ -73,7 +73,7 @@ static int set_timer(CURLM *multi, long timeout_ms, void *context)
 }
 
 /* Fewer bytes than were given end the call. */
-static size_t take_answer(char *bytes, size_t size, size_t count, void *context)
+static size_t codec_take_answer(char *bytes, size_t size, size_t count, void *context)
 {
     struct codec_call *call = context;
     return text_add(&call->answer, bytes, size * count) == WEIR_OK ? size * count : 0;
@@ -81,7 +81,7 @@ static size_t take_answer(char *bytes, size_t size, size_t count, void *context)
 
 /* --- a call --- */
 
-static void call_free(struct codec_call *call)
+static void codec_call_free(struct codec_call *call)
 {
     *call->link = call->next;
     if (call->next != NULL) {
@@ -143,7 +143,7 @@ static bool add_token(struct codec_call *call)
     return longer != NULL;
 }
 
-static bool prepare(struct codec_call *call, const char *url, const char *body, size_t length)
+static bool codec_call_prepare(struct codec_call *call, const char *url, const char *body, size_t length)
 {
     struct codec *codec = call->codec;
     CURL *easy = call->easy;
@@ -152,7 +152,7 @@ static bool prepare(struct codec_call *call, const char *url, const char *body, 
            curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)length) == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_COPYPOSTFIELDS, body) == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_HTTPHEADER, headers) == CURLE_OK &&
-           curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, take_answer) == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, codec_take_answer) == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_WRITEDATA, call) == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_PRIVATE, call) == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, call->problem) == CURLE_OK &&
@@ -185,8 +185,9 @@ static struct codec_call *codec_call(void *context, enum codec_verb verb, const 
     codec->calls = call;
     codec->count++;
     if (call->easy == NULL || (codec->token_file != NULL && !add_token(call)) ||
-        !prepare(call, codec->urls[verb], body, length) || curl_multi_add_handle(codec->multi, call->easy) != CURLM_OK) {
-        call_free(call);
+        !codec_call_prepare(call, codec->urls[verb], body, length) ||
+        curl_multi_add_handle(codec->multi, call->easy) != CURLM_OK) {
+        codec_call_free(call);
         return NULL;
     }
     return call;
@@ -195,7 +196,7 @@ static struct codec_call *codec_call(void *context, enum codec_verb verb, const 
 static void codec_cancel(void *context, struct codec_call *call)
 {
     INVARIANT(call->codec == context);
-    call_free(call);
+    codec_call_free(call);
 }
 
 /* --- its end --- */
@@ -213,7 +214,7 @@ static bool is_refusal(long status)
     return status >= 400 && status < 500;
 }
 
-static void finish(struct codec_call *call, CURLcode code)
+static void codec_call_finish(struct codec_call *call, CURLcode code)
 {
     char text[HEADER_TEXT_MAX] = "";
     long status = 0;
@@ -234,7 +235,7 @@ static void finish(struct codec_call *call, CURLcode code)
     }
     text_make_safe(text);
     call->done(call->context, &result);
-    call_free(call);
+    codec_call_free(call);
 }
 
 static int64_t codec_step(void *context)
@@ -260,7 +261,7 @@ static int64_t codec_step(void *context)
         if (message->msg == CURLMSG_DONE) {
             CURLcode code = message->data.result; /* the message ends with the handle */
             (void)curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, (char **)(void *)&call);
-            finish(call, code);
+            codec_call_finish(call, code);
         }
     }
     return codec->due_us;
@@ -277,7 +278,7 @@ static void codec_close(void *context)
 {
     struct codec *codec = context;
     while (codec->calls != NULL) {
-        call_free(codec->calls);
+        codec_call_free(codec->calls);
     }
     if (codec->multi != NULL) {
         (void)curl_multi_cleanup(codec->multi);
@@ -321,7 +322,7 @@ static char *url_of(const struct codec_options *options, const char *verb)
     return url.data;
 }
 
-static enum weir_status check_options(const struct codec_options *options, struct weir_error *error)
+static enum weir_status codec_check_options(const struct codec_options *options, struct weir_error *error)
 {
     const char *name = options->namespace_name;
     bool is_url = strncmp(options->url, "http://", 7) == 0 || strncmp(options->url, "https://", 8) == 0;
@@ -339,7 +340,7 @@ static enum weir_status check_options(const struct codec_options *options, struc
     return WEIR_OK;
 }
 
-static bool open_parts(struct codec *codec, const struct codec_options *options)
+static bool codec_open_parts(struct codec *codec, const struct codec_options *options)
 {
     char name[HEADER_TEXT_MAX];
     /* The last one spares a round trip before larger bodies. */
@@ -368,7 +369,7 @@ static bool open_parts(struct codec *codec, const struct codec_options *options)
 
 enum weir_status codec_open(const struct codec_options *options, struct codec_wire *ret_wire, struct weir_error *error)
 {
-    enum weir_status status = check_options(options, error);
+    enum weir_status status = codec_check_options(options, error);
     status = status == WEIR_OK ? libcurl_load(error) : status;
     if (status != WEIR_OK) {
         return status;
@@ -386,7 +387,7 @@ enum weir_status codec_open(const struct codec_options *options, struct codec_wi
         return status;
     }
     codec->multi = curl_multi_init();
-    if (codec->multi == NULL || !open_parts(codec, options)) {
+    if (codec->multi == NULL || !codec_open_parts(codec, options)) {
         codec_close(codec);
         return error_out_of_memory(error);
     }

@@ -29,7 +29,8 @@ void coding_forget(struct temporal *engine, struct run *run)
 }
 
 /* False when it could not be begun. */
-static bool begin(struct temporal *engine, struct run *run, enum codec_verb verb, const struct text *body, codec_done *done)
+static bool coding_begin(struct temporal *engine, struct run *run, enum codec_verb verb, const struct text *body,
+                         codec_done *done)
 {
     coding_forget(engine, run);
     struct coding *coding = calloc(1, sizeof *coding);
@@ -47,7 +48,7 @@ static bool begin(struct temporal *engine, struct run *run, enum codec_verb verb
     return true;
 }
 
-static struct run *take(void *context, struct temporal **ret_engine)
+static struct run *coding_take(void *context, struct temporal **ret_engine)
 {
     struct coding *coding = context;
     struct run *run = coding->run;
@@ -62,7 +63,7 @@ static struct run *take(void *context, struct temporal **ret_engine)
 static void encoded(void *context, const struct codec_result *result)
 {
     struct temporal *engine;
-    struct run *run = take(context, &engine);
+    struct run *run = coding_take(context, &engine);
     struct bytes message = {NULL, 0};
     if (result->outcome != CODEC_OK) {
         start_not_encoded(engine, run, result->outcome == CODEC_REFUSED, result->text);
@@ -70,7 +71,7 @@ static void encoded(void *context, const struct codec_result *result)
     }
     enum weir_status status = payloads_into_start(run->message, result->body, result->length, &message);
     if (status == WEIR_FAILED) {
-        start_not_encoded(engine, run, false, "what answers is no payload codec: it gave no list of as many payloads");
+        start_not_encoded(engine, run, false, "this server is no payload codec: it gave no list of as many payloads");
     } else if (status != WEIR_OK) {
         run_due(engine, run, run_back_off(engine, run));
     } else {
@@ -89,7 +90,7 @@ bool coding_encodes(struct temporal *engine, struct run *run)
     }
     bool is_read = payloads_of_start(run->message, &body) == WEIR_OK;
     run->is_encoded = is_read && body.length == 0; /* it has neither arguments nor a memo */
-    if (!run->is_encoded && (!is_read || !begin(engine, run, CODEC_ENCODE, &body, encoded))) {
+    if (!run->is_encoded && (!is_read || !coding_begin(engine, run, CODEC_ENCODE, &body, encoded))) {
         run_due(engine, run, run_back_off(engine, run));
     }
     text_close(&body);
@@ -101,12 +102,12 @@ bool coding_encodes(struct temporal *engine, struct run *run)
 static void decoded(void *context, const struct codec_result *result)
 {
     struct temporal *engine;
-    struct run *run = take(context, &engine);
+    struct run *run = coding_take(context, &engine);
     const char *text = result->text;
     enum weir_status status = WEIR_OK;
     if (result->outcome == CODEC_OK) {
         status = closing_decode(&run->closing, result->body, result->length);
-        text = "what answers is no payload codec: it gave no list of as many payloads";
+        text = "this server is no payload codec: it gave no list of as many payloads";
     }
     int64_t now_us = temporal_now(engine);
     run->decoding_us = run->decoding_us == 0 ? now_us : run->decoding_us;
@@ -130,7 +131,7 @@ bool coding_decodes(struct temporal *engine, struct run *run, struct closing *cl
     run->closing = *closing;
     *closing = (struct closing){.kind = CLOSING_NONE};
     run->state = RUN_CLOSING;
-    if (!begin(engine, run, CODEC_DECODE, &run->closing.encoded, decoded)) {
+    if (!coding_begin(engine, run, CODEC_DECODE, &run->closing.encoded, decoded)) {
         run_due(engine, run, run_back_off(engine, run));
     }
     return true;

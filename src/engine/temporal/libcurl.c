@@ -16,14 +16,14 @@ struct libcurl libcurl;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool is_loaded;
 
-static enum weir_status refuse(const char *reason, struct weir_error *error)
+static enum weir_status libcurl_refuse(const char *reason, struct weir_error *error)
 {
     error_set(error, WEIR_INVALID_CONFIG, "temporal.codec_url needs libcurl: %s", reason);
     error_hint(error, "install libcurl 7.58 or later (on Debian and Ubuntu: apt-get install libcurl4), or set no codec");
     return WEIR_INVALID_CONFIG;
 }
 
-static enum weir_status load(struct weir_error *error)
+static enum weir_status libcurl_load_once(struct weir_error *error)
 {
     static const char *const names[] = {
 #define NAME(name) #name,
@@ -35,18 +35,18 @@ static enum weir_status load(struct weir_error *error)
     void *library = dlopen(LIBCURL_FILE, RTLD_NOW | RTLD_LOCAL);
     if (library == NULL) {
         const char *reason = dlerror();
-        return refuse(reason == NULL ? LIBCURL_FILE " cannot be loaded" : reason, error);
+        return libcurl_refuse(reason == NULL ? LIBCURL_FILE " cannot be loaded" : reason, error);
     }
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         functions[i] = dlsym(library, names[i]);
         if (functions[i] == NULL) {
             (void)dlclose(library);
-            return refuse(LIBCURL_FILE " lacks a function: it is too old", error);
+            return libcurl_refuse(LIBCURL_FILE " lacks a function: it is too old", error);
         }
     }
     memcpy(&libcurl, functions, sizeof libcurl); /* as libpq.c does */
     if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) {
-        return refuse("it cannot be initialised", error);
+        return libcurl_refuse("it cannot be initialised", error);
     }
     is_loaded = true;
     return WEIR_OK;
@@ -55,7 +55,7 @@ static enum weir_status load(struct weir_error *error)
 enum weir_status libcurl_load(struct weir_error *error)
 {
     (void)pthread_mutex_lock(&lock);
-    enum weir_status status = is_loaded ? WEIR_OK : load(error);
+    enum weir_status status = is_loaded ? WEIR_OK : libcurl_load_once(error);
     (void)pthread_mutex_unlock(&lock);
     return status;
 }

@@ -215,8 +215,8 @@ struct closing {
 };
 WEIR_MUST_CHECK enum weir_status answer_close_event(const uint8_t *data, size_t length, struct closing *ret_closing);
 void closing_close(struct closing *closing);
-/* Keeps what a codec must decode of the end: `encoded` is its request, empty when there is nothing. `data` is what
- * `closing` was read from. False when out of memory. */
+/* Keeps the payloads of the end that a codec must decode: `encoded` is its request, empty when there is nothing. `data` is
+ * what `closing` was read from. False when out of memory. */
 WEIR_MUST_CHECK bool closing_keep_encoded(struct closing *closing, const uint8_t *data, size_t length);
 /* Reads the end again, with the codec's answer in place of what was encoded. WEIR_FAILED: that is no list of as many
  * payloads; then nothing has changed. */
@@ -251,7 +251,7 @@ WEIR_MUST_CHECK enum weir_status payloads_of_description(const uint8_t *data, si
                                                          struct payloads **ret_payloads);
 /* A description for people and programs: {"workflow_id", "run_id", "first_run_id", "type", "status", "task_queue",
  * "started_at", "closed_at", "history_length", "workflow_task_attempt", "memo", "search_attributes",
- * "pending_activities"}. `memo`: in place of what payloads_of_description() gave; NULL = none. NULL when it cannot be
+ * "pending_activities"}. `memo`: in place of those of payloads_of_description(); NULL = none. NULL when it cannot be
  * read, or out of memory. */
 json_t *answer_description(const uint8_t *data, size_t length, const struct payloads *memo);
 WEIR_MUST_CHECK enum weir_status answer_query(const uint8_t *data, size_t length, struct payloads **ret_result);
@@ -280,7 +280,8 @@ WEIR_MUST_CHECK enum weir_status payloads_of_start(struct bytes start, struct te
 /* The same message with these. WEIR_FAILED when it is no list of as many payloads. */
 WEIR_MUST_CHECK enum weir_status payloads_into_start(struct bytes start, const char *json, size_t length,
                                                      struct bytes *ret_start);
-/* What is encoded in the answer to message_close_event(); nothing is appended when nothing is, or when it is too large. */
+/* The encoded payloads in the answer to message_close_event(); nothing is appended when there are none, or too large ones.
+ */
 WEIR_MUST_CHECK enum weir_status payloads_of_close_event(const uint8_t *data, size_t length, struct text *to);
 
 /* --- the details of an error (grpc-status-details-bin) --- */

@@ -139,7 +139,7 @@ enum weir_status operator_code(struct temporal_operator *operator, enum codec_ve
     struct payloads *answer = NULL;
     if (status == WEIR_OK && (payloads_read(coded.answer.data, coded.answer.length, &answer) != WEIR_OK ||
                               payloads_count(answer) != payloads_count(payloads))) {
-        status = error_set(error, WEIR_FAILED, "what answers is no payload codec: it gave no list of as many payloads");
+        status = error_set(error, WEIR_FAILED, "this server is no payload codec: it gave no list of as many payloads");
         payloads_free(answer);
     }
     text_close(&body);

@@ -24,7 +24,7 @@ struct waited {
     struct weir_error error; /* what went wrong */
     struct bytes response;   /* LOOK_OK */
 };
-/* Takes the message. What is OK is in `waited->response`, which the caller frees. */
+/* Takes the message. LOOK_OK: the answer is in `waited->response`, which the caller frees. */
 enum look_kind operator_call(struct temporal_operator *operator, enum method method, struct bytes message,
                              struct waited *waited);
 /* The workflow of an execution as its messages name it. */

@@ -113,7 +113,7 @@ struct run {
     int64_t first_us;       /* when it was first claimed, as far as this node can tell (boot clock) */
     bool was_slow;          /* its last start got no answer in time */
     bool may_run;           /* a start of it may have arrived: nothing less than certainty ends it */
-    bool is_encoded;        /* `message` is what the codec made of it */
+    bool is_encoded;        /* `message` is the codec's answer */
     bool counts_as_start;   /* in `starting` */
     struct report *refusal; /* to be reported once it is certain that nothing runs; owned */
 
@@ -393,7 +393,7 @@ void start_not_encoded(struct temporal *engine, struct run *run, bool is_refused
 
 /* Whether the start must wait for the codec; it is due again when its message may leave. */
 bool coding_encodes(struct temporal *engine, struct run *run);
-/* Keeps of an answer what the codec must decode. */
+/* Keeps the payloads of an answer that the codec must decode. */
 void coding_keep(struct temporal *engine, struct closing *closing, const struct grpc_result *result);
 /* Whether the end must be decoded first; takes `closing` then, and end_report_decoded() follows. */
 bool coding_decodes(struct temporal *engine, struct run *run, struct closing *closing);

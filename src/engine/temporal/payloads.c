@@ -351,7 +351,7 @@ bool payload_is_plain(const TemporalApi__Payload *payload)
 enum { END_PAYLOADS_MAX = 256 };
 
 /* Adds those that are not plain, in the order in which read_event() takes them. */
-static void collect(TemporalApi__Payload **list, size_t *count, size_t *bytes, TemporalApi__Payload *payload)
+static void collect_payload(TemporalApi__Payload **list, size_t *count, size_t *bytes, TemporalApi__Payload *payload)
 {
     if (payload != NULL && !payload_is_plain(payload) && *count < END_PAYLOADS_MAX) {
         list[(*count)++] = payload;
@@ -365,7 +365,7 @@ static size_t collect_failure(TemporalApi__Failure *failure, TemporalApi__Failur
 {
     size_t depth = 0;
     for (int i = 0; failure != NULL && i < FAILURE_DEPTH_MAX; i++) {
-        collect(list, count, bytes, failure->encoded_attributes);
+        collect_payload(list, count, bytes, failure->encoded_attributes);
         failure =
             failure->cause.len == 0 ? NULL : temporal_api__failure__unpack(NULL, failure->cause.len, failure->cause.data);
         if (failure != NULL) {
@@ -384,7 +384,7 @@ static enum weir_status write_event(const TemporalApi__HistoryEvent *event, stru
     size_t depth = 0;
     const TemporalApi__Payloads *result = event->completed == NULL ? NULL : event->completed->result;
     for (size_t i = 0; result != NULL && i < result->n_payloads; i++) {
-        collect(list, &count, &bytes, result->payloads[i]);
+        collect_payload(list, &count, &bytes, result->payloads[i]);
     }
     if (event->failed != NULL) {
         depth = collect_failure(event->failed->failure, kept, list, &count, &bytes);

@@ -35,7 +35,7 @@ enum {
 };
 #define TEMPORAL_ADDRESS_DEFAULT "127.0.0.1:7233"
 #define TEMPORAL_NAMESPACE_DEFAULT "default"
-/* An output {"encoded": PAYLOADS} is what a codec was not there to decode. */
+/* An output {"encoded": PAYLOADS} has not been decoded: the codec was away. */
 #define TEMPORAL_ENCODED_KEY "encoded"
 #define TEMPORAL_ENCODING_DEFAULT "json/plain"
 #define TEMPORAL_START_TIMEOUT_US (10 * MICROSECONDS_PER_SECOND)
