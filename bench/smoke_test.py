@@ -53,7 +53,8 @@ FIGURES = {
         for kind in ("client CPU per call", "calls")],
     "postgres-lifecycles": [
         "pg floor: mark 500, move 500, two clients", "pg floor: first run to second run",
-        "pg floor: in the order of caps to in order", "pg floor: in the order of caps, processor", "pg lifecycles, 1000 workspaces",
+        "pg floor: in the order of caps to in order", "pg floor: in the order of caps, processor",
+        "pg lifecycles, 1000 workspaces",
         "pg lifecycles, caps against none", "pg of each: processor of the server", "pg of each: processor of the node",
         "pg of each, no limits: processor of the server", "pg of each: commits", "pg of each: write-ahead log",
         "pg of each: rows of news", "pg HOT share of updates: queue", "pg HOT share of updates: books"],

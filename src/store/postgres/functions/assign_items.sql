@@ -7,7 +7,7 @@
 --             priorities and list3 creation times, in the order of plain, are all that the node needs
 --   taken     place of another one of own_node: n1 definition, n2 attempts, n3 interruptions, n4 priority, n5 created, n6 run at,
 --             n7 claimed, n8 dispatched, n9 deferrals, flag cancel requested, data params
---   locked    place: it could have been taken, but another transaction has its row; or flag: its node does not live, or has a locked row
+--   locked    place: it could have been taken, but another transaction has its row; or, with flag, its node does not live or is locked
 -- Items without a row are gone.
 -- Locks: nodes FOR KEY SHARE, the items. Caller: schedule(), which has checked the epoch.
 CREATE OR REPLACE FUNCTION :schema.assign_items(own_node bigint, ids uuid[], nodes bigint[], handed boolean[], skip_locked boolean)
@@ -94,8 +94,8 @@ BEGIN
     IF taken < cardinality(ids) THEN
         RETURN QUERY
         SELECT 'locked', a.place::integer, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint,
-               NULL::bigint, NULL::bigint, NULL::bigint, (a.node = ANY (alive)) IS NOT TRUE, NULL::bytea, NULL::integer[], NULL::integer[], NULL::bigint[],
-               NULL::bigint[], NULL::bigint[]
+               NULL::bigint, NULL::bigint, NULL::bigint, (a.node = ANY (alive)) IS NOT TRUE, NULL::bytea, NULL::integer[], NULL::integer[],
+               NULL::bigint[], NULL::bigint[], NULL::bigint[]
         FROM unnest(ids, handed, nodes) WITH ORDINALITY a (id, handed, node, place)
         JOIN :schema.workflow_execution_queue q ON q.id = a.id
         WHERE NOT a.handed AND q.phase = 0 OR a.handed AND q.phase = 2 AND q.node_id = 0;

@@ -1,5 +1,6 @@
 -- RETRY, DEFERRED, RELEASED: CLAIMED items become PENDING again, with one event each and one row of news. Items with a cancel that was
--- requested are left to record_ends(). An event is left out when it would repeat the last one: see put_back_is_repeated(). Returns the places of the records that took effect. Locks: their rows. Caller: record().
+-- requested are left to record_ends(). An event is left out when it would repeat the last one, see put_back_is_repeated(). Returns the
+-- places of the records that took effect. Locks: their rows. Caller: record().
 CREATE OR REPLACE FUNCTION :schema.record_put_backs(recorder bigint, now_us bigint, ids uuid[], fences bigint[], kinds integer[],
                                                     delays bigint[], codes text[], errors text[]) RETURNS integer[]
 LANGUAGE plpgsql VOLATILE AS $$
