@@ -7,7 +7,7 @@
 
 #define CURL_DISABLE_TYPECHECK
 #include <curl/curl.h>
-/* Of curl.h, which demand three arguments of these. */
+/* Macros of libcurl, which demand three arguments of these. */
 #undef curl_easy_setopt
 #undef curl_easy_getinfo
 #undef curl_multi_setopt
