@@ -199,7 +199,8 @@ static bool put_temporal(json_t *root, const struct definition_temporal *tempora
            put_template(object, "priority", temporal->priority) &&
            (!temporal->has_retry || put_retry(object, &temporal->retry, STEP_EXEC, true)) &&
            put_template(object, "memo", temporal->memo) &&
-           put_template(object, "search_attributes", temporal->search_attributes);
+           put_template(object, "search_attributes", temporal->search_attributes) &&
+           put_template(object, "headers", temporal->headers);
 }
 
 static bool put_all(json_t *root, const struct definition *definition)

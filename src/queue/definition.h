@@ -129,8 +129,9 @@ struct definition_temporal {
     const struct template *priority; /* gives 1 (first) to 5; NULL: made of weir's priority */
     bool has_retry;                  /* a workflow retry policy: `retry` is sent */
     struct step_retry retry;
-    const struct template *memo; /* these two are maps */
+    const struct template *memo; /* these three are maps */
     const struct template *search_attributes;
+    const struct template *headers;
     bool has_expressions; /* else the params are not read */
 };
 

@@ -245,6 +245,7 @@ static enum weir_status read_payloads(struct definition_reader *reader, const st
     const struct yaml_node *arguments = yaml_get(node, "args");
     const struct yaml_node *memo = yaml_get(node, "memo");
     const struct yaml_node *attributes = yaml_get(node, "search_attributes");
+    const struct yaml_node *headers = yaml_get(node, "headers");
     enum weir_status status = WEIR_OK;
     if (arguments != NULL) {
         status = take_fields(reader, arguments, "\"args\"", YAML_LIST, &temporal->arguments);
@@ -257,15 +258,18 @@ static enum weir_status read_payloads(struct definition_reader *reader, const st
         status = take_fields(reader, attributes, "\"search_attributes\"", YAML_MAP, &temporal->search_attributes);
         status = status == WEIR_OK ? refuse_own_attribute(reader, attributes) : status;
     }
+    if (status == WEIR_OK && headers != NULL) {
+        status = take_fields(reader, headers, "\"headers\"", YAML_MAP, &temporal->headers);
+    }
     return status;
 }
 
 enum weir_status temporal_read(struct definition_reader *reader, const struct yaml_node *node,
                                struct definition *definition)
 {
-    static const char *const keys[] = {"workflow_type",     "workflow_id", "task_queue",   "args",
-                                       "execution_timeout", "run_timeout", "task_timeout", "start_delay",
-                                       "priority",          "retry",       "memo",         "search_attributes"};
+    static const char *const keys[] = {"workflow_type", "workflow_id",       "task_queue",  "args",     "execution_timeout",
+                                       "run_timeout",   "task_timeout",      "start_delay", "priority", "retry",
+                                       "memo",          "search_attributes", "headers"};
     enum weir_status status =
         yaml_check_keys(&reader->source, node, "\"temporal\"", keys, sizeof keys / sizeof keys[0], reader->error);
     struct definition_temporal *temporal = status == WEIR_OK ? arena_allocate(reader->arena, sizeof *temporal) : NULL;

@@ -80,7 +80,8 @@ async def main(tell, address, namespace, what, *words):
                 'run_timeout': begun.workflow_run_timeout.ToSeconds(),
                 'delay': begun.first_workflow_task_backoff.ToSeconds(), 'priority': begun.priority.priority_key,
                 'task_timeout': begun.workflow_task_timeout.ToSeconds(),
-                'memo': fields(begun.memo.fields), 'attributes': fields(begun.search_attributes.indexed_fields)}))
+                'memo': fields(begun.memo.fields), 'attributes': fields(begun.search_attributes.indexed_fields),
+                'headers': fields(begun.header.fields)}))
             break
     elif what == 'memo_encodings':  # of its newest run, as the service has it
         raw = (await client.get_workflow_handle(words[0]).describe()).raw_description

@@ -35,11 +35,13 @@ def every_field_may_depend_on_the_params(weir):
         'args': ['${.input.order}', '${.input.lines}'], 'execution_timeout': '${.input.limit}', 'run_timeout': '30m',
         'task_timeout': '${.input.seconds}s', 'start_delay': '${.input.delay}', 'priority': '${.input.priority}',
         'memo': {'for': 'order ${.input.order} of ${.execution.workspace}', 'lines': '${.input.lines}'},
+        'headers': {'_tracer-data': {'traceparent': '${.input.trace}'}},
         'search_attributes': {'Customer': '${.input.customer}', 'Total': '${.input.total}', 'Rush': '${.input.rush}',
                               'Tags': '${.input.tags}', 'Due': '${.input.due}'}})
     serve(weir)
     id = enqueue(weir, 'several', {
         'order': 17, 'lines': [1, {'a': 2}], 'queue': 'q', 'limit': '2h', 'seconds': 7, 'delay': '1s', 'priority': 2,
+        'trace': '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01',
         'customer': 4711, 'total': 12.5, 'rush': True, 'tags': ['a', 'b'], 'due': '2026-11-21T10:00:00Z'})
     execution = ended(weir, id, 'COMPLETED')
     assert the_step(execution)['output'] == {'order': 17, 'lines': [1, {'a': 2}]}, execution
@@ -47,6 +49,7 @@ def every_field_may_depend_on_the_params(weir):
     assert about == {
         'queue': 'q', 'execution_timeout': 7200, 'run_timeout': 1800, 'task_timeout': 7, 'delay': 1, 'priority': 2,
         'memo': {'weir_execution': id, 'weir_workspace': 'acme', 'for': 'order 17 of acme', 'lines': [1, {'a': 2}]},
+        'headers': {'_tracer-data': {'traceparent': '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'}},
         'attributes': {'Customer': '4711', 'Total': 12.5, 'Rush': True, 'Tags': ['a', 'b'],
                        'Due': '2026-11-21T10:00:00Z', **({'WeirWorkspace': 'acme'} if 'has_workspace' in shared else {})},
     }, about

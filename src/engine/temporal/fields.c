@@ -284,6 +284,24 @@ static enum weir_status fit_attributes(const struct reading *reading, const json
     return WEIR_OK;
 }
 
+/* A header without a value is left out. */
+static enum weir_status take_headers(const struct reading *reading, const struct template *template, json_t **ret_headers)
+{
+    const char *name;
+    const json_t *value;
+    void *next;
+    enum weir_status status = take_tree(reading, template, "headers", TEMPORAL_MAP_BYTES_MAX, ret_headers);
+    if (status == WEIR_OK && template != NULL) {
+        json_object_foreach_safe(*ret_headers, next, name, value)
+        {
+            if (json_is_null(value)) {
+                (void)json_object_del(*ret_headers, name);
+            }
+        }
+    }
+    return status;
+}
+
 /* --- all of it --- */
 
 static enum weir_status make_context(const struct engine_start *start, json_t **ret_context, struct weir_error *error)
@@ -333,6 +351,9 @@ static enum weir_status take_all(const struct reading *reading, const struct def
         status = take_tree(reading, temporal->search_attributes, "search_attributes", TEMPORAL_MAP_BYTES_MAX,
                            &fields->attributes);
     }
+    if (status == WEIR_OK) {
+        status = take_headers(reading, temporal->headers, &fields->headers);
+    }
     return status == WEIR_OK ? fit_attributes(reading, types, fields->attributes) : status;
 }
 
@@ -365,5 +386,6 @@ void fields_close(struct start_fields *fields)
     json_decref(fields->arguments);
     json_decref(fields->memo);
     json_decref(fields->attributes);
-    fields->arguments = fields->memo = fields->attributes = NULL;
+    json_decref(fields->headers);
+    fields->arguments = fields->memo = fields->attributes = fields->headers = NULL;
 }

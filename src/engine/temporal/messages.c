@@ -212,6 +212,7 @@ struct start_parts {
     TemporalApi__RetryPolicy retry;
     struct payload_map memo;
     struct payload_map attributes;
+    struct payload_map headers;
 };
 
 static void add_argument(struct argument_parts *input, const char *encoding, const char *data, size_t length, char *owned)
@@ -274,16 +275,21 @@ static bool add_maps(struct start_parts *parts, const struct start_message *star
     enum attribute_type of_workspace = type_of(types, TEMPORAL_WORKSPACE_ATTRIBUTE);
     map_init(&parts->memo);
     map_init(&parts->attributes);
+    map_init(&parts->headers);
     parts->request.memo = &parts->memo.map;
     bool is_fine = map_add_string(&parts->memo, "weir_execution", start->execution_id, ATTRIBUTE_UNKNOWN) &&
                    map_add_string(&parts->memo, "weir_workspace", start->workspace, ATTRIBUTE_UNKNOWN) &&
                    map_add_object(&parts->memo, start->fields->memo, NULL) &&
-                   map_add_object(&parts->attributes, start->fields->attributes, types);
+                   map_add_object(&parts->attributes, start->fields->attributes, types) &&
+                   map_add_object(&parts->headers, start->fields->headers, NULL);
     if (is_fine && (of_workspace == ATTRIBUTE_KEYWORD || of_workspace == ATTRIBUTE_TEXT)) {
         is_fine = map_add_string(&parts->attributes, TEMPORAL_WORKSPACE_ATTRIBUTE, start->workspace, of_workspace);
     }
     if (parts->attributes.count > 0) {
         parts->request.search_attributes = &parts->attributes.map;
+    }
+    if (parts->headers.count > 0) {
+        parts->request.header = &parts->headers.map;
     }
     return is_fine;
 }
@@ -326,6 +332,7 @@ struct bytes message_start(const struct start_message *start)
     }
     map_close(&parts->memo);
     map_close(&parts->attributes);
+    map_close(&parts->headers);
     for (size_t i = 0; i < parts->input.count; i++) {
         free(parts->input.texts[i]);
     }

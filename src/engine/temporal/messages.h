@@ -85,6 +85,7 @@ struct start_fields {
     const struct step_retry *retry; /* of the definition */
     json_t *memo;                   /* objects, or NULL */
     json_t *attributes;
+    json_t *headers;
 };
 
 struct start_message {

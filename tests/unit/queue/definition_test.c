@@ -98,6 +98,7 @@ static void fields_of_a_workflow_on_temporal_are_expressions_over_the_params(voi
     (void)state;
     expect_canonical("name: order\n"
                      "temporal:\n"
+                     "  headers: {_tracer-data: '${.input.trace}'}\n"
                      "  search_attributes: {Customer: '${.input.customer}', Kinds: ['${.input.kind}', x], Total: 1.5}\n"
                      "  memo: {note: 'of ${.execution.workspace}', nested: {a: '${.input.a}'}}\n"
                      "  priority: 2\n"
@@ -113,7 +114,7 @@ static void fields_of_a_workflow_on_temporal_are_expressions_over_the_params(voi
                      "\"execution_timeout\":\"1h\",\"run_timeout\":\"${.input.limit}s\",\"start_delay\":"
                      "\"${.input.delay}\",\"priority\":2,\"memo\":{\"note\":\"of ${.execution.workspace}\",\"nested\":"
                      "{\"a\":\"${.input.a}\"}},\"search_attributes\":{\"Customer\":\"${.input.customer}\",\"Kinds\":"
-                     "[\"${.input.kind}\",\"x\"],\"Total\":1.5}}}");
+                     "[\"${.input.kind}\",\"x\"],\"Total\":1.5},\"headers\":{\"_tracer-data\":\"${.input.trace}\"}}}");
     expect_canonical("name: a\ntemporal: {priority: '${.input.priority}'}\n",
                      "{\"name\":\"a\",\"temporal\":{\"priority\":\"${.input.priority}\"}}");
 }

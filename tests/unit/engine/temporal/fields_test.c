@@ -55,8 +55,10 @@ static void every_field_may_be_an_expression(void **state)
             "\"execution_timeout\":\"${.input.limit}\",\"run_timeout\":\"${.input.minutes}m\",\"task_timeout\":\"5s\","
             "\"start_delay\":\"${.input.delay}\",\"priority\":\"${.input.priority}\","
             "\"memo\":{\"note\":\"for ${.input.customer}\",\"lines\":\"${.input.lines}\"},"
-            "\"search_attributes\":{\"Customer\":\"${.input.customer}\"}",
-            "{\"order\":17,\"region\":\"eu\",\"lines\":[1,{\"a\":2}],\"limit\":\"2h\",\"minutes\":30,\"delay\":\"10s\","
+            "\"search_attributes\":{\"Customer\":\"${.input.customer}\"},"
+            "\"headers\":{\"_tracer-data\":{\"traceparent\":\"${.input.trace}\"}}",
+            "{\"trace\":\"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01\",\"order\":17,\"region\":\"eu\","
+            "\"lines\":[1,{\"a\":2}],\"limit\":\"2h\",\"minutes\":30,\"delay\":\"10s\","
             "\"priority\":2,\"customer\":\"Ann\"}",
             NULL),
         WEIR_OK);
@@ -70,6 +72,8 @@ static void every_field_may_be_an_expression(void **state)
     assert_int_equal(scene.fields.priority_key, 2);
     expect_json(scene.fields.memo, "{\"note\":\"for Ann\",\"lines\":[1,{\"a\":2}]}");
     expect_json(scene.fields.attributes, "{\"Customer\":\"Ann\"}");
+    expect_json(scene.fields.headers,
+                "{\"_tracer-data\":{\"traceparent\":\"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01\"}}");
     close_scene(&scene);
 }
 
@@ -80,7 +84,8 @@ static void an_expression_without_a_value_leaves_its_field_out(void **state)
     assert_int_equal(evaluate(&scene,
                               "\"task_queue\":\"${.input.queue}\",\"run_timeout\":\"${.input.limit}\","
                               "\"start_delay\":\"${.input.delay}\",\"priority\":\"${.input.priority}\","
-                              "\"search_attributes\":{\"Customer\":\"${.input.customer}\",\"Kind\":\"x\"}",
+                              "\"search_attributes\":{\"Customer\":\"${.input.customer}\",\"Kind\":\"x\"},"
+                              "\"headers\":{\"_tracer-data\":\"${.input.trace}\",\"kind\":\"x\"}",
                               "{}", NULL),
                      WEIR_OK);
     assert_string_equal(scene.fields.workflow_id, "execution-" ID);
@@ -89,6 +94,7 @@ static void an_expression_without_a_value_leaves_its_field_out(void **state)
     assert_int_equal(scene.fields.start_delay_us, 0);
     assert_int_equal(scene.fields.priority_key, 0);
     expect_json(scene.fields.attributes, "{\"Kind\":\"x\"}");
+    expect_json(scene.fields.headers, "{\"kind\":\"x\"}");
     close_scene(&scene);
 }
 
