@@ -165,14 +165,11 @@ static enum weir_status may_end(struct store *store, const json_t *execution, co
 {
     const char *state = text_at(execution, "status");
     *ret_has_ended = !json_is_null(json_object_get(execution, "finished_at"));
-    enum weir_status status = compare_runs(execution, completion, *ret_has_ended, error);
-    if (status != WEIR_OK) {
-        return status;
-    }
-    if (*ret_has_ended) {
+    enum weir_status status = *ret_has_ended ? WEIR_OK : need_outside(store, execution, error);
+    status = status == WEIR_OK ? compare_runs(execution, completion, *ret_has_ended, error) : status;
+    if (status == WEIR_OK && *ret_has_ended) {
         return compare_ends(execution, completion->kind, error);
     }
-    status = need_outside(store, execution, error);
     if (status == WEIR_OK && state != NULL && strcmp(state, item_state_name(ITEM_PENDING)) == 0) {
         status = error_set(error, WEIR_ILLEGAL_STATE, "the execution has not been started");
         error_hint(error, "`weir why %s` says what it waits for; `weir cancel` ends what waits", completion->id);

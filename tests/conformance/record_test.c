@@ -758,6 +758,7 @@ static void the_end_of_a_worker_can_be_rehearsed(void **state)
 static void a_worker_ends_its_own_run_and_no_other(void **state)
 {
     struct scene *scene = *state;
+    struct claimed_item own = item_in_state(scene, ITEM_DISPATCHED);
     struct claimed_item item = claimed_outside(scene);
     char workflow_id[UUID_TEXT_MAX + sizeof "execution-"];
     char variables[] = "{\"run_id\":\"now\",\"first_run_id\":\"first\"}";
@@ -766,6 +767,9 @@ static void a_worker_ends_its_own_run_and_no_other(void **state)
     struct record noted = scene_record_of(RECORD_STEP, &item);
     (void)snprintf(workflow_id, sizeof workflow_id, "execution-%s", item.id);
     struct completion end = {.id = workflow_id, .kind = RECORD_COMPLETED, .run_id = "now"};
+    struct completion inside = {.id = own.id, .kind = RECORD_COMPLETED, .run_id = "now"};
+    assert_int_equal(store_complete(scene->store, &inside, &scene->error),
+                     WEIR_ILLEGAL_STATE);                                                 /* repeating does not help */
     assert_int_equal(store_complete(scene->store, &end, &scene->error), WEIR_STORE_BUSY); /* its run is not on record */
     noted.step = &step;
     assert_int_equal(scene_record_full(scene, scene->node, noted), WEIR_OK);

@@ -85,6 +85,18 @@ def wait_for_file(path):
     raise AssertionError(f'{path} did not come')
 
 
+def wait_until_ended(pid):
+    for _ in range(10000):
+        try:
+            state = pathlib.Path(f'/proc/{pid}/stat').read_text().rsplit(')', 1)[1].split()[0]
+        except (FileNotFoundError, ProcessLookupError):
+            return
+        if state == 'Z':  # nobody may reap it here
+            return
+        time.sleep(0.002)
+    raise AssertionError(f'process {pid} goes on')
+
+
 def test_the_program_of_the_package_runs():
     assert subprocess.run([WEIR, 'version'], capture_output=True, text=True, check=True).stdout.startswith('weir 0.1.0')
 
@@ -112,8 +124,7 @@ def test_processes_end_with_their_supervisor(folder, store, run):
     child = store.result(enqueue(folder, 'who', store), 60)
     worker.kill()
     worker.communicate(timeout=60)  # the pipe ends with the last process that has it
-    state = pathlib.Path(f'/proc/{child}/stat')
-    assert not state.exists() or state.read_text().rsplit(')', 1)[1].split()[0] == 'Z'  # nobody may reap it here
+    wait_until_ended(child)
 
 
 @pytest.mark.parametrize(

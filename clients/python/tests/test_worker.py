@@ -193,6 +193,18 @@ def test_errors_carry_status_and_hint(weir_store):
         weir.Store('sqlite:/nonexistent/weir.db').show('01939b7e')
 
 
+def test_the_end_of_an_execution_that_no_service_runs_is_refused(weir_store, weir_worker):
+    id = naps.enqueue('acme', number=1)
+    wait_until(lambda: gathered == [1])
+    with pytest.raises(weir.Error) as problem:
+        weir_store.complete(id, 'run', result={'done': True})
+    assert problem.value.status == 'illegal_state'
+    gate.set()
+    assert weir_store.result(id, 20) == 1
+    with pytest.raises(weir.ExecutionNotFound):
+        weir_store.complete('01939b7e-7a5c-7c3e-8b3a-2f1d4c5b6a79', 'run', failed='declined', error='no money')
+
+
 def test_a_set_is_enqueued_at_once(weir_store):
     echo.publish(weir_store)
     ids = weir_store.enqueue_many([weir.Request('acme', 'echo', {'order': n}) for n in range(50)])

@@ -392,6 +392,31 @@ static PyObject *store_cancel(struct store *self, PyObject *args)
     return status == WEIR_OK ? Py_BuildValue("") : raise_error(status, &error);
 }
 
+static PyObject *store_complete(struct store *self, PyObject *args)
+{
+    const char *id;
+    int end;
+    long long fence;
+    struct weir_outcome outcome = {.end = WEIR_END_COMPLETED};
+    struct weir_error error = {.status = WEIR_OK};
+    if (!PyArg_ParseTuple(args, "sizzzzL:complete", &id, &end, &outcome.result, &outcome.error_code, &outcome.error,
+                          &outcome.run_id, &fence)) {
+        return NULL;
+    }
+    outcome.end = (enum weir_end)end;
+    outcome.fence = fence;
+    struct weir *weir = store_enter(self);
+    if (weir == NULL) {
+        return NULL;
+    }
+    enum weir_status status;
+    Py_BEGIN_ALLOW_THREADS
+    status = weir_complete(weir, id, &outcome, &error);
+    Py_END_ALLOW_THREADS
+    store_leave(self);
+    return status == WEIR_OK ? Py_BuildValue("") : raise_error(status, &error);
+}
+
 static PyObject *store_metrics(struct store *self, PyObject *unused)
 {
     (void)unused;
@@ -443,19 +468,14 @@ static PyObject *set_error_maker(PyObject *module, PyObject *function)
     Py_RETURN_NONE;
 }
 
-static PyMethodDef store_methods[] = {METHOD("enqueue", store_enqueue, METH_VARARGS),
-                                      METHOD("enqueue_many", store_enqueue_many, METH_VARARGS),
-                                      METHOD("publish", store_publish, METH_VARARGS),
-                                      METHOD("set_workspace", store_set_workspace, METH_VARARGS),
-                                      METHOD("set_plan", store_set_plan, METH_VARARGS),
-                                      METHOD("pause_workspace", store_pause_workspace, METH_VARARGS),
-                                      METHOD("show", store_show, METH_VARARGS),
-                                      METHOD("why", store_why, METH_VARARGS),
-                                      METHOD("wait", store_wait, METH_VARARGS),
-                                      METHOD("cancel", store_cancel, METH_VARARGS),
-                                      METHOD("metrics", store_metrics, METH_NOARGS),
-                                      METHOD("close", store_close, METH_NOARGS),
-                                      {NULL, NULL, 0, NULL}};
+static PyMethodDef store_methods[] = {
+    METHOD("enqueue", store_enqueue, METH_VARARGS),   METHOD("enqueue_many", store_enqueue_many, METH_VARARGS),
+    METHOD("publish", store_publish, METH_VARARGS),   METHOD("set_workspace", store_set_workspace, METH_VARARGS),
+    METHOD("set_plan", store_set_plan, METH_VARARGS), METHOD("pause_workspace", store_pause_workspace, METH_VARARGS),
+    METHOD("show", store_show, METH_VARARGS),         METHOD("why", store_why, METH_VARARGS),
+    METHOD("wait", store_wait, METH_VARARGS),         METHOD("cancel", store_cancel, METH_VARARGS),
+    METHOD("complete", store_complete, METH_VARARGS), METHOD("metrics", store_metrics, METH_NOARGS),
+    METHOD("close", store_close, METH_NOARGS),        {NULL, NULL, 0, NULL}};
 static PyType_Slot store_slots[] = {
     {Py_tp_new, store_new}, {Py_tp_dealloc, store_dealloc}, {Py_tp_methods, store_methods}, {0, NULL}};
 static PyType_Spec store_spec = {"weir._weir.Store", sizeof(struct store), 0, Py_TPFLAGS_DEFAULT, store_slots};

@@ -154,6 +154,26 @@ class Store:
         """A waiting execution never starts; a running one is stopped by its worker, soon."""
         self.native().cancel(id, reason)
 
+    def complete(
+        self,
+        id: str,
+        run_id: str,
+        *,
+        result: Any = None,
+        failed: str | None = None,
+        error: str | None = None,
+        cancelled: bool = False,
+        fence: int = 0,
+    ) -> None:
+        """For the worker of a workflow on Temporal: reports its end, as the last act, so that the slot is free at once.
+
+        `id`: the execution, or the default workflow id. `run_id`: the workflow's own run, or the first one of its chain;
+        the end of another run is refused. `failed`: the code of a failure, `error` its text.
+        """
+        end = 2 if cancelled else 1 if failed is not None else 0
+        text = None if result is None else json.dumps(result, allow_nan=False, separators=(',', ':'))
+        self.native().complete(id, end, text, failed, error, run_id, fence)
+
     def metrics(self) -> str:
         """The metrics of the store and of this process as Prometheus text."""
         return self.native().metrics()

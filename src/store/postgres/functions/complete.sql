@@ -27,7 +27,7 @@ BEGIN
     WHERE q.id = item FOR NO KEY UPDATE OF q;
     SELECT convert_from(s.variables, 'UTF8')::jsonb INTO noted
     FROM :schema.execution_steps s WHERE s.execution_id = item AND s.step = 'workflow';
-    IF run_id IS NOT NULL AND noted ->> 'run_id' IS NULL AND held.status IN ('CLAIMED', 'DISPATCHED') THEN
+    IF run_id IS NOT NULL AND noted ->> 'run_id' IS NULL AND held.status IN ('CLAIMED', 'DISPATCHED') AND held.is_outside THEN
         PERFORM :schema.refuse('store_busy', 'which run the execution has is not on record yet; repeat it', NULL);
     ELSIF run_id NOT IN (noted ->> 'run_id', coalesce(noted ->> 'first_run_id', noted ->> 'run_id')) THEN
         PERFORM :schema.refuse('conflict', format('the execution runs as run %s, not as %s', noted ->> 'run_id', run_id), NULL);
