@@ -366,14 +366,15 @@ static inline bool world_is_on_trial(const struct world *w, const struct world_r
            w->now_us < row->since_us + suspicion_trial_us(row->suspicion);
 }
 
-/* How many nodes of the group work; those with items in quarantine if this is asked for. The own node works while it has
+/* How many nodes of the pool work; those with items in quarantine if this is asked for. The own node works while it has
  * room, whatever its row says. */
-static inline int64_t world_nodes_of(const struct world *w, int64_t group_id, int64_t target_id, bool in_quarantine)
+static inline int64_t world_nodes_of(const struct world *w, int64_t pool_id, int64_t target_id, bool in_quarantine)
 {
     int64_t count = 0;
     for (int64_t place = 1; place <= WORLD_NODES; place++) {
         const struct world_node *node = &w->nodes[place];
-        bool counts = node->is_listed && node->accepts && node->group_id == group_id &&
+        bool counts = node->is_listed && node->accepts &&
+                      pool_id_of(node->group_id, world_is_on_temporal(place)) == pool_id &&
                       (target_id == 0 || node->target_id == target_id);
         bool has_quarantine = false;
         for (size_t i = 0; i < WORLD_ROWS_MOST && in_quarantine; i++) {
@@ -385,17 +386,17 @@ static inline int64_t world_nodes_of(const struct world *w, int64_t group_id, in
     return count;
 }
 
-static inline void world_check_half(const struct world *w, int64_t group_id, int64_t target_id)
+static inline void world_check_half(const struct world *w, int64_t pool_id, int64_t target_id)
 {
-    int64_t most = world_nodes_of(w, group_id, target_id, false) / 2;
-    assert_true(world_nodes_of(w, group_id, target_id, true) <= (most < 1 ? 1 : most));
+    int64_t most = world_nodes_of(w, pool_id, target_id, false) / 2;
+    assert_true(world_nodes_of(w, pool_id, target_id, true) <= (most < 1 ? 1 : most));
 }
 
 /* Beside the others in quarantine: one of its workspace at a time, at most half of the nodes, and, from its second
  * quarantine on, at a distance. */
 static inline void world_check_quarantine(const struct world *w, const struct world_row *taken)
 {
-    int64_t group_id = lane_group_id(taken->lane_id);
+    int64_t pool_id = lane_pool_id(taken->lane_id);
     for (size_t i = 0; i < WORLD_ROWS_MOST; i++) {
         const struct world_row *row = &w->rows[i];
         if (row == taken || row->suspicion < SUSPICION_QUARANTINE || !world_is_on_trial(w, row, row->node_id)) {
@@ -403,11 +404,11 @@ static inline void world_check_quarantine(const struct world *w, const struct wo
         }
         bool is_repeated = row->suspicion > SUSPICION_QUARANTINE || taken->suspicion > SUSPICION_QUARANTINE;
         assert_int_not_equal(lane_workspace_id(row->lane_id), lane_workspace_id(taken->lane_id));
-        assert_true(lane_group_id(row->lane_id) != group_id || !is_repeated ||
+        assert_true(lane_pool_id(row->lane_id) != pool_id || !is_repeated ||
                     w->now_us >= row->since_us + 2 * RECOVERY_INTERVAL_US);
     }
-    world_check_half(w, group_id, 0);
-    world_check_half(w, group_id, taken->target_id);
+    world_check_half(w, pool_id, 0);
+    world_check_half(w, pool_id, taken->target_id);
 }
 
 /* After the row was taken: whether it may run beside what its node holds. */
