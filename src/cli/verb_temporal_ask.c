@@ -31,7 +31,8 @@ static enum weir_status read_question_params(const struct invocation *invocation
 }
 
 static enum weir_status send_question(const struct invocation *invocation, struct store *store, const json_t *execution,
-                                      struct temporal_question *question, json_t **ret_answer, struct weir_error *error)
+                                      const struct temporal_question *question, json_t **ret_answer,
+                                      struct weir_error *error)
 {
     struct temporal_options temporal;
     struct temporal_workflow workflow;
@@ -49,9 +50,10 @@ static enum weir_status send_question(const struct invocation *invocation, struc
     }
     temporal_settings_read(&settings, &temporal);
     uuid_make(clock_wall(clock_system()), request_id);
-    question->execution = &workflow.execution;
-    question->request_id = request_id;
-    return assemble_ask(engine, &options, temporal_settings_timeout(invocation), question, ret_answer, error);
+    struct temporal_question whole = *question;
+    whole.execution = &workflow.execution;
+    whole.request_id = request_id;
+    return assemble_ask(engine, &options, temporal_settings_timeout(invocation), &whole, ret_answer, error);
 }
 
 static enum weir_status ask_of_execution(struct invocation *invocation, enum question_kind kind, json_t **ret_answer,

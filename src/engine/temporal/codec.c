@@ -277,8 +277,10 @@ static int codec_fd(void *context)
 static void codec_close(void *context)
 {
     struct codec *codec = context;
-    while (codec->calls != NULL) {
-        codec_call_free(codec->calls);
+    for (struct codec_call *call = codec->calls; call != NULL;) {
+        struct codec_call *next = call->next;
+        codec_call_free(call);
+        call = next;
     }
     if (codec->multi != NULL) {
         (void)curl_multi_cleanup(codec->multi);

@@ -100,8 +100,11 @@ static enum weir_status add_metadata(TemporalApi__Payload *payload, json_t *meta
     const char *key;
     json_t *value;
     size_t count = json_object_size(metadata);
-    payload->metadata = count == 0 ? NULL : calloc(count, sizeof(TemporalApi__MetadataEntry *));
-    if (count > 0 && payload->metadata == NULL) {
+    if (count == 0) {
+        return WEIR_OK;
+    }
+    payload->metadata = calloc(count, sizeof(TemporalApi__MetadataEntry *));
+    if (payload->metadata == NULL) {
         return WEIR_OUT_OF_MEMORY;
     }
     json_object_foreach(metadata, key, value)
