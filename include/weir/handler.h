@@ -35,7 +35,7 @@ struct weir_handler {
     void *context; /* handed to every call; must outlive the node; calls come from several threads */
 };
 
-/* What the call is about. All strings live as long as the call. */
+/* The subject of the call. All strings live as long as the call. */
 const char *weir_call_execution_id(const struct weir_call *call);
 const char *weir_call_workspace(const struct weir_call *call);
 const char *weir_call_step(const struct weir_call *call);

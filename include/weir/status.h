@@ -26,7 +26,7 @@ extern "C" {
 #define WEIR_PRINTF(format_at, first)
 #endif
 
-/* What kind of failure it is: whether trying again can help, and the side of the fault. */
+/* The kind of a failure: whether trying again can help, and the side of the fault. */
 enum weir_error_kind {
     WEIR_KIND_FINE,        /* no failure */
     WEIR_KIND_TRANSIENT,   /* the same call may work later, nothing was changed */

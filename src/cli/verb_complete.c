@@ -76,8 +76,8 @@ static enum weir_status tell(struct invocation *invocation, struct store *store,
     return status;
 }
 
-/* What is no id of an execution may be the workflow id that a definition gave it. Where no service answers, the store's own
- * error stands: it is about what was typed. */
+/* A text that is no id of an execution may be the workflow id that a definition gave it. Where no service answers, the
+ * store's own error stands: it is about what was typed. */
 static enum weir_status find_execution(const struct invocation *invocation, struct store *store, const char **id,
                                        char *found, struct weir_error *error)
 {

@@ -247,7 +247,7 @@ static void print_why(struct output *output, const json_t *why, const struct pau
     suggest(output, why, pauses);
 }
 
-/* What cannot be read of the execution leaves HELD_UP_BY_NOTHING: the rest of the answer stands without it. */
+/* A part that cannot be read leaves HELD_UP_BY_NOTHING: the rest of the answer stands without it. */
 static void ask_service(const struct invocation *invocation, struct store *store, const json_t *why,
                         struct temporal_hold_up *ret_hold_up)
 {

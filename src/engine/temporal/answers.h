@@ -1,4 +1,4 @@
-/* What the files that read and write payloads share: answers.c, messages.c, payloads.c. They alone see protobuf. */
+/* Shared by the files that read and write payloads: answers.c, messages.c, payloads.c. They alone see protobuf. */
 #ifndef WEIR_ENGINE_TEMPORAL_ANSWERS_H
 #define WEIR_ENGINE_TEMPORAL_ANSWERS_H
 

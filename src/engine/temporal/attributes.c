@@ -37,7 +37,7 @@ void attributes_ask(struct temporal *engine)
 {
     struct known_attributes *attributes = &engine->attributes;
     if (attributes->call == NULL) {
-        /* What cannot be sent is asked for again by the caller. */
+        /* The caller repeats a question that could not be sent. */
         (void)call_send_own(engine, NULL, &attributes->call, METHOD_LIST_ATTRIBUTES,
                             message_list_attributes(engine->namespace_name), REACH_PROBE_TIMEOUT_US, list_done);
     }

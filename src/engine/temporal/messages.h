@@ -72,7 +72,7 @@ enum attribute_type {
 /* "Keyword", as the service's own tools write it; "" for ATTRIBUTE_UNKNOWN. */
 const char *attribute_type_name(enum attribute_type type);
 
-/* What a definition gives one start (fields.h evaluates it). Zero and NULL: not said. */
+/* The fields that a definition gives to one start (fields.h evaluates them). Zero and NULL: not given. */
 struct start_fields {
     char workflow_id[WORKFLOW_ID_MAX];
     char task_queue[TASK_QUEUE_NAME_MAX + 1];

@@ -205,7 +205,7 @@ struct node {
     Py_ssize_t handler_count;
 };
 
-/* What a function raised becomes a retry: it may be a passing failure, and the policy says how often. */
+/* An exception becomes a retry: the failure may pass, and the policy limits the number of runs. */
 static void answer_exception(struct call *self)
 {
     PyObject *type = NULL;

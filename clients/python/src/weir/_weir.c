@@ -74,6 +74,20 @@ void store_leave(struct store *self)
     store_drop(self);
 }
 
+/* Runs `call`, which names the store `weir`, without the interpreter's lock. Leaves the calling function with an error when
+ * the store is closed. */
+#define CALL_STORE(self, status, call)                                                                                     \
+    do {                                                                                                                   \
+        struct weir *weir = store_enter(self);                                                                             \
+        if (weir == NULL) {                                                                                                \
+            return NULL;                                                                                                   \
+        }                                                                                                                  \
+        Py_BEGIN_ALLOW_THREADS;                                                                                            \
+        (status) = (call);                                                                                                 \
+        Py_END_ALLOW_THREADS;                                                                                              \
+        store_leave(self);                                                                                                 \
+    } while (0)
+
 static void pass_event(void *context, const struct weir_event *event)
 {
     PyGILState_STATE lock = PyGILState_Ensure();
@@ -140,43 +154,30 @@ static PyObject *store_close(struct store *self, PyObject *unused)
     Py_RETURN_NONE;
 }
 
-static PyObject *store_enqueue(struct store *self, PyObject *args)
-{
-    struct weir_request request = {.workspace = NULL};
-    Py_ssize_t length = 0;
-    long long run_at_us = 0;
-    char id[WEIR_ID_SIZE];
-    struct weir_error error = {.status = WEIR_OK};
-    if (!PyArg_ParseTuple(args, "sss#zziLz:enqueue", &request.workspace, &request.workflow, &request.params, &length,
-                          &request.idempotency_key, &request.group, &request.priority, &run_at_us, &request.id)) {
-        return NULL;
-    }
-    request.params_length = (size_t)length;
-    request.run_at_us = run_at_us;
-    struct weir *weir = store_enter(self);
-    if (weir == NULL) {
-        return NULL;
-    }
-    enum weir_status status;
-    Py_BEGIN_ALLOW_THREADS
-    status = weir_enqueue(weir, &request, id, &error);
-    Py_END_ALLOW_THREADS
-    store_leave(self);
-    return status == WEIR_OK ? PyUnicode_FromString(id) : raise_error(status, &error);
-}
-
 static bool read_request(PyObject *tuple, struct weir_request *request)
 {
     Py_ssize_t length = 0;
     long long run_at_us = 0;
-    if (!PyArg_ParseTuple(tuple, "sss#zziLz:enqueue_many", &request->workspace, &request->workflow, &request->params,
-                          &length, &request->idempotency_key, &request->group, &request->priority, &run_at_us,
-                          &request->id)) {
+    if (!PyArg_ParseTuple(tuple, "sss#zziLz:enqueue", &request->workspace, &request->workflow, &request->params, &length,
+                          &request->idempotency_key, &request->group, &request->priority, &run_at_us, &request->id)) {
         return false;
     }
     request->params_length = (size_t)length;
     request->run_at_us = run_at_us;
     return true;
+}
+
+static PyObject *store_enqueue(struct store *self, PyObject *args)
+{
+    struct weir_request request = {.workspace = NULL};
+    char id[WEIR_ID_SIZE];
+    struct weir_error error = {.status = WEIR_OK};
+    if (!read_request(args, &request)) {
+        return NULL;
+    }
+    enum weir_status status;
+    CALL_STORE(self, status, weir_enqueue(weir, &request, id, &error));
+    return status == WEIR_OK ? PyUnicode_FromString(id) : raise_error(status, &error);
 }
 
 static PyObject *result_of(const struct weir_result *result)
@@ -244,15 +245,8 @@ static PyObject *store_publish(struct store *self, PyObject *args)
     if (!PyArg_ParseTuple(args, "s#s:publish", &text, &length, &source)) {
         return NULL;
     }
-    struct weir *weir = store_enter(self);
-    if (weir == NULL) {
-        return NULL;
-    }
     enum weir_status status;
-    Py_BEGIN_ALLOW_THREADS
-    status = weir_publish_workflow(weir, text, (size_t)length, source, &published, &error);
-    Py_END_ALLOW_THREADS
-    store_leave(self);
+    CALL_STORE(self, status, weir_publish_workflow(weir, text, (size_t)length, source, &published, &error));
     return status == WEIR_OK ? Py_BuildValue("iO", published.version, published.unchanged ? Py_True : Py_False)
                              : raise_error(status, &error);
 }
@@ -266,15 +260,8 @@ static PyObject *store_set_workspace(struct store *self, PyObject *args)
     if (!PyArg_ParseTuple(args, "szL:set_workspace", &name, &plan, &max_concurrent)) {
         return NULL;
     }
-    struct weir *weir = store_enter(self);
-    if (weir == NULL) {
-        return NULL;
-    }
     enum weir_status status;
-    Py_BEGIN_ALLOW_THREADS
-    status = weir_set_workspace(weir, name, plan, max_concurrent, &error);
-    Py_END_ALLOW_THREADS
-    store_leave(self);
+    CALL_STORE(self, status, weir_set_workspace(weir, name, plan, max_concurrent, &error));
     return status == WEIR_OK ? Py_BuildValue("") : raise_error(status, &error);
 }
 
@@ -287,15 +274,8 @@ static PyObject *store_set_plan(struct store *self, PyObject *args)
     if (!PyArg_ParseTuple(args, "sLi:set_plan", &name, &max_concurrent, &weight)) {
         return NULL;
     }
-    struct weir *weir = store_enter(self);
-    if (weir == NULL) {
-        return NULL;
-    }
     enum weir_status status;
-    Py_BEGIN_ALLOW_THREADS
-    status = weir_set_plan(weir, name, max_concurrent, weight, &error);
-    Py_END_ALLOW_THREADS
-    store_leave(self);
+    CALL_STORE(self, status, weir_set_plan(weir, name, max_concurrent, weight, &error));
     return status == WEIR_OK ? Py_BuildValue("") : raise_error(status, &error);
 }
 
@@ -307,15 +287,8 @@ static PyObject *store_pause_workspace(struct store *self, PyObject *args)
     if (!PyArg_ParseTuple(args, "sp:pause_workspace", &name, &paused)) {
         return NULL;
     }
-    struct weir *weir = store_enter(self);
-    if (weir == NULL) {
-        return NULL;
-    }
     enum weir_status status;
-    Py_BEGIN_ALLOW_THREADS
-    status = weir_pause_workspace(weir, name, paused != 0, &error);
-    Py_END_ALLOW_THREADS
-    store_leave(self);
+    CALL_STORE(self, status, weir_pause_workspace(weir, name, paused != 0, &error));
     return status == WEIR_OK ? Py_BuildValue("") : raise_error(status, &error);
 }
 
@@ -329,15 +302,8 @@ static PyObject *look(struct store *self, PyObject *args, look_function *functio
     if (!PyArg_ParseTuple(args, "s", &id)) {
         return NULL;
     }
-    struct weir *weir = store_enter(self);
-    if (weir == NULL) {
-        return NULL;
-    }
     enum weir_status status;
-    Py_BEGIN_ALLOW_THREADS
-    status = function(weir, id, &json, &error);
-    Py_END_ALLOW_THREADS
-    store_leave(self);
+    CALL_STORE(self, status, function(weir, id, &json, &error));
     return status == WEIR_OK ? take_text(json) : raise_error(status, &error);
 }
 
@@ -360,15 +326,8 @@ static PyObject *store_wait(struct store *self, PyObject *args)
     if (!PyArg_ParseTuple(args, "sL:wait", &id, &timeout_us)) {
         return NULL;
     }
-    struct weir *weir = store_enter(self);
-    if (weir == NULL) {
-        return NULL;
-    }
     enum weir_status status;
-    Py_BEGIN_ALLOW_THREADS
-    status = weir_wait(weir, id, timeout_us, NULL, &json, &error);
-    Py_END_ALLOW_THREADS
-    store_leave(self);
+    CALL_STORE(self, status, weir_wait(weir, id, timeout_us, NULL, &json, &error));
     return status == WEIR_OK ? take_text(json) : raise_error(status, &error);
 }
 
@@ -380,15 +339,8 @@ static PyObject *store_cancel(struct store *self, PyObject *args)
     if (!PyArg_ParseTuple(args, "sz:cancel", &id, &reason)) {
         return NULL;
     }
-    struct weir *weir = store_enter(self);
-    if (weir == NULL) {
-        return NULL;
-    }
     enum weir_status status;
-    Py_BEGIN_ALLOW_THREADS
-    status = weir_cancel(weir, id, reason, &error);
-    Py_END_ALLOW_THREADS
-    store_leave(self);
+    CALL_STORE(self, status, weir_cancel(weir, id, reason, &error));
     return status == WEIR_OK ? Py_BuildValue("") : raise_error(status, &error);
 }
 
@@ -405,15 +357,8 @@ static PyObject *store_complete(struct store *self, PyObject *args)
     }
     outcome.end = (enum weir_end)end;
     outcome.fence = fence;
-    struct weir *weir = store_enter(self);
-    if (weir == NULL) {
-        return NULL;
-    }
     enum weir_status status;
-    Py_BEGIN_ALLOW_THREADS
-    status = weir_complete(weir, id, &outcome, &error);
-    Py_END_ALLOW_THREADS
-    store_leave(self);
+    CALL_STORE(self, status, weir_complete(weir, id, &outcome, &error));
     return status == WEIR_OK ? Py_BuildValue("") : raise_error(status, &error);
 }
 
@@ -422,15 +367,8 @@ static PyObject *store_metrics(struct store *self, PyObject *unused)
     (void)unused;
     char *text = NULL;
     struct weir_error error = {.status = WEIR_OK};
-    struct weir *weir = store_enter(self);
-    if (weir == NULL) {
-        return NULL;
-    }
     enum weir_status status;
-    Py_BEGIN_ALLOW_THREADS
-    status = weir_metrics(weir, &text, &error);
-    Py_END_ALLOW_THREADS
-    store_leave(self);
+    CALL_STORE(self, status, weir_metrics(weir, &text, &error));
     return status == WEIR_OK ? take_text(text) : raise_error(status, &error);
 }
 
