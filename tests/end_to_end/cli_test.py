@@ -879,7 +879,10 @@ def a_node_that_has_gone_is_not_said_to_run_anything(weir):
     node.kill()
     node.wait()
     other = _start_node(weir)
-    wait_for('the handover', lambda: len(weir.items('node', 'list')) == 1)
+
+    def states():
+        return sorted(row['state'] for row in weir.items('node', 'list', '--all'))
+    wait_for('the handover', lambda: states() == ['alive', 'dead'])
     [row] = [line.split() for line in weir.good('node', 'list', '--all').out.splitlines() if ' dead ' in line]
     assert row[3:8] == ['default', '-', '-', '0', '-'], row
     weir.good('cancel', execution)
