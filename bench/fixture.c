@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "definition/definition.h"
 #include "engine/in_process/in_process.h"
-#include "queue/definition.h"
 #include "store/sqlite/lane_counters.h"
 #include "store/sqlite/sqlite_store.h"
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "bench.h"
-#include "engine/temporal/grpc/grpc_client.h"
+#include "grpc/grpc_client.h"
 #include "support/certificates.h"
 #include "support/frontend.h"
 
@@ -144,13 +144,13 @@ void bench_grpc(struct bench *bench)
     char authority[BENCH_PATH_MAX + 16];
     char certificate[BENCH_PATH_MAX + 16];
     char key[BENCH_PATH_MAX + 16];
-    struct certificate_wish wish = {
+    struct certificate_request request = {
         .folder = bench->folder, .name = "authority", .valid_from_s = -DAY_S, .valid_until_s = DAY_S};
-    BENCH_CHECK(certificate_make(&wish) == 0);
-    wish.signer = wish.name;
-    wish.name = "server";
-    wish.alternative = "IP:127.0.0.1";
-    BENCH_CHECK(certificate_make(&wish) == 0);
+    BENCH_CHECK(certificate_make(&request) == 0);
+    request.signer = request.name;
+    request.name = "server";
+    request.alternative = "IP:127.0.0.1";
+    BENCH_CHECK(certificate_make(&request) == 0);
     (void)snprintf(authority, sizeof authority, "%s/authority.pem", bench->folder);
     (void)snprintf(certificate, sizeof certificate, "%s/server.pem", bench->folder);
     (void)snprintf(key, sizeof key, "%s/server.key", bench->folder);

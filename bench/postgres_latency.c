@@ -68,7 +68,7 @@ static void pause_scheduler(const struct postgres_scene *scene)
         bench_pause(0.02);
     }
     (void)snprintf(name, sizeof name, "%lld", (long long)node_id);
-    BENCH_OK(store_node_wish(scene->store, name, NODE_PAUSE, &fault), &fault);
+    BENCH_OK(store_set_desired_state(scene->store, name, NODE_PAUSE, &fault), &fault);
 }
 
 static void measure_one(struct bench *bench, struct postgres_server *server, struct starts *starts, struct samples *own)

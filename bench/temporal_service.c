@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
-#include "engine/temporal/messages.h"
+#include "engine/temporal/encode.h"
 #include "engine/temporal/temporal.h"
 #include "postgres_scene.h"
 #include "support/postgres_server.h"

@@ -4,11 +4,11 @@
 #ifndef WEIR_ASSEMBLE_H
 #define WEIR_ASSEMBLE_H
 
+#include "definition/definition.h"
 #include "engine/engine.h"
 #include "engine/in_process/in_process.h"
-#include "engine/temporal/operate.h"
+#include "engine/temporal/operator_client.h"
 #include "engine/temporal/temporal.h"
-#include "queue/definition.h"
 #include "store/store.h"
 
 struct pg_conn;
@@ -27,7 +27,7 @@ WEIR_MUST_CHECK enum weir_status assemble_engine(const char *name, const struct 
  * refusal, WEIR_INVALID_ARGUMENT. Makes no call. */
 WEIR_MUST_CHECK enum weir_status assemble_require_operator(const char *name, const char *what, struct weir_error *error);
 /* Direct queries of people to the engine, outside of any node. WEIR_INVALID_ARGUMENT when this engine has no such thing.
- * `timeout_us` of the call. See engine/temporal/operate.h for the rest. */
+ * `timeout_us` of the call. See engine/temporal/operator_client.h for the rest. */
 WEIR_MUST_CHECK enum weir_status assemble_signal(const char *name, const struct engine_options *options, int64_t timeout_us,
                                                  const struct temporal_execution *execution, const char *signal,
                                                  const char *input, const char *request_id, struct weir_error *error);

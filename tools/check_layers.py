@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Checks that includes point one way: base <- queue <- {store, engine, observe} <- dispatch <- {library, cli}.
+"""Checks that includes point one way: base <- queue <- definition <- {store, engine, observe} <- dispatch <- {library,
+cli}, and grpc stands on base alone.
 
 The table below is the rule. A driver (one store, one engine) sees its interface and what lies under it, never a sibling;
 only src/assemble.c names drivers; public headers stand on the C library alone.
@@ -13,7 +14,7 @@ import sys
 import tempfile
 
 PUBLIC = 'weir/'
-RULES = ('base/', 'queue/', PUBLIC)  # what everything but base and the public headers may use
+RULES = ('base/', 'queue/', 'definition/', PUBLIC)  # what everything but base and the public headers may use
 STORE_DRIVER = RULES + ('observe/', 'store/store.h', 'store/driver.h', 'engine/engine.h')
 ENGINE_DRIVER = RULES + ('observe/', 'engine/engine.h', 'engine/driver.h')
 
@@ -22,14 +23,14 @@ ENGINE_DRIVER = RULES + ('observe/', 'engine/engine.h', 'engine/driver.h')
 LAYERS = [
     ('include/weir/', (PUBLIC,)),
     ('src/base/', (PUBLIC,)),
-    ('src/queue/', RULES),
+    ('src/grpc/', ('base/', PUBLIC)),  # a gRPC client knows neither queues nor Temporal
+    ('src/queue/', ('base/', PUBLIC)),
+    ('src/definition/', ('base/', 'queue/', PUBLIC)),
     ('src/observe/', RULES),
     ('src/store/sqlite/', STORE_DRIVER),
     ('src/store/postgres/', STORE_DRIVER),
     ('src/engine/in_process/', ENGINE_DRIVER),
-    ('src/engine/scripted/', ENGINE_DRIVER),
-    ('src/engine/temporal/grpc/', ('base/', PUBLIC)),  # a gRPC client knows nothing of queues
-    ('src/engine/temporal/', ENGINE_DRIVER),
+    ('src/engine/temporal/', ENGINE_DRIVER + ('grpc/',)),
     # A store keeps what an engine reports, so it knows the words of engine.h.
     ('src/store/', RULES + ('observe/', 'engine/engine.h')),
     ('src/engine/', RULES + ('observe/',)),
@@ -40,7 +41,7 @@ LAYERS = [
     ('src/assemble.', RULES + ('observe/', 'store/', 'engine/', 'dispatch/', 'server/')),
     ('examples/', (PUBLIC,)),
 ]
-DRIVERS = ('store/sqlite/', 'store/postgres/', 'engine/in_process/', 'engine/scripted/', 'engine/temporal/')
+DRIVERS = ('store/sqlite/', 'store/postgres/', 'engine/in_process/', 'engine/temporal/')
 ASSEMBLER = 'src/assemble.c'  # and its header, which shows the drivers' options
 
 C_LIBRARY = set('''
@@ -120,8 +121,8 @@ def self_test():
         'src/base/text.c': '#include "base/text.h"\n#include <sys/types.h>\n#include "text_tables.h"\n',
         'src/store/sqlite/open.c': '#include "store/store.h"\n#include "store/sqlite/open.h"\n#include "queue/state.h"\n',
         'src/store/store.c': '#include "store/store.h"\n#include "observe/event.h"\n',
-        'src/engine/temporal/start.c': '#include "engine/temporal/grpc/grpc_client.h"\n#include "queue/retry.h"\n',
-        'src/engine/temporal/grpc/wire.c': '#include "engine/temporal/grpc/wire.h"\n#include "base/text.h"\n',
+        'src/engine/temporal/start.c': '#include "grpc/grpc_client.h"\n#include "queue/retry.h"\n',
+        'src/grpc/framing.c': '#include "grpc/framing.h"\n#include "base/text.h"\n',
         'src/assemble.c': '#include "store/sqlite/open.h"\n#include "engine/in_process/engine.h"\n',
         'src/cli/main.c': '#include "assemble.h"\n#include "dispatch/node.h"\n',
         'tests/unit/any.c': '#include "store/sqlite/open.h"\n',
@@ -136,9 +137,9 @@ def self_test():
         'src/store/sqlite/open.c': '#include "store/postgres/open.h"\n',
         'src/store/postgres/open.c': '#include "dispatch/node.h"\n',
         'src/engine/in_process/run.c': '#include "store/store.h"\n',
-        'src/engine/temporal/grpc/call.c': '#include "engine/temporal/start.h"\n',
-        'src/engine/temporal/grpc/wire.c': '#include "queue/retry.h"\n',
-        'src/engine/in_process/start.c': '#include "engine/temporal/grpc/grpc_client.h"\n',
+        'src/grpc/call.c': '#include "engine/temporal/start.h"\n',
+        'src/grpc/framing.c': '#include "queue/retry.h"\n',
+        'src/engine/in_process/start.c': '#include "grpc/grpc_client.h"\n',
         'src/dispatch/node.c': '#include "store/sqlite/open.h"\n',
         'src/dispatch/wake.c': '#include "store/lanes.h"\n',
         'src/cli/main.c': '#include "engine/in_process/engine.h"\n',

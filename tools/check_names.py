@@ -58,7 +58,7 @@ class Tree:
 
 
 def check_references(tree, problems):
-    """A file is named by the end of its path: held.c, dispatch/held.c, src/dispatch/held.c."""
+    """A file is named by the end of its path: starter.c, dispatch/starter.c, src/dispatch/starter.c."""
     suffixes = set()
     for path in tree.paths:
         parts = path.split('/')

@@ -135,7 +135,7 @@ def mutants_of(file, text):
 
 def is_source(file):
     """scheduler_check.c asserts and does nothing else: to weaken it is no change of what weir does."""
-    sources = r'src/(queue|dispatch)/\w+\.c$|src/store/(sqlite|postgres)/(queries|functions)/\w+\.sql$'
+    sources = r'src/(queue|definition|dispatch)/\w+\.c$|src/store/(sqlite|postgres)/(queries|functions)/\w+\.sql$'
     return file != 'src/queue/scheduler_check.c' and bool(re.match(sources, file))
 
 

@@ -6,9 +6,9 @@
 
 #include "assemble.h"
 #include "base/error.h"
-#include "cli/command.h"
-#include "cli/help.h"
-#include "cli/parse.h"
+#include "cli/arguments/command.h"
+#include "cli/arguments/parse.h"
+#include "cli/help/help.h"
 
 enum { COMMAND_LINE_MEMORY_MAX = 256 * 1024 * 1024 };
 

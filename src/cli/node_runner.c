@@ -12,12 +12,12 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/file_limit.h"
-#include "base/shell_word.h"
-#include "cli/fields.h"
-#include "cli/interrupt.h"
-#include "cli/reload.h"
-#include "cli/service_notice.h"
-#include "cli/temporal_settings.h"
+#include "base/shell_quote.h"
+#include "cli/output/json_fields.h"
+#include "cli/sd_notify.h"
+#include "cli/settings/reload.h"
+#include "cli/settings/temporal_settings.h"
+#include "cli/signals.h"
 
 /* Signals wake the look. What does not is a node that was drained from elsewhere, or whose loop has failed: this much later
  * the process ends. Each look is a wake-up of an idle machine. */
@@ -122,7 +122,7 @@ static enum weir_status open_store(struct node_runner *runner, const struct node
         char url[128];
         store_url_shown(options->store_url, url, sizeof url);
         char word[SHELL_WORD_MAX];
-        error_hint(error, "make it with: weir store init --store %s; or try `weir dev`", shell_word(url, word));
+        error_hint(error, "make it with: weir store init --store %s; or try `weir dev`", shell_quote(url, word));
     }
     if (status == WEIR_OK && options->create_store) {
         status = store_migrate(runner->store, NULL, error);

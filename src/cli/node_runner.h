@@ -11,7 +11,7 @@
 #ifndef WEIR_CLI_NODE_RUNNER_H
 #define WEIR_CLI_NODE_RUNNER_H
 
-#include "cli/command.h"
+#include "cli/arguments/command.h"
 #include "dispatch/node.h"
 #include "engine/engine.h"
 #include "observe/event.h"

@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "base/text.h"
-#include "cli/fields.h"
+#include "cli/output/json_fields.h"
 
 enum { ROLE_TEXT_MAX = 512 };
 

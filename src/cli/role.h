@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "base/clock.h"
-#include "cli/output.h"
+#include "cli/output/output.h"
 
 /* From here on the books are behind. They are published once a second, so a few seconds are a slow store or scheduler. */
 #define ROLE_BEHIND_US (5 * MICROSECONDS_PER_SECOND)

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "cli/interrupt.h"
-#include "cli/temporal_settings.h"
+#include "cli/settings/temporal_settings.h"
+#include "cli/signals.h"
 #include "cli/temporal_workflow.h"
 
 /* What the store says of one execution while it is waited for. */

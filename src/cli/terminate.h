@@ -4,7 +4,7 @@
 #ifndef WEIR_CLI_TERMINATE_H
 #define WEIR_CLI_TERMINATE_H
 
-#include "cli/command.h"
+#include "cli/arguments/command.h"
 
 /* `ids` is an array of whole ids. Each is waited for at most --timeout. After one that cannot be terminated it goes on with
  * the next, unless the service is away; the first failure is the answer. WEIR_TIMED_OUT: whether it was started is not

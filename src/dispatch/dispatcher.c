@@ -1,16 +1,16 @@
 /* The dispatch loop: schedules for all nodes if this one has the role, and starts what was assigned to this node.
  *
  *   scheduling.c  the role and its rounds          inbox.c    assignments by another node's scheduler, cancels
- *   starter.c     gives items to the engine        unkept.c   gives back what is not started
+ *   starter.c     gives items to the engine        unstartable_claims.c   gives back what is not started
  *
  * One step does what is due and never waits. No transaction is open while the engine is called.
  */
 #include "base/error.h"
-#include "dispatch/node_parts.h"
+#include "dispatch/node_internal.h"
 
 bool dispatcher_may_start(struct node *node)
 {
-    return !node->settings.no_dispatch && !atomic_load(&node->paused) && atomic_load(&node->wish) == NODE_RUN &&
+    return !node->settings.no_dispatch && !atomic_load(&node->paused) && atomic_load(&node->desired_state) == NODE_RUN &&
            !atomic_load(&node->lease_lost) && lease_is_valid(node) && atomic_load(&node->stop_kind) == 0 &&
            atomic_load(&node->has_target);
 }
@@ -38,7 +38,7 @@ size_t dispatcher_room(struct node *node, int64_t now_us)
 
 size_t dispatcher_capacity(struct node *node)
 {
-    if (node->settings.no_dispatch || atomic_load(&node->paused) || atomic_load(&node->wish) != NODE_RUN ||
+    if (node->settings.no_dispatch || atomic_load(&node->paused) || atomic_load(&node->desired_state) != NODE_RUN ||
         atomic_load(&node->stop_kind) != 0 || !atomic_load(&node->has_target)) {
         return 0;
     }
@@ -134,7 +134,7 @@ int64_t dispatcher_step(struct node *node)
         return next_us;
     }
     if (stop != 0) {
-        return stop_step(node, now_us, (enum node_stop_kind)(stop - 1)); /* stop.c */
+        return stop_step(node, now_us, (enum node_stop_kind)(stop - 1)); /* shutdown.c */
     }
     if (atomic_load(&node->lease_lost)) {
         scheduling_lose(node, "the node's lease was lost");

@@ -44,7 +44,7 @@ struct in_flight *in_flight_add(struct in_flight_table *table, const struct clai
     entry->fence = item->fence;
     entry->attempts = item->attempts;
     entry->deferrals = item->deferrals;
-    entry->taken_over = item->handovers > 0;
+    entry->taken_over = item->interruptions > 0;
     entry->item = item;
     entry->batch = batch;
     batch->references++;

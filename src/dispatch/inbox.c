@@ -14,7 +14,7 @@
 
 #include "base/error.h"
 #include "base/failpoint.h"
-#include "dispatch/node_parts.h"
+#include "dispatch/node_internal.h"
 
 enum { GIVE_BACK_MOST = 256 };
 

@@ -10,8 +10,8 @@
 
 #include "base/error.h"
 #include "base/stack.h"
-#include "dispatch/node_parts.h"
-#include "dispatch/nodes.h"
+#include "dispatch/heartbeat.h"
+#include "dispatch/node_internal.h"
 
 /* --- loops that fail and come back --- */
 
@@ -398,11 +398,11 @@ static const char *state_of(struct node *node)
     if (atomic_load(&node->lease_lost)) {
         return "lease_lost";
     }
-    int wish = atomic_load(&node->wish);
-    if (wish == NODE_DRAIN) {
+    int desired_state = atomic_load(&node->desired_state);
+    if (desired_state == NODE_DRAIN) {
         return "draining";
     }
-    return atomic_load(&node->paused) || wish == NODE_PAUSE ? "paused" : "running";
+    return atomic_load(&node->paused) || desired_state == NODE_PAUSE ? "paused" : "running";
 }
 
 bool node_reaches_engine(struct node *node)

@@ -5,8 +5,8 @@
  *
  *   dispatch   room -> claim -> start            (dispatcher.c, scheduling.c, inbox.c, starter.c)
  *   record     reports of the engine -> store    (recorder.c)
- *   heartbeat  lease, orders of operators        (nodes.c)
- *   duties     recovery, stuck watch, retention  (duties.c)
+ *   heartbeat  lease, orders of operators        (heartbeat.c)
+ *   duties     recovery, stuck watch, retention  (maintenance.c)
  *
  * node_run_threads() gives each loop a thread and its own store handle. Without it the owner calls node_step(), which runs
  * all four and the engine's own step in its thread: that is how a program embeds weir in its own loop, and how the

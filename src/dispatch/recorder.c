@@ -1,14 +1,14 @@
 /* The record loop: reports of the engine -> store, in sets.
  *
  * Natural batching: whatever was reported while the last set was written is the next set. A set that the store did not take
- * is kept and tried again, and so is what it left out because somebody holds it (held.c); the engine hears `recorded` only
- * of what is durable. */
+ * is kept and tried again, and so is what it left out because somebody holds it (blocked_reports.c); the engine hears
+ * `recorded` only of what is durable. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/failpoint.h"
-#include "dispatch/node_parts.h"
+#include "dispatch/node_internal.h"
 
 static const struct retry_policy start_retry = {
     .attempts_max = ATTEMPTS_MAX_DEFAULT, .backoff_us = RETRY_BACKOFF_US, .factor = 2.0, .max_us = RETRY_BACKOFF_MAX_US};
@@ -225,7 +225,7 @@ static bool plan_refused(struct node *node, struct in_flight *entry, const struc
 
 bool item_may_run_elsewhere(const struct node *node, const struct claimed_item *item)
 {
-    return item->handovers > 0 && !engine_has(node->engine, ENGINE_DIES_WITH_NODE);
+    return item->interruptions > 0 && !engine_has(node->engine, ENGINE_DIES_WITH_NODE);
 }
 
 bool in_flight_may_run(const struct node *node, const struct in_flight *entry, int sends)

@@ -18,8 +18,8 @@
 
 #include "base/error.h"
 #include "base/failpoint.h"
-#include "dispatch/node_parts.h"
-#include "dispatch/nodes.h"
+#include "dispatch/heartbeat.h"
+#include "dispatch/node_internal.h"
 
 enum {
     PUBLISH_PART = 20, /* while there is work, books are folded at most this part of the time; else half of it */

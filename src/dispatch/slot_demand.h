@@ -3,8 +3,8 @@
  * What it goes by: with an item that fills its workspace a claim tells whether others wait behind it; and one that was
  * claimed well after it could have run has waited for a slot of its workspace (or for the node, which is then told soon
  * enough), so others are likely to wait behind it. One that was claimed at once, with nobody behind it, has not. The
- * minute's look at the workspaces (duties.c) says it for certain. The engine hears of each change, and may seek the ends of
- * those first (engine_want_slots()): it is advice, so a collision in the table only costs the older entry's.
+ * minute's look at the workspaces (maintenance.c) says it for certain. The engine hears of each change, and may seek the
+ * ends of those first (engine_want_slots()): it is advice, so a collision in the table only costs the older entry's.
  *
  * Threads: any; it has a lock of its own. Nothing is done for an engine that does not want it.
  */

@@ -2,7 +2,7 @@
  *
  * Runs in the dispatcher's loop. No transaction is open while the engine is called. A start is sent only while the node's
  * lease is valid (`start_lock`): after that other nodes may take the item over. An item for which there is no memory goes
- * back to the queue (unkept.c).
+ * back to the queue (unstartable_claims.c).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/failpoint.h"
 #include "base/json.h"
-#include "dispatch/node_parts.h"
+#include "dispatch/node_internal.h"
 
 /* --- definitions --- */
 
@@ -126,7 +126,7 @@ static void send_start(struct node *node, struct arena *arena, const struct clai
             .params_length = item->params_length,
             .fence = item->fence,
             .attempt = item->attempts + 1,
-            .handovers = item->handovers,
+            .interruptions = item->interruptions,
             .running_for_us = item->running_for_us,
             .priority = item->priority,
             .age_us = item->claimed_at_us - item->created_at_us,

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "dispatch/node_parts.h"
+#include "dispatch/node_internal.h"
 
 void loop_wake(struct node *node, enum loop loop)
 {

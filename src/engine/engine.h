@@ -110,13 +110,13 @@ struct engine_start {
     size_t params_length;
     int64_t fence;
     int attempt;            /* this start, from 1 */
-    int handovers;          /* handovers and give-backs before this claim; > 0: `steps` is filled */
+    int interruptions;      /* handovers and give-backs before this claim; > 0: `steps` is filled */
     int64_t running_for_us; /* since it was first dispatched; 0 the first time. For the execution's own timeout */
     int64_t age_us;         /* since it was enqueued: no start of it is older */
     int64_t store_ahead_us; /* store time minus this node's boot clock: for the comparison with times that people wrote */
     int priority;           /* as enqueued */
     bool cancel_requested;
-    const struct step_record *steps; /* the steps on record from before, when handovers > 0 */
+    const struct step_record *steps; /* the steps on record from before, when interruptions > 0 */
     size_t step_count;
 };
 

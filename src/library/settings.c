@@ -3,8 +3,8 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "definition/definition.h"
 #include "library/library.h"
-#include "queue/definition.h"
 
 enum { CANONICAL_BYTES_MAX = 4 * DEFINITION_BYTES_MAX };
 

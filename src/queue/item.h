@@ -36,7 +36,8 @@ enum item_state {
     X(REASON_SCHEDULED, "scheduled", "its run_at is in the future")                                                        \
     X(REASON_WORKSPACE_PAUSED, "workspace_paused", "its workspace is paused")                                              \
     X(REASON_QUEUE_PAUSED, "queue_paused", "the queue is paused")                                                          \
-    X(REASON_NO_NODE_IN_GROUP, "no_node_in_group", "no node of its group accepts work: none lives, or all stand aside")    \
+    X(REASON_NO_NODE_IN_GROUP, "no_node_in_group",                                                                         \
+      "no node of its group accepts work: none is alive, or all are paused, drained or stopping")                          \
     X(REASON_NO_NODE_FOR_ENGINE, "no_node_for_engine",                                                                     \
       "no node of its group has the engine that it needs or, once it was started, the service to ask; a slot stays taken") \
     X(REASON_ENGINE_UNREACHABLE, "engine_unreachable", "no node of its group reaches its engine")                          \

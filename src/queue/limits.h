@@ -1,7 +1,7 @@
 /* Every maximum and every default of the queue, in one place, with its unit and its reason.
  *
- * A value that a user may set is a setting of the same name in weir.yaml (see cli/settings.c); a bound against abuse is
- * not.
+ * A value that a user may set is a setting of the same name in weir.yaml (see cli/settings/settings.c); a bound against
+ * abuse is not.
  */
 #ifndef WEIR_QUEUE_LIMITS_H
 #define WEIR_QUEUE_LIMITS_H

@@ -25,18 +25,18 @@ const char *record_kind_name(enum record_kind kind)
     return record_kind_names[kind];
 }
 
-const char *node_wish_name(enum node_wish wish)
+const char *desired_state_name(enum desired_state desired_state)
 {
     static const char *const names[] = {"run", "pause", "drain", "stop"};
-    INVARIANT((unsigned)wish < sizeof names / sizeof names[0]);
-    return names[wish];
+    INVARIANT((unsigned)desired_state < sizeof names / sizeof names[0]);
+    return names[desired_state];
 }
 
-const char *node_aside_name(enum node_aside aside)
+const char *not_accepting_name(enum not_accepting not_accepting)
 {
     static const char *const names[] = {NULL, "paused", "stopping", "no_dispatch"};
-    INVARIANT((unsigned)aside < sizeof names / sizeof names[0]);
-    return names[aside];
+    INVARIANT((unsigned)not_accepting < sizeof names / sizeof names[0]);
+    return names[not_accepting];
 }
 
 const char *bulk_act_name(enum bulk_act act)
@@ -502,9 +502,10 @@ enum weir_status store_node_stop(struct store *store, int64_t node_id, bool grac
     CALL(store, "node_stop", error, store->driver->node_stop(store, node_id, graceful, detail));
 }
 
-enum weir_status store_node_wish(struct store *store, const char *name, enum node_wish wish, struct weir_error *error)
+enum weir_status store_set_desired_state(struct store *store, const char *name, enum desired_state desired_state,
+                                         struct weir_error *error)
 {
-    CALL(store, "node_wish", error, store->driver->node_wish(store, name, wish, detail));
+    CALL(store, "desired_state", error, store->driver->desired_state(store, name, desired_state, detail));
 }
 
 enum weir_status store_recover(struct store *store, const struct recover_options *options,

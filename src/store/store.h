@@ -148,12 +148,12 @@ struct claimed_item {
     const char *params; /* never NULL */
     size_t params_length;
     int64_t fence;
-    int priority;     /* as enqueued */
-    int attempts;     /* starts refused so far */
-    int deferrals;    /* put back so far because no node could run it */
-    int handovers;    /* handovers and give-backs so far: column `interruptions` */
-    bool handed_over; /* this claim takes over from a dead node: `steps` is filled */
-    bool others_wait; /* its workspace is full with this claim, and more of its lane could run; false: not, or not known */
+    int priority;      /* as enqueued */
+    int attempts;      /* starts refused so far */
+    int deferrals;     /* put back so far because no node could run it */
+    int interruptions; /* handovers and give-backs so far: column `interruptions` */
+    bool handed_over;  /* this claim takes over from a dead node: `steps` is filled */
+    bool others_wait;  /* its workspace is full with this claim, and more of its lane could run; false: not, or not known */
     bool cancel_requested;
     int64_t created_at_us;
     int64_t run_at_us;
@@ -315,7 +315,7 @@ struct record {
     char id[UUID_TEXT_MAX];
     int64_t fence;
     bool dispatched_first; /* an end that was reported before DISPATCHED was on record: count it as dispatched */
-    bool taken_over;       /* an earlier claim was lost or given back (claimed_item.handovers > 0), so that its story
+    bool taken_over;       /* an earlier claim was lost or given back (claimed_item.interruptions > 0), so that its story
                               has more than its row shows; true when that is not known */
     int64_t delay_us;      /* RETRY, DEFERRED */
     const struct step_record *step; /* STEP; the ends may carry the last one; else NULL */
@@ -369,9 +369,9 @@ WEIR_MUST_CHECK enum weir_status store_complete_rehearse(struct store *store, co
 /* --- nodes and recovery --- */
 
 /* Why a node claims nothing by its own decision, beside the orders of an operator; kept in its row for `why`. */
-enum node_aside { NODE_NOT_ASIDE, NODE_ASIDE_PAUSED, NODE_ASIDE_STOPPING, NODE_ASIDE_NO_DISPATCH };
-/* "paused", "stopping", "no_dispatch"; NULL for NODE_NOT_ASIDE. */
-const char *node_aside_name(enum node_aside aside);
+enum not_accepting { NODE_ACCEPTING, NOT_ACCEPTING_PAUSED, NOT_ACCEPTING_STOPPING, NOT_ACCEPTING_NO_DISPATCH };
+/* "paused", "stopping", "no_dispatch"; NULL for NODE_ACCEPTING. */
+const char *not_accepting_name(enum not_accepting not_accepting);
 
 struct node_options {
     const char *name;
@@ -384,7 +384,7 @@ struct node_options {
     const char *version;
     const char *engine;
     bool is_outlived; /* its executions live on without it (no ENGINE_DIES_WITH_NODE) */
-    enum node_aside aside;
+    enum not_accepting not_accepting;
     size_t capacity;                    /* node_beat.capacity */
     const struct engine_target *target; /* NULL = not known yet: see store_node_target() */
     int64_t lease_us;
@@ -399,8 +399,8 @@ WEIR_MUST_CHECK enum weir_status store_node_target(struct store *store, int64_t 
                                                    struct weir_error *error);
 
 /* The orders of an operator to a node; kept in its row, answered with each heartbeat. */
-enum node_wish { NODE_RUN, NODE_PAUSE, NODE_DRAIN, NODE_STOP };
-const char *node_wish_name(enum node_wish wish);
+enum desired_state { NODE_RUN, NODE_PAUSE, NODE_DRAIN, NODE_STOP };
+const char *desired_state_name(enum desired_state desired_state);
 
 enum { NODE_NEIGHBOURS_MOST = 100 };
 
@@ -415,18 +415,18 @@ struct node_neighbour {
 };
 
 struct node_beat {
-    bool engine_reachable;    /* in: the state of the breaker */
-    bool engine_impaired;     /* in: it is reached, and sees ends late */
-    const char *engine_error; /* in: why it is not reached, or is impaired, UTF-8; NULL = not known */
-    long keeper_pid;          /* in: of now; one that was killed is replaced */
-    size_t running;           /* in: executions in the engine */
-    size_t stuck;             /* in: of these, stuck */
-    enum node_aside aside;    /* in */
-    size_t capacity;          /* in: items that it can hold at once, those that it holds included; 0 = give it none */
-    int64_t seen_us;          /* in: now_us of the last heartbeat under this id; 0 = there was none */
-    enum node_wish wish;      /* out */
-    bool queue_paused;        /* out: the queue or the group is paused */
-    int64_t now_us;           /* out */
+    bool engine_reachable;            /* in: the state of the breaker */
+    bool engine_impaired;             /* in: it is reached, and sees ends late */
+    const char *engine_error;         /* in: why it is not reached, or is impaired, UTF-8; NULL = not known */
+    long keeper_pid;                  /* in: of now; one that was killed is replaced */
+    size_t running;                   /* in: executions in the engine */
+    size_t stuck;                     /* in: of these, stuck */
+    enum not_accepting not_accepting; /* in */
+    size_t capacity; /* in: items that it can hold at once, those that it holds included; 0 = give it none */
+    int64_t seen_us; /* in: now_us of the last heartbeat under this id; 0 = there was none */
+    enum desired_state desired_state; /* out */
+    bool queue_paused;                /* out: the queue or the group is paused */
+    int64_t now_us;                   /* out */
     /* Out, and only of a store that is STORE_SHARED: facts about the other nodes that the node would otherwise query. */
     bool others_lost; /* a node of the group is dead, or left something behind: store_recover has something to do */
     size_t neighbour_count;
@@ -441,9 +441,9 @@ WEIR_MUST_CHECK enum weir_status store_node_beat(struct store *store, int64_t no
  * a start has left. Items that were surely never started the node puts back before, by RECORD_RELEASED. */
 WEIR_MUST_CHECK enum weir_status store_node_stop(struct store *store, int64_t node_id, bool graceful,
                                                  struct weir_error *error);
-/* Sets the wish; WEIR_NOT_FOUND names the live nodes. `name` may be an id in digits. */
-WEIR_MUST_CHECK enum weir_status store_node_wish(struct store *store, const char *name, enum node_wish wish,
-                                                 struct weir_error *error);
+/* Sets the desired state; WEIR_NOT_FOUND names the live nodes. `name` may be an id in digits. */
+WEIR_MUST_CHECK enum weir_status store_set_desired_state(struct store *store, const char *name,
+                                                         enum desired_state desired_state, struct weir_error *error);
 
 struct recover_options {
     int64_t node_id; /* the node that does it; 0 = an operator */

@@ -34,7 +34,7 @@ static void a_claimed_item_carries_what_its_start_needs(void **state)
     assert_int_equal(item->version, 1);
     assert_true(item->fence > 0);
     assert_int_equal(item->attempts, 0);
-    assert_int_equal(item->handovers, 0);
+    assert_int_equal(item->interruptions, 0);
     assert_false(item->handed_over);
     assert_false(item->cancel_requested);
     assert_int_equal(item->created_at_us, enqueued_us);
@@ -248,12 +248,12 @@ static void a_paused_draining_or_stopping_node_gets_nothing(void **state)
 {
     struct scene *scene = *state;
     scene_enqueue(scene, "pro-co");
-    static const enum node_wish wishes[] = {NODE_PAUSE, NODE_DRAIN, NODE_STOP};
+    static const enum desired_state wishes[] = {NODE_PAUSE, NODE_DRAIN, NODE_STOP};
     for (size_t i = 0; i < 3; i++) {
-        scene_ok(scene, store_node_wish(scene->store, "node-1", wishes[i], &scene->error));
+        scene_ok(scene, store_set_desired_state(scene->store, "node-1", wishes[i], &scene->error));
         assert_int_equal(scene_claim(scene, 10).count, 0);
     }
-    scene_ok(scene, store_node_wish(scene->store, "node-1", NODE_RUN, &scene->error));
+    scene_ok(scene, store_set_desired_state(scene->store, "node-1", NODE_RUN, &scene->error));
     assert_int_equal(scene_claim(scene, 10).count, 1);
 }
 

@@ -55,7 +55,7 @@ static void a_beat_renews_the_lease_in_store_time(void **state)
         scene_pass(scene, SCENE_LEASE_US - 1);
         assert_int_equal(try_beat(scene, scene->node, &beat), WEIR_OK);
         assert_int_equal(beat.now_us, scene_now(scene));
-        assert_int_equal(beat.wish, NODE_RUN);
+        assert_int_equal(beat.desired_state, NODE_RUN);
         assert_false(beat.queue_paused);
         assert_int_equal(recover_as(scene, scene->node, 100).nodes, 0);
     }
@@ -148,7 +148,7 @@ static void a_dead_nodes_items_are_handed_over_with_their_slots(void **state)
     for (size_t i = 0; i < 5; i++) {
         assert_true(again.items[i].handed_over);
         assert_true(again.items[i].fence > claim.items[i].fence);
-        assert_int_equal(again.items[i].handovers, 1);
+        assert_int_equal(again.items[i].interruptions, 1);
         assert_int_equal(again.items[i].attempts, 0);
         assert_int_equal(
             scene_number(scene, "SELECT count(*) FROM execution_events WHERE execution_id = '%s' AND event = 'hand_over'",
@@ -185,13 +185,13 @@ static void a_zombies_late_words_change_nothing(void **state)
 static void a_node_that_beats_in_time_after_a_long_pause_has_lost_its_lease(void **state)
 {
     struct scene *scene = *state;
-    struct node_beat beat = {.wish = NODE_DRAIN};
+    struct node_beat beat = {.desired_state = NODE_DRAIN};
     (void)scene_enqueue(scene, "free-co");
     (void)scene_claim_one(scene);
     int64_t alive = let_node_die(scene);
     (void)recover_as(scene, alive, 100);
     assert_int_equal(try_beat(scene, scene->node, &beat), WEIR_STALE_FENCE);
-    assert_int_equal(beat.wish, NODE_DRAIN); /* untouched */
+    assert_int_equal(beat.desired_state, NODE_DRAIN); /* untouched */
     int64_t reborn = scene_add_node(scene, "node-1", "default");
     assert_true(reborn > scene->node);
     assert_int_equal(try_beat(scene, reborn, &beat), WEIR_OK);
@@ -727,14 +727,14 @@ static void a_node_that_is_gone_is_on_record_for_a_year(void **state)
 static void a_wish_reaches_its_node_by_name_or_number(void **state)
 {
     struct scene *scene = *state;
-    static const enum node_wish wishes[] = {NODE_PAUSE, NODE_DRAIN, NODE_STOP, NODE_RUN};
+    static const enum desired_state wishes[] = {NODE_PAUSE, NODE_DRAIN, NODE_STOP, NODE_RUN};
     char number[24];
     (void)snprintf(number, sizeof number, "%lld", (long long)scene->node);
     for (size_t i = 0; i < 4; i++) {
         struct node_beat beat = {0};
-        scene_ok(scene, store_node_wish(scene->store, i % 2 == 0 ? "node-1" : number, wishes[i], &scene->error));
+        scene_ok(scene, store_set_desired_state(scene->store, i % 2 == 0 ? "node-1" : number, wishes[i], &scene->error));
         assert_int_equal(try_beat(scene, scene->node, &beat), WEIR_OK);
-        assert_int_equal(beat.wish, wishes[i]);
+        assert_int_equal(beat.desired_state, wishes[i]);
     }
 }
 
@@ -746,21 +746,21 @@ static void a_node_that_stands_up_again_keeps_no_namesakes_wish(void **state)
     char number[24];
     int64_t other = scene_add_node(scene, "node-1", "batch");
     (void)snprintf(number, sizeof number, "%lld", (long long)other);
-    scene_ok(scene, store_node_wish(scene->store, number, NODE_DRAIN, &scene->error));
+    scene_ok(scene, store_set_desired_state(scene->store, number, NODE_DRAIN, &scene->error));
     scene_pass(scene, SCENE_LEASE_US + 1);
     assert_int_equal(try_beat(scene, scene_add_node(scene, "node-1", "default"), &beat), WEIR_OK);
-    assert_int_equal(beat.wish, NODE_RUN);
+    assert_int_equal(beat.desired_state, NODE_RUN);
     assert_int_equal(try_beat(scene, scene_add_node(scene, "node-1", "batch"), &beat), WEIR_OK);
-    assert_int_equal(beat.wish, NODE_DRAIN);
+    assert_int_equal(beat.desired_state, NODE_DRAIN);
 }
 
 static void a_wish_for_nobody_names_those_who_are_there(void **state)
 {
     struct scene *scene = *state;
-    assert_int_equal(store_node_wish(scene->store, "node-l", NODE_PAUSE, &scene->error), WEIR_NOT_FOUND);
+    assert_int_equal(store_set_desired_state(scene->store, "node-l", NODE_PAUSE, &scene->error), WEIR_NOT_FOUND);
     assert_true(strstr(scene->error.hint, "node-1") != NULL || strstr(scene->error.message, "node-1") != NULL);
     scene_ok(scene, store_node_stop(scene->store, scene->node, true, &scene->error));
-    assert_int_equal(store_node_wish(scene->store, "node-1", NODE_PAUSE, &scene->error), WEIR_NOT_FOUND);
+    assert_int_equal(store_set_desired_state(scene->store, "node-1", NODE_PAUSE, &scene->error), WEIR_NOT_FOUND);
 }
 
 static void a_beat_tells_that_the_queue_is_paused(void **state)

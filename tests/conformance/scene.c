@@ -262,7 +262,8 @@ size_t scene_count_of(const struct claim_result *claim, const char *workspace)
 
 struct record scene_record_of(enum record_kind kind, const struct claimed_item *item)
 {
-    struct record record = {.kind = kind, .fence = item->fence, .taken_over = item->handovers > 0, .status = WEIR_FAILED};
+    struct record record = {
+        .kind = kind, .fence = item->fence, .taken_over = item->interruptions > 0, .status = WEIR_FAILED};
     memcpy(record.id, item->id, sizeof record.id);
     if (kind == RECORD_RETRY || kind == RECORD_REFUSED || kind == RECORD_FAILED) {
         record.error_code = "test_error";

@@ -199,15 +199,15 @@ static void a_node_that_accepts_nothing_is_read_as_such(void **state)
     struct scene *scene = *state;
     struct seat seat;
     int64_t node = scene_add_node(scene, "node-2", "default");
-    static const enum node_wish wishes[] = {NODE_PAUSE, NODE_DRAIN, NODE_STOP};
-    static const enum node_aside asides[] = {NODE_ASIDE_PAUSED, NODE_ASIDE_STOPPING, NODE_ASIDE_NO_DISPATCH};
+    static const enum desired_state wishes[] = {NODE_PAUSE, NODE_DRAIN, NODE_STOP};
+    static const enum not_accepting asides[] = {NOT_ACCEPTING_PAUSED, NOT_ACCEPTING_STOPPING, NOT_ACCEPTING_NO_DISPATCH};
     seat_take(&seat, scene, scene->node);
     for (size_t i = 0; i < 3; i++) {
-        scene_ok(scene, store_node_wish(scene->store, "node-2", wishes[i], &scene->error));
+        scene_ok(scene, store_set_desired_state(scene->store, "node-2", wishes[i], &scene->error));
         assert_false(read_node(&seat, node)->accepts);
-        scene_ok(scene, store_node_wish(scene->store, "node-2", NODE_RUN, &scene->error));
+        scene_ok(scene, store_set_desired_state(scene->store, "node-2", NODE_RUN, &scene->error));
         assert_true(read_node(&seat, node)->accepts);
-        beat(scene, node, (struct node_beat){.engine_reachable = true, .capacity = 9, .aside = asides[i]});
+        beat(scene, node, (struct node_beat){.engine_reachable = true, .capacity = 9, .not_accepting = asides[i]});
         assert_false(read_node(&seat, node)->accepts);
         beat(scene, node, (struct node_beat){.engine_reachable = true, .capacity = 9});
         assert_true(read_node(&seat, node)->accepts);
@@ -472,7 +472,7 @@ static void changes_that_add_room_are_news_of_the_state(void **state)
 {
     struct scene *scene = *state;
     struct seat seat;
-    scene_ok(scene, store_node_wish(scene->store, "node-1", NODE_PAUSE, &scene->error));
+    scene_ok(scene, store_set_desired_state(scene->store, "node-1", NODE_PAUSE, &scene->error));
     scene_ok(scene, store_set_paused(scene->store, NULL, true, &scene->error));
     scene_ok(scene, store_set_paused(scene->store, "default", true, &scene->error));
     seat_take(&seat, scene, scene->node);
@@ -481,7 +481,7 @@ static void changes_that_add_room_are_news_of_the_state(void **state)
         if (what == 0) {
             (void)scene_add_node(scene, "node-2", "default");
         } else if (what == 1) {
-            scene_ok(scene, store_node_wish(scene->store, "node-1", NODE_RUN, &scene->error));
+            scene_ok(scene, store_set_desired_state(scene->store, "node-1", NODE_RUN, &scene->error));
         } else if (what == 2) {
             scene_ok(scene, store_set_paused(scene->store, NULL, false, &scene->error));
         } else if (what == 3) {

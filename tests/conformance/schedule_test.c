@@ -428,7 +428,7 @@ static void an_item_for_a_node_that_accepts_nothing_stays_pending(void **state)
     int64_t stopped = scene_add_node(scene, "stopped", "default");
     int64_t paused = scene_add_node(scene, "paused", "default");
     int64_t dead = scene_add_node(scene, "dead", "default");
-    scene_ok(scene, store_node_wish(scene->store, "paused", NODE_PAUSE, &scene->error));
+    scene_ok(scene, store_set_desired_state(scene->store, "paused", NODE_PAUSE, &scene->error));
     scene_ok(scene, store_node_stop(scene->store, stopped, true, &scene->error));
     scene_pass(scene, SCENE_LEASE_US / 2 + 1);
     scene_beat(scene, scene->node);
@@ -545,10 +545,10 @@ static void do_act(struct scene *scene, int act)
         scene_ok(scene, store_set_paused(scene->store, "default", true, &scene->error));
         break;
     case 5:
-        scene_ok(scene, store_node_wish(scene->store, "node-1", NODE_PAUSE, &scene->error));
+        scene_ok(scene, store_set_desired_state(scene->store, "node-1", NODE_PAUSE, &scene->error));
         break;
     default:
-        scene_ok(scene, store_node_wish(scene->store, "node-1", NODE_DRAIN, &scene->error));
+        scene_ok(scene, store_set_desired_state(scene->store, "node-1", NODE_DRAIN, &scene->error));
     }
 }
 
@@ -601,7 +601,7 @@ static void an_unread_act_undoes_the_whole_set(void **state)
         scene_ok(scene, set_plan(scene, 5));
         scene_ok(scene, store_set_paused(scene->store, NULL, false, &scene->error));
         scene_ok(scene, store_set_paused(scene->store, "default", false, &scene->error));
-        scene_ok(scene, store_node_wish(scene->store, "node-1", NODE_RUN, &scene->error));
+        scene_ok(scene, store_set_desired_state(scene->store, "node-1", NODE_RUN, &scene->error));
     }
 }
 

@@ -257,9 +257,9 @@ static void nodes_that_are_told_to_claim_nothing_do_not_serve_their_group(void *
 {
     struct scene *scene = *state;
     const char *id = scene_enqueue(scene, "pro-co");
-    static const enum node_wish wishes[] = {NODE_PAUSE, NODE_DRAIN, NODE_STOP};
+    static const enum desired_state wishes[] = {NODE_PAUSE, NODE_DRAIN, NODE_STOP};
     for (size_t i = 0; i < sizeof wishes / sizeof wishes[0]; i++) {
-        scene_ok(scene, store_node_wish(scene->store, "node-1", wishes[i], &scene->error));
+        scene_ok(scene, store_set_desired_state(scene->store, "node-1", wishes[i], &scene->error));
         assert_unserved(scene, id, 1, wishes[i] == NODE_STOP ? NULL : "node-1");
     }
     int64_t second = scene_add_node(scene, "node-2", "default");
@@ -272,9 +272,9 @@ static void nodes_that_are_told_to_claim_nothing_do_not_serve_their_group(void *
     struct node_beat beat = {.engine_reachable = false, .engine_error = "127.0.0.1:7233 refuses connections"};
     scene_ok(scene, store_node_beat(scene->store, second, &beat, &scene->error));
     assert_reason(scene, id, "engine_unreachable");
-    scene_ok(scene, store_node_wish(scene->store, "node-2", NODE_PAUSE, &scene->error));
+    scene_ok(scene, store_set_desired_state(scene->store, "node-2", NODE_PAUSE, &scene->error));
     assert_unserved(scene, id, 2, "node-2");
-    scene_ok(scene, store_node_wish(scene->store, "node-1", NODE_RUN, &scene->error));
+    scene_ok(scene, store_set_desired_state(scene->store, "node-1", NODE_RUN, &scene->error));
     assert_reason(scene, id, "ready");
 }
 
@@ -300,18 +300,18 @@ static void nodes_that_stand_aside_do_not_serve_their_group(void **state)
 {
     struct scene *scene = *state;
     const char *id = scene_enqueue(scene, "pro-co");
-    static const enum node_aside asides[] = {NODE_ASIDE_PAUSED, NODE_ASIDE_STOPPING, NODE_ASIDE_NO_DISPATCH};
+    static const enum not_accepting asides[] = {NOT_ACCEPTING_PAUSED, NOT_ACCEPTING_STOPPING, NOT_ACCEPTING_NO_DISPATCH};
     for (size_t i = 0; i < sizeof asides / sizeof asides[0]; i++) {
-        struct node_beat beat = {.engine_reachable = true, .aside = asides[i]};
+        struct node_beat beat = {.engine_reachable = true, .not_accepting = asides[i]};
         scene_ok(scene, store_node_beat(scene->store, scene->node, &beat, &scene->error));
         assert_unserved(scene, id, 1, NULL);
-        assert_node_state(scene, "node-1", node_aside_name(asides[i]));
+        assert_node_state(scene, "node-1", not_accepting_name(asides[i]));
     }
     /* An operator's pause is told before that it does not dispatch, but there is nobody to resume. */
-    scene_ok(scene, store_node_wish(scene->store, "node-1", NODE_PAUSE, &scene->error));
+    scene_ok(scene, store_set_desired_state(scene->store, "node-1", NODE_PAUSE, &scene->error));
     assert_unserved(scene, id, 1, NULL);
     assert_node_state(scene, "node-1", "paused");
-    scene_ok(scene, store_node_wish(scene->store, "node-1", NODE_RUN, &scene->error));
+    scene_ok(scene, store_set_desired_state(scene->store, "node-1", NODE_RUN, &scene->error));
     struct node_beat beat = {.engine_reachable = true};
     scene_ok(scene, store_node_beat(scene->store, scene->node, &beat, &scene->error));
     assert_reason(scene, id, "ready");
@@ -329,7 +329,7 @@ static void one_that_starts_aside_never_serves(void **state)
                                    .boot_id = "boot",
                                    .version = "test",
                                    .engine = "scripted",
-                                   .aside = NODE_ASIDE_NO_DISPATCH,
+                                   .not_accepting = NOT_ACCEPTING_NO_DISPATCH,
                                    .lease_us = SCENE_LEASE_US};
     int64_t node = 0;
     scene_ok(scene, store_node_start(scene->store, &options, &node, &scene->error));

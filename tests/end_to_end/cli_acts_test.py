@@ -33,9 +33,9 @@ def every_act_says_in_json_what_it_changed(weir):
         (('workspace', 'pause', 'acme'), {'name': 'acme', 'paused': True}),
         (('workspace', 'resume', 'acme'), {'name': 'acme', 'paused': False}),
         (('plan', 'set', 'gold', '--max-concurrent', '9'), {'name': 'gold', 'max_concurrent': 9, 'weight': None}),
-        (('node', 'pause', 'n1'), {'name': 'n1', 'wish': 'pause'}),
-        (('node', 'drain', 'n1'), {'name': 'n1', 'wish': 'drain'}),
-        (('node', 'resume', 'n1'), {'name': 'n1', 'wish': 'run'}),
+        (('node', 'pause', 'n1'), {'name': 'n1', 'desired_state': 'pause'}),
+        (('node', 'drain', 'n1'), {'name': 'n1', 'desired_state': 'drain'}),
+        (('node', 'resume', 'n1'), {'name': 'n1', 'desired_state': 'run'}),
         (('store', 'migrate'), {'store': url, 'applied': 0}),
         (('store', 'backup', 'copy.db'), {'store': url, 'path': 'copy.db'}),
     )
@@ -159,12 +159,12 @@ def what_is_told_to_be_run_can_be_run_whatever_the_names_are(weir):
     _do_as_told(weir, weir.good('why', id).err, 'now: ')
     assert 'weir serve --group \'night $HOME; shift\'\n' in weir.good('why', id).err
     weir.database().execute("INSERT INTO nodes (name, executor_group, host, boot_id, pid, keeper_pid, version, engine,"
-                            " lease, started_at, active_at, expires_at, wish)"
+                            " lease, started_at, active_at, expires_at, desired_state)"
                             " VALUES ('a `node`', ?, '', '', 0, 0, '', '', 1, 0, 0, 9e18, 'pause')",
                             (group,)).connection.commit()
     assert "weir node resume 'a `node`'`" in weir.run('doctor').out
     _do_as_told(weir, weir.good('why', id).err, 'now: ')
-    assert weir.items('node', 'list')[0]['wish'] == 'run'
+    assert weir.items('node', 'list')[0]['desired_state'] == 'run'
     weir.good('pause', '-g', group)
     assert "(`weir resume --group 'night $HOME; shift'`)" in weir.good('status').out
     assert "until `weir resume --group 'night $HOME; shift'`" in weir.run('doctor').out
@@ -202,12 +202,12 @@ def nodes_of_one_name_are_told_apart_by_their_ids(weir):
         for act in ('pause', 'drain', 'resume'):
             assert_error(weir.run('node', act, 'web', *dry_run), 4, 'conflict', '2 nodes that live are named "web"',
                          f'by its id: {first}, {second};')
-    assert [node['wish'] for node in weir.items('node', 'list')] == ['run'] * 3
+    assert [node['desired_state'] for node in weir.items('node', 'list')] == ['run'] * 3
     listed = weir.good('node', 'list').out
     assert f'web ({first})' in listed and f'web ({second})' in listed and f'web ({gone})' in listed, listed
     assert '2 nodes that live are named web' in weir.run('doctor').out
     weir.good('node', 'drain', str(second))
-    assert [node['wish'] for node in weir.items('node', 'list')] == ['run', 'drain', 'run']
+    assert [node['desired_state'] for node in weir.items('node', 'list')] == ['run', 'drain', 'run']
     weir.database().execute(f'UPDATE nodes SET stopped_at = 1, recovered_at = 1 WHERE id = {first}').connection.commit()
     weir.good('node', 'pause', 'web')  # one that is gone is in nobody's way
     assert 'are named web' not in weir.run('doctor').out

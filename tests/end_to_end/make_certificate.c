@@ -27,11 +27,11 @@ int main(int argc, char **argv)
             return 2;
         }
     }
-    struct certificate_wish wish = {.folder = argv[1],
-                                    .name = argv[2],
-                                    .signer = argv[3][0] == '\0' ? NULL : argv[3],
-                                    .alternative = argv[4][0] == '\0' ? NULL : argv[4],
-                                    .valid_from_s = (int)seconds[0],
-                                    .valid_until_s = (int)seconds[1]};
-    return certificate_make(&wish) == 0 ? 0 : 1;
+    struct certificate_request request = {.folder = argv[1],
+                                          .name = argv[2],
+                                          .signer = argv[3][0] == '\0' ? NULL : argv[3],
+                                          .alternative = argv[4][0] == '\0' ? NULL : argv[4],
+                                          .valid_from_s = (int)seconds[0],
+                                          .valid_until_s = (int)seconds[1]};
+    return certificate_make(&request) == 0 ? 0 : 1;
 }

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/temporal/messages.h"
+#include "engine/temporal/encode.h"
 
 #define ID "019aa000-0000-7000-8000-000000000001"
 #define RUN "019aa000-0000-4000-8000-000000000002"

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "cli/filter.h"
-#include "cli/parse.h"
+#include "cli/arguments/filter.h"
+#include "cli/arguments/parse.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/jq.h"
-#include "queue/definition.h"
+#include "definition/definition.h"
+#include "definition/jq.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 const char *__lsan_default_suppressions(void);

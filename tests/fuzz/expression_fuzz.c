@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "queue/expression.h"
+#include "definition/expression.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "engine/temporal/grpc/connection.h"
+#include "grpc/connection.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

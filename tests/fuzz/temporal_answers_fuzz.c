@@ -2,7 +2,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "engine/temporal/messages.h"
+#include "engine/temporal/encode.h"
 
 static void ignore_row(void *context, const struct list_row *row)
 {

@@ -170,9 +170,9 @@ static void check_target(struct simulation *simulation, const struct model_item 
                          int64_t id)
 {
     const struct simulated_node *node = node_with_id(simulation, id);
-    if (node != NULL && node->wish != NODE_RUN) {
+    if (node != NULL && node->desired_state != NODE_RUN) {
         fail(simulation, THE_MODEL_HOLDS, "%s was assigned to a node that an operator has told to %s", item->id,
-             node_wish_name(node->wish));
+             desired_state_name(node->desired_state));
     }
     if ((node != NULL && lane->group != node->group) || simulation->group_paused[lane->group]) {
         fail(simulation, THE_MODEL_HOLDS, "%s was assigned to a node of another group, or its group is paused", item->id);

@@ -6,7 +6,7 @@
 #include "simulation/simulation.h"
 
 #define SECOND_US MICROSECONDS_PER_SECOND
-#define PROMPT_US (20 * SECOND_US) /* four polls; a heartbeat brings an operator's wish, the breaker tries after 5 s */
+#define PROMPT_US (20 * SECOND_US) /* four polls; a heartbeat brings the desired state, the breaker tries after 5 s */
 #define DEATH_US (2 * SECOND_US)   /* somebody looks for dead nodes each second */
 
 enum { ITEMS_EVERY = 16 };
@@ -23,7 +23,7 @@ void promptness_begin(struct simulation *simulation)
 
 static bool is_able(const struct simulation *simulation, const struct simulated_node *node)
 {
-    return node->life == NODE_ALIVE && !node->died && node->wish == NODE_RUN && !simulation->queue_paused &&
+    return node->life == NODE_ALIVE && !node->died && node->desired_state == NODE_RUN && !simulation->queue_paused &&
            !simulation->group_paused[node->group] && engine_room(node->engine) > 0 && node_reaches_engine(node->node);
 }
 

@@ -31,9 +31,9 @@
 #include "base/random.h"
 #include "base/uuid.h"
 #include "dispatch/node.h"
-#include "engine/scripted/scripted.h"
 #include "queue/item.h"
 #include "store/store.h"
+#include "support/scripted_engine/scripted.h"
 
 enum {
     NODES_MOST = 5,
@@ -201,17 +201,17 @@ struct simulated_node {
     struct node *node;
     struct event_bus events;
     int64_t due_us[LOOP_COUNT];
-    enum node_wish wish;     /* what an operator has set and nobody took back */
-    int64_t wakes_at_us;     /* NODE_ASLEEP */
-    bool died;               /* inside the call that runs now */
-    bool busy[LOOP_COUNT];   /* loops that are inside a call now: a thread of the node each */
-    int depth;               /* how many of them */
-    int64_t steady_since_us; /* promptness.c: able to claim since then */
-    unsigned woken;          /* bits of the loops that were woken and have not run since */
-    int64_t news_seen_epoch; /* of its last round as the scheduler ... */
-    int64_t news_seen;       /* ... and the number of the last change that this round could read */
-    bool frozen;             /* the whole process is stopped inside a call, not only the thread */
-    int machine;             /* PostgreSQL only: on SQLite all are on one */
+    enum desired_state desired_state; /* what an operator has set and nobody took back */
+    int64_t wakes_at_us;              /* NODE_ASLEEP */
+    bool died;                        /* inside the call that runs now */
+    bool busy[LOOP_COUNT];            /* loops that are inside a call now: a thread of the node each */
+    int depth;                        /* how many of them */
+    int64_t steady_since_us;          /* promptness.c: able to claim since then */
+    unsigned woken;                   /* bits of the loops that were woken and have not run since */
+    int64_t news_seen_epoch;          /* of its last round as the scheduler ... */
+    int64_t news_seen;                /* ... and the number of the last change that this round could read */
+    bool frozen;                      /* the whole process is stopped inside a call, not only the thread */
+    int machine;                      /* PostgreSQL only: on SQLite all are on one */
 };
 
 /* A registration of a node, for what a machine can show of its processes. */

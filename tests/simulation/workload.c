@@ -263,16 +263,16 @@ static void ask_why(struct simulation *simulation)
     json_decref(why);
 }
 
-static void wish(struct simulation *simulation)
+static void desired_state(struct simulation *simulation)
 {
     struct simulated_node *node = &simulation->nodes[draw(simulation, simulation->profile.nodes)];
-    static const enum node_wish wishes[] = {NODE_PAUSE, NODE_DRAIN, NODE_RUN, NODE_RUN};
-    enum node_wish wanted = drawn(simulation, 1000) ? NODE_STOP : wishes[draw(simulation, 4)];
+    static const enum desired_state wishes[] = {NODE_PAUSE, NODE_DRAIN, NODE_RUN, NODE_RUN};
+    enum desired_state wanted = drawn(simulation, 1000) ? NODE_STOP : wishes[draw(simulation, 4)];
     if (node->life == NODE_ALIVE) {
-        simulation->verb = "node_wish";
+        simulation->verb = "desired_state";
         /* A node that was declared dead and has not stood up again has no row to put it in. */
-        if (store_node_wish(simulation->outside, node->name, wanted, NULL) == WEIR_OK) {
-            node->wish = wanted;
+        if (store_set_desired_state(simulation->outside, node->name, wanted, NULL) == WEIR_OK) {
+            node->desired_state = wanted;
         }
         observe(simulation);
     }
@@ -312,7 +312,7 @@ static void act(struct simulation *simulation)
         pause_or_resume(simulation);
         break;
     case 5:
-        wish(simulation);
+        desired_state(simulation);
         break;
     case 6:
         ask_why(simulation);
@@ -351,9 +351,9 @@ void workload_settle(struct simulation *simulation)
     }
     for (int i = 0; i < simulation->profile.nodes; i++) {
         struct simulated_node *node = &simulation->nodes[i];
-        if (node->life == NODE_ALIVE && node->wish != NODE_RUN && node->wish != NODE_STOP &&
-            store_node_wish(simulation->outside, node->name, NODE_RUN, NULL) == WEIR_OK) {
-            node->wish = NODE_RUN;
+        if (node->life == NODE_ALIVE && node->desired_state != NODE_RUN && node->desired_state != NODE_STOP &&
+            store_set_desired_state(simulation->outside, node->name, NODE_RUN, NULL) == WEIR_OK) {
+            node->desired_state = NODE_RUN;
         }
     }
     simulation->verb = "";

@@ -293,7 +293,7 @@ static void start_node(struct simulation *simulation, struct simulated_node *nod
     /* A node that starts alone takes its wall clock for the store's, on purpose: run_at is wall time. So clocks are right
      * at that moment, and wrong from then on. */
     node->wall_skew_us = 0;
-    node->wish = NODE_RUN;
+    node->desired_state = NODE_RUN;
     node->woken = 0;
     node->uuids = (struct uuid_source){.random_state = random_next(&simulation->random), .seeded = true};
     memset(&node->events, 0, sizeof node->events);

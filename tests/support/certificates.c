@@ -49,32 +49,32 @@ static EVP_PKEY *read_key(const char *folder, const char *name)
     return key;
 }
 
-static int fill(X509 *certificate, X509 *issuer, EVP_PKEY *key, const struct certificate_wish *wish)
+static int fill(X509 *certificate, X509 *issuer, EVP_PKEY *key, const struct certificate_request *request)
 {
     static long serial;
     X509_NAME *name = X509_get_subject_name(certificate);
     int fine = X509_set_version(certificate, 2) == 1 &&
                ASN1_INTEGER_set(X509_get_serialNumber(certificate), ++serial + 1000) == 1 &&
-               X509_gmtime_adj(X509_getm_notBefore(certificate), wish->valid_from_s) != NULL &&
-               X509_gmtime_adj(X509_getm_notAfter(certificate), wish->valid_until_s) != NULL &&
-               X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC, (const unsigned char *)wish->name, -1, -1, 0) == 1 &&
+               X509_gmtime_adj(X509_getm_notBefore(certificate), request->valid_from_s) != NULL &&
+               X509_gmtime_adj(X509_getm_notAfter(certificate), request->valid_until_s) != NULL &&
+               X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC, (const unsigned char *)request->name, -1, -1, 0) == 1 &&
                X509_set_issuer_name(certificate, X509_get_subject_name(issuer)) == 1 &&
                X509_set_pubkey(certificate, key) == 1;
-    if (wish->signer == NULL) {
+    if (request->signer == NULL) {
         fine = fine && add_extension(certificate, issuer, NID_basic_constraints, "critical,CA:TRUE") &&
                add_extension(certificate, issuer, NID_key_usage, "critical,keyCertSign,cRLSign");
     }
     return fine &&
-           (wish->alternative == NULL || add_extension(certificate, issuer, NID_subject_alt_name, wish->alternative));
+           (request->alternative == NULL || add_extension(certificate, issuer, NID_subject_alt_name, request->alternative));
 }
 
-static int write_files(X509 *certificate, EVP_PKEY *key, const struct certificate_wish *wish)
+static int write_files(X509 *certificate, EVP_PKEY *key, const struct certificate_request *request)
 {
-    FILE *certificate_file = open_file(wish->folder, wish->name, ".pem", "w");
-    FILE *key_file = open_file(wish->folder, wish->name, ".key", "w");
+    FILE *certificate_file = open_file(request->folder, request->name, ".pem", "w");
+    FILE *key_file = open_file(request->folder, request->name, ".key", "w");
     int fine = certificate_file != NULL && key_file != NULL && PEM_write_X509(certificate_file, certificate) == 1 &&
-               PEM_write_PrivateKey(key_file, key, wish->passphrase != NULL ? EVP_aes_128_cbc() : NULL, NULL, 0, NULL,
-                                    (void *)(uintptr_t)wish->passphrase) == 1;
+               PEM_write_PrivateKey(key_file, key, request->passphrase != NULL ? EVP_aes_128_cbc() : NULL, NULL, 0, NULL,
+                                    (void *)(uintptr_t)request->passphrase) == 1;
     if (certificate_file != NULL) {
         fine = fclose(certificate_file) == 0 && fine;
     }
@@ -84,18 +84,18 @@ static int write_files(X509 *certificate, EVP_PKEY *key, const struct certificat
     return fine;
 }
 
-int certificate_make(const struct certificate_wish *wish)
+int certificate_make(const struct certificate_request *request)
 {
     EVP_PKEY *key = EVP_EC_gen("P-256");
     X509 *certificate = X509_new();
-    X509 *issuer = wish->signer != NULL ? read_certificate(wish->folder, wish->signer) : NULL;
-    EVP_PKEY *issuer_key = wish->signer != NULL ? read_key(wish->folder, wish->signer) : NULL;
-    int fine = key != NULL && certificate != NULL && (wish->signer == NULL || (issuer != NULL && issuer_key != NULL)) &&
-               fill(certificate, issuer != NULL ? issuer : certificate, key, wish) &&
+    X509 *issuer = request->signer != NULL ? read_certificate(request->folder, request->signer) : NULL;
+    EVP_PKEY *issuer_key = request->signer != NULL ? read_key(request->folder, request->signer) : NULL;
+    int fine = key != NULL && certificate != NULL && (request->signer == NULL || (issuer != NULL && issuer_key != NULL)) &&
+               fill(certificate, issuer != NULL ? issuer : certificate, key, request) &&
                X509_sign(certificate, issuer_key != NULL ? issuer_key : key, EVP_sha256()) > 0 &&
-               write_files(certificate, key, wish);
+               write_files(certificate, key, request);
     if (!fine) {
-        fprintf(stderr, "cannot make the certificate %s\n", wish->name);
+        fprintf(stderr, "cannot make the certificate %s\n", request->name);
     }
     X509_free(certificate);
     X509_free(issuer);

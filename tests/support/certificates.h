@@ -2,7 +2,7 @@
 #ifndef WEIR_TESTS_SUPPORT_CERTIFICATES_H
 #define WEIR_TESTS_SUPPORT_CERTIFICATES_H
 
-struct certificate_wish {
+struct certificate_request {
     const char *folder;
     const char *name;   /* files NAME.pem and NAME.key */
     const char *signer; /* the name of an authority that was made in the same folder; NULL: signs itself, an authority */
@@ -13,6 +13,6 @@ struct certificate_wish {
 };
 
 /* 0 on success; else a message went to stderr. */
-int certificate_make(const struct certificate_wish *wish);
+int certificate_make(const struct certificate_request *request);
 
 #endif

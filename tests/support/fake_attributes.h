@@ -2,7 +2,7 @@
 #ifndef WEIR_TESTS_SUPPORT_FAKE_ATTRIBUTES_H
 #define WEIR_TESTS_SUPPORT_FAKE_ATTRIBUTES_H
 
-#include "engine/temporal/messages.h"
+#include "engine/temporal/encode.h"
 #include "engine/temporal/temporal.pb-c.h"
 
 enum { FAKE_ATTRIBUTES_MAX = 8 };

@@ -2,7 +2,7 @@
 #ifndef WEIR_TESTS_SUPPORT_FAKE_EVENT_H
 #define WEIR_TESTS_SUPPORT_FAKE_EVENT_H
 
-#include "engine/temporal/messages.h"
+#include "engine/temporal/encode.h"
 #include "engine/temporal/temporal.pb-c.h"
 
 struct fake_event_parts {

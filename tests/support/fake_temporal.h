@@ -5,7 +5,7 @@
 #ifndef WEIR_TESTS_SUPPORT_FAKE_TEMPORAL_H
 #define WEIR_TESTS_SUPPORT_FAKE_TEMPORAL_H
 
-#include "engine/temporal/messages.h"
+#include "engine/temporal/encode.h"
 #include "engine/temporal/temporal.h"
 #include "support/fake_attributes.h"
 

@@ -6,7 +6,7 @@
 #define WEIR_TESTS_SUPPORT_GRPC_FIXTURE_H
 
 #include "base/clock.h"
-#include "engine/temporal/grpc/grpc_client.h"
+#include "grpc/grpc_client.h"
 #include "support/frontend.h"
 
 enum { GRPC_OUTCOMES_MAX = 4096 };

@@ -11,7 +11,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#include "queue/definition.h"
+#include "definition/definition.h"
 #include "weir/handler.h"
 
 enum { DEFINITION_CACHE_MAX = 64, DEFINITION_CACHE_BUCKETS = 128 };

@@ -24,7 +24,7 @@ static void fill(struct execution *execution, const struct engine_start *start, 
     text_copy(execution->id, sizeof execution->id, start->id);
     execution->fence = start->fence;
     execution->start_attempt = start->attempt;
-    execution->handovers = start->handovers;
+    execution->interruptions = start->interruptions;
     execution->version = start->version;
     execution->weight = start->weight;
     execution->running_for_us = start->running_for_us;
@@ -77,7 +77,7 @@ enum weir_status execution_new(struct runner *runner, const struct engine_start 
         execution->steps[i].execution = execution;
         execution->steps[i].exit_code = -1;
     }
-    for (size_t i = 0; i < count && (start->step_count > 0 || start->handovers > 0); i++) {
+    for (size_t i = 0; i < count && (start->step_count > 0 || start->interruptions > 0); i++) {
         const struct step_record *record = find_record(start, definition->definition->steps[i].id);
         if (step_run_restore(&execution->steps[i], record) != WEIR_OK) {
             execution_free(execution);

@@ -18,8 +18,8 @@
 
 #include "engine/engine.h"
 #include "engine/in_process/definition_cache.h"
+#include "engine/in_process/in_process_internal.h"
 #include "engine/in_process/loop.h"
-#include "engine/in_process/runner.h"
 
 enum step_phase {
     PHASE_IDLE,
@@ -85,7 +85,7 @@ struct execution {
     char id[UUID_TEXT_MAX];
     int64_t fence;
     int start_attempt;
-    int handovers;
+    int interruptions;
     int version;
     const char *workspace;
     int weight; /* of the workspace */
@@ -134,7 +134,7 @@ void execution_set_error(struct execution *execution, const char *code, const ch
 /* Frees everything but does not touch the runner's table or counters. Takes NULL. */
 void execution_free(struct execution *execution);
 
-/* --- for the steps (step_run.c, step_exec.c, step_call.c) --- */
+/* --- for the steps (step_run.c, step_exec.c, step_handler.c) --- */
 
 /* Notes that the end is reported, and fills the report, if there was memory for one, with it. */
 void execution_fill_end(struct execution *execution, struct report *report);

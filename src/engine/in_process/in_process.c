@@ -11,9 +11,9 @@
 #include "base/stack.h"
 #include "base/text.h"
 #include "engine/in_process/execution.h"
-#include "engine/in_process/runner.h"
-#include "engine/in_process/step_call.h"
+#include "engine/in_process/in_process_internal.h"
 #include "engine/in_process/step_exec.h"
+#include "engine/in_process/step_handler.h"
 
 enum {
     BUCKETS_MIN = 1024,

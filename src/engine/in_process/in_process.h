@@ -7,7 +7,7 @@
  * What "once" means: an execution is started once; two runs of a step never overlap; a finished step never runs again; a
  * step that ran when its node died runs again with a higher attempt number. For this an `exec` attempt is on record
  * (STEP_RUNNING, durable) before its process starts. A `handler` attempt is not, to save a commit, as long as its
- * execution was never handed over: then its attempt number grows by the number of handovers, so it is never used twice
+ * execution was never handed over: then its attempt number grows by the number of interruptions, so it is never used twice
  * either, and from then on its attempts are on record as well, because one that ends its node must be found running
  * (store.h, handovers_max).
  */

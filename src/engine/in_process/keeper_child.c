@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/file_limit.h"
-#include "engine/in_process/evaluator.h"
+#include "engine/in_process/evaluator_process.h"
 #include "engine/in_process/keeper.h"
 
 static const char mark_name[] = "WEIR_RUN=";

@@ -24,7 +24,7 @@
 #include <sys/types.h>
 
 #include "base/text.h"
-#include "engine/in_process/keeper_link.h"
+#include "engine/in_process/keeper_client.h"
 #include "engine/in_process/loop.h"
 
 enum {

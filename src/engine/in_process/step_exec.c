@@ -10,8 +10,8 @@
 #include "base/error.h"
 #include "base/failpoint.h"
 #include "base/json.h"
-#include "engine/in_process/preparation.h"
-#include "engine/in_process/step_parts.h"
+#include "engine/in_process/step_inputs.h"
+#include "engine/in_process/step_internal.h"
 #include "queue/suspicion.h"
 
 /* --- the queues --- */
@@ -286,7 +286,7 @@ static void run_again(struct step_run *run, const struct process *process)
         step_run_fail(run, "output_too_large", "it printed more than it may", true);
     } else if (run->execution->ending != ENDING_NONE) {
         step_run_put_away(run);
-    } else if (run->keepers_lost > 1 || run->execution->handovers > 0) {
+    } else if (run->keepers_lost > 1 || run->execution->interruptions > 0) {
         struct execution *execution = run->execution;
         execution->given_back_for =
             execution->runner->processes.was_of_one ? SUSPICION_KEEPER_LOST_ALONE : SUSPICION_KEEPER_LOST;

@@ -7,10 +7,10 @@
 #include "base/error.h"
 #include "base/failpoint.h"
 #include "base/json.h"
-#include "engine/in_process/preparation.h"
-#include "engine/in_process/step_call.h"
 #include "engine/in_process/step_exec.h"
-#include "engine/in_process/step_parts.h"
+#include "engine/in_process/step_handler.h"
+#include "engine/in_process/step_inputs.h"
+#include "engine/in_process/step_internal.h"
 #include "queue/retry.h"
 
 /* --- phases --- */
@@ -295,7 +295,7 @@ void step_run_wait_for_more(struct step_run *run, int native)
  * those of exec steps are, so that the next handover counts. */
 static void begin_call(struct step_run *run)
 {
-    if (run->execution->handovers > 0) {
+    if (run->execution->interruptions > 0) {
         step_run_report_start(run);
     } else {
         step_call_start(run);
@@ -417,7 +417,7 @@ enum weir_status step_run_restore(struct step_run *run, const struct step_record
 {
     struct execution *execution = run->execution;
     bool may_be_unseen = step_run_step(run)->kind == STEP_HANDLER && (record == NULL || record->state != STEP_RUNNING);
-    int unseen = may_be_unseen ? execution->handovers : 0;
+    int unseen = may_be_unseen ? execution->interruptions : 0;
     run->attempt = (record != NULL ? record->attempt : 0) + unseen;
     run->exit_code = record != NULL ? record->exit_code : -1;
     if (record == NULL) {

@@ -1,5 +1,5 @@
-/* The life of one step of one execution: begun, evaluated, recorded, run (step_exec.h, step_call.h), retried, reported. See
- * execution.h for the phases.
+/* The life of one step of one execution: begun, evaluated, recorded, run (step_exec.h, step_handler.h), retried, reported.
+ * See execution.h for the phases.
  *
  * What happened is told to the store with a report, and the phase then waits for step_run_recorded(). After each call here
  * the caller settles the execution (execution_settle()); callbacks from processes, calls, timers and evaluators do it

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "engine/temporal/parts.h"
+#include "engine/temporal/temporal_internal.h"
 
 static void replace(struct temporal *engine, json_t *types)
 {

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "engine/temporal/parts.h"
+#include "engine/temporal/temporal_internal.h"
 
 #define SERVICE "/temporal.api.workflowservice.v1.WorkflowService/"
 #define OPERATOR_SERVICE "/temporal.api.operatorservice.v1.OperatorService/"

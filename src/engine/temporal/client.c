@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "engine/temporal/client.h"
-#include "engine/temporal/parts.h"
+#include "engine/temporal/temporal_internal.h"
 
 static enum weir_status client_call(void *context, const struct grpc_request *request, grpc_call_id *ret_id,
                                     struct weir_error *error)

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "engine/temporal/parts.h"
+#include "engine/temporal/temporal_internal.h"
 
 /* One call of the codec for a run. */
 struct coding {

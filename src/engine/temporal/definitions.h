@@ -8,7 +8,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "queue/definition.h"
+#include "definition/definition.h"
 
 enum { DEFINITIONS_KEPT = 256 };
 

@@ -11,9 +11,9 @@
 #ifndef WEIR_ENGINE_TEMPORAL_FIELDS_H
 #define WEIR_ENGINE_TEMPORAL_FIELDS_H
 
+#include "definition/definition.h"
 #include "engine/engine.h"
-#include "engine/temporal/messages.h"
-#include "queue/definition.h"
+#include "engine/temporal/encode.h"
 
 enum { ARGUMENTS_BYTES_MAX = 2 * 1024 * 1024 }; /* of all arguments together, as JSON: the service's own limit */
 

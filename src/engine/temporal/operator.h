@@ -1,9 +1,10 @@
-/* The inside of what people ask of the service, shared by operate.c (acts, reasons, examination) and ask.c (questions). */
+/* The inside of what people ask of the service, shared by operator_client.c (acts, reasons, examination) and requests.c
+ * (questions). */
 #ifndef WEIR_ENGINE_TEMPORAL_OPERATOR_H
 #define WEIR_ENGINE_TEMPORAL_OPERATOR_H
 
-#include "engine/temporal/operate.h"
-#include "engine/temporal/parts.h"
+#include "engine/temporal/operator_client.h"
+#include "engine/temporal/temporal_internal.h"
 
 struct temporal_operator {
     struct grpc_client *client;

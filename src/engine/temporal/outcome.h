@@ -7,8 +7,8 @@
 #ifndef WEIR_ENGINE_TEMPORAL_OUTCOME_H
 #define WEIR_ENGINE_TEMPORAL_OUTCOME_H
 
-#include "engine/temporal/grpc/grpc_client.h"
-#include "engine/temporal/messages.h"
+#include "engine/temporal/encode.h"
+#include "grpc/grpc_client.h"
 
 enum outcome_kind {
     OUTCOME_OK,          /* status 0 */

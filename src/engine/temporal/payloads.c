@@ -8,8 +8,8 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "engine/temporal/answers.h"
-#include "engine/temporal/messages.h"
+#include "engine/temporal/decode.h"
+#include "engine/temporal/encode.h"
 
 struct payloads {
     TemporalApi__Payloads message;

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/failpoint.h"
 #include "base/json.h"
-#include "engine/temporal/parts.h"
+#include "engine/temporal/temporal_internal.h"
 
 /* The service may have forgotten a run that was started and has ended: sending the start again could begin a second one. */
 static bool is_too_old(const struct temporal *engine, const struct run *run)

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "engine/temporal/parts.h"
+#include "engine/temporal/temporal_internal.h"
 
 static void ask_again(struct temporal *engine)
 {

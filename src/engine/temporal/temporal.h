@@ -26,7 +26,7 @@
 
 #include "engine/engine.h"
 #include "engine/temporal/codec.h"
-#include "engine/temporal/grpc/grpc_client.h"
+#include "grpc/grpc_client.h"
 
 enum {
     TEMPORAL_MAX_RUNNING_DEFAULT = 10000, /* executions followed by a node at once */

@@ -208,7 +208,7 @@ enum weir_status claimed_read_steps(struct link *link, struct arena *arena, stru
         return error_out_of_memory(error);
     }
     for (size_t i = 0; i < claim->count; i++) {
-        if (claim->items[i].handovers > 0) {
+        if (claim->items[i].interruptions > 0) {
             ids[count++] = claim->items[i].id;
         }
     }

@@ -12,7 +12,7 @@
 
 #include "base/error.h"
 #include "store/postgres/libpq.h"
-#include "store/postgres/names.h"
+#include "store/postgres/name_suggestions.h"
 #include "store/postgres/postgres_store.h"
 
 /* A larger set is still one transaction; a chunk is one message and one array of each kind. */

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "store/postgres/failure.h"
 #include "store/postgres/libpq.h"
-#include "store/postgres/names.h"
+#include "store/postgres/name_suggestions.h"
 #include "store/postgres/postgres_store.h"
 
 static const char DOING[] = "enqueue";

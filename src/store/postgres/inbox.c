@@ -45,7 +45,7 @@ static void read_item(const PGresult *result, int row, struct arena *arena, stru
     item->definition_id = result_int(result, row, ITEM_DEFINITION);
     item->attempts = (int)result_int(result, row, ITEM_ATTEMPTS);
     item->deferrals = (int)result_int(result, row, ITEM_DEFERRALS);
-    item->handovers = (int)result_int(result, row, ITEM_INTERRUPTIONS);
+    item->interruptions = (int)result_int(result, row, ITEM_INTERRUPTIONS);
     item->handed_over = result_bool(result, row, ITEM_HANDED_OVER);
     item->cancel_requested = result_bool(result, row, ITEM_CANCEL);
     item->created_at_us = result_int(result, row, ITEM_CREATED_AT);

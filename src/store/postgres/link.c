@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "base/failpoint.h"
-#include "store/postgres/connecting.h"
+#include "store/postgres/connect.h"
 #include "store/postgres/failure.h"
 #include "store/postgres/libpq.h"
 #include "store/postgres/parameters.h"

@@ -16,7 +16,7 @@ enum weir_status postgres_node_start(struct store *store, const struct node_opti
         status = link_write(link_of(store), error, &result, QUERY_START_NODE, "ttttiittiiotittttt", options->name,
                             options->group, options->host, options->boot_id, (int64_t)options->pid,
                             (int64_t)options->keeper_pid, options->version, options->engine, options->lease_us,
-                            NODE_ROW_KEPT_US, options->is_outlived, node_aside_name(options->aside),
+                            NODE_ROW_KEPT_US, options->is_outlived, not_accepting_name(options->not_accepting),
                             (int64_t)options->capacity, options->life == NULL ? "" : options->life,
                             target == NULL ? NULL : target->engine, target == NULL ? NULL : target->service,
                             target == NULL ? NULL : target->namespace_name, target == NULL ? NULL : target->address);
@@ -44,21 +44,21 @@ enum weir_status postgres_node_target(struct store *store, int64_t node_id, cons
     return status;
 }
 
-static const char *const wish_names[] = {
+static const char *const desired_state_names[] = {
     [NODE_RUN] = "run", [NODE_PAUSE] = "pause", [NODE_DRAIN] = "drain", [NODE_STOP] = "stop"};
 
-static enum node_wish parse_wish(const char *name)
+static enum desired_state parse_desired_state(const char *name)
 {
-    for (size_t i = 0; i < sizeof wish_names / sizeof wish_names[0]; i++) {
-        if (name != NULL && strcmp(name, wish_names[i]) == 0) {
-            return (enum node_wish)i;
+    for (size_t i = 0; i < sizeof desired_state_names / sizeof desired_state_names[0]; i++) {
+        if (name != NULL && strcmp(name, desired_state_names[i]) == 0) {
+            return (enum desired_state)i;
         }
     }
     return NODE_RUN;
 }
 
 enum {
-    BEAT_WISH,
+    BEAT_DESIRED_STATE,
     BEAT_PAUSED,
     BEAT_NOW,
     BEAT_OTHER_LOST,
@@ -70,7 +70,7 @@ enum {
 
 static void read_beat(const PGresult *result, struct node_beat *beat)
 {
-    beat->wish = parse_wish(result_text(result, 0, BEAT_WISH));
+    beat->desired_state = parse_desired_state(result_text(result, 0, BEAT_DESIRED_STATE));
     beat->queue_paused = result_bool(result, 0, BEAT_PAUSED);
     beat->now_us = result_int(result, 0, BEAT_NOW);
     beat->others_lost = false;
@@ -97,7 +97,7 @@ enum weir_status postgres_node_beat(struct store *store, int64_t node_id, struct
             link_of(store), error, &result, QUERY_BEAT_NODE, "ioiidtitiio", node_id, beat->engine_reachable ? 1 : 0,
             (int64_t)beat->running, (int64_t)beat->stuck, (int)NODE_NEIGHBOURS_MOST,
             beat->engine_reachable && !beat->engine_impaired ? NULL : beat->engine_error, (int64_t)beat->keeper_pid,
-            node_aside_name(beat->aside), (int64_t)beat->capacity, beat->seen_us, beat->engine_impaired ? 1 : 0);
+            not_accepting_name(beat->not_accepting), (int64_t)beat->capacity, beat->seen_us, beat->engine_impaired ? 1 : 0);
     }
     if (status != WEIR_OK) {
         return status;
@@ -147,12 +147,14 @@ static void name_live_nodes(struct store *store, struct weir_error *error)
     }
 }
 
-enum weir_status postgres_node_wish(struct store *store, const char *name, enum node_wish wish, struct weir_error *error)
+enum weir_status postgres_set_desired_state(struct store *store, const char *name, enum desired_state desired_state,
+                                            struct weir_error *error)
 {
     PGresult *result = NULL;
     enum weir_status status = require_writable(store, error);
     if (status == WEIR_OK) {
-        status = link_write(link_of(store), error, &result, QUERY_WISH_NODE, "tt", name, wish_names[wish]);
+        status = link_write(link_of(store), error, &result, QUERY_SET_DESIRED_STATE, "tt", name,
+                            desired_state_names[desired_state]);
     }
     if (status == WEIR_OK && result_int(result, 0, 0) == 0) {
         status = error_set(error, WEIR_NOT_FOUND, "there is no live node \"%s\"", name);

@@ -8,7 +8,7 @@
 #include "queue/item.h"
 #include "store/postgres/libpq.h"
 #include "store/postgres/postgres_store.h"
-#include "store/postgres/rows.h"
+#include "store/postgres/result_json.h"
 
 enum { BACKING_OFF_MOST = 10000, PREFIX_LEAST = 6, ALL_STATES = 63 };
 

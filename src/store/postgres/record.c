@@ -10,7 +10,7 @@
  *
  * The finished step of an end goes with it at the same place of the arrays, and is stored in the row of the history.
  *
- * A set with more to keep than its rows can hold goes to the function record_story, with the attempts of steps that failed
+ * A set with more to keep than its rows can hold goes to the function record_events, with the attempts of steps that failed
  * before the last one.
  *
  * A set waits a moment for items that another transaction has locked. Then it is sent again without them: held_by_others
@@ -484,7 +484,7 @@ static enum weir_status send_round(struct link *link, const struct set *set, con
     if (!a->has_story) {
         return link_write(link, error, ret_result, QUERY_RECORD_SET, SET_TYPES, SET_VALUES(set, a));
     }
-    return link_write(link, error, ret_result, QUERY_RECORD_STORY, SET_TYPES "ODTDTDTT", SET_VALUES(set, a), a->taken_over,
+    return link_write(link, error, ret_result, QUERY_RECORD_EVENTS, SET_TYPES "ODTDTDTT", SET_VALUES(set, a), a->taken_over,
                       a->count, a->attempt_records, a->attempt_count, a->attempt_steps, a->attempt_count, a->attempts,
                       a->attempt_count, a->attempt_states, a->attempt_count, a->attempt_exit_codes, a->attempt_count,
                       a->attempt_codes, a->attempt_count, a->attempt_errors, a->attempt_count);

@@ -299,7 +299,7 @@ static void read_taken(struct round *round, int row)
     struct claimed_item *item = take_own(round, number(round, row, ROW_PLACE));
     item->definition_id = number(round, row, ROW_N1);
     item->attempts = (int)number(round, row, ROW_N2);
-    item->handovers = (int)number(round, row, ROW_N3);
+    item->interruptions = (int)number(round, row, ROW_N3);
     item->priority = (int)number(round, row, ROW_N4);
     item->created_at_us = number(round, row, ROW_N5);
     item->run_at_us = number(round, row, ROW_N6);

@@ -10,7 +10,7 @@
 #include <time.h>
 
 #include "base/error.h"
-#include "base/shell_word.h"
+#include "base/shell_quote.h"
 #include "store/postgres/libpq.h"
 #include "store/postgres/postgres_store.h"
 
@@ -146,7 +146,7 @@ enum weir_status postgres_require_schema(struct store *store, struct weir_error 
     if (applied.count == 0) {
         error_set(error, WEIR_SCHEMA_MISSING, "the store %s has no tables yet", store->url);
         char word[SHELL_WORD_MAX];
-        error_hint(error, "make them with: weir store init --store %s", shell_word(store->url, word));
+        error_hint(error, "make them with: weir store init --store %s", shell_quote(store->url, word));
         return WEIR_SCHEMA_MISSING;
     }
     if (applied.count < POSTGRES_MIGRATION_COUNT) {

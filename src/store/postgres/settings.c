@@ -4,7 +4,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "store/postgres/libpq.h"
-#include "store/postgres/names.h"
+#include "store/postgres/name_suggestions.h"
 #include "store/postgres/postgres_store.h"
 
 /* The status that the function answered, in its first column. */

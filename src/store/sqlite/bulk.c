@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "store/sqlite/enqueue.h"
-#include "store/sqlite/select.h"
+#include "store/sqlite/filter_query.h"
 
 struct bulk {
     struct write write;

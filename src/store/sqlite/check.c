@@ -2,8 +2,8 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "store/sqlite/log_damage.h"
 #include "store/sqlite/sqlite_store.h"
+#include "store/sqlite/wal_damage.h"
 
 enum { PROBLEMS_MOST = 1000, CHECK_TELL_STEPS = 1000000 }; /* some 10 ms of SQLite's machine */
 

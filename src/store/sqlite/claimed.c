@@ -109,7 +109,7 @@ static void read_row(const struct claimed *claimed, sqlite3_stmt *statement, str
                                   .weight = sqlite3_column_int(statement, 14),
                                   .attempts = sqlite3_column_int(statement, 2),
                                   .deferrals = sqlite3_column_int(statement, 13),
-                                  .handovers = sqlite3_column_int(statement, 3),
+                                  .interruptions = sqlite3_column_int(statement, 3),
                                   .handed_over = sqlite3_column_int(statement, 3) > 0,
                                   .params = sqlite3_column_int(statement, 4) != 0 ? NULL : "{}", /* NULL: read later */
                                   .params_length = 2,
@@ -168,7 +168,7 @@ enum weir_status claimed_read(struct claimed *claimed, const int64_t *numbers, s
         if (status == WEIR_OK && items[i].params == NULL) {
             status = read_params(claimed, &items[i], error);
         }
-        if (status == WEIR_OK && items[i].handovers > 0) {
+        if (status == WEIR_OK && items[i].interruptions > 0) {
             status = read_steps(claimed, &items[i], error);
         }
     }

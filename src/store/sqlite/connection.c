@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "base/shell_word.h"
+#include "base/shell_quote.h"
 #include "store/sqlite/lane_counters.h"
 
 static sqlite3_stmt *connection_statement(struct connection *connection, enum sqlite_query query, struct weir_error *error);
@@ -163,7 +163,7 @@ static enum weir_status look_at_path(const struct connection_options *options, s
             char url[PATH_MAX + sizeof "sqlite:"];
             char word[SHELL_WORD_MAX];
             (void)snprintf(url, sizeof url, "sqlite:%s", options->path);
-            error_hint(error, "make it with: weir store init --store %s (or start: weir dev)", shell_word(url, word));
+            error_hint(error, "make it with: weir store init --store %s (or start: weir dev)", shell_quote(url, word));
         } else if (native == EACCES) {
             error_hint(error, "this user may not enter its folder: run as one who may, or give another path");
         } else {

@@ -32,7 +32,7 @@ struct connection {
     int64_t deadline_boot_us; /* of the call that runs now; the busy handler obeys it */
     int64_t clock_marked_us;  /* the last store time that this connection has noted in the file */
     int64_t clock_marking_us; /* noted by the transaction that is open; 0 = not */
-    int64_t log_bytes;        /* of the writer: where the log ended at its last commit (log_room.h) */
+    int64_t log_bytes;        /* of the writer: where the log ended at its last commit (wal_preallocate.h) */
     int64_t frame_bytes;      /* of the writer: a page in the log */
     struct given given;       /* the rows of the table `given`, while a statement needs them */
     bool borrowed;            /* the caller's own database: never closed, no transaction control by us */

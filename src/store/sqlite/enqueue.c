@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/shell_word.h"
+#include "base/shell_quote.h"
 #include "base/text.h"
 
 enum { NAMES_MAX = 1000 };
@@ -63,7 +63,7 @@ static enum weir_status find_workspace(struct enqueue_context *context, const ch
     if (status == WEIR_NOT_FOUND) {
         error_set(error, WEIR_WORKSPACE_NOT_FOUND, "there is no workspace \"%s\"", name);
         char word[SHELL_WORD_MAX];
-        error_hint(error, "make it with: weir workspace set %s --plan free", shell_word(name, word));
+        error_hint(error, "make it with: weir workspace set %s --plan free", shell_quote(name, word));
         suggest(context->connection, connection_bind(context->connection, NULL, QUERY_WORKSPACE_NAMES, ""), name, error);
         return WEIR_WORKSPACE_NOT_FOUND;
     }

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "store/sqlite/story.h"
+#include "store/sqlite/event_history.h"
 
 /* --- nodes --- */
 
@@ -78,11 +78,12 @@ enum weir_status sqlite_node_start(struct store *store, const struct node_option
         status = connection_run(write.connection, error, NULL, QUERY_INSERT_GROUP, "t", options->group);
     }
     if (status == WEIR_OK) {
-        status = connection_read_integer(
-            write.connection, error, &node_id, QUERY_INSERT_NODE, "ttttiittiidtit", options->name, options->group,
-            options->host, options->boot_id, (int64_t)options->pid, (int64_t)options->keeper_pid, options->version,
-            options->engine, options->lease_us, write.now_us, options->is_outlived ? 1 : 0, node_aside_name(options->aside),
-            (int64_t)options->capacity, options->life == NULL ? "" : options->life);
+        status =
+            connection_read_integer(write.connection, error, &node_id, QUERY_INSERT_NODE, "ttttiittiidtit", options->name,
+                                    options->group, options->host, options->boot_id, (int64_t)options->pid,
+                                    (int64_t)options->keeper_pid, options->version, options->engine, options->lease_us,
+                                    write.now_us, options->is_outlived ? 1 : 0, not_accepting_name(options->not_accepting),
+                                    (int64_t)options->capacity, options->life == NULL ? "" : options->life);
     }
     if (status == WEIR_OK && options->target != NULL) {
         status = set_target(&write, node_id, options->target, error);
@@ -99,14 +100,14 @@ enum weir_status sqlite_node_start(struct store *store, const struct node_option
     return status;
 }
 
-static const char *const wish_names[] = {
+static const char *const desired_state_names[] = {
     [NODE_RUN] = "run", [NODE_PAUSE] = "pause", [NODE_DRAIN] = "drain", [NODE_STOP] = "stop"};
 
-static enum node_wish parse_wish(const char *name)
+static enum desired_state parse_desired_state(const char *name)
 {
-    for (size_t i = 0; i < sizeof wish_names / sizeof wish_names[0]; i++) {
-        if (name != NULL && strcmp(name, wish_names[i]) == 0) {
-            return (enum node_wish)i;
+    for (size_t i = 0; i < sizeof desired_state_names / sizeof desired_state_names[0]; i++) {
+        if (name != NULL && strcmp(name, desired_state_names[i]) == 0) {
+            return (enum desired_state)i;
         }
     }
     return NODE_RUN;
@@ -124,7 +125,7 @@ static enum weir_status note_room(struct write *write, int64_t node_id, const st
     if (connection_step(write->connection, statement, &status, error)) {
         int64_t capacity = sqlite3_column_int64(statement, 0);
         bool accepted = sqlite3_column_int(statement, 1) != 0;
-        bool accepts = beat->engine_reachable && beat->aside == NODE_NOT_ASIDE;
+        bool accepts = beat->engine_reachable && beat->not_accepting == NODE_ACCEPTING;
         (void)sqlite3_reset(statement);
         if ((int64_t)beat->capacity < capacity || (accepted && !accepts)) {
             news_act(&write->news);
@@ -145,7 +146,7 @@ static enum weir_status beat(struct write *write, int64_t node_id, struct node_b
         write->connection, error, QUERY_BEAT_NODE, "iidiititiii", node_id, write->now_us, beat->engine_reachable ? 1 : 0,
         (int64_t)beat->running, (int64_t)beat->stuck,
         beat->engine_reachable && !beat->engine_impaired ? NULL : beat->engine_error, (int64_t)beat->keeper_pid,
-        node_aside_name(beat->aside), (int64_t)beat->capacity, beat->seen_us, (int64_t)beat->engine_impaired);
+        not_accepting_name(beat->not_accepting), (int64_t)beat->capacity, beat->seen_us, (int64_t)beat->engine_impaired);
     if (statement == NULL) {
         return statement_failure(error);
     }
@@ -153,7 +154,7 @@ static enum weir_status beat(struct write *write, int64_t node_id, struct node_b
         return status == WEIR_OK ? error_set(error, WEIR_STALE_FENCE, "the lease of node %lld is lost", (long long)node_id)
                                  : status;
     }
-    beat->wish = parse_wish(column_text(statement, 0));
+    beat->desired_state = parse_desired_state(column_text(statement, 0));
     beat->queue_paused = sqlite3_column_int(statement, 1) != 0;
     beat->now_us = write->now_us;
     (void)sqlite3_reset(statement);
@@ -202,7 +203,8 @@ static void name_live_nodes(struct connection *connection, struct weir_error *er
     }
 }
 
-enum weir_status sqlite_node_wish(struct store *store, const char *name, enum node_wish wish, struct weir_error *error)
+enum weir_status sqlite_set_desired_state(struct store *store, const char *name, enum desired_state desired_state,
+                                          struct weir_error *error)
 {
     struct write write;
     int64_t changes = 0;
@@ -210,7 +212,8 @@ enum weir_status sqlite_node_wish(struct store *store, const char *name, enum no
     if (status != WEIR_OK) {
         return status;
     }
-    status = connection_run(write.connection, error, &changes, QUERY_WISH_NODE, "tt", name, wish_names[wish]);
+    status = connection_run(write.connection, error, &changes, QUERY_SET_DESIRED_STATE, "tt", name,
+                            desired_state_names[desired_state]);
     if (status == WEIR_OK && changes == 0) {
         status = error_set(error, WEIR_NOT_FOUND, "there is no live node \"%s\"", name);
         name_live_nodes(write.connection, error);
@@ -219,7 +222,7 @@ enum weir_status sqlite_node_wish(struct store *store, const char *name, enum no
         write_undo(&write);
         return status;
     }
-    if (wish == NODE_RUN) {
+    if (desired_state == NODE_RUN) {
         news_state(&write.news);
     } else {
         news_act(&write.news);

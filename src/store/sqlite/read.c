@@ -7,7 +7,7 @@
 #include "base/json.h"
 #include "queue/item.h"
 #include "queue/suspicion.h"
-#include "store/sqlite/select.h"
+#include "store/sqlite/filter_query.h"
 
 enum { BACKING_OFF_MOST = 10000, PLACE_MOST = 10000, HOLDERS_MOST = 20, NAME_COUNT_MOST = 1000 };
 

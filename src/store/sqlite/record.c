@@ -8,8 +8,8 @@
 #include "base/error.h"
 #include "queue/suspicion.h"
 #include "store/sqlite/ends.h"
-#include "store/sqlite/select.h"
-#include "store/sqlite/story.h"
+#include "store/sqlite/event_history.h"
+#include "store/sqlite/filter_query.h"
 
 /* A set while it is recorded. */
 struct recording {

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/shell_word.h"
+#include "base/shell_quote.h"
 #include "store/sqlite/sqlite_store.h"
 
 static enum weir_status read_version(struct connection *connection, int *ret_version, struct weir_error *error)
@@ -56,7 +56,7 @@ static enum weir_status refuse_older(const struct store *store, int version, str
     char word[SHELL_WORD_MAX];
     if (version == 0) {
         error_set(error, WEIR_SCHEMA_MISSING, "the store %s has no tables yet", store->url);
-        error_hint(error, "make them with: weir store init --store %s", shell_word(store->url, word));
+        error_hint(error, "make them with: weir store init --store %s", shell_quote(store->url, word));
         return WEIR_SCHEMA_MISSING;
     }
     if (version == SQLITE_MIGRATION_COUNT) {

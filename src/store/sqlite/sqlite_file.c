@@ -8,17 +8,17 @@
 
 #include "base/error.h"
 #include "base/failpoint.h"
-#include "base/turn_lock.h"
+#include "base/fifo_mutex.h"
 #include "store/sqlite/file_identity.h"
-#include "store/sqlite/log_damage.h"
-#include "store/sqlite/log_room.h"
+#include "store/sqlite/wal_damage.h"
+#include "store/sqlite/wal_preallocate.h"
 
 struct sqlite_file {
     struct sqlite_file *next;
     dev_t device;
     ino_t inode;
     int references;
-    struct turn_lock writer_lock;
+    struct fifo_mutex writer_lock;
     struct connection writer;
     struct file_identity identity; /* guarded by writer_lock */
     bool in_transaction;
@@ -123,7 +123,7 @@ static enum weir_status open_file(const struct connection_options *options, stru
     file->device = facts.st_dev;
     file->inode = facts.st_ino;
     file->references = 1;
-    turn_lock_init(&file->writer_lock);
+    fifo_mutex_init(&file->writer_lock);
     (void)check_files(file, NULL); /* notes them; of a new store the log comes with the first write */
     file->next = files;
     files = file;
@@ -191,7 +191,7 @@ void sqlite_file_release(struct sqlite_file *file)
             *at = file->next;
         }
         connection_close(&file->writer);
-        turn_lock_close(&file->writer_lock);
+        fifo_mutex_close(&file->writer_lock);
         free(file);
     }
     (void)pthread_mutex_unlock(&files_lock);
@@ -206,7 +206,7 @@ enum weir_status write_reserve(struct sqlite_file *file, int64_t deadline_us, st
                                struct weir_error *error)
 {
     int64_t end_us = time_add(clock_boot(clock_system()), deadline_us);
-    if (!turn_lock_take(&file->writer_lock, deadline_us)) {
+    if (!fifo_mutex_take(&file->writer_lock, deadline_us)) {
         error_set(error, WEIR_STORE_BUSY, "the store's writer was busy in this process until the deadline");
         error_hint(error, "%s", "the disk may be very slow; raise --timeout");
         return WEIR_STORE_BUSY;
@@ -253,7 +253,7 @@ enum weir_status write_commit(struct sqlite_file *file, struct weir_error *error
         }
         file->writer.clock_marking_us = 0;
         file->in_transaction = false;
-        turn_lock_release(&file->writer_lock);
+        fifo_mutex_release(&file->writer_lock);
         return WEIR_OK;
     }
     /* The last pages may be in the log although the disk did not confirm them: this process has forgotten them, but a crash
@@ -273,5 +273,5 @@ void write_cancel(struct sqlite_file *file)
     connection_rollback(&file->writer);
     file->writer.clock_marking_us = 0;
     file->in_transaction = false;
-    turn_lock_release(&file->writer_lock);
+    fifo_mutex_release(&file->writer_lock);
 }

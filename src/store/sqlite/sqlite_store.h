@@ -91,7 +91,7 @@ enum weir_status sqlite_node_start(struct store *, const struct node_options *, 
 enum weir_status sqlite_node_target(struct store *, int64_t, const struct engine_target *, struct weir_error *);
 enum weir_status sqlite_node_beat(struct store *, int64_t, struct node_beat *, struct weir_error *);
 enum weir_status sqlite_node_stop(struct store *, int64_t, bool, struct weir_error *);
-enum weir_status sqlite_node_wish(struct store *, const char *, enum node_wish, struct weir_error *);
+enum weir_status sqlite_set_desired_state(struct store *, const char *, enum desired_state, struct weir_error *);
 enum weir_status sqlite_recover(struct store *, const struct recover_options *, struct recover_result *,
                                 struct weir_error *);
 enum weir_status sqlite_bulk(struct store *, enum bulk_act, const struct execution_filter *, const char *, size_t,

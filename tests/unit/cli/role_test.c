@@ -1,7 +1,7 @@
 #include "cli/role.h"
 
 #include "base/text.h"
-#include "cli/pressure.h"
+#include "cli/output/wait_reason.h"
 #include "support/test.h"
 
 static struct arena arena;

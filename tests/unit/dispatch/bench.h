@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "dispatch/node.h"
-#include "engine/scripted/scripted.h"
 #include "store/driver.h"
+#include "support/scripted_engine/scripted.h"
 #include "support/test.h"
 
 #define SECOND MICROSECONDS_PER_SECOND

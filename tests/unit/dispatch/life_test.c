@@ -8,8 +8,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "dispatch/heartbeat.h"
 #include "dispatch/life.h"
-#include "dispatch/nodes.h"
 #include "support/test.h"
 
 /* A process that begins a life and ends without ending it. `keeps`: it waits for its death. */

@@ -531,13 +531,13 @@ static void an_operators_wish_reaches_the_node(void **state)
     struct bench *bench = *state;
     char id[UUID_TEXT_MAX];
     start_node(bench);
-    assert_int_equal(store_node_wish(bench->store, "node", NODE_PAUSE, NULL), WEIR_OK);
+    assert_int_equal(store_set_desired_state(bench->store, "node", NODE_PAUSE, NULL), WEIR_OK);
     pass(bench, 3 * SECOND);
     assert_int_equal(bench->counts[EVENT_NODE_PAUSED], 1);
     enqueue(bench, "solo", id);
     pass(bench, 3 * SECOND);
     assert_int_equal(runs_begun(bench, id), 0);
-    assert_int_equal(store_node_wish(bench->store, "node", NODE_RUN, NULL), WEIR_OK);
+    assert_int_equal(store_set_desired_state(bench->store, "node", NODE_RUN, NULL), WEIR_OK);
     pass(bench, 3 * SECOND);
     assert_int_equal(runs_begun(bench, id), 1);
 }

@@ -6,7 +6,7 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
-#include "dispatch/node_parts.h"
+#include "dispatch/node_internal.h"
 #include "support/refused_watches.h"
 #include "unit/dispatch/bench.h"
 

@@ -1,5 +1,5 @@
 -- Closes the unfinished steps of executions that have ended without them: they were stopped with their execution. `fences`: the last
--- fence of each. Callers: move_to_history(), record_story().
+-- fence of each. Callers: move_to_history(), record_events().
 CREATE OR REPLACE FUNCTION :schema.close_steps(ids uuid[], fences bigint[], now_us bigint) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN

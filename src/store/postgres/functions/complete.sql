@@ -45,7 +45,7 @@ BEGIN
     END IF;
     FOR answer IN
         SELECT r.outcome
-        FROM :schema.record_story(0, ARRAY[item], ARRAY[held.fence], ARRAY[kind], ARRAY[0::bigint], ARRAY[true], ARRAY[error_code],
+        FROM :schema.record_events(0, ARRAY[item], ARRAY[held.fence], ARRAY[kind], ARRAY[0::bigint], ARRAY[true], ARRAY[error_code],
                                   ARRAY[error], ARRAY['workflow'], ARRAY[step_state], ARRAY[1], ARRAY[(kind = 7)::integer], ARRAY[-1],
                                   ARRAY[convert_to(result::text, 'UTF8')], ARRAY[convert_to(noted::text, 'UTF8')], ARRAY[error_code],
                                   ARRAY[error], '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', ARRAY[true],

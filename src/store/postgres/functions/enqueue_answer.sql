@@ -13,7 +13,7 @@ BEGIN
     IF workspace_id IS NULL THEN
         status := 'workspace_not_found';
         message := format('there is no workspace "%s"', workspace);
-        hint := format('make it with: weir workspace set %s --plan free', :schema.shell_word(workspace));
+        hint := format('make it with: weir workspace set %s --plan free', :schema.shell_quote(workspace));
         RETURN;
     ELSIF definition_id IS NULL AND EXISTS (SELECT 1 FROM :schema.workflow_definitions d WHERE d.name = workflow) THEN
         status := 'workflow_of_another_workspace';

@@ -10,7 +10,7 @@ DECLARE
     next_fence constant bigint := nextval(':schema.fences');
     lost uuid[];
 BEGIN
-    PERFORM :schema.tell_claims(ids);
+    PERFORM :schema.write_claim_events(ids);
     WITH before AS MATERIALIZED (
         SELECT c.id, c.node_id, c.running, c.counted, c.suspicion, c.ended FROM :schema.count_handovers(ids, killed_keeper) c
     ), taken AS (

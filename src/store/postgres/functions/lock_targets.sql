@@ -9,14 +9,14 @@ BEGIN
                      FROM (SELECT DISTINCT unnest(nodes) AS id ORDER BY 1) u
                      CROSS JOIN LATERAL (SELECT n.id FROM :schema.nodes n
                                          WHERE n.id BETWEEN u.id AND u.id AND n.dead_at IS NULL AND n.stopped_at IS NULL
-                                           AND n.recovered_at IS NULL AND n.wish = 'run'
+                                           AND n.recovered_at IS NULL AND n.desired_state = 'run'
                                          ORDER BY n.id DESC LIMIT 1 FOR KEY SHARE SKIP LOCKED) t);
     END IF;
     RETURN ARRAY(SELECT t.id
                  FROM (SELECT DISTINCT unnest(nodes) AS id ORDER BY 1) u
                  CROSS JOIN LATERAL (SELECT n.id FROM :schema.nodes n
                                      WHERE n.id BETWEEN u.id AND u.id AND n.dead_at IS NULL AND n.stopped_at IS NULL
-                                       AND n.recovered_at IS NULL AND n.wish = 'run'
+                                       AND n.recovered_at IS NULL AND n.desired_state = 'run'
                                      ORDER BY n.id DESC LIMIT 1 FOR KEY SHARE) t);
 END
 $$;

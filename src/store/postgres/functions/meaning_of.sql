@@ -8,7 +8,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
         WHEN 'scheduled' THEN 'its run_at is in the future'
         WHEN 'workspace_paused' THEN 'its workspace is paused'
         WHEN 'queue_paused' THEN 'the queue is paused'
-        WHEN 'no_node_in_group' THEN 'no node of its group accepts work: none lives, or all stand aside'
+        WHEN 'no_node_in_group' THEN 'no node of its group accepts work: none is alive, or all are paused, drained or stopping'
         WHEN 'no_node_for_engine'
         THEN 'no node of its group has the engine that it needs or, once it was started, the service to ask; a slot stays taken'
         WHEN 'engine_unreachable' THEN 'no node of its group reaches its engine'

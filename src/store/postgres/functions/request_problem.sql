@@ -1,4 +1,4 @@
--- Whether a request is well-formed: status NULL, or the refusal with the message of the library (src/store/request.c). Callers:
+-- Whether a request is well-formed: status NULL, or the refusal with the message of the library (src/store/enqueue_request.c). Callers:
 -- try_enqueue(), read_request(). The library checks its own requests before it calls enqueue_set() or enqueue_one().
 CREATE OR REPLACE FUNCTION :schema.request_problem(workspace text, workflow text, params text, idempotency_key text, priority integer,
                                         run_at timestamptz, executor_group text,

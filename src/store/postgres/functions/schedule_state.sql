@@ -22,7 +22,7 @@ BEGIN
         RETURN NEXT;
         RETURN QUERY
         SELECT 'node', n.id, g.id::bigint, n.capacity, n.target_id::bigint, (n.engine = 'temporal')::integer::bigint,
-               n.wish = 'run' AND n.aside IS NULL AND n.expires_at > now_us, NULL::uuid
+               n.desired_state = 'run' AND n.not_accepting IS NULL AND n.expires_at > now_us, NULL::uuid
         FROM :schema.nodes n JOIN :schema.executor_groups g ON g.name = n.executor_group
         WHERE n.recovered_at IS NULL AND n.dead_at IS NULL AND n.stopped_at IS NULL;
         tag := 'nodes_end';

@@ -17,7 +17,7 @@ BEGIN
                  WHERE c.node_id = leaver AND q.fence = c.fence AND q.node_id = c.node_id AND q.phase = 2
                  ORDER BY q.id LIMIT most FOR NO KEY UPDATE OF q);
     IF cardinality(ids) > 0 THEN
-        PERFORM :schema.tell_claims(ids);
+        PERFORM :schema.write_claim_events(ids);
         next_fence := nextval(':schema.fences');
         INSERT INTO :schema.claims (node_id, fence, at, held, size, ids)
         VALUES (0, next_fence, now_us, cardinality(ids), cardinality(ids), ids);

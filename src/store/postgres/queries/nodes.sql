@@ -2,8 +2,8 @@
 
 -- A process that stands up again after a lost lease keeps the orders of an operator. Nodes that are long gone and recovered are
 -- forgotten (nFlow keeps them for a year). $1 name, $2 group, $3 host, $4 boot id, $5 pid, $6 keeper's pid, $7 version, $8 engine,
--- $9 lease, $10 how long rows are kept, $11 is outlived, $12 aside, $13 capacity, $14 life, $15 engine of its target or NULL = it does
--- not know its target yet, $16 service, $17 namespace, $18 address
+-- $9 lease, $10 how long rows are kept, $11 is outlived, $12 not_accepting, $13 capacity, $14 life, $15 engine of its target or NULL =
+-- it does not know its target yet, $16 service, $17 namespace, $18 address
 -- name: start_node
 WITH forgotten AS (
     DELETE FROM :schema.nodes n WHERE n.recovered_at IS NOT NULL AND n.recovered_at < :schema.store_time() - $10
@@ -12,11 +12,11 @@ WITH forgotten AS (
     SELECT $2 WHERE NOT EXISTS (SELECT 1 FROM :schema.executor_groups g WHERE g.name = $2) ON CONFLICT DO NOTHING
 ), started AS (
     INSERT INTO :schema.nodes (id, name, executor_group, host, boot_id, pid, keeper_pid, life, version, engine, is_outlived,
-                               lease, started_at, active_at, expires_at, aside, capacity, target_id, wish)
+                               lease, started_at, active_at, expires_at, not_accepting, capacity, target_id, desired_state)
     SELECT t.now_us / 1000000 * 10000 + nextval(':schema.registrations') % 10000,
            $1, $2, $3, $4, $5, $6, $14, $7, $8, $11, $9, t.now_us, t.now_us, t.now_us + $9, $12, $13,
            CASE WHEN $15::text IS NULL THEN 0 ELSE :schema.keep_target($15, $16, $17, $18) END,
-           coalesce((SELECT CASE WHEN n.stopped_at IS NULL THEN n.wish END FROM :schema.nodes n
+           coalesce((SELECT CASE WHEN n.stopped_at IS NULL THEN n.desired_state END FROM :schema.nodes n
                      WHERE n.name = $1 AND n.executor_group = $2 AND n.boot_id = $4 AND n.pid = $5 ORDER BY n.id DESC LIMIT 1), 'run')
     FROM (SELECT :schema.store_time() AS now_us) t
     RETURNING id, started_at
@@ -44,21 +44,21 @@ SELECT count(*), (SELECT count(*) FROM feed) FROM changed;
 -- A lease that ends a second later than it could have begun is one of before the server's clock was set back: recover() begins it anew.
 -- The answer contains the facts that recovery needs of the other nodes of the group, so that no node queries them: a row for each that
 -- is lost (first), and for each that lives on the same machine; at least one row. $1 node, $2 engine reachable, $3 running,
--- $4 stuck, $5 at most so many rows, $6 the engine's last error, $7 its keeper, $8 aside, $9 capacity. News only when the node accepts
--- more or less than in its last heartbeat: less is an act (7), so that the scheduler assigns nothing to it that it has not read.
+-- $4 stuck, $5 at most so many rows, $6 the engine's last error, $7 its keeper, $8 not_accepting, $9 capacity. News only when the node
+-- accepts more or less than in its last heartbeat: less is an act (7), so that the scheduler assigns nothing to it that it has not read.
 -- $10 when its last heartbeat came: an older row is that of a backup, and the node has lost its lease. $11 engine impaired
 -- Index: nodes_unrecovered.
 -- name: beat_node
 WITH beat AS (
     UPDATE :schema.nodes n
     SET active_at = t.now_us, expires_at = t.now_us + n.lease, engine_reachable = $2, running = $3, stuck = $4,
-        engine_error = $6, keeper_pid = $7, aside = $8, capacity = $9,
+        engine_error = $6, keeper_pid = $7, not_accepting = $8, capacity = $9,
         engine_unreachable_at = CASE WHEN NOT $2 THEN coalesce(n.engine_unreachable_at, t.now_us) END,
         engine_impaired_at = CASE WHEN $11 THEN coalesce(n.engine_impaired_at, t.now_us) END
     FROM (SELECT :schema.store_time() AS now_us OFFSET 0) t, :schema.nodes o
     WHERE n.id = $1 AND n.dead_at IS NULL AND n.stopped_at IS NULL AND n.active_at >= $10 AND o.id = $1
-    RETURNING n.id, n.wish, n.active_at, n.executor_group, n.boot_id,
-              CASE WHEN o.expires_at > t.now_us AND o.engine_reachable AND o.aside IS NULL THEN o.capacity ELSE 0 END AS old_room,
+    RETURNING n.id, n.desired_state, n.active_at, n.executor_group, n.boot_id,
+              CASE WHEN o.expires_at > t.now_us AND o.engine_reachable AND o.not_accepting IS NULL THEN o.capacity ELSE 0 END AS old_room,
               CASE WHEN $2 AND $8::text IS NULL THEN $9 ELSE 0 END AS new_room
 ), feed AS (
     INSERT INTO :schema.news (at, kind, node_id, workspaces)
@@ -70,7 +70,7 @@ WITH beat AS (
            o.boot_id = b.boot_id AS is_here
     FROM beat b JOIN :schema.nodes o ON o.recovered_at IS NULL AND o.id <> b.id AND o.executor_group = b.executor_group
 )
-SELECT b.wish, (SELECT s.queue_paused FROM :schema.store_state s WHERE s.id = 1)
+SELECT b.desired_state, (SELECT s.queue_paused FROM :schema.store_state s WHERE s.id = 1)
                OR coalesce((SELECT g.paused FROM :schema.executor_groups g WHERE g.name = b.executor_group), false),
        b.active_at, o.lost, o.id, o.pid, o.keeper_pid, o.life
 FROM beat b LEFT JOIN others o ON o.lost OR o.is_here
@@ -80,15 +80,15 @@ ORDER BY o.lost DESC NULLS LAST, o.id LIMIT $5;
 -- name: stop_node
 SELECT :schema.stop_node($1, $2, $3);
 
--- name: wish_node
+-- name: set_desired_state
 WITH wished AS (
-    UPDATE :schema.nodes n SET wish = $2
+    UPDATE :schema.nodes n SET desired_state = $2
     FROM :schema.nodes o
     WHERE o.id = n.id AND (n.name = $1 OR n.id::text = $1) AND n.stopped_at IS NULL AND n.dead_at IS NULL
-    RETURNING n.id, o.wish AS old_wish
+    RETURNING n.id, o.desired_state AS old_state
 ), feed AS (
     INSERT INTO :schema.news (at, kind, workspaces)
-    SELECT :schema.store_time(), CASE $2 WHEN 'run' THEN 8 ELSE 7 END, '{}' FROM wished w WHERE w.old_wish <> $2
+    SELECT :schema.store_time(), CASE $2 WHEN 'run' THEN 8 ELSE 7 END, '{}' FROM wished w WHERE w.old_state <> $2
     RETURNING :schema.notify_news()
 )
 SELECT count(*), (SELECT count(*) FROM feed) FROM wished;

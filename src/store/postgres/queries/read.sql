@@ -86,10 +86,11 @@ ORDER BY d.id LIMIT $3;
 -- name: list_nodes
 SELECT n.id, n.name, n.executor_group, n.host, n.pid, n.version, n.engine, t.service AS engine_service,
        t.namespace AS engine_namespace, t.address AS engine_address, n.engine_reachable, n.engine_error,
-       :schema.rfc3339(n.engine_impaired_at) AS engine_impaired_since, n.wish,
+       :schema.rfc3339(n.engine_impaired_at) AS engine_impaired_since, n.desired_state,
        CASE WHEN n.stopped_at IS NOT NULL THEN 'stopped' WHEN n.dead_at IS NOT NULL THEN 'dead'
-            WHEN n.expires_at <= (SELECT :schema.store_time()) THEN 'expired' WHEN n.aside = 'stopping' THEN 'stopping'
-            WHEN n.wish = 'drain' THEN 'draining' WHEN n.wish = 'pause' THEN 'paused' ELSE coalesce(n.aside, 'alive') END AS state,
+            WHEN n.expires_at <= (SELECT :schema.store_time()) THEN 'expired' WHEN n.not_accepting = 'stopping' THEN 'stopping'
+            WHEN n.desired_state = 'drain' THEN 'draining' WHEN n.desired_state = 'pause' THEN 'paused'
+            ELSE coalesce(n.not_accepting, 'alive') END AS state,
        n.graceful, n.running, n.stuck,
        (SELECT count(*) FROM :schema.held_items q WHERE q.claim_node = n.id) AS holds,
        EXISTS (SELECT 1 FROM :schema.scheduler s WHERE s.node_id = n.id) AS schedules,

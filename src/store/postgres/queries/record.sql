@@ -11,9 +11,9 @@ FROM :schema.record($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14,
                     $26, $27, $28, $29) r;
 
 -- A set with more to keep than its rows can hold.
--- name: record_story
+-- name: record_events
 SELECT r.place, r.outcome, r.slots_freed
-FROM :schema.record_story($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23,
+FROM :schema.record_events($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23,
                           $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35, $36, $37) r;
 
 -- The places of records of items that another transaction holds. $1 items

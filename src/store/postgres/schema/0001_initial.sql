@@ -347,8 +347,8 @@ CREATE TABLE :schema.nodes (
     engine_unreachable_at bigint,
     engine_impaired_at bigint,
     is_outlived    boolean NOT NULL DEFAULT false, -- its runs continue after its death
-    wish           text    COLLATE "C" NOT NULL DEFAULT 'run' CHECK (wish IN ('run', 'pause', 'drain', 'stop')),
-    aside          text    CHECK (aside = 'paused' OR aside = 'stopping' OR aside = 'no_dispatch'),
+    desired_state  text    COLLATE "C" NOT NULL DEFAULT 'run' CHECK (desired_state IN ('run', 'pause', 'drain', 'stop')),
+    not_accepting  text    CHECK (not_accepting = 'paused' OR not_accepting = 'stopping' OR not_accepting = 'no_dispatch'),
     capacity       bigint  NOT NULL DEFAULT 0,
     target_id      integer NOT NULL DEFAULT 0,  -- 0 = not known yet
     running        bigint  NOT NULL DEFAULT 0,

@@ -2,6 +2,6 @@
 CREATE OR REPLACE VIEW :schema.served_groups AS
 SELECT n.executor_group, n.engine = 'temporal' AS on_temporal, bool_or(n.engine_reachable) AS engine_reachable
 FROM :schema.nodes n
-WHERE n.recovered_at IS NULL AND n.dead_at IS NULL AND n.stopped_at IS NULL AND n.wish = 'run' AND n.aside IS NULL
+WHERE n.recovered_at IS NULL AND n.dead_at IS NULL AND n.stopped_at IS NULL AND n.desired_state = 'run' AND n.not_accepting IS NULL
   AND n.expires_at > (SELECT :schema.store_time())
 GROUP BY n.executor_group, n.engine = 'temporal';

@@ -4,10 +4,10 @@
 -- registration: a store that is restored from a backup gives none out a second time.
 -- name: insert_node
 INSERT INTO nodes (id, name, executor_group, host, boot_id, pid, keeper_pid, life, version, engine, is_outlived, lease,
-                   started_at, active_at, expires_at, aside, capacity, wish)
+                   started_at, active_at, expires_at, not_accepting, capacity, desired_state)
 VALUES (max((SELECT coalesce(max(id), 0) + 1 FROM nodes), ?10 / 1000000 * 10000),
         ?1, ?2, ?3, ?4, ?5, ?6, ?14, ?7, ?8, ?11, ?9, ?10, ?10, ?10 + ?9, ?12, ?13,
-        coalesce((SELECT CASE WHEN n.stopped_at IS NULL THEN n.wish END FROM nodes n
+        coalesce((SELECT CASE WHEN n.stopped_at IS NULL THEN n.desired_state END FROM nodes n
                   WHERE n.name = ?1 AND n.executor_group = ?2 AND n.boot_id = ?4 AND n.pid = ?5 ORDER BY n.id DESC LIMIT 1), 'run'))
 RETURNING id;
 
@@ -34,23 +34,23 @@ WHERE (recovered_at IS NULL AND stopped_at IS NULL AND dead_at IS NULL AND expir
 
 -- The values that the scheduler relies on, before a heartbeat changes them.
 -- name: room_of_node
-SELECT capacity, aside IS NULL AND engine_reachable FROM nodes WHERE id = ?1;
+SELECT capacity, not_accepting IS NULL AND engine_reachable FROM nodes WHERE id = ?1;
 
 -- ?10 when its last heartbeat came: an older row is that of a backup. ?11 engine impaired
 -- name: beat_node
 UPDATE nodes SET active_at = ?2, expires_at = ?2 + lease, engine_reachable = ?3, running = ?4, stuck = ?5,
-    engine_error = ?6, keeper_pid = ?7, aside = ?8, capacity = ?9,
+    engine_error = ?6, keeper_pid = ?7, not_accepting = ?8, capacity = ?9,
     engine_unreachable_at = CASE WHEN NOT ?3 THEN coalesce(engine_unreachable_at, ?2) END,
     engine_impaired_at = CASE WHEN ?11 THEN coalesce(engine_impaired_at, ?2) END
 WHERE id = ?1 AND dead_at IS NULL AND stopped_at IS NULL AND active_at >= ?10
-RETURNING wish, (SELECT queue_paused FROM store_state WHERE id = 1)
+RETURNING desired_state, (SELECT queue_paused FROM store_state WHERE id = 1)
              OR coalesce((SELECT g.paused FROM executor_groups g WHERE g.name = nodes.executor_group), 0);
 
 -- name: stop_node
 UPDATE nodes SET stopped_at = ?2, active_at = ?2, expires_at = ?2, graceful = ?3 WHERE id = ?1 AND stopped_at IS NULL AND dead_at IS NULL;
 
--- name: wish_node
-UPDATE nodes SET wish = ?2 WHERE (name = ?1 OR CAST(id AS TEXT) = ?1) AND stopped_at IS NULL AND dead_at IS NULL;
+-- name: set_desired_state
+UPDATE nodes SET desired_state = ?2 WHERE (name = ?1 OR CAST(id AS TEXT) = ?1) AND stopped_at IS NULL AND dead_at IS NULL;
 
 -- name: live_node_names
 SELECT name FROM nodes WHERE recovered_at IS NULL AND stopped_at IS NULL AND dead_at IS NULL ORDER BY id LIMIT 100;

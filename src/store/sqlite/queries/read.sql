@@ -56,10 +56,11 @@ SELECT n.id AS id, n.name AS name, n.executor_group AS executor_group, n.host AS
        json(CASE n.engine_reachable WHEN 1 THEN 'true' ELSE 'false' END) AS engine_reachable,
        n.engine_error AS engine_error,
        strftime('%Y-%m-%dT%H:%M:%S', n.engine_impaired_at / 1000000, 'unixepoch')
-           || printf('.%06dZ', n.engine_impaired_at % 1000000) AS engine_impaired_since, n.wish AS wish,
+           || printf('.%06dZ', n.engine_impaired_at % 1000000) AS engine_impaired_since, n.desired_state AS desired_state,
        CASE WHEN n.stopped_at IS NOT NULL THEN 'stopped' WHEN n.dead_at IS NOT NULL THEN 'dead'
-            WHEN n.expires_at <= ?4 THEN 'expired' WHEN n.aside = 'stopping' THEN 'stopping' WHEN n.wish = 'drain' THEN 'draining'
-            WHEN n.wish = 'pause' THEN 'paused' ELSE coalesce(n.aside, 'alive') END AS state,
+            WHEN n.expires_at <= ?4 THEN 'expired' WHEN n.not_accepting = 'stopping' THEN 'stopping'
+            WHEN n.desired_state = 'drain' THEN 'draining'
+            WHEN n.desired_state = 'pause' THEN 'paused' ELSE coalesce(n.not_accepting, 'alive') END AS state,
        CASE WHEN n.graceful IS NOT NULL THEN json(CASE n.graceful WHEN 1 THEN 'true' ELSE 'false' END) END AS graceful,
        n.running AS running, n.stuck AS stuck,
        (SELECT count(*) FROM workflow_execution_queue q WHERE q.phase = 2 AND q.node_id = n.id) AS holds,
@@ -93,10 +94,10 @@ SELECT q.status, q.phase, q.node_id, q.rank, q.lane_id, q.run_at, q.due_at, q.at
         WHERE h.phase = 2 AND h.lane_id IN (SELECT a.base | q.workspace_id FROM group_lanes a)),
        w.slots_max, w.paused, s.queue_paused OR g.paused,
        EXISTS (SELECT 1 FROM nodes n WHERE n.recovered_at IS NULL AND n.executor_group = g.name AND n.dead_at IS NULL
-               AND n.stopped_at IS NULL AND n.expires_at > ?2 AND n.wish = 'run' AND n.aside IS NULL),
+               AND n.stopped_at IS NULL AND n.expires_at > ?2 AND n.desired_state = 'run' AND n.not_accepting IS NULL),
        EXISTS (SELECT 1 FROM nodes n WHERE n.recovered_at IS NULL AND n.executor_group = g.name AND n.dead_at IS NULL
-               AND n.stopped_at IS NULL AND n.expires_at > ?2 AND n.wish = 'run' AND n.aside IS NULL AND n.engine_reachable = 1
-               AND (n.engine = 'temporal') = ((q.lane_id >> 31) & 1)),
+               AND n.stopped_at IS NULL AND n.expires_at > ?2 AND n.desired_state = 'run' AND n.not_accepting IS NULL
+               AND n.engine_reachable = 1 AND (n.engine = 'temporal') = ((q.lane_id >> 31) & 1)),
        (SELECT n.name FROM nodes n WHERE n.id = q.node_id), g.name, q.workspace_id, q.cancel_at, q.error_code, q.error,
        d.name, d.version,
        coalesce((SELECT l.runnable FROM lane_counters l WHERE l.lane_id = q.lane_id), 0),
@@ -106,8 +107,8 @@ SELECT q.status, q.phase, q.node_id, q.rank, q.lane_id, q.run_at, q.due_at, q.at
        (SELECT count(*) FROM nodes n WHERE n.recovered_at IS NULL AND n.executor_group = g.name
         AND n.dead_at IS NULL AND n.stopped_at IS NULL AND n.expires_at > ?2),
        (SELECT min(n.name) FROM nodes n WHERE n.recovered_at IS NULL AND n.executor_group = g.name
-        AND n.dead_at IS NULL AND n.stopped_at IS NULL AND n.expires_at > ?2 AND n.wish IN ('pause', 'drain')
-        AND n.aside IS NULL),
+        AND n.dead_at IS NULL AND n.stopped_at IS NULL AND n.expires_at > ?2 AND n.desired_state IN ('pause', 'drain')
+        AND n.not_accepting IS NULL),
        (SELECT min(n.engine_unreachable_at) FROM nodes n WHERE n.recovered_at IS NULL AND n.executor_group = g.name
         AND n.dead_at IS NULL AND n.stopped_at IS NULL AND n.expires_at > ?2 AND n.engine_reachable = 0),
        o.engine_error, o.engine_unreachable_at,
@@ -125,7 +126,7 @@ SELECT q.status, q.phase, q.node_id, q.rank, q.lane_id, q.run_at, q.due_at, q.at
            ELSE coalesce((SELECT max(n.active_at) FROM nodes n WHERE n.executor_group = g.name
                           AND (n.engine = 'temporal') = ((q.lane_id >> 31) & 1)), q.created_at) END,
        EXISTS (SELECT 1 FROM nodes n WHERE n.recovered_at IS NULL AND n.executor_group = g.name AND n.dead_at IS NULL
-               AND n.stopped_at IS NULL AND n.expires_at > ?2 AND n.wish = 'run' AND n.aside IS NULL
+               AND n.stopped_at IS NULL AND n.expires_at > ?2 AND n.desired_state = 'run' AND n.not_accepting IS NULL
                AND (n.engine = 'temporal') = ((q.lane_id >> 31) & 1))
 FROM workflow_execution_queue q CROSS JOIN store_state s CROSS JOIN scheduler r LEFT JOIN workspaces w ON w.id = q.workspace_id
 LEFT JOIN executor_groups g ON g.id = q.lane_id >> 32 LEFT JOIN workflow_definitions d ON d.id = q.definition_id
@@ -226,8 +227,8 @@ handed AS (
 ),
 served AS MATERIALIZED (
     SELECT n.executor_group AS name, n.engine = 'temporal' AS on_temporal, max(n.engine_reachable) AS reaches FROM nodes n
-    WHERE n.recovered_at IS NULL AND n.dead_at IS NULL AND n.stopped_at IS NULL AND n.expires_at > ?1 AND n.wish = 'run'
-      AND n.aside IS NULL
+    WHERE n.recovered_at IS NULL AND n.dead_at IS NULL AND n.stopped_at IS NULL AND n.expires_at > ?1 AND n.desired_state = 'run'
+      AND n.not_accepting IS NULL
     GROUP BY n.executor_group, on_temporal
 )
 SELECT reason, sum(n) FROM (

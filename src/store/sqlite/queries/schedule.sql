@@ -19,7 +19,7 @@ WHERE number = ?1 AND phase = 2 AND node_id = 0 AND lane_id = ?5 AND (target_id 
 -- The target of a node that takes items, times two, plus one when its engine is of the kind `temporal`.
 -- name: node_takes_items
 SELECT 2 * target_id + (engine = 'temporal') FROM nodes WHERE id = ?1 AND dead_at IS NULL AND stopped_at IS NULL
-  AND recovered_at IS NULL AND wish = 'run';
+  AND recovered_at IS NULL AND desired_state = 'run';
 
 -- Items of a claim for their node, in the order of their numbers in `given`.
 -- name: claimed_items
@@ -71,7 +71,7 @@ SELECT id, paused FROM executor_groups;
 -- ?1 now
 -- name: schedulable_nodes
 SELECT n.id, coalesce(g.id, 0), n.capacity,
-       n.wish = 'run' AND n.aside IS NULL AND n.expires_at > ?1, n.target_id, n.engine = 'temporal'
+       n.desired_state = 'run' AND n.not_accepting IS NULL AND n.expires_at > ?1, n.target_id, n.engine = 'temporal'
 FROM nodes n LEFT JOIN executor_groups g ON g.name = n.executor_group
 WHERE n.recovered_at IS NULL AND n.dead_at IS NULL AND n.stopped_at IS NULL;
 

@@ -249,8 +249,10 @@ CREATE TABLE nodes (
     engine_unreachable_at INTEGER,             -- the first heartbeat that reported it, else NULL
     engine_impaired_at INTEGER,                -- the first heartbeat that reported it, else NULL
     is_outlived    INTEGER NOT NULL DEFAULT 0, -- 1 = executions of its engine outlive the node
-    wish           TEXT    NOT NULL DEFAULT 'run' CHECK (wish = 'run' OR wish = 'pause' OR wish = 'drain' OR wish = 'stop'),
-    aside          TEXT    CHECK (aside = 'paused' OR aside = 'stopping' OR aside = 'no_dispatch'), -- by its own decision
+    desired_state  TEXT    NOT NULL DEFAULT 'run' -- by an operator
+        CHECK (desired_state = 'run' OR desired_state = 'pause' OR desired_state = 'drain' OR desired_state = 'stop'),
+    not_accepting  TEXT    -- by the node's own decision
+        CHECK (not_accepting = 'paused' OR not_accepting = 'stopping' OR not_accepting = 'no_dispatch'),
     capacity       INTEGER NOT NULL DEFAULT 0, -- items that it can hold at once
     target_id      INTEGER NOT NULL DEFAULT 0, -- 0 = not known yet
     running        INTEGER NOT NULL DEFAULT 0,

@@ -24,18 +24,18 @@ SELECT q.id AS id, w.name AS workspace, d.name AS workflow, d.version AS version
            WHEN w.paused = 1 THEN 'workspace_paused'
            WHEN s.queue_paused = 1 OR g.paused = 1 THEN 'queue_paused'
            WHEN NOT EXISTS (SELECT 1 FROM nodes n WHERE n.recovered_at IS NULL AND n.executor_group = g.name
-                            AND n.dead_at IS NULL AND n.stopped_at IS NULL AND n.wish = 'run' AND n.aside IS NULL
+                            AND n.dead_at IS NULL AND n.stopped_at IS NULL AND n.desired_state = 'run' AND n.not_accepting IS NULL
                             AND n.expires_at >
                                 CAST((julianday('now') - 2440587.5) * 86400000000.0 AS INTEGER) + s.wall_offset)
                 THEN 'no_node_in_group'
            WHEN NOT EXISTS (SELECT 1 FROM nodes n WHERE n.recovered_at IS NULL AND n.executor_group = g.name
-                            AND n.dead_at IS NULL AND n.stopped_at IS NULL AND n.wish = 'run' AND n.aside IS NULL
+                            AND n.dead_at IS NULL AND n.stopped_at IS NULL AND n.desired_state = 'run' AND n.not_accepting IS NULL
                             AND (n.engine = 'temporal') = ((q.lane_id >> 31) & 1)
                             AND n.expires_at >
                                 CAST((julianday('now') - 2440587.5) * 86400000000.0 AS INTEGER) + s.wall_offset)
                 THEN 'no_node_for_engine'
            WHEN NOT EXISTS (SELECT 1 FROM nodes n WHERE n.recovered_at IS NULL AND n.executor_group = g.name
-                            AND n.dead_at IS NULL AND n.stopped_at IS NULL AND n.wish = 'run' AND n.aside IS NULL
+                            AND n.dead_at IS NULL AND n.stopped_at IS NULL AND n.desired_state = 'run' AND n.not_accepting IS NULL
                             AND (n.engine = 'temporal') = ((q.lane_id >> 31) & 1) AND n.engine_reachable = 1
                             AND n.expires_at >
                                 CAST((julianday('now') - 2440587.5) * 86400000000.0 AS INTEGER) + s.wall_offset)

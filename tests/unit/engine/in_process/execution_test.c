@@ -244,7 +244,7 @@ static void finished_steps_are_not_run_again_after_a_handover(void **state)
         {.step = "b", .state = STEP_RUNNING, .attempt = 4, .exit_code = -1},
         {.step = "w", .state = STEP_WAITING, .attempt = 1, .exit_code = -1, .due_in_us = 1000},
     };
-    start.handovers = 1;
+    start.interruptions = 1;
     start.attempt = 2;
     start.steps = records;
     start.step_count = 3;
@@ -267,7 +267,7 @@ static void handed_over_execution_with_a_failed_step_ends_as_failed(void **state
         {.step = "a", .state = STEP_FAILED, .attempt = 1, .exit_code = 3, .error_code = "exit_3", .error = text},
         {.step = "s", .state = STEP_WAITING, .attempt = 1, .exit_code = -1, .due_in_us = 3600000000},
     };
-    start.handovers = 1;
+    start.interruptions = 1;
     start.steps = records;
     start.step_count = 2;
     engine_fixture_start_with(&fixture, &start);
@@ -308,7 +308,7 @@ static void later_fence_takes_over_only_after_the_old_process_is_dead(void **sta
     engine_fixture_start_with(&fixture, &start);
     assert_true(wait_for_pid_file(path_of("pid")) > 0);
     start.fence = 2;
-    start.handovers = 1;
+    start.interruptions = 1;
     start.steps = &record;
     start.step_count = 1;
     engine_fixture_start_with(&fixture, &start);

@@ -1,7 +1,7 @@
 /* Hostile processes, dead nodes, lost leases, a killed keeper: what a step may do, and that nothing of it survives. */
 #include "engine/in_process/keeper.h"
 
-#include "engine/in_process/keeper_link.h"
+#include "engine/in_process/keeper_client.h"
 
 #include <fcntl.h>
 #include <signal.h>

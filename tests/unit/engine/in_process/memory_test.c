@@ -85,7 +85,7 @@ static int run_with_failures(int first, int count)
     if (is_handed_over) {
         start.steps = &ended;
         start.step_count = 1;
-        start.handovers = 1;
+        start.interruptions = 1;
     }
     int64_t again_us = 0;
     int64_t deadline_us = clock_boot(clock_system()) + DEADLINE_S * MICROSECONDS_PER_SECOND;

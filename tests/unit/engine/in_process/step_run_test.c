@@ -246,7 +246,7 @@ static void attempt_of_a_handler_grows_over_handovers(void **state)
     (void)state;
     struct engine_start start =
         engine_fixture_start_of(1, "{\"name\":\"t\",\"steps\":{\"a\":{\"handler\":\"echo\"}}}", "{}");
-    start.handovers = 2;
+    start.interruptions = 2;
     engine_fixture_start_with(&fixture, &start);
     assert_int_equal(engine_fixture_expect_end(&fixture, 1, END_COMPLETED)->step.attempt, 3);
 }
@@ -259,7 +259,7 @@ static void a_handler_that_was_handed_over_is_on_record_before_it_is_called(void
     struct step_record record = {.step = "a", .state = STEP_RUNNING, .attempt = 7, .exit_code = -1};
     struct engine_start start =
         engine_fixture_start_of(1, "{\"name\":\"t\",\"steps\":{\"a\":{\"handler\":\"done\"}}}", "{}");
-    start.handovers = 3;
+    start.interruptions = 3;
     start.steps = &record;
     start.step_count = 1;
     engine_fixture_start_with(&fixture, &start);

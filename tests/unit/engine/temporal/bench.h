@@ -6,7 +6,7 @@
 
 #include "support/test.h"
 
-#include "engine/temporal/parts.h"
+#include "engine/temporal/temporal_internal.h"
 #include "support/fake_temporal.h"
 
 enum { REPORT_KINDS = REPORT_ENGINE_SOUND + 1 };

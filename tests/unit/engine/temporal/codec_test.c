@@ -7,7 +7,7 @@
 
 #include "base/json.h"
 #include "base/text.h"
-#include "engine/temporal/answers.h"
+#include "engine/temporal/decode.h"
 
 enum { CODEC_CALLS_KEPT = 64 };
 
@@ -258,7 +258,7 @@ static void a_start_that_may_run_keeps_its_slot_while_the_codec_is_away(void **s
     (void)state;
     open_coded(&bench, &codec);
     struct engine_start again = start_of(ID_ONE);
-    again.handovers = 1;
+    again.interruptions = 1;
     assert_int_equal(engine_start(bench.engine, &again, NULL), WEIR_OK);
     pass(&bench, 5 * SECOND_US);
     assert_true(last(&bench, REPORT_UNREACHABLE)->may_run);

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "engine/temporal/parts.h"
+#include "engine/temporal/temporal_internal.h"
 #include "support/fake_temporal.h"
 
 enum { REPORT_KINDS = REPORT_ENGINE_SOUND + 1 };
@@ -389,7 +389,7 @@ static void what_was_claimed_by_a_dead_node_is_started_with_the_same_bytes(void 
     engine_abandon(bench.engine, NULL, 0);
     (void)engine_step(bench.engine);
     struct engine_start again = start_of(ID_ONE);
-    again.handovers = 1;
+    again.interruptions = 1;
     again.fence = 6;
     again.age_us = 20 * 60 * SECOND_US;
     assert_int_equal(engine_start(bench.engine, &again, NULL), WEIR_OK);
@@ -410,7 +410,7 @@ static void what_ran_already_is_asked_for_and_never_sent(void **state)
     fake_temporal_end(bench.service, ID_ONE, RUN_STATUS_COMPLETED, "{\"ok\":true}");
     size_t starts = fake_temporal_calls(bench.service, FAKE_START);
     struct engine_start again = start_of(ID_ONE);
-    again.handovers = 1;
+    again.interruptions = 1;
     again.fence = 6;
     again.running_for_us = SECOND_US;
     assert_int_equal(engine_start(bench.engine, &again, NULL), WEIR_OK);
@@ -431,7 +431,7 @@ static void what_the_service_has_forgotten_is_an_end_and_not_a_start(void **stat
     engine_abandon(bench.engine, NULL, 0);
     fake_temporal_forget(bench.service, ID_ONE);
     struct engine_start again = start_of(ID_ONE);
-    again.handovers = 1;
+    again.interruptions = 1;
     again.fence = 6;
     again.running_for_us = 48 * HOUR_US;
     assert_int_equal(engine_start(bench.engine, &again, NULL), WEIR_OK);
@@ -449,7 +449,7 @@ static void a_start_older_than_the_retention_is_never_sent_again(void **state)
     open_bench(&bench);
     start_and_follow(&bench, ID_TWO); /* so that the namespace's retention of 24 h is known */
     struct engine_start again = start_of(ID_ONE);
-    again.handovers = 1;
+    again.interruptions = 1;
     again.age_us = 23 * HOUR_US;
     size_t starts = fake_temporal_calls(bench.service, FAKE_START);
     assert_int_equal(engine_start(bench.engine, &again, NULL), WEIR_OK);
@@ -466,7 +466,7 @@ static void a_fresh_node_learns_the_retention_before_it_gives_up_a_start(void **
     (void)state;
     open_bench(&bench);
     struct engine_start again = start_of(ID_ONE);
-    again.handovers = 1;
+    again.interruptions = 1;
     again.age_us = 2 * HOUR_US; /* more than the least retention, less than this one's */
     assert_int_equal(engine_start(bench.engine, &again, NULL), WEIR_OK);
     pass(&bench, 10 * SECOND_US);

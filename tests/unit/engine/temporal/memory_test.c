@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "engine/temporal/parts.h"
+#include "engine/temporal/temporal_internal.h"
 #include "support/failing_memory.h"
 #include "support/fake_temporal.h"
 #include "support/frontend.h"
@@ -157,7 +157,7 @@ static void claim(struct scene *scene, struct execution *execution)
                                  .params_length = 2,
                                  .fence = execution->fence,
                                  .attempt = 1,
-                                 .handovers = (int)execution->fence - 1,
+                                 .interruptions = (int)execution->fence - 1,
                                  .running_for_us = execution->was_started ? SECOND_US : 0,
                                  .age_us = SECOND_US,
                                  .cancel_requested = execution == &scene->executions[IS_CANCELLED] && execution->is_acted};

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "dispatch/node.h"
-#include "engine/temporal/parts.h"
+#include "engine/temporal/temporal_internal.h"
 #include "support/fake_temporal.h"
 
 #define SECOND_US MICROSECONDS_PER_SECOND

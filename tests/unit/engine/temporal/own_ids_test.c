@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "engine/temporal/parts.h"
+#include "engine/temporal/temporal_internal.h"
 #include "support/fake_temporal.h"
 
 #define ID_ONE "019aa000-0000-7000-8000-000000000001"
@@ -295,7 +295,7 @@ static void after_a_takeover_the_recorded_chain_is_followed(void **state)
             fake_temporal_take_workflow_id(bench.service, "order-17");
         }
         struct engine_start again = start_of(ID_ONE, ORDER, "{\"order\": 17}");
-        again.handovers = 1;
+        again.interruptions = 1;
         again.fence = 6;
         again.running_for_us = SECOND_US;
         again.steps = &step;
@@ -319,7 +319,7 @@ static void the_id_that_is_on_record_goes_before_the_definition(void **state)
     struct step_record step = recorded_step(&bench);
     engine_abandon(bench.engine, NULL, 0);
     struct engine_start again = start_of(ID_ONE, ORDER, "{\"order\": 18}");
-    again.handovers = 1;
+    again.interruptions = 1;
     again.fence = 6;
     again.running_for_us = SECOND_US;
     again.steps = &step;
@@ -344,7 +344,7 @@ static void a_start_of_an_own_id_that_a_dead_node_sent_is_found_by_the_next_one(
     engine_abandon(bench.engine, NULL, 0);
     pass(&bench, SECOND_US);
     struct engine_start again = start_of(ID_ONE, ORDER, "{\"order\": 17}");
-    again.handovers = 1;
+    again.interruptions = 1;
     again.fence = 6;
     again.age_us = 20 * SECOND_US;
     assert_int_equal(engine_start(bench.engine, &again, NULL), WEIR_OK);

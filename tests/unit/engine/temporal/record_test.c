@@ -42,7 +42,7 @@ static void a_start_that_was_taken_over_leaves_a_mark(void **state)
     (void)state;
     open_bench(&bench);
     struct engine_start again = start_of(ID_ONE);
-    again.handovers = 1;
+    again.interruptions = 1;
     assert_int_equal(engine_start(bench.engine, &again, NULL), WEIR_OK);
     pass(&bench, 10 * SECOND_US);
     assert_true(step_says_sent_again(&bench));

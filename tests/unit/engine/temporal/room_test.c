@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "engine/temporal/parts.h"
+#include "engine/temporal/temporal_internal.h"
 #include "support/fake_temporal.h"
 
 enum { STARTS_MAX = 64, WORTH_IT = STARTS_MAX / ROOM_PARTS };

@@ -239,7 +239,7 @@ static void options_of_the_environment_are_kept_from_a_pooler(void **state)
 }
 
 /* Compiling them takes longer than looks do: some 3 s on a busy machine, during which the pool has a connection less.
- * Without a pooler that is a setting of the connection (connecting.c). */
+ * Without a pooler that is a setting of the connection (connect.c). */
 static void looks_are_not_compiled(void **state)
 {
     struct pooler *pooler = *state;

@@ -66,7 +66,7 @@ static void run(const char *sql)
 static long blocks_of_a_record(const char *function, int kind)
 {
     char sql[768];
-    bool tells = strcmp(function, "record_story") == 0;
+    bool tells = strcmp(function, "record_events") == 0;
     (void)snprintf(sql, sizeof sql,
                    "EXPLAIN (ANALYZE, BUFFERS, COSTS OFF, TIMING OFF) SELECT * FROM weir.%s(1, "
                    "ARRAY['00000000-0000-7000-8000-000000000000'::uuid], '{1}', '{%d}', '{0}', '{f}', '{NULL}', '{NULL}', "
@@ -94,7 +94,7 @@ static void a_record_reads_its_set_and_no_backlog(void **state)
     static const struct {
         const char *name;
         long blocks_most;
-    } functions[] = {{"record", 20}, {"record_story", 30}};
+    } functions[] = {{"record", 20}, {"record_events", 30}};
     enum { BACKLOG = 2000, KINDS = sizeof kinds / sizeof kinds[0] };
     (void)state;
     run("ALTER TABLE weir.workflow_execution_queue SET (autovacuum_enabled = off)");

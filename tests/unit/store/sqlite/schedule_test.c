@@ -326,8 +326,8 @@ static void pauses_and_nodes_with_less_room_are_acts_and_more_room_is_state(void
         {NEWS_STATE, store_set_paused(scene->store, NULL, false, &scene->error)},
         {NEWS_ACT, store_set_paused(scene->store, "default", true, &scene->error)},
         {NEWS_STATE, store_set_paused(scene->store, "default", false, &scene->error)},
-        {NEWS_ACT, store_node_wish(scene->store, "node-1", NODE_PAUSE, &scene->error)},
-        {NEWS_STATE, store_node_wish(scene->store, "node-1", NODE_RUN, &scene->error)},
+        {NEWS_ACT, store_set_desired_state(scene->store, "node-1", NODE_PAUSE, &scene->error)},
+        {NEWS_STATE, store_set_desired_state(scene->store, "node-1", NODE_RUN, &scene->error)},
         {NEWS_ACT, store_node_beat(scene->store, scene->node, &away, &scene->error)},
         {NEWS_STATE, store_node_beat(scene->store, scene->node, &full, &scene->error)},
         {NEWS_ACT, store_node_beat(scene->store, scene->node, &small, &scene->error)},
@@ -609,7 +609,7 @@ static void a_handed_over_item_keeps_its_slot_and_goes_to_the_node_that_is_named
     assert_int_equal(caller.answer.claimed.count, 1);
     assert_int_equal(caller.answer.claimed.handed_over, 1);
     assert_true(caller.answer.claimed.items[0].handed_over);
-    assert_int_equal(caller.answer.claimed.items[0].handovers, 1);
+    assert_int_equal(caller.answer.claimed.items[0].interruptions, 1);
     scene_ok(scene, assign(&caller, &again, 1));
     assert_int_equal(again.outcome, ASSIGNMENT_GONE);
     assert_int_equal(scene_held(scene, "pro-co"), 1);

@@ -1,0 +1,526 @@
+/* The table of commands and flags. Everything that people see of a command is made from its row. */
+#include <string.h>
+
+#include "cli/arguments/command.h"
+#include "queue/limits.h"
+
+static const struct flag global_flags[] = {
+    {.name = "store",
+     .type = VALUE_TEXT,
+     .value = "URL",
+     .help = "where the queue is kept: sqlite:PATH, a path, or postgres://...",
+     .has_setting = true,
+     .setting = SETTING_STORE},
+    {.name = "config", .type = VALUE_TEXT, .value = "FILE", .help = "the only weir.yaml to read"},
+    {.name = "output",
+     .letter = 'o',
+     .type = VALUE_CHOICE,
+     .value = "FORMAT",
+     .choices = "table json jsonl",
+     .help = "table, json or jsonl"},
+    {.name = "json", .help = "the same as -o json"},
+    {.name = "quiet", .letter = 'q', .help = "no talk on stderr but errors"},
+    {.name = "dry-run", .letter = 'n', .help = "say what would be done, change nothing"},
+    {.name = "yes", .letter = 'y', .help = "answer yes to every question"},
+    {.name = "timeout", .type = VALUE_DURATION, .value = "DURATION", .help = "give up after this long, as 500ms, 10s, 5m"},
+    {.name = "help", .letter = 'h', .help = "explain the command"},
+    {.name = NULL}};
+
+#define FLAG_WORKSPACE                                                                                                     \
+    {                                                                                                                      \
+        .name = "workspace", .letter = 'w', .type = VALUE_TEXT, .value = "NAME", .help = "the workspace (tenant)"          \
+    }
+#define FLAG_WHERE                                                                                                         \
+    {                                                                                                                      \
+        .name = "where", .type = VALUE_TEXT, .value = "FILTER", .help = "KEY=VALUE ..., all must match"                    \
+    }
+#define FLAG_GROUP(text)                                                                                                   \
+    {                                                                                                                      \
+        .name = "group", .letter = 'g', .type = VALUE_TEXT, .value = "GROUP", .help = text                                 \
+    }
+#define FLAGS_BULK                                                                                                         \
+    FLAG_WHERE, FLAG_WORKSPACE,                                                                                            \
+        {.name = "expect",                                                                                                 \
+         .type = VALUE_INTEGER,                                                                                            \
+         .value = "N",                                                                                                     \
+         .most = INT64_MAX,                                                                                                \
+         .help = "do it only if exactly N executions match"},                                                              \
+    {                                                                                                                      \
+        .name = "reason", .type = VALUE_TEXT, .value = "TEXT", .help = "goes on record with the act"                       \
+    }
+#define BULK_DETAILS                                                                                                       \
+    "Name executions by id (6 first characters will do), or all that match --where. Keys of a filter: workspace, "         \
+    "workflow,"                                                                                                            \
+    " group, state, pending_reason, error_code, idempotency_key, retried (yes or no), since, until,"                       \
+    " finished_before; times as in 2026-11-21T10:00:00Z or as a duration back from now.\n"                                 \
+    "The count comes first. More than 100 ask for it to be typed, or need --yes where nobody can be asked."
+#define ARGUMENT_IDS                                                                                                       \
+    {                                                                                                                      \
+        {                                                                                                                  \
+            .name = "ID", .help = "ids of executions", .optional = true, .many = true                                      \
+        }                                                                                                                  \
+    }
+#define ARGUMENT_ID                                                                                                        \
+    {                                                                                                                      \
+        {                                                                                                                  \
+            .name = "ID", .help = "id of an execution, or its first characters"                                            \
+        }                                                                                                                  \
+    }
+
+/* clang-format off */
+static const struct command commands[] = {
+{
+    .name = "demo", .section = "Start here", .run = verb_demo, .marks = COMMAND_NO_DRY_RUN,
+    .summary = "Show it: three workspaces, a hundred executions, a live table",
+    .example = "weir demo\nweir demo --once\n",
+    .details = "Makes ./weir-demo.db and runs a small workflow for a free, a pro and an enterprise workspace. No workspace"
+               " ever runs more at once than its plan allows.",
+    .flags = {
+        {.name = "once", .help = "end when everything is done"},
+        {.name = "eject", .help = "write the demo's workflow file here and end"},
+        {.name = "executions", .type = VALUE_INTEGER, .value = "N", .least = 1, .most = 100000,
+         .help = "how many to enqueue; 100 by default"},
+    },
+},
+{
+    .name = "dev", .section = "Start here", .run = verb_dev, .marks = COMMAND_NO_DRY_RUN,
+    .summary = "Run a node for development",
+    .example = "weir dev\nweir dev --store sqlite:/tmp/try.db\n",
+    .details = "Makes the store when it is missing, migrates it, lets workflows run programs (exec), and keeps all data"
+               " when it ends. Ctrl-C stops it.",
+},
+{
+    .name = "serve", .section = "Start here", .run = verb_serve, .marks = COMMAND_NO_DRY_RUN,
+    .summary = "Run a node",
+    .example = "weir serve --store sqlite:/var/lib/weir/weir.db\nweir serve --store postgres://weir@db.example/app\n"
+               "weir serve --group reports --allow-exec\n",
+    .details = "Takes work from the store and runs it until it is told to stop: SIGTERM or Ctrl-C waits for what runs"
+               " (stop.grace), a second one does not. SIGHUP reads the settings again: those that may change while it runs"
+               " take effect, the log names the others. The store must exist and be migrated. Steps that run programs are"
+               " refused unless exec.allow or --allow-exec opens them.\n"
+               "A list `nodes` in weir.yaml makes it several nodes, each with an executor group and an engine of its own.",
+    .flags = {
+        {.name = "node", .type = VALUE_TEXT, .value = "NAME", .help = "name of this node; host and process by default",
+         .has_setting = true, .setting = SETTING_NODE_NAME},
+        {.name = "group", .letter = 'g', .type = VALUE_TEXT, .value = "GROUP",
+         .help = "serve this executor group; of `nodes`, only its node",
+         .has_setting = true, .setting = SETTING_EXECUTOR_GROUP},
+        {.name = "allow-exec", .help = "let steps run any program", .has_setting = true, .setting = SETTING_EXEC_ALLOW},
+        {.name = "engine", .type = VALUE_CHOICE, .value = "ENGINE", .choices = "in_process temporal",
+         .help = "what runs executions",
+         .has_setting = true, .setting = SETTING_ENGINE},
+        {.name = "max-running", .type = VALUE_INTEGER, .value = "N", .least = 1, .most = 100000,
+         .help = "executions that run here at once", .has_setting = true, .setting = SETTING_EXECUTOR_MAX_RUNNING},
+    },
+},
+{
+    .name = "enqueue", .section = "Executions", .run = verb_enqueue, .marks = COMMAND_CHANGES,
+    .summary = "Ask for one execution of a workflow, or for many",
+    .example = "weir enqueue -w acme onboard-customer --params '{\"customer\":42}' --wait\n"
+               "weir enqueue -w acme report --at +10m --idempotency-key report-2026-11\n"
+               "weir enqueue - < executions.jsonl\n",
+    .details = "Prints the id. With \"-\" it reads JSON lines from stdin, each {\"workspace\", \"workflow\", \"params\","
+               " \"idempotency_key\", \"priority\", \"run_at\", \"group\"}; only the first two are needed, --workspace,"
+               " --priority, --at and --group fill what a line leaves out. Ids come out in the order of the lines; a"
+               " refused line has none, its number and the reason go to stderr, the others are enqueued all the same, and"
+               " the exit code is 1 at the end.\n"
+               "Without a group it goes to the nodes of the workflow's executor_group, else of executor.group.\n"
+               "The same idempotency key again gives the first execution's id and changes nothing.",
+    .arguments = {{.name = "WORKFLOW", .help = "name of the workflow; \"-\" reads JSON lines"}},
+    .flags = {
+        FLAG_WORKSPACE,
+        {.name = "params", .letter = 'p', .type = VALUE_TEXT, .value = "JSON",
+         .help = "a JSON object, @FILE, or - for stdin"},
+        {.name = "idempotency-key", .letter = 'k', .type = VALUE_TEXT, .value = "KEY",
+         .help = "at most one execution per workspace and key"},
+        {.name = "priority", .type = VALUE_INTEGER, .value = "N", .least = PRIORITY_LEAST, .most = PRIORITY_MOST,
+         .help = "-100 to 100, higher goes first; 0 by default"},
+        {.name = "at", .type = VALUE_TIME, .value = "TIME", .help = "not before 2026-11-21T10:00:00Z, or +10m"},
+        FLAG_GROUP("for the nodes of this group, whatever the workflow says"),
+        {.name = "wait", .help = "wait for the end, as `weir wait` does"},
+    },
+},
+{
+    .name = "list", .section = "Executions", .run = verb_list,
+    .summary = "List executions, newest first",
+    .example = "weir list --state failed -w acme\nweir list --where 'error_code=timeout since=1h' --count --json\n",
+    .details = "Keys of a filter: id, workspace, workflow, group, state, pending_reason, error_code, idempotency_key,"
+               " retried (yes or no), since, until, finished_before. More than one page: --cursor with what the last"
+               " page gave.",
+    .flags = {
+        FLAG_WHERE, FLAG_WORKSPACE,
+        {.name = "state", .letter = 's', .type = VALUE_TEXT, .value = "STATE,...",
+         .help = "pending claimed dispatched completed failed cancelled"},
+        {.name = "limit", .letter = 'l', .type = VALUE_INTEGER, .value = "N", .least = 1, .most = LIST_LIMIT_MOST,
+         .help = "at most so many; 50 by default"},
+        {.name = "cursor", .type = VALUE_TEXT, .value = "CURSOR", .help = "go on behind an earlier page"},
+        {.name = "count", .help = "count all that match, up to 100000"},
+    },
+},
+{
+    .name = "show", .section = "Executions", .run = verb_show,
+    .summary = "Show one execution: params, steps and what happened to it",
+    .example = "weir show 0198c2f1-7a3b-7c01\nweir show 0198c2f1-7a3b-7c01 --all-events\n",
+    .arguments = ARGUMENT_ID,
+    .flags = {{.name = "all-events", .help = "not only the last 100 events"}},
+},
+{
+    .name = "why", .section = "Executions", .run = verb_why,
+    .summary = "Say why an execution is not running, with the numbers",
+    .example = "weir why 0198c2f1-7a3b-7c01\n",
+    .arguments = ARGUMENT_ID,
+},
+{
+    .name = "wait", .section = "Executions", .run = verb_wait,
+    .summary = "Wait until an execution has ended",
+    .example = "weir wait 0198c2f1-7a3b-7c01 --timeout 5m\n",
+    .details = "Exit code 0: it completed; 1: it failed or was cancelled; 7: --timeout is over, it goes on. --timeout 0"
+               " looks once.",
+    .arguments = ARGUMENT_ID,
+},
+{
+    .name = "logs", .section = "Executions", .run = verb_logs,
+    .summary = "Print what the steps of an execution wrote",
+    .example = "weir logs 0198c2f1-7a3b-7c01\nweir logs 0198c2f1-7a3b-7c01 --step report\n",
+    .arguments = ARGUMENT_ID,
+    .flags = {{.name = "step", .type = VALUE_TEXT, .value = "STEP", .help = "only of this step"}},
+},
+{
+    .name = "cancel", .section = "Executions", .run = verb_cancel, .marks = COMMAND_CHANGES,
+    .summary = "Cancel executions",
+    .example = "weir cancel 0198c2f1-7a3b-7c01\nweir cancel --where 'workspace=acme state=pending' --yes\n",
+    .details = "Waiting ones never start; running ones are stopped by their node, or asked to stop by Temporal.\n"
+               BULK_DETAILS,
+    .arguments = ARGUMENT_IDS,
+    .flags = {FLAGS_BULK,
+              {.name = "terminate", .help = "do not ask: end the named executions' workflows on Temporal at once"}},
+},
+{
+    .name = "signal", .section = "Executions", .run = verb_signal, .marks = COMMAND_CHANGES,
+    .summary = "Pass a signal on to a workflow that runs on Temporal",
+    .example = "weir signal 0198c2f1-7a3b-7c01 approve --params '{\"by\":\"eve\"}'\n",
+    .arguments = {{.name = "ID", .help = "id of an execution, or its first characters"},
+                  {.name = "NAME", .help = "name of the signal"}},
+    .flags = {{.name = "params", .letter = 'p', .type = VALUE_TEXT, .value = "JSON",
+               .help = "the signal's input: JSON, @FILE, or - for stdin"}},
+},
+{
+    .name = "complete", .section = "Executions", .run = verb_complete, .marks = COMMAND_CHANGES,
+    .summary = "Tell the end of an execution whose workflow runs on Temporal",
+    .example = "weir complete 0198c2f1-7a3b-7c01 --result '{\"invoice\":7}'\n"
+               "weir complete 0198c2f1-7a3b-7c01 --failed --error-code CardDeclined --error 'the card was declined'\n",
+    .details = "For its worker, as the last act of the workflow: the slot is free at once.\n"
+               "It may come before weir knows of the start; what the service says later changes nothing, and the same end"
+               " again is no failure.\n",
+    .arguments = {{.name = "ID", .help = "id of an execution, its first characters, or its workflow id on Temporal"}},
+    .flags = {{.name = "result", .letter = 'r', .type = VALUE_TEXT, .value = "JSON",
+               .help = "its result: JSON, @FILE, or - for stdin"},
+              {.name = "failed", .help = "it has failed"},
+              {.name = "error-code", .type = VALUE_TEXT, .value = "CODE", .help = "why it failed, for programs"},
+              {.name = "error", .type = VALUE_TEXT, .value = "TEXT", .help = "why it failed, in words"},
+              {.name = "cancelled", .help = "it was cancelled"},
+              {.name = "run-id", .type = VALUE_TEXT, .value = "RUN",
+               .help = "refuse the end of another run than this one, or one of its chain that began with it"},
+              {.name = "fence", .type = VALUE_INTEGER, .value = "N", .least = 1, .most = INT64_MAX,
+               .help = "refuse it when the execution has another fence (`weir show --json`)"}},
+},
+{
+    .name = "retry", .section = "Executions", .run = verb_retry, .marks = COMMAND_CHANGES,
+    .summary = "Enqueue failed or cancelled executions again",
+    .example = "weir retry 0198c2f1-7a3b-7c01\n"
+               "weir retry --where 'workspace=acme state=failed error_code=timeout since=1h retried=no'\n",
+    .details = "Each gets a new execution with the same workflow version and params; the old one stays as it ended. One"
+               " that was retried already is refused; retried=no leaves such ones out.\n"
+               BULK_DETAILS,
+    .arguments = ARGUMENT_IDS,
+    .flags = {FLAGS_BULK},
+},
+{
+    .name = "release", .section = "Executions", .run = verb_release, .marks = COMMAND_CHANGES,
+    .summary = "Let waiting executions start now",
+    .example = "weir release 0198c2f1-7a3b-7c01\nweir release --where 'pending_reason=scheduled workspace=acme'\n",
+    .details = "Forgets run_at and backoff. Plans still hold: no workspace gets more slots by it.\n" BULK_DETAILS,
+    .arguments = ARGUMENT_IDS,
+    .flags = {FLAGS_BULK},
+},
+{
+    .name = "purge", .section = "Executions", .run = verb_purge, .marks = COMMAND_CHANGES,
+    .summary = "Remove ended executions with all that belongs to them",
+    .example = "weir purge --where 'state=completed finished_before=30d' --dry-run\nweir purge 0198c2f1-7a3b-7c01\n",
+    .details = "Waiting and running ones are never removed.\n" BULK_DETAILS,
+    .arguments = ARGUMENT_IDS,
+    .flags = {FLAGS_BULK},
+},
+{
+    .name = "workflow apply", .section = "Workflows and workspaces", .run = verb_workflow_apply, .marks = COMMAND_CHANGES,
+    .summary = "Check a definition and publish it",
+    .example = "weir workflow apply onboard-customer.yaml\ncat onboard-customer.json | weir workflow apply - --dry-run\n",
+    .details = "A change makes a new version; executions that are enqueued already keep theirs. With --dry-run it is only"
+               " checked; then no store is needed.",
+    .arguments = {{.name = "FILE", .help = "YAML or JSON; - reads stdin"}},
+},
+{
+    .name = "workflow list", .section = "Workflows and workspaces", .run = verb_workflow_list,
+    .summary = "List workflows with their newest versions",
+    .example = "weir workflow list\nweir workflow list -w acme --json\n",
+    .flags = {FLAG_WORKSPACE},
+},
+{
+    .name = "workflow show", .section = "Workflows and workspaces", .run = verb_workflow_show,
+    .summary = "Show a workflow's versions",
+    .example = "weir workflow show onboard-customer\n",
+    .arguments = {{.name = "NAME", .help = "name of the workflow"}},
+    .flags = {FLAG_WORKSPACE},
+},
+{
+    .name = "workspace list", .section = "Workflows and workspaces", .run = verb_workspace_list,
+    .summary = "List workspaces with their slots",
+    .example = "weir workspace list\n",
+},
+{
+    .name = "workspace show", .section = "Workflows and workspaces", .run = verb_workspace_show,
+    .summary = "Show one workspace",
+    .example = "weir workspace show acme\n",
+    .arguments = {{.name = "NAME", .help = "name of the workspace"}},
+},
+{
+    .name = "workspace set", .section = "Workflows and workspaces", .run = verb_workspace_set, .marks = COMMAND_CHANGES,
+    .summary = "Make a workspace, or change its plan or limit",
+    .example = "weir workspace set acme --plan pro\nweir workspace set acme --max-concurrent 8\n",
+    .details = "A new workspace gets plan free unless --plan says another one. Changes hold at once, without a restart.",
+    .arguments = {{.name = "NAME", .help = "name of the workspace"}},
+    .flags = {
+        {.name = "plan", .type = VALUE_TEXT, .value = "PLAN", .help = "put it on this plan"},
+        {.name = "max-concurrent", .type = VALUE_INTEGER, .value = "N", .least = 1, .most = MAX_CONCURRENT_MOST,
+         .help = "slots of its own in place of the plan's"},
+        {.name = "as-plan", .help = "no limit of its own any more"},
+    },
+},
+{
+    .name = "workspace pause", .section = "Workflows and workspaces", .run = verb_workspace_pause, .marks = COMMAND_CHANGES,
+    .summary = "Start nothing more of a workspace; what runs goes on",
+    .example = "weir workspace pause acme\n",
+    .arguments = {{.name = "NAME", .help = "name of the workspace"}},
+},
+{
+    .name = "workspace resume", .section = "Workflows and workspaces", .run = verb_workspace_resume,
+    .marks = COMMAND_CHANGES,
+    .summary = "Start executions of a paused workspace again",
+    .example = "weir workspace resume acme\n",
+    .arguments = {{.name = "NAME", .help = "name of the workspace"}},
+},
+{
+    .name = "plan list", .section = "Workflows and workspaces", .run = verb_plan_list,
+    .summary = "List plans with their limits",
+    .example = "weir plan list\n",
+},
+{
+    .name = "plan set", .section = "Workflows and workspaces", .run = verb_plan_set, .marks = COMMAND_CHANGES,
+    .summary = "Make a plan, or change its limits",
+    .example = "weir plan set free --max-concurrent 2\nweir plan set gold --max-concurrent 50 --weight 4\n",
+    .arguments = {{.name = "NAME", .help = "name of the plan"}},
+    .flags = {
+        {.name = "max-concurrent", .type = VALUE_INTEGER, .value = "N", .least = 1, .most = MAX_CONCURRENT_MOST,
+         .help = "slots of each of its workspaces"},
+        {.name = "weight", .type = VALUE_INTEGER, .value = "W", .least = 1, .most = WEIGHT_MOST,
+         .help = "share of its workspaces when nodes are busy"},
+    },
+},
+{
+    .name = "pause", .section = "Operate", .run = verb_pause, .marks = COMMAND_CHANGES,
+    .summary = "Start nothing more; what runs goes on",
+    .example = "weir pause\nweir pause --group reports\n",
+    .flags = {FLAG_GROUP("only this executor group")},
+},
+{
+    .name = "resume", .section = "Operate", .run = verb_resume, .marks = COMMAND_CHANGES,
+    .summary = "Start executions again after `weir pause`",
+    .example = "weir resume\n",
+    .flags = {FLAG_GROUP("only this executor group")},
+},
+{
+    .name = "status", .section = "Operate", .run = verb_status,
+    .summary = "Show how the queue is",
+    .example = "weir status\nweir status --metrics\n",
+    .flags = {{.name = "metrics", .help = "as Prometheus text"}},
+},
+{
+    .name = "top", .section = "Operate", .run = verb_top,
+    .summary = "Watch workspaces and nodes live",
+    .example = "weir top\nweir top --once --json\n",
+    .flags = {{.name = "once", .help = "print one picture and end"}},
+},
+{
+    .name = "doctor", .section = "Operate", .run = verb_doctor,
+    .summary = "Check everything, one line each",
+    .example = "weir doctor\n",
+    .details = "Exit code 1 when something is wrong, so that it can gate a deployment. A warning does not fail it.",
+},
+{
+    .name = "node list", .section = "Operate", .run = verb_node_list,
+    .summary = "List nodes, and which of them schedules",
+    .example = "weir node list\nweir node list --all\n",
+    .flags = {{.name = "all", .help = "also those that have stopped, or died and were taken over"}},
+},
+{
+    .name = "node pause", .section = "Operate", .run = verb_node_pause, .marks = COMMAND_CHANGES,
+    .summary = "Let a node start nothing more",
+    .example = "weir node pause host-a\n",
+    .arguments = {{.name = "NAME", .help = "name or number of a node"}},
+},
+{
+    .name = "node resume", .section = "Operate", .run = verb_node_resume, .marks = COMMAND_CHANGES,
+    .summary = "Let a paused or draining node start executions again",
+    .example = "weir node resume host-a\n",
+    .arguments = {{.name = "NAME", .help = "name or number of a node"}},
+},
+{
+    .name = "node drain", .section = "Operate", .run = verb_node_drain, .marks = COMMAND_CHANGES,
+    .summary = "Let a node finish what it runs and start nothing more",
+    .example = "weir node drain host-a\n",
+    .arguments = {{.name = "NAME", .help = "name or number of a node"}},
+},
+{
+    .name = "lock list", .section = "Operate", .run = verb_lock_list,
+    .summary = "List the locks of singleton duties",
+    .example = "weir lock list\n",
+},
+{
+    .name = "lock release", .section = "Operate", .run = verb_lock_release, .marks = COMMAND_CHANGES,
+    .summary = "Take a lock from its holder",
+    .example = "weir lock release recoverStaleQueueItems --yes\n",
+    .details = "Locks end by themselves; this is for a holder that is known to be gone. Work stays correct without any"
+               " lock.",
+    .arguments = {{.name = "NAME", .help = "name of the lock"}},
+},
+{
+    .name = "temporal setup", .section = "Operate", .run = verb_temporal_setup, .marks = COMMAND_CHANGES,
+    .summary = "Add weir's search attribute to the namespaces of the nodes",
+    .example = "weir temporal setup\nweir temporal setup --group billing\n",
+    .details = "Adds the search attribute WeirWorkspace (Keyword) to the Temporal namespace of each node in weir.yaml."
+               " Nodes then start each workflow with its workspace in it, so that Temporal's tools list workflows by"
+               " workspace.",
+    .flags = {FLAG_GROUP("only the namespace of the node that serves this group"), {.name = NULL}},
+},
+{
+    .name = "temporal doctor", .section = "Operate", .run = verb_temporal_doctor,
+    .summary = "Check the Temporal services of the nodes, one line each",
+    .example = "weir temporal doctor\n",
+    .details = "Address and TLS, namespace and retention, workers on the task queues, and the payload codec: the part of"
+               " `weir doctor` that asks the service.",
+},
+{
+    .name = "temporal describe", .section = "Operate", .run = verb_temporal_describe,
+    .summary = "Print Temporal's description of an execution's workflow",
+    .example = "weir temporal describe 0198c2f1-7a3b-7c01\n",
+    .arguments = {{.name = "ID", .help = "id of an execution, or its first characters"}},
+},
+{
+    .name = "temporal query", .section = "Operate", .run = verb_temporal_query,
+    .summary = "Ask a workflow on Temporal a query and print its answer",
+    .example = "weir temporal query 0198c2f1-7a3b-7c01 progress\n",
+    .details = "A worker must run that has the workflow, also of one that has ended.",
+    .arguments = {{.name = "ID", .help = "id of an execution, or its first characters"},
+                  {.name = "TYPE", .help = "type of the query"}},
+    .flags = {{.name = "params", .letter = 'p', .type = VALUE_TEXT, .value = "JSON",
+               .help = "the query's input: JSON, @FILE, or - for stdin"}},
+},
+{
+    .name = "temporal update", .section = "Operate", .run = verb_temporal_update, .marks = COMMAND_CHANGES,
+    .summary = "Send an update to a workflow on Temporal and wait for its result",
+    .example = "weir temporal update 0198c2f1-7a3b-7c01 set_limit --params 7 --timeout 1m\n",
+    .details = "The workflow may refuse it. When the time is over the update may go on in the workflow.",
+    .arguments = {{.name = "ID", .help = "id of an execution, or its first characters"},
+                  {.name = "NAME", .help = "name of the update"}},
+    .flags = {{.name = "params", .letter = 'p', .type = VALUE_TEXT, .value = "JSON",
+               .help = "the update's input: JSON, @FILE, or - for stdin"}},
+},
+{
+    .name = "store init", .section = "Store and settings", .run = verb_store_init, .marks = COMMAND_CHANGES,
+    .summary = "Make the store and migrate it",
+    .example = "weir store init\nweir store init --store postgres://owner@db.example/app --role weir_node\n",
+    .details = "Does nothing to a store that is there and up to date. On PostgreSQL the tables are made in a schema of"
+               " their own (weir, or ?schema=NAME in the URL), and --role gives a role what nodes and commands need at"
+               " run time, without the right to change tables.",
+    .flags = {{.name = "role", .type = VALUE_TEXT, .value = "NAME", .help = "PostgreSQL: grant this role its rights"}},
+},
+{
+    .name = "store migrate", .section = "Store and settings", .run = verb_store_migrate, .marks = COMMAND_CHANGES,
+    .summary = "Bring the store's schema up to this version",
+    .example = "weir store migrate --dry-run\nweir store migrate\n",
+},
+{
+    .name = "store check", .section = "Store and settings", .run = verb_store_check,
+    .summary = "Check the store and that the queue's books balance",
+    .example = "weir store check\n",
+},
+{
+    .name = "store backup", .section = "Store and settings", .run = verb_store_backup, .marks = COMMAND_CHANGES,
+    .summary = "Copy the store while nodes work",
+    .example = "weir store backup /backup/weir-2026-11-21.db\n",
+    .details = "The copy is consistent and complete. A file that is there already is never overwritten.",
+    .arguments = {{.name = "PATH", .help = "the file to make"}},
+},
+{
+    .name = "store plan", .section = "Store and settings", .run = verb_store_plan,
+    .summary = "Print the SQL of the schema, and what is applied",
+    .example = "weir store plan\n",
+},
+{
+    .name = "config show", .section = "Store and settings", .run = verb_config_show,
+    .summary = "Print all settings",
+    .example = "weir config show --origin\n",
+    .details = "Flags come first, then WEIR_... variables, ./weir.yaml, ~/.config/weir/weir.yaml, /etc/weir/weir.yaml.",
+    .flags = {{.name = "origin", .help = "with the place where each value comes from"}},
+},
+{
+    .name = "config check", .section = "Store and settings", .run = verb_config_check,
+    .summary = "Check weir.yaml and the environment",
+    .example = "weir config check --config weir.yaml\n",
+},
+{
+    .name = "completion", .section = "Help", .run = verb_completion, .marks = COMMAND_NO_SETTINGS,
+    .summary = "Print completion for a shell",
+    .example = "weir completion bash > ~/.local/share/bash-completion/completions/weir\n"
+               "weir completion zsh > ~/.zfunc/_weir\n"
+               "weir completion fish > ~/.config/fish/completions/weir.fish\n",
+    .arguments = {{.name = "SHELL", .help = "bash, zsh or fish"}},
+},
+{
+    .name = "version", .section = "Help", .run = verb_version, .marks = COMMAND_NO_SETTINGS,
+    .summary = "Print the version",
+    .example = "weir version\n",
+},
+{
+    .name = "help", .section = "Help", .run = verb_help, .marks = COMMAND_NO_SETTINGS,
+    .summary = "Explain a command",
+    .example = "weir help enqueue\nweir help --json\n",
+    .arguments = {{.name = "COMMAND", .help = "a command or a noun", .optional = true, .many = true}},
+    .flags = {
+        {.name = "man", .help = "as a manual page (roff)"},
+        {.name = "markdown", .help = "as docs/commands.md"},
+    },
+},
+};
+/* clang-format on */
+
+const struct command *command_table(size_t *ret_count)
+{
+    *ret_count = sizeof commands / sizeof commands[0];
+    return commands;
+}
+
+const struct flag *command_global_flags(void)
+{
+    return global_flags;
+}
+
+const struct command *command_find(const char *name)
+{
+    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
+        if (strcmp(commands[i].name, name) == 0) {
+            return &commands[i];
+        }
+    }
+    return NULL;
+}

@@ -1,0 +1,329 @@
+#include "cli/arguments/enqueue_stream.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "cli/arguments/json_line.h"
+#include "cli/dry_run.h"
+#include "cli/signals.h"
+
+/* What a set may take besides its lines' own bytes. */
+enum { SET_ARENA_BYTES = 2 * ENQUEUE_SET_BYTES + 4 * JSON_LINE_BYTES_MAX, READ_BYTES = 256 * 1024 };
+
+struct intake {
+    struct invocation *invocation;
+    struct store *store;
+    const struct enqueue_request *defaults;
+    int64_t now_us;
+    bool is_dry_run;
+    struct rehearsal *rehearsal;
+    struct arena arena; /* of the open set */
+    struct enqueue_request requests[ENQUEUE_SET];
+    struct enqueue_result results[ENQUEUE_SET];
+    int64_t lines[ENQUEUE_SET]; /* number of the line of each request */
+    size_t count;
+    int64_t line;     /* number of the last line read */
+    int64_t enqueued; /* accepted, duplicates included */
+    int64_t duplicates;
+    int64_t refused;
+    int64_t settled_line; /* all lines up to here are enqueued or refused for good */
+    bool has_items;       /* -o json: the list has begun */
+    /* The reader: bytes [from, to) of `buffer` are not yet taken. */
+    char *buffer;
+    size_t capacity;
+    size_t from;
+    size_t to;
+    bool is_skipping; /* inside a line that is too long */
+    bool at_end;
+};
+
+/* --- results --- */
+
+static void refuse(struct intake *intake, int64_t line, enum weir_status status, const struct weir_error *error)
+{
+    struct output *output = intake->invocation->output;
+    intake->refused++;
+    if (output->format != OUTPUT_TABLE) {
+        const char *hint = error->hint[0] != '\0' ? error->hint : NULL;
+        json_t *body = json_pack("{s:I, s:{s:s, s:s, s:s*}}", "line", (json_int_t)line, "error", "code",
+                                 weir_status_name(status), "message", error->message, "hint", hint);
+        char *text = body == NULL ? NULL : json_dumps(body, JSON_COMPACT);
+        output_progress_end(output);
+        (void)fprintf(output->talk, "%s\n", text != NULL ? text : "{}");
+        free(text);
+        json_decref(body);
+        return;
+    }
+    output_progress_end(output);
+    (void)fprintf(output->talk, "line %" PRId64 ": %s (%s)%s%s\n", line, error->message, weir_status_name(status),
+                  error->hint[0] != '\0' ? "; " : "", error->hint);
+}
+
+static void print_id(struct intake *intake, int64_t line, const struct enqueue_result *result)
+{
+    struct output *output = intake->invocation->output;
+    if (output->format == OUTPUT_TABLE) {
+        output_print(output, "%s\n", result->id);
+        return;
+    }
+    const char *lead = output->format == OUTPUT_JSONL ? "" : intake->has_items ? "," : "{\"items\":[";
+    output_print(output, "%s{\"line\":%" PRId64 ",\"id\":\"%s\",\"duplicate\":%s}%s", lead, line, result->id,
+                 result->duplicate ? "true" : "false", output->format == OUTPUT_JSONL ? "\n" : "");
+    intake->has_items = true;
+}
+
+static void settle(struct intake *intake)
+{
+    for (size_t i = 0; i < intake->count; i++) {
+        const struct enqueue_result *result = &intake->results[i];
+        if (result->status == WEIR_OK) {
+            intake->enqueued++;
+            intake->duplicates += result->duplicate;
+            print_id(intake, intake->lines[i], result);
+        } else {
+            refuse(intake, intake->lines[i], result->status, &result->error);
+        }
+    }
+}
+
+/* --dry-run: what would be refused by what is there now. Stops only when the store cannot be asked. */
+static enum weir_status rehearse_set(struct intake *intake, struct weir_error *error)
+{
+    for (size_t i = 0; i < intake->count; i++) {
+        enum weir_status status = rehearsal_enqueue(intake->rehearsal, intake->store, &intake->requests[i], error);
+        if (status != WEIR_OK && status != WEIR_WORKFLOW_NOT_YOURS && weir_status_exit(status) >= 5) {
+            return status;
+        }
+        if (status == WEIR_OK) {
+            intake->enqueued++;
+        } else {
+            refuse(intake, intake->lines[i], status, error);
+        }
+    }
+    return WEIR_OK;
+}
+
+/* Sends the open set. */
+static enum weir_status send_set(struct intake *intake, struct weir_error *error)
+{
+    enum weir_status status = WEIR_OK;
+    if (intake->count > 0 && !intake->is_dry_run) {
+        memset(intake->results, 0, intake->count * sizeof intake->results[0]);
+        status = store_enqueue(intake->store, intake->requests, intake->count, intake->results, error);
+        if (status != WEIR_OK) {
+            return status;
+        }
+        settle(intake);
+        output_flush(intake->invocation->output); /* who reads our ids may count on them */
+    } else if (intake->is_dry_run) {
+        status = rehearse_set(intake, error);
+        if (status != WEIR_OK) {
+            return status;
+        }
+    }
+    intake->settled_line = intake->line;
+    intake->count = 0;
+    arena_reset(&intake->arena);
+    output_progress(intake->invocation->output, "enqueued", intake->enqueued, 0);
+    return store_time(intake->store, &intake->now_us, error);
+}
+
+/* --- lines --- */
+
+static enum weir_status add_id(struct intake *intake, struct enqueue_request *request, struct weir_error *error)
+{
+    char id[UUID_TEXT_MAX];
+    uuid_make(intake->now_us, id);
+    request->id = arena_copy_string(&intake->arena, id);
+    return request->id != NULL ? WEIR_OK : error_out_of_memory(error);
+}
+
+static enum weir_status take_line(struct intake *intake, const char *line, size_t length, struct weir_error *error)
+{
+    struct weir_error refusal = {.status = WEIR_OK};
+    struct enqueue_request *request = &intake->requests[intake->count];
+    size_t blank = 0;
+    intake->line++;
+    while (blank < length && strchr(" \t\r", line[blank]) != NULL && line[blank] != '\0') {
+        blank++;
+    }
+    if (blank == length) {
+        return WEIR_OK;
+    }
+    *request = *intake->defaults;
+    enum weir_status status = json_line_read(line, length, intake->now_us, &intake->arena, request, &refusal);
+    if (status == WEIR_OK) {
+        status = add_id(intake, request, &refusal);
+    }
+    if (status == WEIR_OUT_OF_MEMORY) {
+        *error = refusal;
+        return status;
+    }
+    if (status != WEIR_OK) {
+        refuse(intake, intake->line, status, &refusal);
+        return WEIR_OK;
+    }
+    intake->lines[intake->count++] = intake->line;
+    bool is_full = intake->count == ENQUEUE_SET || intake->arena.used_bytes >= ENQUEUE_SET_BYTES;
+    return is_full ? send_set(intake, error) : WEIR_OK;
+}
+
+static enum weir_status take_too_long(struct intake *intake, struct weir_error *error)
+{
+    struct weir_error refusal;
+    intake->line++;
+    error_set(&refusal, WEIR_PARAMS_TOO_LARGE, "longer than %d bytes", JSON_LINE_BYTES_MAX);
+    refuse(intake, intake->line, WEIR_PARAMS_TOO_LARGE, &refusal);
+    (void)error;
+    return WEIR_OK;
+}
+
+/* Takes every whole line of the buffer. */
+static enum weir_status take_lines(struct intake *intake, struct weir_error *error)
+{
+    enum weir_status status = WEIR_OK;
+    while (status == WEIR_OK && intake->from < intake->to && interrupt_count() == 0) {
+        char *line = intake->buffer + intake->from;
+        size_t left = intake->to - intake->from;
+        char *end = memchr(line, '\n', left);
+        if (end == NULL && !intake->at_end) {
+            if (left > JSON_LINE_BYTES_MAX) {
+                intake->is_skipping = true;
+                intake->from = intake->to;
+            }
+            return WEIR_OK;
+        }
+        size_t length = end != NULL ? (size_t)(end - line) : left;
+        intake->from += length + (end != NULL);
+        bool is_too_long = intake->is_skipping || length > JSON_LINE_BYTES_MAX;
+        intake->is_skipping = false;
+        status = is_too_long ? take_too_long(intake, error) : take_line(intake, line, length, error);
+    }
+    return status;
+}
+
+/* --- reading --- */
+
+static bool input_is_ready(int timeout_ms)
+{
+    struct pollfd waits[2] = {{.fd = STDIN_FILENO, .events = POLLIN}, {.fd = interrupt_fd(), .events = POLLIN}};
+    return poll(waits, 2, timeout_ms) > 0 && waits[0].revents != 0;
+}
+
+static enum weir_status read_more(struct intake *intake, struct weir_error *error)
+{
+    if (intake->from > 0) {
+        memmove(intake->buffer, intake->buffer + intake->from, intake->to - intake->from);
+        intake->to -= intake->from;
+        intake->from = 0;
+    }
+    ssize_t got = read(STDIN_FILENO, intake->buffer + intake->to, intake->capacity - intake->to);
+    if (got < 0 && errno != EINTR && errno != EAGAIN) {
+        return error_set_native(error, WEIR_SYSTEM, errno, "cannot read stdin: %s", strerror(errno));
+    }
+    intake->at_end = got == 0;
+    intake->to += got > 0 ? (size_t)got : 0;
+    return WEIR_OK;
+}
+
+static enum weir_status run_intake(struct intake *intake, struct weir_error *error)
+{
+    enum weir_status status = WEIR_OK;
+    while (status == WEIR_OK && !intake->at_end && interrupt_count() == 0) {
+        if (!input_is_ready(0)) {
+            status = send_set(intake, error);
+            (void)(status == WEIR_OK && input_is_ready(-1));
+            continue;
+        }
+        status = read_more(intake, error);
+        if (status == WEIR_OK) {
+            status = take_lines(intake, error);
+        }
+    }
+    /* A last line without newline was taken with at_end set; one that only was too long was not. */
+    if (status == WEIR_OK && intake->at_end && intake->is_skipping) {
+        status = take_too_long(intake, error);
+    }
+    return status == WEIR_OK ? send_set(intake, error) : status;
+}
+
+/* --- the end --- */
+
+/* Where the next command begins. */
+static void hint_at_rest(const struct intake *intake, enum weir_status status, struct weir_error *error)
+{
+    int64_t next = intake->settled_line + 1;
+    if (status != WEIR_COMMIT_UNKNOWN) {
+        error_hint(error, "nothing behind line %" PRId64 " is enqueued; go on with: tail -n +%" PRId64, next - 1, next);
+    } else {
+        error_hint(error,
+                   "`weir show %s` tells whether lines %" PRId64 " to %" PRId64
+                   " are enqueued, as a whole or not at all; go on with: tail -n +%" PRId64 " if they are, else +%" PRId64,
+                   intake->requests[0].id, next, intake->line, intake->line + 1, next);
+    }
+}
+
+static enum weir_status tell_end(struct intake *intake, enum weir_status status, struct weir_error *error)
+{
+    struct output *output = intake->invocation->output;
+    if (output->format == OUTPUT_JSON) {
+        output_print(output, "%s],\"enqueued\":%" PRId64 ",\"duplicates\":%" PRId64 ",\"refused\":%" PRId64 "}\n",
+                     intake->has_items ? "" : "{\"items\":[", intake->enqueued, intake->duplicates, intake->refused);
+    }
+    if (status != WEIR_OK) {
+        error_prefix(error, "lines up to %" PRId64 " are done (%" PRId64 " enqueued, %" PRId64 " refused)",
+                     intake->settled_line, intake->enqueued, intake->refused);
+        hint_at_rest(intake, status, error);
+        return status;
+    }
+    if (interrupt_count() > 0) {
+        error_set(error, WEIR_INTERRUPTED, "interrupted behind line %" PRId64 ": %" PRId64 " enqueued, %" PRId64 " refused",
+                  intake->settled_line, intake->enqueued, intake->refused);
+        error_hint(error, "go on with: tail -n +%" PRId64, intake->settled_line + 1);
+        return WEIR_INTERRUPTED;
+    }
+    const char *would = intake->is_dry_run ? " would be" : "";
+    if (intake->refused > 0) {
+        return error_set(error, WEIR_FAILED, "%" PRId64 " of %" PRId64 " executions%s refused, %" PRId64 "%s enqueued",
+                         intake->refused, intake->refused + intake->enqueued, intake->is_dry_run ? " would be" : " were",
+                         intake->enqueued, would);
+    }
+    output_say_sign(output, SIGN_FINE, "%" PRId64 "%s enqueued (%" PRId64 " of them known by their key)", intake->enqueued,
+                    would, intake->duplicates);
+    return WEIR_OK;
+}
+
+enum weir_status enqueue_lines(struct invocation *invocation, struct store *store, const struct enqueue_request *defaults,
+                               struct weir_error *error)
+{
+    struct intake *intake = calloc(1, sizeof *intake);
+    if (intake == NULL) {
+        return error_out_of_memory(error);
+    }
+    intake->invocation = invocation;
+    intake->store = store;
+    intake->defaults = defaults;
+    intake->is_dry_run = invocation_is_dry_run(invocation);
+    intake->capacity = JSON_LINE_BYTES_MAX + READ_BYTES;
+    intake->buffer = malloc(intake->capacity);
+    intake->rehearsal = rehearsal_open();
+    arena_init(&intake->arena, SET_ARENA_BYTES);
+    interrupt_watch();
+    enum weir_status status = intake->buffer == NULL || intake->rehearsal == NULL
+                                  ? error_out_of_memory(error)
+                                  : store_time(store, &intake->now_us, error);
+    if (status == WEIR_OK) {
+        status = run_intake(intake, error);
+        status = tell_end(intake, status, error);
+    }
+    arena_close(&intake->arena);
+    rehearsal_close(intake->rehearsal);
+    free(intake->buffer);
+    free(intake);
+    return status;
+}

@@ -1,0 +1,349 @@
+#include "cli/arguments/filter.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/text.h"
+
+enum filter_key {
+    KEY_ID,
+    KEY_WORKSPACE,
+    KEY_WORKFLOW,
+    KEY_GROUP,
+    KEY_STATE,
+    KEY_PENDING_REASON,
+    KEY_ERROR_CODE,
+    KEY_IDEMPOTENCY_KEY,
+    KEY_RETRIED,
+    KEY_SINCE,
+    KEY_UNTIL,
+    KEY_FINISHED_BEFORE,
+    KEY_COUNT
+};
+
+static const char *const key_names[KEY_COUNT] = {"id",      "workspace",      "workflow",   "group",
+                                                 "state",   "pending_reason", "error_code", "idempotency_key",
+                                                 "retried", "since",          "until",      "finished_before"};
+
+enum { NEAREST_NAMES = LIST_LIMIT_MOST };
+
+const char *filter_key_of_flag(const char *flag)
+{
+    for (size_t i = 0; i < KEY_COUNT; i++) {
+        size_t at = 0;
+        while (flag[at] != '\0' && (flag[at] == key_names[i][at] || (flag[at] == '-' && key_names[i][at] == '_'))) {
+            at++;
+        }
+        if (flag[at] == '\0' && key_names[i][at] == '\0') {
+            return key_names[i];
+        }
+    }
+    return NULL;
+}
+
+/* "failed,cancelled" in any case, as bits. */
+static enum weir_status filter_parse_states(const char *list, unsigned *ret_states, struct weir_error *error)
+{
+    unsigned states = 0;
+    while (*list != '\0') {
+        char word[64];
+        enum item_state state;
+        size_t length = strcspn(list, ",");
+        (void)snprintf(word, sizeof word, "%.*s", (int)length, list);
+        if (!item_state_parse(word, &state)) {
+            const char *names[ITEM_STATE_COUNT];
+            char upper[64];
+            for (unsigned i = 0; i < ITEM_STATE_COUNT; i++) {
+                names[i] = item_state_name((enum item_state)i);
+            }
+            for (size_t i = 0; i < sizeof upper; i++) {
+                upper[i] = (char)(word[i] >= 'a' && word[i] <= 'z' ? word[i] - 'a' + 'A' : word[i]);
+            }
+            const char *nearest = text_nearest(upper, names, ITEM_STATE_COUNT);
+            error_set(error, WEIR_INVALID_ARGUMENT, "\"%s\" is no state", word);
+            error_hint(error,
+                       nearest != NULL ? "did you mean %s?"
+                                       : "states are PENDING, CLAIMED, DISPATCHED, COMPLETED, FAILED,"
+                                         " CANCELLED",
+                       nearest);
+            return WEIR_INVALID_ARGUMENT;
+        }
+        states |= 1U << state;
+        list += length + (list[length] == ',');
+    }
+    *ret_states = states;
+    return WEIR_OK;
+}
+
+static enum weir_status parse_time(const char *key, const char *value, int64_t now_us, int64_t *ret_time_us,
+                                   struct weir_error *error)
+{
+    int64_t back_us;
+    enum weir_status status;
+    if (duration_parse(value, &back_us, NULL) == WEIR_OK) {
+        *ret_time_us = now_us - back_us;
+        return WEIR_OK;
+    }
+    status = time_parse(value, now_us, ret_time_us, error);
+    if (status != WEIR_OK) {
+        error_prefix(error, "%s", key);
+        error_hint(error, "a time looks like 2026-11-21T10:00:00Z; 1h means an hour ago");
+    }
+    return status;
+}
+
+static enum weir_status check_reason(const char *value, struct weir_error *error)
+{
+    const char *names[PENDING_REASON_COUNT];
+    for (unsigned i = 0; i < PENDING_REASON_COUNT; i++) {
+        names[i] = pending_reason_name((enum pending_reason)i);
+        if (strcmp(names[i], value) == 0) {
+            return WEIR_OK;
+        }
+    }
+    const char *nearest = text_nearest(value, names, PENDING_REASON_COUNT);
+    error_set(error, WEIR_INVALID_ARGUMENT, "\"%s\" is no pending_reason", value);
+    if (nearest != NULL) {
+        error_hint(error, "did you mean %s?", nearest);
+    } else {
+        error_hint(error, "scheduled, ready, workspace_at_capacity, workspace_paused, queue_paused, backing_off,"
+                          " engine_unreachable, no_node_in_group, no_node_for_engine, no_scheduler, handed_over,"
+                          " quarantined");
+    }
+    return WEIR_INVALID_ARGUMENT;
+}
+
+/* Ids, reasons, yes and no are taken in any case. */
+static void make_lower(char *value)
+{
+    for (; *value != '\0'; value++) {
+        *value = (char)(*value >= 'A' && *value <= 'Z' ? *value - 'A' + 'a' : *value);
+    }
+}
+
+static enum weir_status check_id(const char *value, struct weir_error *error)
+{
+    if (strspn(value, "0123456789abcdef-") == strlen(value) && strlen(value) < UUID_TEXT_MAX) {
+        return WEIR_OK;
+    }
+    error_set(error, WEIR_INVALID_ARGUMENT, "\"%s\" is not an execution id", value);
+    error_hint(error, "give the whole id or its first characters, as weir list shows them");
+    return WEIR_INVALID_ARGUMENT;
+}
+
+static enum weir_status parse_retried(const char *value, enum retried_condition *ret_retried, struct weir_error *error)
+{
+    if (strcmp(value, "yes") != 0 && strcmp(value, "no") != 0) {
+        error_set(error, WEIR_INVALID_ARGUMENT, "retried is yes or no, not \"%s\"", value);
+        error_hint(error, "retried=no matches executions that no other one repeats");
+        return WEIR_INVALID_ARGUMENT;
+    }
+    *ret_retried = strcmp(value, "yes") == 0 ? RETRIED_YES : RETRIED_NO;
+    return WEIR_OK;
+}
+
+static enum weir_status set_key(enum filter_key key, const char *value, int64_t now_us, struct execution_filter *filter,
+                                struct weir_error *error)
+{
+    const char **texts[KEY_COUNT] = {
+        [KEY_ID] = &filter->id,
+        [KEY_WORKSPACE] = &filter->workspace,
+        [KEY_WORKFLOW] = &filter->workflow,
+        [KEY_GROUP] = &filter->group,
+        [KEY_PENDING_REASON] = &filter->reason,
+        [KEY_ERROR_CODE] = &filter->error_code,
+        [KEY_IDEMPOTENCY_KEY] = &filter->idempotency_key,
+    };
+    int64_t *times[KEY_COUNT] = {
+        [KEY_SINCE] = &filter->created_since_us,
+        [KEY_UNTIL] = &filter->created_before_us,
+        [KEY_FINISHED_BEFORE] = &filter->finished_before_us,
+    };
+    bool is_set = (texts[key] != NULL && *texts[key] != NULL) || (times[key] != NULL && *times[key] != 0) ||
+                  (key == KEY_STATE && filter->states != 0) || (key == KEY_RETRIED && filter->retried != RETRIED_ANY);
+    if (is_set) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "%s is given twice", key_names[key]);
+    }
+    if (key == KEY_STATE) {
+        return filter_parse_states(value, &filter->states, error);
+    }
+    if (key == KEY_RETRIED) {
+        return parse_retried(value, &filter->retried, error);
+    }
+    if (times[key] != NULL) {
+        return parse_time(key_names[key], value, now_us, times[key], error);
+    }
+    *texts[key] = value;
+    return key == KEY_PENDING_REASON ? check_reason(value, error) : key == KEY_ID ? check_id(value, error) : WEIR_OK;
+}
+
+static enum weir_status find_key(const char *word, enum filter_key *ret_key, struct weir_error *error)
+{
+    for (unsigned i = 0; i < KEY_COUNT; i++) {
+        if (strcmp(word, key_names[i]) == 0) {
+            *ret_key = (enum filter_key)i;
+            return WEIR_OK;
+        }
+    }
+    const char *nearest = text_nearest(word, key_names, KEY_COUNT);
+    static const char *const others[][2] = {
+        {"status", "state"},          {"reason", "pending_reason"}, {"error", "error_code"},
+        {"error.type", "error_code"}, {"tenant", "workspace"},      {"ws", "workspace"},
+        {"before", "until"},          {"after", "since"},           {"key", "idempotency_key"}};
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        nearest = strcmp(word, others[i][0]) == 0 ? others[i][1] : nearest;
+    }
+    error_set(error, WEIR_INVALID_ARGUMENT, "a filter has no key \"%s\"", word);
+    if (nearest != NULL) {
+        error_hint(error, "did you mean %s?", nearest);
+    } else {
+        error_hint(error, "keys: id workspace workflow group state pending_reason error_code idempotency_key retried since"
+                          " until finished_before");
+    }
+    return WEIR_INVALID_ARGUMENT;
+}
+
+/* Reads one pair at `*at`, moves behind it. Both parts are cut out of the caller's copy in place. */
+static enum weir_status next_pair(char **at, char **ret_key, char **ret_value, struct weir_error *error)
+{
+    char *key = *at;
+    char *equals = key + strcspn(key, "= \t\n");
+    if (*equals != '=' || equals == key) {
+        error_set(error, WEIR_INVALID_ARGUMENT, "a filter is KEY=VALUE ..., not \"%s\"", key);
+        error_hint(error, "for example --where 'workspace=acme state=failed since=1h'");
+        return WEIR_INVALID_ARGUMENT;
+    }
+    *equals = '\0';
+    char *value = equals + 1;
+    char quote = *value == '\'' || *value == '"' ? *value : '\0';
+    char *end = quote != '\0' ? strchr(value + 1, quote) : value + strcspn(value, " \t\n");
+    if (end == NULL) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "the value of %s has no closing %c", key, quote);
+    }
+    value += quote != '\0';
+    *at = *end != '\0' ? end + 1 : end;
+    *end = '\0';
+    if (value[0] == '\0') {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "%s= needs a value", key);
+    }
+    *ret_key = key;
+    *ret_value = value;
+    return WEIR_OK;
+}
+
+enum weir_status filter_parse(const char *where, int64_t now_us, struct arena *arena, struct execution_filter *filter,
+                              struct weir_error *error)
+{
+    if (strlen(where) > FILTER_BYTES_MAX) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "a filter is at most %d bytes long", FILTER_BYTES_MAX);
+    }
+    char *at = arena_copy_string(arena, where);
+    if (at == NULL) {
+        return error_out_of_memory(error);
+    }
+    size_t pairs = 0;
+    for (at += strspn(at, " \t\n"); *at != '\0'; at += strspn(at, " \t\n"), pairs++) {
+        char *word = NULL;
+        char *value = NULL;
+        enum filter_key key;
+        enum weir_status status = next_pair(&at, &word, &value, error);
+        if (status == WEIR_OK) {
+            status = find_key(word, &key, error);
+        }
+        if (status == WEIR_OK && (key == KEY_ID || key == KEY_PENDING_REASON || key == KEY_RETRIED)) {
+            make_lower(value);
+        }
+        if (status == WEIR_OK) {
+            status = set_key(key, value, now_us, filter, error);
+        }
+        if (status != WEIR_OK) {
+            return status;
+        }
+    }
+    if (pairs == 0) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "the filter is empty");
+    }
+    return WEIR_OK;
+}
+
+/* --- names that must exist --- */
+
+static const char *nearest_in(const json_t *page, const char *name)
+{
+    const char *names[NEAREST_NAMES];
+    size_t count = 0;
+    size_t i;
+    json_t *item;
+    json_array_foreach(json_object_get(page, "items"), i, item)
+    {
+        if (count < NEAREST_NAMES) {
+            names[count++] = json_string_value(json_object_get(item, "name"));
+        }
+    }
+    return text_nearest(name, names, count);
+}
+
+enum weir_status filter_require_name(struct store *store, enum store_list_kind kind, const char *name,
+                                     enum weir_status missing, struct weir_error *error)
+{
+    static const char *const whats[] = {
+        [LIST_WORKSPACES] = "workspace", [LIST_PLANS] = "plan", [LIST_WORKFLOWS] = "workflow",
+        [LIST_NODES] = "node",           [LIST_LOCKS] = "lock", [LIST_GROUPS] = "group"};
+    json_t *page = NULL;
+    struct list_options options = {.kind = kind, .name = name, .limit = 1};
+    enum weir_status status = store_list(store, &options, &page, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    bool is_there = json_array_size(json_object_get(page, "items")) > 0;
+    json_decref(page);
+    if (is_there) {
+        return WEIR_OK;
+    }
+    options = (struct list_options){.kind = kind, .limit = LIST_LIMIT_MOST};
+    status = store_list(store, &options, &page, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    const char *nearest = nearest_in(page, name);
+    error_set(error, missing, "there is no %s \"%s\"", whats[kind], name);
+    if (nearest != NULL) {
+        error_hint(error, "did you mean \"%s\"?", nearest);
+    } else if (kind == LIST_GROUPS) {
+        error_hint(error, "`weir node list` shows the groups of nodes, `weir status --json` all");
+    } else {
+        error_hint(error, "`weir %s list` shows them", whats[kind]);
+    }
+    json_decref(page);
+    return missing;
+}
+
+enum weir_status filter_of_invocation(const struct invocation *invocation, struct store *store,
+                                      struct execution_filter *ret_filter, struct weir_error *error)
+{
+    struct execution_filter filter = {.id = NULL};
+    const char *where = invocation_text(invocation, "where");
+    const char *workspace = invocation_text(invocation, "workspace");
+    int64_t now_us = 0;
+    enum weir_status status = store_time(store, &now_us, error);
+    if (status == WEIR_OK && where != NULL) {
+        status = filter_parse(where, now_us, invocation->arena, &filter, error);
+    }
+    if (status == WEIR_OK && workspace != NULL) {
+        status = set_key(KEY_WORKSPACE, workspace, now_us, &filter, error);
+    }
+    if (status == WEIR_OK && invocation->command->run == verb_list && invocation_has(invocation, "state")) {
+        status = set_key(KEY_STATE, invocation_text(invocation, "state"), now_us, &filter, error);
+    }
+    if (status == WEIR_OK && filter.workspace != NULL) {
+        status = filter_require_name(store, LIST_WORKSPACES, filter.workspace, WEIR_WORKSPACE_NOT_FOUND, error);
+    }
+    if (status == WEIR_OK && filter.workflow != NULL) {
+        status = filter_require_name(store, LIST_WORKFLOWS, filter.workflow, WEIR_WORKFLOW_NOT_FOUND, error);
+    }
+    if (status == WEIR_OK) {
+        *ret_filter = filter;
+    }
+    return status;
+}

@@ -1,0 +1,272 @@
+#include "cli/arguments/json_line.h"
+
+#include <string.h>
+
+#include "base/error.h"
+#include "base/json.h"
+
+static const char *const keys[] = {"workspace", "workflow", "params", "idempotency_key", "priority", "run_at", "group"};
+
+/* --- the raw bytes of one value --- */
+
+/* These walk text that the JSON reader has accepted, so they need not check it; they only never leave it. */
+static size_t skip_blanks(const char *bytes, size_t length, size_t at)
+{
+    while (at < length && (bytes[at] == ' ' || bytes[at] == '\t' || bytes[at] == '\r' || bytes[at] == '\n')) {
+        at++;
+    }
+    return at;
+}
+
+static size_t skip_string(const char *bytes, size_t length, size_t at)
+{
+    for (at++; at < length && bytes[at] != '"'; at++) {
+        at += bytes[at] == '\\';
+    }
+    return at < length ? at + 1 : length;
+}
+
+static size_t skip_value(const char *bytes, size_t length, size_t at)
+{
+    size_t depth = 0;
+    while (at < length) {
+        char c = bytes[at];
+        if (c == '"') {
+            at = skip_string(bytes, length, at);
+        } else if (c == '{' || c == '[') {
+            depth++;
+            at++;
+        } else if (c == '}' || c == ']') {
+            if (depth == 0) {
+                return at;
+            }
+            depth--;
+            at++;
+        } else if (depth == 0 && (c == ',' || c == ' ' || c == '\t' || c == '\r' || c == '\n')) {
+            return at;
+        } else {
+            at++;
+            continue;
+        }
+        if (depth == 0) {
+            return at;
+        }
+    }
+    return length;
+}
+
+/* True when the quoted key text means `key`. Escapes in keys are rare; they are read by the JSON reader. */
+static bool key_is(const char *quoted, size_t length, const char *key)
+{
+    if (memchr(quoted, '\\', length) == NULL) {
+        return length == strlen(key) + 2 && memcmp(quoted + 1, key, length - 2) == 0;
+    }
+    json_t *value = NULL;
+    if (json_read(quoted, length, &value, NULL) != WEIR_OK) {
+        return false;
+    }
+    bool is_same = json_is_string(value) && strcmp(json_string_value(value), key) == 0;
+    json_decref(value);
+    return is_same;
+}
+
+/* The bytes of the value of `key` in the object text `bytes`, which json_read() has accepted; NULL when it is not there. */
+static const char *json_line_find(const char *bytes, size_t length, const char *key, size_t *ret_length)
+{
+    size_t at = skip_blanks(bytes, length, 0) + 1; /* behind the brace */
+    for (at = skip_blanks(bytes, length, at); at < length && bytes[at] == '"'; at = skip_blanks(bytes, length, at + 1)) {
+        size_t key_at = at;
+        size_t key_end = skip_string(bytes, length, at);
+        size_t value_at = skip_blanks(bytes, length, skip_blanks(bytes, length, key_end) + 1); /* behind the colon */
+        size_t value_end = skip_value(bytes, length, value_at);
+        if (value_at < value_end && key_is(bytes + key_at, key_end - key_at, key)) {
+            *ret_length = value_end - value_at;
+            return bytes + value_at;
+        }
+        at = skip_blanks(bytes, length, value_end); /* the comma, or the closing brace */
+    }
+    return NULL;
+}
+
+/* --- the fields --- */
+
+static enum weir_status take_text(const json_t *object, const char *key, struct arena *arena, const char **to,
+                                  struct weir_error *error)
+{
+    const json_t *value = json_object_get(object, key);
+    if (value == NULL || json_is_null(value)) {
+        return WEIR_OK;
+    }
+    if (!json_is_string(value)) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "%s must be a string, not %s", key, json_type_name(value));
+    }
+    if (strlen(json_string_value(value)) != json_string_length(value)) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "%s has a NUL in it", key);
+    }
+    if (json_string_length(value) == 0) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "%s is empty", key);
+    }
+    const char *copy = arena_copy(arena, json_string_value(value), json_string_length(value));
+    if (copy == NULL) {
+        return error_out_of_memory(error);
+    }
+    *to = copy;
+    return WEIR_OK;
+}
+
+static enum weir_status take_priority(const json_t *object, struct enqueue_request *request, struct weir_error *error)
+{
+    const json_t *value = json_object_get(object, "priority");
+    if (value == NULL || json_is_null(value)) {
+        return WEIR_OK;
+    }
+    json_int_t number = json_integer_value(value);
+    if (!json_is_integer(value) || number < PRIORITY_LEAST || number > PRIORITY_MOST) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "priority must be a whole number from %d to %d", PRIORITY_LEAST,
+                         PRIORITY_MOST);
+    }
+    request->priority = (int)number;
+    return WEIR_OK;
+}
+
+static enum weir_status take_run_at(const json_t *object, int64_t now_us, struct arena *arena,
+                                    struct enqueue_request *request, struct weir_error *error)
+{
+    const char *text = NULL;
+    enum weir_status status = take_text(object, "run_at", arena, &text, error);
+    if (status == WEIR_OK && text != NULL) {
+        status = time_parse(text, now_us, &request->run_at_us, error);
+        if (status != WEIR_OK) {
+            error_prefix(error, "run_at");
+        }
+    }
+    return status;
+}
+
+static enum weir_status take_params(const char *line, size_t length, const json_t *object, struct arena *arena,
+                                    struct enqueue_request *request, struct weir_error *error)
+{
+    const json_t *value = json_object_get(object, "params");
+    if (value == NULL || json_is_null(value)) {
+        return WEIR_OK;
+    }
+    if (!json_is_object(value)) {
+        return error_set(error, WEIR_INVALID_PARAMS, "params must be an object, not %s", json_type_name(value));
+    }
+    size_t raw_length = 0;
+    const char *raw = json_line_find(line, length, "params", &raw_length);
+    INVARIANT(raw != NULL);
+    if (raw_length > PARAMS_BYTES_MAX) {
+        return error_set(error, WEIR_PARAMS_TOO_LARGE, "params are %zu bytes, at most %d are taken", raw_length,
+                         PARAMS_BYTES_MAX);
+    }
+    request->params = arena_copy(arena, raw, raw_length);
+    request->params_length = raw_length;
+    return request->params != NULL ? WEIR_OK : error_out_of_memory(error);
+}
+
+static enum weir_status check_keys(json_t *object, struct weir_error *error)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach(object, key, value)
+    {
+        bool is_known = false;
+        for (size_t i = 0; i < sizeof keys / sizeof keys[0] && !is_known; i++) {
+            is_known = strcmp(key, keys[i]) == 0;
+        }
+        if (!is_known) {
+            const char *nearest = text_nearest(key, keys, sizeof keys / sizeof keys[0]);
+            error_set(error, WEIR_INVALID_ARGUMENT, "unknown key \"%s\"", key);
+            error_hint(error,
+                       nearest != NULL ? "did you mean \"%s\"?"
+                                       : "keys: workspace workflow params idempotency_key priority run_at group",
+                       nearest);
+            return WEIR_INVALID_ARGUMENT;
+        }
+    }
+    return WEIR_OK;
+}
+
+static enum weir_status take_fields(const char *line, size_t length, json_t *object, int64_t now_us, struct arena *arena,
+                                    struct enqueue_request *request, struct weir_error *error)
+{
+    const struct {
+        const char *key;
+        const char **to;
+    } texts[] = {
+        {"workspace", &request->workspace},
+        {"workflow", &request->workflow},
+        {"idempotency_key", &request->idempotency_key},
+        {"group", &request->group},
+    };
+    enum weir_status status = check_keys(object, error);
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0] && status == WEIR_OK; i++) {
+        status = take_text(object, texts[i].key, arena, texts[i].to, error);
+    }
+    if (status == WEIR_OK) {
+        status = take_priority(object, request, error);
+    }
+    if (status == WEIR_OK) {
+        status = take_run_at(object, now_us, arena, request, error);
+    }
+    if (status == WEIR_OK) {
+        status = take_params(line, length, object, arena, request, error);
+    }
+    if (status == WEIR_OK && (request->workspace == NULL || request->workflow == NULL)) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "%s is missing",
+                         request->workspace == NULL ? "workspace" : "workflow");
+    }
+    return status;
+}
+
+enum weir_status json_line_read(const char *line, size_t length, int64_t now_us, struct arena *arena,
+                                struct enqueue_request *request, struct weir_error *error)
+{
+    struct enqueue_request read = *request;
+    json_t *object = NULL;
+    if (length > JSON_LINE_BYTES_MAX) {
+        return error_set(error, WEIR_PARAMS_TOO_LARGE, "longer than %d bytes", JSON_LINE_BYTES_MAX);
+    }
+    /* Params are as deep here as anywhere; of the other keys none takes a list or an object. */
+    enum weir_status status = json_read_below(line, length, 1, &object, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    if (!json_is_object(object)) {
+        status = error_set(error, WEIR_INVALID_ARGUMENT, "an object is wanted, not %s", json_type_name(object));
+    } else {
+        status = take_fields(line, length, object, now_us, arena, &read, error);
+    }
+    json_decref(object);
+    if (status == WEIR_OK) {
+        *request = read;
+    }
+    return status;
+}
+
+enum weir_status json_line_check_params(const char *bytes, size_t length, struct weir_error *error)
+{
+    json_t *value = NULL;
+    if (length > PARAMS_BYTES_MAX) {
+        error_set(error, WEIR_PARAMS_TOO_LARGE, "params are larger than %d bytes", PARAMS_BYTES_MAX);
+        error_hint(error, "store the data elsewhere and pass a reference to it");
+        return WEIR_PARAMS_TOO_LARGE;
+    }
+    enum weir_status status = json_read(bytes, length, &value, error);
+    if (status != WEIR_OK) {
+        error_prefix(error, "params");
+        error_hint(error, "for example --params '{\"customer\":42}'");
+        if (error != NULL && status == WEIR_INVALID_ARGUMENT) {
+            error->status = WEIR_INVALID_PARAMS;
+        }
+        return status == WEIR_INVALID_ARGUMENT ? WEIR_INVALID_PARAMS : status;
+    }
+    bool is_object = json_is_object(value);
+    if (!is_object) {
+        error_set(error, WEIR_INVALID_PARAMS, "params must be an object, not %s", json_type_name(value));
+        error_hint(error, "for example --params '{\"customer\":42}'");
+    }
+    json_decref(value);
+    return is_object ? WEIR_OK : WEIR_INVALID_PARAMS;
+}

@@ -1,0 +1,552 @@
+#include "cli/arguments/parse.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "cli/arguments/filter.h"
+
+/* A flag as it was typed, before it is known which command it belongs to. */
+struct typed_flag {
+    const char *spelling; /* "--limit" or "-l" */
+    const char *name;     /* "limit" */
+    const char *value;    /* NULL for a switch */
+};
+
+struct words {
+    struct invocation *invocation;
+    const char *const *all;
+    size_t count;
+    size_t at;
+    const char **plain; /* words that are no flags */
+    size_t plain_count;
+    struct typed_flag flags[INVOCATION_FLAGS_MAX];
+    size_t flag_count;
+};
+
+/* Words that people try, and the command that they mean. */
+static const char *const other_words[][2] = {
+    {"ls", "list"},
+    {"ps", "list"},
+    {"get", "show"},
+    {"describe", "show"},
+    {"inspect", "show"},
+    {"start", "enqueue"},
+    {"run", "enqueue"},
+    {"submit", "enqueue"},
+    {"add", "enqueue"},
+    {"push", "enqueue"},
+    {"kill", "cancel"},
+    {"stop", "cancel"},
+    {"rm", "purge"},
+    {"delete", "purge"},
+    {"remove", "purge"},
+    {"init", "store init"},
+    {"migrate", "store migrate"},
+    {"backup", "store backup"},
+    {"apply", "workflow apply"},
+    {"server", "serve"},
+    {"daemon", "serve"},
+    {"worker", "serve"},
+    {"log", "logs"},
+    {"health", "doctor"},
+    {"check", "doctor"},
+    {"drain", "node drain"},
+    {"metrics", "status --metrics"},
+};
+
+/* --- looking up --- */
+
+static const struct flag *find_in(const struct flag *flags, size_t most, const char *name, char letter)
+{
+    for (size_t i = 0; i < most && flags[i].name != NULL; i++) {
+        if (name != NULL ? strcmp(flags[i].name, name) == 0 : flags[i].letter == letter) {
+            return &flags[i];
+        }
+    }
+    return NULL;
+}
+
+/* A flag of the command (NULL = of any), or of all commands. */
+static const struct flag *find_flag(const struct command *command, const char *name, char letter)
+{
+    const struct flag *found = find_in(command_global_flags(), INVOCATION_FLAGS_MAX, name, letter);
+    if (found != NULL || command != NULL) {
+        return found != NULL ? found : find_in(command->flags, COMMAND_FLAGS_MAX, name, letter);
+    }
+    size_t count;
+    const struct command *all = command_table(&count);
+    for (size_t i = 0; i < count && found == NULL; i++) {
+        found = find_in(all[i].flags, COMMAND_FLAGS_MAX, name, letter);
+    }
+    return found;
+}
+
+static size_t add_flag_names(const struct flag *flags, size_t most, const char **names, size_t count)
+{
+    for (size_t i = 0; i < most && flags[i].name != NULL && count < COMMAND_TRIES_MAX; i++) {
+        names[count++] = flags[i].name;
+    }
+    return count;
+}
+
+/* The command that the words before a flag name, for what is said of the flag; NULL when they name none yet. */
+static const struct command *command_so_far(const struct words *words)
+{
+    char name[64]; /* longer than any */
+    if (words->plain_count == 0) {
+        return NULL;
+    }
+    const struct command *command = command_find(words->plain[0]);
+    if (command == NULL && words->plain_count > 1) {
+        (void)snprintf(name, sizeof name, "%s %s", words->plain[0], words->plain[1]);
+        command = command_find(name);
+    }
+    return command;
+}
+
+static enum weir_status unknown_flag(const struct command *command, const char *spelling, const char *name,
+                                     struct weir_error *error)
+{
+    const char *names[COMMAND_TRIES_MAX];
+    size_t count = add_flag_names(command_global_flags(), INVOCATION_FLAGS_MAX, names, 0);
+    if (command != NULL) {
+        count = add_flag_names(command->flags, COMMAND_FLAGS_MAX, names, count);
+    } else {
+        size_t commands;
+        const struct command *all = command_table(&commands);
+        for (size_t i = 0; i < commands; i++) {
+            count = add_flag_names(all[i].flags, COMMAND_FLAGS_MAX, names, count);
+        }
+    }
+    const char *nearest = text_nearest(name, names, count);
+    const char *key = command != NULL && find_flag(command, "where", '\0') != NULL ? filter_key_of_flag(name) : NULL;
+    error_set(error, WEIR_INVALID_ARGUMENT, "%s%s%s has no flag %s", command != NULL ? "`weir " : "weir",
+              command != NULL ? command->name : "", command != NULL ? "`" : "", spelling);
+    if (key != NULL) {
+        error_hint(error, "did you mean --where '%s=...'?", key);
+    } else if (nearest != NULL) {
+        error_hint(error, "did you mean --%s?", nearest);
+    } else {
+        error_hint(error, "see `weir help%s%s`", command != NULL ? " " : "", command != NULL ? command->name : "");
+    }
+    return WEIR_INVALID_ARGUMENT;
+}
+
+/* --- first pass: words and flags --- */
+
+static bool looks_like_flag(const char *word)
+{
+    return word[0] == '-' && word[1] != '\0' && !(word[1] >= '0' && word[1] <= '9');
+}
+
+static const char *copy_part(struct words *words, const char *text, size_t length)
+{
+    return arena_copy(words->invocation->arena, text, length);
+}
+
+/* Notes one flag. `value` is what stood behind '=' or the letter, or NULL: then the next word is taken if one is needed. */
+static enum weir_status note_flag(struct words *words, const char *spelling, const char *name, const struct flag *flag,
+                                  const char *value, struct weir_error *error)
+{
+    if (words->flag_count == INVOCATION_FLAGS_MAX) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "more than %d flags", INVOCATION_FLAGS_MAX);
+    }
+    if (flag->type == VALUE_NONE && value != NULL) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "%s takes no value, got \"%s\"", spelling, value);
+    }
+    if (flag->type != VALUE_NONE && value == NULL) {
+        if (words->at == words->count || looks_like_flag(words->all[words->at])) {
+            error_set(error, WEIR_INVALID_ARGUMENT, "%s needs a value: %s", spelling, flag->value);
+            error_hint(error, "%s %s is %s%s", spelling, flag->value, flag->help,
+                       words->at < words->count ? "; a value that begins with - is given as --flag=VALUE" : "");
+            return WEIR_INVALID_ARGUMENT;
+        }
+        value = words->all[words->at++];
+    }
+    if (value != NULL && value[0] == '\0') {
+        error_set(error, WEIR_INVALID_ARGUMENT, "%s is empty", spelling);
+        error_hint(error, "an unset variable, perhaps? Leave %s out if it is not meant", spelling);
+        return WEIR_INVALID_ARGUMENT;
+    }
+    words->flags[words->flag_count++] = (struct typed_flag){.spelling = spelling, .name = name, .value = value};
+    return WEIR_OK;
+}
+
+static enum weir_status take_long(struct words *words, const char *word, struct weir_error *error)
+{
+    const char *equals = strchr(word, '=');
+    size_t length = equals != NULL ? (size_t)(equals - word) : strlen(word);
+    const char *spelling = copy_part(words, word, length);
+    if (spelling == NULL) {
+        return error_out_of_memory(error);
+    }
+    const char *name = spelling + 2;
+    if (strcmp(name, "version") == 0 && equals == NULL) {
+        words->invocation->wants_version = true;
+        return WEIR_OK;
+    }
+    const struct flag *flag = find_flag(NULL, name, 0);
+    if (flag == NULL) {
+        return unknown_flag(command_so_far(words), spelling, name, error);
+    }
+    return note_flag(words, spelling, name, flag, equals != NULL ? equals + 1 : NULL, error);
+}
+
+/* "-w acme", "-wacme", "-w=acme", "-qy". */
+static enum weir_status take_letters(struct words *words, const char *word, struct weir_error *error)
+{
+    for (size_t i = 1; word[i] != '\0'; i++) {
+        char text[] = {'-', word[i], '\0'};
+        const char *spelling = copy_part(words, text, 2);
+        if (spelling == NULL) {
+            return error_out_of_memory(error);
+        }
+        if (word[i] == 'V' && i == 1 && word[2] == '\0') {
+            words->invocation->wants_version = true;
+            return WEIR_OK;
+        }
+        const struct flag *flag = find_flag(NULL, NULL, word[i]);
+        if (flag == NULL) {
+            return unknown_flag(command_so_far(words), spelling, "", error);
+        }
+        const char *rest = word + i + 1;
+        bool takes_rest = flag->type != VALUE_NONE && rest[0] != '\0';
+        enum weir_status status =
+            note_flag(words, spelling, flag->name, flag, takes_rest ? rest + (rest[0] == '=') : NULL, error);
+        if (status != WEIR_OK || takes_rest) {
+            return status;
+        }
+    }
+    return WEIR_OK;
+}
+
+static enum weir_status collect(struct words *words, struct weir_error *error)
+{
+    bool flags_ended = false;
+    for (size_t i = 0; i < words->count; i++) {
+        if (!text_is_utf8(words->all[i], strlen(words->all[i]))) {
+            return error_set(error, WEIR_INVALID_ARGUMENT, "\"%s\" is not UTF-8", words->all[i]);
+        }
+    }
+    while (words->at < words->count) {
+        const char *word = words->all[words->at++];
+        enum weir_status status = WEIR_OK;
+        if (flags_ended || word[0] != '-' || word[1] == '\0') {
+            words->plain[words->plain_count++] = word;
+        } else if (strcmp(word, "--") == 0) {
+            flags_ended = true;
+        } else {
+            status = word[1] == '-' ? take_long(words, word, error) : take_letters(words, word, error);
+        }
+        if (status != WEIR_OK) {
+            return status;
+        }
+    }
+    return WEIR_OK;
+}
+
+/* --- second pass: the command --- */
+
+static bool is_noun(const char *word, size_t length)
+{
+    size_t count;
+    const struct command *all = command_table(&count);
+    for (size_t i = 0; i < count; i++) {
+        if (strncmp(all[i].name, word, length) == 0 && all[i].name[length] == ' ') {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void hint_at_command(const char *typed, const char *prefix, struct weir_error *error)
+{
+    const char *names[COMMAND_TRIES_MAX];
+    size_t count;
+    size_t used = 0;
+    const struct command *all = command_table(&count);
+    for (size_t i = 0; prefix[0] == '\0' && i < sizeof other_words / sizeof other_words[0]; i++) {
+        if (strcmp(other_words[i][0], typed) == 0) {
+            error_hint(error, "did you mean `weir %s`?", other_words[i][1]);
+            return;
+        }
+    }
+    size_t skip = strlen(prefix);
+    for (size_t i = 0; i < count && used < COMMAND_TRIES_MAX; i++) {
+        if (strncmp(all[i].name, prefix, skip) == 0) {
+            names[used++] = all[i].name + skip;
+        }
+    }
+    static const char *const nouns[] = {"workflow", "workspace", "plan", "node", "lock", "temporal", "store", "config"};
+    for (size_t i = 0; skip == 0 && i < sizeof nouns / sizeof nouns[0] && used < COMMAND_TRIES_MAX; i++) {
+        names[used++] = nouns[i];
+    }
+    const char *nearest = text_nearest(typed, names, used);
+    if (nearest != NULL) {
+        error_hint(error, "did you mean `weir %s%s`?", prefix, nearest);
+    } else if (skip > 0) {
+        error_hint(error, "see `weir help %.*s`", (int)(skip - 1), prefix);
+    } else {
+        error_hint(error, "see `weir help`");
+    }
+}
+
+/* Lists the verbs of a noun in the message. */
+static enum weir_status noun_alone(const char *noun, struct weir_error *error)
+{
+    char verbs[256] = "";
+    size_t used = 0;
+    size_t count;
+    size_t length = strlen(noun);
+    const struct command *all = command_table(&count);
+    for (size_t i = 0; i < count; i++) {
+        if (strncmp(all[i].name, noun, length) == 0 && all[i].name[length] == ' ' && used < sizeof verbs) {
+            int added =
+                snprintf(verbs + used, sizeof verbs - used, "%s%s", used > 0 ? " | " : "", all[i].name + length + 1);
+            used += added > 0 ? (size_t)added : 0;
+        }
+    }
+    error_set(error, WEIR_INVALID_ARGUMENT, "`weir %s` needs a verb", noun);
+    error_hint(error, "usage: weir %s %s", noun, verbs);
+    return WEIR_INVALID_ARGUMENT;
+}
+
+/* Finds the command and how many plain words named it. */
+static enum weir_status find_command(struct words *words, size_t *ret_used, struct weir_error *error)
+{
+    char name[64];
+    const char *first = words->plain[0];
+    const struct command *command = strchr(first, ' ') == NULL ? command_find(first) : NULL;
+    if (command != NULL) {
+        words->invocation->command = command;
+        *ret_used = 1;
+        return WEIR_OK;
+    }
+    if (!is_noun(first, strlen(first))) {
+        error_set(error, WEIR_INVALID_ARGUMENT, "weir has no command \"%s\"", first);
+        hint_at_command(first, "", error);
+        return WEIR_INVALID_ARGUMENT;
+    }
+    words->invocation->noun = first;
+    *ret_used = 1;
+    if (words->plain_count == 1) {
+        return words->invocation->wants_help ? WEIR_OK : noun_alone(first, error);
+    }
+    (void)snprintf(name, sizeof name, "%s %s", first, words->plain[1]);
+    command = command_find(name);
+    if (command == NULL) {
+        char prefix[64];
+        (void)snprintf(prefix, sizeof prefix, "%s ", first);
+        error_set(error, WEIR_INVALID_ARGUMENT, "`weir %s` has no verb \"%s\"", first, words->plain[1]);
+        hint_at_command(words->plain[1], prefix, error);
+        return WEIR_INVALID_ARGUMENT;
+    }
+    words->invocation->command = command;
+    *ret_used = 2;
+    return WEIR_OK;
+}
+
+/* --- second pass: values --- */
+
+static enum weir_status read_integer(const struct typed_flag *typed, const struct flag *flag, int64_t *ret_number,
+                                     struct weir_error *error)
+{
+    char *end = NULL;
+    long long number = strtoll(typed->value, &end, 10);
+    bool begins_well = typed->value[0] == '-' || (typed->value[0] >= '0' && typed->value[0] <= '9');
+    if (!begins_well || *end != '\0') {
+        error_set(error, WEIR_INVALID_ARGUMENT, "%s: \"%s\" is not a whole number", typed->spelling, typed->value);
+    } else if (number < flag->least || number > flag->most) {
+        error_set(error, WEIR_INVALID_ARGUMENT, "%s: %s is out of range", typed->spelling, typed->value);
+    } else {
+        *ret_number = number;
+        return WEIR_OK;
+    }
+    if (flag->most == INT64_MAX) {
+        error_hint(error, "at least %lld", (long long)flag->least);
+    } else {
+        error_hint(error, "%lld to %lld", (long long)flag->least, (long long)flag->most);
+    }
+    return WEIR_INVALID_ARGUMENT;
+}
+
+static enum weir_status read_choice(const struct typed_flag *typed, const struct flag *flag, struct arena *arena,
+                                    struct weir_error *error)
+{
+    const char *words[16];
+    size_t count = 0;
+    char *choices = arena_copy_string(arena, flag->choices);
+    if (choices == NULL) {
+        return error_out_of_memory(error);
+    }
+    char *rest = NULL;
+    for (char *word = strtok_r(choices, " ", &rest); word != NULL && count < 16; word = strtok_r(NULL, " ", &rest)) {
+        if (strcmp(word, typed->value) == 0) {
+            return WEIR_OK;
+        }
+        words[count++] = word;
+    }
+    const char *nearest = text_nearest(typed->value, words, count);
+    error_set(error, WEIR_INVALID_ARGUMENT, "%s: \"%s\" is not one of: %s", typed->spelling, typed->value, flag->choices);
+    if (nearest != NULL) {
+        error_hint(error, "did you mean %s?", nearest);
+    }
+    return WEIR_INVALID_ARGUMENT;
+}
+
+static enum weir_status read_value(const struct typed_flag *typed, const struct flag *flag, struct arena *arena,
+                                   int64_t *ret_number, struct weir_error *error)
+{
+    enum weir_status status = WEIR_OK;
+    if (flag->type == VALUE_NONE) {
+        return WEIR_OK;
+    }
+    INVARIANT(typed->value != NULL); /* note_flag() saw to it */
+    switch (flag->type) {
+    case VALUE_NONE:
+    case VALUE_TEXT:
+        return WEIR_OK;
+    case VALUE_INTEGER:
+        return read_integer(typed, flag, ret_number, error);
+    case VALUE_CHOICE:
+        return read_choice(typed, flag, arena, error);
+    case VALUE_DURATION:
+        status = duration_parse(typed->value, ret_number, error);
+        break;
+    case VALUE_TIME:
+        status = time_parse(typed->value, clock_wall(clock_system()), ret_number, error);
+        break;
+    }
+    if (status != WEIR_OK) {
+        error_prefix(error, "%s", typed->spelling);
+    }
+    return status;
+}
+
+static enum weir_status check_flag(struct invocation *invocation, const struct typed_flag *typed, struct weir_error *error)
+{
+    const struct command *command = invocation->command;
+    const struct flag *flag = find_flag(command, typed->name, 0);
+    if (flag == NULL) {
+        return unknown_flag(command, typed->spelling, typed->name, error);
+    }
+    if (strcmp(flag->name, "dry-run") == 0 && (command->marks & COMMAND_NO_DRY_RUN) != 0) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "`weir %s` has no --dry-run", command->name);
+    }
+    for (size_t i = 0; i < invocation->value_count; i++) {
+        if (invocation->values[i].flag == flag) {
+            error_set(error, WEIR_INVALID_ARGUMENT, "%s is given twice", typed->spelling);
+            error_hint(error, "say it once");
+            return WEIR_INVALID_ARGUMENT;
+        }
+    }
+    struct flag_value value = {.flag = flag, .text = typed->value != NULL ? typed->value : ""};
+    enum weir_status status = read_value(typed, flag, invocation->arena, &value.number, error);
+    if (status == WEIR_OK) {
+        invocation->values[invocation->value_count++] = value;
+    }
+    return status;
+}
+
+static enum weir_status check_arguments(const struct invocation *invocation, struct weir_error *error)
+{
+    const struct argument *arguments = invocation->command->arguments;
+    size_t least = 0;
+    size_t most = 0;
+    for (size_t i = 0; i < COMMAND_ARGUMENTS_MAX && arguments[i].name != NULL; i++) {
+        least += arguments[i].optional ? 0 : 1;
+        most = arguments[i].many ? COMMAND_WORDS_MAX : most + 1;
+    }
+    if (invocation->argument_count < least) {
+        return invocation_usage_error(invocation, error, "`weir %s` needs %s", invocation->command->name,
+                                      arguments[invocation->argument_count].name);
+    }
+    if (invocation->argument_count > most) {
+        return invocation_usage_error(invocation, error, "`weir %s` does not take \"%s\"", invocation->command->name,
+                                      invocation->arguments[most]);
+    }
+    for (size_t i = 0; i < invocation->argument_count; i++) {
+        if (invocation->arguments[i][0] == '\0') {
+            return invocation_usage_error(invocation, error, "word %zu behind `weir %s` is empty", i + 1,
+                                          invocation->command->name);
+        }
+    }
+    return WEIR_OK;
+}
+
+static enum weir_status check_formats(const struct invocation *invocation, struct weir_error *error)
+{
+    const char *format = invocation_text(invocation, "output");
+    if (format != NULL && invocation_has(invocation, "json") && strcmp(format, "json") != 0) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "--json and -o %s contradict each other", format);
+    }
+    return WEIR_OK;
+}
+
+static bool help_is_asked(const struct words *words)
+{
+    for (size_t i = 0; i < words->flag_count; i++) {
+        if (strcmp(words->flags[i].name, "help") == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+enum weir_status command_parse(struct invocation *invocation, size_t count, const char *const *words_given,
+                               struct weir_error *error)
+{
+    struct words words = {.invocation = invocation, .all = words_given, .count = count};
+    size_t used = 0;
+    if (count > COMMAND_WORDS_MAX) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "more than %d words", COMMAND_WORDS_MAX);
+    }
+    words.plain = arena_allocate(invocation->arena, (count + 1) * sizeof *words.plain);
+    if (words.plain == NULL) {
+        return error_out_of_memory(error);
+    }
+    enum weir_status status = collect(&words, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    invocation->wants_help = help_is_asked(&words);
+    if (words.plain_count > 0) {
+        status = find_command(&words, &used, error);
+    } else if (!invocation->wants_help && !invocation->wants_version) {
+        error_set(error, WEIR_INVALID_ARGUMENT, "no command was given");
+        error_hint(error, "see `weir help`");
+        status = WEIR_INVALID_ARGUMENT;
+    }
+    if (status != WEIR_OK || invocation->command == NULL || invocation->wants_help) {
+        return status;
+    }
+    invocation->wants_version = false;
+    invocation->arguments = words.plain + used;
+    invocation->argument_count = words.plain_count - used;
+    for (size_t i = 0; i < words.flag_count && status == WEIR_OK; i++) {
+        status = check_flag(invocation, &words.flags[i], error);
+    }
+    if (status == WEIR_OK) {
+        status = check_formats(invocation, error);
+    }
+    return status == WEIR_OK ? check_arguments(invocation, error) : status;
+}
+
+enum output_format command_guess_format(size_t count, const char *const *words)
+{
+    for (size_t i = 0; i < count && strcmp(words[i], "--") != 0; i++) {
+        if (strcmp(words[i], "--json") == 0 || strcmp(words[i], "-ojson") == 0 || strcmp(words[i], "--output=json") == 0 ||
+            strcmp(words[i], "-ojsonl") == 0 || strcmp(words[i], "--output=jsonl") == 0) {
+            return OUTPUT_JSON;
+        }
+        bool value_follows = strcmp(words[i], "-o") == 0 || strcmp(words[i], "--output") == 0;
+        if (value_follows && i + 1 < count && strncmp(words[i + 1], "json", 4) == 0) {
+            return OUTPUT_JSON;
+        }
+    }
+    return OUTPUT_TABLE;
+}

@@ -1,0 +1,142 @@
+#include "cli/dry_run.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "cli/arguments/filter.h"
+#include "cli/output/json_fields.h"
+
+struct answer {
+    char workspace[WORKSPACE_NAME_MAX + 1]; /* "": nothing is remembered here */
+    char workflow[WORKFLOW_NAME_MAX + 1];
+    char group[GROUP_NAME_MAX + 1]; /* "": the request names none */
+    struct weir_error error;        /* its status says whether there is one */
+};
+
+struct rehearsal {
+    struct answer answers[REHEARSAL_ANSWERS_MAX];
+};
+
+struct rehearsal *rehearsal_open(void)
+{
+    return calloc(1, sizeof(struct rehearsal));
+}
+
+void rehearsal_close(struct rehearsal *rehearsal)
+{
+    free(rehearsal);
+}
+
+static const char *group_of(const struct enqueue_request *request)
+{
+    return request->group != NULL ? request->group : "";
+}
+
+static struct answer *place_of(struct rehearsal *rehearsal, const struct enqueue_request *request)
+{
+    uint64_t hash = text_hash(request->workspace) + 31 * text_hash(request->workflow) + 7 * text_hash(group_of(request));
+    return &rehearsal->answers[hash % REHEARSAL_ANSWERS_MAX];
+}
+
+struct owned {
+    const char *workspace;
+    bool is_its_own;
+};
+
+static bool look_at_owner(void *context, const json_t *workflow)
+{
+    struct owned *owned = context;
+    const char *owner = json_string_value(json_object_get(workflow, "workspace"));
+    owned->is_its_own = owner == NULL || strcmp(owner, owned->workspace) == 0;
+    return !owned->is_its_own;
+}
+
+/* That the workspace may run it: some version is its own or everybody's. */
+static enum weir_status require_owner(struct store *store, const struct enqueue_request *request, struct weir_error *error)
+{
+    struct list_options options = {.kind = LIST_WORKFLOWS, .name = request->workflow, .limit = LIST_LIMIT_MOST};
+    struct owned owned = {.workspace = request->workspace};
+    enum weir_status status = store_list_each(store, &options, look_at_owner, &owned, error);
+    if (status == WEIR_OK && !owned.is_its_own) {
+        return error_set(error, WEIR_WORKFLOW_NOT_YOURS, "workflow \"%s\" belongs to another workspace than \"%s\"",
+                         request->workflow, request->workspace);
+    }
+    return status;
+}
+
+static enum weir_status require_group(struct store *store, const char *group, struct weir_error *error)
+{
+    struct list_options options = {.kind = LIST_GROUPS, .name = group, .limit = 1};
+    const char *names[LIST_LIMIT_MOST];
+    json_t *page = NULL;
+    enum weir_status status = store_list(store, &options, &page, error);
+    if (status != WEIR_OK || json_array_size(json_object_get(page, "items")) > 0) {
+        json_decref(page);
+        return status;
+    }
+    json_decref(page);
+    options = (struct list_options){.kind = LIST_GROUPS, .limit = LIST_LIMIT_MOST};
+    status = store_list(store, &options, &page, error);
+    if (status == WEIR_OK) {
+        size_t count = 0;
+        size_t i;
+        json_t *item;
+        json_array_foreach(json_object_get(page, "items"), i, item)
+        {
+            names[count] = json_string_value(json_object_get(item, "name"));
+            count += names[count] != NULL;
+        }
+        status = group_refuse(group, names, count, error);
+        json_decref(page);
+    }
+    return status;
+}
+
+static enum weir_status ask(struct store *store, const struct enqueue_request *request, struct weir_error *error)
+{
+    enum weir_status status =
+        filter_require_name(store, LIST_WORKSPACES, request->workspace, WEIR_WORKSPACE_NOT_FOUND, error);
+    if (status == WEIR_OK) {
+        status = filter_require_name(store, LIST_WORKFLOWS, request->workflow, WEIR_WORKFLOW_NOT_FOUND, error);
+    }
+    if (status == WEIR_OK) {
+        status = require_owner(store, request, error);
+    }
+    return status == WEIR_OK && request->group != NULL ? require_group(store, request->group, error) : status;
+}
+
+/* About the names, not about the store that was asked. */
+static bool is_an_answer(enum weir_status status)
+{
+    return status == WEIR_OK || status == WEIR_WORKSPACE_NOT_FOUND || status == WEIR_WORKFLOW_NOT_FOUND ||
+           status == WEIR_WORKFLOW_NOT_YOURS || status == WEIR_NOT_FOUND;
+}
+
+enum weir_status rehearsal_enqueue(struct rehearsal *rehearsal, struct store *store, const struct enqueue_request *request,
+                                   struct weir_error *error)
+{
+    enum weir_status status = enqueue_request_check(request, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    struct answer *answer = place_of(rehearsal, request);
+    if (strcmp(answer->workspace, request->workspace) != 0 || strcmp(answer->workflow, request->workflow) != 0 ||
+        strcmp(answer->group, group_of(request)) != 0) {
+        struct weir_error said = {.status = WEIR_OK};
+        status = ask(store, request, &said);
+        if (!is_an_answer(status)) {
+            *error = said;
+            return status;
+        }
+        text_copy(answer->workspace, sizeof answer->workspace, request->workspace);
+        text_copy(answer->workflow, sizeof answer->workflow, request->workflow);
+        text_copy(answer->group, sizeof answer->group, group_of(request));
+        answer->error = said;
+        answer->error.status = status;
+    }
+    if (answer->error.status != WEIR_OK) {
+        *error = answer->error;
+    }
+    return answer->error.status;
+}

@@ -1,0 +1,194 @@
+#include "cli/help/help.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/arguments/parse.h"
+#include "cli/output/text_page.h"
+
+enum { FLAG_COLUMN = 28, VERB_COLUMN = 20 };
+
+static const struct exit_code exit_codes[] = {
+    {0, "done"},
+    {1, "the act failed, or the execution that was waited for did"},
+    {2, "wrong usage, settings, params or definition"},
+    {3, "not found"},
+    {4, "refused: conflict, wrong state, --expect does not match"},
+    {5, "not permitted"},
+    {6, "the store or the engine cannot be used"},
+    {7, "--timeout is over"},
+    {130, "interrupted"},
+    {0, NULL},
+};
+
+const struct exit_code *help_exit_codes(void)
+{
+    return exit_codes;
+}
+
+/* Adds words from column `at` on, breaking lines before HELP_COLUMNS and indenting what follows by `indent`. */
+static void add_wrapped(struct page *page, const char *words, size_t at, size_t indent)
+{
+    size_t column = at;
+    while (*words != '\0') {
+        size_t length = strcspn(words, " \n");
+        char word[128];
+        (void)snprintf(word, sizeof word, "%.*s", (int)length, words);
+        size_t columns = text_columns(word);
+        if (column > indent && column + 1 + columns > HELP_COLUMNS) {
+            page_add(page, "\n%*s", (int)indent, "");
+            column = indent;
+        } else if (column > at || (column > indent && at == indent)) {
+            page_add(page, " ");
+            column++;
+        }
+        page_add(page, "%s", word);
+        column += columns;
+        words += length;
+        if (*words == '\n') {
+            page_add(page, "\n%*s", (int)indent, "");
+            column = indent;
+            at = indent;
+        }
+        words += *words != '\0';
+    }
+    page_add(page, "\n");
+}
+
+static void add_item(struct page *page, const char *left, const char *help, size_t column)
+{
+    size_t width = text_columns(left);
+    page_add(page, "  %s", left);
+    if (width + 4 > column) {
+        page_add(page, "\n%*s", (int)column, "");
+    } else {
+        page_add(page, "%*s", (int)(column - width - 2), "");
+    }
+    add_wrapped(page, help, column, column);
+}
+
+static void spell_flag(const struct flag *flag, char *to, size_t size)
+{
+    char letter[8] = "    ";
+    if (flag->letter != 0) {
+        (void)snprintf(letter, sizeof letter, "-%c, ", flag->letter);
+    }
+    (void)snprintf(to, size, "%s--%s%s%s", letter, flag->name, flag->type != VALUE_NONE ? " " : "",
+                   flag->type != VALUE_NONE ? flag->value : "");
+}
+
+static void add_flags(struct page *page, const struct flag *flags, size_t most, const struct command *command)
+{
+    char left[64];
+    for (size_t i = 0; i < most && flags[i].name != NULL; i++) {
+        bool is_refused =
+            command != NULL && (command->marks & COMMAND_NO_DRY_RUN) != 0 && strcmp(flags[i].name, "dry-run") == 0;
+        if (!is_refused) {
+            spell_flag(&flags[i], left, sizeof left);
+            add_item(page, left, flags[i].help, FLAG_COLUMN);
+        }
+    }
+}
+
+/* Each line of the example, indented by two; a line that is too long is broken with a backslash, as a shell would take it.
+ */
+static void add_example(struct page *page, const char *example)
+{
+    while (*example != '\0') {
+        size_t length = strcspn(example, "\n");
+        const char *line = example;
+        size_t left = length;
+        size_t indent = 2;
+        while (left + indent > HELP_COLUMNS) {
+            size_t cut = HELP_COLUMNS - indent - 2;
+            while (cut > 0 && line[cut] != ' ') {
+                cut--;
+            }
+            page_add(page, "%*s%.*s \\\n", (int)indent, "", (int)cut, line);
+            line += cut + 1;
+            left -= cut + 1;
+            indent = 6;
+        }
+        page_add(page, "%*s%.*s\n", (int)indent, "", (int)left, line);
+        example += length + (example[length] == '\n');
+    }
+}
+
+enum weir_status help_command(const struct command *command, struct text *to)
+{
+    struct page page = {.to = to};
+    char usage[128];
+    page_add(&page, "example:\n");
+    add_example(&page, command->example);
+    command_usage(command, usage, sizeof usage);
+    page_add(&page, "\nusage: %s\n%s.\n", usage, command->summary);
+    if (command->arguments[0].name != NULL) {
+        page_add(&page, "\n");
+    }
+    for (size_t i = 0; i < COMMAND_ARGUMENTS_MAX && command->arguments[i].name != NULL; i++) {
+        add_item(&page, command->arguments[i].name, command->arguments[i].help, FLAG_COLUMN);
+    }
+    if (command->flags[0].name != NULL) {
+        page_add(&page, "\nflags:\n");
+        add_flags(&page, command->flags, COMMAND_FLAGS_MAX, NULL);
+    }
+    page_add(&page, "\nflags of every command:\n");
+    add_flags(&page, command_global_flags(), INVOCATION_FLAGS_MAX, command);
+    if (command->details != NULL) {
+        page_add(&page, "\n");
+        add_wrapped(&page, command->details, 0, 0);
+    }
+    return page.status;
+}
+
+enum weir_status help_noun(const char *noun, struct text *to)
+{
+    struct page page = {.to = to};
+    size_t count;
+    size_t length = strlen(noun);
+    const struct command *all = command_table(&count);
+    page_add(&page, "example:\n");
+    for (size_t i = 0; i < count; i++) {
+        if (strncmp(all[i].name, noun, length) == 0 && all[i].name[length] == ' ') {
+            page_add(&page, "  %.*s\n", (int)strcspn(all[i].example, "\n"), all[i].example);
+        }
+    }
+    page_add(&page, "\nusage: weir %s VERB [flags]\n\n", noun);
+    for (size_t i = 0; i < count; i++) {
+        if (strncmp(all[i].name, noun, length) == 0 && all[i].name[length] == ' ') {
+            add_item(&page, all[i].name, all[i].summary, VERB_COLUMN);
+        }
+    }
+    page_add(&page, "\n`weir help %s VERB` explains one of them.\n", noun);
+    return page.status;
+}
+
+enum weir_status help_overview(struct text *to)
+{
+    struct page page = {.to = to};
+    size_t count;
+    const struct command *all = command_table(&count);
+    const char *section = "";
+    page_add(&page, "example:\n  weir demo\n  weir enqueue -w acme onboard-customer --params '{\"customer\":42}' --wait\n"
+                    "  weir why ID\n\n"
+                    "usage: weir COMMAND [flags]\n"
+                    "A durable queue for the workflows of many tenants: starts each execution once,\n"
+                    "holds every workspace to its plan, survives any crash, and says why one waits.\n");
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(section, all[i].section) != 0) {
+            section = all[i].section;
+            page_add(&page, "\n%s\n", section);
+        }
+        add_item(&page, all[i].name, all[i].summary, VERB_COLUMN);
+    }
+    page_add(&page, "\nflags of every command:\n");
+    add_flags(&page, command_global_flags(), INVOCATION_FLAGS_MAX, NULL);
+    page_add(&page, "\nexit codes:\n");
+    for (size_t i = 0; exit_codes[i].meaning != NULL; i++) {
+        char code[16];
+        (void)snprintf(code, sizeof code, "%d", exit_codes[i].code);
+        add_item(&page, code, exit_codes[i].meaning, 8);
+    }
+    page_add(&page, "\n`weir help COMMAND` and `weir COMMAND -h` explain one of them.\n");
+    return page.status;
+}

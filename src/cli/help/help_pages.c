@@ -1,0 +1,232 @@
+/* Manual pages and docs/commands.md. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "cli/arguments/parse.h"
+#include "cli/help/help.h"
+#include "cli/output/text_page.h"
+
+/* --- roff --- */
+
+/* Text that roff takes literally: no line begins a request, hyphens stay hyphens. */
+static void add_roff(struct page *page, const char *text, size_t length)
+{
+    bool at_line_start = true;
+    for (size_t i = 0; i < length; i++) {
+        char c = text[i];
+        if (at_line_start && (c == '.' || c == '\'')) {
+            page_add(page, "\\&");
+        }
+        if (c == '\\') {
+            page_add(page, "\\e");
+        } else if (c == '-') {
+            page_add(page, "\\-");
+        } else {
+            page_add(page, "%c", c);
+        }
+        at_line_start = c == '\n';
+    }
+}
+
+static void add_roff_line(struct page *page, const char *before, const char *text, const char *after)
+{
+    page_add(page, "%s", before);
+    add_roff(page, text, strlen(text));
+    page_add(page, "%s\n", after);
+}
+
+static void add_roff_paragraphs(struct page *page, const char *text)
+{
+    while (*text != '\0') {
+        size_t length = strcspn(text, "\n");
+        page_add(page, ".PP\n");
+        add_roff(page, text, length);
+        page_add(page, "\n");
+        text += length + (text[length] == '\n');
+    }
+}
+
+static void add_roff_flag(struct page *page, const struct flag *flag)
+{
+    page_add(page, ".TP\n");
+    if (flag->letter != 0) {
+        page_add(page, "\\fB\\-%c\\fR, ", flag->letter);
+    }
+    add_roff_line(page, "\\fB\\-\\-", flag->name, "\\fR");
+    if (flag->type != VALUE_NONE) {
+        page->to->length -= page->status == WEIR_OK ? 1 : 0; /* on the same line */
+        add_roff_line(page, " \\fI", flag->value, "\\fR");
+    }
+    add_roff_line(page, "", flag->help, "");
+}
+
+static void add_roff_command(struct page *page, const struct command *command, const char *heading)
+{
+    char usage[128];
+    command_usage(command, usage, sizeof usage);
+    page_add(page, "%s ", heading);
+    add_roff_line(page, "\"", usage, "\"");
+    add_roff_line(page, "", command->summary, ".");
+    if (command->details != NULL) {
+        add_roff_paragraphs(page, command->details);
+    }
+    for (size_t i = 0; i < COMMAND_ARGUMENTS_MAX && command->arguments[i].name != NULL; i++) {
+        add_roff_line(page, ".TP\n\\fI", command->arguments[i].name, "\\fR");
+        add_roff_line(page, "", command->arguments[i].help, "");
+    }
+    for (size_t i = 0; i < COMMAND_FLAGS_MAX && command->flags[i].name != NULL; i++) {
+        add_roff_flag(page, &command->flags[i]);
+    }
+    page_add(page, ".PP\n.nf\n");
+    add_roff(page, command->example, strlen(command->example));
+    page_add(page, ".fi\n");
+}
+
+static void add_roff_tail(struct page *page)
+{
+    page_add(page, ".SH FLAGS OF EVERY COMMAND\n");
+    for (const struct flag *flag = command_global_flags(); flag->name != NULL; flag++) {
+        add_roff_flag(page, flag);
+    }
+    page_add(page, ".SH EXIT STATUS\n");
+    for (const struct exit_code *code = help_exit_codes(); code->meaning != NULL; code++) {
+        page_add(page, ".TP\n%d\n", code->code);
+        add_roff_line(page, "", code->meaning, "");
+    }
+    page_add(page,
+             ".SH SETTINGS\nFlags, environment, ./weir.yaml, ~/.config/weir/weir.yaml, /etc/weir/weir.yaml: the first that"
+             " has a value wins. In a file, the list \\fBnodes\\fR makes one process several nodes: each entry is a map of"
+             " these settings for one of them.\n");
+    for (size_t i = 0; i < SETTING_COUNT; i++) {
+        const struct setting *setting = &settings_table()[i];
+        page_add(page, ".TP\n\\fB%s\\fR, %s (default \\(lq", setting->key, setting->environment);
+        add_roff_line(page, "", setting->default_text, "\\(rq)");
+        add_roff_line(page, "", setting->help, "");
+    }
+}
+
+enum weir_status help_man(const struct command *command, struct text *to)
+{
+    struct page page = {.to = to};
+    char name[64] = "weir";
+    if (command != NULL) {
+        (void)snprintf(name, sizeof name, "weir-%s", command->name);
+        for (char *space = strchr(name, ' '); space != NULL; space = strchr(space, ' ')) {
+            *space = '-';
+        }
+    }
+    page_add(&page, ".TH \"%s\" 1 \"\" \"weir %s\" \"weir\"\n.SH NAME\n", name, WEIR_VERSION);
+    add_roff(&page, name, strlen(name));
+    add_roff_line(&page, " \\- ", command != NULL ? command->summary : "durable queue for the workflows of many tenants",
+                  "");
+    if (command != NULL) {
+        add_roff_command(&page, command, ".SH");
+    } else {
+        size_t count;
+        const struct command *all = command_table(&count);
+        page_add(&page, ".SH SYNOPSIS\n\\fBweir\\fR \\fICOMMAND\\fR [flags]\n.SH COMMANDS\n");
+        for (size_t i = 0; i < count; i++) {
+            add_roff_command(&page, &all[i], ".SS");
+        }
+    }
+    add_roff_tail(&page);
+    return page.status;
+}
+
+/* --- Markdown --- */
+
+/* A cell of a table: bars would end it. */
+static void add_cell(struct page *page, const char *text)
+{
+    for (; *text != '\0'; text++) {
+        page_add(page, *text == '|' ? "\\%c" : "%c", *text);
+    }
+}
+
+static void add_markdown_flags(struct page *page, const struct flag *flags, size_t most)
+{
+    for (size_t i = 0; i < most && flags[i].name != NULL; i++) {
+        const struct flag *flag = &flags[i];
+        page_add(page, "| `");
+        if (flag->letter != 0) {
+            page_add(page, "-%c, ", flag->letter);
+        }
+        page_add(page, "--%s%s%s` | ", flag->name, flag->type != VALUE_NONE ? " " : "",
+                 flag->type != VALUE_NONE ? flag->value : "");
+        add_cell(page, flag->help);
+        if (flag->has_setting) {
+            page_add(page, " (setting `%s`)", settings_table()[flag->setting].key);
+        }
+        page_add(page, " |\n");
+    }
+}
+
+static void add_markdown_command(struct page *page, const struct command *command)
+{
+    char usage[128];
+    command_usage(command, usage, sizeof usage);
+    page_add(page, "\n### weir %s\n\n%s.\n\n```sh\n%s```\n\nUsage: `%s`\n", command->name, command->summary,
+             command->example, usage);
+    for (const char *at = command->details; at != NULL && *at != '\0';) {
+        size_t length = strcspn(at, "\n");
+        page_add(page, "\n%.*s\n", (int)length, at);
+        at += length + (at[length] == '\n');
+    }
+    if (command->arguments[0].name == NULL && command->flags[0].name == NULL) {
+        return;
+    }
+    page_add(page, "\n| | |\n|---|---|\n");
+    for (size_t i = 0; i < COMMAND_ARGUMENTS_MAX && command->arguments[i].name != NULL; i++) {
+        page_add(page, "| `%s` | ", command->arguments[i].name);
+        add_cell(page, command->arguments[i].help);
+        page_add(page, " |\n");
+    }
+    add_markdown_flags(page, command->flags, COMMAND_FLAGS_MAX);
+}
+
+static void add_markdown_settings(struct page *page)
+{
+    page_add(page,
+             "\n## Settings\n\nA value may come from a flag, the environment, `./weir.yaml`, `~/.config/weir/weir.yaml`"
+             " (`$XDG_CONFIG_HOME`) or `/etc/weir/weir.yaml`; the first that has it wins. `weir config show --origin` tells"
+             " which one did. In a file, the list `nodes` makes one process several nodes: each entry is a map of these"
+             " settings for one of them ([operations.md](operations.md#settings)).\n\n| key | environment | default | "
+             "meaning |\n|---|---|---|---|\n");
+    for (size_t i = 0; i < SETTING_COUNT; i++) {
+        const struct setting *setting = &settings_table()[i];
+        page_add(page, "| `%s` | `%s` | %s%s%s | ", setting->key, setting->environment,
+                 setting->default_text[0] != '\0' ? "`" : "", setting->default_text,
+                 setting->default_text[0] != '\0' ? "`" : "");
+        add_cell(page, setting->help);
+        page_add(page, " |\n");
+    }
+}
+
+enum weir_status help_markdown(struct text *to)
+{
+    struct page page = {.to = to};
+    size_t count;
+    const struct command *all = command_table(&count);
+    const char *section = "";
+    page_add(&page, "# Commands of weir\n\nPrinted by `weir help --markdown` from the table of commands"
+                    " (`src/cli/arguments/command_table.c`). Do not edit.\n\nFlags may stand before or behind the verb, as "
+                    "`--flag VALUE` or"
+                    " `--flag=VALUE`; `--` ends them. Data goes to stdout, everything else to stderr.\n");
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(section, all[i].section) != 0) {
+            section = all[i].section;
+            page_add(&page, "\n## %s\n", section);
+        }
+        add_markdown_command(&page, &all[i]);
+    }
+    page_add(&page, "\n## Flags of every command\n\n| | |\n|---|---|\n");
+    add_markdown_flags(&page, command_global_flags(), INVOCATION_FLAGS_MAX);
+    page_add(&page, "\n## Exit codes\n\n| code | meaning |\n|---|---|\n");
+    for (const struct exit_code *code = help_exit_codes(); code->meaning != NULL; code++) {
+        page_add(&page, "| %d | %s |\n", code->code, code->meaning);
+    }
+    add_markdown_settings(&page);
+    return page.status;
+}

@@ -1,0 +1,39 @@
+/* A picture that is drawn again and again at the same place of the terminal: demo, top.
+ *
+ *     frame_begin(&frame, output);  ... output_print(), tables ...  frame_end(&frame);
+ *
+ * Between the two everything for stdout goes into a buffer, and memory for the output comes from the frame and
+ * loses it with the next one, so that a picture may be drawn for weeks. Without a terminal that obeys escape codes
+ * (frame_is_live() false: a pipe, NO_COLOR, TERM=dumb) each picture simply follows the last one. */
+#ifndef WEIR_CLI_OUTPUT_LIVE_SCREEN_H
+#define WEIR_CLI_OUTPUT_LIVE_SCREEN_H
+
+#include <stdio.h>
+
+#include "base/arena.h"
+#include "cli/output/output.h"
+
+struct frame {
+    struct output *output;
+    struct arena arena;
+    FILE *buffer;
+    char *text;
+    size_t length;
+    char *shown;  /* the last picture: the same again is not drawn */
+    size_t lines; /* of the picture that stands on the terminal */
+    FILE *real_out;
+    struct arena *real_arena;
+};
+
+/* The frame may move between begin and end; frame_close() takes a zeroed one too. */
+void frame_open(struct frame *frame, struct output *output);
+bool frame_is_live(const struct output *output);
+void frame_begin(struct frame *frame);
+/* Puts the picture in the place of the last one; on a terminal that is too small for it, a part of it. */
+void frame_end(struct frame *frame);
+/* Cuts the text in place to so many columns and lines, 1 or more: a line that wrapped would not be found again. The last
+ * line, where the keys and the questions are, stays; those before it that are too many go. */
+void frame_fit(char *text, size_t columns, size_t rows);
+void frame_close(struct frame *frame);
+
+#endif

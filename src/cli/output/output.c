@@ -1,0 +1,381 @@
+#include "cli/output/output.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/text.h"
+
+enum { COLUMNS_DEFAULT = 80, COLUMNS_LEAST = 8, COLUMNS_MOST = 1000, JSON_TEXT_MAX = 256 * 1024 * 1024 };
+
+struct sign_facts {
+    const char *utf8;
+    const char *ascii;
+    const char *colour;
+};
+
+static const struct sign_facts signs[] = {
+#define SIGN_FACTS(id, utf8, ascii, colour) [id] = {utf8, ascii, colour},
+    SIGN_LIST(SIGN_FACTS)
+#undef SIGN_FACTS
+};
+
+/* --- opening --- */
+
+/* NULL when it is not set, or empty. */
+static const char *environment(const char *name)
+{
+    const char *value = getenv(name);
+    return value != NULL && value[0] != '\0' ? value : NULL;
+}
+
+static bool colour_is_wanted(FILE *stream)
+{
+    const char *terminal = environment("TERM");
+    return isatty(fileno(stream)) && environment("NO_COLOR") == NULL && terminal != NULL && strcmp(terminal, "dumb") != 0;
+}
+
+static bool character_set_is_utf8(void)
+{
+    static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const char *value = environment(names[i]);
+        if (value != NULL) {
+            return strcasestr(value, "utf-8") != NULL || strcasestr(value, "utf8") != NULL;
+        }
+    }
+    return false;
+}
+
+static size_t columns_of(FILE *stream)
+{
+    struct winsize size;
+    long columns = COLUMNS_DEFAULT;
+    if (isatty(fileno(stream))) {
+        const char *wanted = environment("COLUMNS");
+        if (wanted != NULL) {
+            columns = strtol(wanted, NULL, 10);
+        } else if (ioctl(fileno(stream), TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
+            columns = size.ws_col;
+        }
+    }
+    columns = columns <= 0 ? COLUMNS_DEFAULT : columns < COLUMNS_LEAST ? COLUMNS_LEAST : columns;
+    return (size_t)(columns > COLUMNS_MOST ? COLUMNS_MOST : columns);
+}
+
+void output_open(struct output *output, FILE *out, FILE *talk, struct arena *arena)
+{
+    *output = (struct output){
+        .out = out,
+        .talk = talk,
+        .out_is_terminal = isatty(fileno(out)),
+        .talk_is_terminal = isatty(fileno(talk)),
+        .out_colour = colour_is_wanted(out),
+        .talk_colour = colour_is_wanted(talk),
+        .utf8 = character_set_is_utf8(),
+        .columns = columns_of(out),
+        .arena = arena,
+    };
+}
+
+static void note_write(struct output *output, bool is_written)
+{
+    if (!is_written && output->write_errno == 0) {
+        output->write_errno = errno != 0 ? errno : EIO;
+    }
+}
+
+/* So that both streams keep their order on one terminal. */
+static void flush_out(struct output *output)
+{
+    errno = 0;
+    note_write(output, fflush(output->out) == 0);
+}
+
+enum weir_status output_finish(struct output *output, struct weir_error *error)
+{
+    output_progress_end(output);
+    flush_out(output);
+    (void)fflush(output->talk);
+    if (output->write_errno == 0) {
+        return WEIR_OK;
+    }
+    if (output->write_errno == EPIPE) {
+        error_clear(error); /* the reader has left on purpose */
+        return WEIR_FAILED;
+    }
+    if (output->write_errno == ENOMEM) {
+        return error_out_of_memory(error);
+    }
+    return error_set_native(error, WEIR_SYSTEM, output->write_errno, "cannot write to stdout: %s",
+                            strerror(output->write_errno));
+}
+
+/* --- data --- */
+
+void output_print(struct output *output, const char *format, ...)
+{
+    va_list arguments;
+    output_progress_end(output);
+    errno = 0;
+    va_start(arguments, format);
+    note_write(output, vfprintf(output->out, format, arguments) >= 0);
+    va_end(arguments);
+}
+
+void output_bytes(struct output *output, const char *bytes, size_t length)
+{
+    output_progress_end(output);
+    errno = 0;
+    note_write(output, fwrite(bytes, 1, length, output->out) == length);
+}
+
+/* What a terminal would obey (C1 controls, bidi marks) becomes \uXXXX: the same JSON, and safe to look at. */
+static void print_escaped(struct output *output, const char *bytes, size_t length)
+{
+    for (size_t i = 0; i < length;) {
+        unsigned char first = (unsigned char)bytes[i];
+        size_t step = first < 0x80 ? 1 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
+        char character[5] = {0};
+        step = step > length - i ? length - i : step;
+        memcpy(character, bytes + i, step);
+        char safe[5];
+        memcpy(safe, character, sizeof safe);
+        text_make_safe(safe);
+        if (first == '\n' || strcmp(safe, character) == 0) {
+            note_write(output, fwrite(character, 1, step, output->out) == step);
+        } else {
+            unsigned point = step == 1   ? first
+                             : step == 2 ? ((first & 0x1FU) << 6) | ((unsigned char)character[1] & 0x3FU)
+                                         : ((first & 0x0FU) << 12) | (((unsigned char)character[1] & 0x3FU) << 6) |
+                                               ((unsigned char)character[2] & 0x3FU);
+            note_write(output, fprintf(output->out, "\\u%04x", point) >= 0);
+        }
+        i += step;
+    }
+}
+
+static void print_json(struct output *output, const json_t *value, size_t flags)
+{
+    output_progress_end(output);
+    errno = 0;
+    if (!output->out_is_terminal) {
+        note_write(output, json_dumpf(value, output->out, flags | JSON_ENCODE_ANY) == 0);
+    } else {
+        char *text = json_dumps(value, flags | JSON_ENCODE_ANY);
+        if (text == NULL) {
+            output->write_errno = ENOMEM;
+            return;
+        }
+        print_escaped(output, text, strlen(text));
+        free(text);
+    }
+    note_write(output, fputc('\n', output->out) != EOF);
+}
+
+void output_flush(struct output *output)
+{
+    flush_out(output);
+}
+
+void output_json(struct output *output, const json_t *value)
+{
+    bool pretty = output->out_is_terminal && output->format != OUTPUT_JSONL;
+    print_json(output, value, pretty ? JSON_INDENT(2) : JSON_COMPACT);
+}
+
+bool output_page(struct output *output, const json_t *page)
+{
+    if (output->format == OUTPUT_TABLE) {
+        return false;
+    }
+    if (output->format == OUTPUT_JSON) {
+        output_json(output, page);
+        return true;
+    }
+    size_t i;
+    json_t *item;
+    json_array_foreach(json_object_get(page, "items"), i, item)
+    {
+        print_json(output, item, JSON_COMPACT);
+    }
+    return true;
+}
+
+bool output_object(struct output *output, const json_t *object)
+{
+    if (output->format == OUTPUT_TABLE) {
+        return false;
+    }
+    output_json(output, object);
+    return true;
+}
+
+/* --- talk --- */
+
+static void WEIR_PRINTF(3, 0) say(struct output *output, const char *lead, const char *format, va_list arguments)
+{
+    output_progress_end(output);
+    flush_out(output);
+    if (output->write_errno == EPIPE) {
+        return; /* nobody reads any more */
+    }
+    (void)fputs(lead, output->talk);
+    (void)vfprintf(output->talk, format, arguments);
+    (void)fputc('\n', output->talk);
+}
+
+void output_say(struct output *output, const char *format, ...)
+{
+    if (!output->quiet) {
+        va_list arguments;
+        va_start(arguments, format);
+        say(output, "", format, arguments);
+        va_end(arguments);
+    }
+}
+
+void output_say_sign(struct output *output, enum sign sign, const char *format, ...)
+{
+    if (output->quiet) {
+        return;
+    }
+    char lead[32];
+    const char *open = output->talk_colour ? "\033[" : "";
+    const char *colour = output->talk_colour ? signs[sign].colour : "";
+    (void)snprintf(lead, sizeof lead, "%s%s%s%s%s ", open, colour, output->talk_colour ? "m" : "",
+                   output_sign(output, sign), output->talk_colour ? "\033[0m" : "");
+    va_list arguments;
+    va_start(arguments, format);
+    say(output, lead, format, arguments);
+    va_end(arguments);
+}
+
+static void error_as_json(struct output *output, enum weir_status status, const struct weir_error *error)
+{
+    json_t *body = json_pack("{s:{s:s, s:s, s:i}}", "error", "code", weir_status_name(status), "message", error->message,
+                             "exit", weir_status_exit(status));
+    if (body != NULL && error->hint[0] != '\0') {
+        (void)json_object_set_new(json_object_get(body, "error"), "hint", json_string(error->hint));
+    }
+    if (body != NULL) {
+        (void)json_dumpf(body, output->talk, JSON_COMPACT);
+        (void)fputc('\n', output->talk);
+    }
+    json_decref(body);
+}
+
+void output_error(struct output *output, enum weir_status status, const struct weir_error *error)
+{
+    if (error->message[0] == '\0') {
+        return;
+    }
+    output_progress_end(output);
+    flush_out(output);
+    if (output->format != OUTPUT_TABLE) {
+        error_as_json(output, status, error);
+        return;
+    }
+    const char *red = output->talk_colour ? "\033[31m" : "";
+    const char *plain = output->talk_colour ? "\033[0m" : "";
+    (void)fprintf(output->talk, "%sweir:%s %s (%s)\n", red, plain, error->message, weir_status_name(status));
+    if (error->hint[0] != '\0') {
+        (void)fprintf(output->talk, "hint: %s\n", error->hint);
+    }
+}
+
+bool output_ask(struct output *output, const char *question, const char *expected, bool *ret_asked)
+{
+    char answer[128];
+    *ret_asked = isatty(STDIN_FILENO) && output->talk_is_terminal;
+    if (!*ret_asked) {
+        return false;
+    }
+    output_progress_end(output);
+    flush_out(output);
+    (void)fprintf(output->talk, "%s", question);
+    (void)fflush(output->talk);
+    if (fgets(answer, sizeof answer, stdin) == NULL) {
+        (void)fputc('\n', output->talk);
+        return false;
+    }
+    answer[strcspn(answer, "\r\n")] = '\0';
+    return strcmp(answer, expected) == 0;
+}
+
+/* --- words --- */
+
+const char *output_safe(struct output *output, const char *string)
+{
+    char *copy = string == NULL ? NULL : arena_copy_string(output->arena, string);
+    if (copy == NULL) {
+        return "";
+    }
+    text_make_safe(copy);
+    return copy;
+}
+
+const char *output_sign(const struct output *output, enum sign sign)
+{
+    return output->utf8 ? signs[sign].utf8 : signs[sign].ascii;
+}
+
+const char *output_sign_coloured(struct output *output, enum sign sign)
+{
+    char text[32];
+    if (!output->out_colour) {
+        return output_sign(output, sign);
+    }
+    (void)snprintf(text, sizeof text, "\033[%sm%s\033[0m", signs[sign].colour, output_sign(output, sign));
+    char *copy = arena_copy_string(output->arena, text);
+    return copy != NULL ? copy : "";
+}
+
+enum sign output_state_sign(const char *state)
+{
+    static const struct {
+        const char *state;
+        enum sign sign;
+    } states[] = {
+        {"PENDING", SIGN_WAITS},  {"CLAIMED", SIGN_RUNS}, {"DISPATCHED", SIGN_RUNS},
+        {"COMPLETED", SIGN_FINE}, {"FAILED", SIGN_BAD},   {"CANCELLED", SIGN_GONE},
+    };
+    for (size_t i = 0; state != NULL && i < sizeof states / sizeof states[0]; i++) {
+        if (strcasecmp(states[i].state, state) == 0) {
+            return states[i].sign;
+        }
+    }
+    return SIGN_WAITS;
+}
+
+static const char *time_seen_from(struct output *output, const char *time_text, int64_t now_us, bool is_bare)
+{
+    int64_t time_us;
+    char duration[DURATION_TEXT_MAX];
+    if (time_text == NULL || time_parse(time_text, now_us, &time_us, NULL) != WEIR_OK) {
+        return "";
+    }
+    int64_t age_us = now_us - time_us;
+    char text[DURATION_TEXT_MAX + 8];
+    duration_format_short(age_us < 0 ? -age_us : age_us, duration);
+    (void)snprintf(text, sizeof text, "%s%s%s", !is_bare && age_us < 0 ? "in " : "", duration,
+                   !is_bare && age_us >= 0 ? " ago" : "");
+    char *copy = arena_copy_string(output->arena, text);
+    return copy != NULL ? copy : "";
+}
+
+const char *output_ago(struct output *output, const char *time_text, int64_t now_us)
+{
+    return time_seen_from(output, time_text, now_us, false);
+}
+
+const char *output_age(struct output *output, const char *time_text, int64_t now_us)
+{
+    return time_seen_from(output, time_text, now_us, true);
+}

@@ -1,0 +1,90 @@
+#include "cli/settings/reload.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+
+static const enum setting_id live[] = {
+    SETTING_DISPATCH_BATCH_SIZE, SETTING_DISPATCH_POLL_INTERVAL,
+    SETTING_CLAIM_TIMEOUT,       SETTING_RECOVERY_INTERVAL,
+    SETTING_ATTEMPTS_MAX,        SETTING_EXECUTOR_STUCK_AFTER,
+    SETTING_STOP_GRACE,          SETTING_RETENTION,
+    SETTING_LOG_FORMAT,          SETTING_LOG_LEVEL,
+};
+
+static bool is_live(enum setting_id id)
+{
+    for (size_t i = 0; i < sizeof live / sizeof live[0]; i++) {
+        if (live[i] == id) {
+            return true;
+        }
+    }
+    return false;
+}
+
+enum weir_status reload_read(const struct settings *started, const char *config_file, struct arena *arena,
+                             struct settings *fresh, struct weir_error *error)
+{
+    struct settings read;
+    enum weir_status status = settings_load(&read, arena, config_file, error);
+    for (unsigned id = 0; id < SETTING_COUNT && status == WEIR_OK; id++) {
+        if (strncmp(started->values[id].origin, "--", 2) == 0) {
+            read.values[id] = started->values[id];
+        }
+    }
+    if (status == WEIR_OK) {
+        *fresh = read;
+    }
+    return status;
+}
+
+/* `group`: of the node that alone has changed; "" = of the process. */
+static void tell_change(struct event_bus *events, const char *group, unsigned id, const char *from, const char *to)
+{
+    char words[256];
+    (void)snprintf(words, sizeof words, "%s%s%s: %s -> %s", group, group[0] != '\0' ? ": " : "", settings_table()[id].key,
+                   from, to);
+    struct event event = {.type = EVENT_SETTING_CHANGED, .reason = words};
+    event_emit(events, &event);
+}
+
+size_t reload_tell(const struct settings *started, const struct settings *before, struct settings *fresh,
+                   struct event_bus *events)
+{
+    size_t changed = 0;
+    for (unsigned id = 0; id < SETTING_COUNT; id++) {
+        const char *from = before->values[id].text;
+        const char *to = fresh->values[id].text;
+        bool is_same = strcmp(from, to) == 0;
+        if (!is_same && is_live((enum setting_id)id)) {
+            tell_change(events, "", id, from, to);
+            changed++;
+        } else if (!is_same) {
+            /* No values: the store's may hold a password. */
+            struct event event = {.type = EVENT_SETTING_WAITS, .reason = settings_table()[id].key};
+            event_emit(events, &event);
+        }
+        if (!is_live((enum setting_id)id)) {
+            fresh->values[id] = started->values[id];
+        }
+    }
+    return changed;
+}
+
+size_t reload_node(struct settings *node, const struct settings *process, struct event_bus *events)
+{
+    const char *group = settings_text(node, SETTING_EXECUTOR_GROUP);
+    const struct settings_node *entry = settings_entry_of(process, group);
+    struct settings fresh = settings_of_group(process, group);
+    size_t changed = 0;
+    for (size_t i = 0; i < sizeof live / sizeof live[0]; i++) {
+        const struct setting_value *to = &fresh.values[live[i]];
+        if (entry != NULL && entry->values[live[i]].text != NULL && strcmp(node->values[live[i]].text, to->text) != 0) {
+            tell_change(events, group, live[i], node->values[live[i]].text, to->text);
+            changed++;
+        }
+        node->values[live[i]] = *to;
+    }
+    return changed;
+}

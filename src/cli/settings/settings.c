@@ -1,0 +1,481 @@
+#include "cli/settings/settings.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/text.h"
+#include "cli/settings/settings_file.h"
+#include "cli/settings/temporal_profile.h"
+#include "queue/limits.h"
+
+enum { SETTING_TEXT_BYTES_MAX = 4096 };
+
+#define MINUTE_US (60 * MICROSECONDS_PER_SECOND)
+#define DAY_US (24 * 60 * MINUTE_US)
+#define YEAR_US (365 * DAY_US)
+
+/* clang-format off */
+static const struct setting table[SETTING_COUNT] = {
+[SETTING_STORE] = {
+    .key = "store", .type = SETTING_TEXT, .default_text = "sqlite:./weir.db", .environment = "WEIR_STORE",
+    .of_process = true, .help = "where the queue is kept: sqlite:PATH, a path, or postgres://..."},
+[SETTING_ENGINE] = {
+    .key = "engine", .type = SETTING_CHOICE, .default_text = "in_process", .environment = "WEIR_ENGINE",
+    .choices = "in_process temporal", .help = "what runs executions"},
+[SETTING_DISPATCH_BATCH_SIZE] = {
+    .key = "dispatch.batch_size", .type = SETTING_INTEGER, .default_text = "0", .environment = "WEIR_DISPATCH_BATCH_SIZE",
+    .least = 0, .most = CLAIM_BATCH_MOST, .help = "executions that a node takes at once; 0 = as it has room"},
+[SETTING_DISPATCH_POLL_INTERVAL] = {
+    .key = "dispatch.poll_interval", .type = SETTING_DURATION, .default_text = "5s",
+    .environment = "WEIR_DISPATCH_POLL_INTERVAL", .least = 10 * MICROSECONDS_PER_MS, .most = 60 * MINUTE_US,
+    .help = "look for work at least this often; wake-ups come at once"},
+[SETTING_DISPATCH_EXCLUSIVE] = {
+    .key = "dispatch.exclusive", .type = SETTING_BOOLEAN, .default_text = "false", .environment = "WEIR_DISPATCH_EXCLUSIVE",
+    .of_process = true, .help = "assign only while holding the lock processExecutionQueue"},
+[SETTING_CLAIM_TIMEOUT] = {
+    .key = "claim.timeout", .type = SETTING_DURATION, .default_text = "5m", .environment = "WEIR_CLAIM_TIMEOUT",
+    .least = 10 * MICROSECONDS_PER_SECOND, .most = DAY_US, .of_process = true,
+    .help = "an execution that was assigned this long ago and has not started is given back"},
+[SETTING_RECOVERY_INTERVAL] = {
+    .key = "recovery.interval", .type = SETTING_DURATION, .default_text = "1m", .environment = "WEIR_RECOVERY_INTERVAL",
+    .least = MICROSECONDS_PER_SECOND, .most = 60 * MINUTE_US, .of_process = true,
+    .help = "how often a node looks for such executions"},
+[SETTING_ATTEMPTS_MAX] = {
+    .key = "attempts.max", .type = SETTING_INTEGER, .default_text = "3", .environment = "WEIR_ATTEMPTS_MAX",
+    .least = 1, .most = 100, .help = "starts of an execution before it fails"},
+[SETTING_EXECUTOR_GROUP] = {
+    .key = "executor.group", .type = SETTING_TEXT, .default_text = "default", .environment = "WEIR_EXECUTOR_GROUP",
+    .most = GROUP_NAME_MAX,
+    .help = "the group that a node serves; `enqueue` asks for it where the workflow names none"},
+[SETTING_EXECUTOR_STUCK_AFTER] = {
+    .key = "executor.stuck_after", .type = SETTING_DURATION, .default_text = "60s",
+    .environment = "WEIR_EXECUTOR_STUCK_AFTER", .least = 10 * MICROSECONDS_PER_MS, .most = YEAR_US,
+    .help = "warn of executions that run longer"},
+[SETTING_EXECUTOR_MAX_RUNNING] = {
+    .key = "executor.max_running", .type = SETTING_INTEGER, .default_text = "1000",
+    .environment = "WEIR_EXECUTOR_MAX_RUNNING", .least = 1, .most = 100000,
+    .help = "executions that run in a node at once"},
+[SETTING_EXECUTOR_HANDLER_THREADS] = {
+    .key = "executor.handler_threads", .type = SETTING_INTEGER, .default_text = "0",
+    .environment = "WEIR_EXECUTOR_HANDLER_THREADS", .least = 0, .most = 256,
+    .help = "threads for handlers in C; 0 = one more than there are processors"},
+[SETTING_EXECUTOR_MAX_PARALLEL_STEPS] = {
+    .key = "executor.max_parallel_steps", .type = SETTING_INTEGER, .default_text = "32",
+    .environment = "WEIR_EXECUTOR_MAX_PARALLEL_STEPS", .least = 1, .most = 200,
+    .help = "steps of one execution that are under way at once"},
+[SETTING_NODE_NAME] = {
+    .key = "node.name", .type = SETTING_TEXT, .default_text = "", .environment = "WEIR_NODE_NAME",
+    .help = "name of the node; empty = host and process; nodes of several groups add theirs"},
+[SETTING_NODE_LEASE] = {
+    .key = "node.lease", .type = SETTING_DURATION, .default_text = "6s", .environment = "WEIR_NODE_LEASE",
+    .least = 500 * MICROSECONDS_PER_MS, .most = 10 * MINUTE_US, .help = "a node that is silent for longer is dead"},
+[SETTING_STOP_GRACE] = {
+    .key = "stop.grace", .type = SETTING_DURATION, .default_text = "25s", .environment = "WEIR_STOP_GRACE",
+    .least = 0, .most = DAY_US, .of_process = true, .help = "a stopping node waits this long for what runs"},
+[SETTING_RETENTION] = {
+    .key = "retention", .type = SETTING_DURATION, .default_text = "14d", .environment = "WEIR_RETENTION",
+    .least = MICROSECONDS_PER_SECOND, .most = 100 * YEAR_US, .forever_ok = true,
+    .of_process = true, .help = "how long ended executions are kept, or forever"},
+[SETTING_EXEC_ALLOW] = {
+    .key = "exec.allow", .type = SETTING_ALLOW_LIST, .default_text = "false", .environment = "WEIR_EXEC_ALLOW",
+    .help = "programs that steps may run: false, true, or a list"},
+[SETTING_EXEC_GUARD] = {
+    .key = "exec.guard", .type = SETTING_BOOLEAN, .default_text = "true", .environment = "WEIR_EXEC_GUARD",
+    .help = "steps cannot signal their node or its keeper"},
+[SETTING_TEMPORAL_ADDRESS] = {
+    .key = "temporal.address", .type = SETTING_TEXT, .default_text = "127.0.0.1:7233",
+    .environment = "WEIR_TEMPORAL_ADDRESS",
+    .help = "where the Temporal service is: host:port, several with commas"},
+[SETTING_TEMPORAL_NAMESPACE] = {
+    .key = "temporal.namespace", .type = SETTING_TEXT, .default_text = "default", .environment = "WEIR_TEMPORAL_NAMESPACE",
+    .help = "the namespace of its workflows"},
+[SETTING_TEMPORAL_TASK_QUEUE] = {
+    .key = "temporal.task_queue", .type = SETTING_TEXT, .default_text = "", .environment = "WEIR_TEMPORAL_TASK_QUEUE",
+    .help = "task queue of workflows that name none"},
+[SETTING_TEMPORAL_STARTS_MAX] = {
+    .key = "temporal.starts_max", .type = SETTING_INTEGER, .default_text = "64", .environment = "WEIR_TEMPORAL_STARTS_MAX",
+    .least = 1, .most = 10000, .help = "starts under way at once"},
+[SETTING_TEMPORAL_WAITS_MAX] = {
+    .key = "temporal.waits_max", .type = SETTING_INTEGER, .default_text = "160", .environment = "WEIR_TEMPORAL_WAITS_MAX",
+    .least = 0, .most = 1000, .help = "workflows whose end is waited for; the others are listed each second"},
+[SETTING_TEMPORAL_ENCODING] = {
+    .key = "temporal.encoding", .type = SETTING_TEXT, .default_text = "json/plain", .environment = "WEIR_TEMPORAL_ENCODING",
+    .help = "encoding that is told of the input payload"},
+[SETTING_TEMPORAL_UI_URL] = {
+    .key = "temporal.ui_url", .type = SETTING_TEXT, .default_text = "", .environment = "WEIR_TEMPORAL_UI_URL",
+    .help = "where the Temporal UI is: show prints links"},
+[SETTING_TEMPORAL_CODEC_URL] = {
+    .key = "temporal.codec_url", .type = SETTING_TEXT, .default_text = "", .environment = "WEIR_TEMPORAL_CODEC_URL",
+    .help = "a payload codec for input, results and failures: POST URL/encode and URL/decode"},
+[SETTING_TEMPORAL_CODEC_TOKEN_FILE] = {
+    .key = "temporal.codec_token_file", .type = SETTING_TEXT, .default_text = "",
+    .environment = "WEIR_TEMPORAL_CODEC_TOKEN_FILE",
+    .help = "file with the bearer token for the codec, or env:NAME of a variable"},
+[SETTING_TEMPORAL_CODEC_CA_FILE] = {
+    .key = "temporal.codec_ca_file", .type = SETTING_TEXT, .default_text = "",
+    .environment = "WEIR_TEMPORAL_CODEC_CA_FILE",
+    .help = "authorities to trust for the codec (PEM); empty = the system's"},
+[SETTING_TEMPORAL_API_KEY_FILE] = {
+    .key = "temporal.api_key_file", .type = SETTING_TEXT, .default_text = "", .environment = "WEIR_TEMPORAL_API_KEY_FILE",
+    .help = "file with the API key, or env:NAME of a variable; implies TLS"},
+[SETTING_TEMPORAL_TLS_ENABLED] = {
+    .key = "temporal.tls.enabled", .type = SETTING_BOOLEAN, .default_text = "false",
+    .environment = "WEIR_TEMPORAL_TLS_ENABLED",
+    .help = "speak TLS; the four below imply it"},
+[SETTING_TEMPORAL_TLS_CA_FILE] = {
+    .key = "temporal.tls.ca_file", .type = SETTING_TEXT, .default_text = "", .environment = "WEIR_TEMPORAL_TLS_CA_FILE",
+    .help = "authorities to trust (PEM); empty = the system's"},
+[SETTING_TEMPORAL_TLS_CERTIFICATE_FILE] = {
+    .key = "temporal.tls.certificate_file", .type = SETTING_TEXT, .default_text = "",
+    .environment = "WEIR_TEMPORAL_TLS_CERTIFICATE_FILE",
+    .help = "our certificate (PEM)"},
+[SETTING_TEMPORAL_TLS_KEY_FILE] = {
+    .key = "temporal.tls.key_file", .type = SETTING_TEXT, .default_text = "", .environment = "WEIR_TEMPORAL_TLS_KEY_FILE",
+    .help = "its key (PEM)"},
+[SETTING_TEMPORAL_TLS_SERVER_NAME] = {
+    .key = "temporal.tls.server_name", .type = SETTING_TEXT, .default_text = "",
+    .environment = "WEIR_TEMPORAL_TLS_SERVER_NAME",
+    .help = "name that the server's certificate must have"},
+[SETTING_LOG_FORMAT] = {
+    .key = "log.format", .type = SETTING_CHOICE, .default_text = "auto", .environment = "WEIR_LOG_FORMAT",
+    .choices = "auto text json", .of_process = true, .help = "auto = text on a terminal, else JSON lines"},
+[SETTING_LOG_LEVEL] = {
+    .key = "log.level", .type = SETTING_CHOICE, .default_text = "info", .environment = "WEIR_LOG_LEVEL",
+    .choices = "debug info warn error", .of_process = true, .help = "the least that is logged"},
+};
+/* clang-format on */
+
+const struct setting *settings_table(void)
+{
+    return table;
+}
+
+enum setting_id settings_find(const char *key)
+{
+    unsigned id = 0;
+    while (id < SETTING_COUNT && strcmp(table[id].key, key) != 0) {
+        id++;
+    }
+    return (enum setting_id)id;
+}
+
+/* --- one value --- */
+
+static enum weir_status read_integer(const struct setting *setting, const char *text, int64_t *ret_number,
+                                     struct weir_error *error)
+{
+    char *end = NULL;
+    errno = 0;
+    long long number = strtoll(text, &end, 10);
+    if (text[0] == '\0' || *end != '\0' || errno != 0 || number < setting->least || number > setting->most) {
+        return error_set(error, WEIR_INVALID_CONFIG, "%s: \"%s\" is no whole number from %" PRId64 " to %" PRId64,
+                         setting->key, text, setting->least, setting->most);
+    }
+    *ret_number = number;
+    return WEIR_OK;
+}
+
+static enum weir_status read_duration(const struct setting *setting, const char *text, int64_t *ret_number,
+                                      struct weir_error *error)
+{
+    char least[DURATION_TEXT_MAX];
+    char most[DURATION_TEXT_MAX];
+    if (setting->forever_ok && strcmp(text, "forever") == 0) {
+        *ret_number = -1;
+        return WEIR_OK;
+    }
+    int64_t number = 0;
+    enum weir_status status = duration_parse(text, &number, error);
+    if (status != WEIR_OK) {
+        error_prefix(error, "%s", setting->key);
+        return WEIR_INVALID_CONFIG;
+    }
+    if (number < setting->least || number > setting->most) {
+        duration_format(setting->least, least);
+        duration_format(setting->most, most);
+        return error_set(error, WEIR_INVALID_CONFIG, "%s: %s is not between %s and %s", setting->key, text, least, most);
+    }
+    *ret_number = number;
+    return WEIR_OK;
+}
+
+static enum weir_status read_boolean(const struct setting *setting, const char *text, int64_t *ret_number,
+                                     struct weir_error *error)
+{
+    bool is_true = strcmp(text, "true") == 0;
+    if (!is_true && strcmp(text, "false") != 0) {
+        return error_set(error, WEIR_INVALID_CONFIG, "%s: \"%s\" is neither true nor false", setting->key, text);
+    }
+    *ret_number = is_true;
+    return WEIR_OK;
+}
+
+/* Cuts `text` in place at any character of `separators`; pointers to the parts, SETTINGS_LIST_MAX at most, go to a
+ * NULL-terminated list. *ret_all (may be NULL): whether that was all of them. */
+static const char **cut_words(struct arena *arena, const char *text, const char *separators, bool *ret_all)
+{
+    char *copy = arena_copy_string(arena, text);
+    const char **words = arena_allocate(arena, (SETTINGS_LIST_MAX + 1) * sizeof *words);
+    char *rest = NULL;
+    size_t count = 0;
+    if (copy == NULL || words == NULL) {
+        return NULL;
+    }
+    char *word = strtok_r(copy, separators, &rest);
+    for (; word != NULL && count < SETTINGS_LIST_MAX; word = strtok_r(NULL, separators, &rest)) {
+        words[count++] = word;
+    }
+    if (ret_all != NULL) {
+        *ret_all = word == NULL;
+    }
+    return words;
+}
+
+static enum weir_status check_choice(struct settings *settings, const struct setting *setting, const char *text,
+                                     struct weir_error *error)
+{
+    const char **words = cut_words(settings->arena, setting->choices, " ", NULL);
+    size_t count = 0;
+    if (words == NULL) {
+        return error_out_of_memory(error);
+    }
+    for (; words[count] != NULL; count++) {
+        if (strcmp(words[count], text) == 0) {
+            return WEIR_OK;
+        }
+    }
+    const char *nearest = text_nearest(text, words, count);
+    error_set(error, WEIR_INVALID_CONFIG, "%s: \"%s\" is not one of: %s", setting->key, text, setting->choices);
+    if (nearest != NULL) {
+        error_hint(error, "did you mean %s?", nearest);
+    }
+    return WEIR_INVALID_CONFIG;
+}
+
+/* Words that other programs take for true or false; here they would be the name of a program, and nothing else would run.
+ */
+static bool is_other_boolean(const char *text)
+{
+    static const char *const words[] = {"true", "false", "yes", "no", "on", "off", "1", "0"};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        if (strcasecmp(words[i], text) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static enum weir_status read_allow_list(struct settings *settings, struct setting_value *value, struct weir_error *error)
+{
+    if (strcmp(value->text, "false") == 0 || strcmp(value->text, "true") == 0) {
+        value->number = value->text[0] == 't';
+        return WEIR_OK;
+    }
+    if (is_other_boolean(value->text)) {
+        error_set(error, WEIR_INVALID_CONFIG, "exec.allow: \"%s\" is neither true nor false nor a list of programs",
+                  value->text);
+        error_hint(error, "true allows all programs, false none, [wc, /usr/bin/env] these");
+        return WEIR_INVALID_CONFIG;
+    }
+    bool is_all = false;
+    const char **words = cut_words(settings->arena, value->text, ", ", &is_all);
+    if (words == NULL) {
+        return error_out_of_memory(error);
+    }
+    if (!is_all) {
+        error_set(error, WEIR_INVALID_CONFIG, "exec.allow: more than %d programs", SETTINGS_LIST_MAX);
+        error_hint(error, "true allows all programs");
+        return WEIR_INVALID_CONFIG;
+    }
+    for (const char **word = words; *word != NULL; word++) {
+        if ((*word)[0] != '/' && strchr(*word, '/') != NULL) {
+            error_set(error, WEIR_INVALID_CONFIG,
+                      "exec.allow: \"%s\" is a relative path, and `cwd` of a step would decide what it is", *word);
+            error_hint(error, "write an absolute path, or a name that is looked up in PATH");
+            return WEIR_INVALID_CONFIG;
+        }
+    }
+    value->number = words[0] != NULL;
+    value->list = words;
+    return WEIR_OK;
+}
+
+static int text_bytes_max(const struct setting *setting)
+{
+    return setting->most > 0 ? (int)setting->most : SETTING_TEXT_BYTES_MAX;
+}
+
+enum weir_status settings_set(struct settings *settings, enum setting_id id, const char *text, const char *origin,
+                              struct weir_error *error)
+{
+    INVARIANT(id < SETTING_COUNT);
+    const struct setting *setting = &table[id];
+    struct setting_value value = {.text = arena_copy_string(settings->arena, text), .origin = origin};
+    enum weir_status status = WEIR_OK;
+    if (value.text == NULL) {
+        return error_out_of_memory(error);
+    }
+    switch (setting->type) {
+    case SETTING_TEXT:
+        if (!text_is_utf8(text, strlen(text)) || strlen(text) > (size_t)text_bytes_max(setting)) {
+            status = error_set(error, WEIR_INVALID_CONFIG, "%s: not UTF-8, or longer than %d bytes", setting->key,
+                               text_bytes_max(setting));
+        } else if (text[0] == '\0' && setting->default_text[0] != '\0') {
+            status = error_set(error, WEIR_INVALID_CONFIG, "%s is empty", setting->key);
+            error_hint(error, "leave it out for its default, %s", setting->default_text);
+        }
+        break;
+    case SETTING_INTEGER:
+        status = read_integer(setting, text, &value.number, error);
+        break;
+    case SETTING_DURATION:
+        status = read_duration(setting, text, &value.number, error);
+        break;
+    case SETTING_BOOLEAN:
+        status = read_boolean(setting, text, &value.number, error);
+        break;
+    case SETTING_CHOICE:
+        status = check_choice(settings, setting, text, error);
+        break;
+    case SETTING_ALLOW_LIST:
+        status = read_allow_list(settings, &value, error);
+        break;
+    }
+    if (status == WEIR_OK) {
+        settings->values[id] = value;
+    }
+    return status;
+}
+
+/* --- everything --- */
+
+/* "~/.config/weir/weir.yaml"; NULL when there is no such place. */
+static const char *user_file(struct arena *arena)
+{
+    char path[4096];
+    const char *config_home = getenv("XDG_CONFIG_HOME");
+    const char *home = getenv("HOME");
+    int length = 0;
+    if (config_home != NULL && config_home[0] == '/') {
+        length = snprintf(path, sizeof path, "%s/weir/weir.yaml", config_home);
+    } else if (home != NULL && home[0] == '/') {
+        length = snprintf(path, sizeof path, "%s/.config/weir/weir.yaml", home);
+    }
+    return length > 0 && (size_t)length < sizeof path ? arena_copy_string(arena, path) : NULL;
+}
+
+static enum weir_status read_files(struct settings *settings, const char *config_file, struct weir_error *error)
+{
+    const char *places[3] = {"./weir.yaml", user_file(settings->arena), "/etc/weir/weir.yaml"};
+    size_t read_count = 0;
+    bool found = false;
+    if (config_file == NULL) {
+        config_file = getenv("WEIR_CONFIG");
+    }
+    if (config_file != NULL && config_file[0] != '\0') {
+        settings->files[0] = config_file;
+        return settings_file_read(settings, config_file, false, &found, error);
+    }
+    bool is_there[3] = {false, false, false};
+    for (size_t i = 3; i-- > 0;) {
+        enum weir_status status =
+            places[i] == NULL ? WEIR_OK : settings_file_read(settings, places[i], true, &is_there[i], error);
+        if (status != WEIR_OK) {
+            return status;
+        }
+    }
+    for (size_t i = 0; i < 3; i++) {
+        if (is_there[i]) {
+            settings->files[read_count++] = places[i];
+        }
+    }
+    return WEIR_OK;
+}
+
+enum weir_status settings_load(struct settings *settings, struct arena *arena, const char *config_file,
+                               struct weir_error *error)
+{
+    *settings = (struct settings){.arena = arena};
+    for (unsigned id = 0; id < SETTING_COUNT; id++) {
+        enum weir_status status = settings_set(settings, (enum setting_id)id, table[id].default_text, "default", error);
+        if (status != WEIR_OK) {
+            return status;
+        }
+    }
+    enum weir_status status = read_files(settings, config_file, error);
+    for (unsigned id = 0; id < SETTING_COUNT && status == WEIR_OK; id++) {
+        const char *text = getenv(table[id].environment);
+        if (text != NULL && text[0] != '\0') {
+            status = settings_set(settings, (enum setting_id)id, text, table[id].environment, error);
+            if (status == WEIR_INVALID_CONFIG) {
+                error_prefix(error, "%s", table[id].environment);
+            }
+        }
+    }
+    if (status == WEIR_OK) {
+        status = temporal_profile_apply(settings, error);
+    }
+    if (status == WEIR_OK && settings->node_count > 1 && settings->values[SETTING_DISPATCH_EXCLUSIVE].number != 0) {
+        status = error_set(error, WEIR_INVALID_CONFIG,
+                           "dispatch.exclusive lets one node claim, the others of `nodes` never would");
+        error_hint(error, "run one node, or leave dispatch.exclusive out");
+    }
+    return status;
+}
+
+struct settings settings_of_node(const struct settings *settings, size_t index)
+{
+    struct settings own = *settings;
+    INVARIANT(index < settings->node_count);
+    own.nodes = NULL;
+    own.node_count = 0;
+    for (size_t id = 0; id < SETTING_COUNT; id++) {
+        if (settings->nodes[index].values[id].text != NULL) {
+            own.values[id] = settings->nodes[index].values[id];
+        }
+    }
+    return own;
+}
+
+const struct settings_node *settings_entry_of(const struct settings *settings, const char *group)
+{
+    for (size_t i = 0; i < settings->node_count && group != NULL; i++) {
+        if (strcmp(settings->nodes[i].values[SETTING_EXECUTOR_GROUP].text, group) == 0) {
+            return &settings->nodes[i];
+        }
+    }
+    return NULL;
+}
+
+struct settings settings_of_group(const struct settings *settings, const char *group)
+{
+    const struct settings_node *entry = settings_entry_of(settings, group);
+    if (entry != NULL) {
+        return settings_of_node(settings, (size_t)(entry - settings->nodes));
+    }
+    struct settings own = *settings;
+    own.nodes = NULL;
+    own.node_count = 0;
+    return own;
+}
+
+const char *settings_text(const struct settings *settings, enum setting_id id)
+{
+    return settings->values[id].text;
+}
+
+int64_t settings_number(const struct settings *settings, enum setting_id id)
+{
+    return settings->values[id].number;
+}
+
+const char *const *settings_list(const struct settings *settings, enum setting_id id)
+{
+    return settings->values[id].list;
+}

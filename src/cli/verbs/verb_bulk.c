@@ -1,0 +1,526 @@
+/* cancel, retry, release, purge: the same act on the executions of a list of ids, or on all that match a filter.
+ *
+ *     count -> --expect -> --dry-run -> ask -> chunks of BULK_CHUNK, each one transaction -> what was done
+ *
+ * Ctrl-C is obeyed between two chunks. Only executions that were there when the command began are touched: what a retry
+ * makes new is never met again by the same command.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "cli/arguments/filter.h"
+#include "cli/output/json_fields.h"
+#include "cli/signals.h"
+#include "cli/terminate.h"
+
+enum { BULK_CHUNK = 500, BULK_ASK_ABOVE = 100 };
+
+struct bulk {
+    struct invocation *invocation;
+    struct store *store;
+    enum bulk_act act;
+    const char *done_word;  /* "cancelled" */
+    const char *doing_word; /* "cancelling" */
+    struct execution_filter filter;
+    char actor[ACTOR_MAX];
+    const char *why;
+    int64_t matched; /* counted before anything is done */
+    bool matched_is_exact;
+    int64_t changed;
+    int64_t refused;
+    int64_t retried; /* --dry-run of a retry by filter: of those refused, the ones that were retried already */
+    enum weir_status first_refusal;
+    struct weir_error refusal;
+    json_t *items;        /* of those named by id: {"id", "act", "new_id"}; for -o json */
+    json_t *to_terminate; /* ids of what was cancelled; NULL: --terminate was not said */
+};
+
+#define BIT(state) (1U << (state))
+
+static unsigned states_of(enum bulk_act act)
+{
+    switch (act) {
+    case BULK_CANCEL:
+        return BIT(ITEM_PENDING) | BIT(ITEM_CLAIMED) | BIT(ITEM_DISPATCHED);
+    case BULK_RETRY:
+        return BIT(ITEM_FAILED) | BIT(ITEM_CANCELLED);
+    case BULK_RELEASE:
+        return BIT(ITEM_PENDING);
+    case BULK_PURGE:
+        return BIT(ITEM_COMPLETED) | BIT(ITEM_FAILED) | BIT(ITEM_CANCELLED);
+    }
+    return 0;
+}
+
+/* --- before --- */
+
+static enum weir_status count_matches(struct bulk *bulk, struct weir_error *error)
+{
+    json_t *page = NULL;
+    struct list_options options = {.kind = LIST_EXECUTIONS, .filter = bulk->filter, .limit = 1, .count = true};
+    enum weir_status status = store_list(bulk->store, &options, &page, error);
+    if (status == WEIR_OK) {
+        bulk->matched = field_number(page, "count", 0);
+        bulk->matched_is_exact = field_is_true(page, "count_is_exact");
+    }
+    json_decref(page);
+    return status;
+}
+
+static enum weir_status check_expected(const struct bulk *bulk, struct weir_error *error)
+{
+    int64_t expected = invocation_number(bulk->invocation, "expect", -1);
+    if (expected < 0 || (expected == bulk->matched && bulk->matched_is_exact)) {
+        return WEIR_OK;
+    }
+    error_set(error, WEIR_CONFLICT, "%" PRId64 "%s %s, not %" PRId64 ": nothing was changed", bulk->matched,
+              bulk->matched_is_exact ? "" : "+", bulk->matched == 1 ? "execution matches" : "executions match", expected);
+    error_hint(error, "`weir list --where ...` shows them");
+    return WEIR_CONFLICT;
+}
+
+static enum weir_status ask(struct bulk *bulk, struct weir_error *error)
+{
+    struct output *output = bulk->invocation->output;
+    char question[160];
+    char number[32];
+    bool was_asked = false;
+    const char *act = bulk_act_name(bulk->act);
+    if (bulk->matched <= BULK_ASK_ABOVE || invocation_has(bulk->invocation, "yes")) {
+        return WEIR_OK;
+    }
+    (void)snprintf(number, sizeof number, "%" PRId64, bulk->matched);
+    (void)snprintf(question, sizeof question, "Type %s to %s them: ", number, act);
+    if (output_ask(output, question, number, &was_asked)) {
+        return WEIR_OK;
+    }
+    if (was_asked) {
+        return error_set(error, WEIR_STOPPED, "nothing was changed");
+    }
+    error_set(error, WEIR_INVALID_ARGUMENT, "%s%s executions match; without a terminal to confirm nothing was changed",
+              number, bulk->matched_is_exact ? "" : "+");
+    error_hint(error, "--yes does it; --yes --expect %s only if the number still holds", number);
+    return WEIR_INVALID_ARGUMENT;
+}
+
+/* --- the act --- */
+
+static void add_result(struct bulk *bulk, const struct bulk_result *result)
+{
+    bulk->changed += (int64_t)result->changed;
+    bulk->refused += (int64_t)result->refused;
+    if (bulk->first_refusal == WEIR_OK && result->refused > 0) {
+        bulk->first_refusal = result->first_refusal != WEIR_OK ? result->first_refusal : WEIR_ILLEGAL_STATE;
+        bulk->refusal = result->refusal;
+    }
+}
+
+static enum weir_status interrupted(const struct bulk *bulk, struct weir_error *error)
+{
+    error_set(error, WEIR_INTERRUPTED, "interrupted: %" PRId64 " of %" PRId64 "%s %s, %" PRId64 " refused", bulk->changed,
+              bulk->matched, bulk->matched_is_exact ? "" : "+", bulk->done_word, bulk->refused);
+    error_hint(error, "each was done whole or not at all; the same command goes on with the rest");
+    return WEIR_INTERRUPTED;
+}
+
+static enum weir_status act_on_matches(struct bulk *bulk, struct weir_error *error)
+{
+    struct bulk_result result = {.more = true};
+    char after[UUID_TEXT_MAX] = "";
+    while (result.more) {
+        memset(&result, 0, sizeof result);
+        enum weir_status status =
+            store_bulk(bulk->store, bulk->act, &bulk->filter, after, BULK_CHUNK, bulk->actor, bulk->why, &result, error);
+        if (status != WEIR_OK) {
+            error_prefix(error, "%" PRId64 " of %" PRId64 " %s, then", bulk->changed, bulk->matched, bulk->done_word);
+            return status;
+        }
+        add_result(bulk, &result);
+        memcpy(after, result.last_id, sizeof after);
+        output_progress(bulk->invocation->output, bulk->doing_word, bulk->changed + bulk->refused,
+                        bulk->matched_is_exact ? bulk->matched : 0);
+        if (result.more && interrupt_count() > 0) {
+            return interrupted(bulk, error);
+        }
+    }
+    return WEIR_OK;
+}
+
+/* A line of its own in jsonl; in json an item of the answer. */
+static enum weir_status tell_item(struct bulk *bulk, const struct bulk_result *result, struct weir_error *error)
+{
+    json_t *item = json_pack("{s:s, s:s}", "id", result->last_id, "act", bulk_act_name(bulk->act));
+    if (item == NULL ||
+        (result->new_id[0] != '\0' && json_object_set_new(item, "new_id", json_string(result->new_id)) != 0)) {
+        json_decref(item);
+        return error_out_of_memory(error);
+    }
+    if (bulk->invocation->output->format == OUTPUT_JSON) {
+        return json_array_append_new(bulk->items, item) == 0 ? WEIR_OK : error_out_of_memory(error);
+    }
+    output_json(bulk->invocation->output, item);
+    json_decref(item);
+    return WEIR_OK;
+}
+
+static enum weir_status act_on_id(struct bulk *bulk, const char *id, struct weir_error *error)
+{
+    struct output *output = bulk->invocation->output;
+    struct bulk_result result = {.matched = 0};
+    char whole[UUID_TEXT_MAX]; /* never act on whatever comes first behind a short id */
+    struct execution_filter filter = {.id = whole};
+    enum weir_status status = resolve_id(bulk->store, id, whole, error);
+    if (status == WEIR_OK) {
+        status = store_bulk(bulk->store, bulk->act, &filter, "", 1, bulk->actor, bulk->why, &result, error);
+    }
+    if (status == WEIR_OK && result.matched == 0) {
+        error_set(error, WEIR_EXECUTION_NOT_FOUND, "there is no execution %s", id);
+        status = WEIR_EXECUTION_NOT_FOUND;
+    }
+    if (status != WEIR_OK && weir_status_exit(status) >= 5) {
+        return status;
+    }
+    if (status != WEIR_OK) { /* this one is refused; the others are not its fault */
+        result = (struct bulk_result){.refused = 1, .first_refusal = status, .refusal = *error};
+    }
+    add_result(bulk, &result);
+    if (result.changed > 0 && bulk->to_terminate != NULL &&
+        json_array_append_new(bulk->to_terminate, json_string(whole)) != 0) {
+        return error_out_of_memory(error);
+    }
+    if (result.refused > 0 && bulk->invocation->argument_count > 1) {
+        output_say_sign(output, SIGN_BAD, "%s: %s", output_safe(output, id), result.refusal.message);
+    }
+    if (result.changed > 0 && bulk->act == BULK_RETRY && result.new_id[0] != '\0' && output->format == OUTPUT_TABLE) {
+        output_print(output, "%s\n", result.new_id);
+    } else if (result.changed > 0 && output->format != OUTPUT_TABLE) {
+        return tell_item(bulk, &result, error);
+    }
+    return WEIR_OK;
+}
+
+/* An execution is retried once, unless what the retry made is purged. */
+static enum weir_status refuse_retried(struct bulk *bulk, const json_t *execution, struct weir_error *error)
+{
+    const char *new_id = NULL;
+    size_t i;
+    json_t *event;
+    json_array_foreach(json_object_get(execution, "events"), i, event)
+    {
+        const char *name = json_string_value(json_object_get(event, "event"));
+        if (name != NULL && strcmp(name, "retry") == 0) {
+            new_id = json_string_value(json_object_get(event, "detail"));
+        }
+    }
+    if (new_id == NULL) {
+        return WEIR_OK;
+    }
+    json_t *retry = NULL;
+    enum weir_status status = store_show(bulk->store, new_id, &retry, error);
+    json_decref(retry);
+    if (status != WEIR_OK) {
+        return status == WEIR_EXECUTION_NOT_FOUND ? WEIR_OK : status;
+    }
+    return error_set(error, WEIR_CONFLICT, "execution %s was retried already, as %s",
+                     json_string_value(json_object_get(execution, "id")), new_id);
+}
+
+/* Whether the act could be done, as far as the record says; for --dry-run. */
+static enum weir_status look_at_id(struct bulk *bulk, const char *id, struct weir_error *error)
+{
+    json_t *execution = NULL;
+    enum item_state state = ITEM_PENDING;
+    enum weir_status status = store_show(bulk->store, id, &execution, error);
+    if (status == WEIR_OK) {
+        const char *name = json_string_value(json_object_get(execution, "status"));
+        INVARIANT(name != NULL && item_state_parse(name, &state));
+        if ((states_of(bulk->act) & BIT(state)) == 0) {
+            error_set(error, WEIR_ILLEGAL_STATE, "execution %s is %s: %s could do nothing",
+                      json_string_value(json_object_get(execution, "id")), name, bulk_act_name(bulk->act));
+            status = WEIR_ILLEGAL_STATE;
+        }
+    }
+    if (status == WEIR_OK && bulk->act == BULK_RETRY) {
+        status = refuse_retried(bulk, execution, error);
+    }
+    json_decref(execution);
+    return status;
+}
+
+static enum weir_status look_at_ids(struct bulk *bulk, struct weir_error *error)
+{
+    for (size_t i = 0; i < bulk->invocation->argument_count; i++) {
+        const char *id = bulk->invocation->arguments[i];
+        enum weir_status status = look_at_id(bulk, id, error);
+        if (status != WEIR_OK && weir_status_exit(status) >= 5) {
+            return status;
+        }
+        if (status != WEIR_OK) {
+            add_result(bulk, &(struct bulk_result){.refused = 1, .first_refusal = status, .refusal = *error});
+        }
+        if (status != WEIR_OK && bulk->invocation->argument_count > 1) {
+            output_say_sign(bulk->invocation->output, SIGN_BAD, "%s: %s", output_safe(bulk->invocation->output, id),
+                            error->message);
+        }
+    }
+    return WEIR_OK;
+}
+
+/* Counts the executions among `bulk->matched` that were retried already: another retry of them is refused. */
+static enum weir_status count_retried(struct bulk *bulk, struct weir_error *error)
+{
+    int64_t matched = bulk->matched;
+    bool is_exact = bulk->matched_is_exact;
+    enum retried_condition wanted = bulk->filter.retried;
+    if (bulk->act != BULK_RETRY || wanted == RETRIED_NO || matched == 0) {
+        return WEIR_OK;
+    }
+    bulk->filter.retried = RETRIED_YES;
+    enum weir_status status = count_matches(bulk, error);
+    bulk->filter.retried = wanted;
+    bulk->retried = bulk->matched;
+    bulk->refused += bulk->retried;
+    bulk->matched = matched;
+    bulk->matched_is_exact = is_exact;
+    return status;
+}
+
+/* The executions among those that the filter matches whose state does not allow the act. */
+static enum weir_status look_at_matches(struct bulk *bulk, struct weir_error *error)
+{
+    int64_t matched = bulk->matched;
+    bool is_exact = bulk->matched_is_exact;
+    unsigned possible = states_of(bulk->act);
+    unsigned wanted = bulk->filter.states; /* 0 = any, of one that is named by its id */
+    if (wanted != 0 && (wanted & ~possible) == 0) {
+        return count_retried(bulk, error);
+    }
+    enum weir_status status = WEIR_OK;
+    bulk->matched = 0;
+    bulk->filter.states = wanted == 0 ? possible : wanted & possible;
+    if (bulk->filter.states != 0) {
+        status = count_matches(bulk, error);
+    }
+    bulk->refused = matched - bulk->matched;
+    if (status == WEIR_OK) {
+        status = count_retried(bulk, error);
+    }
+    bulk->matched = matched;
+    bulk->matched_is_exact = is_exact;
+    return status;
+}
+
+static enum weir_status act_on_ids(struct bulk *bulk, struct weir_error *error)
+{
+    for (size_t i = 0; i < bulk->invocation->argument_count; i++) {
+        enum weir_status status = act_on_id(bulk, bulk->invocation->arguments[i], error);
+        if (status != WEIR_OK) {
+            return status;
+        }
+        if (interrupt_count() > 0 && i + 1 < bulk->invocation->argument_count) {
+            return interrupted(bulk, error);
+        }
+    }
+    return WEIR_OK;
+}
+
+/* --- after --- */
+
+static void suggest_not_retried(const struct bulk *bulk)
+{
+    bool is_refused = bulk->act == BULK_RETRY && bulk->first_refusal == WEIR_CONFLICT;
+    if (bulk->invocation->argument_count == 0 && (bulk->retried > 0 || is_refused)) {
+        output_say(bulk->invocation->output, "retried=no in the filter leaves out those that were retried already");
+    }
+}
+
+static enum weir_status print_summary(struct bulk *bulk, bool is_dry, struct weir_error *error)
+{
+    struct output *output = bulk->invocation->output;
+    if (output->format == OUTPUT_TABLE) {
+        if (is_dry) {
+            output_say(output, "would %s %" PRId64 "%s, %" PRId64 " refused: nothing was changed", bulk_act_name(bulk->act),
+                       bulk->matched - bulk->refused, bulk->matched_is_exact ? "" : "+", bulk->refused);
+        } else if (bulk->changed > 0) {
+            output_say_sign(output, SIGN_FINE, "%" PRId64 " %s, %" PRId64 " refused", bulk->changed, bulk->done_word,
+                            bulk->refused);
+        }
+        suggest_not_retried(bulk);
+        return WEIR_OK;
+    }
+    bool by_ids = bulk->invocation->argument_count > 0;
+    if (output->format == OUTPUT_JSONL && by_ids && !is_dry) {
+        return WEIR_OK; /* one line per id is there already */
+    }
+    json_t *summary = json_pack("{s:s, s:I, s:b, s:I, s:I, s:b}", "act", bulk_act_name(bulk->act), "matched",
+                                (json_int_t)bulk->matched, "matched_is_exact", bulk->matched_is_exact, "changed",
+                                (json_int_t)bulk->changed, "refused", (json_int_t)bulk->refused, "dry_run", is_dry);
+    if (summary == NULL || (by_ids && !is_dry && json_object_set(summary, "items", bulk->items) != 0)) {
+        json_decref(summary);
+        return error_out_of_memory(error);
+    }
+    output_json(output, summary);
+    json_decref(summary);
+    return WEIR_OK;
+}
+
+/* By ids every refusal counts: each was named on purpose. By filter only when nothing could be done at all. */
+static enum weir_status judge(const struct bulk *bulk, struct weir_error *error)
+{
+    bool by_ids = bulk->invocation->argument_count > 0;
+    if (bulk->refused == 0 || (!by_ids && bulk->changed > 0)) {
+        return WEIR_OK;
+    }
+    *error = bulk->refusal;
+    if (bulk->refused > 1) {
+        error_prefix(error, "%" PRId64 " refused, the first", bulk->refused);
+    }
+    if (error->message[0] == '\0') {
+        error_set(error, bulk->first_refusal, "its state does not allow it");
+    }
+    return bulk->first_refusal;
+}
+
+/* A filter with an id names one execution, as it would without --where. */
+static enum weir_status complete_filter(struct bulk *bulk, int64_t now_us, struct weir_error *error)
+{
+    char whole[UUID_TEXT_MAX];
+    if (bulk->filter.id != NULL) {
+        enum weir_status status = resolve_id(bulk->store, bulk->filter.id, whole, error);
+        bulk->filter.id = status == WEIR_OK ? arena_copy_string(bulk->invocation->arena, whole) : NULL;
+        return status;
+    }
+    if (bulk->filter.states == 0) {
+        bulk->filter.states = states_of(bulk->act);
+    }
+    if (bulk->filter.created_before_us == 0) {
+        bulk->filter.created_before_us = now_us + 1;
+    }
+    return WEIR_OK;
+}
+
+static enum weir_status prepare(struct bulk *bulk, struct weir_error *error)
+{
+    const struct invocation *invocation = bulk->invocation;
+    bool has_filter = invocation_has(invocation, "where") || invocation_has(invocation, "workspace");
+    int64_t now_us = 0;
+    if (has_filter == (invocation->argument_count > 0)) {
+        return invocation_usage_error(invocation, error, "`weir %s` needs %s", invocation->command->name,
+                                      has_filter ? "either ids or a filter, not both" : "ids or --where");
+    }
+    enum weir_status status = invocation_open_store(
+        invocation, invocation_is_dry_run(invocation) ? STORE_READ : STORE_CHANGE, &bulk->store, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    if (!has_filter) {
+        bulk->matched = (int64_t)invocation->argument_count;
+        bulk->matched_is_exact = true;
+        return WEIR_OK;
+    }
+    status = filter_of_invocation(invocation, bulk->store, &bulk->filter, error);
+    if (status == WEIR_OK) {
+        status = store_time(bulk->store, &now_us, error);
+    }
+    if (status == WEIR_OK) {
+        status = complete_filter(bulk, now_us, error);
+    }
+    if (status != WEIR_OK) {
+        return status;
+    }
+    return count_matches(bulk, error);
+}
+
+static enum weir_status run_dry(struct bulk *bulk, struct weir_error *error)
+{
+    bool by_ids = bulk->invocation->argument_count > 0;
+    enum weir_status status = by_ids ? look_at_ids(bulk, error) : look_at_matches(bulk, error);
+    if (status == WEIR_OK) {
+        status = print_summary(bulk, true, error);
+    }
+    return status == WEIR_OK && by_ids ? judge(bulk, error) : status;
+}
+
+static enum weir_status run_bulk(struct bulk *bulk, struct weir_error *error)
+{
+    const struct invocation *invocation = bulk->invocation;
+    bool by_ids = invocation->argument_count > 0;
+    enum weir_status status = prepare(bulk, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    if (!by_ids) {
+        output_say(invocation->output, "%" PRId64 "%s %s", bulk->matched, bulk->matched_is_exact ? "" : "+",
+                   bulk->matched == 1 ? "execution matches" : "executions match");
+    }
+    status = check_expected(bulk, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    if (invocation_is_dry_run(invocation)) {
+        return run_dry(bulk, error);
+    }
+    if (bulk->matched == 0) {
+        return print_summary(bulk, false, error);
+    }
+    status = ask(bulk, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    interrupt_watch();
+    status = by_ids ? act_on_ids(bulk, error) : act_on_matches(bulk, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    status = print_summary(bulk, false, error);
+    if (status == WEIR_OK && bulk->to_terminate != NULL) {
+        status = terminate_executions(bulk->invocation, bulk->store, bulk->to_terminate, error);
+    }
+    return status == WEIR_OK ? judge(bulk, error) : status;
+}
+
+static enum weir_status bulk_verb(struct invocation *invocation, enum bulk_act act, const char *done_word,
+                                  const char *doing_word, struct weir_error *error)
+{
+    bool terminates = act == BULK_CANCEL && invocation_has(invocation, "terminate");
+    struct bulk bulk = {.invocation = invocation,
+                        .act = act,
+                        .done_word = done_word,
+                        .doing_word = doing_word,
+                        .why = invocation_text(invocation, "reason"),
+                        .items = json_array(),
+                        .to_terminate = terminates ? json_array() : NULL};
+    invocation_actor(bulk.actor, sizeof bulk.actor);
+    enum weir_status status = bulk.items == NULL || (terminates && bulk.to_terminate == NULL) ? error_out_of_memory(error)
+                                                                                              : run_bulk(&bulk, error);
+    json_decref(bulk.items);
+    json_decref(bulk.to_terminate);
+    store_close(bulk.store);
+    return status;
+}
+
+enum weir_status verb_cancel(struct invocation *invocation, struct weir_error *error)
+{
+    if (invocation_has(invocation, "terminate") && invocation->argument_count == 0) {
+        return invocation_usage_error(invocation, error, "--terminate needs the ids of executions");
+    }
+    return bulk_verb(invocation, BULK_CANCEL, "cancelled", "cancelling", error);
+}
+
+enum weir_status verb_retry(struct invocation *invocation, struct weir_error *error)
+{
+    return bulk_verb(invocation, BULK_RETRY, "retried", "retrying", error);
+}
+
+enum weir_status verb_release(struct invocation *invocation, struct weir_error *error)
+{
+    return bulk_verb(invocation, BULK_RELEASE, "released", "releasing", error);
+}
+
+enum weir_status verb_purge(struct invocation *invocation, struct weir_error *error)
+{
+    return bulk_verb(invocation, BULK_PURGE, "purged", "purging", error);
+}

@@ -1,0 +1,541 @@
+/* demo: three workspaces of three plans, a hundred executions, and the proof that none passed its limit. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "cli/arguments/command.h"
+#include "cli/cap_audit.h"
+#include "cli/node_runner.h"
+#include "cli/output/json_fields.h"
+#include "cli/output/live_screen.h"
+#include "cli/output/wait_reason.h"
+#include "cli/signals.h"
+#include "definition/definition.h"
+#include "onboard_customer_yaml.h"
+#include "weir/weir.h"
+
+#define DEMO_STORE "weir-demo.db"
+#define DEMO_WORKFLOW "onboard-customer"
+#define DEMO_FILE DEMO_WORKFLOW ".yaml"
+#define REDRAW_US (100 * MICROSECONDS_PER_MS)
+/* The records of all executions are read again after this many times the time that it took. */
+enum { PROOF_COST_FACTOR = 10, DEMO_EXECUTIONS = 100, DEMO_SET_MAX = 1000 };
+
+static const struct {
+    const char *name;
+    const char *plan;
+    int64_t percent; /* of the executions */
+} cast[] = {{"free-co", "free", 10}, {"pro-co", "pro", 25}, {"big-co", "enterprise", 65}};
+enum { CAST_COUNT = sizeof cast / sizeof cast[0] };
+
+struct demo {
+    struct invocation *invocation;
+    struct output *output;
+    struct node_runner runner;
+    struct frame frame;
+    struct proof proofs[CAST_COUNT];
+    int64_t limits[CAST_COUNT]; /* the highest one that was seen: `weir plan set` may change them meanwhile */
+    int64_t began_us;           /* boot clock */
+    int64_t lasted_us;          /* until everything was done for the first time; 0 = not yet */
+    int64_t next_proof_us;
+    int64_t total;
+    int64_t tenths; /* plain mode: the last tenth that was told */
+    bool is_live;
+    bool is_drained;
+};
+
+/* --- files --- */
+
+static enum weir_status eject(struct output *output, struct weir_error *error)
+{
+    int fd = open(DEMO_FILE, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd < 0 && errno == EEXIST) {
+        error_set(error, WEIR_CONFLICT, "./" DEMO_FILE " is here already");
+        error_hint(error, "it is left as it is; remove it to get a new one");
+        return WEIR_CONFLICT;
+    }
+    size_t length = sizeof onboard_customer_yaml - 1;
+    ssize_t written = fd < 0 ? -1 : write(fd, onboard_customer_yaml, length);
+    if (written != (ssize_t)length || close(fd) != 0) {
+        return error_set_native(error, WEIR_SYSTEM, errno, "./" DEMO_FILE " cannot be written: %s", strerror(errno));
+    }
+    output_say(output, "wrote ./" DEMO_FILE "; next:");
+    output_say(output, "  weir workflow apply " DEMO_FILE);
+    return WEIR_OK;
+}
+
+/* A node of an earlier demo that still runs would lose its store under its feet. */
+static enum weir_status refuse_running(struct store *store, struct weir_error *error)
+{
+    json_t *page = NULL;
+    struct list_options options = {.kind = LIST_NODES, .limit = LIST_LIMIT_MOST};
+    enum weir_status status = store_require_schema(store, NULL);
+    if (status != WEIR_OK || store_list(store, &options, &page, NULL) != WEIR_OK) {
+        return WEIR_OK; /* half made, or of another version: nothing runs on it */
+    }
+    size_t i;
+    json_t *node;
+    json_array_foreach(json_object_get(page, "items"), i, node)
+    {
+        const char *state = json_string_value(json_object_get(node, "state"));
+        int64_t pid = field_number(node, "pid", 0);
+        bool is_over = state == NULL || strcmp(state, "stopped") == 0 || strcmp(state, "dead") == 0;
+        if (!is_over && pid > 0 && (kill((pid_t)pid, 0) == 0 || errno == EPERM)) {
+            error_set(error, WEIR_CONFLICT, "another demo runs in this folder (process %" PRId64 ")", pid);
+            error_hint(error, "end it, or start this one in another folder");
+            status = WEIR_CONFLICT;
+        }
+    }
+    json_decref(page);
+    return status;
+}
+
+/* Each demo begins with a fresh store; only a file that is a weir store is removed. */
+static enum weir_status remove_old_store(struct weir_error *error)
+{
+    static const char *const files[] = {DEMO_STORE, DEMO_STORE "-wal", DEMO_STORE "-shm"};
+    struct store *store = NULL;
+    if (access(DEMO_STORE, F_OK) != 0) {
+        return WEIR_OK;
+    }
+    struct store_options options = {.url = "sqlite:" DEMO_STORE};
+    enum weir_status status = store_open(&options, &store, error);
+    if (status == WEIR_OK) {
+        status = refuse_running(store, error);
+        store_close(store);
+    }
+    if (status != WEIR_OK && status != WEIR_STORE_CORRUPT && status != WEIR_SCHEMA_NEWER) {
+        return status;
+    }
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        if (unlink(files[i]) != 0 && errno != ENOENT) {
+            return error_set_native(error, WEIR_SYSTEM, errno, "%s cannot be removed: %s", files[i], strerror(errno));
+        }
+    }
+    return WEIR_OK;
+}
+
+/* --- preparing --- */
+
+static enum weir_status publish(struct store *store, struct weir_error *error)
+{
+    struct definition *definition = NULL;
+    struct published published;
+    struct text canonical = {.max = DEFINITION_BYTES_MAX};
+    enum weir_status status =
+        definition_read(onboard_customer_yaml, sizeof onboard_customer_yaml - 1, DEMO_FILE, &definition, error);
+    if (status == WEIR_OK) {
+        status = definition_write(definition, &canonical, error);
+    }
+    if (status == WEIR_OK) {
+        status = store_publish(store, definition->name, definition->workspace, canonical.data, &published, error);
+    }
+    text_close(&canonical);
+    definition_close(definition);
+    return status;
+}
+
+static enum weir_status enqueue_set(struct demo *demo, const char *workspace, int64_t first, size_t count,
+                                    struct weir_error *error)
+{
+    struct enqueue_request *requests = calloc(count, sizeof *requests);
+    struct enqueue_result *results = calloc(count, sizeof *results);
+    char(*params)[32] = calloc(count, sizeof *params);
+    enum weir_status status = requests == NULL || results == NULL || params == NULL ? error_out_of_memory(error) : WEIR_OK;
+    for (size_t i = 0; i < count && status == WEIR_OK; i++) {
+        int length = snprintf(params[i], sizeof params[i], "{\"customer\":%" PRId64 "}", first + (int64_t)i);
+        requests[i] = (struct enqueue_request){
+            .workspace = workspace, .workflow = DEMO_WORKFLOW, .params = params[i], .params_length = (size_t)length};
+    }
+    if (status == WEIR_OK) {
+        status = store_enqueue(demo->runner.store, requests, count, results, error);
+    }
+    for (size_t i = 0; i < count && status == WEIR_OK; i++) {
+        status = results[i].status;
+        if (status != WEIR_OK) {
+            *error = results[i].error;
+        }
+    }
+    free(requests);
+    free(results);
+    free(params);
+    return status;
+}
+
+static enum weir_status enqueue_all(struct demo *demo, struct weir_error *error)
+{
+    int64_t left = demo->total;
+    int64_t customer = 1;
+    enum weir_status status = WEIR_OK;
+    for (size_t w = 0; w < CAST_COUNT && status == WEIR_OK; w++) {
+        int64_t share = w + 1 == CAST_COUNT ? left : demo->total * cast[w].percent / 100;
+        left -= share;
+        while (share > 0 && status == WEIR_OK) {
+            int64_t count = share < DEMO_SET_MAX ? share : DEMO_SET_MAX;
+            status = enqueue_set(demo, cast[w].name, customer, (size_t)count, error);
+            customer += count;
+            share -= count;
+        }
+    }
+    return status;
+}
+
+static enum weir_status prepare(struct demo *demo, struct weir_error *error)
+{
+    struct node_runner_options options = {
+        .store_url = "sqlite:" DEMO_STORE, .create_store = true, .open_exec = true, .one_node = true, .log_fd = -1};
+    enum weir_status status = node_runner_open(&demo->runner, demo->invocation, &options, error);
+    for (size_t w = 0; w < CAST_COUNT && status == WEIR_OK; w++) {
+        struct workspace_change change = {.name = cast[w].name, .plan = cast[w].plan, .paused = -1, .create = true};
+        demo->proofs[w].workspace = cast[w].name;
+        status = store_set_workspace(demo->runner.store, &change, error);
+    }
+    if (status == WEIR_OK) {
+        status = publish(demo->runner.store, error);
+    }
+    return status == WEIR_OK ? enqueue_all(demo, error) : status;
+}
+
+/* --- the picture --- */
+
+static const char *dot(const struct output *output)
+{
+    return output->utf8 ? "·" : "-";
+}
+
+static const json_t *row_of(const json_t *status, const char *name)
+{
+    size_t i;
+    json_t *row;
+    json_array_foreach(json_object_get(status, "workspaces"), i, row)
+    {
+        const char *row_name = json_string_value(json_object_get(row, "name"));
+        if (row_name != NULL && strcmp(row_name, name) == 0) {
+            return row;
+        }
+    }
+    return NULL;
+}
+
+static void print_table(struct demo *demo, const json_t *status)
+{
+    static const struct column columns[] = {
+        {.title = "WORKSPACE"},
+        {.title = "PLAN"},
+        {.title = "SLOTS           "},
+        {.title = "PEAK", .align = COLUMN_RIGHT},
+        {.title = "PENDING", .align = COLUMN_RIGHT},
+        {.title = "DONE", .align = COLUMN_RIGHT},
+        {.title = "FAILED", .align = COLUMN_RIGHT},
+        {.title = "WAIT p95", .align = COLUMN_RIGHT},
+    };
+    struct table table;
+    table_open(&table, demo->output, columns, sizeof columns / sizeof columns[0]);
+    for (size_t w = 0; w < CAST_COUNT; w++) {
+        const json_t *row = row_of(status, cast[w].name);
+        char wait[DURATION_TEXT_MAX];
+        duration_format_short(demo->proofs[w].wait_p95_us, wait);
+        table_cell(&table, cast[w].name);
+        table_cell(&table, field_text(demo->output, row, "plan"));
+        table_cell(&table, pressure_slot_bar(demo->output, row));
+        table_cell_format(&table, "%zu", demo->proofs[w].peak);
+        table_cell_format(&table, "%" PRId64, field_number(row, "pending", 0));
+        table_cell_format(&table, "%" PRId64, field_number(row, "completed", 0));
+        table_cell_format(&table, "%" PRId64, field_number(row, "failed", 0) + field_number(row, "cancelled", 0));
+        table_cell(&table, wait);
+    }
+    table_close(&table);
+}
+
+/* "held back: workspace_at_capacity 74 (free-co 9, pro-co 20, big-co 45)" - nearly always there is one reason. */
+static void print_held_back(struct demo *demo, const json_t *status)
+{
+    const char *reason = NULL;
+    int64_t sum = 0;
+    char who[160] = "";
+    size_t length = 0;
+    for (size_t w = 0; w < CAST_COUNT; w++) {
+        const json_t *row = row_of(status, cast[w].name);
+        const char *why = row == NULL ? NULL : pressure_reason(status, row);
+        int64_t pending = field_number(row, "pending", 0);
+        if (why == NULL || (reason != NULL && strcmp(reason, why) != 0)) {
+            continue;
+        }
+        reason = why;
+        sum += pending;
+        length += (size_t)snprintf(who + length, sizeof who - length, "%s%s %" PRId64, length > 0 ? ", " : "", cast[w].name,
+                                   pending);
+    }
+    if (reason != NULL) {
+        output_print(demo->output, "held back: %s %" PRId64 " (%s)\n", reason, sum, who);
+    }
+}
+
+static bool proof_holds(const struct demo *demo)
+{
+    bool holds = true;
+    for (size_t w = 0; w < CAST_COUNT; w++) {
+        holds = holds && demo->proofs[w].peak <= (size_t)demo->limits[w];
+    }
+    return holds;
+}
+
+static void print_outcome(struct demo *demo, bool goes_on)
+{
+    struct output *output = demo->output;
+    size_t done = 0;
+    size_t failed = 0;
+    char lasted[DURATION_TEXT_MAX];
+    duration_format_short(demo->lasted_us, lasted);
+    for (size_t w = 0; w < CAST_COUNT; w++) {
+        done += demo->proofs[w].completed;
+        failed += demo->proofs[w].failed;
+        if (demo->proofs[w].peak > (size_t)demo->limits[w]) {
+            output_print(output, "%s %s had %zu slots at once, its limit is %" PRId64 "\n",
+                         output_sign_coloured(output, SIGN_BAD), cast[w].name, demo->proofs[w].peak, demo->limits[w]);
+        }
+    }
+    if (proof_holds(demo)) {
+        output_print(output, "%s %zu done in %s %s no workspace ever passed its limit%s%s%s\n",
+                     output_sign_coloured(output, SIGN_FINE), done, lasted, dot(output), goes_on ? " " : "",
+                     goes_on ? dot(output) : "", goes_on ? " still running, Ctrl-C stops" : "");
+    }
+    if (failed > 0) {
+        output_print(output, "%s %zu failed: weir list --store %s --state failed\n", output_sign_coloured(output, SIGN_BAD),
+                     failed, DEMO_STORE);
+    }
+}
+
+static void print_proof_line(const struct demo *demo)
+{
+    size_t count = 0;
+    for (size_t w = 0; w < CAST_COUNT; w++) {
+        count += demo->proofs[w].executions;
+    }
+    output_print(demo->output, "  counted from claimed_at and finished_at of %zu executions in ./%s\n", count, DEMO_STORE);
+}
+
+static void print_what_next(const struct demo *demo)
+{
+    output_print(demo->output,
+                 "try:  weir enqueue --store %s -w free-co %s -p '{\"customer\": 42}' --wait\n"
+                 "      weir top --store %s\n"
+                 "      weir plan set free --max-concurrent 2 --store %s\n",
+                 DEMO_STORE, DEMO_WORKFLOW, DEMO_STORE, DEMO_STORE);
+}
+
+static void draw(struct demo *demo, const json_t *status, bool goes_on)
+{
+    frame_begin(&demo->frame);
+    print_table(demo, status);
+    print_held_back(demo, status);
+    if (demo->lasted_us > 0) {
+        print_outcome(demo, goes_on);
+        print_proof_line(demo);
+        if (goes_on) {
+            print_what_next(demo);
+        }
+    }
+    frame_end(&demo->frame);
+}
+
+/* "  1.2s   40/100 done   free-co 1/1  pro-co 5/5  big-co 20/20", once per tenth, when stdout is no terminal. */
+static void tell_progress(struct demo *demo, const json_t *status, int64_t ended)
+{
+    char passed[DURATION_TEXT_MAX];
+    int64_t tenths = ended * 10 / demo->total;
+    if (tenths <= demo->tenths || tenths >= 10 || demo->output->format != OUTPUT_TABLE) {
+        return;
+    }
+    demo->tenths = tenths;
+    duration_format_short(clock_boot(clock_system()) - demo->began_us, passed);
+    output_print(demo->output, "%6s %5" PRId64 "/%" PRId64 " done  ", passed, ended, demo->total);
+    for (size_t w = 0; w < CAST_COUNT; w++) {
+        const json_t *row = row_of(status, cast[w].name);
+        output_print(demo->output, " %s %" PRId64 "/%" PRId64, cast[w].name, field_number(row, "slots_used", 0),
+                     field_number(row, "slots_max", 0));
+    }
+    output_print(demo->output, "\n");
+    (void)fflush(demo->output->out);
+}
+
+/* --- watching --- */
+
+static enum weir_status read_proofs(struct demo *demo, struct weir_error *error)
+{
+    int64_t began_us = clock_boot(clock_system());
+    enum weir_status status = WEIR_OK;
+    for (size_t w = 0; w < CAST_COUNT && status == WEIR_OK; w++) {
+        status = proof_read(demo->runner.store, &demo->proofs[w], error);
+    }
+    int64_t now_us = clock_boot(clock_system());
+    demo->next_proof_us = now_us + PROOF_COST_FACTOR * (now_us - began_us);
+    return status;
+}
+
+static void note_limits(struct demo *demo, const json_t *status)
+{
+    for (size_t w = 0; w < CAST_COUNT; w++) {
+        int64_t limit = field_number(row_of(status, cast[w].name), "slots_max", 0);
+        demo->limits[w] = limit > demo->limits[w] ? limit : demo->limits[w];
+    }
+}
+
+/* One look: what the store says now, and the records behind it. */
+static enum weir_status look(struct demo *demo, json_t **ret_status, struct weir_error *error)
+{
+    json_t *answer = NULL;
+    enum weir_status status = store_status(demo->runner.store, CAST_COUNT, &answer, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    int64_t ended =
+        field_number(answer, "completed", 0) + field_number(answer, "failed", 0) + field_number(answer, "cancelled", 0);
+    bool is_drained = field_number(answer, "pending", 0) == 0 && field_number(answer, "slots_used", 0) == 0;
+    bool just_drained = is_drained && !demo->is_drained;
+    note_limits(demo, answer);
+    if (demo->is_live || just_drained) {
+        if (just_drained || clock_boot(clock_system()) >= demo->next_proof_us) {
+            status = read_proofs(demo, error);
+        }
+    }
+    if (just_drained && demo->lasted_us == 0) {
+        demo->lasted_us = clock_boot(clock_system()) - demo->began_us;
+    }
+    demo->is_drained = is_drained;
+    if (!demo->is_live) {
+        tell_progress(demo, answer, ended);
+    }
+    if (status == WEIR_OK) {
+        *ret_status = answer;
+    } else {
+        json_decref(answer);
+    }
+    return status;
+}
+
+static enum weir_status watch(struct demo *demo, bool once, struct weir_error *error)
+{
+    bool was_drained = false;
+    while (interrupt_count() == 0) {
+        json_t *answer = NULL;
+        if (!node_runner_is_healthy(&demo->runner, error)) {
+            return error->status;
+        }
+        enum weir_status status = look(demo, &answer, error);
+        if (status != WEIR_OK) {
+            return status;
+        }
+        if ((demo->is_live && demo->output->format == OUTPUT_TABLE) || (demo->is_drained && !was_drained && !once)) {
+            draw(demo, answer, !once && demo->is_drained);
+        }
+        was_drained = demo->is_drained;
+        json_decref(answer);
+        if (once && demo->is_drained) {
+            return WEIR_OK;
+        }
+        interrupt_sleep(REDRAW_US);
+    }
+    return WEIR_OK;
+}
+
+/* --- the end --- */
+
+static json_t *outcome_json(const struct demo *demo)
+{
+    json_t *workspaces = json_array();
+    for (size_t w = 0; w < CAST_COUNT; w++) {
+        const struct proof *proof = &demo->proofs[w];
+        (void)json_array_append_new(workspaces,
+                                    json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I}", "name", cast[w].name, "plan",
+                                              cast[w].plan, "limit", (json_int_t)demo->limits[w], "peak",
+                                              (json_int_t)proof->peak, "completed", (json_int_t)proof->completed, "failed",
+                                              (json_int_t)proof->failed, "wait_p95_us", (json_int_t)proof->wait_p95_us));
+    }
+    return json_pack("{s:I, s:I, s:b, s:o}", "executions", (json_int_t)demo->total, "lasted_us",
+                     (json_int_t)demo->lasted_us, "limits_held", proof_holds(demo), "workspaces", workspaces);
+}
+
+static enum weir_status conclude(struct demo *demo, bool once, struct weir_error *error)
+{
+    json_t *answer = NULL;
+    size_t failed = 0;
+    enum weir_status status = look(demo, &answer, error);
+    if (status == WEIR_OK) {
+        status = read_proofs(demo, error);
+    }
+    if (status == WEIR_OK && demo->output->format != OUTPUT_TABLE) {
+        json_t *outcome = outcome_json(demo);
+        (void)output_object(demo->output, outcome);
+        json_decref(outcome);
+    } else if (status == WEIR_OK && once) {
+        draw(demo, answer, false);
+    }
+    json_decref(answer);
+    for (size_t w = 0; w < CAST_COUNT; w++) {
+        failed += demo->proofs[w].failed;
+    }
+    if (status == WEIR_OK && !proof_holds(demo)) {
+        return error_set(error, WEIR_FAILED, "a workspace passed its limit");
+    }
+    if (status == WEIR_OK && demo->lasted_us == 0) {
+        return error_set(error, WEIR_INTERRUPTED, "interrupted before everything was done");
+    }
+    return status == WEIR_OK && once && failed > 0 ? error_set(error, WEIR_FAILED, "%zu executions failed", failed)
+                                                   : status;
+}
+
+static enum weir_status run(struct demo *demo, bool once, struct weir_error *error)
+{
+    demo->began_us = clock_boot(clock_system());
+    enum weir_status status = prepare(demo, error);
+    if (status == WEIR_OK) {
+        output_say(demo->output, "weir %s %s store ./%s (SQLite) %s engine %s", weir_version(), dot(demo->output),
+                   DEMO_STORE, dot(demo->output), engine_name(demo->runner.nodes[0].engine));
+        output_say(demo->output,
+                   "workflow %s (2 steps that run programs) %s %d workspaces %s enqueued %" PRId64 " executions",
+                   DEMO_WORKFLOW, dot(demo->output), CAST_COUNT, dot(demo->output), demo->total);
+        status = node_runner_start(&demo->runner, error);
+    }
+    if (status == WEIR_OK) {
+        status = watch(demo, once, error);
+    }
+    if (status == WEIR_OK) {
+        status = conclude(demo, once, error);
+        struct weir_error *detail = status == WEIR_OK ? error : NULL;
+        struct weir_error unused;
+        enum weir_status stopped = node_runner_stop(&demo->runner, detail == NULL ? &unused : detail);
+        status = status == WEIR_OK ? stopped : status;
+    }
+    return status;
+}
+
+enum weir_status verb_demo(struct invocation *invocation, struct weir_error *error)
+{
+    bool once = invocation_has(invocation, "once");
+    struct demo demo = {.invocation = invocation,
+                        .output = invocation->output,
+                        .total = invocation_number(invocation, "executions", DEMO_EXECUTIONS),
+                        .is_live = frame_is_live(invocation->output)};
+    if (invocation_has(invocation, "eject")) {
+        return eject(invocation->output, error);
+    }
+    if (invocation_has(invocation, "store")) {
+        return invocation_usage_error(invocation, error, "the demo always makes its own store, ./" DEMO_STORE);
+    }
+    enum weir_status status = remove_old_store(error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    frame_open(&demo.frame, demo.output);
+    status = run(&demo, once, error);
+    node_runner_close(&demo.runner);
+    frame_close(&demo.frame);
+    return status;
+}

@@ -1,0 +1,735 @@
+/* weir doctor: every check is one line with a sign; exit code 1 when one of them is a problem. */
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/shell_quote.h"
+#include "base/text.h"
+#include "cli/arguments/command.h"
+#include "cli/output/json_fields.h"
+#include "cli/role.h"
+#include "cli/settings/temporal_settings.h"
+
+#define CLOCK_SKEW_WARN_US (5 * MICROSECONDS_PER_SECOND)
+#define MEBIBYTE ((uint64_t)1024 * 1024)
+enum {
+    DISK_PROBLEM_MIB = 100,
+    DISK_WARN_MIB = 1024,
+    SQLITE_MODE_BYTE = 18, /* of the file's header: 2 = WAL (SQLite file format, 1.3) */
+    SQLITE_MODE_WAL = 2
+};
+
+struct doctor {
+    struct invocation *invocation;
+    struct store *store;
+    int64_t now_us;
+    json_t *status;
+    json_t *items; /* for json */
+    int problems;
+    int warnings;
+};
+
+static void WEIR_PRINTF(4, 5) tell(struct doctor *doctor, enum sign sign, const char *check, const char *format, ...)
+{
+    char text[WEIR_ERROR_MESSAGE_MAX + WEIR_ERROR_HINT_MAX];
+    struct output *output = doctor->invocation->output;
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    text_make_safe(text);
+    doctor->problems += sign == SIGN_BAD;
+    doctor->warnings += sign == SIGN_WARN;
+    if (output->format == OUTPUT_TABLE) {
+        output_print(output, "%s %-9s %s\n", output_sign_coloured(output, sign), check, text);
+        return;
+    }
+    const char *result = sign == SIGN_BAD ? "problem" : sign == SIGN_WARN ? "warning" : "ok";
+    (void)json_array_append_new(doctor->items,
+                                json_pack("{s:s, s:s, s:s}", "check", check, "result", result, "detail", text));
+}
+
+/* --- the checks --- */
+
+static enum weir_status check_store(struct doctor *doctor, struct weir_error *error)
+{
+    int64_t began_us = clock_boot(clock_system());
+    enum weir_status status = invocation_open_store(doctor->invocation, STORE_MEND, &doctor->store, error);
+    if (status == WEIR_OK) {
+        status = store_require_schema(doctor->store, error);
+    }
+    if (status == WEIR_OK) {
+        status = store_time(doctor->store, &doctor->now_us, error);
+    }
+    if (status == WEIR_OK) {
+        status = store_status(doctor->store, 1, &doctor->status, error);
+    }
+    if (status != WEIR_OK) {
+        tell(doctor, SIGN_BAD, "store", "%s", error->message);
+        return status;
+    }
+    double ms = (double)(clock_boot(clock_system()) - began_us) / 1000.0;
+    tell(doctor, SIGN_FINE, "store", "%s, opened and read in %.1f ms", store_url(doctor->store), ms);
+    tell(doctor, SIGN_FINE, "schema", "v%" PRId64 ", as this program needs it", field_number(doctor->status, "schema", 0));
+    return WEIR_OK;
+}
+
+/* The file of a sqlite: URL; NULL for other stores. */
+static const char *file_of(const struct doctor *doctor)
+{
+    const char *url = store_url(doctor->store);
+    return strncmp(url, "sqlite:", 7) == 0 ? url + 7 : NULL;
+}
+
+/* What the server does before it says that something is committed: without it acknowledged work can be lost. */
+static void check_server(struct doctor *doctor, const json_t *server)
+{
+    struct output *output = doctor->invocation->output;
+    const char *version = field_text(output, server, "version");
+    const char *commit = json_string_value(json_object_get(server, "synchronous_commit"));
+    const char *standbys = json_string_value(json_object_get(server, "synchronous_standby_names"));
+    if (!field_is_true(server, "fsync") || !field_is_true(server, "full_page_writes")) {
+        tell(doctor, SIGN_BAD, "mode",
+             "PostgreSQL %s with fsync or full_page_writes off: a crash of its machine may destroy the store", version);
+    } else if (commit != NULL && strcmp(commit, "off") == 0) {
+        tell(doctor, SIGN_BAD, "mode",
+             "PostgreSQL %s with synchronous_commit off for this role: its crash loses work that was acknowledged",
+             version);
+    } else {
+        tell(doctor, SIGN_FINE, "mode", "PostgreSQL %s; a commit waits for the disk%s", version,
+             standbys != NULL && standbys[0] != '\0' ? " and for a standby"
+                                                     : ", for no standby: failing over to one may lose the newest");
+    }
+}
+
+static void check_transport(struct doctor *doctor, const json_t *server)
+{
+    const char *mode = field_text(doctor->invocation->output, server, "optional_tls");
+    bool has_tls = field_is_true(server, "tls");
+    if (mode != NULL) {
+        tell(doctor, SIGN_WARN, "transport",
+             "%s now, and sslmode=%s does not demand TLS of a server on another machine: add sslmode=verify-full and "
+             "sslrootcert"
+             " to the URL",
+             has_tls ? "encrypted" : "not encrypted", mode);
+    } else {
+        tell(doctor, SIGN_FINE, "transport", "%s",
+             has_tls ? "encrypted (TLS)" : "not encrypted: on this machine, or sslmode=disable says so");
+    }
+}
+
+/* A file with a secret that other users of the machine may read. `path` may be NULL or "". */
+static void check_secret_file(struct doctor *doctor, const char *what, const char *path)
+{
+    struct stat facts;
+    char word[SHELL_WORD_MAX];
+    if (path != NULL && path[0] != '\0' && stat(path, &facts) == 0 && S_ISREG(facts.st_mode) &&
+        (facts.st_mode & (S_IRGRP | S_IWGRP | S_IROTH | S_IWOTH)) != 0) {
+        tell(doctor, SIGN_WARN, "secrets", "%s may be read or written by other users (mode %04o): chmod 600 %s", what,
+             (unsigned)(facts.st_mode & 07777), shell_quote(path, word));
+    }
+}
+
+/* libpq itself refuses a private key that others may read, and passes over such a password file. */
+static void check_secrets(struct doctor *doctor)
+{
+    const struct settings *settings = doctor->invocation->settings;
+    const char *url = settings_text(settings, SETTING_STORE);
+    const char *host = strstr(url, "://");
+    const char *at = host == NULL ? NULL : strchr(host, '@');
+    const char *colon = host == NULL ? NULL : strchr(host + 3, ':');
+    const char *passwords = getenv("PGPASSFILE");
+    char home_file[PATH_MAX];
+    bool is_in_url = (at != NULL && colon != NULL && colon < at) || strstr(url, "password=") != NULL;
+    if (passwords == NULL && getenv("HOME") != NULL) {
+        (void)snprintf(home_file, sizeof home_file, "%s/.pgpass", getenv("HOME"));
+        passwords = home_file;
+    }
+    if (strncmp(url, "sqlite:", 7) != 0) {
+        check_secret_file(doctor, "the password file of PostgreSQL", passwords);
+    }
+    for (size_t i = 0; is_in_url && i < sizeof settings->files / sizeof settings->files[0]; i++) {
+        check_secret_file(doctor, "a settings file beside a store with a password in its URL", settings->files[i]);
+    }
+    for (size_t i = 0; i <= settings->node_count; i++) {
+        struct settings own = i < settings->node_count ? settings_of_node(settings, i) : *settings;
+        check_secret_file(doctor, "temporal.tls.key_file", settings_text(&own, SETTING_TEMPORAL_TLS_KEY_FILE));
+        check_secret_file(doctor, "temporal.api_key_file", settings_text(&own, SETTING_TEMPORAL_API_KEY_FILE));
+        check_secret_file(doctor, "temporal.codec_token_file", settings_text(&own, SETTING_TEMPORAL_CODEC_TOKEN_FILE));
+    }
+}
+
+/* Any role can keep the queue from being emptied; notify_news() of the store stops at half of it. */
+static void check_notifications(struct doctor *doctor, const json_t *server)
+{
+    enum { PERCENT_MOST = 50 };
+    int64_t percent = field_number(server, "notifications_percent", 0);
+    if (percent >= PERCENT_MOST) {
+        tell(doctor, SIGN_WARN, "notifications",
+             "the server's queue of notifications is %" PRId64
+             " %% full, so nodes poll and start work later: a session listens in a "
+             "transaction that does not end (the oldest xact_start in pg_stat_activity)",
+             percent);
+    }
+}
+
+static void check_mode(struct doctor *doctor)
+{
+    unsigned char mode = 0;
+    const json_t *server = json_object_get(doctor->status, "server");
+    if (server != NULL) {
+        check_server(doctor, server);
+        check_transport(doctor, server);
+        check_notifications(doctor, server);
+        return;
+    }
+    const char *path = file_of(doctor);
+    int fd = path == NULL ? -1 : open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        return;
+    }
+    ssize_t got = pread(fd, &mode, 1, SQLITE_MODE_BYTE);
+    (void)close(fd);
+    if (got == 1 && mode == SQLITE_MODE_WAL) {
+        tell(doctor, SIGN_FINE, "mode", "SQLite write-ahead log; every connection commits with synchronous=FULL");
+    } else {
+        tell(doctor, SIGN_BAD, "mode", "the file is not in write-ahead mode: another program has changed it");
+    }
+}
+
+static void check_clock(struct doctor *doctor)
+{
+    char text[DURATION_TEXT_MAX];
+    int64_t skew_us = clock_wall(clock_system()) - doctor->now_us;
+    int64_t size_us = skew_us < 0 ? -skew_us : skew_us;
+    duration_format_short(size_us, text);
+    if (size_us > CLOCK_SKEW_WARN_US) {
+        tell(doctor, SIGN_WARN, "clock", "this machine's clock is %s %s store time; only times shown to people are touched",
+             text, skew_us < 0 ? "behind" : "ahead of");
+    } else {
+        tell(doctor, SIGN_FINE, "clock", "within %s of store time", text);
+    }
+}
+
+static void check_disk(struct doctor *doctor)
+{
+    struct statvfs disk;
+    const char *path = file_of(doctor);
+    if (path == NULL || statvfs(path, &disk) != 0) {
+        return;
+    }
+    uint64_t free_mib = (uint64_t)disk.f_bavail * disk.f_frsize / MEBIBYTE;
+    enum sign sign = free_mib < DISK_PROBLEM_MIB ? SIGN_BAD : free_mib < DISK_WARN_MIB ? SIGN_WARN : SIGN_FINE;
+    tell(doctor, sign, "disk", "%" PRIu64 " MiB free where the store is", free_mib);
+}
+
+/* `paused` is one of those that live and claim nothing because an operator wants it so; NULL when there is none. */
+static void tell_nodes(struct doctor *doctor, int64_t alive, int64_t claiming, const char *paused)
+{
+    enum sign sign = field_number(doctor->status, "pending", 0) > 0 ? SIGN_BAD : SIGN_WARN;
+    int64_t unserved = field_number(json_object_get(doctor->status, "pending_reasons"), "no_node_in_group", 0);
+    char word[SHELL_WORD_MAX];
+    if (alive == 0) {
+        tell(doctor, sign, "nodes", "none alive: nothing starts; run `weir serve`");
+    } else if (claiming == 0) {
+        tell(doctor, sign, "nodes",
+             "%" PRId64 " alive, none accepts work (`weir node list`): nothing starts; run `weir %s%s`", alive,
+             paused != NULL ? "node resume " : "serve", paused != NULL ? shell_quote(paused, word) : "");
+    } else if (unserved > 0) {
+        tell(doctor, SIGN_WARN, "nodes",
+             "%" PRId64 " alive, but none accepts work for %" PRId64 " waiting execution%s:"
+             " `weir list --where pending_reason=no_node_in_group`",
+             alive, unserved, unserved == 1 ? "" : "s");
+    } else {
+        tell(doctor, SIGN_FINE, "nodes", "%" PRId64 " alive", alive);
+    }
+}
+
+/* Once per name. */
+static void tell_namesakes(struct doctor *doctor, const json_t *nodes)
+{
+    size_t i;
+    size_t k;
+    json_t *node;
+    json_t *other;
+    json_array_foreach(nodes, i, node)
+    {
+        size_t before = 0;
+        size_t count = 0;
+        json_array_foreach(nodes, k, other)
+        {
+            bool is_namesake = field_node_lives(node) && field_node_lives(other) &&
+                               json_equal(json_object_get(node, "name"), json_object_get(other, "name"));
+            before += is_namesake && k < i;
+            count += is_namesake;
+        }
+        if (count > 1 && before == 0) {
+            tell(doctor, SIGN_WARN, "node", "%zu nodes that live are named %s: give each a --node of its own", count,
+                 field_text(doctor->invocation->output, node, "name"));
+        }
+    }
+}
+
+static void tell_free_role(struct doctor *doctor, int64_t alive, const char *text)
+{
+    bool is_needed = field_number(doctor->status, "pending", 0) > 0;
+    bool is_long = role_free_us(json_object_get(doctor->status, "scheduler"), doctor->now_us) > ROLE_FREE_LONG_US;
+    if (alive == 0 && !is_needed) {
+        tell(doctor, SIGN_FINE, "scheduler", "%s; no node is alive and nothing waits", text);
+    } else if (alive == 0) {
+        tell(doctor, SIGN_WARN, "scheduler", "%s; nothing starts; run `weir serve`", text);
+    } else if (!is_long) {
+        tell(doctor, SIGN_WARN, "scheduler", "%s; nothing starts until a live node takes the role, usually within 3 s",
+             text);
+    } else {
+        tell(doctor, is_needed ? SIGN_BAD : SIGN_WARN, "scheduler",
+             "%s; nothing starts. The live nodes do not take the role: they stop, do not dispatch (`weir node list`) or do"
+             " not reach the store (`store.failed` in their logs); run `weir serve`",
+             text);
+    }
+}
+
+static void check_scheduler(struct doctor *doctor, int64_t alive)
+{
+    const json_t *scheduler = json_object_get(doctor->status, "scheduler");
+    struct output *output = doctor->invocation->output;
+    const char *text = role_text(output, scheduler, doctor->now_us);
+    const char *why = field_text(output, scheduler, "why");
+    switch (role_health(scheduler)) {
+    case ROLE_IS_FREE:
+        tell_free_role(doctor, alive, text);
+        break;
+    case ROLE_MOVES:
+        tell(doctor, SIGN_WARN, "scheduler",
+             "%s; %" PRId64 " takeovers in the last hour, the last one because %s: look for `scheduler.lost` in the logs of"
+             " the nodes, for restarts (`weir node list --all`), and for machines that stand still for 3 s",
+             text, field_number(scheduler, "takeovers_hour", 0), why != NULL ? why : "of a cause that is not on record");
+        break;
+    case ROLE_IS_BEHIND:
+        tell(doctor, SIGN_WARN, "scheduler",
+             "%s: counters are that old and new work starts late; look at the processor of that node and at the store's"
+             " calls (`weir_store_call_duration_seconds`)",
+             text);
+        break;
+    case ROLE_IS_FINE:
+        tell(doctor, SIGN_FINE, "scheduler", "%s", text);
+        break;
+    }
+}
+
+static void tell_engine(struct doctor *doctor)
+{
+    struct output *output = doctor->invocation->output;
+    bool is_up = field_is_true(doctor->status, "engine_reachable");
+    const char *engine_error = field_text(output, doctor->status, "engine_error");
+    const char *impaired = field_text(output, doctor->status, "engine_impaired_since");
+    const char *away = field_text(output, doctor->status, "engine_unreachable_since");
+    if (!is_up) {
+        tell(doctor, SIGN_BAD, "engine", "not reachable from some node%s%s%s%s", away != NULL ? " since " : "",
+             away != NULL ? away : "", engine_error != NULL ? ": " : "", engine_error != NULL ? engine_error : "");
+    } else if (impaired != NULL) {
+        tell(doctor, SIGN_BAD, "engine", "a node sees ends late, since %s: %s", impaired,
+             engine_error != NULL ? engine_error : "it gives no reason");
+    } else {
+        tell(doctor, SIGN_FINE, "engine", "reachable from every node");
+    }
+}
+
+/* --- where executions run --- */
+
+static void target_of(const json_t *node, char *to)
+{
+    static const char *const keys[] = {"engine", "engine_service", "engine_namespace", "engine_address"};
+    struct engine_target target = {.engine = ""};
+    char *const texts[] = {target.engine, target.service, target.namespace_name, target.address};
+    static const size_t sizes[] = {sizeof target.engine, sizeof target.service, sizeof target.namespace_name,
+                                   sizeof target.address};
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        const char *text = json_string_value(json_object_get(node, keys[i]));
+        text_copy(texts[i], sizes[i], text == NULL ? "" : text);
+    }
+    engine_target_text(&target, to);
+}
+
+/* Nodes that may be given items, and that know where they run them. */
+static bool has_target(const json_t *node)
+{
+    const char *state = json_string_value(json_object_get(node, "state"));
+    return json_is_string(json_object_get(node, "engine_service")) && strcmp(state, "expired") != 0 &&
+           strcmp(state, "dead") != 0 && strcmp(state, "stopped") != 0;
+}
+
+static bool is_same(const json_t *a, const json_t *b, const char *key)
+{
+    return json_equal(json_object_get(a, key), json_object_get(b, key));
+}
+
+/* Once per group: nodes with different targets share its executions, and none can take over what another has started. */
+static void tell_mixed_groups(struct doctor *doctor, const json_t *nodes)
+{
+    struct output *output = doctor->invocation->output;
+    for (size_t i = 0; i < json_array_size(nodes); i++) {
+        const json_t *node = json_array_get(nodes, i);
+        bool is_told = !has_target(node);
+        for (size_t k = 0; k < i; k++) { /* the first node of the group speaks for it */
+            const json_t *other = json_array_get(nodes, k);
+            is_told = is_told || (has_target(other) && is_same(node, other, "executor_group"));
+        }
+        for (size_t k = i + 1; k < json_array_size(nodes) && !is_told; k++) {
+            const json_t *other = json_array_get(nodes, k);
+            if (has_target(other) && is_same(node, other, "executor_group") &&
+                !(is_same(node, other, "engine") && is_same(node, other, "engine_service"))) {
+                char one[TARGET_TEXT_MAX];
+                char two[TARGET_TEXT_MAX];
+                target_of(node, one);
+                target_of(other, two);
+                tell(doctor, SIGN_WARN, "targets",
+                     "the nodes of group %s share its executions, and run them in different places: %s; %s. None takes "
+                     "over what another has started: give them executor groups of their own",
+                     field_text(output, node, "executor_group"), output_safe(output, one), output_safe(output, two));
+                is_told = true;
+            }
+        }
+    }
+}
+
+enum { UNASKED_MOST = 20 };
+
+/* Once per target and group: where executions were started for which no live node can ask, and where the nodes are. */
+static enum weir_status check_unasked(struct doctor *doctor, struct weir_error *error)
+{
+    struct list_options unasked = {
+        .kind = LIST_EXECUTIONS,
+        .filter = {.reason = pending_reason_name(REASON_NO_NODE_FOR_ENGINE), .states = 1U << ITEM_CLAIMED},
+        .limit = UNASKED_MOST,
+    };
+    struct output *output = doctor->invocation->output;
+    json_t *page = NULL;
+    json_t *told = json_object();
+    size_t i;
+    json_t *item;
+    enum weir_status status = store_list(doctor->store, &unasked, &page, error);
+    json_array_foreach(json_object_get(page, "items"), i, item)
+    {
+        json_t *why = NULL;
+        if (status == WEIR_OK) {
+            status = store_why(doctor->store, json_string_value(json_object_get(item, "id")), &why, error);
+        }
+        const char *target = status == WEIR_OK ? field_text(output, why, "target") : NULL;
+        if (target != NULL && json_object_get(told, target) == NULL) {
+            const char *other = json_string_value(json_array_get(json_object_get(why, "group_targets"), 0));
+            (void)json_object_set_new(told, target, json_true());
+            tell(doctor, SIGN_BAD, "targets",
+                 "%s and perhaps others hold their slots and are not asked for: started in %s; the nodes of group %s have "
+                 "%s. Run a node with the first one's settings",
+                 field_text(output, why, "id"), target, field_text(output, why, "executor_group"),
+                 other != NULL ? output_safe(output, other) : "none");
+        }
+        json_decref(why);
+    }
+    json_decref(told);
+    json_decref(page);
+    return status;
+}
+
+static enum weir_status check_nodes(struct doctor *doctor, struct weir_error *error)
+{
+    struct output *output = doctor->invocation->output;
+    json_t *page = NULL;
+    size_t i;
+    json_t *node;
+    int64_t alive = 0;
+    int64_t claiming = 0;
+    const char *paused = NULL;
+    enum weir_status status = page_read(doctor->store, LIST_NODES, NULL, &page, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    json_array_foreach(json_object_get(page, "items"), i, node)
+    {
+        const char *state = field_text(output, node, "state");
+        const char *name = field_text(output, node, "name");
+        bool is_gone = strcmp(state, "expired") == 0 || strcmp(state, "dead") == 0;
+        if (!is_gone) {
+            bool claims = strcmp(state, "alive") == 0;
+            bool lives = claims || strcmp(state, "stopped") != 0;
+            alive += lives;
+            claiming += claims;
+            bool resumes = strcmp(state, "paused") == 0 || strcmp(state, "draining") == 0;
+            bool wished = strcmp(field_text(output, node, "desired_state"), "run") != 0;
+            paused = resumes && wished ? name : paused;
+        } else if (field_number(node, "holds", 0) > 0) {
+            tell(doctor, SIGN_BAD, "node",
+                 "%s is %s, last seen %s, and holds %" PRId64 " executions that no node has taken over", name, state,
+                 output_ago(output, field_text(output, node, "active"), doctor->now_us), field_number(node, "holds", 0));
+        }
+    }
+    tell_namesakes(doctor, json_object_get(page, "items"));
+    tell_mixed_groups(doctor, json_object_get(page, "items"));
+    json_decref(page);
+    tell_nodes(doctor, alive, claiming, paused);
+    check_scheduler(doctor, alive);
+    if (alive > 0) {
+        tell_engine(doctor);
+    }
+    return WEIR_OK;
+}
+
+static enum weir_status check_executions(struct doctor *doctor, struct weir_error *error)
+{
+    struct list_options handed = {
+        .kind = LIST_EXECUTIONS,
+        .filter = {.reason = "handed_over", .states = 1U << ITEM_CLAIMED | 1U << ITEM_DISPATCHED},
+        .limit = LIST_LIMIT_MOST,
+    };
+    struct list_options claimed = {
+        .kind = LIST_EXECUTIONS, .filter = {.states = 1U << ITEM_CLAIMED}, .limit = LIST_LIMIT_MOST};
+    int64_t stuck = field_number(doctor->status, "stuck", 0);
+    int64_t timeout_us = settings_number(doctor->invocation->settings, SETTING_CLAIM_TIMEOUT);
+    int64_t stale = 0;
+    json_t *page = NULL;
+    size_t i;
+    json_t *item;
+    enum weir_status status = check_unasked(doctor, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    tell(doctor, stuck > 0 ? SIGN_WARN : SIGN_FINE, "stuck", "%" PRId64 " executions run longer than they should", stuck);
+    status = store_list(doctor->store, &handed, &page, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    tell(doctor, page_size(page) > 0 ? SIGN_WARN : SIGN_FINE, "handover",
+         "%zu executions were handed over and wait for another node", page_size(page));
+    json_decref(page);
+    page = NULL;
+    status = store_list(doctor->store, &claimed, &page, error);
+    json_array_foreach(json_object_get(page, "items"), i, item)
+    {
+        int64_t claimed_us = doctor->now_us;
+        const char *text = json_string_value(json_object_get(item, "claimed_at"));
+        if (text != NULL && time_parse(text, doctor->now_us, &claimed_us, NULL) == WEIR_OK) {
+            stale += doctor->now_us - claimed_us > timeout_us;
+        }
+    }
+    json_decref(page);
+    if (status == WEIR_OK) {
+        tell(doctor, stale > 0 ? SIGN_BAD : SIGN_FINE, "claims", "%" PRId64 " older than claim.timeout", stale);
+    }
+    return status;
+}
+
+static enum weir_status check_books(struct doctor *doctor, struct weir_error *error)
+{
+    json_t *problems = NULL;
+    size_t i;
+    json_t *problem;
+    enum weir_status status = store_check(doctor->store, &problems, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    json_array_foreach(problems, i, problem)
+    {
+        tell(doctor, SIGN_BAD, "books", "%s", json_string_value(problem));
+    }
+    if (json_array_size(problems) == 0) {
+        tell(doctor, SIGN_FINE, "books", "the store is whole, counters equal rows");
+    }
+    json_decref(problems);
+    return WEIR_OK;
+}
+
+/* --- the engine's service --- */
+
+struct examination {
+    struct doctor *doctor;
+    const char *group; /* NULL when the process is one node: then nobody asks whose it is */
+};
+
+static void tell_finding(void *context, enum finding finding, const char *check, const char *text)
+{
+    static const enum sign signs[] = {
+        [FINDING_FINE] = SIGN_FINE, [FINDING_WARNING] = SIGN_WARN, [FINDING_PROBLEM] = SIGN_BAD};
+    const struct examination *examination = context;
+    const char *group = examination->group;
+    tell(examination->doctor, signs[finding], check, "%s%s%s%s", group != NULL ? "group " : "", group != NULL ? group : "",
+         group != NULL ? ": " : "", text);
+}
+
+enum { QUEUES_MAX = 100 };
+
+/* The definitions of the newest versions of workflows become JSON, so that names in them live as long as the page. */
+static void read_definitions(const json_t *workflows)
+{
+    size_t i;
+    json_t *workflow;
+    json_array_foreach(workflows, i, workflow)
+    {
+        const char *text = json_string_value(json_object_get(workflow, "definition"));
+        (void)json_object_set_new(workflow, "definition", text == NULL ? json_null() : json_load_text(text, 0));
+    }
+}
+
+/* The task queues of the workflows whose executions come to the group; the node's own where one names none. */
+static size_t name_queues(const struct settings *settings, const char *default_group, const json_t *workflows,
+                          const char **queues)
+{
+    const char *own = settings_text(settings, SETTING_TEMPORAL_TASK_QUEUE);
+    size_t count = 0;
+    size_t i;
+    json_t *workflow;
+    json_array_foreach(workflows, i, workflow)
+    {
+        const json_t *definition = json_object_get(workflow, "definition");
+        const json_t *temporal = json_object_get(definition, "temporal");
+        const char *queue = json_string_value(json_object_get(temporal, "task_queue"));
+        const char *group = json_string_value(json_object_get(definition, "executor_group"));
+        group = group != NULL ? group : default_group;
+        if (queue != NULL && strstr(queue, "${") != NULL) {
+            continue; /* the params of each execution say which one */
+        }
+        if (temporal != NULL && strcmp(group, settings_text(settings, SETTING_EXECUTOR_GROUP)) == 0 &&
+            (queue != NULL || own[0] != '\0') && count < QUEUES_MAX) {
+            queues[count++] = queue != NULL ? queue : own;
+        }
+    }
+    if (count == 0 && own[0] != '\0') {
+        queues[count++] = own;
+    }
+    return count;
+}
+
+static enum weir_status check_service_of(struct doctor *doctor, const struct settings *settings, bool is_one,
+                                         const json_t *workflows, struct weir_error *error)
+{
+    struct temporal_options temporal;
+    struct engine_options options = {.temporal = &temporal};
+    struct examination examination = {.doctor = doctor,
+                                      .group = is_one ? NULL : settings_text(settings, SETTING_EXECUTOR_GROUP)};
+    const char *queues[QUEUES_MAX + 1];
+    temporal_settings_read(settings, &temporal);
+    size_t count =
+        name_queues(settings, settings_text(doctor->invocation->settings, SETTING_EXECUTOR_GROUP), workflows, queues);
+    return assemble_examine(settings_text(settings, SETTING_ENGINE), &options,
+                            temporal_settings_timeout(doctor->invocation), queues, count, tell_finding, &examination,
+                            error);
+}
+
+static enum weir_status check_services(struct doctor *doctor, struct weir_error *error)
+{
+    const struct settings *settings = doctor->invocation->settings;
+    json_t *page = NULL;
+    enum weir_status status = page_read(doctor->store, LIST_WORKFLOWS, NULL, &page, error);
+    const json_t *workflows = json_object_get(page, "items");
+    read_definitions(workflows);
+    if (status == WEIR_OK && settings->node_count == 0) {
+        status = check_service_of(doctor, settings, true, workflows, error);
+    }
+    for (size_t i = 0; i < settings->node_count && status == WEIR_OK; i++) {
+        struct settings own = settings_of_node(settings, i);
+        status = check_service_of(doctor, &own, false, workflows, error);
+    }
+    json_decref(page);
+    return status;
+}
+
+static void check_groups(struct doctor *doctor)
+{
+    size_t i;
+    json_t *group;
+    json_array_foreach(json_object_get(doctor->status, "groups"), i, group)
+    {
+        const char *name = field_text(doctor->invocation->output, group, "name");
+        char word[SHELL_WORD_MAX];
+        if (field_is_true(group, "paused")) {
+            tell(doctor, SIGN_WARN, "group", "%s is paused: nothing new starts in it until `weir resume --group %s`", name,
+                 shell_quote(name, word));
+        }
+    }
+}
+
+static enum weir_status check_all(struct doctor *doctor, struct weir_error *error)
+{
+    enum weir_status status = check_store(doctor, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    check_mode(doctor);
+    check_secrets(doctor);
+    check_clock(doctor);
+    check_disk(doctor);
+    if (field_is_true(doctor->status, "queue_paused")) {
+        tell(doctor, SIGN_WARN, "queue", "paused: nothing new starts until `weir resume`");
+    } else {
+        tell(doctor, SIGN_FINE, "queue", "open");
+    }
+    check_groups(doctor);
+    status = check_services(doctor, error);
+    if (status == WEIR_OK) {
+        status = check_nodes(doctor, error);
+    }
+    if (status == WEIR_OK) {
+        status = check_executions(doctor, error);
+    }
+    return status == WEIR_OK ? check_books(doctor, error) : status;
+}
+
+static enum weir_status examine(struct invocation *invocation,
+                                enum weir_status (*check)(struct doctor *doctor, struct weir_error *error),
+                                struct weir_error *error)
+{
+    struct doctor doctor = {.invocation = invocation, .items = json_array()};
+    struct output *output = invocation->output;
+    enum weir_status status = check(&doctor, error);
+    if (output->format != OUTPUT_TABLE) {
+        json_t *page = json_pack("{s:O, s:n, s:i, s:b, s:i, s:i}", "items", doctor.items, "next_cursor", "count",
+                                 (int)json_array_size(doctor.items), "count_is_exact", 1, "problems", doctor.problems,
+                                 "warnings", doctor.warnings);
+        (void)(page != NULL && output_page(output, page));
+        json_decref(page);
+    }
+    if (status == WEIR_OK && doctor.problems > 0) {
+        status =
+            error_set(error, WEIR_FAILED, "%d %s, %d %s", doctor.problems, doctor.problems == 1 ? "problem" : "problems",
+                      doctor.warnings, doctor.warnings == 1 ? "warning" : "warnings");
+    }
+    json_decref(doctor.items);
+    json_decref(doctor.status);
+    store_close(doctor.store);
+    return status;
+}
+
+enum weir_status verb_doctor(struct invocation *invocation, struct weir_error *error)
+{
+    return examine(invocation, check_all, error);
+}
+
+/* The workflows are in the store: they name task queues. */
+static enum weir_status check_temporal(struct doctor *doctor, struct weir_error *error)
+{
+    const struct settings *settings = doctor->invocation->settings;
+    bool has_temporal = settings->node_count == 0 && strcmp(settings_text(settings, SETTING_ENGINE), "temporal") == 0;
+    for (size_t i = 0; i < settings->node_count; i++) {
+        struct settings own = settings_of_node(settings, i);
+        has_temporal = has_temporal || strcmp(settings_text(&own, SETTING_ENGINE), "temporal") == 0;
+    }
+    if (!has_temporal) {
+        return assemble_require_operator("in_process", "a service", error); /* no node runs executions there */
+    }
+    enum weir_status status = invocation_open_store(doctor->invocation, STORE_READ, &doctor->store, error);
+    return status == WEIR_OK ? check_services(doctor, error) : status;
+}
+
+enum weir_status verb_temporal_doctor(struct invocation *invocation, struct weir_error *error)
+{
+    return examine(invocation, check_temporal, error);
+}

@@ -1,0 +1,91 @@
+#include <inttypes.h>
+
+#include "base/error.h"
+#include "cli/arguments/filter.h"
+#include "cli/output/json_fields.h"
+
+static const struct column columns[] = {
+    {.title = "ID", .least = ID_COLUMNS_LEAST, .is_id = true},
+    {.title = "STATE"},
+    {.title = "WORKSPACE", .least = 9},
+    {.title = "WORKFLOW", .least = 10},
+    {.title = "WHY", .least = 21},
+    {.title = "AGE", .align = COLUMN_RIGHT},
+};
+
+/* Why it waits, or why it ended as it did. */
+static const char *why_of(struct output *output, const json_t *item)
+{
+    const char *reason = field_text(output, item, "pending_reason");
+    return reason != NULL ? reason : field_text(output, item, "error_code");
+}
+
+static void print_table(struct output *output, const json_t *page, int64_t now_us)
+{
+    struct table table;
+    size_t i;
+    json_t *item;
+    table_open(&table, output, columns, sizeof columns / sizeof columns[0]);
+    json_array_foreach(json_object_get(page, "items"), i, item)
+    {
+        const char *state = field_text(output, item, "status");
+        table_cell(&table, field_text(output, item, "id"));
+        table_cell_sign(&table, output_state_sign(state), state);
+        table_cell(&table, field_text(output, item, "workspace"));
+        table_cell(&table, field_text(output, item, "workflow"));
+        table_cell(&table, why_of(output, item));
+        table_cell(&table, output_age(output, field_text(output, item, "created_at"), now_us));
+    }
+    table_close(&table);
+}
+
+static void print_talk(const struct invocation *invocation, const json_t *page, bool is_counted)
+{
+    struct output *output = invocation->output;
+    bool is_all = !invocation_has(invocation, "where") && !invocation_has(invocation, "workspace") &&
+                  !invocation_has(invocation, "state") && !invocation_has(invocation, "cursor");
+    const char *cursor = field_text(output, page, "next_cursor");
+    if (is_counted) {
+        output_say(output, "%" PRId64 "%s match", field_number(page, "count", 0),
+                   field_is_true(page, "count_is_exact") ? "" : "+");
+    }
+    if (cursor != NULL) {
+        output_say(output, "more: --cursor %s", cursor);
+    }
+    if (page_size(page) == 0) {
+        output_say(output,
+                   is_all ? "there is no execution; `weir enqueue -w WORKSPACE WORKFLOW` makes one" : "nothing matches");
+    }
+}
+
+enum weir_status verb_list(struct invocation *invocation, struct weir_error *error)
+{
+    struct store *store = NULL;
+    json_t *page = NULL;
+    int64_t now_us = 0;
+    struct list_options options = {
+        .kind = LIST_EXECUTIONS,
+        .cursor = invocation_text(invocation, "cursor"),
+        .limit = (size_t)invocation_number(invocation, "limit", LIST_LIMIT_DEFAULT),
+        .count = invocation_has(invocation, "count"),
+    };
+    enum weir_status status = invocation_open_store(invocation, STORE_READ, &store, error);
+    if (status == WEIR_OK) {
+        status = filter_of_invocation(invocation, store, &options.filter, error);
+    }
+    if (status == WEIR_OK) {
+        status = store_time(store, &now_us, error);
+    }
+    if (status == WEIR_OK) {
+        status = store_list(store, &options, &page, error);
+    }
+    if (status == WEIR_OK && !output_page(invocation->output, page)) {
+        if (page_size(page) > 0) {
+            print_table(invocation->output, page, now_us);
+        }
+        print_talk(invocation, page, options.count);
+    }
+    json_decref(page);
+    store_close(store);
+    return status;
+}

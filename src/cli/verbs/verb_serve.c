@@ -1,0 +1,131 @@
+/* serve and dev: a node as a process. Its data on stdout is the log; everything else is talk on stderr. */
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "cli/arguments/command.h"
+#include "cli/node_runner.h"
+#include "cli/sd_notify.h"
+#include "cli/signals.h"
+#include "weir/weir.h"
+
+/* What a newcomer's first executions belong to: five at once, so that trying things is not waiting for a slot. */
+#define DEV_WORKSPACE "default"
+#define DEV_PLAN "pro"
+
+static const char *exec_words(const struct settings *settings, bool open_exec)
+{
+    if (open_exec ||
+        (settings_number(settings, SETTING_EXEC_ALLOW) != 0 && settings_list(settings, SETTING_EXEC_ALLOW) == NULL)) {
+        return "exec open";
+    }
+    return settings_number(settings, SETTING_EXEC_ALLOW) != 0 ? "exec for listed programs" : "exec closed";
+}
+
+static void say_what_runs(struct output *output, const struct node_runner *runner)
+{
+    const struct running_node *first = &runner->nodes[0];
+    if (runner->count == 1) {
+        output_say(output, "weir %s - store %s - engine %s - %s", weir_version(), store_url(runner->store),
+                   engine_name(first->engine), exec_words(&first->settings, false));
+        return;
+    }
+    output_say(output, "weir %s - store %s - %zu nodes", weir_version(), store_url(runner->store), runner->count);
+    for (size_t i = 0; i < runner->count; i++) {
+        const struct running_node *running = &runner->nodes[i];
+        const char *group = output_safe(output, settings_text(&running->settings, SETTING_EXECUTOR_GROUP));
+        if (strcmp(engine_name(running->engine), "temporal") == 0) {
+            output_say(output, "group %s - engine temporal - namespace %s at %s", group,
+                       output_safe(output, settings_text(&running->settings, SETTING_TEMPORAL_NAMESPACE)),
+                       output_safe(output, settings_text(&running->settings, SETTING_TEMPORAL_ADDRESS)));
+        } else {
+            output_say(output, "group %s - engine %s - %s", group, engine_name(running->engine),
+                       exec_words(&running->settings, false));
+        }
+    }
+}
+
+static enum weir_status run_until_told(struct node_runner *runner, struct weir_error *error)
+{
+    enum weir_status status = node_runner_start(runner, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    service_notice("READY=1");
+    status = node_runner_await(runner, error);
+    if (status != WEIR_OK) {
+        /* A node that cannot go on is closed as if it had died: others take over. The exit code says so. */
+        if (status != WEIR_OUT_OF_MEMORY) {
+            error_prefix(error, "the node ends");
+        }
+        return WEIR_STOPPED;
+    }
+    return node_runner_stop(runner, error);
+}
+
+enum weir_status verb_serve(struct invocation *invocation, struct weir_error *error)
+{
+    struct node_runner runner;
+    struct node_runner_options options = {.store_url = settings_text(invocation->settings, SETTING_STORE),
+                                          .group = invocation_text(invocation, "group"),
+                                          .log_fd = STDOUT_FILENO};
+    enum weir_status status = node_runner_open(&runner, invocation, &options, error);
+    interrupt_reloads();
+    if (status == WEIR_OK) {
+        say_what_runs(invocation->output, &runner);
+        status = run_until_told(&runner, error);
+    }
+    node_runner_close(&runner);
+    return status;
+}
+
+/* --- dev --- */
+
+/* The workspace is made once; what people have changed since is kept. */
+static enum weir_status prepare(struct store *store, bool *ret_is_new, struct weir_error *error)
+{
+    json_t *page = NULL;
+    struct list_options options = {.kind = LIST_WORKSPACES, .limit = 1};
+    enum weir_status status = store_list(store, &options, &page, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    *ret_is_new = json_array_size(json_object_get(page, "items")) == 0;
+    json_decref(page);
+    if (!*ret_is_new) {
+        return WEIR_OK;
+    }
+    struct workspace_change change = {.name = DEV_WORKSPACE, .plan = DEV_PLAN, .paused = -1, .create = true};
+    return store_set_workspace(store, &change, error);
+}
+
+static void say_what_next(struct output *output, const char *url, bool is_new)
+{
+    output_say(output, "weir %s - a node for development, exec open", weir_version());
+    output_say(output, "data: %s (%s; kept when this ends, Ctrl-C)", url, is_new ? "new" : "from before");
+    output_say(output, "try, in another terminal of this folder:");
+    output_say(output, "  weir demo --eject                              # writes onboard-customer.yaml");
+    output_say(output, "  weir workflow apply onboard-customer.yaml");
+    output_say(output, "  weir enqueue -w " DEV_WORKSPACE " onboard-customer -p '{\"customer\": 42}' --wait");
+    output_say(output, "  weir top");
+}
+
+enum weir_status verb_dev(struct invocation *invocation, struct weir_error *error)
+{
+    struct node_runner runner;
+    struct node_runner_options options = {.store_url = settings_text(invocation->settings, SETTING_STORE),
+                                          .create_store = true,
+                                          .open_exec = true,
+                                          .log_fd = STDOUT_FILENO};
+    bool is_new = false;
+    enum weir_status status = node_runner_open(&runner, invocation, &options, error);
+    if (status == WEIR_OK) {
+        status = prepare(runner.store, &is_new, error);
+    }
+    if (status == WEIR_OK) {
+        say_what_next(invocation->output, store_url(runner.store), is_new);
+        status = run_until_told(&runner, error);
+    }
+    node_runner_close(&runner);
+    return status;
+}

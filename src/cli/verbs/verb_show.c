@@ -1,0 +1,213 @@
+#include <string.h>
+
+#include "base/error.h"
+#include "cli/arguments/command.h"
+#include "cli/output/json_fields.h"
+#include "cli/settings/temporal_settings.h"
+
+static void print_line(struct output *output, const json_t *object, const char *label, const char *key)
+{
+    const char *text = field_text(output, object, key);
+    if (text != NULL && strcmp(text, "0") != 0) {
+        output_print(output, "  %-16s %s\n", label, text);
+    }
+}
+
+static void print_head(struct output *output, const json_t *execution)
+{
+    static const char *const lines[][2] = {
+        {"version", "version"},
+        {"priority", "priority"},
+        {"group", "executor_group"},
+        {"run at", "run_at"},
+        {"created", "created_at"},
+        {"claimed", "claimed_at"},
+        {"dispatched", "dispatched_at"},
+        {"finished", "finished_at"},
+        {"attempts", "attempts"},
+        {"deferrals", "deferrals"},
+        {"handovers", "handovers"},
+        {"node", "node"},
+        {"fence", "fence"},
+        {"idempotency key", "idempotency_key"},
+        {"retry of", "retry_of"},
+    };
+    const char *state = field_text(output, execution, "status");
+    const char *reason = field_text(output, execution, "pending_reason");
+    output_print(output, "%s %s\n", output_sign_coloured(output, output_state_sign(state)),
+                 field_text(output, execution, "id"));
+    output_print(output, "  %-16s %s%s%s%s\n", "state", state, reason != NULL ? " (" : "", reason != NULL ? reason : "",
+                 reason != NULL ? ")" : "");
+    print_line(output, execution, "workspace", "workspace");
+    print_line(output, execution, "workflow", "workflow");
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+        print_line(output, execution, lines[i][0], lines[i][1]);
+    }
+    bool is_held = field_is_held(execution);
+    print_line(output, execution, is_held ? "earlier code" : "error code", "error_code");
+    print_line(output, execution, is_held ? "earlier error" : "error", "error");
+    print_line(output, execution, "params", "params");
+}
+
+/* What the engine wrote down about its workflow. */
+static void print_workflow(struct output *output, const struct settings *settings, const json_t *steps)
+{
+    const json_t *step = json_array_get(steps, 0);
+    const json_t *facts = json_object_get(step, "variables");
+    const char *ui = settings_text(settings, SETTING_TEMPORAL_UI_URL);
+    if (json_array_size(steps) != 1 || json_string_value(json_object_get(facts, "workflow_id")) == NULL) {
+        return;
+    }
+    const char *workflow_id = field_text(output, facts, "workflow_id");
+    const char *run_id = field_text(output, facts, "run_id");
+    const char *space = field_text(output, facts, "namespace");
+    output_print(output, "  %-16s %s\n", "workflow id", workflow_id);
+    output_print(output, "  %-16s %s\n", "run id", run_id == NULL ? "-" : run_id);
+    output_print(output, "  %-16s %s\n", "namespace", space == NULL ? "-" : space);
+    print_line(output, facts, "task queue", "task_queue");
+    if (field_is_true(facts, "start_sent_again")) {
+        output_print(output, "  %-16s %s\n", "notice",
+                     "its start was sent again: where the first workflow was deleted, a second one has run");
+    }
+    if (ui[0] != '\0' && run_id != NULL && space != NULL) {
+        output_print(output, "  %-16s %s%snamespaces/%s/workflows/%s/%s/history\n", "link", ui,
+                     ui[strlen(ui) - 1] == '/' ? "" : "/", space, workflow_id, run_id);
+    }
+}
+
+static void add_step(struct table *table, struct output *output, const json_t *step)
+{
+    const char *code = field_text(output, step, "error_code");
+    table_cell(table, field_text(output, step, "step"));
+    table_cell(table, field_text(output, step, "status"));
+    table_cell(table, field_text(output, step, "attempt"));
+    table_cell(table, field_text(output, step, "exit_code"));
+    table_cell(table, field_text(output, step, "started_at"));
+    table_cell(table, field_text(output, step, "finished_at"));
+    table_cell(table, field_text(output, step, "node"));
+    table_cell(table, code != NULL ? code : field_text(output, step, "error"));
+}
+
+/* Each step with the attempts that came before its last one. */
+static void print_steps(struct output *output, const json_t *steps, const json_t *earlier)
+{
+    static const struct column columns[] = {
+        {.title = "STEP", .least = 8},
+        {.title = "STATE"},
+        {.title = "ATTEMPT", .align = COLUMN_RIGHT},
+        {.title = "EXIT", .align = COLUMN_RIGHT},
+        {.title = "STARTED"},
+        {.title = "FINISHED"},
+        {.title = "NODE", .least = 8},
+        {.title = "ERROR", .least = 10},
+    };
+    struct table table;
+    size_t i;
+    size_t k;
+    json_t *step;
+    json_t *attempt;
+    if (json_array_size(steps) == 0) {
+        return;
+    }
+    output_print(output, "\n");
+    table_open(&table, output, columns, sizeof columns / sizeof columns[0]);
+    json_array_foreach(steps, i, step)
+    {
+        json_array_foreach(earlier, k, attempt)
+        {
+            if (json_equal(json_object_get(attempt, "step"), json_object_get(step, "step"))) {
+                add_step(&table, output, attempt);
+            }
+        }
+        add_step(&table, output, step);
+    }
+    table_close(&table);
+}
+
+/* Replaces the last events by all of them. */
+static enum weir_status read_all_events(struct store *store, json_t *execution, struct weir_error *error)
+{
+    struct list_options options = {.kind = LIST_EVENTS,
+                                   .filter = {.id = json_string_value(json_object_get(execution, "id"))},
+                                   .limit = LIST_LIMIT_MOST};
+    json_t *page = NULL;
+    enum weir_status status = page_read_all(store, &options, &page, error);
+    if (status == WEIR_OK && (json_object_set(execution, "events", json_object_get(page, "items")) != 0 ||
+                              json_object_set_new(execution, "earlier_events", json_integer(0)) != 0)) {
+        status = error_out_of_memory(error);
+    }
+    json_decref(page);
+    return status;
+}
+
+static void print_events(struct output *output, const json_t *events, json_int_t earlier)
+{
+    static const struct column columns[] = {
+        {.title = "AT"}, {.title = "EVENT"}, {.title = "NODE", .least = 8}, {.title = "REASON", .least = 12}};
+    struct table table;
+    size_t i;
+    json_t *event;
+    if (json_array_size(events) == 0) {
+        return;
+    }
+    output_print(output, "\n");
+    if (earlier > 0) {
+        output_print(output, "%lld earlier events: --all-events shows them\n", (long long)earlier);
+    }
+    table_open(&table, output, columns, sizeof columns / sizeof columns[0]);
+    json_array_foreach(events, i, event)
+    {
+        const char *reason = field_text(output, event, "reason");
+        const char *detail = field_text(output, event, "detail");
+        table_cell(&table, field_text(output, event, "at"));
+        table_cell(&table, field_text(output, event, "event"));
+        table_cell(&table, field_text(output, event, "node"));
+        const char *attempt = field_text(output, event, "attempt");
+        bool again = attempt != NULL && strcmp(attempt, "1") != 0;
+        table_cell_format(&table, "%s%s%s%s%s", reason != NULL ? reason : "", again ? ", attempt " : "",
+                          again ? attempt : "", reason != NULL && detail != NULL ? ": " : "", detail != NULL ? detail : "");
+    }
+    table_close(&table);
+}
+
+/* A codec that is away does not keep the rest from being shown. */
+static void decode_outputs(const struct invocation *invocation, json_t *execution)
+{
+    struct weir_error error;
+    struct settings settings =
+        settings_of_group(invocation->settings, json_string_value(json_object_get(execution, "executor_group")));
+    error_clear(&error);
+    if (temporal_settings_decode(&settings, json_object_get(execution, "steps"), &error) != WEIR_OK) {
+        output_say_sign(invocation->output, SIGN_WARN, "an output is still encoded: %s", error.message);
+    }
+}
+
+enum weir_status verb_show(struct invocation *invocation, struct weir_error *error)
+{
+    struct store *store = NULL;
+    json_t *execution = NULL;
+    enum weir_status status = invocation_open_store(invocation, STORE_READ, &store, error);
+    if (status == WEIR_OK) {
+        status = store_show(store, invocation_argument(invocation, 0), &execution, error);
+    }
+    if (status == WEIR_OK && json_integer_value(json_object_get(execution, "earlier_events")) > 0 &&
+        invocation_has(invocation, "all-events")) {
+        status = read_all_events(store, execution, error);
+    }
+    if (status == WEIR_OK) {
+        decode_outputs(invocation, execution);
+    }
+    if (status == WEIR_OK && !output_object(invocation->output, execution)) {
+        print_head(invocation->output, execution);
+        struct settings settings =
+            settings_of_group(invocation->settings, json_string_value(json_object_get(execution, "executor_group")));
+        print_workflow(invocation->output, &settings, json_object_get(execution, "steps"));
+        print_steps(invocation->output, json_object_get(execution, "steps"),
+                    json_object_get(execution, "earlier_attempts"));
+        print_events(invocation->output, json_object_get(execution, "events"),
+                     json_integer_value(json_object_get(execution, "earlier_events")));
+    }
+    json_decref(execution);
+    store_close(store);
+    return status;
+}

@@ -1,0 +1,156 @@
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/shell_quote.h"
+#include "cli/arguments/command.h"
+#include "cli/output/json_fields.h"
+#include "cli/role.h"
+#include "observe/metrics.h"
+
+enum { STATUS_WORKSPACES = 20, METRICS_WORKSPACES = 100, METRICS_BYTES_MAX = 4 * 1024 * 1024 };
+
+static void print_paused_groups(struct output *output, const json_t *answer)
+{
+    size_t i;
+    json_t *group;
+    json_array_foreach(json_object_get(answer, "groups"), i, group)
+    {
+        const char *name = field_text(output, group, "name");
+        char word[SHELL_WORD_MAX];
+        if (field_is_true(group, "paused")) {
+            output_print(output, "%s group     %s is paused (`weir resume --group %s`)\n",
+                         output_sign_coloured(output, SIGN_PAUSED), name, shell_quote(name, word));
+        }
+    }
+}
+
+/* A store on which no node runs and nothing waits needs no scheduler. */
+static void print_scheduler(struct output *output, const json_t *answer, int64_t now_us)
+{
+    const json_t *scheduler = json_object_get(answer, "scheduler");
+    bool is_needed = field_number(answer, "nodes", 0) > 0 || field_number(answer, "pending", 0) > 0;
+    enum role_health health = role_health(scheduler);
+    enum sign sign = health == ROLE_IS_FINE ? SIGN_FINE : health == ROLE_IS_FREE && !is_needed ? SIGN_GONE : SIGN_WARN;
+    output_print(output, "%s scheduler %s%s\n", output_sign_coloured(output, sign), role_text(output, scheduler, now_us),
+                 health == ROLE_IS_FREE && is_needed ? "; nothing starts (`weir doctor`)" : "");
+}
+
+static void print_totals(struct output *output, const json_t *answer, int64_t now_us)
+{
+    char oldest[DURATION_TEXT_MAX];
+    bool is_paused = field_is_true(answer, "queue_paused");
+    int64_t nodes = field_number(answer, "nodes", 0);
+    int64_t stuck = field_number(answer, "stuck", 0);
+    duration_format_short(field_number(answer, "oldest_pending_age_us", 0), oldest);
+    output_print(output, "%s queue     %s\n", output_sign_coloured(output, is_paused ? SIGN_PAUSED : SIGN_FINE),
+                 is_paused ? "paused (`weir resume`)" : "open");
+    print_paused_groups(output, answer);
+    output_print(output, "%s nodes     %" PRId64 " alive, engine %s\n",
+                 output_sign_coloured(output, nodes > 0 ? SIGN_FINE : SIGN_WARN), nodes,
+                 nodes == 0                                                    ? "none"
+                 : !field_is_true(answer, "engine_reachable")                  ? "not reachable"
+                 : field_text(output, answer, "engine_impaired_since") != NULL ? "up, ends are seen late"
+                                                                               : "up");
+    print_scheduler(output, answer, now_us);
+    int64_t unserved = field_number(json_object_get(answer, "pending_reasons"), "no_node_in_group", 0);
+    if (nodes > 0 && unserved > 0) {
+        output_print(output, "%s unserved  %" PRId64 ": no node of their group accepts work (`weir why ID`)\n",
+                     output_sign_coloured(output, SIGN_WARN), unserved);
+    }
+    const char *engine_error = field_text(output, answer, "engine_error");
+    if (engine_error != NULL) {
+        const char *since = field_text(output, answer, "engine_unreachable_since");
+        since = since != NULL ? since : field_text(output, answer, "engine_impaired_since");
+        output_print(output, "%s engine    %s%s%s\n", output_sign_coloured(output, SIGN_WARN), engine_error,
+                     since != NULL ? ", since " : "", since != NULL ? since : "");
+    }
+    if (stuck > 0) {
+        output_print(output, "%s stuck     %" PRId64 " run longer than they should\n",
+                     output_sign_coloured(output, SIGN_WARN), stuck);
+    }
+    output_print(output, "  pending   %" PRId64, field_number(answer, "pending", 0));
+    if (field_number(answer, "pending", 0) > 0) {
+        output_print(output, ", the oldest for %s", oldest);
+    }
+    output_print(output, "\n  slots     %" PRId64 " used\n", field_number(answer, "slots_used", 0));
+    output_print(output, "  ended     %" PRId64 " completed, %" PRId64 " failed, %" PRId64 " cancelled\n",
+                 field_number(answer, "completed", 0), field_number(answer, "failed", 0),
+                 field_number(answer, "cancelled", 0));
+}
+
+static void print_workspaces(struct output *output, const json_t *answer)
+{
+    static const struct column columns[] = {
+        {.title = "WORKSPACE", .least = 9},         {.title = "PLAN", .least = 6},
+        {.title = "SLOTS", .align = COLUMN_RIGHT},  {.title = "PENDING", .align = COLUMN_RIGHT},
+        {.title = "DONE", .align = COLUMN_RIGHT},   {.title = "FAILED", .align = COLUMN_RIGHT},
+        {.title = "OLDEST", .align = COLUMN_RIGHT},
+    };
+    struct table table;
+    size_t i;
+    json_t *item;
+    const json_t *workspaces = json_object_get(answer, "workspaces");
+    if (json_array_size(workspaces) == 0) {
+        return;
+    }
+    output_print(output, "\n");
+    table_open(&table, output, columns, sizeof columns / sizeof columns[0]);
+    json_array_foreach(workspaces, i, item)
+    {
+        char age[DURATION_TEXT_MAX] = "-";
+        int64_t age_us = field_number(item, "oldest_pending_age_us", -1);
+        if (age_us >= 0) {
+            duration_format_short(age_us, age);
+        }
+        table_cell(&table, field_text(output, item, "name"));
+        table_cell(&table, field_text(output, item, "plan"));
+        table_cell_format(&table, "%" PRId64 "/%" PRId64 "%s", field_number(item, "slots_used", 0),
+                          field_number(item, "slots_max", 0), field_is_true(item, "paused") ? " paused" : "");
+        table_cell(&table, field_text(output, item, "pending"));
+        table_cell(&table, field_text(output, item, "completed"));
+        table_cell(&table, field_text(output, item, "failed"));
+        table_cell(&table, age);
+    }
+    table_close(&table);
+}
+
+static enum weir_status print_metrics(struct output *output, const json_t *answer, struct weir_error *error)
+{
+    struct text text = {.max = METRICS_BYTES_MAX};
+    enum weir_status status = metrics_render_store(answer, &text);
+    if (status == WEIR_OK) {
+        output_print(output, "%s", text.data != NULL ? text.data : "");
+    } else {
+        error_set(error, status, "the metrics do not fit into %d bytes", METRICS_BYTES_MAX);
+    }
+    text_close(&text);
+    return status;
+}
+
+enum weir_status verb_status(struct invocation *invocation, struct weir_error *error)
+{
+    struct store *store = NULL;
+    json_t *answer = NULL;
+    int64_t now_us = 0;
+    bool as_metrics = invocation_has(invocation, "metrics");
+    if (as_metrics && invocation->output->format != OUTPUT_TABLE) {
+        return invocation_usage_error(invocation, error, "--metrics is the text of Prometheus, which has no JSON form");
+    }
+    enum weir_status status = invocation_open_store(invocation, STORE_READ, &store, error);
+    if (status == WEIR_OK) {
+        status = store_status(store, as_metrics ? METRICS_WORKSPACES : STATUS_WORKSPACES, &answer, error);
+    }
+    if (status == WEIR_OK) {
+        status = store_time(store, &now_us, error);
+    }
+    if (status == WEIR_OK && as_metrics) {
+        status = print_metrics(invocation->output, answer, error);
+    } else if (status == WEIR_OK && !output_object(invocation->output, answer)) {
+        print_totals(invocation->output, answer, now_us);
+        print_workspaces(invocation->output, answer);
+    }
+    json_decref(answer);
+    store_close(store);
+    return status;
+}

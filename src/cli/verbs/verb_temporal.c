@@ -1,0 +1,77 @@
+/* weir temporal ...: what weir needs in the Temporal service, set up there. No store and no node takes part. */
+#include <string.h>
+
+#include "base/error.h"
+#include "cli/arguments/command.h"
+#include "cli/settings/temporal_settings.h"
+
+/* The outcome for one namespace; NULL = out of memory. */
+static json_t *describe_setup(const struct settings *settings, bool was_there)
+{
+    return json_pack("{s:s, s:s, s:s, s:b}", "namespace", settings_text(settings, SETTING_TEMPORAL_NAMESPACE), "address",
+                     settings_text(settings, SETTING_TEMPORAL_ADDRESS), "search_attribute", TEMPORAL_WORKSPACE_ATTRIBUTE,
+                     "changed", !was_there);
+}
+
+/* A dry run asks the service nothing: it would not answer for the right to change it. */
+static enum weir_status set_up_one(const struct invocation *invocation, const struct settings *settings, json_t *items,
+                                   struct weir_error *error)
+{
+    struct temporal_options temporal;
+    struct engine_options options = {.temporal = &temporal};
+    const char *engine = settings_text(settings, SETTING_ENGINE);
+    const char *space = output_safe(invocation->output, settings_text(settings, SETTING_TEMPORAL_NAMESPACE));
+    bool is_dry_run = invocation_is_dry_run(invocation);
+    bool was_there = false;
+    temporal_settings_read(settings, &temporal);
+    enum weir_status status =
+        is_dry_run ? assemble_require_operator(engine, "search attributes", error)
+                   : assemble_set_up_service(engine, &options, temporal_settings_timeout(invocation), &was_there, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    output_say(invocation->output,
+               is_dry_run  ? "would add the search attribute %s to the namespace %s, unless it has it"
+               : was_there ? "the search attribute %s is in the namespace %s already"
+                           : "the search attribute %s is in the namespace %s: nodes use it within five minutes",
+               TEMPORAL_WORKSPACE_ATTRIBUTE, space);
+    return json_array_append_new(items, describe_setup(settings, was_there)) == 0 ? WEIR_OK : error_out_of_memory(error);
+}
+
+static bool is_on_temporal(const struct settings *settings)
+{
+    return strcmp(settings_text(settings, SETTING_ENGINE), "temporal") == 0;
+}
+
+/* Every node of the settings that runs executions on Temporal, or the one of --group. */
+static enum weir_status set_up_all(const struct invocation *invocation, json_t *items, struct weir_error *error)
+{
+    const struct settings *settings = invocation->settings;
+    const char *group = invocation_text(invocation, "group");
+    enum weir_status status = WEIR_OK;
+    if (group != NULL || settings->node_count == 0) {
+        struct settings own = settings_of_group(settings, group);
+        return set_up_one(invocation, &own, items, error);
+    }
+    for (size_t i = 0; i < settings->node_count && status == WEIR_OK; i++) {
+        struct settings own = settings_of_node(settings, i);
+        if (is_on_temporal(&own)) {
+            status = set_up_one(invocation, &own, items, error);
+        }
+    }
+    if (status == WEIR_OK && json_array_size(items) == 0) {
+        return assemble_require_operator("in_process", "search attributes", error); /* no node has them */
+    }
+    return status;
+}
+
+enum weir_status verb_temporal_setup(struct invocation *invocation, struct weir_error *error)
+{
+    json_t *items = json_array();
+    enum weir_status status = items == NULL ? error_out_of_memory(error) : set_up_all(invocation, items, error);
+    if (status == WEIR_OK) {
+        status = invocation_print_act(invocation, json_pack("{s:O}", "namespaces", items), error);
+    }
+    json_decref(items);
+    return status;
+}

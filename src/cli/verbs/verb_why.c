@@ -1,0 +1,305 @@
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/shell_quote.h"
+#include "cli/arguments/command.h"
+#include "cli/output/json_fields.h"
+#include "cli/settings/temporal_settings.h"
+#include "cli/temporal_workflow.h"
+
+static void print_slots(struct output *output, const json_t *why)
+{
+    size_t i;
+    json_t *holder;
+    int64_t used = field_number(why, "slots_used", -1);
+    if (used < 0) {
+        return;
+    }
+    output_print(output, "  slots            %" PRId64 " of %" PRId64 " used\n", used, field_number(why, "slots_max", 0));
+    json_array_foreach(json_object_get(why, "slot_holders"), i, holder)
+    {
+        char running[DURATION_TEXT_MAX];
+        const char *steps = field_text(output, holder, "steps");
+        duration_format_short(field_number(holder, "running_us", 0), running);
+        output_print(output, "    slot %-3zu       %s %s %s%s%s\n", i + 1, field_text(output, holder, "id"),
+                     field_text(output, holder, "status"), running, steps != NULL ? ", step " : "",
+                     steps != NULL ? steps : "");
+    }
+}
+
+/* The live nodes of its group, none of which accepts work. Nothing without one. */
+static void print_nodes(struct output *output, const json_t *why)
+{
+    int64_t live = field_number(why, "nodes_live", 0);
+    if (live > 0 && field_text(output, why, "pending_reason") != NULL) {
+        output_print(output, "  nodes            %" PRId64 " live%s in group %s and start%s nothing (`weir node list`)\n",
+                     live, live == 1 ? "s" : "", field_text(output, why, "executor_group"), live == 1 ? "s" : "");
+    }
+}
+
+/* Since when no node schedules, and the lock without which a scheduler with dispatch.exclusive assigns nothing. */
+static void print_scheduler(struct output *output, const json_t *why, int64_t now_us)
+{
+    const char *reason = field_text(output, why, "pending_reason");
+    const char *since = field_text(output, why, "scheduler_since");
+    const char *node = field_text(output, why, "scheduler_node");
+    const char *cause = field_text(output, why, "scheduler_why");
+    const char *lock_holder = field_text(output, why, "lock_holder");
+    const char *lock_until = field_text(output, why, "lock_until");
+    if (reason != NULL && cause != NULL && strcmp(cause, "awaits the lock") == 0) {
+        output_print(output, "  scheduler        %s has dispatch.exclusive and awaits its lock since %s\n", node, since);
+    } else if (reason != NULL && strcmp(reason, "no_scheduler") == 0) {
+        output_print(output, "  scheduler        none%s%s%s%s", since != NULL ? " since " : " yet",
+                     since != NULL ? since : "", node != NULL ? "; the last one was " : "", node != NULL ? node : "");
+        output_print(output, "%s%s%s\n", cause != NULL ? " (" : "", cause != NULL ? cause : "", cause != NULL ? ")" : "");
+    }
+    if (lock_holder != NULL) {
+        output_print(output,
+                     "  lock             processExecutionQueue is held by %s until %s (%s, `weir lock list`); "
+                     "with dispatch.exclusive nothing starts while another node holds it\n",
+                     lock_holder, lock_until, output_ago(output, lock_until, now_us));
+    }
+}
+
+/* Where its start may have arrived, or which engine it needs, while no node of its group has that. */
+static void print_targets(struct output *output, const json_t *why, int64_t now_us)
+{
+    size_t i;
+    json_t *target;
+    const char *since = field_text(output, why, "no_node_since");
+    if (since == NULL) {
+        return;
+    }
+    const char *target_text = field_text(output, why, "target");
+    if (target_text != NULL) {
+        output_print(output, "  started in       %s\n", target_text);
+    } else {
+        output_print(output, "  needs            an engine %s\n", field_text(output, why, "engine_needed"));
+    }
+    output_print(output, "  no node there    since %s (%s)\n", since, output_ago(output, since, now_us));
+    json_array_foreach(json_object_get(why, "group_targets"), i, target)
+    {
+        output_print(output, "  %-16s %s\n", i == 0 ? "its group has" : "", output_safe(output, json_string_value(target)));
+    }
+}
+
+static void print_numbers(struct output *output, const json_t *why, int64_t now_us)
+{
+    const char *due = field_text(output, why, "due_at");
+    const char *node = field_text(output, why, "node");
+    int64_t place = field_number(why, "place", 0);
+    print_nodes(output, why);
+    print_targets(output, why, now_us);
+    print_slots(output, why);
+    if (place > 0) {
+        output_print(output, "  place            %" PRId64 "%s of %" PRId64 " that wait for a slot of the workspace\n",
+                     place, json_is_false(json_object_get(why, "place_is_exact")) ? " or later" : "",
+                     field_number(why, "waiting_in_lane", place));
+    }
+    if (due != NULL) {
+        output_print(output, "  due              %s (%s)\n", due, output_ago(output, due, now_us));
+    }
+    output_print(output, "  attempts         %" PRId64 "/%" PRId64 ", deferrals %" PRId64 ", handovers %" PRId64 "\n",
+                 field_number(why, "attempts", 0), field_number(why, "attempts_max", ATTEMPTS_MAX_DEFAULT),
+                 field_number(why, "deferrals", 0), field_number(why, "handovers", 0));
+    const char *suspected = field_text(output, why, "suspected_at");
+    if (suspected != NULL && field_number(why, "suspicion", 0) > 0) {
+        output_print(output, "  suspicion        %" PRId64 ", the last death under it %s\n",
+                     field_number(why, "suspicion", 0), output_ago(output, suspected, now_us));
+    }
+    if (node != NULL) {
+        const char *silent = field_text(output, why, "node_silent_since");
+        output_print(output, "  node             %s%s%s\n", node, silent != NULL ? ", last heard " : "",
+                     silent != NULL ? output_ago(output, silent, now_us) : "");
+    }
+    const char *engine_error = field_text(output, why, "engine_error");
+    const char *since = field_text(output, why, "engine_unreachable_since");
+    if (since != NULL) {
+        output_print(output, "  engine           not reachable since %s (%s)\n", since, output_ago(output, since, now_us));
+    }
+    since = field_text(output, why, "engine_impaired_since");
+    if (since != NULL) {
+        output_print(output, "  engine           sees ends late since %s (%s)\n", since, output_ago(output, since, now_us));
+    }
+    if (engine_error != NULL) {
+        output_print(output, "  engine says      %s\n", engine_error);
+    }
+    print_scheduler(output, why, now_us);
+    const char *code = field_text(output, why, "error_code");
+    if (code != NULL) {
+        const char *text = field_text(output, why, "error");
+        output_print(output, "  %-16s %s%s%s\n", field_is_held(why) ? "earlier error" : "last error", code,
+                     text != NULL ? ": " : "", text != NULL ? text : "");
+    }
+}
+
+/* What of queue_paused: both have to be resumed, each by its own command. */
+struct pauses {
+    bool queue;
+    bool group;
+};
+
+static enum weir_status read_pauses(struct store *store, const json_t *why, struct pauses *ret_pauses,
+                                    struct weir_error *error)
+{
+    const char *reason = json_string_value(json_object_get(why, "pending_reason"));
+    json_t *page = NULL;
+    json_t *told = NULL;
+    if (reason == NULL || strcmp(reason, "queue_paused") != 0) {
+        return WEIR_OK;
+    }
+    enum weir_status status =
+        page_read(store, LIST_GROUPS, json_string_value(json_object_get(why, "executor_group")), &page, error);
+    if (status == WEIR_OK) {
+        status = store_status(store, 1, &told, error);
+    }
+    if (status == WEIR_OK) {
+        ret_pauses->group = field_is_true(json_array_get(json_object_get(page, "items"), 0), "paused");
+        ret_pauses->queue = field_is_true(told, "queue_paused");
+    }
+    json_decref(page);
+    json_decref(told);
+    return status;
+}
+
+static void suggest_resume(struct output *output, const struct pauses *pauses, const char *group)
+{
+    char word[SHELL_WORD_MAX];
+    if (pauses->queue || !pauses->group) {
+        output_say(output, "now: weir resume");
+    }
+    if (pauses->group) {
+        output_say(output, "now: weir resume --group %s", shell_quote(group, word));
+    }
+}
+
+/* The command that helps, by reason. */
+static void suggest(struct output *output, const json_t *why, const struct pauses *pauses)
+{
+    const char *reason = field_text(output, why, "pending_reason");
+    const char *workspace = field_text(output, why, "workspace");
+    const char *id = field_text(output, why, "id");
+    char word[SHELL_WORD_MAX];
+    workspace = workspace != NULL ? workspace : "NAME";
+    if (reason == NULL) {
+        if (field_number(why, "nodes_live", -1) == 0) { /* its node is silent, and no other is there to take it over */
+            output_say(output, "now: weir serve --group %s", shell_quote(field_text(output, why, "executor_group"), word));
+        }
+        return;
+    }
+    if (strcmp(reason, "workspace_at_capacity") == 0) {
+        output_say(output, "now: weir workspace set %s --max-concurrent N", shell_quote(workspace, word));
+    } else if (strcmp(reason, "workspace_paused") == 0) {
+        output_say(output, "now: weir workspace resume %s", shell_quote(workspace, word));
+    } else if (strcmp(reason, "queue_paused") == 0) {
+        suggest_resume(output, pauses, field_text(output, why, "executor_group"));
+    } else if (strcmp(reason, "no_node_in_group") == 0) {
+        const char *group = field_text(output, why, "executor_group");
+        const char *paused = field_text(output, why, "paused_node");
+        const char *verb = paused != NULL ? "node resume " : group != NULL ? "serve --group " : "serve";
+        const char *name = paused != NULL ? paused : group;
+        output_say(output, "now: weir %s%s", verb, name != NULL ? shell_quote(name, word) : "");
+    } else if (strcmp(reason, "no_scheduler") == 0) {
+        output_say(output, field_text(output, why, "lock_holder") != NULL ? "now: weir lock list" : "now: weir serve");
+    } else if (strcmp(reason, "no_node_for_engine") == 0) {
+        const char *group = field_text(output, why, "executor_group");
+        const char *needed = field_text(output, why, "engine_needed");
+        bool is_started = field_text(output, why, "target") != NULL;
+        output_say(output, "now: weir serve --group %s, with %s%s", group != NULL ? shell_quote(group, word) : "NAME",
+                   is_started || needed == NULL ? "the engine and the service where it was started" : "engine: ",
+                   is_started || needed == NULL ? "" : needed);
+    } else if (strcmp(reason, "scheduled") == 0 || strcmp(reason, "backing_off") == 0) {
+        output_say(output, "now: weir release %s", id != NULL ? id : "ID");
+    }
+}
+
+static void print_why(struct output *output, const json_t *why, const struct pauses *pauses, int64_t now_us)
+{
+    const char *state = field_text(output, why, "status");
+    const char *reason = field_text(output, why, "pending_reason");
+    const char *because = field_text(output, why, "because");
+    const char *workspace = field_text(output, why, "workspace");
+    const char *workflow = field_text(output, why, "workflow");
+    if (pauses->group && !pauses->queue) {
+        because = "its executor group is paused";
+    }
+    output_print(output, "%s %s %s", output_sign_coloured(output, output_state_sign(state)), field_text(output, why, "id"),
+                 state);
+    if (workspace != NULL) {
+        output_print(output, ", %s", workspace);
+    }
+    if (workflow != NULL) {
+        output_print(output, ", %s", workflow);
+    }
+    output_print(output, "\n");
+    if (reason != NULL) {
+        output_print(output, "  waiting because  %s%s%s\n", reason, because != NULL ? ": " : "",
+                     because != NULL ? because : "");
+    } else if (because != NULL) {
+        const char *held_up_since = field_text(output, why, "held_up_since");
+        output_print(output, "  %s\n", because);
+        if (held_up_since != NULL) {
+            output_print(output, "  since            %s (%s)\n", held_up_since, output_ago(output, held_up_since, now_us));
+        }
+    }
+    print_numbers(output, why, now_us);
+    suggest(output, why, pauses);
+}
+
+/* A part that cannot be read leaves HELD_UP_BY_NOTHING: the rest of the answer stands without it. */
+static void ask_service(const struct invocation *invocation, struct store *store, const json_t *why,
+                        struct temporal_hold_up *ret_hold_up)
+{
+    struct temporal_workflow workflow;
+    json_t *execution = NULL;
+    if (store_show(store, json_string_value(json_object_get(why, "id")), &execution, NULL) == WEIR_OK &&
+        temporal_workflow_of(store, execution, &workflow, NULL) == WEIR_OK) {
+        temporal_settings_hold_up(invocation, json_string_value(json_object_get(why, "executor_group")),
+                                  &workflow.execution, ret_hold_up);
+    }
+    json_decref(execution);
+}
+
+/* An execution may wait inside of its service for a worker that can run it. The store has no record of that. */
+static void add_hold_up(const struct invocation *invocation, struct store *store, json_t *why)
+{
+    const char *state = json_string_value(json_object_get(why, "status"));
+    struct temporal_hold_up hold_up = {.by = HELD_UP_BY_NOTHING};
+    char since[TIME_TEXT_MAX];
+    if (state != NULL && strcmp(state, item_state_name(ITEM_DISPATCHED)) == 0) {
+        ask_service(invocation, store, why, &hold_up);
+    }
+    time_format(hold_up.since_us, since);
+    bool is_held_up = hold_up.by != HELD_UP_BY_NOTHING;
+    (void)json_object_set_new(why, "held_up_by", is_held_up ? json_string(held_up_name(hold_up.by)) : json_null());
+    (void)json_object_set_new(why, "held_up_since", is_held_up && hold_up.since_us > 0 ? json_string(since) : json_null());
+    if (is_held_up) {
+        (void)json_object_set_new(why, "because", json_string(hold_up.text));
+    }
+}
+
+enum weir_status verb_why(struct invocation *invocation, struct weir_error *error)
+{
+    struct store *store = NULL;
+    json_t *why = NULL;
+    struct pauses pauses = {.queue = false};
+    int64_t now_us = 0;
+    enum weir_status status = invocation_open_store(invocation, STORE_READ, &store, error);
+    if (status == WEIR_OK) {
+        status = store_why(store, invocation_argument(invocation, 0), &why, error);
+    }
+    if (status == WEIR_OK) {
+        add_hold_up(invocation, store, why);
+        status = store_time(store, &now_us, error);
+    }
+    if (status == WEIR_OK) {
+        status = read_pauses(store, why, &pauses, error);
+    }
+    if (status == WEIR_OK && !output_object(invocation->output, why)) {
+        print_why(invocation->output, why, &pauses, now_us);
+    }
+    json_decref(why);
+    store_close(store);
+    return status;
+}

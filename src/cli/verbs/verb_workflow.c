@@ -1,0 +1,225 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "cli/arguments/command.h"
+#include "cli/arguments/filter.h"
+#include "cli/arguments/input.h"
+#include "cli/output/json_fields.h"
+#include "definition/definition.h"
+
+/* --- apply --- */
+
+static enum weir_status print_published(struct invocation *invocation, const struct definition *definition,
+                                        const struct published *published, struct weir_error *error)
+{
+    struct output *output = invocation->output;
+    json_t *answer = json_pack("{s:s, s:s?, s:i, s:b}", "name", definition->name, "workspace", definition->workspace,
+                               "version", published->version, "unchanged", published->unchanged);
+    if (answer == NULL) {
+        return error_out_of_memory(error);
+    }
+    if (!output_object(output, answer)) {
+        output_print(output, "%s v%d %s\n", definition->name, published->version,
+                     published->unchanged ? "unchanged" : "new");
+    }
+    json_decref(answer);
+    return WEIR_OK;
+}
+
+static enum weir_status publish(struct invocation *invocation, const struct definition *definition, const char *source_name,
+                                const char *text, struct weir_error *error)
+{
+    struct store *store = NULL;
+    struct published published = {.version = 0};
+    enum weir_status status = invocation_open_store(invocation, STORE_CHANGE, &store, error);
+    if (status == WEIR_OK) {
+        status = store_publish(store, definition->name, definition->workspace, text, &published, error);
+        definition_place_refusal(definition, source_name, status, error);
+    }
+    if (status == WEIR_OK) {
+        status = print_published(invocation, definition, &published, error);
+    }
+    store_close(store);
+    return status;
+}
+
+static enum weir_status say_it_is_right(struct invocation *invocation, const char *path,
+                                        const struct definition *definition, struct weir_error *error)
+{
+    char steps[32];
+    json_t *answer =
+        json_pack("{s:s, s:s?, s:b}", "name", definition->name, "workspace", definition->workspace, "dry_run", 1);
+    if (answer == NULL) {
+        return error_out_of_memory(error);
+    }
+    (void)snprintf(steps, sizeof steps, "%zu %s", definition->count, definition->count == 1 ? "step" : "steps");
+    if (!output_object(invocation->output, answer)) {
+        output_say_sign(invocation->output, SIGN_FINE, "%s is right: %s, %s; not published",
+                        output_safe(invocation->output, path), definition->name,
+                        definition->temporal != NULL ? "a workflow on Temporal" : steps);
+    }
+    json_decref(answer);
+    return WEIR_OK;
+}
+
+enum weir_status verb_workflow_apply(struct invocation *invocation, struct weir_error *error)
+{
+    const char *path = invocation_argument(invocation, 0);
+    const char *source_name = strcmp(path, "-") == 0 ? "stdin" : path;
+    struct text source = {.max = DEFINITION_BYTES_MAX};
+    struct text canonical = {.max = DEFINITION_MEMORY_BYTES_MAX};
+    struct definition *definition = NULL;
+    enum weir_status status = input_read(path, &source, error);
+    if (status == WEIR_PARAMS_TOO_LARGE) { /* the word of those who read params */
+        status = error->status = WEIR_INVALID_DEFINITION;
+        error_hint(error, "keep long scripts and data in files of their own, and let steps name those");
+    }
+    if (status == WEIR_OK) {
+        status = definition_read(source.data != NULL ? source.data : "", source.length, source_name, &definition, error);
+    }
+    if (status == WEIR_OK) {
+        status = definition_write(definition, &canonical, error);
+    }
+    if (status == WEIR_OK && invocation_is_dry_run(invocation)) {
+        status = say_it_is_right(invocation, path, definition, error);
+    } else if (status == WEIR_OK) {
+        status = publish(invocation, definition, source_name, canonical.data, error);
+    }
+    definition_close(definition);
+    text_close(&canonical);
+    text_close(&source);
+    return status;
+}
+
+/* --- list, show --- */
+
+static void print_table(struct output *output, const json_t *page, int64_t now_us)
+{
+    static const struct column columns[] = {
+        {.title = "WORKFLOW", .least = 10},
+        {.title = "VERSION", .align = COLUMN_RIGHT},
+        {.title = "OWNER", .least = 8},
+        {.title = "GROUP", .least = 7},
+        {.title = "PUBLISHED"},
+    };
+    struct table table;
+    size_t i;
+    json_t *item;
+    table_open(&table, output, columns, sizeof columns / sizeof columns[0]);
+    json_array_foreach(json_object_get(page, "items"), i, item)
+    {
+        const char *owner = field_text(output, item, "workspace");
+        table_cell(&table, field_text(output, item, "name"));
+        table_cell(&table, field_text(output, item, "version"));
+        table_cell(&table, owner != NULL ? owner : "(all)");
+        table_cell(&table, field_text(output, json_object_get(item, "definition"), "executor_group"));
+        table_cell(&table, output_ago(output, field_text(output, item, "created_at"), now_us));
+    }
+    table_close(&table);
+}
+
+/* Keeps what the workspace may run: its own, and those without an owner. The page's text of definitions becomes JSON. */
+static void tidy(json_t *page, const char *workspace)
+{
+    json_t *items = json_object_get(page, "items");
+    for (size_t i = json_array_size(items); i-- > 0;) {
+        json_t *item = json_array_get(items, i);
+        const char *owner = json_string_value(json_object_get(item, "workspace"));
+        const char *text = json_string_value(json_object_get(item, "definition"));
+        if (workspace != NULL && owner != NULL && strcmp(owner, workspace) != 0) {
+            (void)json_array_remove(items, i);
+        } else if (text != NULL) {
+            json_t *definition = json_load_text(text, JSON_REJECT_DUPLICATES);
+            if (definition != NULL) {
+                (void)json_object_set_new(item, "definition", definition);
+            }
+        }
+    }
+    (void)json_object_set_new(page, "count", json_integer((json_int_t)json_array_size(items)));
+}
+
+static enum weir_status read_page(struct invocation *invocation, struct store **ret_store, json_t **ret_page,
+                                  struct weir_error *error)
+{
+    const char *name = invocation_argument(invocation, 0);
+    const char *workspace = invocation_text(invocation, "workspace");
+    enum weir_status status = invocation_open_store(invocation, STORE_READ, ret_store, error);
+    if (status == WEIR_OK && workspace != NULL) {
+        status = filter_require_name(*ret_store, LIST_WORKSPACES, workspace, WEIR_WORKSPACE_NOT_FOUND, error);
+    }
+    if (status == WEIR_OK && name != NULL) {
+        status = filter_require_name(*ret_store, LIST_WORKFLOWS, name, WEIR_WORKFLOW_NOT_FOUND, error);
+    }
+    if (status == WEIR_OK) {
+        status = page_read(*ret_store, LIST_WORKFLOWS, name, ret_page, error);
+    }
+    if (status == WEIR_OK) {
+        tidy(*ret_page, workspace);
+    }
+    return status;
+}
+
+enum weir_status verb_workflow_list(struct invocation *invocation, struct weir_error *error)
+{
+    struct store *store = NULL;
+    json_t *page = NULL;
+    int64_t now_us = 0;
+    enum weir_status status = read_page(invocation, &store, &page, error);
+    if (status == WEIR_OK) {
+        status = store_time(store, &now_us, error);
+    }
+    if (status == WEIR_OK && !output_page(invocation->output, page)) {
+        if (page_size(page) > 0) {
+            print_table(invocation->output, page, now_us);
+        } else {
+            output_say(invocation->output, "no workflows yet; `weir workflow apply FILE` publishes one");
+        }
+    }
+    json_decref(page);
+    store_close(store);
+    return status;
+}
+
+static void print_definition(struct output *output, const json_t *item)
+{
+    const char *owner = field_text(output, item, "workspace");
+    const char *group = field_text(output, json_object_get(item, "definition"), "executor_group");
+    output_print(output, "%s v%s, %s%s%s%s, published %s\n", field_text(output, item, "name"),
+                 field_text(output, item, "version"), owner != NULL ? "owned by " : "for every workspace",
+                 owner != NULL ? owner : "", group != NULL ? ", executor group " : "", group != NULL ? group : "",
+                 field_text(output, item, "created_at"));
+    char *text = json_dumps(json_object_get(item, "definition"), JSON_INDENT(2) | JSON_ENCODE_ANY);
+    for (char *line = text; line != NULL && *line != '\0';) {
+        char *end = line + strcspn(line, "\n");
+        bool is_last = *end == '\0';
+        *end = '\0';
+        output_print(output, "%s\n", output_safe(output, line));
+        line = is_last ? end : end + 1;
+    }
+    free(text);
+}
+
+enum weir_status verb_workflow_show(struct invocation *invocation, struct weir_error *error)
+{
+    struct store *store = NULL;
+    json_t *page = NULL;
+    size_t i;
+    json_t *item;
+    enum weir_status status = read_page(invocation, &store, &page, error);
+    if (status == WEIR_OK && page_size(page) == 0) {
+        error_set(error, WEIR_WORKFLOW_NOT_YOURS, "workflow %s belongs to another workspace",
+                  invocation_argument(invocation, 0));
+        status = WEIR_WORKFLOW_NOT_YOURS;
+    }
+    if (status == WEIR_OK && !output_page(invocation->output, page)) {
+        json_array_foreach(json_object_get(page, "items"), i, item)
+        {
+            print_definition(invocation->output, item);
+        }
+    }
+    json_decref(page);
+    store_close(store);
+    return status;
+}

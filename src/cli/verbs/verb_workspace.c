@@ -1,0 +1,186 @@
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "cli/arguments/command.h"
+#include "cli/arguments/filter.h"
+#include "cli/output/json_fields.h"
+
+static void print_table(struct output *output, const json_t *page)
+{
+    static const struct column columns[] = {
+        {.title = "WORKSPACE", .least = 9},
+        {.title = "PLAN", .least = 6},
+        {.title = "SLOTS", .align = COLUMN_RIGHT},
+        {.title = "PENDING", .align = COLUMN_RIGHT},
+        {.title = "DONE", .align = COLUMN_RIGHT},
+        {.title = "FAILED", .align = COLUMN_RIGHT},
+        {.title = "STATE"},
+    };
+    struct table table;
+    size_t i;
+    json_t *item;
+    table_open(&table, output, columns, sizeof columns / sizeof columns[0]);
+    json_array_foreach(json_object_get(page, "items"), i, item)
+    {
+        int64_t used = field_number(item, "slots_used", 0);
+        int64_t most = field_number(item, "slots_max", 0);
+        bool is_paused = field_is_true(item, "paused");
+        table_cell(&table, field_text(output, item, "name"));
+        table_cell(&table, field_text(output, item, "plan"));
+        table_cell_format(&table, "%" PRId64 "/%" PRId64 "%s", used, most,
+                          field_text(output, item, "max_concurrent") != NULL ? " own" : "");
+        table_cell(&table, field_text(output, item, "pending"));
+        table_cell(&table, field_text(output, item, "completed"));
+        table_cell(&table, field_text(output, item, "failed"));
+        table_cell_sign(&table,
+                        is_paused      ? SIGN_PAUSED
+                        : used >= most ? SIGN_WARN
+                                       : SIGN_FINE,
+                        is_paused      ? "paused"
+                        : used >= most ? "full"
+                                       : "open");
+    }
+    table_close(&table);
+}
+
+enum weir_status verb_workspace_list(struct invocation *invocation, struct weir_error *error)
+{
+    struct store *store = NULL;
+    json_t *page = NULL;
+    enum weir_status status = invocation_open_store(invocation, STORE_READ, &store, error);
+    if (status == WEIR_OK) {
+        status = page_read(store, LIST_WORKSPACES, NULL, &page, error);
+    }
+    if (status == WEIR_OK && !output_page(invocation->output, page)) {
+        if (page_size(page) > 0) {
+            print_table(invocation->output, page);
+        } else {
+            output_say(invocation->output, "no workspaces yet; `weir workspace set NAME --plan free` makes one");
+        }
+    }
+    json_decref(page);
+    store_close(store);
+    return status;
+}
+
+enum weir_status verb_workspace_show(struct invocation *invocation, struct weir_error *error)
+{
+    struct store *store = NULL;
+    json_t *page = NULL;
+    const char *name = invocation_argument(invocation, 0);
+    enum weir_status status = invocation_open_store(invocation, STORE_READ, &store, error);
+    if (status == WEIR_OK) {
+        status = filter_require_name(store, LIST_WORKSPACES, name, WEIR_WORKSPACE_NOT_FOUND, error);
+    }
+    if (status == WEIR_OK) {
+        status = page_read(store, LIST_WORKSPACES, name, &page, error);
+    }
+    if (status == WEIR_OK && !output_object(invocation->output, json_array_get(json_object_get(page, "items"), 0))) {
+        print_table(invocation->output, page);
+    }
+    json_decref(page);
+    store_close(store);
+    return status;
+}
+
+static enum weir_status exists(struct store *store, const char *name, bool *ret_exists, struct weir_error *error)
+{
+    json_t *page = NULL;
+    enum weir_status status = page_read(store, LIST_WORKSPACES, name, &page, error);
+    *ret_exists = page_size(page) > 0;
+    json_decref(page);
+    return status;
+}
+
+/* What stays as it was is null. */
+static enum weir_status print_change(const struct invocation *invocation, const struct workspace_change *change,
+                                     bool is_new, struct weir_error *error)
+{
+    const char *plan = change->plan == NULL && is_new ? "free" : change->plan;
+    json_t *limit = change->max_concurrent > 0 ? json_integer(change->max_concurrent) : json_null();
+    return invocation_print_act(invocation,
+                                json_pack("{s:s, s:b, s:s?, s:o, s:b}", "name", change->name, "created", is_new, "plan",
+                                          plan, "max_concurrent", limit, "as_plan", change->max_concurrent < 0),
+                                error);
+}
+
+static enum weir_status set(struct invocation *invocation, struct store *store, struct weir_error *error)
+{
+    struct output *output = invocation->output;
+    bool was_there = false;
+    struct workspace_change change = {
+        .name = invocation_argument(invocation, 0),
+        .plan = invocation_text(invocation, "plan"),
+        .max_concurrent = invocation_has(invocation, "as-plan") ? -1 : invocation_number(invocation, "max-concurrent", 0),
+        .paused = -1,
+        .create = true,
+    };
+    enum weir_status status = exists(store, change.name, &was_there, error);
+    if (status == WEIR_OK && change.plan != NULL) {
+        status = filter_require_name(store, LIST_PLANS, change.plan, WEIR_PLAN_NOT_FOUND, error);
+    }
+    if (status == WEIR_OK && was_there && change.plan == NULL && change.max_concurrent == 0) {
+        return invocation_usage_error(invocation, error, "workspace %s exists: name a change", change.name);
+    }
+    if (status != WEIR_OK) {
+        return status;
+    }
+    const char *would = invocation_is_dry_run(invocation) ? "would be " : "";
+    status = invocation_is_dry_run(invocation) ? WEIR_OK : store_set_workspace(store, &change, error);
+    if (status == WEIR_OK) {
+        output_say_sign(output, SIGN_FINE, "workspace %s %s%s%s%s", output_safe(output, change.name), would,
+                        was_there ? "changed" : "made",
+                        change.plan != NULL ? ", plan "
+                        : was_there         ? ""
+                                            : ", plan free",
+                        change.plan != NULL ? output_safe(output, change.plan) : "");
+        status = print_change(invocation, &change, !was_there, error);
+    }
+    return status;
+}
+
+enum weir_status verb_workspace_set(struct invocation *invocation, struct weir_error *error)
+{
+    struct store *store = NULL;
+    if (invocation_has(invocation, "as-plan") && invocation_has(invocation, "max-concurrent")) {
+        return invocation_usage_error(invocation, error, "--as-plan and --max-concurrent contradict each other");
+    }
+    enum weir_status status = invocation_open_store(invocation, STORE_CHANGE, &store, error);
+    if (status == WEIR_OK) {
+        status = set(invocation, store, error);
+    }
+    store_close(store);
+    return status;
+}
+
+static enum weir_status set_paused(struct invocation *invocation, bool paused, struct weir_error *error)
+{
+    struct store *store = NULL;
+    struct output *output = invocation->output;
+    struct workspace_change change = {.name = invocation_argument(invocation, 0), .paused = paused};
+    enum weir_status status = invocation_open_store(invocation, STORE_CHANGE, &store, error);
+    if (status == WEIR_OK) {
+        status = invocation_is_dry_run(invocation)
+                     ? filter_require_name(store, LIST_WORKSPACES, change.name, WEIR_WORKSPACE_NOT_FOUND, error)
+                     : store_set_workspace(store, &change, error);
+    }
+    if (status == WEIR_OK) {
+        output_say_sign(output, paused ? SIGN_PAUSED : SIGN_FINE, "workspace %s %s%s", output_safe(output, change.name),
+                        invocation_is_dry_run(invocation) ? "would be " : "",
+                        paused ? "paused; what runs goes on" : "resumed");
+        status = invocation_print_act(invocation, json_pack("{s:s, s:b}", "name", change.name, "paused", paused), error);
+    }
+    store_close(store);
+    return status;
+}
+
+enum weir_status verb_workspace_pause(struct invocation *invocation, struct weir_error *error)
+{
+    return set_paused(invocation, true, error);
+}
+
+enum weir_status verb_workspace_resume(struct invocation *invocation, struct weir_error *error)
+{
+    return set_paused(invocation, false, error);
+}

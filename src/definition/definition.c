@@ -1,0 +1,231 @@
+#include "definition/definition.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "definition/graph.h"
+
+void definition_close(struct definition *definition)
+{
+    if (definition != NULL) {
+        arena_close(&definition->arena);
+        free(definition);
+    }
+}
+
+void definition_place_refusal(const struct definition *definition, const char *source_name, enum weir_status status,
+                              struct weir_error *error)
+{
+    if (status == WEIR_WORKSPACE_NOT_FOUND && definition->workspace_line > 0) {
+        error_prefix(error, "%s:%d:%d", source_name, definition->workspace_line, definition->workspace_column);
+    }
+}
+
+int definition_find_step(const struct definition *definition, const char *id)
+{
+    for (size_t i = 0; i < definition->count; i++) {
+        if (strcmp(definition->steps[i].id, id) == 0) {
+            return (int)i;
+        }
+    }
+    return -1;
+}
+
+bool definition_step_precedes(const struct definition *definition, size_t before, size_t after)
+{
+    INVARIANT(before < definition->count && after < definition->count);
+    return graph_precedes(definition->predecessors, before, after);
+}
+
+bool name_is_valid(const char *name)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789_-";
+    size_t length = strspn(name, letters);
+    return length > 0 && length <= WORKFLOW_NAME_MAX && name[length] == '\0' && name[0] != '_' && name[0] != '-';
+}
+
+/* --- the canonical text --- */
+
+/* Takes `value`; false when memory ran out. */
+static bool put(json_t *object, const char *key, json_t *value)
+{
+    return json_object_set_new(object, key, value) == 0;
+}
+
+static bool put_duration(json_t *object, const char *key, int64_t us, int64_t us_default)
+{
+    char text[DURATION_TEXT_MAX];
+    duration_format(us, text);
+    return us == us_default || put(object, key, json_string(text));
+}
+
+static json_t *write_template(const struct template *template)
+{
+    if (template->shape == TEMPLATE_TEXT) {
+        return json_stringn(template->source, template->source_length);
+    }
+    if (template->shape == TEMPLATE_CONSTANT) {
+        bool ran_out;
+        json_error_t native;
+        return json_load_bytes(template->source, template->source_length, JSON_DECODE_ANY, &native, &ran_out);
+    }
+    json_t *tree = template->shape == TEMPLATE_MAP ? json_object() : json_array();
+    bool is_fine = tree != NULL;
+    for (size_t i = 0; i < template->child_count && is_fine; i++) {
+        json_t *child = write_template(template->children[i]);
+        is_fine =
+            template->shape == TEMPLATE_MAP ? put(tree, template->keys[i], child) : json_array_append_new(tree, child) == 0;
+    }
+    if (!is_fine) {
+        json_decref(tree);
+        return NULL;
+    }
+    return tree;
+}
+
+static bool put_template(json_t *object, const char *key, const struct template *template)
+{
+    return template == NULL || put(object, key, write_template(template));
+}
+
+/* A list of texts under `key`, nothing when it is empty. */
+static bool put_needs(json_t *object, const struct definition *definition, const struct step *step)
+{
+    json_t *list = step->needs_count == 0 ? NULL : json_array();
+    for (size_t i = 0; i < step->needs_count; i++) {
+        if (json_array_append_new(list, json_string(definition->steps[step->needs[i]].id)) != 0) {
+            json_decref(list);
+            return false;
+        }
+    }
+    return step->needs_count == 0 || put(object, "needs", list);
+}
+
+struct step_retry step_retry_default(enum step_kind kind)
+{
+    bool is_handler = kind == STEP_HANDLER;
+    return (struct step_retry){.attempts = is_handler ? HANDLER_ATTEMPTS_DEFAULT : 1,
+                               .backoff_us = is_handler ? HANDLER_BACKOFF_US_DEFAULT : STEP_BACKOFF_US_DEFAULT,
+                               .factor = STEP_FACTOR_DEFAULT,
+                               .max_us = is_handler ? HANDLER_BACKOFF_MAX_US_DEFAULT : STEP_BACKOFF_MAX_US_DEFAULT};
+}
+
+static bool put_retry(json_t *object, const struct step_retry *retry, enum step_kind kind, bool always)
+{
+    const struct step_retry plain = step_retry_default(kind);
+    json_t *value = json_object();
+    json_t *codes = json_array();
+    bool is_default = !always && retry->attempts == plain.attempts && retry->backoff_us == plain.backoff_us &&
+                      retry->max_us == plain.max_us && retry->factor == plain.factor && retry->not_on_count == 0;
+    bool is_fine = put(value, "attempts", json_integer(retry->attempts)) &&
+                   put_duration(value, "backoff", retry->backoff_us, plain.backoff_us) &&
+                   (retry->factor == plain.factor || put(value, "factor", json_real(retry->factor))) &&
+                   put_duration(value, "max", retry->max_us, plain.max_us);
+    for (size_t i = 0; i < retry->not_on_count && is_fine; i++) {
+        is_fine = json_array_append_new(codes, json_string(retry->not_on[i])) == 0;
+    }
+    is_fine = is_fine && (retry->not_on_count == 0 || json_object_set(value, "not_on", codes) == 0) &&
+              (is_default || json_object_set(object, "retry", value) == 0);
+    json_decref(codes);
+    json_decref(value);
+    return is_fine;
+}
+
+static bool put_exec(json_t *object, const struct step_exec *exec)
+{
+    json_t *argv = json_array();
+    bool is_fine = put(object, "exec", argv); /* which now owns it */
+    for (size_t i = 0; i < exec->argc && is_fine; i++) {
+        is_fine = json_array_append_new(argv, write_template(exec->argv[i])) == 0;
+    }
+    if (exec->env_count > 0 && is_fine) {
+        json_t *env = json_object();
+        is_fine = put(object, "env", env);
+        for (size_t i = 0; i < exec->env_count && is_fine; i++) {
+            is_fine = put_template(env, exec->env[i].name, exec->env[i].value);
+        }
+    }
+    return is_fine && put_template(object, "cwd", exec->cwd) && put_template(object, "stdin", exec->stdin_template) &&
+           (exec->output_max == STEP_OUTPUT_BYTES_MAX ||
+            put(object, "output_max", json_integer((json_int_t)exec->output_max)));
+}
+
+static bool put_sleep(json_t *object, const struct step_sleep *sleep)
+{
+    if (sleep->duration != NULL) {
+        return put_template(object, "sleep", sleep->duration);
+    }
+    json_t *value = json_object();
+    return put(object, "sleep", value) && put_template(value, "until", sleep->until);
+}
+
+static bool put_step(json_t *steps, const struct definition *definition, const struct step *step)
+{
+    json_t *object = json_object();
+    if (!put(steps, step->id, object) || !put_needs(object, definition, step) ||
+        !put_template(object, "when", step->when) || !put_duration(object, "timeout", step->timeout_us, 0) ||
+        !put_retry(object, &step->retry, step->kind, false)) {
+        return false;
+    }
+    switch (step->kind) {
+    case STEP_EXEC:
+        return put_exec(object, &step->exec);
+    case STEP_SLEEP:
+        return put_sleep(object, &step->sleep);
+    case STEP_HANDLER:
+        return put(object, "handler", json_string(step->handler.name)) &&
+               put_template(object, "input", step->handler.input);
+    }
+    return false;
+}
+
+static bool put_name(json_t *object, const char *key, const char *name)
+{
+    return name == NULL || put(object, key, json_string(name));
+}
+
+static bool put_temporal(json_t *root, const struct definition_temporal *temporal)
+{
+    json_t *object = json_object();
+    return put(root, "temporal", object) && put_name(object, "workflow_type", temporal->workflow_type) &&
+           put_template(object, "workflow_id", temporal->workflow_id) &&
+           put_template(object, "task_queue", temporal->task_queue) && put_template(object, "args", temporal->arguments) &&
+           put_template(object, "execution_timeout", temporal->execution_timeout) &&
+           put_template(object, "run_timeout", temporal->run_timeout) &&
+           put_template(object, "task_timeout", temporal->task_timeout) &&
+           put_template(object, "start_delay", temporal->start_delay) &&
+           put_template(object, "priority", temporal->priority) &&
+           (!temporal->has_retry || put_retry(object, &temporal->retry, STEP_EXEC, true)) &&
+           put_template(object, "memo", temporal->memo) &&
+           put_template(object, "search_attributes", temporal->search_attributes) &&
+           put_template(object, "headers", temporal->headers);
+}
+
+static bool put_all(json_t *root, const struct definition *definition)
+{
+    bool is_fine = put(root, "name", json_string(definition->name)) && put_name(root, "workspace", definition->workspace) &&
+                   put_name(root, "executor_group", definition->executor_group) &&
+                   put_duration(root, "timeout", definition->timeout_us, 0) &&
+                   put_duration(root, "stuck_after", definition->stuck_after_us, 0) &&
+                   (definition->attempts_max == 0 || put(root, "attempts", json_integer(definition->attempts_max)));
+    if (definition->temporal != NULL) {
+        return is_fine && put_temporal(root, definition->temporal);
+    }
+    json_t *steps = json_object();
+    is_fine = put(root, "steps", steps) && is_fine;
+    for (size_t i = 0; i < definition->count && is_fine; i++) {
+        is_fine = put_step(steps, definition, &definition->steps[i]);
+    }
+    return is_fine;
+}
+
+enum weir_status definition_write(const struct definition *definition, struct text *to, struct weir_error *error)
+{
+    json_t *root = json_object();
+    enum weir_status status =
+        root != NULL && put_all(root, definition) ? json_write(root, to, error) : error_out_of_memory(error);
+    json_decref(root);
+    return status;
+}

@@ -1,0 +1,185 @@
+/* Workflow definitions: the steps of executions. Written by people as YAML 1.2 or JSON, kept by the store as canonical JSON
+ * text.
+ *
+ *     file --definition_read()--> struct definition --definition_write()--> canonical text (one version = one text)
+ *                                        ^------------definition_load()-------------'
+ *
+ * The language is described in docs/definitions.md. A definition is checked as a whole when it is read: a struct definition
+ * that exists is right, so code behind this header does not check again. Reading it is pure but for one thing: jq programs
+ * are compiled by a short-lived child process (definition/jq.h).
+ *
+ * Owner: everything hangs in one arena of the definition; definition_close() frees it. Nothing changes after reading, so
+ * any number of threads may read it at the same time.
+ */
+#ifndef WEIR_DEFINITION_DEFINITION_H
+#define WEIR_DEFINITION_DEFINITION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/text.h"
+#include "definition/expression.h"
+#include "queue/limits.h"
+#include "weir/status.h"
+
+enum {
+    DEFINITION_BYTES_MAX = 1024 * 1024,             /* source text */
+    DEFINITION_MEMORY_BYTES_MAX = 64 * 1024 * 1024, /* memory of one definition while it is read */
+    DEFINITION_STEPS_MAX = 200,
+    DEFINITION_PROGRAMS_MAX = 200, /* expressions that need jq; each costs an evaluator ~40 ms to compile */
+    DEFINITION_ATTEMPTS_MAX = 100,
+    STEP_ARGUMENTS_MAX = 256,
+    STEP_ENVIRONMENT_MAX = 128,
+    STEP_ERROR_CODES_MAX = 32,
+    TEMPORAL_NAME_BYTES_MAX = 255, /* what every store of Temporal holds */
+    TEMPORAL_FIELDS_MAX = 32,      /* of a memo, of the search attributes, and of the arguments */
+    TEMPORAL_PRIORITY_FIRST = 1,
+    TEMPORAL_PRIORITY_LAST = 5,
+    TEMPORAL_MAP_BYTES_MAX = 64 * 1024, /* of a memo, and of the search attributes, as JSON */
+    STEP_ATTEMPTS_MAX = 100,
+    STEP_FACTOR_MAX = 100
+};
+
+/* The search attribute that has the workspace, where the namespace has it. */
+#define TEMPORAL_WORKSPACE_ATTRIBUTE "WeirWorkspace"
+/* Fields of a memo that begin so are weir's own. */
+#define TEMPORAL_OWN_PREFIX "weir_"
+#define STEP_BACKOFF_US_DEFAULT (1 * MICROSECONDS_PER_SECOND)
+#define STEP_BACKOFF_MAX_US_DEFAULT (60 * MICROSECONDS_PER_SECOND)
+#define STEP_FACTOR_DEFAULT 2.0
+/* The `retry` of a handler without one: 17 retries, 1 min x 2^n, at most 1 day (the defaults of nFlow). */
+#define HANDLER_ATTEMPTS_DEFAULT 18
+#define HANDLER_BACKOFF_US_DEFAULT (60 * MICROSECONDS_PER_SECOND)
+#define HANDLER_BACKOFF_MAX_US_DEFAULT (24 * 3600 * MICROSECONDS_PER_SECOND)
+/* Longest time that a definition may name: ten years. */
+#define DEFINITION_DURATION_US_MAX (3650 * 24 * 3600 * MICROSECONDS_PER_SECOND)
+
+enum step_kind { STEP_EXEC, STEP_SLEEP, STEP_HANDLER };
+
+/* Runs of one step. Wait before run n + 1: backoff_us * factor^(n-1), at most max_us. */
+struct step_retry {
+    int attempts;       /* runs in all, >= 1; 1 = no retry */
+    int64_t backoff_us; /* >= 0 */
+    double factor;      /* >= 1 */
+    int64_t max_us;
+    const char *const *not_on; /* error codes that end the step at once */
+    size_t not_on_count;
+};
+
+struct step_environment {
+    const char *name;
+    const struct template *value;
+};
+
+struct step_exec {
+    const struct template *const *argv; /* argc >= 1; evaluate with template_evaluate_text() */
+    size_t argc;
+    const struct step_environment *env; /* in file order */
+    size_t env_count;
+    const struct template *cwd;            /* NULL: the node's */
+    const struct template *stdin_template; /* NULL: empty; strings raw, other values as compact JSON */
+    size_t output_max; /* bytes of stdout, 1 to STEP_OUTPUT_BYTES_MAX (the default); more is a failure */
+};
+
+/* Exactly one of both is set; evaluate with template_evaluate_text(). */
+struct step_sleep {
+    const struct template *duration; /* gives duration_parse() text; read at run time when it holds an expression */
+    const struct template *until;    /* gives RFC 3339 text for time_parse() */
+};
+
+struct step_handler {
+    const char *name;             /* under which the C function was registered; not checked here */
+    const struct template *input; /* any shape; NULL: the execution's input */
+};
+
+struct step {
+    const char *id;
+    enum step_kind kind;
+    const uint16_t *needs; /* indexes into definition.steps, in file order, each once */
+    size_t needs_count;
+    /* NULL: always. Otherwise exactly one expression, for template_evaluate_condition(). A step with a false condition is
+     * skipped: it counts as finished, its output is null, and the steps that need it go on. */
+    const struct template *when;
+    int64_t timeout_us; /* of one run; 0 = none */
+    struct step_retry retry;
+    union {
+        struct step_exec exec;
+        struct step_sleep sleep;
+        struct step_handler handler;
+    };
+};
+
+/* What runs on Temporal instead of as steps: how its workflow is started there. 0 and NULL: not said.
+ *
+ * Expressions are plain paths over `.input` and `.execution` (id, workspace, workflow, version), never jq programs. So the
+ * version and the params, which are on record before the execution is assigned, give the same start on each node and each
+ * time. A text that is one expression without a value (null) leaves its field out. See engine/temporal/fields.h. */
+struct definition_temporal {
+    const char *workflow_type;                /* the definition's name */
+    const struct template *workflow_id;       /* "execution-<id>"; never constant */
+    const struct template *task_queue;        /* the node's `temporal.task_queue` */
+    const struct template *arguments;         /* a list; NULL: the params are the one argument, byte for byte */
+    const struct template *execution_timeout; /* these four give duration_parse() text */
+    const struct template *run_timeout;
+    const struct template *task_timeout;
+    const struct template *start_delay;
+    const struct template *priority; /* gives 1 (first) to 5; NULL: made of weir's priority */
+    bool has_retry;                  /* a workflow retry policy: `retry` is sent */
+    struct step_retry retry;
+    const struct template *memo; /* these three are maps */
+    const struct template *search_attributes;
+    const struct template *headers;
+    bool has_expressions; /* else the params are not read */
+};
+
+struct definition {
+    const char *name;
+    const char *workspace; /* its owner; NULL = every workspace may run it */
+    int workspace_line;    /* where it names that, for definition_place_refusal(); 0 = nowhere */
+    int workspace_column;
+    const char *executor_group;                 /* where an enqueue that names none goes; NULL = not given */
+    int64_t timeout_us;                         /* of the whole execution; 0 = none */
+    int64_t stuck_after_us;                     /* warn when it runs longer; 0 = the node's default */
+    int attempts_max;                           /* starts of an execution; 0 = the node's default */
+    const struct definition_temporal *temporal; /* NULL: it has steps, for the in-process engine */
+    const struct step *steps;                   /* in file order; count >= 1, or 0 with `temporal` */
+    size_t count;
+    const uint16_t *order;        /* `count` step indexes, each behind all that it needs */
+    const uint64_t *predecessors; /* see definition_step_precedes() */
+    struct arena arena;
+};
+
+/* Reads YAML or JSON and checks everything, also jq programs. `source_name` begins the messages; copied nowhere. On
+ * WEIR_INVALID_DEFINITION the message is "name:line:column: fault" and the hint names the mend;
+ * WEIR_OUT_OF_MEMORY; WEIR_SYSTEM when no child process could be had. */
+WEIR_MUST_CHECK enum weir_status definition_read(const char *bytes, size_t length, const char *source_name,
+                                                 struct definition **ret_definition, struct weir_error *error);
+/* The same for text that definition_write() made, without compiling jq programs again: for text out of the store. */
+WEIR_MUST_CHECK enum weir_status definition_load(const char *bytes, size_t length, const char *source_name,
+                                                 struct definition **ret_definition, struct weir_error *error);
+/* A store has refused to publish the definition that was read from `source_name`: where the fault is a name in the text,
+ * the message begins with its place, as those of definition_read() do. `error` may be NULL. */
+void definition_place_refusal(const struct definition *definition, const char *source_name, enum weir_status status,
+                              struct weir_error *error);
+/* Appends the canonical JSON text: fixed order of keys, steps in file order, defaults left out, times in their shortest
+ * form. Equal texts mean equal definitions, and definition_load() gives the same definition back; text that only concerns
+ * the spelling of the file (YAML or JSON, quotes, comments, order of keys, 90s or 1m30s) does not change the text. */
+WEIR_MUST_CHECK enum weir_status definition_write(const struct definition *definition, struct text *to,
+                                                  struct weir_error *error);
+/* Takes NULL. */
+void definition_close(struct definition *definition);
+
+/* Index of a step id, or -1. */
+int definition_find_step(const struct definition *definition, const char *id);
+/* True when step `before` is among the direct or indirect needs of step `after`: its result is in `.steps` of `after`, and
+ * nothing else is, so that an expression never depends on the faster step. */
+bool definition_step_precedes(const struct definition *definition, size_t before, size_t after);
+/* The defaults of a step of this kind without `retry`, and of the keys that its `retry` leaves out. */
+struct step_retry step_retry_default(enum step_kind kind);
+/* True for [a-z0-9][a-z0-9_-]{0,63}: workflows, steps, handlers. */
+bool name_is_valid(const char *name);
+
+#endif

@@ -1,0 +1,341 @@
+#include "definition/definition_reader.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "definition/graph.h"
+
+_Static_assert((int)DEFINITION_STEPS_MAX <= (int)GRAPH_NODES_MAX, "every step is a node");
+
+enum {
+    SCRATCH_BYTES_MAX = 64 * 1024 * 1024,
+    /* Escapes make the canonical text longer than the file was. */
+    CANONICAL_BYTES_MAX = 4 * DEFINITION_BYTES_MAX,
+    CYCLE_TEXT_MAX = 300
+};
+
+#define FAIL(reader, node, ...) yaml_error(&(reader)->source, node, (reader)->error, __VA_ARGS__)
+
+/* --- shared pieces --- */
+
+enum weir_status reader_take_text(struct definition_reader *reader, const struct yaml_node *node, const char *what,
+                                  const char **ret_text)
+{
+    if (node->kind != YAML_STRING) {
+        FAIL(reader, node, "%s must be text, not %s", what, yaml_kind_name(node->kind));
+        if (node->text != NULL && node->kind != YAML_NULL) {
+            error_hint(reader->error, "put it in quotes: \"%.64s\"", node->text);
+        }
+        return reader->source.status;
+    }
+    if (memchr(node->text, '\0', node->length) != NULL) {
+        return FAIL(reader, node, "%s must not hold a NUL", what);
+    }
+    const char *text = arena_copy(reader->arena, node->text, node->length);
+    if (text == NULL) {
+        return error_out_of_memory(reader->error);
+    }
+    *ret_text = text;
+    return WEIR_OK;
+}
+
+enum weir_status reader_take_name(struct definition_reader *reader, const struct yaml_node *node, const char *what,
+                                  const char **ret_name)
+{
+    const char *name = NULL;
+    enum weir_status status = reader_take_text(reader, node, what, &name);
+    if (status == WEIR_OK && !name_is_valid(name)) {
+        FAIL(reader, node, "%s \"%.80s\" is no valid name", what, name);
+        error_hint(reader->error, "a name has 1 to 64 of a-z, 0-9, _ and -, and starts with a letter or digit");
+        return reader->source.status;
+    }
+    *ret_name = status == WEIR_OK ? name : *ret_name;
+    return status;
+}
+
+enum weir_status reader_take_duration(struct definition_reader *reader, const struct yaml_node *node, const char *what,
+                                      int64_t *ret_us)
+{
+    struct weir_error inner = {.status = WEIR_OK};
+    int64_t us = 0;
+    /* `0` is an integer to YAML and a duration to us. */
+    bool is_text = node->kind == YAML_STRING || node->kind == YAML_INTEGER;
+    if (!is_text || duration_parse(node->text, &us, &inner) != WEIR_OK || strlen(node->text) != node->length) {
+        FAIL(reader, node, "%s must be a duration, not %s%s%.40s%s", what, yaml_kind_name(node->kind), is_text ? " \"" : "",
+             is_text ? node->text : "", is_text ? "\"" : "");
+        error_hint(reader->error, "a duration looks like 250ms, 10s, 1h30m or 2d");
+        return reader->source.status;
+    }
+    if (us > DEFINITION_DURATION_US_MAX) {
+        return FAIL(reader, node, "%s is longer than ten years", what);
+    }
+    *ret_us = us;
+    return WEIR_OK;
+}
+
+enum weir_status reader_take_integer(struct definition_reader *reader, const struct yaml_node *node, const char *what,
+                                     int64_t least, int64_t most, int64_t *ret_integer)
+{
+    if (node->kind != YAML_INTEGER || node->integer < least || node->integer > most) {
+        return FAIL(reader, node, "%s must be an integer from %lld to %lld", what, (long long)least, (long long)most);
+    }
+    *ret_integer = node->integer;
+    return WEIR_OK;
+}
+
+int reader_find_step(const struct definition_reader *reader, const char *id, size_t length)
+{
+    for (size_t i = 0; i < reader->step_nodes->count; i++) {
+        const struct yaml_node *key = reader->step_nodes->keys[i];
+        if (key->length == length && memcmp(key->text, id, length) == 0) {
+            return (int)i;
+        }
+    }
+    return -1;
+}
+
+void reader_hint_step(struct definition_reader *reader, const char *id)
+{
+    const char *ids[DEFINITION_STEPS_MAX];
+    for (size_t i = 0; i < reader->step_nodes->count; i++) {
+        ids[i] = reader->step_nodes->keys[i]->text;
+    }
+    const char *nearest = text_nearest(id, ids, reader->step_nodes->count);
+    if (nearest != NULL) {
+        error_hint(reader->error, "did you mean \"%s\"?", nearest);
+    }
+}
+
+/* --- the graph --- */
+
+static enum weir_status refuse_cycle(struct definition_reader *reader, const struct definition *definition,
+                                     const uint16_t *cycle, size_t length)
+{
+    char path[CYCLE_TEXT_MAX] = "";
+    size_t used = 0;
+    INVARIANT(reader->step_nodes != NULL);
+    for (size_t i = 0; i < length && used < sizeof path; i++) {
+        used +=
+            (size_t)snprintf(path + used, sizeof path - used, "%s%s", i == 0 ? "" : " -> ", definition->steps[cycle[i]].id);
+    }
+    const struct yaml_node *needs = yaml_get(reader->step_nodes->values[cycle[0]], "needs");
+    for (size_t i = 0; i < needs->count; i++) {
+        if (strcmp(needs->values[i]->text, definition->steps[cycle[1]].id) == 0) {
+            needs = needs->values[i];
+            break;
+        }
+    }
+    FAIL(reader, needs, "the steps need each other in a circle: %s", path);
+    error_hint(reader->error, "take one of these out of \"needs\"");
+    return reader->source.status;
+}
+
+static enum weir_status build_graph(struct definition_reader *reader, struct definition *definition)
+{
+    struct graph_node nodes[DEFINITION_STEPS_MAX];
+    uint16_t cycle[DEFINITION_STEPS_MAX + 1];
+    size_t cycle_length = 0;
+    INVARIANT(reader->step_nodes != NULL && definition->count > 0);
+    for (size_t i = 0; i < definition->count; i++) {
+        nodes[i] = (struct graph_node){definition->steps[i].needs, definition->steps[i].needs_count};
+    }
+    uint16_t *order = arena_allocate(reader->arena, definition->count * sizeof *order);
+    uint64_t *sets = arena_allocate(reader->arena, definition->count * GRAPH_WORDS_PER_NODE * sizeof *sets);
+    if (order == NULL || sets == NULL) {
+        return error_out_of_memory(reader->error);
+    }
+    if (!graph_order(nodes, definition->count, order, cycle, &cycle_length)) {
+        return refuse_cycle(reader, definition, cycle, cycle_length);
+    }
+    graph_predecessors(nodes, definition->count, order, sets);
+    definition->order = order;
+    definition->predecessors = sets;
+    return WEIR_OK;
+}
+
+/* --- the file as a whole --- */
+
+/* Names that are made elsewhere: of workspaces and executor groups. */
+static enum weir_status read_label(struct definition_reader *reader, const struct yaml_node *node, const char *what,
+                                   int bytes_max, const char **ret_name)
+{
+    const char *name = NULL;
+    enum weir_status status = reader_take_text(reader, node, what, &name);
+    if (status == WEIR_OK && (node->length == 0 || node->length > (size_t)bytes_max)) {
+        return FAIL(reader, node, "%s must have 1 to %d bytes", what, bytes_max);
+    }
+    *ret_name = status == WEIR_OK ? name : *ret_name;
+    return status;
+}
+
+static enum weir_status read_slot_rule(struct definition_reader *reader, const struct yaml_node *node)
+{
+    if (node->kind != YAML_BOOLEAN) {
+        return FAIL(reader, node, "\"release_slot_while_waiting\" must be true or false");
+    }
+    return node->boolean ? FAIL(reader, node, "\"release_slot_while_waiting\" is not supported yet") : WEIR_OK;
+}
+
+static enum weir_status read_head(struct definition_reader *reader, const struct yaml_node *root,
+                                  struct definition *definition)
+{
+    const struct yaml_node *name = yaml_get(root, "name");
+    const struct yaml_node *workspace = yaml_get(root, "workspace");
+    const struct yaml_node *group = yaml_get(root, "executor_group");
+    const struct yaml_node *timeout = yaml_get(root, "timeout");
+    const struct yaml_node *stuck_after = yaml_get(root, "stuck_after");
+    const struct yaml_node *attempts = yaml_get(root, "attempts");
+    const struct yaml_node *release = yaml_get(root, "release_slot_while_waiting");
+    if (name == NULL) {
+        return FAIL(reader, root, "the definition has no \"name\"");
+    }
+    enum weir_status status = reader_take_name(reader, name, "\"name\"", &definition->name);
+    if (status == WEIR_OK && workspace != NULL) {
+        status = read_label(reader, workspace, "\"workspace\"", WORKSPACE_NAME_MAX, &definition->workspace);
+        definition->workspace_line = workspace->line;
+        definition->workspace_column = workspace->column;
+    }
+    if (status == WEIR_OK && group != NULL) {
+        status = read_label(reader, group, "\"executor_group\"", GROUP_NAME_MAX, &definition->executor_group);
+    }
+    if (status == WEIR_OK && timeout != NULL) {
+        status = reader_take_duration(reader, timeout, "\"timeout\"", &definition->timeout_us);
+    }
+    if (status == WEIR_OK && stuck_after != NULL) {
+        status = reader_take_duration(reader, stuck_after, "\"stuck_after\"", &definition->stuck_after_us);
+    }
+    if (status == WEIR_OK && attempts != NULL) {
+        int64_t count = 0;
+        status = reader_take_integer(reader, attempts, "\"attempts\"", 1, DEFINITION_ATTEMPTS_MAX, &count);
+        definition->attempts_max = (int)count;
+    }
+    return status == WEIR_OK && release != NULL ? read_slot_rule(reader, release) : status;
+}
+
+static enum weir_status read_steps(struct definition_reader *reader, const struct yaml_node *root,
+                                   struct definition *definition)
+{
+    const struct yaml_node *nodes = yaml_get(root, "steps");
+    const struct yaml_node *temporal = yaml_get(root, "temporal");
+    if (temporal != NULL && nodes != NULL) {
+        FAIL(reader, temporal, "a definition has \"steps\" or \"temporal\", not both");
+        error_hint(reader->error, "what a Temporal worker runs has its steps in the worker's code");
+        return reader->source.status;
+    }
+    if (temporal != NULL) {
+        return temporal_read(reader, temporal, definition);
+    }
+    if (nodes == NULL) {
+        return FAIL(reader, root, "the definition has no \"steps\"");
+    }
+    if (nodes->kind != YAML_MAP) {
+        FAIL(reader, nodes, "\"steps\" must be a map from step ids to steps, not %s", yaml_kind_name(nodes->kind));
+        error_hint(reader->error, "write steps: {first: {exec: [\"true\"]}}");
+        return reader->source.status;
+    }
+    if (nodes->count == 0) {
+        return FAIL(reader, nodes, "\"steps\" is empty");
+    }
+    if (nodes->count > DEFINITION_STEPS_MAX) {
+        return FAIL(reader, nodes->keys[DEFINITION_STEPS_MAX], "more than %d steps", DEFINITION_STEPS_MAX);
+    }
+    struct step *steps = arena_allocate(reader->arena, nodes->count * sizeof *steps);
+    if (steps == NULL) {
+        return error_out_of_memory(reader->error);
+    }
+    reader->step_nodes = nodes;
+    for (size_t i = 0; i < nodes->count; i++) {
+        enum weir_status status = step_read(reader, i, &steps[i]);
+        if (status != WEIR_OK) {
+            return status;
+        }
+    }
+    definition->steps = steps;
+    definition->count = nodes->count;
+    return WEIR_OK;
+}
+
+/* JSON may hold characters that YAML forbids (raw DEL); the YAML reader goes first, because it knows the places. */
+static enum weir_status read_tree(struct definition_reader *reader, const char *bytes, size_t length, bool is_from_people,
+                                  const struct yaml_node **ret_root)
+{
+    enum weir_status status =
+        is_from_people ? yaml_read(bytes, length, &reader->source, reader->scratch, ret_root, reader->error)
+                       : yaml_read_json(bytes, length, &reader->source, reader->scratch, ret_root, reader->error);
+    if (status == WEIR_INVALID_DEFINITION && is_from_people && length > 0 && bytes[0] == '{' &&
+        yaml_read_json(bytes, length, &reader->source, reader->scratch, ret_root, NULL) == WEIR_OK) {
+        error_clear(reader->error);
+        return WEIR_OK;
+    }
+    if (status == WEIR_INVALID_DEFINITION && reader->error != NULL && strstr(reader->error->message, "flow") != NULL &&
+        memmem(bytes, length, "${", 2) != NULL) {
+        error_hint(reader->error, "inside [ ] and { }, an expression needs quotes: \"${.input.name}\"");
+    }
+    return status;
+}
+
+static enum weir_status read_document(struct definition_reader *reader, const char *bytes, size_t length,
+                                      bool is_from_people, struct definition *definition)
+{
+    static const char *const keys[] = {
+        "name",  "workspace", "executor_group", "timeout", "stuck_after", "attempts", "release_slot_while_waiting",
+        "steps", "temporal"};
+    const struct yaml_node *root = NULL;
+    enum weir_status status = read_tree(reader, bytes, length, is_from_people, &root);
+    if (status == WEIR_OK) {
+        status = yaml_check_keys(&reader->source, root, "a definition", keys, sizeof keys / sizeof keys[0], reader->error);
+    }
+    status = status == WEIR_OK ? read_head(reader, root, definition) : status;
+    status = status == WEIR_OK ? read_steps(reader, root, definition) : status;
+    if (status == WEIR_OK && definition->temporal != NULL && yaml_get(root, "attempts") != NULL) {
+        status = FAIL(reader, yaml_get(root, "attempts"), "\"attempts\" means nothing beside \"temporal\"");
+        error_hint(reader->error, "Temporal repeats a workflow that fails: temporal: {retry: {attempts: 3}}");
+    }
+    if (status != WEIR_OK || definition->temporal != NULL) {
+        return status;
+    }
+    status = build_graph(reader, definition);
+    return status == WEIR_OK ? expressions_check(reader, definition, is_from_people) : status;
+}
+
+static enum weir_status read_any(const char *bytes, size_t length, const char *source_name, bool is_from_people,
+                                 struct definition **ret_definition, struct weir_error *error)
+{
+    size_t length_max = is_from_people ? DEFINITION_BYTES_MAX : CANONICAL_BYTES_MAX;
+    if (length > length_max) {
+        return error_set(error, WEIR_INVALID_DEFINITION, "%s:1:1: the definition is larger than %zu bytes", source_name,
+                         length_max);
+    }
+    struct definition *definition = calloc(1, sizeof *definition);
+    if (definition == NULL) {
+        return error_out_of_memory(error);
+    }
+    struct arena scratch;
+    arena_init(&scratch, SCRATCH_BYTES_MAX);
+    arena_init(&definition->arena, DEFINITION_MEMORY_BYTES_MAX);
+    struct definition_reader reader = {
+        .source = {source_name, WEIR_INVALID_DEFINITION}, .arena = &definition->arena, .scratch = &scratch, .error = error};
+    reader.uses_end = &reader.uses;
+    enum weir_status status = read_document(&reader, bytes, length, is_from_people, definition);
+    arena_close(&scratch);
+    if (status != WEIR_OK) {
+        definition_close(definition);
+        return status;
+    }
+    *ret_definition = definition;
+    return WEIR_OK;
+}
+
+enum weir_status definition_read(const char *bytes, size_t length, const char *source_name,
+                                 struct definition **ret_definition, struct weir_error *error)
+{
+    return read_any(bytes, length, source_name, true, ret_definition, error);
+}
+
+enum weir_status definition_load(const char *bytes, size_t length, const char *source_name,
+                                 struct definition **ret_definition, struct weir_error *error)
+{
+    return read_any(bytes, length, source_name, false, ret_definition, error);
+}

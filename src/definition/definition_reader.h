@@ -1,0 +1,69 @@
+/* The inside of definition_read(): the tree of a file becomes a struct definition. Split over definition_reader.c (the file
+ * as a whole), step_reader.c (one step), temporal_reader.c (its section) and expression_check.c. No other file includes
+ * this.
+ */
+#ifndef WEIR_DEFINITION_DEFINITION_READER_H
+#define WEIR_DEFINITION_DEFINITION_READER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/yaml.h"
+#include "definition/definition.h"
+
+/* A template that was read, and its place: its references can be checked only when all steps are known. */
+struct template_use {
+    const struct template *template;
+    const struct yaml_node *node;
+    size_t step; /* index */
+    struct template_use *next;
+};
+
+struct definition_reader {
+    struct yaml_source source;
+    struct arena *arena;                /* of the definition */
+    struct arena *scratch;              /* of the tree and of the data that only reading needs */
+    const struct yaml_node *step_nodes; /* the map `steps` */
+    struct template_use *uses;
+    struct template_use **uses_end;
+    struct weir_error *error;
+};
+
+/* Fills `step` from the value at `index` of `step_nodes`. */
+WEIR_MUST_CHECK enum weir_status step_read(struct definition_reader *reader, size_t index, struct step *step);
+
+/* Reads the section `temporal` into definition->temporal; the head of the definition must have been read. */
+WEIR_MUST_CHECK enum weir_status temporal_read(struct definition_reader *reader, const struct yaml_node *node,
+                                               struct definition *definition);
+/* Checks the references of the expressions of all `uses`; the graph must be known. Keys of the
+ * context, which later versions may extend, and jq programs, which take a process, are checked only in texts of people. */
+WEIR_MUST_CHECK enum weir_status expressions_check(struct definition_reader *reader, const struct definition *definition,
+                                                   bool is_from_people);
+/* A map `retry`, over the defaults that `retry` holds. */
+WEIR_MUST_CHECK enum weir_status reader_take_retry(struct definition_reader *reader, const struct yaml_node *node,
+                                                   struct step_retry *retry);
+
+/* Shared pieces; each names the field in its message and takes a node that may be anything. */
+WEIR_MUST_CHECK enum weir_status reader_take_text(struct definition_reader *reader, const struct yaml_node *node,
+                                                  const char *what, const char **ret_text);
+WEIR_MUST_CHECK enum weir_status reader_take_name(struct definition_reader *reader, const struct yaml_node *node,
+                                                  const char *what, const char **ret_name);
+WEIR_MUST_CHECK enum weir_status reader_take_duration(struct definition_reader *reader, const struct yaml_node *node,
+                                                      const char *what, int64_t *ret_us);
+WEIR_MUST_CHECK enum weir_status reader_take_integer(struct definition_reader *reader, const struct yaml_node *node,
+                                                     const char *what, int64_t least, int64_t most, int64_t *ret_integer);
+/* Any scalar but null as a template, and any value as a tree of templates. `step` is the index for template_use. */
+WEIR_MUST_CHECK enum weir_status reader_take_template(struct definition_reader *reader, size_t step,
+                                                      const struct yaml_node *node, const char *what,
+                                                      const struct template **ret_template);
+WEIR_MUST_CHECK enum weir_status reader_take_tree(struct definition_reader *reader, size_t step,
+                                                  const struct yaml_node *node, const char *what,
+                                                  const struct template **ret_template);
+/* The entry of `step_nodes` with this key, or -1. */
+int reader_find_step(const struct definition_reader *reader, const char *id, size_t length);
+/* The hint for a step that is not there: the nearest one, or none. */
+void reader_hint_step(struct definition_reader *reader, const char *id);
+
+#endif

@@ -1,0 +1,636 @@
+#include <string.h>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "definition/code_variable.h"
+#include "definition/definition_reader.h"
+#include "definition/shell_rule.h"
+
+/* In the order of the canonical text. `owner` is the kind of step that the key belongs to, NULL for every step. */
+static const struct step_key {
+    const char *key;
+    const char *owner;
+} step_keys[] = {{"needs", NULL},        {"when", NULL},     {"timeout", NULL},      {"retry", NULL},
+                 {"exec", "exec"},       {"env", "exec"},    {"cwd", "exec"},        {"stdin", "exec"},
+                 {"output_max", "exec"}, {"sleep", "sleep"}, {"handler", "handler"}, {"input", "handler"},
+                 {"http", NULL},         {"signal", NULL}};
+
+enum { STEP_KEYS = sizeof step_keys / sizeof step_keys[0] };
+
+#define FAIL(reader, node, ...) yaml_error(&(reader)->source, node, (reader)->error, __VA_ARGS__)
+
+/* --- templates --- */
+
+static enum weir_status remember(struct definition_reader *reader, size_t step, const struct yaml_node *node,
+                                 const struct template *template)
+{
+    struct template_use *use = arena_allocate(reader->scratch, sizeof *use);
+    if (use == NULL) {
+        return error_out_of_memory(reader->error);
+    }
+    *use = (struct template_use){.template = template, .node = node, .step = step};
+    *reader->uses_end = use;
+    reader->uses_end = &use->next;
+    return WEIR_OK;
+}
+
+/* Any scalar but null: `[sleep, 5]` and `FLAG: true` mean the text that stands there. */
+enum weir_status reader_take_template(struct definition_reader *reader, size_t step, const struct yaml_node *node,
+                                      const char *what, const struct template **ret_template)
+{
+    if (node->kind == YAML_LIST || node->kind == YAML_MAP || node->kind == YAML_NULL) {
+        return FAIL(reader, node, "%s must be text, not %s", what, yaml_kind_name(node->kind));
+    }
+    if (memchr(node->text, '\0', node->length) != NULL) {
+        return FAIL(reader, node, "%s must not hold a NUL", what);
+    }
+    struct template_fault fault = {.offset = 0};
+    struct weir_error inner = {.status = WEIR_OK};
+    enum weir_status status = template_parse(node->text, node->length, reader->arena, ret_template, &fault, &inner);
+    if (status == WEIR_INVALID_DEFINITION) {
+        yaml_error_inside(&reader->source, node, fault.offset, reader->error, "%s: %s", what, inner.message);
+        error_hint(reader->error, "%s", inner.hint);
+        return status;
+    }
+    return status == WEIR_OK ? remember(reader, step, node, *ret_template) : error_out_of_memory(reader->error);
+}
+
+static enum weir_status take_constant(struct definition_reader *reader, const struct yaml_node *node,
+                                      const struct template **ret_template)
+{
+    char number[JSON_NUMBER_TEXT_MAX];
+    struct text text = {.max = sizeof number};
+    const char *json = node->kind == YAML_NULL ? "null" : node->boolean ? "true" : "false";
+    enum weir_status status = WEIR_OK;
+    if (node->kind == YAML_INTEGER) {
+        status = text_format(&text, "%lld", (long long)node->integer);
+        json = text.data;
+    } else if (node->kind == YAML_NUMBER) {
+        status = json_format_number(node->number, number);
+        json = number;
+    }
+    struct template *made = arena_allocate(reader->arena, sizeof *made);
+    if (status != WEIR_OK || made == NULL) {
+        text_close(&text);
+        return error_out_of_memory(reader->error);
+    }
+    made->shape = TEMPLATE_CONSTANT;
+    made->source = arena_copy_string(reader->arena, json);
+    made->source_length = strlen(json);
+    text_close(&text);
+    *ret_template = made;
+    return made->source == NULL ? error_out_of_memory(reader->error) : WEIR_OK;
+}
+
+static enum weir_status take_collection(struct definition_reader *reader, size_t step, const struct yaml_node *node,
+                                        const char *what, const struct template **ret_template)
+{
+    struct template *made = arena_allocate(reader->arena, sizeof *made);
+    const struct template **children = arena_allocate(reader->arena, (node->count + 1) * sizeof *children);
+    const char **keys = arena_allocate(reader->arena, (node->count + 1) * sizeof *keys);
+    if (made == NULL || children == NULL || keys == NULL) {
+        return error_out_of_memory(reader->error);
+    }
+    for (size_t i = 0; i < node->count; i++) {
+        enum weir_status status = reader_take_tree(reader, step, node->values[i], what, &children[i]);
+        if (status != WEIR_OK) {
+            return status;
+        }
+        keys[i] = node->kind == YAML_MAP ? arena_copy_string(reader->arena, node->keys[i]->text) : "";
+        if (keys[i] == NULL) {
+            return error_out_of_memory(reader->error);
+        }
+    }
+    made->shape = node->kind == YAML_MAP ? TEMPLATE_MAP : TEMPLATE_LIST;
+    made->children = children;
+    made->child_count = node->count;
+    made->keys = node->kind == YAML_MAP ? keys : NULL;
+    *ret_template = made;
+    return WEIR_OK;
+}
+
+/* Any value; texts in it may hold expressions. The tree is at most YAML_DEPTH_MAX deep. */
+enum weir_status reader_take_tree(struct definition_reader *reader, size_t step, const struct yaml_node *node,
+                                  const char *what, const struct template **ret_template)
+{
+    switch (node->kind) {
+    case YAML_STRING:
+        return reader_take_template(reader, step, node, what, ret_template);
+    case YAML_LIST:
+    case YAML_MAP:
+        return take_collection(reader, step, node, what, ret_template);
+    default:
+        return take_constant(reader, node, ret_template);
+    }
+}
+
+/* --- needs, when, retry --- */
+
+static enum weir_status read_need(struct definition_reader *reader, size_t index, const struct yaml_node *node,
+                                  uint16_t *needs, size_t count)
+{
+    const char *id = NULL;
+    enum weir_status status = reader_take_text(reader, node, "an entry of \"needs\"", &id);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    int found = reader_find_step(reader, id, strlen(id));
+    if (found < 0) {
+        FAIL(reader, node, "\"needs\" names the step \"%.64s\", which does not exist", id);
+        reader_hint_step(reader, id);
+        return reader->source.status;
+    }
+    if ((size_t)found == index) {
+        return FAIL(reader, node, "the step \"%.64s\" needs itself", id);
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (needs[i] == found) {
+            return FAIL(reader, node, "\"needs\" names the step \"%.64s\" twice", id);
+        }
+    }
+    needs[count] = (uint16_t)found;
+    return WEIR_OK;
+}
+
+static enum weir_status read_needs(struct definition_reader *reader, size_t index, const struct yaml_node *node,
+                                   struct step *step)
+{
+    if (node->kind != YAML_LIST) {
+        FAIL(reader, node, "\"needs\" must be a list of steps, not %s", yaml_kind_name(node->kind));
+        error_hint(reader->error, "write needs: [first, second]");
+        return reader->source.status;
+    }
+    /* Duplicates are refused, so the longest list that passes has every step once. */
+    size_t room = reader->step_nodes->count + 1;
+    uint16_t *needs = arena_allocate(reader->arena, room * sizeof *needs);
+    if (needs == NULL) {
+        return error_out_of_memory(reader->error);
+    }
+    for (size_t i = 0; i < node->count; i++) {
+        enum weir_status status = read_need(reader, index, node->values[i], needs, i);
+        if (status != WEIR_OK) {
+            return status;
+        }
+    }
+    step->needs = needs;
+    step->needs_count = node->count;
+    return WEIR_OK;
+}
+
+static enum weir_status read_when(struct definition_reader *reader, size_t index, const struct yaml_node *node,
+                                  struct step *step)
+{
+    enum weir_status status = WEIR_OK;
+    if (node->kind == YAML_STRING) {
+        status = reader_take_template(reader, index, node, "\"when\"", &step->when);
+        if (status == WEIR_OK && template_is_expression(step->when)) {
+            return WEIR_OK;
+        }
+    }
+    if (status == WEIR_OK) {
+        FAIL(reader, node, "\"when\" must be one expression");
+        error_hint(reader->error, "write when: ${.steps.check.output.ok}");
+        status = reader->source.status;
+    }
+    return status;
+}
+
+static enum weir_status read_error_codes(struct definition_reader *reader, const struct yaml_node *node,
+                                         struct step_retry *retry)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
+    if (node->kind != YAML_LIST || node->count > STEP_ERROR_CODES_MAX) {
+        return FAIL(reader, node, "\"not_on\" must be a list of at most %d error codes", STEP_ERROR_CODES_MAX);
+    }
+    const char **codes = arena_allocate(reader->arena, (node->count + 1) * sizeof *codes);
+    if (codes == NULL) {
+        return error_out_of_memory(reader->error);
+    }
+    for (size_t i = 0; i < node->count; i++) {
+        enum weir_status status = reader_take_text(reader, node->values[i], "an error code", &codes[i]);
+        if (status != WEIR_OK) {
+            return status;
+        }
+        size_t length = strlen(codes[i]);
+        if (length == 0 || length > ERROR_CODE_MAX || strspn(codes[i], letters) != length) {
+            return FAIL(reader, node->values[i], "\"%.64s\" is no error code", codes[i]);
+        }
+    }
+    retry->not_on = codes;
+    retry->not_on_count = node->count;
+    return WEIR_OK;
+}
+
+static enum weir_status read_factor(struct definition_reader *reader, const struct yaml_node *node, double *ret_factor)
+{
+    if ((node->kind != YAML_INTEGER && node->kind != YAML_NUMBER) || !(node->number >= 1) ||
+        node->number > STEP_FACTOR_MAX) {
+        return FAIL(reader, node, "\"factor\" must be a number from 1 to %d", STEP_FACTOR_MAX);
+    }
+    *ret_factor = node->number;
+    return WEIR_OK;
+}
+
+enum weir_status reader_take_retry(struct definition_reader *reader, const struct yaml_node *node, struct step_retry *retry)
+{
+    static const char *const keys[] = {"attempts", "backoff", "factor", "max", "not_on"};
+    enum weir_status status =
+        yaml_check_keys(&reader->source, node, "\"retry\"", keys, sizeof keys / sizeof keys[0], reader->error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    const struct yaml_node *attempts = yaml_get(node, "attempts");
+    const struct yaml_node *backoff = yaml_get(node, "backoff");
+    const struct yaml_node *factor = yaml_get(node, "factor");
+    const struct yaml_node *max = yaml_get(node, "max");
+    const struct yaml_node *not_on = yaml_get(node, "not_on");
+    if (attempts == NULL) {
+        FAIL(reader, node, "\"retry\" needs \"attempts\"");
+        error_hint(reader->error, "attempts: 3 means three runs in all");
+        return reader->source.status;
+    }
+    int64_t runs = 1;
+    status = reader_take_integer(reader, attempts, "\"attempts\"", 1, STEP_ATTEMPTS_MAX, &runs);
+    retry->attempts = (int)runs;
+    if (status == WEIR_OK && backoff != NULL) {
+        status = reader_take_duration(reader, backoff, "\"backoff\"", &retry->backoff_us);
+        retry->max_us = retry->backoff_us > retry->max_us ? retry->backoff_us : retry->max_us;
+    }
+    if (status == WEIR_OK && factor != NULL) {
+        status = read_factor(reader, factor, &retry->factor);
+    }
+    if (status == WEIR_OK && max != NULL) {
+        status = reader_take_duration(reader, max, "\"max\"", &retry->max_us);
+        if (status == WEIR_OK && retry->max_us < retry->backoff_us) {
+            status = FAIL(reader, max, "\"max\" is shorter than \"backoff\"");
+        }
+    }
+    return status == WEIR_OK && not_on != NULL ? read_error_codes(reader, not_on, retry) : status;
+}
+
+/* --- exec --- */
+
+static const char *id_of(const struct definition_reader *reader, size_t index)
+{
+    return reader->step_nodes->keys[index]->text;
+}
+
+static enum weir_status refuse_code(struct definition_reader *reader, size_t index, const struct yaml_node *node,
+                                    size_t offset)
+{
+    yaml_error_inside(&reader->source, node, offset, reader->error,
+                      "an expression in a shell script would turn input into code (step \"%.64s\")", id_of(reader, index));
+    error_hint(reader->error, "pass the value as an argument: [sh, -c, 'echo \"$1\"', sh, \"${.input.name}\"]");
+    return reader->source.status;
+}
+
+static enum weir_status read_argument(struct definition_reader *reader, size_t index, const struct yaml_node *node,
+                                      enum shell_role role, const struct template **ret_template)
+{
+    size_t offset = 0;
+    if (role == SHELL_SCRIPT) {
+        if (shell_script_has_expression(node->text, node->length, &offset)) {
+            return refuse_code(reader, index, node, offset);
+        }
+        return template_make_verbatim(node->text, node->length, reader->arena, ret_template, reader->error);
+    }
+    enum weir_status status = reader_take_template(reader, index, node, "an argument", ret_template);
+    if (status == WEIR_OK && role == SHELL_OPTION && !template_is_constant(*ret_template)) {
+        FAIL(reader, node, "an expression stands where a shell looks for options");
+        error_hint(reader->error, "put \"--\" before it");
+        return reader->source.status;
+    }
+    return status;
+}
+
+static enum weir_status check_argv(struct definition_reader *reader, const struct yaml_node *node)
+{
+    if (node->kind != YAML_LIST || node->count == 0) {
+        FAIL(reader, node, "\"exec\" must be a list: the program and its arguments");
+        error_hint(reader->error, "write exec: [wc, -c], or exec: [sh, -c, 'a script']");
+        return reader->source.status;
+    }
+    if (node->count > STEP_ARGUMENTS_MAX) {
+        return FAIL(reader, node, "\"exec\" has more than %d arguments", STEP_ARGUMENTS_MAX);
+    }
+    for (size_t i = 0; i < node->count; i++) {
+        const struct yaml_node *argument = node->values[i];
+        if (argument->text == NULL || argument->kind == YAML_NULL) {
+            return FAIL(reader, argument, "an argument must be text, not %s", yaml_kind_name(argument->kind));
+        }
+        if (memchr(argument->text, '\0', argument->length) != NULL) {
+            return FAIL(reader, argument, "an argument must not hold a NUL");
+        }
+    }
+    if (node->values[0]->length == 0) {
+        return FAIL(reader, node->values[0], "the program of \"exec\" is empty");
+    }
+    return WEIR_OK;
+}
+
+static enum weir_status read_argv(struct definition_reader *reader, size_t index, const struct yaml_node *node,
+                                  struct step_exec *exec)
+{
+    enum weir_status status = check_argv(reader, node);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    const char *texts[STEP_ARGUMENTS_MAX];
+    enum shell_role roles[STEP_ARGUMENTS_MAX];
+    for (size_t i = 0; i < node->count; i++) {
+        texts[i] = node->values[i]->text;
+    }
+    shell_find_roles(texts, node->count, roles);
+    const struct template **argv = arena_allocate(reader->arena, node->count * sizeof *argv);
+    if (argv == NULL) {
+        return error_out_of_memory(reader->error);
+    }
+    for (size_t i = 0; i < node->count; i++) {
+        status = read_argument(reader, index, node->values[i], roles[i], &argv[i]);
+        if (status != WEIR_OK) {
+            return status;
+        }
+    }
+    exec->argv = argv;
+    exec->argc = node->count;
+    return WEIR_OK;
+}
+
+static bool is_environment_name(const char *name)
+{
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789";
+    return name[0] != '\0' && (name[0] < '0' || name[0] > '9') && name[strspn(name, letters)] == '\0';
+}
+
+static enum weir_status read_environment(struct definition_reader *reader, size_t index, const struct yaml_node *node,
+                                         struct step_exec *exec)
+{
+    if (node->kind != YAML_MAP || node->count > STEP_ENVIRONMENT_MAX) {
+        return FAIL(reader, node, "\"env\" must be a map of at most %d names and values", STEP_ENVIRONMENT_MAX);
+    }
+    struct step_environment *env = arena_allocate(reader->arena, (node->count + 1) * sizeof *env);
+    if (env == NULL) {
+        return error_out_of_memory(reader->error);
+    }
+    for (size_t i = 0; i < node->count; i++) {
+        const struct yaml_node *key = node->keys[i];
+        if (!is_environment_name(key->text)) {
+            return FAIL(reader, key, "\"%.64s\" is no name of an environment variable", key->text);
+        }
+        if (strncmp(key->text, "WEIR_", 5) == 0) {
+            return FAIL(reader, key, "the names WEIR_... are set by weir itself");
+        }
+        env[i].name = arena_copy_string(reader->arena, key->text);
+        if (env[i].name == NULL) {
+            return error_out_of_memory(reader->error);
+        }
+        enum weir_status status =
+            reader_take_template(reader, index, node->values[i], "an environment variable", &env[i].value);
+        if (status != WEIR_OK) {
+            return status;
+        }
+        if (code_variable_is(key->text) && !template_is_constant(env[i].value)) {
+            FAIL(reader, node->values[i], "an expression in %.64s would turn input into code (step \"%.64s\")", key->text,
+                 id_of(reader, index));
+            error_hint(reader->error,
+                       "give it a fixed value, and pass the input in a variable of your own or as an argument");
+            return reader->source.status;
+        }
+    }
+    exec->env = env;
+    exec->env_count = node->count;
+    return WEIR_OK;
+}
+
+/* 4096, 64KiB, 1MiB */
+static enum weir_status read_size(struct definition_reader *reader, const struct yaml_node *node, size_t *ret_bytes)
+{
+    int64_t bytes = node->kind == YAML_INTEGER ? node->integer : 0;
+    if (node->kind == YAML_STRING) {
+        size_t digits = strspn(node->text, "0123456789");
+        const char *unit = node->text + digits;
+        int64_t factor = strcmp(unit, "KiB") == 0 ? 1024 : strcmp(unit, "MiB") == 0 ? 1024 * 1024 : 0;
+        for (size_t i = 0; i < digits && digits <= 7; i++) {
+            bytes = bytes * 10 + (node->text[i] - '0');
+        }
+        bytes *= factor;
+    }
+    if (bytes < 1 || bytes > STEP_OUTPUT_BYTES_MAX) {
+        FAIL(reader, node, "\"output_max\" must be a size from 1 to %d bytes", STEP_OUTPUT_BYTES_MAX);
+        error_hint(reader->error, "write 4096 or 64KiB");
+        return reader->source.status;
+    }
+    *ret_bytes = (size_t)bytes;
+    return WEIR_OK;
+}
+
+static enum weir_status read_stdin(struct definition_reader *reader, size_t index, const struct yaml_node *node,
+                                   struct step_exec *exec)
+{
+    const struct yaml_node *command = yaml_get(reader->step_nodes->values[index], "exec");
+    const char *texts[STEP_ARGUMENTS_MAX];
+    if (node->kind == YAML_NULL) {
+        return FAIL(reader, node, "\"stdin\" must not be null");
+    }
+    enum weir_status status = reader_take_tree(reader, index, node, "\"stdin\"", &exec->stdin_template);
+    for (size_t i = 0; i < command->count; i++) { /* read_argv() has counted them */
+        texts[i] = command->values[i]->text;
+    }
+    if (status == WEIR_OK && !template_is_constant(exec->stdin_template) && shell_runs_its_input(texts, command->count)) {
+        FAIL(reader, node,
+             "a shell without a script runs its standard input: an expression there would turn input into code "
+             "(step \"%.64s\")",
+             id_of(reader, index));
+        error_hint(reader->error,
+                   "write the script into \"exec\", which may read the input: [sh, -c, 'while read -r line; ...']");
+        return reader->source.status;
+    }
+    return status;
+}
+
+static enum weir_status read_exec(struct definition_reader *reader, size_t index, const struct yaml_node *node,
+                                  struct step *step)
+{
+    const struct yaml_node *env = yaml_get(node, "env");
+    const struct yaml_node *cwd = yaml_get(node, "cwd");
+    const struct yaml_node *input = yaml_get(node, "stdin");
+    const struct yaml_node *output_max = yaml_get(node, "output_max");
+    step->kind = STEP_EXEC;
+    step->exec.output_max = STEP_OUTPUT_BYTES_MAX;
+    enum weir_status status = read_argv(reader, index, yaml_get(node, "exec"), &step->exec);
+    if (status == WEIR_OK && env != NULL) {
+        status = read_environment(reader, index, env, &step->exec);
+    }
+    if (status == WEIR_OK && cwd != NULL) {
+        status = reader_take_template(reader, index, cwd, "\"cwd\"", &step->exec.cwd);
+    }
+    if (status == WEIR_OK && input != NULL) {
+        status = read_stdin(reader, index, input, &step->exec);
+    }
+    return status == WEIR_OK && output_max != NULL ? read_size(reader, output_max, &step->exec.output_max) : status;
+}
+
+/* --- sleep and handler --- */
+
+/* A constant is checked now and kept in its shortest form; an expression's text is checked when it is known. */
+static enum weir_status read_sleep_duration(struct definition_reader *reader, size_t index, const struct yaml_node *node,
+                                            const struct template **ret_template)
+{
+    enum weir_status status = reader_take_template(reader, index, node, "\"sleep\"", ret_template);
+    if (status != WEIR_OK || !template_is_constant(*ret_template)) {
+        return status;
+    }
+    int64_t duration_us = 0;
+    status = reader_take_duration(reader, node, "\"sleep\"", &duration_us);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    char shortest[DURATION_TEXT_MAX];
+    duration_format(duration_us, shortest);
+    return template_make_verbatim(shortest, strlen(shortest), reader->arena, ret_template, reader->error);
+}
+
+static enum weir_status read_sleep_until(struct definition_reader *reader, size_t index, const struct yaml_node *node,
+                                         const struct template **ret_template)
+{
+    enum weir_status status = reader_take_template(reader, index, node, "\"until\"", ret_template);
+    int64_t time_us = 0;
+    struct weir_error inner;
+    if (status == WEIR_OK && template_is_constant(*ret_template) &&
+        time_parse(node->text, 0, &time_us, &inner) != WEIR_OK) {
+        FAIL(reader, node, "\"until\": %s", inner.message);
+        error_hint(reader->error, "%s", inner.hint);
+        return reader->source.status;
+    }
+    return status;
+}
+
+static enum weir_status read_sleep(struct definition_reader *reader, size_t index, const struct yaml_node *node,
+                                   struct step *step)
+{
+    static const char *const keys[] = {"for", "until"};
+    const struct yaml_node *sleep = yaml_get(node, "sleep");
+    step->kind = STEP_SLEEP;
+    if (sleep->kind != YAML_MAP) {
+        return read_sleep_duration(reader, index, sleep, &step->sleep.duration);
+    }
+    enum weir_status status = yaml_check_keys(&reader->source, sleep, "\"sleep\"", keys, 2, reader->error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    if (sleep->count != 1) {
+        FAIL(reader, sleep, "\"sleep\" needs exactly one of \"for\" and \"until\"");
+        error_hint(reader->error, "write sleep: 10s, or sleep: {until: \"${.input.at}\"}");
+        return reader->source.status;
+    }
+    return strcmp(sleep->keys[0]->text, "for") == 0
+               ? read_sleep_duration(reader, index, sleep->values[0], &step->sleep.duration)
+               : read_sleep_until(reader, index, sleep->values[0], &step->sleep.until);
+}
+
+static enum weir_status read_handler(struct definition_reader *reader, size_t index, const struct yaml_node *node,
+                                     struct step *step)
+{
+    const struct yaml_node *input = yaml_get(node, "input");
+    step->kind = STEP_HANDLER;
+    enum weir_status status = reader_take_name(reader, yaml_get(node, "handler"), "\"handler\"", &step->handler.name);
+    return status == WEIR_OK && input != NULL ? reader_take_tree(reader, index, input, "\"input\"", &step->handler.input)
+                                              : status;
+}
+
+/* --- one step --- */
+
+static enum weir_status check_step_keys(struct definition_reader *reader, const struct yaml_node *node)
+{
+    const char *keys[STEP_KEYS];
+    for (size_t i = 0; i < STEP_KEYS; i++) {
+        keys[i] = step_keys[i].key;
+    }
+    return yaml_check_keys(&reader->source, node, "a step", keys, STEP_KEYS, reader->error);
+}
+
+static enum weir_status find_kind(struct definition_reader *reader, const struct yaml_node *node, const char *id,
+                                  const char **ret_kind)
+{
+    static const char *const kinds[] = {"exec", "sleep", "handler", "http", "signal"};
+    const char *kind = NULL;
+    for (size_t i = 0; i < node->count; i++) {
+        for (size_t j = 0; j < sizeof kinds / sizeof kinds[0]; j++) {
+            if (strcmp(node->keys[i]->text, kinds[j]) != 0) {
+                continue;
+            }
+            if (j >= 3) {
+                return FAIL(reader, node->keys[i], "step kind \"%s\" is not available in this version", kinds[j]);
+            }
+            if (kind != NULL) {
+                return FAIL(reader, node->keys[i], "the step \"%.64s\" has two kinds, \"%s\" and \"%s\"", id, kind,
+                            kinds[j]);
+            }
+            kind = kinds[j];
+        }
+    }
+    if (kind == NULL) {
+        FAIL(reader, node, "the step \"%.64s\" does nothing", id);
+        error_hint(reader->error, "give it one of exec, sleep, handler");
+        return reader->source.status;
+    }
+    *ret_kind = kind;
+    return WEIR_OK;
+}
+
+static enum weir_status refuse_foreign_keys(struct definition_reader *reader, const struct yaml_node *node,
+                                            const char *kind)
+{
+    INVARIANT(kind != NULL);
+    for (size_t i = 0; i < node->count; i++) {
+        const char *key = node->keys[i]->text;
+        bool is_run = strcmp(key, "retry") == 0 || strcmp(key, "timeout") == 0;
+        if (is_run && strcmp(kind, "sleep") == 0) {
+            return FAIL(reader, node->keys[i], "\"%s\" has no meaning in a sleep step", key);
+        }
+        for (size_t j = 0; j < STEP_KEYS; j++) {
+            if (strcmp(step_keys[j].key, key) == 0 && step_keys[j].owner != NULL && strcmp(step_keys[j].owner, kind) != 0) {
+                return FAIL(reader, node->keys[i], "\"%s\" belongs to %s steps, and this is a %s step", key,
+                            step_keys[j].owner, kind);
+            }
+        }
+    }
+    return WEIR_OK;
+}
+
+static enum weir_status read_common(struct definition_reader *reader, size_t index, const struct yaml_node *node,
+                                    struct step *step)
+{
+    const struct yaml_node *needs = yaml_get(node, "needs");
+    const struct yaml_node *when = yaml_get(node, "when");
+    const struct yaml_node *timeout = yaml_get(node, "timeout");
+    const struct yaml_node *retry = yaml_get(node, "retry");
+    enum weir_status status = needs == NULL ? WEIR_OK : read_needs(reader, index, needs, step);
+    if (status == WEIR_OK && when != NULL) {
+        status = read_when(reader, index, when, step);
+    }
+    if (status == WEIR_OK && timeout != NULL) {
+        status = reader_take_duration(reader, timeout, "\"timeout\"", &step->timeout_us);
+    }
+    return status == WEIR_OK && retry != NULL ? reader_take_retry(reader, retry, &step->retry) : status;
+}
+
+enum weir_status step_read(struct definition_reader *reader, size_t index, struct step *step)
+{
+    const struct yaml_node *node = reader->step_nodes->values[index];
+    const char *kind = "";
+    *step = (struct step){.kind = STEP_EXEC};
+    enum weir_status status = reader_take_name(reader, reader->step_nodes->keys[index], "the id of a step", &step->id);
+    status = status == WEIR_OK ? check_step_keys(reader, node) : status;
+    status = status == WEIR_OK ? find_kind(reader, node, step->id, &kind) : status;
+    status = status == WEIR_OK ? refuse_foreign_keys(reader, node, kind) : status;
+    step->retry = step_retry_default(strcmp(kind, "handler") == 0 ? STEP_HANDLER : STEP_EXEC);
+    status = status == WEIR_OK ? read_common(reader, index, node, step) : status;
+    if (status != WEIR_OK) {
+        return status;
+    }
+    INVARIANT(kind != NULL);
+    return strcmp(kind, "exec") == 0    ? read_exec(reader, index, node, step)
+           : strcmp(kind, "sleep") == 0 ? read_sleep(reader, index, node, step)
+                                        : read_handler(reader, index, node, step);
+}

@@ -1,0 +1,297 @@
+#include "engine/in_process/evaluator_pool.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/error.h"
+
+/* Least time between two looks at the processor time of a child. */
+#define DEADLINE_LOOK_US (10 * MICROSECONDS_PER_MS)
+
+/* --- the end of a child --- */
+
+static void close_watch(struct loop *loop, struct watch *watch)
+{
+    int fd = watch->fd;
+    if (fd >= 0) {
+        loop_unwatch(loop, watch);
+        (void)close(fd);
+    }
+}
+
+/* Takes its request away from the child; NULL when it has none. */
+static struct evaluator_request *take_from(struct evaluator_child *child)
+{
+    struct evaluator_request *request = child->request;
+    child->request = NULL;
+    if (request != NULL) {
+        fair_queue_release(&child->pool->queue, request->lane);
+    }
+    return request;
+}
+
+/* Kills the child and answers its request; the child's place is free when the keeper has seen it end. */
+static void give_up(struct evaluator_child *child, enum weir_status status, const char *message)
+{
+    struct evaluator_request *request = take_from(child);
+    loop_clear_timer(child->pool->loop, &child->deadline);
+    close_watch(child->pool->loop, &child->requests);
+    close_watch(child->pool->loop, &child->answers);
+    text_clear(&child->received);
+    if (child->process != NULL && !child->is_dead) {
+        child->is_dead = true;
+        process_kill(child->process, 0);
+    }
+    if (request != NULL && status == WEIR_SYSTEM && !request->is_second) {
+        request->is_second = true; /* children die with the keeper, too */
+        fair_queue_put_back(&child->pool->queue, request->lane, &request->turn);
+    } else if (request != NULL) {
+        text_close(&request->frame);
+        request->answered(request, status, NULL, message);
+    }
+}
+
+static void child_ended(struct process *process)
+{
+    struct evaluator_child *child = process->owner;
+    child->is_dead = true;
+    if (process->end == PROCESS_NOT_STARTED && process_is_shortage(process->native) && child->request != NULL) {
+        struct evaluator_request *request = take_from(child); /* it waits until one can be started */
+        fair_queue_put_back(&child->pool->queue, request->lane, &request->turn);
+    }
+    give_up(child, WEIR_SYSTEM, "the evaluator ended");
+    process_free(process);
+    child->process = NULL;
+    child->is_dead = false;
+    evaluators_work_off(child->pool);
+}
+
+static void deadline_passed(struct timer *timer)
+{
+    struct evaluator_child *child = timer->owner;
+    int64_t now_us = loop_now(child->pool->loop);
+    int64_t left_us = EVALUATOR_DEADLINE_US - (process_cpu_us(child->process) - child->began_cpu_us);
+    int64_t latest_us = time_add(child->began_us, EVALUATOR_DEADLINE_MOST_US);
+    if (left_us <= 0 || now_us >= latest_us) {
+        give_up(child, WEIR_TIMED_OUT, "the expression took longer than 1s");
+        return;
+    }
+    left_us = left_us > DEADLINE_LOOK_US ? left_us : DEADLINE_LOOK_US;
+    loop_set_timer(child->pool->loop, timer, time_add(now_us, left_us));
+}
+
+/* --- talking to a child --- */
+
+/* Its pipes are closed. When it is not even told as started, the keeper is about to say why: then child_ended() decides. */
+static void lose_child(struct evaluator_child *child)
+{
+    if (child->process == NULL || child->process->pid != 0 || child->is_dead) {
+        give_up(child, WEIR_SYSTEM, "the evaluator ended");
+        return;
+    }
+    loop_clear_timer(child->pool->loop, &child->deadline);
+    close_watch(child->pool->loop, &child->requests);
+    close_watch(child->pool->loop, &child->answers);
+}
+
+static void send_more(struct evaluator_child *child)
+{
+    struct text *frame = &child->request->frame;
+    while (child->sent < frame->length) {
+        ssize_t written =
+            send(child->requests.fd, frame->data + child->sent, frame->length - child->sent, MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (written > 0) {
+            child->sent += (size_t)written;
+        } else if (errno == EAGAIN) {
+            loop_change(child->pool->loop, &child->requests, EPOLLOUT);
+            return;
+        } else if (errno != EINTR) {
+            lose_child(child);
+            return;
+        }
+    }
+    loop_change(child->pool->loop, &child->requests, 0);
+}
+
+static void requests_ready(struct watch *watch, uint32_t events)
+{
+    struct evaluator_child *child = watch->owner;
+    if ((events & EPOLLOUT) != 0 && child->request != NULL) {
+        send_more(child);
+    } else if ((events & (EPOLLERR | EPOLLHUP)) != 0) {
+        lose_child(child);
+    }
+}
+
+static void take_answer(struct evaluator_child *child)
+{
+    struct evaluator_answer answer = {.id = 0};
+    size_t used = 0;
+    if (evaluator_answer_read(child->received.data, child->received.length, &answer, &used, NULL) != WEIR_OK) {
+        give_up(child, WEIR_SYSTEM, "the evaluator gave no answer");
+        return;
+    }
+    if (used == 0) {
+        return;
+    }
+    struct evaluator_request *request = child->request;
+    if (request == NULL || answer.id != request->id) {
+        json_decref(answer.value);
+        give_up(child, WEIR_SYSTEM, "the evaluator answered something else");
+        return;
+    }
+    text_clear(&child->received);
+    (void)take_from(child);
+    loop_clear_timer(child->pool->loop, &child->deadline);
+    text_close(&request->frame);
+    request->answered(request, answer.value != NULL ? WEIR_OK : WEIR_FAILED, answer.value, answer.error);
+    evaluators_work_off(child->pool);
+}
+
+static void answers_ready(struct watch *watch, uint32_t events)
+{
+    (void)events;
+    struct evaluator_child *child = watch->owner;
+    char buffer[16 * 1024];
+    ssize_t got = read(watch->fd, buffer, sizeof buffer);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
+        return;
+    }
+    if (got <= 0) {
+        lose_child(child);
+        return;
+    }
+    if (text_add(&child->received, buffer, (size_t)got) != WEIR_OK) {
+        give_up(child, WEIR_SYSTEM, "the evaluator ended");
+        return;
+    }
+    take_answer(child);
+}
+
+/* --- the pool --- */
+
+void evaluators_init(struct evaluators *pool, struct loop *loop, struct process_table *table)
+{
+    memset(pool, 0, sizeof *pool);
+    pool->loop = loop;
+    pool->table = table;
+    fair_queue_init(&pool->queue, EVALUATORS_MAX, EVALUATORS_SPARE);
+    for (size_t i = 0; i < EVALUATORS_MAX; i++) {
+        struct evaluator_child *child = &pool->children[i];
+        *child = (struct evaluator_child){.pool = pool,
+                                          .requests = {.fd = -1, .ready = requests_ready, .owner = child},
+                                          .answers = {.fd = -1, .ready = answers_ready, .owner = child},
+                                          .deadline = {.fire = deadline_passed, .owner = child},
+                                          .received = {.max = EVALUATOR_FRAME_BYTES_MAX + EVALUATOR_HEADER_BYTES}};
+    }
+}
+
+void evaluators_close(struct evaluators *pool)
+{
+    for (size_t i = 0; i < EVALUATORS_MAX && pool->loop != NULL; i++) {
+        struct evaluator_child *child = &pool->children[i];
+        close_watch(pool->loop, &child->requests);
+        close_watch(pool->loop, &child->answers);
+        loop_clear_timer(pool->loop, &child->deadline);
+        text_close(&child->received);
+    }
+}
+
+static bool start_child(struct evaluator_child *child)
+{
+    int requests;
+    int answers;
+    if (process_start_evaluator(child->pool->table, child, child_ended, &requests, &answers, &child->process, NULL) !=
+        WEIR_OK) {
+        return false;
+    }
+    if (loop_watch(child->pool->loop, &child->requests, requests, 0) != WEIR_OK) {
+        process_table_note_shortage(child->pool->table, errno);
+        (void)close(requests);
+        (void)close(answers);
+        give_up(child, WEIR_SYSTEM, "");
+        return false;
+    }
+    if (loop_watch(child->pool->loop, &child->answers, answers, EPOLLIN) != WEIR_OK) {
+        process_table_note_shortage(child->pool->table, errno);
+        (void)close(answers);
+        give_up(child, WEIR_SYSTEM, "");
+        return false;
+    }
+    return true;
+}
+
+static struct evaluator_child *find_idle(struct evaluators *pool)
+{
+    struct evaluator_child *to_start = NULL;
+    for (size_t i = 0; i < EVALUATORS_MAX; i++) {
+        struct evaluator_child *child = &pool->children[i];
+        if (child->process == NULL) {
+            to_start = to_start != NULL ? to_start : child;
+        } else if (child->request == NULL && !child->is_dead) {
+            return child;
+        }
+    }
+    return to_start;
+}
+
+void evaluators_work_off(struct evaluators *pool)
+{
+    struct fair_entry *turn;
+    while ((turn = fair_queue_next(&pool->queue)) != NULL) {
+        struct evaluator_child *child = find_idle(pool);
+        if (child == NULL || (child->process == NULL && !process_table_may_start(pool->table))) {
+            return;
+        }
+        struct evaluator_request *request = (struct evaluator_request *)(void *)turn; /* its first member */
+        fair_queue_take(&pool->queue, turn);
+        if (child->process == NULL && !start_child(child)) {
+            if (!process_table_may_start(pool->table)) {
+                fair_queue_put_back(&pool->queue, request->lane, turn);
+                return;
+            }
+            text_close(&request->frame);
+            request->answered(request, WEIR_SYSTEM, NULL, "no evaluator could be started");
+            continue;
+        }
+        fair_queue_hold(&pool->queue, request->lane);
+        child->request = request;
+        child->sent = 0;
+        child->began_us = loop_now(pool->loop);
+        child->began_cpu_us = process_cpu_us(child->process);
+        loop_set_timer(pool->loop, &child->deadline, time_add(child->began_us, EVALUATOR_DEADLINE_US));
+        send_more(child);
+    }
+}
+
+enum weir_status evaluators_ask(struct evaluators *pool, struct fair_lane *lane, struct evaluator_request *request,
+                                const char *program, const json_t *input, struct weir_error *error)
+{
+    request->frame = (struct text){.max = EVALUATOR_FRAME_BYTES_MAX + EVALUATOR_HEADER_BYTES};
+    request->id = ++pool->last_id;
+    request->turn = (struct fair_entry){.lane = NULL};
+    request->lane = lane;
+    request->is_second = false;
+    enum weir_status status = evaluator_request_write(request->id, program, input, &request->frame, error);
+    if (status != WEIR_OK) {
+        text_close(&request->frame);
+        return status;
+    }
+    fair_queue_add(&pool->queue, lane, &request->turn);
+    return WEIR_OK;
+}
+
+void evaluators_drop(struct evaluators *pool, struct evaluator_request *request)
+{
+    (void)fair_queue_remove(&pool->queue, &request->turn);
+    for (size_t i = 0; i < EVALUATORS_MAX; i++) {
+        if (pool->children[i].request == request) {
+            (void)take_from(&pool->children[i]); /* its answer would be taken for another's: end the child */
+            give_up(&pool->children[i], WEIR_STOPPED, "");
+        }
+    }
+    text_close(&request->frame);
+}

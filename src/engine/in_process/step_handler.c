@@ -1,0 +1,94 @@
+#include "engine/in_process/step_handler.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/in_process/step_inputs.h"
+#include "engine/in_process/step_internal.h"
+
+void step_call_start(struct step_run *run)
+{
+    struct execution *execution = run->execution;
+    const struct step *step = step_run_step(run);
+    struct weir_call *call = weir_call_new();
+    if (call == NULL) {
+        step_run_wait_for_more(run, ENOMEM);
+        return;
+    }
+    call->handler = execution->definition->handlers[step_run_index(run)];
+    call->execution_id = execution->id;
+    call->workspace = execution->workspace;
+    call->lane = &execution->tenant->calls;
+    call->step = step->id;
+    call->attempt = run->attempt;
+    call->fence = execution->fence;
+    call->owner = run;
+    call->input = execution->params;
+    if (run->preparation != NULL && run->preparation->has_input) {
+        call->own_input = run->preparation->input.data;
+        call->input = call->own_input;
+        run->preparation->input = (struct text){.max = 0};
+    }
+    step_run_drop_preparation(run);
+    run->call = call;
+    run->stop = STOP_NONE;
+    step_run_set_phase(run, PHASE_RUNNING);
+    if (step->timeout_us > 0) {
+        step_run_set_timer(run, time_add(loop_now(&execution->runner->loop), step->timeout_us));
+    }
+    handler_pool_submit(&execution->runner->handlers, call);
+}
+
+static void take_result(struct step_run *run, struct weir_call *call)
+{
+    struct step_outcome outcome = {.code = call->code, .error = call->error};
+    if (run->stop == STOP_TIMEOUT) {
+        step_run_fail(run, "timeout", "the handler took longer than its timeout", false);
+        return;
+    }
+    switch (call->result) {
+    case CALL_DONE:
+        outcome.is_done = true;
+        outcome.output = call->output;
+        outcome.output_length = call->output != NULL ? strlen(call->output) : 0;
+        call->output = NULL;
+        if (run->execution->step_count > 1) {
+            json_decref(run->output);
+            run->output = call->value;
+            call->value = NULL;
+        }
+        break;
+    case CALL_RETRY:
+        outcome.has_delay = call->retry_delay_us >= 0;
+        outcome.delay_us = call->retry_delay_us;
+        break;
+    case CALL_FAILED:
+        outcome.is_final = true;
+        break;
+    case CALL_BAD_OUTPUT:
+        outcome.is_final = true;
+        outcome.code = "handler_bad_output";
+        break;
+    case CALL_STARVED: /* there was no memory for its output */
+        step_run_wait_for_more(run, ENOMEM);
+        return;
+    case CALL_NOTHING:
+        outcome.is_final = true;
+        outcome.code = "handler_no_result";
+        outcome.error = "the handler returned without an answer: weir_done(), weir_retry() or weir_fail()";
+        break;
+    }
+    step_run_finish(run, &outcome);
+}
+
+void step_call_finished(struct weir_call *call)
+{
+    struct step_run *run = call->owner;
+    struct execution *execution = run->execution;
+    run->call = NULL;
+    step_run_clear_timer(run);
+    take_result(run, call);
+    weir_call_free(call);
+    execution_settle(execution);
+}

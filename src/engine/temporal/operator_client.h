@@ -1,0 +1,104 @@
+/* What people ask of the service directly, outside of any node: a signal, a termination, and whether all is well with it.
+ *
+ * Others may use a workflow id that a definition names. So such a workflow is described before it is acted upon, and only
+ * the execution's own chain of runs is meant.
+ *
+ * Each call waits for its answer, at most `timeout_us`. One thread. Owner: whoever opened it.
+ */
+#ifndef WEIR_ENGINE_TEMPORAL_OPERATOR_CLIENT_H
+#define WEIR_ENGINE_TEMPORAL_OPERATOR_CLIENT_H
+
+#include "engine/temporal/temporal.h"
+
+struct temporal_operator;
+
+#define TEMPORAL_AWAIT_US (200 * MICROSECONDS_PER_MS)
+/* Whether the service may come to know the workflow, and time is left; asked after each "not found" and each lost answer.
+ */
+typedef bool temporal_awaits(void *context);
+
+/* The workflow of an execution. */
+struct temporal_execution {
+    const char *id;
+    const char *workflow_id; /* NULL: the default one */
+};
+
+/* As temporal_open(). */
+WEIR_MUST_CHECK enum weir_status temporal_operator_open(const struct temporal_options *options, int64_t timeout_us,
+                                                        struct temporal_operator **ret_operator, struct weir_error *error);
+/* Takes NULL. */
+void temporal_operator_close(struct temporal_operator *operator);
+
+/* Their value, decoded by the codec of the options; `payloads` is {"payloads": [...]}. WEIR_ENGINE_UNREACHABLE: the codec
+ * is away; WEIR_FAILED: it refuses them, or there is none. */
+WEIR_MUST_CHECK enum weir_status temporal_decode(struct temporal_operator *operator, const json_t * payloads,
+                                                 json_t **ret_value, struct weir_error *error);
+/* `request_id` makes it one signal however often it arrives. `input` is JSON text, which a codec encodes; NULL = none.
+ * WEIR_EXECUTION_NOT_FOUND: the service knows no open workflow of this execution; WEIR_ENGINE_UNREACHABLE; WEIR_FAILED with
+ * the service's words. */
+WEIR_MUST_CHECK enum weir_status temporal_signal(struct temporal_operator *operator,
+                                                 const struct temporal_execution * execution, const char *name,
+                                                 const char *input, const char *request_id, struct weir_error *error);
+/* Ends the workflow at once, without asking it. While `awaits` returns true, the call is repeated each TEMPORAL_AWAIT_US
+ * when the service does not know the workflow, whose start may still be on its way, or when its answer was lost. One that
+ * is closed already needs nothing more: WEIR_OK. Errors as above. */
+WEIR_MUST_CHECK enum weir_status temporal_terminate(struct temporal_operator *operator,
+                                                    const struct temporal_execution * execution, const char *reason,
+                                                    temporal_awaits *awaits, void *context, struct weir_error *error);
+
+/* Questions of one workflow. */
+enum question_kind { QUESTION_DESCRIBE, QUESTION_QUERY, QUESTION_UPDATE };
+struct temporal_question {
+    enum question_kind kind;
+    const struct temporal_execution *execution;
+    const char *name;       /* of the query's type, or of the update */
+    const char *input;      /* JSON text; NULL = none */
+    const char *request_id; /* of an update */
+};
+/* The description (answer_description()), or the value that the query or the update gives; an update is waited for to its
+ * end, within the operator's time. WEIR_EXECUTION_NOT_FOUND; WEIR_TIMED_OUT: the update goes on; WEIR_ENGINE_UNREACHABLE;
+ * WEIR_FAILED with the words of the service or of the workflow. */
+WEIR_MUST_CHECK enum weir_status temporal_ask(struct temporal_operator *operator, const struct temporal_question * question,
+                                              json_t **ret_answer, struct weir_error *error);
+
+/* Why a workflow that is open does not go on. */
+enum held_up_by {
+    HELD_UP_BY_NOTHING, /* it runs, waits for what it waits for itself, or is not open */
+    HELD_UP_NO_POLLER,  /* a task of it waits, and no worker polls its task queue */
+    HELD_UP_TASK_FAILS, /* a worker cannot run it: it does not have the workflow type, or its code fails */
+    HELD_UP_BUSY        /* workers poll its task queue, and none has taken its task for some seconds */
+};
+/* "no_worker_polls" ...; NULL for HELD_UP_BY_NOTHING. */
+const char *held_up_name(enum held_up_by by);
+struct temporal_hold_up {
+    enum held_up_by by;
+    int64_t since_us; /* when the task was scheduled that none has done yet: the server's clock; 0 = it does not say */
+    char text[WEIR_ERROR_MESSAGE_MAX]; /* one line for people */
+};
+/* A poller that is there asks again each minute; of one that has not for longer, the service still tells for some minutes.
+ */
+#define TEMPORAL_POLLER_LASTS_US (70 * MICROSECONDS_PER_SECOND)
+#define TEMPORAL_BUSY_AFTER_US (5 * MICROSECONDS_PER_SECOND)
+/* Asks the service; two or three calls. WEIR_OK also when it does not know the workflow. */
+WEIR_MUST_CHECK enum weir_status temporal_hold_up(struct temporal_operator *operator,
+                                                  const struct temporal_execution * execution,
+                                                  struct temporal_hold_up *ret_hold_up, struct weir_error *error);
+
+/* The execution that the workflow of this id was started for, by the memo of the first run of its chain. `to` holds
+ * UUID_TEXT_MAX bytes. WEIR_EXECUTION_NOT_FOUND: the service has no such workflow, or weir did not start it. */
+WEIR_MUST_CHECK enum weir_status temporal_find_execution(struct temporal_operator *operator, const char * workflow_id,
+                                                         char *to, struct weir_error *error);
+
+/* Adds the search attribute for the workspace to the namespace; *ret_was_there: it had it. WEIR_ILLEGAL_STATE: it has one
+ * of that name and of another type. Other errors as above. */
+WEIR_MUST_CHECK enum weir_status temporal_add_workspace_attribute(struct temporal_operator *operator, bool * ret_was_there,
+                                                                  struct weir_error *error);
+
+enum finding { FINDING_FINE, FINDING_WARNING, FINDING_PROBLEM };
+typedef void temporal_tell(void *context, enum finding finding, const char *check, const char *text);
+/* Address and TLS, namespace and retention, its search attribute for the workspace, pollers on the task queues (`queues`,
+ * `count`; each looked at once). */
+void temporal_examine(struct temporal_operator *operator, const char * const * queues, size_t count, temporal_tell *tell,
+                      void *context);
+
+#endif

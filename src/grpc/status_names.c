@@ -1,0 +1,28 @@
+/* The names of grpc_client.h's enums. */
+#include "grpc/grpc_client.h"
+
+const char *grpc_outcome_name(enum grpc_outcome outcome)
+{
+    static const char *const names[] = {"not_sent", "refused", "status", "unknown"};
+    return (unsigned)outcome < sizeof names / sizeof names[0] ? names[outcome] : "?";
+}
+
+const char *grpc_cause_name(enum grpc_cause cause)
+{
+    static const char *const names[GRPC_CAUSE_COUNT] = {
+#define GRPC_CAUSE_TEXT(id, name) name,
+        GRPC_CAUSE_LIST(GRPC_CAUSE_TEXT)
+#undef GRPC_CAUSE_TEXT
+    };
+    return (unsigned)cause < GRPC_CAUSE_COUNT ? names[cause] : "?";
+}
+
+const char *grpc_code_name(int code)
+{
+    static const char *const names[GRPC_CODE_COUNT] = {
+#define GRPC_CODE_TEXT(id, number, name) [number] = name,
+        GRPC_CODE_LIST(GRPC_CODE_TEXT)
+#undef GRPC_CODE_TEXT
+    };
+    return code >= 0 && code < GRPC_CODE_COUNT ? names[code] : "?";
+}

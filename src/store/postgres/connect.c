@@ -1,0 +1,220 @@
+#include "store/postgres/connect.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "store/postgres/failure.h"
+#include "store/postgres/libpq.h"
+#include "store/postgres/resolve.h"
+
+enum { KEYWORDS_MOST = 64, STARTUP_MAX = ADDRESS_URL_MAX + 1024 };
+
+bool connecting_wait(const PGconn *connection, short events, int64_t until_us, short *ret_events)
+{
+    struct pollfd wanted = {.fd = PQsocket(connection), .events = events};
+    for (;;) {
+        int64_t left_us = until_us - clock_boot(clock_system());
+        if (left_us <= 0 || wanted.fd < 0) {
+            return false;
+        }
+        int64_t left_ms = (left_us + MICROSECONDS_PER_MS - 1) / MICROSECONDS_PER_MS;
+        int ready = poll(&wanted, 1, left_ms > 60000 ? 60000 : (int)left_ms);
+        if (ready > 0) {
+            if (ret_events != NULL) {
+                *ret_events = wanted.revents;
+            }
+            return true;
+        }
+        if (ready < 0 && errno != EINTR) {
+            return false;
+        }
+    }
+}
+
+/* --- the settings of a connection --- */
+
+struct keywords {
+    const char *names[KEYWORDS_MOST + 1];
+    const char *values[KEYWORDS_MOST + 1];
+    size_t count;
+};
+
+static void add_keyword(struct keywords *keywords, const char *name, const char *value)
+{
+    if (keywords->count < KEYWORDS_MOST && value != NULL && value[0] != '\0') {
+        keywords->names[keywords->count] = name;
+        keywords->values[keywords->count] = value;
+        keywords->count++;
+    }
+}
+
+/* The server gives up a little before we do, so that its refusal arrives and the outcome is known. Defaults of a role or a
+ * database must not change the meaning of our statements, so these are set too. */
+static void write_startup(const struct link *link, char *to)
+{
+    long long deadline_ms = (long long)(link->deadline_us / MICROSECONDS_PER_MS);
+    const char *own = address_option(link->address, "options");
+    (void)snprintf(to, STARTUP_MAX,
+                   "%s%s-c statement_timeout=%lld -c lock_timeout=%lld -c idle_in_transaction_session_timeout=%lld"
+                   " -c search_path=pg_catalog -c default_transaction_isolation=read\\ committed"
+                   " -c default_transaction_read_only=off -c standard_conforming_strings=on -c client_min_messages=warning"
+                   " -c jit=off -c timezone=UTC",
+                   own == NULL ? "" : own, own == NULL ? "" : " ", deadline_ms * 9 / 10 + 1, deadline_ms * 7 / 10 + 1,
+                   deadline_ms * 2 + 1);
+}
+
+static void collect_keywords(const struct link *link, const struct address_host *host, const char *hostaddr,
+                             const char *startup, struct keywords *to)
+{
+    /* A pooler refuses options, those of PGOPTIONS as well. Only a connection string can remove them all. */
+    static const char no_options[] = "options=''";
+    add_keyword(to, "dbname", startup[0] == '\0' ? no_options : NULL);
+    /* Ours come first: of a keyword that is given twice, libpq takes the last. */
+    static const char *const ours[][2] = {
+        {"client_encoding", "UTF8"},   {"target_session_attrs", "read-write"}, {"keepalives", "1"},
+        {"keepalives_idle", "30"},     {"keepalives_interval", "10"},          {"keepalives_count", "3"},
+        {"tcp_user_timeout", "15000"},
+    };
+    static const char *const ours_alone[] = {"host", "hostaddr", "port", "client_encoding", "options"};
+    for (size_t i = 0; i < sizeof ours / sizeof ours[0]; i++) {
+        add_keyword(to, ours[i][0], ours[i][1]);
+    }
+    add_keyword(to, "fallback_application_name", link->application_name);
+    for (const PQconninfoOption *option = link->address->options; option->keyword != NULL; option++) {
+        bool alone = false;
+        for (size_t i = 0; i < sizeof ours_alone / sizeof ours_alone[0]; i++) {
+            alone = alone || strcmp(option->keyword, ours_alone[i]) == 0;
+        }
+        add_keyword(to, option->keyword, alone ? NULL : option->val);
+    }
+    add_keyword(to, "host", host->host);
+    add_keyword(to, "hostaddr", hostaddr);
+    add_keyword(to, "port", host->port);
+    add_keyword(to, "options", startup);
+}
+
+static void be_silent(void *context, const PGresult *notice)
+{
+    (void)context;
+    (void)notice;
+}
+
+/* --- one server --- */
+
+static enum weir_status finish_handshake(struct link *link, PGconn *connection, int64_t until_us, struct weir_error *error)
+{
+    PostgresPollingStatusType state = PGRES_POLLING_WRITING;
+    while (state != PGRES_POLLING_OK) {
+        if (state == PGRES_POLLING_FAILED || PQstatus(connection) == CONNECTION_BAD) {
+            return failure_of_connect(link, connection, error);
+        }
+        if (!connecting_wait(connection, state == PGRES_POLLING_READING ? POLLIN : POLLOUT, until_us, NULL)) {
+            link->sqlstate[0] = '\0';
+            error_set(error, WEIR_STORE_UNREACHABLE, "cannot open the store %s: no answer in time", link->address->shown);
+            error_hint(error, "is the server running and reachable from here, and are host and port right?");
+            return WEIR_STORE_UNREACHABLE;
+        }
+        state = PQconnectPoll(connection);
+    }
+    return WEIR_OK;
+}
+
+static enum weir_status check_version(const struct link *link, const PGconn *connection, struct weir_error *error)
+{
+    int version = PQserverVersion(connection);
+    if (version >= LINK_SERVER_OLDEST) {
+        return WEIR_OK;
+    }
+    error_set(error, WEIR_STORE_NOT_WEIR, "the store %s is on PostgreSQL %d, which is too old", link->address->shown,
+              version / 10000);
+    error_hint(error, "weir needs PostgreSQL %d or newer; nothing was changed", LINK_SERVER_OLDEST / 10000);
+    return WEIR_STORE_NOT_WEIR;
+}
+
+static enum weir_status try_address(struct link *link, const struct address_host *host, const char *hostaddr,
+                                    int64_t until_us, PGconn **ret_connection, struct weir_error *error)
+{
+    char startup[STARTUP_MAX] = "";
+    struct keywords keywords = {.count = 0};
+    bool pooled = link->address->pooled;
+    if (!pooled) {
+        write_startup(link, startup);
+    }
+    collect_keywords(link, host, hostaddr, startup, &keywords);
+    PGconn *connection = PQconnectStartParams(keywords.names, keywords.values, pooled ? 1 : 0);
+    if (connection == NULL) {
+        return error_out_of_memory(error);
+    }
+    (void)PQsetErrorVerbosity(connection, PQERRORS_VERBOSE); /* for the code of a refusal, see failure.c */
+    (void)PQsetNoticeReceiver(connection, be_silent, NULL);
+    enum weir_status status = finish_handshake(link, connection, until_us, error);
+    if (status != WEIR_OK && !pooled && failure_is_of_pooler(connection)) {
+        PQfinish(connection);
+        link->address->pooled = true;
+        return try_address(link, host, hostaddr, until_us, ret_connection, error);
+    }
+    status = status == WEIR_OK ? check_version(link, connection, error) : status;
+    if (status == WEIR_OK && PQsetnonblocking(connection, 1) != 0) {
+        status = failure_of_connect(link, connection, error);
+    }
+    if (status != WEIR_OK) {
+        PQfinish(connection);
+        return status;
+    }
+    (void)PQsetErrorVerbosity(connection, PQERRORS_DEFAULT);
+    *ret_connection = connection;
+    return WEIR_OK;
+}
+
+/* All addresses of one name, each with an equal share of the rest. */
+static enum weir_status try_host(struct link *link, const struct address_host *host, int64_t until_us,
+                                 PGconn **ret_connection, struct weir_error *error)
+{
+    struct resolved resolved = {.count = 0};
+    if (host->hostaddr[0] != '\0' || host->host[0] == '\0' || host->host[0] == '/' || host->host[0] == '@') {
+        text_copy(resolved.addresses[0], sizeof resolved.addresses[0], host->hostaddr);
+        resolved.count = 1;
+    } else {
+        enum weir_status status = resolve_name(host->host, until_us, &resolved, error);
+        if (status != WEIR_OK) {
+            error_prefix(error, "cannot open the store %s", link->address->shown);
+            return status;
+        }
+    }
+    enum weir_status status = WEIR_STORE_UNREACHABLE;
+    for (size_t i = 0; i < resolved.count; i++) {
+        int64_t now_us = clock_boot(clock_system());
+        int64_t share_us = (until_us - now_us) / (int64_t)(resolved.count - i);
+        status = try_address(link, host, resolved.addresses[i], now_us + share_us, ret_connection, error);
+        if (status != WEIR_STORE_UNREACHABLE) {
+            break;
+        }
+    }
+    return status;
+}
+
+enum weir_status connecting_open(struct link *link, int64_t until_us, PGconn **ret_connection, struct weir_error *error)
+{
+    struct address *address = link->address;
+    size_t first = address->host_first;
+    for (size_t i = 0; i < address->host_count; i++) {
+        size_t at = (first + i) % address->host_count;
+        int64_t now_us = clock_boot(clock_system());
+        int64_t share_us = (until_us - now_us) / (int64_t)(address->host_count - i);
+        struct weir_error why = {.status = WEIR_OK};
+        if (try_host(link, &address->hosts[at], now_us + share_us, ret_connection, &why) == WEIR_OK) {
+            address->host_first = at;
+            return WEIR_OK;
+        }
+        /* A server that refused us knows more than one that is away, or only reads. */
+        if (i == 0 || error->status == WEIR_STORE_UNREACHABLE) {
+            *error = why;
+        }
+    }
+    return error->status;
+}

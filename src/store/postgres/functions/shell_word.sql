@@ -1,8 +1,0 @@
--- A text as one argument of a shell's command line (base/shell_word.h). standard_conforming_strings is fixed: with another setting the
--- server would read the backslashes differently.
-CREATE OR REPLACE FUNCTION :schema.shell_word(word text) RETURNS text
-LANGUAGE sql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
-SET standard_conforming_strings = on AS $$
-    SELECT CASE WHEN word ~ '^[-a-zA-Z0-9_./:,@%+][-a-zA-Z0-9_./:,@%+=]*$' THEN word
-                ELSE '''' || replace(word, '''', '''\''''') || '''' END
-$$;

@@ -1,0 +1,62 @@
+#include "store/postgres/name_suggestions.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "store/postgres/libpq.h"
+
+enum weir_status status_of_name(const char *name)
+{
+    for (int i = 0; name != NULL && i < WEIR_STATUS_COUNT; i++) {
+        if (strcmp(weir_status_name((enum weir_status)i), name) == 0) {
+            return (enum weir_status)i;
+        }
+    }
+    return WEIR_FAILED;
+}
+
+void name_list_read(struct name_list *list, struct link *link, enum postgres_query query, const char *parameter)
+{
+    PGresult *result = NULL;
+    enum weir_status status = parameter == NULL ? link_read(link, NULL, &result, query, "")
+                                                : link_read(link, NULL, &result, query, "t", parameter);
+    size_t rows = status == WEIR_OK ? (size_t)PQntuples(result) : 0;
+    list->count = 0;
+    list->names = calloc(rows + 1, sizeof *list->names);
+    for (size_t i = 0; list->names != NULL && i < rows; i++) {
+        list->names[list->count] = strdup(result_text(result, (int)i, 0));
+        list->count += list->names[list->count] != NULL;
+    }
+    PQclear(result);
+}
+
+void name_list_suggest(const struct name_list *list, const char *wanted, struct weir_error *error)
+{
+    const char *nearest = list->names == NULL ? NULL : text_nearest(wanted, (const char *const *)list->names, list->count);
+    if (nearest != NULL) {
+        error_hint(error, "did you mean \"%s\"?", nearest);
+    }
+}
+
+void name_list_close(struct name_list *list)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        free(list->names[i]);
+    }
+    free(list->names);
+    list->names = NULL;
+    list->count = 0;
+}
+
+enum weir_status refuse_name(struct link *link, enum postgres_query names, enum weir_status refusal, const char *what,
+                             const char *name, const char *how, struct weir_error *error)
+{
+    struct name_list list = {.names = NULL};
+    error_set(error, refusal, "there is no %s \"%s\"", what, name);
+    error_hint(error, "%s", how);
+    name_list_read(&list, link, names, NULL);
+    name_list_suggest(&list, name, error);
+    name_list_close(&list);
+    return refusal;
+}

@@ -1,0 +1,25 @@
+/* Names for "did you mean", and statuses by their names: shared by the driver's verbs for people. */
+#ifndef WEIR_STORE_POSTGRES_NAME_SUGGESTIONS_H
+#define WEIR_STORE_POSTGRES_NAME_SUGGESTIONS_H
+
+#include "store/postgres/link.h"
+
+/* The status that a function of the schema answered: "workspace_not_found". WEIR_FAILED for one that this program does not
+ * know. */
+enum weir_status status_of_name(const char *name);
+
+struct name_list {
+    char **names; /* NULL: not read */
+    size_t count;
+};
+/* Reads the first column of a query with one text parameter, or with none (NULL); best effort, empty when that fails. */
+void name_list_read(struct name_list *list, struct link *link, enum postgres_query query, const char *parameter);
+/* Replaces the hint by "did you mean" when a name is near. */
+void name_list_suggest(const struct name_list *list, const char *wanted, struct weir_error *error);
+void name_list_close(struct name_list *list);
+
+/* Fills `error`: there is no such thing; the hint names the nearest one of the query's, or how to make it. */
+enum weir_status refuse_name(struct link *link, enum postgres_query names, enum weir_status refusal, const char *what,
+                             const char *name, const char *how, struct weir_error *error);
+
+#endif

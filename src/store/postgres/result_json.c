@@ -1,0 +1,97 @@
+#include "store/postgres/result_json.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "store/postgres/libpq.h"
+
+/* Types of the catalog; their numbers never change. */
+enum {
+    TYPE_BOOL = 16,
+    TYPE_BYTEA = 17,
+    TYPE_BIGINT = 20,
+    TYPE_SMALLINT = 21,
+    TYPE_INTEGER = 23,
+    TYPE_JSON = 114,
+    TYPE_REAL = 700,
+    TYPE_DOUBLE = 701,
+    TYPE_NUMERIC = 1700,
+    TYPE_JSONB = 3802
+};
+
+static json_t *text_json(const char *text, size_t length)
+{
+    return text_is_utf8(text, length) ? json_stringn(text, length) : json_string("(bytes that are not UTF-8)");
+}
+
+static json_t *bytes_json(const char *escaped)
+{
+    size_t length = 0;
+    unsigned char *bytes = PQunescapeBytea((const unsigned char *)escaped, &length);
+    json_t *value = bytes == NULL ? NULL : text_json((const char *)bytes, length);
+    PQfreemem(bytes);
+    return value;
+}
+
+json_t *result_json(const PGresult *result, int row, int column)
+{
+    if (PQgetisnull(result, row, column) != 0) {
+        return json_null();
+    }
+    const char *text = PQgetvalue(result, row, column);
+    size_t length = (size_t)PQgetlength(result, row, column);
+    bool ran_out;
+    json_error_t native;
+    switch (PQftype(result, column)) {
+    case TYPE_BOOL:
+        return json_boolean(text[0] == 't');
+    case TYPE_BIGINT:
+    case TYPE_SMALLINT:
+    case TYPE_INTEGER:
+        return json_integer(strtoll(text, NULL, 10));
+    case TYPE_REAL:
+    case TYPE_DOUBLE:
+    case TYPE_NUMERIC: {
+        json_t *number = json_load_bytes(text, length, JSON_DECODE_ANY | JSON_DECODE_INT_AS_REAL, &native, &ran_out);
+        return number == NULL ? json_null() : number; /* NaN is no JSON */
+    }
+    case TYPE_BYTEA:
+        return bytes_json(text);
+    case TYPE_JSON:
+    case TYPE_JSONB:
+        return json_load_bytes(text, length, JSON_DECODE_ANY | JSON_ALLOW_NUL, &native, &ran_out);
+    default:
+        return text_json(text, length);
+    }
+}
+
+static json_t *row_json(const PGresult *result, int row)
+{
+    json_t *object = json_object();
+    for (int i = 0; object != NULL && i < PQnfields(result); i++) {
+        if (json_object_set_new_nocheck(object, PQfname(result, i), result_json(result, row, i)) != 0) {
+            json_decref(object);
+            object = NULL;
+        }
+    }
+    return object;
+}
+
+enum weir_status rows_json(PGresult *result, json_t **ret_rows, struct weir_error *error)
+{
+    json_t *rows = json_array();
+    bool complete = rows != NULL;
+    for (int i = 0; complete && i < PQntuples(result); i++) {
+        complete = json_array_append_new(rows, row_json(result, i)) == 0;
+    }
+    PQclear(result);
+    if (!complete) {
+        json_decref(rows);
+        return error_out_of_memory(error);
+    }
+    *ret_rows = rows;
+    return WEIR_OK;
+}

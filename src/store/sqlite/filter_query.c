@@ -1,0 +1,170 @@
+#include "store/sqlite/filter_query.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+
+/* Behind every hex digit and dash. */
+#define LAST_ID "~"
+
+enum { PREFIX_LEAST = 6, ALL_STATES = 63, LIVE_STATES = 7, ENDED_STATES = 56 };
+
+struct arm {
+    enum sqlite_query query;
+    unsigned states;
+};
+
+static enum weir_status read_arm(struct connection *connection, enum sqlite_query query,
+                                 const struct execution_filter *filter, int64_t workspace_id, unsigned states,
+                                 const char *after, size_t limit, char (*ids)[UUID_TEXT_MAX], size_t *ret_count,
+                                 struct weir_error *error)
+{
+    const char *prefix = filter->id == NULL ? "" : filter->id;
+    char below[UUID_TEXT_MAX + 2];
+    text_copy(below, UUID_TEXT_MAX, prefix);
+    size_t end = strlen(below);
+    memcpy(below + end, LAST_ID, sizeof LAST_ID);
+    enum weir_status status = WEIR_OK;
+    size_t count = 0;
+    sqlite3_stmt *statement = connection_bind(
+        connection, error, query, "tidttttiittiid", after, workspace_id, (int)states, filter->workflow, filter->group,
+        filter->error_code, filter->idempotency_key, filter->created_since_us,
+        filter->created_before_us == 0 ? INT64_MAX : filter->created_before_us, prefix, below,
+        filter->finished_before_us == 0 ? INT64_MAX : filter->finished_before_us, (int64_t)limit, (int)filter->retried);
+    if (statement == NULL) {
+        return statement_failure(error);
+    }
+    if (workspace_id == 0) {
+        (void)sqlite3_bind_null(statement, 2);
+    }
+    while (count < limit && connection_step(connection, statement, &status, error)) {
+        text_copy(ids[count++], UUID_TEXT_MAX, column_text(statement, 0));
+    }
+    (void)sqlite3_reset(statement);
+    *ret_count = count;
+    return status;
+}
+
+/* Merges two sorted runs in place of the first; at most `limit` remain. */
+static size_t merge(char (*ids)[UUID_TEXT_MAX], size_t first, char (*other)[UUID_TEXT_MAX], size_t second, bool descending,
+                    size_t limit, char (*to)[UUID_TEXT_MAX])
+{
+    size_t a = 0;
+    size_t b = 0;
+    size_t count = 0;
+    while (count < limit && (a < first || b < second)) {
+        int order = a == first ? 1 : b == second ? -1 : strcmp(ids[a], other[b]) * (descending ? -1 : 1);
+        memcpy(to[count++], order <= 0 ? ids[a++] : other[b++], UUID_TEXT_MAX);
+    }
+    return count;
+}
+
+/* The nearest point before all ids that begin with `prefix`, in the direction of the walk. SQLite walks from the first
+ * bound of the key that a statement has, and that is the cursor: without this each look at one id would pass all that are
+ * older. */
+static const char *before_prefix(const char *prefix, bool descending, char *to, size_t size)
+{
+    size_t length = strlen(prefix);
+    text_copy(to, size - 1, prefix);
+    if (!descending) {
+        to[length - 1] = (char)(to[length - 1] - 1); /* an id that begins so, and goes on with any digit or dash, is less */
+    }
+    memcpy(to + strlen(to), LAST_ID, sizeof LAST_ID);
+    return to;
+}
+
+enum weir_status select_ids(struct connection *connection, const struct execution_filter *filter, const char *after,
+                            bool descending, size_t limit, struct selection *ret_selection, struct weir_error *error)
+{
+    int64_t workspace_id = 0;
+    enum weir_status status = WEIR_OK;
+    unsigned states = filter->states == 0 ? ALL_STATES : filter->states;
+    struct selection selection = {0};
+    if (filter->workspace != NULL) {
+        status = connection_read_integer(connection, error, &workspace_id, QUERY_FIND_WORKSPACE, "t", filter->workspace);
+        if (status == WEIR_NOT_FOUND) {
+            *ret_selection = selection;
+            return WEIR_OK;
+        }
+    }
+    size_t arm = limit + 1;
+    after = descending && after[0] == '\0' ? LAST_ID : after; /* so that the key is always a bound of the walk */
+    char nearest[UUID_TEXT_MAX + 2];
+    if (filter->id != NULL && filter->id[0] != '\0') {
+        const char *bound = before_prefix(filter->id, descending, nearest, sizeof nearest);
+        bool is_nearer = descending ? strcmp(bound, after) < 0 : strcmp(bound, after) > 0;
+        after = is_nearer ? bound : after;
+    }
+    char(*ids)[UUID_TEXT_MAX] = calloc(3 * arm, UUID_TEXT_MAX);
+    size_t live = 0;
+    size_t ended = 0;
+    if (ids == NULL) {
+        return error_out_of_memory(error);
+    }
+    if (status == WEIR_OK && (states & LIVE_STATES) != 0 && filter->finished_before_us == 0) {
+        status = read_arm(connection, descending ? QUERY_LIVE_IDS_DESCENDING : QUERY_LIVE_IDS_ASCENDING, filter,
+                          workspace_id, states, after, arm, ids, &live, error);
+    }
+    if (status == WEIR_OK && (states & ENDED_STATES) != 0) {
+        enum sqlite_query query = descending ? QUERY_ENDED_IDS_DESCENDING : QUERY_ENDED_IDS_ASCENDING;
+        status = read_arm(connection, query, filter, workspace_id, states, after, arm, ids + arm, &ended, error);
+    }
+    if (status == WEIR_OK) {
+        selection.count = merge(ids, live, ids + arm, ended, descending, limit, ids + 2 * arm);
+        selection.more = live + ended > limit;
+        memmove(ids, ids + 2 * arm, selection.count * UUID_TEXT_MAX);
+        selection.ids = ids;
+        *ret_selection = selection;
+    } else {
+        free(ids);
+    }
+    return status;
+}
+
+enum weir_status select_one(struct connection *connection, const char *prefix, char *ret_id, struct weir_error *error)
+{
+    size_t length = strlen(prefix);
+    char lower[UUID_TEXT_MAX] = "";
+    bool plausible = length >= PREFIX_LEAST && length <= UUID_TEXT_LENGTH;
+    for (size_t i = 0; plausible && i < length; i++) {
+        bool dash = i == 8 || i == 13 || i == 18 || i == 23;
+        plausible = dash ? prefix[i] == '-' : isxdigit((unsigned char)prefix[i]) != 0;
+        lower[i] = (char)tolower((unsigned char)prefix[i]);
+    }
+    if (!plausible) {
+        error_set(error, WEIR_INVALID_ARGUMENT, "\"%s\" is not an execution id", prefix);
+        error_hint(error, "give the whole id or its first %d or more characters, as weir list shows them", PREFIX_LEAST);
+        return WEIR_INVALID_ARGUMENT;
+    }
+    struct execution_filter filter = {.id = lower};
+    struct selection selection;
+    enum weir_status status = select_ids(connection, &filter, "", false, 2, &selection, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    if (selection.count == 1) {
+        memcpy(ret_id, selection.ids[0], UUID_TEXT_MAX);
+    } else if (selection.count == 0) {
+        status = error_set(error, WEIR_EXECUTION_NOT_FOUND, "there is no execution %s", lower);
+        error_hint(error, "weir list shows the executions; ended ones are removed after the retention time");
+    } else {
+        status = error_set(error, WEIR_INVALID_ARGUMENT, "more than one execution begins with %s", lower);
+        error_hint(error, "give more characters of the id");
+    }
+    free(selection.ids);
+    return status;
+}
+
+enum weir_status select_state(const char *id, const char *status_text, int64_t lane_id, enum item_state *ret_state,
+                              struct weir_error *error)
+{
+    if (status_text != NULL && item_state_parse(status_text, ret_state) && lane_id > 0) {
+        return WEIR_OK;
+    }
+    error_set(error, WEIR_STORE_CORRUPT, "the row of execution %s was altered: its status is \"%.20s\", its lane %lld", id,
+              status_text == NULL ? "" : status_text, (long long)lane_id);
+    error_hint(error, "find out who wrote to the file; `weir store check` lists what is wrong");
+    return WEIR_STORE_CORRUPT;
+}

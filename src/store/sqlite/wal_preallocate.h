@@ -1,0 +1,30 @@
+/* Room at the end of the write-ahead log, so that a commit costs one write to the disk.
+ *
+ * A commit that makes the log longer makes fdatasync() write the file's new length as well, which takes the file system two
+ * to four times as long as the pages alone. The log is long before it is used again from its beginning (LOG_PAGES), so
+ * nearly every commit of a node's first hours would pay for that. So a writer near the end of the log appends zeros
+ * to it, in long strides. To SQLite they look like the end of a log that was used before: frames without the right salt,
+ * where reading, also after a crash, ends.
+ *
+ * Bytes are only ever appended, and only in a write transaction, whose lock keeps every other process from appending too.
+ */
+#ifndef WEIR_STORE_SQLITE_WAL_PREALLOCATE_H
+#define WEIR_STORE_SQLITE_WAL_PREALLOCATE_H
+
+#include "store/sqlite/connection.h"
+
+enum {
+    LOG_ROOM_LEAST = 64 * 4096, /* bytes left at the end of the log: below that there is made more, ... */
+    LOG_ROOM_STRIDE =
+        1024 * 1024,          /* ... this much, but never more than the log is long: a short life writes no zeros in vain */
+    LOG_ROOM_FROM = 16 * 4096 /* bytes of the log before the first zeros */
+};
+
+/* Instead of SQLite's own automatic checkpoint: copies the log back after LOG_PAGES as that does, and notes where it ends.
+ * `writer` must stay where it is until it is closed. */
+enum weir_status log_room_watch(struct connection *writer, struct weir_error *error);
+/* Right before a commit, inside its transaction. A failure (a full disk) changes nothing: the commit then makes the log
+ * longer by itself, or reports why it cannot. */
+void log_room_make(struct connection *writer);
+
+#endif

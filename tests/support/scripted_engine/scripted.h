@@ -1,0 +1,151 @@
+/* An engine for tests: it does what a script or a seed tells it, in virtual time, and keeps the ledger of what really ran.
+ *
+ * A scripted world is where executions run; each node gets a handle on it (an engine as engine.h describes). Two kinds:
+ *
+ *   SCRIPTED_IN_NODE  like in_process: a run lives and dies with the handle of its node. scripted_crash() is the death of
+ * the node; a node that is paused keeps its runs until its lease ends, then the keeper kills them
+ *                     (scripted_world_pass_time()). Steps are reported, and each waits for `recorded` before the next.
+ *   SCRIPTED_SHARED   like temporal: runs belong to the world and outlive every node. A second start with the same id is
+ *                     "already started" and answered REPORT_STARTED; there is never a second run of an id, not even after
+ *                     the first one has ended.
+ *
+ * A shared world may be given a target, as a service and a namespace have (scripted_world_locate()): then its handles are
+ * engines of that name, and a world without a target is what runs inside of nodes.
+ *
+ * What becomes of one start is its fate: given by scripted_world_push() in the order of the starts, else drawn from the
+ * plan. The engine never lies: it refuses only what does not run, and says "unreachable" only when that request went
+ * nowhere - but an earlier request of the same id may well have arrived, as in real life.
+ *
+ * The ledger is the truth that invariants are checked against. Breaking one of its own rules (two open runs of an id, a
+ * finished step run again, two runs of a step at once, a run after a durable end, a start whose definition needs the other
+ * kind of engine) is kept as text in `broken`.
+ *
+ * One thread. No waiting: engine_step() does what is due on the world's boot clock. Owner: the world outlives its handles.
+ */
+#ifndef WEIR_TESTS_SUPPORT_SCRIPTED_ENGINE_SCRIPTED_H
+#define WEIR_TESTS_SUPPORT_SCRIPTED_ENGINE_SCRIPTED_H
+
+#include "base/random.h"
+#include "engine/engine.h"
+
+enum scripted_kind { SCRIPTED_IN_NODE, SCRIPTED_SHARED };
+
+/* --- fate --- */
+
+enum scripted_answer {
+    SCRIPTED_ACCEPT,          /* it runs, and the engine says so */
+    SCRIPTED_REFUSE,          /* it does not run; may be tried again; spends an attempt */
+    SCRIPTED_DEFER,           /* it does not run; put back without an attempt, look again after `defer_us` */
+    SCRIPTED_REFUSE_FOR_GOOD, /* it does not run and never will */
+    SCRIPTED_UNREACHABLE,     /* this request never left */
+    SCRIPTED_LOSE_REQUEST,    /* it left and never arrived: nothing runs, and nothing is heard */
+    SCRIPTED_LOSE_ANSWER      /* it runs, and nothing is heard */
+};
+
+struct scripted_fate {
+    enum scripted_answer answer;
+    enum end_state end; /* how the run ends */
+    bool says_unknown;  /* LOSE_*: after answer_us the engine says REPORT_UNKNOWN instead of nothing at all */
+    bool answers_twice;
+    bool ends_before_answer; /* the end is reported before the start is (needs a short run) */
+    bool ends_twice;         /* the end is reported a second time */
+    bool end_carries_step;   /* the last step's record travels with the end */
+    bool never_ends;         /* until it is cancelled, or the world is calmed */
+    int steps;               /* SCRIPTED_IN_NODE; at most SCRIPTED_STEPS_MOST; of the id's first run, later ones keep it */
+    int64_t arrive_us;       /* until the request reaches the engine; SHARED: it arrives even if its sender has died */
+    int64_t answer_us;       /* from there until the answer is heard */
+    int64_t run_us;          /* of the whole run */
+    int64_t cancel_us;       /* from a cancel to its effect; TIME_NEVER: deaf to it until the world is calmed */
+    int64_t defer_us;
+};
+
+/* Chances per thousand starts, and the longest times that are drawn. All zero: every start is accepted and ends COMPLETED.
+ */
+struct scripted_plan {
+    int refuse, defer, refuse_for_good, unreachable, lose_request, lose_answer;
+    int fail, never_end, answer_twice, end_twice, end_before_answer, deaf_to_cancel, late;
+    int steps_most;
+    int64_t answer_most_us; /* an ordinary answer; a `late` one takes up to late_most_us */
+    int64_t late_most_us;
+    int64_t run_most_us;
+    int64_t cancel_most_us;
+};
+
+enum { SCRIPTED_STEPS_MOST = 8 };
+
+/* --- the ledger --- */
+
+struct scripted_step_entry {
+    int begun; /* attempts that really began */
+    int attempt_last;
+    int open;         /* attempts under way now: at most one */
+    int64_t begin_us; /* of the last attempt, boot clock */
+    int64_t end_us;
+    bool completed_durably; /* the store has acknowledged its result */
+};
+
+struct scripted_entry {
+    char id[UUID_TEXT_MAX];
+    char workspace[WORKSPACE_NAME_MAX + 1];
+    int starts_asked; /* engine_start() calls */
+    int runs_begun;
+    int runs_open;         /* now: at most one */
+    int64_t fence_begun;   /* of the last run */
+    bool ended;            /* the last run came to its end (not: was killed) */
+    enum end_state end;    /* how */
+    int64_t end_fence;     /* under which fence; 0 in a shared world, where any claim may report it */
+    bool ended_durably;    /* the store has acknowledged the end */
+    int64_t durable_fence; /* under this fence */
+    int refusals;          /* definite ones that spend an attempt */
+    bool refused_for_good; /* one of them was permanent */
+    int on_the_way;        /* requests that have left and not arrived: no refusal while there is one */
+    int steps;             /* -1 until the first run */
+    struct scripted_step_entry step[SCRIPTED_STEPS_MOST];
+};
+
+/* --- the world --- */
+
+struct scripted_world;
+
+/* `clock` gives the boot clock; `plan` is copied, NULL = all zero. NULL when out of memory. */
+struct scripted_world *scripted_world_open(enum scripted_kind kind, const struct clock *clock,
+                                           const struct scripted_plan *plan, uint64_t seed);
+/* SCRIPTED_SHARED, before its first handle: where its runs are. */
+void scripted_world_locate(struct scripted_world *world, const struct engine_target *target);
+/* Takes NULL. All handles are closed before. */
+void scripted_world_close(struct scripted_world *world);
+/* The next start that has no fate yet gets this one. */
+void scripted_world_push(struct scripted_world *world, const struct scripted_fate *fate);
+/* From now on: no faults. Every start is accepted, what never ends does, cancels are heard. */
+void scripted_world_calm(struct scripted_world *world);
+/* No start reaches the engine before this time (boot clock): every one is answered REPORT_UNREACHABLE. 0 = reachable. */
+void scripted_world_cut(struct scripted_world *world, int64_t until_us);
+/* Call whenever the clock has moved: kills what runs under an ended lease, and lets the runs of a shared world go on.
+ * Returns when something happens next (boot clock; TIME_NEVER: nothing). */
+int64_t scripted_world_pass_time(struct scripted_world *world);
+/* SCRIPTED_IN_NODE: the machine of the nodes starts anew. What a slow keeper still let run (scripted_crash()) is gone at
+ * once; nodes that live are crashed before. */
+void scripted_world_reboot(struct scripted_world *world);
+/* The id's entry, or NULL when no start was ever asked for. */
+const struct scripted_entry *scripted_world_entry(const struct scripted_world *world, const char *id);
+/* All entries, one after the other, in the order of their first start; NULL after the last. */
+const struct scripted_entry *scripted_world_entry_at(const struct scripted_world *world, size_t index);
+/* Open runs of a workspace now; NULL = of all. */
+int scripted_world_open_runs(const struct scripted_world *world, const char *workspace);
+/* The first rule of the ledger that was broken, or NULL. */
+const char *scripted_world_broken(const struct scripted_world *world);
+
+/* --- a node's handle --- */
+
+/* `room` executions at once at most. */
+WEIR_MUST_CHECK enum weir_status scripted_open(struct scripted_world *world, size_t room, struct engine **ret_engine,
+                                               struct weir_error *error);
+/* When engine_step() has something to do (boot clock; TIME_NEVER: nothing is ahead). */
+int64_t scripted_next(const struct engine *engine);
+/* No start of this node reaches the engine before this time. */
+void scripted_cut(struct engine *engine, int64_t until_us);
+/* The node has died: the handle is deaf and dumb from now on, and only good for engine_close(). Its runs (SCRIPTED_IN_NODE)
+ * die now, or, with `linger`, when the lease ends: a keeper that is slow to notice. */
+void scripted_crash(struct engine *engine, bool linger);
+
+#endif

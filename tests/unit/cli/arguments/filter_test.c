@@ -1,0 +1,99 @@
+#include "cli/arguments/filter.h"
+
+#include "support/test.h"
+
+#define NOW_US (1000 * 3600 * MICROSECONDS_PER_SECOND)
+
+static struct arena arena;
+
+static enum weir_status parse(const char *where, struct execution_filter *filter, struct weir_error *error)
+{
+    arena_reset(&arena);
+    *filter = (struct execution_filter){.id = NULL};
+    return filter_parse(where, NOW_US, &arena, filter, error);
+}
+
+static void pairs_fill_the_filter(void **state)
+{
+    struct execution_filter filter;
+    struct weir_error error;
+    (void)state;
+    assert_int_equal(
+        parse(" workspace=acme  state=failed,CANCELLED error_code=timeout since=1h workflow=\"a b\" ", &filter, &error),
+        WEIR_OK);
+    assert_string_equal(filter.workspace, "acme");
+    assert_string_equal(filter.workflow, "a b");
+    assert_string_equal(filter.error_code, "timeout");
+    assert_int_equal(filter.states, 1U << ITEM_FAILED | 1U << ITEM_CANCELLED);
+    assert_int_equal(filter.created_since_us, NOW_US - 3600 * MICROSECONDS_PER_SECOND);
+    assert_int_equal(parse("idempotency_key='it=is \"so\"' finished_before=2d until=1970-01-02T00:00:00Z", &filter, &error),
+                     WEIR_OK);
+    assert_string_equal(filter.idempotency_key, "it=is \"so\"");
+    assert_int_equal(filter.created_before_us, 86400 * MICROSECONDS_PER_SECOND);
+    assert_int_equal(parse("pending_reason=workspace_at_capacity group=g id=0198c2", &filter, &error), WEIR_OK);
+    assert_int_equal(filter.retried, RETRIED_ANY);
+    assert_int_equal(parse("pending_reason=NO_SCHEDULER", &filter, &error), WEIR_OK);
+}
+
+static void retried_is_yes_or_no(void **state)
+{
+    struct execution_filter filter;
+    struct weir_error error;
+    (void)state;
+    assert_int_equal(parse("state=failed retried=no", &filter, &error), WEIR_OK);
+    assert_int_equal(filter.retried, RETRIED_NO);
+    assert_int_equal(parse("retried=Yes", &filter, &error), WEIR_OK);
+    assert_int_equal(filter.retried, RETRIED_YES);
+}
+
+static void what_is_wrong_is_named_with_what_is_right(void **state)
+{
+    static const char *const wrong[][3] = {
+        {"", "empty", ""},
+        {"   ", "empty", ""},
+        {"acme", "KEY=VALUE", "workspace=acme"},
+        {"=acme", "KEY=VALUE", ""},
+        {"workspce=acme", "no key \"workspce\"", "workspace"},
+        {"status=failed", "no key \"status\"", "state"},
+        {"tenant=a", "no key", "workspace"},
+        {"state=faild", "no state", "FAILED"},
+        {"state=xyzzy", "no state", "PENDING, CLAIMED"},
+        {"pending_reason=at_capacity", "no pending_reason", "capacity"},
+        {"workspace=", "needs a value", ""},
+        {"workspace=''", "needs a value", ""},
+        {"workspace='a", "no closing", ""},
+        {"workspace=a workspace=b", "given twice", ""},
+        {"state=failed state=pending", "given twice", ""},
+        {"since=yesterday", "since", ""},
+        {"retried=maybe", "yes or no", "retried=no"},
+        {"retried=yes retried=no", "given twice", ""},
+        {"retry=no", "no key \"retry\"", "retried"},
+        {"pending_reason=no_schedule", "no pending_reason", "no_scheduler"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        struct execution_filter filter;
+        struct weir_error error;
+        enum weir_status status = parse(wrong[i][0], &filter, &error);
+        if (status != WEIR_INVALID_ARGUMENT || strstr(error.message, wrong[i][1]) == NULL ||
+            strstr(error.hint, wrong[i][2]) == NULL) {
+            print_error("%s -> %s / %s\n", wrong[i][0], error.message, error.hint);
+        }
+        assert_int_equal(status, WEIR_INVALID_ARGUMENT);
+        assert_non_null(strstr(error.message, wrong[i][1]));
+        assert_non_null(strstr(error.hint, wrong[i][2]));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pairs_fill_the_filter),
+        cmocka_unit_test(retried_is_yes_or_no),
+        cmocka_unit_test(what_is_wrong_is_named_with_what_is_right),
+    };
+    arena_init(&arena, 1024 * 1024);
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    arena_close(&arena);
+    return failed;
+}

@@ -1,0 +1,124 @@
+#include "cli/arguments/json_line.h"
+
+#include <stdlib.h>
+
+#include "support/test.h"
+
+static struct arena arena;
+
+static enum weir_status read_line(const char *line, struct enqueue_request *request, struct weir_error *error)
+{
+    arena_reset(&arena);
+    *request = (struct enqueue_request){.group = "default"};
+    return json_line_read(line, strlen(line), 1000, &arena, request, error);
+}
+
+static void params_are_kept_byte_for_byte(void **state)
+{
+    static const char *const params[] = {
+        "{}",
+        "{ \"b\" : 1.50, \"a\":1e2,\t\"b2\":[ 1 ,2 ] }",
+        "{\"q\":\"\\\"}{\\u00e9\\\\\",\"n\":{\"m\":{}}}",
+        "{\"\\u0000x\":1}",
+        "{\"text\":\"\xf0\x9f\x98\x80 \xe2\x80\xae\"}",
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof params / sizeof params[0]; i++) {
+        char line[512];
+        struct enqueue_request request;
+        struct weir_error error;
+        (void)snprintf(line, sizeof line, " {\"workspace\":\"w\", \"par\\u0061ms\" : %s , \"workflow\":\"f\"}\r",
+                       params[i]);
+        enum weir_status status = read_line(line, &request, &error);
+        if (i == 3) { /* a NUL in a key is what the JSON reader refuses */
+            assert_int_equal(status, WEIR_INVALID_ARGUMENT);
+            continue;
+        }
+        assert_int_equal(status, WEIR_OK);
+        assert_int_equal(request.params_length, strlen(params[i]));
+        assert_memory_equal(request.params, params[i], request.params_length);
+    }
+}
+
+static void fields_are_read_and_defaults_kept(void **state)
+{
+    struct enqueue_request request;
+    struct weir_error error;
+    (void)state;
+    assert_int_equal(read_line("{\"workspace\":\"w\",\"workflow\":\"f\",\"idempotency_key\":\"k\",\"priority\":-3,"
+                               "\"run_at\":\"+1s\",\"params\":null,\"group\":null}",
+                               &request, &error),
+                     WEIR_OK);
+    assert_string_equal(request.workspace, "w");
+    assert_string_equal(request.workflow, "f");
+    assert_string_equal(request.idempotency_key, "k");
+    assert_string_equal(request.group, "default");
+    assert_int_equal(request.priority, -3);
+    assert_int_equal(request.run_at_us, 1000 + MICROSECONDS_PER_SECOND);
+    assert_null(request.params);
+}
+
+static void wrong_lines_are_refused_by_name(void **state)
+{
+    static const struct {
+        const char *line;
+        enum weir_status status;
+        const char *message;
+    } wrong[] = {
+        {"{", WEIR_INVALID_ARGUMENT, "not JSON"},
+        {"[]", WEIR_INVALID_ARGUMENT, "an object is wanted, not array"},
+        {"{} {}", WEIR_INVALID_ARGUMENT, "not JSON"},
+        {"{\"workspace\":\"w\"}", WEIR_INVALID_ARGUMENT, "workflow is missing"},
+        {"{\"workflow\":\"w\"}", WEIR_INVALID_ARGUMENT, "workspace is missing"},
+        {"{\"workspace\":1,\"workflow\":\"f\"}", WEIR_INVALID_ARGUMENT, "workspace must be a string, not integer"},
+        {"{\"workspace\":\"\",\"workflow\":\"f\"}", WEIR_INVALID_ARGUMENT, "workspace is empty"},
+        {"{\"workspace\":\"a\\u0000b\",\"workflow\":\"f\"}", WEIR_INVALID_ARGUMENT, "NUL"},
+        {"{\"workspace\":\"w\",\"workflow\":\"f\",\"params\":[1]}", WEIR_INVALID_PARAMS, "not array"},
+        {"{\"workspace\":\"w\",\"workflow\":\"f\",\"params\":\"{}\"}", WEIR_INVALID_PARAMS, "not string"},
+        {"{\"workspace\":\"w\",\"workflow\":\"f\",\"param\":{}}", WEIR_INVALID_ARGUMENT, "unknown key \"param\""},
+        {"{\"workspace\":\"w\",\"workflow\":\"f\",\"priority\":101}", WEIR_INVALID_ARGUMENT, "-100 to 100"},
+        {"{\"workspace\":\"w\",\"workflow\":\"f\",\"priority\":1.5}", WEIR_INVALID_ARGUMENT, "-100 to 100"},
+        {"{\"workspace\":\"w\",\"workflow\":\"f\",\"run_at\":\"later\"}", WEIR_INVALID_ARGUMENT, "run_at"},
+        {"{\"workspace\":\"w\",\"workspace\":\"v\",\"workflow\":\"f\"}", WEIR_INVALID_ARGUMENT, "not JSON"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        struct enqueue_request request;
+        struct weir_error error;
+        assert_int_equal(read_line(wrong[i].line, &request, &error), wrong[i].status);
+        if (strstr(error.message, wrong[i].message) == NULL) {
+            print_error("%s -> %s\n", wrong[i].line, error.message);
+        }
+        assert_non_null(strstr(error.message, wrong[i].message));
+        assert_null(request.workspace); /* untouched */
+    }
+}
+
+static void params_that_are_too_large_are_refused(void **state)
+{
+    size_t size = PARAMS_BYTES_MAX + 100;
+    char *line = malloc(size + 100);
+    struct enqueue_request request = {.group = "g"};
+    struct weir_error error;
+    (void)state;
+    int used = snprintf(line, size, "{\"workspace\":\"w\",\"workflow\":\"f\",\"params\":{\"a\":\"");
+    memset(line + used, 'x', size - (size_t)used);
+    memcpy(line + size, "\"}}", 4);
+    arena_reset(&arena);
+    assert_int_equal(json_line_read(line, strlen(line), 0, &arena, &request, &error), WEIR_PARAMS_TOO_LARGE);
+    free(line);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(params_are_kept_byte_for_byte),
+        cmocka_unit_test(fields_are_read_and_defaults_kept),
+        cmocka_unit_test(wrong_lines_are_refused_by_name),
+        cmocka_unit_test(params_that_are_too_large_are_refused),
+    };
+    arena_init(&arena, 16 * 1024 * 1024);
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    arena_close(&arena);
+    return failed;
+}
