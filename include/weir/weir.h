@@ -203,6 +203,90 @@ WEIR_MUST_CHECK enum weir_status weir_wait(struct weir *weir, const char *id, in
 WEIR_MUST_CHECK enum weir_status weir_cancel(struct weir *weir, const char *id, const char *reason,
                                              struct weir_error *error);
 
+/* --- lists, and acts on many executions --- */
+
+/* Bits of weir_filter.states. */
+enum {
+    WEIR_STATE_PENDING = 1,
+    WEIR_STATE_CLAIMED = 2,
+    WEIR_STATE_DISPATCHED = 4,
+    WEIR_STATE_COMPLETED = 8,
+    WEIR_STATE_FAILED = 16,
+    WEIR_STATE_CANCELLED = 32,
+    WEIR_STATE_ALL = 63
+};
+
+/* The conditions that an execution must meet, all of them. NULL or 0 = no condition. Times are microseconds since 1970. */
+struct weir_filter {
+    const char *id; /* whole, or its first characters, 6 or more, if it is the only condition */
+    const char *workspace;
+    const char *workflow;
+    const char *group;
+    unsigned states;    /* WEIR_STATE_... */
+    const char *reason; /* "pending_reason" as weir_why() has it */
+    const char *error_code;
+    const char *idempotency_key;
+    int64_t created_since_us;
+    int64_t created_before_us;
+    int64_t finished_before_us;
+};
+
+enum weir_list_kind {
+    WEIR_LIST_EXECUTIONS, /* newest first */
+    WEIR_LIST_EVENTS,     /* of the execution filter.id */
+    WEIR_LIST_STEPS,      /* the same */
+    WEIR_LIST_WORKSPACES, /* with plan, cap, slots in use and number of waiting executions */
+    WEIR_LIST_PLANS,
+    WEIR_LIST_WORKFLOWS,
+    WEIR_LIST_NODES, /* also stopped and dead ones; the key "state" tells them apart */
+    WEIR_LIST_LOCKS,
+    WEIR_LIST_GROUPS
+};
+
+struct weir_list_options {
+    enum weir_list_kind kind;
+    struct weir_filter filter; /* of executions; of events and steps `id` alone */
+    const char *name;          /* one workspace, plan, workflow, node or lock; NULL = all */
+    const char *cursor;        /* "next_cursor" of the page before; NULL = the first page */
+    size_t limit;              /* rows of a page, at most 1000; 0 = 50 */
+    bool count;                /* of executions: count the matches, at most 100,000 */
+};
+
+/* One page of a list as JSON text: {"items": [...], "next_cursor": text or null}, with `count` also "count" and
+ * "count_is_exact". The keys of a row are the columns of the view of that name (docs/sql.md). A cursor neither misses nor
+ * repeats a row when others are inserted meanwhile. Errors: WEIR_INVALID_ARGUMENT (kind, limit, cursor, a condition). */
+WEIR_MUST_CHECK enum weir_status weir_list(struct weir *weir, const struct weir_list_options *options, char **ret_json,
+                                           struct weir_error *error);
+/* The row of one workspace as WEIR_LIST_WORKSPACES has it: its cap, slots in use, waiting executions. Errors:
+ * WEIR_WORKSPACE_NOT_FOUND. */
+WEIR_MUST_CHECK enum weir_status weir_usage(struct weir *weir, const char *workspace, char **ret_json,
+                                            struct weir_error *error);
+/* The result of an execution that is COMPLETED, as JSON text: the output of its last step, or the result that
+ * weir_complete() or Temporal reported; "null" if there is none. Errors: WEIR_EXECUTION_NOT_FOUND, WEIR_ILLEGAL_STATE (it
+ * has not ended, or not as COMPLETED; the message has its state and its error). */
+WEIR_MUST_CHECK enum weir_status weir_result(struct weir *weir, const char *id, char **ret_json, struct weir_error *error);
+
+enum weir_act {
+    WEIR_ACT_CANCEL,  /* as weir_cancel() */
+    WEIR_ACT_RETRY,   /* a FAILED or CANCELLED one is enqueued again, as a new execution; the old row stays */
+    WEIR_ACT_RELEASE, /* a waiting one may start at once, before its run_at or the end of its back-off */
+    WEIR_ACT_PURGE    /* an ended one is removed, with its steps, events and params */
+};
+
+struct weir_acted {
+    size_t matched;
+    size_t changed;
+    size_t refused;            /* matched, but not in a state that allows the act */
+    char new_id[WEIR_ID_SIZE]; /* of WEIR_ACT_RETRY with filter.id: the new execution */
+};
+
+/* Does the act to every execution that matches, in sets with one transaction each: after a failure the acts of the sets
+ * before stay, and a repeated call goes on. The filter must have a condition; `states` = WEIR_STATE_ALL means all.
+ * `reason` (may be NULL) goes on record. `ret_acted` may be NULL. Errors: WEIR_INVALID_ARGUMENT (act,
+ * no condition, a condition); with filter.id also WEIR_EXECUTION_NOT_FOUND and WEIR_ILLEGAL_STATE. */
+WEIR_MUST_CHECK enum weir_status weir_act(struct weir *weir, enum weir_act act, const struct weir_filter *filter,
+                                          const char *reason, struct weir_acted *ret_acted, struct weir_error *error);
+
 /* How an execution ended. */
 struct weir_outcome {
     enum weir_end end;

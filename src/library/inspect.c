@@ -1,4 +1,4 @@
-/* Looking at executions, waiting for their end, cancelling, reporting an end. */
+/* Looking at executions, waiting for their end, reporting an end. */
 #include <poll.h>
 #include <string.h>
 
@@ -156,35 +156,6 @@ enum weir_status weir_wait(struct weir *weir, const char *id, int64_t timeout_us
     }
     if (status == WEIR_OK && ret_end != NULL) {
         *ret_end = (enum weir_end)(state - ITEM_COMPLETED);
-    }
-    return status;
-}
-
-/* --- cancelling --- */
-
-enum weir_status weir_cancel(struct weir *weir, const char *id, const char *reason, struct weir_error *error)
-{
-    struct store *handle = NULL;
-    struct bulk_result result = {.matched = 0};
-    struct execution_filter filter = {.id = id};
-    enum weir_status status = need_id(id, "", error);
-    if (status == WEIR_OK) {
-        status = handle_borrow(weir, &handle, error);
-    }
-    if (status != WEIR_OK) {
-        return status;
-    }
-    status = store_bulk(handle, BULK_CANCEL, &filter, "", 1, "library", reason, &result, error);
-    handle_give_back(weir, handle);
-    wake_nodes(weir);
-    if (status == WEIR_OK && result.matched == 0) {
-        return error_set(error, WEIR_EXECUTION_NOT_FOUND, "there is no execution %s", id);
-    }
-    if (status == WEIR_OK && result.changed == 0) {
-        if (error != NULL) {
-            *error = result.refusal;
-        }
-        return result.first_refusal == WEIR_OK ? WEIR_ILLEGAL_STATE : result.first_refusal;
     }
     return status;
 }

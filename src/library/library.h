@@ -39,4 +39,8 @@ WEIR_MUST_CHECK enum weir_status give_json(json_t *value, char **ret_json, struc
 /* The request of the store that stands for the public one; text is borrowed from it. */
 struct enqueue_request request_of(const struct weir_request *request);
 
+/* The store's filter for the public one; text is borrowed from it. Errors: WEIR_INVALID_ARGUMENT (states). */
+WEIR_MUST_CHECK enum weir_status filter_of(const struct weir_filter *filter, struct execution_filter *ret_filter,
+                                           struct weir_error *error);
+
 #endif

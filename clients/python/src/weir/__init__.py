@@ -28,12 +28,13 @@ from weir.errors import (
     WorkspaceNotFound,
 )
 from weir.outcome import Cancelled, Fail, Retry
-from weir.store import EnqueueManyError, ExecutionFailed, Request, Store
+from weir.store import Acted, EnqueueManyError, ExecutionFailed, Filter, Request, Store
 from weir.worker import Worker
 
 __version__: str = _weir.version()
 
 __all__ = [
+    'Acted',
     'Cancelled',
     'CommitUnknown',
     'Context',
@@ -43,6 +44,7 @@ __all__ = [
     'ExecutionFailed',
     'ExecutionNotFound',
     'Fail',
+    'Filter',
     'KeyReused',
     'Misuse',
     'NotFound',

@@ -317,6 +317,54 @@ static PyObject *store_why(struct store *self, PyObject *args)
     return look(self, args, weir_why);
 }
 
+static PyObject *store_usage(struct store *self, PyObject *args)
+{
+    return look(self, args, weir_usage);
+}
+
+/* Conditions as the class Store passes them: seven texts or None, the states, three moments. The texts belong to `args`. */
+#define FILTER_FORMAT "(zzzzzzzILLL)"
+#define FILTER_FIELDS(f)                                                                                                   \
+    &(f).id, &(f).workspace, &(f).workflow, &(f).group, &(f).reason, &(f).error_code, &(f).idempotency_key, &(f).states,   \
+        &(f).created_since_us, &(f).created_before_us, &(f).finished_before_us
+
+static PyObject *store_list(struct store *self, PyObject *args)
+{
+    int kind;
+    int count;
+    Py_ssize_t limit;
+    char *json = NULL;
+    struct weir_list_options options = {.kind = WEIR_LIST_EXECUTIONS};
+    struct weir_error error = {.status = WEIR_OK};
+    if (!PyArg_ParseTuple(args, "i" FILTER_FORMAT "zznp:list", &kind, FILTER_FIELDS(options.filter), &options.name,
+                          &options.cursor, &limit, &count)) {
+        return NULL;
+    }
+    options.kind = (enum weir_list_kind)kind;
+    options.limit = limit < 0 ? SIZE_MAX : (size_t)limit; /* too large: the library names the limit */
+    options.count = count != 0;
+    enum weir_status status;
+    CALL_STORE(self, status, weir_list(weir, &options, &json, &error));
+    return status == WEIR_OK ? take_text(json) : raise_error(status, &error);
+}
+
+static PyObject *store_act(struct store *self, PyObject *args)
+{
+    int act;
+    const char *reason;
+    struct weir_filter filter = {.id = NULL};
+    struct weir_acted acted = {.matched = 0};
+    struct weir_error error = {.status = WEIR_OK};
+    if (!PyArg_ParseTuple(args, "i" FILTER_FORMAT "z:act", &act, FILTER_FIELDS(filter), &reason)) {
+        return NULL;
+    }
+    enum weir_status status;
+    CALL_STORE(self, status, weir_act(weir, (enum weir_act)act, &filter, reason, &acted, &error));
+    return status == WEIR_OK ? Py_BuildValue("nnns", (Py_ssize_t)acted.matched, (Py_ssize_t)acted.changed,
+                                             (Py_ssize_t)acted.refused, acted.new_id)
+                             : raise_error(status, &error);
+}
+
 static PyObject *store_wait(struct store *self, PyObject *args)
 {
     const char *id;
@@ -406,14 +454,23 @@ static PyObject *set_error_maker(PyObject *module, PyObject *function)
     Py_RETURN_NONE;
 }
 
-static PyMethodDef store_methods[] = {
-    METHOD("enqueue", store_enqueue, METH_VARARGS),   METHOD("enqueue_many", store_enqueue_many, METH_VARARGS),
-    METHOD("publish", store_publish, METH_VARARGS),   METHOD("set_workspace", store_set_workspace, METH_VARARGS),
-    METHOD("set_plan", store_set_plan, METH_VARARGS), METHOD("pause_workspace", store_pause_workspace, METH_VARARGS),
-    METHOD("show", store_show, METH_VARARGS),         METHOD("why", store_why, METH_VARARGS),
-    METHOD("wait", store_wait, METH_VARARGS),         METHOD("cancel", store_cancel, METH_VARARGS),
-    METHOD("complete", store_complete, METH_VARARGS), METHOD("metrics", store_metrics, METH_NOARGS),
-    METHOD("close", store_close, METH_NOARGS),        {NULL, NULL, 0, NULL}};
+static PyMethodDef store_methods[] = {METHOD("enqueue", store_enqueue, METH_VARARGS),
+                                      METHOD("enqueue_many", store_enqueue_many, METH_VARARGS),
+                                      METHOD("publish", store_publish, METH_VARARGS),
+                                      METHOD("set_workspace", store_set_workspace, METH_VARARGS),
+                                      METHOD("set_plan", store_set_plan, METH_VARARGS),
+                                      METHOD("pause_workspace", store_pause_workspace, METH_VARARGS),
+                                      METHOD("show", store_show, METH_VARARGS),
+                                      METHOD("why", store_why, METH_VARARGS),
+                                      METHOD("wait", store_wait, METH_VARARGS),
+                                      METHOD("cancel", store_cancel, METH_VARARGS),
+                                      METHOD("complete", store_complete, METH_VARARGS),
+                                      METHOD("metrics", store_metrics, METH_NOARGS),
+                                      METHOD("usage", store_usage, METH_VARARGS),
+                                      METHOD("list", store_list, METH_VARARGS),
+                                      METHOD("act", store_act, METH_VARARGS),
+                                      METHOD("close", store_close, METH_NOARGS),
+                                      {NULL, NULL, 0, NULL}};
 static PyType_Slot store_slots[] = {
     {Py_tp_new, store_new}, {Py_tp_dealloc, store_dealloc}, {Py_tp_methods, store_methods}, {0, NULL}};
 static PyType_Spec store_spec = {"weir._weir.Store", sizeof(struct store), 0, Py_TPFLAGS_DEFAULT, store_slots};

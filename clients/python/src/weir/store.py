@@ -6,7 +6,7 @@ import json
 import os
 import threading
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any, Callable, NamedTuple
 
@@ -50,6 +50,44 @@ def dump_params(params: Mapping[str, Any]) -> str:
         raise ParamsError(
             f'the params are no JSON: {problem}', 'give text, numbers, booleans, None, lists and dicts'
         ) from None
+
+
+class Acted(NamedTuple):
+    """How many executions an act matched, changed, and found in a state that does not allow it."""
+
+    matched: int
+    changed: int
+    refused: int
+
+
+_KINDS = ('executions', 'events', 'steps', 'workspaces', 'plans', 'workflows', 'nodes', 'locks', 'groups')
+_STATES = ('PENDING', 'CLAIMED', 'DISPATCHED', 'COMPLETED', 'FAILED', 'CANCELLED')
+_ACTS = ('cancel', 'retry', 'release', 'purge')
+
+
+class Filter(NamedTuple):
+    """The conditions that executions must meet, all of them."""
+
+    id: str | None = None
+    workspace: str | None = None
+    workflow: str | None = None
+    group: str | None = None
+    reason: str | None = None
+    error_code: str | None = None
+    key: str | None = None
+    states: Iterable[str] | str = ()
+    created_since: datetime | None = None
+    created_before: datetime | None = None
+    finished_before: datetime | None = None
+
+    def _as_arguments(self) -> _weir._Filter:
+        states = [self.states] if isinstance(self.states, str) else self.states
+        bits = 0
+        for state in states:
+            if state.upper() not in _STATES:
+                raise ValueError(f'{state!r} is no state: there are {", ".join(_STATES)}')
+            bits |= 1 << _STATES.index(state.upper())
+        return (*self[:7], bits, *map(moment, self[8:]))  # type: ignore[return-value]
 
 
 class Store:
@@ -173,6 +211,71 @@ class Store:
         end = 2 if cancelled else 1 if failed is not None else 0
         text = None if result is None else json.dumps(result, allow_nan=False, separators=(',', ':'))
         self.native().complete(id, end, text, failed, error, run_id, fence)
+
+    # --- lists, and acts on executions ---
+
+    def executions(self, **conditions: Any) -> Iterator[dict[str, Any]]:
+        """The executions that meet the conditions (the fields of Filter), newest first, page by page as you go on."""
+        return self._rows('executions', Filter(**conditions))
+
+    def count(self, **conditions: Any) -> int:
+        """How many meet the conditions; at most 100,000 are counted."""
+        return int(self._page('executions', Filter(**conditions), limit=1, count=True)['count'])
+
+    def steps(self, id: str) -> list[dict[str, Any]]:
+        return list(self._rows('steps', Filter(id)))
+
+    def events(self, id: str) -> list[dict[str, Any]]:
+        return list(self._rows('events', Filter(id)))
+
+    def workspaces(self) -> Iterator[dict[str, Any]]:
+        return self._rows('workspaces')
+
+    def plans(self) -> Iterator[dict[str, Any]]:
+        return self._rows('plans')
+
+    def workflows(self) -> Iterator[dict[str, Any]]:
+        return self._rows('workflows')
+
+    def nodes(self) -> Iterator[dict[str, Any]]:
+        """Workers and other nodes, also stopped and dead ones: see the key "state"."""
+        return self._rows('nodes')
+
+    def usage(self, workspace: str) -> dict[str, Any]:
+        """Plan, cap, slots in use and waiting executions of a workspace."""
+        return _object(self.native().usage(workspace))
+
+    def retry(self, id: str, reason: str | None = None) -> str:
+        """Enqueues a failed or cancelled execution again, as a new one, and returns its id."""
+        return self._act('retry', Filter(id), reason)[3]
+
+    def release(self, id: str, reason: str | None = None) -> None:
+        """A waiting execution may start at once, before its time or the end of its back-off."""
+        self._act('release', Filter(id), reason)
+
+    def act(self, act: str, *, because: str | None = None, **conditions: Any) -> Acted:
+        """Does "cancel", "retry", "release" or "purge" to all executions that meet the conditions; one is needed."""
+        return Acted(*self._act(act, Filter(**conditions), because)[:3])
+
+    def _act(self, act: str, conditions: Filter, reason: str | None) -> tuple[int, int, int, str]:
+        if act not in _ACTS:
+            raise ValueError(f'{act!r} is no act: there are {", ".join(_ACTS)}')
+        return self.native().act(_ACTS.index(act), conditions._as_arguments(), reason)
+
+    def _page(
+        self, kind: str, conditions: Filter, cursor: str | None = None, limit: int = 0, count: bool = False
+    ) -> dict[str, Any]:
+        arguments = conditions._as_arguments()
+        return _object(self.native().list(_KINDS.index(kind), arguments, None, cursor, limit, count))
+
+    def _rows(self, kind: str, conditions: Filter = Filter()) -> Iterator[dict[str, Any]]:  # noqa: B008
+        cursor = None
+        while True:
+            page = self._page(kind, conditions, cursor)
+            yield from page['items']
+            cursor = page['next_cursor']
+            if cursor is None:
+                return
 
     def metrics(self) -> str:
         """The metrics of the store and of this process as Prometheus text."""

@@ -1,0 +1,85 @@
+"""Lists of a store, and acts on executions."""
+
+from datetime import datetime, timedelta, timezone
+
+import pytest
+
+import weir
+
+DEFINITION = 'name: nap\nsteps:\n  only: {sleep: 10ms}\n'
+
+
+@pytest.fixture
+def store(tmp_path):
+    with weir.Store(f'sqlite:{tmp_path}/weir.db') as opened:
+        opened.migrate()
+        opened.publish(DEFINITION)
+        opened.set_workspace('acme', plan='pro')
+        opened.set_workspace('globex')
+        yield opened
+
+
+def test_executions_come_newest_first_over_all_pages(store):
+    ids = store.enqueue_many([weir.Request('acme', 'nap') for _ in range(120)])
+    assert [row['id'] for row in store.executions(workspace='acme')] == sorted(ids, reverse=True)
+    assert store.count(workspace='acme', states='pending') == 120
+    assert store.count(workspace='globex') == 0
+
+
+def test_conditions_choose(store):
+    mine = store.enqueue('acme', 'nap', key='k')
+    store.enqueue('globex', 'nap')
+    assert [row['id'] for row in store.executions(key='k', workspace='acme')] == [mine]
+    assert list(store.executions(states=['FAILED', 'COMPLETED'])) == []
+    assert list(store.executions(created_before=datetime.now(timezone.utc) - timedelta(days=1))) == []
+    with pytest.raises(ValueError, match='RUNNING'):
+        store.count(states='RUNNING')
+    with pytest.raises(TypeError):
+        store.count(workspaces='acme')
+
+
+def test_other_lists(store):
+    id = store.enqueue('acme', 'nap')
+    assert [event['event'] for event in store.events(id)] == ['enqueue']
+    assert store.steps(id) == []
+    assert {row['name'] for row in store.workspaces()} == {'acme', 'globex'}
+    assert {'free', 'pro', 'enterprise'} <= {row['name'] for row in store.plans()}
+    assert [row['name'] for row in store.workflows()] == ['nap']
+    assert list(store.nodes()) == []
+
+
+def test_usage(store):
+    store.enqueue('acme', 'nap')
+    usage = store.usage('acme')
+    assert (usage['plan'], usage['pending'], usage['slots_used']) == ('pro', 1, 0)
+    with pytest.raises(weir.NotFound):
+        store.usage('nobody')
+
+
+def test_a_cancelled_execution_is_retried_as_a_new_one(store):
+    id = store.enqueue('acme', 'nap')
+    with pytest.raises(weir.Error, match='PENDING'):
+        store.retry(id)
+    store.cancel(id)
+    again = store.retry(id, 'it was a mistake')
+    assert again != id
+    assert store.show(again)['retry_of'] == id
+
+
+def test_release_starts_before_the_time(store):
+    id = store.enqueue('acme', 'nap', run_at=datetime.now(timezone.utc) + timedelta(hours=1))
+    assert store.why(id)['pending_reason'] == 'scheduled'
+    store.release(id)
+    assert store.why(id)['pending_reason'] != 'scheduled'
+
+
+def test_an_act_on_many(store):
+    store.enqueue_many([weir.Request('acme', 'nap') for _ in range(700)])
+    other = store.enqueue('globex', 'nap')
+    assert store.act('cancel', workspace='acme', because='tests') == weir.Acted(700, 700, 0)
+    assert store.act('purge', states=['CANCELLED', 'PENDING']) == weir.Acted(701, 700, 1)
+    assert [row['id'] for row in store.executions()] == [other]
+    with pytest.raises(weir.Error, match='no condition'):
+        store.act('cancel')
+    with pytest.raises(ValueError, match='delete'):
+        store.act('delete', workspace='acme')

@@ -1,0 +1,98 @@
+/* Acts of the public interface on executions: cancel, retry, release, purge.
+ *
+ * The store acts on a set per call, in the order of the ids, and reports the last id of the set. weir_act() calls it until
+ * no more matches. A set is one transaction, so a failure in the middle loses nothing: the acts before are durable, and a
+ * repeated call finds the rest. An empty filter is refused, because it would act on every execution of every workspace. */
+#include <string.h>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "library/library.h"
+
+enum { ACT_SET = 500 };
+
+static const char actor[] = "library";
+
+static bool has_condition(const struct weir_filter *filter)
+{
+    return filter->id != NULL || filter->workspace != NULL || filter->workflow != NULL || filter->group != NULL ||
+           filter->states != 0 || filter->reason != NULL || filter->error_code != NULL || filter->idempotency_key != NULL ||
+           filter->created_since_us != 0 || filter->created_before_us != 0 || filter->finished_before_us != 0;
+}
+
+/* Of one execution a refusal is the error of the call. */
+static enum weir_status judge_one(const char *id, const struct bulk_result *result, struct weir_error *error)
+{
+    if (result->matched == 0) {
+        return error_set(error, WEIR_EXECUTION_NOT_FOUND, "there is no execution %s", id);
+    }
+    if (result->changed == 0) {
+        if (error != NULL) {
+            *error = result->refusal;
+        }
+        return result->first_refusal == WEIR_OK ? WEIR_ILLEGAL_STATE : result->first_refusal;
+    }
+    return WEIR_OK;
+}
+
+static enum weir_status act_in_sets(struct store *handle, enum bulk_act act, const struct execution_filter *filter,
+                                    const char *reason, struct weir_acted *acted, struct weir_error *error)
+{
+    struct bulk_result result = {.more = true};
+    char after[UUID_TEXT_MAX] = "";
+    enum weir_status status = WEIR_OK;
+    while (status == WEIR_OK && result.more) {
+        result = (struct bulk_result){.matched = 0};
+        status = store_bulk(handle, act, filter, after, filter->id != NULL ? 1 : ACT_SET, actor, reason, &result, error);
+        if (status == WEIR_OK) {
+            acted->matched += result.matched;
+            acted->changed += result.changed;
+            acted->refused += result.refused;
+            text_copy(acted->new_id, sizeof acted->new_id, result.new_id);
+            text_copy(after, sizeof after, result.last_id);
+        }
+    }
+    return status == WEIR_OK && filter->id != NULL ? judge_one(filter->id, &result, error) : status;
+}
+
+enum weir_status weir_act(struct weir *weir, enum weir_act act, const struct weir_filter *filter, const char *reason,
+                          struct weir_acted *ret_acted, struct weir_error *error)
+{
+    static const enum bulk_act acts[] = {[WEIR_ACT_CANCEL] = BULK_CANCEL,
+                                         [WEIR_ACT_RETRY] = BULK_RETRY,
+                                         [WEIR_ACT_RELEASE] = BULK_RELEASE,
+                                         [WEIR_ACT_PURGE] = BULK_PURGE};
+    struct store *handle = NULL;
+    struct weir_acted acted = {.matched = 0};
+    struct execution_filter conditions;
+    if (filter == NULL || !has_condition(filter)) {
+        (void)error_set(error, WEIR_INVALID_ARGUMENT, "the filter has no condition: the act would be done to everything");
+        error_hint(error, "set .states = WEIR_STATE_ALL if it shall");
+        return WEIR_INVALID_ARGUMENT;
+    }
+    if ((unsigned)act >= sizeof acts / sizeof acts[0]) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "%d is no act", (int)act);
+    }
+    enum weir_status status = filter_of(filter, &conditions, error);
+    if (status == WEIR_OK) {
+        status = handle_borrow(weir, &handle, error);
+    }
+    if (status == WEIR_OK) {
+        status = act_in_sets(handle, acts[act], &conditions, reason, &acted, error);
+        handle_give_back(weir, handle);
+        wake_nodes(weir);
+    }
+    if (status == WEIR_OK && ret_acted != NULL) {
+        *ret_acted = acted;
+    }
+    return status;
+}
+
+enum weir_status weir_cancel(struct weir *weir, const char *id, const char *reason, struct weir_error *error)
+{
+    struct weir_filter filter = {.id = id};
+    if (id == NULL) {
+        return error_set(error, WEIR_MISUSE, "weir_cancel needs an id");
+    }
+    return weir_act(weir, WEIR_ACT_CANCEL, &filter, reason, NULL, error);
+}

@@ -1,0 +1,139 @@
+/* Lists of the public interface, and what they have of one workspace or one execution.
+ *
+ * Each call reads one page through a borrowed store handle and hands it out as JSON text. The public filter has the fields
+ * of the store's filter, one by one, so that the store's may change. Nothing here writes. */
+#include <string.h>
+
+#include "base/error.h"
+#include "library/library.h"
+
+_Static_assert(WEIR_STATE_PENDING == 1 << ITEM_PENDING && WEIR_STATE_CLAIMED == 1 << ITEM_CLAIMED &&
+                   WEIR_STATE_DISPATCHED == 1 << ITEM_DISPATCHED && WEIR_STATE_COMPLETED == 1 << ITEM_COMPLETED &&
+                   WEIR_STATE_FAILED == 1 << ITEM_FAILED && WEIR_STATE_CANCELLED == 1 << ITEM_CANCELLED,
+               "bits of the public filter are those of the store's");
+
+enum weir_status filter_of(const struct weir_filter *filter, struct execution_filter *ret_filter, struct weir_error *error)
+{
+    if ((filter->states & ~(unsigned)WEIR_STATE_ALL) != 0) {
+        (void)error_set(error, WEIR_INVALID_ARGUMENT, "%u has a bit that is no state", filter->states);
+        error_hint(error, "use WEIR_STATE_PENDING to WEIR_STATE_CANCELLED, joined with |");
+        return WEIR_INVALID_ARGUMENT;
+    }
+    *ret_filter = (struct execution_filter){
+        .id = filter->id,
+        .workspace = filter->workspace,
+        .workflow = filter->workflow,
+        .group = filter->group,
+        .states = filter->states,
+        .reason = filter->reason,
+        .error_code = filter->error_code,
+        .idempotency_key = filter->idempotency_key,
+        .created_since_us = filter->created_since_us,
+        .created_before_us = filter->created_before_us,
+        .finished_before_us = filter->finished_before_us,
+    };
+    return WEIR_OK;
+}
+
+static enum weir_status read_list_page(struct weir *weir, const struct list_options *options, json_t **ret_page,
+                                       struct weir_error *error)
+{
+    struct store *handle = NULL;
+    enum weir_status status = handle_borrow(weir, &handle, error);
+    if (status == WEIR_OK) {
+        status = store_list(handle, options, ret_page, error);
+        handle_give_back(weir, handle);
+    }
+    return status;
+}
+
+enum weir_status weir_list(struct weir *weir, const struct weir_list_options *options, char **ret_json,
+                           struct weir_error *error)
+{
+    static const enum store_list_kind kinds[] = {
+        [WEIR_LIST_EXECUTIONS] = LIST_EXECUTIONS, [WEIR_LIST_EVENTS] = LIST_EVENTS, [WEIR_LIST_STEPS] = LIST_STEPS,
+        [WEIR_LIST_WORKSPACES] = LIST_WORKSPACES, [WEIR_LIST_PLANS] = LIST_PLANS,   [WEIR_LIST_WORKFLOWS] = LIST_WORKFLOWS,
+        [WEIR_LIST_NODES] = LIST_NODES,           [WEIR_LIST_LOCKS] = LIST_LOCKS,   [WEIR_LIST_GROUPS] = LIST_GROUPS,
+    };
+    json_t *page = NULL;
+    if (options == NULL || ret_json == NULL) {
+        return error_set(error, WEIR_MISUSE, "weir_list needs options and a place for the page");
+    }
+    if ((unsigned)options->kind >= sizeof kinds / sizeof kinds[0]) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "%d is no kind of list", (int)options->kind);
+    }
+    struct list_options list = {.kind = kinds[options->kind],
+                                .name = options->name,
+                                .cursor = options->cursor,
+                                .limit = options->limit,
+                                .count = options->count};
+    bool is_of_one = list.kind == LIST_EVENTS || list.kind == LIST_STEPS;
+    if (is_of_one && options->filter.id == NULL) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "a list of events or steps needs filter.id, the execution");
+    }
+    enum weir_status status = filter_of(&options->filter, &list.filter, error);
+    if (status == WEIR_OK) {
+        status = read_list_page(weir, &list, &page, error);
+    }
+    return status == WEIR_OK ? give_json(page, ret_json, error) : status;
+}
+
+enum weir_status weir_usage(struct weir *weir, const char *workspace, char **ret_json, struct weir_error *error)
+{
+    json_t *page = NULL;
+    struct list_options list = {.kind = LIST_WORKSPACES, .name = workspace, .limit = 1};
+    if (workspace == NULL || ret_json == NULL) {
+        return error_set(error, WEIR_MISUSE, "weir_usage needs the name of a workspace and a place for the answer");
+    }
+    enum weir_status status = read_list_page(weir, &list, &page, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    json_t *row = json_incref(json_array_get(json_object_get(page, "items"), 0));
+    json_decref(page);
+    if (row == NULL) {
+        return error_set(error, WEIR_WORKSPACE_NOT_FOUND, "there is no workspace \"%s\"", workspace);
+    }
+    return give_json(row, ret_json, error);
+}
+
+/* An end without a code or a text has NULL there. */
+static enum weir_status refuse_result(const json_t *execution, struct weir_error *error)
+{
+    const char *state = json_string_value(json_object_get(execution, "status"));
+    const char *code = json_string_value(json_object_get(execution, "error_code"));
+    const char *text = json_string_value(json_object_get(execution, "error"));
+    return error_set(error, WEIR_ILLEGAL_STATE, "execution %s is %s and has no result%s%s%s%s",
+                     json_string_value(json_object_get(execution, "id")), state, code == NULL ? "" : ": ",
+                     code == NULL ? "" : code, text == NULL ? "" : ": ", text == NULL ? "" : text);
+}
+
+enum weir_status weir_result(struct weir *weir, const char *id, char **ret_json, struct weir_error *error)
+{
+    struct store *handle = NULL;
+    json_t *execution = NULL;
+    if (id == NULL || ret_json == NULL) {
+        return error_set(error, WEIR_MISUSE, "weir_result needs an id and a place for the result");
+    }
+    enum weir_status status = handle_borrow(weir, &handle, error);
+    if (status == WEIR_OK) {
+        status = store_show(handle, id, &execution, error);
+        handle_give_back(weir, handle);
+    }
+    if (status != WEIR_OK) {
+        return status;
+    }
+    const char *state = json_string_value(json_object_get(execution, "status"));
+    if (state == NULL || strcmp(state, item_state_name(ITEM_COMPLETED)) != 0) {
+        status = refuse_result(execution, error);
+        json_decref(execution);
+        return status;
+    }
+    const json_t *steps = json_object_get(execution, "steps");
+    size_t count = json_array_size(steps);
+    json_t *result =
+        count > 0 ? json_object_get(json_array_get(steps, count - 1), "output") : json_object_get(execution, "result");
+    result = result == NULL ? json_null() : json_incref(result);
+    json_decref(execution);
+    return give_json(result, ret_json, error);
+}
