@@ -38,11 +38,13 @@ LAYERS = [
     ('src/server/', RULES + ('observe/', 'store/store.h', 'engine/engine.h', 'dispatch/', 'assemble.h')),
     ('src/cli/', RULES + ('observe/', 'store/store.h', 'engine/engine.h', 'dispatch/', 'server/', 'assemble.h')),
     ('src/library/', RULES + ('observe/', 'store/store.h', 'engine/engine.h', 'dispatch/', 'assemble.h')),
+    ('src/sqlite_extension/', RULES + ('store/store.h', 'store/sqlite/')),
     ('src/assemble.', RULES + ('observe/', 'store/', 'engine/', 'dispatch/', 'server/')),
     ('examples/', (PUBLIC,)),
 ]
 DRIVERS = ('store/sqlite/', 'store/postgres/', 'engine/in_process/', 'engine/temporal/')
 ASSEMBLER = 'src/assemble.c'  # and its header, which shows the drivers' options
+SQLITE_DOOR = 'src/sqlite_extension/extension.c'  # for hosts with an SQLite of their own: it has this one driver
 
 C_LIBRARY = set('''
     assert complex ctype errno fenv float inttypes iso646 limits locale math setjmp signal stdalign stdarg stdatomic stdbool
@@ -83,7 +85,7 @@ def problem_of(path, mark, name):
     folder = os.path.dirname(path)
     if '/' not in name and os.path.dirname(path) != 'src' and not name.startswith('assemble.'):
         name = re.sub(r'^(src|include)/', '', folder) + '/' + name
-    if path in (ASSEMBLER, ASSEMBLER[:-1] + 'h'):
+    if path in (ASSEMBLER, ASSEMBLER[:-1] + 'h') or (path == SQLITE_DOOR and driver_of(name) == 'store/sqlite/'):
         return None
     driver = driver_of(name)
     own = re.sub(r'^(src|include)/', '', where)

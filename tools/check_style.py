@@ -41,7 +41,7 @@ COMMENT_PERCENT = {
     'src': 0, 'src/base': 3, 'src/cli': 2, 'src/cli/arguments': 2, 'src/cli/help': 2, 'src/cli/output': 2, 'src/cli/settings': 2,
     'src/cli/verbs': 3, 'src/definition': 3, 'src/dispatch': 7, 'src/engine': 0, 'src/engine/in_process': 4,
     'src/engine/temporal': 4, 'src/grpc': 3, 'src/library': 3, 'src/observe': 3,
-    'src/queue': 4, 'src/store': 3, 'src/store/postgres': 5, 'src/store/sqlite': 3,
+    'src/queue': 4, 'src/sqlite_extension': 6, 'src/store': 3, 'src/store/postgres': 5, 'src/store/sqlite': 3,
 }
 
 CODE_ENDINGS = ('.c', '.h', '.py', '.sql', '.sh', 'meson.build', 'meson_options.txt', '/dev', '.ci/run')

@@ -322,7 +322,9 @@ void connection_close(struct connection *connection)
         (void)sqlite3_finalize(connection->statements[i]);
         connection->statements[i] = NULL;
     }
-    if (!connection->borrowed && connection->database != NULL) {
+    if (connection->borrowed) {
+        given_unregister(connection->database);
+    } else if (connection->database != NULL) {
         (void)sqlite3_close_v2(connection->database);
     }
     connection->database = NULL;

@@ -35,7 +35,8 @@ struct connection {
     int64_t log_bytes;        /* of the writer: where the log ended at its last commit (wal_preallocate.h) */
     int64_t frame_bytes;      /* of the writer: a page in the log */
     struct given given;       /* the rows of the table `given`, while a statement needs them */
-    bool borrowed;            /* the caller's own database: never closed, no transaction control by us */
+    bool borrowed;            /* the caller's own database: never closed (borrowed_store.h) */
+    bool is_own_transaction;  /* borrowed: the open transaction was begun by this call, not by the caller */
 };
 
 /* --- life --- */

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/shell_quote.h"
 #include "base/text.h"
+#include "store/sqlite/borrowed_store.h"
 
 enum { NAMES_MAX = 1000 };
 
@@ -380,25 +381,11 @@ enum weir_status sqlite_store_enqueue_on(sqlite3 *database, const struct enqueue
         error_hint(error, "begin one (BEGIN IMMEDIATE), enqueue, do your own writes, then commit");
         return WEIR_MISUSE;
     }
-    struct connection connection = {.database = database, .clock = clock_system(), .borrowed = true};
-    struct news *news = malloc(sizeof *news);
-    if (news == NULL) {
-        return error_out_of_memory(error);
-    }
-    struct enqueue_context context = {.connection = &connection, .news = news};
-    enum weir_status status = connection_store_time(&connection, &context.now_us, error);
-    context.wall_us = context.now_us;
-    news_init(news, context.now_us);
+    struct store *store = NULL;
+    enum weir_status status = borrowed_store_open(database, &store, error);
     if (status == WEIR_OK) {
-        status = enqueue_all(&context, requests, count, results, error);
+        status = store_enqueue(store, requests, count, results, error);
+        store_close(store);
     }
-    if (status == WEIR_OK) {
-        status = news_write(news, &connection, error);
-    }
-    if (status == WEIR_OK) {
-        status = connection_mark_clock(&connection, context.now_us, error);
-    }
-    connection_close(&connection);
-    free(news);
     return status;
 }

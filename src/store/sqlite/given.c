@@ -229,3 +229,8 @@ int given_register(sqlite3 *database, const struct given *given)
                                           .xRowid = give_rowid};
     return sqlite3_create_module(database, "given", &module, (void *)(uintptr_t)given);
 }
+
+void given_unregister(sqlite3 *database)
+{
+    (void)sqlite3_create_module(database, "given", NULL, NULL);
+}

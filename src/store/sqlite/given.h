@@ -35,7 +35,10 @@ struct given {
     size_t count;
 };
 
-/* `given` must stay where it is until the database is closed. SQLITE_OK, or the code of the failure. */
+/* `given` must stay where it is until the database is closed or given_unregister() is called. SQLITE_OK, or the code of the
+ * failure. */
 int given_register(sqlite3 *database, const struct given *given);
+/* No statement that uses the table may be left. */
+void given_unregister(sqlite3 *database);
 
 #endif

@@ -74,10 +74,11 @@ static enum weir_status refuse_older(const struct store *store, int version, str
 enum weir_status sqlite_require_schema(struct store *store, struct weir_error *error)
 {
     struct connection *connection;
-    struct sqlite_file *file = sqlite_of(store)->file;
+    struct sqlite_store *self = sqlite_of(store);
     int version = 0;
     bool are_ours = false;
-    enum weir_status status = write_reserve(file, store->deadline_us, &connection, error);
+    enum weir_status status = self->reader.borrowed ? reader_of(store, &connection, error)
+                                                    : write_reserve(self->file, store->deadline_us, &connection, error);
     if (status != WEIR_OK) {
         return status;
     }
@@ -85,7 +86,9 @@ enum weir_status sqlite_require_schema(struct store *store, struct weir_error *e
     if (status == WEIR_OK && version == SQLITE_MIGRATION_COUNT) {
         status = are_views_ours(connection, &are_ours, error);
     }
-    write_cancel(file);
+    if (!self->reader.borrowed) {
+        write_cancel(self->file);
+    }
     if (status != WEIR_OK || are_ours) {
         return status;
     }

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "store/sqlite/borrowed_store.h"
 
 enum { BACKUP_STEP_PAGES = 1024 };
 
@@ -107,13 +108,19 @@ static void sqlite_close(struct store *store)
     struct sqlite_store *self = sqlite_of(store);
     sqlite_wake_close(self);
     connection_close(&self->reader);
-    sqlite_file_release(self->file);
+    if (self->file != NULL) {
+        sqlite_file_release(self->file);
+    }
     free(self);
 }
 
 enum weir_status reader_of(struct store *store, struct connection **ret_connection, struct weir_error *error)
 {
     struct sqlite_store *self = sqlite_of(store);
+    if (self->reader.borrowed) {
+        *ret_connection = &self->reader;
+        return WEIR_OK;
+    }
     if (self->reader.database == NULL) {
         struct connection_options options = options_of(self, READER_CACHE_KIB);
         enum weir_status status = connection_open(&options, &self->reader, error);
@@ -128,6 +135,9 @@ enum weir_status reader_of(struct store *store, struct connection **ret_connecti
 
 enum weir_status look_begin(struct store *store, struct connection **ret_connection, struct weir_error *error)
 {
+    if (sqlite_of(store)->reader.borrowed) {
+        return reader_of(store, ret_connection, error); /* the statement that reads through it has a snapshot already */
+    }
     enum weir_status status = sqlite_file_check(sqlite_of(store)->file, error);
     if (status == WEIR_OK) {
         status = reader_of(store, ret_connection, error);
@@ -137,12 +147,16 @@ enum weir_status look_begin(struct store *store, struct connection **ret_connect
 
 void look_end(struct connection *connection)
 {
-    connection_rollback(connection);
+    if (!connection->borrowed) {
+        connection_rollback(connection);
+    }
 }
 
 void sqlite_store_tune_process(void)
 {
+#ifndef WEIR_SQLITE_EXTENSION /* there the host decides */
     (void)sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
+#endif
 }
 
 /* --- transactions --- */
@@ -154,8 +168,10 @@ enum weir_status write_open(struct store *store, struct write *write, struct wei
         return error_set(error, WEIR_NOT_PERMITTED, "the store %s was opened for reading only", store->url);
     }
     write->now_us = 0;
-    enum weir_status status =
-        write_begin(write->store->file, store->deadline_us, &write->connection, &write->now_us, error);
+    write->connection = &write->store->reader;
+    enum weir_status status = write->connection->borrowed ? borrowed_store_begin(write->connection, &write->now_us, error)
+                                                          : write_begin(write->store->file, store->deadline_us,
+                                                                        &write->connection, &write->now_us, error);
     news_init(&write->news, write->now_us);
     return status;
 }
@@ -170,12 +186,17 @@ enum weir_status write_finish(struct write *write, struct weir_error *error)
         write_undo(write);
         return status;
     }
-    return write_commit(write->store->file, error);
+    return write->connection->borrowed ? borrowed_store_finish(write->connection, error)
+                                       : write_commit(write->store->file, error);
 }
 
 void write_undo(struct write *write)
 {
-    write_cancel(write->store->file);
+    if (write->connection->borrowed) {
+        borrowed_store_undo(write->connection);
+    } else {
+        write_cancel(write->store->file);
+    }
 }
 
 enum weir_status event_add(struct connection *connection, const char *id, int64_t at_us, const char *event, int64_t node_id,

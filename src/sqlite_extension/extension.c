@@ -1,0 +1,507 @@
+/* libweir_sqlite: the SQL functions of weir for any program that has SQLite (docs/sql.md).
+ *
+ * Each call opens a store handle on the caller's own connection (borrowed_store.h), does one verb of store.h with it, and
+ * closes it. So a function takes part in the caller's transaction, and keeps nothing that would outlive the connection.
+ * A refusal becomes an SQL error, whose text is "status: message; hint". Nothing here may touch another connection, or call
+ * an SQLite library by its name: api.h leads all calls to the host's. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "sqlite_extension/api.h"
+#include "store/sqlite/borrowed_store.h"
+
+SQLITE_EXTENSION_INIT1
+
+enum { REQUESTS_MOST = 10000, ENQUEUE_ARGUMENTS_MOST = 8, ANSWER_BYTES_MAX = 64 * 1024 * 1024 };
+
+static const char actor[] = "sql";
+
+/* The extension opens no store by a URL. */
+const struct store_driver *const store_drivers[] = {&sqlite_store_driver, NULL};
+
+/* --- answers --- */
+
+/* The text is cut if it is longer; status and message come first. */
+static void answer_error(sqlite3_context *context, enum weir_status status, const struct weir_error *error)
+{
+    char text[2 * WEIR_ERROR_MESSAGE_MAX];
+    (void)snprintf(text, sizeof text, "%s: %s%s%s", weir_status_name(status), error->message,
+                   error->hint[0] == '\0' ? "" : "; ", error->hint);
+    sqlite3_result_error(context, text, -1);
+}
+
+/* SQLite copies the text, because the store handle that owns it is closed before the statement reads it. */
+static void answer_text(sqlite3_context *context, const char *text)
+{
+    sqlite3_result_text(context, text, -1, SQLITE_TRANSIENT);
+}
+
+/* Releases `value`. */
+static void answer_json(sqlite3_context *context, json_t *value)
+{
+    struct text text = {.max = ANSWER_BYTES_MAX};
+    struct weir_error error = {.status = WEIR_OK};
+    enum weir_status status = json_write(value, &text, &error);
+    json_decref(value);
+    if (status == WEIR_OK) {
+        answer_text(context, text.data);
+    } else {
+        answer_error(context, status, &error);
+    }
+    text_close(&text);
+}
+
+/* --- arguments --- */
+
+/* NULL for an argument that is NULL or was not given. */
+static enum weir_status take_text(int count, sqlite3_value **values, int at, const char *name, const char **ret_text,
+                                  struct weir_error *error)
+{
+    *ret_text = NULL;
+    if (at >= count || sqlite3_value_type(values[at]) == SQLITE_NULL) {
+        return WEIR_OK;
+    }
+    if (sqlite3_value_type(values[at]) == SQLITE_BLOB) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "%s must be a text, not a blob", name);
+    }
+    const char *text = (const char *)sqlite3_value_text(values[at]);
+    if (text == NULL) {
+        return error_out_of_memory(error);
+    }
+    if (strlen(text) != (size_t)sqlite3_value_bytes(values[at])) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "%s has a NUL in it", name);
+    }
+    *ret_text = text;
+    return WEIR_OK;
+}
+
+/* The same for an argument that must be there. */
+static enum weir_status need_text(int count, sqlite3_value **values, int at, const char *name, const char **ret_text,
+                                  struct weir_error *error)
+{
+    enum weir_status status = take_text(count, values, at, name, ret_text, error);
+    if (status == WEIR_OK && *ret_text == NULL) {
+        status = error_set(error, WEIR_INVALID_ARGUMENT, "%s must not be NULL", name);
+    }
+    return status;
+}
+
+/* NULL leaves the time as it is: now. A duration counts from the time of the store. */
+static enum weir_status take_time(struct store *store, const char *text, int64_t *ret_time_us, struct weir_error *error)
+{
+    int64_t now_us = 0;
+    enum weir_status status = text == NULL ? WEIR_OK : store_time(store, &now_us, error);
+    if (status == WEIR_OK && text != NULL) {
+        status = time_parse(text, now_us, ret_time_us, error);
+        if (status != WEIR_OK) {
+            error_prefix(error, "run_at");
+        }
+    }
+    return status;
+}
+
+/* NULL after the error was answered. The handle lives for one call: a statement that it kept would keep the host from
+ * closing the connection. */
+static struct store *open_store(sqlite3_context *context)
+{
+    struct store *store = NULL;
+    struct weir_error error = {.status = WEIR_OK};
+    enum weir_status status = borrowed_store_open(sqlite3_context_db_handle(context), &store, &error);
+    if (status != WEIR_OK) {
+        answer_error(context, status, &error);
+        return NULL;
+    }
+    return store;
+}
+
+/* --- enqueue --- */
+
+/* The arguments of weir_enqueue() in the order of docs/sql.md. The texts belong to the statement and live until it ends. */
+static enum weir_status read_arguments(struct store *store, int count, sqlite3_value **values,
+                                       struct enqueue_request *request, struct weir_error *error)
+{
+    const char *run_at = NULL;
+    enum weir_status status = need_text(count, values, 0, "workspace", &request->workspace, error);
+    if (status == WEIR_OK) {
+        status = need_text(count, values, 1, "workflow", &request->workflow, error);
+    }
+    if (status == WEIR_OK) {
+        status = take_text(count, values, 2, "params", &request->params, error);
+    }
+    if (status == WEIR_OK) {
+        request->params_length = request->params == NULL ? 0 : strlen(request->params);
+        status = take_text(count, values, 3, "idempotency_key", &request->idempotency_key, error);
+    }
+    if (status == WEIR_OK && count > 4 && sqlite3_value_type(values[4]) != SQLITE_NULL) {
+        int64_t priority = sqlite3_value_int64(values[4]);
+        bool fits = sqlite3_value_numeric_type(values[4]) == SQLITE_INTEGER && priority >= PRIORITY_LEAST &&
+                    priority <= PRIORITY_MOST;
+        request->priority = (int)priority;
+        status = fits ? WEIR_OK
+                      : error_set(error, WEIR_INVALID_ARGUMENT, "priority must be a whole number from %d to %d",
+                                  PRIORITY_LEAST, PRIORITY_MOST);
+    }
+    if (status == WEIR_OK) {
+        status = take_text(count, values, 5, "run_at", &run_at, error);
+    }
+    if (status == WEIR_OK) {
+        status = take_time(store, run_at, &request->run_at_us, error);
+    }
+    if (status == WEIR_OK) {
+        status = take_text(count, values, 6, "executor_group", &request->group, error);
+    }
+    return status == WEIR_OK ? take_text(count, values, 7, "execution_id", &request->id, error) : status;
+}
+
+/* A refusal of the request is an error of the statement, as in weir.enqueue() on PostgreSQL. */
+static void enqueue_one(sqlite3_context *context, int count, sqlite3_value **values)
+{
+    struct enqueue_request request = {.workspace = NULL};
+    struct enqueue_result result = {.status = WEIR_OK};
+    struct weir_error error = {.status = WEIR_OK};
+    struct store *store = open_store(context);
+    if (store == NULL) {
+        return;
+    }
+    enum weir_status status = read_arguments(store, count, values, &request, &error);
+    if (status == WEIR_OK) {
+        status = store_enqueue(store, &request, 1, &result, &error);
+    }
+    store_close(store);
+    if (status != WEIR_OK) {
+        answer_error(context, status, &error);
+    } else if (result.status != WEIR_OK) {
+        answer_error(context, result.status, &result.error);
+    } else {
+        answer_text(context, result.id);
+    }
+}
+
+/* The requests of an array, and the texts that they borrow. */
+struct request_set {
+    json_t *array;
+    struct enqueue_request *requests;
+    struct enqueue_result *results;
+    struct text *params; /* of each */
+    size_t count;
+};
+
+static void close_set(struct request_set *set)
+{
+    for (size_t i = 0; set->params != NULL && i < set->count; i++) {
+        text_close(&set->params[i]);
+    }
+    free(set->params);
+    free(set->requests);
+    free(set->results);
+    json_decref(set->array);
+}
+
+/* One member of a request. An unknown key is refused: a misspelt one would be ignored otherwise. */
+static enum weir_status read_key(struct store *store, const char *key, const json_t *value, struct enqueue_request *request,
+                                 struct text *params, struct weir_error *error)
+{
+    const struct {
+        const char *key;
+        const char **to;
+    } texts[] = {{"workspace", &request->workspace},
+                 {"workflow", &request->workflow},
+                 {"idempotency_key", &request->idempotency_key},
+                 {"executor_group", &request->group},
+                 {"execution_id", &request->id}};
+    const char *text = json_string_value(value);
+    if (json_is_null(value)) {
+        return WEIR_OK;
+    }
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        if (strcmp(key, texts[i].key) == 0) {
+            *texts[i].to = text;
+            return text != NULL
+                       ? WEIR_OK
+                       : error_set(error, WEIR_INVALID_ARGUMENT, "%s must be a string, not %s", key, json_type_name(value));
+        }
+    }
+    if (strcmp(key, "run_at") == 0 && text != NULL) {
+        return take_time(store, text, &request->run_at_us, error);
+    }
+    json_int_t number = json_integer_value(value);
+    if (strcmp(key, "priority") == 0 && json_is_integer(value) && number >= PRIORITY_LEAST && number <= PRIORITY_MOST) {
+        request->priority = (int)number;
+        return WEIR_OK;
+    }
+    if (strcmp(key, "params") == 0 && json_is_object(value)) {
+        enum weir_status status = json_write(value, params, error);
+        request->params = params->data;
+        request->params_length = params->length;
+        return status;
+    }
+    return error_set(error, WEIR_INVALID_ARGUMENT, "\"%s\" is no parameter of weir_enqueue_many, or has a wrong value",
+                     key);
+}
+
+/* Reads the whole array before anything is enqueued, so that a set with a malformed request changes nothing. */
+static enum weir_status read_set(struct store *store, const char *text, struct request_set *set, struct weir_error *error)
+{
+    enum weir_status status = json_read(text, strlen(text), &set->array, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    set->count = json_array_size(set->array);
+    if (!json_is_array(set->array) || set->count > REQUESTS_MOST) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "the requests must be an array of at most %d objects",
+                         REQUESTS_MOST);
+    }
+    set->requests = calloc(set->count + 1, sizeof *set->requests);
+    set->results = calloc(set->count + 1, sizeof *set->results);
+    set->params = calloc(set->count + 1, sizeof *set->params);
+    if (set->requests == NULL || set->results == NULL || set->params == NULL) {
+        return error_out_of_memory(error);
+    }
+    for (size_t i = 0; i < set->count && status == WEIR_OK; i++) {
+        json_t *object = json_array_get(set->array, i);
+        const char *key;
+        json_t *value;
+        set->params[i].max = ANSWER_BYTES_MAX;
+        if (!json_is_object(object)) {
+            status = error_set(error, WEIR_INVALID_ARGUMENT, "it must be an object, not %s", json_type_name(object));
+        }
+        json_object_foreach(object, key, value)
+        {
+            status = status == WEIR_OK ? read_key(store, key, value, &set->requests[i], &set->params[i], error) : status;
+        }
+        if (status == WEIR_OK && (set->requests[i].workspace == NULL || set->requests[i].workflow == NULL)) {
+            status = error_set(error, WEIR_INVALID_ARGUMENT, "it needs a workspace and a workflow");
+        }
+        if (status != WEIR_OK) {
+            error_prefix(error, "request %zu", i + 1);
+        }
+    }
+    return status;
+}
+
+/* The row of one request, with the columns of weir.enqueue_many() on PostgreSQL. */
+static json_t *answer_of(const struct enqueue_result *result, size_t place)
+{
+    bool is_fine = result->status == WEIR_OK;
+    const char *hint = is_fine || result->error.hint[0] == '\0' ? NULL : result->error.hint;
+    return json_pack("{s:I, s:s, s:s?, s:b, s:s?, s:s?}", "place", (json_int_t)place, "status",
+                     weir_status_name(result->status), "id", is_fine ? result->id : NULL, "duplicate",
+                     (int)result->duplicate, "message", is_fine ? NULL : result->error.message, "hint", hint);
+}
+
+/* 1. Read all requests. 2. Enqueue them as one set. 3. Answer each. A refused request leaves the rest of its set alone. */
+static void enqueue_many(sqlite3_context *context, int count, sqlite3_value **values)
+{
+    struct request_set set = {.count = 0};
+    struct weir_error error = {.status = WEIR_OK};
+    const char *text = NULL;
+    json_t *answers = NULL;
+    struct store *store = open_store(context);
+    if (store == NULL) {
+        return;
+    }
+    enum weir_status status = need_text(count, values, 0, "requests", &text, &error);
+    if (status == WEIR_OK) {
+        status = read_set(store, text, &set, &error);
+    }
+    if (status == WEIR_OK && set.count > 0) {
+        status = store_enqueue(store, set.requests, set.count, set.results, &error);
+    }
+    store_close(store);
+    if (status == WEIR_OK) {
+        answers = json_array();
+    }
+    for (size_t i = 0; i < set.count && status == WEIR_OK; i++) {
+        if (answers == NULL || json_array_append_new(answers, answer_of(&set.results[i], i + 1)) != 0) {
+            status = error_out_of_memory(&error);
+        }
+    }
+    close_set(&set);
+    if (status == WEIR_OK && answers != NULL) {
+        answer_json(context, answers);
+    } else {
+        json_decref(answers);
+        answer_error(context, status, &error);
+    }
+}
+
+/* --- acts --- */
+
+/* An act on one execution. A refusal is an error of the statement. */
+static void act(sqlite3_context *context, int count, sqlite3_value **values, enum bulk_act what)
+{
+    struct execution_filter filter = {.id = NULL};
+    struct bulk_result result = {.matched = 0};
+    struct weir_error error = {.status = WEIR_OK};
+    const char *reason = NULL;
+    struct store *store = open_store(context);
+    if (store == NULL) {
+        return;
+    }
+    enum weir_status status = need_text(count, values, 0, "execution_id", &filter.id, &error);
+    if (status == WEIR_OK) {
+        status = take_text(count, values, 1, "reason", &reason, &error);
+    }
+    if (status == WEIR_OK) {
+        status = store_bulk(store, what, &filter, "", 1, actor, reason, &result, &error);
+    }
+    store_close(store);
+    if (status == WEIR_OK && result.matched == 0) {
+        status = error_set(&error, WEIR_EXECUTION_NOT_FOUND, "there is no execution %s", filter.id);
+    } else if (status == WEIR_OK && result.changed == 0) {
+        status = result.first_refusal;
+        error = result.refusal;
+    }
+    if (status != WEIR_OK) {
+        answer_error(context, status, &error);
+    } else {
+        answer_text(context, what == BULK_RETRY ? result.new_id : result.last_id);
+    }
+}
+
+static void cancel(sqlite3_context *context, int count, sqlite3_value **values)
+{
+    act(context, count, values, BULK_CANCEL);
+}
+
+static void release(sqlite3_context *context, int count, sqlite3_value **values)
+{
+    act(context, count, values, BULK_RELEASE);
+}
+
+static void retry(sqlite3_context *context, int count, sqlite3_value **values)
+{
+    act(context, count, values, BULK_RETRY);
+}
+
+static void set_paused(sqlite3_context *context, int count, sqlite3_value **values, int paused)
+{
+    struct workspace_change change = {.paused = paused};
+    struct weir_error error = {.status = WEIR_OK};
+    struct store *store = open_store(context);
+    if (store == NULL) {
+        return;
+    }
+    enum weir_status status = need_text(count, values, 0, "workspace", &change.name, &error);
+    if (status == WEIR_OK) {
+        status = store_set_workspace(store, &change, &error);
+    }
+    store_close(store);
+    if (status != WEIR_OK) {
+        answer_error(context, status, &error);
+    } else {
+        answer_text(context, change.name);
+    }
+}
+
+static void pause_workspace(sqlite3_context *context, int count, sqlite3_value **values)
+{
+    set_paused(context, count, values, 1);
+}
+
+static void resume_workspace(sqlite3_context *context, int count, sqlite3_value **values)
+{
+    set_paused(context, count, values, 0);
+}
+
+/* --- reading --- */
+
+typedef enum weir_status read_function(struct store *store, const char *name, json_t **ret_value, struct weir_error *error);
+
+/* Answers the JSON value of one execution or workspace. */
+static void read_one(sqlite3_context *context, int count, sqlite3_value **values, const char *name, read_function *function)
+{
+    struct weir_error error = {.status = WEIR_OK};
+    const char *text = NULL;
+    json_t *value = NULL;
+    struct store *store = open_store(context);
+    if (store == NULL) {
+        return;
+    }
+    enum weir_status status = need_text(count, values, 0, name, &text, &error);
+    if (status == WEIR_OK) {
+        status = function(store, text, &value, &error);
+    }
+    store_close(store);
+    if (status == WEIR_OK) {
+        answer_json(context, value);
+    } else {
+        answer_error(context, status, &error);
+    }
+}
+
+static void why(sqlite3_context *context, int count, sqlite3_value **values)
+{
+    read_one(context, count, values, "execution_id", store_why);
+}
+
+static void show(sqlite3_context *context, int count, sqlite3_value **values)
+{
+    read_one(context, count, values, "execution_id", store_show);
+}
+
+static enum weir_status read_usage(struct store *store, const char *workspace, json_t **ret_row, struct weir_error *error)
+{
+    json_t *page = NULL;
+    struct list_options options = {.kind = LIST_WORKSPACES, .name = workspace, .limit = 1};
+    enum weir_status status = store_list(store, &options, &page, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    *ret_row = json_incref(json_array_get(json_object_get(page, "items"), 0));
+    json_decref(page);
+    return *ret_row != NULL ? WEIR_OK
+                            : error_set(error, WEIR_WORKSPACE_NOT_FOUND, "there is no workspace \"%s\"", workspace);
+}
+
+static void usage(sqlite3_context *context, int count, sqlite3_value **values)
+{
+    read_one(context, count, values, "workspace", read_usage);
+}
+
+/* --- the door --- */
+
+int sqlite3_extension_init(sqlite3 *database, char **ret_message, const sqlite3_api_routines *api);
+
+__attribute__((visibility("default"))) int sqlite3_extension_init(sqlite3 *database, char **ret_message,
+                                                                  const sqlite3_api_routines *api)
+{
+    static const struct {
+        const char *name;
+        int least;
+        int most;
+        void (*function)(sqlite3_context *context, int count, sqlite3_value **values);
+    } functions[] = {
+        {"weir_enqueue", 2, ENQUEUE_ARGUMENTS_MOST, enqueue_one},
+        {"weir_enqueue_many", 1, 1, enqueue_many},
+        {"weir_cancel", 1, 2, cancel},
+        {"weir_release", 1, 2, release},
+        {"weir_retry", 1, 2, retry},
+        {"weir_pause_workspace", 1, 1, pause_workspace},
+        {"weir_resume_workspace", 1, 1, resume_workspace},
+        {"weir_usage", 1, 1, usage},
+        {"weir_why", 1, 1, why},
+        {"weir_show", 1, 1, show},
+    };
+    if (sqlite3_api != NULL && sqlite3_api != api) {
+        /* Its functions would be called with the handles of the other. */
+        *ret_message = api->mprintf("weir: another SQLite library of this process has loaded the extension already");
+        return SQLITE_ERROR;
+    }
+    SQLITE_EXTENSION_INIT2(api)
+    int code = SQLITE_OK;
+    for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++) {
+        for (int count = functions[i].least; count <= functions[i].most && code == SQLITE_OK; count++) {
+            code = sqlite3_create_function_v2(database, functions[i].name, count, SQLITE_UTF8 | SQLITE_DIRECTONLY, NULL,
+                                              functions[i].function, NULL, NULL, NULL);
+        }
+    }
+    if (code != SQLITE_OK) {
+        *ret_message = sqlite3_mprintf("weir: %s", sqlite3_errmsg(database));
+    }
+    return code;
+}

@@ -1,0 +1,159 @@
+/* A store handle on a connection of the caller (borrowed_store.h).
+ *
+ * The handle has no file of its own, so no writer thread or mutex: SQLite's locks of the caller's connection are all there
+ * is. Statements are prepared for one handle and finalized when it is closed, because an unfinalized statement would keep
+ * the caller from closing the connection. It must never run COMMIT or ROLLBACK in a transaction that the caller has begun.
+ */
+#include "store/sqlite/borrowed_store.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "store/sqlite/lane_counters.h"
+
+enum { SQLITE_VERSION_LEAST = 3038000, PRAGMA_TEXT_MAX = 64 };
+
+static enum weir_status read_text(struct connection *connection, const char *sql, char *to, size_t size,
+                                  struct weir_error *error)
+{
+    sqlite3_stmt *statement = NULL;
+    if (sqlite3_prepare_v2(connection->database, sql, -1, &statement, NULL) != SQLITE_OK) {
+        return connection_failure(connection, "the connection cannot be read", error);
+    }
+    int code = sqlite3_step(statement);
+    const unsigned char *text = code == SQLITE_ROW ? sqlite3_column_text(statement, 0) : NULL;
+    text_copy(to, size, text == NULL ? "" : (const char *)text);
+    enum weir_status status = code == SQLITE_ROW || code == SQLITE_DONE
+                                  ? WEIR_OK
+                                  : connection_failure(connection, "the connection cannot be read", error);
+    (void)sqlite3_finalize(statement);
+    return status;
+}
+
+/* A lock of another kind would not be seen by the nodes, and theirs not by this connection: both would write at once. */
+static enum weir_status require_shared_locks(struct connection *connection, struct weir_error *error)
+{
+    char *vfs = NULL;
+    char mode[PRAGMA_TEXT_MAX];
+    (void)sqlite3_file_control(connection->database, "main", SQLITE_FCNTL_VFSNAME, &vfs);
+    bool is_usual = vfs == NULL || strcmp(vfs, "unix") == 0;
+    if (!is_usual) {
+        (void)error_set(error, WEIR_NOT_PERMITTED, "this connection uses the file system layer \"%s\" of SQLite", vfs);
+        error_hint(error, "open the store without vfs=: nodes lock the file by the layer \"unix\"");
+    }
+    sqlite3_free(vfs);
+    if (!is_usual) {
+        return WEIR_NOT_PERMITTED;
+    }
+    enum weir_status status = read_text(connection, "PRAGMA main.locking_mode", mode, sizeof mode, error);
+    if (status == WEIR_OK && strcmp(mode, "normal") != 0) {
+        status = error_set(error, WEIR_NOT_PERMITTED, "this connection keeps its locks (locking_mode is %s)", mode);
+        error_hint(error, "use PRAGMA locking_mode=normal: no node could work beside it");
+    }
+    return status;
+}
+
+static enum weir_status require_store(struct connection *connection, struct weir_error *error)
+{
+    char text[PRAGMA_TEXT_MAX];
+    if (sqlite3_libversion_number() < SQLITE_VERSION_LEAST) {
+        (void)error_set(error, WEIR_NOT_PERMITTED, "this program has SQLite %s; weir needs 3.38 or later",
+                        sqlite3_libversion());
+        error_hint(error, "enqueue through weir itself, or through a program with a newer SQLite");
+        return WEIR_NOT_PERMITTED;
+    }
+    /* First, because a connection that wants to keep its locks may wait for them at its first read. */
+    enum weir_status status = require_shared_locks(connection, error);
+    if (status == WEIR_OK) {
+        status = read_text(connection, "PRAGMA main.application_id", text, sizeof text, error);
+    }
+    if (status == WEIR_OK && strtol(text, NULL, 10) != APPLICATION_ID) {
+        (void)error_set(error, WEIR_STORE_NOT_WEIR, "the main database of this connection is not a weir store");
+        error_hint(error, "make the store in the file of your application with: weir store init --store FILE");
+        return WEIR_STORE_NOT_WEIR;
+    }
+    return status;
+}
+
+enum weir_status borrowed_store_open(sqlite3 *database, struct store **ret_store, struct weir_error *error)
+{
+    struct sqlite_store *store = calloc(1, sizeof *store + 1);
+    if (store == NULL) {
+        return error_out_of_memory(error);
+    }
+    store->store.driver = &sqlite_store_driver;
+    store->store.clock = clock_system();
+    store->store.deadline_us = STORE_DEADLINE_US;
+    const char *path = sqlite3_db_filename(database, "main");
+    (void)snprintf(store->store.url, sizeof store->store.url, "sqlite:%s", path == NULL ? "" : path);
+    store->reader = (struct connection){.database = database, .clock = store->store.clock, .borrowed = true};
+    enum weir_status status = require_store(&store->reader, error);
+    if (status == WEIR_OK &&
+        (lane_counters_register(database) != SQLITE_OK || given_register(database, &store->reader.given) != SQLITE_OK)) {
+        status = connection_failure(&store->reader, "the tables of weir cannot be made", error);
+    }
+    if (status == WEIR_OK) {
+        status = store_require_schema(&store->store, error);
+    }
+    if (status != WEIR_OK) {
+        store_close(&store->store);
+        return status;
+    }
+    *ret_store = &store->store;
+    return WEIR_OK;
+}
+
+/* The caller's connection waits for a lock as long as the caller has told SQLite. */
+static enum weir_status cannot_begin(const struct connection *connection, struct weir_error *error)
+{
+    enum weir_status status = connection_failure(connection, "the write cannot begin", error);
+    if (status == WEIR_STORE_BUSY) {
+        error_hint(error, "another connection writes: set a busy timeout, and begin your transaction with BEGIN IMMEDIATE");
+    }
+    return status;
+}
+
+static enum weir_status refuse_running_write(struct weir_error *error)
+{
+    (void)error_set(error, WEIR_MISUSE, "a statement that writes is running on this connection");
+    error_hint(error, "call the function in a SELECT of its own, not inside an INSERT, UPDATE or trigger");
+    return WEIR_MISUSE;
+}
+
+enum weir_status borrowed_store_begin(struct connection *connection, int64_t *ret_now_us, struct weir_error *error)
+{
+    connection->is_own_transaction = sqlite3_get_autocommit(connection->database) != 0;
+    /* IMMEDIATE: a transaction that reads first could not write any more once another has written. */
+    const char *sql = connection->is_own_transaction ? "BEGIN IMMEDIATE" : "SAVEPOINT weir";
+    int code = sqlite3_exec(connection->database, sql, NULL, NULL, NULL);
+    if (code == SQLITE_BUSY && !connection->is_own_transaction) {
+        return refuse_running_write(error);
+    }
+    if (code != SQLITE_OK) {
+        return cannot_begin(connection, error);
+    }
+    enum weir_status status = connection_store_time(connection, ret_now_us, error);
+    if (status != WEIR_OK) {
+        borrowed_store_undo(connection);
+    }
+    return status;
+}
+
+enum weir_status borrowed_store_finish(struct connection *connection, struct weir_error *error)
+{
+    enum weir_status status =
+        connection_execute(connection, connection->is_own_transaction ? "COMMIT" : "RELEASE weir", error);
+    if (status != WEIR_OK) {
+        borrowed_store_undo(connection);
+    }
+    /* The write lock was ours already: only a statement of the caller that writes can be in the way of the commit. */
+    return status == WEIR_STORE_BUSY && connection->is_own_transaction ? refuse_running_write(error) : status;
+}
+
+void borrowed_store_undo(struct connection *connection)
+{
+    const char *sql = connection->is_own_transaction ? "ROLLBACK" : "ROLLBACK TO weir; RELEASE weir";
+    (void)sqlite3_exec(connection->database, sql, NULL, NULL, NULL);
+}

@@ -1,0 +1,299 @@
+/* The loadable extension, as a program with SQLite sees it. */
+#include <sqlite3.h>
+#include <weir/weir.h>
+
+#include "support/folder.h"
+#include "support/test.h"
+
+#define SECOND_US ((int64_t)1000000)
+
+static struct folder folder;
+static char path[300];
+static struct weir *weir;
+static struct weir_error error;
+static sqlite3 *database;
+static char answer[4096]; /* the first column of the last statement's first row, or its error */
+
+static sqlite3 *open_file(const char *file, const char *vfs)
+{
+    sqlite3 *opened = NULL;
+    char *message = NULL;
+    assert_int_equal(sqlite3_open_v2(file, &opened, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, vfs), SQLITE_OK);
+    assert_int_equal(sqlite3_enable_load_extension(opened, 1), SQLITE_OK);
+    if (sqlite3_load_extension(opened, getenv("WEIR_SQLITE_EXTENSION"), NULL, &message) != SQLITE_OK) {
+        fail_msg("%s", message);
+    }
+    return opened;
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    if (folder_make(&folder) != 0) {
+        return -1;
+    }
+    (void)snprintf(path, sizeof path, "%s/weir.db", folder.path);
+    if (weir_migrate(path, NULL, &error) != WEIR_OK || weir_open(path, NULL, &weir, &error) != WEIR_OK ||
+        weir_set_workspace(weir, "acme", "pro", 0, &error) != WEIR_OK ||
+        weir_publish_workflow(weir, "name: nap\nsteps:\n  only: {sleep: 1ms}\n", 0, NULL, NULL, &error) != WEIR_OK) {
+        return -1;
+    }
+    database = open_file(path, NULL);
+    return sqlite3_exec(database, "CREATE TABLE orders (number INTEGER PRIMARY KEY, execution TEXT)", NULL, NULL, NULL);
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    int code = sqlite3_close(database); /* SQLITE_BUSY if a call left a statement behind */
+    weir_close(weir);
+    folder_remove(&folder);
+    return code == SQLITE_OK ? 0 : -1;
+}
+
+static bool try_on(sqlite3 *on, const char *sql)
+{
+    sqlite3_stmt *statement = NULL;
+    answer[0] = '\0';
+    int code = sqlite3_prepare_v2(on, sql, -1, &statement, NULL);
+    if (code == SQLITE_OK) {
+        code = sqlite3_step(statement);
+        if (code == SQLITE_ROW && sqlite3_column_text(statement, 0) != NULL) {
+            (void)snprintf(answer, sizeof answer, "%s", sqlite3_column_text(statement, 0));
+        }
+    }
+    if (code != SQLITE_ROW && code != SQLITE_DONE) {
+        (void)snprintf(answer, sizeof answer, "%s", sqlite3_errmsg(on));
+    }
+    (void)sqlite3_finalize(statement);
+    return code == SQLITE_ROW || code == SQLITE_DONE;
+}
+
+static const char *run(const char *sql)
+{
+    if (!try_on(database, sql)) {
+        fail_msg("%s: %s", sql, answer);
+    }
+    return answer;
+}
+
+static void refused(const char *sql, const char *begin)
+{
+    if (try_on(database, sql) || strncmp(answer, begin, strlen(begin)) != 0) {
+        fail_msg("%s: %s, not %s", sql, answer, begin);
+    }
+}
+
+static int executions(void)
+{
+    return (int)strtol(run("SELECT count(*) FROM executions"), NULL, 10);
+}
+
+static void enqueue_in_a_transaction(const char *end)
+{
+    (void)run("BEGIN IMMEDIATE");
+    (void)run("SELECT weir_enqueue('acme', 'nap', '{\"order\":42}', 'order-42')");
+    assert_int_equal(strlen(answer), WEIR_ID_SIZE - 1);
+    (void)run("INSERT INTO orders (number) VALUES (42)");
+    assert_int_equal(executions(), 1); /* seen by the transaction itself */
+    (void)run(end);
+}
+
+static void rollback_leaves_nothing_and_commit_enqueues(void **state)
+{
+    (void)state;
+    enqueue_in_a_transaction("ROLLBACK");
+    assert_int_equal(executions(), 0);
+    enqueue_in_a_transaction("COMMIT");
+    assert_int_equal(executions(), 1);
+    assert_string_equal(run("SELECT count(*) FROM orders"), "1");
+    assert_string_equal(run("SELECT idempotency_key FROM executions"), "order-42");
+}
+
+static void without_a_transaction_a_call_commits_by_itself(void **state)
+{
+    (void)state;
+    char id[WEIR_ID_SIZE];
+    char *json = NULL;
+    (void)snprintf(id, sizeof id, "%s", run("SELECT weir_enqueue('acme', 'nap')"));
+    assert_int_equal(sqlite3_get_autocommit(database), 1);
+    assert_int_equal(weir_show(weir, id, &json, &error), WEIR_OK);
+    weir_free(json);
+}
+
+static void a_node_runs_what_was_committed(void **state)
+{
+    (void)state;
+    struct weir_node *node = NULL;
+    struct weir_node_options options = {.name = "tested", .poll_interval_us = 3600 * SECOND_US};
+    char id[WEIR_ID_SIZE];
+    enum weir_end end = WEIR_END_FAILED;
+    assert_int_equal(weir_node_open(weir, &options, &node, &error), WEIR_OK);
+    assert_int_equal(weir_node_start(node, &error), WEIR_OK);
+    (void)snprintf(id, sizeof id, "%s", run("SELECT weir_enqueue('acme', 'nap')"));
+    assert_int_equal(weir_wait(weir, id, 60 * SECOND_US, &end, NULL, &error), WEIR_OK);
+    assert_int_equal(end, WEIR_END_COMPLETED);
+    weir_node_close(node);
+}
+
+static void a_refusal_leaves_the_callers_transaction_as_it_was(void **state)
+{
+    (void)state;
+    (void)run("BEGIN");
+    (void)run("INSERT INTO orders (number) VALUES (1)");
+    refused("SELECT weir_enqueue('acm', 'nap')", "workspace_not_found: there is no workspace \"acm\"");
+    refused("SELECT weir_enqueue('acme', 'nap', '[]')", "params_invalid");
+    (void)run("SELECT weir_enqueue('acme', 'nap')");
+    (void)run("COMMIT");
+    assert_string_equal(run("SELECT count(*) FROM orders"), "1");
+    assert_int_equal(executions(), 1);
+}
+
+static void arguments_are_checked(void **state)
+{
+    (void)state;
+    refused("SELECT weir_enqueue(NULL, 'nap')", "invalid_argument: workspace must not be NULL");
+    refused("SELECT weir_enqueue('acme', x'6e61')", "invalid_argument: workflow must be a text");
+    refused("SELECT weir_enqueue('acme', 'nap', NULL, 'a' || char(0) || 'b')",
+            "invalid_argument: idempotency_key has a NUL");
+    refused("SELECT weir_enqueue('acme', 'nap', NULL, NULL, 101)", "invalid_argument: priority");
+    refused("SELECT weir_enqueue('acme', 'nap', NULL, NULL, 'high')", "invalid_argument: priority");
+    refused("SELECT weir_enqueue('acme', 'nap', NULL, NULL, 0, 'soon')", "invalid_argument: run_at");
+    refused("SELECT weir_enqueue('acme', 'nap', NULL, NULL, 0, NULL, 'nosuch')", "not_found");
+    refused("SELECT weir_enqueue('acme')", "wrong number of arguments");
+    refused("SELECT weir_cancel('zz')", "invalid_argument");
+    refused("SELECT weir_cancel('01990000-0000-7000-8000-000000000000')", "execution_not_found");
+    refused("SELECT weir_usage('nobody')", "workspace_not_found");
+    assert_int_equal(executions(), 0);
+    (void)run("SELECT weir_enqueue('acme', 'nap', '{}', 'k', 5, '2100-01-31T12:00:00Z', 'default', "
+              "'01990000-0000-7000-8000-000000000001')");
+    assert_string_equal(answer, "01990000-0000-7000-8000-000000000001");
+    assert_string_equal(run("SELECT run_at FROM executions"), "2100-01-31T12:00:00.000000Z");
+    assert_string_equal(run("SELECT priority FROM executions"), "5");
+}
+
+static void a_set_has_an_answer_for_each_request(void **state)
+{
+    (void)state;
+    (void)run(
+        "SELECT weir_enqueue_many('[{\"workspace\":\"acme\",\"workflow\":\"nap\",\"params\":{\"n\":1},\"priority\":3},"
+        "{\"workspace\":\"acm\",\"workflow\":\"nap\"},"
+        "{\"workspace\":\"acme\",\"workflow\":\"nap\",\"idempotency_key\":\"k\",\"run_at\":\"2100-01-01T00:00:00Z\"}]')");
+    assert_non_null(strstr(answer, "{\"place\":1,\"status\":\"ok\",\"id\":\""));
+    assert_non_null(strstr(answer, "{\"place\":2,\"status\":\"workspace_not_found\",\"id\":null"));
+    assert_non_null(strstr(answer, "{\"place\":3,\"status\":\"ok\""));
+    assert_int_equal(executions(), 2);
+    assert_string_equal(
+        run("SELECT json_extract(value, '$.duplicate') FROM json_each(weir_enqueue_many('[{\"workspace\":"
+            "\"acme\",\"workflow\":\"nap\",\"idempotency_key\":\"k\",\"run_at\":\"2100-01-01T00:00:00Z\"}]'))"),
+        "1");
+    assert_string_equal(run("SELECT weir_enqueue_many('[]')"), "[]");
+    refused("SELECT weir_enqueue_many('[1]')", "invalid_argument: request 1: it must be an object");
+    refused("SELECT weir_enqueue_many('{}')", "invalid_argument: the requests must be an array");
+    refused("SELECT weir_enqueue_many('[')", "invalid_argument");
+    refused("SELECT weir_enqueue_many('[{\"workspace\":\"acme\"}]')", "invalid_argument: request 1: it needs a workspace");
+    refused("SELECT weir_enqueue_many('[{\"workspace\":\"acme\",\"workflow\":\"nap\",\"prio\":1}]')",
+            "invalid_argument: request 1: \"prio\" is no parameter");
+    refused("SELECT weir_enqueue_many('[{\"workspace\":\"acme\",\"workflow\":7}]')",
+            "invalid_argument: request 1: workflow");
+    assert_int_equal(executions(), 2);
+}
+
+static void acts_belong_to_the_transaction_too(void **state)
+{
+    (void)state;
+    char sql[200];
+    char id[WEIR_ID_SIZE];
+    (void)snprintf(id, sizeof id, "%s", run("SELECT weir_enqueue('acme', 'nap', NULL, NULL, 0, '2100-01-01T00:00:00Z')"));
+    (void)run("BEGIN");
+    (void)snprintf(sql, sizeof sql, "SELECT weir_cancel('%s', 'not wanted')", id);
+    assert_string_equal(run(sql), id);
+    assert_string_equal(run("SELECT status FROM executions"), "CANCELLED");
+    (void)run("ROLLBACK");
+    assert_string_equal(run("SELECT status FROM executions"), "PENDING");
+    (void)snprintf(sql, sizeof sql, "SELECT weir_release('%s')", id);
+    assert_string_equal(run(sql), id);
+    (void)snprintf(sql, sizeof sql, "SELECT weir_retry('%s')", id);
+    refused(sql, "illegal_state");
+    (void)snprintf(sql, sizeof sql, "SELECT weir_cancel('%s')", id);
+    (void)run(sql);
+    (void)snprintf(sql, sizeof sql, "SELECT weir_retry('%s', 'again')", id);
+    assert_string_not_equal(run(sql), id);
+    assert_int_equal(executions(), 2);
+    assert_string_equal(run("SELECT actor FROM execution_events WHERE event = 'cancel'"), "sql");
+}
+
+static void reading_sees_what_the_transaction_has_done(void **state)
+{
+    (void)state;
+    (void)run("BEGIN");
+    (void)run("SELECT weir_pause_workspace('acme')");
+    (void)run("INSERT INTO orders (execution) VALUES ('')");
+    (void)run("SELECT weir_enqueue('acme', 'nap')");
+    char sql[200];
+    (void)snprintf(sql, sizeof sql, "SELECT json_extract(weir_why('%s'), '$.pending_reason')", answer);
+    assert_string_equal(run(sql), "workspace_paused");
+    assert_string_equal(run("SELECT json_extract(weir_usage('acme'), '$.pending')"), "1");
+    assert_string_equal(run("SELECT json_extract(weir_show((SELECT id FROM executions)), '$.workspace')"), "acme");
+    (void)run("SELECT weir_resume_workspace('acme')");
+    (void)run("COMMIT");
+    assert_string_equal(run("SELECT paused FROM workspaces"), "0");
+}
+
+static void a_call_inside_a_statement_that_writes_is_refused(void **state)
+{
+    (void)state;
+    refused("INSERT INTO orders SELECT 1, weir_enqueue('acme', 'nap')", "misuse: a statement that writes is running");
+    assert_int_equal(executions(), 0);
+    assert_string_equal(run("SELECT count(*) FROM orders"), "0");
+    (void)run("CREATE TRIGGER t AFTER INSERT ON orders BEGIN SELECT weir_enqueue('acme', 'nap'); END");
+    refused("INSERT INTO orders (number) VALUES (2)", "unsafe use of weir_enqueue()");
+}
+
+static void a_connection_that_nodes_could_not_share_is_refused(void **state)
+{
+    (void)state;
+    char other[330];
+    (void)snprintf(other, sizeof other, "%s/other.db", folder.path);
+    sqlite3 *connection = open_file(other, NULL);
+    assert_false(try_on(connection, "SELECT weir_enqueue('acme', 'nap')"));
+    assert_non_null(strstr(answer, "is not a weir store"));
+    assert_int_equal(sqlite3_close(connection), SQLITE_OK);
+    connection = open_file(path, NULL);
+    assert_true(try_on(connection, "PRAGMA locking_mode=exclusive"));
+    assert_false(try_on(connection, "SELECT weir_enqueue('acme', 'nap')"));
+    assert_non_null(strstr(answer, "locking_mode"));
+    assert_int_equal(sqlite3_close(connection), SQLITE_OK);
+    connection = open_file(other, "unix-dotfile");
+    assert_true(try_on(connection, "PRAGMA application_id=0x77656972"));
+    assert_false(try_on(connection, "SELECT weir_enqueue('acme', 'nap')"));
+    assert_non_null(strstr(answer, "unix-dotfile"));
+    assert_int_equal(sqlite3_close(connection), SQLITE_OK);
+}
+
+static void a_schema_of_another_version_is_refused(void **state)
+{
+    (void)state;
+    (void)run("PRAGMA user_version=99");
+    refused("SELECT weir_enqueue('acme', 'nap')", "schema_newer");
+    (void)run("PRAGMA user_version=0");
+    refused("SELECT weir_enqueue('acme', 'nap')", "schema_");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(rollback_leaves_nothing_and_commit_enqueues, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(without_a_transaction_a_call_commits_by_itself, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_node_runs_what_was_committed, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_refusal_leaves_the_callers_transaction_as_it_was, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(arguments_are_checked, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_set_has_an_answer_for_each_request, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(acts_belong_to_the_transaction_too, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(reading_sees_what_the_transaction_has_done, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_call_inside_a_statement_that_writes_is_refused, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_connection_that_nodes_could_not_share_is_refused, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_schema_of_another_version_is_refused, set_up, tear_down),
+    };
+    return cmocka_run_group_tests_name("sqlite_extension", tests, NULL, NULL);
+}
