@@ -1,63 +1,10 @@
 #include "engine/engine.h"
 
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <strings.h>
 
 #include "base/error.h"
 #include "base/text.h"
-
-static const char *const step_state_names[] = {
-#define STEP_STATE_NAME(id, name) [id] = name,
-    STEP_STATE_LIST(STEP_STATE_NAME)
-#undef STEP_STATE_NAME
-};
-
-const char *step_state_name(enum step_state state)
-{
-    INVARIANT((unsigned)state < STEP_STATE_COUNT);
-    return step_state_names[state];
-}
-
-bool step_state_parse(const char *name, enum step_state *ret_state)
-{
-    for (size_t i = 0; i < STEP_STATE_COUNT; i++) {
-        if (strcasecmp(name, step_state_names[i]) == 0) {
-            *ret_state = (enum step_state)i;
-            return true;
-        }
-    }
-    return false;
-}
-
-bool step_state_is_final(enum step_state state)
-{
-    return state != STEP_RUNNING && state != STEP_WAITING;
-}
-
-void step_record_close(struct step_record *record)
-{
-    if (record != NULL) {
-        free(record->output);
-        free(record->variables);
-        free(record->error);
-        record->output = NULL;
-        record->variables = NULL;
-        record->error = NULL;
-    }
-}
-
-const char *step_record_lost_attempt(const struct step_record *record)
-{
-    if (record->state != STEP_WAITING || record->error_code[0] == '\0') {
-        return NULL;
-    }
-    bool is_no_failure =
-        strcmp(record->error_code, STEP_INTERRUPTED) == 0 || strcmp(record->error_code, STEP_NODE_SHORT) == 0;
-    return is_no_failure ? "INTERRUPTED" : "FAILED";
-}
 
 struct report *report_new(enum report_kind kind, const char *id, int64_t fence)
 {
@@ -172,17 +119,6 @@ bool engine_target(struct engine *engine, struct engine_target *ret_target)
     *ret_target = (struct engine_target){.engine = ""};
     text_copy(ret_target->engine, sizeof ret_target->engine, engine->operations->name);
     return true;
-}
-
-void engine_target_text(const struct engine_target *target, char *to)
-{
-    INVARIANT(target != NULL && to != NULL);
-    if (target->service[0] == '\0') {
-        text_copy(to, TARGET_TEXT_MAX, target->engine);
-        return;
-    }
-    (void)snprintf(to, TARGET_TEXT_MAX, "%s, namespace %s (%s) at %s", target->engine, target->namespace_name,
-                   target->service, target->address);
 }
 
 int64_t engine_step(struct engine *engine)

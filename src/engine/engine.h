@@ -23,23 +23,10 @@
 
 #include "base/clock.h"
 #include "base/uuid.h"
+#include "queue/engine_target.h"
 #include "queue/limits.h"
+#include "queue/step.h"
 #include "weir/status.h"
-
-/* Where an engine runs executions. Two nodes with targets that are equal but for `address` can ask for each other's
- * executions. The name of the engine is all of it where executions live inside of the node: any node with this engine goes
- * on with them.
- */
-enum { TARGET_ENGINE_MAX = 32, TARGET_SERVICE_MAX = 64, TARGET_NAMESPACE_MAX = 255, TARGET_ADDRESS_MAX = 255 };
-struct engine_target {
-    char engine[TARGET_ENGINE_MAX + 1];
-    char service[TARGET_SERVICE_MAX + 1];          /* its identity, the same by any address; "" = inside of the node */
-    char namespace_name[TARGET_NAMESPACE_MAX + 1]; /* "" = there is none */
-    char address[TARGET_ADDRESS_MAX + 1];          /* where it was reached, for people only */
-};
-/* "in_process", or "temporal, namespace sales (01a20c52-...) at 127.0.0.1:7233". */
-enum { TARGET_TEXT_MAX = 700 };
-void engine_target_text(const struct engine_target *target, char *to);
 
 /* The abilities of the engine, so that no code guesses them from its name. */
 enum engine_feature {
@@ -48,53 +35,6 @@ enum engine_feature {
     ENGINE_DESCRIBES = 1 << 2,      /* can be asked about an execution (reconciler) */
     ENGINE_SEEKS_ENDS = 1 << 3      /* must look for ends, some sooner than the rest: wants engine_want_slots() */
 };
-
-/* --- steps --- */
-
-/* X(enum, name in the store) */
-#define STEP_STATE_LIST(X)                                                                                                 \
-    X(STEP_RUNNING, "RUNNING")     /* this attempt is under way */                                                         \
-    X(STEP_WAITING, "WAITING")     /* sleeps, or waits for its next attempt, until due */                                  \
-    X(STEP_COMPLETED, "COMPLETED") /* final */                                                                             \
-    X(STEP_FAILED, "FAILED")       /* final: no attempt left, or not to be retried */                                      \
-    X(STEP_SKIPPED, "SKIPPED")     /* final: its `when` was false, or a need was skipped */                                \
-    X(STEP_CANCELLED, "CANCELLED") /* final: stopped with its execution */
-
-enum step_state {
-#define STEP_STATE_ENUM(id, name) id,
-    STEP_STATE_LIST(STEP_STATE_ENUM)
-#undef STEP_STATE_ENUM
-        STEP_STATE_COUNT
-};
-const char *step_state_name(enum step_state state);
-/* False when `name` is none of the list. */
-bool step_state_parse(const char *name, enum step_state *ret_state);
-bool step_state_is_final(enum step_state state);
-
-/* One step execution as the store keeps it: one row per (execution, step); `attempt` is its last.
- * Those before it are kept apart, when they failed or were interrupted. */
-struct step_record {
-    char step[STEP_ID_MAX + 1];
-    enum step_state state;
-    int attempt;       /* of the run that this is about, from 1; grows also over a handover */
-    int failures;      /* failed attempts so far, for the comparison with `retry.attempts` */
-    int exit_code;     /* of an exec step; -1 when there is none */
-    int64_t due_us;    /* STEP_WAITING: store time at which it goes on; when reporting, see due_in_us */
-    int64_t due_in_us; /* report only: delay from the moment of recording (the store adds its own time) */
-    char *output;      /* JSON text of the result, or NULL; malloc'ed, owned by the record's holder */
-    size_t output_length;
-    char *variables; /* JSON text of a handler's durable state, or NULL; owned likewise */
-    char error_code[ERROR_CODE_MAX + 1];
-    char *error; /* the message of the failure, or NULL; owned likewise */
-};
-void step_record_close(struct step_record *record);
-/* The error code of a WAITING step after an attempt that its stopping node interrupted: no failure of the step. */
-#define STEP_INTERRUPTED "interrupted"
-/* That of one which could not be started for want of file descriptors, memory or processes: likewise. */
-#define STEP_NODE_SHORT "node_short"
-/* The outcome of the attempt when the record marks its end and another one follows: "FAILED" or "INTERRUPTED". NULL
- * when it goes on, or was the last. */
-const char *step_record_lost_attempt(const struct step_record *record);
 
 /* --- start --- */
 

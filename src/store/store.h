@@ -22,10 +22,11 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "base/uuid.h"
-#include "engine/engine.h"
+#include "queue/engine_target.h"
 #include "queue/item.h"
 #include "queue/limits.h"
 #include "queue/scheduler.h"
+#include "queue/step.h"
 #include "weir/status.h"
 
 struct store;

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "engine/engine.h"
+#include "queue/step.h"
 #include "store/sqlite/sqlite_store.h"
 
 struct given_table {

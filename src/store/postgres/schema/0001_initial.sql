@@ -318,7 +318,7 @@ CREATE TABLE :schema.books (
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 500);
 CREATE INDEX books_of_workspace ON :schema.books (workspace_id);
 
--- Where nodes run executions (engine_target in engine/engine.h). service: its identity, whatever its address; address: where it was
+-- Where nodes run executions (engine_target in queue/engine_target.h). service: its identity, whatever its address; address: where it was
 -- reached last, for people.
 CREATE TABLE :schema.engine_targets (
     id             integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,

@@ -221,7 +221,7 @@ CREATE TABLE workflow_execution_events (
     PRIMARY KEY (execution_id, seq)
 ) WITHOUT ROWID;
 
--- Where nodes run executions (engine_target in engine/engine.h). service: its identity, whatever its address; address: where it was
+-- Where nodes run executions (engine_target in queue/engine_target.h). service: its identity, whatever its address; address: where it was
 -- reached last, for people.
 CREATE TABLE engine_targets (
     id             INTEGER PRIMARY KEY,
